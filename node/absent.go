@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// absentMax is how many NIDs absent remembers at least.
+	// absentMax is the number of NIDs that absent remembers at least.
 	absentMax = 8192
-	// absentPause bounds the pause, in seconds, before one is tried again.
+	// absentPause is the longest pause before the next attempt, in seconds.
 	absentPause = 60
 )
 
-// absent remembers the NIDs that this router did not reach, of which nothing else
-// is known: messages for them are dropped until a pause is over, which doubles
-// with each failure, from 1 s. What there is of a NID that answers is a peer NI.
+// absent remembers NIDs that this router failed to reach and knows nothing else about.
+// Messages for them are dropped until a pause is over. The pause starts at 1 s and
+// doubles with each failure. A NID that answers becomes a peer NI.
 type absent struct {
 	mu sync.Mutex // guards young and old
-	// young and old are a memory in two parts: when the young one is full it takes
-	// the place of the old one.
+	// Entries are added to young. When it is full, it replaces old.
 	young, old map[lnet.NID]absence
 }
 
-// absence is how long a NID is left alone: seconds of the node's clock.
+// absence holds when the next attempt is allowed, in seconds of the node's clock, and the
+// length of the pause in seconds.
 type absence struct{ until, pause int64 }
 
 func (a *absent) find(nid lnet.NID) absence {
@@ -33,19 +33,19 @@ func (a *absent) find(nid lnet.NID) absence {
 	return a.old[nid]
 }
 
-// away tells whether a NID is left alone at a second.
+// away reports whether the pause of a NID is not over yet.
 func (a *absent) away(nid lnet.NID, second int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return second < a.find(nid).until
 }
 
-// note notes that a NID was not reached.
+// note records that a NID was not reached.
 func (a *absent) note(nid lnet.NID, second int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	x := a.find(nid)
-	if second < x.until { // of the same attempt
+	if second < x.until { // part of the same attempt
 		return
 	}
 	x.pause = min(max(1, 2*x.pause), absentPause)
@@ -59,8 +59,8 @@ func (a *absent) note(nid lnet.NID, second int64) {
 	a.young[nid] = x
 }
 
-// missing notes that a message could not be forwarded to a NID. If nothing else
-// is known of it, it is forgotten as a peer.
+// missing records that a message could not be forwarded to nid. If nothing else is known
+// about nid, its peer is removed.
 func (n *Node) missing(nid lnet.NID) {
 	p := n.peers.find(nid)
 	if p == nil || !p.unproven() {

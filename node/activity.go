@@ -6,20 +6,21 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 )
 
-// Activity is what the node's own parts do, beside the messages of programs.
+// Activity shows what the node does on its own, besides sending the messages of programs.
 type Activity struct {
 	Discovery discovery.Figures
-	// Parked is how many messages wait for discovery, Resends how many to be sent
-	// again, or at last.
+	// Parked is the number of messages that wait for discovery. Resends is the number of
+	// messages that wait for the monitor to send them, mostly after a failure.
 	Parked, Resends int
-	// RecoveringNIs and RecoveringPeerNIs are pinged until they are well, of which
-	// the numbers of pings tell.
+	// RecoveringNIs and RecoveringPeerNIs are the numbers of NIs and peer NIs that are pinged
+	// until their health is full. NIPings and PeerNIPings count these pings.
 	RecoveringNIs, RecoveringPeerNIs int
 	NIPings, PeerNIPings             uint64
 }
 
-// Activity tells what the node's own parts do. An error, ErrClosed or ctx's, says that
-// discovery has not answered: then what it does is missing. ErrInHandler: a handler asks.
+// Activity returns what the node does on its own. It returns ErrClosed or ctx's error if
+// discovery does not answer; the result then lacks the figures of discovery. It returns
+// ErrInHandler if a handler calls it.
 func (n *Node) Activity(ctx context.Context) (Activity, error) {
 	if err := n.mayWait(); err != nil {
 		return Activity{}, err

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a NID and no net, when an NI is added, then it is on the NID's, and the
-// driver, which is any, is told so; an error names that net.
+// Given a NID and no net, when an NI is added, then the NI is on the net of the NID. Any
+// driver gets that net in its configuration, and an error names it.
 func TestAddNITakesTheNetFromTheNID(t *testing.T) {
 	sim := simlnd.New(simlnd.Config{})
 	t.Cleanup(sim.Close)
@@ -35,7 +35,8 @@ func TestAddNITakesTheNetFromTheNID(t *testing.T) {
 	}
 }
 
-// Given neither net nor NID, or no driver, when an NI is added, then it is ErrInvalid.
+// Given neither a net nor a NID, or no driver, when an NI is added, then AddNI returns
+// ErrInvalid.
 func TestAddNIWantsANetAndADriver(t *testing.T) {
 	n := newNode(t, node.Config{})
 	for name, row := range map[string]struct {

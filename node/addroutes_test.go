@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given many routes, some of which cannot be, when they are added at once, then the others
-// are there, each of those that are not has its error, and they are deleted at once too.
+// Given many routes, some of them invalid, when they are added at once, then the valid
+// ones are added and each invalid one has its own error. They can be deleted at once too.
 func TestManyRoutesAtOnce(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -42,7 +42,7 @@ func TestManyRoutesAtOnce(t *testing.T) {
 	if left := n.Routes(); len(left) != 1 || left[0].Gateway != list[299].Gateway {
 		t.Errorf("left: %+v", left)
 	}
-	// The gateways of routes that are gone are none any more.
+	// Peers are no longer gateways once their routes are deleted.
 	if err := n.DeletePeer(t.Context(), list[0].Gateway, false); err != nil {
 		t.Error(err)
 	}

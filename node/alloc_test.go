@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// traffic is one exchange that a test or a benchmark repeats.
+// traffic is an exchange that a test or a benchmark repeats.
 type traffic struct {
 	name string
 	make func(t testing.TB) func()
@@ -138,8 +138,8 @@ func traffics() []traffic {
 	}
 }
 
-// newDiscoveredPair is a pair with two NIs each, that have discovered each other
-// and are through with it.
+// newDiscoveredPair returns a pair with two NIs each that has completed discovery in both
+// directions.
 func newDiscoveredPair(t testing.TB) *pair {
 	t.Helper()
 	on := node.DefaultParameters()
@@ -151,7 +151,7 @@ func newDiscoveredPair(t testing.TB) *pair {
 		q, _ := n.Peer(nid)
 		return q.State == flags && q.Told == 3
 	}
-	for range 10 { // the end of one's round may begin another round of the other
+	for range 10 { // the end of a round may start a round in the other direction
 		for n, nid := range map[*node.Node]lnet.NID{p.a: p.idb.NID, p.b: p.ida.NID} {
 			if _, err := n.Discover(context.Background(), nid, false); err != nil {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func newDiscoveredPair(t testing.TB) *pair {
 	return nil
 }
 
-// sink attaches an MD to portal 1 that takes all there is.
+// sink attaches an MD to portal 1 that accepts everything.
 func sink(t testing.TB, n *node.Node, options portals.MDOptions) {
 	t.Helper()
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
@@ -234,7 +234,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkTraffic shows what the node itself costs: the fabric in memory has
+// BenchmarkTraffic measures the cost of the node itself, because the fabric in memory has
 // no latency.
 func BenchmarkTraffic(b *testing.B) {
 	for _, c := range traffics() {

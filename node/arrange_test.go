@@ -9,8 +9,8 @@ import (
 )
 
 // Given NIs on three nets, when they are put in another order, then those of a net stay
-// together, what is not named comes last, the ping info begins with the first one under a new
-// sequence number, and the same order again is no news.
+// together, NIs that are not listed come last, and the ping info begins with the first NI
+// under a new sequence number. Setting the same order again changes nothing.
 func TestArrangeNIs(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})

@@ -13,9 +13,9 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// Given an NI, when a message arrives, then the driver hears once what becomes
-// of its payload, or that the message is garbage; nobody is cut off for a
-// message that is dropped.
+// Given an NI, when a message arrives, then the driver either gets one placement for its
+// payload or an error for an invalid message. A dropped message does not close the
+// connection.
 //
 // lnet-core 4.5 (1), 4.5 (4), 5.1 (1)-(2), 5.2 (10), 5.3 (3)
 func TestEachArrivalIsPlacedOnce(t *testing.T) {
@@ -27,7 +27,7 @@ func TestEachArrivalIsPlacedOnce(t *testing.T) {
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
 		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Handler: &r,
 		Options: portals.OpPut | portals.OpGet | portals.ManageRemote | portals.Truncate})
-	f.failBy(func(tx *lnd.Tx) error { // the neighbour is a name only
+	f.failBy(func(tx *lnd.Tx) error { // the neighbour does not exist
 		return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrUnreachable)
 	})
 	// One request of each kind is under way.
@@ -43,7 +43,7 @@ func TestEachArrivalIsPlacedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		h    lnet.Header
-		want int // length of the placement, or why there is none
+		want int // length of the placement, or why it is missing
 		typ  portals.EventType
 	}{
 		{"put", lnet.Header{Type: lnet.MsgPut, Portal: 1, PayloadLength: 5}, 5, portals.EventPut},
@@ -98,8 +98,8 @@ func TestEachArrivalIsPlacedOnce(t *testing.T) {
 	}
 }
 
-// Given messages that are dropped before anything is matched, then the driver hears
-// of each, once, that its payload is not wanted; nobody is cut off.
+// Given messages that are dropped before matching, then the driver is notified once for
+// each that its payload is not needed, and no connection is closed.
 //
 // lnet-core 4.5 (1), 4.5 (4), 5.1 (2), 11.4
 func TestWhatIsDroppedAtOnceIsPlacedOnce(t *testing.T) {
@@ -138,8 +138,8 @@ func TestWhatIsDroppedAtOnceIsPlacedOnce(t *testing.T) {
 	}
 }
 
-// Given a lazy portal, when a PUT has to wait, then the driver hears nothing
-// until an entry takes it.
+// Given a lazy portal, when a PUT must wait, then the driver gets no placement before an
+// entry accepts the PUT.
 //
 // lnet-core 5.1 (2), 4.6 (2)
 func TestDelayedArrivalIsPlacedLater(t *testing.T) {
@@ -167,8 +167,8 @@ func TestDelayedArrivalIsPlacedLater(t *testing.T) {
 	}
 }
 
-// Given a PUT that asks for an ACK, when its payload does not come, then the
-// event has the error and no ACK leaves.
+// Given a PUT that requests an ACK, when its payload does not arrive, then the event has
+// an error and no ACK is sent.
 //
 // lnet-core 3.4 (4), 5.3 (5)
 func TestFailedReceptionIsNotAcknowledged(t *testing.T) {
@@ -178,7 +178,7 @@ func TestFailedReceptionIsNotAcknowledged(t *testing.T) {
 	var r recorder
 	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
 		Bytes: make([]byte, 8), Threshold: 1, Unlink: true, Options: portals.OpPut, Handler: &r})
-	f.hold(true) // an ACK would be seen
+	f.hold(true) // an ACK would be queued here
 	err := q.arrive(parseNID(t, "10.0.0.2@tcp"), lnet.Header{
 		Type: lnet.MsgPut, Portal: 1, PayloadLength: 8, Handle: lnet.Handle{Interface: 1, Object: 1}}, false)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestFailedReceptionIsNotAcknowledged(t *testing.T) {
 	}
 }
 
-// Given a GET that is served, when the REPLY has not left, then there is no GET
+// Given a GET that was matched, when its REPLY was not sent yet, then there is no GET
 // event yet.
 //
 // lnet-core 3.3 (5), 5.4 (5)
@@ -229,7 +229,7 @@ func TestEventOfAGetWaitsForItsReply(t *testing.T) {
 	}
 }
 
-// A GET by RDMA cannot be passed on, and so is an error where another message
+// A GET by RDMA cannot be forwarded. So it is a protocol error where another message
 // would be dropped.
 //
 // lnet-core 5.2 (3c)
@@ -258,8 +258,8 @@ func TestRDMARequestForAnotherNode(t *testing.T) {
 	}
 }
 
-// Given a neighbour that nobody has heard of, when it sends, then it is a peer
-// NI with the credits of the net, and is served by the NI that it came to.
+// Given an unknown neighbour, when it sends a message, then it becomes a peer NI with the
+// credits of the net, served by the NI on which the message arrived.
 //
 // discovery 2.4 (2)
 // lnet-core 5.2 (5), 7.1 (2)
@@ -271,7 +271,7 @@ func TestNeighbourBecomesAPeer(t *testing.T) {
 	if p := n.Peers(); len(p) != 0 {
 		t.Fatalf("peers before any message: %+v", p)
 	}
-	// It brings a message of a node behind it; that one is no neighbour.
+	// It forwards a message of another node, which is not a neighbour.
 	router := parseNID(t, "10.0.0.2@tcp")
 	err := q.arrive(router, lnet.Header{
 		Type: lnet.MsgPut, Src: parseNID(t, "10.5.0.1@tcp5"), Portal: 9, Handle: lnet.NoHandle}, false)

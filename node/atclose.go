@@ -2,14 +2,16 @@ package node
 
 import "sync"
 
-// AtClose has Close call f, once, when no new request is taken and no MD has gone yet:
-// what f unlinks has its last event, as ever, when the drivers are through with it.
-// Of what is attached later, or left, nobody hears. If that moment has passed, AtClose
-// calls f; nil is nothing. F must not block, or wait for the node; handlers may run in
-// it. Forget takes it back, and does not wait for an f that runs.
+// AtClose registers f, which Close calls once, when the node accepts no new requests and
+// all MDs still exist. If f unlinks an MD, its last event is delivered as usual, when the
+// drivers no longer use it. MDs that remain, or are attached later, end without an event.
+// If that moment has passed, AtClose calls f itself. A nil f does nothing.
+//
+// f must not block or wait for the node. Handlers may run within it. The returned
+// function removes f; it does not wait if f is running.
 func (n *Node) AtClose(f func()) (forget func()) { return n.made().endings.add(f) }
 
-// endings are what AtClose was given.
+// endings holds the functions registered with AtClose.
 type endings struct {
 	mu    sync.Mutex // a leaf; guards the rest
 	calls map[*func()]struct{}
@@ -36,7 +38,7 @@ func (e *endings) add(f func()) (forget func()) {
 	}
 }
 
-// run calls what there is, the first time.
+// run calls the registered functions. Later calls do nothing.
 func (e *endings) run() {
 	e.mu.Lock()
 	calls := e.calls

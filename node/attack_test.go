@@ -17,22 +17,22 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// attack is the size of attacks: how many strangers are made up. 200000 shows what
-// an attacker can reach within minutes.
+// attack is the number of strangers in an attack. 200000 shows what an attacker can reach
+// within minutes.
 var attack = flag.Int("attack", 20000, "how many strangers attack; about 20000 or more, else there are too few for what the tests want")
 
-// attacked is the bound on peer NIs in attacks: a tenth of the strangers, or what a
-// node has by default.
+// attacked sets the limit of peer NIs in attacks: a tenth of the strangers, or the
+// default of a node.
 func attacked() node.Parameters {
 	p := node.DefaultParameters()
 	p.PeerNIsMax = min(*attack/10, node.PeerNIsMax)
 	return p
 }
 
-// madeUp is a NID that nobody has.
+// madeUp returns a NID that belongs to no node.
 func madeUp(net lnet.Net, k int) lnet.NID { return lnet.NIDFromNumber(net, uint32(0x0b000000+k)) }
 
-// withstood checks that a node keeps no more of an attack than it may.
+// withstood checks that the node keeps no more state after an attack than allowed.
 func withstood(t *testing.T, n *node.Node, before uint64) {
 	t.Helper()
 	synctest.Wait()
@@ -53,7 +53,7 @@ func withstood(t *testing.T, n *node.Node, before uint64) {
 	runtime.KeepAlive(n)
 }
 
-// pace lets as many steps pass within a second as there is room for callers in.
+// pace limits the steps per second to the reserve for nodes that connect.
 func pace(k int) {
 	each := min(*attack/400, 1000)
 	if k%each == each-1 {
@@ -62,7 +62,7 @@ func pace(k int) {
 	}
 }
 
-// besieged is a node with a gateway to tcp1 and a friend, of which it knows.
+// besieged is a node that knows a gateway to tcp1 and a friendly peer.
 type besieged struct {
 	fabric *fabric
 	node   *node.Node
@@ -85,7 +85,7 @@ func newBesieged(t *testing.T) *besieged {
 	return b
 }
 
-// meet has the friend discovered, which is of use for a program.
+// meet discovers the friendly peer, which counts as a use by a program.
 func (b *besieged) meet(t *testing.T) {
 	t.Helper()
 	if _, err := b.node.Discover(context.Background(), b.friend, false); err != nil {
@@ -93,7 +93,7 @@ func (b *besieged) meet(t *testing.T) {
 	}
 }
 
-// keeps checks that what must not go is still there.
+// keeps checks that the gateway and the friendly peer were not evicted.
 func (b *besieged) keeps(t *testing.T) {
 	t.Helper()
 	for _, nid := range []string{"10.0.0.7@tcp", "10.0.0.8@tcp", "10.0.0.9@tcp"} {
@@ -106,8 +106,8 @@ func (b *besieged) keeps(t *testing.T) {
 	}
 }
 
-// Given a neighbour that claims to be our gateway, when it pushes for strangers
-// behind it, then few of them are kept, and nobody has to go for them.
+// Given a neighbour that claims to be our gateway, when it sends pushes of strangers
+// behind it, then few of them are kept, and no other peer is evicted for them.
 func TestAttackOfPushesThroughAGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBesieged(t)
@@ -125,8 +125,8 @@ func TestAttackOfPushesThroughAGateway(t *testing.T) {
 	})
 }
 
-// Given neighbours that each push as many NIDs as they may name, when that are more
-// than there is room for, then few are kept.
+// Given neighbours that each push as many NIDs as they may, when these exceed the limit,
+// then few are kept.
 func TestAttackOfLongPushes(t *testing.T) {
 	const length = 4000
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestAttackOfLongPushes(t *testing.T) {
 			for j := range nids {
 				nids[j] = madeUp(net, k*length+j)
 			}
-			for seq := range uint32(2) { // the first one makes room
+			for seq := range uint32(2) { // the first one evicts others
 				info := infoWith(1+seq, 0, nids...)
 				if err := b.port.inject(nids[0], pushHeader(nids[0], b.port.nid, info), info); err != nil {
 					t.Fatal(err)
@@ -152,8 +152,8 @@ func TestAttackOfLongPushes(t *testing.T) {
 	})
 }
 
-// Given strangers that call, one after the other, and say a word, when there are
-// more than there is room for, then those that have been silent for longest go.
+// Given strangers that connect one after the other and send a message, when they exceed
+// the limit, then those that have been silent for the longest time are evicted.
 func TestAttackOfCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBesieged(t)
@@ -175,7 +175,7 @@ func TestAttackOfCallers(t *testing.T) {
 		withstood(t, b.node, before)
 		b.keeps(t)
 		late := 0
-		for k := range *attack / 20 { // if not more than there is room for call at once
+		for k := range *attack / 20 { // the number of nodes that may connect at once
 			if _, ok := b.node.Peer(madeUp(b.port.nid.Net(), *attack-1-k)); ok {
 				late++
 			}
@@ -186,9 +186,8 @@ func TestAttackOfCallers(t *testing.T) {
 	})
 }
 
-// Given a router whose neighbour sends messages to NIDs that nobody has, when there
-// are many, then they are dropped, the NIDs are forgotten, and each is tried again
-// only after a while.
+// Given a router whose neighbour sends messages to many NIDs that do not exist, then the
+// messages are dropped, the NIDs are removed, and each is tried again only after a while.
 func TestAttackOfMadeUpDestinations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -205,7 +204,7 @@ func TestAttackOfMadeUpDestinations(t *testing.T) {
 		from := newActor(t, f, "10.0.0.7@tcp").ports[0].nid
 		before := liveHeap()
 		for k := range *attack {
-			to := madeUp(parseNet(t, "tcp1"), k%(*attack*3/4)) // some twice
+			to := madeUp(parseNet(t, "tcp1"), k%(*attack*3/4)) // some of them twice
 			h := pushHeader(from, to, nil)
 			h.Portal = 7
 			if err := near.inject(from, h, nil); err != nil {
@@ -228,8 +227,8 @@ func TestAttackOfMadeUpDestinations(t *testing.T) {
 	})
 }
 
-// Given a gateway that says at every turn that it is not where a route wants it, when
-// it goes on, then the log has a line a minute.
+// Given a gateway that repeatedly reports that it is not on the net of its route, then
+// the log gets one line per minute.
 func TestAttackOnTheLogByAGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -22,12 +22,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Command lnetperf compares whole processes; what is here runs both nodes in
-// one, so that time and allocations are those of both together.
+// Command lnetperf compares whole processes. These benchmarks run both nodes in one
+// process, so time and allocations are the sum of both.
 
-// BenchmarkPutAck is a PUT of 64 bytes and its ACK between two nodes, over
-// simlnd, over TCP, and what plain TCP needs for as many bytes in two writes.
-// With -cpu 1 msgs/s is what one core does for both nodes.
+// BenchmarkPutAck measures a PUT of 64 bytes and its ACK between two nodes, over simlnd
+// and over TCP, and for comparison the same number of bytes in two writes over plain TCP.
+// With -cpu 1, msgs/s is the rate at which one core runs both nodes.
 func BenchmarkPutAck(b *testing.B) {
 	for _, window := range []int{1, 64} {
 		for _, w := range []struct {
@@ -82,8 +82,8 @@ func reportRate(b *testing.B) {
 	b.ReportMetric(2*float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
 }
 
-// benchmarkPlain sends as many bytes as a PUT of 64 bytes and its ACK take on
-// a connection, and back.
+// benchmarkPlain sends as many bytes as a PUT of 64 bytes and its ACK use on a
+// connection, in both directions.
 func benchmarkPlain(b *testing.B) {
 	const putSize, ackSize = 96 + 64, 96
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(loopbackAddress(2), 0)))
@@ -134,8 +134,7 @@ func answerPlain(c net.Conn, in, out int) error {
 	}
 }
 
-// series is a number of PUTs, or GETs, of which each ACK, or REPLY, begins the
-// next.
+// series is a number of PUTs or GETs, in which each ACK or REPLY starts the next one.
 type series struct {
 	from    *node.Node
 	to      lnet.ProcessID
@@ -155,7 +154,7 @@ func newSeries(tb testing.TB, typ lnet.MsgType, window int, pair func(tb testing
 	return newSeriesTo(tb, typ, window, from, to)
 }
 
-// newSeriesTo is a series to a node that has what takes it.
+// newSeriesTo returns a series to a node with a matching entry.
 func newSeriesTo(tb testing.TB, typ lnet.MsgType, window int, from *node.Node, to lnet.ProcessID) *series {
 	tb.Helper()
 	x := &series{from: from, to: to, typ: typ}
@@ -165,7 +164,7 @@ func newSeriesTo(tb testing.TB, typ lnet.MsgType, window int, from *node.Node, t
 	return x
 }
 
-// run does n of them.
+// run runs n of them.
 func (x *series) run(tb testing.TB, n int) {
 	tb.Helper()
 	x.total, x.done = int64(n), make(chan struct{})
@@ -217,7 +216,7 @@ func (x *series) fail(err error) {
 	}
 }
 
-// simulatedPair is two nodes on a perfect fabric, in real time.
+// simulatedPair returns two nodes on a perfect fabric, in real time.
 func simulatedPair(tb testing.TB) (from, at *node.Node, to lnet.ProcessID) {
 	tb.Helper()
 	fabric := simlnd.New(simlnd.Config{})
@@ -233,7 +232,7 @@ func simulatedPair(tb testing.TB) (from, at *node.Node, to lnet.ProcessID) {
 	})
 }
 
-// loopbackPair is two nodes on the loopback device.
+// loopbackPair returns two nodes on the loopback device.
 func loopbackPair(tb testing.TB) (from, at *node.Node, to lnet.ProcessID) {
 	tb.Helper()
 	return nodePair(tb, func(k int) (lnd.Driver, lnet.NID) {
@@ -248,7 +247,7 @@ func loopbackPair(tb testing.TB) (from, at *node.Node, to lnet.ProcessID) {
 	})
 }
 
-// loopbackAddress gives each test process addresses of its own.
+// loopbackAddress returns an address that no other test process uses.
 func loopbackAddress(k int) netip.Addr {
 	pid := os.Getpid()
 	return netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), byte(100 + k)})
@@ -282,8 +281,8 @@ func nodePair(tb testing.TB, open func(k int) (lnd.Driver, lnet.NID)) (from, at 
 	return nodes[0], nodes[1], to
 }
 
-// TestNothingIsAllocatedOverDrivers runs whole stacks, both nodes of them, for
-// long enough that what driver and fabric do now and then does not count.
+// TestNothingIsAllocatedOverDrivers runs both nodes with complete drivers, long enough
+// that occasional allocations of the driver and the fabric do not count.
 func TestNothingIsAllocatedOverDrivers(t *testing.T) {
 	if testenv.Race {
 		t.Log("pools drop what they are given under the race detector: nothing is asserted")
@@ -296,7 +295,7 @@ func TestNothingIsAllocatedOverDrivers(t *testing.T) {
 				x := newSeries(t, typ, 1, pair)
 				x.run(t, testenv.Fewer(2000))
 				per := 1.0
-				for range testenv.Fewer(5) { // a collection that empties the pools spoils one series
+				for range testenv.Fewer(5) { // a garbage collection that empties the pools affects one series
 					n := testenv.Fewer(5000)
 					before := mallocs()
 					x.run(t, n)
@@ -316,7 +315,7 @@ func mallocs() uint64 {
 	return m.Mallocs
 }
 
-// BenchmarkIdlePeer tells what a peer costs that a node has heard of once.
+// BenchmarkIdlePeer measures the memory of a peer from which one message has arrived.
 func BenchmarkIdlePeer(b *testing.B) {
 	for _, peers := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprint(peers), func(b *testing.B) {
@@ -327,7 +326,7 @@ func BenchmarkIdlePeer(b *testing.B) {
 					from := lnet.NIDFromIP(port.nid.Net(), netip.AddrFrom4([4]byte{10, byte(1 + k>>16), byte(k >> 8), byte(k)}))
 					h := lnet.Header{
 						Dest: port.nid, Src: from, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre,
-						Type: lnet.MsgPut, Handle: lnet.NoHandle, Portal: 9, // where nothing is
+						Type: lnet.MsgPut, Handle: lnet.NoHandle, Portal: 9, // a portal without entries
 					}
 					if err := port.inject(from, h, nil); err != nil {
 						b.Fatal(err)
@@ -343,7 +342,7 @@ func BenchmarkIdlePeer(b *testing.B) {
 	}
 }
 
-// BenchmarkPostedEntry tells what an entry with its MD costs while it waits.
+// BenchmarkPostedEntry measures the memory of an attached entry with its MD.
 func BenchmarkPostedEntry(b *testing.B) {
 	for _, entries := range []int{1000, 1_000_000} {
 		b.Run(fmt.Sprint(entries), func(b *testing.B) {
@@ -362,7 +361,7 @@ func BenchmarkPostedEntry(b *testing.B) {
 	}
 }
 
-// lonelyNode is a node with one NI on a fabric of its own; closeNode ends it.
+// lonelyNode returns a node with one NI on a separate fabric. closeNode closes it.
 func lonelyNode(b *testing.B) (*node.Node, *port) {
 	b.Helper()
 	n, err := node.New(node.Config{})
@@ -379,15 +378,15 @@ func closeNode(b *testing.B, n *node.Node) {
 	}
 }
 
-// reportEach reports by how much the heap has grown, by n.
+// reportEach reports the growth of the heap divided by n.
 func reportEach(b *testing.B, before uint64, n int, unit string) {
 	b.ReportMetric((float64(heapInUse())-float64(before))/float64(n), unit)
 }
 
-// heapInUse is the bytes of all objects that can be reached.
+// heapInUse returns the size of all reachable objects in bytes.
 func heapInUse() uint64 {
 	var m runtime.MemStats
-	runtime.GC() // twice, for what pools keep
+	runtime.GC() // twice, because of sync.Pool
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

@@ -7,10 +7,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Buffers are the sizes of a router's pools (lnet-core 7.5); 0: the default. More
-// than BuffersMax count as that.
+// Buffers holds the number of buffers in each pool of a router (lnet-core 7.5). Zero
+// means the default. Numbers above BuffersMax are reduced to it.
 type Buffers struct {
-	// Tiny buffers hold no payload, small ones a page, large ones 1 MiB.
+	// Tiny buffers hold no payload, Small ones one page, Large ones 1 MiB.
 	Tiny, Small, Large int
 }
 
@@ -19,7 +19,7 @@ const pageSize = 4096
 // BuffersMax is the largest number of buffers in a pool.
 const BuffersMax = 1 << 20
 
-// pools of a router, and what is known of each.
+// Indexes of a router's pools.
 const (
 	tinyPool = iota
 	smallPool
@@ -33,13 +33,13 @@ var poolSizes = [poolKinds]struct{ pages, buffers, least int }{
 	largePool: {lnet.MTU / pageSize, 1024, 256},
 }
 
-// Resolved are the sizes with the defaults in place of 0.
+// Resolved returns b with defaults in place of zeros.
 func (b Buffers) Resolved() Buffers {
 	sizes := b.numbers()
 	return Buffers{Tiny: sizes[tinyPool], Small: sizes[smallPool], Large: sizes[largePool]}
 }
 
-// numbers are the sizes by pool, defaults resolved.
+// numbers returns the sizes by pool, with defaults resolved.
 func (b Buffers) numbers() [poolKinds]int {
 	sizes := [poolKinds]int{b.Tiny, b.Small, b.Large}
 	for k := range sizes {
@@ -50,15 +50,15 @@ func (b Buffers) numbers() [poolKinds]int {
 	return sizes
 }
 
-// buffer is where a message lies that is forwarded.
+// buffer holds the payload of a message that is being forwarded.
 type buffer struct {
 	pool  *pool
 	bytes []byte
 	next  *buffer
 }
 
-// pool is a router's buffers of one size. Memory is taken when it is first
-// needed, and kept; a message waits when all buffers are in use.
+// pool holds a router's buffers of one size. Memory is allocated on first use and kept. A
+// message waits while all buffers are in use.
 type pool struct {
 	pages     int
 	credits   credits
@@ -66,8 +66,8 @@ type pool struct {
 
 	mu    sync.Mutex // guards free, made and limit
 	free  *buffer
-	made  int // buffers that there are, in use or free
-	limit int // of them that are kept
+	made  int // number of existing buffers, in use or free
+	limit int // number of buffers to keep
 }
 
 func (p *pool) init(pages int) {
@@ -75,7 +75,7 @@ func (p *pool) init(pages int) {
 	p.credits.init(&p.available, 0)
 }
 
-// get returns a buffer for a holder of a credit.
+// get returns a buffer. The caller must hold a credit.
 func (p *pool) get() *buffer {
 	p.mu.Lock()
 	b := p.free
@@ -89,7 +89,7 @@ func (p *pool) get() *buffer {
 	return &buffer{pool: p, bytes: make([]byte, p.pages*pageSize)}
 }
 
-// put takes a buffer back, or drops it if there are too many.
+// put returns b to the pool, or drops it if there are too many buffers.
 func (p *pool) put(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *pool) put(b *buffer) {
 	b.next, p.free = p.free, b
 }
 
-// resize sets the number of buffers, and returns the messages that go on.
+// resize sets the number of buffers and returns the messages that may continue.
 func (p *pool) resize(limit int) messageQueue {
 	p.mu.Lock()
 	p.limit = limit
@@ -112,5 +112,5 @@ func (p *pool) resize(limit int) messageQueue {
 	return p.credits.resize(limit)
 }
 
-// idle says that no buffer is in use.
+// idle reports whether no buffer is in use.
 func (p *pool) idle() bool { return p.available.Load() == p.credits.limit.Load() }

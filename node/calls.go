@@ -6,29 +6,29 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// ErrNotMade means that the Node is nil or the zero value. Methods that return no
-// error panic with it.
+// ErrNotMade means that the Node is nil or the zero value. Methods that return no error
+// panic with it.
 var ErrNotMade = errors.New("node: not made by New")
 
-// ErrInHandler means that a handler has made a call that waits (EDEADLK). It may be
-// what the call waits for: a PUT to 0@lo, for example, arrives when the handler has
-// returned. A handler that needs such a call has a goroutine make it, and does not
-// wait for that. Methods that return no error panic with it.
+// ErrInHandler means that a handler called a method that blocks (EDEADLK). The handler
+// might be what the call waits for: for example, a PUT to 0@lo arrives only after the
+// handler has returned. A handler that needs such a call must make it in a goroutine and
+// not wait for that goroutine. Methods that return no error panic with ErrInHandler.
 var ErrInHandler = errors.New("called in a handler, which must not wait")
 
-// phase is how far the life of a Node has come.
+// phase is the stage of a Node's life.
 type phase = uint32
 
 const (
-	phaseNone    phase = iota // New has not made it
-	phaseOpen                 // it takes requests
-	phaseClosing              // or closed
+	phaseNone    phase = iota // not created by New
+	phaseOpen                 // accepts requests
+	phaseClosing              // closing or closed
 )
 
 func (n *Node) isClosing() bool { return n.phase.Load() == phaseClosing }
 
-// exists is nil unless New has not made n. What else methods look at in a Node that
-// was not made is not there: all go by this first, in one way or another.
+// exists returns ErrNotMade if n was not created by New. Every method checks this first,
+// directly or indirectly, because the other fields are not set in such a Node.
 func (n *Node) exists() error {
 	if n == nil || n.phase.Load() == phaseNone {
 		return ErrNotMade
@@ -36,7 +36,8 @@ func (n *Node) exists() error {
 	return nil
 }
 
-// made is n, if New has made it, for methods that return no error.
+// made returns n. It panics if n was not created by New. It is for methods that return no
+// error.
 func (n *Node) made() *Node {
 	if err := n.exists(); err != nil {
 		panic(err)
@@ -44,7 +45,7 @@ func (n *Node) made() *Node {
 	return n
 }
 
-// takes is nil if n takes requests.
+// takes returns nil if n accepts requests.
 func (n *Node) takes() error {
 	if n != nil && n.phase.Load() == phaseOpen {
 		return nil
@@ -55,7 +56,7 @@ func (n *Node) takes() error {
 	return ErrClosed
 }
 
-// mayWait is nil if the caller may wait for others.
+// mayWait returns nil if the caller is allowed to block.
 func (n *Node) mayWait() error {
 	if err := n.exists(); err != nil {
 		return err
@@ -66,7 +67,8 @@ func (n *Node) mayWait() error {
 	return nil
 }
 
-// free is n, if the caller may wait for others, for methods that return no error.
+// free returns n. It panics if the caller is not allowed to block. It is for methods that
+// return no error.
 func (n *Node) free() *Node {
 	if err := n.mayWait(); err != nil {
 		panic(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// check is when a gateway is to be checked next, by net; nil: at once. The net
-// that was used last comes last (lnet-core 8.5).
+// check holds when each net of a gateway is to be checked next. A nil due means at once.
+// The net that was used last is checked last (lnet-core 8.5).
 type check struct {
 	due  map[lnet.Net]time.Duration
 	last lnet.Net
@@ -18,8 +18,8 @@ type check struct {
 // idle is how long the discoverer sleeps if nothing is due.
 const idle = time.Hour
 
-// checkRouters begins what checks of gateways are due. It returns when to look
-// again.
+// checkRouters starts the checks of gateways that are due. It returns the pause until the
+// next call.
 func (d *discoverer) checkRouters() time.Duration {
 	n := d.node
 	t := n.topology.Load()

@@ -18,8 +18,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// NIDs of the choices below: NIs of the node, NIDs of a peer on both nets and
-// behind gateways, and these.
+// NIDs of the choices below: NIs of the node, NIDs of a peer on both nets and behind
+// gateways, and the gateways.
 const (
 	choiceA1, choiceA2, choiceT1 = "10.0.0.1@tcp", "10.0.0.2@tcp", "10.2.0.1@tcp1"
 	choiceB1, choiceB2, choiceBT = "10.0.0.11@tcp", "10.0.0.12@tcp", "10.2.0.11@tcp1"
@@ -27,8 +27,8 @@ const (
 	choiceG1, choiceG2           = "10.0.0.31@tcp", "10.0.0.32@tcp"
 )
 
-// chooser is a node whose choices are looked at while it runs. What it sends stays
-// in its driver.
+// chooser is a running node whose choices are tested. Messages that it sends stay in its
+// driver.
 type chooser struct {
 	*fabric
 	n   *node.Node
@@ -54,8 +54,8 @@ func (c *chooser) peer(t *testing.T, nids ...string) {
 	configure(t, c.n, all[0], all[1:]...)
 }
 
-// gateways makes routes to o2ib by both gateways, the first with these options,
-// where there is a peer.
+// gateways adds routes to o2ib through both gateways, with the given options, where the
+// peer is.
 func (c *chooser) gateways(t *testing.T, first, second node.RouteOptions) {
 	t.Helper()
 	c.peer(t, choiceR1)
@@ -66,7 +66,7 @@ func (c *chooser) gateways(t *testing.T, first, second node.RouteOptions) {
 	}
 }
 
-// rule adds a policy at the end.
+// rule appends a policy.
 func (c *chooser) rule(t *testing.T, src, dst, rte string) {
 	t.Helper()
 	err := c.n.ChangePolicies(t.Context(), func(p *selection.Policies) error {
@@ -87,8 +87,8 @@ func ruleOf(t *testing.T, src, dst, rte string) (r selection.Rule) {
 	return r
 }
 
-// send sends so many messages of a length from an NI, or, if from is empty, any;
-// they keep their credits.
+// send sends count messages of the given length from an NI, or from any NI if from is
+// empty. They keep their credits.
 func (c *chooser) send(t *testing.T, count, length int, from, to string) {
 	t.Helper()
 	o := node.PutOptions{Portal: 1}
@@ -100,8 +100,8 @@ func (c *chooser) send(t *testing.T, count, length int, from, to string) {
 	}
 }
 
-// path is what the node chooses now for a message: its NI, the NID that it is for,
-// and the gateway if there is one.
+// path returns the current choice for a message: the NI, the destination NID, and the
+// gateway if one is used.
 func (c *chooser) path(t *testing.T, to string) string {
 	t.Helper()
 	e := c.n.Explain(parseNID(t, to), node.ExplainOptions{Portal: 1})
@@ -116,8 +116,8 @@ func (c *chooser) path(t *testing.T, to string) string {
 	return s
 }
 
-// What a choice looks at is what has become of NIs, peers, routes and policies of
-// a node that runs. Without what is given each row would have the first of all.
+// A choice depends on the state of the NIs, peers, routes and policies of a running node.
+// Without the change in each row, the first of all candidates would be chosen.
 //
 // selection 5.1 (1), 5.1 (3), 5.2 (1)-(3), 5.2 (6), 5.4 (1)-(4), 6.1, 6.4 (2)
 // selection 5.5 compare (1)-(6), 6.4 (4), 6.5 events (1)
@@ -135,7 +135,7 @@ func TestChoicesFollowTheNode(t *testing.T) {
 			more(t, c)
 		}
 	}
-	// health lowers that of an NI or a peer NI.
+	// health lowers the health of an NI or a peer NI.
 	health := func(set func(n *node.Node, nid lnet.NID, v int) error, nid string) func(t *testing.T, c *chooser) {
 		return func(t *testing.T, c *chooser) {
 			if err := set(c.n, parseNID(t, nid), 900); err != nil {
@@ -170,7 +170,7 @@ func TestChoicesFollowTheNode(t *testing.T) {
 		{"an NI has priority", tcp, rails(rule(choiceA2, "", "")), choiceB1, choiceA2 + " " + choiceB1},
 		{"credits of NIs and peer NIs", tcp, rails(func(t *testing.T, c *chooser) {
 			c.send(t, 3, 0, choiceA1, choiceB1)
-			c.send(t, 1, 0, choiceA2, choiceB2) // which by turns would be the last
+			c.send(t, 1, 0, choiceA2, choiceB2) // which would be the last in turn
 		}), choiceB1, choiceA2 + " " + choiceB2},
 		{"a peer NI is not well", tcp, rails(health(peerNI, choiceB1)), choiceB1, choiceA1 + " " + choiceB2},
 		{"a peer NI has priority", tcp, rails(rule("", choiceB2, "")), choiceB1, choiceA1 + " " + choiceB2},
@@ -208,7 +208,7 @@ func TestChoicesFollowTheNode(t *testing.T) {
 				c.hold(true)
 				defer c.hold(false)
 				row.given(t, c)
-				synctest.Wait() // new gateways are asked
+				synctest.Wait() // new gateways are checked
 				if got := c.path(t, row.to); got != row.want {
 					t.Errorf("%s, want %s", got, row.want)
 				}
@@ -217,7 +217,7 @@ func TestChoicesFollowTheNode(t *testing.T) {
 	}
 }
 
-// An NI whose link is down from the start is as good as one whose link went down.
+// An NI whose link is down from the start is treated like one whose link went down later.
 //
 // selection 5.2 (1), 8.1 (6)
 func TestNIThatBeginsWithoutLink(t *testing.T) {
@@ -239,8 +239,8 @@ func TestNIThatBeginsWithoutLink(t *testing.T) {
 	})
 }
 
-// Pings do not mind which NI serves a peer that is known by one NID, and change
-// nothing about it.
+// Pings may use any NI even if another NI serves a peer that is known by one NID, and
+// they do not change that NI.
 //
 // selection 4.3 local (3), 8.3 (39)
 func TestPingsDoNotMindWhoServes(t *testing.T) {
@@ -269,8 +269,8 @@ func TestPingsDoNotMindWhoServes(t *testing.T) {
 	})
 }
 
-// The router checker asks each net of a gateway over that net, whatever policies
-// say of the net.
+// The router checker pings each net of a gateway over that net, whatever the policies for
+// the net are.
 //
 // selection 4.5 (4)
 func TestCheckerAsksOverTheNetThatItChecks(t *testing.T) {
@@ -293,7 +293,7 @@ func TestCheckerAsksOverTheNetThatItChecks(t *testing.T) {
 	})
 }
 
-// An answer that failed goes again between the same NIDs.
+// An answer that failed is resent between the same NIDs.
 //
 // selection 3 (3), 4.6, 4.7
 func TestAnswerGoesAgainTheSameWay(t *testing.T) {
@@ -321,8 +321,8 @@ func TestAnswerGoesAgainTheSameWay(t *testing.T) {
 	})
 }
 
-// Policies hold for NIDs that nobody has heard of before, from the first message
-// on, and so does what Explain says of them.
+// Policies apply to unknown NIDs from the first message on, and Explain considers them
+// too.
 //
 // selection 6.5 events (3)-(4), 6.4 (4)
 func TestPoliciesHoldForStrangers(t *testing.T) {
@@ -347,7 +347,8 @@ func TestPoliciesHoldForStrangers(t *testing.T) {
 	})
 }
 
-// A router heeds its policies for destinations far away, of which it keeps nothing.
+// A router applies its policies to destinations behind other routers, for which it keeps
+// no state.
 //
 // selection 6.4 (4), 8.6 (80)
 func TestRouterPrefersTheRouterThatAPolicyNames(t *testing.T) {
@@ -384,7 +385,8 @@ func TestRouterPrefersTheRouterThatAPolicyNames(t *testing.T) {
 	})
 }
 
-// twoNodes is a machine of two NUMA nodes, whose processors are those of node 0, with the devices near and far.
+// twoNodes is a machine with two NUMA nodes. All processors belong to node 0. The devices
+// are near and far.
 func twoNodes(t *testing.T) *numa.Machine {
 	t.Helper()
 	sysfs := fstest.MapFS{}
@@ -447,9 +449,11 @@ func TestNearNIs(t *testing.T) {
 	})
 }
 
-// Given registered memory on the other NUMA node, then the NI there sends it and fetches into it, whatever the
-// processor; where the pages are is found when it is registered or, if they are not used yet, within seconds.
-// Memory that is not registered, and what cannot be said, is where the sender runs.
+// Given registered memory on the other NUMA node, then the NI there sends it and receives
+// into it, whatever the processor is. The location of the pages is determined at
+// registration or, if they are not used yet, within seconds after they are. For memory
+// that is not registered, or whose location is unknown, the location of the sender is
+// used.
 //
 // selection 5.3 (1)
 // decisions 202
@@ -507,7 +511,7 @@ func TestNIsNearTheMemory(t *testing.T) {
 		r = register()
 		want("not used", r.Slice(0, 64), false)
 		pages = other
-		time.Sleep(3 * time.Second) // the bubble's
+		time.Sleep(3 * time.Second) // in the bubble
 		want("used by now", r.Slice(0, 64), true)
 		pages = 7
 		want("on a node without processors", register().Slice(0, 64), false)

@@ -8,12 +8,15 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Claim gives the caller match bits of a portal, those that equal bits but where ignore
-// has ones, until Unclaim: entries that take some of them are attached under the claim
-// (portals.Entry.Claim) or not at all. It costs messages nothing. ErrTaken: somebody
-// has claimed some of them, an entry takes some, or the portal is lazy; ErrExists: the
-// portal has an inbox; ErrPortalClass: it has had unique entries; ErrInvalid: it is
-// LNet's own, or there is none; ErrClosed.
+// Claim reserves match bits of a portal for the caller until Unclaim: those that equal
+// bits, ignoring the bits set in ignore. Entries that accept any of them can then be
+// attached only under the claim (portals.Entry.Claim). A claim does not slow messages
+// down.
+//
+// Claim returns ErrTaken if some of the bits are claimed already, if an entry accepts
+// some of them, or if the portal is lazy; ErrExists if the portal has an inbox;
+// ErrPortalClass if it has had unique entries; ErrInvalid if the portal does not exist or
+// is reserved for LNet; and ErrClosed.
 func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error) {
 	if err := n.takes(); err != nil {
 		return nil, fmt.Errorf("claim of portal %d: %w", portal, err)
@@ -31,21 +34,21 @@ func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error)
 	return c, err
 }
 
-// Unclaim ends a claim of Node.Claim's; a second time, or with nil, it does nothing.
-// Entries under it that are left go on without.
+// Unclaim ends a claim returned by Claim. Entries under it remain, without the claim. It
+// does nothing if c is nil or was ended already.
 func (n *Node) Unclaim(c *portals.Claim) {
 	if n.made(); c != nil && c.Release() {
 		n.uses[c.Portal()].unclaim()
 	}
 }
 
-// portalUse says who has a portal, or parts of it, to himself: how many claims there
-// are, or inboxOpen.
+// portalUse records the exclusive use of a portal: the number of claims, or inboxOpen.
 type portalUse struct{ claims atomic.Int32 }
 
 const inboxOpen = -1
 
-// open takes the portal for an inbox, claim for one more claim; false: it is taken.
+// open reserves the portal for an inbox, claim for one more claim. They return false if
+// the portal is in use.
 func (u *portalUse) open() bool { return u.claims.CompareAndSwap(0, inboxOpen) }
 
 func (u *portalUse) claim() bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A portal has an inbox, or claims, but not both; and no claim while it is lazy.
+// A portal can have an inbox or claims but not both, and no claims while it is lazy.
 func TestClaimsAndInboxes(t *testing.T) {
 	n := newNode(t, node.Config{})
 	claim := func(portal uint32) (*portals.Claim, error) { return n.Claim(portal, 7<<52, 1<<52-1) }
@@ -42,7 +42,7 @@ func TestClaimsAndInboxes(t *testing.T) {
 		t.Errorf("inbox while the other claim lasts: %v, want ErrExists", err)
 	}
 
-	// An inbox whose buffers are all lent has no entry, and its portal all the same.
+	// If all buffers of an inbox are lent, it has no entry, but still its portal.
 	b := openInbox(t, n, node.InboxConfig{Portal: 35, Size: 8, Buffers: 1, DropWhenFull: true})
 	put(t, n, bind(t, n, portals.MD{Bytes: make([]byte, 8), Threshold: 1, Unlink: true}), loID, node.PutOptions{Portal: 35})
 	m, err := b.Next(context.Background())
@@ -61,7 +61,8 @@ func TestClaimsAndInboxes(t *testing.T) {
 	openInbox(t, n, node.InboxConfig{Portal: 35})
 }
 
-// Close calls what AtClose was given, once, while MDs can still be unlinked, with an event.
+// Close calls a function registered with AtClose once, while MDs can still be unlinked
+// and deliver an event.
 func TestAtClose(t *testing.T) {
 	n, err := node.New(node.Config{Parameters: new(static())})
 	if err != nil {

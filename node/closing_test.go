@@ -14,14 +14,14 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// outcome runs f in a goroutine and returns where its error will be.
+// outcome runs f in a goroutine and returns a channel for its error.
 func outcome(f func() error) <-chan error {
 	c := make(chan error, 1)
 	go func() { c <- f() }()
 	return c
 }
 
-// awaits checks that c has no error yet, although nobody is at work.
+// awaits checks that c has no error yet although all goroutines are blocked.
 func awaits(t testing.TB, step string, c <-chan error) {
 	t.Helper()
 	synctest.Wait()
@@ -32,8 +32,8 @@ func awaits(t testing.TB, step string, c <-chan error) {
 	}
 }
 
-// Given RemoveNI that waits for the driver, when the node is closed, then
-// RemoveNI ends, and Close ends when the driver is done, not before.
+// Given RemoveNI that waits for the driver, when the node is closed, then RemoveNI
+// returns, and Close returns when the driver has finished, not before.
 //
 // lnet-core 12.6
 func TestCloseDuringRemoveNI(t *testing.T) {
@@ -54,8 +54,8 @@ func TestCloseDuringRemoveNI(t *testing.T) {
 	})
 }
 
-// Given a Close that ran out of time, when it is called again, then it waits
-// for the driver, which is not told twice.
+// Given a Close that timed out, when it is called again, then it waits for the driver,
+// which is not closed a second time.
 //
 // lnet-core 12.6
 func TestCloseAgainAfterATimeout(t *testing.T) {
@@ -76,8 +76,8 @@ func TestCloseAgainAfterATimeout(t *testing.T) {
 	})
 }
 
-// Given a handler that keeps the monitor busy, when the node is closed with a
-// bound, then Close keeps to it; and it ends well when the handler is through.
+// Given a handler that blocks the monitor, when the node is closed with a timeout, then
+// Close returns in time. It succeeds once the handler has returned.
 //
 // lnet-core 12.6
 func TestCloseIsBoundedByItsContext(t *testing.T) {
@@ -88,7 +88,7 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 		f.addNI(t, newNode(t, node.Config{}), "10.0.0.2@tcp")
 		entered, leave := make(chan struct{}), make(chan struct{})
 		h := bind(t, n, portals.MD{Threshold: 2, Unlink: true, Handler: portals.HandlerFunc(func(e *portals.Event) {
-			if e.Type == portals.EventUnlink { // the monitor finds it overdue
+			if e.Type == portals.EventUnlink { // the monitor finds the request overdue
 				close(entered)
 				<-leave
 			}
@@ -110,8 +110,8 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 	})
 }
 
-// Given messages that a delay rule holds, when their NI or the node goes, then
-// they are canceled and none is sent.
+// Given messages that a delay rule holds, when their NI is removed or the node is closed,
+// then they are canceled and not sent.
 //
 // lnet-core 11.2, 12.6
 func TestHeldMessagesAreCanceledAtTheEnd(t *testing.T) {
@@ -152,8 +152,8 @@ func TestHeldMessagesAreCanceledAtTheEnd(t *testing.T) {
 	}
 }
 
-// Given an NI on its way out, when a message arrives before the driver is done,
-// then nothing keeps it: neither a delay rule nor a lazy portal.
+// Given an NI that is being removed, when a message arrives before the driver has
+// finished, then neither a delay rule nor a lazy portal holds it.
 //
 // lnet-core 4.6 (4), 11.2, 12.5
 func TestNothingIsHeldWhileAnNIGoes(t *testing.T) {
@@ -196,8 +196,8 @@ func TestNothingIsHeldWhileAnNIGoes(t *testing.T) {
 	}
 }
 
-// Given an NI that has sent, when it is removed, then the node's totals hold
-// what it did before, meanwhile and afterwards.
+// Given an NI that has sent messages, when it is removed, then the node's totals include
+// them before, during and after the removal.
 //
 // lnet-core 10.1
 func TestCountersDoNotDipWhenAnNIGoes(t *testing.T) {

@@ -13,29 +13,28 @@ type MessageCounts struct {
 	Put, Get, Reply, Ack, Hello uint64
 }
 
-// Total is the sum over all types.
+// Total returns the sum over all types.
 func (c MessageCounts) Total() uint64 { return c.Put + c.Get + c.Reply + c.Ack + c.Hello }
 
-// Traffic is what passed an NI or went to and came from a peer NI
-// (lnet-core 10.2).
+// Traffic holds the messages of an NI, or those to and from a peer NI (lnet-core 10.2).
 type Traffic struct {
-	// Sent counts as kernels do: an ACK as put, a REPLY as get.
+	// Sent counts in the way of kernels: an ACK counts as Put, a REPLY as Get.
 	Sent, Received, Dropped MessageCounts
-	// PutEgress is the time from a PUT's call to its local completion, GetRTT
-	// and PutAck that from a request to its response, if it is tracked.
+	// PutEgress is the time from the call of a PUT to its local completion. GetRTT and PutAck
+	// are the times from a request to its response, if responses are tracked.
 	PutEgress, GetRTT, PutAck Latency
 }
 
 // HealthCounters counts failures of an NI or a peer NI by class.
 type HealthCounters struct {
-	// Of an NI.
+	// Failures of an NI.
 	Interrupts, Dropped, Aborted, NoRoute, Timeouts, Errors uint64
-	// Of a peer NI.
+	// Failures of a peer NI.
 	RemoteDropped, RemoteTimeouts, RemoteErrors, NetworkTimeouts uint64
 }
 
-// Counters are the node's counters (lnet-core 10.1), in the order in which
-// they are shown. Errors stays 0. Sent and Received leave out what was Routed.
+// Counters are the node's counters (lnet-core 10.1), in the order in which they are
+// shown. Errors is always 0. Sent and Received do not include routed messages.
 type Counters struct {
 	Committed, CommittedMax uint64 // msgs_alloc, msgs_max
 	Trackers                uint64 // rst_alloc
@@ -79,32 +78,32 @@ const (
 )
 
 // trafficStats counts the messages of an NI or a peer NI by type. The node's totals are
-// sums of its NIs', so that a message costs no further atomic operation for them.
+// the sums over its NIs, so that a message needs no additional atomic operation for them.
 type trafficStats struct {
 	sent, received, dropped [messageTypes]atomic.Uint64
 	status                  [statuses]atomic.Uint64
 }
 
-// peerStats is the live form of a peer NI's Traffic.
+// peerStats holds the counters behind a peer NI's Traffic.
 type peerStats struct {
 	trafficStats
 	latency [latencyKinds]latencyStats
 }
 
-// niStats is the live form of an NI's Traffic and Detail.
+// niStats holds the counters behind an NI's Traffic and Detail.
 type niStats struct {
 	trafficStats
 	sentBytes, receivedBytes, droppedBytes [messageTypes]atomic.Uint64
 	latency                                [latencyKinds]latencyHistogram
 }
 
-// Detail is more of what passed an NI. Other than in Traffic, messages that were sent
-// count by their own types.
+// Detail holds further figures of an NI. Unlike in Traffic, Sent counts messages by their
+// own types.
 type Detail struct {
 	Sent MessageCounts
-	// SentBytes and so on are payload.
+	// SentBytes, ReceivedBytes and DroppedBytes count payload.
 	SentBytes, ReceivedBytes, DroppedBytes MessageCounts
-	// PutEgress, GetRTT and PutAck have the latencies of which Traffic tells the sum.
+	// PutEgress, GetRTT and PutAck are the distributions of the latencies in Traffic.
 	PutEgress, GetRTT, PutAck LatencyHistogram
 }
 
@@ -128,7 +127,7 @@ func (m *message) countSent(t lnet.MsgType, nbytes int) {
 	}
 }
 
-// countReceived counts a successful reception of nbytes of payload.
+// countReceived counts a successful receive of nbytes of payload.
 func (m *message) countReceived(t lnet.MsgType, nbytes int) {
 	m.ni.stats.received[t].Add(1)
 	if nbytes > 0 {
@@ -139,7 +138,7 @@ func (m *message) countReceived(t lnet.MsgType, nbytes int) {
 	}
 }
 
-// countDropped counts a message given up with nbytes of payload.
+// countDropped counts a dropped message with nbytes of payload.
 func (i *ni) countDropped(p *peerNI, t lnet.MsgType, nbytes int) {
 	i.stats.dropped[t].Add(1)
 	i.stats.droppedBytes[t].Add(uint64(nbytes))
@@ -155,8 +154,8 @@ func counts(c *[messageTypes]atomic.Uint64) MessageCounts {
 	}
 }
 
-// asKernels are the counts of what was sent as kernels count it: an ACK as put, a REPLY
-// as get.
+// asKernels converts the counts of sent messages to those of kernels: an ACK counts as
+// Put, a REPLY as Get.
 func (c MessageCounts) asKernels() MessageCounts {
 	return MessageCounts{Put: c.Put + c.Ack, Get: c.Get + c.Reply, Hello: c.Hello}
 }
@@ -202,7 +201,7 @@ func (s *trafficStats) health() HealthCounters {
 	}
 }
 
-// addTo adds the figures that make up the node's totals.
+// addTo adds the figures that are part of the node's totals to c.
 func (s *niStats) addTo(c *Counters) {
 	c.Sent += counts(&s.sent).Total()
 	c.Received += counts(&s.received).Total()
@@ -220,7 +219,7 @@ func zero(all ...*[messageTypes]atomic.Uint64) {
 	}
 }
 
-// reset zeroes counts and latencies; health counters stay (lnet-core 10.1).
+// reset zeroes counts and latencies but not health counters (lnet-core 10.1).
 func (s *niStats) reset() {
 	zero(&s.sent, &s.received, &s.dropped, &s.sentBytes, &s.receivedBytes, &s.droppedBytes)
 	for k := range s.latency {
@@ -236,7 +235,7 @@ func (s *peerStats) reset() {
 	}
 }
 
-// nodeStats are the counters that belong to no NI.
+// nodeStats holds the counters that belong to no NI.
 type nodeStats struct {
 	committed, committedMax          atomic.Int64
 	responseTimeouts                 atomic.Uint64
@@ -244,7 +243,8 @@ type nodeStats struct {
 	failedResends, successfulResends atomic.Uint64
 	status                           [statuses]atomic.Uint64
 	drops                            dropTally
-	// passed is what came for others, routed what of it has left again.
+	// passed counts received messages for other nodes, routed those of them that were sent
+	// on.
 	passed, routed tally
 }
 
@@ -295,8 +295,9 @@ func (n *Node) Counters() Counters {
 	}
 	passed, routed := &n.stats.passed, &n.stats.routed
 	c.Routed, c.RoutedBytes = routed.messages.Load(), routed.bytes.Load()
-	// What is routed counts as such before it counts for NIs, and is read after them: so the
-	// differences are what they have to be, or less while it moves. They never go back.
+	// Routed messages are added to routed and passed before they are added to the counters of
+	// NIs, and are read here after them. So the differences are exact, or too small while
+	// messages are being counted. The results never decrease.
 	rise := func(most, sum *uint64, routed uint64) {
 		*most = max(*most, less(*sum, routed))
 		*sum = *most
@@ -308,10 +309,10 @@ func (n *Node) Counters() Counters {
 	return c
 }
 
-// less is a-b, or 0 while the figures are still being counted.
+// less returns a-b, or 0 if b is larger because counting is under way.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// add adds the totals of NIs that are gone.
+// add adds the totals of NIs that were removed.
 func (c *Counters) add(o *Counters) {
 	c.Sent += o.Sent
 	c.Received += o.Received
@@ -321,9 +322,9 @@ func (c *Counters) add(o *Counters) {
 	c.DroppedBytes += o.DroppedBytes
 }
 
-// ResetCounters zeroes the node's counters, drops and refusals and the counts and
-// latencies of every NI and peer NI. The gauges Committed and Trackers stay true, other
-// than kernels'.
+// ResetCounters zeroes the node's counters, drops and refusals, and the counts and
+// latencies of every NI and peer NI. Unlike in kernels, the gauges Committed and Trackers
+// remain correct.
 func (n *Node) ResetCounters() {
 	n.made().infoMu.Lock()
 	defer n.infoMu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given a router whose counters are read while a message passes, between any two of
-// what counts it, then none goes back: for Prometheus that is a restart, and the whole of
-// it adds to a rate.
+// Given a router whose counters are read while a message passes, at any point between the
+// increments, then no counter decreases. Prometheus would take a decrease for a restart
+// and add the whole value to a rate.
 func TestCountersOfARouterDoNotGoBack(t *testing.T) {
 	n, err := New(Config{})
 	if err != nil {
@@ -53,8 +53,9 @@ func TestCountersOfARouterDoNotGoBack(t *testing.T) {
 	}
 }
 
-// A latency that the clock does not resolve counts as 1 ns, at the NI and at the peer NI.
-// A minimum of 0 would mean that nothing has been measured, and the next latency would replace it.
+// A latency below the resolution of the clock counts as 1 ns, for the NI and the peer NI.
+// A minimum of 0 would mean that there are no samples, and the next latency would replace
+// it.
 func TestLatencyOfNoTimeIsTheShortest(t *testing.T) {
 	n, err := New(Config{})
 	if err != nil {

@@ -7,33 +7,34 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// CreditInfo shows a kind of credit.
+// CreditInfo describes one kind of credit.
 type CreditInfo struct {
-	// Max is the number of credits, Available what is left of it, less than 0
-	// by the number of waiting messages, and Min the lowest it ever was.
+	// Max is the number of credits. Available is the number of free ones; it is negative if
+	// messages are waiting, by their number. Min is the lowest value that Available ever had.
 	Max, Available, Min int
 }
 
-// credits counts messages under way and keeps those that must wait, in order
-// (lnet-core 7). Taking and giving touch no lock while there are enough.
+// credits limits the number of messages under way and queues those that must wait, in
+// order (lnet-core 7). No lock is acquired while there are free credits.
 type credits struct {
 	limit     atomic.Int64
 	available *atomic.Int64
 	min       atomic.Int64
-	surplus   atomic.Int64 // credits that are out and are not to come back
+	surplus   atomic.Int64 // credits in use that will not be available again
 
-	// answers counts the ACKs and REPLYs among those that wait.
+	// answers is the number of ACKs and REPLYs in the queues.
 	answers atomic.Int64
 
-	mu      sync.Mutex // guards waiting, urgent, owed and excess, and the steps of answers
+	mu      sync.Mutex // guards waiting, urgent, owed and excess, and changes of answers
 	waiting messageQueue
-	urgent  messageQueue // those that go before all in waiting
-	// owed are credits given while their taker was on its way to the queue, excess
-	// those that were on their way to one that has been withdrawn.
+	urgent  messageQueue // messages that precede all in waiting
+	// owed are credits that were released before the message that waits for them was in the
+	// queue. excess are credits whose messages were withdrawn from the queue before they
+	// received them.
 	owed, excess int
 }
 
-// init makes c count in available.
+// init sets the number of credits. Free credits are counted in available.
 func (c *credits) init(available *atomic.Int64, limit int) {
 	c.available = available
 	c.limit.Store(int64(limit))
@@ -41,8 +42,8 @@ func (c *credits) init(available *atomic.Int64, limit int) {
 	c.min.Store(int64(limit))
 }
 
-// take takes a credit for m. If it returns false m waits, and belongs to
-// whoever gives the credit.
+// take acquires a credit for m. If it returns false, m was queued and is no longer the
+// caller's.
 func (c *credits) take(m *message) bool {
 	left := c.available.Add(-1)
 	for low := c.min.Load(); left < low && !c.min.CompareAndSwap(low, left); low = c.min.Load() {
@@ -67,7 +68,7 @@ func (c *credits) take(m *message) bool {
 	return false
 }
 
-// give gives a credit back and returns the message that it goes to, if any.
+// give releases a credit. It returns the message that receives it, or nil.
 func (c *credits) give() *message {
 	if c.surplus.Load() > 0 && lower(&c.surplus, 1) == 1 {
 		return nil
@@ -78,11 +79,12 @@ func (c *credits) give() *message {
 	return c.grant()
 }
 
-// grant hands a credit that has been counted to the message that waits for it.
+// grant returns the next waiting message, which receives a credit that was counted
+// before.
 func (c *credits) grant() *message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.excess > 0 { // who has queued up since has a credit of its own coming
+	if c.excess > 0 { // messages queued since then receive their own credits
 		c.excess--
 		return nil
 	}
@@ -100,7 +102,7 @@ func (c *credits) grant() *message {
 	return m
 }
 
-// withdraw takes out the waiting messages for which match is true.
+// withdraw removes and returns the waiting messages for which match returns true.
 func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,9 +120,9 @@ func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 	return out
 }
 
-// resize sets the number of credits and returns the messages that go on if it
-// has grown. Where more are out than shall be, those that come back are not
-// given again.
+// resize sets the number of credits and returns the messages that receive one of the new
+// ones. If more credits are in use than the new limit, the surplus does not become
+// available again when it is released.
 func (c *credits) resize(limit int) (ready messageQueue) {
 	more := int64(limit) - c.limit.Swap(int64(limit))
 	if more < 0 {
@@ -130,7 +132,7 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 		more -= lower(&c.surplus, more)
 	}
 	for ; more > 0; more-- {
-		// While there is none left to give, nobody waits.
+		// No message is waiting while v is not negative.
 		if v := c.available.Load(); v >= 0 {
 			if c.available.CompareAndSwap(v, v+more) {
 				break
@@ -146,7 +148,7 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 	return ready
 }
 
-// lower takes as much off a as there is, by at most. It returns how much.
+// lower subtracts up to by from a, but not below 0. It returns the amount subtracted.
 func lower(a *atomic.Int64, by int64) int64 {
 	for {
 		v := a.Load()
@@ -160,18 +162,18 @@ func lower(a *atomic.Int64, by int64) int64 {
 	}
 }
 
-// out tells whether some are out, or waited for.
+// out reports whether credits are in use or waited for.
 func (c *credits) out() bool { return c.available.Load() != c.limit.Load() || c.surplus.Load() != 0 }
 
 func (c *credits) info() CreditInfo {
 	return CreditInfo{Max: int(c.limit.Load()), Available: int(c.available.Load()), Min: int(c.min.Load())}
 }
 
-// weight is what a message adds to its peer NI's queued bytes.
+// weight returns the number of bytes that m adds to the queued bytes of its peer NI.
 func (m *message) weight() int64 { return int64(m.tx.Payload.Length) + lnet.HeaderNID4Size }
 
-// takeCredits takes the credits that m lacks, the peer NI's first. If it
-// returns false m waits and is no longer the caller's.
+// takeCredits acquires the credits that m lacks, that of the peer NI first. If it returns
+// false, m was queued and is no longer the caller's.
 func (m *message) takeCredits() bool {
 	if m.peer == nil {
 		return true
@@ -193,8 +195,8 @@ func (m *message) takeCredits() bool {
 	return true
 }
 
-// giveCredits gives back what m holds, the NI's first (lnet-core 7.3), and
-// puts the messages that may go on in ready.
+// giveCredits releases m's credits, that of the NI first (lnet-core 7.3), and appends the
+// messages that receive them to ready.
 func (m *message) giveCredits(ready *messageQueue) {
 	if m.out.held == heldBoth {
 		if w := m.ni.tx.give(); w != nil {

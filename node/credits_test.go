@@ -19,7 +19,7 @@ import (
 type credited struct {
 	*fabric
 	n     *node.Node
-	order *[]uint64 // HdrData of the frames that left
+	order *[]uint64 // HdrData of the frames that were sent
 }
 
 func newCredited(t testing.TB, peerCredits, niCredits int, peers ...string) *credited {
@@ -82,14 +82,14 @@ func TestPeerCredits(t *testing.T) {
 	}
 }
 
-// A message that waits for the NI holds its peer credit already; the NI's
-// waiters go first when both come free (lnet-core 7.3).
+// A message that waits for the NI's credit already holds its peer credit. If both credits
+// are released, messages that wait for the NI are sent first (lnet-core 7.3).
 //
 // lnet-core 7.2 (5), 7.2 waiting, 7.3 (1), 7.3 order
 func TestNICredits(t *testing.T) {
 	c := newCredited(t, 2, 2, "10.0.0.2@tcp", "10.0.0.3@tcp")
-	c.send(t, "10.0.0.2@tcp", 0, nil) // with the driver
-	c.send(t, "10.0.0.2@tcp", 1, nil) // with the driver
+	c.send(t, "10.0.0.2@tcp", 0, nil) // held by the driver
+	c.send(t, "10.0.0.2@tcp", 1, nil) // held by the driver
 	c.send(t, "10.0.0.3@tcp", 2, nil) // waits for the NI
 	c.send(t, "10.0.0.2@tcp", 3, nil) // waits for its peer
 	c.send(t, "10.0.0.3@tcp", 4, nil) // waits for the NI
@@ -107,8 +107,8 @@ func TestNICredits(t *testing.T) {
 	}
 }
 
-// When a message leaves for which one waits at the NI and another at the peer, who
-// goes by another NI, the one at the NI goes first.
+// When a message was sent while another waits at the NI, and a third one at the peer for
+// another NI, then the one at the NI is sent first.
 //
 // lnet-core 7.3 (1)-(2)
 func TestWaitersAtTheNIGoBeforeThoseAtThePeer(t *testing.T) {
@@ -135,8 +135,8 @@ func TestWaitersAtTheNIGoBeforeThoseAtThePeer(t *testing.T) {
 	}
 }
 
-// LNet's own requests, by which nodes know whether another one lives, do not wait behind bulk for either
-// kind of credit, and keep their order.
+// LNet's own requests, by which nodes detect whether others are alive, do not wait behind
+// bulk messages for either kind of credit, and keep their order.
 func TestLivenessGoesFirst(t *testing.T) {
 	for name, credits := range map[string][2]int{"of the peer": {1, 5}, "of the NI": {5, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -194,8 +194,8 @@ func TestUnlinkWhileWaiting(t *testing.T) {
 	}
 }
 
-// 50 s of LND timeout and two retries: a message that waits for more than
-// 151 s is dropped.
+// With an LND timeout of 50 s and two retries, a message that waits for more than 151 s
+// is dropped.
 //
 // lnet-core 2.3, 7.2 (1), 7.2 counted
 // sanity-lnet 7 (253)
@@ -222,7 +222,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 	})
 }
 
-// Messages that wait when their NI goes end with an error, all of them.
+// Messages that wait when their NI is removed all end with an error.
 func TestRemoveNIWithWaitingMessages(t *testing.T) {
 	c := newCredited(t, 1, 1, "10.0.0.2@tcp")
 	var r recorder
@@ -247,9 +247,9 @@ func TestRemoveNIWithWaitingMessages(t *testing.T) {
 	}
 }
 
-// Given a peer NI with all its credits out over an NI that is going, when
-// another NI comes with fewer credits, then no more messages are under way than
-// that NI allows, also when the old ones come back.
+// Given a peer NI with all its credits in use over an NI that is being removed, when
+// another NI with fewer credits is added, then no more messages are under way than that
+// NI allows, even when the old credits are released.
 //
 // lnet-core 7.1 (2)
 func TestCreditsShrinkWhileTheyAreOut(t *testing.T) {
@@ -274,7 +274,7 @@ func TestCreditsShrinkWhileTheyAreOut(t *testing.T) {
 		}
 		f.addNIWith(t, n, lnd.Config{NID: parseNID(t, "10.0.0.2@tcp"), Tunables: lnd.Tunables{PeerCredits: 1, Credits: 8}})
 		for range 8 {
-			f.step() // what the old NI has
+			f.step() // messages of the old NI
 		}
 		if e := r.take(); len(e) != 8 {
 			t.Fatalf("%d messages of the old NI ended, want 8", len(e))
@@ -296,9 +296,9 @@ func TestCreditsShrinkWhileTheyAreOut(t *testing.T) {
 	})
 }
 
-// Given the last NI on a net on its way out, when a neighbour that nobody has
-// heard of asks over it, then the answer ends like any other: it does not wait
-// for credits that never come.
+// Given the last NI on a net while it is being removed, when an unknown neighbour sends a
+// request over it, then the answer ends like any other and does not wait for credits that
+// never become available.
 //
 // lnet-core 7.1 (2)
 func TestStrangerOnANIThatGoesGetsCredits(t *testing.T) {
@@ -322,7 +322,7 @@ func TestStrangerOnANIThatGoesGetsCredits(t *testing.T) {
 	}
 }
 
-// More peer credits than credits make no sense: they are as many.
+// peer_credits is reduced to credits if it is larger.
 //
 // lnet-core 7.1 bounds
 // lnetctl 4.2 (5)

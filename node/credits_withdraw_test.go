@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// A credit comes back at the moment at which the only waiter is withdrawn: it is
-// not counted twice.
+// A credit is released at the moment at which the only waiting message is withdrawn. It
+// must not be counted twice.
 func TestGiveMeetsWithdraw(t *testing.T) {
 	var c credits
 	c.init(new(atomic.Int64), 1)
 	if !c.take(&message{}) || c.take(&message{}) {
 		t.Fatal("there is one credit")
 	}
-	c.available.Add(1) // give has counted it, and is about to look who waits
+	c.available.Add(1) // give has counted it and is about to look for a waiting message
 	c.withdraw(func(*message) bool { return true })
 	if m := c.grant(); m != nil {
 		t.Fatal("nobody waits any more")

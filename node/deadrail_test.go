@@ -11,9 +11,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a rail that has been dead for long, when the other one is cut for 20 s, then
-// what waits there waits, though calls by the dead one are given up meanwhile, and
-// arrives when TCP goes on.
+// Given a rail that has been dead for long, when the other rail is cut for 20 s, then the
+// messages there wait, although attempts to connect over the dead rail fail meanwhile,
+// and arrive when TCP recovers.
 func TestADeadRailTakesNothingFromOneThatHeals(t *testing.T) {
 	for at := 40 * time.Second; at < 4*time.Minute; at += 7 * time.Second {
 		t.Run(at.String(), func(t *testing.T) {

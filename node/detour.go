@@ -7,10 +7,11 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Detour tells for how long messages to a node have gone round a way that was
-// found to be in trouble; of several it is the latest that counts. What is on such a way
-// may stay there until it works again. false: no way to the node is in trouble, or
-// all are. It does not block, and is cheap enough to be asked several times a second.
+// Detour reports how long messages to a node have been avoiding a path that failed. If
+// there are several such paths, the most recent failure counts. Messages that are already
+// on a failed path may remain there until it works again. Detour returns false if no path
+// to the node has failed, or if all have. It does not block, and is cheap enough to be
+// called several times a second.
 func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
 	p := n.made().peers.find(to)
 	if p == nil {
@@ -32,14 +33,14 @@ func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
 	return time.Duration(n.now() - d.since), true
 }
 
-// detour is what there is to be said of several ways: whether one is open, and
-// since when, by the node's clock, another one is avoided, 0: none is.
+// detour summarizes several paths: whether one of them works, and when the most recent
+// failure of another one began, by the node's clock (0 if nothing has failed).
 type detour struct {
 	open  bool
 	since int64
 }
 
-// add looks at the ways from here to the NIDs on a net.
+// add adds the paths from this node to the NIDs on a net.
 func (d *detour) add(t *topology, net *selection.PeerNet) {
 	for _, i := range t.nis {
 		if i.net != net.ID {

@@ -11,9 +11,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given two nodes with several ways between them, when one way gets into trouble and
-// another one works, then there is a detour for as long as that is known, of the
-// latest trouble; there is none when all ways are in trouble or none is.
+// Given two nodes with several paths between them, when one path fails and another one
+// works, then Detour reports how long the most recent failure has been known. It reports
+// nothing if all paths have failed, or no path has.
 func TestDetour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 2)
@@ -32,7 +32,7 @@ func TestDetour(t *testing.T) {
 		r.ports[r.na[1]].setLink(lnd.LinkDown)
 		time.Sleep(2 * time.Second)
 		want("a link is down", 2*time.Second, true)
-		stall(0, 0, time.Now()) // that is no news
+		stall(0, 0, time.Now()) // not a new failure
 		want("still", 2*time.Second, true)
 		stall(0, 1, time.Now())
 		want("nothing works", 0, false)
@@ -44,8 +44,8 @@ func TestDetour(t *testing.T) {
 	})
 }
 
-// There is no detour to this node itself, nor to one that nobody knows; to one behind
-// routers there is, when one of these is in trouble.
+// There is no detour to this node itself or to an unknown node. There is one to a node
+// behind routers if a path to one of these has failed.
 func TestDetourThroughRouters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

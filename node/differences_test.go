@@ -10,9 +10,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given a peer with three NIDs that is configured with four, of which it has one, when it is
-// discovered, then one line of the bounded log names all NIDs that are missing, and one all that the
-// peer has beyond the configuration.
+// Given a peer with three NIDs that is configured with four, of which it has one, when it
+// is discovered, then one line of the bounded log lists all missing NIDs, and one lists
+// all NIDs that the peer has in addition to the configuration.
 //
 // lnetctl 11 (9)
 // discovery 11.2

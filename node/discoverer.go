@@ -16,19 +16,19 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// discoverer runs discovery's machine on a goroutine of its own: events come in
-// by post and call, what is to be sent goes to the monitor. It never sends
-// itself, nor runs a handler while the node is open.
+// discoverer runs the discovery machine in its own goroutine. Other goroutines pass
+// events to it with post and call. It passes requests to send to the monitor. It never
+// sends messages itself, and does not run handlers while the node is open.
 type discoverer struct {
 	node  *Node
-	wake  chan struct{} // one token while there is something in inbox
+	wake  chan struct{} // has one token while inbox is not empty
 	ended chan struct{}
 
 	mu     sync.Mutex // guards inbox and closed
 	inbox  []event
-	closed bool // nothing is taken any more
+	closed bool // no more events are accepted
 
-	// The rest is the goroutine's.
+	// The fields below belong to the goroutine.
 	machine  *discovery.Machine
 	peers    map[discovery.PeerID]*peer
 	parked   map[discovery.Key]*message
@@ -36,26 +36,26 @@ type discoverer struct {
 	lastKey  discovery.Key
 	policies *selection.Policies
 	rng      *rand.Rand
-	moved    bool // NIDs of gateways have come, gone or changed owners
+	moved    bool // NIDs of gateways were added or removed, or have a new owner
 
 	exchanges exchanges
 	pulse     pulse
 }
 
-// event is something that the machine shall hear of.
+// event is an input for the machine.
 type event struct {
-	park *message // a message that waits for the peer with nid
-	meet bool     // a peer NI that is new
+	park *message // message that waits for the peer with nid
+	meet bool     // nid is a new peer NI
 	nid  lnet.NID
 	do   func(m *discovery.Machine, now time.Duration)
-	// call, if somebody waits for do.
+	// call is set if the caller waits until do has returned.
 	call *call
 }
 
-// call is somebody's wait for an event.
+// call is the state of a caller that waits for an event.
 type call struct {
 	state atomic.Uint32
-	done  chan struct{} // closed when do has run, and what it led to is done
+	done  chan struct{} // closed when do has returned and its actions are done
 }
 
 // States of a call.
@@ -78,7 +78,7 @@ func (d *discoverer) init(n *Node, seed uint64) {
 	d.machine = discovery.New(discovery.Config{Local: t.local, Full: d.full})
 }
 
-// put hands an event over; false: the node is closed.
+// put appends an event to the inbox. It returns false if the node is closed.
 func (d *discoverer) put(e event) bool {
 	d.mu.Lock()
 	if d.closed {
@@ -98,7 +98,7 @@ func (d *discoverer) post(f func(m *discovery.Machine, now time.Duration)) bool 
 	return d.put(event{do: f})
 }
 
-// meet tells of a NID that messages go to or come from.
+// meet announces a NID that messages are sent to or received from.
 func (d *discoverer) meet(nid lnet.NID) { d.put(event{meet: true, nid: nid}) }
 
 // park keeps m until the peer with the NID is known.
@@ -108,7 +108,7 @@ func (d *discoverer) park(m *message, nid lnet.NID) {
 	}
 }
 
-// want has a peer discovered that nothing waits for.
+// want starts discovery of a peer without making a message wait for it.
 func (d *discoverer) want(p *peerNI) {
 	if v := p.view(); v != nil && v.State.Has(discovery.Discovering) {
 		return
@@ -116,8 +116,9 @@ func (d *discoverer) want(p *peerNI) {
 	d.post(func(m *discovery.Machine, now time.Duration) { m.Want(now, p.NID) })
 }
 
-// heard has failed rounds with a peer tried again, as it gives a sign of life: any if
-// it is back, else those after which it was left alone. p may be nil.
+// heard makes discovery retry failed rounds with a peer that gave a sign of life. If back
+// is true, every failed round is retried, otherwise only those after which discovery gave
+// up. p may be nil.
 func (d *discoverer) heard(p *peerNI, back bool) {
 	if p == nil {
 		return
@@ -127,8 +128,8 @@ func (d *discoverer) heard(p *peerNI, back bool) {
 	}
 }
 
-// call runs f and waits until it, and all that was posted before, is done. An
-// error, ErrClosed or ctx's, says that f does not run.
+// call runs f in the discoverer's goroutine and waits until f and everything posted
+// before it are done. If it returns an error, ErrClosed or ctx's, f was not run.
 func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) error {
 	c := &call{done: make(chan struct{})}
 	if !d.put(event{do: func(m *discovery.Machine, _ time.Duration) { f(m) }, call: c}) {
@@ -146,7 +147,7 @@ func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) err
 	}
 }
 
-// try is call for what may be refused.
+// try is call for a function that returns an error.
 func (d *discoverer) try(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
 	var err error
 	failed := d.call(ctx, func(m *discovery.Machine) { err = f(m, d.node.machineNow()) })
@@ -156,7 +157,7 @@ func (d *discoverer) try(ctx context.Context, f func(m *discovery.Machine, now t
 	return err
 }
 
-// machineNow is the machine's clock.
+// machineNow returns the time by the machine's clock.
 func (n *Node) machineNow() time.Duration { return time.Duration(n.now()) }
 
 func (d *discoverer) take() []event {
@@ -167,10 +168,10 @@ func (d *discoverer) take() []event {
 	return events
 }
 
-// stepsAtOnce bounds what the machine does before it hears of new events.
+// stepsAtOnce limits the steps of the machine before new events are processed.
 const stepsAtOnce = 16
 
-// run is the goroutine.
+// run is the body of the goroutine.
 func (d *discoverer) run() {
 	defer close(d.ended)
 	n := d.node
@@ -213,7 +214,7 @@ func (d *discoverer) run() {
 	d.pulse.wait()
 }
 
-// stop ends what waits.
+// stop ends everything that waits for discovery.
 func (d *discoverer) stop() {
 	d.mu.Lock()
 	d.closed = true
@@ -249,7 +250,7 @@ func (d *discoverer) hear(e event) {
 	}
 }
 
-// act does what the machine wants done.
+// act carries out the actions that the machine has requested.
 func (d *discoverer) act() {
 	for {
 		actions := d.machine.Actions()
@@ -296,7 +297,7 @@ func (d *discoverer) do(a discovery.Action) {
 	case discovery.MarkStatus:
 		n.markStatus(a.NID, a.Status == lnet.StatusUp)
 	case discovery.ForgetPreferred:
-		// Publishing a multi-rail peer does that.
+		// Publishing a multi-rail peer already does this.
 	case discovery.Release:
 		for _, key := range a.Keys {
 			m := d.parked[key]
@@ -323,7 +324,7 @@ func (d *discoverer) do(a discovery.Action) {
 	}
 }
 
-// tell writes a line of the log.
+// tell writes a log line.
 func (d *discoverer) tell(a discovery.Log) {
 	l := boundedlog.Line{Level: slog.LevelInfo, Text: a.Text, Of: boundedlog.AboutPeer(a.Peer)}
 	if a.Warn {
@@ -343,7 +344,7 @@ func (d *discoverer) tell(a discovery.Log) {
 	d.node.log.Tell(l, list...)
 }
 
-// parkError is what a message ends with that waited in vain.
+// parkError returns the error of a message whose wait for discovery ended with err.
 func parkError(err error) error {
 	switch {
 	case err == nil:
@@ -356,7 +357,7 @@ func parkError(err error) error {
 	return fmt.Errorf("discovery: %w", err)
 }
 
-// attach makes a NID a peer's.
+// attach makes nid belong to the peer with the given ID.
 func (d *discoverer) attach(nid lnet.NID, id discovery.PeerID) {
 	q := d.peers[id]
 	if q == nil {
@@ -367,14 +368,14 @@ func (d *discoverer) attach(nid lnet.NID, id discovery.PeerID) {
 	d.touched(nid)
 }
 
-// touched notes that what routes know of a NID may be old.
+// touched records that nid has changed, because routes may refer to it.
 func (d *discoverer) touched(nid lnet.NID) {
 	d.moved = d.moved || d.node.topology.Load().view.Routing.Uses(nid)
 }
 
-// publish lets everybody see what has become of a peer.
+// publish makes a new view of a peer visible to other goroutines.
 func (d *discoverer) publish(q *peer, v *discovery.View) {
-	if q == nil { // it has no NID
+	if q == nil { // the peer has no NIDs
 		return
 	}
 	old := q.view.Load()
@@ -385,7 +386,7 @@ func (d *discoverer) publish(q *peer, v *discovery.View) {
 	d.rail(q, v)
 }
 
-// sameNIDs tells whether both are the same list: views share it.
+// sameNIDs reports whether a and b are the same slice, which successive views share.
 func sameNIDs(a, b []lnet.NID) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -400,7 +401,7 @@ func (q *peer) identify(v *discovery.View) selection.Identity {
 	}
 }
 
-// rail makes what choices look at in a peer.
+// rail updates the data of a peer that package selection uses.
 func (d *discoverer) rail(q *peer, v *discovery.View) {
 	n := d.node
 	nis := make([]*selection.PeerNI, 0, len(v.NIDs))
@@ -414,8 +415,8 @@ func (d *discoverer) rail(q *peer, v *discovery.View) {
 	q.rail.Publish()
 }
 
-// compile puts policies in force for a topology that is to be published, and for
-// all peers.
+// compile applies the policies to a topology that is about to be published, and to all
+// peers.
 func (d *discoverer) compile(next *topology) {
 	n := d.node
 	c := d.policies.Compile(next.view.Local, next.view.Routing)

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Who asks for a peer that is known has it pinged; by force it is pushed to as well.
+// Discover pings a peer that is known already. With force it also pushes.
 //
 // discovery 5.2 (1)
 func TestDiscoverAgain(t *testing.T) {
@@ -45,7 +45,7 @@ func TestDiscoverAgain(t *testing.T) {
 	})
 }
 
-// A ping that cannot be sent at all ends the round at once, with the error.
+// If a ping cannot be sent, the round ends at once with the error.
 //
 // discovery 6.2 refused, 6.8 callers
 func TestDiscoveringWhoShallFail(t *testing.T) {
@@ -67,7 +67,7 @@ func TestDiscoveringWhoShallFail(t *testing.T) {
 	})
 }
 
-// What goes to 0@lo asks nobody who that is, itself included.
+// Messages to 0@lo start no discovery, not even of this node.
 //
 // discovery 5.1 (1)
 func TestLoopbackIsNotDiscovered(t *testing.T) {
@@ -84,7 +84,7 @@ func TestLoopbackIsNotDiscovered(t *testing.T) {
 	})
 }
 
-// Pings are answered whoever asks: a stranger's process of any PID.
+// Pings of any process are answered, whatever its PID.
 //
 // discovery 4.5
 func TestPingsOfAnyProcess(t *testing.T) {
@@ -106,8 +106,8 @@ func TestPingsOfAnyProcess(t *testing.T) {
 	}
 }
 
-// Given a peer whose primary NID is locked, and which is not discovered, then who asks
-// for its primary NID waits for nothing; for another peer he waits.
+// Given a peer whose primary NID is locked and which is not discovered, then PrimaryNID
+// returns at once. For another peer it waits.
 //
 // discovery 7.5, 7.6 lock
 func TestPrimaryNIDOfALockedPeer(t *testing.T) {
@@ -115,7 +115,7 @@ func TestPrimaryNIDOfALockedPeer(t *testing.T) {
 		f := newFabric()
 		a := f.discovering(t, a0)
 		b := newNode(t, node.Config{})
-		f.addManualPort(t, b, b0) // answers nothing
+		f.addManualPort(t, b, b0) // never answers
 		f.addManualPort(t, b, "10.77.0.13@tcp")
 		ask := func(nid string) (lnet.NID, time.Duration) {
 			begin := time.Now()
@@ -134,7 +134,7 @@ func TestPrimaryNIDOfALockedPeer(t *testing.T) {
 	})
 }
 
-// A node that is going takes nothing more, though there is an entry for it.
+// A node that is closing accepts no more messages, even if an entry matches.
 //
 // lnet-core 4.3 (3), 12.6
 func TestArrivalWhileTheNodeCloses(t *testing.T) {

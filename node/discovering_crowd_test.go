@@ -15,16 +15,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// crowd plays any number of nodes, each with a NID on tcp and one on tcp1, that
-// discover as kernels do. All of them answer at once, in the goroutine of whoever
-// sends and finds nobody at work.
+// crowd simulates any number of nodes, each with a NID on tcp and one on tcp1, that
+// perform discovery like kernels. They answer at once, in the goroutine of the first
+// sender that finds the queue idle.
 type crowd struct {
 	mu       sync.Mutex
 	running  bool
 	todo     []func()
-	pushed   map[int]bool // who has pushed
+	pushed   map[int]bool // nodes that have pushed
 	doors    map[lnet.Net]*door
-	messages int // that are not LNet's own
+	messages int // those that are not LNet's own
 }
 
 // door is the NI of the node under test on one of the nets.
@@ -70,7 +70,7 @@ func (d *door) Tunables() lnd.Tunables {
 func (d *door) LargeNIDs() bool        { return true }
 func (d *door) Timeout() time.Duration { return 50 * time.Second }
 
-// later has f run by whoever is at work.
+// later queues f for the goroutine that is processing the queue.
 func (c *crowd) later(f func()) {
 	c.mu.Lock()
 	c.todo = append(c.todo, f)
@@ -99,7 +99,7 @@ func (d *door) Send(tx *lnd.Tx) {
 	})
 }
 
-// answer is what the addressee does about a message.
+// answer processes a message as its addressee does.
 func (d *door) answer(h lnet.Header) {
 	k := int(h.Dest.Number()) - crowdBase
 	back := lnet.Header{
@@ -145,7 +145,7 @@ func crowdInfo(k int) []byte {
 
 func (d *door) arrive(h lnet.Header, payload []byte) {
 	rx := &lnd.Rx{Header: h, From: lnet.ProcessID{NID: h.Src, PID: lnet.PIDLustre}, Driver: payload}
-	_ = d.upper.Arrived(rx) // what the crowd says is right
+	_ = d.upper.Arrived(rx) // messages of the crowd are valid
 }
 
 // Receive implements lnd.Interface.
@@ -170,7 +170,7 @@ func newCrowd(t testing.TB) (*crowd, *node.Node) {
 	return c, n
 }
 
-// liveHeap is what the heap holds after a collection.
+// liveHeap returns the size of the heap after a garbage collection.
 func liveHeap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -179,8 +179,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// A first message to each of 10,000 nodes discovers them all. The figures are
-// printed.
+// A first message to each of 10,000 nodes makes the node discover them all. The test
+// prints the figures.
 func TestDiscoveringTenThousandPeers(t *testing.T) {
 	const peers = 10000
 	c, n := newCrowd(t)
@@ -205,7 +205,7 @@ func TestDiscoveringTenThousandPeers(t *testing.T) {
 		}
 	}
 	took := time.Since(start)
-	for !settled(t, n, peers) { // their pushes are looked at, too
+	for !settled(t, n, peers) { // includes processing of their pushes
 		runtime.Gosched()
 	}
 	all := time.Since(start)
@@ -220,7 +220,7 @@ func TestDiscoveringTenThousandPeers(t *testing.T) {
 		peers, took.Round(time.Millisecond), all.Round(time.Millisecond), (all / peers).Round(100*time.Nanosecond), used/peers)
 }
 
-// settled tells whether all of so many peers are up to date.
+// settled reports whether all of the given number of peers are up to date.
 func settled(t *testing.T, n *node.Node, peers int) bool {
 	const done = discovery.MultiRail | discovery.Discovered | discovery.NIDsUpToDate
 	infos := n.Peers()
@@ -238,7 +238,8 @@ func settled(t *testing.T, n *node.Node, peers int) bool {
 	return true
 }
 
-// Sending costs the same however many peers there are, and whichever it is.
+// The cost of sending does not depend on the number of peers, or on which of them is the
+// target.
 func BenchmarkPutAmongPeers(b *testing.B) {
 	const peers = 10000
 	_, n := newCrowd(b)

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a node whose NIs come and go, when it is pinged all the while, then each
-// ping is answered: new ping info is up before the old is taken down.
+// Given a node whose NIs change, when it is pinged all the time, then each ping is
+// answered, because new ping info is published before the old one is removed.
 //
 // discovery 4.5
 func TestPingsWhileNIsChange(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPingsWhileNIsChange(t *testing.T) {
 		}
 		done <- nil
 	}()
-	seen := map[int]int{} // pings by the number of NIs that they told of
+	seen := map[int]int{} // pings by the number of NIs in the answer
 	for ended := false; !ended; {
 		select {
 		case err := <-done:
@@ -59,8 +59,8 @@ func TestPingsWhileNIsChange(t *testing.T) {
 	}
 }
 
-// Given a node that starts and stops to forward, then its ping info says so under
-// the same sequence number.
+// Given a node that starts and stops forwarding, then its ping info shows that under the
+// same sequence number.
 //
 // discovery 4.4
 func TestRoutingKeepsTheSequenceNumber(t *testing.T) {
@@ -91,8 +91,8 @@ func TestRoutingKeepsTheSequenceNumber(t *testing.T) {
 	})
 }
 
-// Given a stranger that is heard on the second NI first, then what is for it
-// leaves by that NI.
+// Given a stranger whose first message arrives on the second NI, then messages to it use
+// that NI.
 //
 // discovery 2.5 (1)
 // selection 8.3 (36)
@@ -116,8 +116,8 @@ func TestNIThatHearsAStrangerServesIt(t *testing.T) {
 	}
 }
 
-// Given a discoverer that has had nothing to do for an hour, then it wakes for a
-// peer that shall be discovered, for a message whose peer is gone, and for the end.
+// Given a discoverer that was idle for an hour, then it wakes for a peer that must be
+// discovered, for a message whose peer is gone, and for the end of the node.
 //
 // lnet-core 12.6
 // discovery 5.3 gone, 6.1 (1)
@@ -183,7 +183,7 @@ func TestDiscovererWakes(t *testing.T) {
 	})
 }
 
-// Given a discoverer that is busy with others, then pushes are taken and
+// Given a discoverer that is busy with other peers, then pushes are accepted and
 // acknowledged at once.
 //
 // discovery 6.1 (2)
@@ -210,8 +210,8 @@ func TestPushesDoNotWaitForTheDiscoverer(t *testing.T) {
 	})
 }
 
-// Given a NID that another peer proves to have, then it takes its health and the
-// credits that are out along.
+// Given a NID that another peer proves to own, then its health and the credits in use
+// move with it.
 //
 // discovery 7.4 (7), 7.4 kept
 func TestNIDThatMovesKeepsItsState(t *testing.T) {
@@ -222,7 +222,7 @@ func TestNIDThatMovesKeepsItsState(t *testing.T) {
 		door := f.addNI(t, a, a0)
 		f.addNI(t, a, a1)
 		b := f.discovering(t, b0, b1)
-		f.addNI(t, newNode(t, node.Config{}), c0) // which does not discover: another speaks for it
+		f.addNI(t, newNode(t, node.Config{}), c0) // does not discover: another node reports its NID
 		inbox(t, b)
 		discover(t, a, parseNID(t, b0))
 		f.hold(true)
@@ -239,7 +239,7 @@ func TestNIDThatMovesKeepsItsState(t *testing.T) {
 		if c := before.Credits; c.Available != c.Max-3 {
 			t.Fatalf("credits %+v", c)
 		}
-		f.show(func(ping lnet.Header, _ []byte) { // asked after all that b has told
+		f.show(func(ping lnet.Header, _ []byte) { // requested after everything that b has reported
 			info := infoWith(9, 0, parseNID(t, c0), parseNID(t, b1))
 			reply := pushHeader(parseNID(t, c0), parseNID(t, a0), info)
 			reply.Type, reply.Handle = lnet.MsgReply, ping.Handle
@@ -267,9 +267,9 @@ func TestNIDThatMovesKeepsItsState(t *testing.T) {
 	})
 }
 
-// Given a gateway on two nets, when our last NI on one of them goes, then so do the
-// routes through it; the peer keeps its NIDs, goes by one that can be reached, and
-// the other has no credits until an NI is there again.
+// Given a gateway on two nets, when our last NI on one of them is removed, then the
+// routes through it are removed. The peer keeps its NIDs, and its primary NID is one that
+// can be reached. The other NID has no credits until an NI is added again.
 //
 // discovery 8.3, 8.3 routes
 func TestLastNIOnAGatewaysNet(t *testing.T) {
@@ -301,8 +301,9 @@ func TestLastNIOnAGatewaysNet(t *testing.T) {
 	})
 }
 
-// Given a peer NI that was never heard, when its peer calls it up, then it is well;
-// one that was heard mends by what is heard of it.
+// Given a peer NI from which no message has arrived, when its peer reports it as up, then
+// its health is full. The health of one from which messages have arrived rises with
+// further messages.
 //
 // discovery 7.3 health
 func TestNeverHeardButCalledUp(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// discovering makes a node that discovers, with these NIs.
+// discovering creates a node with these NIs and discovery enabled.
 func (f *fabric) discovering(t testing.TB, nids ...string) *node.Node {
 	t.Helper()
 	p := node.DefaultParameters()
@@ -45,20 +45,20 @@ func say(t testing.TB, n *node.Node, to string) error {
 	return err
 }
 
-// sentMessage is one as the fabric saw it.
+// sentMessage is a message as the fabric saw it.
 type sentMessage struct {
 	h       lnet.Header
 	payload []byte
 }
 
-// record notes what is sent from now on.
+// record records the messages that are sent from now on.
 func (f *fabric) record() *[]sentMessage {
 	var all []sentMessage
 	f.show(func(h lnet.Header, p []byte) { all = append(all, sentMessage{h, p}) })
 	return &all
 }
 
-// kinds are the types and ends of messages, to compare.
+// kinds returns the types and ends of messages, for comparison.
 func kinds(all []sentMessage) []string {
 	var k []string
 	for _, w := range all {
@@ -85,7 +85,7 @@ func TestDiscoveringARound(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		// Meanwhile B's own push and its ACK go their way, by any rail.
+		// Meanwhile B's own push and its ACK are sent over any rail.
 		mine := slices.DeleteFunc(slices.Clone(*all), func(w sentMessage) bool {
 			fromB := w.h.Src == parseNID(t, b0) || w.h.Src == parseNID(t, b1)
 			return w.h.Type == lnet.MsgPut && fromB || w.h.Type == lnet.MsgAck && !fromB
@@ -93,7 +93,7 @@ func TestDiscoveringARound(t *testing.T) {
 		got, want := kinds(mine), []string{
 			"GET " + a0 + " " + b0, "REPLY " + b0 + " " + a0, "PUT " + a0 + " " + b0, "ACK " + b0 + " " + a0,
 		}
-		// Then what was parked, with its ACK, by any rail.
+		// Then the parked message and its ACK, over any rail.
 		if len(*all) != 8 || len(got) != 6 || !slices.Equal(got[:4], want) {
 			t.Fatalf("messages\n%v, want\n%v and 4 more", kinds(*all), want)
 		}
@@ -112,7 +112,7 @@ func TestDiscoveringARound(t *testing.T) {
 				t.Errorf("peers %+v", p)
 			}
 		}
-		// Nobody asks again, nor for what needs no discovery.
+		// No further discovery starts, and messages that need no discovery start none.
 		*all = nil
 		c := f.discovering(t, "10.77.0.13@tcp")
 		if err := say(t, a, b1); err != nil {
@@ -147,7 +147,7 @@ func TestDiscoveringNobody(t *testing.T) {
 		if p := a.Peers(); len(p) != 1 || !p[0].State.Has(discovery.Rediscover) {
 			t.Errorf("peers %+v", p)
 		}
-		synctest.Wait() // who is told of the end goes on before the message has gone
+		synctest.Wait() // the caller is notified before the message has ended
 		if c := a.Counters(); c.Committed != 0 || c.Trackers != 0 {
 			t.Errorf("left behind: %+v", c)
 		}
@@ -164,7 +164,7 @@ func TestDiscoveringTheSilent(t *testing.T) {
 		a := newNode(t, node.Config{Parameters: &p})
 		f.addNI(t, a, a0)
 		b := newNode(t, node.Config{})
-		f.addManualPort(t, b, b0) // answers nothing
+		f.addManualPort(t, b, b0) // never answers
 		start := time.Now()
 		err := say(t, a, b0)
 		if d := time.Since(start); !errors.Is(err, node.ErrTimedOut) || d < 150*time.Second || d > 230*time.Second {
@@ -230,7 +230,7 @@ func TestPeersHearOfNIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		knows(b0, "10.77.0.22@tcp")
-		// The primary one goes: the next one stands for the node.
+		// The primary NID is removed, and the next one represents the node.
 		if err := b.RemoveNI(context.Background(), parseNID(t, b0)); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestParkedMessageWhoseNIDMoves(t *testing.T) {
 		f := newFabric()
 		a, b := f.discovering(t, a0, a1), f.discovering(t, b0, b1)
 		inbox(t, b)
-		// Two of b's NIDs are met at once: two peers, which become one.
+		// Two of b's NIDs are found at the same time: two peers, which are merged.
 		q := node.NewEventQueue(node.AllEvents)
 		for _, to := range []string{b0, b1} {
 			h := bind(t, a, portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true, Handler: q})
@@ -340,7 +340,7 @@ func TestPeerDeletedUnderAMessage(t *testing.T) {
 		synctest.Wait()
 		f.hold(true)
 		q := node.NewEventQueue(node.AllEvents)
-		for range 20 { // more than there are credits
+		for range 20 { // more than the credits
 			h := bind(t, a, portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true, Handler: q})
 			put(t, a, h, process(t, b0), node.PutOptions{Portal: 4, Ack: true})
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A peer that pushes do not reach for a while (nothing else is lost): it has to
-// hear of our new NI after that, at the latest when there is traffic.
+// Pushes do not reach a peer for a while; no other messages are lost. The peer must be
+// notified of our new NI afterwards, at the latest when there is traffic.
 func TestPeerIsNeverTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -51,8 +51,8 @@ func TestPeerIsNeverTold(t *testing.T) {
 	})
 }
 
-// A peer that pushes have not reached for long is left alone, as nothing is sent to
-// it. When it gives a sign of life it hears of our new NI.
+// A peer that pushes have not reached for long gets no more of them while nothing is sent
+// to it. When a message arrives from it, it is notified of our new NI.
 //
 // discovery 6.1 timer
 func TestPeerThatComesBackIsTold(t *testing.T) {

@@ -11,11 +11,12 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Discover has a peer pinged, and pushed to if it needs that, whatever is known
-// of it, and waits for the end (discovery 5.2); with force the push comes in any
-// case. It returns what the peer is then. 0@lo stands for this node. Errors are
-// the round's: ErrTimedOut, discovery.ErrBadInfo, that of a message; or ErrClosed
-// or ctx's. ErrInHandler: a handler has called it.
+// Discover pings a peer, whatever is known about it, pushes to it if needed, and waits
+// for the result (discovery 5.2). If force is true, it always pushes. It returns the
+// resulting state of the peer. 0@lo stands for this node.
+//
+// Discover returns ErrTimedOut, discovery.ErrBadInfo or the error of a message if
+// discovery fails; ErrClosed; ErrInHandler if a handler calls it; or ctx's error.
 func (n *Node) Discover(ctx context.Context, nid lnet.NID, force bool) (PeerInfo, error) {
 	if err := n.mayWait(); err != nil {
 		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, err)
@@ -42,9 +43,9 @@ func (n *Node) Discover(ctx context.Context, nid lnet.NID, force bool) (PeerInfo
 	return p, nil
 }
 
-// PrimaryNID is the primary NID of the node that has a NID. A node that is not
-// known yet is discovered first, unless its primary NID is locked (discovery
-// 7.5); on an error it is the NID itself. ErrInHandler: a handler has called it.
+// PrimaryNID returns the primary NID of the node that has nid. It discovers the node
+// first if it is not known yet, unless its primary NID is locked (discovery 7.5). On
+// error it returns nid itself. The error is ErrInHandler if a handler calls it.
 func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 	primary, err := n.ask(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
 		return m.PrimaryNID(now, nid, true, key)
@@ -56,7 +57,7 @@ func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 	return primary, nil
 }
 
-// try has the discoverer do what may be refused, for a method.
+// try runs f in the discoverer's goroutine and returns its error.
 func (n *Node) try(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
 	if err := n.mayWait(); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (n *Node) try(ctx context.Context, f func(m *discovery.Machine, now time.Du
 	return n.discoverer.try(ctx, f)
 }
 
-// ask asks the machine something that it may answer later.
+// ask asks the machine a question that it may answer later, and waits for the answer.
 func (n *Node) ask(
 	ctx context.Context, question func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool),
 ) (lnet.NID, error) {
@@ -110,10 +111,10 @@ func (n *Node) self() PeerInfo {
 	return p
 }
 
-// AddPeer says that a node has all these NIDs, as an upper layer knows of a
-// server. The first that can be used stands for it, and with lock stays its
-// primary NID whatever the node says; it is returned. The node is discovered
-// meanwhile (discovery 7.6). ErrInHandler: a handler has called it.
+// AddPeer declares that all nids belong to one node, for example a server that an upper
+// layer knows. The first usable NID represents the node and is returned. If lock is true,
+// it remains the primary NID whatever the node reports. Discovery of the node starts in
+// the background (discovery 7.6). AddPeer returns ErrInHandler if a handler calls it.
 func (n *Node) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NID, error) {
 	var primary lnet.NID
 	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
@@ -123,10 +124,10 @@ func (n *Node) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NI
 	return primary, err
 }
 
-// ConfigurePeer makes a peer as an administrator wants it, or adds NIDs to it: all
-// of it or, with an error, nothing (discovery 7.7). Discovery does not change it
-// then. Errors are of *discovery.PeerError, or ErrClosed or ctx's. ErrInHandler: a
-// handler has called it.
+// ConfigurePeer sets the NIDs of a peer, or adds NIDs to it, on behalf of an
+// administrator (discovery 7.7). Discovery does not change such a peer. On error nothing
+// is changed. The error is a *discovery.PeerError, ErrClosed, ctx's error, or
+// ErrInHandler if a handler calls it.
 func (n *Node) ConfigurePeer(
 	ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
 ) error {
@@ -135,8 +136,8 @@ func (n *Node) ConfigurePeer(
 	})
 }
 
-// DeletePeer deletes a peer; traffic may make it anew. One with a locked primary
-// NID keeps that NID, unless force is set. Errors are as with ConfigurePeer.
+// DeletePeer deletes a peer. Later traffic may create it again. A peer with a locked
+// primary NID keeps that NID unless force is true. The errors are those of ConfigurePeer.
 func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
 	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
@@ -147,8 +148,8 @@ func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) err
 	})
 }
 
-// DeletePeerNIDs takes NIDs from a peer; the primary one takes the peer with it.
-// With the first error it ends. Errors are as with ConfigurePeer.
+// DeletePeerNIDs removes NIDs from a peer. Removing the primary NID deletes the peer. It
+// stops at the first error. The errors are those of ConfigurePeer.
 func (n *Node) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
 	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
@@ -164,7 +165,7 @@ func (n *Node) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet
 	})
 }
 
-// markStatus notes what a node has told of one of its NIs (discovery 7.3).
+// markStatus records the status that a node reported for one of its NIs (discovery 7.3).
 func (n *Node) markStatus(nid lnet.NID, up bool) {
 	p := n.peers.find(nid)
 	if p == nil {
@@ -181,10 +182,10 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 	}
 }
 
-// ChangePolicies changes the policies by which paths are chosen; they hold for
-// what there is and what comes later. If change returns an error nothing
-// changes, and ChangePolicies returns it; else ErrClosed or ctx's. change must not
-// call the node. ErrInHandler: a handler has called ChangePolicies.
+// ChangePolicies changes the policies by which paths are chosen. They apply to existing
+// NIs, peers and routes and to those added later. If change returns an error,
+// ChangePolicies returns it and changes nothing. Otherwise it returns ErrClosed, ctx's
+// error, or ErrInHandler if a handler calls it. change must not call methods of the node.
 func (n *Node) ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error {
 	return n.try(ctx, func(*discovery.Machine, time.Duration) error {
 		d := &n.discoverer
@@ -201,14 +202,16 @@ func (n *Node) ChangePolicies(ctx context.Context, change func(p *selection.Poli
 	})
 }
 
-// Rules lists the policies that have a place, TypedRules those with an ID.
+// Rules lists the policies that are ordered by position; TypedRules lists those with an
+// ID.
 func (n *Node) Rules() []selection.Rule { return n.made().rules.Load().Rules() }
 
-// TypedRules lists the policies of the Multi-Rail design's form.
+// TypedRules lists the policies in the form of the Multi-Rail design.
 func (n *Node) TypedRules() []selection.TypedRule { return n.made().rules.Load().Typed() }
 
-// SetPeerState sets what a peer is, in the flags that tests may set
-// (discovery.Machine.SetState). discovery.ErrNotFound, and as with ConfigurePeer.
+// SetPeerState sets those state flags of a peer that tests may set (see
+// discovery.Machine.SetState). It returns discovery.ErrNotFound if there is no such peer,
+// and otherwise the errors of ConfigurePeer.
 func (n *Node) SetPeerState(ctx context.Context, nid lnet.NID, s discovery.State) error {
 	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error { return m.SetState(now, nid, s) })
 }

@@ -6,21 +6,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Distance is how far a NID is (lnet-core 12.7).
+// Distance is the distance of a NID (lnet-core 12.7).
 type Distance struct {
-	// Hops is 0 for this node's own NIDs, 1 on a local net, else what the best
-	// route says and one more.
+	// Hops is 0 for this node's own NIDs and 1 on a local net. Otherwise it is the hop count
+	// of the best route plus one.
 	Hops int
-	// From is the local NID that would be used: the NID itself, or that of the
-	// first NI that leads there.
+	// From is the local NID that messages would use: the NID itself, or that of the first NI
+	// that leads to it.
 	From lnet.NID
-	// Order says which of several NIDs is to be preferred: the lower, the better.
-	// It is 0 for 0@lo and 1 for other NIDs of this node, then comes the first NI
-	// on the net, in the order of configuration, then what is behind routers.
+	// Order ranks several NIDs; lower is better. It is 0 for 0@lo and 1 for other NIDs of
+	// this node. Then follow the NIDs on local nets, in the order of their first NIs, and
+	// then those behind routers.
 	Order int
 }
 
-// Distance tells how far a NID is. ErrUnreachable: no NI and no route leads there.
+// Distance returns the distance of a NID. It returns ErrUnreachable if neither an NI nor
+// a route leads to it.
 func (n *Node) Distance(to lnet.NID) (Distance, error) {
 	if err := n.exists(); err != nil {
 		return Distance{}, fmt.Errorf("distance of %s: %w", to, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given several NIDs of a server, then the one of the lowest order is the nearest;
-// of equally near ones it is the first named.
+// Given several NIDs of a server, then the one with the lowest order is the nearest. Of
+// equally near ones it is the first in the list.
 //
 // sanity-lnet 7 (213)
 func TestNearestOfSeveralNIDs(t *testing.T) {

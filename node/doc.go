@@ -1,19 +1,34 @@
-// Package node is one node on the LNet: its interfaces (NIs), peers, messages,
-// credits, health, resends, routes, fault rules, pings and pushes. Programs call
-// it; below it are packages portals, which matches, discovery, which knows who
-// has which NIDs, selection, which chooses paths, and drivers, as lnd.Driver.
+// Package node implements one node of an LNet network: its interfaces (NIs), peers,
+// messages, credits, health, resends, routes, fault rules, pings and pushes.
 //
-// Goroutines: the monitor, which sends again, sends what discovery wants, pings
-// what is not well and ends what is overdue; the discoverer, which runs
-// discovery's machine; one per NI that is being closed; those that run handlers
-// slower than their events. Else handlers, ACKs and REPLYs run where a message
-// ended. Lock order: configuration slot, router.mu, infoMu, portals' locks,
-// peerShard.mu, heldMessages.mu, then the leaves, under which no other is taken:
-// credits.mu, pool.mu, runQueue.mu, resendQueue.mu, discoverer.mu, exchanges.mu,
-// endings.mu, recovery.mu, flights.mu, lostHops.mu, overLives.mu, absent.mu,
-// pushTarget.mu, peerNI.toldMu, ni.statusMu, ni.earlyMu, slowHandlers.mu,
-// EventQueue.mu, Inbox.mu, loopback.mu, fault.Rules.mu and the driver's. None but the
-// slot is held across a driver call or a handler. A message record belongs to whoever
-// runs it (ending.go): a caller, a queue, portals while it delays it, the discoverer
-// while it is parked, or the driver.
+// Start creates a node with its interfaces; New creates a node to which AddNI adds them.
+// PutWait and GetWait send a PUT or a GET and wait for the result. OpenInbox receives the
+// PUTs that arrive on a portal. Attach, Bind, Put and Get are the calls below these, with
+// events that are passed to a portals.Handler. Discover and Ping query other nodes. Close
+// shuts the node down.
+//
+// Methods that block return ErrInHandler if a handler calls them, or panic with it if they
+// return no error.
+//
+// Package portals matches messages, package discovery keeps track of the NIDs of each
+// peer, package selection chooses paths, and drivers (lnd.Driver) carry the messages.
 package node
+
+// Notes on the implementation.
+//
+// A node runs these goroutines: the monitor, which resends messages, sends the requests
+// of discovery, pings NIs and peer NIs that lack health, and ends overdue requests; the
+// discoverer, which runs the discovery machine; one per NI that is being closed; and
+// those that run handlers which are slower than their events. All other handlers, ACKs
+// and REPLYs run in the goroutine in which a message ended.
+//
+// The lock order is: configuration slot, router.mu, infoMu, the locks of package portals,
+// peerShard.mu, heldMessages.mu, then the leaf locks, under which no other lock is
+// acquired: credits.mu, pool.mu, runQueue.mu, resendQueue.mu, discoverer.mu,
+// exchanges.mu, endings.mu, recovery.mu, flights.mu, lostHops.mu, overLives.mu,
+// absent.mu, pushTarget.mu, peerNI.toldMu, ni.statusMu, ni.earlyMu, slowHandlers.mu,
+// EventQueue.mu, Inbox.mu, loopback.mu, fault.Rules.mu and those of the driver. Only the
+// slot is held across a driver call or a handler.
+//
+// A message record has one owner at a time (see ending.go): a caller, a queue, package
+// portals while the message is delayed, the discoverer while it is parked, or the driver.

@@ -18,8 +18,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// railDriver has interfaces on the loopback device with different names, so that several can be
-// on one net.
+// railDriver gives interfaces on the loopback device different names, so that several can
+// be on one net.
 type railDriver struct{ lnd.Driver }
 
 func (d railDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
@@ -31,20 +31,20 @@ type rail struct{ lnd.Interface }
 
 func (r rail) Device() string { return "of " + r.NID().String() }
 
-// oldDriver is a driver under a node that knows no Multi-Rail, as before Lustre 2.10: its ping
-// info has no such feature and no sequence number. It notes what comes.
+// oldDriver is the driver of a node without Multi-Rail, as before Lustre 2.10: its ping
+// info has neither that feature nor a sequence number. It records incoming messages.
 type oldDriver struct {
 	lnd.Driver
 	seen *wireLog
 }
 
-// wireLog notes the headers that have come to a host.
+// wireLog records the headers that have arrived at a host.
 type wireLog struct {
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	headers []lnet.Header
 }
 
-// take returns those for which match is true.
+// take returns those for which match returns true.
 func (l *wireLog) take(match func(h *lnet.Header) bool) (list []lnet.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (d oldDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error
 	return oldInterface{i}, err
 }
 
-// noting is the node above an interface.
+// noting is the upper layer of an interface.
 type noting struct {
 	lnd.Upper
 	seen *wireLog
@@ -77,7 +77,7 @@ func (n noting) Arrived(m *lnd.Rx) error {
 
 type oldInterface struct{ lnd.Interface }
 
-// Send changes the features in ping info that the node itself answers with.
+// Send changes the features in the node's own ping info.
 func (i oldInterface) Send(m *lnd.Tx) {
 	b := make([]byte, m.Payload.Length)
 	m.Payload.CopyTo(b)
@@ -90,7 +90,7 @@ func (i oldInterface) Send(m *lnd.Tx) {
 	i.Interface.Send(m)
 }
 
-// rig is hosts over TCP on loopback addresses.
+// rig is a set of hosts with TCP on loopback addresses.
 type rig struct {
 	t     *testing.T
 	hosts int
@@ -103,8 +103,8 @@ type station struct {
 	seen wireLog
 }
 
-// host adds a host that is on these nets, tcp0 and so on, as often as they are named; an old one does not
-// discover and knows no Multi-Rail. One that is on two nets is a router.
+// host adds a host with one NI for each listed net, tcp0 and so on. An old host has
+// neither discovery nor Multi-Rail. A host on two nets is a router.
 func (r *rig) host(old bool, nets ...uint16) *station {
 	r.t.Helper()
 	p := node.DefaultParameters()
@@ -134,7 +134,7 @@ func (r *rig) host(old bool, nets ...uint16) *station {
 	return s
 }
 
-// exchanges PUTs to a NID, and GETs from it, n times each, and waits for the answers.
+// exchanges sends n PUTs to a NID and n GETs to it, and waits for the answers.
 func (s *station) exchanges(t *testing.T, to *station, nid lnet.NID, n int) {
 	t.Helper()
 	const size = 4096
@@ -169,8 +169,9 @@ func (s *station) exchanges(t *testing.T, to *station, nid lnet.NID, n int) {
 	}
 }
 
-// wantOld checks what a host knows of an old one, and that it has sent no PUSH there, and requests from
-// one NID only: an old peer takes each NID for another node.
+// wantOld checks what a host knows about an old one, that it has sent no PUSH to it, and
+// that all its requests came from one NID: an old peer takes each NID for a separate
+// node.
 func (s *station) wantOld(t *testing.T, old *station, nid lnet.NID) {
 	t.Helper()
 	if p, known := s.Peer(nid); !known || p.MultiRail || len(p.NIs) != 1 {
@@ -200,8 +201,9 @@ func (s *station) wantOld(t *testing.T, old *station, nid lnet.NID) {
 	}
 }
 
-// Given a client with two NIs on a net, and servers that know no Multi-Rail, when it sends to them,
-// then all arrives and is answered, each server hears one NID only, and no PUSH.
+// Given a client with two NIs on a net, and servers without Multi-Rail, when it sends to
+// them, then all messages arrive and are answered. Each server sees only one NID and gets
+// no PUSH.
 //
 // seed 002, static configuration 1: an uprev Multi-Rail client with downrev servers.
 //
@@ -218,8 +220,8 @@ func TestMultiRailClientOfOldServers(t *testing.T) {
 	}
 }
 
-// Given a server with two NIs, and clients that know no Multi-Rail, when these send to its NIDs, then
-// each answer comes from the NID that was asked, and no client gets a PUSH.
+// Given a server with two NIs, and clients without Multi-Rail, when these send to its
+// NIDs, then each answer comes from the NID of the request, and no client gets a PUSH.
 //
 // seed 002, static configuration 2: uprev Multi-Rail servers with downrev clients.
 //
@@ -250,9 +252,10 @@ func TestMultiRailServerOfOldClients(t *testing.T) {
 	}
 }
 
-// Given a client and a server with two NIs each, on two nets, and routers between them that know no
-// Multi-Rail, when they exchange messages, then all arrives, they know each other as Multi-Rail, and the
-// routers have got no PUSH themselves. With an old server, they do not know it so.
+// Given a client and a server with two NIs each, on two nets, and routers without
+// Multi-Rail between them, when they exchange messages, then all arrive, the two know
+// each other as Multi-Rail, and the routers themselves have received no PUSH. With an old
+// server, the peers are not Multi-Rail.
 //
 // seed 002, static configurations 5 and 6: uprev Multi-Rail clients with uprev or downrev servers, and downrev
 // routers.

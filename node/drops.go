@@ -12,38 +12,38 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// DropReason says why a message ended here and no event tells of it, or is of no
-// use: one that arrived and was not taken, one that was not forwarded, an answer
-// that did not leave.
+// DropReason is the reason why this node dropped a message and reported it in no event: a
+// message that arrived and was not accepted, one that was not forwarded, or an ACK or
+// REPLY that was not sent.
 type DropReason uint8
 
-// Every message that is dropped counts under one of these.
+// Every dropped message is counted under one of these reasons.
 const (
-	DropNoMatch       DropReason = iota // no entry takes the request
-	DropNoPortal                        // it is for a portal that does not exist
-	DropTooLong                         // it is longer than what would take it, or than LNet carries
-	DropNoMD                            // an ACK or REPLY for an MD that is not there any more
-	DropUsedUp                          // an ACK or REPLY for an MD that has no operations left
-	DropUnasked                         // an ACK or REPLY that nobody asked for
+	DropNoMatch       DropReason = iota // no entry accepts the request
+	DropNoPortal                        // the portal does not exist
+	DropTooLong                         // longer than the MD that would accept it, or than LNet allows
+	DropNoMD                            // an ACK or REPLY for an MD that no longer exists
+	DropUsedUp                          // an ACK or REPLY for an MD without operations left
+	DropUnasked                         // an ACK or REPLY that was not requested
 	DropHandlerBehind                   // the handler of the MD is too far behind
-	DropPortalFull                      // too many wait on the lazy portal
-	DropAnswersFull                     // too many answers wait for the neighbour that asks
-	DropNotRouter                       // it is for another node, and this one does not forward
-	DropNoRoute                         // it is for a net that no route leads to
-	DropAbsent                          // it is for another node, which was not reached a moment ago
-	DropPeerBound                       // it is from or for a NID that is not known, and there is room for no more
-	DropHopDown                         // it is for another node, whose next hop does not answer
-	DropAsymmetric                      // it came through a router that no route back leads through
-	DropOtherNI                         // it is for this node, and came to another of its NIs
-	DropMisdirected                     // it should not have come this way
-	DropMalformed                       // its header, its source or its content makes no sense
-	DropUnknownPeer                     // a push from a NID that no peer has
-	DropFaultRule                       // a fault rule wants it
-	DropOverdue                         // it waited for credits until it was too late
-	DropNotSent                         // an answer, or a message for another node, failed to leave
-	DropConnection                      // its connection ended before its payload was there
+	DropPortalFull                      // too many messages wait on the lazy portal
+	DropAnswersFull                     // too many answers wait for the requesting neighbour
+	DropNotRouter                       // for another node, and this one does not forward
+	DropNoRoute                         // no route leads to the net
+	DropAbsent                          // for another node that was not reached a moment ago
+	DropPeerBound                       // from or for an unknown NID, and there is no room for more
+	DropHopDown                         // for another node, and the next hop does not answer
+	DropAsymmetric                      // came through a router through which no route leads back
+	DropOtherNI                         // for this node, but arrived on another of its NIs
+	DropMisdirected                     // must not arrive by this path
+	DropMalformed                       // invalid header, source or content
+	DropUnknownPeer                     // a push from a NID that belongs to no peer
+	DropFaultRule                       // dropped by a fault rule
+	DropOverdue                         // waited too long for credits
+	DropNotSent                         // an answer, or a message for another node, failed to be sent
+	DropConnection                      // the connection ended before the payload had arrived
 	DropClosing                         // the node or the NI is closing
-	DropReasons       = iota            // how many reasons there are
+	DropReasons       = iota            // number of reasons
 )
 
 var dropNames = [DropReasons]string{
@@ -52,14 +52,14 @@ var dropNames = [DropReasons]string{
 	"fault_rule", "overdue", "not_sent", "connection_lost", "closing",
 }
 
-// String is the name by which commands and metrics know the reason, lower_case
-// and stable.
+// String returns the name of the reason in commands and metrics. Names are stable and in
+// snake case.
 func (r DropReason) String() string { return dropNames[r] }
 
-// DropCounts are numbers of messages by why they were dropped.
+// DropCounts counts dropped messages by reason.
 type DropCounts [DropReasons]uint64
 
-// Total is the sum over all reasons.
+// Total returns the sum over all reasons.
 func (c *DropCounts) Total() (sum uint64) {
 	for _, n := range c {
 		sum += n
@@ -67,12 +67,12 @@ func (c *DropCounts) Total() (sum uint64) {
 	return sum
 }
 
-// dropTally is the live form of DropCounts.
+// dropTally holds the counters behind DropCounts.
 type dropTally [DropReasons]atomic.Uint64
 
-// Drops tells how many messages were dropped for which reason. Beside those in
-// Counters.Dropped, which counts as kernels do, they are answers that could not be
-// sent, and messages that cost their sender its connection.
+// Drops returns the number of dropped messages by reason. In addition to those in
+// Counters.Dropped, which counts like kernels, it includes answers that could not be sent
+// and messages because of which the connection to their sender was closed.
 func (n *Node) Drops() (c DropCounts) {
 	n.made()
 	for r := range c {
@@ -81,8 +81,8 @@ func (n *Node) Drops() (c DropCounts) {
 	return c
 }
 
-// Refusals tells how many callers the node's NIs have turned away, by reason, those
-// that are gone included.
+// Refusals returns the number of incoming connections that the node's NIs rejected, by
+// reason. It includes those of NIs that were removed.
 func (n *Node) Refusals() lnd.RefusalCounts {
 	n.made().infoMu.Lock()
 	defer n.infoMu.Unlock()
@@ -93,7 +93,7 @@ func (n *Node) Refusals() lnd.RefusalCounts {
 	return c
 }
 
-// refusals are those since the node's start. n.infoMu is held.
+// refusals returns the refusals since the node was created. n.infoMu must be held.
 func (n *Node) refusals() lnd.RefusalCounts {
 	c := n.retiredRefusals
 	for _, i := range slices.Concat(n.topology.Load().nis, n.leaving) {
@@ -105,9 +105,9 @@ func (n *Node) refusals() lnd.RefusalCounts {
 	return c
 }
 
-// dropped counts a message that ends here, and tells of it at debug. i is the NI
-// and p the neighbour that it came from or would have left by, both nil if there
-// was none.
+// dropped counts a message that was dropped, and logs it at debug level. i is the NI, and
+// p the neighbour that the message came from or would have been sent to. Both are nil if
+// they are unknown.
 func (n *Node) dropped(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
 	n.stats.drops[r].Add(1)
 	if n.log.Enabled(context.Background(), slog.LevelDebug) {
@@ -132,14 +132,14 @@ func (n *Node) tellDrop(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
 	n.log.LogAttrs(context.Background(), slog.LevelDebug, "message dropped", attributes...)
 }
 
-// dropped counts a dropped message with nbytes of payload, among the NI's and the
-// neighbour's too.
+// dropped counts a dropped message with nbytes of payload, for the node, the NI and the
+// neighbour.
 func (i *ni) dropped(r DropReason, p *peerNI, h *lnet.Header, nbytes int) {
 	i.countDropped(p, h.Type, nbytes)
 	i.node.dropped(r, i, p, h)
 }
 
-// reasonOf is the reason for a cause of package portals.
+// reasonOf returns the DropReason for a cause of package portals.
 func reasonOf(c portals.Cause) DropReason {
 	switch c {
 	case portals.CauseNoPortal:
@@ -162,7 +162,7 @@ func reasonOf(c portals.Cause) DropReason {
 	return DropNoMatch
 }
 
-// reasonFor is the reason for a failure to send.
+// reasonFor returns the DropReason for an error of a send.
 func (n *Node) reasonFor(err error) DropReason {
 	switch {
 	case errors.Is(err, errOverdue):
@@ -183,8 +183,8 @@ func (n *Node) reasonFor(err error) DropReason {
 	return DropNotSent
 }
 
-// lost tells of m, which did not leave, if nobody else does: a PUT or GET of this
-// node ends with an event, which counts as dropped only where kernels count it.
+// lost counts m, which could not be sent, as dropped if no event reports that. A PUT or
+// GET of this node ends with an event; it counts as dropped only where kernels count it.
 func (m *message) lost(err error) {
 	h := &m.tx.Header
 	r := m.node.reasonFor(err)

@@ -18,8 +18,8 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// dropping is a node that forwards or not, with a hand on tcp and one on tcp1,
-// where messages get lost, and its log.
+// dropping is a node, forwarding or not, with a hand on tcp and one on tcp1 where
+// messages are dropped, and its log.
 type dropping struct {
 	*testing.T
 	handed
@@ -41,8 +41,7 @@ func newDropping(t *testing.T, routing bool, edit func(*node.Parameters)) *dropp
 	return d
 }
 
-// arrive brings a message from asker for the near NI, unless the header says
-// otherwise.
+// arrive delivers a message from asker for the near NI, unless the header differs.
 func (d *dropping) arrive(h lnet.Header, payload []byte) *arrival {
 	a := &arrival{hand: d.near, payload: payload, rx: lnd.Rx{Header: h, From: process(d, asker)}}
 	a.rx.Driver = a
@@ -68,7 +67,7 @@ func (d *dropping) attach(size int, h portals.Handler) {
 		Bytes: make([]byte, size), Threshold: portals.Unlimited, Options: portals.OpPut | portals.OpGet, Handler: h})
 }
 
-// push brings a push from a NID.
+// push delivers a push from a NID.
 func (d *dropping) push(from string, content []byte) {
 	d.arrive(lnet.Header{
 		Type: lnet.MsgPut, MatchBits: lnet.PingMatchBits, Handle: lnet.NoHandle, Src: parseNID(d, from),
@@ -76,7 +75,7 @@ func (d *dropping) push(from string, content []byte) {
 	synctest.Wait()
 }
 
-// bound is an MD of ours whose PUT with an ACK has left.
+// bound returns an MD whose PUT with an ACK was sent.
 func (d *dropping) bound(threshold int) lnet.Handle {
 	h := bind(d, d.node, portals.MD{Threshold: threshold})
 	put(d, d.node, h, process(d, asker), node.PutOptions{Portal: 4, Ack: true})
@@ -84,7 +83,7 @@ func (d *dropping) bound(threshold int) lnet.Handle {
 	return h
 }
 
-// dropCases are the ways in which a message is dropped, one each.
+// dropCases has one case for each way in which a message is dropped.
 var dropCases = []struct {
 	name    string
 	reason  node.DropReason
@@ -95,7 +94,7 @@ var dropCases = []struct {
 	{name: "no entry", reason: node.DropNoMatch, happens: func(d *dropping) { d.put(4, 3) }},
 	{name: "to LNet's portal, but no push", reason: node.DropNoMatch, happens: func(d *dropping) { d.put(lnet.ReservedPortal, 3) }},
 	{name: "not lazy any more", reason: node.DropNoMatch, happens: func(d *dropping) {
-		_ = d.node.SetLazy(4) // there is such a portal
+		_ = d.node.SetLazy(4) // the portal is valid
 		d.put(4, 3)
 		_ = d.node.ClearLazy(4)
 	}},
@@ -105,7 +104,7 @@ var dropCases = []struct {
 		d.put(4, 3)
 	}},
 	{name: "longer than the MD, which came later", reason: node.DropTooLong, happens: func(d *dropping) {
-		_ = d.node.SetLazy(4) // there is such a portal
+		_ = d.node.SetLazy(4) // the portal is valid
 		d.put(4, 3)
 		d.attach(2, nil)
 	}},
@@ -145,7 +144,7 @@ var dropCases = []struct {
 		<-ended
 	}},
 	{name: "lazy portal that nobody attends to", reason: node.DropPortalFull, happens: func(d *dropping) {
-		_ = d.node.SetLazy(4) // there is such a portal
+		_ = d.node.SetLazy(4) // the portal is valid
 		for range answersKept + 1 {
 			d.put(4, 0)
 		}
@@ -181,7 +180,7 @@ var dropCases = []struct {
 		edit: func(p *node.Parameters) { p.PeerNIsMax = node.PeerNIsMin },
 		happens: func(d *dropping) {
 			for k := 0; k < 2*node.PeerNIsMin && d.node.Drops() == (node.DropCounts{}); k++ {
-				// Each waits in the router, so that its sender cannot be forgotten.
+				// Each waits in the router, so that its sender cannot be evicted.
 				from := lnet.ProcessID{NID: madeUp(d.near.nid.Net(), 1000+k), PID: lnet.PIDLustre}
 				a := &arrival{hand: d.near, rx: lnd.Rx{From: from, Header: lnet.Header{
 					Type: lnet.MsgPut, Src: from.NID, Dest: parseNID(d, behind), Portal: 4}}}
@@ -235,7 +234,7 @@ var dropCases = []struct {
 		d.near.finishAll(fault(lnd.StatusRemoteTimeout, parseNID(d, asker), errNoDevice))
 	}},
 	{name: "connection dies while it waits", reason: node.DropConnection, happens: func(d *dropping) {
-		_ = d.node.SetLazy(4) // there is such a portal
+		_ = d.node.SetLazy(4) // the portal is valid
 		d.put(4, 3).withdraw()
 	}},
 	{name: "connection dies under a message for another", reason: node.DropConnection, routing: true, happens: func(d *dropping) {
@@ -247,14 +246,14 @@ var dropCases = []struct {
 		}
 	}},
 	{name: "waits when the node ends", reason: node.DropClosing, happens: func(d *dropping) {
-		_ = d.node.SetLazy(4) // there is such a portal
+		_ = d.node.SetLazy(4) // the portal is valid
 		d.put(4, 3)
 		if err := d.node.Close(context.Background()); err != nil {
 			d.Fatal(err)
 		}
 	}},
 	{name: "waits when the NI goes", reason: node.DropClosing, happens: func(d *dropping) {
-		_ = d.node.SetLazy(4) // there is such a portal
+		_ = d.node.SetLazy(4) // the portal is valid
 		d.put(4, 3)
 		if err := d.node.RemoveNI(context.Background(), d.near.nid); err != nil {
 			d.Fatal(err)
@@ -262,8 +261,8 @@ var dropCases = []struct {
 	}},
 }
 
-// Whatever is dropped counts under one reason, is told at debug with whom it was
-// for, and can be read in the metrics.
+// Every dropped message is counted under one reason, is logged at debug level with its
+// addresses, and can be read in the metrics.
 //
 // lnet-wire 4.6 (4)-(5), 4.7 (4)-(6), 4.7 (8)-(10), 4.8 (4)
 func TestNothingIsDroppedInSilence(t *testing.T) {

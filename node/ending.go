@@ -8,12 +8,12 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// The ends of a message, and its states on the way there: on the left it leaves the
-// node, on the right it comes. A driver has it while it is sent or placed; a queue
-// while it is parked, waits, or is to be sent again; else it belongs to the goroutine
-// that takes the step; where that may not run handlers the step is scheduled, on the
-// runQueue. Who finds no way for a message, or that it is too late for one, concludes
-// it from where it is.
+// The states of a message, and the ways in which it ends. On the left are messages that
+// leave the node, on the right those that arrive. The driver owns a message while it is
+// sent or placed. A queue owns it while it is parked, waits, or is to be resent.
+// Otherwise the goroutine that carries out the step owns it; if that goroutine must not
+// run handlers, the step is scheduled on the runQueue. A message that has no path, or is
+// too late for one, is concluded directly from its current state.
 //
 //	Put, Get                                           Arrived --> ni.drop
 //	    |                                                 |
@@ -44,8 +44,8 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 	m.attempted(err)
 }
 
-// attempted ends an attempt to send m: it counts for the health of those who took
-// part, and another may follow.
+// attempted ends an attempt to send m. It updates the health of the NIs involved, and may
+// start another attempt.
 func (m *message) attempted(err error) {
 	switch {
 	case err == nil:
@@ -70,14 +70,14 @@ func (m *message) attempted(err error) {
 	m.conclude(err)
 }
 
-// unsent ends an attempt to send m that no driver has: m's credits go back, and the
-// messages that go on with them are put in ready.
+// unsent ends an attempt to send m while no driver owns m. It releases m's credits and
+// appends the messages that receive them to ready.
 func (m *message) unsent(err error, ready *messageQueue) {
 	m.giveCredits(ready)
 	m.schedule(stepAttempted, err)
 }
 
-// conclude ends m's way out: it has left the node, or never will.
+// conclude ends the sending of m, with or without success.
 func (m *message) conclude(err error) {
 	n := m.node
 	if err != nil {
@@ -106,7 +106,7 @@ func (m *message) conclude(err error) {
 	m.end(err)
 }
 
-// responded ends an ACK or a REPLY that has come for a request of ours.
+// responded ends an ACK or REPLY that arrived for a request of this node.
 func (m *message) responded() {
 	if m.op.Issued != 0 {
 		kind := latencyPutAck
@@ -118,7 +118,7 @@ func (m *message) responded() {
 	m.end(nil)
 }
 
-// end ends m's operation on its MD, if it is one, and m with it.
+// end ends m's operation, if it has an MD, and frees m.
 func (m *message) end(err error) {
 	if m.bound {
 		m.finish(err)
@@ -126,14 +126,15 @@ func (m *message) end(err error) {
 	m.free()
 }
 
-// finish ends m's operation on its MD, whose handler hears of it. The record may
-// begin another way: as the ACK of a PUT.
+// finish ends m's operation on its MD and delivers the event. The caller may then reuse
+// m, for example for the ACK of a PUT.
 func (m *message) finish(err error) {
 	m.bound = false
 	m.node.table.Finish(&m.op, err)
 }
 
-// drop gives up an arrival, ours or another's, that has no placement (lnet-core 4.5).
+// drop discards a message that arrived, for this or another node, and has no placement
+// yet (lnet-core 4.5).
 func (m *message) drop(r DropReason) {
 	i, rx := m.ni, m.arrival.rx
 	i.dropped(r, m.peer, &rx.Header, int(rx.Header.PayloadLength))
@@ -141,14 +142,14 @@ func (m *message) drop(r DropReason) {
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
-// drop gives up an arrival that has no record.
+// drop discards a message that arrived and has no record.
 func (i *ni) drop(rx *lnd.Rx, r DropReason) {
 	i.dropped(r, nil, &rx.Header, int(rx.Header.PayloadLength))
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
-// dropWaiting gives up the messages that wait on lazy portals or in the router, or
-// that delay rules hold, and for which match is true (lnet-core 4.6, 11.2, 12.5).
+// dropWaiting discards the messages for which match returns true among those that wait on
+// lazy portals, in the router or because of delay rules (lnet-core 4.6, 11.2, 12.5).
 func (n *Node) dropWaiting(r DropReason, match func(*message) bool) {
 	dropDelayed(r, n.table.DropDelayed(func(o *portals.Operation) bool { return match(messageOf(o)) }))
 	n.dropForwards(r, match)
@@ -163,14 +164,14 @@ func (n *Node) dropWaiting(r DropReason, match func(*message) bool) {
 	}
 }
 
-// dropDelayed gives up messages that waited on portals.
+// dropDelayed discards messages that were waiting on portals.
 func dropDelayed(r DropReason, waited portals.Operations) {
 	for o := waited.Next(); o != nil; o = waited.Next() {
 		messageOf(o).drop(r)
 	}
 }
 
-// replied makes the REPLY event of a GET that the driver had answered by RDMA.
+// replied delivers the REPLY event of a GET whose data the driver transferred by RDMA.
 func (n *Node) replied(get *message) {
 	m := n.newMessage()
 	m.commit(get.ni, get.peer)

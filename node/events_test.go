@@ -10,9 +10,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a process behind a router, whose PID is neither ours nor the one that it
-// calls us by, then the event of each of its messages tells all of them apart, and
-// those of what we send name the target that was asked for, and our own PID.
+// Given a process behind a router whose PID differs from ours and from the one to which
+// it sends, then the event of each of its messages distinguishes all of them. Events of
+// messages that we send contain the target of the call and our own PID.
 //
 // lnet-core 3.2
 func TestEventsTellWhoIsWho(t *testing.T) {
@@ -28,7 +28,7 @@ func TestEventsTellWhoIsWho(t *testing.T) {
 	attached := attach(t, n, portals.Entry{Portal: 1, MatchBits: 7}, portals.MD{Bytes: b, Threshold: portals.Unlimited, Options: options, Handler: &at})
 	h := bind(t, n, portals.MD{Bytes: b[:8], Threshold: portals.Unlimited, Handler: &from})
 
-	// There is no way to it: the SEND events say so, and all else that they can.
+	// No path leads to it. The SEND events report that, with all other fields set.
 	put(t, n, h, far, node.PutOptions{Portal: 3, MatchBits: 4, Offset: 5, HdrData: 6, Ack: true})
 	if err := n.Get(h, far, node.GetOptions{Portal: 3, MatchBits: 4, Offset: 5}); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestEventsTellWhoIsWho(t *testing.T) {
 		}},
 		{lnet.Header{Type: lnet.MsgGet, Portal: 1, MatchBits: 7, Offset: 2, Length: 3}, &at, func(e *portals.Event) {
 			e.Type, e.Portal, e.MatchBits, e.Offset, e.Length = portals.EventGet, 1, 7, 2, 3
-			e.Err = node.ErrUnreachable // nobody is there to take the REPLY
+			e.Err = node.ErrUnreachable // the REPLY cannot be sent
 		}},
 		{lnet.Header{Type: lnet.MsgAck, Handle: h, MatchBits: 9, Length: 4}, &from, func(e *portals.Event) {
 			e.Type, e.MatchBits, e.Length = portals.EventAck, 9, 4
@@ -83,7 +83,7 @@ func TestEventsTellWhoIsWho(t *testing.T) {
 	}
 }
 
-// Given a PUT that asks for an ACK, then its event is there before the ACK has left.
+// Given a PUT that requests an ACK, then its event is delivered before the ACK is sent.
 //
 // lnet-core 3.3 (4), 5.3 (4)
 func TestEventOfAPutComesBeforeItsAck(t *testing.T) {

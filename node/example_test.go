@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A PUT to the node itself, with an acknowledgement that the caller waits for.
+// A PUT to the node itself, with an acknowledgement for which the caller waits.
 func ExampleNode_Put() {
 	ctx := context.Background()
 	n, err := node.New(node.Config{})
@@ -46,7 +46,7 @@ func ExampleNode_Put() {
 		return
 	}
 	var e portals.Event
-	if err := acks.Next(ctx, &e); err != nil || e.Err != nil { // errors come here too
+	if err := acks.Next(ctx, &e); err != nil || e.Err != nil { // errors are delivered here too
 		fmt.Println(err, e.Err)
 		return
 	}
@@ -56,7 +56,7 @@ func ExampleNode_Put() {
 	// ACK: 5 bytes taken
 }
 
-// A GET that the caller waits for.
+// A GET for which the caller waits.
 func ExampleNode_GetWait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

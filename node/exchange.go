@@ -12,35 +12,35 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// exchange is a ping or a push of discovery's, and the handler of its MD. The
-// machine hears of its end once.
+// exchange is a ping or a push made by discovery, and the handler of its MD. The machine
+// is notified of its end once.
 type exchange struct {
 	node   *Node
 	id     discovery.RequestID
 	to     lnet.NID
-	source lnet.NID // of a push
-	over   lnet.Net // of a ping: the net to go by, if not 0
-	size   int      // of a ping: the room for the reply
+	source lnet.NID // for a push
+	over   lnet.Net // for a ping: the net to use, if not 0
+	size   int      // for a ping: size of the reply buffer
 	push   bool
 
 	md       lnet.Handle // guarded by exchanges.mu
-	canceled bool        // too
+	canceled bool        // guarded by exchanges.mu
 
-	lost     atomic.Bool // the neighbour that the answer was to come from is
-	answered bool        // the handler's
-	err      error       // too
+	lost     atomic.Bool // the neighbour from which the answer was expected is unreachable
+	answered bool        // accessed by the handler only
+	err      error       // accessed by the handler only
 }
 
-// exchanges are those under way.
+// exchanges are the exchanges under way.
 type exchanges struct {
 	mu      sync.Mutex // guards byID and waiting, and md and canceled of each exchange
 	byID    map[discovery.RequestID]*exchange
-	waiting []*exchange // for the monitor to send
+	waiting []*exchange // to be sent by the monitor
 }
 
 func (x *exchanges) init() { x.byID = map[discovery.RequestID]*exchange{} }
 
-// begin has the monitor send e.
+// begin passes e to the monitor, which sends it.
 func (x *exchanges) begin(n *Node, e *exchange) {
 	x.mu.Lock()
 	x.byID[e.id] = e
@@ -49,7 +49,7 @@ func (x *exchanges) begin(n *Node, e *exchange) {
 	n.wakeMonitor()
 }
 
-// cancel ends an exchange that nobody waits for.
+// cancel ends an exchange whose result is no longer needed.
 func (x *exchanges) cancel(n *Node, id discovery.RequestID) {
 	x.mu.Lock()
 	e := x.byID[id]
@@ -61,11 +61,11 @@ func (x *exchanges) cancel(n *Node, id discovery.RequestID) {
 	}
 	x.mu.Unlock()
 	if md != (lnet.Handle{}) {
-		_ = n.table.Unlink(md) // not found: it is through
+		_ = n.table.Unlink(md) // not found: it has ended
 	}
 }
 
-// end takes e off the books; false: it was canceled.
+// end removes e. It returns false if e was canceled.
 func (x *exchanges) end(e *exchange) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -73,13 +73,13 @@ func (x *exchanges) end(e *exchange) bool {
 	return !e.canceled
 }
 
-// sentExchange is one that has an MD.
+// sentExchange is an exchange that has an MD.
 type sentExchange struct {
 	*exchange
 	handle lnet.Handle
 }
 
-// sent are those that have been sent, or are about to be.
+// sent returns the exchanges that were sent or are about to be sent.
 func (x *exchanges) sent() (sent []sentExchange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,7 +91,7 @@ func (x *exchanges) sent() (sent []sentExchange) {
 	return sent
 }
 
-// sendAll sends what waits. The monitor calls it.
+// sendAll sends the exchanges that were passed to the monitor. The monitor calls it.
 func (x *exchanges) sendAll(n *Node) {
 	x.mu.Lock()
 	waiting := x.waiting
@@ -130,12 +130,12 @@ func (e *exchange) send() error {
 	canceled := e.canceled
 	x.mu.Unlock()
 	if canceled {
-		_ = n.table.Unlink(h) // nobody else has it
+		_ = n.table.Unlink(h) // only this goroutine has the handle
 		return nil
 	}
 	if err := n.request(h, lnet.ProcessID{NID: e.to, PID: lnet.PIDLustre}, &r); err != nil {
 		x.mu.Lock()
-		e.canceled = true // the UNLINK event is nobody's
+		e.canceled = true // the UNLINK event must not be reported
 		x.mu.Unlock()
 		_ = n.table.Unlink(h)
 		n.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Refused(now, e.id, err) })
@@ -143,8 +143,8 @@ func (e *exchange) send() error {
 	return nil
 }
 
-// HandleEvent hears of what becomes of e. What it ends with is told with the
-// last event, but for an answer.
+// HandleEvent implements portals.Handler. An answer is reported to the machine at once, a
+// failure with the last event.
 func (e *exchange) HandleEvent(v *portals.Event) {
 	n := e.node
 	switch {
@@ -153,7 +153,7 @@ func (e *exchange) HandleEvent(v *portals.Event) {
 			e.err = v.Err
 		}
 		if !v.Unlinked {
-			_ = n.table.Unlink(v.MD) // not found: it is through
+			_ = n.table.Unlink(v.MD) // not found: it has ended
 		}
 	case v.Type == portals.EventAck || v.Type == portals.EventReply:
 		e.answered = true
@@ -171,7 +171,7 @@ func (e *exchange) HandleEvent(v *portals.Event) {
 	}
 }
 
-// tell hands an answer over.
+// tell reports an answer to the machine.
 func (e *exchange) tell(v *portals.Event) {
 	if e.push {
 		e.post(func(m *discovery.Machine, now time.Duration) { m.PushAcked(now, e.id) })
@@ -185,7 +185,8 @@ func (e *exchange) tell(v *portals.Event) {
 	e.post(func(m *discovery.Machine, now time.Duration) { m.PingReply(now, e.id, r) })
 }
 
-// readInfo reads what another node says of itself. Our NIDs are none of its.
+// readInfo decodes the ping info of another node. It removes this node's own NIDs from
+// it.
 func (n *Node) readInfo(b []byte, cut bool, from lnet.NID) discovery.Content {
 	c := discovery.Read(b, cut, n.parameters.Load().InterfacesMax)
 	if t := n.topology.Load(); t.find(from) == nil {
@@ -194,7 +195,7 @@ func (n *Node) readInfo(b []byte, cut bool, from lnet.NID) discovery.Content {
 	return c
 }
 
-// post tells the machine, unless nobody waits.
+// post reports the result to the machine unless the exchange was canceled.
 func (e *exchange) post(f func(m *discovery.Machine, now time.Duration)) {
 	d := &e.node.discoverer
 	if d.exchanges.end(e) {

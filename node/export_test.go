@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Discharge has an NI leave the queue of those that are pinged, as the monitor does
-// once it has seen it well.
+// Discharge removes an NI from the recovery queue, as the monitor does once its health is
+// full.
 func (n *Node) Discharge(nid lnet.NID) {
 	r := &n.recovery
 	r.mu.Lock()
@@ -19,28 +19,28 @@ func (n *Node) Discharge(nid lnet.NID) {
 	n.discharge(p)
 }
 
-// CallSilent calls an NI down on which no ping came for a time, as the monitor does
-// once it has seen that.
+// CallSilent marks an NI as down on which no ping has arrived for a time, as the monitor
+// does.
 func (n *Node) CallSilent(nid lnet.NID, within time.Duration) {
 	if n.topology.Load().find(nid).callSilent(n.second.Load() - int64(within/time.Second)) {
 		n.restate()
 	}
 }
 
-// CallDown notes what a peer NI's own node says of it.
+// CallDown records the status that a peer NI's own node reports.
 func (n *Node) CallDown(nid lnet.NID, down bool) { n.calledDown(n.peers.find(nid), down) }
 
-// View is what discovery knows of the peer with a NID.
+// View returns what discovery knows about the peer with a NID.
 func (n *Node) View(nid lnet.NID) (v *discovery.View) {
 	_ = n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) })
 	return v
 }
 
-// Describe is what Peer does when it has found a peer.
+// Describe does what Peer does when it has found a peer.
 func (n *Node) Describe(v *discovery.View) (PeerInfo, bool) { return n.peerInfo(v, nil) }
 
-// HoldDiscovery keeps discovery busy, so that what comes for it waits, until the
-// function that it returns is called.
+// HoldDiscovery blocks the discoverer, so that events for it wait, until the returned
+// function is called.
 func (n *Node) HoldDiscovery() (release func()) {
 	busy, done := make(chan struct{}), make(chan struct{})
 	n.discoverer.post(func(*discovery.Machine, time.Duration) {

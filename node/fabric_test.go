@@ -12,15 +12,15 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// fabric is a network in memory. Frames are delivered in order by whoever finds
-// the queue idle, or, with held set, by the test.
+// fabric is a network in memory. Frames are delivered in order by the first goroutine
+// that finds the queue idle or, with held set, by the test.
 type fabric struct {
 	mu      sync.Mutex
 	ports   map[lnet.NID]*port
 	head    *frame
 	tail    *frame
 	running bool
-	idle    sync.Cond // of mu: running has ended
+	idle    sync.Cond // uses mu: running has ended
 	held    bool      // frames wait for step
 
 	fail func(tx *lnd.Tx) error        // see failBy
@@ -53,7 +53,7 @@ type port struct {
 	link   lnd.LinkState
 	closed bool
 	cut    []lnet.NID // peers that were disconnected
-	back   []lnet.NID // peers whose links came back
+	back   []lnet.NID // peers whose links are up again
 }
 
 // driver opens ports. onOpen, if set, runs before Open returns.
@@ -123,14 +123,14 @@ func (p *port) Disconnect(peer lnet.NID) {
 	p.mu.Unlock()
 }
 
-// LinkBack notes which peer's link is back.
+// LinkBack records the peer whose link is up again.
 func (p *port) LinkBack(peer lnet.NID) {
 	p.mu.Lock()
 	p.back = append(p.back, peer)
 	p.mu.Unlock()
 }
 
-// Recall takes back what the fabric holds.
+// Recall returns messages that the fabric still holds.
 func (p *port) Recall(to lnet.NID, match func(*lnd.Tx) bool) {
 	p.fabric.recall(p, func(tx *lnd.Tx) bool { return (to.IsZero() || tx.To.NID == to) && match(tx) })
 }
@@ -144,7 +144,7 @@ func (p *port) Close(context.Context) error {
 	p.fabric.mu.Lock()
 	delete(p.fabric.ports, p.nid)
 	p.fabric.mu.Unlock()
-	p.fabric.work() // what is held fails now
+	p.fabric.work() // deliver the failures now
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (p *port) isClosed() bool {
 	return p.closed
 }
 
-// frame is a message on the way.
+// frame is a message under way.
 type frame struct {
 	fabric    *fabric
 	from      *port
@@ -185,8 +185,7 @@ func (p *port) Send(tx *lnd.Tx) {
 	}
 }
 
-// recall completes the messages of p that nobody has delivered, and for which match is
-// true.
+// recall completes the undelivered messages of p for which match returns true.
 func (f *fabric) recall(p *port, match func(*lnd.Tx) bool) {
 	f.mu.Lock()
 	var back []*lnd.Tx
@@ -223,7 +222,7 @@ func (f *fabric) enqueue(fr *frame) {
 	f.mu.Unlock()
 }
 
-// work delivers all that is queued, unless somebody else does so already.
+// work delivers all queued frames, unless another goroutine is doing so.
 func (f *fabric) work() {
 	f.mu.Lock()
 	if f.running {
@@ -243,7 +242,7 @@ func (f *fabric) work() {
 	f.mu.Unlock()
 }
 
-// awaitIdle waits until nobody delivers frames.
+// awaitIdle waits until no goroutine delivers frames.
 func (f *fabric) awaitIdle() {
 	f.mu.Lock()
 	for f.running {
@@ -266,7 +265,7 @@ func (f *fabric) step() bool {
 	return true
 }
 
-// pending counts the frames that are queued.
+// pending returns the number of queued frames.
 func (f *fabric) pending() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,7 +276,7 @@ func (f *fabric) pending() int {
 	return n
 }
 
-// hold makes frames wait for step, or lets them go.
+// hold makes frames wait for step, or releases them.
 func (f *fabric) hold(on bool) {
 	f.mu.Lock()
 	f.held = on
@@ -287,14 +286,14 @@ func (f *fabric) hold(on bool) {
 	}
 }
 
-// failBy has fail say why a message cannot leave; nil: it can.
+// failBy makes messages fail for which fail returns an error.
 func (f *fabric) failBy(fail func(tx *lnd.Tx) error) {
 	f.mu.Lock()
 	f.fail = fail
 	f.mu.Unlock()
 }
 
-// show has sent see every frame.
+// show calls sent for every frame.
 func (f *fabric) show(sent func(h lnet.Header, b []byte)) {
 	f.mu.Lock()
 	f.sent = sent
@@ -381,7 +380,7 @@ func (fr *frame) finish() {
 	fr.fabric.frames.Put(fr)
 }
 
-// arrive makes a message arrive at a port as if it came from a NID.
+// inject makes a message arrive at a port as if it came from a NID.
 func (p *port) inject(from lnet.NID, h lnet.Header, payload []byte) error {
 	fr := &frame{fabric: p.fabric, to: p, payload: payload, inCall: true}
 	fr.rx = lnd.Rx{Header: h, From: lnet.ProcessID{NID: from, PID: lnet.PIDLustre}, Driver: fr}
@@ -400,7 +399,7 @@ func (p *port) inject(from lnet.NID, h lnet.Header, payload []byte) error {
 	return err
 }
 
-// addNI gives a node an NI on the fabric.
+// addNI adds an NI on the fabric to a node.
 func (f *fabric) addNI(t testing.TB, n *node.Node, nid string) *port {
 	t.Helper()
 	return f.addNIWith(t, n, lnd.Config{NID: parseNID(t, nid), Device: "dev-" + nid})

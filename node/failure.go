@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// failure is the last failure that says something about a peer NI. It is kept until a
-// message comes from the peer NI.
+// failure is the last failure that was caused by a peer NI. It is kept until a message
+// arrives from the peer NI.
 type failure struct {
 	second int64 // of the node's clock
 	at     time.Time
@@ -27,10 +27,11 @@ func (n *Node) noteFailure(p *peerNI, text string) {
 	p.failure.Store(&failure{second, time.Now(), text})
 }
 
-// failureText says what a driver's error tells about a peer: that it refuses or resets
-// connections, does not answer, or breaks the protocol. It is empty for errors that are
-// about this node, for connections that end in good order, and for ErrUnreachable, whose
-// cause was noted when the last attempt to connect failed.
+// failureText returns a description of a driver's error if the error is about a peer: it
+// refuses or resets connections, does not answer, or violates the protocol. It returns an
+// empty string for errors that are about this node, for connections that were closed
+// properly, and for ErrUnreachable, whose cause was recorded when the last attempt to
+// connect failed.
 func failureText(err error) string {
 	is := func(targets ...error) bool {
 		for _, t := range targets {

@@ -16,13 +16,13 @@ import (
 )
 
 // Given a peer that refuses, resets or closes connections, when a message to it fails,
-// then the peer and the explanation of a path to it say so; later failures without a
-// connection do not hide the cause; when the peer is heard, it is forgotten.
+// then the peer and the explanation of a path to it show that. Later failures without a
+// connection do not hide the cause. A message from the peer clears it.
 func TestFailuresAreRemembered(t *testing.T) {
 	for _, c := range []struct {
 		op   string
 		err  error
-		want string // empty: it says nothing about the peer
+		want string // empty if the error is not about the peer
 	}{
 		{"connect", syscall.ECONNREFUSED, "connection refused"},
 		{"connect", syscall.ECONNRESET, "connection reset"},
@@ -69,8 +69,8 @@ func TestFailuresAreRemembered(t *testing.T) {
 	}
 }
 
-// Given a peer with which a connection ends while no message waits, then a reset is
-// remembered, and an end in good order is not.
+// Given a peer to which a connection ends while no message waits, then a reset is
+// recorded, but not a proper close.
 func TestLostConnectionsAreRemembered(t *testing.T) {
 	for err, want := range map[error]string{
 		error(syscall.ECONNRESET): "connection reset",
@@ -81,7 +81,7 @@ func TestLostConnectionsAreRemembered(t *testing.T) {
 			r := newRails(t, static(), 1, 1)
 			r.hears(t)
 			r.ports[r.na[0]].upper.PeerDown(lnd.PeerDown{Peer: r.nb[0], Err: fault(lnd.StatusRemoteDropped, r.nb[0], err)})
-			r.ports[r.na[0]].upper.PeerDown(lnd.PeerDown{Peer: lnet.NIDFromNumber(r.nb[0].Net(), 77), Err: err}) // not known
+			r.ports[r.na[0]].upper.PeerDown(lnd.PeerDown{Peer: lnet.NIDFromNumber(r.nb[0].Net(), 77), Err: err}) // unknown
 			if got := r.troubleOf(0).Failure; got != want {
 				t.Errorf("%v: %q, want %q", err, got, want)
 			}

@@ -7,14 +7,14 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// farNIDs are the NIDs that gateways have on other nets, each with the NID that
-// routes lead through. Kernels close all connections with a neighbour that sends
-// them a message for another NID of theirs than that which it came to, so such a
-// message is addressed to the NID on our net. Discovery, where it is on, joins
-// them anyway.
+// farNIDs maps the NIDs that gateways have on other nets to the gateways' NIDs that are
+// used in routes. A kernel closes all its connections with a neighbour if a message for
+// one of the kernel's NIDs arrives on another one. A message for such a NID is therefore
+// addressed to the gateway's NID on our net. If discovery is on, it merges these NIDs
+// anyway.
 type farNIDs map[lnet.NID]*peerNI
 
-// farNIDs are those of the gateways of a route table.
+// farNIDs returns the farNIDs of the gateways in a route table.
 func (d *discoverer) farNIDs(table *selection.Routing) farNIDs {
 	far := farNIDs{}
 	for _, r := range table.Routes() {
@@ -31,7 +31,7 @@ func (d *discoverer) farNIDs(table *selection.Routing) farNIDs {
 	return far
 }
 
-// listed notes which NIDs a gateway says that it has.
+// listed records the NIDs that a gateway reported as its own.
 func (d *discoverer) listed(q *peer, info *lnet.PingInfo) {
 	nids := make([]lnet.NID, 0, len(info.NIs))
 	for _, i := range info.NIs {
@@ -45,8 +45,9 @@ func (d *discoverer) listed(q *peer, info *lnet.PingInfo) {
 	}
 }
 
-// nearer is the NID to use for a message that leaves from the given source, if
-// that is one, for a NID of a gateway's.
+// nearer returns the NID to which a message for target is addressed: target itself, or if
+// it belongs to a gateway, the gateway's NID on our net. source, if not zero or AnyNID,
+// is the NID that the message must be sent from.
 func (n *Node) nearer(t *topology, target, source lnet.NID) lnet.NID {
 	near := t.far[target]
 	if near == nil || t.first(target.Net()) != nil {
@@ -57,7 +58,7 @@ func (n *Node) nearer(t *topology, target, source lnet.NID) lnet.NID {
 		return target
 	}
 	if p := n.peers.find(target); p != nil && !p.alone() && p.peer.Load() != near.peer.Load() {
-		return target // another node has it, as discovery knows
+		return target // discovery found that it belongs to another node
 	}
 	return near.NID
 }

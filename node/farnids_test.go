@@ -14,9 +14,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a gateway with a NID on a net that we are not on, when a message is for that
-// NID, then the gateway gets it under the NID that it shares a net with us by,
-// whether discovery joins the two or not: a kernel would cut us off for another.
+// Given a gateway with a NID on a net that we are not on, when a message is for that NID,
+// then it is addressed to the gateway's NID on our net, whether discovery has merged the
+// two or not. A kernel would close the connections otherwise.
 //
 // lnet-core 5.2 (3b)
 func TestFarNIDsOfAGateway(t *testing.T) {
@@ -77,8 +77,8 @@ func TestFarNIDsOfAGateway(t *testing.T) {
 	}
 }
 
-// What a gateway says no more is not its NID any more, nor is what belongs to
-// another node, or is on a net of ours.
+// A NID that a gateway no longer reports is not its NID any more. Neither is a NID that
+// belongs to another node, or one on a net of ours.
 func TestNIDsThatAGatewayHasNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
@@ -99,7 +99,7 @@ func TestNIDsThatAGatewayHasNot(t *testing.T) {
 				}
 				info.Seq++
 			})
-			time.Sleep(130 * time.Second) // beyond the next check
+			time.Sleep(130 * time.Second) // after the next check
 			g.gateway.take()
 		}
 		dest := func(to string) string {
@@ -110,7 +110,7 @@ func TestNIDsThatAGatewayHasNot(t *testing.T) {
 			for _, a := range g.gateway.take() {
 				return a.header.Dest.String()
 			}
-			return "" // it did not go by the gateway
+			return "" // it was not sent through the gateway
 		}
 		say(gatewayFar, lie, "10.77.0.30@tcp")
 		for to, want := range map[string]string{gatewayFar: gatewayNear, lie: lie, "10.77.0.30@tcp": "", behind: behind} {
@@ -125,7 +125,7 @@ func TestNIDsThatAGatewayHasNot(t *testing.T) {
 	})
 }
 
-// A router does the same with what it forwards to the next one.
+// A router does the same with messages that it forwards to the next router.
 func TestFarNIDsOfTheNextRouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
@@ -148,9 +148,9 @@ func TestFarNIDsOfTheNextRouter(t *testing.T) {
 	})
 }
 
-// Given a router, when a message comes for a NID of its on another net than that it
-// came over, then it is dropped and counted, a ping among them shows that the net
-// is alive, and the connections go on.
+// Given a router, when a message for one of its NIDs arrives over another net, then it is
+// dropped and counted. If it is a ping, it shows that the net is alive. The connections
+// stay open.
 //
 // lnet-core 5.2 (2), 5.2 (3b)
 func TestMessageForAnotherNIDOfTheRouter(t *testing.T) {

@@ -10,14 +10,14 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// heldMessages are those that delay rules hold: arrivals that have no place
-// yet, and messages that have their credits and would leave (lnet-core 11.2).
+// heldMessages are the messages that delay rules hold: arrivals that have no placement
+// yet, and messages that have their credits and are about to be sent (lnet-core 11.2).
 type heldMessages struct {
-	// mu guards list and closed, and makes one step of a rule's word and the
-	// message's way into the list.
+	// mu guards list and closed. It is held from the decision of a rule until the message is
+	// in the list.
 	mu     sync.Mutex
 	list   []heldMessage
-	closed bool // nothing is held any more
+	closed bool // no more messages are held
 }
 
 type heldMessage struct {
@@ -26,7 +26,7 @@ type heldMessage struct {
 	until int64
 }
 
-// hold keeps m if a delay rule wants that.
+// hold stores m if a delay rule applies to it. It reports whether it did.
 func (n *Node) hold(m *message, about *fault.Message) bool {
 	h := &n.held
 	h.mu.Lock()
@@ -41,7 +41,7 @@ func (n *Node) hold(m *message, about *fault.Message) bool {
 	return held
 }
 
-// take takes out the messages for which match is true, in order.
+// take removes and returns the messages for which match returns true, in order.
 func (h *heldMessages) take(match func(*heldMessage) bool) []heldMessage {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,7 +59,7 @@ func (h *heldMessages) take(match func(*heldMessage) bool) []heldMessage {
 	return out
 }
 
-// release lets held messages go on, but for those whose MD was unlinked meanwhile.
+// release resumes messages that were held. A message whose MD was unlinked is canceled.
 func (n *Node) release(messages []heldMessage) {
 	var ready messageQueue
 	for _, h := range messages {
@@ -75,19 +75,19 @@ func (n *Node) release(messages []heldMessage) {
 	}
 }
 
-// close holds nothing any more.
+// close makes hold return false from now on.
 func (h *heldMessages) close() {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
 }
 
-// aboutArrival is what rules see of a message that came to i.
+// aboutArrival returns the properties of a message that arrived on i, for fault rules.
 func (i *ni) aboutArrival(h *lnet.Header) fault.Message {
 	return fault.Message{Source: h.Src, Dest: h.Dest, Local: i.NID, Type: h.Type, Portal: h.Portal}
 }
 
-// dropByRule tells whether an arrived message is to be discarded.
+// dropByRule reports whether a fault rule drops a message that has arrived.
 func (n *Node) dropByRule(i *ni, rx *lnd.Rx) bool {
 	h := &rx.Header
 	if n.faults.Fails(h.Src) {
@@ -97,14 +97,14 @@ func (n *Node) dropByRule(i *ni, rx *lnd.Rx) bool {
 	return n.faults.DropArrival(&about, n.now())
 }
 
-// holdArrival keeps an arrived message if a delay rule wants that.
+// holdArrival stores a message that has arrived if a delay rule applies to it.
 func (m *message) holdArrival() bool {
 	about := m.ni.aboutArrival(&m.arrival.rx.Header)
 	return m.node.hold(m, &about)
 }
 
-// inject asks the rules about a message that has its credits: it may be held,
-// once, or must fail.
+// inject applies the fault rules to a message that has its credits. The message may be
+// held, at most once per attempt, or must fail with err.
 func (m *message) inject() (held bool, err error) {
 	n := m.node
 	h := &m.tx.Header
@@ -121,9 +121,8 @@ func (m *message) inject() (held bool, err error) {
 	return false, nil
 }
 
-// AddFault adds a rule by which messages are dropped, fail or are held, for
-// tests and exercises. It acts on messages from now on; fault.ErrInvalid if it
-// makes no sense.
+// AddFault adds a rule that drops, fails or holds messages, for tests. It applies to
+// messages from now on. It returns fault.ErrInvalid if the rule is invalid.
 func (n *Node) AddFault(r fault.Rule) error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("add fault: %w", err)
@@ -134,8 +133,8 @@ func (n *Node) AddFault(r fault.Rule) error {
 	return nil
 }
 
-// RemoveFaults removes the rules with these filters and returns how many they
-// were; what they held goes on at once.
+// RemoveFaults removes the rules with these filters and returns their number. Messages
+// that they held continue at once.
 func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	n.made().held.mu.Lock()
 	gone := n.faults.Remove(k, source, dest)
@@ -146,15 +145,15 @@ func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	return len(gone)
 }
 
-// Faults lists the rules of a kind, the newest first.
+// Faults lists the rules of a kind, newest first.
 func (n *Node) Faults(k fault.Kind) []fault.Status { return n.made().faults.List(k) }
 
-// ResetFaults zeroes what the rules have counted.
+// ResetFaults zeroes the counters of the rules.
 func (n *Node) ResetFaults() { n.made().faults.Reset() }
 
-// FailNID makes the next count PUTs and GETs to a NID fail at once with
-// ErrFailNID, and messages from it be dropped: fault.Forever for all, 0 to end
-// it, AnyNID for everybody.
+// FailNID makes the next count messages to or from nid fail: PUTs and GETs to it fail at
+// once with ErrFailNID, and messages from it are dropped. The count fault.Forever never
+// runs out, and 0 removes the current one. lnet.AnyNID stands for every NID.
 func (n *Node) FailNID(nid lnet.NID, count int) error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("fail %s: %w", nid, err)

@@ -22,8 +22,8 @@ func addFault(t testing.TB, n *node.Node, r faults.Rule) {
 	}
 }
 
-// Given a NID that shall fail, then requests to it are refused without an
-// event and spend nothing, and what it sends is dropped.
+// Given a NID set to fail, then requests to it are refused without an event and without
+// using up the MD, and messages from it are dropped.
 //
 // lnet-core 5.2 (4), 6.1 (1), 3.3 (6), 11.4
 func TestFailNID(t *testing.T) {
@@ -68,8 +68,8 @@ func TestFailNID(t *testing.T) {
 	}
 }
 
-// A drop rule takes arrivals before anything is matched; with another NI's
-// filter, another type's or another portal's it does not.
+// A drop rule drops arrivals before matching. A filter for another NI, type or portal
+// makes it not apply.
 //
 // lnet-core 5.2 (4), 4.5 (2)-(3), 11.1, 10.1
 // lnetctl 15 (4)
@@ -105,7 +105,7 @@ func TestDropRulesOnArrival(t *testing.T) {
 		if c.hits {
 			want, dropped = want[:1], 1
 		}
-		if c.rule.Statuses != 0 { // the ACK is what b sends
+		if c.rule.Statuses != 0 { // b sends the ACK
 			want = want[:1]
 		}
 		if d := cmp.Diff(want, from.types()); d != "" {
@@ -131,8 +131,8 @@ func TestDropRulesOnArrival(t *testing.T) {
 	}
 }
 
-// A rule with a class makes a send fail with it, as often as it is tried; the
-// driver never sees the message.
+// A rule with a status makes a send fail with it, in each attempt. The driver never gets
+// the message.
 //
 // lnet-core 11.1, 10.1
 // discovery 9.6
@@ -168,8 +168,8 @@ func TestDropRulesOnSending(t *testing.T) {
 	}
 }
 
-// A delay rule holds an arrival before it is matched, for its latency or until
-// it is removed.
+// A delay rule holds an arrival before matching, for its latency or until the rule is
+// removed.
 //
 // lnet-core 5.2 (9), 11.2
 func TestDelayRuleOnArrival(t *testing.T) {
@@ -190,7 +190,7 @@ func TestDelayRuleOnArrival(t *testing.T) {
 			if removed {
 				p.b.RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
 			} else {
-				time.Sleep(time.Second + time.Millisecond) // it is looked at once a second
+				time.Sleep(time.Second + time.Millisecond) // the monitor looks once a second
 				synctest.Wait()
 			}
 			if d := cmp.Diff([]portals.EventType{portals.EventPut}, r.types()); d != "" {
@@ -200,8 +200,8 @@ func TestDelayRuleOnArrival(t *testing.T) {
 	}
 }
 
-// A delay rule holds what is sent when it has its credits; who waits for them
-// longer than a message may is dropped, and the other one leaves.
+// A delay rule holds outgoing messages after they have acquired their credits. A message
+// that waits for these credits beyond its deadline is dropped, and the held one is sent.
 //
 // lnet-core 7.2 (1), 7.2 (6), 7.2 counted, 11.2, 10.2
 // lnetctl 15 (4)
@@ -245,8 +245,8 @@ func TestDelayRuleOnSending(t *testing.T) {
 	})
 }
 
-// Who unlinks the MD of a message that a rule holds does not want it any more:
-// it is not sent when its time has come, and who waited for its credit goes on.
+// If the MD of a held message is unlinked, the message is not sent when its time has
+// come, and the message that waits for its credit continues.
 //
 // lnet-core 2.2 aborted (1), 11.2
 func TestUnlinkedMessageThatIsHeld(t *testing.T) {
@@ -277,7 +277,7 @@ func TestUnlinkedMessageThatIsHeld(t *testing.T) {
 	}
 }
 
-// What is sent to 0@lo never meets a driver, and so no rule for sending.
+// Messages to 0@lo reach no driver, so rules for sending do not apply to them.
 //
 // lnet-core 11.1, 12.3
 func TestRulesLeaveLoopbackSendsAlone(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a node to which about everything has happened, then its counters tell of it;
-// when they are reset, all are 0 but for what health has cost NIs and peer NIs.
+// Given a node on which almost everything has happened, then its counters show it. After
+// a reset all are 0, except those of health for NIs and peer NIs.
 //
 // lnet-core 2.3 committed, 10.1, 10.1 reset
 func TestCountersAreReset(t *testing.T) {
@@ -22,8 +22,8 @@ func TestCountersAreReset(t *testing.T) {
 		r := newRails(t, static(), 2, 2)
 		r.hears(t)
 		fates := []lnd.Status{
-			lnd.StatusLocalDropped, lnd.StatusRemoteDropped, lnd.StatusOK, // sent again, with success
-			lnd.StatusRemoteDropped, lnd.StatusRemoteDropped, lnd.StatusRemoteDropped, // and without
+			lnd.StatusLocalDropped, lnd.StatusRemoteDropped, lnd.StatusOK, // resent successfully
+			lnd.StatusRemoteDropped, lnd.StatusRemoteDropped, lnd.StatusRemoteDropped, // resent unsuccessfully
 		}
 		r.fails(func(tx *lnd.Tx) error {
 			if len(fates) == 0 || tx.Header.Type != lnet.MsgPut {
@@ -44,9 +44,9 @@ func TestCountersAreReset(t *testing.T) {
 			put(t, r.a, bind(t, r.a, portals.MD{Bytes: make([]byte, 5), Threshold: 1}), to, node.PutOptions{Portal: 1})
 		}
 		r.hold(false)
-		put(t, r.a, bind(t, r.a, portals.MD{Threshold: 2}), to, node.PutOptions{Portal: 9, Ack: true}) // which does not come
+		put(t, r.a, bind(t, r.a, portals.MD{Threshold: 2}), to, node.PutOptions{Portal: 9, Ack: true}) // no ACK comes
 		put(t, r.b, bind(t, r.b, portals.MD{Bytes: make([]byte, 7), Threshold: 1}), lnet.ProcessID{NID: r.na[0], PID: lnet.PIDLustre},
-			node.PutOptions{Portal: 9}) // nobody takes it
+			node.PutOptions{Portal: 9}) // no entry matches
 		synctest.Wait()
 		want := node.Counters{
 			CommittedMax: 3, Trackers: 1, Sent: 1 + 3 + 1, SentBytes: 4 + 3*5, Received: 2, ReceivedBytes: 2, Dropped: 1, DroppedBytes: 7,
@@ -82,8 +82,8 @@ func TestCountersAreReset(t *testing.T) {
 	})
 }
 
-// Each NI and peer NI counts what failed by it; how long a PUT takes to leave is
-// taken only of those that left at once.
+// Each NI and peer NI counts its own failures. The time that a PUT takes to leave is
+// measured only for PUTs that were sent at the first attempt.
 //
 // lnet-core 10.2
 func TestFiguresOfNIsAndPeerNIs(t *testing.T) {

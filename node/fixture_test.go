@@ -11,15 +11,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// static are the default parameters of a node that pings nobody, so that the only
-// messages are a test's own.
+// static returns default parameters for a node that sends no pings, so that the only
+// messages are those of the test.
 func static() node.Parameters {
 	p := node.DefaultParameters()
 	p.Discovery = discovery.Static
 	return p
 }
 
-// newNode makes a node that ends with the test, a static one unless c has parameters.
+// newNode creates a node that is closed at the end of the test. It uses static parameters
+// unless c has parameters.
 func newNode(t testing.TB, c node.Config) *node.Node {
 	t.Helper()
 	if c.Parameters == nil {
@@ -74,7 +75,7 @@ func newPairOf(t testing.TB, a, b node.Config) *pair {
 	return p
 }
 
-// recorder keeps the events of an MD.
+// recorder records the events of an MD.
 type recorder struct {
 	mu     sync.Mutex
 	events []portals.Event
@@ -86,7 +87,7 @@ func (r *recorder) HandleEvent(e *portals.Event) {
 	r.mu.Unlock()
 }
 
-// take returns what has come since the last take.
+// take returns the events since the last take.
 func (r *recorder) take() []portals.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +96,7 @@ func (r *recorder) take() []portals.Event {
 	return e
 }
 
-// types lists the types of what has come since the last take.
+// types returns the types of the events since the last take.
 func (r *recorder) types() []portals.EventType {
 	var ts []portals.EventType
 	for _, e := range r.take() {

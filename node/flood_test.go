@@ -9,13 +9,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// answersKept is how many answers one neighbour may let wait.
+// answersKept is the number of answers that may wait for one neighbour.
 const answersKept = 16384
 
-// Given a peer that asks and asks and does not read a single answer, when its
-// requests have made as many answers wait as one neighbour may, then further
-// ones are dropped, other peers are answered as ever, and it is served again
-// as soon as it reads.
+// Given a peer that sends requests continuously and reads no answers, when as many
+// answers wait as one neighbour may have, then further requests are dropped, other peers
+// are answered as before, and the peer is served again as soon as it reads.
 func TestPeerThatDoesNotReadAnswers(t *testing.T) {
 	const requests = 3 * answersKept
 	f := newFabric()
@@ -41,7 +40,7 @@ func TestPeerThatDoesNotReadAnswers(t *testing.T) {
 	for k := range requests {
 		ask(greedy, lnet.MsgPut+lnet.MsgType(k%2))
 	}
-	const kept = answersKept + 8 // those with credits are with the driver
+	const kept = answersKept + 8 // those with credits are held by the driver
 	if c := n.Counters(); c.Committed != kept || c.Dropped != requests-kept {
 		t.Errorf("%d messages under way, %d dropped; want %d, %d", c.Committed, c.Dropped, kept, requests-kept)
 	}
@@ -59,8 +58,7 @@ func TestPeerThatDoesNotReadAnswers(t *testing.T) {
 	}
 }
 
-// Messages that wait because this node sends much are no reason to drop a
-// request.
+// Requests are not dropped because many messages of this node itself are waiting.
 func TestOwnMessagesWaitWithoutHarm(t *testing.T) {
 	c := newCredited(t, 1, 1, "10.0.0.2@tcp")
 	h := bind(t, c.n, portals.MD{Threshold: portals.Unlimited})
@@ -77,9 +75,9 @@ func TestOwnMessagesWaitWithoutHarm(t *testing.T) {
 	c.hold(false)
 }
 
-// Given a neighbour that puts other nodes' NIDs into its headers, when it is
-// answered, then over its own connection: nobody else is called, and the
-// table of peers does not grow.
+// Given a neighbour that forges the sources in its headers, when it is answered, then the
+// answers go over its own connection. No other node is contacted, and the table of peers
+// does not grow.
 func TestForgedSourcesAreAnsweredWhereTheyCameFrom(t *testing.T) {
 	p := newPair(t)
 	sink(t, p.b, portals.OpPut|portals.OpGet)

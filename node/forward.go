@@ -5,23 +5,22 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// How far a forwarded message has come: it takes a router credit of the neighbour
-// that brought it, then a buffer (lnet-core 7.4), and holds both until it has
-// left.
+// Stages of a forwarded message. It acquires a router credit of the neighbour that sent
+// it, then a buffer (lnet-core 7.4), and holds both until it has been sent on.
 const (
 	passageNone   = iota
-	passageCredit // it has the router credit
-	passagePool   // and the pool's
+	passageCredit // holds the router credit
+	passagePool   // also holds the pool's credit
 )
 
-// enterRouter begins the passage of an arrived message for somebody else.
+// enterRouter starts to forward a message that has arrived for another node.
 func (m *message) enterRouter() {
 	m.tx.Header = m.arrival.rx.Header
 	h := &m.tx.Header
 	m.out.reserved = h.Portal == 0 && !m.isAnswer()
 	from, n := m.arrival.from, m.node
 	if !from.router.take(m) {
-		if from.gone.Load() { // at this moment
+		if from.gone.Load() { // removed from the map at this moment
 			n.freeStrays(from)
 		}
 		return
@@ -30,8 +29,8 @@ func (m *message) enterRouter() {
 	m.enterPool()
 }
 
-// freeStrays has the messages go on that wait for credits of a peer NI that is
-// not in the map any more: nobody would find them there. The monitor sees to it.
+// freeStrays resumes the messages that wait for credits of a peer NI which was removed
+// from the map, where they could no longer be found. The monitor runs them.
 func (n *Node) freeStrays(p *peerNI) {
 	strays := p.router.withdraw(func(*message) bool { return true })
 	for m := strays.pop(); m != nil; m = strays.pop() {
@@ -43,7 +42,7 @@ func (n *Node) freeStrays(p *peerNI) {
 	n.wakeMonitor()
 }
 
-// poolFor is the smallest pool whose buffers hold a payload.
+// poolFor returns the pool with the smallest buffers that hold the payload.
 func (r *router) poolFor(payload int) *pool {
 	switch {
 	case payload == 0:
@@ -54,12 +53,12 @@ func (r *router) poolFor(payload int) *pool {
 	return &r.pools[largePool]
 }
 
-// enterPool goes on when m has a router credit.
+// enterPool acquires a buffer for m, which has a router credit.
 func (m *message) enterPool() {
 	n := m.node
 	r := &n.router
 	if !r.poolFor(int(m.tx.Header.PayloadLength)).credits.take(m) {
-		if !r.forwards() { // it was switched off meanwhile, or is at this moment
+		if !r.forwards() { // forwarding was switched off meanwhile
 			n.dropForwards(DropNotRouter, func(*message) bool { return true })
 		}
 		return
@@ -68,7 +67,7 @@ func (m *message) enterPool() {
 	m.takeIn()
 }
 
-// takeIn has the payload of m, which has both credits, put into a buffer.
+// takeIn receives the payload of m, which has both credits, into a buffer.
 func (m *message) takeIn() {
 	length := int(m.tx.Header.PayloadLength)
 	m.passage.buffer = m.node.router.poolFor(length).get()
@@ -76,7 +75,7 @@ func (m *message) takeIn() {
 	m.ni.iface.Receive(m.arrival.rx, lnd.Placement{Memory: m.tx.Payload, Done: m})
 }
 
-// forwardOn sends m on, whose payload is there unless err is not nil.
+// forwardOn sends m on. If err is not nil, the payload was not received.
 func (m *message) forwardOn(err error) {
 	n := m.node
 	if err != nil {
@@ -87,22 +86,23 @@ func (m *message) forwardOn(err error) {
 	}
 	m.succeeded(true)
 	length := m.tx.Payload.Length
-	n.stats.passed.add(length) // first: see Counters
+	n.stats.passed.add(length) // before countReceived: see Counters
 	m.countReceived(m.tx.Header.Type, length)
 	p := n.plan(m, m.tx.Header.Dest)
 	n.carryOut(m, &p)
 }
 
-// roomToWait tells whether a message that is forwarded may wait for discovery of
-// its destination with what it holds. Else those that wait could take all buffers,
-// and what they wait for come on a connection that stands still for lack of one.
+// roomToWait reports whether a message to be forwarded may wait for discovery of its
+// destination while it holds credits. If too many waited, they could use up all buffers,
+// and the answer that they wait for might be on a connection that is blocked for lack of
+// a buffer.
 func (n *Node) roomToWait(m *message) bool {
 	half := func(c *credits) bool { return c.available.Load() >= max(c.limit.Load()/2, 1) }
 	return half(&m.arrival.from.router) && half(&n.router.poolFor(m.tx.Payload.Length).credits)
 }
 
-// leaveRouter gives back what m holds in the router, and puts the messages that may
-// take their next step there in ready.
+// leaveRouter releases the router credit and the buffer of m, and appends the messages
+// that receive them to ready.
 func (m *message) leaveRouter(ready *messageQueue) {
 	if m.passage.stage == passagePool {
 		p := m.node.router.poolFor(int(m.tx.Header.PayloadLength))
@@ -122,8 +122,8 @@ func (m *message) leaveRouter(ready *messageQueue) {
 	}
 }
 
-// forwardGranted has messages go on for which there are more credits now. Which they
-// waited for, their passage tells.
+// forwardGranted resumes messages that received a credit because the number of credits
+// grew. Their stage shows which credit they waited for.
 func (n *Node) forwardGranted(ready *messageQueue) {
 	for m := ready.head; m != nil; m = m.next {
 		m.passage.stage++
@@ -132,7 +132,7 @@ func (n *Node) forwardGranted(ready *messageQueue) {
 	n.run(ready)
 }
 
-// continuePassage takes the next step of m, which has got what it waited for.
+// continuePassage resumes m, which has received the credit that it waited for.
 func (m *message) continuePassage() {
 	if m.passage.stage == passagePool {
 		m.takeIn()
@@ -141,7 +141,7 @@ func (m *message) continuePassage() {
 	m.enterPool()
 }
 
-// dropForwards gives up the messages that wait in the router and for which match is
+// dropForwards discards the messages that wait in the router and for which match returns
 // true.
 func (n *Node) dropForwards(r DropReason, match func(*message) bool) {
 	if !n.router.ever.Load() {

@@ -11,21 +11,20 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// health is how an NI or a peer NI fares, 0 to MaxHealth, and where its
-// recovery stands (discovery 9.1, 9.7).
+// health is the health of an NI or a peer NI, 0 to MaxHealth, and the state of its
+// recovery (discovery 9.1, 9.7).
 type health struct {
 	value    *atomic.Int32 // of the selection.NI or PeerNI
-	pings    atomic.Int32  // since a message last came
-	nextPing atomic.Int64  // a second of the node's clock; 0: none is planned
-	// recovering says that it is in the queue of those that are pinged,
-	// pending that a ping is under way.
+	pings    atomic.Int32  // recovery pings since the last message arrived
+	nextPing atomic.Int64  // when the next ping is due, in seconds of the node's clock; 0 if not planned
+	// recovering is set while it is in the recovery queue, pending while a ping is under way.
 	recovering, pending atomic.Bool
 }
 
 func (h *health) full() bool { return h.value.Load() == MaxHealth }
 
-// add changes the value by d within its bounds. It returns the value and
-// whether that is a new one.
+// add changes the value by d within its bounds. It returns the new value, and whether it
+// differs from the old one.
 func (h *health) add(d int) (int, bool) {
 	for {
 		old := h.value.Load()
@@ -39,27 +38,27 @@ func (h *health) add(d int) (int, bool) {
 	}
 }
 
-// answered forgets the pings that had no answer: a message has come. The next one is
-// due soon, though after a long silence it may have been planned for much later.
+// answered resets the number of pings because a message has arrived. The next ping is
+// moved forward if it is far away, as it may be after a long silence.
 func (h *health) answered(second int64) {
 	if h.pings.Load() == 0 {
 		return
 	}
 	h.pings.Store(0)
-	if at := h.nextPing.Load(); at > second+2 { // what a second ping waits for
+	if at := h.nextPing.Load(); at > second+2 { // the pause before a second ping
 		h.nextPing.CompareAndSwap(at, second+1)
 	}
 }
 
-// Health shows how an NI or a peer NI fares.
+// Health describes the health of an NI or a peer NI.
 type Health struct {
-	// Fatal says that the NI's link is down; a peer NI has none.
+	// Fatal reports whether the NI's link is down. It is false for a peer NI.
 	Fatal bool
-	// Value is 0 to MaxHealth.
+	// Value is the health, 0 to MaxHealth.
 	Value int
 	HealthCounters
-	// Pings counts the recovery pings since a message last came; NextPing is
-	// when the next is due, zero if none is.
+	// Pings is the number of recovery pings since a message last arrived. NextPing is when
+	// the next one is due; it is zero if not planned.
 	Pings    int
 	NextPing time.Time
 }
@@ -92,8 +91,8 @@ var statusClass = [statuses]uint8{
 	lnd.StatusNetworkTimeout: hurtsLocal | hurtsRemote,
 }
 
-// succeeded credits a message that left or arrived well to the NI, and one
-// that arrived to the neighbour too (discovery 9.5).
+// succeeded updates the health after a message was sent or has arrived. Both raise the
+// health of the NI; an arrival also raises that of the neighbour (discovery 9.5).
 func (m *message) succeeded(arrived bool) {
 	n, i := m.node, m.ni
 	if i.loopback || m.peer == nil {
@@ -120,9 +119,9 @@ func (m *message) succeeded(arrived bool) {
 	}
 }
 
-// failed charges a message's failure to those whose fault it is. It returns
-// whether another attempt makes sense (discovery 9.2 to 9.4). A failure after
-// the message's deadline tells nothing.
+// failed lowers the health of the NI or peer NI that caused the failure of m. It reports
+// whether another attempt makes sense (discovery 9.2 to 9.4). A failure after the
+// deadline of m is ignored.
 func (m *message) failed(err error) (again bool) {
 	n, i, p := m.node, m.ni, m.peer
 	if i == nil || i.loopback || p == nil || m.out.deadline != 0 && n.now() > m.out.deadline {
@@ -135,10 +134,10 @@ func (m *message) failed(err error) (again bool) {
 	}
 	n.stats.status[s].Add(1)
 	class := statusClass[s]
-	if errors.Is(err, syscall.EFAULT) { // the memory of a program is gone, which no NI can help
+	if errors.Is(err, syscall.EFAULT) { // a program's memory is gone; another NI would not help
 		return false
 	}
-	if errors.Is(err, ErrRestarted) { // nobody's fault; what was not started has not arrived
+	if errors.Is(err, ErrRestarted) { // not caused by an NI; a message that was not started has not arrived
 		return class&resendable != 0
 	}
 	sensitivity := n.parameters.Load().HealthSensitivity
@@ -162,23 +161,22 @@ func (m *message) failed(err error) (again bool) {
 	}
 }
 
-// reroutable tells whether m, which goes through a gateway, could go through
-// another one. The specification has messages resent only if the neighbour has
-// several NIDs, but a gateway that cannot be connected with has not seen m.
+// reroutable reports whether m, which goes through a gateway, could go through another
+// one. The specification allows a resend only if the neighbour has several NIDs, but a
+// gateway to which no connection is possible has not received m.
 func (m *message) reroutable() bool {
 	return m.tx.To.NID != m.tx.Header.Dest && (m.arrival.from == nil || m.passage.forward) &&
 		len(m.node.topology.Load().view.Routing.To(m.tx.Header.Dest.Net())) > 1
 }
 
-// gainHealth raises an NI's health.
+// gainHealth raises an NI's health by d.
 func (i *ni) gainHealth(d int) {
 	if v, changed := i.health.add(d); changed && v == MaxHealth {
 		i.updateStatus()
 	}
 }
 
-// loseHealth lowers an NI's health. What is not at its best is pinged until it
-// is.
+// loseHealth lowers an NI's health by d. Recovery pings follow until it is full again.
 func (i *ni) loseHealth(d int) {
 	v, changed := i.health.add(-d)
 	if changed && v == 0 {
@@ -189,22 +187,23 @@ func (i *ni) loseHealth(d int) {
 	}
 }
 
-// blame charges a failure to a peer NI, unless there is no choice but it.
+// blame lowers the health of a peer NI after a failure, unless there is no alternative to
+// it.
 func (n *Node) blame(p *peerNI) {
 	if (!p.alone() || p.gateway() || n.router.forwards()) && n.topology.Load().find(p.NID) == nil {
 		n.losePeerHealth(p, n.parameters.Load().HealthSensitivity)
 	}
 }
 
-// losePeerHealth lowers a peer NI's health.
+// losePeerHealth lowers a peer NI's health by d.
 func (n *Node) losePeerHealth(p *peerNI, d int) {
 	if v, _ := p.health.add(-d); v < MaxHealth {
 		n.recoverPeer(p)
 	}
 }
 
-// SetNIHealth sets an NI's health by hand; what is not within 0 to MaxHealth
-// means MaxHealth. ErrNotFound: there is no such NI.
+// SetNIHealth sets the health of an NI. A value outside of 0 to MaxHealth means
+// MaxHealth. It returns ErrNotFound if there is no such NI.
 func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("set health of %s: %w", nid, err)
@@ -222,7 +221,7 @@ func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
 	return nil
 }
 
-// SetPeerHealth sets a peer NI's health by hand, like SetNIHealth.
+// SetPeerHealth sets the health of a peer NI, as SetNIHealth does.
 func (n *Node) SetPeerHealth(nid lnet.NID, value int) error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("set health of %s: %w", nid, err)

@@ -14,9 +14,9 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// Given messages that come late and discovery that fails now and then, when the
-// peer is discovered by force again and again while it pushes, then all of it ends,
-// and the next round is as good as ever.
+// Given delayed messages and occasional failures of discovery, when the peer is
+// discovered with force repeatedly while it pushes, then all rounds end, and the next
+// round works.
 //
 // sanity-lnet 7 (212)
 func TestForcedDiscoveryInTrouble(t *testing.T) {
@@ -74,8 +74,9 @@ func TestForcedDiscoveryInTrouble(t *testing.T) {
 	})
 }
 
-// Given a node that knows itself as a peer with two nets, then pings go by both,
-// from a given source by its net alone, and not at all from one net to the other.
+// Given a node that has discovered itself as a peer with two nets, then pings use both
+// nets. With a given source they use only its net, and never go from one net to the
+// other.
 //
 // lnet-core 5.4 (2)
 // sanity-lnet 7 (215)
@@ -129,8 +130,8 @@ func TestPingsFromAGivenSource(t *testing.T) {
 	}
 }
 
-// Given two NIs on one net, of which one cannot send to itself, then its health
-// suffers, and is mended by pings that come from the other.
+// Given two NIs on one net, one of which cannot send to itself, then its health falls and
+// is restored by pings from the other one.
 //
 // discovery 9.4
 // sanity-lnet 7 (218)
@@ -160,8 +161,8 @@ func TestRecoveryGoesByTheOtherNI(t *testing.T) {
 	})
 }
 
-// Given a node whose health changes by hand alone, then an NI at 0 is down, and at
-// its best up again.
+// Given a node whose health changes only by hand, then an NI with health 0 is down, and
+// up again with full health.
 //
 // sanity-lnet 7 (234)
 func TestHealthByHandWithoutSensitivity(t *testing.T) {
@@ -176,7 +177,7 @@ func TestHealthByHandWithoutSensitivity(t *testing.T) {
 			if err := r.a.SetNIHealth(r.na[0], c.health); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Minute) // pings that succeed change nothing
+			time.Sleep(time.Minute) // successful pings change nothing
 			i := r.a.NIs()[1]
 			if i.Health.Value != c.health || i.Status != c.want || r.a.PingInfo().NIs[0].Status != c.want {
 				t.Errorf("set to %d: health %d, status %v", c.health, i.Health.Value, i.Status)
@@ -185,8 +186,8 @@ func TestHealthByHandWithoutSensitivity(t *testing.T) {
 	})
 }
 
-// Given as many GETs as there are credits, on two rails, all held for longer than
-// their time, and one more that waits for a credit, then that one alone is dropped.
+// Given as many GETs as there are credits on two rails, all held beyond their deadline,
+// and one more that waits for a credit, then only the last one is dropped.
 //
 // sanity-lnet 7 (254)
 func TestDeadlineWhileWaitingOnTwoRails(t *testing.T) {
@@ -236,8 +237,8 @@ func TestDeadlineWhileWaitingOnTwoRails(t *testing.T) {
 	})
 }
 
-// Given PUTs that are delayed and dropped, and a link that goes and comes, when the
-// node closes, then it does so at once.
+// Given PUTs that are delayed and dropped, and a link that goes down and up, when the
+// node is closed, then it closes at once.
 //
 // sanity-lnet 7 (500)
 func TestCloseInTheMiddleOfTrouble(t *testing.T) {
@@ -283,8 +284,8 @@ func TestCloseInTheMiddleOfTrouble(t *testing.T) {
 	})
 }
 
-// Given peer NIs whose health is set by hand, one of them or all, then it is as it
-// was set, and they recover one by one.
+// Given peer NIs whose health is set by hand, for one or for all, then it has the value
+// that was set, and they recover one by one.
 //
 // sanity-lnet 7 (501)
 func TestPeerHealthByHand(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Values stay within 0 and 1000, whatever is set or happens; sensitivity is
-// the step, and none at 0.
+// Health stays within 0 and 1000, whatever is set or happens. Sensitivity is the step;
+// with a sensitivity of 0, health does not change.
 //
 // discovery 9.1, 9.7
 func TestHealthStaysInRange(t *testing.T) {
@@ -53,7 +53,7 @@ func TestHealthStaysInRange(t *testing.T) {
 	})
 }
 
-// Memory of a program that is gone costs no NI any health, and the message is not sent again.
+// If a program's memory is gone, NIs lose no health, and the message is not resent.
 func TestLostMemoryCostsNoHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 2)
@@ -70,7 +70,7 @@ func TestLostMemoryCostsNoHealth(t *testing.T) {
 	})
 }
 
-// What a send mends and what a reception mends.
+// What a successful send restores and what a successful receive restores.
 //
 // discovery 9.5
 func TestSuccessMends(t *testing.T) {
@@ -108,7 +108,7 @@ func TestSuccessMends(t *testing.T) {
 	})
 }
 
-// The advertised status goes with the health's ends.
+// The advertised status follows the lowest and the highest value of health.
 //
 // discovery 9.4, 9.5, 9.7
 // lnet-core 12.1
@@ -147,8 +147,8 @@ func TestStatusFollowsHealth(t *testing.T) {
 	})
 }
 
-// A response that does not come costs the hop that the request went to last,
-// however many NIDs its peer has.
+// An overdue response lowers the health of the last next hop of the request, whatever
+// number of NIDs its peer has.
 //
 // discovery 9.4
 // lnet-core 6.4 tracker (2), 6.4 tracker (5)
@@ -165,7 +165,7 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 				}
 				last = tx.To.NID
 				if tries++; tries == 1 && nids > 1 {
-					return as(lnd.StatusRemoteDropped)(tx) // and goes to the other
+					return as(lnd.StatusRemoteDropped)(tx) // so it is sent to the other one
 				}
 				return nil
 			})
@@ -186,8 +186,8 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 			if got := e.take(); got != nil {
 				t.Errorf("%d NIDs: too early: %v", nids, got)
 			}
-			// The next look is at 185 s. Recovery pings begin
-			// thereafter and mend what they can: they must not here.
+			// The next search is at 185 s. Recovery pings start after that and restore health; they
+			// must not do so here.
 			r.fails(as(lnd.StatusRemoteError))
 			time.Sleep(36 * time.Second)
 			synctest.Wait()
@@ -206,8 +206,8 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 	}
 }
 
-// Given health that falls and rises at the same time, when all is quiet, then
-// the status is that of the health which remained.
+// Given health that falls and rises concurrently, when all goroutines are idle, then the
+// status matches the final health.
 //
 // lnet-core 12.1
 func TestStatusFollowsHealthUnderContention(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A peer's only NID loses no health by what fails, unless it is a gateway's or this
-// node forwards; our own NIDs never do.
+// A peer's only NID loses no health by failures, unless it is a gateway's or this node is
+// a router. Our own NIDs never do.
 //
 // discovery 9.2
 func TestWhoseHealthSuffers(t *testing.T) {
@@ -21,7 +21,7 @@ func TestWhoseHealthSuffers(t *testing.T) {
 	for _, c := range []struct {
 		name, to         string
 		gateway, routing bool
-		want             int // of its health
+		want             int // expected health
 	}{
 		{"one of two NIDs", peer, false, false, 900},
 		{"the only NID", single, false, false, 1000},
@@ -55,8 +55,8 @@ func TestWhoseHealthSuffers(t *testing.T) {
 	}
 }
 
-// Who is heard begins its pauses anew, an NI as well as a peer NI, and a gateway is
-// well at once.
+// A message from an NI or a peer NI resets the pauses between its recovery pings. A
+// gateway's health becomes full at once.
 //
 // discovery 9.5
 func TestWhoIsHeardBeginsAnew(t *testing.T) {
@@ -96,8 +96,9 @@ func TestWhoIsHeardBeginsAnew(t *testing.T) {
 	}
 }
 
-// Given a peer NI that was silent for longer than it is looked for, then its pings
-// are forgotten; when it is heard again and is not well yet, it is pinged again.
+// Given a peer NI that was silent for longer than the recovery limit, then its number of
+// pings is reset. When a message arrives from it and its health is not full, it is pinged
+// again.
 //
 // discovery 9.4, 9.5
 func TestHeardAfterTheRecoveryLimit(t *testing.T) {
@@ -125,8 +126,8 @@ func TestHeardAfterTheRecoveryLimit(t *testing.T) {
 	})
 }
 
-// A local failure has the NI pinged; a success of its ping counts once more than the
-// messages that it takes.
+// After a local failure the NI is pinged. A successful ping raises health in addition to
+// the messages that are part of it.
 //
 // discovery 9.4, 9.7
 func TestAnNIIsPingedAndMends(t *testing.T) {
@@ -150,14 +151,15 @@ func TestAnNIIsPingedAndMends(t *testing.T) {
 		for len(r.pingsTo(r.na[0])) == 0 {
 			time.Sleep(time.Second)
 		}
-		// It takes the GET, sends the REPLY, and then the ping has succeeded.
+		// The GET arrives, the REPLY is sent, and then the ping has succeeded.
 		if nis, _ := r.healthOf(); nis[0] != 300 {
 			t.Errorf("health %d after one ping, want 300", nis[0])
 		}
 	})
 }
 
-// Who is well, or gone, is pinged no more; a ping that is under way then is given up.
+// An NI or peer NI with full health, or one that was removed, is not pinged any more. A
+// ping under way is canceled.
 //
 // discovery 9.7
 func TestRecoveryPingsEnd(t *testing.T) {
@@ -220,8 +222,8 @@ func TestNoRetriesNoFailedResends(t *testing.T) {
 	})
 }
 
-// Given a message that shall be sent again from an NI that has gone, then it ends with
-// that, and is not tried once more.
+// Given a message to be resent from an NI that was removed, then it ends with that error
+// and is not tried again.
 //
 // discovery 9.6
 func TestResendWithoutAWay(t *testing.T) {

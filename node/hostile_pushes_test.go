@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A neighbour, no gateway, forges pushes from sources behind a router.
+// A neighbour that is not a gateway forges pushes from sources behind a router.
 func TestForgedRoutedPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -24,7 +24,7 @@ func TestForgedRoutedPushes(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		synctest.Wait() // nobody looks at f.sent
+		synctest.Wait() // all goroutines that use f.sent are blocked
 		var mu sync.Mutex
 		pings := 0
 		f.show(func(h lnet.Header, b []byte) {
@@ -54,7 +54,7 @@ func TestForgedRoutedPushes(t *testing.T) {
 	})
 }
 
-// A neighbour says that our NID is its own.
+// A neighbour claims our NID as its own.
 func TestNeighbourThatNamesOurNID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

@@ -15,9 +15,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a neighbour whose header says that it is nobody, everybody or this very
-// process, when the message arrives, then it is a protocol error, also where an
-// entry for that source would take it.
+// Given a neighbour whose header has no source, a wildcard source or this process as its
+// source, when the message arrives, then it is a protocol error, even if an entry for
+// that source would match.
 func TestForgedSourcesAreRefused(t *testing.T) {
 	n := newNode(t, node.Config{})
 	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
@@ -39,9 +39,9 @@ func TestForgedSourcesAreRefused(t *testing.T) {
 	}
 }
 
-// Given a multi-rail peer with a NID on a net that this node is not on, when a
-// connection of our net claims that NID, then that is a protocol error: an
-// answer to it could never leave.
+// Given a multi-rail peer with a NID on a net that this node is not on, when a connection
+// on our net claims that NID, then that is a protocol error, because an answer could
+// never be sent.
 func TestNeighbourOfAnotherNetIsRefused(t *testing.T) {
 	n := newNode(t, node.Config{})
 	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
@@ -57,8 +57,8 @@ func TestNeighbourOfAnotherNetIsRefused(t *testing.T) {
 	}
 }
 
-// Given portal 0, which is lazy, when a PUT comes that is no push, then it is
-// dropped at once: no entry for it can ever be attached.
+// Given portal 0, which is lazy, when a PUT arrives that is not a push, then it is
+// dropped at once, because no entry for it can ever be attached.
 func TestReservedPortalKeepsNothingButPushes(t *testing.T) {
 	n := newNode(t, node.Config{})
 	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
@@ -76,8 +76,8 @@ func TestReservedPortalKeepsNothingButPushes(t *testing.T) {
 	}
 }
 
-// Given a PUT under way, when the ACK claims that more was taken than was sent,
-// then PutWait returns what was sent.
+// Given a PUT under way, when the ACK claims that more bytes were accepted than were
+// sent, then PutWait returns the number of bytes sent.
 func TestAckOfMoreThanWasSent(t *testing.T) {
 	for _, length := range []uint32{4, 1 << 31, ^uint32(0)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestAckOfMoreThanWasSent(t *testing.T) {
 	}
 }
 
-// ackOfHead is an ACK by b of the PUT that a sends next.
+// ackOfHead returns an ACK by b for the next PUT that a sends.
 func (p *pair) ackOfHead(length uint32) lnet.Header {
 	p.fabric.mu.Lock()
 	defer p.fabric.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *pair) ackOfHead(length uint32) lnet.Header {
 	}
 }
 
-// deaf is the upper side of a host that never takes what it is sent.
+// deaf is the upper layer of a host that never reads the messages sent to it.
 type deaf struct{}
 
 func (deaf) Arrived(*lnd.Rx) error           { return nil }
@@ -127,9 +127,9 @@ func (deaf) Sent(*lnd.Tx, error)             {}
 func (deaf) PeerStalled(lnet.NID, time.Time) {}
 func (deaf) ConnectionsLost(lnet.NID)        {}
 
-// Given a node with two NIs, when a host sends it thousands of pings from 0@lo,
-// or from itself without ever reading an answer, and its connections break,
-// then the node lives on, answers others, and keeps nothing of it.
+// Given a node with two NIs, when a host sends it thousands of pings from 0@lo, or from
+// its own NID without ever reading an answer, and its connections break, then the node
+// survives, answers others, and keeps no state of the host.
 func TestRemoteHostCannotBringTheNodeDown(t *testing.T) {
 	for name, source := range map[string]lnet.NID{
 		"0@lo": lnet.LoopbackNID, "itself": lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.MustParseAddr("10.0.0.66"))} {
@@ -160,7 +160,7 @@ func TestRemoteHostCannotBringTheNodeDown(t *testing.T) {
 				if _, err := friend.Ping(t.Context(), id, node.PingOptions{}); err != nil {
 					t.Errorf("another node's ping: %v", err)
 				}
-				time.Sleep(10 * time.Minute) // all that could be sent again has been
+				time.Sleep(10 * time.Minute) // all possible resends are over
 				if c := victim.Counters(); c.Committed != 0 {
 					t.Errorf("%d messages kept", c.Committed)
 				}
@@ -179,7 +179,7 @@ func newSimulated(t testing.TB) simulated {
 	return s
 }
 
-// driver makes a driver of a host with these addresses.
+// driver returns a driver of a host with these addresses.
 func (s simulated) driver(t testing.TB, name string, addresses ...string) lnd.Driver {
 	t.Helper()
 	d, err := simlnd.NewDriver(s.Host(name, addresses...), driverConfig())
@@ -190,7 +190,7 @@ func (s simulated) driver(t testing.TB, name string, addresses ...string) lnd.Dr
 	return d
 }
 
-// node makes a node with an NI for each address; it is known by the first.
+// node returns a node with an NI for each address, and its process ID with the first one.
 func (s simulated) node(t testing.TB, name string, addresses ...string) (*node.Node, lnet.ProcessID) {
 	t.Helper()
 	d := s.driver(t, name, addresses...)

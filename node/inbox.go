@@ -10,85 +10,89 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// InboxConfig says what an inbox is like.
+// InboxConfig configures an Inbox.
 type InboxConfig struct {
-	// Portal is the inbox's alone while it is open, 1 to 63.
+	// Portal is the number of the portal, 1 to 63. The inbox uses it exclusively until it is
+	// closed.
 	Portal uint32
-	// Size is how many bytes a message may have, at most lnet.MTU; 0: lnet.MTU. A
-	// longer one is dropped, and counts under DropTooLong.
+	// Size is the largest accepted message in bytes, at most lnet.MTU. Zero means lnet.MTU.
+	// Longer messages are dropped and counted under DropTooLong.
 	Size int
-	// Buffers is how many messages there is room for, lent ones included; 0:
-	// InboxBuffers. The inbox holds Size bytes for each.
+	// Buffers is the number of messages that the inbox can hold, including those lent to the
+	// program. Zero means InboxBuffers. The inbox allocates Size bytes for each.
 	Buffers int
-	// DropWhenFull drops messages that find no buffer, and counts them under
-	// DropNoMatch. Else they wait at their senders; see Inbox.
+	// DropWhenFull drops messages while no buffer is free, and counts them under DropNoMatch.
+	// If it is false, such messages wait at their senders; see Inbox.
 	DropWhenFull bool
 }
 
 // InboxBuffers is the default of InboxConfig.Buffers.
 const InboxBuffers = 16
 
-// Inbox hands a program the PUTs that come to a portal, from whomever and with any
-// match bits, each once, those of one connection in the order in which they came.
-// OpenInbox makes it. All methods are safe for concurrent use.
+// Inbox receives the PUTs that arrive on a portal, from any sender and with any match
+// bits. Each is returned once. Those of one connection are returned in the order in which
+// they arrived. OpenInbox creates an Inbox. All methods are safe for concurrent use.
 //
-// A message goes from the driver into a buffer of the inbox, which its sender's ACK
-// tells of, and is lent from there: nothing is copied, or allocated. When it is
-// released the buffer takes another one.
+// The driver writes a message directly into a buffer of the inbox, which the sender's ACK
+// confirms, and the program borrows it from there. Nothing is copied or allocated.
+// Release makes the buffer available for another message.
 //
-// While all buffers are taken the portal is lazy (lnet-core 4.6): a PUT waits, and
-// with it the connection that it came by, with all that is behind it. So a slow reader
-// loses nothing, but for what is beyond 16384 PUTs. A sender that waits for an ACK may
-// give up, with ErrTimedOut, and be read later all the same; one that cannot write for
-// longer than its LND timeout, 50 s, takes the connection for dead. What a reader waits
-// for may be behind such a PUT, too: an ACK or a REPLY from the sender of a message
-// that he keeps. Who asks senders back while he keeps messages has buffers for all that
-// may come meanwhile, or DropWhenFull.
+// While no buffer is free, the portal is lazy (lnet-core 4.6): a PUT waits and blocks the
+// connection on which it arrived. So a slow reader loses no messages unless more than
+// 16384 PUTs wait. A sender that waits for an ACK may fail with ErrTimedOut although its
+// message is read later. A sender that cannot write for longer than its LND timeout, 50
+// s, closes the connection.
+//
+// An ACK or a REPLY that a reader waits for may be blocked behind such a PUT. A program
+// that sends requests to the senders of messages before it releases these messages
+// therefore needs enough buffers for everything that may arrive meanwhile, or
+// DropWhenFull.
 type Inbox struct {
 	node *Node
-	// c has its defaults.
+	// with defaults resolved
 	c    InboxConfig
-	wake chan struct{} // one token while the queue is not empty
-	done chan struct{} // closed when no message will come any more
+	wake chan struct{} // has one token while the queue is not empty
+	done chan struct{} // closed when no more messages will arrive
 
-	mu          sync.Mutex // guards the rest, and of each buffer what says so
+	mu          sync.Mutex // guards the fields below, and those of each buffer that are marked
 	buffers     []*inboxBuffer
-	first, last *inboxBuffer // the queue of those that were not read yet
-	posted      int          // buffers that may take a message
-	busy        int          // calls that attach or unlink buffers
+	first, last *inboxBuffer // queue of messages that were not read yet
+	posted      int          // buffers that may receive a message
+	busy        int          // calls that are attaching or unlinking buffers
 	closed      bool
 }
 
-// inboxBuffer is posted until a message comes, is in the queue until that is read,
-// and lent until it is released; then it is posted again.
+// inboxBuffer is posted until a message arrives, queued until the message is read, and
+// lent until it is released. Then it is posted again.
 type inboxBuffer struct {
 	inbox  *Inbox
 	memory []byte
 
 	// Guarded by inbox.mu.
-	turn    uint64      // grows with each change of state
-	handle  lnet.Handle // while it is posted, as soon as it is known; else NoHandle
+	turn    uint64      // incremented with each change of state
+	handle  lnet.Handle // set while it is posted, as soon as it is known; otherwise NoHandle
 	message Message
 	next    *inboxBuffer
 }
 
-// Message is a PUT that has come to an inbox.
+// Message is a PUT that has arrived in an inbox.
 type Message struct {
-	// Data is what was sent. It is lent until Release, and may be changed until then.
+	// Data is the payload. The program may read and modify it until Release.
 	Data []byte
-	// MatchBits and HdrData are those that the sender gave.
+	// MatchBits and HdrData were set by the sender.
 	MatchBits, HdrData uint64
-	// Initiator is who sent it, by primary NID: where an answer goes to. Source is
-	// the same by the NID that it was sent from.
+	// Initiator is the sender, by its primary NID; answers go there. Source is the sender, by
+	// the NID from which it sent the message.
 	Initiator, Source lnet.ProcessID
 
 	buffer *inboxBuffer
 	turn   uint64
 }
 
-// OpenInbox makes an inbox, and has it take messages. Close ends it, or the end of
-// the node. It does not block. ErrInvalid; ErrExists: the portal has an inbox, or part
-// of it is claimed; ErrPortalClass; ErrClosed.
+// OpenInbox opens an inbox, which receives messages at once. It is closed by Close or
+// when the node closes. OpenInbox does not block. It returns ErrInvalid if c is invalid,
+// ErrExists if the portal has an inbox or part of it is claimed, ErrPortalClass, or
+// ErrClosed.
 func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	if err := n.takes(); err != nil {
 		return nil, err
@@ -119,7 +123,7 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 		b.buffers = append(b.buffers, &inboxBuffer{inbox: b, memory: make([]byte, c.Size), handle: lnet.NoHandle})
 	}
 	if !c.DropWhenFull {
-		_ = n.table.SetLazy(c.Portal) // there is such a portal
+		_ = n.table.SetLazy(c.Portal) // the portal is valid
 	}
 	for _, x := range b.buffers {
 		if err := x.post(); err != nil {
@@ -130,9 +134,9 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	return b, nil
 }
 
-// Next waits for a message. It is the caller's until Release. Errors are ctx's, or
-// ErrClosed when the inbox or the node is closed and what it had taken before was
-// read; ErrInHandler, if it would have to wait, in a handler.
+// Next waits for a message. The caller owns it until Release. Next returns ctx's error;
+// or ErrClosed if the inbox or the node is closed and all messages that arrived before
+// were read; or ErrInHandler if a handler calls it and no message is queued.
 func (b *Inbox) Next(ctx context.Context) (Message, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -145,11 +149,11 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 			return Message{}, err
 		}
 		select {
-		case <-b.wake: // which is for a message, whatever has become of ctx
+		case <-b.wake: // a token stands for a message, even if ctx has ended
 			if m, ok := b.take(); ok {
 				return m, nil
 			}
-			continue // another reader has it
+			continue // another reader took the message
 		case <-ctx.Done():
 			continue
 		case <-b.done:
@@ -162,8 +166,8 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 	}
 }
 
-// Messages yields messages as Next returns them, and releases each when the loop is
-// through with it. An error is the last thing that comes.
+// Messages returns an iterator over the messages that Next returns. It releases each
+// message when the loop body ends. An error is the last element.
 func (b *Inbox) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		each := func() (more bool) {
@@ -176,8 +180,8 @@ func (b *Inbox) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Release gives the message's buffer back, which takes another one; handlers may run
-// meanwhile. Data must not be used any more. A second Release does nothing.
+// Release returns the message's buffer to the inbox for another message. Handlers may run
+// within it. Data must not be used afterwards. Further calls do nothing.
 func (m *Message) Release() {
 	x := m.buffer
 	if x == nil {
@@ -191,14 +195,14 @@ func (m *Message) Release() {
 	}
 	b.mu.Unlock()
 	if lent {
-		_ = x.post() // an error is the node's end
+		_ = x.post() // fails only if the node is closed
 	}
 }
 
-// Close ends the inbox, and does not wait. No message is taken any more; those that
-// wait at their senders for a buffer are dropped, which the senders of those with an
-// ACK find out in time. What was taken before can still be read. The portal may have
-// another inbox then, at once unless a Release is under way. Close may be called again.
+// Close closes the inbox without waiting. It accepts no more messages. Messages that wait
+// at their senders for a buffer are dropped; senders that wait for an ACK time out.
+// Messages that arrived before can still be read. The portal is then free for another
+// inbox, unless a Release is under way. Close may be called more than once.
 func (b *Inbox) Close() {
 	var handles []lnet.Handle
 	b.mu.Lock()
@@ -217,13 +221,13 @@ func (b *Inbox) Close() {
 		return
 	}
 	for _, h := range handles {
-		_ = b.node.Unlink(h) // not found: a message has come
+		_ = b.node.Unlink(h) // not found: a message has arrived
 	}
 	b.endBusy()
 }
 
-// endBusy ends what has made the inbox busy. The last to do so, when it is closed,
-// gives the portal back: nothing of the inbox is attached to it any more.
+// endBusy ends a call that was counted in busy. The last one after Close frees the
+// portal, because no buffer is attached any more.
 func (b *Inbox) endBusy() {
 	b.mu.Lock()
 	b.busy--
@@ -234,12 +238,12 @@ func (b *Inbox) endBusy() {
 		return
 	}
 	if !b.c.DropWhenFull {
-		_ = b.node.clearLazy(b.c.Portal) // there is such a portal
+		_ = b.node.clearLazy(b.c.Portal) // the portal is valid
 	}
 	b.node.uses[b.c.Portal].close()
 }
 
-// announceEnd tells readers when no message will come any more. b.mu is held.
+// announceEnd notifies readers when no more messages will arrive. b.mu must be held.
 func (b *Inbox) announceEnd() {
 	if !b.closed || b.posted > 0 {
 		return
@@ -251,7 +255,8 @@ func (b *Inbox) announceEnd() {
 	}
 }
 
-// post has x wait for a message, unless the inbox is closed.
+// post attaches x, so that it can receive a message. It does nothing if the inbox is
+// closed.
 func (x *inboxBuffer) post() error {
 	b := x.inbox
 	b.mu.Lock()
@@ -273,13 +278,13 @@ func (x *inboxBuffer) post() error {
 	switch {
 	case err != nil:
 		b.posted--
-	case x.turn == turn: // no message has come meanwhile
+	case x.turn == turn: // no message has arrived meanwhile
 		x.handle = h
-		late = b.closed // Close did not know the handle
+		late = b.closed // Close did not have the handle
 	}
 	b.mu.Unlock()
 	if late {
-		_ = b.node.Unlink(h) // not found: a message has come
+		_ = b.node.Unlink(h) // not found: a message has arrived
 	}
 	b.endBusy()
 	return err
@@ -306,12 +311,12 @@ func (x *inboxBuffer) HandleEvent(e *portals.Event) {
 	switch {
 	case came:
 		b.signal()
-	case e.Type == portals.EventPut: // its connection ended before all of it was there
-		_ = x.post() // an error is the node's end
+	case e.Type == portals.EventPut: // the connection ended before the whole message had arrived
+		_ = x.post() // fails only if the node is closed
 	}
 }
 
-// push puts x behind the queue. b.mu is held.
+// push appends x to the queue. b.mu must be held.
 func (b *Inbox) push(x *inboxBuffer) {
 	if b.last == nil {
 		b.first = x
@@ -321,7 +326,7 @@ func (b *Inbox) push(x *inboxBuffer) {
 	b.last = x
 }
 
-// take takes the oldest message out of the queue.
+// take removes and returns the oldest message of the queue.
 func (b *Inbox) take() (m Message, ok bool) {
 	b.mu.Lock()
 	x := b.first
@@ -336,12 +341,12 @@ func (b *Inbox) take() (m Message, ok bool) {
 	m, x.message = x.message, Message{}
 	b.mu.Unlock()
 	if more {
-		b.signal() // several may wait
+		b.signal() // several readers may be waiting
 	}
 	return m, true
 }
 
-// signal leaves a token for a reader, if there is none yet.
+// signal leaves a token for a reader, unless one is there already.
 func (b *Inbox) signal() {
 	select {
 	case b.wake <- struct{}{}:

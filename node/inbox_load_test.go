@@ -57,8 +57,8 @@ func (c *office) start(address string) *node.Node {
 	return n
 }
 
-// send sends messages numbered from first to the one before end, several at a time,
-// and waits for their ACKs.
+// send sends the messages numbered first to end-1, several at a time, and waits for their
+// ACKs.
 func (c *office) send(from *node.Node, first, end, workers int) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -78,7 +78,7 @@ func (c *office) send(from *node.Node, first, end, workers int) {
 	}
 }
 
-// sendAll has each sender send its part of n messages.
+// sendAll sends n messages, divided among the senders.
 func (c *office) sendAll(n, workers int) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -103,7 +103,7 @@ func (y *tally) note(t testing.TB, m *node.Message) {
 	y.count[m.HdrData]++
 }
 
-// check checks that n messages have come, each once, and that none was dropped.
+// check checks that n messages have arrived once each, and that none was dropped.
 func (y *tally) check(t testing.TB, server *node.Node, n int) {
 	t.Helper()
 	for k := range n {
@@ -119,8 +119,8 @@ func (y *tally) check(t testing.TB, server *node.Node, n int) {
 	}
 }
 
-// Several read what several send; each message comes once, and its bytes stay as
-// they are until it is released.
+// Several readers read the messages of several senders. Each message arrives once, and
+// its bytes do not change until it is released.
 func TestInboxTakesEachOnce(t *testing.T) {
 	const messages, senders, workers, readers = 10_000, 4, 8, 3
 	c := newOffice(t, simlnd.Link{}, senders)
@@ -146,7 +146,7 @@ func TestInboxTakesEachOnce(t *testing.T) {
 	y.check(t, c.server, messages)
 }
 
-// A reader that needs a second for each message holds everybody up, and loses nothing.
+// A reader that needs a second for each message slows the senders down and loses nothing.
 func TestInboxReaderIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages, senders, workers = 300, 3, 8
@@ -170,8 +170,8 @@ func TestInboxReaderIsSlow(t *testing.T) {
 	})
 }
 
-// large makes a PUT of 1 MiB, which takes a second to come. It returns how it ended,
-// later.
+// large sends a PUT of 1 MiB, which takes a second to arrive. It returns a channel for
+// the result.
 func (c *office) large() <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -181,10 +181,10 @@ func (c *office) large() <-chan error {
 	return ended
 }
 
-// slowLink carries a message of 1 MiB in about a second.
+// slowLink transfers a message of 1 MiB in about a second.
 var slowLink = simlnd.Link{Latency: time.Millisecond, Bandwidth: lnet.MTU}
 
-// What is coming in when the inbox closes comes.
+// A message that is arriving while the inbox closes is delivered.
 func TestInboxClosesWhileAMessageComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newOffice(t, slowLink, 1)
@@ -204,7 +204,8 @@ func TestInboxClosesWhileAMessageComes(t *testing.T) {
 	})
 }
 
-// A message that breaks off is none, and leaves its buffer to the next.
+// A message that is interrupted is not delivered, and its buffer is used for the next
+// one.
 func TestInboxMessageBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newOffice(t, slowLink, 1)
@@ -217,7 +218,7 @@ func TestInboxMessageBreaksOff(t *testing.T) {
 		if err := <-ended; err == nil {
 			t.Error("the PUT has succeeded")
 		}
-		time.Sleep(time.Minute) // the sender waits before it calls again
+		time.Sleep(time.Minute) // the sender waits before it connects again
 		c.send(c.senders[0], 5, 6, 1)
 		if m := next(t, b); m.HdrData != 5 {
 			t.Errorf("message %d, want 5", m.HdrData)

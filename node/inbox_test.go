@@ -26,7 +26,7 @@ func openInbox(t testing.TB, n *node.Node, c node.InboxConfig) *node.Inbox {
 	return b
 }
 
-// next is the message that is there.
+// next returns the next message, which must be there.
 func next(t testing.TB, b *node.Inbox) node.Message {
 	t.Helper()
 	m, err := b.Next(t.Context())
@@ -36,7 +36,7 @@ func next(t testing.TB, b *node.Inbox) node.Message {
 	return m
 }
 
-// rest reads what is left of an inbox that is closed.
+// rest reads the remaining messages of a closed inbox.
 func rest(t testing.TB, b *node.Inbox) (data []string) {
 	t.Helper()
 	for m, err := range b.Messages(t.Context()) {
@@ -59,7 +59,7 @@ type postbox struct {
 	acks int
 }
 
-// put returns how many ACKs have come in all.
+// put returns the total number of ACKs so far.
 func (p *postbox) put(data string) int {
 	p.t.Helper()
 	h := bind(p.t, p.pair.a, portals.MD{Bytes: []byte(data), Threshold: 2, Unlink: true, Handler: p})
@@ -96,7 +96,7 @@ func TestInboxIsChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	openInbox(t, n, node.InboxConfig{Portal: 1}) // which was refused for other reasons
+	openInbox(t, n, node.InboxConfig{Portal: 1}) // was refused above for other reasons
 	if err := n.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestInboxTellsOfMessages(t *testing.T) {
 	}
 }
 
-// A message waits for a buffer, and is acknowledged when it has one.
+// A message waits for a buffer, and is acknowledged once it has one.
 func TestInboxHoldsSendersUp(t *testing.T) {
 	p := newPair(t)
 	b := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 8, Buffers: 2})
@@ -152,7 +152,7 @@ func TestInboxHoldsSendersUp(t *testing.T) {
 	if from.acks != 3 {
 		t.Errorf("%d ACKs after a release, want 3", from.acks)
 	}
-	m.Release() // what it does not have any more
+	m.Release() // released already
 	if from.acks != 3 {
 		t.Errorf("%d ACKs after another release, want 3", from.acks)
 	}
@@ -214,7 +214,7 @@ func TestInboxCloses(t *testing.T) {
 	}
 }
 
-// Who waits is told of the end, whoever makes it.
+// Waiting readers are woken by the end of the inbox, whatever causes it.
 func TestInboxNextEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -258,13 +258,13 @@ func TestInboxNextEnds(t *testing.T) {
 				if _, err := b.Next(ctx); !errors.Is(err, c.want) {
 					t.Errorf("once more: %v, want %v", err, c.want)
 				}
-				cancel() // for those that wait all the same
+				cancel() // for those that are still waiting
 			})
 		})
 	}
 }
 
-// A release while the inbox closes leaves nothing on the portal.
+// A Release while the inbox closes leaves nothing attached to the portal.
 func TestInboxClosesDuringRelease(t *testing.T) {
 	p := newPair(t)
 	from := &postbox{t: t, pair: p}
@@ -274,7 +274,7 @@ func TestInboxClosesDuringRelease(t *testing.T) {
 		m := next(t, b)
 		var release sync.WaitGroup
 		release.Go(m.Release)
-		for range k % 10 { // sooner or later
+		for range k % 10 { // at different times
 			runtime.Gosched()
 		}
 		b.Close()
@@ -285,7 +285,8 @@ func TestInboxClosesDuringRelease(t *testing.T) {
 	}
 }
 
-// An ended context comes before messages that are there: a loop over many ends.
+// A context that has ended takes precedence over messages in the queue, so that a loop
+// over many messages ends.
 func TestInboxContextComesFirst(t *testing.T) {
 	p := newPair(t)
 	b := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 8})
@@ -300,8 +301,8 @@ func TestInboxContextComesFirst(t *testing.T) {
 	}
 }
 
-// Of two readers that wait one gets the message, also if the other's context ends at
-// that moment.
+// One of two waiting readers gets the message, even if the other's context ends at that
+// moment.
 func TestInboxWakesTheOtherReader(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -331,7 +332,7 @@ func TestInboxWakesTheOtherReader(t *testing.T) {
 	}
 }
 
-// A loop that panics gives its message back.
+// A loop that panics releases its message.
 func TestInboxLoopThatPanics(t *testing.T) {
 	p := newPair(t)
 	b := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 8, Buffers: 1})
@@ -349,7 +350,7 @@ func TestInboxLoopThatPanics(t *testing.T) {
 	}
 }
 
-// An inbox sees to its portal itself.
+// An inbox manages the laziness of its portal itself.
 func TestInboxKeepsItsPortalLazy(t *testing.T) {
 	p := newPair(t)
 	b := openInbox(t, p.b, node.InboxConfig{Portal: 3})
@@ -365,7 +366,7 @@ func TestInboxKeepsItsPortalLazy(t *testing.T) {
 	}
 }
 
-// The loop gives each message back, also the one that it ends with.
+// The loop releases each message, including the last one.
 func TestInboxLoopReleases(t *testing.T) {
 	p := newPair(t)
 	b := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 8, Buffers: 1})
@@ -387,5 +388,5 @@ func TestInboxLoopReleases(t *testing.T) {
 	}
 }
 
-// The zero Message can be released, which says nothing.
+// The zero Message can be released, which does nothing.
 func TestInboxZeroMessage(*testing.T) { new(node.Message).Release() }

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// flying is the error of a wait that has ended before the driver was through.
+// flying returns the error of a wait that ended before the driver had finished.
 func flying(t *testing.T, err error, why error) *node.InFlightError {
 	t.Helper()
 	var f *node.InFlightError
@@ -23,7 +23,7 @@ func flying(t *testing.T, err error, why error) *node.InFlightError {
 	return f
 }
 
-// checkDone checks whether memory is free, when nobody is at work.
+// checkDone checks whether memory is free, when all goroutines are blocked.
 func checkDone(t *testing.T, step string, f *node.InFlightError, want bool) {
 	t.Helper()
 	synctest.Wait()
@@ -39,8 +39,8 @@ func checkDone(t *testing.T, step string, f *node.InFlightError, want bool) {
 	}
 }
 
-// Given a PUT that the driver holds, when the context ends, then PutWait does too,
-// and its error tells when the memory is free: when the driver has read it.
+// Given a PUT that the driver holds, when the context ends, then PutWait returns, and its
+// error signals when the memory is free: when the driver has read it.
 func TestACancelledPutSaysWhenItsMemoryIsFree(t *testing.T) {
 	for name, o := range map[string]node.PutOptions{"put": {Portal: 1}, "with ack": {Portal: 1, Ack: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestACancelledPutSaysWhenItsMemoryIsFree(t *testing.T) {
 	}
 }
 
-// Given a PUT whose ACK is waited for, when the context ends after it has left, then
-// the memory is free already, and the error says nothing else.
+// Given a PUT that waits for its ACK, when the context ends after the PUT was sent, then
+// the memory is free already, and the error is the context's.
 func TestAPutThatHasLeftIsNotInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n, _, to, _ := waiting(t)
@@ -89,9 +89,9 @@ func TestAWaitThatNeverBeganIsNotInFlight(t *testing.T) {
 	}
 }
 
-// Given a GET, when its context has ended and the REPLY comes afterwards, then the
-// memory is free at once, or, if the REPLY was being received, when it is there; and
-// what comes later is dropped.
+// Given a GET, when its context has ended and the REPLY arrives afterwards, then the
+// memory is free at once or, if the REPLY was being received, when it has been received.
+// A REPLY that arrives later is dropped.
 //
 // lnet-core 5.5 (1)
 func TestALateReplyDoesNotTouchFreeMemory(t *testing.T) {
@@ -104,7 +104,7 @@ func TestALateReplyDoesNotTouchFreeMemory(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				got := outcome(func() error {
-					_, err := p.a.GetWait(ctx, b, p.idb, node.GetOptions{Portal: 9}) // where nothing is
+					_, err := p.a.GetWait(ctx, b, p.idb, node.GetOptions{Portal: 9}) // no entry matches
 					return err
 				})
 				synctest.Wait()
@@ -143,9 +143,9 @@ func TestALateReplyDoesNotTouchFreeMemory(t *testing.T) {
 	}
 }
 
-// Given waits that the node's Close ends, then their memory is free, at the latest,
-// when Close has returned, whether a driver had the message, a handler was to hear of
-// it, or nobody was left to say so.
+// Given waits that are ended by Close, then their memory is free at the latest when Close
+// has returned, whether a driver had the message, a handler was about to be called, or no
+// event was to come any more.
 //
 // lnet-core 12.6
 func TestCloseFreesTheMemoryOfWaits(t *testing.T) {
@@ -187,7 +187,7 @@ func TestCloseFreesTheMemoryOfWaits(t *testing.T) {
 	})
 }
 
-// slowCause is a context whose cause nobody knows before a function has returned.
+// slowCause is a context whose cause becomes available when a function has returned.
 type slowCause struct {
 	context.Context
 	before func()
@@ -198,8 +198,8 @@ func (c *slowCause) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Given a wait that is left so late that nothing tells of its MD's end any more,
-// since the node has closed, then its memory is free.
+// Given a wait that ends after the node has closed, so that no event reports the end of
+// its MD, then its memory is free.
 func TestAWaitThatIsLeftAfterCloseIsNotInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n, _, to, _ := waiting(t)
@@ -224,8 +224,8 @@ func TestAWaitThatIsLeftAfterCloseIsNotInFlight(t *testing.T) {
 	})
 }
 
-// Given an MD with a handler, when it is unlinked while the driver has the message,
-// then its last event says when the memory is free.
+// Given an MD with a handler, when it is unlinked while the driver has the message, then
+// its last event signals that the memory is free.
 func TestTheLastEventFreesTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fabric, n, _, to, _ := waiting(t)

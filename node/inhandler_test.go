@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// waits are the calls that wait, for a NID that a node has.
+// waits are the calls that block, for a NID of a node.
 var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID) error{
 	"PutWait": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
 		_, err := n.PutWait(ctx, []byte("x"), to, node.PutOptions{Portal: 1, Ack: true})
@@ -105,9 +105,9 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 	"Close": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error { return n.Close(ctx) },
 }
 
-// Given a handler, when it makes a call that waits, of its node or another, to 0@lo
-// or a peer, then it has an error at once, with a context that never ends; nothing is
-// sent; and everything goes on.
+// Given a handler, when it makes a call that blocks, on its own or another node, to 0@lo
+// or to a peer, then the call returns an error at once even if the context never ends. No
+// message is sent, and the nodes continue to work.
 func TestAHandlerThatWaitsHasAnError(t *testing.T) {
 	for name, wait := range waits {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestAHandlerThatWaitsHasAnError(t *testing.T) {
 	}
 }
 
-// Given a handler that needs to wait, when it has a goroutine do so, then that is
-// none of its own.
+// Given a handler that needs to wait, when it starts a goroutine for that, then the
+// goroutine does not count as a handler.
 func TestAHandlerHasSomebodyWait(t *testing.T) {
 	n := newNode(t, node.Config{})
 	done := make(chan error, 1)

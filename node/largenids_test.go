@@ -13,9 +13,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// What is for a NID with a 16-byte address ends, with the reason, where the way
-// there is by a driver that has no header for it, which is not asked to send it; and
-// it costs the NI and the gateway nothing.
+// A message to a NID with a 16-byte address fails with the reason if the driver on its
+// path has no header for such NIDs. The driver does not get the message, and neither the
+// NI nor the gateway loses health.
 func TestLargeNIDByADriverWithoutThem(t *testing.T) {
 	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
 		far := process(t, "fd00::1@tcp")
@@ -25,7 +25,7 @@ func TestLargeNIDByADriverWithoutThem(t *testing.T) {
 		if err := p.a.AddRoute(context.Background(), far.NID.Net(), p.idb.NID, node.RouteOptions{Hops: 2}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Minute) // until the gateway says that it forwards, and was asked
+		time.Sleep(5 * time.Minute) // until the gateway announces that it forwards, and was checked
 		var events recorder
 		h := bind(t, p.a, portals.MD{Bytes: make([]byte, 10), Threshold: 1, Unlink: true, Handler: &events})
 		put(t, p.a, h, far, node.PutOptions{Portal: 5})

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Latency sums up measured times.
+// Latency summarizes measured times.
 type Latency struct {
 	Samples       uint64
 	Min, Max, Avg time.Duration
 }
 
-// The scale of a LatencyHistogram has four buckets in each doubling, whose bounds are
-// those of Prometheus' native histograms of schema 2, in seconds: so they can be shown as
-// they are. Bucket 0 is 2^-20 s (0.95 µs) and below; what takes longer than 2^10 s (17
-// minutes) counts in the last one.
+// A LatencyHistogram has four buckets for each factor of two. The bounds are those of
+// Prometheus native histograms with schema 2, in seconds, so the counts can be exported
+// unchanged. Bucket 0 holds times up to 2^-20 s (0.95 µs). The last bucket also holds all
+// times above 2^10 s (17 minutes).
 const (
 	LatencySchema = 2
 	latencyLeast  = -20
@@ -24,23 +24,23 @@ const (
 
 	// LatencyBuckets is the number of buckets.
 	LatencyBuckets = 1 + (latencyMost-latencyLeast)<<LatencySchema
-	// LatencyOffset is what a bucket's number, but for 0, is added to for its index in a
+	// LatencyOffset is added to the number of a bucket other than 0 to get its index in a
 	// native histogram.
 	LatencyOffset = latencyLeast << LatencySchema
 )
 
-// LatencyBound is what latencies in bucket k are at most, in seconds.
+// LatencyBound returns the upper bound of bucket k in seconds.
 func LatencyBound(k int) float64 {
 	return math.Exp2(float64(k+LatencyOffset) / (1 << LatencySchema))
 }
 
-// LatencyHistogram is how often latencies were how long. The zero value is empty.
+// LatencyHistogram holds the distribution of latencies. The zero value is empty.
 type LatencyHistogram struct {
 	Counts   [LatencyBuckets]uint64
 	Sum, Max time.Duration
 }
 
-// Samples is the number of latencies.
+// Samples returns the number of latencies.
 func (h *LatencyHistogram) Samples() (n uint64) {
 	for _, c := range h.Counts {
 		n += c
@@ -48,18 +48,18 @@ func (h *LatencyHistogram) Samples() (n uint64) {
 	return n
 }
 
-// Parts of a doubling: 2^(1/4), 2^(2/4), 2^(3/4), as fractions of 2^63.
+// 2^(1/4), 2^(2/4) and 2^(3/4) as fractions of 2^63.
 const (
 	quarter1 = 0x9837f0518db8a96f
 	quarter2 = 0xb504f333f9de6484
 	quarter3 = 0xd744fccad69d6af4
 )
 
-// nsToSeconds makes nanoseconds seconds by 2^-93; it is rounded down, so that
-// a time that is a bucket's bound stays below it.
+// nsToSeconds converts nanoseconds to units of 2^-93 s. It is rounded down, so that a
+// time equal to a bucket's bound stays in that bucket.
 const nsToSeconds = 1 << 93 / 1_000_000_000
 
-// latencyBucket is the bucket that ns belongs to, which is not below 0.
+// latencyBucket returns the bucket of ns, which must not be negative.
 func latencyBucket(ns int64) int {
 	hi, lo := bits.Mul64(uint64(ns), nsToSeconds)
 	e := bits.Len64(hi) - 1 // 2^(e-29) s <= ns
@@ -67,16 +67,16 @@ func latencyBucket(ns int64) int {
 		return 0
 	}
 	part := hi<<(63-e) | lo>>(e+1)
-	_, above1 := bits.Sub64(quarter1, part, 0) // the borrow: no branch is guessed wrong
+	_, above1 := bits.Sub64(quarter1, part, 0) // uses the borrow to avoid unpredictable branches
 	_, above2 := bits.Sub64(quarter2, part, 0)
 	_, above3 := bits.Sub64(quarter3, part, 0)
 	k := (e-29-latencyLeast)<<LatencySchema + 1 + int(above1+above2+above3)
 	return min(k, LatencyBuckets-1)
 }
 
-// extremes are the sum and the extremes of latencies, in nanoseconds.
+// extremes holds the sum and the extremes of latencies, in nanoseconds.
 type extremes struct {
-	sum, min, max atomic.Int64 // min 0: there was none yet
+	sum, min, max atomic.Int64 // min is 0 if there are no samples
 }
 
 func (x *extremes) add(ns int64) {
@@ -104,7 +104,7 @@ func (x *extremes) summary(samples uint64) Latency {
 	return s
 }
 
-// raise lifts a to v, unless it is higher already.
+// raise sets a to v if a is lower.
 func raise(a *atomic.Int64, v int64) {
 	for old := a.Load(); old < v; old = a.Load() {
 		if a.CompareAndSwap(old, v) {
@@ -113,7 +113,8 @@ func raise(a *atomic.Int64, v int64) {
 	}
 }
 
-// latencyStats are the latencies of a peer NI, of which there may be very many.
+// latencyStats holds the latencies of a peer NI. It is small because there may be very
+// many.
 type latencyStats struct {
 	samples atomic.Uint64
 	extremes
@@ -124,7 +125,7 @@ func (l *latencyStats) add(ns int64) {
 	l.extremes.add(ns)
 }
 
-// latencyHistogram are the latencies of an NI.
+// latencyHistogram holds the latencies of an NI.
 type latencyHistogram struct {
 	counts [LatencyBuckets]atomic.Uint64
 	extremes

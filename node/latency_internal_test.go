@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every latency is in the bucket whose bounds are around it, an upper bound itself in
-// the bucket that ends there.
+// Every latency is in the bucket whose bounds enclose it. An upper bound itself is in the
+// bucket that ends there.
 func TestLatencyBuckets(t *testing.T) {
 	for ns, want := range map[int64]int{
 		0: 0, 1: 0, 953: 0, 954: 1, 1134: 1, 1135: 2,
@@ -27,14 +27,14 @@ func TestLatencyBuckets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := rapid.Int64Range(0, int64(1024*time.Second)).Draw(t, "ns")
 		k, s := latencyBucket(ns), float64(ns)/1e9
-		const slack = 1e-12 // of both roundings
+		const slack = 1e-12 // for the rounding of both
 		if s > LatencyBound(k)*(1+slack) || k > 0 && s < LatencyBound(k-1)*(1-slack) {
 			t.Fatalf("%d ns: bucket %d, up to %g s", ns, k, LatencyBound(k))
 		}
 	})
 }
 
-// What a histogram has counted sums up as latencies of peer NIs do.
+// The summary of a histogram equals that of the latencies of a peer NI.
 func TestLatencyHistogram(t *testing.T) {
 	var h latencyHistogram
 	var l latencyStats

@@ -12,10 +12,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a message that has begun to leave, or to arrive, when the link is away until
-// just before the LND timeout, then nothing is closed when it is back, though TCP
-// goes on only later: the message comes to its end by the same connections. One that
-// is not heard of for the LND timeout after that is closed.
+// Given a message that has partly been sent or has partly arrived, when the link is down
+// until just before the LND timeout, then no connection is closed after it is up again,
+// although TCP resumes later. The message completes over the same connections. A
+// connection without progress for another LND timeout is closed.
 func TestTimersBeginAnewWhenTheLinkComesBack(t *testing.T) {
 	const (
 		timeout = 20 * time.Second

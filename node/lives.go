@@ -9,21 +9,21 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// overLives are lives of peers that have ended, whose unanswered requests the
-// monitor has not looked for yet.
+// overLives holds incarnations of peers that have ended and whose unanswered requests the
+// monitor has not searched for yet.
 type overLives struct {
-	// epoch counts the ends of lives. A request notes it when it has left: what left
-	// before an end has gone to the life that ended, since a driver uses no
-	// connection of the next one before it has told (lnd.Upper).
+	// epoch counts ended incarnations. Each request records it after it was sent. A request
+	// sent before an end went to the incarnation that ended, because a driver uses no
+	// connection to the next one before it has reported the end (lnd.Upper).
 	epoch atomic.Uint64
 
-	mu     sync.Mutex // guards lives and looked, and the steps of epoch
+	mu     sync.Mutex // guards lives and looked, and increments of epoch
 	lives  []portals.Departure
-	looked int64 // the second of the last look
+	looked int64 // second of the last search
 }
 
-// departure is how m, a request that has left, did; the zero value unless it went
-// to its target directly: a router's life is not its target's.
+// departure returns how the request m was sent. It returns the zero value if m did not go
+// to its target directly, because the incarnation of a router is not that of the target.
 func (m *message) departure() portals.Departure {
 	h := &m.tx.Header
 	if m.ni == nil || m.tx.To.NID != h.Dest {
@@ -32,7 +32,7 @@ func (m *message) departure() portals.Departure {
 	return portals.Departure{From: m.ni.NID, To: h.Dest, Epoch: m.node.over.epoch.Load()}
 }
 
-// lifeOver notes that what has left i for nid so far will not be answered.
+// lifeOver records that requests sent from i to nid so far will not be answered.
 func (n *Node) lifeOver(i *ni, nid lnet.NID) {
 	o := &n.over
 	o.mu.Lock()
@@ -47,10 +47,10 @@ func (n *Node) lifeOver(i *ni, nid lnet.NID) {
 	n.wakeMonitor()
 }
 
-// doubtOthers has the drivers look after the other connections with a peer one of
-// whose NIDs has begun a new life, as i was told: all its NIDs, as discovery knows
-// them, by all our NIs. A peer may have taken one NI away and back, and a HELLO may
-// lie; so each connection is asked, and none is closed because of hearsay.
+// doubtOthers checks the other connections to a peer after i reported a new incarnation
+// of one of its NIDs: those between all known NIDs of the peer and all NIs of this node.
+// The peer may only have removed and added one NI, and a HELLO may be forged. So each
+// connection is probed, and none is closed because of the report alone.
 func (n *Node) doubtOthers(i *ni, nid lnet.NID) {
 	nids := []lnet.NID{nid}
 	if p := n.peers.find(nid); p != nil {
@@ -64,16 +64,15 @@ func (n *Node) doubtOthers(i *ni, nid lnet.NID) {
 			if j.net != other.Net() || j == i && other == nid {
 				continue
 			}
-			if !j.iface.Probe(other) { // what left by a connection that has gone
+			if !j.iface.Probe(other) { // for what was sent on a connection that is gone
 				n.lifeOver(j, other)
 			}
 		}
 	}
 }
 
-// endUnanswered ends the requests that went to lives which are over, with
-// ErrRestarted. Whoever says again and again that it has begun a new life does not
-// make the monitor look more often than once a second.
+// endUnanswered ends requests to incarnations that are over with ErrRestarted. It
+// searches at most once per second, however often a peer reports a new incarnation.
 func (n *Node) endUnanswered(second int64) {
 	o := &n.over
 	o.mu.Lock()

@@ -25,10 +25,10 @@ func lastEvent(r *recorder, within time.Duration) (last portals.Event) {
 	return portals.Event{}
 }
 
-// Given requests of all kinds that a peer with two NIDs has got and not answered, of
-// calls that wait and of MDs with events, one or several of an MD, when the peer comes
-// back with a new life, then each ends with ErrRestarted, once, and long before its
-// deadline; whether responses are watched by the node's parameters or by the MD's
+// Given requests of all kinds that a peer with two NIDs has received and not answered,
+// from blocking calls and from MDs with events, one or several per MD, when the peer
+// restarts, then each ends with ErrRestarted, once, and long before its deadline. This
+// holds whether responses are tracked because of the node's parameters or the MD's
 // options.
 func TestEveryRequestToTheFormerLifeEnds(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -46,7 +46,7 @@ func TestEveryRequestToTheFormerLifeEnds(t *testing.T) {
 				if err := n.SetParameters(p); err != nil {
 					t.Fatal(err)
 				}
-				const nobody = portalLazy // takes no GETs, and PUTs only later
+				const nobody = portalLazy // accepts no GETs, and PUTs only later
 				waiting := map[string]pendingPut{}
 				events := map[string]*recorder{}
 				for rail := range 2 {
@@ -95,10 +95,10 @@ func TestEveryRequestToTheFormerLifeEnds(t *testing.T) {
 	}
 }
 
-// Given requests to a target behind a router, when the router begins a new life, then
-// they do not end: the target may answer yet, by this router or another. That the
-// target itself has restarted, nobody on this side of a router learns: then they end
-// when their time is over.
+// Given requests to a target behind a router, when the router restarts, then they do not
+// end, because the target may still answer through this router or another one. A restart
+// of the target itself is not detected on this side of the router, so its requests end
+// when they time out.
 func TestARoutersLifeEndsNoRequestToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouted(t, 2, static())
@@ -143,7 +143,7 @@ func TestARoutersLifeEndsNoRequestToOthers(t *testing.T) {
 	})
 }
 
-// pending is a call that waits.
+// pending returns a call that is waiting.
 func pending(f func() error) pendingPut {
 	w := pendingPut{make(chan error, 1)}
 	go func() { w.done <- f() }()

@@ -17,17 +17,17 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// twoRails are two nodes with an NI on tcp and one on tcp1 each, over simlnd.
+// twoRails is two nodes over simlnd, each with an NI on tcp and one on tcp1.
 type twoRails struct {
 	simulated
 	hosts   [2]*simlnd.Host
-	second  [2]*simlnd.Device // that of tcp1
+	second  [2]*simlnd.Device // those of tcp1
 	drivers [2]lnd.Driver
 	nodes   [2]*node.Node
 }
 
 const (
-	watcher = iota // who learns of the other's lives
+	watcher = iota // detects restarts of the other node
 	mortal
 )
 
@@ -36,7 +36,7 @@ func newTwoRails(t *testing.T) *twoRails {
 	return newTwoRailsWith(t, driverConfig())
 }
 
-// newTwoRailsWith is newTwoRails with a configuration of the watcher's driver.
+// newTwoRailsWith is newTwoRails with a configuration for the watcher's driver.
 func newTwoRailsWith(t *testing.T, c socklnd.Config) *twoRails {
 	t.Helper()
 	r := &twoRails{simulated: newSimulated(t)}
@@ -66,14 +66,14 @@ func newTwoRailsWith(t *testing.T, c socklnd.Config) *twoRails {
 // Portals of the mortal node.
 const (
 	portalOpen = 1
-	portalLazy = 2 // takes nothing for now
+	portalLazy = 2 // accepts nothing for now
 )
 
 func (r *twoRails) nid(k, rail int) lnet.NID {
 	return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, uint16(rail)), netip.AddrFrom4([4]byte{10, byte(rail), 0, byte(k + 1)}))
 }
 
-// begin begins a life of a node.
+// begin starts an incarnation of a node.
 func (r *twoRails) begin(t *testing.T, k int) {
 	t.Helper()
 	n := newNode(t, node.Config{Parameters: new(node.DefaultParameters())})
@@ -97,14 +97,14 @@ func (r *twoRails) add(t *testing.T, k, rail int) {
 	}
 }
 
-// put has the watcher send a PUT by a rail and waits for its ACK.
+// put sends a PUT from the watcher over a rail and waits for its ACK.
 func (r *twoRails) put(t *testing.T, rail int, portal uint32) error {
 	to := lnet.ProcessID{NID: r.nid(mortal, rail), PID: lnet.PIDLustre}
 	_, err := r.nodes[watcher].PutWait(t.Context(), []byte("x"), to, node.PutOptions{Source: r.nid(watcher, rail), Portal: portal, Ack: true})
 	return err
 }
 
-// pendingPut is a put whose ACK does not come.
+// pendingPut is a PUT whose ACK does not arrive.
 type pendingPut struct{ done chan error }
 
 func (r *twoRails) wait(t *testing.T, rail int) pendingPut {
@@ -114,7 +114,7 @@ func (r *twoRails) wait(t *testing.T, rail int) pendingPut {
 	return w
 }
 
-// ends waits until the put has ended, or for a while.
+// ends waits up to the given time until the PUT has ended.
 func (w pendingPut) ends(within time.Duration) (over bool, err error) {
 	select {
 	case err := <-w.done:
@@ -124,7 +124,7 @@ func (w pendingPut) ends(within time.Duration) (over bool, err error) {
 	}
 }
 
-// dies ends the mortal's life as a power cut does, and begins the next one.
+// dies ends the mortal node as a power failure does, and starts its next incarnation.
 func (r *twoRails) dies(t *testing.T) {
 	t.Helper()
 	r.hosts[mortal].Crash()
@@ -134,13 +134,14 @@ func (r *twoRails) dies(t *testing.T) {
 	r.begin(t, mortal)
 }
 
-// Given a peer that has restarted, when one rail shows it, then what the life before
-// was asked by whatever rail ends soon, though nothing was sent there since, the
-// rail answers with a reset or is silent; and the next request by it is answered.
+// Given a peer that has restarted, when one rail shows that, then all requests to its
+// previous incarnation end soon, over whatever rail they were sent. This holds although
+// nothing was sent since, whether the rail answers with a reset or not at all. The next
+// request is answered.
 func TestANewLifeIsKnownOnAllRails(t *testing.T) {
 	for name, row := range map[string]struct {
-		silent bool // the other rail, from the crash on
-		probed bool // something was sent there after the crash, and reset
+		silent bool // the other rail, after the crash
+		probed bool // a message was sent there after the crash, and reset
 		within time.Duration
 	}{
 		"nothing was sent": {false, false, 2 * time.Second},
@@ -163,7 +164,7 @@ func TestANewLifeIsKnownOnAllRails(t *testing.T) {
 				if over, err := other.ends(3 * time.Second); over {
 					t.Fatalf("ended before anybody knew: %v", err)
 				}
-				// The new life calls by the first rail.
+				// The new incarnation connects over the first rail.
 				if _, err := r.nodes[mortal].Ping(t.Context(), lnet.ProcessID{NID: r.nid(watcher, 0)}, node.PingOptions{Source: r.nid(mortal, 0)}); err != nil {
 					t.Fatal(err)
 				}
@@ -187,7 +188,7 @@ func TestANewLifeIsKnownOnAllRails(t *testing.T) {
 				if got := r.nodes[watcher].Counters().Trackers; got != 0 {
 					t.Errorf("%d trackers", got)
 				}
-				for _, i := range r.nodes[watcher].NIs()[1:] { // hearsay and HELLO are one piece of news
+				for _, i := range r.nodes[watcher].NIs()[1:] { // a report and a HELLO count as one restart
 					for _, c := range i.Driver {
 						if c.Name == "peers_restarted_total" && c.Value != 1 {
 							t.Errorf("%s was told of %d restarts, want 1", i.NID, c.Value)
@@ -199,9 +200,9 @@ func TestANewLifeIsKnownOnAllRails(t *testing.T) {
 	}
 }
 
-// Given a peer that takes one NI away and brings it up again, so that this NI alone
-// begins a new life, then nothing happens to what it was asked by another, whose
-// connections stay: the ACK comes when it can.
+// Given a peer that removes one NI and adds it again, so that only this NI has a new
+// incarnation, then requests over another NI, whose connections stay open, are not
+// affected: the ACK arrives when possible.
 func TestANewLifeOfOneNIEndsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTwoRails(t)
@@ -229,9 +230,9 @@ func TestANewLifeOfOneNIEndsNothingElse(t *testing.T) {
 	})
 }
 
-// Given a message that was not started when its connection ended because the peer
-// had restarted, then it is sent once more, though there is no other path, and costs
-// nobody's health; one that was started is not.
+// Given a message that was not started when its connection ended because the peer had
+// restarted, then it is resent although there is no other path, and no health is lost. A
+// message that was started is not resent.
 func TestWhatTheFormerLifeDidNotGetGoesAgain(t *testing.T) {
 	for _, row := range []struct {
 		status lnd.Status
@@ -260,13 +261,13 @@ func TestWhatTheFormerLifeDidNotGetGoesAgain(t *testing.T) {
 	}
 }
 
-// Given a life that is over, then of what was asked by its connections only that
-// ends which had left, and which nobody else may answer.
+// Given an incarnation that has ended, then of the requests over its connections only
+// those end that were sent and that no other node can answer.
 func TestOnlyTheFormerLifesRequestsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 2)
 		const nobody = 9  // portal
-		var went lnet.NID // where the last one did
+		var went lnet.NID // target of the last request
 		r.fails(func(tx *lnd.Tx) error { went = tx.To.NID; return nil })
 		ask := func(h lnet.Handle) lnet.NID {
 			put(t, r.a, h, lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre}, node.PutOptions{Portal: nobody, Ack: true})

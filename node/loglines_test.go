@@ -22,14 +22,14 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// What an operator reads in a minute of trouble, at most, however many things go
-// wrong; and that in ten minutes of it.
+// Maximum numbers of lines that an operator gets in one minute and in ten minutes of
+// trouble, whatever number of things fail.
 const (
 	linesPerMinute = 4
 	troubleLasts   = 10 * time.Minute
 )
 
-// lineLog keeps the lines that a node and its driver write, with their times.
+// lineLog records the lines of a node and its driver, with their times.
 type lineLog struct {
 	mu    sync.Mutex
 	out   bytes.Buffer
@@ -43,7 +43,7 @@ func (l *lineLog) Write(b []byte) (int, error) {
 	return l.out.Write(b)
 }
 
-// reset forgets the lines.
+// reset deletes the recorded lines.
 func (l *lineLog) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *lineLog) reset() {
 
 func (l *lineLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// most is how many lines there are in the fullest minute.
+// most returns the highest number of lines within one minute.
 func (l *lineLog) most() (most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +70,8 @@ func (l *lineLog) String() string {
 	return l.out.String()
 }
 
-// troubled is a node with some rails, whose log is kept, and others that have
-// all or some of them.
+// troubled is a node with some rails, whose log is recorded, and other nodes that have
+// all or some of these rails.
 type troubled struct {
 	simulated
 	log   *lineLog
@@ -84,7 +84,7 @@ func troubledNID(rail, k int) lnet.NID {
 	return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, uint16(rail)), netip.AddrFrom4([4]byte{10, byte(rail), byte(k / 200), byte(1 + k%200)}))
 }
 
-// newTroubled makes the node and so many peers that all answer.
+// newTroubled creates the node and peers that all answer.
 func newTroubled(t *testing.T, rails, peers int) *troubled {
 	t.Helper()
 	w := &troubled{simulated: newSimulated(t), log: &lineLog{}}
@@ -120,8 +120,8 @@ func newTroubled(t *testing.T, rails, peers int) *troubled {
 	return w
 }
 
-// load has the node send a message to each peer, as often as that, for as long as
-// trouble lasts, and calls trouble in turn, as often as that.
+// load makes the node send a message to each peer in intervals of pause, and calls
+// trouble in intervals of every, for ten minutes.
 func (w *troubled) load(t *testing.T, pause, every time.Duration, to []lnet.NID, trouble func(k int)) {
 	t.Helper()
 	end := time.Now().Add(troubleLasts)
@@ -135,7 +135,7 @@ func (w *troubled) load(t *testing.T, pause, every time.Duration, to []lnet.NID,
 	e := &recorder{}
 	for time.Now().Before(end) {
 		for _, nid := range to {
-			// Without a payload: those of several connections would go to one place.
+			// Without a payload, because those of several connections would use the same memory.
 			h := bind(t, w.node, portals.MD{Threshold: 1, Unlink: true, Handler: e})
 			put(t, w.node, h, lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}, node.PutOptions{Portal: portalOpen})
 		}
@@ -145,7 +145,7 @@ func (w *troubled) load(t *testing.T, pause, every time.Duration, to []lnet.NID,
 	work.Wait()
 }
 
-// told checks and shows what was logged.
+// told checks and prints the recorded lines.
 func (w *troubled) told(t *testing.T, least, most int) {
 	t.Helper()
 	log := w.log.String()
@@ -159,9 +159,9 @@ func (w *troubled) told(t *testing.T, least, most int) {
 	}
 }
 
-// Given a rail whose link goes and comes every two seconds, and messages to all
-// peers, when that lasts for ten minutes, then there are few lines, and they tell what
-// the link and the peers do.
+// Given a rail whose link goes down and up every two seconds, and messages to all peers,
+// when that lasts for ten minutes, then there are few lines, and they describe the state
+// of the link and the peers.
 func TestFewLinesOfAFlappingRail(t *testing.T) {
 	for _, tt := range []struct{ rails, peers int }{{1, 1}, {2, 1}, {2, 8}} {
 		t.Run(fmt.Sprint(tt.rails, " rails, ", tt.peers, " peers"), func(t *testing.T) {
@@ -178,7 +178,8 @@ func TestFewLinesOfAFlappingRail(t *testing.T) {
 	}
 }
 
-// Given a path to a peer that is cut and healed every two seconds, somewhere in the network.
+// Given a path to a peer that is cut and restored every two seconds somewhere in the
+// network.
 func TestFewLinesOfAFlappingPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTroubled(t, 2, 4)
@@ -194,7 +195,7 @@ func TestFewLinesOfAFlappingPath(t *testing.T) {
 	})
 }
 
-// Given connections that are reset every two seconds, of all peers.
+// Given connections to all peers that are reset every two seconds.
 func TestFewLinesOfConnectionsThatBreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTroubled(t, 1, 8)
@@ -207,8 +208,8 @@ func TestFewLinesOfConnectionsThatBreak(t *testing.T) {
 	})
 }
 
-// Given a peer that refuses, since nobody listens there or since who does hangs up, when
-// messages go there all the time, then there are few lines.
+// Given a peer that refuses connections, because it does not listen or because it closes
+// them at once, when messages are sent to it all the time, then there are few lines.
 func TestFewLinesOfAPeerThatRefuses(t *testing.T) {
 	for name, listens := range map[string]bool{"nobody listens": false, "it hangs up": true} {
 		t.Run(name, func(t *testing.T) {
@@ -241,8 +242,8 @@ func TestFewLinesOfAPeerThatRefuses(t *testing.T) {
 	}
 }
 
-// Given a switch that dies, with three hundred peers behind it, when messages go to all
-// of them, then there are few lines, which say how many there are.
+// Given a switch that fails, with three hundred peers behind it, when messages are sent
+// to all of them, then there are few lines, and they contain the number of peers.
 func TestFewLinesOfADeadSwitch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const peers = 300
@@ -263,7 +264,7 @@ func TestFewLinesOfADeadSwitch(t *testing.T) {
 	})
 }
 
-// nids are the peers', of the first rail.
+// nids returns the NIDs of the peers on the first rail.
 func (w *troubled) nids() []lnet.NID {
 	list := make([]lnet.NID, len(w.peers))
 	for k := range list {

@@ -7,21 +7,21 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// lookout is where to look for what somebody waits for, rather than sleep at once: the
-// way that the last request went.
+// lookout is the path of the last request: where a waiting caller can poll for the answer
+// before it sleeps.
 type lookout struct {
-	by  lnd.Poller // nil: nowhere
+	by  lnd.Poller // nil: polling is not possible
 	hop lnet.NID
 }
 
-// seeker is a handler on whose events somebody waits who can look for them himself.
+// seeker is a handler on whose events a caller waits that can poll for them.
 type seeker interface {
-	// seek tells where the answer to the latest request will come from.
+	// seek sets where the answer to the latest request will come from.
 	seek(l lookout)
 }
 
-// aim tells the handler of a request that takes the path d where its answer can be looked
-// for, if it asks for one.
+// aim calls seek if the handler h is a seeker. d is the path of the request, answered
+// reports whether the request expects an answer.
 func aim(h portals.Handler, d *selection.Decision, answered bool) {
 	s, ok := h.(seeker)
 	if !ok {
@@ -36,7 +36,7 @@ func aim(h portals.Handler, d *selection.Decision, answered bool) {
 	s.seek(l)
 }
 
-// look looks until w is over, or for as long as the driver cares to.
+// look polls until w is over or the driver stops polling.
 func (l lookout) look(w *lnd.Wait) {
 	if l.by != nil && !w.Over() {
 		l.by.Poll(l.hop, w)

@@ -15,11 +15,11 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// window is an interface that can be watched (lnd.Poller): who does delivers what the
-// fabric holds.
+// window is an interface that can be polled (lnd.Poller). A caller that polls delivers
+// the frames that the fabric holds.
 type window struct {
 	*port
-	blind atomic.Bool // whoever watches sees nothing
+	blind atomic.Bool // polling finds nothing
 
 	mu     sync.Mutex
 	looked []lnet.NID
@@ -34,7 +34,7 @@ func (w *window) Poll(peer lnet.NID, wait *lnd.Wait) {
 	}
 }
 
-// at returns where was looked, and forgets it.
+// at returns the next hops for which the interface was polled since the last call.
 func (w *window) at() []lnet.NID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *windows) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error)
 	return d.opened, nil
 }
 
-// addWindow gives a node such an NI on the fabric, which holds all messages.
+// addWindow adds such an NI on the fabric to a node. The fabric holds all messages.
 func (f *fabric) addWindow(t *testing.T, n *node.Node, nid string) *window {
 	t.Helper()
 	d := &windows{driver: driver{fabric: f, typ: lnet.TypeTCP}}
@@ -70,8 +70,8 @@ func (f *fabric) addWindow(t *testing.T, n *node.Node, nid string) *window {
 	return d.opened
 }
 
-// Callers who wait look for their answers themselves, where the request went. Here
-// nobody else would bring them.
+// Callers that wait poll for their answers on the path of the request. In this test
+// nothing else delivers them.
 func TestCallersLookThemselves(t *testing.T) {
 	f := newFabric()
 	n, peer := newNode(t, node.Config{}), newNode(t, node.Config{})
@@ -112,8 +112,8 @@ func TestCallersLookThemselves(t *testing.T) {
 	}
 }
 
-// Who looks in vain waits as ever: until his context ends, or somebody else brings the
-// answer.
+// A caller that polls without success waits as usual, until its context ends or the
+// answer is delivered otherwise.
 func TestCallersLookInVain(t *testing.T) {
 	f := newFabric()
 	n, peer := newNode(t, node.Config{}), newNode(t, node.Config{})
@@ -136,8 +136,8 @@ func TestCallersLookInVain(t *testing.T) {
 	}
 }
 
-// Who looks in vain looks once, whatever was found by looking before; and only for answers
-// that are to come: an older request says nothing.
+// A caller that polls without success polls once, whatever earlier polls have found. It
+// polls only for answers that are still expected, not for those of older requests.
 func TestCallersLookOnce(t *testing.T) {
 	f := newFabric()
 	n, peer := newNode(t, node.Config{}), newNode(t, node.Config{})
@@ -173,7 +173,7 @@ func TestCallersLookOnce(t *testing.T) {
 	inVain(0)
 }
 
-// Across a router the answer comes from the router.
+// The answer to a request through a router is expected from the router.
 func TestCallersLookAtTheRouter(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})

@@ -13,21 +13,21 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// loopback is 0@lo's interface. What is sent to it arrives in the goroutine of
-// a caller of Send, but never within another arrival: whoever finds the queue
-// idle works until it is empty, and everybody else leaves messages there. So
-// handlers may send on and on, and the stack stays as it is. Who has done his
-// turn of work, while others go on to leave messages, leaves it to a goroutine.
+// loopback is the interface of 0@lo. Messages sent to it arrive in the goroutine of a
+// caller of Send, but never within another arrival: the first caller processes the queue
+// until it is empty, and concurrent or nested callers only append to it. So handlers may
+// send any number of messages without growing the stack. If messages keep coming, the
+// caller hands the queue over to a goroutine after a while.
 type loopback struct {
 	up   *ni
 	pool sync.Pool
 
-	mu         sync.Mutex // guards the rest
+	mu         sync.Mutex // guards the fields below
 	running    bool
 	head, tail *loopMessage
 }
 
-// loopMessage is a message on its way from 0@lo to 0@lo.
+// loopMessage is a message from 0@lo to 0@lo.
 type loopMessage struct {
 	tx        *lnd.Tx
 	rx        lnd.Rx
@@ -39,11 +39,11 @@ type loopMessage struct {
 // States of a loopMessage.
 const (
 	loopArriving = iota // Upper.Arrived was not called or has not returned
-	loopParked          // it returned, and a placement is yet to come
+	loopParked          // it has returned, and the placement is not known yet
 	loopPlaced          // the placement is known
 )
 
-// newLoopback makes the NI 0@lo.
+// newLoopback creates the NI 0@lo.
 func newLoopback(n *Node) *ni {
 	i := newNI(n, lnet.LoNet)
 	i.Init(lnet.LoopbackNID, selection.UnknownCPT, i)
@@ -73,7 +73,7 @@ func (l *loopback) Timeout() time.Duration      { return 0 }
 func (l *loopback) LargeNIDs() bool             { return true }
 
 func (l *loopback) LinkBack(lnet.NID)                   {}
-func (l *loopback) Recall(lnet.NID, func(*lnd.Tx) bool) {} // nothing waits here
+func (l *loopback) Recall(lnet.NID, func(*lnd.Tx) bool) {} // messages never wait here
 
 func (l *loopback) Send(tx *lnd.Tx) {
 	m := l.pool.Get().(*loopMessage)
@@ -92,7 +92,7 @@ func (l *loopback) Receive(rx *lnd.Rx, p lnd.Placement) {
 	}
 }
 
-// run queues m, and works off the queue unless somebody else does.
+// run appends m to the queue, and processes the queue unless another goroutine does.
 func (l *loopback) run(m *loopMessage) {
 	l.mu.Lock()
 	m.next = nil
@@ -110,13 +110,15 @@ func (l *loopback) run(m *loopMessage) {
 	l.work()
 }
 
-// What a turn of work is, and a message without payload, in bytes to copy.
+// loopTurn limits the work of one caller, in bytes to copy. loopMessageCost is what each
+// message adds in addition to its payload.
 const (
 	loopTurn        = 4 << 20
 	loopMessageCost = 16 << 10
 )
 
-// work works off the queue, for a turn. The caller holds mu, and has it no more.
+// work processes the queue until it is empty or the turn is over. It releases mu, which
+// the caller holds.
 func (l *loopback) work() {
 	for turn := loopTurn; l.head != nil; {
 		if turn <= 0 {
@@ -159,8 +161,8 @@ func (l *loopback) step(m *loopMessage) {
 	l.complete(m, nil)
 }
 
-// failed completes m, of which one side's memory is gone. Each side hears of an EFAULT of its
-// own memory alone: who waits for what the other one has lost, of an EIO.
+// failed completes m after a memory fault. The side whose memory faulted gets EFAULT, the
+// other side EIO.
 func (l *loopback) failed(m *loopMessage, fault *memory.Fault) {
 	err := &lnd.Error{Driver: "loopback", Op: "copy", Status: lnd.StatusLocalError, Err: fault}
 	if !fault.In(m.tx.Payload) {

@@ -13,12 +13,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A handler that sends to 0@lo again, a million times: the stack stays flat.
+// A handler sends to 0@lo again, a million times. The stack does not grow.
 //
 // lnet-core 3.3 (7)
 func TestMillionDeepLoopback(t *testing.T) {
 	depth := 1_000_000
-	if testenv.Race { // which makes each message take twenty times as long
+	if testenv.Race { // it makes each message take twenty times as long
 		depth = 100_000
 	}
 	n := newNode(t, node.Config{})
@@ -61,7 +61,7 @@ func TestMillionDeepLoopback(t *testing.T) {
 	}
 }
 
-// Who sends to 0@lo is not kept for what others send there, however long they go on.
+// A caller that sends to 0@lo returns even if other goroutines keep sending there.
 func TestLoopbackLetsGo(t *testing.T) {
 	n := newNode(t, node.Config{})
 	var (
@@ -87,7 +87,7 @@ func TestLoopbackLetsGo(t *testing.T) {
 	<-over
 }
 
-// Over a driver, too: the driver iterates, and the node adds no recursion.
+// The same over a driver: the driver iterates, and the node adds no recursion.
 func TestDeepPingPong(t *testing.T) {
 	const depth = 20_000
 	p := newPair(t)
@@ -150,8 +150,8 @@ func TestLoopbackMessages(t *testing.T) {
 	}
 }
 
-// A PUT to 0@lo that must wait for an entry is taken when one is attached, in
-// a handler too.
+// A PUT to 0@lo that must wait for an entry is accepted when one is attached, also by a
+// handler.
 func TestDelayedLoopback(t *testing.T) {
 	const waiting = 50
 	n := newNode(t, node.Config{})
@@ -192,8 +192,7 @@ func TestDelayedLoopback(t *testing.T) {
 	}
 }
 
-// A message to another of our own NIDs goes through the driver (decisions
-// 1).
+// A message to another NID of this node goes through the driver (decisions 1).
 //
 // lnet-core 12.3
 func TestOwnNIDGoesThroughTheDriver(t *testing.T) {

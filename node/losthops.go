@@ -6,18 +6,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// lostHops are the neighbours with which connections have died, or that have stalled
-// while there may be another way, since the monitor last looked. LNet's own pings and
-// pushes whose answers were to come from there end then, and whoever made them makes
-// them again: nobody else would before their trackers end, by when a router that hears
-// no ping has called its NI down.
+// lostHops collects neighbours whose connections were lost, or that have stalled while
+// there may be another path, until the monitor processes them. LNet's own pings and
+// pushes whose answers were expected from such a neighbour are ended then, and are
+// repeated by the code that made them. Otherwise they would end only when their trackers
+// time out, and by then a router that receives no pings has marked its NI as down.
 type lostHops struct {
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the fields below
 	nids map[lnet.NID]struct{}
-	nets map[lnet.Net]struct{} // a link of ours there has gone: so may all neighbours
+	nets map[lnet.Net]struct{} // nets on which a local link went down, which may affect all neighbours
 }
 
-// add notes that connections with a neighbour have died.
+// add records that connections to a neighbour were lost.
 func (l *lostHops) add(nid lnet.NID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,8 +27,8 @@ func (l *lostHops) add(nid lnet.NID) {
 	l.nids[nid] = struct{}{}
 }
 
-// addNet notes that one of our links on a net has gone: what is on its way there may
-// stay there until it is back.
+// addNet records that a local link on a net went down. Messages under way there may be
+// stuck until it is up again.
 func (l *lostHops) addNet(net lnet.Net) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,8 @@ func (l *lostHops) addNet(net lnet.Net) {
 	l.nets[net] = struct{}{}
 }
 
-// take returns whether a neighbour is among those that have been lost; nil: none is.
+// take empties l. It returns a function that reports whether a neighbour was lost, or nil
+// if none was.
 func (l *lostHops) take() func(hop lnet.NID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,8 +55,8 @@ func (l *lostHops) take() func(hop lnet.NID) bool {
 	}
 }
 
-// endLost ends LNet's own requests to neighbours that have been lost. The monitor,
-// which sends them, calls it.
+// endLost ends LNet's own requests to lost neighbours. It is called by the monitor, which
+// sends these requests.
 func (n *Node) endLost() {
 	lost := n.lostHops.take()
 	if lost == nil {
@@ -65,7 +66,7 @@ func (n *Node) endLost() {
 	for _, e := range n.discoverer.exchanges.sent() {
 		if strands(e.handle) {
 			e.lost.Store(true)
-			_ = n.table.Unlink(e.handle) // not found: it is through
+			_ = n.table.Unlink(e.handle) // not found: it has ended
 		}
 	}
 	for _, p := range n.recovery.pinged() {

@@ -11,10 +11,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a check of a gateway whose ping has no answer yet, when the connections with
-// the gateway die, then the ping is made again at once, and the gateway hears one in
-// time to know that the net is alive. A few times in a row; then the gateway is
-// dead, and is asked again a little later.
+// Given a check of a gateway whose ping was not answered yet, when the connections to the
+// gateway are lost, then the ping is repeated at once, so that the gateway gets one in
+// time to keep its NI up. This happens a few times in a row. Then the gateway counts as
+// dead, and is checked again a little later.
 //
 // lnet-core 8.5 (2)
 func TestCheckOfAGatewayThatCutsUsOff(t *testing.T) {
@@ -65,15 +65,15 @@ func TestCheckOfAGatewayThatCutsUsOff(t *testing.T) {
 	}
 }
 
-// newPushOnItsWay is a node whose gateway does not answer the push that it has just
-// been sent.
+// newPushOnItsWay returns a node whose gateway does not answer the push that was just
+// sent to it.
 func newPushOnItsWay(t *testing.T) *guided {
 	t.Helper()
 	g := newGuided(t, node.DefaultParameters())
 	addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
 	g.gateway.set(&g.gateway.silent, true)
 	g.gateway.take()
-	g.fabric.addNI(t, g.node, "10.77.7.1@tcp7") // of which the gateway is to hear
+	g.fabric.addNI(t, g.node, "10.77.7.1@tcp7") // the push is to report it to the gateway
 	synctest.Wait()
 	if n := len(pushes(g.gateway.take())); n != 1 {
 		t.Fatalf("%d pushes", n)
@@ -81,8 +81,8 @@ func newPushOnItsWay(t *testing.T) *guided {
 	return g
 }
 
-// The same holds of a push, which comes again a little later, and of a ping that
-// asks how a peer fares, which comes when the next is due.
+// The same applies to a push, which is repeated a little later, and to a recovery ping,
+// which is sent when the next one is due.
 //
 // discovery 9.7
 func TestPushAndRecoveryPingThatAreCutOff(t *testing.T) {
@@ -112,8 +112,8 @@ func TestPushAndRecoveryPingThatAreCutOff(t *testing.T) {
 	})
 }
 
-// The same holds when our link goes, or the peer stalls, while a push is on its way:
-// nobody would else hear of that before the push is given up.
+// The same applies when our link goes down or the peer stalls while a push is under way.
+// Otherwise this would be detected only when the push times out.
 func TestPushThatIsHeldUp(t *testing.T) {
 	for name, trouble := range map[string]func(g *guided){
 		"link":  func(g *guided) { g.port.upper.LinkChanged(lnd.LinkDown) },
@@ -132,7 +132,7 @@ func TestPushThatIsHeldUp(t *testing.T) {
 	}
 }
 
-// What a program has asked for is its own: a connection that dies does not end it.
+// Requests of programs do not end when a connection is lost.
 func TestProgramsWaitOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuided(t, node.DefaultParameters())

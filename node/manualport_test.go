@@ -10,11 +10,11 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// manualPort is an NI whose arrivals the test brings, and completes itself.
+// manualPort is an NI whose messages the test delivers and completes.
 type manualPort struct {
 	*port
 	placed []placed
-	dead   bool // connections are: every message fails within Receive
+	dead   bool // connections are closed: every message fails within Receive
 }
 
 // placed is a call of Receive.
@@ -65,7 +65,7 @@ type patientPort struct{ *port }
 // Timeout implements lnd.Interface.
 func (p patientPort) Timeout() time.Duration { return 0 }
 
-// patientDriver opens them.
+// patientDriver opens patientPorts.
 type patientDriver struct{ driver }
 
 func (d *patientDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
@@ -76,7 +76,7 @@ func (d *patientDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, 
 	return patientPort{iface.(*port)}, nil
 }
 
-// arrive brings a message from a neighbour.
+// arrive delivers a message from a neighbour.
 func (q *manualPort) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
 	if h.Src.IsZero() {
 		h.Src = from
@@ -85,8 +85,8 @@ func (q *manualPort) arrive(from lnet.NID, h lnet.Header, rdma bool) error {
 	return err
 }
 
-// announce brings a message from a neighbour, whatever source its header says,
-// and returns what the driver knows it by.
+// announce delivers a message from a neighbour, whatever source its header has, and
+// returns the driver's record of it.
 func (q *manualPort) announce(from lnet.NID, h lnet.Header, rdma bool) (*lnd.Rx, error) {
 	if h.Dest.IsZero() {
 		h.Dest = q.nid

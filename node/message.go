@@ -9,66 +9,68 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// message is the record of one message, from the call or the arrival to its
-// last completion; ending.go has its states. An arrived PUT's record becomes its
-// ACK and a GET's its REPLY. Records are pooled.
+// message is the record of one message from the call or the arrival to its last
+// completion; see ending.go for its states. The record of an arrived PUT is reused for
+// its ACK, that of a GET for its REPLY. Records are pooled.
 type message struct {
 	tx   lnd.Tx
-	op   portals.Operation // with the event
+	op   portals.Operation // including the event
 	node *Node
-	next *message // messageQueue's
+	next *message // used by messageQueue
 
-	ni      *ni     // the NI that it travels on
-	peer    *peerNI // next hop, or the neighbour it came from; nil on 0@lo
+	ni      *ni     // the NI on which the message travels
+	peer    *peerNI // next hop, or the neighbour that sent it; nil on 0@lo
 	bound   bool    // op is an operation on an MD
 	counted bool    // in stats.committed
-	step    step    // what comes next, in runQueue
-	err     error   // of that step, or why it shall not be sent
+	step    step    // next step, in runQueue
+	err     error   // error of that step, or the reason not to send it
 
 	arrival arrival
 	out     outgoing
 	passage passage
 }
 
-// arrival is what a message is that came to this node, or that answers one.
+// arrival describes a message that arrived at this node, or the answer to one.
 type arrival struct {
-	rx     *lnd.Rx // while it has no placement
-	from   *peerNI // the neighbour that brought it; nil on 0@lo
-	source *peerNI // with the NID that it says it is from; nil: there is none
+	rx     *lnd.Rx // set until it has a placement
+	from   *peerNI // the neighbour that sent it; nil on 0@lo
+	source *peerNI // peer NI of the source NID, or nil
 }
 
-// outgoing is what a message is that leaves this node, or shall.
+// outgoing describes a message that leaves this node.
 type outgoing struct {
-	source   lnet.NID       // that the path must begin with, if not zero or AnyNID
-	over     lnet.Net       // that it shall go by, if not 0: a check of a router
-	recovery bool           // a recovery ping, for this very NID
-	reserved bool           // a request to the portal that is LNet's own
-	region   *memory.Region // of the MD's first byte, where NUMA matters; nil: none
-	urgent   bool           // made here, such a request or the answer to one: peers count as dead without it
+	source   lnet.NID       // required local NID, if not zero or AnyNID
+	over     lnet.Net       // required net, if not 0: for a check of a router
+	recovery bool           // a recovery ping, which must go to exactly this NID
+	reserved bool           // a request to the portal reserved for LNet
+	region   *memory.Region // of the MD's first byte, if NUMA matters; otherwise nil
+	// urgent is set for such a request of this node and for an answer to one. They precede
+	// other messages, because peers count as dead without them.
+	urgent bool
 
 	started  int64 // when the request was made; see Node.now
-	deadline int64 // 0: none yet
+	deadline int64 // 0 if not set
 	retries  int
 	held     uint8 // credits held: heldNone, heldPeer, heldBoth
-	waited   bool  // it was on a queue for tx credits
-	delayed  bool  // delay rules have been asked about this attempt
+	waited   bool  // it was queued for send credits
+	delayed  bool  // delay rules were applied to this attempt
 }
 
-// passage is what a message is for which this node is but a router.
+// passage describes a message that this node forwards.
 type passage struct {
 	forward bool
-	stage   uint8   // how far it has come: passageNone, ...
-	buffer  *buffer // that its payload is in
+	stage   uint8   // passageNone and so on
+	buffer  *buffer // buffer that holds the payload
 }
 
-// Credits are taken in this order, and never skipped but on 0@lo.
+// Credits are acquired in this order. Messages on 0@lo need no credits.
 const (
 	heldNone = iota
 	heldPeer
 	heldBoth
 )
 
-// messageQueue is a FIFO through message.next.
+// messageQueue is a FIFO, linked through message.next.
 type messageQueue struct{ head, tail *message }
 
 func (q *messageQueue) push(m *message) {
@@ -81,7 +83,7 @@ func (q *messageQueue) push(m *message) {
 	q.tail = m
 }
 
-// append moves the messages of another queue to the end of this one.
+// append moves all messages of o to the end of q.
 func (q *messageQueue) append(o *messageQueue) {
 	switch {
 	case o.head == nil:
@@ -95,7 +97,7 @@ func (q *messageQueue) append(o *messageQueue) {
 	*o = messageQueue{}
 }
 
-// withdraw takes out the messages for which match is true, in order.
+// withdraw removes and returns the messages for which match returns true, in order.
 func (q *messageQueue) withdraw(match func(*message) bool) (out messageQueue) {
 	all := *q
 	*q = messageQueue{}
@@ -109,7 +111,7 @@ func (q *messageQueue) withdraw(match func(*message) bool) (out messageQueue) {
 	return out
 }
 
-// pop returns the oldest message, or nil.
+// pop removes and returns the oldest message. It returns nil if q is empty.
 func (q *messageQueue) pop() *message {
 	m := q.head
 	if m != nil {
@@ -118,11 +120,11 @@ func (q *messageQueue) pop() *message {
 	return m
 }
 
-// newMessage returns a record whose fields but node, tx.Done and op.Owner are
-// zero, or are set by everyone who uses them: tx.Header, tx.To, op.Event.
+// newMessage returns a record in which all fields are zero, except node, tx.Done and
+// op.Owner, and those that every user sets: tx.Header, tx.To and op.Event.
 func (n *Node) newMessage() *message { return n.messages.Get().(*message) }
 
-// newArrival is the record of a message that has come to i, brought by a neighbour.
+// newArrival returns a record for a message that arrived on i from a neighbour.
 func (n *Node) newArrival(i *ni, rx *lnd.Rx, from *peerNI) *message {
 	m := n.newMessage()
 	m.commit(i, from)
@@ -130,7 +132,7 @@ func (n *Node) newArrival(i *ni, rx *lnd.Rx, from *peerNI) *message {
 	return m
 }
 
-// makeMessage makes a record for the pool.
+// makeMessage allocates a record for the pool.
 func (n *Node) makeMessage() any {
 	m := &message{node: n}
 	m.tx.Done = m
@@ -138,8 +140,8 @@ func (n *Node) makeMessage() any {
 	return m
 }
 
-// free takes m's record back; what m held in the router goes to those who wait
-// for it. The caller was m's owner.
+// free returns m's record to the pool. The router credits that m held go to waiting
+// messages. The caller must own m.
 func (m *message) free() {
 	n := m.node
 	var ready messageQueue
@@ -161,10 +163,10 @@ func (m *message) free() {
 	}
 }
 
-// now is the time since the node's start in ns, never 0.
+// now returns the time since the node was created in nanoseconds. It is never 0.
 func (n *Node) now() int64 { return int64(time.Since(n.start)) + 1 }
 
-// isAnswer tells whether m, on its way out, is an ACK or a REPLY.
+// isAnswer reports whether the outgoing message m is an ACK or a REPLY.
 func (m *message) isAnswer() bool {
 	return m.tx.Header.Type == lnet.MsgAck || m.tx.Header.Type == lnet.MsgReply
 }
@@ -181,8 +183,8 @@ func (m *message) count() {
 	raise(&s.committedMax, s.committed.Add(1))
 }
 
-// aborted says that m's MD was unlinked while m was under way.
+// aborted reports whether m's MD was unlinked while m was under way.
 func (m *message) aborted() bool { return m.bound && m.node.table.Aborted(&m.op) }
 
-// messageOf is the message that an operation belongs to.
+// messageOf returns the message that an operation belongs to.
 func messageOf(o *portals.Operation) *message { return o.Owner.(*message) }

@@ -7,10 +7,10 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// runMonitor is the monitor: every second, or as soon as somebody
-// wakes it, it does what waits for it (lnet-core 12.2). What it does every few
-// seconds it counts in whole ones: a tick comes a moment late, now more, now less,
-// and what is due at a tick would else come at the one after as often as not.
+// runMonitor is the body of the monitor. Every second, and whenever it is woken, it does
+// the work that has accumulated (lnet-core 12.2). Longer periods are counted in whole
+// seconds: ticks are late by varying amounts, so that a comparison of exact times would
+// often miss a tick by a moment and delay the work by another second.
 func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -63,7 +63,7 @@ func (n *Node) runMonitor() {
 	}
 }
 
-// wakeMonitor makes the monitor look at once.
+// wakeMonitor makes the monitor run at once.
 func (n *Node) wakeMonitor() {
 	select {
 	case n.wake <- struct{}{}:
@@ -71,19 +71,19 @@ func (n *Node) wakeMonitor() {
 	}
 }
 
-// restateInfo has the monitor put up the ping info with the NIs' present status,
+// restateInfo makes the monitor publish ping info with the current status of the NIs,
 // under the same sequence number (discovery 4.4).
 func (n *Node) restateInfo() {
 	n.infoStale.Store(true)
 	n.wakeMonitor()
 }
 
-// expire unlinks the MDs whose response is overdue. The neighbour that the
-// request went to is held to be at fault (lnet-core 6.4).
+// expire unlinks the MDs whose response is overdue, and lowers the health of the
+// neighbours to which the requests were sent (lnet-core 6.4).
 func (n *Node) expire(overdue []portals.Overdue, now int64) {
 	for _, o := range overdue {
 		if n.table.UnlinkOverdue(o.Handle, now) != nil {
-			continue // it came at the last moment
+			continue // the response arrived just now
 		}
 		n.stats.responseTimeouts.Add(1)
 		n.log.Debug("response overdue", "md", o.Handle, "hop", o.Hop)

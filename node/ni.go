@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// ni is one of the node's interfaces: what a driver reports to.
+// ni is one of the node's interfaces. It implements lnd.Upper for its driver.
 type ni struct {
 	selection.NI
 	node     *Node
@@ -26,45 +26,45 @@ type ni struct {
 	link atomic.Uint32 // lnd.LinkState
 	// downSince is when the link changed last, by the node's clock.
 	downSince atomic.Int64
-	stalls    atomic.Bool   // some peer NI may not answer its messages
-	closing   atomic.Bool   // set by RemoveNI: no arrival may wait any longer
-	stored    atomic.Uint32 // a DownReason, which link says the rest of; see down
+	stalls    atomic.Bool   // a peer NI may have stopped answering messages from this NI
+	closing   atomic.Bool   // set by RemoveNI: arrivals must not wait any longer
+	stored    atomic.Uint32 // a DownReason without DownLink, which is derived from link; see down
 
 	tx     credits
 	health health
 	stats  niStats
-	// lastPing is the second of the node's clock at which another node's ping
-	// came last, kept on routers (lnet-core 9.2).
+	// lastPing is when a ping from another node last arrived, in seconds of the node's clock.
+	// Only routers maintain it (lnet-core 9.2).
 	lastPing atomic.Int64
 
 	statusMu sync.Mutex // held while stored changes
 
 	closeOnce sync.Once
-	closed    chan struct{} // the driver is done with it; closeErr is set
+	closed    chan struct{} // closed when the driver has closed the interface and closeErr is set
 	closeErr  error
 
-	// Upcalls may come before Driver.Open has returned the interface; these
-	// arrivals wait until it is known.
+	// Upcalls may arrive before Driver.Open has returned the interface. Messages that arrive
+	// then are kept here until the interface is known.
 	open    atomic.Bool
-	earlyMu sync.Mutex // guards early and lost, and the step of open
+	earlyMu sync.Mutex // guards early and lost, and the change of open
 	early   []*lnd.Rx
-	lost    []*lnd.Rx // of early: withdrawn meanwhile
+	lost    []*lnd.Rx // those of early that were withdrawn
 }
 
-// NIInfo describes an NI as `lnetctl net show -v 4` does.
+// NIInfo describes an NI, with the details of `lnetctl net show -v 4`.
 type NIInfo struct {
 	NID lnet.NID
 	Net lnet.Net
 	// Device is empty for 0@lo.
 	Device string
-	// Status is what ping info says of the NI, Down why it is down.
+	// Status is the NI's status in ping info. Down holds the reasons if it is down.
 	Status lnet.NIStatus
 	Down   DownReason
 	Link   lnd.LinkState
-	// LinkCause says why the link is down, if the driver knows.
+	// LinkCause is the reason why the link is down, if the driver knows it.
 	LinkCause string
-	// Tunables, Options and the LND timeout are those in force; zero for
-	// 0@lo. Options are of the type that the driver documents.
+	// Tunables, Options and LNDTimeout are the values in effect. They are zero for 0@lo. The
+	// driver documents the type of Options.
 	Tunables   lnd.Tunables
 	Options    any
 	LNDTimeout time.Duration
@@ -72,20 +72,22 @@ type NIInfo struct {
 	Detail     Detail
 	Health     Health
 	Policy     PolicyInfo
-	// DeviceCPT is where the device is, selection.UnknownCPT if nobody knows.
+	// DeviceCPT is the CPT of the device, or selection.UnknownCPT.
 	DeviceCPT int
-	// Credits bound the messages under way on the NI; zero for 0@lo.
+	// Credits limit the messages under way on the NI. They are zero for 0@lo.
 	Credits CreditInfo
-	// Refusals are callers that the driver turned away, since the NI is there.
+	// Refusals counts the incoming connections that the driver has rejected since the NI was
+	// added.
 	Refusals lnd.RefusalCounts
-	// CallFailures are calls of the driver that brought no connection; nil if it
-	// makes none that it knows of (lnd.Caller).
+	// CallFailures counts the driver's failed attempts to connect. It is nil if the driver
+	// does not count them (lnd.Caller).
 	CallFailures *lnd.CallFailureCounts
-	// Driver are the driver's counters.
+	// Driver holds the driver's own counters.
 	Driver []lnd.Counter
 }
 
-// holdBack keeps an arrival that came before the interface was known.
+// holdBack keeps a message that arrives before the interface is known. It returns false
+// if the interface is known.
 func (i *ni) holdBack(rx *lnd.Rx) bool {
 	i.earlyMu.Lock()
 	defer i.earlyMu.Unlock()
@@ -96,7 +98,8 @@ func (i *ni) holdBack(rx *lnd.Rx) bool {
 	return true
 }
 
-// setOpen makes the interface known to upcalls and takes what came early.
+// setOpen makes the interface known to upcalls and processes the messages that arrived
+// early.
 func (i *ni) setOpen() {
 	i.earlyMu.Lock()
 	early := i.early
@@ -110,7 +113,7 @@ func (i *ni) setOpen() {
 			continue
 		}
 		if err := i.receive(rx); err != nil {
-			// The upcall has returned: the connection is closed from here.
+			// The upcall has returned, so the connection must be closed here.
 			i.node.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "protocol error", Of: boundedlog.AboutPeer(rx.From.NID)},
 				slog.Any("ni", i.NID), slog.Any("err", err))
 			from := rx.From.NID
@@ -120,7 +123,7 @@ func (i *ni) setOpen() {
 	}
 }
 
-// newNI makes an NI that no driver has opened yet.
+// newNI creates an NI whose interface is not open yet.
 func newNI(n *Node, net lnet.Net) *ni {
 	i := &ni{node: n, net: net, closed: make(chan struct{})}
 	i.link.Store(linkUnknown)
@@ -128,7 +131,7 @@ func newNI(n *Node, net lnet.Net) *ni {
 	return i
 }
 
-// Withdrawn implements lnd.Upper: the message is given up if it still waits.
+// Withdrawn implements lnd.Upper. It drops the message if it still waits.
 func (i *ni) Withdrawn(rx *lnd.Rx) {
 	i.earlyMu.Lock()
 	if slices.Contains(i.early, rx) {
@@ -140,7 +143,7 @@ func (i *ni) Withdrawn(rx *lnd.Rx) {
 
 // PeerDown implements lnd.Upper.
 func (i *ni) PeerDown(d lnd.PeerDown) {
-	if !i.open.Load() { // AddNI is still writing what is read here
+	if !i.open.Load() { // AddNI is still writing fields that are read here
 		return
 	}
 	i.node.log.Debug("peer down", "ni", i.NID, "peer", d.Peer, "lastAlive", d.LastAlive, "err", d.Err)
@@ -156,9 +159,10 @@ func (i *ni) ConnectionsLost(nid lnet.NID) {
 	i.node.wakeMonitor()
 }
 
-// PeerRestarted implements lnd.Upper: what the two knew of each other is void.
+// PeerRestarted implements lnd.Upper. It ends requests to the previous incarnation and
+// notifies discovery.
 func (i *ni) PeerRestarted(nid lnet.NID) {
-	if !i.open.Load() { // AddNI is still writing what is read here
+	if !i.open.Load() { // AddNI is still writing fields that are read here
 		return
 	}
 	i.node.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "peer restarted", Of: boundedlog.AboutPeer(nid)}, slog.Any("net", i.net))
@@ -167,8 +171,8 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
 }
 
-// LNDTimeout implements lnd.Upper. A message's deadline follows from the driver's
-// answer to it (message.due), so that both change together.
+// LNDTimeout implements lnd.Upper. The deadline of a message is computed from the timeout
+// that the driver derives from it (message.due), so both change together.
 func (i *ni) LNDTimeout() time.Duration { return i.node.parameters.Load().LNDTimeout() }
 
 // Vouched implements lnd.Upper.
@@ -177,12 +181,12 @@ func (i *ni) Vouched(nid lnet.NID) bool {
 	return p != nil && p.vouched()
 }
 
-// linkUnknown is the link state before the driver has told.
+// linkUnknown is the link state until the driver reports one.
 const linkUnknown = 0xff
 
-// LinkChanged implements lnd.Upper: the ping info is rebuilt, with a new
-// sequence number, if the NI is in it. The upcall may come while AddNI still
-// works on the NI, which is then not in the topology.
+// LinkChanged implements lnd.Upper. It rebuilds the ping info, with a new sequence
+// number, if the NI is part of it. While AddNI is still adding the NI, it is not in the
+// topology.
 func (i *ni) LinkChanged(s lnd.LinkState) {
 	if i.link.Swap(uint32(s)) == uint32(s) {
 		return
@@ -200,7 +204,7 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	case !present:
 	case fatal(s):
 		n.reroute(i, nil)
-		n.lostHops.addNet(i.net) // the news itself may wait behind what is there
+		n.lostHops.addNet(i.net) // the push itself may be queued behind messages there
 		n.wakeMonitor()
 	default:
 		n.tryAgain(i)
@@ -215,8 +219,8 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	n.log.Tell(boundedlog.Line{Level: level, Text: "link changed", Of: boundedlog.AboutNI(i.NID)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
 }
 
-// linkCause is why the driver says that the link is down; empty: it is up, or the driver
-// does not know.
+// linkCause returns the driver's reason why the link is down. It is empty if the link is
+// up or the driver does not know the reason.
 func (i *ni) linkCause() string {
 	if e, ok := i.iface.(lnd.LinkExplainer); ok && i.link.Load() == uint32(lnd.LinkDown) {
 		return e.LinkCause()

@@ -13,13 +13,14 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// AddNI brings an interface up and adds it; the first on a net makes the net, which
-// c.NID tells if c.Net does not.
-// Further ones take over the net's tunables. c.Upper is the node's, and
-// c.Logger too if it is nil. AddNI blocks until the driver has opened the
-// interface or ctx is done. ErrExists: the NID, or on this net the device, is
-// in use; ErrRouted: there are routes to the net; ErrTooMany; ErrInvalid;
-// ErrClosed; ErrInHandler; or the driver's error.
+// AddNI opens an interface with the driver d and adds it to the node. The first interface
+// on a net creates the net. If c.Net is zero, it is taken from c.NID. Further interfaces
+// on a net use the net's tunables. AddNI sets c.Upper, and c.Logger if it is nil. It
+// blocks until the driver has opened the interface or ctx is done.
+//
+// It returns ErrExists if the NID, or the device on this net, is in use; ErrRouted if
+// there are routes to the net; ErrTooMany; ErrInvalid; ErrClosed; ErrInHandler; or the
+// driver's error.
 func (n *Node) AddNI(ctx context.Context, d lnd.Driver, c lnd.Config) (NIInfo, error) {
 	i, err := n.addNI(ctx, d, &c)
 	if err != nil {
@@ -88,8 +89,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, err
 	return i, nil
 }
 
-// contradicts tells whether tunables that somebody wants, where they say
-// something, are not those that there are.
+// contradicts reports whether want sets any tunables to values other than those in have.
 func contradicts(want, have lnd.Tunables) bool {
 	return want.PeerTimeout > 0 && want.PeerTimeout != have.PeerTimeout ||
 		want.PeerCredits > 0 && want.PeerCredits != have.PeerCredits ||
@@ -97,8 +97,8 @@ func contradicts(want, have lnd.Tunables) bool {
 		want.Credits > 0 && want.Credits != have.Credits
 }
 
-// joinNet puts an NI into the topology. When the first message may use it, it has
-// what policies give it. Messages that have waited for credits of peer NIs go on.
+// joinNet adds an NI to the topology, with policies applied before the first message can
+// use it. Messages that wait for credits of peer NIs on its net continue.
 func (n *Node) joinNet(ctx context.Context, i *ni) error {
 	i.lastPing.Store(n.second.Load())
 	var sends, forwards messageQueue
@@ -106,7 +106,7 @@ func (n *Node) joinNet(ctx context.Context, i *ni) error {
 		n.infoMu.Lock()
 		defer n.infoMu.Unlock()
 		t := n.topology.Load()
-		if len(t.view.Routing.To(i.net)) > 0 { // they came while the driver was at work
+		if len(t.view.Routing.To(i.net)) > 0 { // added while the driver was opening the interface
 			return fmt.Errorf("net %s: %w", i.net, ErrRouted)
 		}
 		next := t.with(i)
@@ -121,7 +121,7 @@ func (n *Node) joinNet(ctx context.Context, i *ni) error {
 	return err
 }
 
-// turnAway closes an interface that does not become an NI.
+// turnAway closes an interface that cannot be added.
 func (n *Node) turnAway(ctx context.Context, i *ni) {
 	n.infoMu.Lock()
 	n.leaving = append(n.leaving, i)
@@ -129,22 +129,22 @@ func (n *Node) turnAway(ctx context.Context, i *ni) {
 	i.closing.Store(true)
 	i.setOpen()
 	i.close()
-	_ = i.awaitClose(ctx) // the error that counts is another one
+	_ = i.awaitClose(ctx) // the caller returns another error
 }
 
-// adopt takes over an interface that a driver has opened.
+// adopt initializes the NI with an interface that its driver has opened.
 func (i *ni) adopt(iface lnd.Interface) {
 	i.iface = iface
 	i.Init(iface.NID(), i.node.numa.OfDevice(iface.Device()), i)
 	i.tunables = iface.Tunables()
 	i.tunables.PeerCredits = min(i.tunables.PeerCredits, i.tunables.Credits)
-	if link := iface.Link(); i.link.CompareAndSwap(linkUnknown, uint32(link)) { // an upcall knows better
+	if link := iface.Link(); i.link.CompareAndSwap(linkUnknown, uint32(link)) { // an upcall is newer
 		i.Fatal.Store(fatal(link))
 	}
 	i.tx.init(&i.Credits, i.tunables.Credits)
 }
 
-// admissible checks what the driver made of the configuration.
+// admissible validates what the driver made of the configuration.
 func (i *ni) admissible(net lnet.Net) error {
 	if i.NID.Net() != net {
 		return fmt.Errorf("driver opened %s, not on %s: %w", i.NID, net, ErrInvalid)
@@ -158,7 +158,7 @@ func (i *ni) admissible(net lnet.Net) error {
 	return nil
 }
 
-// vacant says whether a NID and a device may join a net.
+// vacant returns an error if the NID is in use, or the device on this net.
 func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 	for _, i := range t.nis {
 		if i.NID == nid {
@@ -171,9 +171,9 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 	return nil
 }
 
-// TuneNI has options of the driver's hold on an NI from now on, as lnd.Tuner has it.
-// ErrNotFound: there is no such NI; errors.ErrUnsupported: its driver cannot; or the
-// driver's error. It may be called from anywhere.
+// TuneNI changes options of the driver for an NI, as described at lnd.Tuner. It returns
+// ErrNotFound if there is no such NI, errors.ErrUnsupported if its driver does not
+// implement lnd.Tuner, or the driver's error. Handlers may call it.
 func (n *Node) TuneNI(nid lnet.NID, options any) error {
 	if err := n.takes(); err != nil {
 		return fmt.Errorf("tune interface %s: %w", nid, err)
@@ -189,12 +189,14 @@ func (n *Node) TuneNI(nid lnet.NID, options any) error {
 	return t.Tune(options)
 }
 
-// RemoveNI takes an interface away and closes it: messages on it end with an
-// error. With the last one on a net go the routes through gateways there, and
-// peers that cannot be reached any more (discovery 8.3). It blocks until the driver
-// is done with it or ctx is. ErrNotFound: there is no such NI; ErrInvalid: it is 0@lo;
-// ErrInHandler: a handler has called it. After another error, unless ctx had ended
-// before, the NI is gone, but the driver may still be busy with it.
+// RemoveNI removes an interface and closes it. Messages on it end with an error. If it is
+// the last one on its net, the routes through gateways on that net are removed, and the
+// peers that can no longer be reached (discovery 8.3). RemoveNI blocks until the driver
+// has closed the interface or ctx is done.
+//
+// It returns ErrNotFound if there is no such NI, ErrInvalid for 0@lo, or ErrInHandler if
+// a handler calls it. After any other error the NI is removed, but the driver may still
+// be closing it; except that nothing has changed if ctx had ended before.
 func (n *Node) RemoveNI(ctx context.Context, nid lnet.NID) error {
 	if err := n.removeNI(ctx, nid); err != nil {
 		return fmt.Errorf("remove interface %s: %w", nid, err)
@@ -223,8 +225,8 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	return i.awaitClose(ctx)
 }
 
-// leaveNet takes an NI out of the topology, and with the last one on a net the
-// routes through gateways there.
+// leaveNet removes an NI from the topology. If it is the last one on its net, it also
+// removes the routes through gateways there.
 func (n *Node) leaveNet(ctx context.Context, i *ni) error {
 	return n.discoverer.call(ctx, func(m *discovery.Machine) {
 		last := n.topology.Load().lastOn(i)
@@ -245,10 +247,11 @@ func (n *Node) leaveNet(ctx context.Context, i *ni) error {
 	})
 }
 
-// ArrangeNIs puts the NIs in the order of these NIDs, those of a net together where the
-// first of them stands. Those that are not named come last, as they are; NIDs of no NI count
-// for nothing. The first NI gives the node its primary NID, so peers are told; no message is
-// disturbed. ErrClosed; ErrInHandler; or ctx's error.
+// ArrangeNIs sorts the NIs in the order of nids. The NIs of a net stay together, at the
+// place of the first of them. NIs that are not listed follow in their current order; NIDs
+// without an NI are ignored. The first NI determines the node's primary NID, so peers are
+// notified. Messages under way are not affected. It returns ErrClosed, ErrInHandler or
+// ctx's error.
 func (n *Node) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
 	ctx, done, err := n.configure(ctx)
 	if err != nil {
@@ -274,8 +277,8 @@ func (n *Node) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
 	return nil
 }
 
-// close has the driver close the interface, once, in a goroutine that Node.Close
-// waits for.
+// close makes the driver close the interface in a goroutine, once. Node.Close waits for
+// that goroutine.
 func (i *ni) close() {
 	i.closeOnce.Do(func() {
 		go func() {
@@ -287,7 +290,7 @@ func (i *ni) close() {
 	})
 }
 
-// awaitClose waits until the driver is done with the interface or ctx is.
+// awaitClose waits until the driver has closed the interface or ctx is done.
 func (i *ni) awaitClose(ctx context.Context) error {
 	select {
 	case <-i.closed:
@@ -297,12 +300,12 @@ func (i *ni) awaitClose(ctx context.Context) error {
 	}
 }
 
-// retire forgets an NI that was leaving, but for its totals.
+// retire removes an NI from leaving and keeps its totals.
 func (n *Node) retire(i *ni) {
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	if !slices.Contains(n.leaving, i) {
-		return // the node closes, and keeps it
+		return // the node is closing, and keeps it
 	}
 	n.forgetStalls(i)
 	var c Counters
@@ -314,8 +317,8 @@ func (n *Node) retire(i *ni) {
 	n.leaving = slices.DeleteFunc(n.leaving, func(o *ni) bool { return o == i })
 }
 
-// NIs lists the NIs: 0@lo, then the others by net in the order in which the
-// nets came.
+// NIs lists the NIs: first 0@lo, then the others by net, in the order in which the nets
+// were added.
 func (n *Node) NIs() []NIInfo {
 	t := n.made().topology.Load()
 	infos := make([]NIInfo, 0, 1+len(t.nis))

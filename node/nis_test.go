@@ -44,7 +44,7 @@ func TestAddNIIsChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	// The same device on another net is fine.
+	// The same device may be used on another net.
 	f.addNIWith(t, n, lnd.Config{NID: parseNID(t, "10.0.0.1@tcp1"), Device: "eth0"})
 	for k := range 13 {
 		f.addNI(t, n, fmt.Sprintf("10.0.1.%d@tcp", k+1))
@@ -63,7 +63,8 @@ func TestAddNIIsChecked(t *testing.T) {
 	}
 }
 
-// Given a policy for an NI that is not there yet, when it comes, then it has it.
+// Given a policy for an NI that does not exist yet, when the NI is added, then the policy
+// applies to it.
 //
 // lnet-core 12.5
 func TestPolicyIsOlderThanItsNI(t *testing.T) {
@@ -126,8 +127,8 @@ func TestNIs(t *testing.T) {
 	}
 }
 
-// A peer that is known by one NID is served by the NI that served it first; one
-// that was configured by an NI whose link is up. A given source decides.
+// A peer that is known by one NID is served by the NI that served it first. A configured
+// one is served by an NI whose link is up. If a source is given, it is used.
 //
 // lnet-core 6.2 self, 6.3 (1)
 // discovery 2.5 (1)
@@ -182,7 +183,7 @@ func TestEarlyUpcalls(t *testing.T) {
 	if err := n.SetLazy(lazy); err != nil {
 		t.Fatal(err)
 	}
-	var lost frame // its connection dies early too
+	var lost frame // its connection is lost early too
 	d := &driver{fabric: f, typ: lnet.TypeTCP, onOpen: func(p *port) {
 		p.setLink(lnd.LinkDown)
 		if err := p.inject(from, h, nil); err != nil {
@@ -271,9 +272,9 @@ func TestArrivalsAreValidated(t *testing.T) {
 	}
 }
 
-// Given two routers to a net, when a request comes through one, then the answers
-// go back through it, though the route through the other is the better one. Is it
-// no gateway, they take a route that is up; as there is none, they do not leave.
+// Given two routers to a net, when a request comes through one, then the answers go back
+// through it even though the route through the other one is better. If it is no longer a
+// gateway, they take a route that is up. If all routes are down, they are not sent.
 //
 // lnet-core 5.4 (3), 6.3 (2)
 // selection 4.6, 5.5 (1), 8.3 (42)
@@ -330,7 +331,7 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 	})
 }
 
-// A response that does not come unlinks the MD, between one and one and a quarter
+// A response that does not arrive unlinks the MD, between one and one and a quarter
 // transaction timeouts after the request.
 //
 // lnet-core 6.4 (1)-(3), 6.4 tracker (3)-(4), 12.2, 10.1, 12.4
@@ -431,7 +432,7 @@ func TestClosedNode(t *testing.T) {
 	}
 }
 
-// A driver that hangs in Open does not keep the node from closing.
+// A driver that blocks in Open does not keep the node from closing.
 //
 // lnet-core 12.6
 func TestCloseInterruptsAddNI(t *testing.T) {

@@ -7,21 +7,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// DownReason says why an NI is down (lnet-core 9.2, 12.1); several reasons may
-// hold. The zero value: it is up.
+// DownReason is a set of reasons why an NI is down (lnet-core 9.2, 12.1). It is zero if
+// the NI is up.
 type DownReason uint32
 
-// The reasons.
+// Reasons why an NI is down.
 const (
-	// DownLink: the driver says that the link is.
+	// DownLink means that the driver reports the link as down.
 	DownLink DownReason = 1 << iota
-	// DownHealth: its health fell to 0, and has not been at its best since.
+	// DownHealth means that its health fell to 0 and has not been full since.
 	DownHealth
-	// DownSilence: the node forwards, and nobody pings on the net.
+	// DownSilence means that the node is a router and receives no pings on the net.
 	DownSilence
 )
 
-// String is empty for an NI that is up, else for example "link down".
+// String returns the reasons in words, such as "link down". It is empty for an NI that is
+// up.
 func (r DownReason) String() string {
 	var why []string
 	for k, name := range [...]string{"link down", "no health", "nobody pings on the net"} {
@@ -32,7 +33,7 @@ func (r DownReason) String() string {
 	return strings.Join(why, ", ")
 }
 
-// down is why the NI is, 0: it is up.
+// down returns the reasons why the NI is down, or 0 if it is up.
 func (i *ni) down() DownReason {
 	why := DownReason(i.stored.Load())
 	if lnd.LinkState(i.link.Load()) == lnd.LinkDown {
@@ -41,7 +42,7 @@ func (i *ni) down() DownReason {
 	return why
 }
 
-// status is the NI's status in ping info.
+// status returns the NI's status in ping info.
 func (i *ni) status() lnet.NIStatus {
 	if i.down() != 0 {
 		return lnet.StatusDown
@@ -49,8 +50,8 @@ func (i *ni) status() lnet.NIStatus {
 	return lnet.StatusUp
 }
 
-// blame adds a reason for the NI to be down, or takes reasons back. It reports
-// whether the stored status has become another one by that.
+// blame adds reasons why the NI is down, or removes them if holds is false. It reports
+// whether the stored status changed between up and down.
 func (i *ni) blame(why DownReason, holds bool) bool {
 	i.statusMu.Lock()
 	defer i.statusMu.Unlock()
@@ -67,8 +68,8 @@ func (i *ni) blameLocked(why DownReason, holds bool) bool {
 	return (old != 0) != (now != 0)
 }
 
-// updateStatus makes ping info say that an NI is down whose health has fallen to
-// 0, and up again when it is at its best, unless something else is against it.
+// updateStatus updates the status in ping info after a change of health. An NI is down
+// once its health is 0, and up again once it is full, unless there is another reason.
 func (i *ni) updateStatus() {
 	i.statusMu.Lock()
 	defer i.statusMu.Unlock()
@@ -88,8 +89,8 @@ func (i *ni) updateStatus() {
 	}
 }
 
-// endSilence forgets which NIs nobody pinged while the node forwarded: a node
-// that does not is pinged by nobody.
+// endSilence removes DownSilence from all NIs, because a node that does not forward is
+// not pinged by others.
 func (n *Node) endSilence() {
 	changed := false
 	for _, i := range n.topology.Load().nis {

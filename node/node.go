@@ -20,31 +20,31 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Config says how a node shall be; the zero value is a good one.
+// Config configures a node. The zero value is usable.
 type Config struct {
-	// PID is the node's process ID; 0: lnet.PIDLustre.
+	// PID is the node's process ID. Zero means lnet.PIDLustre.
 	PID lnet.PID
-	// Logger receives what an operator should see; nil discards.
+	// Logger receives log messages for operators. If it is nil, they are discarded.
 	Logger *slog.Logger
-	// Wall is the wall clock, which the interface cookie is taken from; nil:
-	// time.Now.
+	// Wall returns the wall-clock time, from which the interface cookie is derived. If it is
+	// nil, time.Now is used.
 	Wall func() time.Time
-	// Parameters are those that may be changed later; nil: DefaultParameters.
+	// Parameters are the initial parameters, which can be changed later. Nil means
+	// DefaultParameters.
 	Parameters *Parameters
-	// Routing makes the node a router from the start, of which others hear at
-	// once.
+	// Routing makes the node a router from the start and announces it at once.
 	Routing bool
-	// Buffers are the sizes of a router's pools, which SetBuffers changes.
+	// Buffers are the initial sizes of a router's pools. SetBuffers changes them.
 	Buffers Buffers
-	// NUMA tells where devices are; nil: nobody knows.
+	// NUMA maps devices to CPTs. If it is nil, all locations are unknown.
 	NUMA *numa.Machine
-	// Seed makes the choices of fault rules and the places of routes repeatable;
-	// 0: they are not.
+	// Seed makes the random choices of fault rules and of route positions repeatable. If it
+	// is 0, they differ from run to run.
 	Seed uint64
 }
 
-// Node is a node on the LNet. New makes it; of one that it has not made, nil or the
-// zero value, methods return ErrNotMade, or panic with it if they return no error. All
+// Node is a node of an LNet network. New or Start creates it. Methods of a Node that is
+// nil or the zero value return ErrNotMade, or panic with it if they return no error. All
 // methods are safe for concurrent use.
 type Node struct {
 	pid        lnet.PID
@@ -56,7 +56,7 @@ type Node struct {
 	topology atomic.Pointer[topology]
 	lo       *ni
 	peers    peerMap
-	// rules are the policies as they were given, compiled what they come to.
+	// rules are the policies as configured, compiled the form that is applied.
 	rules      atomic.Pointer[selection.Policies]
 	compiled   atomic.Pointer[selection.Compiled]
 	strangers  strangers
@@ -66,7 +66,7 @@ type Node struct {
 	table      *portals.Table
 	faults     *fault.Rules
 	stats      nodeStats
-	second     atomic.Int64 // seconds since start, kept by the monitor
+	second     atomic.Int64 // seconds since the node was created, updated by the monitor
 	messages   sync.Pool
 	regions    regions
 	uses       [lnet.Portals]portalUse
@@ -74,47 +74,48 @@ type Node struct {
 	flights    flights
 	waiters    sync.Pool // of *waiter
 
-	// What waits for the monitor, and, in steps, for whoever is at it.
-	wake      chan struct{} // one token while there is something to do
+	// Work for the monitor, and in steps for the goroutine that runs it.
+	wake      chan struct{} // has one token while there is work
 	resends   resendQueue
-	strays    resendQueue // that wait in a router for nobody
+	strays    resendQueue // messages in the router that wait for a credit of a removed peer NI
 	held      heldMessages
 	steps     runQueue
 	recovery  recovery
 	lostHops  lostHops
 	over      overLives
 	infoStale atomic.Bool
-	pushAll   atomic.Bool // peers shall hear of it
+	pushAll   atomic.Bool // the current ping info is to be pushed to all peers
 
 	discoverer discoverer
-	pulse      pulse // the monitor's
+	pulse      pulse // of the monitor
 
-	// slot is held by whoever changes the configuration.
+	// slot is a lock for changes of the configuration.
 	slot chan struct{}
 	push pushTarget
-	// infoMu guards the replacement of topology and compiled, and target to
+	// infoMu guards the replacement of topology and compiled, and the fields from target to
 	// refusalsBefore.
 	infoMu sync.Mutex
 	target pingTarget
-	// leaving are NIs that are not in topology any more and whose driver is
-	// not done with them; retired are the totals of those that are gone.
+	// leaving are NIs that were removed from topology and whose driver is still closing them.
+	// retired are the totals of NIs that are gone.
 	leaving []*ni
 	retired Counters
-	// own are the most messages that were not routed as Counters has told.
+	// own holds the highest numbers of messages that Counters has returned as not routed.
 	own Counters
-	// retiredRefusals are those of NIs that are gone, refusalsBefore those before
-	// the counters were last zeroed.
+	// retiredRefusals counts the refusals of NIs that are gone. refusalsBefore counts all
+	// refusals up to the last reset of the counters.
 	retiredRefusals, refusalsBefore lnd.RefusalCounts
 
 	phase  atomic.Uint32   // a phase; phaseNone in the zero Node
-	ctx    context.Context // ends when Close begins
+	ctx    context.Context // canceled when Close begins
 	cancel context.CancelFunc
-	ended  chan struct{} // by the monitor when it is through
+	ended  chan struct{} // closed when the monitor has ended
 	slow   slowHandlers
-	closed bool // Close is through; the slot's holder's
+	closed bool // Close has succeeded; guarded by slot
 }
 
-// New makes a node with the interface 0@lo, which answers pings. Close ends it.
+// New creates a node with the interface 0@lo. The node answers pings. Close shuts it
+// down.
 func New(c Config) (*Node, error) {
 	parameters := DefaultParameters()
 	if c.Parameters != nil {
@@ -152,7 +153,7 @@ func New(c Config) (*Node, error) {
 	n.peers.init()
 	n.messages.New = n.makeMessage
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.second.Store(1) // 0 is never
+	n.second.Store(1) // 0 means never
 	n.lo = newLoopback(n)
 	t := &topology{lo: n.lo}
 	t.view.Distances = n.numa.Distances()
@@ -173,11 +174,11 @@ func New(c Config) (*Node, error) {
 	return n, nil
 }
 
-// PID is the node's process ID.
+// PID returns the node's process ID.
 func (n *Node) PID() lnet.PID { return n.made().pid }
 
-// configure waits for the configuration slot. The context that it returns
-// ends with ctx and when the node closes; done ends it and frees the slot.
+// configure waits for the configuration slot. The returned context ends with ctx and when
+// the node closes. The returned function cancels it and frees the slot.
 func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 	if err := n.mayWait(); err != nil {
 		return nil, nil, err
@@ -198,12 +199,14 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 	return ctx, func() { stop(); cancel(nil); <-n.slot }, nil
 }
 
-// Close shuts the node down. A router first goes on forwarding until its peers
-// have heard of it (see DisableRouting). Then no new work is taken, waiting messages
-// are given up, drivers are closed, which ends messages under way with an error. MDs
-// that are left go without an event, and no device knows what was registered any
-// more; see AtClose. It returns when all that is done, or, with an error, when ctx is; it may
-// then be called again. ErrInHandler: a handler has called it.
+// Close shuts the node down. A router first continues to forward until its peers are
+// notified (see DisableRouting). Then the node accepts no more requests, waiting messages
+// are dropped, and the drivers are closed, which ends messages under way with an error.
+// The remaining MDs end without an event, and registered memory is deregistered; see
+// AtClose.
+//
+// Close returns nil when all of this is done, or an error if ctx ends first. It may be
+// called again. It returns ErrInHandler if a handler calls it.
 func (n *Node) Close(ctx context.Context) error {
 	if err := n.mayWait(); err != nil {
 		return fmt.Errorf("close node: %w", err)
@@ -255,7 +258,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return nil
 }
 
-// awaitEnds waits until the drivers of NIs are closed, and the node's goroutines have
+// awaitEnds waits until the drivers of nis are closed and the node's goroutines have
 // ended.
 func (n *Node) awaitEnds(ctx context.Context, nis []*ni) error {
 	var errs []error

@@ -7,10 +7,10 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Attach makes an MD that requests to a portal find. It takes OpPut, OpGet or
-// both. PUTs that wait on a lazy portal are offered to it before Attach
-// returns, so that handlers may run meanwhile. Portal 0 is LNet's own;
-// e.Match.NID may be any of a peer's. ErrInvalid, ErrTaken, ErrPortalClass, ErrClosed.
+// Attach creates an MD that accepts requests on a portal. It must have OpPut, OpGet or
+// both. PUTs that wait on a lazy portal are offered to the MD before Attach returns, so
+// handlers may run within it. Portal 0 is reserved for LNet. e.Match.NID may be any NID
+// of a peer. Attach returns ErrInvalid, ErrTaken, ErrPortalClass or ErrClosed.
 func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 	if err := n.exists(); err != nil {
 		return lnet.NoHandle, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
@@ -24,8 +24,8 @@ func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 	return h, err
 }
 
-// resumeDelayed has the PUTs go on that waited for a new MD, which has taken or
-// refused them.
+// resumeDelayed continues the PUTs that waited for a new MD, which has accepted or
+// rejected them.
 func (n *Node) resumeDelayed(accepted, dropped portals.Operations) {
 	var q messageQueue
 	q.pushAll(accepted, stepPlace)
@@ -33,8 +33,9 @@ func (n *Node) resumeDelayed(accepted, dropped portals.Operations) {
 	n.run(&q)
 }
 
-// Bind makes an MD to send from, or to get into. It neither matches requests
-// nor may have OpPut or OpGet, and holds at most 1 MiB. ErrInvalid, ErrClosed.
+// Bind creates an MD that Put sends from or Get receives into. It does not match
+// requests, must not have OpPut or OpGet, and holds at most 1 MiB. Bind returns
+// ErrInvalid or ErrClosed.
 func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
 	if err := n.exists(); err != nil {
 		return lnet.NoHandle, fmt.Errorf("bind: %w", err)
@@ -42,12 +43,14 @@ func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
 	return n.table.Bind(d)
 }
 
-// Unlink unlinks an MD: no further request finds it. Operations under way go
-// on, messages that have not left yet are canceled. The MD's last event has
-// Unlinked set: an UNLINK event if nothing is under way, which comes before
-// Unlink returns unless a handler of the MD is running, else that of the last
-// operation. Unlink never blocks. ErrNotFound; with ErrClosed, too, when the node is
-// closed, and the MD may have gone without an event.
+// Unlink unlinks an MD, so that no further request finds it. Operations under way
+// continue; messages that were not sent yet are canceled. The MD's last event has
+// Unlinked set. If nothing is under way, that is an UNLINK event, delivered before Unlink
+// returns unless a handler of the MD is running. Otherwise it is the event of the last
+// operation.
+//
+// Unlink never blocks. It returns ErrNotFound if there is no such MD. If the node is
+// closed, the error is ErrClosed as well, and the MD may have ended without an event.
 func (n *Node) Unlink(h lnet.Handle) error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("unlink %s: %w", h, err)
@@ -55,9 +58,9 @@ func (n *Node) Unlink(h lnet.Handle) error {
 	return n.table.Unlink(h)
 }
 
-// SetLazy makes PUTs that no entry takes wait on the portal, instead of being
-// dropped. The connection that each came on waits with it. ErrInvalid; ErrExists: the
-// portal has an inbox, which sees to that; ErrTaken: part of it is claimed.
+// SetLazy makes PUTs that no entry accepts wait on the portal instead of being dropped.
+// Each blocks the connection on which it arrived. SetLazy returns ErrInvalid, ErrExists
+// if the portal has an inbox, or ErrTaken if part of the portal is claimed.
 func (n *Node) SetLazy(portal uint32) error {
 	if err := n.noInbox(portal); err != nil {
 		return fmt.Errorf("portal %d: %w", portal, err)
@@ -65,7 +68,8 @@ func (n *Node) SetLazy(portal uint32) error {
 	return n.table.SetLazy(portal)
 }
 
-// ClearLazy undoes SetLazy and drops what waits on the portal. Errors are as there.
+// ClearLazy reverts SetLazy and drops the PUTs that wait on the portal. It returns the
+// same errors as SetLazy.
 func (n *Node) ClearLazy(portal uint32) error {
 	if err := n.noInbox(portal); err != nil {
 		return fmt.Errorf("portal %d: %w", portal, err)
@@ -73,7 +77,7 @@ func (n *Node) ClearLazy(portal uint32) error {
 	return n.clearLazy(portal)
 }
 
-// noInbox is nil if no inbox has the portal.
+// noInbox returns nil if the portal has no inbox.
 func (n *Node) noInbox(portal uint32) error {
 	if err := n.exists(); err != nil {
 		return err

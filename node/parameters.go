@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ResponseTracking says which requests are watched for a missing response,
-// unless their MD says otherwise (lnet-core 6.4).
+// ResponseTracking selects the requests for which a missing response is detected, unless
+// their MD specifies it (lnet-core 6.4).
 type ResponseTracking uint8
 
 // The values are those of lnet_response_tracking.
@@ -21,63 +21,61 @@ const (
 	TrackAll
 )
 
-// MaxHealth is the health of an NI or a peer NI that nothing is known against
-// (discovery 9.1).
+// MaxHealth is the health of an NI or a peer NI without recent failures (discovery 9.1).
 const MaxHealth = 1000
 
-// Parameters are what may be changed while a node runs (lnet-core 6.5, 13).
+// Parameters are settings that can be changed while a node runs (lnet-core 6.5, 13).
 type Parameters struct {
-	// TransactionTimeout is how long a response may take: more than RetryCount
-	// seconds.
+	// TransactionTimeout is the time limit for a response. It must exceed RetryCount seconds.
 	TransactionTimeout time.Duration
-	// RetryCount is how often a message may be sent again; 0 if
-	// HealthSensitivity is.
+	// RetryCount is the maximum number of resends of a message. It must be 0 if
+	// HealthSensitivity is 0.
 	RetryCount int
-	// HealthSensitivity is what a failure costs an NI or a peer NI, 0 to 1000;
-	// 0 leaves health as it is.
+	// HealthSensitivity is how much health an NI or a peer NI loses by a failure, 0 to 1000.
+	// If it is 0, health does not change.
 	HealthSensitivity int
-	// ResponseTracking says which requests are watched.
+	// ResponseTracking selects the requests whose responses are tracked.
 	ResponseTracking ResponseTracking
-	// RecoveryLimit is how long a silent peer NI is pinged to see whether it is
-	// back; 0: for ever.
+	// RecoveryLimit is how long a silent peer NI receives recovery pings. Zero means no
+	// limit.
 	RecoveryLimit time.Duration
-	// MaxRecoveryPingInterval bounds the pause between such pings, a second or
-	// more.
+	// MaxRecoveryPingInterval is the longest pause between these pings, at least one second.
 	MaxRecoveryPingInterval time.Duration
 
-	// Discovery says what is made of what peers tell of themselves.
+	// Discovery specifies how the node uses the information that peers send about themselves.
 	Discovery discovery.Mode
-	// InterfacesMax bounds NIs and the entries of ping info taken, 0@lo
-	// included; less than 16: 4096.
+	// InterfacesMax limits the number of NIs, and the number of accepted entries in ping
+	// info, both including 0@lo. Values below 16 mean 4096.
 	InterfacesMax int
-	// PeerNIsMax bounds the NIDs of peers that nobody configured; less than 16:
-	// 65,536.
+	// PeerNIsMax limits the number of NIDs of peers that are not configured. Values below 16
+	// mean 65,536.
 	PeerNIsMax int
-	// NUMARange is the NUMA distance up to which NIs count as equally near.
+	// NUMARange is the NUMA distance up to which all NIs are considered equally near.
 	NUMARange uint32
 
-	// RouterCheckInterval is how often each net of a gateway is checked; 0: not
-	// at all, a gateway is discovered when it is first used.
+	// RouterCheckInterval is how often each net of a gateway is checked. If it is 0, gateways
+	// are not checked, but discovered on first use.
 	RouterCheckInterval time.Duration
-	// RouterPingTimeout is how long a router waits beyond RouterCheckInterval
-	// for pings from others before it calls the NIs of a net down.
+	// RouterPingTimeout is added to RouterCheckInterval. A router marks the NIs of a net as
+	// down if no ping arrives on the net for that time.
 	RouterPingTimeout time.Duration
-	// DropAsymRoute drops messages from routers by which nothing is sent back.
+	// DropAsymRoute drops messages that come through routers through which no route leads
+	// back.
 	DropAsymRoute bool
-	// AsymmetricRoutes keeps single-hop routes in use when their gateway is
-	// down on the remote net (avoid_asym_router_failure is 0).
+	// AsymmetricRoutes keeps single-hop routes in use if their gateway is down on the remote
+	// net (avoid_asym_router_failure is 0).
 	AsymmetricRoutes bool
-	// CheckRoutersBeforeUse makes new routes, and their gateways, count as down
-	// until the first check.
+	// CheckRoutersBeforeUse marks new routes and their gateways as down until the first
+	// check.
 	CheckRoutersBeforeUse bool
-	// IgnorePeerDown ignores what drivers tell of lost peers (auto_down is 0).
+	// IgnorePeerDown ignores drivers' reports of lost peers (auto_down is 0).
 	IgnorePeerDown bool
-	// PeerBufferCredits is how many router buffers a neighbour may hold on nets
-	// that say nothing of it; 0: as many as it has peer credits.
+	// PeerBufferCredits is the number of router buffers that each neighbour may use, on nets
+	// that do not set it. Zero means the number of peer credits.
 	PeerBufferCredits int
 }
 
-// DefaultParameters are those of a kernel node.
+// DefaultParameters returns the defaults of a kernel node.
 func DefaultParameters() Parameters {
 	return Parameters{
 		TransactionTimeout:      150 * time.Second,
@@ -92,17 +90,17 @@ func DefaultParameters() Parameters {
 	}
 }
 
-// LNDTimeout is the LND timeout that follows from p: that of drivers which are
-// told none of their own, running ones too.
+// LNDTimeout returns the LND timeout derived from p. It applies to drivers without their
+// own timeout, including running ones.
 func (p *Parameters) LNDTimeout() time.Duration {
 	return max((p.TransactionTimeout-time.Second)/time.Duration(p.RetryCount+1), time.Second).Truncate(time.Second)
 }
 
-// longest bounds every time, so that none overflows: as many seconds as a
-// kernel's parameter can say.
+// longest is the limit of all durations, so that none overflows. It is the largest number
+// of seconds that a kernel parameter can hold.
 const longest = math.MaxInt32 * time.Second
 
-// normalize puts what is allowed, but not used as it is, in its place.
+// normalize replaces values that are allowed but stand for a default.
 func (p *Parameters) normalize() {
 	if p.InterfacesMax < lnet.InterfacesMin { // as kernels do
 		p.InterfacesMax = lnet.InterfacesMax
@@ -112,7 +110,7 @@ func (p *Parameters) normalize() {
 	}
 }
 
-// check says what of p makes no sense.
+// check validates p.
 func (p *Parameters) check() error {
 	switch {
 	case p.RetryCount < 0:
@@ -145,8 +143,8 @@ func (p *Parameters) check() error {
 	return nil
 }
 
-// lifetime is how long after its commit a message may leave by an NI, in ns
-// (lnet-core 2.3).
+// lifetime returns how long after its commit a message may be sent by an NI, in
+// nanoseconds (lnet-core 2.3).
 func (p *Parameters) lifetime(lndTimeout time.Duration) int64 {
 	attempts := time.Duration(p.RetryCount) + 1
 	switch {
@@ -158,14 +156,14 @@ func (p *Parameters) lifetime(lndTimeout time.Duration) int64 {
 	return int64(lndTimeout*attempts + time.Second)
 }
 
-// scanInterval is how often, in seconds, overdue responses are looked for: one is
-// found within a quarter of the transaction timeout after it was due. Kernels take
-// up to a half (lnet-core 12.2).
+// scanInterval returns the interval between searches for overdue responses, in seconds. A
+// response is found within a quarter of the transaction timeout after it was due. Kernels
+// take up to a half (lnet-core 12.2).
 func (p *Parameters) scanInterval() int64 {
 	return max(int64(p.TransactionTimeout/time.Second)/4, 1)
 }
 
-// tracks says whether the response to a request of type t is watched.
+// tracks reports whether the response to a request of type t is tracked.
 func (p *Parameters) tracks(t lnet.MsgType) bool {
 	if t == lnet.MsgPut {
 		return p.ResponseTracking&TrackPuts != 0
@@ -173,13 +171,12 @@ func (p *Parameters) tracks(t lnet.MsgType) bool {
 	return p.ResponseTracking&TrackGets != 0
 }
 
-// Parameters are those in force.
+// Parameters returns the current parameters.
 func (n *Node) Parameters() Parameters { return *n.made().parameters.Load() }
 
-// SetParameters puts p in force, for what begins from now on. ErrInvalid if
-// fields of it contradict each other. A sensitivity that becomes 0 takes the
-// retry count with it. When discovery is turned off every multi-rail peer is told
-// so first.
+// SetParameters sets the parameters, which apply to everything that begins from now on.
+// It returns ErrInvalid if p is invalid. If HealthSensitivity changes to 0, RetryCount is
+// set to 0 too. If discovery is turned off, all multi-rail peers are notified first.
 func (n *Node) SetParameters(p Parameters) error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("set parameters: %w", err)

@@ -11,8 +11,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a node between whose rails messages are sent again, when its retry count
-// or its sensitivity changes, then the next message has as many tries as that says.
+// Given a node that resends messages over another rail, when its retry count or its
+// sensitivity changes, then the number of attempts of the next message changes
+// accordingly.
 //
 // lnet-core 6.5 (2), 6.5 sensitivity
 func TestRetriesFollowParameters(t *testing.T) {
@@ -50,8 +51,8 @@ func TestRetriesFollowParameters(t *testing.T) {
 	})
 }
 
-// Given a GET that nobody answers, then it ends after the transaction timeout that
-// held when it was made.
+// Given a GET that is not answered, then it ends after the transaction timeout that was
+// set when it was sent.
 //
 // lnet-core 6.5 (1)
 // lnet-wire 9
@@ -60,7 +61,7 @@ func TestRequestsLastAsParametersSay(t *testing.T) {
 		p := newPair(t)
 		for _, timeout := range []time.Duration{0, 30 * time.Second, 10 * time.Second} {
 			want := timeout
-			if timeout == 0 { // as it was
+			if timeout == 0 { // unchanged
 				want = 150 * time.Second
 			} else {
 				changed := p.a.Parameters()

@@ -48,8 +48,8 @@ func TestParametersAreChecked(t *testing.T) {
 	}
 }
 
-// The LND timeout follows from the transaction timeout and the retry count;
-// a sensitivity of 0 takes the retries away, for good.
+// The LND timeout is derived from the transaction timeout and the retry count. A
+// sensitivity of 0 sets the retry count to 0, permanently.
 //
 // lnet-core 6.5 (3)
 func TestDerivedParameters(t *testing.T) {

@@ -10,22 +10,21 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// plan is what becomes of a message that shall leave (selection 3): it waits for
-// discovery of park, it takes the path d, it stays in this node, or there is err.
+// plan is the decision about an outgoing message (selection 3): it waits for discovery of
+// park, takes the path d, stays in this node, or fails with err.
 type plan struct {
 	park *peerNI
 	d    selection.Decision
-	// target is the NID that goes into the header.
+	// target is the destination NID in the header.
 	target   lnet.NID
 	loopback bool
 	err      error
 
-	used *peerNI // the peer NI that somebody has a use for, nil: none
-	want *peerNI // that shall be discovered, though the message does not wait
+	used *peerNI // peer NI that is marked as used, or nil
+	want *peerNI // peer NI to discover, although the message does not wait; or nil
 }
 
-// hop is the NID of the neighbour that the path leads to, zero if none is known
-// yet.
+// hop returns the NID of the next hop. It is zero if no path was chosen.
 func (p *plan) hop() lnet.NID {
 	if p.d.Next == nil {
 		return lnet.NID{}
@@ -33,14 +32,14 @@ func (p *plan) hop() lnet.NID {
 	return p.d.Next.NID
 }
 
-// sendAnswer sends m, an ACK or a REPLY, to where the request came from.
+// sendAnswer sends the ACK or REPLY m to the node that sent the request.
 func (n *Node) sendAnswer(m *message, to lnet.NID) {
 	p := n.plan(m, to)
 	n.carryOut(m, &p)
 }
 
-// plan decides what becomes of m, which is for a NID. It makes the peer NI that m is
-// for, if there is none; all else that follows is carryOut's.
+// plan decides how the message m for target is sent. It creates the peer NI of target if
+// needed. carryOut has all other effects.
 func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if target.IsLoopback() && (m.arrival.from == nil || m.passage.forward) {
 		p.target, p.loopback = target, true
@@ -94,10 +93,10 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	return p
 }
 
-// fits says why the path that p has chosen cannot carry m's header: it has a NID
-// with a 16-byte address, and the driver has none for those (lnet-wire 4.9). That
-// costs nobody health, and another try would end alike: the NIs of a net are of one
-// kind.
+// fits returns an error if the chosen path cannot carry m's header because it contains a
+// NID with a 16-byte address and the driver does not support these (lnet-wire 4.9).
+// Health is not affected, and a resend would not help, because all NIs of a net are of
+// one kind.
 func (p *plan) fits(m *message) error {
 	nid := p.target
 	if m.passage.forward && m.tx.Header.Src.IsLarge() {
@@ -109,11 +108,11 @@ func (p *plan) fits(m *message) error {
 	return fmt.Errorf("%s by %s: %w: %w", nid, p.d.NI.NID, lnd.ErrLargeNID, ErrUnreachable)
 }
 
-// destination is the peer NI that m is for, and completes the request r.
+// destination returns the peer NI that m is for, and completes the request r.
 //
-// An answer leaves for the NID that the request came from by way of the
-// neighbour that brought it: a router, or the asker itself (lnet-core 5.4). So
-// nobody can make this node call others by lying about a source, nor fill its
+// An answer is sent to the NID that the request came from, through the neighbour that
+// delivered the request: a router, or the requesting node itself (lnet-core 5.4). So a
+// peer that lies about the source cannot make this node connect to others or fill its
 // memory with peers.
 func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) (*peerNI, error) {
 	var dest *peerNI
@@ -149,8 +148,8 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 	return dest, nil
 }
 
-// uses tells whether m is of use to somebody: it is a program's request, or goes
-// on to a node that is known to be there.
+// uses reports whether m counts as a use of dest: it is a request of a program, or it is
+// forwarded to a node that is known to exist.
 func (m *message) uses(dest *peerNI, t *topology) bool {
 	if m.passage.forward {
 		return dest.view().UpToDate(t.local)
@@ -158,15 +157,16 @@ func (m *message) uses(dest *peerNI, t *topology) bool {
 	return m.arrival.from == nil && !m.out.reserved
 }
 
-// Why a router does not know where to send a message.
+// Errors of a router that does not know where to send a message.
 var (
 	errNoWay  = fmt.Errorf("neither net nor route: %w", ErrUnreachable)
 	errAbsent = fmt.Errorf("did not answer a moment ago: %w", ErrUnreachable)
 	errNoRoom = fmt.Errorf("too many peers are unknown: %w", ErrUnreachable)
 )
 
-// farEnd is the peer NI that m, which this node forwards, is for. A router makes
-// no peers of what it cannot reach, need not know, or has just tried in vain.
+// farEnd returns the destination of the message m, which this node forwards. A router
+// does not create peers for NIDs that it cannot reach, does not need to know, or has just
+// failed to reach.
 func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error) {
 	if dest := n.peers.find(target); dest != nil {
 		return dest, nil
@@ -188,17 +188,18 @@ func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error)
 			return dest, nil
 		}
 	}
-	return n.unmet(target), nil // the next router may know
+	return n.unmet(target), nil // the next router may know it
 }
 
-// discovers tells whether m's peer must be known before m leaves: requests but
-// for LNet's own portal, ours or others' (discovery 5.1).
+// discovers reports whether m's peer must be known before m is sent. That is true for
+// requests, of this node or forwarded ones, except those to the reserved portal
+// (discovery 5.1).
 func (m *message) discovers() bool {
 	return !m.out.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
 }
 
-// nearest returns the CPT that the first byte of m's payload is next to, if it is in registered memory and
-// that is known; otherwise the CPT that the sender runs on (selection 5.3).
+// nearest returns the CPT nearest to the first byte of m's payload, if that is known because
+// the byte is in registered memory. Otherwise it returns the sender's CPT (selection 5.3).
 func (n *Node) nearest(m *message, t *topology) int {
 	if t.view.Distances == nil {
 		return selection.UnknownCPT // one NUMA node
@@ -211,7 +212,8 @@ func (n *Node) nearest(m *message, t *topology) int {
 	return n.here(t)
 }
 
-// here returns the CPT that the caller runs on, or selection.UnknownCPT on a machine with one NUMA node.
+// here returns the CPT on which the caller runs, or selection.UnknownCPT on a machine with
+// one NUMA node.
 func (n *Node) here(t *topology) int {
 	if t.view.Distances == nil {
 		return selection.UnknownCPT
@@ -219,7 +221,7 @@ func (n *Node) here(t *topology) int {
 	return n.numa.Here()
 }
 
-// pathError gives a failed choice this package's errors.
+// pathError wraps an error of package selection in one of this package.
 func pathError(err error) error {
 	switch {
 	case errors.Is(err, selection.ErrSource):
@@ -230,7 +232,7 @@ func pathError(err error) error {
 	return err
 }
 
-// carryOut does with m what the plan says; m is the caller's no more.
+// carryOut carries out the plan for m, which is no longer the caller's.
 func (n *Node) carryOut(m *message, p *plan) {
 	if p.used != nil {
 		p.used.use(n.second.Load())
@@ -240,7 +242,7 @@ func (n *Node) carryOut(m *message, p *plan) {
 	}
 	switch {
 	case p.err != nil:
-		m.schedule(stepConclude, p.err) // no NI has been chosen
+		m.schedule(stepConclude, p.err) // no NI was chosen
 		return
 	case p.park != nil:
 		n.discoverer.park(m, p.park.NID)
@@ -257,8 +259,8 @@ func (n *Node) carryOut(m *message, p *plan) {
 	n.transmit(m)
 }
 
-// take makes m, on its way out, leave by an NI for a neighbour; the target goes
-// into the header.
+// take assigns the outgoing message m to an NI and a next hop, and sets the destination
+// in its header.
 func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
 	m.ni, m.peer = i, next
 	h := &m.tx.Header
@@ -274,8 +276,8 @@ func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
 	m.due()
 }
 
-// due sets when m must have left, unless it goes another way within one attempt; a
-// router gives everything a try (lnet-core 9.3).
+// due sets the deadline for sending m, unless it has one from an earlier path of the same
+// attempt. A router tries to send every message (lnet-core 9.3).
 func (m *message) due() {
 	n := m.node
 	if m.passage.forward || m.out.deadline != 0 {
@@ -284,7 +286,7 @@ func (m *message) due() {
 	m.out.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
-// relaunch sends m, which waited for discovery or failed, anew.
+// relaunch sends m again after it waited for discovery or failed.
 func (n *Node) relaunch(m *message, target lnet.NID) {
 	p := n.plan(m, target)
 	if p.park == nil && p.err == nil {
@@ -298,17 +300,17 @@ func (n *Node) relaunch(m *message, target lnet.NID) {
 	n.carryOut(m, &p)
 }
 
-// ExplainOptions are what a choice may depend on.
+// ExplainOptions are the parameters of Explain.
 type ExplainOptions struct {
-	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
+	// Source, if neither zero nor AnyNID, is the local NID to send from.
 	Source lnet.NID
-	// Portal is that of the PUT or GET, 0 to 63.
+	// Portal is the portal of the PUT or GET, 0 to 63.
 	Portal uint32
 }
 
-// Explain says which way a PUT or GET to a NID would take now, and why. It
-// changes nothing: nobody is discovered, and a NID that nobody knows counts as
-// a peer of its own. The explanation's Err says why there is none: ErrUnreachable or
+// Explain returns the path that a PUT or GET to a NID would take now, with the reasons.
+// It changes nothing: it does not start discovery, and treats an unknown NID as a peer
+// with that NID only. If there is no path, the explanation's Err is ErrUnreachable or
 // ErrInvalid.
 func (n *Node) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
 	t := n.made().topology.Load()

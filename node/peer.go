@@ -13,57 +13,56 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// peer is another node, as discovery knows it.
+// peer is another node, as known by discovery.
 type peer struct {
-	view atomic.Pointer[discovery.View] // nil for a moment
+	view atomic.Pointer[discovery.View] // nil until the first view is published
 
-	// The rest is the discoverer's.
+	// The fields below belong to the discoverer.
 	rail *selection.Peer
 	dead bool // a gateway that did not answer
-	// lacks says that it named NIDs for which there was no room.
+	// lacks is set if the peer reported NIDs for which there was no room.
 	lacks bool
-	// lists are the NIDs that a gateway last said it has.
+	// lists are the NIDs that the gateway last reported as its own.
 	lists []lnet.NID
 	check
 }
 
-// aliasesMax bounds what matching costs for a peer with many NIDs.
+// aliasesMax limits the cost of matching for a peer with many NIDs.
 const aliasesMax = 16
 
-// peerNI is what the node keeps of a NID of another node: credits, health and
-// figures. The first message makes it, and it stays until its peer is deleted or,
-// if nobody configured that, forgotten (see strangers).
+// peerNI holds what the node keeps about a NID of another node: credits, health and
+// counters. The first message creates it. It exists until its peer is deleted or, if that
+// is not configured, evicted (see strangers).
 //
-// The map has the one reference to it that counts. Whoever has found it there may
-// use it as long as he likes: when it leaves the map meanwhile its credits still
-// come back to it and messages that wait for them go on, and the next message to
-// the NID makes another one.
+// A caller that has found a peerNI in the map may use it without a time limit. If it is
+// removed from the map meanwhile, its credits are still released to it, and messages that
+// wait for them continue. The next message to the NID creates another peerNI.
 type peerNI struct {
 	selection.PeerNI
-	// peer is the node that it belongs to; nil: discovery has not heard of it.
+	// peer is the node to which it belongs; nil if discovery does not know it yet.
 	peer atomic.Pointer[peer]
-	next atomic.Pointer[peerNI] // peerMap's
-	gone atomic.Bool            // not in the map any more
+	next atomic.Pointer[peerNI] // used by peerMap
+	gone atomic.Bool            // removed from the map
 
-	tx     credits // of messages to it
-	router credits // of messages from it that this node forwards
-	// lastAlive is a second of the node's clock, 0: never heard. used is when
-	// somebody here last had a use for it, 0: never; born when it was made.
+	tx     credits // for messages to it
+	router credits // for messages from it that this node forwards
+	// Seconds of the node's clock; 0 means never. lastAlive is when a message last arrived
+	// from it, used when this node last had a use for it, born when it was created.
 	lastAlive, used, born atomic.Int64
-	// stalledSince is since when it has not answered, Unix time in ns, while it is
-	// in such trouble.
+	// stalledSince is when it stopped answering, in Unix time in nanoseconds. It is valid
+	// while it is stalled.
 	stalledSince atomic.Int64
-	toldMu       sync.Mutex // guards toldDown, and changes of what SetToldDown notes
-	// toldDown is when its node last said that it is down, by the node's clock.
+	toldMu       sync.Mutex // guards toldDown, and calls of SetToldDown
+	// toldDown is when its node last reported it as down, by the node's clock.
 	toldDown int64
-	// avoidedSince is when its latest trouble became known, by the node's clock.
+	// avoidedSince is when its latest trouble was detected, by the node's clock.
 	avoidedSince atomic.Int64
-	failure      atomic.Pointer[failure] // since the last message came from it; nil: none
-	// hearsay says that it was made because others spoke of it; spokenBy is the
-	// neighbour that did, until it is heard itself.
+	failure      atomic.Pointer[failure] // since the last message from it; nil if none
+	// hearsay is set if it was created because another node mentioned it. spokenBy is the
+	// neighbour that did, until a message arrives from the peer NI itself.
 	hearsay  atomic.Bool
 	spokenBy atomic.Pointer[peerNI]
-	news     limit.Meter // of what it tells of others
+	news     limit.Meter // limits the new NIDs that it may mention
 	health   health
 	stats    peerStats
 }
@@ -74,12 +73,12 @@ func newPeerNI(nid lnet.NID) *peerNI {
 	p.tx.init(&p.Credits, 0)
 	p.router.init(new(atomic.Int64), 0)
 	p.health.value = &p.Health
-	// Until discovery tells more it is a peer of its own.
+	// Until discovery knows more, it is a separate peer.
 	selection.NewPeer(nil, selection.Identity{Primary: nid}, []*selection.PeerNI{&p.PeerNI}).Publish()
 	return p
 }
 
-// peerNIOf is the peer NI of a choice.
+// peerNIOf returns the peerNI of a selection.PeerNI; nil for nil.
 func peerNIOf(p *selection.PeerNI) *peerNI {
 	if p == nil {
 		return nil
@@ -87,8 +86,9 @@ func peerNIOf(p *selection.PeerNI) *peerNI {
 	return p.Owner.(*peerNI)
 }
 
-// heard notes a sign of life, and tells whether it is the first within this second.
-// Who spoke of the peer NI may speak of another one: it is there.
+// heard records a sign of life and reports whether it is the first within this second. It
+// also restores the quota of the neighbour that mentioned the peer NI, because the NID
+// exists.
 func (p *peerNI) heard(second int64) bool {
 	if p.failure.Load() != nil {
 		p.failure.Store(nil)
@@ -103,14 +103,14 @@ func (p *peerNI) heard(second int64) bool {
 	return true
 }
 
-// use notes that somebody here has a use for the peer NI.
+// use records that this node has a use for the peer NI.
 func (p *peerNI) use(second int64) {
 	if p.used.Load() != second {
 		p.used.Store(second)
 	}
 }
 
-// view is what discovery knows of the peer, nil: nothing yet.
+// view returns what discovery knows about the peer, or nil if nothing is known yet.
 func (p *peerNI) view() *discovery.View {
 	if q := p.peer.Load(); q != nil {
 		return q.view.Load()
@@ -118,27 +118,27 @@ func (p *peerNI) view() *discovery.View {
 	return nil
 }
 
-// alone says that the peer has no NID but this.
+// alone reports whether the peer has no other NID.
 func (p *peerNI) alone() bool {
 	v := p.view()
 	return v == nil || len(v.NIDs) <= 1
 }
 
-// gateway says that routes lead through the peer.
+// gateway reports whether routes lead through the peer.
 func (p *peerNI) gateway() bool {
 	v := p.view()
 	return v != nil && v.Gateway
 }
 
-// vouched says that somebody's word stands behind the peer: an administrator's, an
-// upper layer's, a route's.
+// vouched reports whether the peer was configured: by an administrator, by an upper
+// layer, or as the gateway of a route.
 func (p *peerNI) vouched() bool {
 	v := p.view()
 	return v != nil && (v.Gateway || v.State.Has(discovery.Configured|discovery.LockPrimary))
 }
 
-// identity is the primary NID of the node that the peer NI belongs to and what
-// that is known by.
+// identity returns the primary NID of the node to which the peer NI belongs, and the
+// node's NIDs for matching.
 func (p *peerNI) identity() (primary lnet.NID, aliases []lnet.NID) {
 	v := p.view()
 	if v == nil || len(v.NIDs) <= 1 {
@@ -147,7 +147,7 @@ func (p *peerNI) identity() (primary lnet.NID, aliases []lnet.NID) {
 	return v.Primary, v.NIDs[:min(len(v.NIDs), aliasesMax)]
 }
 
-// peerFor returns the peer NI with this NID, which it makes if there is none.
+// peerFor returns the peer NI with this NID. It creates the peer NI if needed.
 func (n *Node) peerFor(nid lnet.NID) *peerNI {
 	if p := n.peers.find(nid); p != nil {
 		return p
@@ -155,14 +155,14 @@ func (n *Node) peerFor(nid lnet.NID) *peerNI {
 	return n.meet(nid, nil)
 }
 
-// meet makes a peer NI, of which discovery hears, and which the NI that it was heard
-// on serves from now on.
+// meet creates a peer NI and announces it to discovery. If i is not nil, a message from
+// the NID arrived on i, which becomes the preferred NI for it.
 func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	p, made := n.peers.get(nid, n.makePeer)
 	if !made {
 		return p
 	}
-	for c := n.compiled.Load(); c != nil; { // until it is the one in force
+	for c := n.compiled.Load(); c != nil; { // until c is the current one
 		c.ApplyPeer(p.Peer())
 		now := n.compiled.Load()
 		if now == c {
@@ -172,7 +172,7 @@ func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	}
 	if i != nil {
 		p.Prefer(&i.NI)
-		p.heard(n.second.Load()) // before the discoverer may think that it is of no use
+		p.heard(n.second.Load()) // before the discoverer can evict it as unused
 	} else {
 		n.unanswered.some.Store(true)
 	}
@@ -180,8 +180,7 @@ func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	return p
 }
 
-// unmet makes a peer NI that is nobody's but the caller's, under the policies in
-// force.
+// unmet returns a peer NI that is not in the map, with the current policies applied.
 func (n *Node) unmet(nid lnet.NID) *peerNI {
 	p := newPeerNI(nid)
 	if c := n.compiled.Load(); c != nil {
@@ -190,9 +189,9 @@ func (n *Node) unmet(nid lnet.NID) *peerNI {
 	return p
 }
 
-// makePeer makes the peer NI for meet, with the credits of its net, if the net is
-// there. The map calls it under the lock that peerCreditsChanged takes when the NIs are
-// in force: so each peer NI is made with their credits, or gets them there.
+// makePeer creates a peer NI for meet, with the credits of its net if that exists. The
+// map calls it with the lock that peerCreditsChanged acquires after the NIs have changed.
+// So each peer NI either is created with the current credits or is updated there.
 func (n *Node) makePeer(nid lnet.NID) *peerNI {
 	p := newPeerNI(nid)
 	p.born.Store(n.second.Load())
@@ -204,8 +203,9 @@ func (n *Node) makePeer(nid lnet.NID) *peerNI {
 	return p
 }
 
-// peerCreditsChanged gives the peer NIs on a net the credits that its first NI, i, has
-// for each. It returns the messages that have got one: to send, and to forward.
+// peerCreditsChanged updates the credits of all peer NIs on a net after its first NI, i,
+// has changed. It returns the messages that receive a credit: those to send and those to
+// forward.
 func (n *Node) peerCreditsChanged(i *ni) (sends, forwards messageQueue) {
 	tx, router := i.creditsPerPeer()
 	n.peers.each(func(p *peerNI) {
@@ -227,8 +227,8 @@ func (n *Node) peerCreditsChanged(i *ni) (sends, forwards messageQueue) {
 	return sends, forwards
 }
 
-// creditsPerPeer is how many messages may be under way to each peer NI on the net,
-// and how many from it in the router (lnet-core 7.1).
+// creditsPerPeer returns the number of messages that may be under way to each peer NI on
+// the net, and of those from it in the router (lnet-core 7.1).
 func (i *ni) creditsPerPeer() (tx, router int) {
 	tx, router = i.tunables.PeerCredits, i.tunables.PeerBufferCredits
 	if router <= 0 {
@@ -240,8 +240,8 @@ func (i *ni) creditsPerPeer() (tx, router int) {
 	return tx, router
 }
 
-// initiator is the primary NID of the node that a NID belongs to and what else
-// that node is known by; p is the peer NI with it, or nil.
+// initiator returns the primary NID of the node to which nid belongs, and the node's NIDs
+// for matching. p is the peer NI with nid, or nil.
 func initiator(nid lnet.NID, p *peerNI) (lnet.NID, []lnet.NID) {
 	if p == nil {
 		return nid, nil
@@ -249,8 +249,7 @@ func initiator(nid lnet.NID, p *peerNI) (lnet.NID, []lnet.NID) {
 	return p.identity()
 }
 
-// Aliveness is whether a peer NI answers, as far as anybody looks (lnet-core
-// 10.2).
+// Aliveness is whether a peer NI is known to answer (lnet-core 10.2).
 type Aliveness uint8
 
 // Values of Aliveness.
@@ -260,7 +259,7 @@ const (
 	AliveDown
 )
 
-// String is "NA", "up" or "down".
+// String returns "NA", "up" or "down".
 func (a Aliveness) String() string {
 	switch a {
 	case AliveUp:
@@ -273,18 +272,18 @@ func (a Aliveness) String() string {
 
 // PeerInfo describes a peer.
 type PeerInfo struct {
-	// ID grows with the peers' youth; see PeersAfter.
+	// ID is larger for peers that were created later; see PeersAfter.
 	ID discovery.PeerID
-	// Primary is the NID that it goes by.
+	// Primary is the primary NID.
 	Primary lnet.NID
-	// MultiRail says that any of its NIDs will do.
+	// MultiRail reports whether all of its NIDs may be used.
 	MultiRail bool
-	// State has discovery's flags.
+	// State holds the flags of discovery.
 	State discovery.State
-	// Seq is the last sequence number that the peer sent, Told the last of ours
-	// that it acknowledged.
+	// Seq is the last sequence number received from the peer. Told is the last one of this
+	// node that the peer acknowledged.
 	Seq, Told uint32
-	// Gateway says that routes lead through the peer.
+	// Gateway reports whether routes lead through the peer.
 	Gateway bool
 	// Heard reports whether a message has ever come from one of the peer's NIDs, or a
 	// program's message has been sent to one.
@@ -297,12 +296,12 @@ type PeerInfo struct {
 type PeerNIInfo struct {
 	NID       lnet.NID
 	Aliveness Aliveness
-	// Credits bound the messages under way to the peer NI, RouterCredits those
-	// from it that this node forwards; zero if none of our NIs is on its net.
+	// Credits limit the messages under way to the peer NI, RouterCredits those from it that
+	// this node forwards. Both are zero if this node has no NI on its net.
 	Credits, RouterCredits CreditInfo
-	// QueuedBytes are the bytes under way or waiting, headers included.
+	// QueuedBytes is the number of bytes under way or waiting, including headers.
 	QueuedBytes int64
-	// Refs counts messages under way or waiting, and one more.
+	// Refs is the number of messages under way or waiting, plus one.
 	Refs    int
 	Traffic Traffic
 	Health  Health
@@ -310,21 +309,21 @@ type PeerNIInfo struct {
 	Policy  PolicyInfo
 }
 
-// PolicyInfo is what policies make of an NI or a peer NI.
+// PolicyInfo is the effect of policies on an NI or a peer NI.
 type PolicyInfo struct {
-	// NetPriority and NIDPriority are selection.NoPriority if there is none.
+	// NetPriority and NIDPriority are selection.NoPriority if they are not set.
 	NetPriority, NIDPriority uint32
-	// Gateways and Sources are the NIDs that are preferred for a peer NI.
+	// Gateways and Sources are the preferred NIDs for a peer NI.
 	Gateways, Sources []lnet.NID
 }
 
-// Peers lists the peers, the oldest first: those that messages went to or came
-// from, and those that were configured. It panics with ErrInHandler in a handler.
+// Peers lists the peers, oldest first: those with which messages were exchanged, and
+// those that were configured. It panics with ErrInHandler if a handler calls it.
 func (n *Node) Peers() []PeerInfo {
 	infos := []PeerInfo{}
 	for info, err := range n.PeersAfter(n.free().ctx, 0) {
 		if err != nil {
-			break // a closed node has none
+			break // a closed node has no peers
 		}
 		info.NIs = slices.Clone(info.NIs)
 		infos = append(infos, info)
@@ -332,15 +331,17 @@ func (n *Node) Peers() []PeerInfo {
 	return infos
 }
 
-// peersAtOnce bounds what PeersAfter keeps, and has the discoverer do, at once. A view takes
-// about 400 bytes, which a client that does not read keeps.
+// peersAtOnce limits how many peers PeersAfter requests from the discoverer and buffers
+// at a time. A view takes about 400 bytes, which stay allocated while the consumer is
+// slow.
 const peersAtOnce = 64
 
-// PeersAfter yields the peers as Peers lists them, from the first on that is
-// younger than the one with the ID, 0 for all, in little memory however many
-// there are. They may come and go meanwhile: none comes twice, and none that
-// stays is missing. NIs are valid until the next one comes. An error, ErrClosed or
-// ctx's, is the last thing that comes; ErrInHandler is, if a handler asks.
+// PeersAfter returns an iterator over the peers in the order of Peers, starting after the
+// one with the given ID, or with the first one if id is 0. It needs little memory for any
+// number of peers. Peers may be added and removed meanwhile: no peer is returned twice,
+// and each that remains is returned. PeerInfo.NIs is valid until the next element. An
+// error is the last element: ErrClosed, ctx's error, or ErrInHandler if a handler calls
+// it.
 func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
 	return func(yield func(PeerInfo, error) bool) {
 		if err := n.mayWait(); err != nil {
@@ -349,7 +350,7 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 		}
 		views := make([]*discovery.View, 0, peersAtOnce)
 		var nis []PeerNIInfo
-		var had lnet.NID // of the last one
+		var had lnet.NID // of the previous one
 		for {
 			views = views[:0]
 			err := n.discoverer.call(ctx, func(m *discovery.Machine) {
@@ -381,7 +382,8 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 	}
 }
 
-// Peer describes the peer that has a NID. It panics with ErrInHandler in a handler.
+// Peer describes the peer that has a NID. It returns false if no peer has it. It panics
+// with ErrInHandler if a handler calls it.
 func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	var v *discovery.View
 	if n.free().discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
@@ -390,8 +392,8 @@ func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	return n.peerInfo(v, nil)
 }
 
-// peerInfo describes a peer; its NIs are appended to nis. false: it has gone
-// meanwhile.
+// peerInfo describes a peer and appends its NIs to nis. It returns false if the peer was
+// removed meanwhile.
 func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) (PeerInfo, bool) {
 	info := PeerInfo{
 		NIs: nis,

@@ -10,9 +10,9 @@ import (
 
 const peerShards = 64 // power of two
 
-// peerMap finds peer NIs by NID. Whoever finds takes no lock: chains run
-// through the peer NIs, and when a shard grows, a search that goes astray on
-// the way looks again under the lock.
+// peerMap maps NIDs to peer NIs. A successful lookup needs no lock: the hash chains are
+// linked through the peer NIs. While a shard grows, a lookup can miss an entry; it is
+// then repeated under the lock.
 type peerMap struct {
 	seed   maphash.Seed
 	count  atomic.Int64
@@ -21,7 +21,7 @@ type peerMap struct {
 
 type peerShard struct {
 	buckets atomic.Pointer[[]atomic.Pointer[peerNI]]
-	mu      sync.Mutex // guards count and every change of buckets and chains
+	mu      sync.Mutex // guards count and all changes of buckets and chains
 	count   int
 }
 
@@ -32,7 +32,7 @@ func (m *peerMap) shard(nid lnet.NID) (*peerShard, uint64) {
 	return &m.shards[h%peerShards], h / peerShards
 }
 
-// search looks in the buckets as they are.
+// search looks nid up in the current buckets.
 func (s *peerShard) search(nid lnet.NID, hash uint64) *peerNI {
 	buckets := s.buckets.Load()
 	if buckets == nil {
@@ -56,14 +56,14 @@ func (m *peerMap) find(nid lnet.NID) *peerNI {
 	return s.search(nid, hash)
 }
 
-// glance is find for who may hold the lock of a shard: it misses a peer NI that is
-// being made, and perhaps one whose shard grows at the moment.
+// glance is find for callers that may hold the lock of a shard. It does not find a peer
+// NI that is being created, and may miss one while its shard grows.
 func (m *peerMap) glance(nid lnet.NID) *peerNI {
 	s, hash := m.shard(nid)
 	return s.search(nid, hash)
 }
 
-// get returns the peer NI with this NID, and whether it was made for that.
+// get returns the peer NI with this NID, and reports whether it was created by this call.
 func (m *peerMap) get(nid lnet.NID, newPeer func(lnet.NID) *peerNI) (*peerNI, bool) {
 	s, hash := m.shard(nid)
 	s.mu.Lock()
@@ -81,7 +81,8 @@ func (m *peerMap) get(nid lnet.NID, newPeer func(lnet.NID) *peerNI) (*peerNI, bo
 	return p, true
 }
 
-// remove takes p out. Whoever passes it in a search still finds its way.
+// remove removes p. A concurrent lookup that has reached p still finds the rest of the
+// chain.
 func (m *peerMap) remove(p *peerNI) {
 	s, hash := m.shard(p.NID)
 	s.mu.Lock()
@@ -123,7 +124,7 @@ func (m *peerMap) grow(s *peerShard) {
 	}
 }
 
-// each calls f for every peer NI of the shard. s.mu is held.
+// each calls f for every peer NI of the shard. s.mu must be held.
 func (s *peerShard) each(f func(p *peerNI)) {
 	if buckets := s.buckets.Load(); buckets != nil {
 		for k := range *buckets {
@@ -134,7 +135,7 @@ func (s *peerShard) each(f func(p *peerNI)) {
 	}
 }
 
-// each calls f for every peer NI; f must not look for one.
+// each calls f for every peer NI. f must not look up peer NIs.
 func (m *peerMap) each(f func(p *peerNI)) {
 	for k := range m.shards {
 		s := &m.shards[k]

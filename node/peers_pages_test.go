@@ -8,12 +8,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given many peers, when they come and go while they are listed, then those that
-// stay are listed once each, by age, and no peer comes twice.
+// Given many peers, when peers are added and removed while they are listed, then those
+// that remain are listed once each, by age, and no peer is listed twice.
 func TestPeersComeAndGoWhileListed(t *testing.T) {
 	n := newNode(t, node.Config{})
 	nid := func(k int) lnet.NID { return lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 0x0a010000+uint32(k)) }
-	const peers = 1800 // more than are looked at at once
+	const peers = 1800 // more than are requested at once
 	for k := range peers {
 		configure(t, n, nid(k))
 	}
@@ -35,8 +35,8 @@ func TestPeersComeAndGoWhileListed(t *testing.T) {
 		if k%100 != 0 {
 			continue
 		}
-		// This peer, one that was listed, one that is about to be, and one that nobody
-		// has looked at, go; one comes.
+		// Remove this peer, one that was listed, one that is about to be, and one that was not
+		// requested yet, and add one.
 		for _, victim := range []int{k, k - 51, k + 50, k + 53, k + 600} {
 			if victim >= 0 && victim < peers && gone(victim) {
 				if _, ok := n.Peer(nid(victim)); ok {
@@ -62,8 +62,8 @@ func TestPeersComeAndGoWhileListed(t *testing.T) {
 	}
 }
 
-// A list that is read in parts goes on where it ended, also behind a peer that is
-// not there any more.
+// A list that is read in parts continues where it ended, even after a peer that was
+// removed.
 func TestPeersGoOn(t *testing.T) {
 	n := newNode(t, node.Config{})
 	var all []lnet.NID
@@ -89,7 +89,7 @@ func TestPeersGoOn(t *testing.T) {
 	}
 }
 
-// A list that cannot be gone on with says so.
+// A list that cannot be continued ends with an error.
 func TestPeersOfAClosedNode(t *testing.T) {
 	n := newNode(t, node.Config{})
 	configure(t, n, lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 0x0a010001))

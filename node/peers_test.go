@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// configure makes a multi-rail peer of a node.
+// configure configures a multi-rail peer.
 func configure(t testing.TB, n *node.Node, primary lnet.NID, others ...lnet.NID) {
 	t.Helper()
 	if err := n.ConfigurePeer(context.Background(), primary, others, discovery.ConfigureOptions{}); err != nil {
@@ -22,7 +22,7 @@ func configure(t testing.TB, n *node.Node, primary lnet.NID, others ...lnet.NID)
 	}
 }
 
-// peerNIs lists the NIs of all peers of a node, the oldest peer first.
+// peerNIs lists the NIs of all peers of a node, oldest peer first.
 func peerNIs(n *node.Node) []node.PeerNIInfo {
 	var all []node.PeerNIInfo
 	for _, p := range n.Peers() {
@@ -31,8 +31,8 @@ func peerNIs(n *node.Node) []node.PeerNIInfo {
 	return all
 }
 
-// Given a peer with two NIDs, when it sends from the second, then the event
-// and the entry know it by the first, and the answer goes to the second.
+// Given a peer with two NIDs, when it sends from the second one, then the event and the
+// entry contain the first one, and the answer goes to the second one.
 //
 // lnet-core 4.1, 4.2 (5), 5.2 (8), 5.3 (4)
 func TestInitiatorIsThePrimaryNID(t *testing.T) {
@@ -74,7 +74,7 @@ func TestInitiatorIsThePrimaryNID(t *testing.T) {
 	})
 }
 
-// SEND names the NID that was asked for, wherever the message went.
+// SEND contains the NID of the call, whatever NID the message was sent to.
 //
 // lnet-core 3.2 notes (2), 6.3 (1)-(2)
 func TestSendNamesTheTargetAskedFor(t *testing.T) {
@@ -97,8 +97,8 @@ func TestSendNamesTheTargetAskedFor(t *testing.T) {
 	})
 }
 
-// Given a peer NI on a net that we have no NI on, then it has no credits, and
-// those of the net as long as there is one.
+// Given a peer NI on a net without a local NI, then it has no credits. It has those of
+// the net while there is a local NI.
 //
 // lnet-core 7.1 remote, 12.5
 func TestCreditsOfAPeerOnAnotherNet(t *testing.T) {
@@ -130,8 +130,8 @@ func TestCreditsOfAPeerOnAnotherNet(t *testing.T) {
 	check("one again, with fewer", 3)
 }
 
-// Given an entry for any of a peer's NIDs, the last of many too, when the peer
-// sends from another of them, then the entry matches.
+// Given an entry for any of a peer's NIDs, even the last of many, when the peer sends
+// from another one, then the entry matches.
 //
 // lnet-core 4.1, 4.2 (5)
 func TestEntryForAnyNIDOfAPeer(t *testing.T) {
@@ -156,8 +156,8 @@ func TestEntryForAnyNIDOfAPeer(t *testing.T) {
 	}
 }
 
-// Given a peer that goes while it is looked up, then it is not there, rather than there
-// without NIDs.
+// Given a peer that is removed while it is looked up, then it is not found, rather than
+// found without NIDs.
 func TestAPeerThatGoesIsNotShown(t *testing.T) {
 	n := newNode(t, node.Config{})
 	nid := parseNID(t, "10.0.0.2@tcp")
@@ -174,8 +174,8 @@ func TestAPeerThatGoesIsNotShown(t *testing.T) {
 	}
 }
 
-// Given an entry for a NID of which nobody knows yet that it is one of a peer's, when
-// the peer is known, then what it sends from another NID finds the entry.
+// Given an entry for a NID that is not yet known to belong to a peer, when the peer is
+// discovered, then messages from its other NIDs match the entry.
 //
 // lnet-core 4.1, 4.2 (5)
 func TestEntryIsOlderThanWhatIsKnownOfThePeer(t *testing.T) {
@@ -196,9 +196,9 @@ func TestEntryIsOlderThanWhatIsKnownOfThePeer(t *testing.T) {
 	send(1)
 }
 
-// Given a node that has discovered itself, when a library adds a peer by a NID of a
-// net that nobody has, and by this one, then both are one peer, which goes by the
-// first.
+// Given a node that has discovered itself, when a library adds a peer with a NID on an
+// unknown net and with the node's NID, then both are one peer with the first one as its
+// primary NID.
 //
 // sanity-lnet 2 (40)
 func TestPeerThatALibraryAdds(t *testing.T) {

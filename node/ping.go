@@ -12,19 +12,18 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// pingTarget is what others see when they ping this node. Node.infoMu guards
-// it.
+// pingTarget is the ping info that this node returns to others. Node.infoMu guards it.
 type pingTarget struct {
 	info   lnet.PingInfo
-	bytes  []byte // of it; they never change
+	bytes  []byte // encoding of info; never modified
 	seq    uint32
 	handle lnet.Handle
 }
 
-// rebuildInfo makes the ping info anew under the next sequence number: the NIs
-// have changed, of which peers hear. It goes up before the old one is taken down: there
-// is no moment without. n.infoMu is held; no handler runs, since a target for GETs has
-// none and takes no waiting PUT.
+// rebuildInfo publishes ping info under the next sequence number after the NIs have
+// changed, and peers are notified. The new MD is attached before the old one is unlinked,
+// so a ping always finds one. n.infoMu must be held. No handler runs, because an MD for
+// GETs without a handler accepts no waiting PUT.
 func (n *Node) rebuildInfo() {
 	n.target.seq++
 	n.postInfo()
@@ -33,14 +32,14 @@ func (n *Node) rebuildInfo() {
 	n.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.SetSeq(now, t.local.Seq, t.nets()) })
 }
 
-// pingBytes are the ping info as it is now. They are not to be changed.
+// pingBytes returns the encoded ping info. The caller must not modify it.
 func (n *Node) pingBytes() []byte {
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	return n.target.bytes
 }
 
-// postInfo puts up ping info as it is now. n.infoMu is held.
+// postInfo publishes the current ping info. n.infoMu must be held.
 func (n *Node) postInfo() {
 	info := lnet.PingInfo{
 		Features: lnet.FeatNIStatus | lnet.FeatMultiRail,
@@ -78,7 +77,7 @@ func (n *Node) postInfo() {
 	n.resumeDelayed(accepted, dropped)
 	old := n.target.handle
 	n.target.info, n.target.bytes = info, bytes
-	if err != nil { // the node is closed: nobody asks any more
+	if err != nil { // the node is closed
 		return
 	}
 	n.target.handle = h
@@ -87,7 +86,7 @@ func (n *Node) postInfo() {
 	}
 }
 
-// PingInfo is what this node answers to pings.
+// PingInfo returns the ping info with which this node answers pings.
 func (n *Node) PingInfo() lnet.PingInfo {
 	n.made().infoMu.Lock()
 	defer n.infoMu.Unlock()
@@ -96,30 +95,30 @@ func (n *Node) PingInfo() lnet.PingInfo {
 	return info
 }
 
-// Sizes of a ping's room (lnet-wire 7.6).
+// Sizes of the reply buffer of a ping (lnet-wire 7.6).
 const (
 	pingHeader    = 16
 	pingEntryRoom = 24
 	pingRoomMax   = 3960
-	pingRounds    = 4 // a ping info that grows all the time is not followed further
+	pingRounds    = 4 // limits the attempts if the ping info keeps growing
 )
 
 // PingOptions are the parameters of a ping.
 type PingOptions struct {
-	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
+	// Source, if neither zero nor AnyNID, is the local NID to send from.
 	Source lnet.NID
-	// Entries is the number of NIDs that room is made for at first; 0:
+	// Entries is the number of NIDs for which the first reply buffer has room. Zero means
 	// Parameters.InterfacesMax.
 	Entries int
-	// Room, if not 0, is that room in bytes instead, at most 1 MiB.
+	// Room, if not 0, is the size of that buffer in bytes instead, at most 1 MiB.
 	Room int
 }
 
-// Ping fetches another node's ping info, or our own from 0@lo. It asks again
-// with more room if there is more of it. It blocks until the answer is there,
-// the message fails (the error of the event: ErrUnreachable, a driver's), ctx
-// is done or the node closes. A PID of 0 stands for lnet.PIDLustre. ErrInHandler: a
-// handler has called it.
+// Ping requests another node's ping info, or that of this node from 0@lo. If the reply
+// buffer is too small, it repeats the request with a larger one. A PID of 0 means
+// lnet.PIDLustre. Ping blocks until the answer arrives, the message fails, ctx is done or
+// the node closes. It returns the error of the message, such as ErrUnreachable or a
+// driver's error; or ErrInHandler if a handler calls it.
 func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet.PingInfo, error) {
 	if to.PID == 0 {
 		to.PID = lnet.PIDLustre
@@ -163,7 +162,7 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 	return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info grew %d times: %w", to, pingRounds, ErrShortReply)
 }
 
-// fetchInfo gets a ping info of at most room bytes, as raw bytes.
+// fetchInfo requests ping info of at most room bytes and returns it undecoded.
 func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID, room int) ([]byte, error) {
 	b := make([]byte, room)
 	o := GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits}

@@ -42,7 +42,7 @@ func sinks(seen []wire) []uint32 {
 	return lengths
 }
 
-// watch keeps all frames. What it returns may be read when all is quiet.
+// watch records all frames. The result may be read when all goroutines are idle.
 func watch(f *fabric) *[]wire {
 	var seen []wire
 	f.show(func(h lnet.Header, b []byte) {
@@ -51,7 +51,7 @@ func watch(f *fabric) *[]wire {
 	return &seen
 }
 
-// slow makes every frame take a while. It is for synctest bubbles.
+// slow delays every frame. It is for synctest bubbles.
 func slow(f *fabric, d time.Duration) {
 	sent := f.sent
 	f.show(func(h lnet.Header, b []byte) {
@@ -60,8 +60,8 @@ func slow(f *fabric, d time.Duration) {
 	})
 }
 
-// discover runs a round of n with the peer that has the NID, and returns when all
-// is quiet. It is for synctest bubbles.
+// discover makes n discover the peer that has the NID, and returns when all goroutines
+// are idle. It is for synctest bubbles.
 func discover(t testing.TB, n *node.Node, nid lnet.NID) {
 	t.Helper()
 	if _, err := n.Discover(t.Context(), nid, false); err != nil {
@@ -70,12 +70,12 @@ func discover(t testing.TB, n *node.Node, nid lnet.NID) {
 	synctest.Wait()
 }
 
-// early is the handle of the push that answers the first push of all, if that
-// push leaves before there is new memory for the next: kernels never are that fast.
+// early is the handle of the push that answers the first push of all, if that push is
+// sent before there is new memory for the next one. Kernels are never that fast.
 const early = 0xd
 
-// The conversation of captures/a-tcp-ping-discovery-on: the same messages in
-// the same order, with the same handles but for the interface cookies.
+// The conversation of captures/a-tcp-ping-discovery-on: the same messages in the same
+// order, with the same handles except for the interface cookies.
 //
 // lnet-core 10.1, 10.1 reset, 10.2
 // lnet-wire 4.6 (1)-(3), 7.1 (1)-(2), 7.3 (1), 7.8 (1)
@@ -134,8 +134,8 @@ func TestConversationOfCaptureA(t *testing.T) {
 				*h = onB(0x11)
 			}
 		}
-		// An ACK and the push that answers the same push leave at the same time: in
-		// capture j they came the other way round.
+		// An ACK and the push that answers the same push are sent at the same time. In capture j
+		// they have the opposite order.
 		if len(*seen) == len(want) && (*seen)[7].typ == lnet.MsgPut {
 			(*seen)[7], (*seen)[8] = (*seen)[8], (*seen)[7]
 		}
@@ -143,7 +143,7 @@ func TestConversationOfCaptureA(t *testing.T) {
 			t.Errorf("messages (-want +got):\n%s", d)
 		}
 
-		// The counters of the recorded `lnetctl export` of both nodes.
+		// The counters in the recorded `lnetctl export` of both nodes.
 		for name, c := range map[string]struct {
 			n              *node.Node
 			sent, received node.MessageCounts
@@ -192,8 +192,8 @@ func TestConversationOfCaptureA(t *testing.T) {
 	})
 }
 
-// checkDetail checks what a node of the conversation of capture A says beside what
-// kernels count, where each frame takes a millisecond and ping info has size bytes.
+// checkDetail checks the figures of a node in the conversation of capture A that kernels
+// do not have, where each frame takes a millisecond and ping info has size bytes.
 func checkDetail(t *testing.T, name string, n *node.Node, size int) {
 	t.Helper()
 	i, info := n.NIs()[1], uint64(size)
@@ -237,13 +237,13 @@ func checkDetail(t *testing.T, name string, n *node.Node, size int) {
 	if a.Discovery.Rounds == 0 {
 		t.Errorf("node %s: no round of discovery", name)
 	}
-	a.Discovery.Rounds = 0 // B's push comes within A's round, or begins another
+	a.Discovery.Rounds = 0 // B's push arrives within A's round, or starts another one
 	if diff := cmp.Diff(wantActivity, a); diff != "" {
 		t.Errorf("node %s: activity (-want +got):\n%s", name, diff)
 	}
 }
 
-// infoOf is the ping info of a node with one NI, in hex, as captures have it.
+// infoOf returns the ping info of a node with one NI, in hex as in captures.
 func infoOf(t testing.TB, nid string) string {
 	t.Helper()
 	v, _ := parseNID(t, nid).NID4()
@@ -258,7 +258,8 @@ func infoOf(t testing.TB, nid string) string {
 	return hex.EncodeToString(b)
 }
 
-// Handles go on over an added NI and pushes received, as in capture j.
+// Handles continue to increase after an NI is added and pushes are received, as in
+// capture j.
 func TestHandlesOfCaptureJ(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -273,7 +274,7 @@ func TestHandlesOfCaptureJ(t *testing.T) {
 		synctest.Wait()
 		f.addNI(t, b, "10.78.0.12@tcp1")
 		synctest.Wait()
-		for _, nid := range []string{"fd77::12@tcp", "10.78.0.12@tcp1"} { // by turns of the nets, whichever is asked for
+		for _, nid := range []string{"fd77::12@tcp", "10.78.0.12@tcp1"} { // nets in turn, whichever NID is the target
 			if _, err := a.Ping(t.Context(), process(t, nid), node.PingOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -368,7 +369,7 @@ func TestPingInfoFollowsTheNIs(t *testing.T) {
 	}
 }
 
-// More NIs than there is room for make the pinger ask again.
+// If the buffer is too small for all NIs, the ping is repeated.
 //
 // discovery 4.5
 // lnet-wire 7.6 (2)
@@ -417,7 +418,7 @@ func TestPingFails(t *testing.T) {
 	}
 }
 
-// A node that answers with less than it has and there is room for.
+// A node answers with less than it has, although there is room for more.
 //
 // lnet-wire 7.6 (3)
 func TestShortReply(t *testing.T) {
@@ -465,8 +466,8 @@ func TestCloseEndsPings(t *testing.T) {
 	}
 }
 
-// Given an NI whose health falls to 0 and comes back, then ping info says so
-// under the same sequence number: the NIs are the same (discovery 4.4).
+// Given an NI whose health falls to 0 and is restored, then its ping info shows that
+// under the same sequence number, because the NIs are the same (discovery 4.4).
 //
 // lnet-core 12.1
 // discovery 4.4

@@ -20,7 +20,7 @@ func TestPoliciesMoveTraffic(t *testing.T) {
 		a, b := f.discovering(t, a0, a1), f.discovering(t, b0, b1)
 		inbox(t, b)
 		ctx := context.Background()
-		// The rule is there before the peer.
+		// The rule exists before the peer.
 		rule := func(src, dst string) selection.Rule {
 			var r selection.Rule
 			var err error
@@ -44,7 +44,7 @@ func TestPoliciesMoveTraffic(t *testing.T) {
 		}
 		share := func() (first, second uint64) {
 			t.Helper()
-			if err := say(t, a, b0); err != nil { // discovery is through
+			if err := say(t, a, b0); err != nil { // discovery has ended
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -103,7 +103,7 @@ func TestOneEntry(t *testing.T) {
 	}
 }
 
-// An MD with its own offset fills up; one that drops ends the search.
+// An MD that manages its own offset fills up. An MD that drops a message ends the search.
 //
 // lnet-core 2.2 exhausted, 4.2 (8)-(10), 4.3 (4)
 func TestSeveralEntries(t *testing.T) {
@@ -121,10 +121,10 @@ func TestSeveralEntries(t *testing.T) {
 		h := bind(t, p.a, portals.MD{Bytes: make([]byte, n), Threshold: 1, Unlink: true})
 		put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
 	}
-	send(4) // at 0
-	send(5) // over max size: dropped, though the second entry has room
-	send(3) // at 4; 3 are left: used up
-	send(5) // the second's
+	send(4) // at offset 0
+	send(5) // exceeds the maximum size: dropped, although the second entry has room
+	send(3) // at offset 4; 3 bytes are left: used up
+	send(5) // matches the second entry
 	type use struct {
 		length, offset int
 		last           bool
@@ -175,8 +175,8 @@ func TestLazyPortal(t *testing.T) {
 		t.Errorf("a GET waits: %+v", got)
 	}
 
-	// Threshold 2: "one" is taken, "long" does not fit and is dropped, "two"
-	// does not match, "three" is taken.
+	// Threshold 2: "one" is accepted, "long" does not fit and is dropped, "two" does not
+	// match, "three" is accepted.
 	var r recorder
 	room := make([]byte, 8)
 	attach(t, p.b, portals.Entry{Portal: 3, MatchBits: 1}, portals.MD{
@@ -189,7 +189,7 @@ func TestLazyPortal(t *testing.T) {
 		t.Errorf("after the first entry: %+v", got)
 	}
 
-	// Clearing drops the rest; afterwards nothing waits.
+	// ClearLazy drops the rest; afterwards no message waits.
 	if err := p.b.ClearLazy(3); err != nil {
 		t.Fatal(err)
 	}
@@ -227,20 +227,20 @@ func TestRemovedNILosesItsDelayedMessages(t *testing.T) {
 	}
 }
 
-// model is matching as lnet-core 4 words it, over plain lists.
+// model implements matching as in lnet-core 4, with plain lists.
 type model struct {
 	lazy     bool
 	ignoring []*modelEntry
 	exact    []*modelEntry
 	delayed  []modelPut
-	taken    []string // what became of each message, in order
+	taken    []string // result for each message, in order
 }
 
 type modelEntry struct {
 	id           int
 	bits, ignore uint64
 	length       int
-	maxSize      int // -1: no such option
+	maxSize      int // -1 if not set
 	offset       int
 	threshold    int
 	options      portals.MDOptions
@@ -260,7 +260,7 @@ func (e *modelEntry) exhausted() bool {
 	return e.threshold == 0 || e.maxSize >= 0 && e.offset+e.maxSize > e.length
 }
 
-// try returns whether the search ends here.
+// try reports whether the search ends here.
 func (m *model) try(e *modelEntry, r *modelPut) bool {
 	if e.exhausted() || e.options&r.op == 0 || (e.bits^r.bits)&^e.ignore != 0 {
 		return false
@@ -332,7 +332,7 @@ func (m *model) attach(e *modelEntry, at portals.Position) {
 	}
 }
 
-// Matching on one portal, in random steps, against the model.
+// Matching on one portal, in random steps, compared with the model.
 //
 // lnet-core 4.2 (1)-(3), 4.2 (6)-(10), 4.3 (4)-(5)
 func TestMatchingEqualsTheModel(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a portal that no node has, when a call names it, then it is ErrInvalid at
-// once: nothing is sent, there is no event, and the MD is as it was. All portals that
-// nodes have are taken.
+// Given a portal number that is out of range, when a call contains it, then the call
+// returns ErrInvalid at once: no message is sent, no event is delivered, and the MD is
+// unchanged. All portals in range are accepted.
 func TestPortalsBeyondTheTableAreInvalid(t *testing.T) {
 	p := newPair(t)
 	seen := watch(p.fabric)

@@ -2,34 +2,35 @@ package node
 
 import "sync/atomic"
 
-// Progress is how a loop of the node's own gets on.
+// Progress shows whether one of the node's internal loops makes progress.
 type Progress struct {
-	// Loop is its name: "monitor" or "discoverer".
+	// Loop is "monitor" or "discoverer".
 	Loop string
-	// Step is another one each time the loop has got on.
+	// Step changes whenever the loop makes progress.
 	Step uint64
-	// Waits says that the loop has nothing to do, and waits.
+	// Waits reports whether the loop is idle.
 	Waits bool
 }
 
-// Progress tells of the node's loops. One that does not wait, and stays at its step for
-// seconds, is stuck: in a handler that does not return, or in a defect.
+// Progress returns the progress of the node's loops. A loop is stuck if it is not waiting
+// and its step does not change for seconds: either a handler does not return, or there is
+// a bug.
 func (n *Node) Progress() []Progress {
 	n.made()
 	return []Progress{n.pulse.progress("monitor"), n.discoverer.pulse.progress("discoverer")}
 }
 
-// pulse counts the steps of a loop, which beats it: twice for each, and once more while it
-// waits.
+// pulse counts the steps of a loop. The count grows by two for each step. It is odd while
+// the loop waits.
 type pulse struct{ beats atomic.Uint64 }
 
-// The loop works when it begins.
+// A loop starts in the working state.
 const pulseWaits = 1
 
-// step notes that the loop, which works, has got on.
+// step records progress of the working loop.
 func (p *pulse) step() { p.beats.Add(2) }
 
-// wait notes that it has nothing to do, resume that it has again.
+// wait records that the loop is idle, resume that it works again.
 func (p *pulse) wait()   { p.beats.Add(1) }
 func (p *pulse) resume() { p.beats.Add(1) }
 

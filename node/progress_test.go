@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// gettingOn tells which loops wait, and which have got on since before.
+// gettingOn reports which loops are idle, and which have made progress since before.
 func gettingOn(n *node.Node, before []node.Progress) (now []node.Progress, waits, moved map[string]bool) {
 	now, waits, moved = n.Progress(), map[string]bool{}, map[string]bool{}
 	for k, p := range now {
@@ -25,8 +25,8 @@ func gettingOn(n *node.Node, before []node.Progress) (now []node.Progress, waits
 	return now, waits, moved
 }
 
-// Given a node that nobody asks anything, then its monitor gets on each second, and both loops
-// wait in between.
+// Given a node without work, then its monitor makes progress each second, and both loops
+// are idle in between.
 func TestIdleLoopsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, node.Config{})
@@ -44,8 +44,8 @@ func TestIdleLoopsWait(t *testing.T) {
 	})
 }
 
-// Given a loop that is stuck in what it calls, then it neither waits nor gets on, while the
-// other does; when it is free again, it waits.
+// Given a loop that is stuck in a call, then it is neither idle nor makes progress, while
+// the other one does. When the call returns, it is idle again.
 func TestStuckLoopsShow(t *testing.T) {
 	for loop, wedge := range map[string]func(t *testing.T, p *pair, until <-chan struct{}){
 		"discoverer": func(_ *testing.T, p *pair, until <-chan struct{}) {
@@ -53,7 +53,7 @@ func TestStuckLoopsShow(t *testing.T) {
 				_ = p.a.ChangePolicies(context.Background(), func(*selection.Policies) error { <-until; return nil })
 			}()
 		},
-		"monitor": func(t *testing.T, p *pair, until <-chan struct{}) { // sends what a fault rule delays
+		"monitor": func(t *testing.T, p *pair, until <-chan struct{}) { // sends messages that a fault rule delays
 			p.fabric.show(func(lnet.Header, []byte) { <-until })
 			addFault(t, p.a, faults.Rule{Kind: faults.Delay, Latency: time.Second, Rate: 1})
 			put(t, p.a, bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: 1}), p.idb, node.PutOptions{Portal: 1})

@@ -10,35 +10,36 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// pushesUnread is how many pushes may wait to be looked at; then no memory is put
-// up for more, and they wait on the portal.
+// pushesUnread is the number of pushes that may wait to be processed. Beyond it, no MD is
+// attached for more, and they wait on the portal.
 const pushesUnread = 64
 
-// pushTarget takes pushes: one MD for one push, put up again after each.
+// pushTarget receives pushes. It has one MD for one push, which is attached again after
+// each.
 type pushTarget struct {
-	mu   sync.Mutex  // guards room to lacking
-	room int         // of the next MD
-	md   lnet.Handle // that is up, if none is lacking
-	size int         // of its memory
-	// spare is the memory of the last MD, lacking how many MDs are to be put
-	// up. While one is, pushes that wait on the portal may be taken.
+	mu   sync.Mutex  // guards the fields up to lacking
+	room int         // size of the next MD's memory
+	md   lnet.Handle // the attached MD, if lacking is 0
+	size int         // size of its memory
+	// spare is the memory of the last MD. lacking is the number of MDs to attach. While one
+	// is being attached, it may accept pushes that wait on the portal.
 	spare   []byte
 	lacking int
 
 	unread atomic.Int32
-	idle   atomic.Bool // no MD is up, as too many pushes are unread
+	idle   atomic.Bool // no MD is attached because too many pushes are unread
 }
 
-// startPushTarget makes portal 0 ready for pushes.
+// startPushTarget prepares portal 0 for pushes.
 func (n *Node) startPushTarget() {
 	n.push.room = lnet.PingBufferMin
-	_ = n.table.SetLazy(lnet.ReservedPortal) // there is such a portal
+	_ = n.table.SetLazy(lnet.ReservedPortal) // the portal is valid
 	n.postPush(nil)
 }
 
-// postPush puts up memory for the next push: spare, if it is large enough. A
-// waiting push may be taken at once, whose handler comes here again: it leaves
-// the work to us, so that the stack does not grow by each.
+// postPush attaches an MD for the next push. It uses spare if it is large enough. A
+// waiting push may be accepted at once, and its handler calls postPush again. The nested
+// call leaves the work to the outer one, so that the stack does not grow with each push.
 func (n *Node) postPush(spare []byte) {
 	t := &n.push
 	t.mu.Lock()
@@ -73,7 +74,7 @@ func (n *Node) putUpPush(b []byte) {
 	t.md, t.size = h, len(b)
 	small := t.size < t.room
 	t.mu.Unlock()
-	if small { // more was asked for meanwhile
+	if small { // a larger size was requested meanwhile
 		n.wakeMonitor()
 	}
 	n.resumeDelayed(accepted, dropped)
@@ -82,8 +83,8 @@ func (n *Node) putUpPush(b []byte) {
 	}
 }
 
-// pushed takes a push. The MD is gone with this event, and a new one is there
-// before the ACK leaves, unless there is too much to read.
+// pushed handles a push. Its MD ends with this event, and a new one is attached before
+// the ACK is sent, unless too many pushes are unread.
 func (n *Node) pushed(e *portals.Event) {
 	b := e.Bytes
 	if e.Type == portals.EventPut {
@@ -95,16 +96,16 @@ func (n *Node) pushed(e *portals.Event) {
 			}
 		}
 		if gateway := n.peers.find(e.Sender); c.Err == nil && gateway != nil && n.leadsBack(gateway, e.Source.NID.Net()) {
-			n.hearOf(e.Source.NID, gateway) // nothing else makes a peer of who is behind a router
+			n.hearOf(e.Source.NID, gateway) // the only way to create peers for nodes behind a router
 		}
 		if n.hearPush(e, c) {
-			return // the monitor puts up another one
+			return // the monitor attaches another one
 		}
 	}
 	n.postPush(b)
 }
 
-// hearPush hands a push to discovery, and tells whether enough of them wait there.
+// hearPush passes a push to discovery. It reports whether too many of them wait there.
 func (n *Node) hearPush(e *portals.Event, c discovery.Content) (enough bool) {
 	t := &n.push
 	from, cut, fits := e.Source.NID, e.Err != nil, n.admitInfo(e.Sender, &c.Info)
@@ -113,7 +114,7 @@ func (n *Node) hearPush(e *portals.Event, c discovery.Content) (enough bool) {
 		t.idle.Store(true)
 	}
 	n.discoverer.post(func(m *discovery.Machine, now time.Duration) {
-		switch { // of a peer that is known, what is lost is asked for
+		switch { // known peers are asked again for what is lost
 		case cut:
 			n.dropped(DropConnection, nil, nil, &h)
 		case c.Err != nil:
@@ -135,7 +136,7 @@ func (n *Node) hearPush(e *portals.Event, c discovery.Content) (enough bool) {
 	return enough
 }
 
-// enlarge makes the MD hold room bytes at least.
+// enlarge makes the MD's memory at least room bytes large.
 func (t *pushTarget) enlarge(n *Node, room int) {
 	t.mu.Lock()
 	t.room = max(t.room, min(room, lnet.MTU))
@@ -143,8 +144,8 @@ func (t *pushTarget) enlarge(n *Node, room int) {
 	n.wakeMonitor()
 }
 
-// replenish puts up memory again when enough has been read, and larger memory when
-// that was asked for. The monitor calls it.
+// replenish attaches an MD again when enough pushes were processed, and replaces it when
+// a larger size was requested. The monitor calls it.
 func (t *pushTarget) replenish(n *Node) {
 	if t.unread.Load() < pushesUnread/2 && t.idle.Swap(false) {
 		n.postPush(nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// pushHeader is the header of a push from a NID to an NI, without an ACK.
+// pushHeader returns the header of a push from a NID to an NI, without an ACK.
 func pushHeader(from, to lnet.NID, payload []byte) lnet.Header {
 	return lnet.Header{
 		Dest: to, Src: from, DestPID: lnet.PIDLustre, SrcPID: lnet.PIDLustre,
@@ -23,7 +23,8 @@ func pushHeader(from, to lnet.NID, payload []byte) lnet.Header {
 	}
 }
 
-// infoWith is ping info that lists these NIs, with metadata for so many NIDs.
+// infoWith returns ping info with these NIs, which claims metadata for that number of
+// NIDs.
 func infoWith(seq uint32, metadata int, nids ...lnet.NID) []byte {
 	info := lnet.PingInfo{
 		Features: lnet.FeatNIStatus | lnet.FeatMultiRail | lnet.FeatRoutingDisabled | lnet.FeatDiscovery,
@@ -47,8 +48,8 @@ func nidsOf(p node.PeerInfo) []lnet.NID {
 	return nids
 }
 
-// knows checks that n has a peer with all these NIDs, the primary one first, which
-// is at a sequence number and up to date.
+// knows checks that n has an up-to-date peer with all these NIDs, the primary one first,
+// and with this sequence number.
 func knows(t testing.TB, step string, n *node.Node, seq uint32, nids ...lnet.NID) {
 	t.Helper()
 	p, ok := n.Peer(nids[0])
@@ -65,7 +66,8 @@ func knows(t testing.TB, step string, n *node.Node, seq uint32, nids ...lnet.NID
 	}
 }
 
-// acked lists how much of each push the others have stored, as their ACKs say.
+// acked lists how many bytes of each push the other node has stored, according to the
+// ACKs.
 func acked(seen []wire) []uint32 {
 	var lengths []uint32
 	for _, w := range seen {
@@ -76,8 +78,8 @@ func acked(seen []wire) []uint32 {
 	return lengths
 }
 
-// Given a node with more NIs than a push is first expected to list, when a ping has
-// shown that, then there is room for its push.
+// Given a node with more NIs than the first push buffer can hold, when a ping has shown
+// that, then the buffer is large enough for its push.
 //
 // discovery 4.6 room, 6.2
 func TestRoomForPushesFollowsPings(t *testing.T) {
@@ -85,7 +87,7 @@ func TestRoomForPushesFollowsPings(t *testing.T) {
 		f := newFabric()
 		seen := watch(f)
 		a, b, all := newManyNIs(t, f, 20)
-		discover(t, a, all[0])                  // which asks twice, as the first answer is cut
+		discover(t, a, all[0])                  // pings twice, because the first answer is truncated
 		want := []uint32{16 + 2*16, 16 + 21*16} // of b, of a
 		if d := cmp.Diff(want, acked(*seen)); d != "" {
 			t.Errorf("stored (-want +got):\n%s", d)
@@ -98,8 +100,8 @@ func TestRoomForPushesFollowsPings(t *testing.T) {
 	})
 }
 
-// Given the same node, when it pushes without having been asked, then what fits is
-// stored and acknowledged, it is asked for the rest, and its next push fits.
+// Given the same node, when it pushes unsolicited, then the part that fits is stored and
+// acknowledged, it is pinged for the rest, and its next push fits.
 //
 // discovery 4.6 room, 6.7 acknowledged
 // lnet-wire 7.8 (3)
@@ -133,7 +135,7 @@ func TestRoomForPushesFollowsPushes(t *testing.T) {
 	})
 }
 
-// newManyNIs makes a node with one NI and one with many; both discover.
+// newManyNIs creates a node with one NI and one with many. Both perform discovery.
 func newManyNIs(t testing.TB, f *fabric, count int) (one, many *node.Node, all []lnet.NID) {
 	t.Helper()
 	one = newNode(t, node.Config{Parameters: new(node.DefaultParameters())})
@@ -147,8 +149,8 @@ func newManyNIs(t testing.TB, f *fabric, count int) (one, many *node.Node, all [
 	return one, many, all
 }
 
-// Given a peer that is known, when it pushes what is no ping info, then each is
-// acknowledged, the peer is asked what it meant, and is known as before.
+// Given a known peer, when it pushes data that is not ping info, then each push is
+// acknowledged, the peer is pinged, and its state is unchanged.
 //
 // discovery 6.7 acknowledged
 // lnet-wire 7.8 (3)
@@ -184,12 +186,12 @@ func TestPushesThatAreNotPingInfos(t *testing.T) {
 	})
 }
 
-// pusher is the k-th of many nodes that push.
+// pusher returns the NID of the k-th of many nodes that push.
 func pusher(k int) lnet.NID {
 	return lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 0x0b000000+uint32(k))
 }
 
-// Pushes that come while there is no memory for them wait, and none is lost.
+// Pushes that arrive while no memory is attached for them wait, and all arrive.
 //
 // lnet-core 4.6 (5), 12.4
 // discovery 4.6
@@ -215,8 +217,8 @@ func TestManyPushesAtOnce(t *testing.T) {
 	})
 }
 
-// heard checks that a node has heard each of so many pushers say that it is at a
-// sequence number, and knows it by the one NID that it pushed from.
+// heard checks that a node has received the pushes of all pushers with this sequence
+// number, and knows each by the one NID from which it pushed.
 func heard(t testing.TB, n *node.Node, nodes int, seq uint32) {
 	t.Helper()
 	peers := map[lnet.NID]node.PeerInfo{}
@@ -233,13 +235,12 @@ func heard(t testing.TB, n *node.Node, nodes int, seq uint32) {
 	}
 }
 
-// pushesUnread is how many pushes may wait to be read.
+// pushesUnread is the number of pushes that may wait to be processed.
 const pushesUnread = 64
 
-// Given pushes as large as they may be from many nodes, when discovery does not
-// keep up, then no more than a few of them take memory here; the others wait where
-// they came from, and all are read in the end. A node that does not discover keeps
-// nothing of what they list.
+// Given pushes of maximum size from many nodes, when discovery is slow, then only a few
+// of them use memory here. The others wait at their senders, and all are processed in the
+// end. A node without discovery keeps nothing of their content.
 //
 // discovery 4.6
 func TestPushesAreKeptWithinBounds(t *testing.T) {
@@ -275,8 +276,8 @@ func TestPushesAreKeptWithinBounds(t *testing.T) {
 	})
 }
 
-// Given a static node, when it hears pushes that it could not store or read, then
-// it pings nobody: it has no use for more.
+// Given a node with static discovery, when it receives pushes that it cannot store or
+// read, then it pings no node, because it does not use the content.
 func TestStaticNodePingsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)

@@ -84,7 +84,7 @@ func TestGetIsAnswered(t *testing.T) {
 	onRDMA(t, limits, func(t *testing.T, p *rdmaPair) { getIsAnswered(t, &p.pair, synctest.Wait, true) })
 }
 
-// getIsAnswered has a ask b, whose answer comes as a REPLY, or by RDMA.
+// getIsAnswered makes a send a GET to b, which is answered by a REPLY or by RDMA.
 func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
 	var at, from recorder
 	source := []byte("0123456789")
@@ -131,8 +131,8 @@ func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
 	}
 }
 
-// The headers of a PUT with ACK and of a GET, as lnet-wire 4.6 fills them. The nodes
-// have different PIDs: a request and its answer name those of both.
+// The headers of a PUT with ACK and of a GET, with the fields of lnet-wire 4.6. The nodes
+// have different PIDs: a request and its answer contain both.
 //
 // lnet-core 5.3 (2), 5.3 (4), 5.4 (2), 6.1 (4), 6.2, 6.3 (2)
 // selection 3 (7), 5.7 (4)
@@ -172,8 +172,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Given a peer of two NIDs that take turns, when a PUT that is for the first goes to
-// the second, then its header names the second, and the NI that it leaves by.
+// Given a peer with two NIDs that are used in turn, when a PUT for the first one is sent to
+// the second one, then its header contains the second one and the NI that sends it.
 //
 // selection 5.7 (4)
 func TestTheHeaderNamesTheChosenNIDs(t *testing.T) {
@@ -300,8 +300,8 @@ func TestMDsAreChecked(t *testing.T) {
 	}
 }
 
-// An ACK says what was taken of the PUT; with AckDisable, or if the PUT was
-// dropped, there is none.
+// An ACK contains the number of bytes accepted from the PUT. With AckDisable, or if the
+// PUT was dropped, no ACK is sent.
 //
 // lnet-core 4.5 (2)-(3), 5.3 (2)
 func TestAck(t *testing.T) {
@@ -429,7 +429,7 @@ func TestUnlink(t *testing.T) {
 	})
 }
 
-// Late and forged responses are dropped without a word (lnet-core 5.5, 5.6).
+// Late and forged responses are dropped silently (lnet-core 5.5, 5.6).
 //
 // lnet-core 5.2 (11), 5.5 (1)-(2), 5.6 (1)
 func TestResponsesThatNobodyAwaits(t *testing.T) {
@@ -474,9 +474,9 @@ func TestResponsesThatNobodyAwaits(t *testing.T) {
 
 // lnet-core 3.3 (1), 3.3 (4), 3.4 (1)
 func TestHandlersMayTakeTheirTime(t *testing.T) {
-	// Two messages for one MD, the second arriving while the handler of the
-	// first runs: its arrival does not wait, its event comes in order, and its
-	// ACK has left by then.
+	// Two messages for one MD. The second one arrives while the handler of the first one
+	// runs. It does not wait, its event is delivered in order, and its ACK has been sent by
+	// then.
 	p := newPair(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var order []uint64

@@ -24,31 +24,32 @@ func EventsOf(types ...portals.EventType) EventSet {
 // AllEvents is the set of all types.
 const AllEvents EventSet = 0xff
 
-// EventQueue is a portals.Handler that keeps events for goroutines that block until
-// one comes. The zero value keeps all events, NewEventQueue makes one that is choosy.
-// It grows as events come and are not taken:
-// whoever shares an MD with peers that are not trusted bounds the MD's threshold
-// or takes them fast. An MD that is left when its node closes sends no event;
-// give Next a context that ends then. Waiting costs at most one hand-over between goroutines, and no
-// allocation once the queue has grown to its working size.
+// EventQueue is a portals.Handler that queues events for goroutines that wait for them.
+// The zero value queues all events; NewEventQueue returns a queue for selected types.
+//
+// The queue is unbounded. If an MD accepts requests from untrusted peers, limit the MD's
+// threshold or read the events quickly. An MD that still exists when its node closes
+// delivers no event, so pass Next a context that ends then. Waiting costs at most one
+// switch between goroutines, and does not allocate once the queue has reached its working
+// size.
 type EventQueue struct {
 	unwanted EventSet
 
-	mu     sync.Mutex      // guards the rest; wake is there once it has been held
-	wake   chan struct{}   // one token while the queue is not empty
-	events []portals.Event // ring
+	mu     sync.Mutex      // guards the fields below; wake is set once mu was held
+	wake   chan struct{}   // has one token while the queue is not empty
+	events []portals.Event // ring buffer
 	first  int
 	count  int
 	where  lookout
 
-	some    lnd.Wait    // is over while count is not 0
-	looks   atomic.Bool // where is somewhere
-	looking atomic.Bool // somebody looks there
+	some    lnd.Wait    // over while count is not 0
+	looks   atomic.Bool // where can be polled
+	looking atomic.Bool // a goroutine is polling there
 }
 
-// NewEventQueue makes a queue that keeps events of the types in wanted, and
-// besides all that tell of an error or are the last of their MD. So a caller
-// who waits for an ACK need not be woken for the SEND.
+// NewEventQueue returns a queue for events of the wanted types. It also queues all events
+// that report an error or are the last of their MD. So a caller that waits for an ACK is
+// not woken by the SEND.
 func NewEventQueue(wanted EventSet) *EventQueue {
 	return &EventQueue{unwanted: ^wanted}
 }
@@ -73,7 +74,7 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 // seek implements seeker.
 func (q *EventQueue) seek(l lookout) {
 	if l.by == nil && !q.looks.Load() {
-		return // as with drivers that are no Pollers, and without a lock
+		return // the usual case if the driver is not a Poller; needs no lock
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,7 +96,7 @@ func (q *EventQueue) lock() {
 	}
 }
 
-// signal leaves a token for a waiter, if there is none yet.
+// signal leaves a token for a waiting goroutine, unless one is there already.
 func (q *EventQueue) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -103,8 +104,8 @@ func (q *EventQueue) signal() {
 	}
 }
 
-// TryNext stores the oldest event in e and returns true, or returns false if
-// there is none.
+// TryNext stores the oldest event in e and returns true. It returns false if the queue is
+// empty.
 func (q *EventQueue) TryNext(e *portals.Event) bool {
 	q.lock()
 	if q.count == 0 {
@@ -119,18 +120,18 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	if !more {
 		q.some.Reset()
 		select {
-		case <-q.wake: // for an event that is gone
+		case <-q.wake: // its event was taken
 		default:
 		}
 	}
 	q.mu.Unlock()
 	if more {
-		q.signal() // several may wait
+		q.signal() // several goroutines may be waiting
 	}
 	return true
 }
 
-// lookOut looks for an event where the latest request went, and tells whether there is one.
+// lookOut polls the path of the latest request, and reports whether there is an event.
 func (q *EventQueue) lookOut() bool {
 	if !q.looks.Load() || !q.looking.CompareAndSwap(false, true) {
 		return false
@@ -143,18 +144,18 @@ func (q *EventQueue) lookOut() bool {
 	return q.some.Over()
 }
 
-// Next waits for an event and stores it in e. It returns ctx's error, and no other, if
-// that comes first; e is then as it was. How the operation went that the event is of,
-// e.Err says. A handler must not call it, which might be what brings the event, and
-// nothing tells: for handlers there is TryNext. What Node.PutWait says of callers who find their
-// answers themselves holds for Next.
+// Next waits for an event and stores it in e. It returns ctx's error if ctx ends first,
+// and does not modify e then. It returns no other errors; the result of the operation is
+// in e.Err. A handler must not call Next, because it might wait for its own end. This is
+// not detected; handlers can use TryNext. Next may poll the connection itself, with the
+// consequences described at Node.PutWait.
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {
 		if ctx.Err() == nil && q.lookOut() {
 			continue
 		}
-		if done == nil { // a plain receive is cheaper than a select
+		if done == nil { // a receive is cheaper than a select
 			<-q.wake
 			continue
 		}

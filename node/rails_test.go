@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// rails are two nodes with several NIs on one net. Each knows the other's NIDs.
-// What a sends is seen, and fails as the test wants it to.
+// rails is two nodes with several NIs on one net. Each knows the other's NIDs. Messages
+// from a are recorded, and fail as the test requires.
 type rails struct {
 	*fabric
 	a, b   *node.Node
@@ -22,10 +22,10 @@ type rails struct {
 	mu    sync.Mutex
 	begin time.Time
 	left  []departure
-	fate  func(tx *lnd.Tx) error // of what leaves a; nil: all is well
+	fate  func(tx *lnd.Tx) error // error for a message from a; nil if all succeed
 }
 
-// departure is a message that a gave to its driver.
+// departure is a message that a passed to its driver.
 type departure struct {
 	typ      lnet.MsgType
 	from, to lnet.NID
@@ -33,13 +33,13 @@ type departure struct {
 	at       time.Duration // since begin
 }
 
-// newRails makes nodes of so many NIs. It is for synctest bubbles.
+// newRails creates nodes with the given numbers of NIs. It is for synctest bubbles.
 func newRails(t testing.TB, p node.Parameters, nisA, nisB int) *rails {
 	t.Helper()
 	return newRailsWith(t, p, lnd.Tunables{}, nisA, nisB)
 }
 
-// newRailsWith is newRails with tunables of a's NIs.
+// newRailsWith is newRails with tunables for a's NIs.
 func newRailsWith(t testing.TB, p node.Parameters, tunables lnd.Tunables, nisA, nisB int) *rails {
 	t.Helper()
 	r := &rails{fabric: newFabric(), begin: time.Now()}
@@ -74,26 +74,27 @@ func newRailsWith(t testing.TB, p node.Parameters, tunables lnd.Tunables, nisA, 
 	return r
 }
 
-// fails sets what becomes of a's messages from now on.
+// fails sets the result of a's messages from now on.
 func (r *rails) fails(fate func(tx *lnd.Tx) error) {
 	r.mu.Lock()
 	r.fate = fate
 	r.mu.Unlock()
 }
 
-// restart begins to measure time anew.
+// restart restarts the measurement of time.
 func (r *rails) restart() {
 	r.mu.Lock()
 	r.begin = time.Now()
 	r.mu.Unlock()
 }
 
-// as makes every message fail with a class.
+// as makes every message fail with a status.
 func as(s lnd.Status) func(tx *lnd.Tx) error {
 	return func(tx *lnd.Tx) error { return fault(s, tx.To.NID, lnd.ErrDisconnected) }
 }
 
-// took returns what a has sent since the last call, when all is quiet.
+// took returns the messages that a has sent since the last call, when all goroutines are
+// idle.
 func (r *rails) took() []departure {
 	synctest.Wait()
 	r.mu.Lock()
@@ -118,7 +119,7 @@ func (r *rails) put(t testing.TB, o node.PutOptions) portals.Event {
 	return events[0]
 }
 
-// hears makes a hear of each of b's NIDs: it takes a PUT from there.
+// hears makes a receive a PUT from each of b's NIDs.
 func (r *rails) hears(t testing.TB) {
 	t.Helper()
 	sink(t, r.a, portals.OpPut)
@@ -129,7 +130,7 @@ func (r *rails) hears(t testing.TB) {
 	synctest.Wait()
 }
 
-// healthOf returns the health of a's NIs and of what it knows of b's.
+// healthOf returns the health of a's NIs, and of b's as known by a.
 func (r *rails) healthOf() (nis, peers []int) {
 	for _, i := range r.a.NIs()[1:] {
 		nis = append(nis, i.Health.Value)
@@ -144,7 +145,7 @@ func (r *rails) healthOf() (nis, peers []int) {
 	return nis, peers
 }
 
-// lost is how much health is missing.
+// lost returns how much health is missing.
 func lost(values []int) int {
 	sum := 0
 	for _, v := range values {

@@ -17,9 +17,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// rdmaPair is two nodes on a fabric that moves payload by RDMA, of one NI each.
+// rdmaPair is two nodes with one NI each, on a fabric that transfers payload by RDMA.
 type rdmaPair struct {
-	pair    // without its fabric
+	pair    // its fabric is not used
 	t       *testing.T
 	fabric  *rdma.Fabric
 	drivers map[lnet.NID]*rdma.Driver
@@ -59,7 +59,7 @@ func (p *rdmaPair) register(n *node.Node, b []byte) *memory.Region {
 	return r
 }
 
-// counter is a counter of the driver of one of n's NIs.
+// counter returns a counter of the driver of one of n's NIs.
 func (p *rdmaPair) counter(n *node.Node, nid lnet.NID, name string) uint64 {
 	p.t.Helper()
 	for _, i := range n.NIs() {
@@ -75,7 +75,7 @@ func (p *rdmaPair) counter(n *node.Node, nid lnet.NID, name string) uint64 {
 	return 0
 }
 
-// scattered is memory in three pieces, all of them in a region, or every other one.
+// scattered returns memory in three pieces, all of them in a region, or every other one.
 func scattered(r *memory.Region, off, n int, whole bool) memory.Vector {
 	v := memory.Vector{Offset: 3, Length: n}
 	for k, cut := range []int{n / 3, n / 2, n} {
@@ -102,8 +102,8 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// PUT with ACK and GET, from and to memory that is registered, partly so, and not:
-// with registered memory nothing goes through the drivers' pools.
+// PUTs with ACK and GETs, from and to memory that is registered, partly registered, and
+// unregistered. With registered memory the drivers' pools are not used.
 func TestRDMAMovesWhatIsRegistered(t *testing.T) {
 	for _, size := range []int{100, 3976, 3977, 300_000, lnet.MTU} {
 		for _, how := range []string{"all", "part", "none"} {
@@ -145,7 +145,7 @@ func TestRDMAMovesWhatIsRegistered(t *testing.T) {
 	}
 }
 
-// checkWay checks how a PUT and a GET of that size went.
+// checkWay checks how a PUT and a GET of that size were transferred.
 func (p *rdmaPair) checkWay(size int, how string) {
 	p.t.Helper()
 	byRDMA := uint64(0)
@@ -165,7 +165,7 @@ func (p *rdmaPair) checkWay(size int, how string) {
 	}
 }
 
-// NIs come and go under a region: each knows it while it is there.
+// NIs are added and removed while a region exists. Each registers it while it is there.
 func TestRegionsOfNIsThatComeAndGo(t *testing.T) {
 	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
 		ctx := context.Background()
@@ -216,7 +216,7 @@ func TestRegionsOfNIsThatComeAndGo(t *testing.T) {
 	})
 }
 
-// A device that takes no memory costs a copy, and nothing else.
+// If a device cannot register memory, messages are copied; there is no other effect.
 func TestRegionThatADeviceRefuses(t *testing.T) {
 	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
 		p.drivers[p.ida.NID].FailRegister(errors.New("full"))
@@ -234,9 +234,9 @@ func TestRegionThatADeviceRefuses(t *testing.T) {
 	})
 }
 
-// Memory that messages use is not released, and is when their last event has come,
-// however they end: here their connection is cut, with PUTs that wait for their
-// place at the peer and a GET that waits for its answer.
+// Memory in use by messages is not released before their last event, however they end.
+// Here their connection is lost, with PUTs that wait for their placement at the peer and
+// a GET that waits for its answer.
 func TestRegionOfMessagesThatAreCut(t *testing.T) {
 	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
 		if err := p.b.SetLazy(5); err != nil {
@@ -255,7 +255,7 @@ func TestRegionOfMessagesThatAreCut(t *testing.T) {
 			t.Errorf("release during messages: %v, want ErrInUse", err)
 		}
 		p.fabric.Kill(p.ida.NID, p.idb.NID)
-		time.Sleep(time.Hour) // those of which nothing was sent are sent again
+		time.Sleep(time.Hour) // messages of which nothing was sent are resent
 		attach(t, p.b, portals.Entry{Portal: 5}, portals.MD{
 			Bytes: make([]byte, 50_000), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
 		})
@@ -283,7 +283,7 @@ func TestRegionOfMessagesThatAreCut(t *testing.T) {
 	})
 }
 
-// A GET that nobody answers ends at once, and a REPLY event comes for none.
+// A GET that no entry matches ends at once, without a REPLY event.
 func TestRDMAGetOfNothing(t *testing.T) {
 	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
 		var events recorder

@@ -17,7 +17,7 @@ func (i *ni) Arrived(rx *lnd.Rx) error {
 	return i.receive(rx)
 }
 
-// Reasons why a message that is not for the NI it came to is an error.
+// Errors of messages that violate the protocol.
 var (
 	errDirect    = errors.New("destination on the net that it came over: should have gone there directly")
 	errLoopback  = errors.New("destination is 0@lo")
@@ -33,8 +33,8 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	}
 	n := i.node
 	forward := h.Dest != i.NID
-	// Kernels take a message for another NID of theirs for a protocol error. It
-	// costs its sender nothing but itself here: the connections are shared.
+	// Kernels treat a message for another of their NIDs as a protocol error. Here only the
+	// message is dropped, because other messages share the connection.
 	ours := forward && n.topology.Load().find(h.Dest) != nil
 	if forward && !ours {
 		if err := i.astray(rx); err != nil {
@@ -79,7 +79,7 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	return nil
 }
 
-// sound says why a message makes no sense at all.
+// sound validates a message without regard to its destination.
 func (i *ni) sound(rx *lnd.Rx) error {
 	if err := rx.Header.Validate(); err != nil || i.loopback {
 		return err
@@ -93,8 +93,8 @@ func (i *ni) sound(rx *lnd.Rx) error {
 	return nil
 }
 
-// neighbour is the peer NI that a message came from, of which that is a sign of
-// life; nil on 0@lo, or if there are too many.
+// neighbour returns the peer NI from which a message arrived, and records the sign of
+// life. It returns nil on 0@lo, or if there are too many peers.
 func (i *ni) neighbour(nid lnet.NID) *peerNI {
 	if i.loopback {
 		return nil
@@ -116,7 +116,7 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 	return p
 }
 
-// dispatch deals with an arrived message by its type (lnet-core 5.3 to 5.6).
+// dispatch processes an arrived message by its type (lnet-core 5.3 to 5.6).
 func (m *message) dispatch() {
 	if m.passage.forward {
 		m.enterRouter()
@@ -143,7 +143,7 @@ func (m *message) dispatch() {
 	switch h.Type {
 	case lnet.MsgPut:
 		if h.Portal == lnet.ReservedPortal && h.MatchBits != lnet.PingMatchBits {
-			m.drop(DropNoMatch) // nothing will ever take it
+			m.drop(DropNoMatch) // no entry will ever accept it
 			return
 		}
 		e.Type = portals.EventPut
@@ -153,7 +153,7 @@ func (m *message) dispatch() {
 		e.Type = portals.EventGet
 		m.op.Length = int(h.Length)
 		if h.Length > lnet.MTU {
-			// The REPLY could not be carried; no requester means this.
+			// The REPLY would exceed the limit of LNet. No correct peer requests this.
 			m.drop(DropTooLong)
 			return
 		}
@@ -169,13 +169,12 @@ func (m *message) dispatch() {
 	}
 }
 
-// answersWaitingMax is how many answers may wait for a neighbour to read
-// them. One that asks on all the same loses its requests, as if nothing had
-// matched: its connection cannot stand still instead, since two nodes that do
-// so to each other would wait for ever.
+// answersWaitingMax is the number of answers that may wait to be sent to a neighbour.
+// Further requests from it are dropped as if nothing had matched. Blocking the connection
+// instead could deadlock two nodes that do so to each other.
 const answersWaitingMax = 16384
 
-// match looks for the MD of an arrived PUT or GET.
+// match finds the MD for an arrived PUT or GET.
 func (m *message) match(h *lnet.Header) {
 	if m.peer != nil && m.peer.tx.answers.Load() >= answersWaitingMax {
 		m.drop(DropAnswersFull)
@@ -189,11 +188,11 @@ func (m *message) match(h *lnet.Header) {
 	case portals.Drop:
 		m.drop(reasonOf(m.op.Cause))
 	case portals.Delay:
-		// The table has it, and may have given it to somebody else by now.
+		// The table owns m, and may have passed it to another goroutine by now.
 	}
 }
 
-// claim takes an arrived REPLY or ACK whose MD was found.
+// claim places an arrived REPLY or ACK if its MD was found, and drops it otherwise.
 func (m *message) claim(found bool) {
 	if !found {
 		m.drop(reasonOf(m.op.Cause))
@@ -202,11 +201,11 @@ func (m *message) claim(found bool) {
 	m.place()
 }
 
-// place says where the payload of an arrived message goes.
+// place passes the destination of an arrived message's payload to the driver.
 func (m *message) place() {
 	m.bound = true
 	if p := m.arrival.source; p != nil && m.op.Event.Portal != lnet.ReservedPortal {
-		p.use(m.node.second.Load()) // a program of this node's has a use for what it sends
+		p.use(m.node.second.Load()) // a program on this node uses the message
 	}
 	p := lnd.Placement{Done: m}
 	switch m.op.Event.Type {
@@ -215,7 +214,7 @@ func (m *message) place() {
 	case portals.EventGet:
 		if m.arrival.rx.RDMA {
 			p.Reply = m.op.Memory()
-		} else { // the REPLY leaves when the GET is consumed
+		} else { // the REPLY is sent when the GET was received
 			m.tx.Payload = m.op.Memory()
 		}
 	}
@@ -240,8 +239,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	m.countReceived(e.MsgType, m.payload())
 	switch e.Type {
 	case portals.EventPut:
-		// The ACK is made up first: the event is the handler's until it is
-		// through, or, if another call of the handler runs, is queued.
+		// Prepare the ACK first: once the event is passed on, it belongs to the handler.
 		ack := m.op.Ack
 		source := e.Source.NID
 		if ack {
@@ -266,7 +264,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	}
 }
 
-// payload is how much payload an arrived message brought that was taken.
+// payload returns the number of payload bytes that were accepted from an arrived message.
 func (m *message) payload() int {
 	if t := m.op.Event.Type; t == portals.EventPut || t == portals.EventReply {
 		return m.op.Event.Length
@@ -274,8 +272,8 @@ func (m *message) payload() int {
 	return 0
 }
 
-// answer makes an arrived request its ACK or REPLY, which leaves from the NI that
-// the request came to.
+// answer turns an arrived request into its ACK or REPLY, which is sent from the NI on
+// which the request arrived.
 func (m *message) answer(rx *lnd.Rx, t lnet.MsgType) {
 	e := &m.op.Event
 	h := &m.tx.Header
@@ -291,8 +289,8 @@ func (m *message) answer(rx *lnd.Rx, t lnet.MsgType) {
 	m.tx.Urgent = m.out.urgent
 }
 
-// astray says why a message that is for another node is an error: its sender
-// should have known better (lnet-core 5.2 step 3).
+// astray returns an error if a message for another node must not have been sent to this
+// one (lnet-core 5.2 step 3).
 func (i *ni) astray(rx *lnd.Rx) error {
 	h := &rx.Header
 	switch {
@@ -306,7 +304,8 @@ func (i *ni) astray(rx *lnd.Rx) error {
 	return nil
 }
 
-// protocolError ends a message that costs its sender the connection.
+// protocolError counts a message as dropped and returns the error that makes the driver
+// close the connection.
 func (i *ni) protocolError(rx *lnd.Rx, r DropReason, err error) error {
 	i.node.dropped(r, i, nil, &rx.Header)
 	return &ProtocolError{NI: i.NID, From: rx.From, Err: err}

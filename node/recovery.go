@@ -11,32 +11,32 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// recovery holds the NIs and peer NIs whose health is not at its best. The
-// monitor pings each until it is (discovery 9.7).
+// recovery holds the NIs and peer NIs whose health is not full. The monitor pings each of
+// them until it is (discovery 9.7).
 type recovery struct {
-	mu       sync.Mutex // guards patients, the list; what is in it is the monitor's
+	mu       sync.Mutex // guards the list patients; its elements belong to the monitor
 	patients []*patient
 
-	niPings, peerPings atomic.Uint64 // that were to be sent
+	niPings, peerPings atomic.Uint64 // pings that were started
 }
 
-// patient is an NI or a peer NI in the queue, and the handler of its pings.
+// patient is an NI or a peer NI in the recovery queue, and the handler of its pings.
 type patient struct {
 	node   *Node
-	ni     *ni // nil: a peer NI
+	ni     *ni // nil for a peer NI
 	peer   *peerNI
 	health *health
-	ping   lnet.Handle // the last one's MD; the monitor's
-	pinged int64       // when that left, by the node's clock
+	ping   lnet.Handle // MD of the last ping; accessed by the monitor only
+	pinged int64       // when that ping was sent, by the node's clock
 }
 
-// recoverNI puts an NI in the queue.
+// recoverNI adds an NI to the queue.
 func (n *Node) recoverNI(i *ni) {
 	n.admit(patient{node: n, ni: i, health: &i.health})
 }
 
-// recoverPeer puts a peer NI in the queue, if it was ever heard and has not
-// been silent for too long.
+// recoverPeer adds a peer NI to the queue if a message has ever arrived from it and it
+// has not been silent for too long.
 func (n *Node) recoverPeer(p *peerNI) {
 	if p.lastAlive.Load() == 0 || n.agedOut(p) {
 		return
@@ -44,8 +44,8 @@ func (n *Node) recoverPeer(p *peerNI) {
 	n.admit(patient{node: n, peer: p, health: &p.health})
 }
 
-// agedOut tells whether p has been silent for longer than the recovery limit,
-// and then forgets its pings.
+// agedOut reports whether p has been silent for longer than the recovery limit. If so, it
+// resets the number of pings.
 func (n *Node) agedOut(p *peerNI) bool {
 	limit := n.parameters.Load().RecoveryLimit
 	if limit <= 0 || n.second.Load()-p.lastAlive.Load() <= int64(limit/time.Second) {
@@ -55,7 +55,7 @@ func (n *Node) agedOut(p *peerNI) bool {
 	return true
 }
 
-// admit puts p in the queue, unless it is there.
+// admit adds p to the queue unless it is in it.
 func (n *Node) admit(p patient) {
 	h := p.health
 	if h.recovering.Load() || h.recovering.Swap(true) {
@@ -68,7 +68,7 @@ func (n *Node) admit(p patient) {
 	r.mu.Unlock()
 }
 
-// pingInterval is the pause before the next ping in seconds: 1, 2, 4 and so on.
+// pingInterval returns the pause before the next ping in seconds: 1, 2, 4 and so on.
 func (n *Node) pingInterval(h *health) int64 {
 	longest := int64(n.parameters.Load().MaxRecoveryPingInterval / time.Second)
 	count := int(h.pings.Load())
@@ -78,7 +78,7 @@ func (n *Node) pingInterval(h *health) int64 {
 	return 1 << count
 }
 
-// runRecovery pings those who are due. The monitor calls it.
+// runRecovery sends the pings that are due. The monitor calls it.
 func (n *Node) runRecovery(second int64) {
 	r := &n.recovery
 	r.mu.Lock()
@@ -97,8 +97,9 @@ func (n *Node) runRecovery(second int64) {
 	}
 }
 
-// tryAgain has the NI i, and the peer NIs on its net, pinged at once, and then as often
-// as if they had just been hurt: its link is back.
+// tryAgain schedules pings for the NI i and the peer NIs on its net at once, because the
+// link of i is up again. The intervals between further pings start from the shortest
+// again.
 func (n *Node) tryAgain(i *ni) {
 	r := &n.recovery
 	r.mu.Lock()
@@ -112,7 +113,7 @@ func (n *Node) tryAgain(i *ni) {
 	n.wakeMonitor()
 }
 
-// pinged are the patients of which pings are under way. The monitor calls it.
+// pinged returns the patients with a ping under way. The monitor calls it.
 func (r *recovery) pinged() (out []*patient) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +125,7 @@ func (r *recovery) pinged() (out []*patient) {
 	return out
 }
 
-// mended says that a patient needs no ping any more.
+// mended reports whether a patient needs no more pings.
 func (n *Node) mended(p *patient) bool {
 	if p.health.full() {
 		return true
@@ -135,7 +136,7 @@ func (n *Node) mended(p *patient) bool {
 	return p.peer.gone.Load() || n.agedOut(p.peer)
 }
 
-// discharge takes p out of the queue.
+// discharge removes p from the queue.
 func (n *Node) discharge(p *patient) {
 	r := &n.recovery
 	r.mu.Lock()
@@ -144,9 +145,9 @@ func (n *Node) discharge(p *patient) {
 	p.health.nextPing.Store(0)
 	p.health.recovering.Store(false)
 	if p.health.pending.Load() {
-		_ = n.table.Unlink(p.ping) // not found: it is through
+		_ = n.table.Unlink(p.ping) // not found: it has ended
 	}
-	if !n.mended(p) { // hurt again while it left
+	if !n.mended(p) { // it lost health again meanwhile
 		if p.ni != nil {
 			n.recoverNI(p.ni)
 		} else {
@@ -155,8 +156,7 @@ func (n *Node) discharge(p *patient) {
 	}
 }
 
-// pingPatient sends a ping that nothing stands in for: it is not sent again,
-// and goes to exactly this NID.
+// pingPatient sends a ping to exactly this NID. It is not resent.
 func (n *Node) pingPatient(p *patient) {
 	h, err := n.table.Bind(portals.MD{
 		Bytes: make([]byte, lnet.PingBufferMin), Threshold: 2, Unlink: true,
@@ -180,17 +180,17 @@ func (n *Node) pingPatient(p *patient) {
 		n.recovery.peerPings.Add(1)
 	}
 	if n.request(h, to, &r) != nil {
-		_ = n.table.Unlink(h) // not found: closing
+		_ = n.table.Unlink(h) // not found: the node is closing
 	}
 }
 
-// HandleEvent hears of a ping. An answer counts for a peer NI as a message that
-// came from it, of which is known that it left after the ping; our own NI gains by it
-// here.
+// HandleEvent implements portals.Handler. An answer from a peer NI raises its health as
+// any message does; in addition it proves that the peer NI was up after the ping was
+// sent. An answer from an NI of this node raises the NI's health here.
 func (p *patient) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil && !e.Unlinked:
-		_ = p.node.table.Unlink(e.MD) // not found: it is through
+		_ = p.node.table.Unlink(e.MD) // not found: it has ended
 	case e.Err == nil && e.Type == portals.EventReply && p.ni != nil:
 		p.ni.gainHealth(p.node.parameters.Load().HealthSensitivity)
 	case e.Err == nil && e.Type == portals.EventReply && e.Sender == p.peer.NID:
@@ -201,8 +201,8 @@ func (p *patient) HandleEvent(e *portals.Event) {
 	}
 }
 
-// Recovering are the NIDs that are pinged until they are well, of local NIs and of peers, in
-// the order in which they fell ill.
+// Recovering returns the NIDs of the NIs and peer NIs that receive recovery pings, in the
+// order in which they lost health.
 func (n *Node) Recovering() (local, peers []lnet.NID) {
 	r := &n.made().recovery
 	r.mu.Lock()

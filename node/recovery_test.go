@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// pingsTo returns when a sent recovery pings to nid, in whole seconds.
+// pingsTo returns the times of a's recovery pings to nid, in whole seconds.
 func (r *rails) pingsTo(nid lnet.NID) []int {
 	var at []int
 	for _, d := range r.took() {
@@ -23,7 +23,7 @@ func (r *rails) pingsTo(nid lnet.NID) []int {
 	return at
 }
 
-// steps are the pauses between pings.
+// steps returns the pauses between pings.
 func steps(at []int) []int {
 	var s []int
 	for k := 1; k < len(at); k++ {
@@ -32,8 +32,8 @@ func steps(at []int) []int {
 	return s
 }
 
-// Given an NI without health whose pings fail, then they come after 0, 2, 6,
-// 14, 30 s and so on, each from the better NI, and the step has its bound.
+// Given an NI without health whose pings fail, then they are sent after 0, 2, 6, 14, 30 s
+// and so on, each from the NI with better health, and the pause is limited.
 //
 // discovery 9.7
 // lnet-core 12.2
@@ -43,7 +43,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 	for _, c := range []struct {
 		most time.Duration
 		time time.Duration
-		want []int // steps
+		want []int // pauses
 	}{
 		{900 * time.Second, 70 * time.Second, []int{2, 4, 8, 16, 32}},
 		{4 * time.Second, 21 * time.Second, []int{2, 4, 4, 4, 4}},
@@ -81,8 +81,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 	}
 }
 
-// Given an NI or a peer NI that answers, then it is well again soon, and the
-// pings end.
+// Given an NI or a peer NI that answers, then its health is soon full, and the pings end.
 //
 // discovery 9.7
 // selection 4.5 (1), 8.3 (40)
@@ -116,9 +115,9 @@ func TestRecoverySucceeds(t *testing.T) {
 	})
 }
 
-// Given a long cut, after which the next pings are minutes away, when a message comes
-// from the peer NI, or the link comes back, then the pings are made again at once, and
-// all is well soon.
+// Given a long interruption, after which the next pings are minutes away, when a message
+// arrives from the peer NI, or the link is up again, then pings are sent at once, and
+// health is soon full.
 //
 // discovery 9.5, 9.7
 func TestRecoveryAfterALongCut(t *testing.T) {
@@ -152,7 +151,8 @@ func TestRecoveryAfterALongCut(t *testing.T) {
 	}
 }
 
-// A peer NI that is heard from is pinged within 2 s, if its next ping was due in 3 s or more.
+// A peer NI from which a message arrives is pinged within 2 s if its next ping was due in
+// 3 s or more.
 //
 // discovery 9.5, 9.7
 func TestRecoveryAfterAShortCut(t *testing.T) {
@@ -178,7 +178,7 @@ func TestRecoveryAfterAShortCut(t *testing.T) {
 	})
 }
 
-// A peer NI is pinged at its own NID only once it has been heard from.
+// A peer NI is pinged at its own NID only after a message has arrived from it.
 //
 // discovery 9.4, 9.7
 // lnet-core 5.2 (7)
@@ -207,8 +207,8 @@ func TestRecoveryPingsOfAPeer(t *testing.T) {
 	}
 }
 
-// Given a recovery ping that is under way, then there is no second one; and
-// one that fails is not sent again otherwise than by its schedule.
+// Given a recovery ping under way, then there is no second one. A ping that fails is
+// repeated only by its schedule.
 //
 // discovery 9.6, 9.7
 func TestOneRecoveryPingAtATime(t *testing.T) {
@@ -223,7 +223,7 @@ func TestOneRecoveryPingAtATime(t *testing.T) {
 		if got := r.pending(); got != 1 {
 			t.Errorf("%d pings under way, want 1", got)
 		}
-		r.fails(as(lnd.StatusLocalDropped)) // of a class that others are resent for
+		r.fails(as(lnd.StatusLocalDropped)) // other messages that fail with it are resent
 		r.step()
 		synctest.Wait()
 		if got := r.a.Counters().Resent; got != 0 {
@@ -234,7 +234,7 @@ func TestOneRecoveryPingAtATime(t *testing.T) {
 	})
 }
 
-// What is lost for longer than the limit is not looked for any more.
+// A peer NI that is silent for longer than the limit is not pinged any more.
 //
 // discovery 9.4
 // sanity-lnet 7 (210)
@@ -260,8 +260,8 @@ func TestRecoveryLimit(t *testing.T) {
 	})
 }
 
-// The node's own pings are watched though the parameter says none; a user's
-// ping goes by the parameter.
+// The node's own pings are tracked even if the parameter is TrackNone. Pings of programs
+// follow the parameter.
 //
 // lnet-core 6.4 own
 func TestOwnPingsAreTracked(t *testing.T) {
@@ -295,8 +295,8 @@ func TestOwnPingsAreTracked(t *testing.T) {
 	})
 }
 
-// Given an NI that is hurt again while it leaves the queue of those that are
-// pinged, then it is back there.
+// Given an NI that loses health again while it is being removed from the recovery queue,
+// then it is added again.
 //
 // discovery 9.7
 func TestHurtAgainWhileLeavingRecovery(t *testing.T) {

@@ -14,17 +14,17 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// flat is how many frames a handler may find on the stack.
+// flat is the maximum number of frames on the stack of a handler.
 const flat = 64
 
-// frames counts the frames on the caller's stack, as far as that matters.
+// frames counts the frames on the caller's stack, up to a limit.
 func frames() int {
 	var pcs [2 * flat]uintptr
 	return runtime.Callers(1, pcs[:])
 }
 
-// Given a handler that sends again whenever a send fails, when no driver has a
-// part in the failure, then the stack stays flat.
+// Given a handler that sends again whenever a send fails, when no driver is involved in
+// the failure, then the stack does not grow.
 //
 // lnet-core 3.3 (7)
 func TestFailingSendsDoNotRecurse(t *testing.T) {
@@ -61,9 +61,9 @@ func TestFailingSendsDoNotRecurse(t *testing.T) {
 	}
 }
 
-// Given PUTs on a lazy portal whose connections are dead, so that the driver
-// fails them within Receive, when each one's handler attaches an MD for the
-// next, then the stack stays flat and the order is that of arrival.
+// Given PUTs on a lazy portal whose connections are lost, so that the driver fails them
+// within Receive, when each handler attaches an MD for the next one, then the stack does
+// not grow and the order is that of arrival.
 //
 // lnet-core 4.6 (2)
 func TestAttachInHandlersDoesNotRecurse(t *testing.T) {
@@ -98,9 +98,9 @@ func TestAttachInHandlersDoesNotRecurse(t *testing.T) {
 	}
 }
 
-// Given PUTs that wait on a lazy portal, when an MD takes several of them and
-// its handler attaches another for the rest, then they are placed in the order
-// of their arrival, not the rest within the first one's turn.
+// Given PUTs that wait on a lazy portal, when an MD accepts several of them and its
+// handler attaches another one for the rest, then they are placed in the order of
+// arrival. The rest does not come in the middle of the first ones.
 //
 // lnet-core 4.6 (2)
 func TestWaitingPutsKeepTheirOrder(t *testing.T) {

@@ -11,26 +11,25 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// regions are the memory that programs have registered and not released yet.
-// Devices come and go under the configuration slot, regions also end without it.
+// regions holds the memory that programs have registered and not released. Devices are
+// added and removed under the configuration slot; regions may also end without it.
 type regions struct {
-	mu   sync.Mutex // a leaf; guards live and unsettled
+	mu   sync.Mutex // a leaf lock; guards live and unsettled
 	live map[*memory.Region]struct{}
-	// unsettled are those of which parts are not used yet, so that it is open which CPT they are next to.
+	// unsettled are regions with unused pages, whose CPT may still change.
 	unsettled map[*memory.Region]struct{}
 }
 
-// Register makes b known to the devices of all NIs, and of those that AddNI adds
-// later, so that drivers which move payload by RDMA need neither copy it nor
-// register it for each message. MDs are made of the region with Region.Slice and
-// Region.Segment. b must stay where it is, and not be freed, until Region.Release,
-// which is the program's to call when the last event of the last MD has come; Close
-// ends the regions that are left. Part of b may be registered already.
+// Register registers b with the devices of all NIs, including those that are added later,
+// so that drivers with RDMA need not copy payload or register it for each message. Use
+// Region.Slice and Region.Segment to create MDs from the region. b must not be moved or
+// freed before Region.Release. The program calls Release after the last event of the last
+// MD; Close ends the remaining regions. Part of b may be registered already.
 //
-// A device that does not take b is no error: it is logged, and messages on that NI
-// go through the driver's own pool, as all memory does that is not registered.
-// Register waits for changes of the configuration, and for drivers. ErrInvalid: b is
-// empty; ErrInHandler: a handler has called it; ErrClosed; or ctx's.
+// If a device cannot register b, the failure is logged, and messages on that NI are
+// copied through the driver's own pool, as with unregistered memory. Register waits for
+// changes of the configuration and for drivers. It returns ErrInvalid if b is empty,
+// ErrInHandler if a handler calls it, ErrClosed, or ctx's error.
 func (n *Node) Register(ctx context.Context, b []byte) (*memory.Region, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("register: no memory: %w", ErrInvalid)
@@ -50,9 +49,9 @@ func (n *Node) Register(ctx context.Context, b []byte) (*memory.Region, error) {
 	return r, nil
 }
 
-// placeRegion finds the CPT that a region is next to, for the choice of the NI (selection 5.3). Devices
-// have it registered by then, and its pages are there if one of them pins them. On a machine with one NUMA
-// node it does nothing.
+// placeRegion determines the CPT nearest to a region, for the choice of the NI (selection
+// 5.3). Its devices have registered the region before, so if one of them pins the pages,
+// they exist. On a machine with one NUMA node placeRegion does nothing.
 func (n *Node) placeRegion(r *memory.Region) {
 	if n.numa.CPTs() < 2 {
 		return
@@ -62,17 +61,18 @@ func (n *Node) placeRegion(r *memory.Region) {
 	n.regions.settle(r, settled)
 }
 
-// placedAtOnce bounds the regions that the monitor places in a second; each costs a system call.
+// placedAtOnce is the number of regions that the monitor checks per second. Each costs a
+// system call.
 const placedAtOnce = 64
 
-// placeRegions looks again at some of the regions of which parts were not used yet.
+// placeRegions checks the CPT of some of the regions with unused pages again.
 func (n *Node) placeRegions() {
 	for _, r := range n.regions.open(placedAtOnce) {
 		n.placeRegion(r)
 	}
 }
 
-// settle notes whether it is open which CPT a region is next to.
+// settle records whether the CPT of a region is final.
 func (s *regions) settle(r *memory.Region, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *regions) settle(r *memory.Region, settled bool) {
 	}
 }
 
-// open returns at most so many regions for which that is open, others each time.
+// open returns up to most regions whose CPT is not final, in random order.
 func (s *regions) open(most int) (list []*memory.Region) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *regions) remove(r *memory.Region) {
 	delete(s.unsettled, r)
 }
 
-// all returns the regions that live.
+// all returns the current regions.
 func (s *regions) all() []*memory.Region {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,15 +127,15 @@ func (s *regions) all() []*memory.Region {
 	return list
 }
 
-// joins makes what is registered known to an interface before the first message
-// uses it. The slot is held.
+// joins registers all regions with an NI before the first message uses it. The
+// configuration slot must be held.
 func (s *regions) joins(i *ni) {
 	for _, r := range s.all() {
 		i.register(r)
 	}
 }
 
-// leaves forgets what an interface had registered, which its Close has ended.
+// leaves removes the registrations of an interface that was closed.
 func (s *regions) leaves(iface lnd.Interface) {
 	by, ok := iface.(memory.Registrar)
 	if !ok {
@@ -146,7 +146,7 @@ func (s *regions) leaves(iface lnd.Interface) {
 	}
 }
 
-// end ends the regions that are left when all interfaces are closed.
+// end ends the remaining regions after all interfaces were closed.
 func (s *regions) end() {
 	for _, r := range s.all() {
 		r.End()
@@ -154,7 +154,7 @@ func (s *regions) end() {
 	}
 }
 
-// register makes a region known to the NI's device, if that wants to know.
+// register registers a region with the NI's device if the driver supports it.
 func (i *ni) register(r *memory.Region) {
 	by, ok := i.iface.(memory.Registrar)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given an MD for one operation, when a PUT of it waits for a credit, then it
-// is spent already, and the MD lives until the PUT has left.
+// Given an MD for one operation, when its PUT waits for a credit, then the MD is already
+// used up, and it exists until the PUT was sent.
 //
 // lnet-core 6.1 (3), 6.3 (3)-(4), 3.4 (2)-(3)
 func TestPutSpendsTheThresholdAtOnce(t *testing.T) {
@@ -41,8 +41,8 @@ func TestPutSpendsTheThresholdAtOnce(t *testing.T) {
 	c.hold(false)
 }
 
-// Whether an MD's response is watched. A request that is answered, or fails,
-// leaves nothing behind.
+// Whether the response of an MD is tracked. A request that is answered, or fails, leaves
+// no tracker.
 //
 // lnet-core 6.1 (5), 6.2, 6.4 tracker (1), 6.4 tracker (3)
 func TestTrackers(t *testing.T) {
@@ -88,8 +88,8 @@ func TestTrackers(t *testing.T) {
 	check("unlinked", 0)
 }
 
-// Given two requests of one MD, 100 s apart, when neither is answered, then the
-// MD goes with the first look after the second one's deadline.
+// Given two requests of one MD, 100 s apart, when neither is answered, then the MD ends
+// at the first search after the second one's deadline.
 //
 // lnet-core 6.4 tracker (1), 6.4 tracker (4)
 func TestSecondRequestMovesTheDeadline(t *testing.T) {
@@ -102,12 +102,12 @@ func TestSecondRequestMovesTheDeadline(t *testing.T) {
 		time.Sleep(100 * time.Second)
 		ask()
 		r.take()
-		time.Sleep(150*time.Second - time.Millisecond) // looks each 37 s
+		time.Sleep(150*time.Second - time.Millisecond) // searches every 37 s
 		synctest.Wait()
 		if e := r.take(); e != nil {
 			t.Errorf("events before the second deadline: %v", e)
 		}
-		time.Sleep(10 * time.Second) // a look at 259 s
+		time.Sleep(10 * time.Second) // a search at 259 s
 		synctest.Wait()
 		if d := cmp.Diff([]portals.EventType{portals.EventUnlink}, r.types()); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
@@ -115,8 +115,8 @@ func TestSecondRequestMovesTheDeadline(t *testing.T) {
 	})
 }
 
-// Given a driver without an LND timeout, then a message may wait for as long as
-// a transaction may take.
+// Given a driver without an LND timeout, then a message may wait for the transaction
+// timeout.
 //
 // lnet-core 2.3
 func TestDeadlineWithoutAnLNDTimeout(t *testing.T) {
@@ -146,8 +146,8 @@ func TestDeadlineWithoutAnLNDTimeout(t *testing.T) {
 	})
 }
 
-// Given a request that no path leads to, then its SEND event says why, it is
-// not tried again, and nobody's health or count suffers.
+// Given a request without a path, then its SEND event has the reason, it is not tried
+// again, and no health or counter changes.
 //
 // lnet-core 6.1 (6), 6.3 errors (1)
 // selection 3 errors
@@ -184,7 +184,7 @@ func TestNoPathTouchesNoHealth(t *testing.T) {
 	})
 }
 
-// A PID of 0 stands for 12345, on the wire and in the event.
+// A PID of 0 means 12345, on the wire and in the event.
 //
 // lnet-core 6.1 (4), 6.2
 func TestPIDZeroIsLustre(t *testing.T) {

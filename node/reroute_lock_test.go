@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Messages on a link that is down are asked whether they have a better way while
-// the peer map is locked. Those for peers that were forgotten have none, and do not
-// wait for that lock.
+// The search for a better path for messages on a link that is down runs while the peer
+// map is locked. Messages for peers that were removed have no better path, and the search
+// does not wait for that lock.
 func TestBetterWayWhileTheMapIsLocked(t *testing.T) {
 	n, err := New(Config{})
 	if err != nil {
@@ -26,7 +26,7 @@ func TestBetterWayWhileTheMapIsLocked(t *testing.T) {
 	neighbour := n.meet(lnet.NIDFromIP(i.net, netip.MustParseAddr("10.0.0.1")), nil)
 	m := &message{node: n, ni: i, peer: neighbour}
 	n.peers.each(func(*peerNI) {
-		for k := range 8 * peerShards { // some are in each shard, the locked one too
+		for k := range 8 * peerShards { // some are in each shard, including the locked one
 			m.tx.Header.Dest = lnet.NIDFromIP(i.net, netip.AddrFrom4([4]byte{10, 1, byte(k >> 8), byte(k)}))
 			if m.hasBetterWay() {
 				t.Errorf("a better way to %s, which nobody knows", m.tx.Header.Dest)

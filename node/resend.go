@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// resendQueue holds messages that shall be sent once more, or at last. The
-// monitor takes them (discovery 5.3, 9.6).
+// resendQueue holds messages for the monitor to send: resends, and messages whose wait is
+// over (discovery 5.3, 9.6).
 type resendQueue struct {
 	mu       sync.Mutex // guards messages and closed
 	messages messageQueue
 	closed   bool
 
-	length atomic.Int64 // of messages, for show
+	length atomic.Int64 // number of messages, for display
 }
 
-// push takes m over, unless the queue is closed.
+// push appends m. It returns false if the queue is closed.
 func (q *resendQueue) push(m *message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -36,7 +36,7 @@ func (q *resendQueue) take() messageQueue {
 	return all
 }
 
-// withdraw takes out the messages for which match is true.
+// withdraw removes and returns the messages for which match returns true.
 func (q *resendQueue) withdraw(match func(*message) bool) messageQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,8 +54,8 @@ func (q *resendQueue) close() messageQueue {
 	return q.take()
 }
 
-// again hands m, which failed, to the monitor for another attempt, if it may
-// have one.
+// again queues m, which failed, for another attempt. It returns false if no more attempts
+// are allowed.
 func (m *message) again() bool {
 	n := m.node
 	if m.out.recovery || n.isClosing() || m.aborted() {
@@ -69,8 +69,8 @@ func (m *message) again() bool {
 		return false
 	}
 	m.out.retries++
-	m.out.deadline = 0 // each attempt has its own
-	m.err = nil        // that of stepAttempted; in the queue it is why m shall not be sent
+	m.out.deadline = 0 // each attempt has its own deadline
+	m.err = nil        // was the error of stepAttempted; in the queue it would mean not to send m
 	if !n.resends.push(m) {
 		return false
 	}
@@ -78,9 +78,9 @@ func (m *message) again() bool {
 	return true
 }
 
-// resendAll sends what waits for it: messages that failed, and those whose wait
-// for discovery is over, with its error if it failed. Paths are chosen from
-// scratch, towards the NID that the last attempt was for.
+// resendAll sends the queued messages: those that failed, and those whose wait for
+// discovery is over. A message whose wait ended with an error is concluded with it. The
+// path is chosen again, towards the target of the last attempt.
 func (n *Node) resendAll() {
 	waiting := n.resends.take()
 	for m := waiting.pop(); m != nil; m = waiting.pop() {
@@ -97,8 +97,8 @@ func (n *Node) resendAll() {
 	}
 }
 
-// leaveToMonitor has the monitor send m, which waited or was recalled, or conclude
-// it with err, if that is not nil.
+// leaveToMonitor queues m, which waited or was recalled, for the monitor. The monitor
+// sends it, or concludes it with err if err is not nil.
 func (m *message) leaveToMonitor(err error) {
 	m.err = err
 	if m.node.resends.push(m) {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Given messages that wait to be sent again, when some are withdrawn, then the length
-// that Activity shows is that of the others, in every state of the queue.
+// Given messages that wait to be resent, when some are withdrawn, then the length in
+// Activity is that of the others, in every state of the queue.
 func TestResendQueueKnowsItsLength(t *testing.T) {
 	var q resendQueue
 	messages := make([]*message, 5)

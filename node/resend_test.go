@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// What each class of failure costs and whether the message goes again, with
-// one NI and NID and with two of each.
+// The effect of each class of failure, and whether the message is resent, with one NI and
+// NID and with two of each.
 //
 // discovery 9.2, 9.4, 9.6
 // lnet-core 6.3 errors (2), 10.1
@@ -27,8 +27,8 @@ func TestFailureClasses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		status        lnd.Status
-		local, remote bool // which health suffers
-		again         bool // it is sent again, if there is another way
+		local, remote bool // whose health is lowered
+		again         bool // it is resent if there is another path
 	}{
 		{lnd.StatusLocalInterrupt, true, false, true},
 		{lnd.StatusLocalDropped, true, false, true},
@@ -86,8 +86,8 @@ func TestFailureClasses(t *testing.T) {
 	}
 }
 
-// Given two rails, when the first transmission fails, then the second takes
-// the other rail, and the program sees a SEND without an error.
+// Given two rails, when the first transmission fails, then the second one uses the other
+// rail, and the program gets a SEND event without an error.
 //
 // lnet-core 12.2
 // discovery 9.6
@@ -124,7 +124,7 @@ func TestResendTakesAnotherPath(t *testing.T) {
 	})
 }
 
-// A source that is given stays, and so does the target then.
+// If a source is given, a resend uses the same source and the same target.
 //
 // discovery 9.6
 // lnet-core 6.2 self
@@ -146,7 +146,7 @@ func TestResendKeepsTheSource(t *testing.T) {
 	})
 }
 
-// Each transmission has the whole time of a message.
+// Each transmission has the full time limit of a message.
 //
 // discovery 9.6
 // lnet-core 2.3
@@ -165,8 +165,8 @@ func TestResendRenewsTheDeadline(t *testing.T) {
 		put(t, r.a, h, lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre}, node.PutOptions{Portal: 1})
 		puts := 0
 		for k := range 3 {
-			time.Sleep(140 * time.Second) // of 151
-			for range r.pending() {       // not what is sent again meanwhile
+			time.Sleep(140 * time.Second) // of 151 s
+			for range r.pending() {       // not those that are resent meanwhile
 				r.step()
 			}
 			for _, d := range r.took() {
@@ -185,8 +185,8 @@ func TestResendRenewsTheDeadline(t *testing.T) {
 	})
 }
 
-// After its deadline a failure changes nothing, and the message is not sent
-// again; a late success counts as any.
+// After its deadline a failure has no effect, and the message is not resent. A late
+// success counts like any other.
 //
 // discovery 9.3
 // lnet-core 10.1 skipped
@@ -222,7 +222,7 @@ func TestLateCompletions(t *testing.T) {
 	}
 }
 
-// Who unlinks the MD does not want the message any more.
+// A message whose MD was unlinked is not resent.
 //
 // discovery 9.6
 // lnet-core 2.2 aborted (1)
@@ -250,8 +250,8 @@ func TestUnlinkedMessageIsNotResent(t *testing.T) {
 	})
 }
 
-// Closing a node ends every message, those that failed once too, and none is
-// sent again.
+// Closing a node ends every message, including those that failed once, and no message is
+// resent.
 //
 // discovery 9.6
 // lnet-core 12.6
@@ -267,7 +267,7 @@ func TestCloseEndsResends(t *testing.T) {
 			put(t, r.a, h, lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre}, node.PutOptions{Portal: 1})
 		}
 		for range 10 {
-			r.step() // fails; the monitor may send it again before Close, or not
+			r.step() // fails; the monitor may resend it before Close
 		}
 		if err := r.a.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -288,7 +288,7 @@ func TestCloseEndsResends(t *testing.T) {
 	})
 }
 
-// A retry count beyond a byte's range ends all the same.
+// A retry count above 255 ends too.
 //
 // discovery 9.6
 func TestManyRetriesEnd(t *testing.T) {
@@ -311,8 +311,8 @@ func TestManyRetriesEnd(t *testing.T) {
 	})
 }
 
-// Given two rails with messages on both and more in the queues, when one is
-// removed, then what was on it goes by the other.
+// Given two rails with messages on both and more in the queues, when one is removed, then
+// its messages are sent over the other one.
 //
 // discovery 9.6
 // lnet-core 12.5

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Numbers of router buffers that anybody may type cost no more than small ones:
-// if each were counted this would take minutes.
+// Very large numbers of router buffers cost no more than small ones. If each buffer were
+// counted one by one, this would take minutes.
 func TestResizeOfManyBuffers(t *testing.T) {
 	var p pool
 	p.init(0)
@@ -16,7 +16,7 @@ func TestResizeOfManyBuffers(t *testing.T) {
 			t.Errorf("resized to %d: %+v", limit, c)
 		}
 	}
-	// While some are out, and come back later.
+	// While some are in use and released later.
 	b, more := &message{}, &message{}
 	if !p.credits.take(b) || p.credits.take(more) {
 		t.Fatal("there is one credit")

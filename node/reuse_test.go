@@ -10,10 +10,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a PUT whose MD is unlinked while the driver has it, when the next MD has the
-// same memory and the same queue at once, and both messages are acknowledged, then
-// each event tells whose it is: the former's last one that it was unlinked, and of
-// its ACK there is none.
+// Given a PUT whose MD is unlinked while the driver has it, when the next MD uses the
+// same memory and the same queue at once, and both messages are acknowledged, then each
+// event identifies its MD. The last event of the first MD shows that it was unlinked, and
+// there is no event for its ACK.
 //
 // lnet-core 5.6 (1)
 func TestEventsOfACancelledMDAreNotTheNextOnes(t *testing.T) {

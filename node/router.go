@@ -12,11 +12,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// RoutingState is whether a node forwards messages, and says so (lnet-core 9.1).
+// RoutingState is the state of a node's router role (lnet-core 9.1).
 type RoutingState uint8
 
-// The values are those that commands show. In all but RoutingDisabled the node
-// forwards; only in RoutingEnabled it tells others that it does.
+// The values are those that commands show. The node forwards messages in all states
+// except RoutingDisabled. It announces itself as a router only in RoutingEnabled.
 const (
 	RoutingDisabled RoutingState = iota
 	RoutingEnabled
@@ -26,38 +26,39 @@ const (
 
 // PoolInfo describes a pool of router buffers.
 type PoolInfo struct {
-	// Pages of 4096 bytes are the size of a buffer.
+	// Pages is the size of a buffer in pages of 4096 bytes.
 	Pages int
-	// Buffers is how many there may be, Credits how many are free, less than 0 by
-	// the number of messages that wait, MinCredits the lowest that ever was.
+	// Buffers is the maximum number of buffers. Credits is the number of free ones; it is
+	// negative if messages are waiting, by their number. MinCredits is the lowest value that
+	// Credits ever had.
 	Buffers, Credits, MinCredits int
 }
 
 // RoutingInfo describes the router role.
 type RoutingInfo struct {
 	State RoutingState
-	// Ever says that the node has forwarded since it began, or since StopRouting.
+	// Ever reports whether the node has forwarded since it was created, or since StopRouting.
 	Ever bool
-	// Pools are those of tiny, small and large buffers.
+	// Pools are the pools of tiny, small and large buffers.
 	Pools [poolKinds]PoolInfo
 }
 
-// How a router stops (decisions 23).
+// Limits for stopping a router (decisions 23).
 const (
-	drainMost  = 10 * time.Second // that it goes on forwarding at most
-	drainLeast = 2 * time.Second  // that it does so at least: peers must hear of it
+	drainMost  = 10 * time.Second // longest time that it continues to forward
+	drainLeast = 2 * time.Second  // shortest time, so that peers can be notified
 )
 
-// router is the node's router role.
+// router is the state of the router role.
 type router struct {
 	state atomic.Uint32 // RoutingState
 	pools [poolKinds]pool
 
 	ever  atomic.Bool
-	mu    sync.Mutex // guards changes of state, and the rest
+	mu    sync.Mutex // guards changes of state, and the fields below
 	sizes Buffers
-	// until is when starting ends, or stopping at the latest; since is when
-	// stopping began; seconds of the node's clock.
+	// In seconds of the node's clock: until is when starting ends, or the latest end of
+	// stopping; since is when stopping began.
 	since, until int64
 }
 
@@ -68,15 +69,16 @@ func (r *router) init(b Buffers) {
 	}
 }
 
-// forwards says that the node forwards messages.
+// forwards reports whether the node forwards messages.
 func (r *router) forwards() bool { return RoutingState(r.state.Load()) != RoutingDisabled }
 
-// announced says that it tells others that it does.
+// announced reports whether the node announces itself as a router.
 func (r *router) announced() bool { return RoutingState(r.state.Load()) == RoutingEnabled }
 
-// EnableRouting makes the node a router. It forwards at once, and tells others
-// so after RouterCheckInterval and RouterPingTimeout, when it knows which of its
-// NIs are alive. ErrBusy while it is stopping; ErrClosed. It does not wait.
+// EnableRouting makes the node a router. It forwards at once. It announces that to others
+// after RouterCheckInterval plus RouterPingTimeout, when it has determined which of its
+// NIs are alive. It returns ErrBusy while the node is stopping to route, or ErrClosed. It
+// does not block.
 func (n *Node) EnableRouting() error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("enable routing: %w", err)
@@ -86,8 +88,8 @@ func (n *Node) EnableRouting() error {
 	return err
 }
 
-// ResumeRouting is EnableRouting, but a node that is stopping comes back from it: it starts
-// anew, and what waits to be forwarded goes on.
+// ResumeRouting is like EnableRouting, but if the node is stopping to route, it starts
+// again, and messages that wait to be forwarded continue.
 func (n *Node) ResumeRouting() error {
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("enable routing: %w", err)
@@ -97,7 +99,8 @@ func (n *Node) ResumeRouting() error {
 	return err
 }
 
-// enableRouting returns the messages that go on. Resume has a router that is stopping start.
+// enableRouting returns the messages that may continue. If resume is true, a router that
+// is stopping starts again.
 func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 	r := &n.router
 	r.mu.Lock()
@@ -119,20 +122,20 @@ func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 	return n.startForwarding(RoutingStarting), nil
 }
 
-// startForwarding makes the pools and returns who waits for them still, from an
-// earlier time. router.mu is held, or nobody else is there.
+// startForwarding creates the pools and returns the messages that still wait for them
+// from an earlier period. router.mu must be held, except in New.
 func (n *Node) startForwarding(s RoutingState) (ready messageQueue) {
 	r := &n.router
 	r.ever.Store(true)
 	ready = r.resize(r.sizes.numbers())
 	for _, i := range n.topology.Load().nis {
-		i.lastPing.Store(n.second.Load()) // all count as alive for now
+		i.lastPing.Store(n.second.Load()) // all count as alive at first
 	}
 	r.state.Store(uint32(s))
 	return ready
 }
 
-// resize sets how many buffers there are and returns the messages that go on.
+// resize sets the numbers of buffers and returns the messages that may continue.
 func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
 	for k := range r.pools {
 		more := r.pools[k].resize(numbers[k])
@@ -141,9 +144,9 @@ func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
 	return ready
 }
 
-// DisableRouting ends the router role: peers are told at once, and what they
-// still send is forwarded for a while, at most 10 s; then it is dropped. It does
-// not wait for that.
+// DisableRouting ends the router role. Peers are notified at once. Messages that they
+// still send are forwarded for at most 10 s and then dropped. DisableRouting does not
+// wait for that.
 func (n *Node) DisableRouting() {
 	r := &n.made().router
 	r.mu.Lock()
@@ -158,16 +161,16 @@ func (n *Node) DisableRouting() {
 	n.restate()
 }
 
-// StopRouting ends the router role at once: what waits to be forwarded is dropped, and
-// the node is one that never forwarded. It can be enabled again.
+// StopRouting ends the router role at once. Messages that wait to be forwarded are
+// dropped, and RoutingInfo.Ever becomes false. Routing can be enabled again.
 func (n *Node) StopRouting() {
 	n.DisableRouting()
 	n.stopForwarding()
 	n.router.ever.Store(false)
 }
 
-// SetBuffers sets the sizes of the pools; a number less than 0 leaves one as it
-// is, 0 stands for the default. They hold when the node forwards.
+// SetBuffers sets the sizes of the pools. A negative number leaves a size unchanged, 0
+// means the default. The sizes take effect while the node forwards.
 func (n *Node) SetBuffers(b Buffers) {
 	ready := n.made().setBuffers(b)
 	n.forwardGranted(&ready)
@@ -197,7 +200,7 @@ func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
 	return ready
 }
 
-// Buffers are the sizes of the pools that hold, or will, when the node forwards.
+// Buffers returns the sizes of the pools, which take effect while the node forwards.
 func (n *Node) Buffers() Buffers {
 	n.made().router.mu.Lock()
 	defer n.router.mu.Unlock()
@@ -219,8 +222,8 @@ func (n *Node) Routing() RoutingInfo {
 	return info
 }
 
-// runRouter moves the state on and looks which NIs are alive. The monitor calls
-// it every second.
+// runRouter advances the state and checks which NIs are alive. The monitor calls it every
+// second.
 func (n *Node) runRouter() {
 	r := &n.router
 	if !r.forwards() {
@@ -239,7 +242,8 @@ func (n *Node) runRouter() {
 	n.checkNets(second)
 }
 
-// due ends the starting of the router, or its stopping, if it is time, and says which.
+// due ends the starting or stopping of the router if it is time, and reports which of
+// them has ended.
 func (r *router) due(second int64) (started, stopped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,8 +270,8 @@ func (r *router) idle() bool {
 	return true
 }
 
-// stopForwarding ends the router role: what waits is dropped, and the buffers are
-// freed as they come back.
+// stopForwarding ends the router role. Waiting messages are dropped, and the buffers are
+// freed when they are released.
 func (n *Node) stopForwarding() {
 	r := &n.router
 	r.mu.Lock()
@@ -279,21 +283,21 @@ func (n *Node) stopForwarding() {
 	}
 }
 
-// end has the router forward no more. mu is held.
+// end disables forwarding. r.mu must be held.
 func (r *router) end() {
 	r.state.Store(uint32(RoutingDisabled))
-	r.resize([poolKinds]int{}) // to nothing: nobody goes on
+	r.resize([poolKinds]int{}) // no message continues when the size becomes 0
 }
 
-// forwardingEnded drops what waits, after router.end.
+// forwardingEnded drops the waiting messages after router.end.
 func (n *Node) forwardingEnded() {
 	n.dropForwards(DropNotRouter, func(*message) bool { return true })
 	n.endSilence()
 	n.log.Info("routing disabled")
 }
 
-// drain ends the router role and waits until that is done, or ctx is. Peers hear
-// of it by a push, and what they send until then is forwarded.
+// drain ends the router role and waits until that is done or ctx is. Peers are notified
+// by a push, and messages that they send before that are forwarded.
 func (n *Node) drain(ctx context.Context) {
 	if !n.router.forwards() {
 		return
@@ -310,12 +314,13 @@ func (n *Node) drain(ctx context.Context) {
 	}
 }
 
-// silence is how long no ping may come on a net before its NIs count as down.
+// silence returns how many seconds a net may be without pings before its NIs are marked
+// as down.
 func (p *Parameters) silence() int64 {
 	return int64((p.RouterPingTimeout + p.RouterCheckInterval) / time.Second)
 }
 
-// checkNets calls NIs down on whose net nobody has pinged for long (lnet-core
+// checkNets marks the NIs of nets that were not pinged for too long as down (lnet-core
 // 9.2).
 func (n *Node) checkNets(second int64) {
 	silence := n.parameters.Load().silence()
@@ -336,11 +341,11 @@ func (n *Node) checkNets(second int64) {
 	}
 }
 
-// callSilent calls an NI down on whose net no ping has come since a second. It
-// tells whether that is news to peers.
+// callSilent marks an NI as down because no ping arrived on its net after the given
+// second. It reports whether the status in ping info changed.
 func (i *ni) callSilent(since int64) bool {
 	news := i.blame(DownSilence, true)
-	if i.lastPing.Load() > since { // one came at this moment
+	if i.lastPing.Load() > since { // one arrived at this moment
 		i.blame(DownSilence, false)
 		return false
 	}
@@ -348,8 +353,8 @@ func (i *ni) callSilent(since int64) bool {
 	return news
 }
 
-// noteRouterPing notes a ping from another node, by which it may see that this NI
-// of a router is alive.
+// noteRouterPing records a ping from another node, which shows that this NI of a router
+// is alive.
 func (i *ni) noteRouterPing(h *lnet.Header) {
 	if h.Type != lnet.MsgGet || h.Portal != lnet.ReservedPortal || i.loopback || i.node.topology.Load().find(h.Src) != nil {
 		return
@@ -362,8 +367,8 @@ func (i *ni) noteRouterPing(h *lnet.Header) {
 	}
 }
 
-// restate has ping info put up as it is now, under the same sequence number, and
-// every multi-rail peer told (discovery 4.4, 5.2).
+// restate publishes the current ping info under the same sequence number, and pushes it
+// to every multi-rail peer (discovery 4.4, 5.2).
 func (n *Node) restate() {
 	n.pushAll.Store(true)
 	n.restateInfo()

@@ -14,11 +14,11 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// RouteOptions say what counts for a route besides its gateway.
+// RouteOptions are the properties of a route besides its net and gateway.
 type RouteOptions struct {
-	// Hops is 1 to 255, or 0 if nobody knows, which counts as 1.
+	// Hops is 1 to 255, or 0 if it is unknown, which counts as 1.
 	Hops uint32
-	// Priority is 0 for the best.
+	// Priority is 0 for the most preferred routes.
 	Priority uint32
 }
 
@@ -27,23 +27,25 @@ type RouteInfo struct {
 	Net     lnet.Net
 	Gateway lnet.NID
 	RouteOptions
-	// Up says that the route may be used, SingleHop that the gateway was seen to
-	// be on the net itself.
+	// Up reports whether the route may be used. SingleHop reports whether the gateway is
+	// known to be on the net itself.
 	Up, SingleHop bool
 }
 
-// NewRoute is a way to a remote net that is to be added.
+// NewRoute is a route to be added or deleted.
 type NewRoute struct {
 	Net     lnet.Net
 	Gateway lnet.NID
 	RouteOptions
 }
 
-// AddRoute adds a way to a remote net, at a random place among those with equal
-// figures, so that nodes spread over routers (lnet-core 8.1). The gateway is
-// checked at once. ErrInvalid: an argument makes no sense; ErrExists: the net is
-// local, or there is such a route; ErrUnreachable: no NI is on the gateway's net;
-// ErrClosed; ErrInHandler; or ctx's error.
+// AddRoute adds a route to a remote net. It is inserted at a random position among routes
+// with equal hops and priority, so that nodes spread their load over routers (lnet-core
+// 8.1). The gateway is checked at once.
+//
+// AddRoute returns ErrInvalid if an argument is invalid, ErrExists if the net is local or
+// the route exists, ErrUnreachable if no NI is on the gateway's net, ErrClosed,
+// ErrInHandler, or ctx's error.
 func (n *Node) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
 	errs, err := n.AddRoutes(ctx, []NewRoute{{net, gateway, o}})
 	if err != nil {
@@ -52,8 +54,9 @@ func (n *Node) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o R
 	return errs[0]
 }
 
-// AddRoutes is AddRoute for many, which cost little more than one. It returns an error for
-// each, nil for those that it has added; or, if it has not begun, what was in the way.
+// AddRoutes adds many routes for little more than the cost of one. It returns one error
+// for each route, nil for those that were added. If it could not start, it returns an
+// error and no list.
 func (n *Node) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error, _ error) {
 	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		errs = n.discoverer.addRoutes(m, now, routes)
@@ -64,7 +67,7 @@ func (n *Node) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error, 
 
 func (d *discoverer) addRoutes(m *discovery.Machine, now time.Duration, routes []NewRoute) (errs []error) {
 	var added []*selection.Route
-	to := map[lnet.Net][]*selection.Route{} // of added
+	to := map[lnet.Net][]*selection.Route{} // those of added, by net
 	for k := range routes {
 		w := &routes[k]
 		r, err := d.newRoute(m, now, w, to[w.Net])
@@ -87,8 +90,8 @@ func (d *discoverer) addRoutes(m *discovery.Machine, now time.Duration, routes [
 	return errs
 }
 
-// newRoute makes a route that stands in no table yet. Others are those to its net that are
-// to be added with it.
+// newRoute creates a route that is not in a table yet. others are the routes to the same
+// net that will be added together with it.
 func (d *discoverer) newRoute(
 	m *discovery.Machine, now time.Duration, w *NewRoute, others []*selection.Route,
 ) (*selection.Route, error) {
@@ -118,7 +121,7 @@ func (d *discoverer) newRoute(
 	return r, nil
 }
 
-// check says why there can be no such route.
+// check validates the route.
 func (w *NewRoute) check(t *topology) error {
 	switch gateway := w.Gateway; {
 	case gateway.IsZero() || gateway.IsAny() || gateway.IsLoopback():
@@ -139,11 +142,11 @@ func (w *NewRoute) check(t *topology) error {
 	return nil
 }
 
-// gatewayOf is the peer that a route leads through, nil while discovery has not
-// heard of it.
+// gatewayOf returns the peer through which a route leads, or nil if discovery does not
+// know it yet.
 func gatewayOf(r *selection.Route) *peer { return peerNIOf(r.Gateway).peer.Load() }
 
-// route puts a route table in force.
+// route replaces the route table.
 func (d *discoverer) route(table *selection.Routing) {
 	n := d.node
 	n.infoMu.Lock()
@@ -153,9 +156,10 @@ func (d *discoverer) route(table *selection.Routing) {
 	n.topology.Store(next)
 }
 
-// DeleteRoute deletes the routes to a net, 0 for any, through the peer that has
-// the gateway NID, zero for any (lnet-core 8.1). ErrNotFound: there is no route to
-// the net; ErrClosed; ErrInHandler; or ctx's error.
+// DeleteRoute deletes the routes to a net through the peer that has the gateway NID
+// (lnet-core 8.1). A zero net stands for any net, a zero gateway for any gateway. It
+// returns ErrNotFound if there is no route to the net, ErrClosed, ErrInHandler, or ctx's
+// error.
 func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
 	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		if net != 0 && len(n.topology.Load().view.Routing.To(net)) == 0 {
@@ -174,8 +178,8 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 	return nil
 }
 
-// DeleteRoutes deletes routes, each with its net and gateway, as DeleteRoute does, for
-// little more than one costs. Those that there are not are none that it has to delete.
+// DeleteRoutes deletes many routes by their nets and gateways, for little more than the
+// cost of one. Routes that do not exist are ignored.
 func (n *Node) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
 	err := n.try(ctx, func(*discovery.Machine, time.Duration) error {
 		by := map[lnet.Net][]func(*selection.Route) bool{}
@@ -194,7 +198,8 @@ func (n *Node) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
 	return nil
 }
 
-// leadsThrough tells of routes whether they lead through the peer that has a NID.
+// leadsThrough returns a function that reports whether a route leads through the peer
+// that has the gateway NID.
 func (n *Node) leadsThrough(gateway lnet.NID) func(*selection.Route) bool {
 	var through *peer
 	if p := n.peers.find(gateway); p != nil {
@@ -205,7 +210,7 @@ func (n *Node) leadsThrough(gateway lnet.NID) func(*selection.Route) bool {
 	}
 }
 
-// dropRoutes deletes the routes for which match is true.
+// dropRoutes deletes the routes for which match returns true.
 func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
 	table, gone := d.node.topology.Load().view.Routing.Without(match)
 	d.forgetRoutes(gone)
@@ -213,7 +218,7 @@ func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
 	d.act()
 }
 
-// Routes lists the routes, those of a net together.
+// Routes lists the routes, grouped by net.
 func (n *Node) Routes() []RouteInfo {
 	t := n.made().topology.Load()
 	infos := []RouteInfo{}
@@ -226,8 +231,7 @@ func (n *Node) Routes() []RouteInfo {
 	return infos
 }
 
-// rebindRoutes makes routes lead through the peer NIs that have their gateways'
-// NIDs now.
+// rebindRoutes makes routes refer to the peer NIs that now have their gateways' NIDs.
 func (d *discoverer) rebindRoutes() {
 	n := d.node
 	d.route(n.topology.Load().view.Routing.Rebound(func(nid lnet.NID) *selection.PeerNI {
@@ -238,7 +242,7 @@ func (d *discoverer) rebindRoutes() {
 	}))
 }
 
-// moveRoutes has routes through a NID lead through another one.
+// moveRoutes makes routes through the NID from lead through the NID to.
 func (d *discoverer) moveRoutes(from, to lnet.NID) {
 	n := d.node
 	owner := n.peerFor(to)
@@ -249,7 +253,7 @@ func (d *discoverer) moveRoutes(from, to lnet.NID) {
 	d.route(table)
 }
 
-// forgetRoutes tells the machine that routes are gone.
+// forgetRoutes notifies the discovery machine of routes that were removed.
 func (d *discoverer) forgetRoutes(gone []*selection.Route) {
 	for _, r := range gone {
 		if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
@@ -267,7 +271,7 @@ func (d *discoverer) gatewayRoutes(q *peer, f func(*selection.Route)) {
 	}
 }
 
-// gatewayInfo takes in what a gateway told (lnet-core 8.3).
+// gatewayInfo updates the routes through a gateway from its ping info (lnet-core 8.3).
 func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	if q == nil {
 		return
@@ -301,8 +305,9 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	})
 }
 
-// gatewayChecked notes whether a gateway has answered (discovery 6.8). One that has not answered in
-// time, but that messages have come from meanwhile, is busy and not dead (decisions 131).
+// gatewayChecked records whether a gateway has answered (discovery 6.8). A gateway that
+// has not answered in time, but from which messages have arrived meanwhile, is considered
+// busy and not dead (decisions 131).
 func (d *discoverer) gatewayChecked(q *peer, err error) {
 	if q == nil || errors.Is(err, discovery.ErrTimedOut) && d.heardMeanwhile(q) {
 		return
@@ -320,8 +325,8 @@ func (d *discoverer) gatewayChecked(q *peer, err error) {
 	d.setDead(q, err != nil)
 }
 
-// heardMeanwhile reports whether a message has come from a peer within the time that a ping has, and no
-// driver has lost the peer since.
+// heardMeanwhile reports whether a message arrived from a peer within the timeout of a
+// ping, and no driver has reported the peer as lost since.
 func (d *discoverer) heardMeanwhile(q *peer) bool {
 	v := q.view.Load()
 	if v == nil {
@@ -335,7 +340,7 @@ func (d *discoverer) heardMeanwhile(q *peer) bool {
 	})
 }
 
-// causeGateway is shared by what is logged of a gateway that goes and comes.
+// causeGateway links the log lines about a gateway that stops and starts to answer.
 const causeGateway = "gateway"
 
 func (d *discoverer) setDead(q *peer, dead bool) {
@@ -355,8 +360,8 @@ func (d *discoverer) setDead(q *peer, dead bool) {
 	d.rail(q, v)
 }
 
-// admitRouted tells whether a message that a router brought from a net may come
-// in (lnet-core 5.2 step 6).
+// admitRouted reports whether a message that a router delivered from a net is accepted
+// (lnet-core 5.2 step 6).
 func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 	strict := forUs && n.parameters.Load().DropAsymRoute
 	dead := gateway.Peer().Dead
@@ -373,7 +378,7 @@ func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 	return true
 }
 
-// leadsBack tells whether a route through a neighbour leads to a net.
+// leadsBack reports whether a route to a net leads through a neighbour.
 func (n *Node) leadsBack(gateway *peerNI, to lnet.Net) bool {
 	q := gateway.peer.Load()
 	return q != nil && slices.ContainsFunc(n.topology.Load().view.Routing.To(to), func(r *selection.Route) bool {
@@ -381,7 +386,8 @@ func (n *Node) leadsBack(gateway *peerNI, to lnet.Net) bool {
 	})
 }
 
-// reviveGateway: a gateway that counted as dead has brought a message from a net.
+// reviveGateway marks a gateway as alive that counted as dead and has delivered a message
+// from a net.
 func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	v := q.view.Load()
 	if !q.dead || v == nil {
@@ -402,10 +408,10 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	d.setDead(q, false)
 }
 
-// revive notes that a message has come from a peer NI that counted as down. It may
-// have left before that was told, and have been here before it was read: as a rule no
-// longer than the LND timeout, which is what a message has for its way; behind a PUT
-// that a lazy portal holds up it may be longer.
+// revive updates a peer NI that counted as down after a message has arrived from it. The
+// message may have been sent before the peer NI was reported as down. It is assumed to be
+// no older than the LND timeout, although it may be if a PUT on a lazy portal has blocked
+// it.
 func (n *Node) revive(p *peerNI) {
 	late := n.parameters.Load().LNDTimeout()
 	for _, i := range n.topology.Load().nis {
@@ -424,21 +430,21 @@ func (n *Node) revive(p *peerNI) {
 	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, true) })
 }
 
-// lost notes that a driver has lost a peer (lnet-core 8.4).
+// lost records that a driver has lost a peer (lnet-core 8.4).
 func (n *Node) lost(i *ni, nid lnet.NID) {
 	p := n.peers.find(nid)
 	if p == nil || n.parameters.Load().IgnorePeerDown {
 		return
 	}
 	p.Up.Store(false)
-	if !p.gateway() || n.topology.Load().better(i) { // routes follow, even if that was known
+	if !p.gateway() || n.topology.Load().better(i) { // update routes even if p was down already
 		return
 	}
 	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, false) })
 }
 
-// notifyRoutes: of a gateway that is not discovered, the routes made with a NID
-// follow what is heard of that NID.
+// notifyRoutes sets the state of the routes whose gateway is the NID of p. It applies
+// only to gateways for which discovery is disabled.
 func (d *discoverer) notifyRoutes(p *peerNI, up bool) {
 	if !p.view().Disabled(d.node.topology.Load().local) {
 		return

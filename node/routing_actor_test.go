@@ -16,19 +16,19 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// actor is a node of which a test says all: what it answers to pings, and
-// whether it does. It acknowledges PUTs and keeps what came.
+// actor is a node that the test controls completely: whether it answers pings, and with
+// what content. It acknowledges PUTs and records the messages that arrive.
 type actor struct {
 	fabric *fabric
 	ports  []*port
 
 	mu     sync.Mutex
 	info   lnet.PingInfo
-	silent bool // it takes what comes, and answers nothing
+	silent bool // receives messages but answers none
 	came   []arrived
 }
 
-// arrived is what came to an actor.
+// arrived is a message that an actor received.
 type arrived struct {
 	at      time.Time
 	over    lnet.NID // the actor's NID
@@ -43,7 +43,7 @@ type stage struct {
 	port  *port
 }
 
-// cue is a message that an actor takes or sends.
+// cue is a message that an actor receives or sends.
 type cue struct {
 	tx      lnd.Tx
 	stage   *stage
@@ -52,7 +52,7 @@ type cue struct {
 	from    lnet.ProcessID
 }
 
-// newActor makes an actor that calls itself a multi-rail node which forwards.
+// newActor creates an actor that announces itself as a multi-rail router.
 func newActor(t testing.TB, f *fabric, nids ...string) *actor {
 	t.Helper()
 	a := &actor{fabric: f}
@@ -71,7 +71,7 @@ func newActor(t testing.TB, f *fabric, nids ...string) *actor {
 	return a
 }
 
-// tell changes what the actor says of itself.
+// tell changes the actor's ping info.
 func (a *actor) tell(change func(info *lnet.PingInfo)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +85,7 @@ func (a *actor) set(flag *bool, on bool) {
 	a.mu.Unlock()
 }
 
-// take returns what has come since the last take.
+// take returns the messages that have arrived since the last take.
 func (a *actor) take() []arrived {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *actor) take() []arrived {
 	return came
 }
 
-// pings are those of what came that are pings, pushes those that are pushes.
+// pings returns the pings among the messages, pushes the pushes.
 func pings(came []arrived) []arrived  { return onPortalZero(came, lnet.MsgGet) }
 func pushes(came []arrived) []arrived { return onPortalZero(came, lnet.MsgPut) }
 
@@ -107,7 +107,7 @@ func onPortalZero(came []arrived, t lnet.MsgType) (out []arrived) {
 	return out
 }
 
-// pushBy sends what the actor says of itself by one of its ports.
+// pushBy sends the actor's ping info over one of its ports.
 func (a *actor) pushBy(t testing.TB, port int, to string) {
 	t.Helper()
 	a.mu.Lock()
@@ -118,7 +118,7 @@ func (a *actor) pushBy(t testing.TB, port int, to string) {
 	}, b)
 }
 
-// send sends a message by one of the ports to a neighbour.
+// send sends a message over one of the ports to a neighbour.
 func (a *actor) send(port int, hop lnet.NID, h lnet.Header, payload []byte) {
 	h.SrcPID, h.DestPID, h.PayloadLength = lnet.PIDLustre, lnet.PIDLustre, uint32(len(payload))
 	c := &cue{}
@@ -142,7 +142,7 @@ func (s *stage) Arrived(rx *lnd.Rx) error {
 	return nil
 }
 
-// Received answers.
+// Received sends the answer.
 func (c *cue) Received(*lnd.Rx, error) {
 	a, h := c.stage.actor, &c.header
 	a.mu.Lock()
@@ -183,7 +183,7 @@ func addRoute(t testing.TB, n *node.Node, net, gateway string, o node.RouteOptio
 	synctest.Wait()
 }
 
-// routeTo is the only route to a net.
+// routeTo returns the only route to a net.
 func routeTo(t testing.TB, n *node.Node, net string) node.RouteInfo {
 	t.Helper()
 	var found []node.RouteInfo
@@ -198,7 +198,7 @@ func routeTo(t testing.TB, n *node.Node, net string) node.RouteInfo {
 	return found[0]
 }
 
-// peerNI is what a node knows of a NID of another one.
+// peerNI returns what a node knows about a NID of another one.
 func peerNI(t testing.TB, n *node.Node, nid string) node.PeerNIInfo {
 	t.Helper()
 	p, ok := n.Peer(parseNID(t, nid))
@@ -213,7 +213,7 @@ func peerNI(t testing.TB, n *node.Node, nid string) node.PeerNIInfo {
 	return node.PeerNIInfo{}
 }
 
-// statuses are what a node's ping info says of its NIs.
+// statuses returns the status of each NI in a node's ping info.
 func statuses(n *node.Node) map[string]lnet.NIStatus {
 	out := map[string]lnet.NIStatus{}
 	for _, i := range n.PingInfo().NIs {
@@ -222,8 +222,8 @@ func statuses(n *node.Node) map[string]lnet.NIStatus {
 	return out
 }
 
-// sound checks that nothing is under way or waits in a node, and that every
-// credit and every buffer has come back.
+// sound checks that no message is under way or waiting in a node, and that all credits
+// and buffers were released.
 func sound(t testing.TB, step string, n *node.Node) {
 	t.Helper()
 	if c := n.Counters(); c.Committed != 0 {
@@ -262,7 +262,7 @@ func getMD(t testing.TB, n *node.Node, q *node.EventQueue, to lnet.ProcessID) {
 	}
 }
 
-// replies counts the REPLYs that have come.
+// replies counts the REPLYs that have arrived.
 func replies(q *node.EventQueue) (n int) {
 	var e portals.Event
 	for q.TryNext(&e) {

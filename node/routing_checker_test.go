@@ -23,13 +23,13 @@ func TestChecksOfAGateway(t *testing.T) {
 		p := node.DefaultParameters()
 		g := newGuided(t, p, "10.77.3.1@tcp3", "10.77.4.1@tcp4")
 		g.fabric.addNI(t, g.node, "10.77.3.10@tcp3")
-		g.fabric.addNI(t, g.node, "10.77.5.10@tcp5") // the gateway is not there
+		g.fabric.addNI(t, g.node, "10.77.5.10@tcp5") // the gateway has no NI there
 		time.Sleep(10 * time.Minute)
 		if came := g.gateway.take(); len(came) != 0 {
 			t.Errorf("without a route: %+v", came)
 		}
 		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
-		preferNet(t, g.node, "tcp")  // which is for messages, not for checks
+		preferNet(t, g.node, "tcp")  // for messages, not for checks
 		time.Sleep(20 * time.Second) // it is known on both nets by now
 		g.gateway.take()
 		const minutes = 10
@@ -74,7 +74,7 @@ func TestChecksOfAGateway(t *testing.T) {
 	})
 }
 
-// preferNet has a node send to a net rather than to others.
+// preferNet makes a node prefer a net.
 func preferNet(t *testing.T, n *node.Node, net string) {
 	t.Helper()
 	d, err := lnet.ParsePattern(net)
@@ -89,7 +89,7 @@ func preferNet(t *testing.T, n *node.Node, net string) {
 	}
 }
 
-// Nobody waits for a check, nor for its failure.
+// Messages do not wait for a check or for its failure.
 //
 // lnet-core 8.5 (2)
 func TestMessagesDoNotWaitForChecks(t *testing.T) {
@@ -102,7 +102,7 @@ func TestMessagesDoNotWaitForChecks(t *testing.T) {
 		if seen := pings(g.gateway.take()); len(seen) < 2 {
 			t.Fatalf("%d pings", len(seen))
 		}
-		// A check is under way, and has no answer.
+		// A check is under way without an answer.
 		h := bind(t, g.node, portals.MD{Threshold: 1, Unlink: true})
 		put(t, g.node, h, process(t, gatewayNear), node.PutOptions{Portal: 4})
 		synctest.Wait()
@@ -121,21 +121,21 @@ func TestGatewaysThatAreNotChecked(t *testing.T) {
 		p.RouterCheckInterval = 0
 		r := newRouted(t, 1, p)
 		type leg struct {
-			src, dest string // of the header
+			src, dest string // in the header
 			to        string // the next hop
 			typ       lnet.MsgType
 		}
 		var mu sync.Mutex
 		var seen []leg
 		r.fabric.failBy(func(tx *lnd.Tx) error {
-			if h := &tx.Header; h.Type != lnet.MsgPut || h.Portal != lnet.ReservedPortal { // nothing waits for pushes
+			if h := &tx.Header; h.Type != lnet.MsgPut || h.Portal != lnet.ReservedPortal { // no message waits for pushes
 				mu.Lock()
 				seen = append(seen, leg{h.Src.String(), h.Dest.String(), tx.To.NID.String(), h.Type})
 				mu.Unlock()
 			}
 			return nil
 		})
-		time.Sleep(30 * time.Second) // less than it takes until the router calls silent nets down
+		time.Sleep(30 * time.Second) // less than the time after which the router marks silent nets as down
 		synctest.Wait()
 		mu.Lock()
 		if len(seen) != 0 {
@@ -153,10 +153,10 @@ func TestGatewaysThatAreNotChecked(t *testing.T) {
 		mu.Unlock()
 		at := -1
 		for _, l := range []leg{
-			{client, near, near, lnet.MsgGet}, // the client asks the gateway before it uses it
+			{client, near, near, lnet.MsgGet}, // the client pings the gateway before it uses it
 			{near, client, client, lnet.MsgReply},
 			{client, server, near, lnet.MsgPut},
-			{far, server, server, lnet.MsgGet}, // and the gateway the server
+			{far, server, server, lnet.MsgGet}, // and the gateway pings the server
 			{server, far, far, lnet.MsgReply},
 			{client, server, server, lnet.MsgPut},
 			{server, client, far, lnet.MsgAck},
@@ -174,7 +174,7 @@ func TestGatewaysThatAreNotChecked(t *testing.T) {
 	})
 }
 
-// What is not checked is down, peers too.
+// Gateways that were not checked are down, as peers too.
 //
 // lnet-core 8.5 before
 func TestPeersAreDownBeforeTheyAreChecked(t *testing.T) {
@@ -196,14 +196,14 @@ func TestPeersAreDownBeforeTheyAreChecked(t *testing.T) {
 }
 
 // Given a gateway whose NI on our net is down, then without discovery its answer to a
-// check takes the routes through it down.
+// check marks the routes through it as down.
 //
 // lnet-core 8.3 (2)
 func TestGatewayDownOnTheNearNetWithoutDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
 		p.Discovery = discovery.Off
-		p.HealthSensitivity, p.RetryCount = 0, 0 // no recovery ping has it heard, and so up
+		p.HealthSensitivity, p.RetryCount = 0, 0 // no recovery ping, whose answer would mark it as up
 		g := newGuided(t, p)
 		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
 		time.Sleep(2 * time.Minute)

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// The pools, by their places.
+// Indexes of the pools.
 const (
 	tiny = iota
 	small
@@ -23,7 +23,7 @@ const (
 
 const asker, otherAsker = "10.77.0.10@tcp", "10.77.0.11@tcp"
 
-// expect compares what became of messages with words like "taken 3, waits 2".
+// expect compares the results of messages with text such as "taken 3, waits 2".
 func expect(t testing.TB, step string, arrivals []*arrival, taken, waits int) {
 	t.Helper()
 	want := append(slices.Repeat([]string{"taken"}, taken), slices.Repeat([]string{"waits"}, waits)...)
@@ -55,14 +55,14 @@ func TestRouterCreditsOfANeighbour(t *testing.T) {
 				if want := (node.CreditInfo{Max: c.credits, Available: -3, Min: -3}); info() != want {
 					t.Errorf("credits %+v; want %+v", info(), want)
 				}
-				for k := range 2 { // each that leaves lets the oldest in
+				for k := range 2 { // each message that was sent admits the oldest waiting one
 					r.far.finish(1, nil)
 					expect(t, "one has left", sent, c.credits+1+k, 2-k)
 				}
 				if info().Min != -3 {
 					t.Errorf("credits %+v", info())
 				}
-				// Nobody else has to wait, but for the way out.
+				// Other neighbours have to wait only for credits to send.
 				other := r.puts(t, otherAsker, 1, 0)
 				expect(t, "another neighbour", other, 1, 0)
 				expect(t, "the last", sent, c.credits+2, 1)
@@ -87,10 +87,10 @@ func TestRouterBuffersRunOut(t *testing.T) {
 				t.Errorf("pool %+v", p)
 			}
 		}
-		if i := peerNI(t, r.node, asker).RouterCredits; i.Available != 20-12 { // those who wait for a buffer have theirs
+		if i := peerNI(t, r.node, asker).RouterCredits; i.Available != 20-12 { // messages that wait for a buffer hold a router credit
 			t.Errorf("router credits %+v", i)
 		}
-		for k := range sizes { // a buffer of the wrong kind helps nobody
+		for k := range sizes { // a buffer of another pool does not help
 			r.far.finish(buffers[k], nil)
 			expect(t, "some have left", sent[k], min(buffers[k]*2, buffers[k]+2), max(0, 2-buffers[k]))
 			for _, o := range sent[k+1:] {
@@ -103,8 +103,8 @@ func TestRouterBuffersRunOut(t *testing.T) {
 	})
 }
 
-// When a message leaves for whose buffer one waits, and another for its router
-// credit, the one that waits for the buffer goes first.
+// When a message is released while one message waits for its buffer, and another for its
+// router credit, the one that waits for the buffer continues first.
 //
 // lnet-core 7.4 return (1)-(2)
 func TestBuffersComeBackBeforeRouterCredits(t *testing.T) {
@@ -124,13 +124,13 @@ func TestBuffersComeBackBeforeRouterCredits(t *testing.T) {
 	})
 }
 
-// The payload goes on as it came.
+// The payload is forwarded unchanged.
 //
 // lnet-core 7.4 (3)
 func TestRoutedPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{})
-		for _, size := range []int{0, 1, 4095, 4096, 4097, 100000, lnet.MTU, 3, 0} { // buffers are used again
+		for _, size := range []int{0, 1, 4095, 4096, 4097, 100000, lnet.MTU, 3, 0} { // buffers are reused
 			a := r.puts(t, asker, 1, size)[0]
 			r.far.mu.Lock()
 			tx := r.far.out[0]
@@ -145,7 +145,7 @@ func TestRoutedPayload(t *testing.T) {
 	})
 }
 
-// A router that is given few buffers says so in its log.
+// A router with few buffers logs a warning.
 //
 // lnet-core 7.5
 func TestFewRouterBuffers(t *testing.T) {
@@ -193,7 +193,7 @@ func TestRouterPools(t *testing.T) {
 		if w := r.node.Buffers(); w != (node.Buffers{Tiny: 2048, Small: 16384, Large: 1024}) {
 			t.Errorf("sizes %+v", w)
 		}
-		// 0 is the default, less leaves what there is.
+		// 0 means the default, negative numbers leave the size unchanged.
 		r.node.SetBuffers(node.Buffers{Tiny: 5, Small: -1, Large: 7})
 		r.node.SetBuffers(node.Buffers{Tiny: -1, Small: 6, Large: 0})
 		for k, want := range []int{5, 6, 1024} {
@@ -201,7 +201,7 @@ func TestRouterPools(t *testing.T) {
 				t.Errorf("pool %+v; want %d", p, want)
 			}
 		}
-		// They are remembered while routing is off, and do nothing.
+		// The sizes are stored while routing is off, without effect.
 		r.node.DisableRouting()
 		for r.node.Routing().State != node.RoutingDisabled {
 			time.Sleep(time.Second)
@@ -221,7 +221,8 @@ func TestRouterPools(t *testing.T) {
 	})
 }
 
-// What is too many goes when it comes back, and what is more serves at once.
+// Surplus buffers are freed when they are released; additional ones are available at
+// once.
 //
 // lnet-core 7.5
 func TestPoolsChangeWhileInUse(t *testing.T) {
@@ -255,7 +256,7 @@ func TestPoolsChangeWhileInUse(t *testing.T) {
 		if w := were(sent); slices.Contains(w, "waits") || slices.Contains(w, "dropped") {
 			t.Errorf("%v", w)
 		}
-		// What is in order serves on.
+		// A message that is valid passes.
 		sent = r.puts(t, asker, 2, 100)
 		expect(t, "anew", sent, 1, 1)
 		r.sound(t, "at last")
@@ -287,14 +288,14 @@ func TestNextHopIsDown(t *testing.T) {
 		if i.Health.Value != node.MaxHealth {
 			t.Errorf("health %d: nobody has tried", i.Health.Value)
 		}
-		// Our own messages go there all the same.
+		// Our own messages are sent there nevertheless.
 		h := bind(t, r.node, portals.MD{Threshold: 1, Unlink: true})
 		put(t, r.node, h, process(t, behind), node.PutOptions{Portal: 4})
 		if r.far.waiting() != 1 {
 			t.Error("our own message was not sent")
 		}
 		r.far.finish(1, nil)
-		// Who is heard is up.
+		// A message from the neighbour marks it as up.
 		r.far.message(t, lnet.MsgPut, behind, gatewayFar, 0)
 		r.puts(t, asker, 1, 100)
 		if r.far.waiting() != 1 {
@@ -318,7 +319,7 @@ func TestNextHopIsDown(t *testing.T) {
 	})
 }
 
-// On a net without aliveness nobody asks.
+// On a net without aliveness, the state of the next hop does not matter.
 //
 // lnet-core 7.2 (2)
 func TestNextHopWithoutAliveness(t *testing.T) {
@@ -335,8 +336,8 @@ func TestNextHopWithoutAliveness(t *testing.T) {
 	})
 }
 
-// A router does not ask whether one lives who can be reached only over the
-// connections that it made.
+// A router does not consider the aliveness of a next hop that can be reached only over
+// connections that the next hop has made.
 //
 // lnet-core 7.2 (2)
 func TestNextHopUnprivileged(t *testing.T) {

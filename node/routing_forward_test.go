@@ -21,7 +21,7 @@ func TestForwardedMessage(t *testing.T) {
 	const far, gateway = "10.77.9.9@tcp9", "10.77.1.7@tcp1"
 	for _, c := range []struct {
 		name, dest, hop string
-		pid             lnet.PID // that the driver is told
+		pid             lnet.PID // passed to the driver
 	}{
 		{"to its destination", behind, behind, 9},
 		{"to another router", far, gateway, lnet.PIDLustre},
@@ -70,7 +70,7 @@ func TestForwardedMessage(t *testing.T) {
 	}
 }
 
-// When the last router may choose another NID of the destination.
+// Cases in which the last router may choose another NID of the destination.
 //
 // lnet-core 9.3 (3)
 // selection 4.4 last (1)-(3), 4.4 header, 5.7 (4), 8.5 (66)-(68)
@@ -79,7 +79,7 @@ func TestForwardedToAnotherNID(t *testing.T) {
 	const second = "10.77.1.21@tcp1"
 	for _, c := range []struct {
 		name         string
-		source, dest bool // are multi-rail
+		source, dest bool // source and destination are multi-rail
 		down         bool
 		health       int
 		rewritten    bool
@@ -93,7 +93,7 @@ func TestForwardedToAnotherNID(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := static()
-				p.HealthSensitivity, p.RetryCount = 0, 0 // nobody is pinged for his health
+				p.HealthSensitivity, p.RetryCount = 0, 0 // no recovery pings
 				r := newHandedWith(t, p, node.Buffers{}, lnd.Tunables{})
 				ctx := context.Background()
 				configure := func(multi bool, nids ...string) {
@@ -141,8 +141,8 @@ func TestForwardedToAnotherNID(t *testing.T) {
 	}
 }
 
-// What waits at a router for the discovery of its destination, and what becomes of
-// it if that fails.
+// Messages that wait at a router for discovery of their destination, and their end if
+// that fails.
 //
 // lnet-core 9.3 (4)
 // discovery 5.1 routed
@@ -191,8 +191,8 @@ func TestForwardsWaitForDiscovery(t *testing.T) {
 		if c := n.Routing().Pools[tiny]; c.Credits != c.Buffers-2 {
 			t.Errorf("pool %+v; two messages wait", c)
 		}
-		// No more of them wait than leave half of what a neighbour may hold: what
-		// they wait for has to come through.
+		// No more messages wait than leave half of the neighbour's credits free, because the
+		// answers that they wait for must pass too.
 		for range 8 {
 			send(lnet.MsgPut, 4)
 		}
@@ -200,7 +200,7 @@ func TestForwardsWaitForDiscovery(t *testing.T) {
 			t.Errorf("credits %+v", c)
 		}
 
-		// It never answers: what waits is dropped, and its buffers come back.
+		// It never answers: waiting messages are dropped, and their buffers are released.
 		wait := n.Routing().Pools[tiny].Buffers - n.Routing().Pools[tiny].Credits
 		before := n.Counters().Dropped
 		time.Sleep(5 * time.Minute)
@@ -210,7 +210,7 @@ func TestForwardsWaitForDiscovery(t *testing.T) {
 		sound(t, "the destination is silent", n)
 
 		dest.set(&dest.silent, false)
-		time.Sleep(5 * time.Minute) // what was begun while it was silent is over
+		time.Sleep(5 * time.Minute) // rounds that started while it was silent are over
 		dest.take()
 		send(lnet.MsgPut, 4)
 		send(lnet.MsgGet, 4)
@@ -308,7 +308,7 @@ func TestForwardFails(t *testing.T) {
 	})
 }
 
-// A router holds messages longer than anybody waits, and drops none.
+// A router holds messages longer than any sender waits, and drops none.
 //
 // lnet-core 9.3 aged
 // sanity-lnet 8 (256)
@@ -320,7 +320,7 @@ func TestAgedForwards(t *testing.T) {
 		r := newRouted(t, 1, p)
 		router := r.routers[0]
 		short := router.Parameters()
-		short.RetryCount = 0 // a message of its own would have 51 s
+		short.RetryCount = 0 // its own messages have a limit of 51 s
 		if err := router.SetParameters(short); err != nil {
 			t.Fatal(err)
 		}
@@ -330,8 +330,8 @@ func TestAgedForwards(t *testing.T) {
 		addFault(t, router, faults.Rule{
 			Kind: faults.Delay, Dest: faults.On(r.ids.NID.Net()), Rate: 1, Latency: time.Minute,
 		})
-		// As many of each as there are router credits, and one more; half of them wait
-		// for a credit of the server's that others hold for a minute.
+		// As many of each as there are router credits, and one more. Half of them wait for a
+		// credit of the server that others hold for a minute.
 		const gets = 18
 		q := node.NewEventQueue(node.AllEvents)
 		for range gets / 2 {
@@ -349,7 +349,7 @@ func TestAgedForwards(t *testing.T) {
 	})
 }
 
-// At a router whoever is heard is well at once.
+// A router sets the health of a peer NI to full as soon as a message arrives from it.
 //
 // lnet-core 9.3 health
 func TestWhoIsHeardByARouterIsWell(t *testing.T) {
@@ -368,7 +368,7 @@ func TestWhoIsHeardByARouterIsWell(t *testing.T) {
 				synctest.Wait()
 			}
 			send()
-			a.set(&a.silent, true) // no recovery ping makes it well
+			a.set(&a.silent, true) // no recovery ping raises its health
 			if err := n.SetPeerHealth(a.ports[0].nid, 100); err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,7 @@ type guided struct {
 const (
 	gatewayNear = "10.77.0.1@tcp"
 	gatewayFar  = "10.77.1.1@tcp1"
-	behind      = "10.77.1.20@tcp1" // somebody on the far net
+	behind      = "10.77.1.20@tcp1" // a node on the far net
 )
 
 func newGuided(t testing.TB, p node.Parameters, also ...string) *guided {
@@ -37,7 +37,7 @@ func newGuided(t testing.TB, p node.Parameters, also ...string) *guided {
 	return g
 }
 
-// bring has the gateway bring the node a PUT on portal 4 from a NID.
+// bring makes the gateway deliver a PUT on portal 4 from a NID.
 func (g *guided) bring(t testing.TB, from string) {
 	t.Helper()
 	g.gateway.send(0, g.port.nid, lnet.Header{
@@ -46,7 +46,7 @@ func (g *guided) bring(t testing.TB, from string) {
 	synctest.Wait()
 }
 
-// takesPuts has a node take PUTs on portal 4, and counts them.
+// takesPuts attaches an MD for PUTs on portal 4, and records the events.
 func takesPuts(t testing.TB, n *node.Node) *recorder {
 	t.Helper()
 	r := &recorder{}
@@ -179,7 +179,7 @@ func TestRouteFollowsPingInfo(t *testing.T) {
 	}
 }
 
-// The near net is down, as the gateway tells over another one.
+// The near net is down, as the gateway reports over another one.
 //
 // lnet-core 8.2 (3), 8.3 (2)
 func TestGatewayDownOnTheNearNet(t *testing.T) {
@@ -202,7 +202,7 @@ func TestGatewayDownOnTheNearNet(t *testing.T) {
 			if r := routeTo(t, g.node, "tcp1"); r.Up {
 				t.Errorf("asymmetric %v: %+v", asymmetric, r)
 			}
-			g.bring(t, behind) // it is heard on the near net
+			g.bring(t, behind) // a message from it arrives on the near net
 			if r := routeTo(t, g.node, "tcp1"); !r.Up {
 				t.Errorf("asymmetric %v, heard: %+v", asymmetric, r)
 			}
@@ -210,7 +210,7 @@ func TestGatewayDownOnTheNearNet(t *testing.T) {
 	}
 }
 
-// A gateway that does not answer is dead, until it does.
+// A gateway that does not answer is dead until it answers.
 //
 // discovery 6.8 gateway
 // lnet-core 8.3 end, 8.2 (1)
@@ -246,15 +246,15 @@ func TestGatewayThatDoesNotAnswer(t *testing.T) {
 				time.Sleep(4 * time.Minute)
 				state("it is silent", false)
 				g.gateway.set(&g.gateway.silent, false)
-				time.Sleep(5 * time.Minute) // the check under way fails, the next does not
+				time.Sleep(5 * time.Minute) // the check under way fails, the next one does not
 				state("it answers again", true)
 			})
 		})
 	}
 }
 
-// A gateway that brings messages is busy and not dead, although its answers to pings are late. When it
-// brings none any more, it is.
+// A gateway that delivers messages is busy and not dead, even if its answers to pings are
+// late. When it delivers no more messages, it is dead.
 func TestBusyGateway(t *testing.T) {
 	for name, mode := range map[string]discovery.Mode{"discovery on": discovery.On, "discovery off": discovery.Off} {
 		t.Run(name, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestDriverLosesAGateway(t *testing.T) {
 			lose(g.port, gatewayNear)
 			check(t, g, "lost by the NI without link", true)
 			if a := peerNI(t, g.node, gatewayNear).Aliveness; a != node.AliveDown {
-				t.Errorf("lost: %v", a) // the status follows all the same
+				t.Errorf("lost: %v", a) // the status changes nevertheless
 			}
 			lose(second, gatewayNear)
 			check(t, g, "lost by the other too", false)
@@ -384,7 +384,7 @@ func TestDriverLosesAGateway(t *testing.T) {
 			addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
 			lose(g.port, "10.77.0.3@tcp")
 			synctest.Wait()
-			if r := routeTo(t, g.node, "tcp1"); !r.Up { // it was made with another NID
+			if r := routeTo(t, g.node, "tcp1"); !r.Up { // it was added with another NID
 				t.Errorf("%+v", r)
 			}
 		})
@@ -406,8 +406,8 @@ func TestMessagesByADeadGateway(t *testing.T) {
 		mode   discovery.Mode
 		from   string
 		strict bool // DropAsymRoute
-		comes  bool // the message comes in
-		up     bool // and the route to tcp1 is up by it
+		comes  bool // the message is accepted
+		up     bool // and marks the route to tcp1 as up
 	}{
 		{"from the far net", discovery.On, behind, false, true, true},
 		{"from the far net, strict", discovery.On, behind, true, true, true},
@@ -451,8 +451,8 @@ func TestMessagesByADeadGateway(t *testing.T) {
 	}
 }
 
-// Only what is for this node is dropped for want of a way back; and nothing is, if
-// there is one by another NID of the gateway.
+// Only messages for this node are dropped if there is no route back. They are accepted if
+// there is one through another NID of the gateway.
 //
 // lnet-core 5.2 (6c)
 func TestAsymmetricRouteOnARouter(t *testing.T) {
@@ -480,7 +480,7 @@ func TestAsymmetricRouteOnARouter(t *testing.T) {
 		if got := target.take(); len(got) != 1 {
 			t.Errorf("forwarded: %d messages", len(got))
 		}
-		// The way back leads by another NID of the same gateway.
+		// The route back leads through another NID of the same gateway.
 		err := n.ConfigurePeer(context.Background(), parseNID(t, gatewayNear),
 			[]lnet.NID{parseNID(t, "10.77.0.3@tcp")}, discovery.ConfigureOptions{})
 		if err != nil {
@@ -494,7 +494,7 @@ func TestAsymmetricRouteOnARouter(t *testing.T) {
 	})
 }
 
-// Who says that an NI of its is down, and is heard on it, is up.
+// If a gateway reports its NI as down, but a message arrives from that NI, the NI is up.
 //
 // lnet-core 5.2 heard, 10.2
 func TestWhoIsHeardIsUp(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// hand is an interface moved by hand: messages arrive when a test says so, and
-// what is sent stays until the test says what becomes of it.
+// hand is an interface controlled by the test: messages arrive when the test delivers
+// them, and sent messages wait until the test completes them.
 type hand struct {
 	nid      lnet.NID
 	tunables lnd.Tunables
@@ -22,27 +22,27 @@ type hand struct {
 
 	mu       sync.Mutex
 	out      []*lnd.Tx
-	arrivals []*arrival // that have no placement yet
+	arrivals []*arrival // without a placement yet
 	closed   bool
 }
 
-// arrival is a message that came to a hand.
+// arrival is a message that arrived at a hand.
 type arrival struct {
 	hand    *hand
 	rx      lnd.Rx
 	payload []byte
 
-	// hand.mu guards the rest.
+	// hand.mu guards the fields below.
 	answers int  // calls of Receive
-	taken   bool // into memory
+	taken   bool // received into memory
 	dropped bool
-	gone    bool // the connection has died
+	gone    bool // the connection is lost
 }
 
-// noTimeout stands for a peer timeout of 0, which is the default of hands else.
+// noTimeout stands for a peer timeout of 0; for hands, 0 means the default.
 const noTimeout = -1
 
-// handDriver gives out hands.
+// handDriver opens hands.
 type handDriver struct{ hand *hand }
 
 func (d *handDriver) Type() lnet.NetType { return lnet.TypeTCP }
@@ -116,8 +116,8 @@ func (h *hand) Receive(rx *lnd.Rx, p lnd.Placement) {
 	}
 }
 
-// Close ends all as drivers do: what was sent fails, and what waits for a
-// placement is withdrawn.
+// Close ends everything as drivers do: sent messages fail, and those that wait for a
+// placement are withdrawn.
 func (h *hand) Close(context.Context) error {
 	h.mu.Lock()
 	out, arrivals := h.out, h.arrivals
@@ -132,7 +132,7 @@ func (h *hand) Close(context.Context) error {
 	return nil
 }
 
-// withdraw has the connection die that a message came over.
+// withdraw simulates the loss of the connection on which the message arrived.
 func (a *arrival) withdraw() {
 	a.hand.mu.Lock()
 	a.gone = true
@@ -140,8 +140,8 @@ func (a *arrival) withdraw() {
 	a.hand.upper.Withdrawn(&a.rx)
 }
 
-// withdrawOnce does so unless it has been, or the message has its place: then
-// there is nothing to tell any more.
+// withdrawOnce calls Withdrawn, unless it was called before or the message has its
+// placement, which makes the call unnecessary.
 func (a *arrival) withdrawOnce() {
 	a.hand.mu.Lock()
 	tell := !a.gone && a.answers == 0
@@ -152,7 +152,7 @@ func (a *arrival) withdrawOnce() {
 	}
 }
 
-// was is "waits", "taken" or "dropped", with a mark if it was answered twice.
+// was returns "waits", "taken" or "dropped", with a mark if it was answered twice.
 func (a *arrival) was() string {
 	a.hand.mu.Lock()
 	defer a.hand.mu.Unlock()
@@ -171,7 +171,7 @@ func (a *arrival) was() string {
 	return s
 }
 
-// were is what became of messages.
+// were returns the results of messages.
 func were(arrivals []*arrival) (out []string) {
 	for _, a := range arrivals {
 		out = append(out, a.was())
@@ -179,14 +179,14 @@ func were(arrivals []*arrival) (out []string) {
 	return out
 }
 
-// waiting counts what was sent and is not through.
+// waiting returns the number of sent messages that are not completed.
 func (h *hand) waiting() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.out)
 }
 
-// finish has the oldest count messages that were sent end with err.
+// finish completes the oldest count sent messages with err.
 func (h *hand) finish(count int, err error) (headers []lnet.Header) {
 	h.mu.Lock()
 	count = min(count, len(h.out))
@@ -200,7 +200,7 @@ func (h *hand) finish(count int, err error) (headers []lnet.Header) {
 	return headers
 }
 
-// finishAll does so until nothing is under way any more.
+// finishAll completes sent messages until none is under way.
 func (h *hand) finishAll(err error) {
 	for h.waiting() > 0 {
 		h.finish(1, err)
@@ -208,7 +208,7 @@ func (h *hand) finishAll(err error) {
 	}
 }
 
-// handed is a router that pings nobody, with a hand on tcp and one on tcp1.
+// handed is a router without recovery pings, with a hand on tcp and one on tcp1.
 type handed struct {
 	node      *node.Node
 	near, far *hand
@@ -229,7 +229,7 @@ func newHandedWith(t testing.TB, p node.Parameters, b node.Buffers, tunables lnd
 	return r
 }
 
-// addHand gives a node a hand.
+// addHand adds a hand to a node.
 func addHand(t testing.TB, n *node.Node, h *hand, nid string, tunables lnd.Tunables) {
 	t.Helper()
 	c := lnd.Config{NID: parseNID(t, nid), Tunables: tunables}
@@ -262,7 +262,7 @@ func (h *hand) messageBy(t testing.TB, typ lnet.MsgType, by, from, to string, si
 	return a
 }
 
-// puts makes PUTs arrive at the near hand for somebody behind the far one.
+// puts makes PUTs arrive at the near hand for a node behind the far one.
 func (r *handed) puts(t testing.TB, from string, count, size int) (out []*arrival) {
 	t.Helper()
 	for range count {
@@ -271,10 +271,10 @@ func (r *handed) puts(t testing.TB, from string, count, size int) (out []*arriva
 	return out
 }
 
-// pool is one of the router's pools.
+// pool returns one of the router's pools.
 func (r *handed) pool(k int) node.PoolInfo { return r.node.Routing().Pools[k] }
 
-// sound is sound after all that was sent is through.
+// sound completes all sent messages and then calls the function sound.
 func (r *handed) sound(t testing.TB, step string) {
 	t.Helper()
 	r.near.finishAll(nil)

@@ -14,9 +14,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A neighbour that has others answer it through the router, and reads nothing,
-// keeps what its answers hold until the driver gives it up. Those who answer it
-// are held back; nobody else is, and all comes back.
+// A neighbour that makes others answer it through the router, and reads nothing, occupies
+// the resources of its answers until the driver gives up. The nodes that answer it are
+// slowed down; others are not, and all resources are released.
 func TestNeighbourThatReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{PeerCredits: 4, PeerBufferCredits: 6})
@@ -36,7 +36,7 @@ func TestNeighbourThatReadsNothing(t *testing.T) {
 		held := answer(otherAsker, 1)
 		expect(t, "an answer to another one", held, 0, 1)
 
-		// Other neighbours do not notice.
+		// Other neighbours are not affected.
 		a := r.puts(t, otherAsker, 1, 100)
 		b := r.far.message(t, lnet.MsgPut, "10.77.1.30@tcp1", otherAsker, 100)
 		expect(t, "between others", append(a, b), 2, 0)
@@ -61,8 +61,8 @@ func TestNeighbourThatReadsNothing(t *testing.T) {
 	})
 }
 
-// A connection dies while messages that came over it wait in the router: they are
-// dropped, those behind them go on in order, and nothing is lost.
+// A connection is lost while messages that arrived on it wait in the router. They are
+// dropped, those behind them continue in order, and no credit or buffer is lost.
 func TestConnectionDiesWhileMessagesWait(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -79,7 +79,7 @@ func TestConnectionDiesWhileMessagesWait(t *testing.T) {
 				sent := r.puts(t, asker, 8, 100)
 				expect(t, "at first", sent, 2, 6)
 				before := r.node.Counters().Dropped
-				for _, k := range []int{2, 4, 7, 0} { // the last is not waiting any more
+				for _, k := range []int{2, 4, 7, 0} { // the last one is not waiting any more
 					sent[k].withdraw()
 				}
 				want := []string{"taken", "taken", "dropped", "waits", "dropped", "waits", "waits", "dropped"}
@@ -102,8 +102,8 @@ func TestConnectionDiesWhileMessagesWait(t *testing.T) {
 	}
 }
 
-// The same after an administrator has deleted the neighbour: who sends again is
-// a new peer, and those who still wait are found all the same.
+// The same after an administrator has deleted the neighbour. It becomes a new peer when
+// it sends again, and the messages that still wait are found.
 func TestConnectionDiesOfADeletedPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{PeerCredits: 2})
@@ -112,7 +112,7 @@ func TestConnectionDiesOfADeletedPeer(t *testing.T) {
 		if err := r.node.DeletePeer(context.Background(), parseNID(t, asker), false); err != nil {
 			t.Fatal(err)
 		}
-		sent[2].withdraw() // which may cross its placement
+		sent[2].withdraw() // may coincide with its placement
 		synctest.Wait()
 		got := were(sent)
 		if !slices.Contains([]string{"dropped", "failed", "taken"}, got[2]) {
@@ -130,8 +130,8 @@ func TestConnectionDiesOfADeletedPeer(t *testing.T) {
 	})
 }
 
-// An NI goes with messages in the router that came over it, or that shall leave
-// by it.
+// An NI is removed with messages in the router that arrived on it or are to be sent over
+// it.
 func TestNIGoesWhileMessagesAreInTheRouter(t *testing.T) {
 	for _, nid := range []string{gatewayNear, gatewayFar} {
 		t.Run(nid, func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestNIGoesWhileMessagesAreInTheRouter(t *testing.T) {
 	}
 }
 
-// A router that is told to stop goes on for 10 s at most; what waits then is
-// dropped, and counted.
+// A router that is stopped continues for at most 10 s. Messages that still wait then are
+// dropped and counted.
 //
 // lnet-core 9.1 (2), 9.3 (1), 7.4 return (2)
 func TestRouterStopsWithMessagesWaiting(t *testing.T) {
@@ -181,7 +181,7 @@ func TestRouterStopsWithMessagesWaiting(t *testing.T) {
 				t.Fatalf("still stopping")
 			}
 		}
-		synctest.Wait() // what waits goes right after that
+		synctest.Wait() // waiting messages are dropped right after that
 		if got := were(sent); !slices.Equal(got, []string{"taken", "dropped", "dropped", "dropped", "dropped"}) {
 			t.Errorf("stopped: %v", got)
 		}
@@ -192,7 +192,7 @@ func TestRouterStopsWithMessagesWaiting(t *testing.T) {
 		if got := were(late); !slices.Equal(got, []string{"dropped"}) {
 			t.Errorf("a late one: %v", got)
 		}
-		// On again, while that one is still under way.
+		// Enable routing again while that message is still under way.
 		if err := r.node.EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
@@ -227,10 +227,10 @@ func TestRouterIsClosedWithMessagesInIt(t *testing.T) {
 	})
 }
 
-// A message to nowhere among routers that each believe that the next one knows
-// the way. There is no hop count: what never goes back to where it came from
-// ends with two routers (decisions 23), but goes round among three until
-// something fails. Then all comes back.
+// A message to an unreachable net among routers that each have a route through the next
+// one. There is no hop count. A message is never sent back to the node that sent it, so
+// it ends with two routers (decisions 23); but among three it circulates until something
+// fails. Then all resources are released.
 //
 // lnet-core 9.3 back
 func TestRoutersPointAtEachOther(t *testing.T) {
@@ -242,8 +242,8 @@ func TestRoutersPointAtEachOther(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		routers [][]string // their NIDs; each has a route to tcp9 by the next one's first
-		ends    bool       // by itself
+		routers [][]string // their NIDs; each has a route to tcp9 through the next one's first NID
+		ends    bool       // without intervention
 	}{
 		{"two on one net", [][]string{nids(0, "tcp5", "tcp6"), nids(1, "tcp5", "tcp7")}, true},
 		{"two on two nets", [][]string{nids(0, "tcp5", "tcp6"), nids(1, "tcp5", "tcp6")}, true},
@@ -292,8 +292,8 @@ func TestRoutersPointAtEachOther(t *testing.T) {
 	}
 }
 
-// A gateway's NID moves to another node: the routes go with it, and the better of
-// two to one net stays.
+// A gateway's NID moves to another node. The routes move with it, and of two routes to
+// one net the better one remains.
 func TestGatewaysNIDMoves(t *testing.T) {
 	const moving, other, otherFar = "10.77.0.3@tcp", "10.77.0.2@tcp", "10.77.1.2@tcp1"
 	for _, duplicate := range []bool{false, true} {
@@ -341,7 +341,7 @@ func TestGatewaysNIDMoves(t *testing.T) {
 			}
 			ctx := context.Background()
 			if p, _ := g.node.Peer(parseNID(t, gatewayNear)); p.Gateway {
-				// The routes may be the first owner's still, which has other NIDs.
+				// The routes may still belong to the first owner, which has other NIDs.
 				t.Errorf("the old owner is still a gateway: %+v; routes %+v", p, g.node.Routes())
 			}
 			if err := g.node.DeletePeer(ctx, parseNID(t, gatewayNear), false); err != nil {
@@ -357,9 +357,9 @@ func TestGatewaysNIDMoves(t *testing.T) {
 	}
 }
 
-// All at once: neighbours that send and whose connections die, a far side that
-// fails at random, pools that change, routing that goes off and on, peers that are
-// deleted. In the end all has come back.
+// Everything concurrently: neighbours that send and whose connections are lost, a far
+// side that fails at random, pools that are resized, routing that is turned off and on,
+// peers that are deleted. In the end all resources are released.
 func TestRouterInAStorm(t *testing.T) {
 	for seed := range uint64(6) {
 		synctest.Test(t, func(t *testing.T) {
@@ -425,7 +425,7 @@ func TestRouterInAStorm(t *testing.T) {
 						r.node.DisableRouting()
 					}
 				default:
-					_ = r.node.EnableRouting() // busy, perhaps
+					_ = r.node.EnableRouting() // may be busy
 				}
 			})
 			senders.Wait()

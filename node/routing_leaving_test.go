@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Forwards wait for the discovery of their destination, with buffers and router
-// credits, when the router is closed, stopped, loses an NI or forgets the peer.
+// Forwarded messages wait for discovery of their destination, with buffers and router
+// credits, when the router is closed, is stopped, loses an NI or deletes the peer.
 func TestRouterChangesWhileForwardsWaitForDiscovery(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {
@@ -65,8 +65,8 @@ func TestRouterChangesWhileForwardsWaitForDiscovery(t *testing.T) {
 	}
 }
 
-// An NI goes and comes again and again, while messages that came over it are
-// everywhere in the router.
+// An NI is removed and added repeatedly while messages that arrived on it are in all
+// stages in the router.
 func TestNIsComeAndGoUnderARouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{Small: 3, Tiny: 2}, lnd.Tunables{PeerCredits: 3})

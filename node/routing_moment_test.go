@@ -14,9 +14,9 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// A message that has come for somebody else is held for a moment, and meanwhile its
-// neighbour is deleted whose router credits are all out: it does not wait for them
-// where nobody would find it.
+// A message for another node is held for a moment, and meanwhile its neighbour is deleted
+// while all of its router credits are in use. The message must not wait for them where it
+// could not be found.
 func TestNeighbourGoesBeforeItsMessageWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{PeerCredits: 2})
@@ -35,8 +35,8 @@ func TestNeighbourGoesBeforeItsMessageWaits(t *testing.T) {
 	})
 }
 
-// The same while routing ends: it is dropped, and those who wait for buffers then
-// are none.
+// The same while routing ends: the message is dropped, and no message waits for buffers
+// then.
 //
 // lnet-core 9.3 (1)
 func TestRoutingEndsBeforeAMessageWaits(t *testing.T) {
@@ -62,13 +62,13 @@ func TestRoutingEndsBeforeAMessageWaits(t *testing.T) {
 	})
 }
 
-// A ping comes in the moment in which its net is called silent.
+// A ping arrives at the moment in which its net is marked as silent.
 //
 // lnet-core 9.2 silent
 func TestPingAtTheMomentOfSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{})
-		time.Sleep(50 * time.Second) // nobody has pinged yet, but that is no silence either
+		time.Sleep(50 * time.Second) // no ping has arrived yet, but that is not long enough to be silent
 		near := parseNID(t, gatewayNear)
 		for _, c := range []struct {
 			within time.Duration
@@ -83,8 +83,8 @@ func TestPingAtTheMomentOfSilence(t *testing.T) {
 	})
 }
 
-// A gateway that discovery knew as one node is taken apart when discovery is turned
-// off. Its routes lead through what is made of it: they follow what a driver says.
+// A gateway that discovery has merged into one node is split when discovery is turned
+// off. Its routes lead through the resulting peers, and follow the reports of a driver.
 //
 // lnet-core 8.4 (4)
 func TestGatewayIsRemade(t *testing.T) {
@@ -104,7 +104,7 @@ func TestGatewayIsRemade(t *testing.T) {
 		if err := g.node.SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(130 * time.Second) // beyond the next check
+		time.Sleep(130 * time.Second) // after the next check
 		known(1)
 		for _, up := range []bool{true, false, true} {
 			if up {

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a router that is stopping, when it is resumed, then it starts anew, forwards all the
-// time, and stays.
+// Given a router that is stopping, when it is resumed, then it starts again, forwards all
+// the time, and does not stop.
 func TestRoutingIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBetween(t, node.Config{Routing: true})

@@ -59,7 +59,7 @@ func TestRoutesThatAreRefused(t *testing.T) {
 		if r := n.Routes(); len(r) != 1 {
 			t.Errorf("routes %+v", r)
 		}
-		for _, p := range n.Peers() { // nobody was met in vain
+		for _, p := range n.Peers() { // no peer was created for them
 			if p.Primary != parseNID(t, "10.77.0.1@tcp") {
 				t.Errorf("peer %s", p.Primary)
 			}
@@ -100,7 +100,7 @@ func TestRoutesAreShown(t *testing.T) {
 
 		gateway.set(&gateway.silent, false)
 		time.Sleep(4 * time.Minute) // it is checked again
-		// It has no NID on tcp3, and one hop was promised: a warning, but nothing
+		// It has no NID on tcp3, although one hop is configured. That causes a warning, but no NI
 		// is up there.
 		one.SingleHop, three.Up = true, false
 		shown("afterwards", one, two, three)
@@ -159,7 +159,7 @@ func TestGatewayIsHeld(t *testing.T) {
 	})
 }
 
-// A gateway is not configured as if it were an ordinary peer.
+// A gateway cannot be configured like an ordinary peer.
 //
 // sanity-lnet 4 (105)
 // lnetctl 4.10 (4)
@@ -261,8 +261,8 @@ func TestDeleteRoutes(t *testing.T) {
 				if !slices.Equal(left, want) {
 					t.Errorf("left %v; want %v", left, want)
 				}
-				// What the machine holds agrees: a peer is free when its last
-				// route is gone, and not before.
+				// This agrees with the discovery machine: a peer is released when its last route is
+				// deleted, and not before.
 				for _, s := range []string{a, b} {
 					held := false
 					for _, r := range n.Routes() {
@@ -278,8 +278,8 @@ func TestDeleteRoutes(t *testing.T) {
 	}
 }
 
-// Which of two routes stays when their gateways prove to be one. The moved one is
-// that of the NID that is no primary one.
+// Which of two routes remains when their gateways prove to be one node. The moved one is
+// that through the NID that is not the primary one.
 //
 // discovery 7.2 (6)
 // lnet-core 8.1 merge
@@ -308,7 +308,7 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 				gateway.set(&gateway.silent, true)
 				addRoute(t, n, "tcp1", existing, c.existing)
 				addRoute(t, n, "tcp1", moved, c.moved)
-				addRoute(t, n, "tcp2", moved, node.RouteOptions{Hops: 2}) // no duplicate: it stays in any case
+				addRoute(t, n, "tcp2", moved, node.RouteOptions{Hops: 2}) // not a duplicate: it remains in any case
 				if len(n.Routes()) != 3 {
 					t.Fatalf("routes %+v", n.Routes())
 				}
@@ -323,7 +323,7 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 				if peers := n.Peers(); len(peers) != 1 || !peers[0].Gateway {
 					t.Errorf("peers %+v", peers)
 				}
-				// The last route frees the peer.
+				// Deleting the last route releases the peer.
 				ctx := context.Background()
 				for _, net := range []string{"tcp1", "tcp2"} {
 					if err := n.DeletePeer(ctx, parseNID(t, existing), false); !errors.Is(err, discovery.ErrBusy) {
@@ -341,8 +341,8 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 	}
 }
 
-// Each node has an order of its own for the routes to a net, so that not all use the
-// same router; the seed decides.
+// Each node has its own order of the routes to a net, so that not all nodes use the same
+// router. It depends on the seed.
 //
 // lnet-core 8.1 order
 func TestRoutesStandInAnOrderOfTheirOwn(t *testing.T) {
@@ -371,7 +371,7 @@ func TestRoutesStandInAnOrderOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Many routes cost their gateway no more than one.
+// Many routes cause no more checks of their gateway than one.
 //
 // sanity-lnet 4 (111)
 func TestManyRoutesByOneGateway(t *testing.T) {
@@ -394,7 +394,7 @@ func TestManyRoutesByOneGateway(t *testing.T) {
 					t.Errorf("%+v is down", r)
 				}
 			}
-			gateway.take() // each new route has it checked
+			gateway.take() // each new route causes a check
 			time.Sleep(5 * time.Minute)
 			pinged = len(pings(gateway.take()))
 			if err := n.DeleteRoute(context.Background(), 0, parseNID(t, "10.77.0.1@tcp")); err != nil || len(n.Routes()) != 0 {
@@ -403,7 +403,7 @@ func TestManyRoutesByOneGateway(t *testing.T) {
 		})
 		return pinged
 	}
-	// The hour at which the first check was made may make one of difference.
+	// The time of the first check may make a difference of one.
 	if one, many := checks(t, 1), checks(t, 499); many > one+1 || one == 0 {
 		t.Errorf("%d pings with one route, %d with many", one, many)
 	}

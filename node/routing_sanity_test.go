@@ -16,8 +16,8 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// trio is a client H on tcp, a server P on tcp1 and the router RT between them,
-// without routes.
+// trio is a client H on tcp, a server P on tcp1 and the router RT between them, without
+// routes.
 type trio struct {
 	fabric   *fabric
 	h, rt, p *node.Node
@@ -47,7 +47,7 @@ func (o *trio) route(t testing.TB) {
 func (o *trio) routeOfH(t testing.TB) { addRoute(t, o.h, "tcp1", gatewayNear, node.RouteOptions{}) }
 func (o *trio) routeOfP(t testing.TB) { addRoute(t, o.p, "tcp", gatewayFar, node.RouteOptions{}) }
 
-// ping has a node ping another one, for a minute at most.
+// ping makes a node ping another one, for at most a minute.
 func ping(n *node.Node, to lnet.ProcessID, source lnet.NID) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -180,7 +180,7 @@ func TestRouterShowsNIThatIsNotWell(t *testing.T) {
 			t.Fatal(err)
 		}
 		within := func(want node.Aliveness) bool {
-			for range 1300 { // as long as nothing is heard of the NI, such as an answer to a recovery ping
+			for range 1300 { // while no message arrives from the NI, such as an answer to a recovery ping
 				time.Sleep(100 * time.Millisecond)
 				first, other := peerNI(t, o.rt, asker).Aliveness, peerNI(t, o.rt, second).Aliveness
 				if other != node.AliveUp {
@@ -254,7 +254,7 @@ func TestRouterTakesAnotherNID(t *testing.T) {
 	})
 }
 
-// What one NI of the client cannot do says nothing of the router.
+// The failure of one of the client's NIs does not affect the state of the router.
 //
 // sanity-lnet 8 (550)
 func TestRouteStaysUpWhenAnNIFails(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// between is a node on tcp and tcp1 with a multi-rail neighbour on each, which
-// it knows.
+// between is a node on tcp and tcp1 that knows a multi-rail neighbour on each net.
 type between struct {
 	fabric    *fabric
 	node      *node.Node
@@ -43,7 +42,7 @@ func newBetween(t testing.TB, c node.Config) *between {
 
 func (b *between) take() (near, far []arrived) { return b.near.take(), b.far.take() }
 
-// send has the near neighbour send a PUT to the far one, and tells whether it
+// send makes the near neighbour send a PUT to the far one, and reports whether it
 // arrived.
 func (b *between) send(t testing.TB) bool {
 	t.Helper()
@@ -55,7 +54,7 @@ func (b *between) send(t testing.TB) bool {
 	return slices.ContainsFunc(b.far.take(), func(a arrived) bool { return a.header.Portal == 4 && string(a.payload) == "payload" })
 }
 
-// ping has an actor ping the node.
+// ping makes an actor ping the node.
 func (b *between) ping(a *actor, to lnet.NID) {
 	a.send(0, to, lnet.Header{
 		Src: a.ports[0].nid, Dest: to, Type: lnet.MsgGet, MatchBits: lnet.PingMatchBits, Length: lnet.PingBufferMin,
@@ -64,7 +63,7 @@ func (b *between) ping(a *actor, to lnet.NID) {
 	synctest.Wait()
 }
 
-// pushed are the ping infos that were pushed to an actor since the last take.
+// pushed returns the ping infos that were pushed to an actor since the last take.
 func pushed(t testing.TB, a *actor) (infos []lnet.PingInfo) {
 	t.Helper()
 	for _, p := range pushes(a.take()) {
@@ -77,7 +76,7 @@ func pushed(t testing.TB, a *actor) (infos []lnet.PingInfo) {
 	return infos
 }
 
-// toldBoth checks that both neighbours were pushed what the node says now.
+// toldBoth checks that the node's current ping info was pushed to both neighbours.
 func (b *between) toldBoth(t testing.TB, step string) {
 	t.Helper()
 	now := b.node.PingInfo()
@@ -156,7 +155,7 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 		if err := n.EnableRouting(); !errors.Is(err, node.ErrBusy) {
 			t.Errorf("enabled while stopping: %v", err)
 		}
-		n.DisableRouting() // no news
+		n.DisableRouting() // changes nothing
 		time.Sleep(4 * time.Second)
 		state("idle", node.RoutingDisabled)
 		if b.send(t) {
@@ -180,8 +179,8 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 	})
 }
 
-// A router that is stopped at once forwards no more, can be enabled again at once, and has
-// never been one.
+// A router that is stopped at once does not forward any more, can be enabled again at
+// once, and counts as never having forwarded.
 //
 // lnetctl 4.1
 func TestRoutingIsStoppedAtOnce(t *testing.T) {
@@ -229,8 +228,8 @@ func TestRoutingFromTheStart(t *testing.T) {
 	})
 }
 
-// While routing starts and stops an NI that comes or goes does not make the node
-// say that it forwards.
+// While routing starts and stops, adding or removing an NI does not make the node
+// announce that it forwards.
 //
 // lnet-core 9.1 rebuilt
 func TestNIsChangeWhileRoutingDoes(t *testing.T) {
@@ -292,7 +291,7 @@ func TestSilentNets(t *testing.T) {
 		up, down := lnet.StatusUp, lnet.StatusDown
 		begin := time.Now()
 		b.take()
-		for time.Since(begin) < 100*time.Second { // only on tcp somebody pings
+		for time.Since(begin) < 100*time.Second { // pings only on tcp
 			time.Sleep(20 * time.Second)
 			b.ping(b.near, b.ports[0].nid)
 		}
@@ -306,7 +305,7 @@ func TestSilentNets(t *testing.T) {
 			t.Errorf("number %d; was %d", s, seq)
 		}
 
-		// Our own pings tell nothing, nor do messages that are no pings.
+		// Our own pings do not count, nor do messages that are not pings.
 		if _, err := n.Discover(context.Background(), b.far.ports[0].nid, true); err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +319,7 @@ func TestSilentNets(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		check("no pings from elsewhere", up, down, down)
 
-		// A ping brings the NI up that it came over, and only that.
+		// A ping marks only the NI on which it arrived as up.
 		b.take()
 		b.ping(b.far, second.nid)
 		check("a ping over the second NI", up, down, up)
@@ -333,7 +332,7 @@ func TestSilentNets(t *testing.T) {
 			t.Error("no news was pushed")
 		}
 
-		// A ping that is forwarded is one from elsewhere too.
+		// A ping that is forwarded counts as one from another node.
 		time.Sleep(3 * time.Minute)
 		check("all are silent", down, down, down)
 		b.near.send(0, b.ports[0].nid, lnet.Header{
@@ -345,8 +344,8 @@ func TestSilentNets(t *testing.T) {
 	})
 }
 
-// Given a router's NI that is down since it has no health, when somebody pings over
-// it, then it is up, and peers hear of it.
+// Given a router's NI that is down for lack of health, when a ping arrives on it, then it
+// is up, and peers are notified.
 //
 // lnet-core 5.2 (2), 9.2 heard
 func TestPingOverAnNIWithoutHealth(t *testing.T) {
@@ -388,7 +387,7 @@ func TestRouterLosesALink(t *testing.T) {
 	})
 }
 
-// A node that was no router for long does not call its nets silent at once.
+// A node that was not a router for long does not mark its nets as silent at once.
 //
 // lnet-core 9.2 begun
 func TestSilenceBeginsWithRouting(t *testing.T) {
@@ -412,10 +411,10 @@ func TestSilenceBeginsWithRouting(t *testing.T) {
 	})
 }
 
-// Given a router that called an NI down since nobody pinged on its net, when
-// routing is switched off, then the NI is up again, and who had heard otherwise
-// hears it; an NI that is down for another reason too stays down for that one. The
-// node says why at any time.
+// Given a router that marked an NI as down because no pings arrived on its net, when
+// routing is disabled, then the NI is up again, and peers are notified. An NI that is
+// down for another reason too stays down for that reason. The node shows the reasons at
+// any time.
 //
 // lnet-core 9.2 silent, 12.1
 func TestSilenceEndsWithRouting(t *testing.T) {

@@ -27,7 +27,7 @@ type routed struct {
 	memory         []byte // of the server's MD
 }
 
-// routerNIDs are the routers' NIDs.
+// routerNIDs are the NIDs of the routers.
 var routerNIDs = [][2]string{{"10.77.0.1@tcp", "10.77.1.1@tcp1"}, {"10.77.0.2@tcp", "10.77.1.2@tcp1"}}
 
 func parseNet(t testing.TB, s string) lnet.Net {
@@ -86,8 +86,8 @@ func (r *routed) put(t testing.TB, b []byte) error {
 	return err
 }
 
-// A PUT and a GET of each size through a router. Their headers name the client's NI and
-// the server all the way; the client's driver gets the router's NID and PID 12345.
+// A PUT and a GET of each size through a router. Their headers contain the client's NI and
+// the server on the whole path; the client's driver gets the router's NID and PID 12345.
 //
 // selection 5.7 (4)
 func TestRoutedPutAndGet(t *testing.T) {
@@ -198,7 +198,7 @@ func TestTwoRoutersShareAndStandIn(t *testing.T) {
 				t.Errorf("router %d has forwarded %d", k, n)
 			}
 		}
-		// One dies: what it has not got goes by the other.
+		// One router stops. Messages that it has not received go through the other one.
 		if err := r.routers[0].Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -207,13 +207,13 @@ func TestTwoRoutersShareAndStandIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(25 * time.Second) // it is checked, and found dead
+		time.Sleep(25 * time.Second) // it is checked and found dead
 		for _, route := range r.client.Routes() {
 			if up := route.Gateway == parseNID(t, routerNIDs[1][0]); route.Up != up {
 				t.Errorf("route by %s: up %v", route.Gateway, route.Up)
 			}
 		}
-		// It comes back, and takes its share again.
+		// It returns and gets its share again.
 		p = node.DefaultParameters()
 		again := newNode(t, node.Config{Parameters: &p, Routing: true})
 		r.fabric.addNI(t, again, routerNIDs[0][0])
@@ -313,15 +313,14 @@ func TestRoutesGoWithTheirGatewaysNet(t *testing.T) {
 	})
 }
 
-// A router that has no buffer left holds back its neighbours, and nothing is
-// lost.
+// A router without a free buffer slows its neighbours down, and no message is lost.
 //
 // lnet-core 7.4 (2), 7.4 return (1)
 func TestRouterWithFewBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouted(t, 1, node.DefaultParameters())
 		r.routers[0].SetBuffers(node.Buffers{Tiny: 1, Small: 1, Large: 1})
-		if err := r.put(t, []byte("a")); err != nil { // all know each other
+		if err := r.put(t, []byte("a")); err != nil { // all nodes discover each other
 			t.Fatal(err)
 		}
 		q := node.NewEventQueue(node.EventsOf(portals.EventAck))
@@ -362,7 +361,7 @@ func TestRouterCallsSilentNetsDown(t *testing.T) {
 		if err := r.put(t, []byte("a")); err != nil {
 			t.Fatal(err)
 		}
-		// The server is gone; the client goes on checking the router.
+		// The server is closed; the client continues to check the router.
 		if err := r.server.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -377,7 +376,7 @@ func TestRouterCallsSilentNetsDown(t *testing.T) {
 		if routes := r.client.Routes(); routes[0].Up {
 			t.Errorf("the client still uses a router that is down on the other side: %+v", routes)
 		}
-		// Somebody pings on that side.
+		// Another node pings on that side.
 		p = node.DefaultParameters()
 		other := newNode(t, node.Config{Parameters: &p})
 		r.fabric.addNI(t, other, "10.77.1.21@tcp1")
@@ -453,14 +452,14 @@ func TestCheckRoutersBeforeUse(t *testing.T) {
 	})
 }
 
-// Nothing goes back to where it came from.
+// A message is not sent back to the neighbour from which it came.
 //
 // lnet-core 9.3 back
 func TestRouterSendsNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
 		r := newRouted(t, 1, p)
-		// The router believes that the way to tcp2 leads through the client.
+		// The router has a route to tcp2 through the client.
 		if err := r.routers[0].AddRoute(context.Background(), parseNet(t, "tcp2"), parseNID(t, "10.77.0.10@tcp"), node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}

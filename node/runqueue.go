@@ -6,28 +6,28 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// step is what happens next to a message in a runQueue.
+// step is the next action on a message in a runQueue.
 type step uint8
 
 const (
 	stepAttempted step = iota // the attempt to send it is over
-	stepConclude              // it will not leave, at nobody's cost
-	stepPlace                 // it has found an MD that was attached meanwhile
-	stepDrop                  // such an MD refused it
-	stepForward               // it has got what it waited for in the router
+	stepConclude              // it will not be sent, without effect on health
+	stepPlace                 // it was accepted by an MD that was attached meanwhile
+	stepDrop                  // it was rejected by such an MD
+	stepForward               // it received the credit that it waited for in the router
 )
 
-// runQueue takes the steps of messages that come to nothing without a driver,
-// or whose driver may fail them at once. Handlers run in these steps, and what
-// they begin may end in the same way: whoever finds the queue idle works it off,
-// and everybody else leaves messages there. So the stack stays as it is.
+// runQueue runs steps of messages that end without a driver, or that a driver may fail at
+// once. Handlers run in these steps and may start messages that end in the same way. The
+// first caller processes the queue until it is empty, and concurrent or nested callers
+// only append to it. So the stack does not grow.
 type runQueue struct {
 	mu       sync.Mutex // guards running and messages
 	running  bool
 	messages messageQueue
 }
 
-// pushAll appends the messages of operations, whose next step is s.
+// pushAll appends the messages of operations, with next step s.
 func (q *messageQueue) pushAll(operations portals.Operations, s step) {
 	for o := operations.Next(); o != nil; o = operations.Next() {
 		m := messageOf(o)
@@ -36,7 +36,8 @@ func (q *messageQueue) pushAll(operations portals.Operations, s step) {
 	}
 }
 
-// run has messages take their next steps, in this call unless somebody is at it.
+// run runs the next steps of messages, or appends them to the queue if another call is
+// processing it.
 func (n *Node) run(messages *messageQueue) {
 	if messages.head == nil {
 		return
@@ -69,7 +70,8 @@ func (n *Node) run(messages *messageQueue) {
 	q.mu.Unlock()
 }
 
-// schedule has m, which nobody else has, take a step that ends it or an attempt.
+// schedule queues m for a step that ends it or an attempt to send it. The caller must own
+// m.
 func (m *message) schedule(s step, err error) {
 	m.step, m.err = s, err
 	var q messageQueue

@@ -10,36 +10,36 @@ import (
 
 // PutOptions are the parameters of a PUT.
 type PutOptions struct {
-	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
+	// Source, if neither zero nor AnyNID, is the local NID to send from.
 	Source lnet.NID
-	// Portal is the target's, 0 to 63.
+	// Portal is the portal of the target, 0 to 63.
 	Portal    uint32
 	MatchBits uint64
-	// Offset is where the data go in a target MD with ManageRemote.
+	// Offset is the position in a target MD that has ManageRemote.
 	Offset uint32
-	// HdrData is handed to the target's handler.
+	// HdrData is passed to the target's handler.
 	HdrData uint64
-	// Ack asks for an acknowledgement.
+	// Ack requests an acknowledgement.
 	Ack bool
-	// More says that the caller is about to send more, so that the driver may write
-	// this message along with the next ones. None need follow.
+	// More announces that the caller is about to send more messages, so that the driver may
+	// write this one together with them. It is only a hint.
 	More bool
 }
 
 // GetOptions are the parameters of a GET.
 type GetOptions struct {
-	// Source, if it is neither zero nor AnyNID, is the local NID to send from.
+	// Source, if neither zero nor AnyNID, is the local NID to send from.
 	Source lnet.NID
-	// Portal is the target's, 0 to 63.
+	// Portal is the portal of the target, 0 to 63.
 	Portal    uint32
 	MatchBits uint64
-	// Offset is where the data lie in a target MD with ManageRemote.
+	// Offset is the position in a target MD that has ManageRemote.
 	Offset uint32
-	// More says that the caller is about to send more; see PutOptions.
+	// More announces that the caller is about to send more messages; see PutOptions.
 	More bool
 }
 
-// request is a PUT or GET that shall be made.
+// request holds the parameters of a PUT or GET.
 type request struct {
 	typ       lnet.MsgType
 	source    lnet.NID
@@ -49,17 +49,18 @@ type request struct {
 	hdrData   uint64
 	wantReply bool     // an ACK or a REPLY
 	recovery  bool     // a recovery ping
-	over      lnet.Net // the net to go by, if not 0
-	more      bool     // another one follows
+	over      lnet.Net // the net to use, if not 0
+	more      bool     // another request follows
 }
 
-// Put sends the memory of the bound MD h. A PID of 0 stands for
-// lnet.PIDLustre. It never blocks: if it returns nil
-// a SEND event follows, perhaps before Put returns (to 0@lo all happens before,
-// and what handlers send there meanwhile, too), with the error if the
-// message could not leave; with Ack an ACK event may come before or after. An
-// error means that there will be no event: ErrNotFound if the MD is unknown,
-// attached or used up, ErrInvalid for a portal that no node has, ErrClosed.
+// Put sends the memory of the bound MD h. A PID of 0 means lnet.PIDLustre. Put never
+// blocks. If it returns nil, a SEND event follows, with an error if the message could not
+// be sent. If Ack is set, an ACK event follows too, before or after the SEND event.
+// Events may be delivered before Put returns. For a PUT to 0@lo all of them are,
+// including those of messages that handlers send there meanwhile.
+//
+// If Put returns an error, there will be no event. The error is ErrNotFound if the MD is
+// unknown, attached or used up, ErrInvalid if no node can have the portal, or ErrClosed.
 func (n *Node) Put(h lnet.Handle, to lnet.ProcessID, o PutOptions) error {
 	r := request{
 		typ: lnet.MsgPut, source: o.Source, portal: o.Portal, bits: o.MatchBits,
@@ -68,8 +69,8 @@ func (n *Node) Put(h lnet.Handle, to lnet.ProcessID, o PutOptions) error {
 	return n.request(h, to, &r)
 }
 
-// Get fetches into the memory of the bound MD h: a SEND and a REPLY event
-// follow, in any order. Otherwise it is like Put.
+// Get receives data into the memory of the bound MD h. A SEND and a REPLY event follow,
+// in any order. Otherwise it is like Put.
 func (n *Node) Get(h lnet.Handle, to lnet.ProcessID, o GetOptions) error {
 	r := request{
 		typ: lnet.MsgGet, source: o.Source, portal: o.Portal, bits: o.MatchBits,
@@ -78,7 +79,7 @@ func (n *Node) Get(h lnet.Handle, to lnet.ProcessID, o GetOptions) error {
 	return n.request(h, to, &r)
 }
 
-// checkPortal says that a portal is none that any node can have (lnet-core 1.2, 4.3).
+// checkPortal returns an error if the portal number is out of range (lnet-core 1.2, 4.3).
 func checkPortal(portal uint32) error {
 	if portal < lnet.Portals {
 		return nil
@@ -152,8 +153,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	return nil
 }
 
-// describe makes m's event that of a request, but for what Begin has set as the MD
-// tells it.
+// describe sets the fields of m's event, except those that Begin has set from the MD.
 func (m *message) describe(r *request, to lnet.ProcessID) {
 	e := &m.op.Event
 	e.Portal = r.portal
@@ -165,8 +165,8 @@ func (m *message) describe(r *request, to lnet.ProcessID) {
 	e.Offset = int(r.offset)
 }
 
-// transmit takes m through credits to the driver (lnet-core 7.2), and with it
-// every message that goes on because one of them fails.
+// transmit acquires credits for m and passes it to the driver (lnet-core 7.2). If a
+// message fails, transmit also sends the messages that receive its credits.
 func (n *Node) transmit(m *message) {
 	var ready messageQueue
 	for ; m != nil; m = ready.pop() {
@@ -183,7 +183,7 @@ func (n *Node) transmit(m *message) {
 		if !m.takeCredits() {
 			continue
 		}
-		if n.faults.Active() && !m.ni.loopback { // LNDs ask the rules, and 0@lo is none
+		if n.faults.Active() && !m.ni.loopback { // fault rules do not apply to 0@lo
 			held, err := m.inject()
 			if held {
 				continue
@@ -204,15 +204,15 @@ func (n *Node) transmitAll(q *messageQueue) {
 	}
 }
 
-// What becomes of a message that waited for credits for too long, and of one
-// from elsewhere whose next hop does not answer.
+// Errors of messages that waited too long for credits, and of forwarded messages whose
+// next hop does not answer.
 var (
 	errOverdue = &lnd.Error{Driver: "node", Op: "send", Status: lnd.StatusNetworkTimeout, Err: ErrTimedOut}
 	errHopDown = &lnd.Error{Driver: "node", Op: "forward", Status: lnd.StatusRemoteDropped, Err: ErrUnreachable}
 )
 
-// stale checks a message that comes from a credit queue or from elsewhere
-// (lnet-core 7.2).
+// stale returns an error if m, which waited for credits or is forwarded, must not be sent
+// any more (lnet-core 7.2).
 func (m *message) stale() error {
 	switch {
 	case m.out.deadline != 0 && m.node.now() > m.out.deadline:

@@ -2,16 +2,16 @@ package node
 
 import "sync"
 
-// slowHandlers are goroutines that run handlers whose events came faster than they are
-// handled: a driver's goroutine shall not run them for ever. Close waits for
-// them.
+// slowHandlers manages goroutines for handlers whose events arrive faster than they are
+// handled, so that a driver's goroutine does not run them indefinitely. Close waits for
+// these goroutines.
 type slowHandlers struct {
 	mu    sync.Mutex // guards count and idle
 	count int
-	idle  chan struct{} // closed when count is 0 again; nil if nobody waits
+	idle  chan struct{} // closed when count is 0 again; nil if not needed
 }
 
-// run has f run in a goroutine of its own.
+// run runs f in a new goroutine.
 func (h *slowHandlers) run(f func()) {
 	h.mu.Lock()
 	h.count++
@@ -28,7 +28,7 @@ func (h *slowHandlers) run(f func()) {
 	}()
 }
 
-// done is closed when no such goroutine is left.
+// done returns a channel that is closed when none of these goroutines is left.
 func (h *slowHandlers) done() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Start makes a node with an NI of the driver d for each NID: New and AddNI in one.
-// NIDs are written as lnet.ParseNID reads them, "10.0.0.1@tcp". It blocks as AddNI does.
-// With an error nothing is left of the node; the driver stays the caller's, here as
-// with AddNI. Errors are those of New, lnet.ParseNID and AddNI; ErrInHandler.
+// Start creates a node with one NI of the driver d for each NID, as New and AddNI do.
+// NIDs are in the form that lnet.ParseNID accepts, such as "10.0.0.1@tcp". Start blocks
+// like AddNI. On error the node is closed; the driver always remains the caller's. Start
+// returns the errors of New, lnet.ParseNID and AddNI, or ErrInHandler.
 func Start(ctx context.Context, c Config, d lnd.Driver, nids ...string) (*Node, error) {
 	if portals.InHandler() {
 		return nil, ErrInHandler

@@ -12,69 +12,69 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// PeerNIsMax is the default of Parameters.PeerNIsMax, PeerNIsMin its least value.
+// PeerNIsMax is the default of Parameters.PeerNIsMax, PeerNIsMin its lowest value.
 const (
 	PeerNIsMax = 65536
 	PeerNIsMin = 16
 )
 
-// newsRate is how many NIDs that are not known yet one neighbour may bring: as
-// destination of what it wants forwarded, as source of a push that comes through
-// it, as NIDs of a peer beyond newsFree. A destination that is heard afterwards does
-// not count: it is there, and costs what any caller does.
+// newsRate limits the number of unknown NIDs that one neighbour may introduce: as
+// destinations of messages to be forwarded, as sources of pushes that it forwards, and as
+// NIDs of a peer beyond newsFree. A destination from which a message arrives afterwards
+// is not counted, because it exists and costs no more than any node that connects.
 var newsRate = limit.Rate{Every: time.Second / 256, Burst: 4096}
 
-// newsFree is how many new NIDs any peer may name: as many as every node takes.
+// newsFree is the number of new NIDs that any peer may introduce. Every node accepts at
+// least this many.
 const newsFree = lnet.InterfacesMin
 
 const (
-	// unused is how long, in seconds, nobody had a use for a peer that goes before
-	// more must. One that never was of use counts as if it had been that long ago
-	// when it was made.
+	// unused is the number of seconds without use after which a peer may be evicted in
+	// advance, before its place is needed. A peer that was never used counts as unused for
+	// that long when it is created.
 	unused = 3600
-	// calling is by how much longer, in seconds, than the last call of a peer ago a
-	// use of it is that weighs as much: anybody can call.
+	// calling is a handicap in seconds for peers that only connected: a connection weighs as
+	// much as a use that was this much earlier, because any node can connect.
 	calling = 24 * 3600
-	// roomPause is the pause, in seconds, after all peers were looked at and not
-	// enough could go.
+	// roomPause is the pause in seconds after all peers were considered and not enough could
+	// be evicted.
 	roomPause = 1
 )
 
-// strangers bounds the peer NIs that nobody configured. When there are as many as
-// PeerNIsMax the discoverer has peers forgotten, those first of which nobody had a
-// use for longest; not those with messages under way or waiting, a round of
-// discovery that somebody waits for, or somebody's word behind them. What comes when
-// there is no room, and is not this node's own wish, is not taken in.
+// strangers limits the number of peer NIs that are not configured. When there are more
+// than PeerNIsMax, the discoverer evicts peers, those that were not used for the longest
+// time first. It never evicts peers with messages under way or waiting, with discovery
+// that a caller waits for, or that were configured. A NID that arrives when there is no
+// room is rejected, unless this node itself needs it.
 type strangers struct {
-	// named is how many peer NIs had somebody's word behind them when they were
-	// last counted; 0 when some of that has been taken back since.
+	// named is the number of configured peer NIs at the last count. It is 0 if any was
+	// unconfigured since.
 	named              atomic.Int64
 	forgotten, refused atomic.Uint64
 
-	// The discoverer's; seconds of the node's clock.
+	// when the discoverer may try again, in seconds of the node's clock
 	again int64
-	// lacking says that there may be peers that lack NIDs; the discoverer's.
+	// lacking is set if peers may lack NIDs that were rejected; used by the discoverer only.
 	lacking bool
 }
 
-// recount has the peer NIs looked at again before more strangers come, as somebody
-// takes his word back. The discoverer calls it.
+// recount forces a new count before more strangers are accepted, because a peer is no
+// longer configured. The discoverer calls it.
 func (s *strangers) recount() {
 	s.named.Store(0)
 	s.again = 0
 }
 
-// PeerNIsInfo tells of the peer NIs that the node keeps.
+// PeerNIsInfo describes the peer NIs that the node keeps.
 type PeerNIsInfo struct {
-	// Count is how many there are, Named how many of them were configured or lead
-	// to a configured net, when they were last counted; Max bounds the others.
+	// Count is the number of peer NIs. Named is the number of those that are configured or
+	// are gateways, at the last count. Max limits the others.
 	Count, Named, Max int
-	// Forgotten is how many had to go for others, Refused how often one was not
-	// taken in.
+	// Forgotten is the number of evicted peer NIs. Refused is the number of rejected ones.
 	Forgotten, Refused uint64
 }
 
-// PeerNIs tells how many peer NIs there are.
+// PeerNIs returns the number of peer NIs and its limits.
 func (n *Node) PeerNIs() PeerNIsInfo {
 	s := &n.made().strangers
 	return PeerNIsInfo{
@@ -83,22 +83,23 @@ func (n *Node) PeerNIs() PeerNIsInfo {
 	}
 }
 
-// strangersOver is by how many peer NIs there are too many.
+// strangersOver returns by how many the peer NIs exceed the limit.
 func (n *Node) strangersOver() int {
 	return int(n.peers.count.Load()-n.strangers.named.Load()) - n.parameters.Load().PeerNIsMax
 }
 
-// strangersFull says that nobody new is taken in who calls, or whom a neighbour
-// speaks of: the discoverer does not keep up.
+// strangersFull reports whether new NIDs must be rejected, both of nodes that connect and
+// of those that a neighbour introduces, because the discoverer does not keep up.
 func (n *Node) strangersFull() bool { return n.refuse(n.overflows()) }
 
 func (n *Node) overflows() bool {
 	return n.strangersOver() >= n.parameters.Load().PeerNIsMax/8
 }
 
-// full says that no NID is taken in on the word of a peer that claims it. So nobody
-// who has been of use within the hour has to go for one, unless the peer is of use
-// itself and names few: then callers go. The peer is asked again when there is room.
+// full reports whether additional NIDs that the peer claims must be rejected. Rejecting
+// them keeps peers that were used within the last hour from being evicted. If the peer
+// itself was used and has few NIDs, the new ones are accepted, and peers that only connected
+// are evicted. A peer whose NIDs were rejected is asked again when there is room.
 func (d *discoverer) full(primary lnet.NID) bool {
 	n := d.node
 	if n.strangersOver() < 0 || n.neededNow(primary) && !n.overflows() {
@@ -112,8 +113,8 @@ func (d *discoverer) full(primary lnet.NID) bool {
 	return n.refuse(true)
 }
 
-// neededNow says that somebody here had a use for a peer within the hour, and that it
-// does not have more NIDs than newsFree yet.
+// neededNow reports whether this node used a peer within the last hour, and the peer has
+// fewer NIDs than newsFree.
 func (n *Node) neededNow(primary lnet.NID) bool {
 	p := n.peers.find(primary)
 	if p == nil {
@@ -130,8 +131,8 @@ func (n *Node) neededNow(primary lnet.NID) bool {
 	})
 }
 
-// askLacking has the next message to each peer of which NIDs are lacking wait until
-// it has been asked again, as there is room.
+// askLacking makes the next message to each peer with rejected NIDs wait until the peer
+// was asked again. It is called when there is room.
 func (d *discoverer) askLacking() {
 	n := d.node
 	n.strangers.lacking = false
@@ -148,7 +149,7 @@ func (d *discoverer) askLacking() {
 	d.act()
 }
 
-// refuse counts what is refused.
+// refuse counts a rejection if yes is true, and returns yes.
 func (n *Node) refuse(yes bool) bool {
 	if yes {
 		n.strangers.refused.Add(1)
@@ -156,7 +157,7 @@ func (n *Node) refuse(yes bool) bool {
 	return yes
 }
 
-// admitNews tells whether a neighbour may bring count NIDs that are not known.
+// admitNews reports whether a neighbour may introduce count unknown NIDs.
 func (n *Node) admitNews(from *peerNI, count int) bool {
 	if count <= 0 {
 		return true
@@ -167,10 +168,10 @@ func (n *Node) admitNews(from *peerNI, count int) bool {
 	return !n.refuse(from != nil && !from.news.Take(newsRate, n.now(), count))
 }
 
-// admitInfo is admitNews for the NIDs of a node that tells of itself.
+// admitInfo is admitNews for the NIDs in the ping info of a node.
 func (n *Node) admitInfo(from lnet.NID, info *lnet.PingInfo) bool {
 	if len(info.NIs) <= newsFree || n.parameters.Load().Discovery != discovery.On {
-		return true // others make no peer NIs of what they are told
+		return true // otherwise ping info creates no peer NIs
 	}
 	count := 0
 	for k := range info.NIs {
@@ -181,8 +182,8 @@ func (n *Node) admitInfo(from lnet.NID, info *lnet.PingInfo) bool {
 	return n.admitNews(n.peers.find(from), min(count-newsFree, newsRate.Burst))
 }
 
-// hearOf returns the peer NI with a NID that a neighbour speaks of; nil: it is not
-// known, and there is no room, or the neighbour speaks of too many.
+// hearOf returns the peer NI with a NID that a neighbour has mentioned. It returns nil if
+// the NID is unknown and there is no room, or the neighbour has mentioned too many.
 func (n *Node) hearOf(nid lnet.NID, from *peerNI) *peerNI {
 	if p := n.peers.find(nid); p != nil {
 		return p
@@ -196,18 +197,18 @@ func (n *Node) hearOf(nid lnet.NID, from *peerNI) *peerNI {
 	return p
 }
 
-// disused is a peer that may be forgotten; seconds of the node's clock.
+// disused is a peer that may be evicted. Times are in seconds of the node's clock.
 type disused struct {
 	nid lnet.NID
-	// last is when somebody had a use for the peer, or when it called; worth is by
-	// what those go first that are worth least.
+	// last is when the peer was last used or a message last arrived from it. Peers with the
+	// lowest worth are evicted first.
 	last, worth int64
 }
 
-// disuse tells what a peer is worth, which is what the best of its NIDs is; false:
-// something is under way with it. A caller who names many NIDs by none of which it
-// calls is held to be of no use: else one with thousands could have as many others
-// forgotten by calling itself.
+// disuse returns how valuable a peer is, which is determined by its best NID. It returns
+// false if messages are under way. A peer counts as unused if it reported many NIDs but
+// sent no messages from them. Otherwise a peer with thousands of NIDs could have as many
+// others evicted by connecting.
 func (n *Node) disuse(v *discovery.View) (o disused, idle bool) {
 	proofs, born, heard, used := 0, int64(0), int64(0), int64(0)
 	for _, nid := range v.NIDs {
@@ -235,9 +236,10 @@ func (n *Node) disuse(v *discovery.View) (o disused, idle bool) {
 	return o, true
 }
 
-// makeRoom has peers forgotten if there are too many: of those that were of no use
-// for an hour an eighth of all at once, of others no more than callers need, for
-// whom there is a little room beyond the bound, which merges cannot take.
+// makeRoom evicts peers if there are too many. Of peers that were not used for an hour,
+// it evicts an eighth of the limit at once. Of others it evicts no more than nodes that
+// connect need, for which there is a small reserve above the limit that merged peers
+// cannot use.
 func (d *discoverer) makeRoom() {
 	n := d.node
 	s := &n.strangers
@@ -249,7 +251,7 @@ func (d *discoverer) makeRoom() {
 		return
 	}
 	old := d.leastUsed()
-	if n.strangersOver() < 0 { // there was more that was configured
+	if n.strangersOver() < 0 { // there were more configured ones than counted before
 		return
 	}
 	most := n.parameters.Load().PeerNIsMax
@@ -271,7 +273,7 @@ func (d *discoverer) makeRoom() {
 	}, slog.Int("peer_nis_max", most), slog.Uint64("forgotten", s.forgotten.Load()), slog.Uint64("refused", s.refused.Load()))
 }
 
-// cramped is when to make room again, though nobody may come who tells.
+// cramped returns the pause until makeRoom must run again even without a new event.
 func (d *discoverer) cramped() time.Duration {
 	switch n := d.node; {
 	case n.strangersOver() > n.parameters.Load().PeerNIsMax/16:
@@ -282,8 +284,8 @@ func (d *discoverer) cramped() time.Duration {
 	return idle
 }
 
-// leastUsed counts the peer NIs with somebody's word behind them, and lists the
-// peers that may go, in the order in which they should.
+// leastUsed counts the configured peer NIs, and lists the peers that may be evicted, in
+// the order of eviction.
 func (d *discoverer) leastUsed() (old []disused) {
 	n := d.node
 	named := 0
@@ -302,8 +304,8 @@ func (d *discoverer) leastUsed() (old []disused) {
 	return old
 }
 
-// forget lets go of the peer with a NID that nobody answers by, if nothing keeps
-// it.
+// forget removes the peer with a NID that does not answer, unless there is a reason to
+// keep it.
 func (d *discoverer) forget(nid lnet.NID) {
 	d.post(func(m *discovery.Machine, now time.Duration) {
 		if p := d.node.peers.find(nid); p != nil && p.unproven() {
@@ -312,15 +314,15 @@ func (d *discoverer) forget(nid lnet.NID) {
 	})
 }
 
-// wanted notes that a program, or who asks by a command, has a use for a NID.
+// wanted records that a program or a command has a use for a NID.
 func (n *Node) wanted(nid lnet.NID) {
 	if p := n.peers.find(nid); p != nil {
 		p.use(n.second.Load())
 	}
 }
 
-// unproven says that others spoke of the peer NI, and nobody else: it was never
-// heard, and nobody here had a use for it.
+// unproven reports whether the peer NI is known only because others have mentioned it: no
+// message has arrived from it, and this node has not used it.
 func (p *peerNI) unproven() bool {
 	return p.hearsay.Load() && p.lastAlive.Load() == 0 && p.used.Load() == 0
 }

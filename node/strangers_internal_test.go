@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given a peer of two NIDs, when something is under way with either of them, then the peer
-// is not idle and may not be forgotten; when it is over, it is idle.
+// Given a peer with two NIDs, when a message is under way with either of them, then the
+// peer is not idle and cannot be evicted. When it has ended, the peer is idle.
 func TestAPeerWithSomethingUnderWayIsNotIdle(t *testing.T) {
 	n, err := New(Config{})
 	if err != nil {
@@ -17,7 +17,7 @@ func TestAPeerWithSomethingUnderWayIsNotIdle(t *testing.T) {
 	defer func() { _ = n.Close(t.Context()) }()
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	nids := []lnet.NID{lnet.NIDFromNumber(net, 1), lnet.NIDFromNumber(net, 2)}
-	view := &discovery.View{NIDs: append([]lnet.NID{lnet.NIDFromNumber(net, 3)}, nids...)} // the first is not known
+	view := &discovery.View{NIDs: append([]lnet.NID{lnet.NIDFromNumber(net, 3)}, nids...)} // the first one is unknown
 	for _, nid := range nids {
 		n.peers.get(nid, newPeerNI)
 	}

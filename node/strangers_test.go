@@ -14,14 +14,14 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// narrow are parameters of a node that pings nobody and keeps few peers.
+// narrow returns parameters of a node that sends no pings and keeps few peers.
 func narrow(nis int) *node.Parameters {
 	p := static()
 	p.PeerNIsMax = nis
 	return &p
 }
 
-// calls has strangers say a word to a port, one a second.
+// calls makes strangers connect to a port and send a message, one per second.
 func calls(t *testing.T, p *port, first, count int) {
 	t.Helper()
 	for k := range count {
@@ -41,8 +41,8 @@ func known(n *node.Node, nid lnet.NID) bool {
 	return ok
 }
 
-// Given a full house, when strangers come, then those go that have been silent for
-// longest, in that order, and nobody else.
+// Given as many peers as allowed, when strangers connect, then the peers that have been
+// silent for the longest time are evicted, in that order, and no others.
 //
 // discovery 2.4 age
 func TestTheLeastRecentlyUsedGo(t *testing.T) {
@@ -52,7 +52,7 @@ func TestTheLeastRecentlyUsedGo(t *testing.T) {
 		p := f.addNI(t, n, "10.0.0.1@tcp")
 		calls(t, p, 0, 32)
 		time.Sleep(2 * time.Hour)
-		calls(t, p, 0, 4) // the oldest come back
+		calls(t, p, 0, 4) // the oldest connect again
 		calls(t, p, 32, 4)
 		for k := range 36 {
 			if want := k < 4 || k >= 12; known(n, madeUp(p.nid.Net(), k)) != want && (k < 8 || k >= 12) {
@@ -65,8 +65,8 @@ func TestTheLeastRecentlyUsedGo(t *testing.T) {
 	})
 }
 
-// Given peers of which somebody still has something, when strangers come in any
-// number, then these stay, whatever their age.
+// Given peers that are in use, when any number of strangers connect, then these peers
+// remain, whatever their age.
 func TestWhoIsNeededStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -83,7 +83,7 @@ func TestWhoIsNeededStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		f.hold(true) // what is sent is under way, and beyond the credits waits
+		f.hold(true) // sent messages are under way, and beyond the credits they wait
 		for _, to := range []lnet.NID{sent, waiting} {
 			count := 1
 			if to == waiting {
@@ -113,7 +113,7 @@ func TestWhoIsNeededStays(t *testing.T) {
 				t.Errorf("%s is still known", gone)
 			}
 		}
-		// What nobody stands behind any more counts, and goes.
+		// A peer that is no longer configured counts as a stranger and is evicted.
 		if err := n.DeleteRoute(ctx, 0, gateway); err != nil {
 			t.Fatal(err)
 		}
@@ -125,16 +125,16 @@ func TestWhoIsNeededStays(t *testing.T) {
 	})
 }
 
-// Given a friend of one NID and one of many, each of which a program had a use for
-// some hours ago, when strangers call in any number, then both are still known; after
-// two days of silence they go like others.
+// Given a friendly peer with one NID and one with many, each of which a program used some
+// hours ago, when any number of strangers connect, then both are still known. After two
+// days of silence they are evicted like others.
 func TestQuietFriendsStayBeforeCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		n := newNode(t, node.Config{Parameters: narrow(64)})
 		p := f.addNI(t, n, "10.0.0.1@tcp")
 		quiet, many := parseNID(t, "10.0.0.2@tcp"), parseNID(t, "10.0.0.3@tcp")
-		caller := parseNID(t, "10.0.0.4@tcp") // who has something for us
+		caller := parseNID(t, "10.0.0.4@tcp") // it has a message for us
 		nids := make([]lnet.NID, 24)
 		for k := range nids {
 			nids[k] = madeUp(p.nid.Net(), 100000+k)
@@ -169,9 +169,9 @@ func TestQuietFriendsStayBeforeCallers(t *testing.T) {
 	})
 }
 
-// Given a full house, when a friend names another NID, then a caller goes for it; when
-// somebody of whom nobody had a use does, then it waits until there is room, and is
-// asked for by the next message.
+// Given as many peers as allowed, when a peer that was used reports another NID, then a
+// peer that only connected is evicted for it. When an unused peer does so, the NID waits
+// until there is room, and the next message to the peer makes the node ask again.
 func TestNIDsForWhichThereWasNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -209,8 +209,8 @@ func TestNIDsForWhichThereWasNoRoom(t *testing.T) {
 			t.Errorf("the friend has %d NIDs, want 2; the stranger %d, want 1", a, b)
 		}
 		time.Sleep(50 * time.Minute)
-		stranger.pushBy(t, 0, "10.0.0.1@tcp") // so that it is not among those that go
-		time.Sleep(20 * time.Minute)          // callers go
+		stranger.pushBy(t, 0, "10.0.0.1@tcp") // so that it is not among those evicted
+		time.Sleep(20 * time.Minute)          // peers that connected are evicted
 		h := bind(t, n, portals.MD{Bytes: []byte("x"), Threshold: 1, Unlink: true})
 		put(t, n, h, lnet.ProcessID{NID: stranger.ports[0].nid}, node.PutOptions{Portal: 5})
 		synctest.Wait()
@@ -220,8 +220,8 @@ func TestNIDsForWhichThereWasNoRoom(t *testing.T) {
 	})
 }
 
-// Given more strangers than there is room for, all of which are being asked who they
-// are and say nothing, when somebody else calls, then there is room.
+// Given more strangers than allowed, all of which are being discovered and do not answer,
+// when another node connects, then there is room for it.
 func TestWhoDoesNotAnswerKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -229,7 +229,7 @@ func TestWhoDoesNotAnswerKeepsNobodyOut(t *testing.T) {
 		p.PeerNIsMax = 32
 		n := newNode(t, node.Config{Parameters: &p})
 		port := f.addNI(t, n, "10.0.0.1@tcp")
-		for k := range 100 { // in less time than a round with one takes
+		for k := range 100 { // in less time than a round of discovery takes
 			a := newActor(t, f, madeUp(port.nid.Net(), k).String())
 			a.set(&a.silent, true)
 			from := a.ports[0].nid
@@ -254,8 +254,8 @@ func TestWhoDoesNotAnswerKeepsNobodyOut(t *testing.T) {
 	})
 }
 
-// Given messages that hold a peer NI while it is forgotten, when they go on, then
-// they arrive, all credits come back, and the peer is met anew.
+// Given messages that use a peer NI while it is evicted, when they continue, then they
+// arrive, all credits are released, and the peer is created again.
 func TestForgottenWhileUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -268,12 +268,12 @@ func TestForgottenWhileUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := node.NewEventQueue(node.EventsOf(portals.EventAck))
-		const puts = 12 // more than credits
+		const puts = 12 // more than the credits
 		for range puts {
 			h := bind(t, friend, portals.MD{Bytes: []byte("x"), Threshold: 2, Unlink: true, Handler: q})
 			put(t, friend, h, id, node.PutOptions{Portal: 1, Ack: true})
 		}
-		synctest.Wait() // they wait on the portal, and hold the peer NI that they came from
+		synctest.Wait() // they wait on the portal, and use the peer NI from which they came
 		calls(t, p, 0, 100)
 		if known(n, parseNID(t, "10.0.0.2@tcp")) {
 			t.Fatal("the friend is still known")
@@ -286,7 +286,7 @@ func TestForgottenWhileUnderWay(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		time.Sleep(2 * time.Second) // the last caller may have had no room
+		time.Sleep(2 * time.Second) // the last one that connected may have been rejected
 		if err := ping(friend, id, lnet.NID{}); err != nil {
 			t.Error(err)
 		}
@@ -298,9 +298,9 @@ func TestForgottenWhileUnderWay(t *testing.T) {
 	})
 }
 
-// Given a neighbour that speaks of others faster than one may, when it goes on
-// more slowly, then it is heard; and what was not read of a peer is asked for by
-// the next message to it.
+// Given a neighbour that reports other NIDs faster than the limit, when it continues more
+// slowly, then they are accepted. The next message to a peer requests its NIDs that were
+// rejected.
 func TestNewsAreRationed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -325,7 +325,7 @@ func TestNewsAreRationed(t *testing.T) {
 				t.Errorf("peer at %d with %d NIDs, want %d, %d", q.Seq, len(q.NIs), seq, len(long))
 			}
 		}
-		says(1, 0) // makes room for long ones
+		says(1, 0) // evicts others for those with many NIDs
 		says(2, 0)
 		has(2)
 		says(3, 10000)
@@ -342,9 +342,9 @@ func TestNewsAreRationed(t *testing.T) {
 	})
 }
 
-// Given a router that knows nobody yet, when a neighbour sends to more destinations at
-// once than one may speak of, all of which are there, then nothing is dropped; what
-// it sends after that to NIDs that nobody has is, beyond the same bound.
+// Given a router without peers, when a neighbour sends to more existing destinations at
+// once than it may introduce, then no message is dropped. Later messages to NIDs that do
+// not exist are dropped beyond the same limit.
 func TestDestinationsThatAnswerAreNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const there, madeUpNIDs, bound = 5000, 4200, 4096
@@ -378,9 +378,9 @@ func TestDestinationsThatAnswerAreNoNews(t *testing.T) {
 	})
 }
 
-// Given a destination that a router did not reach, when more comes for it, then it
-// is dropped at once, until a while has passed, which grows; and when the
-// destination calls it is known at once.
+// Given a destination that a router failed to reach, when more messages arrive for it,
+// then they are dropped at once until a pause has passed, which grows. When the
+// destination connects, it is known at once.
 func TestAbsentDestinations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()

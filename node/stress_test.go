@@ -18,10 +18,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Many goroutines bind, send, get, attach and unlink at once, while an NI comes
-// and goes. Whatever happens, every MD has one last event, handlers of an MD
-// never overlap, and in the end all credits are back and nothing is left. So it
-// is when messages wait for discovery, too.
+// Many goroutines bind, send, get, attach and unlink concurrently, while an NI is removed
+// and added. In all cases every MD has one last event, handlers of an MD never overlap,
+// and in the end all credits are released and nothing is left. The same holds when
+// messages wait for discovery.
 //
 // lnet-core 3.3 (1)-(2)
 func TestEverythingAtOnce(t *testing.T) {
@@ -130,7 +130,7 @@ func everythingAtOnce(t *testing.T, mode discovery.Mode) {
 		}
 	}
 	f.work()
-	time.Sleep(2 * p.TransactionTimeout) // what waits for an answer of the NI that is gone
+	time.Sleep(2 * p.TransactionTimeout) // for messages that wait for an answer of the NI that was removed
 	synctest.Wait()
 	if begun.Load() != ended.Load() {
 		t.Errorf("%d MDs, %d last events", begun.Load(), ended.Load())
@@ -150,14 +150,14 @@ func everythingAtOnce(t *testing.T, mode discovery.Mode) {
 	}
 }
 
-// Several goroutines and one MD: each message is acknowledged once, and events
-// come one at a time.
+// Several goroutines use one MD. Each message is acknowledged once, and events are
+// delivered one at a time.
 //
 // lnet-core 3.3 (1)-(2)
 func TestOneMDManySenders(t *testing.T) {
 	const senders, each = 4, 1000
 	p := newPair(t)
-	got := map[uint64]int{} // the handler of one MD runs alone
+	got := map[uint64]int{} // calls of the handler of one MD do not overlap
 	attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
 		Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
 		Handler: portals.HandlerFunc(func(e *portals.Event) { got[e.HdrData]++ })})

@@ -9,10 +9,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// stubborn is an NI whose Close takes until the test says so.
+// stubborn is an NI whose Close blocks until the test releases it.
 type stubborn struct {
 	*port
-	closing chan struct{} // closed when Close has begun
+	closing chan struct{} // closed when Close has started
 	release chan struct{} // to be closed by the test
 	during  func()        // if set, runs in Close: upcalls are still allowed
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Given a monitor that came late to one tick, as on a busy machine, then the
-// recovery pings that count from there come at the ticks where they are due, and
-// not at the ones after; and when the next is due reads the same all the time.
+// Given a monitor whose tick was late once, as on a busy machine, then the recovery pings
+// counted from there are sent at the ticks at which they are due, not one later, and
+// NextPing remains constant.
 //
 // discovery 9.7
 // lnet-core 12.2
@@ -36,7 +36,7 @@ func TestALateTickDelaysNoPing(t *testing.T) {
 			return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrDisconnected)
 		})
 		slow.Store(true)
-		if err := r.a.SetNIHealth(r.na[1], 0); err != nil { // its first ping holds the monitor up
+		if err := r.a.SetNIHealth(r.na[1], 0); err != nil { // its first ping delays the monitor
 			t.Fatal(err)
 		}
 		time.Sleep(1100 * time.Millisecond)
@@ -62,14 +62,14 @@ func TestALateTickDelaysNoPing(t *testing.T) {
 	})
 }
 
-// Given a monitor that came late to one look at the trackers, then the looks
-// that count from there are on time.
+// Given a monitor that was late for one search for overdue responses, then the searches
+// counted from there are on time.
 //
 // lnet-core 6.4 tracker (4), 12.2
 func TestALateTickDelaysNoTracker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := static()
-		p.TransactionTimeout = 8 * time.Second // a look each 2 s
+		p.TransactionTimeout = 8 * time.Second // a search every 2 s
 		r := newRails(t, p, 1, 1)
 		to := lnet.ProcessID{NID: r.nb[0], PID: lnet.PIDLustre}
 		began := time.Now()
@@ -79,7 +79,7 @@ func TestALateTickDelaysNoTracker(t *testing.T) {
 		}
 		request(func(e *portals.Event) {
 			if e.Type == portals.EventUnlink {
-				time.Sleep(3300 * time.Millisecond) // the look at 8 s ends at 11.3 s
+				time.Sleep(3300 * time.Millisecond) // the search at 8 s ends at 11.3 s
 			}
 		})
 		var ended time.Duration

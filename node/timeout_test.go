@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// followingPort is an NI whose driver is told no LND timeout of its own.
+// followingPort is an NI whose driver has no LND timeout configured.
 type followingPort struct{ *port }
 
 // Timeout implements lnd.Interface.
@@ -28,9 +28,9 @@ func (d *followingDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface
 	return followingPort{iface.(*port)}, nil
 }
 
-// Given a running node, when the transaction timeout or the retry count changes,
-// then the LND timeout of a driver that has none of its own, what the node shows of
-// it, and how long a message may wait change with it.
+// Given a running node, when the transaction timeout or the retry count changes, then the
+// LND timeout of a driver without its own, the timeout that the node shows, and the time
+// limit of waiting messages change too.
 //
 // lnet-core 6.5 (3), 2.3
 func TestTimeoutsFollowTheirSource(t *testing.T) {

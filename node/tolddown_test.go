@@ -15,9 +15,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// rumour is a node, a, and what it knows of a peer with two NIDs, b. Nothing but b's
-// PUTs leaves or reaches the first one while it is down, nor does b push while it is
-// mute.
+// rumour is a node, a, and what it knows about a peer with two NIDs, b. While b's first
+// NID is down, only PUTs of b pass it, and while b is mute, it does not push.
 type rumour struct {
 	a, b       *node.Node
 	first      *port // of b
@@ -25,7 +24,7 @@ type rumour struct {
 	down, mute atomic.Bool
 }
 
-// newRumour makes two nodes that have discovered each other. It is for synctest
+// newRumour creates two nodes that have discovered each other. It is for synctest
 // bubbles.
 func newRumour(t *testing.T) *rumour {
 	t.Helper()
@@ -52,7 +51,7 @@ func newRumour(t *testing.T) *rumour {
 	return r
 }
 
-// cut takes b's first link away, of which a hears.
+// cut takes b's first link down, and a is notified.
 func (r *rumour) cut(t *testing.T) {
 	t.Helper()
 	r.down.Store(true)
@@ -60,15 +59,15 @@ func (r *rumour) cut(t *testing.T) {
 	r.want(t, "after the cut", selection.ToldDown)
 }
 
-// plug brings the link back, of which a does not hear.
+// plug brings the link up again, and a is not notified.
 func (r *rumour) plug() {
 	r.mute.Store(true)
 	r.down.Store(false)
 	r.first.setLink(lnd.LinkUp)
 }
 
-// reads has a read a message that b has sent by its first NID, whatever has become
-// of that since.
+// reads makes a read a message that b has sent from its first NID, whatever has happened
+// to the NID since.
 func (r *rumour) reads(t *testing.T) {
 	t.Helper()
 	h := bind(t, r.b, portals.MD{Bytes: make([]byte, 4), Threshold: 1, Unlink: true})
@@ -85,10 +84,10 @@ func (r *rumour) want(t *testing.T, when string, want selection.Trouble) {
 	}
 }
 
-// Given a NID that its own node has called down, when a message is read that has come
-// from it before, then the news holds: nobody would tell it again. It holds until a
-// message can only have left later; by then it counts as up, though no push says so,
-// since that it is back may not be told at all.
+// Given a NID that its own node has reported as down, when a message is read that was
+// sent from it before, then the report remains valid, because it would not be repeated.
+// It remains valid until a message arrives that must have been sent later. Then the NID
+// counts as up even without a push, because there may be no report that it is up again.
 func TestWhatWasSentBeforeTheNewsIsOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRumour(t)
@@ -98,14 +97,14 @@ func TestWhatWasSentBeforeTheNewsIsOlder(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		r.reads(t)
 		r.want(t, "after one that was very late", selection.ToldDown)
-		time.Sleep(11 * time.Second) // the timeout in force is 50 s
+		time.Sleep(11 * time.Second) // the timeout in effect is 50 s
 		r.reads(t)
 		r.want(t, "after one that cannot have been under way for so long", selection.NoTrouble)
 	})
 }
 
-// The same holds of news that says once more what was known: the NID may have been up
-// in between, and what it sent then may be late.
+// The same applies to a report that repeats an earlier one: the NID may have been up in
+// between, and messages sent then may be late.
 func TestNewsThatIsToldAgainIsNewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRumour(t)
@@ -119,8 +118,8 @@ func TestNewsThatIsToldAgainIsNewer(t *testing.T) {
 	})
 }
 
-// Given a NID that its own node has called down, when it answers a ping that was sent
-// since, then it is up, whatever is told, and however recent the news.
+// Given a NID that its own node has reported as down, when it answers a ping that was
+// sent after the report, then it is up, however recent the report is.
 func TestAnAnswerIsNewerThanTheNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRumour(t)
@@ -132,7 +131,7 @@ func TestAnAnswerIsNewerThanTheNews(t *testing.T) {
 	})
 }
 
-// An answer to a ping that was sent before is not.
+// An answer to a ping that was sent before the report does not mark it as up.
 func TestAnAnswerToAnEarlierPingIsOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRumour(t)

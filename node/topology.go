@@ -10,18 +10,18 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// topology is a snapshot of what all messages look at. It never changes: a new
-// one replaces it, while Node.infoMu is held.
+// topology is a snapshot of the NIs, routes and parameters that all messages use. It is
+// immutable. A new one replaces it while Node.infoMu is held.
 type topology struct {
 	lo *ni
-	// nis are the NIs but 0@lo, by net in the order in which the nets came, and
-	// by NI within a net.
+	// nis are the NIs without 0@lo. They are grouped by net, and both nets and the NIs of a
+	// net are in the order in which they were added.
 	nis []*ni
-	// view is the same for choices, with routes and what parameters say.
+	// view is the form for package selection, with routes and parameters.
 	view selection.View
-	// far are the NIDs of the routes' gateways.
+	// far are the NIDs of the routes' gateways on other nets.
 	far farNIDs
-	// local is what we are to peers.
+	// local describes this node for package discovery.
 	local discovery.Local
 }
 
@@ -45,17 +45,17 @@ func (t *topology) first(net lnet.Net) *ni {
 	return nil
 }
 
-// other tells whether there is an NI besides i.
+// other reports whether there is another NI than i.
 func (t *topology) other(i *ni) bool {
 	return slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i })
 }
 
-// lastOn tells whether i is the only NI on its net.
+// lastOn reports whether i is the only NI on its net.
 func (t *topology) lastOn(i *ni) bool {
 	return !slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i && o.net == i.net })
 }
 
-// nets are those that there are NIs on.
+// nets returns the nets that have NIs.
 func (t *topology) nets() []lnet.Net {
 	var nets []lnet.Net
 	for _, i := range t.nis {
@@ -66,7 +66,7 @@ func (t *topology) nets() []lnet.Net {
 	return nets
 }
 
-// with returns a topology that has i too, behind the others of its net.
+// with returns a copy with the NI i added after the others of its net.
 func (t *topology) with(i *ni) *topology {
 	at := len(t.nis)
 	for k, o := range t.nis {
@@ -77,12 +77,12 @@ func (t *topology) with(i *ni) *topology {
 	return t.having(slices.Insert(slices.Clone(t.nis), at, i))
 }
 
-// without returns a topology that lacks i.
+// without returns a copy without the NI i.
 func (t *topology) without(i *ni) *topology {
 	return t.having(slices.DeleteFunc(slices.Clone(t.nis), func(o *ni) bool { return o == i }))
 }
 
-// arranged are the NIs in the order of these NIDs, those of a net together.
+// arranged returns the NIs in the order of nids, with those of a net together.
 func (t *topology) arranged(nids []lnet.NID) []*ni {
 	place := make(map[*ni]int, len(t.nis))
 	for _, i := range t.nis {
@@ -115,7 +115,7 @@ func (t *topology) having(nis []*ni) *topology {
 	return &next
 }
 
-// under returns a topology that follows these parameters.
+// under returns a copy with the given parameters.
 func (t *topology) under(p *Parameters) *topology {
 	next := *t
 	next.local.Mode = p.Discovery
@@ -125,21 +125,22 @@ func (t *topology) under(p *Parameters) *topology {
 	return &next
 }
 
-// by returns a topology with other routes, whose gateways have these NIDs.
+// by returns a copy with the given routes, whose gateways have the NIDs far on other
+// nets.
 func (t *topology) by(routing *selection.Routing, far farNIDs) *topology {
 	next := *t
 	next.view.Routing, next.far = routing, far
 	return &next
 }
 
-// told returns a topology with another sequence number of our ping info.
+// told returns a copy with another sequence number of this node's ping info.
 func (t *topology) told(seq uint32) *topology {
 	next := *t
 	next.local.Seq = seq
 	return &next
 }
 
-// better tells whether another NI on the same net works better than i.
+// better reports whether another NI on the same net works better than i.
 func (t *topology) better(i *ni) bool {
 	down := i.Fatal.Load()
 	for _, o := range t.nis {

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// PeerStalled implements lnd.Upper: what can go another way does. The peer NI
-// loses health once, so that recovery pings try the way until it works.
+// PeerStalled implements lnd.Upper. Messages that can take another path are rerouted. The
+// peer NI loses health once, so that recovery pings test the path until it works.
 func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	if !i.open.Load() { // AddNI is still writing what is read here
 		return
@@ -28,7 +28,7 @@ func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	if p.SetStalled(&i.NI, true) {
 		p.avoidedSince.Store(n.now())
 		n.blame(p)
-		if !p.alone() || n.topology.Load().other(i) { // LNet's own requests go another way
+		if !p.alone() || n.topology.Load().other(i) { // LNet's own requests take another path
 			n.lostHops.add(nid)
 			n.wakeMonitor()
 		}
@@ -37,9 +37,9 @@ func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	n.reroute(i, p)
 }
 
-// rerouteStalled has what waits for peer NIs that have stalled choose anew, as a
-// better way may have come up since: one that had stalled too, a NID that was
-// learned, a link. The monitor calls it every second.
+// rerouteStalled chooses paths again for messages that wait for stalled peer NIs, because
+// a better path may have become available: a peer NI that has recovered, a new NID, a
+// link. The monitor calls it every second.
 func (n *Node) rerouteStalled() {
 	for _, i := range n.topology.Load().nis {
 		if !i.stalls.Swap(false) {
@@ -54,8 +54,8 @@ func (n *Node) rerouteStalled() {
 	}
 }
 
-// calledDown notes whether a peer NI's own node says that it is down. Kernels
-// take such a one by turn all the same.
+// calledDown records whether a peer NI's own node reports it as down. Kernels use such a
+// peer NI in turn with others nevertheless.
 func (n *Node) calledDown(p *peerNI, down bool) {
 	p.toldMu.Lock()
 	if down {
@@ -68,10 +68,10 @@ func (n *Node) calledDown(p *peerNI, down bool) {
 	}
 }
 
-// provedUp notes that a message has come from p that left its node after the time
-// left, of the node's clock: what that node said before of p being down is over, if it
-// was ever told. What it said since is not: when the message is read, the news may
-// long be here by another way.
+// provedUp records that a message arrived from p that was sent after the time left, by
+// the node's clock. If p's node reported p as down before that time, the report is
+// obsolete. A later report is kept, because it may have arrived by another path before
+// this message was read.
 func (n *Node) provedUp(p *peerNI, left int64) {
 	p.toldMu.Lock()
 	changed := p.toldDown < left && p.SetToldDown(false)
@@ -81,7 +81,8 @@ func (n *Node) provedUp(p *peerNI, left int64) {
 	}
 }
 
-// toldChanged has messages heed what calledDown or provedUp have noted.
+// toldChanged reroutes or resumes messages after calledDown or provedUp changed the
+// state.
 func (n *Node) toldChanged(p *peerNI, down bool) {
 	p.avoidedSince.Store(n.now())
 	for _, i := range n.topology.Load().nis {
@@ -95,8 +96,8 @@ func (n *Node) toldChanged(p *peerNI, down bool) {
 	}
 }
 
-// reroute has messages choose anew that are on their way from i to p, nil: to
-// anybody, and of which no byte has left, if there is a way in less trouble.
+// reroute chooses paths again for messages that are queued from i to p, or to any peer if
+// p is nil, and of which no byte was sent, if there is a better path.
 func (n *Node) reroute(i *ni, p *peerNI) {
 	match := func(m *message) bool { return m.ni == i && (p == nil || m.peer == p) && m.hasBetterWay() }
 	var moved, ready messageQueue
@@ -129,8 +130,9 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 	})
 }
 
-// hasBetterWay tells whether m, which waits to be sent, would now take a way in
-// less trouble than its own. What must keep to its way has none. It takes no lock.
+// hasBetterWay reports whether m, which waits to be sent, could now take a path with less
+// trouble. It returns false for messages that must not change their path. It acquires no
+// lock.
 func (m *message) hasBetterWay() bool {
 	if m.arrival.from != nil || m.out.recovery || m.out.over != 0 || m.peer == nil || m.ni.loopback ||
 		way(&m.ni.NI, &m.peer.PeerNI) == selection.NoTrouble {
@@ -146,7 +148,7 @@ func (m *message) hasBetterWay() bool {
 	return err == nil && !d.Loopback() && way(d.NI, d.Next) < way(&m.ni.NI, &m.peer.PeerNI)
 }
 
-// way is what speaks against a way: a link of ours that is down most.
+// way returns the trouble with a path. A local link that is down is the worst.
 func way(i *selection.NI, p *selection.PeerNI) selection.Trouble {
 	if i.Fatal.Load() {
 		return selection.ToldDown + 1
@@ -154,27 +156,27 @@ func way(i *selection.NI, p *selection.PeerNI) selection.Trouble {
 	return p.Trouble(i)
 }
 
-// forgetStalls forgets what an NI that is gone has told of peers.
+// forgetStalls removes what an NI that is gone has reported about peers.
 func (n *Node) forgetStalls(i *ni) {
 	n.peers.each(func(p *peerNI) { p.SetStalled(&i.NI, false) })
 }
 
-// PeerTrouble is what speaks against sending to a peer NI, besides its health. The choice
-// of paths uses Trouble; Failure is shown only.
+// PeerTrouble describes problems with a peer NI, besides its health. The choice of paths
+// uses Trouble; Failure is for display only.
 type PeerTrouble struct {
 	selection.Trouble
-	// Since is since when it does not answer, if that is the trouble.
+	// Since is when it stopped answering, if Trouble is selection.Stalled.
 	Since time.Time
-	// From is the NID of the NI whose messages it does not answer, zero if it is
-	// all the same.
+	// From is the NID of the local NI whose messages it does not answer. It is zero if the
+	// trouble does not depend on the local NI.
 	From lnet.NID
-	// Failure is the last failure with the peer NI since a message came from it, such as
-	// "connection refused", and FailedAt its time. It is empty if there is none.
+	// Failure describes the last failure since a message arrived from the peer NI, such as
+	// "connection refused". It is empty if nothing has failed. FailedAt is its time.
 	Failure  string
 	FailedAt time.Time
 }
 
-// troubleInfo is the worst trouble with a peer NI.
+// troubleInfo returns the worst trouble with a peer NI.
 func (t *topology) troubleInfo(p *peerNI) PeerTrouble {
 	info := PeerTrouble{Trouble: p.Trouble(nil)}
 	if f := p.failure.Load(); f != nil {
@@ -189,7 +191,7 @@ func (t *topology) troubleInfo(p *peerNI) PeerTrouble {
 	return info
 }
 
-// String is the trouble in words, empty if there is none.
+// String returns the trouble in words, or an empty string for no trouble.
 func (t PeerTrouble) String() string {
 	var parts []string
 	switch t.Trouble {
@@ -213,8 +215,7 @@ func (t PeerTrouble) failureText() string {
 	return t.Failure + " at " + t.FailedAt.UTC().Format(time.RFC3339)
 }
 
-// remarks say which NIs and peer NIs are in trouble that a message to a peer might
-// use.
+// remarks describes the troubled NIs and peer NIs that a message to a peer might use.
 func (t *topology) remarks(p *selection.Peer) (steps []selection.Step) {
 	for _, net := range p.Nets {
 		for _, i := range t.nis {

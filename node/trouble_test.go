@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// puts has a send n PUTs to b, of which nobody waits for the end.
+// puts makes a send n PUTs to b without waiting for their end.
 func (r *rails) puts(t testing.TB, n int, o node.PutOptions) *recorder {
 	t.Helper()
 	e := &recorder{}
@@ -28,7 +28,7 @@ func (r *rails) puts(t testing.TB, n int, o node.PutOptions) *recorder {
 	return e
 }
 
-// putsTo counts the PUTs among what a has sent to each of b's NIDs.
+// putsTo returns the number of PUTs that a has sent to each of b's NIDs.
 func (r *rails) putsTo() []int {
 	counts := make([]int, len(r.nb))
 	for _, d := range r.took() {
@@ -39,7 +39,7 @@ func (r *rails) putsTo() []int {
 	return counts
 }
 
-// troubleOf is what a shows of one of b's NIDs.
+// troubleOf returns the trouble that a shows for one of b's NIDs.
 func (r *rails) troubleOf(k int) node.PeerTrouble {
 	for _, p := range peerNIs(r.a) {
 		if p.NID == r.nb[k] {
@@ -49,16 +49,16 @@ func (r *rails) troubleOf(k int) node.PeerTrouble {
 	return node.PeerTrouble{}
 }
 
-// Given a peer with two NIDs, when the driver tells that one does not answer, then
-// messages go to the other one, the first loses health once and is pinged, and both
-// are shown for what they are; when it answers again, and a ping does, both carry.
+// Given a peer with two NIDs, when the driver reports that one does not answer, then
+// messages are sent to the other one, the first one loses health once and is pinged, and
+// the state of both is shown. When it answers again and a ping succeeds, both are used.
 func TestAStalledPeerNIIsAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 2)
 		r.hears(t)
 		port := r.ports[r.na[0]]
 		since := time.Now().Add(-1500 * time.Millisecond)
-		r.fails(func(tx *lnd.Tx) error { // what goes there is not answered
+		r.fails(func(tx *lnd.Tx) error { // no message there is answered
 			if tx.To.NID == r.nb[0] {
 				return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrTimeout)
 			}
@@ -104,8 +104,8 @@ func TestAStalledPeerNIIsAvoided(t *testing.T) {
 	})
 }
 
-// A stall of a peer that nobody knows is nobody's, and one of a lone NID costs it
-// nothing: there is no other way.
+// A stall of an unknown peer has no effect, and a stall of a peer's only NID costs no
+// health, because there is no other path.
 func TestAStallWithoutAnotherWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 1)
@@ -130,14 +130,14 @@ func TestAStallWithoutAnotherWay(t *testing.T) {
 	})
 }
 
-// Given messages that wait, in the driver, for a credit of the peer NI and for one
-// of the NI, when their way is in trouble, then those that may go another way do so
-// at once, each once, at nobody's cost; those that may not wait on.
+// Given messages that wait in the driver, for a credit of the peer NI and for one of the
+// NI, when their path fails, then those that may take another path do so at once, each
+// once, without loss of health. The others continue to wait.
 func TestWhatWaitsGoesAnotherWay(t *testing.T) {
 	stall := func(r *rails) { r.ports[r.na[0]].upper.PeerStalled(r.nb[0], time.Now()) }
 	for _, c := range []struct {
 		name    string
-		credits int // of the NIs, 0: many
+		credits int // of the NIs; 0 for many
 		nis     int
 		from    func(r *rails) lnet.NID
 		now     func(r *rails)
@@ -197,9 +197,9 @@ func TestWhatWaitsGoesAnotherWay(t *testing.T) {
 	}
 }
 
-// Given a peer none of whose NIDs answers, be they called down as well or not, and
-// messages that wait for them, when one answers again, then all go there within a
-// second, though the driver tells nothing more of the other one.
+// Given a peer none of whose NIDs answers, whether or not they are also reported as down,
+// and messages that wait for them, when one NID answers again, then all messages are sent
+// there within a second, although the driver reports nothing more about the other one.
 func TestABetterWayThatComesUpLater(t *testing.T) {
 	for name, down := range map[string]bool{"silent": false, "silent and called down": true} {
 		t.Run(name, func(t *testing.T) {
@@ -229,8 +229,8 @@ func TestABetterWayThatComesUpLater(t *testing.T) {
 	}
 }
 
-// Given peers of which one was configured and one has a route, then the driver is
-// told that these are vouched for, and no others.
+// Given peers of which one was configured and one has a route, then Vouched returns true
+// for these and for no others.
 func TestWhoIsVouchedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 2)
@@ -253,8 +253,8 @@ func TestWhoIsVouchedFor(t *testing.T) {
 	})
 }
 
-// Given messages that wait for credits of a way that is in trouble after a while, when
-// they go another way and have to wait there too, then each ends when it would have.
+// Given messages that wait for credits on a path that fails after a while, when they take
+// another path and have to wait there too, then each keeps its original deadline.
 func TestWhatGoesAnotherWayKeepsItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 2)
@@ -279,8 +279,9 @@ func TestWhatGoesAnotherWayKeepsItsDeadline(t *testing.T) {
 	})
 }
 
-// Given two multi-rail nodes, when one's link goes down, then the other one hears of
-// it by a push and sends to the other NID, until it hears that the link is back.
+// Given two multi-rail nodes, when a link of one goes down, then the other one is
+// notified by a push and sends to the other NID, until it is notified that the link is up
+// again.
 func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := node.DefaultParameters()
@@ -328,7 +329,7 @@ func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 		}
 		f.failBy(nil)
 		first.setLink(lnd.LinkUp)
-		time.Sleep(10 * time.Minute) // health is back, too
+		time.Sleep(10 * time.Minute) // health is restored too
 		check("afterwards", [2]int{4, 4})
 		if !slices.Equal(port.back, nb[:1]) {
 			t.Errorf("the driver heard that the links of %v were back, want %s", port.back, nb[0])

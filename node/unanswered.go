@@ -9,25 +9,24 @@ import (
 )
 
 const (
-	// unansweredLife is how long, in seconds, the node keeps a peer that has never
-	// answered, that no program used, and that is not configured, after the last
-	// attempt to reach it. Kernels
-	// keep such peers for ever (decisions 96).
+	// unansweredLife is how long, in seconds, the node keeps a peer after the last attempt to
+	// reach it, if the peer has never answered, no program has used it, and it is not
+	// configured. Kernels keep such peers forever (decisions 96).
 	unansweredLife = 600
-	// unansweredPause is the pause between two looks for such peers, in seconds.
+	// unansweredPause is the pause between two searches for such peers, in seconds.
 	unansweredPause = 60
 )
 
 // unanswered removes peers from which no message has ever come, and that are not
 // configured.
 type unanswered struct {
-	// some reports whether there may be any: a peer NI was made since the last look.
+	// some is set if there may be such peers: a peer NI was created since the last search.
 	some atomic.Bool
-	next int64 // when the discoverer looks again; a second of the node's clock
+	next int64 // when the discoverer searches again, in seconds of the node's clock
 }
 
-// expireUnanswered removes the peers whose time is over. It returns the pause until it is
-// to be called again.
+// expireUnanswered removes the peers whose time is over. It returns the pause until the
+// next call.
 func (d *discoverer) expireUnanswered() time.Duration {
 	n := d.node
 	u := &n.unanswered
@@ -61,9 +60,9 @@ func (d *discoverer) expireUnanswered() time.Duration {
 	return unansweredPause * time.Second
 }
 
-// lastAttempt returns the second in which the node made a peer or last failed to reach it.
-// never reports whether no message has come from the peer, and no program's message has
-// been sent to it.
+// lastAttempt returns the second in which the node created a peer or last failed to reach
+// it. never reports whether no message has come from the peer, and no program's message
+// has been sent to it.
 func (n *Node) lastAttempt(v *discovery.View) (last int64, never bool) {
 	for _, nid := range v.NIDs {
 		p := n.peers.find(nid)

@@ -71,7 +71,7 @@ func TestAPeerThatNeverAnsweredExpires(t *testing.T) {
 			if info, _ := n.Peer(answered); !info.Heard {
 				t.Errorf("mode %v: %s has answered, and counts as never heard", mode, answered)
 			}
-			try() // it is met anew
+			try() // it is created again
 			if !known(n, ghost) {
 				t.Errorf("mode %v: the peer is not met again", mode)
 			}

@@ -11,22 +11,22 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// PutWait sends b and waits until it is acknowledged, with o.Ack, or has left.
-// It returns how much of it the target took, which without an acknowledgement
-// nobody can know: then it is len(b). An error is that of the message, ctx's
-// if it ends first, ErrTimedOut if no acknowledgement comes within one and a quarter
-// transaction timeouts, ErrRestarted if the target has begun a new life, or ErrClosed.
+// PutWait sends b. With o.Ack it waits until the message is acknowledged, otherwise until
+// it was sent. It returns the number of bytes that the target accepted; without o.Ack
+// that is unknown, and it returns len(b).
 //
-// When it returns b is the caller's again, with one exception: if the error is an
-// *InFlightError, ctx has ended or the node closes, and the driver still has the
-// message. b must then stay as it is until InFlightError.Done is closed.
+// It returns the error of the message; ctx's error if ctx ends first; ErrTimedOut if no
+// acknowledgement arrives within one and a quarter transaction timeouts; ErrRestarted if
+// the target has restarted; ErrClosed; or ErrInHandler if a handler calls it.
 //
-// ErrInHandler: a handler has called it.
+// When PutWait returns, b is the caller's again, unless the error is an *InFlightError.
+// Then ctx has ended or the node is closing while the driver still has the message, and b
+// must not be modified until InFlightError.Done is closed.
 //
-// A caller may find his answer himself (lnd.Poller). Handlers of others' answers and of messages
-// that leave may run in his goroutine then, and if the driver polls (socklnd.Config.BusyPoll) those
-// of requests, too: it must hold no lock that they take. And PutWait may return 20 ms later than ctx
-// ends.
+// PutWait may poll the connection for the answer itself (lnd.Poller). The calling
+// goroutine may then run handlers of other answers and of sent messages, and if the
+// driver polls (socklnd.Config.BusyPoll) also those of requests. The caller must not hold
+// a lock that these handlers acquire. PutWait may return up to 20 ms after ctx ends.
 func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOptions) (int, error) {
 	last := portals.EventSend
 	if o.Ack {
@@ -35,18 +35,18 @@ func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOp
 	return n.wait(ctx, b, last, portals.TrackResponse, func(h lnet.Handle) error { return n.Put(h, to, o) })
 }
 
-// GetWait fetches into b and waits for the data. It returns how many bytes
-// came; what is longer than b is cut off. Errors are as with PutWait: with an
-// *InFlightError the data may still come, into b, until InFlightError.Done is closed.
-// In no other case does anything come after GetWait has returned.
+// GetWait requests data into b and waits for it. It returns the number of bytes received;
+// data beyond len(b) is cut off. The errors are those of PutWait. With an *InFlightError,
+// data may still arrive in b until InFlightError.Done is closed. In all other cases b is
+// not written after GetWait has returned.
 func (n *Node) GetWait(ctx context.Context, b []byte, to lnet.ProcessID, o GetOptions) (int, error) {
 	return n.wait(ctx, b, portals.EventReply, portals.TrackResponse, func(h lnet.Handle) error { return n.Get(h, to, o) })
 }
 
-// InFlightError is how PutWait and GetWait end that cannot wait until the driver is
-// through with the caller's memory. It wraps why: the context's error or ErrClosed.
+// InFlightError is the error of PutWait and GetWait if they return while the driver still
+// uses the caller's memory. It wraps the reason: the context's error or ErrClosed.
 type InFlightError struct {
-	// Err is why the call did not wait any longer.
+	// Err is the reason why the call did not wait any longer.
 	Err  error
 	done <-chan struct{}
 }
@@ -55,28 +55,29 @@ func (e *InFlightError) Error() string {
 	return e.Err.Error() + ": the message is still under way, and its memory in use"
 }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *InFlightError) Unwrap() error { return e.Err }
 
-// Done is closed when nobody reads or writes the memory any more: when the driver is
-// through with the message, or gives it up, and at the latest when Node.Close has
-// returned nil. What became of the message, nobody knows.
+// Done returns a channel that is closed when the memory is no longer read or written:
+// when the driver has finished or dropped the message, and at the latest when Node.Close
+// has returned nil. The outcome of the message is unknown.
 func (e *InFlightError) Done() <-chan struct{} { return e.done }
 
-// waiter waits for an MD's end, and hears its events. What its MD's events leave in
-// it belongs to the handler until ended has a token, and then to who waits, who uses it again.
+// waiter waits for the end of an MD and is the handler of its events. The handler owns
+// the fields that it sets until ended has a token; then the waiting goroutine owns the
+// waiter and returns it to the pool.
 type waiter struct {
 	node   *Node
 	answer portals.EventType
-	room   int           // of the caller's memory
-	length int           // that the answer tells; -1: none came
-	err    error         // of the last event that told of one
+	room   int           // size of the caller's memory
+	length int           // length in the answer; -1 before it arrives
+	err    error         // error of the last event with one
 	ended  chan struct{} // has a token when the memory is free
-	over   lnd.Wait      // until there is one, or is about to be
+	over   lnd.Wait      // over when the token is there or about to be
 	where  lookout
 
-	left   atomic.Bool   // it is among the node's flights, or was
-	landed chan struct{} // of one that has left; closed when the memory is free
+	left   atomic.Bool   // it was added to the node's flights
+	landed chan struct{} // set if left; closed when the memory is free
 }
 
 // HandleEvent implements portals.Handler.
@@ -86,17 +87,17 @@ func (w *waiter) HandleEvent(e *portals.Event) {
 		w.err = e.Err
 		_ = w.node.table.Unlink(e.MD) // not found: it is the last event, or will be
 	case e.Type == w.answer:
-		w.length = min(max(e.Length, 0), w.room) // a peer may say what it likes
+		w.length = min(max(e.Length, 0), w.room) // a peer may send any number
 	}
 	if e.Unlinked {
 		w.end()
 	}
 }
 
-// seek implements seeker, before there can be an answer.
+// seek implements seeker. It is called before an answer can arrive.
 func (w *waiter) seek(l lookout) { w.where = l }
 
-// end says that the memory is free.
+// end signals that the memory is free.
 func (w *waiter) end() {
 	if !w.over.End() {
 		return
@@ -106,17 +107,18 @@ func (w *waiter) end() {
 		w.node.flights.remove(w)
 		close(w.landed)
 	}
-	w.ended <- struct{}{} // the last that the handler does
+	w.ended <- struct{}{} // must be last: the waiter may be reused afterwards
 }
 
-// outcome is what a wait has come to that has ended. It is the last that its caller does.
+// outcome returns the result of a wait that has ended. The caller must not use w
+// afterwards.
 func (w *waiter) outcome() (int, error) {
 	length, err := w.length, w.err
 	w.err, w.where = nil, lookout{}
 	w.over.Reset()
 	w.node.waiters.Put(w)
 	switch {
-	case length >= 0: // even if the driver could not tell that it had left
+	case length >= 0: // even if the driver reported an error for the send
 		return length, nil
 	case err != nil:
 		return 0, err
@@ -124,8 +126,8 @@ func (w *waiter) outcome() (int, error) {
 	return 0, ErrTimedOut
 }
 
-// wait makes an MD of b, starts a request with it, and waits for the event
-// that brings the answer and for the MD's end.
+// wait binds an MD to b, starts a request with it, and waits for the event with the
+// answer and for the MD's end.
 func (n *Node) wait(
 	ctx context.Context, b []byte, answer portals.EventType, tracking portals.MDOptions, start func(lnet.Handle) error,
 ) (int, error) {
@@ -151,7 +153,7 @@ func (n *Node) wait(
 		return 0, err
 	}
 	if err := start(h); err != nil {
-		_ = n.Unlink(h) // not found: it is closed
+		_ = n.Unlink(h) // not found: the node is closed
 		return 0, err
 	}
 	w.where.look(&w.over)
@@ -164,15 +166,15 @@ func (n *Node) wait(
 		err = ErrClosed
 	}
 	select {
-	case <-w.ended: // at the same moment
+	case <-w.ended: // ended at the same moment
 		return w.outcome()
 	default:
 	}
 	return 0, w.leave(h, err)
 }
 
-// leave ends a wait early. What has not left the node will not, and what has not come
-// will not be taken.
+// leave ends a wait early. A message that was not sent yet will not be sent, and an
+// answer that has not arrived will not be accepted.
 func (w *waiter) leave(h lnet.Handle, why error) error {
 	n := w.node
 	_ = n.Unlink(h) // not found: it is about to end, or the node is closed
@@ -188,14 +190,14 @@ func (w *waiter) leave(h lnet.Handle, why error) error {
 	return &InFlightError{Err: why, done: w.landed}
 }
 
-// flights are waits that have ended before the driver was through with the memory.
+// flights are waits that ended while the driver still used the memory.
 type flights struct {
-	mu     sync.Mutex // a leaf; guards live and closed
+	mu     sync.Mutex // a leaf lock; guards live and closed
 	live   map[*waiter]struct{}
 	closed bool // no driver is left
 }
 
-// add adds a wait; false: no driver is left.
+// add adds a wait. It returns false if no driver is left.
 func (f *flights) add(w *waiter) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,8 +217,8 @@ func (f *flights) remove(w *waiter) {
 	delete(f.live, w)
 }
 
-// end ends the waits whose MDs have gone without an event, as those do that are left
-// when the node closes.
+// end ends the waits whose MDs have ended without an event, as the remaining MDs do when
+// the node closes.
 func (f *flights) end() {
 	f.mu.Lock()
 	live := f.live
@@ -227,7 +229,7 @@ func (f *flights) end() {
 	}
 }
 
-// landed is the error of a wait for memory that nobody will use again.
+// landed unwraps an *InFlightError, for callers that will not use the memory again.
 func landed(err error) error {
 	var f *InFlightError
 	if errors.As(err, &f) {

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// BenchmarkPutWait is a PUT of 64 bytes and its ACK that somebody waits for, within a
+// BenchmarkPutWait measures a PUT of 64 bytes with an ACK and a waiting caller, within a
 // node and over TCP.
 func BenchmarkPutWait(b *testing.B) {
 	for _, w := range []struct {
@@ -36,7 +36,7 @@ func BenchmarkPutWait(b *testing.B) {
 	}
 }
 
-// BenchmarkNext is a PUT of 64 bytes over TCP whose ACK somebody takes from a queue.
+// BenchmarkNext measures a PUT of 64 bytes over TCP whose ACK is read from a queue.
 func BenchmarkNext(b *testing.B) {
 	from, at, to := loopbackPair(b)
 	sink(b, at, portals.OpPut)

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// waiting is two nodes of which the second has 8 bytes on portal 1.
+// waiting returns two nodes, the second of which has 8 bytes on portal 1.
 func waiting(t *testing.T) (f *fabric, n, peer *node.Node, to lnet.ProcessID, memory []byte) {
 	f = newFabric()
 	n, peer = newNode(t, node.Config{}), newNode(t, node.Config{})
@@ -68,8 +68,8 @@ func TestGetWait(t *testing.T) {
 	}
 }
 
-// A wait ends with its context, with the node, and when nothing answers for
-// longer than the transaction timeout. Nothing is left of it then.
+// A wait ends with its context, with the node, and if no answer arrives for longer than
+// the transaction timeout. Nothing is left of it then.
 func TestWaitsThatEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, n, _, to, _ := waiting(t)
@@ -84,7 +84,7 @@ func TestWaitsThatEndEarly(t *testing.T) {
 		if _, err := n.GetWait(context.Background(), make([]byte, 1), to, o); !errors.Is(err, node.ErrTimedOut) {
 			t.Errorf("no answer: %v, want ErrTimedOut", err)
 		}
-		f.hold(true) // messages do not even leave
+		f.hold(true) // messages are not even sent
 		if _, err := n.PutWait(ctx, make([]byte, 1), to, node.PutOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("context over: %v", err)
 		}
@@ -103,8 +103,8 @@ func TestWaitsThatEndEarly(t *testing.T) {
 	})
 }
 
-// Given a node that tracks no responses, when none comes, then a wait ends all
-// the same, within one and a quarter transaction timeouts.
+// Given a node that tracks no responses, when no response arrives, then a wait ends
+// nevertheless, within one and a quarter transaction timeouts.
 //
 // lnet-core 6.4 (2)
 func TestWaitsEndWithoutTracking(t *testing.T) {
@@ -133,8 +133,8 @@ func TestWaitsEndWithoutTracking(t *testing.T) {
 	})
 }
 
-// Given a PUT that is acknowledged before the driver is through with it, when
-// the driver then reports a failure, then PutWait succeeds: the data are there.
+// Given a PUT that is acknowledged before the driver has finished, when the driver then
+// reports a failure, then PutWait succeeds, because the data has arrived.
 //
 // lnet-core 3.3 (3)
 func TestAcknowledgedThoughTheSendFails(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// RemoveNI whose context ends while discovery is busy: the NI is gone from the
-// topology, but nobody ever closes the interface.
+// RemoveNI with a context that ends while discovery is busy: the NI is removed from the
+// topology, but its interface is never closed.
 func TestRemoveNIWithADeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -36,8 +36,8 @@ func TestRemoveNIWithADeadContext(t *testing.T) {
 	})
 }
 
-// AddNI whose context ends while discovery is busy: it fails and closes the
-// interface, which then becomes an NI all the same.
+// AddNI with a context that ends while discovery is busy: it fails and closes the
+// interface, which is then added as an NI nevertheless.
 func TestAddNIWithADeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -61,7 +61,7 @@ func TestAddNIWithADeadContext(t *testing.T) {
 	})
 }
 
-// A route to a net that an NI is just being added to.
+// A route to a net is added while an NI on that net is being added.
 func TestRouteWhileNIIsAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -81,7 +81,7 @@ func TestRouteWhileNIIsAdded(t *testing.T) {
 	})
 }
 
-// What Discover ends with when the node closes.
+// The error of Discover when the node closes.
 func TestDiscoverOfAClosingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -116,7 +116,7 @@ func TestExplainLoopback(t *testing.T) {
 	}
 }
 
-// AddPeer's and Peers' results when the context ends.
+// The results of AddPeer and Peers when the context ends.
 func TestResultsRace(t *testing.T) {
 	for range 300 {
 		n, err := node.New(node.Config{})

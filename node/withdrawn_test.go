@@ -15,9 +15,8 @@ import (
 	faults "github.com/lnetd/lnetd/node/fault"
 )
 
-// Given two arrivals that wait, on a lazy portal or by a delay rule, when the
-// connection of one dies, then it is dropped, and the other one is taken in its
-// time.
+// Given two arrivals that wait, on a lazy portal or because of a delay rule, when the
+// connection of one is lost, then it is dropped, and the other one continues at its time.
 func TestWithdrawnArrivalIsDropped(t *testing.T) {
 	for name, wait := range map[string]struct{ begin, end func(n *node.Node) }{
 		"lazy": {
@@ -69,8 +68,8 @@ func TestWithdrawnArrivalIsDropped(t *testing.T) {
 	}
 }
 
-// Given an arrival that has its placement, when its connection dies, then the
-// node leaves it to the driver, which completes it.
+// Given an arrival that has its placement, when its connection is lost, then the node
+// leaves it to the driver, which completes it.
 func TestWithdrawnAfterItsPlacement(t *testing.T) {
 	n := newNode(t, node.Config{})
 	q := newFabric().addManualPort(t, n, "10.0.0.1@tcp")
@@ -91,9 +90,8 @@ func TestWithdrawnAfterItsPlacement(t *testing.T) {
 	}
 }
 
-// Given hosts whose PUTs wait on a lazy portal, when all but one of them have
-// gone, then the node keeps nothing of theirs, and an MD takes the one that is
-// left.
+// Given hosts whose PUTs wait on a lazy portal, when all but one of the hosts are gone,
+// then the node keeps nothing of the others, and an MD accepts the remaining PUT.
 func TestPutsOfHostsThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts = 20

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// arguments are a context and a byte of memory where a method wants them, and zero
+// arguments returns a context and a byte of memory where a method requires them, and zero
 // values for the rest.
 func arguments(n *node.Node, m reflect.Method) []reflect.Value {
 	args := []reflect.Value{reflect.ValueOf(n)}
@@ -33,8 +33,9 @@ func arguments(n *node.Node, m reflect.Method) []reflect.Value {
 	return args
 }
 
-// outcomeOf calls a method and returns its error, if it returns one, else what it
-// panics with, as an error. told says which of both it is.
+// outcomeOf calls a method and returns its error. If the method returns no error, it
+// returns the value of its panic as an error. told is true if the method returned the
+// error.
 func outcomeOf(n *node.Node, m reflect.Method) (told bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -61,7 +62,7 @@ func outcomeOf(n *node.Node, m reflect.Method) (told bool, err error) {
 	return last.Type() == reflect.TypeFor[error](), err
 }
 
-// methods are those of a Node that programs have.
+// methods returns the methods of a Node that programs can call.
 func methods() iter.Seq[reflect.Method] {
 	return func(yield func(reflect.Method) bool) {
 		typ := reflect.TypeFor[*node.Node]()
@@ -78,8 +79,8 @@ func methods() iter.Seq[reflect.Method] {
 	}
 }
 
-// Given a Node that New has not made, nil or zero, when any method is called, then it
-// says so: by its error or, if it has none, by a panic.
+// Given a Node that is nil or the zero value, when any method is called, then it returns
+// an error or, if it has no error result, panics with it.
 func TestANodeThatWasNotMadeSaysSo(t *testing.T) {
 	for what, n := range map[string]*node.Node{"nil": nil, "zero": new(node.Node)} {
 		seen := map[string]bool{}
@@ -98,10 +99,10 @@ func TestANodeThatWasNotMadeSaysSo(t *testing.T) {
 	}
 }
 
-// Given a node that is closed, when any method is called, then it returns: with
-// ErrClosed where it would begin something.
+// Given a closed node, when any method is called, then it returns: with ErrClosed if it
+// would start something.
 func TestAClosedNodeSaysSo(t *testing.T) {
-	// What a closed node takes as before, or where another error comes first.
+	// Methods that still work on a closed node, or that return another error first.
 	other := map[string]error{
 		"Close": nil, "SetLazy": nil, "ClearLazy": nil, "AddFault": errAny, "FailNID": errAny, "SetParameters": errAny,
 		"Unlink": node.ErrNotFound, "SetNIHealth": node.ErrNotFound, "SetPeerHealth": node.ErrNotFound, "Distance": node.ErrUnreachable,
@@ -133,7 +134,7 @@ func TestAClosedNodeSaysSo(t *testing.T) {
 
 var errAny = errors.New("any")
 
-// Given an EventQueue that nobody made, then it is as good as one for all events.
+// Given a zero EventQueue, then it works as a queue for all events.
 func TestTheZeroEventQueueKeepsAll(t *testing.T) {
 	var q node.EventQueue
 	var e portals.Event
@@ -143,7 +144,7 @@ func TestTheZeroEventQueueKeepsAll(t *testing.T) {
 	n := newNode(t, node.Config{})
 	sink(t, n, portals.OpPut)
 	h := bind(t, n, portals.MD{Threshold: portals.Unlimited, Handler: &q})
-	const puts = 9 // more than there is room for at first
+	const puts = 9 // more than the initial capacity
 	for range puts {
 		put(t, n, h, loID, node.PutOptions{Portal: 1, Ack: true})
 	}
@@ -159,8 +160,8 @@ func TestTheZeroEventQueueKeepsAll(t *testing.T) {
 	}
 }
 
-// Given an EventQueue that nobody made, when a goroutine waits before anything has
-// come, then it is woken.
+// Given a zero EventQueue, when a goroutine waits before an event arrives, then it is
+// woken.
 func TestTheZeroEventQueueWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q node.EventQueue
@@ -176,7 +177,7 @@ func TestTheZeroEventQueueWakes(t *testing.T) {
 	})
 }
 
-// Given a table that New has not made, then it takes nothing.
+// Given a zero table, then it accepts nothing.
 func TestATableThatWasNotMadeTakesNothing(t *testing.T) {
 	var table portals.Table
 	if _, err := table.Bind(portals.MD{Threshold: 1}); !errors.Is(err, portals.ErrInvalid) {
