@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// RemoveNI with a context that ends while discovery is busy: the NI is removed from the
-// topology, but its interface is never closed.
+// Given RemoveNI whose context ends while discovery is busy, then the NI is not removed
+// from the topology without its interface being closed.
 func TestRemoveNIWithADeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -36,8 +36,8 @@ func TestRemoveNIWithADeadContext(t *testing.T) {
 	})
 }
 
-// AddNI with a context that ends while discovery is busy: it fails and closes the
-// interface, which is then added as an NI nevertheless.
+// Given AddNI whose context ends while discovery is busy, when it returns an error, then
+// the closed interface is not added later.
 func TestAddNIWithADeadContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -61,7 +61,8 @@ func TestAddNIWithADeadContext(t *testing.T) {
 	})
 }
 
-// A route to a net is added while an NI on that net is being added.
+// Given a route to a net that is added while an NI on that net is being added, then only
+// one of them can succeed.
 func TestRouteWhileNIIsAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -81,7 +82,7 @@ func TestRouteWhileNIIsAdded(t *testing.T) {
 	})
 }
 
-// The error of Discover when the node closes.
+// Discover returns ErrClosed when the node closes.
 func TestDiscoverOfAClosingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
@@ -102,7 +103,7 @@ func TestDiscoverOfAClosingNode(t *testing.T) {
 	})
 }
 
-// Explain and Put to 0@lo.
+// Explain finds a path to 0@lo.
 func TestExplainLoopback(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
@@ -116,7 +117,8 @@ func TestExplainLoopback(t *testing.T) {
 	}
 }
 
-// The results of AddPeer and Peers when the context ends.
+// The results of AddPeer and Peers are free of data races when the context ends and the
+// node closes.
 func TestResultsRace(t *testing.T) {
 	for range 300 {
 		n, err := node.New(node.Config{})
