@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -461,8 +462,9 @@ func TestNIsNearTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const unused, other = -2, 1
 		m := twoNodes(t)
-		pages := other
-		m.Pages = func(addrs []uintptr) []int { return slices.Repeat([]int{pages}, len(addrs)) }
+		var pages atomic.Int64 // the node that all pages are on; the monitor looks, too
+		pages.Store(other)
+		m.Pages = func(addrs []uintptr) []int { return slices.Repeat([]int{int(pages.Load())}, len(addrs)) }
 		f := newFabric()
 		p := node.DefaultParameters()
 		a := newNode(t, node.Config{Parameters: &p, NUMA: m})
@@ -507,13 +509,13 @@ func TestNIsNearTheMemory(t *testing.T) {
 		want("behind memory that is not registered", memory.Vector{Segments: []memory.Segment{{Bytes: []byte("x")}, r.Segment(0, 63)}, Length: 64}, false)
 		want("before such memory", memory.Vector{Segments: []memory.Segment{r.Segment(0, 63), {Bytes: []byte("x")}}, Length: 64}, true)
 		want("not registered", memory.Of(make([]byte, 64)), false)
-		pages = unused
+		pages.Store(unused)
 		r = register()
 		want("not used", r.Slice(0, 64), false)
-		pages = other
+		pages.Store(other)
 		time.Sleep(3 * time.Second) // in the bubble
 		want("used by now", r.Slice(0, 64), true)
-		pages = 7
+		pages.Store(7)
 		want("on a node without processors", register().Slice(0, 64), false)
 	})
 }
