@@ -33,6 +33,9 @@ type shape struct {
 	needed [][]string
 	// elsewhere are remedies for keys that do not stand here.
 	elsewhere map[string]string
+	// numbers is a key whose numbered values may stand beside it if it has no value itself;
+	// empty: there is none.
+	numbers string
 	// ours says that lnetd alone has such a mapping: every unknown key is a mistake.
 	ours bool
 }
@@ -97,7 +100,7 @@ func (s *shape) check(at place, up []*shape) {
 	for _, m := range at.raw() {
 		if f := s.keys[m.key]; f != nil {
 			f.check(m.value, append(slices.Clip(up), s))
-		} else if !s.shows(m.key) {
+		} else if !s.shows(m.key) && (s.numbers == "" || !isIndex(m.key)) {
 			s.unknown(at, m, up)
 		}
 	}

@@ -117,7 +117,7 @@ func sections(drivers []DriverOptions) *shape {
 			keys: map[string]form{"primary nid": scalar{nidText}, "Multi-Rail": scalar{Truth{}}, "peer ni": list{peerNIShape}},
 		}},
 		"peers": list{&shape{
-			key: "peers", shown: []string{seqNoKey, "detail"}, needed: [][]string{{"nids"}},
+			key: "peers", shown: []string{seqNoKey, "detail"}, needed: [][]string{{"nids"}}, numbers: "nids",
 			keys: map[string]form{"nids": numbered{scalar{nidText}}},
 		}},
 		"udsp": list{&shape{

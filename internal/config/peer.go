@@ -92,7 +92,7 @@ func readPeers(at place) []filePeer {
 }
 
 // readPeerLists reads "peers", the form of the Multi-Rail design (lnetctl 11): all
-// NIDs of a peer, the primary one first.
+// NIDs of a peer, the primary one first. The design prints them below "nids" and beside it.
 func readPeerLists(at place) []filePeer {
 	var peers []filePeer
 	for _, item := range at.optionalItems() {
@@ -102,7 +102,17 @@ func readPeerLists(at place) []filePeer {
 			item.missing("nids", nidText)
 			continue
 		}
-		if p.nids = list.values(); len(p.nids) == 0 {
+		beside := item.numbers()
+		switch {
+		case list.empty():
+			p.nids = beside
+		case len(beside) > 0:
+			list.wrong("NIDs stand both below 'nids' and beside it, as '%s'", beside[0].key()).try("indent them all below 'nids'")
+			continue
+		default:
+			p.nids = list.values()
+		}
+		if len(p.nids) == 0 {
 			list.wrong("names no NID").remedy(remedyOf(nidText, ""))
 			continue
 		}

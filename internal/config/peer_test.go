@@ -53,6 +53,11 @@ peer:
 				{Primary: nidOf(t, "1@gni"), Others: nidsOf(t, "2@gni"), Listed: nidsOf(t, "1@gni", "2@gni"), Where: "f:2: peers[0]"},
 				{Primary: nidOf(t, "3@gni"), Listed: nidsOf(t, "3@gni"), Where: "f:3: peers[1]"},
 			}},
+		{"lists beside their key, as the design prints them", "peers:\n- nids:\n  0: 1@gni\n  1: 2@gni\n- nids:\n  0: 3@gni\n",
+			[]Peer{
+				{Primary: nidOf(t, "1@gni"), Others: nidsOf(t, "2@gni"), Listed: nidsOf(t, "1@gni", "2@gni"), Where: "f:2: peers[0]"},
+				{Primary: nidOf(t, "3@gni"), Listed: nidsOf(t, "3@gni"), Where: "f:5: peers[1]"},
+			}},
 		{"none", "peer:\npeers: []\n", nil},
 	}
 	for _, tt := range tests {
@@ -88,6 +93,14 @@ func TestPeerErrors(t *testing.T) {
 			[]string{"f:3: peer[1]: 2@gni belongs to the peer 1@gni already"}},
 		{"list without NIDs", "peers:\n  - seq_no: 3\n", []string{`f:2: peers[0]: the key "nids" is missing`}},
 		{"list of nothing", "peers:\n  - nids: []\n", []string{"f:2: peers[0].nids: names no NID"}},
+		{"list beside the key alone", "peers:\n  - nids:\n    seq_no: 1\n", []string{"f:2: peers[0].nids: names no NID"}},
+		{"list without its key", "peers:\n  - 0: 1@gni\n", []string{`f:2: peers[0]: the key "nids" is missing`}},
+		{"list below the key and beside it", "peers:\n  - nids: {0: 1@gni}\n    1: 2@gni\n",
+			[]string{"f:2: peers[0].nids: NIDs stand both below 'nids' and beside it, as '1'"}},
+		{"an empty list, and one beside the key", "peers:\n  - nids: []\n    0: 2@gni\n",
+			[]string{"f:2: peers[0].nids: NIDs stand both below 'nids' and beside it, as '0'"}},
+		{"a number twice", "peers:\n  - nids:\n    0: 1@gni\n    0: 2@gni\n", []string{"f:4: peers[0].0: stands twice"}},
+		{"no NID beside the key", "peers:\n  - nids:\n    0: 1@gni\n    1: x\n", []string{"f:4: peers[0].1: "}},
 		{"no list", "peer: 1\n", []string{`f:1: peer: "1" where a list was expected`}},
 		{"no mapping", "peer: [1]\n", []string{`f:1: peer[0]: "1" where keys were expected`}},
 	})

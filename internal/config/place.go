@@ -182,9 +182,13 @@ func (p place) values() []place {
 		p.wrong("%s where a list was expected", p.what()).try(`write "%s: {0: %s}"`, p.key(), p.node.Value)
 		return nil
 	}
-	var out []place
+	return p.numbers()
+}
+
+// numbers returns the values of a mapping's keys that are numbers.
+func (p place) numbers() (out []place) {
 	for _, m := range p.optionalMembers() {
-		if isIndex(m.key) { // else that is noted
+		if isIndex(m.key) { // others are noted when keys are checked
 			out = append(out, m.value)
 		}
 	}

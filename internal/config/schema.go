@@ -16,6 +16,9 @@ type schema map[string]any
 // schemaDialect is the version of JSON Schema.
 const schemaDialect = "https://json-schema.org/draft/2020-12/schema"
 
+// indexPattern is a key that numbers a value.
+const indexPattern = "^[0-9]+$"
+
 // schemer makes a schema of forms.
 type schemer struct {
 	help map[string]string // what the reference says, by path of keys
@@ -106,6 +109,11 @@ func (s *shape) schema(by *schemer, path string) schema {
 			properties[key] = schema{}
 		}
 	}
+	if s.numbers != "" {
+		one := maps.Clone(properties[s.numbers].(schema))
+		one["type"] = []string{"array", "object", "null"}
+		properties[s.numbers], out["patternProperties"] = one, schema{indexPattern: one["items"]}
+	}
 	var needed []schema
 	for _, oneOf := range s.needed {
 		var keys []schema
@@ -132,7 +140,7 @@ func (f numbered) schema(s *schemer, path string) schema {
 	of := f.of.schema(s, path)
 	return schema{
 		"type": []string{"array", "object"}, "items": of,
-		"patternProperties": schema{"^[0-9]+$": of}, "additionalProperties": false,
+		"patternProperties": schema{indexPattern: of}, "additionalProperties": false,
 	}
 }
 
