@@ -111,7 +111,7 @@ var fileSections = map[string]func(*file, place){
 	"ip2nets":    func(f *file, at place) { f.netRules = append(f.netRules, at.optionalItems()...) },
 	"statistics": func(*file, place) {}, // of older exports: a state
 
-	"use_tcp_bonding": func(*file, place) {},
+	"use_tcp_bonding": (*file).tcpBonding,
 }
 
 // read reads all documents of a file.
@@ -160,6 +160,13 @@ func (f *file) global(at place) {
 		if _, ok := globalKeys[m.key]; ok {
 			f.globals.take(m.key, m)
 		}
+	}
+}
+
+// tcpBonding takes a setting that has no effect, and warns where kernels do (lnet-core 13).
+func (f *file) tcpBonding(at place) {
+	if on, err := parseTruth(at.node.Value); err == nil && on {
+		at.warn("it has no effect: each interface of a tcp net is an NI of its own").try("leave it out, or write 'use_tcp_bonding: 0'")
 	}
 }
 

@@ -419,6 +419,7 @@ statistics:
 		"f:18: numa.distance: Ignoring unrecognized key 'distance' for 'numa'",
 		"f:20: buffers.huge: Ignoring unrecognized key 'huge' for 'buffers'",
 		"f:22: routing.mode: Ignoring unrecognized key 'mode' for 'routing'",
+		"f:23: use_tcp_bonding: it has no effect: each interface of a tcp net is an NI of its own",
 	}
 	if diff := cmp.Diff(want, plain(c.Warnings)); diff != "" {
 		t.Error(diff)
