@@ -56,10 +56,10 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	r := newReading(ctx, name, drivers)
 	f := r.read(data)
 	d := Deletion{name: name, Globals: keys(f.globals), Routing: len(f.routing) > 0, Buffers: len(f.buffers) > 0}
-	for _, n := range f.nets {
-		d.net(&n)
-	}
 	var c Config
+	for k := range f.nets {
+		d.net(&f.nets[k], &c)
+	}
 	c.addNetRules(f.netRules)
 	c.addModuleStrings(f.lnetd.own)
 	d.NIs = append(d.NIs, c.NIs...)
@@ -73,15 +73,16 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	for k := range f.peers {
 		d.peer(&f.peers[k])
 	}
-	d.Rules = indexes(f.rules, "idx")
+	d.Rules = indexes(f.rules)
 	d.TypedRules = readTypedDeletions(f.typed)
 	var err error
 	d.Warnings, err = r.judged()
 	return d, err
 }
 
-// net takes a block of "net": its NIs, or the net if it has none.
-func (d *Deletion) net(f *fileNet) {
+// net takes a block of "net": its NIs, or the net if it has none. If it names them by a pattern
+// alone, it is a rule of c.
+func (d *Deletion) net(f *fileNet, c *Config) {
 	if f.name.node == f.at.node {
 		return // noted already
 	}
@@ -90,6 +91,14 @@ func (d *Deletion) net(f *fileNet) {
 		return
 	}
 	d.detail(n.String(), f.at)
+	switch {
+	case f.own.pattern == nil:
+	case !f.patternAlone():
+		return
+	case len(f.own.interfaces) == 0:
+		c.addNetPattern(n, &f.own)
+		return
+	}
 	items := f.nis
 	if !f.list {
 		items = []fileNI{f.own}
@@ -138,12 +147,12 @@ func (d *Deletion) detail(name string, at place) {
 	d.Details[name] = level
 }
 
-// indexes are the numbers that items have under a key.
-func indexes(list []place, key string) (out []Numbered) {
+// indexes returns the places of the rules of "udsp" that are named.
+func indexes(list []place) (out []Numbered) {
 	for _, at := range list {
-		value, ok := at.member(key)
+		value, ok := at.member("idx")
 		if !ok {
-			at.warn("the key %q is missing: the rule is skipped", key).try("write \"%s: 0\" for the first rule", key)
+			at.warn("the key \"idx\" is missing: the rule is skipped").try("write the idx that lnetdctl udsp show prints for the rule")
 			continue
 		}
 		if n, ok := value.in(api.RuleIDRange); ok {

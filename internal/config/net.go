@@ -20,7 +20,9 @@ func (c *Config) addNet(f fileNet) {
 		return // it is there without being asked for
 	}
 	if f.own.pattern != nil {
-		c.addNetPattern(n, &f.own)
+		if f.patternAlone() {
+			c.addNetPattern(n, &f.own)
+		}
 		return
 	}
 	items := f.nis
@@ -86,6 +88,22 @@ func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 		r.must = len(r.devices) > 0
 		c.addNetRule(r, ni.at)
 	}
+}
+
+// patternAlone reports whether nothing beside "pattern" names NIs in another way, and notes what does.
+func (f *fileNet) patternAlone() bool {
+	beside := ""
+	switch {
+	case f.list:
+		beside = "local NI(s)"
+	case f.own.nid != nil:
+		beside = "nid"
+	default:
+		return true
+	}
+	f.own.pattern.wrong("'pattern' and '%s' contradict each other", beside).
+		try("write an item of 'net' for each, or leave one of the two out")
+	return false
 }
 
 // places returns an NI for each interface that is named, or one for the NID. A NID

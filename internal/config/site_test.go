@@ -258,6 +258,41 @@ func TestInterfaceThatHasToFit(t *testing.T) {
 	}
 }
 
+// A pattern names the NIs of an item alone, or checks the interface. In a deletion it names no more
+// than the NIs that it matches.
+//
+// lnetctl 11 (2)
+func TestPatternsOfNets(t *testing.T) {
+	for item, want := range map[string]string{
+		"nid: 10.1.0.1@tcp":                      "f:1: net[0].pattern: 'pattern' and 'nid' contradict each other",
+		"intf: eth0, nid: 10.1.0.1@tcp":          "f:1: net[0].pattern: 'pattern' and 'nid' contradict each other",
+		"local NI(s): [{interfaces: {0: eth0}}]": "f:1: net[0].pattern: 'pattern' and 'local NI(s)' contradict each other",
+	} {
+		text := []byte("net: [{net: tcp, pattern: 10.1.*.*, " + item + "}]")
+		_, add := Parse("f", text, testDrivers)
+		_, del := ParseDeletion(t.Context(), "f", text, testDrivers)
+		for _, err := range []error{add, del} {
+			var got Problems
+			errors.As(err, &got)
+			if diff := cmp.Diff([]string{want}, plain(got)); diff != "" {
+				t.Errorf("%s: %s", item, diff)
+			}
+		}
+	}
+	for text, want := range map[string]struct {
+		rules, nis, nets int
+	}{
+		"net: [{net: tcp, pattern: 10.1.*.*}]":             {rules: 1},
+		"net: [{net: tcp, intf: eth0, pattern: 10.1.*.*}]": {nis: 1},
+		"net: [{net: tcp}]":                                {nets: 1},
+	} {
+		d, err := ParseDeletion(t.Context(), "f", []byte(text), testDrivers)
+		if err != nil || len(d.Site.Rules) != want.rules || len(d.NIs) != want.nis || len(d.Nets) != want.nets {
+			t.Errorf("%s: rules %d, NIs %d, nets %d, %v, want %+v", text, len(d.Site.Rules), len(d.NIs), len(d.Nets), err, want)
+		}
+	}
+}
+
 // CPU partitions of rules and of module parameters are those of their interfaces.
 //
 // lnetctl 9.1 (1)

@@ -178,7 +178,8 @@ func readTypedDeletions(list []place) (out []TypedDeletion) {
 		switch {
 		case !ok:
 		case r.ID == selection.AnyID && !r.HasPattern():
-			at.warn("neither \"id\" nor a pattern is there: the rule is skipped").try("write \"id: 0\", or the rule as it was added")
+			at.warn("neither \"id\" nor a pattern is there: the rule is skipped").
+				try("write the id that lnetdctl export has for the rule, or its type and patterns")
 		case r.HasPattern() && !byType:
 			at.missing("type", ruleTypeWords)
 		default:
@@ -234,9 +235,13 @@ func unsigned(id int) uint { return uint(id) }
 func readTypedRule(at place, whole bool) (_ selection.TypedRule, byType, ok bool) {
 	r := selection.TypedRule{ID: selection.AnyID}
 	var typ, priority *place
+	var patterns []member
 	good := true
 	for _, m := range at.members(false) {
 		ok := true
+		if _, pattern := patternTypes[m.key]; pattern {
+			patterns = append(patterns, m)
+		}
 		switch m.key {
 		case "type":
 			typ = &m.value
@@ -262,11 +267,40 @@ func readTypedRule(at place, whole bool) (_ selection.TypedRule, byType, ok bool
 		if whole {
 			at.missing("type", ruleTypeWords)
 		}
-		return r, false, good && !whole
+		if len(patterns) > 0 {
+			r.Type = patternTypes[patterns[0].key]
+		}
+		return r, false, checkPatterns(patterns, r.Type) && good && !whole
 	}
 	k, ok := typ.word(ruleTypeWords)
-	if ok {
-		r.Type = ruleTypes[k]
+	if !ok {
+		return r, true, false
 	}
-	return r, true, good && ok
+	r.Type = ruleTypes[k]
+	return r, true, checkPatterns(patterns, r.Type) && good
+}
+
+// patternTypes are the types of rules that have a pattern under a key.
+var patternTypes = map[string]selection.RuleType{
+	"net": selection.RuleNet, "nid": selection.RuleNID, "local": selection.RulePeer, "remote": selection.RulePeer,
+}
+
+// checkPatterns reports whether all patterns are of rules of a type, and notes those that are not.
+func checkPatterns(patterns []member, typ selection.RuleType) (good bool) {
+	own := slices.IndexFunc(patterns, func(m member) bool { return patternTypes[m.key] == typ })
+	good = true
+	for _, m := range patterns {
+		of := patternTypes[m.key]
+		switch {
+		case of == typ:
+			continue
+		case own >= 0:
+			m.at.wrong("'%s' and '%s' contradict each other: they are of rules of the types %s and %s", patterns[own].key, m.key, typ, of).
+				try("write a rule for each, or leave one of the two out")
+		default:
+			m.at.wrong("a rule of the type %s has no '%s'", typ, m.key).try("write 'type: %s'", of)
+		}
+		good = false
+	}
+	return good
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -125,6 +126,65 @@ func TestTypedRulesThatClash(t *testing.T) {
 		_, err := Parse("d", []byte("selection: ["+items+"]"), testDrivers)
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", items, err, want)
+		}
+	}
+}
+
+// Patterns of several types, or of another type than the rule is said to have, contradict each
+// other, also where a rule is deleted.
+//
+// lnetctl 11 (1), 11 (6)
+func TestTypedRulesOfTwoTypes(t *testing.T) {
+	const several, other = "'%s' and '%s' contradict each other: they are of rules of the types %s and %s", "a rule of the type %s has no '%s'"
+	for _, tt := range []struct {
+		item string
+		want []string // without a rule's type too
+	}{
+		{"type: nid, nid: 10.0.0.1@tcp, net: 10.0.0.2@tcp", []string{"net: " + fmt.Sprintf(several, "nid", "net", "nid", "net")}},
+		{"type: nid, net: 10.0.0.2@tcp, nid: 10.0.0.1@tcp", []string{"net: " + fmt.Sprintf(several, "nid", "net", "nid", "net")}},
+		{"type: net, nid: tcp, net: tcp1", []string{"nid: " + fmt.Sprintf(several, "net", "nid", "net", "nid")}},
+		{"type: net, net: tcp, local: tcp, remote: tcp", []string{
+			"local: " + fmt.Sprintf(several, "net", "local", "net", "peer"), "remote: " + fmt.Sprintf(several, "net", "remote", "net", "peer"),
+		}},
+		{"type: peer, local: tcp, nid: 10.0.0.1@tcp, remote: tcp", []string{"nid: " + fmt.Sprintf(several, "local", "nid", "peer", "nid")}},
+		{"type: net, nid: tcp", []string{"nid: " + fmt.Sprintf(other, "net", "nid")}},
+		{"type: nid, net: 10.0.0.1@tcp", []string{"net: " + fmt.Sprintf(other, "nid", "net")}},
+		{"type: peer, net: tcp", []string{"net: " + fmt.Sprintf(other, "peer", "net")}},
+		{"id: 0, net: tcp, nid: 10.0.0.1@tcp", []string{"nid: " + fmt.Sprintf(several, "net", "nid", "net", "nid")}},
+	} {
+		text := []byte("selection: [{" + tt.item + ", priority: 0}]")
+		_, add := Parse("d", text, testDrivers)
+		_, del := ParseDeletion(t.Context(), "d", text, testDrivers)
+		for _, err := range []error{add, del} {
+			var got Problems
+			errors.As(err, &got)
+			var lines []string
+			for _, line := range plain(got) {
+				if !strings.Contains(line, "is missing") {
+					lines = append(lines, strings.TrimPrefix(line, "d:1: selection[0]."))
+				}
+			}
+			if diff := cmp.Diff(tt.want, lines); diff != "" {
+				t.Errorf("%s: %s", tt.item, diff)
+			}
+		}
+	}
+}
+
+// What names no rule to delete draws a warning that says where to find its name. It does not
+// suggest the first rule.
+func TestRulesThatAreNotNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"selection: [{priority: 0}]": "write the id that lnetdctl export has for the rule, or its type and patterns",
+		"selection: [{type: net}]":   "write the id that lnetdctl export has for the rule, or its type and patterns",
+		"udsp: [{src: tcp}]":         "write the idx that lnetdctl udsp show prints for the rule",
+	} {
+		d, err := ParseDeletion(t.Context(), "d", []byte(text), testDrivers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Warnings) != 1 || d.Warnings[0].Remedy != want || len(d.Rules)+len(d.TypedRules) > 0 {
+			t.Errorf("%s: %v, want %q", text, d.Warnings, want)
 		}
 	}
 }
