@@ -6,15 +6,21 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // Notify is a socket that a process tells its state to, as if it were
-// systemd's. Put Env into the process's environment.
+// systemd's. Put Env into the process's environment. A goroutine reads it until
+// Close, as systemd does: a process waits while the socket is full.
 type Notify struct {
-	conn  *net.UnixConn
-	path  string
+	conn *net.UnixConn
+	path string
+	done chan struct{} // closed when nothing is read anymore
+
+	mu    sync.Mutex
 	heard []string
+	more  chan struct{} // closed, and replaced, when there is more in heard
 }
 
 // NewNotify makes the socket at path.
@@ -28,7 +34,25 @@ func NewNotify(path string) (*Notify, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	return &Notify{conn: conn, path: path}, nil
+	n := &Notify{conn: conn, path: path, done: make(chan struct{}), more: make(chan struct{})}
+	go n.read()
+	return n, nil
+}
+
+func (n *Notify) read() {
+	defer close(n.done)
+	buf := make([]byte, 4096)
+	for {
+		got, err := n.conn.Read(buf)
+		if err != nil {
+			return
+		}
+		n.mu.Lock()
+		n.heard = append(n.heard, strings.Split(string(buf[:got]), "\n")...)
+		close(n.more)
+		n.more = make(chan struct{})
+		n.mu.Unlock()
+	}
 }
 
 // Env is the environment variable that names the socket.
@@ -37,19 +61,28 @@ func (n *Notify) Env() string { return "NOTIFY_SOCKET=" + n.path }
 // Await waits until the process has told the state, such as "READY=1", or
 // patience is at its end.
 func (n *Notify) Await(state string, patience time.Duration) error {
-	if err := n.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return err
-	}
-	buf := make([]byte, 4096)
-	for !slices.Contains(n.heard, state) {
-		got, err := n.conn.Read(buf)
-		if err != nil {
-			return fmt.Errorf("waiting for %s, heard %q: %w", state, n.heard, err)
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	for {
+		n.mu.Lock()
+		heard, more := n.heard, n.more
+		n.mu.Unlock()
+		if slices.Contains(heard, state) {
+			return nil
 		}
-		n.heard = append(n.heard, strings.Split(string(buf[:got]), "\n")...)
+		select {
+		case <-more:
+		case <-n.done:
+			return fmt.Errorf("waiting for %s, heard %q: %w", state, heard, net.ErrClosed)
+		case <-end.C:
+			return fmt.Errorf("waiting for %s, heard %q: %w", state, heard, os.ErrDeadlineExceeded)
+		}
 	}
-	return nil
 }
 
 // Close removes the socket.
-func (n *Notify) Close() error { return n.conn.Close() }
+func (n *Notify) Close() error {
+	err := n.conn.Close()
+	<-n.done
+	return err
+}
