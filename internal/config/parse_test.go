@@ -231,6 +231,18 @@ net:
 			{Net: netOf(t, "tcp1"), Device: "eth1", Tunables: def},
 			{Net: netOf(t, "tcp2"), Device: "eth2", Tunables: def},
 		}},
+		{"as the Multi-Rail design prints it", `
+net:
+- net: o2ib1
+  interfaces:
+    - intf: ib0
+      CPT: 1,3
+    - intf: ib1
+      CPT: 4,5
+`, []NI{
+			{Net: netOf(t, "o2ib1"), Device: "ib0", Tunables: def, CPTs: []int{1, 3}},
+			{Net: netOf(t, "o2ib1"), Device: "ib1", Tunables: def, CPTs: []int{4, 5}},
+		}},
 		{"two documents, two sections", `
 net:
   - net type: tcp
