@@ -317,18 +317,27 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 		return plan{}, err
 	}
 	d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(have.NIs))
-	if !d.Site.Empty() {
-		c := config.Config{Site: d.Site, Warnings: d.Warnings}
-		s, err := b.node.settled(&c)
-		if err != nil {
-			return plan{}, placedFault(doc.Name, &c, err)
-		}
-		d.NIs = append(d.NIs, s.NIs...)
+	if err := b.chooseNIs(doc, &d); err != nil {
+		return plan{}, err
 	}
 	d.NIs = b.node.engines.resolved(d.NIs, have.Drivers, have.Drivers)
 	have.Peers = append(have.Peers, b.node.foundPeers(d.Peers)...)
 	want, more, err := config.Delete(have, &d)
 	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
+}
+
+// chooseNIs adds the NIs to d that its rules choose on this machine.
+func (b *backend) chooseNIs(doc *api.Document, d *config.Deletion) error {
+	if d.Site.Empty() {
+		return nil
+	}
+	c := config.Config{Site: d.Site, Warnings: d.Warnings}
+	s, err := b.node.settled(&c)
+	if err != nil {
+		return placedFault(doc.Name, &c, err)
+	}
+	d.NIs = append(d.NIs, s.NIs...)
+	return nil
 }
 
 // settled is a configuration's state on this machine.
@@ -399,6 +408,9 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 	}
 	values := b.node.engines.values
 	d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(b.node.engines.configured()))
+	if err := b.chooseNIs(doc, &d); err != nil {
+		return found, err
+	}
 	d.NIs = b.node.engines.resolved(d.NIs, values, values)
 	for _, n := range b.Nets() {
 		n.NIs = slices.DeleteFunc(n.NIs, func(i api.NI) bool { return !describes(&d, n.Net, &i) })
