@@ -1,34 +1,34 @@
 package lnd
 
-// CallFailure says why an interface that called a peer got no connection.
+// CallFailure is the reason why an attempt to connect to a peer failed.
 type CallFailure uint8
 
-// Every attempt to connect that is given up ends under one of these.
+// Every failed attempt to connect is counted under one of these.
 const (
-	CallRefused     CallFailure = iota // nobody listens there
-	CallUnreachable                    // no way leads there
-	CallTimeout                        // no answer came in time
-	CallNoPort                         // there is no port, or no right, to call from
-	CallGone                           // the peer went away before it had introduced itself
-	CallMagic                          // who is there does not speak the protocol
-	CallVersion                        // who is there speaks a version that is not known
-	CallHello                          // who is there is another, or makes no sense
-	CallTurnedAway                     // the peer does not want the connection, again and again
-	CallOther                          // something else
-	CallFailures    = iota             // how many reasons there are
+	CallRefused     CallFailure = iota // nothing listens at the address
+	CallUnreachable                    // there is no route to the peer
+	CallTimeout                        // no answer arrived in time
+	CallNoPort                         // no source port is free, or permission to use it is missing
+	CallGone                           // the peer closed the connection before the handshake was complete
+	CallMagic                          // the other end does not speak the protocol
+	CallVersion                        // the other end speaks an unknown version
+	CallHello                          // the handshake is malformed or names another peer
+	CallTurnedAway                     // the peer refused the connection repeatedly
+	CallOther                          // any other reason
+	CallFailures    = iota             // number of reasons
 )
 
 var callFailureNames = [CallFailures]string{
 	"refused", "unreachable", "timeout", "no_port", "went_away", "bad_magic", "bad_version", "bad_hello", "turned_away", "other",
 }
 
-// String is the name by which metrics know the reason, lower_case and stable.
+// String returns the reason's name in metrics, lower_case and stable.
 func (f CallFailure) String() string { return callFailureNames[f] }
 
-// CallFailureCounts are numbers of calls by why they failed.
+// CallFailureCounts holds the number of failed connection attempts by reason.
 type CallFailureCounts [CallFailures]uint64
 
-// Total is the sum over all reasons.
+// Total returns the sum over all reasons.
 func (c *CallFailureCounts) Total() (sum uint64) {
 	for _, n := range c {
 		sum += n
@@ -36,9 +36,9 @@ func (c *CallFailureCounts) Total() (sum uint64) {
 	return sum
 }
 
-// Caller is an Interface that calls peers, and knows why it got no connection.
+// Caller is an Interface that connects to peers and counts its failed attempts.
 type Caller interface {
 	Interface
-	// CallFailures are those since the interface is there.
+	// CallFailures returns the counts since the interface was opened.
 	CallFailures() CallFailureCounts
 }

@@ -9,44 +9,42 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Driver opens interfaces on networks of one type. A driver knows nothing of
-// the node above it but the Upper that each interface reports to.
+// Driver opens interfaces on networks of one type. It depends on the node above it only through the
+// Upper of each interface.
 //
 // All methods are safe for concurrent use.
 type Driver interface {
-	// Type is the type of the nets that the driver serves.
+	// Type returns the type of the nets that the driver serves.
 	Type() lnet.NetType
 
-	// Open brings one interface up: when it returns without an error the
-	// interface accepts connections and messages, and its upcalls may
-	// already run. Open may block for as long as ctx allows.
+	// Open brings one interface up. When it returns without an error, the interface accepts connections
+	// and messages. Upcalls may start before Open returns. Open may block until ctx is done.
 	Open(ctx context.Context, c Config) (Interface, error)
 }
 
-// Config says what Driver.Open shall bring up.
+// Config describes the interface that Driver.Open brings up.
 type Config struct {
-	// Net is the net that the interface joins; zero takes that of NID.
+	// Net is the net that the interface joins. If it is zero, the net of NID is used.
 	Net lnet.Net
-	// Device names the network device, "eth0" or an alias "eth0:1". If it is
-	// empty the device that owns NID's address is taken, or, with no NID
-	// either, the driver's choice.
+	// Device names the network device, "eth0" or an alias "eth0:1". If it is empty, the driver uses the
+	// device that has NID's address. If NID is zero too, the driver chooses a device.
 	Device string
-	// NID, if not zero, is the NID that the interface must have, on Net.
+	// NID, if not zero, is the NID that the interface must have. It is on Net.
 	NID lnet.NID
-	// Upper is told of everything that happens on the interface. Required.
+	// Upper receives all upcalls of the interface. Required.
 	Upper Upper
-	// Tunables are the tunables that all drivers share; a zero or negative
-	// field (PeerTimeout: negative) takes the driver's default.
+	// Tunables are the tunables that all drivers share. A zero or negative field selects the driver's
+	// default; for PeerTimeout, only a negative value does.
 	Tunables Tunables
-	// Options are tunables of one driver for this interface alone, of the
-	// type that the driver documents; nil takes the driver's own defaults.
+	// Options are driver-specific tunables for this interface, of the type that the driver documents.
+	// If nil, the driver uses its own defaults.
 	Options any
-	// Logger receives what an operator should see; nil discards.
+	// Logger receives messages for the operator. If nil, they are discarded.
 	Logger *slog.Logger
 }
 
-// Resolve sets Net by NID, if that alone says it. The error is that they contradict
-// each other. Who opens an interface calls it.
+// Resolve sets Net to the net of NID if Net is zero. It returns an error if Net and NID contradict each
+// other. Drivers call it first in Open.
 func (c *Config) Resolve() error {
 	switch {
 	case c.NID.IsZero():
@@ -58,24 +56,22 @@ func (c *Config) Resolve() error {
 	return nil
 }
 
-// Tunables are the flow-control tunables common to all drivers
-// (lnet-core 7.1, socklnd 18). They bind the node, not the driver: the driver
-// supplies defaults and bounds, the node counts.
+// Tunables are the flow-control tunables common to all drivers (lnet-core 7.1, socklnd 18). The driver
+// supplies defaults and bounds; the node enforces the limits.
 type Tunables struct {
-	// PeerTimeout is how long a router's silence is tolerated; 0 switches
-	// aliveness off, negative takes the default.
+	// PeerTimeout is how long a router may be silent before it counts as dead. 0 switches aliveness
+	// off; a negative value selects the default.
 	PeerTimeout time.Duration
-	// PeerCredits bounds the messages under way to one peer NI, 1 or more.
+	// PeerCredits is the maximum number of messages in flight to one peer NI, at least 1.
 	PeerCredits int
-	// PeerBufferCredits bounds the router buffers that one peer NI may
-	// occupy; 0 means PeerCredits.
-	PeerBufferCredits int
-	// Credits bounds the messages under way on the interface, at least
+	// PeerBufferCredits is the maximum number of router buffers that one peer NI may occupy. 0 means
 	// PeerCredits.
+	PeerBufferCredits int
+	// Credits is the maximum number of messages in flight on the interface, at least PeerCredits.
 	Credits int
 }
 
-// Or is t with a driver's defaults where it says none.
+// Or returns t with unset fields replaced by those of def.
 func (t Tunables) Or(def Tunables) Tunables {
 	if t.PeerTimeout < 0 {
 		t.PeerTimeout = def.PeerTimeout
@@ -92,99 +88,92 @@ func (t Tunables) Or(def Tunables) Tunables {
 	return t
 }
 
-// Interface is one NI's driver side. All methods are safe for concurrent use,
-// also from within upcalls and completions, unless said otherwise.
+// Interface is the driver's side of one NI. All methods are safe for concurrent use, and may be called
+// from upcalls and completions, unless stated otherwise.
 //
-// An interface carries payloads of up to lnet.MTU bytes in up to lnet.MaxFragments
-// segments, whatever its transport takes in one piece.
+// An interface carries payloads of up to lnet.MTU bytes in up to lnet.MaxFragments segments, even if
+// its transport has smaller limits.
 //
-// One that moves payload by RDMA is also a memory.Registrar. Its device touches
-// no memory but what it has registered and what its own pool has; what messages
-// name besides goes through that pool.
+// An interface that moves payload by RDMA is also a memory.Registrar. Its device accesses only
+// registered memory and the driver's own pool. The payload of a message in any other memory is copied
+// through that pool.
 type Interface interface {
-	// NID is the interface's NID; constant.
+	// NID returns the interface's NID. It never changes.
 	NID() lnet.NID
-	// Device names the network device in use; empty if there is none.
+	// Device returns the name of the network device in use. It is empty for an interface without a device.
 	Device() string
-	// LargeNIDs tells whether headers with 16-byte addresses can be carried, to
-	// peers that take them (lnet-wire 4.9); constant. The node sends no others to an
-	// interface that cannot.
+	// LargeNIDs reports whether the interface can carry headers with 16-byte addresses, to peers that
+	// accept them (lnet-wire 4.9). It never changes. If it is false, the node sends only headers with
+	// 4-byte addresses.
 	LargeNIDs() bool
-	// Tunables are those in force, defaults resolved; constant.
+	// Tunables returns the tunables in force, with defaults filled in. They never change.
 	Tunables() Tunables
-	// Timeout is the LND timeout T in force: a message that has made no progress
-	// for so long is completed with an error (socklnd 14). It may change, with
-	// Upper.LNDTimeout; 0: there is none.
+	// Timeout returns the LND timeout T in force: a message that makes no progress for this long is
+	// completed with an error (socklnd 14). 0 means no timeout. The value may change together with
+	// Upper.LNDTimeout.
 	Timeout() time.Duration
-	// Options are the driver's own tunables in force, of the type that
-	// Config.Options has; constant, but for Tuner.
+	// Options returns the driver-specific tunables in force, of the type of Config.Options. Only
+	// Tuner.Tune changes them.
 	Options() any
-	// Link is the present link state.
+	// Link returns the current link state.
 	Link() LinkState
 
-	// Send takes m over and never blocks. It runs in the caller's goroutine
-	// and may transmit at once. The driver completes m exactly once through
-	// m.Done, perhaps before Send returns, and owns m and the memory that it
-	// names until then. Messages to one peer that travel on one connection
-	// keep their order; nothing else about order is promised. On a closed
-	// interface m completes with ErrClosed.
+	// Send sends m. It never blocks. It runs in the caller's goroutine and may transmit at once. The
+	// driver completes m exactly once through m.Done, perhaps before Send returns. Until then it owns m
+	// and the memory that m refers to. Messages to one peer on the same connection keep their order;
+	// there is no other ordering guarantee. On a closed interface, m completes with ErrClosed.
 	Send(m *Tx)
 
-	// Receive answers an arrival: it says where m's payload goes. It is
-	// called exactly once for every arrival that Upper.Arrived accepted,
-	// within the upcall (the fast path) or later from any goroutine, also if
-	// it has been withdrawn (Upper.Withdrawn). It never blocks; it may
-	// complete m before it returns. If m's connection has died or the
-	// interface has been closed, it completes m with an error, at the latest
-	// when the upcall that tells so has returned.
+	// Receive specifies where the payload of arrival m goes. It is called exactly once for every
+	// arrival that Upper.Arrived accepted, even if the arrival has been withdrawn (Upper.Withdrawn).
+	// The call is made within the upcall (the fast path), or later from any goroutine. Receive never
+	// blocks, and may complete m before it returns. If m's connection has died or the interface has
+	// been closed, it completes m with an error, at the latest when the upcall that reports this has
+	// returned.
 	Receive(m *Rx, p Placement)
 
-	// Disconnect closes all connections with peer and completes what was on
-	// them, or waited for one, with a StatusLocalAborted error; what the peer may have
-	// seen, and must not be sent again, with StatusLocalError. A later Send connects anew.
+	// Disconnect closes all connections to peer. It completes every message on them, or waiting for
+	// one, with a StatusLocalAborted error. A message that the peer may have seen, and that must not be
+	// resent, completes with StatusLocalError instead. A later Send reconnects.
 	Disconnect(peer lnet.NID)
 
-	// Refusals returns how many callers the interface has turned away, by
-	// reason. Those whose words do not tell which interface they want count on
-	// one that they may have meant.
+	// Refusals returns how many callers the interface has refused, by reason. A caller that did not say
+	// which interface it wanted is counted on one that it may have meant.
 	Refusals() RefusalCounts
 
-	// Recall takes back messages of which no byte has been written: those to
-	// peer, or to all with the zero NID, for which match is true are completed with
-	// ErrRecalled, within the call or soon after it. It is best effort: what is
-	// written at that moment goes on. match is called under the driver's locks, also
-	// after Recall has returned; it must be quick and call nothing of the driver.
+	// Recall cancels messages of which no byte has been written. It completes those to peer for which
+	// match returns true with ErrRecalled, within the call or soon after it. The zero NID selects all
+	// peers. Recall is best effort: a message that is being written at that moment is sent. match is
+	// called with driver locks held, also after Recall has returned. It must be fast and must not call
+	// the driver.
 	Recall(peer lnet.NID, match func(m *Tx) bool)
 
-	// LinkBack tells that a link of the peer's was away and is back: what is due from
-	// it has its full time again. It neither blocks nor makes upcalls.
+	// LinkBack notifies the driver that a link of the peer was down and is up again. The timeouts of
+	// everything expected from the peer start over. It neither blocks nor makes upcalls.
 	LinkBack(peer lnet.NID)
 
-	// Probe makes sure that the connections with peer are of a life that lasts,
-	// where another NID of its has shown a new one: those that are not are closed,
-	// at the latest when the peer has been silent for a few seconds, and
-	// Upper.PeerRestarted is called. What lives loses nothing. False: there is no
-	// connection. It neither blocks nor makes upcalls.
+	// Probe checks that the connections to peer belong to its current incarnation, after another NID of the
+	// peer announced a newer one. Connections of an older incarnation are closed, at the latest when
+	// the peer has been silent for a few seconds, and Upper.PeerRestarted is called. Connections of the
+	// current incarnation are not affected. Probe returns false if there is no connection. It neither
+	// blocks nor makes upcalls.
 	Probe(peer lnet.NID) bool
 
-	// Counters returns the driver's counters, for display; the order of
-	// names is stable.
+	// Counters returns the driver's counters for display, always in the same order.
 	Counters() []Counter
 
-	// Close stops the interface: it refuses new messages, completes all
-	// others with an error, and returns when every upcall has returned and
-	// every goroutine of the interface has ended, or when ctx is done. What
-	// registrations are left end with it. It must not be called from an upcall
+	// Close stops the interface. It rejects new messages and completes all others with an error. It
+	// returns when every upcall has returned and every goroutine of the interface has ended, or when
+	// ctx is done. Remaining memory registrations are released. Close must not be called from an upcall
 	// or a completion. A second call returns ErrClosed.
 	Close(ctx context.Context) error
 }
 
 // Tuner is an Interface whose Options can be changed while it is up.
 type Tuner interface {
-	// Tune has options, as Config.Options has them, hold from now on for connections
-	// that are made. Those that there are stay as they are; peers with fewer than they
-	// are to have get more. It neither blocks for long nor makes upcalls. After an error
-	// nothing has changed.
+	// Tune replaces the options, which have the type of Config.Options. They apply to new connections;
+	// existing ones keep their settings. Peers that now have too few connections get more. Tune does
+	// not block for long and makes no upcalls. If it returns an error, nothing has changed.
 	Tune(options any) error
 }
 
@@ -195,23 +184,23 @@ type Counter struct {
 	Help  string // what it counts, a sentence
 }
 
-// LinkState tells whether an interface can carry traffic.
+// LinkState is whether an interface can carry traffic.
 type LinkState uint8
 
 const (
-	// LinkUp means that nothing is known against the interface.
+	// LinkUp means that no fault is known.
 	LinkUp LinkState = iota
-	// LinkDown means a fatal link state: no carrier, the device is gone or
-	// lost its address (socklnd 17). Connections stay; the node prefers
-	// other interfaces and reports the NI as down.
+	// LinkDown means a fatal link state: no carrier, or the device is gone or has lost its address
+	// (socklnd 17). Connections stay open. The node prefers other interfaces and reports the NI as
+	// down.
 	LinkDown
 )
 
-// LinkExplainer is an Interface that knows why its link is down.
+// LinkExplainer is an Interface that can explain why its link is down.
 type LinkExplainer interface {
 	Interface
-	// LinkCause says why the link is down and what to do, for an operator. It is empty if
-	// the link is up.
+	// LinkCause returns, for an operator, why the link is down and how to fix it. It is empty if the
+	// link is up.
 	LinkCause() string
 }
 

@@ -5,82 +5,78 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Tx is a message on its way out. The node embeds it in its own message
-// record and reuses it; sending allocates nothing.
+// Tx is an outgoing message. The node embeds it in its own message record and reuses it; sending
+// allocates nothing.
 type Tx struct {
-	// Header goes on the wire. PayloadLength equals Payload.Length.
+	// Header is the message header. Its PayloadLength equals Payload.Length.
 	Header lnet.Header
 	// To is the next hop: the final destination or a router.
 	To lnet.ProcessID
-	// Payload is what follows the header; unchanged until completion.
+	// Payload follows the header. It must not change until completion.
 	Payload memory.Vector
-	// More says that more messages follow at once from the same goroutine. A driver
-	// may keep this one for them, to write all together, for as long as it takes
-	// another goroutine to run: what follows may go elsewhere, or nothing may.
+	// More means that the same goroutine sends more messages immediately after this one. The driver may
+	// hold this message and write it together with them, but only until another goroutine has had a
+	// chance to run: the following messages may go to another peer, or may never come.
 	More bool
-	// Urgent says that peers may count as dead if the message is late. A driver sends it before others
-	// that wait, and keeps the order of urgent messages.
+	// Urgent means that peers may be declared dead if the message is late. A driver sends it before
+	// other waiting messages. Urgent messages keep their order.
 	Urgent bool
-	// Sink, in a GET, is where the answer belongs. A driver that can have it
-	// placed there by RDMA does so and sets Replied; others ignore it.
+	// Sink, in a GET, is the destination of the answer. A driver that can let the peer write there by
+	// RDMA does so and sets Replied; other drivers ignore it.
 	Sink memory.Vector
 
-	// Replied is set by the driver before completion when the answer to a
-	// GET stands in Sink already, so that no REPLY message will come.
+	// Replied is set by the driver before completion if the answer to a GET is already in Sink. No
+	// REPLY message will follow.
 	Replied bool
-	// ReplyLength is, with Replied, the length of the answer in bytes.
+	// ReplyLength is the length of the answer in bytes. It is valid if Replied is set.
 	ReplyLength int
 
-	// Done hears of the completion. Required.
+	// Done is called on completion. Required.
 	Done Sender
 }
 
-// Sender is told when a message has left.
+// Sender is notified when a message has been sent.
 type Sender interface {
-	// Sent completes m: err is nil when all of m has been handed to the
-	// transport and the driver needs its memory no more, else an error that
-	// StatusOf classifies. Whether it has arrived is for the layer above to
-	// find out. It runs in a goroutine of the
-	// driver or in that of a caller of Send or of Poller.Poll, must not block, and may send
-	// again; the driver turns such sends into iteration, not recursion.
+	// Sent completes m. If err is nil, all of m has been passed to the transport and the driver no
+	// longer needs its memory. This does not mean that m has arrived; the layer above has to find that
+	// out. StatusOf classifies a non-nil err. Sent runs in a goroutine of the driver, or of a caller of
+	// Send or Poller.Poll. It must not block. It may send again; the driver handles such sends by
+	// iteration, not recursion.
 	Sent(m *Tx, err error)
 }
 
-// Rx is a message on its way in. It belongs to the driver; the node may use it
-// from Upper.Arrived until it is completed (Receiver.Received returned), or,
-// if it is dropped, until Interface.Receive is called.
+// Rx is an incoming message. The driver owns it. The node may use it from Upper.Arrived until
+// Receiver.Received has returned or, if the message is dropped, until Interface.Receive is called.
 type Rx struct {
 	// Header is the message's header as received.
 	Header lnet.Header
-	// From is the process at the other end of the connection: the source, or
-	// a router.
+	// From is the process at the other end of the connection: the source, or a router.
 	From lnet.ProcessID
-	// RDMA tells that the payload can be moved by the driver itself; a GET
-	// is then answered through Placement.Reply, without a REPLY message.
+	// RDMA means that the driver can move the payload itself. A GET is then answered through
+	// Placement.Reply, without a REPLY message.
 	RDMA bool
 
-	// Driver is the driver's own; nobody else touches it.
+	// Driver is for the driver's own use.
 	Driver any
 }
 
-// Placement says what becomes of an arrived message's payload. The zero value
-// drops the message: the payload is consumed and nothing is reported.
+// Placement specifies what happens to the payload of an arrived message. The zero value drops the
+// message: the payload is consumed and nothing is reported.
 type Placement struct {
-	// Memory takes the first Memory.Length bytes of the payload; the rest is
-	// consumed and discarded. Its length is at most the payload's.
+	// Memory receives the first Memory.Length bytes of the payload. The rest is consumed and discarded.
+	// Its length is at most the payload's.
 	Memory memory.Vector
-	// Reply, for a GET that arrived with RDMA set, is the answer.
+	// Reply is the answer to a GET that arrived with RDMA set.
 	Reply memory.Vector
-	// Done hears when the bytes stand in Memory (or Reply has been moved).
-	// Nil drops the message.
+	// Done is called when the payload is in Memory, or when Reply has been moved. If it is nil, the
+	// message is dropped.
 	Done Receiver
 }
 
-// Receiver is told when an arrived message's payload is in place.
+// Receiver is notified when the payload of an arrived message is in place.
 type Receiver interface {
-	// Received completes m: with a nil error every byte of
-	// Placement.Memory has been written; with an error its contents are
-	// undefined. It runs in a goroutine of the driver or in that of a
-	// caller of Receive or of Poller.Poll, must not block, and may send.
+	// Received completes m. If err is nil, every byte of Placement.Memory has been written; otherwise
+	// its contents are undefined. Received runs in a goroutine of the driver, or of a caller of Receive
+	// or Poller.Poll. It must not block, and may send.
 	Received(m *Rx, err error)
 }

@@ -6,43 +6,45 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Poller is an Interface whose callers can find the answers that they wait for themselves,
-// so that nobody has to wake them.
+// Poller is an Interface whose callers can read the answers they wait for themselves. This saves the
+// time to wake them.
 type Poller interface {
-	// Poll reads what peer sends until w is over, or for milliseconds at most; it may return at
-	// once. It makes upcalls and completions, whomever they are for, in the caller's goroutine,
-	// and waits for nothing else. It may be called from any goroutine but not with a lock held
-	// that an upcall takes.
+	// Poll reads what peer sends until w has ended, or for a few milliseconds at most. It may return at
+	// once. It makes upcalls and completions in the caller's goroutine, including those for other
+	// waiters, and waits for nothing else. It may be called from any goroutine, but not with a lock
+	// held that an upcall acquires.
 	Poll(peer lnet.NID, w *Wait)
 }
 
-// Wait is what a caller of Poll waits for. The zero value is not over. Its methods may be
-// called from any goroutine, Sleep and Rise by one at a time.
+// Wait is the condition that a caller of Poll waits for. The zero value is a wait that has not ended.
+// Its methods are safe for concurrent use, except that only one goroutine at a time may use Sleep and
+// Rise.
 type Wait struct {
 	over    atomic.Bool
 	sleeper atomic.Pointer[Sleeper]
 }
 
-// Sleeper is who sleeps in Poll. Wake does not block; it may come at any time, also too late.
+// Sleeper is a goroutine that sleeps in Poll. Wake must not block. It may be called at any time, also
+// when the goroutine is already awake.
 type Sleeper struct{ Wake func() }
 
-// Over tells whether the wait is over.
+// Over reports whether the wait has ended.
 func (w *Wait) Over() bool { return w.over.Load() }
 
-// End ends the wait; false: it was over. Wake is to follow.
+// End ends the wait. It returns false if the wait had already ended. The caller calls Wake afterwards.
 func (w *Wait) End() bool { return !w.over.Swap(true) }
 
-// Wake wakes who sleeps for the wait.
+// Wake wakes the sleeper, if any.
 func (w *Wait) Wake() {
 	if s := w.sleeper.Load(); s != nil {
 		s.Wake()
 	}
 }
 
-// Reset begins another wait.
+// Reset starts another wait.
 func (w *Wait) Reset() { w.over.Store(false) }
 
-// Sleep tells that s is about to sleep; false: it shall not, the wait is over.
+// Sleep registers s as about to sleep. It returns false if the wait has ended, and s must not sleep.
 func (w *Wait) Sleep(s *Sleeper) bool {
 	w.sleeper.Store(s)
 	if w.over.Load() {
@@ -52,5 +54,5 @@ func (w *Wait) Sleep(s *Sleeper) bool {
 	return true
 }
 
-// Rise tells that nobody sleeps any more.
+// Rise removes the registration that Sleep made.
 func (w *Wait) Rise() { w.sleeper.Store(nil) }

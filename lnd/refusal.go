@@ -2,26 +2,25 @@ package lnd
 
 import "fmt"
 
-// Refusal says why an interface turned a caller away: somebody who wanted a
-// connection, and has none.
+// Refusal is the reason why an interface refused a caller, that is, a peer that tried to connect.
 type Refusal uint8
 
-// Every caller ends as a connection or under one of these.
+// Every caller either gets a connection or is counted under one of these.
 const (
-	RefusedPort      Refusal = iota // came from an unprivileged port (socklnd 3)
+	RefusedPort      Refusal = iota // unprivileged source port (socklnd 3)
 	RefusedMagic                    // does not speak the protocol
-	RefusedVersion                  // speaks a version that is not known, or asked which are
-	RefusedNID                      // wants a NID that is not here
-	RefusedHello                    // introduced itself in a way that makes no sense
-	RefusedSlow                     // did not introduce itself in time
-	RefusedGone                     // went away before it was let in
-	RefusedMany                     // too many callers, or connections with its address
-	RefusedClaims                   // its address, or IPv6 network, has called by too many NIDs
-	RefusedDuplicate                // there are enough connections of the type with it
-	RefusedRace                     // it is being called itself
-	RefusedStale                    // is of another life or version than its connections
+	RefusedVersion                  // speaks an unknown version, or only asked for the known ones
+	RefusedNID                      // asked for a NID that is not local
+	RefusedHello                    // sent a malformed or contradictory hello
+	RefusedSlow                     // did not complete the handshake in time
+	RefusedGone                     // disconnected before it was accepted
+	RefusedMany                     // too many callers, or too many connections from its address
+	RefusedClaims                   // its address, or IPv6 network, has used too many NIDs
+	RefusedDuplicate                // there are already enough connections of this type to the peer
+	RefusedRace                     // this node is connecting to the peer itself
+	RefusedStale                    // has another incarnation or version than the existing connections
 	RefusedClosing                  // the interface is closing
-	Refusals         = iota         // how many reasons there are
+	Refusals         = iota         // number of reasons
 )
 
 var refusalNames = [Refusals]string{
@@ -29,11 +28,10 @@ var refusalNames = [Refusals]string{
 	"too_many", "too_many_nids", "duplicate", "race", "stale", "closing",
 }
 
-// String is the name by which commands and metrics know the reason, lower_case
-// and stable.
+// String returns the reason's name in commands and metrics, lower_case and stable.
 func (r Refusal) String() string { return refusalNames[r] }
 
-// RefusedError is why a driver turned a caller away.
+// RefusedError is the error of a refused caller.
 type RefusedError struct {
 	Reason Refusal
 	Err    error
@@ -43,15 +41,15 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Refuse returns a *RefusedError in the words of fmt.Errorf.
+// Refuse returns a *RefusedError with a text formatted by fmt.Errorf.
 func Refuse(r Refusal, format string, args ...any) error {
 	return &RefusedError{Reason: r, Err: fmt.Errorf(format, args...)}
 }
 
-// RefusalCounts are numbers of callers by why they were turned away.
+// RefusalCounts holds the number of refused callers by reason.
 type RefusalCounts [Refusals]uint64
 
-// Total is the sum over all reasons.
+// Total returns the sum over all reasons.
 func (c *RefusalCounts) Total() (sum uint64) {
 	for _, n := range c {
 		sum += n

@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Status is the health class of a completed message (lnet-core, discovery 9.2):
-// whose fault a failure is, and so whose health suffers and whether the node
-// may send the message again on another path.
+// Status is the health class of a completed message (lnet-core, discovery 9.2). It determines which
+// side is at fault, whose health decreases, and whether the node may resend the message on another
+// path.
 type Status uint8
 
 // The values are those of discovery 9.2.
@@ -41,14 +41,13 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint8(s))
 }
 
-// Error is a driver's error: what was attempted, with whom, and whose fault
-// the failure is.
+// Error is a driver's error: what was attempted, with which peer, and which side is at fault.
 type Error struct {
-	// Driver names the driver: "socklnd".
+	// Driver is the name of the driver: "socklnd".
 	Driver string
 	// Op is what was attempted: "connect", "send", "receive".
 	Op string
-	// Peer is the other side; zero if there is none.
+	// Peer is the other side. It is zero if the error concerns no peer.
 	Peer lnet.NID
 	// Status is the health class, never StatusOK.
 	Status Status
@@ -65,8 +64,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// StatusOf returns the health class of a completion: StatusOK for nil, the
-// class of the first Error in err's chain, else StatusLocalError.
+// StatusOf returns the health class of a completion. It is StatusOK if err is nil, the class of the
+// first Error in err's chain, or StatusLocalError otherwise.
 func StatusOf(err error) Status {
 	if err == nil {
 		return StatusOK
@@ -78,7 +77,7 @@ func StatusOf(err error) Status {
 	return StatusLocalError
 }
 
-// ListenError is an address that a driver cannot listen at: EADDRINUSE or EACCES, mostly.
+// ListenError means that a driver cannot listen at an address, mostly because of EADDRINUSE or EACCES.
 type ListenError struct {
 	Addr netip.AddrPort
 	Err  error
@@ -88,29 +87,28 @@ func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// Errors that drivers wrap, in an Error if they tell of a message.
+// Errors that drivers wrap. Those that concern a message are wrapped in an Error.
 var (
 	// ErrClosed means that the interface is closed or closing.
 	ErrClosed = errors.New("interface closed")
 	// ErrExists means that another interface of the driver has the NID.
 	ErrExists = errors.New("interface exists")
-	// ErrUnreachable means that there is no connection with the peer and
-	// none is being made (socklnd 12.4).
+	// ErrUnreachable means that there is no connection to the peer and no attempt to make one (socklnd
+	// 12.4).
 	ErrUnreachable = errors.New("no connection with the peer")
-	// ErrRecalled means that Interface.Recall took the message back: no byte of
-	// it was written, and it is nobody's fault.
+	// ErrRecalled means that Interface.Recall canceled the message. No byte of it was written, and
+	// neither side is at fault.
 	ErrRecalled = errors.New("recalled")
-	// ErrTimeout means that a message made no progress within the LND
-	// timeout.
+	// ErrTimeout means that a message made no progress within the LND timeout.
 	ErrTimeout = errors.New("timed out")
 	// ErrProtocol means that the peer broke the protocol.
 	ErrProtocol = errors.New("protocol error")
-	// ErrDisconnected means that the connection went away under the message.
+	// ErrDisconnected means that the connection was lost while the message was on it.
 	ErrDisconnected = errors.New("connection lost")
-	// ErrRestarted means that the peer has begun a new life: what was on a
-	// connection of the one before has arrived there or nowhere.
+	// ErrRestarted means that the peer has restarted. A message on a connection to the previous
+	// incarnation has arrived there or is lost.
 	ErrRestarted = errors.New("the peer has restarted")
-	// ErrLargeNID means that a NID with a 16-byte address cannot be carried
-	// by the interface, or on the connection (lnet-wire 4.9).
+	// ErrLargeNID means that the interface or the connection cannot carry a NID with a 16-byte address
+	// (lnet-wire 4.9).
 	ErrLargeNID = errors.New("large NID on a connection with 4-byte NIDs")
 )

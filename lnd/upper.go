@@ -6,99 +6,88 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Upper is what an interface reports to: the node's side of one NI. Upcalls
-// come from the driver's goroutines or from callers of Poller.Poll, several at a time for different
-// connections, and must not block: whoever needs more hands over to a queue
-// of its own. They may call the interface's methods except Close. They may
-// begin before Driver.Open has returned, and have ended when Interface.Close
-// returns.
+// Upper receives an interface's upcalls: it is the node's side of one NI. Upcalls are made in the
+// driver's goroutines or in those of callers of Poller.Poll. Upcalls for different connections may run
+// concurrently. They must not block; longer work has to be queued. They may call the interface's
+// methods except Close. They may start before Driver.Open has returned, and all have returned when
+// Interface.Close returns.
 type Upper interface {
-	// Arrived announces a message whose header m.Header is complete. The
-	// driver reads nothing more of it until Interface.Receive says where the
-	// payload goes. A peer whose messages are not placed is held back: by
-	// then no more of them arrive than it has connections or credits. Other
-	// peers notice nothing.
+	// Arrived announces a message whose header m.Header is complete. The driver reads no more of the
+	// message until Interface.Receive specifies where the payload goes. This holds back a peer whose
+	// messages are not placed: at most as many of them can arrive as it has connections or credits.
+	// Other peers are not affected.
 	//
-	// A non-nil error is a protocol error (lnet-wire 4.7): the driver closes
-	// the peer's connections, and Receive must not be called.
+	// A non-nil error is a protocol error (lnet-wire 4.7). The driver then closes the peer's
+	// connections, and Receive must not be called.
 	Arrived(m *Rx) error
 
-	// Withdrawn tells that the connection of an arrival that Arrived has
-	// accepted died, or was closed, before its placement was given: the
-	// payload will not come. The upper side still answers with
-	// Interface.Receive exactly once, within the upcall or soon after it, which
-	// then completes m with an error, or just ends if the placement drops it.
+	// Withdrawn reports that the connection of an accepted arrival died, or was closed, before its
+	// placement was given: the payload will not arrive. The node still calls Interface.Receive exactly
+	// once, within the upcall or soon after it. That call completes m with an error or, if the
+	// placement drops the message, just releases m.
 	//
-	// It comes after Arrived has returned, at most once for an arrival, without
-	// a lock of the driver's, and in no order with PeerDown. A placement given
-	// at the same moment may cross it: Receive may be under way, or even have
-	// returned, when Withdrawn comes, which the upper side then ignores. In any
-	// case m stands for the arrival as long as the upcall lasts: it is neither
-	// completed nor used for another one before Withdrawn has returned.
+	// Withdrawn is called after Arrived has returned, at most once per arrival, and without driver
+	// locks held. It is not ordered with PeerDown. Receive may run at the same time, or even have
+	// returned, when Withdrawn is called; the node then ignores Withdrawn. In any case m refers to this
+	// arrival until Withdrawn returns: it is neither completed nor reused before.
 	Withdrawn(m *Rx)
 
-	// PeerDown tells that the last connection with a peer failed, or that
-	// none could be made (socklnd 15.4).
+	// PeerDown reports that the last connection to a peer failed, or that none could be made (socklnd
+	// 15.4).
 	PeerDown(d PeerDown)
 
-	// ConnectionsLost tells that connections with a peer have died, all or some:
-	// an answer that was to come by them may never come. It comes without a lock of
-	// the driver's, and in no order with PeerDown, which need not come if there are
-	// other connections, or are about to be. Those that end with the interface,
-	// and those of other processes than lnet.PIDLustre, nobody is told of.
+	// ConnectionsLost reports that some or all connections to a peer have died: an answer expected on
+	// them may never arrive. It is called without driver locks held and is not ordered with PeerDown,
+	// which may not follow if other connections exist or are being made. Connections that end because
+	// the interface closes, and those of processes other than lnet.PIDLustre, are not reported.
 	ConnectionsLost(peer lnet.NID)
 
-	// PeerRestarted tells that the peer has begun a new life since it was last
-	// connected: what it knew is gone. Messages that were sent before will not be
-	// answered, unless they are sent yet: those fail with ErrRestarted, or wait for
-	// the new life. It comes before the first Arrived of that
-	// life and once per interface and life, not for the first life that the
-	// interface meets, and without a lock of the driver's. No connection of the
-	// new life is used before the upcall has returned.
+	// PeerRestarted reports that the peer has restarted since it was last connected and has lost its
+	// state. Messages sent before will not be answered. Messages that are still to be sent either fail
+	// with ErrRestarted or wait for the new incarnation. PeerRestarted is called once per interface and
+	// incarnation, before the first Arrived of the new incarnation, and without driver locks held. It
+	// is not called for the first incarnation that the interface meets. No connection of the new
+	// incarnation is used before the upcall has returned.
 	//
-	// It is in no order with PeerDown, which need not come at all if the peer
-	// was back before it was missed. Messages of the life before may be on their
-	// way up when it comes.
+	// It is not ordered with PeerDown, which may not be called at all if the peer came back quickly.
+	// Messages of the previous incarnation may still be passed to Arrived at that time.
 	//
-	// Drivers remember peers that have gone as far as bounded memory allows; one
-	// that has been forgotten is met for the first time again. What a peer says
-	// of its life is as true as what it says of its NID. Processes other than
-	// lnet.PIDLustre on the peer's NID have lives of their own, of which nobody
-	// is told.
+	// Drivers remember departed peers within bounded memory. A peer that has been forgotten counts as
+	// new. The incarnation that a peer announces is as trustworthy as the NID that it announces.
+	// Processes other than lnet.PIDLustre on the peer's NID have separate incarnations, which are
+	// not reported.
 	PeerRestarted(peer lnet.NID)
 
-	// LNDTimeout is the LND timeout that follows from LNet's own (lnet-core 6.5),
-	// for interfaces that are told none of their own; 0: there is none, and the
-	// driver takes its default. It may be another one each time.
+	// LNDTimeout returns the LND timeout derived from LNet's timeouts (lnet-core 6.5), for interfaces
+	// without a configured one. 0 selects the driver's default. The value
+	// may change between calls.
 	LNDTimeout() time.Duration
 
-	// Vouched tells whether somebody's word stands behind a peer: it was configured,
-	// or is of use to what was. Where a driver cannot call all peers at once, those
-	// have places that strangers cannot take. It may be asked from any goroutine, and
-	// is answered at once.
+	// Vouched reports whether a peer is configured, or is needed to reach a configured one. If a driver
+	// cannot connect to all peers at once, it reserves some connection attempts for these. It must
+	// return at once and may be called from any goroutine.
 	Vouched(peer lnet.NID) bool
 
-	// PeerStalled tells that what is sent to the peer, or waits for a connection
-	// with it, has made no progress since a time, a second or more ago, although
-	// the transport tries, or, with the zero time, that this is over: the peer
-	// answers, or nothing has been left of it for a while that could: that calls
-	// have failed makes it no better than it was. It comes again while that lasts when
-	// something more may have been sent to the peer, not when better ways come up:
-	// that is the upper side's to know. One call of an interface comes at a time.
-	// Nothing is closed for it: the transport may still heal. Interface.Recall takes
-	// back what has not begun.
+	// PeerStalled reports that messages to the peer, or waiting for a connection to it, have made no
+	// progress since the given time, a second or more ago, although the transport keeps trying. The
+	// zero time reports the end of the stall: the peer answers, or for a while nothing has been left
+	// that it could answer. Failed connection attempts do not end a stall.
+	//
+	// During a stall, the call is repeated when more may have been sent to the peer. It is not repeated
+	// when better paths appear; the node has to watch for those. An interface makes one such call at a
+	// time. The driver closes no connection because of a stall, since the transport may recover.
+	// Interface.Recall cancels the messages that have not been started.
 	PeerStalled(peer lnet.NID, since time.Time)
 
-	// LinkChanged tells of each change of the link state, which Link returns
-	// already.
+	// LinkChanged reports a change of the link state. Link already returns the new state.
 	LinkChanged(s LinkState)
 }
 
 // PeerDown describes a peer that a driver has lost.
 type PeerDown struct {
 	Peer lnet.NID
-	// LastAlive is when the peer last gave a sign of life; zero if never.
+	// LastAlive is when the peer last gave a sign of life. It is zero if it never did.
 	LastAlive time.Time
-	// Err is why; see StatusOf.
+	// Err is the cause; see StatusOf.
 	Err error
 }
