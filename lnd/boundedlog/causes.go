@@ -7,58 +7,57 @@ import (
 	"time"
 )
 
-// The bounds of what is told of one cause.
+// Limits per cause.
 const (
 	causeInterval = time.Minute     // between two lines about one subject
-	causeFew      = 2               // lines about single subjects in an interval; one about many comes on top
-	causeGather   = 5 * time.Second // how long a line about many waits for more
-	causeLook     = time.Second     // between two looks at what has expired
+	causeFew      = 2               // lines about single subjects per interval; a summary comes on top
+	causeGather   = 5 * time.Second // how long a summary waits for more events
+	causeLook     = time.Second     // minimum time between two checks for expired entries
 
-	causesMost   = 64  // told apart; others are one together
-	subjectsMost = 512 // of each cause; of others it is only known how often
-	exampleMost  = 3   // subjects that a line about many names
-	heldAttrs    = 8   // that are kept of an event
+	causesMost   = 64  // causes that are tracked separately; all others share one entry
+	subjectsMost = 512 // subjects per cause; events of others are only counted
+	exampleMost  = 3   // subjects that a summary names
+	heldAttrs    = 8   // attributes kept of an event
 )
 
-// causes decide which events are told of: they are a machine without a clock. Times
-// are of the caller's clock, which does not go backwards, and above 0. Events are of a cause and a
-// subject. The first is told at once, and so is one that is worse than what was told;
-// what follows within an interval is counted, and its last one told at the end of
-// the interval, or with the next event. A cause that has more to tell than of a few
-// subjects tells of all in one line. Nothing is told more than an interval late, if
-// somebody calls expire when due says so.
+// causes decides which events are written. It has no clock: the caller passes times, which never go
+// back and are greater than 0. Each event has a cause and a subject. The first event is written at
+// once, and so is one that is more severe than the last line. Later events within an interval are
+// counted. The last of them is written at the end of the interval, or together with the next event. If
+// too many subjects of a cause have counted events, one line summarizes them all. No event is reported
+// more than an interval late, provided that the caller calls expire at the time due.
 type causes struct {
 	list map[string]*cause
-	// due is when there is something to do; 0: never.
+	// due is when expire has to be called next. 0 means never.
 	due time.Duration
 }
 
 type cause struct {
-	told     [causeFew]time.Duration // when lines about single subjects were last told
-	gathered time.Duration           // when many may be told of again
+	told     [causeFew]time.Duration // when the latest lines about single subjects were written
+	gathered time.Duration           // when the next summary may be written
 	subjects map[Subject]*subject
-	crowd    tally // of those for whom there was no room
+	crowd    tally // events of subjects that did not fit
 }
 
-// subject is one that was told of lately, or of whom there is something to tell.
+// subject is a subject with a recent line or with counted events.
 type subject struct {
-	due  time.Duration // when it may be told of again
-	told slog.Level    // the worst that it was told with; lower than all: nothing yet
+	due  time.Duration // when the next line about it may be written
+	told slog.Level    // most severe level written; untold if no line was written
 	tally
 }
 
 // untold is below all levels.
 const untold = slog.Level(-1 << 30)
 
-// tally is what is to be told.
+// tally holds counted events that are still to be written.
 type tally struct {
 	count       uint64
 	first, last time.Duration
 	worst       slog.Level
-	event       event // the last
+	event       event // the last one
 }
 
-// event is something that may be told.
+// event is an event that may be written.
 type event struct {
 	Line
 	log    slog.Handler
@@ -66,19 +65,19 @@ type event struct {
 	nattrs int
 }
 
-// report is what to write: an event, and what it stands for.
+// report is a line to write: an event and the counted events that it summarizes.
 type report struct {
 	event
-	subjects int           // how many there are of whom it tells; 0 or 1: of one
-	examples []Subject     // of these
-	more     uint64        // further events that were not told
-	others   uint64        // further events of those for whom there was no room
+	subjects int           // number of subjects that the line covers; 0 or 1 means one
+	examples []Subject     // some of these subjects
+	more     uint64        // further events that were not written
+	others   uint64        // further events of subjects that did not fit
 	within   time.Duration // since the first of them
 	ago      time.Duration // since the event
 }
 
-// note takes an event. It says whether it is to be told now, and with how many
-// more that were not. It allocates nothing but for a subject that is new.
+// note records an event. It reports whether to write it now, and how many unwritten events to add to
+// the line. It allocates only if the subject is new.
 func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) (more uint64, within time.Duration, tell bool) {
 	k := c.cause(l)
 	s := k.subjects[l.Of]
@@ -89,7 +88,7 @@ func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.A
 	case s == nil:
 		s = &subject{told: untold}
 		k.subjects[l.Of] = s
-	case s.due <= now: // nobody has looked since
+	case s.due <= now: // expire was not called in time
 		s.told = untold
 	}
 	if l.Level > s.told && k.mayTell(now) {
@@ -106,7 +105,7 @@ func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.A
 	return 0, 0, false
 }
 
-// cause is that of a line; those beyond the first have one together.
+// cause returns the entry of a line's cause. Causes above the limit share one entry.
 func (c *causes) cause(l *Line) *cause {
 	name := l.Cause
 	if name == "" {
@@ -132,14 +131,14 @@ func (c *causes) cause(l *Line) *cause {
 	return k
 }
 
-// expect has due be no later than a time.
+// expect ensures that due is no later than at.
 func (c *causes) expect(at time.Duration) {
 	if c.due == 0 || at < c.due {
 		c.due = at
 	}
 }
 
-// add counts an event that is not told now, and returns due.
+// add counts an event that is not written now, and returns due.
 func (t *tally) add(now, due time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) time.Duration {
 	if t.count == 0 {
 		t.first, t.worst = now, l.Level
@@ -153,20 +152,20 @@ func (t *tally) add(now, due time.Duration, l *Line, h slog.Handler, attrs []slo
 	return due
 }
 
-// mayTell says whether one more line about a single subject may be told.
+// mayTell reports whether one more line about a single subject may be written.
 func (k *cause) mayTell(now time.Duration) bool { return now-k.told[0] >= causeInterval }
 
-// tell notes such a line.
+// tell records such a line.
 func (k *cause) tell(now time.Duration) {
 	copy(k.told[:], k.told[1:])
 	k.told[causeFew-1] = now
 }
 
-// gatherAt is when to tell of what cannot be told now.
+// gatherAt returns when to report an event that cannot be written now.
 func (k *cause) gatherAt(now time.Duration) time.Duration { return max(now+causeGather, k.gathered) }
 
-// expire returns what is to be told, or, if all is set, all that was not told, and
-// forgets what is over.
+// expire returns the lines that are due, or every pending line if all is set, and deletes expired
+// entries.
 func (c *causes) expire(now time.Duration, all bool) (list []report) {
 	if c.due == 0 || now < c.due && !all {
 		return nil
@@ -178,7 +177,7 @@ func (c *causes) expire(now time.Duration, all bool) (list []report) {
 			c.expect(max(next, now+causeLook))
 		}
 	}
-	// In the order in which it happened.
+	// Oldest first.
 	slices.SortStableFunc(list, func(a, b report) int { return int(b.ago - a.ago) })
 	return list
 }
@@ -200,7 +199,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 		if now >= k.gathered || all {
 			return append(list, k.gather(now))
 		}
-		for _, of := range ready { // together with those who wait already
+		for _, of := range ready { // join those that already wait
 			k.subjects[of].due = k.gathered
 		}
 	default:
@@ -215,7 +214,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 	return list
 }
 
-// room is how many lines about single subjects may be told.
+// room returns how many lines about single subjects may be written.
 func (k *cause) room(now time.Duration) int {
 	n := 0
 	for _, at := range k.told {
@@ -226,7 +225,7 @@ func (k *cause) room(now time.Duration) int {
 	return n
 }
 
-// next is when there is something to do; 0: never.
+// next returns when expire is needed next. 0 means never.
 func (k *cause) next() (at time.Duration) {
 	for _, s := range k.subjects {
 		if at == 0 || s.due < at {
@@ -241,14 +240,14 @@ func (k *cause) next() (at time.Duration) {
 	return at
 }
 
-// report tells of what was counted: the last event, at the level of the worst.
+// report returns a line for the counted events: the last one, at the most severe level.
 func (t *tally) report(now time.Duration) report {
 	t.event.Level = t.worst
 	return report{event: t.event, more: t.count - 1, within: now - t.first, ago: now - t.last}
 }
 
-// gather tells of all subjects with something to tell in one line: of the last event
-// of one of those to whom the worst happened.
+// gather summarizes all counted events of the cause in one line. The line shows the last event of a
+// subject that had the most severe one.
 func (k *cause) gather(now time.Duration) report {
 	var worst, sum tally
 	var named []Subject

@@ -1,9 +1,8 @@
-// Package boundedlog is a log that stays small whatever peers do.
+// Package boundedlog is a log that stays small no matter what peers do.
 //
-// Peers and clients can make the same event happen thousands of times a second. Log.Tell
-// writes at most a few lines a minute for one cause, counts the rest, and adds the number to
-// a later line. Lines that the program or its administrator causes go to the embedded
-// slog.Logger and are not limited.
+// Peers and clients can make the same event happen thousands of times a second. Log.Tell writes at most
+// a few lines per minute for one cause, counts the rest, and adds the number to a later line. Lines
+// that the program or its administrator causes go to the embedded slog.Logger and are not limited.
 //
 // The package runs no goroutine. A Log sets a timer while it has counted lines to write.
 package boundedlog

@@ -9,23 +9,22 @@ import (
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// debugRate is what is written at debug, beyond a burst.
+// debugRate limits debug lines after the initial burst.
 var debugRate = limit.Rate{Every: time.Second / 100, Burst: 1000}
 
-// Log is a logger that stays bounded whatever peers do. What others can make
-// happen again and again is written with Tell: of each cause and subject a line a
-// minute, two if the second is worse; and of each cause three lines a minute at most,
-// of which one may be about many subjects. What was not written is counted, and told as "more" with a later line,
-// within a minute also if nothing further happens: the last that happened, at the level of the
-// worst. Lines at debug are bounded
-// together: 100 a second after the first 1,000, and "not_logged" tells how many
-// were not written.
+// Log is a logger whose output stays bounded no matter what peers do. Events that others can repeat at
+// will are written with Tell. Per cause and subject it writes one line per minute, or two if the second
+// is more severe. Per cause it writes at most three lines per minute, one of which may summarize many
+// subjects. Events that were not written are counted. The number appears as "more" in a later line,
+// which follows within a minute even if nothing else happens. That line describes the last event, at
+// the level of the most severe one. Debug lines share one limit: 100 per second after the first 1,000.
+// The attribute "not_logged" counts the omitted ones.
 //
-// Other lines go to the embedded Logger and are written as they come: they are for
-// what the program, or who rules it, does.
+// Lines for actions of the program or its administrator go to the embedded Logger, which does not limit
+// them.
 //
-// It may be used concurrently. It starts no goroutine, but a timer while there is
-// something to tell, which End stops.
+// A Log is safe for concurrent use. It starts no goroutine. It runs a timer while counted lines remain
+// to be written; End stops it.
 type Log struct {
 	*slog.Logger
 
@@ -33,33 +32,33 @@ type Log struct {
 	owner bool
 }
 
-// Line is what Tell writes.
+// Line is the argument of Tell.
 type Line struct {
 	Level slog.Level
 	// Text is a constant.
 	Text string
-	// Cause, also a constant, is shared by texts that tell of one matter, as that a
-	// peer went and came; empty: each text is its own.
+	// Cause, also a constant, groups texts that describe the same matter, such as a peer going down and
+	// coming back. If it is empty, Text is the cause.
 	Cause string
 	Of    Subject
 }
 
-// core is what the loggers that come of one have in common.
+// core is the state shared by all loggers derived from one Log.
 type core struct {
 	begin   time.Time
 	debug   limit.Meter
 	running sync.WaitGroup // the timer, from when it is set until it has run
 
-	mu     sync.Mutex // guards the rest; not held while something is written
+	mu     sync.Mutex // guards the fields below; not held during writes
 	causes causes
-	missed uint64 // lines at debug that were left out
+	missed uint64 // debug lines that were omitted
 	timer  *time.Timer
-	set    time.Duration // for when the timer is set; 0: it is not
+	set    time.Duration // time for which the timer is set; 0 if it is not set
 	ended  bool
 }
 
-// New returns a log that writes to l; nil discards. If l came out of a
-// Log itself they are bounded together, and that one's End counts.
+// New returns a log that writes to l. If l is nil, lines are discarded. If l was derived from a Log,
+// both share that Log's limits, and its End ends both.
 func New(l *slog.Logger) *Log {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
@@ -71,16 +70,16 @@ func New(l *slog.Logger) *Log {
 	return &Log{Logger: slog.New(handler{Handler: l.Handler(), core: c}), core: c, owner: true}
 }
 
-// With returns a log whose lines have further attributes, bounded together with b.
+// With returns a log that adds attributes to its lines. It shares b's limits.
 func (b *Log) With(args ...any) *Log {
 	return &Log{Logger: b.Logger.With(args...), core: b.core}
 }
 
-// Tell writes a line, or counts it. At most eight attributes are kept of a line that
-// is told later. A line that is not written costs no allocation, if its attributes
-// do not: errors and strings that are there already.
+// Tell writes a line, or counts it if the limit is reached. A line that is written later keeps at most
+// eight attributes. A line that is not written allocates nothing, unless its attributes do: pass
+// existing errors and strings.
 func (b *Log) Tell(l Line, attrs ...slog.Attr) {
-	h, _ := b.Handler().(handler) // it always is one
+	h, _ := b.Handler().(handler) // always succeeds
 	if !h.Handler.Enabled(context.Background(), l.Level) {
 		return
 	}
@@ -110,16 +109,16 @@ func (b *Log) Tell(l Line, attrs ...slog.Attr) {
 	}
 }
 
-// detail writes a line at debug.
+// detail writes a debug line, if the limit permits.
 func (b *Log) detail(h handler, l *Line, attrs []slog.Attr) {
 	if missed, pass := b.core.detail(); pass {
 		write(h.Handler, withMissed(newRecord(l, true, attrs), missed))
 	}
 }
 
-// End tells what was not told yet, and returns when nothing of the log runs any
-// more; a log that is bounded together with another leaves both to that one. What
-// is told afterwards is bounded too, but what is not written then stays unknown.
+// End writes the counted lines and returns when no timer of the log is running. On a log that shares
+// another's limits it does nothing; call End of the other one. Later lines are still limited, but those
+// that exceed the limit are lost.
 func (b *Log) End() {
 	if !b.owner {
 		return
@@ -136,10 +135,10 @@ func (b *Log) End() {
 	c.running.Wait()
 }
 
-// now is the clock of causes.
+// now returns the current time on the clock of causes.
 func (c *core) now() time.Duration { return time.Since(c.begin) + 1 }
 
-// arm has the timer run when there is something to do. mu is held.
+// arm sets the timer for the next due time. mu is held.
 func (c *core) arm(now time.Duration) {
 	due := c.causes.due
 	if due == c.set || c.ended {
@@ -158,7 +157,7 @@ func (c *core) arm(now time.Duration) {
 	}
 }
 
-// disarm stops the timer; one that runs already finds nothing to do. mu is held.
+// disarm stops the timer. If the timer function is already running, it finds nothing to do. mu is held.
 func (c *core) disarm() {
 	if c.set != 0 && c.timer.Stop() {
 		c.running.Done()
@@ -166,14 +165,14 @@ func (c *core) disarm() {
 	c.set = 0
 }
 
-// expire is what the timer does.
+// expire is the timer function.
 func (c *core) expire() {
 	defer c.running.Done()
 	c.mu.Lock()
 	var late []report
 	if now := c.now(); !c.ended {
 		late = c.causes.expire(now, false)
-		c.disarm() // it may have been set anew since it went off
+		c.disarm() // the timer may have been set again since it fired
 		c.arm(now)
 	}
 	c.mu.Unlock()
@@ -182,7 +181,7 @@ func (c *core) expire() {
 	}
 }
 
-// detail tells whether a line at debug may be written, and then how many were not.
+// detail reports whether a debug line may be written, and how many were omitted before it.
 func (c *core) detail() (missed uint64, pass bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +193,7 @@ func (c *core) detail() (missed uint64, pass bool) {
 	return missed, true
 }
 
-// write writes what was not told when it happened.
+// write writes a delayed line.
 func (r *report) write() {
 	out := newRecord(&r.Line, r.subjects <= 1, r.attrs[:r.nattrs])
 	if r.subjects > 1 {
@@ -228,19 +227,19 @@ func newRecord(l *Line, named bool, attrs []slog.Attr) slog.Record {
 	return r
 }
 
-// write leaves errors where slog.Logger leaves them: who logs has no use for them. The level may
-// have changed since the event.
+// write discards errors, as slog.Logger does: callers cannot handle them. It checks the level again,
+// since it may have changed since the event.
 func write(h slog.Handler, r slog.Record) {
 	if ctx := context.Background(); h.Enabled(ctx, r.Level) {
 		_ = h.Handle(ctx, r)
 	}
 }
 
-// rounded is a duration as somebody wants to read it.
+// rounded rounds a duration for display.
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// handler marks the loggers of a Log, and bounds what is written at
-// debug without Tell.
+// handler identifies loggers that belong to a Log. It also limits debug lines that are written without
+// Tell.
 type handler struct {
 	slog.Handler
 	core *core
@@ -258,7 +257,7 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// withMissed is a line that also tells how many others were left out.
+// withMissed adds the number of omitted lines to a record.
 func withMissed(r slog.Record, missed uint64) slog.Record {
 	if missed == 0 {
 		return r

@@ -7,29 +7,29 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Subject is what a line of a log is about: a peer, an address, or something with a
-// name. It is a value to compare; its text is made when a line is written. The zero
-// value is the node itself.
+// Subject is what a log line is about: a peer, an address, or a named object. It is comparable; its
+// text is built only when a line is written. The zero value stands for the node itself.
 type Subject struct {
-	key  string // of the attribute that names it
+	key  string // name of its attribute
 	nid  lnet.NID
 	addr netip.Addr
 	name string
 }
 
-// AboutPeer is a peer, the attribute "peer".
+// AboutPeer returns a subject for a peer, with the attribute "peer".
 func AboutPeer(nid lnet.NID) Subject { return Subject{key: "peer", nid: nid} }
 
-// AboutNI is one of our NIs, the attribute "ni".
+// AboutNI returns a subject for a local NI, with the attribute "ni".
 func AboutNI(nid lnet.NID) Subject { return Subject{key: "ni", nid: nid} }
 
-// AboutCaller is whoever calls from an address, the attribute "caller".
+// AboutCaller returns a subject for the remote address of a caller, with the attribute "caller".
 func AboutCaller(a netip.Addr) Subject { return Subject{key: "caller", addr: a} }
 
-// About is something with a name, the attribute key; key+"s" tells how many.
+// About returns a subject for a named object, with the attribute key. A summary counts such subjects in
+// the attribute key+"s".
 func About(key, name string) Subject { return Subject{key: key, name: name} }
 
-// String is its name alone.
+// String returns the subject's name without its key.
 func (s Subject) String() string {
 	switch {
 	case s.addr.IsValid():
