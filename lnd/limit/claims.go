@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// ClaimRate is how many NIDs that are not its own, of peers that are not there, one
-// source may call by. A cluster behind an address translation comes in within minutes.
+// ClaimRate is how many NIDs other than its own, of peers that do not exist yet, one source may use
+// when it connects. A whole cluster behind address translation can connect within minutes.
 var ClaimRate = Rate{Every: time.Second / 64, Burst: 1024}
 
-// MaxClaimants is how many sources Claims tells apart.
+// MaxClaimants is how many sources Claims tracks separately.
 const MaxClaimants = 1024
 
-// Claims bounds how fast one source makes peers of NIDs that it calls by. It is not safe
-// for concurrent use; Rate is set before the first Take.
+// Claims limits how fast one source creates peers by connecting with different NIDs. It is not safe for
+// concurrent use. Set Rate before the first Take.
 type Claims struct {
 	Rate Rate
 
 	began  time.Time
 	meters map[netip.Addr]*Meter
-	others Meter // of sources for which there was no room
+	others Meter // shared by sources above MaxClaimants
 }
 
-// Take tells whether a source may claim one more, and then counts it.
+// Take counts one more NID of a source and returns true, or returns false if the source has reached its
+// limit.
 func (c *Claims) Take(from netip.Addr, at time.Time) bool {
 	if c.meters == nil {
 		c.began, c.meters = at, map[netip.Addr]*Meter{}
@@ -39,8 +40,8 @@ func (c *Claims) Take(from netip.Addr, at time.Time) bool {
 	return m.Take(c.Rate, now, 1)
 }
 
-// room tells whether there is room for one more source, after forgetting those
-// that claimed nothing lately.
+// room reports whether another source can be tracked. If the table is full, it first removes sources
+// without recent claims.
 func (c *Claims) room(now int64) bool {
 	if len(c.meters) < MaxClaimants {
 		return true

@@ -5,9 +5,10 @@ import (
 	"syscall"
 )
 
-// DescriptorReserve returns how many file descriptors connections to peers leave free for the
-// rest of the process, such as its control socket: a quarter of the limit, and no more than
-// all of the rest may use. Go's runtime has raised the limit to the hard one.
+// DescriptorReserve returns how many file descriptors the connections to peers must leave free for the
+// rest of the process, such as its control socket. It is a quarter of the descriptor limit, and at most
+// 2048, which the rest of the process never exceeds. Go's runtime has raised the soft limit to the hard
+// limit.
 func DescriptorReserve() int {
 	const share, most = 4, 2048
 	return min(descriptorLimit()/share, most)
@@ -22,12 +23,13 @@ func descriptorLimit() int {
 	return int(min(l.Cur, largest))
 }
 
-// CheckDescriptor returns a *DescriptorError if a connection to a peer has a descriptor of the
-// reserve. The kernel gives out the lowest that is free: all below are in use then.
+// CheckDescriptor returns a *DescriptorError if fd, the descriptor of a connection to a peer, lies in
+// the reserve. The kernel always assigns the lowest free descriptor, so all lower ones are then in use.
 func CheckDescriptor(fd int) error { return checkDescriptor(fd, DescriptorReserve(), "peers") }
 
-// CheckClientDescriptor is CheckDescriptor for a descriptor that a transfer machine of another
-// process takes: those leave three quarters of the reserve to the control socket and the metrics.
+// CheckClientDescriptor is like CheckDescriptor for a descriptor used by a transfer machine of another
+// process. Such descriptors may use a quarter of the reserve; the rest remains for the control socket
+// and the metrics.
 func CheckClientDescriptor(fd int) error {
 	return checkDescriptor(fd, DescriptorReserve()*3/4, "clients")
 }
@@ -39,11 +41,11 @@ func checkDescriptor(fd, reserve int, users string) error {
 	return nil
 }
 
-// DescriptorError says that a descriptor was closed because all are in use but the reserve.
-// It is EMFILE.
+// DescriptorError means that a descriptor was closed because only the reserve is left. It unwraps to
+// EMFILE.
 type DescriptorError struct {
 	Limit, Reserve int
-	users          string // that the reserve is not for
+	users          string // for which the reserve may not be used
 }
 
 func (e *DescriptorError) Error() string {

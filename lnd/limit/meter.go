@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// Rate bounds how often something may happen: Burst times at once, and then once
-// per Every.
+// Rate limits how often something may happen: Burst times at once, and then once per Every.
 type Rate struct {
 	Every time.Duration
 	Burst int
 }
 
-// Meter measures one source by a Rate. It takes one word; the zero value has seen
-// nothing. It is safe for concurrent use.
+// Meter measures one source against a Rate. It occupies one word. The zero value has counted nothing.
+// It is safe for concurrent use.
 type Meter struct {
-	// owed is the time at which all that has happened is paid off, in ns of the
-	// caller's clock.
+	// owed is the time at which everything counted so far is paid off, in ns of the caller's clock.
 	owed atomic.Int64
 }
 
-// Take tells whether n more may happen at a time of the caller's clock, in ns,
-// and then counts them. n is 0 or more; more than the burst never may.
+// Take counts n events at time now, in ns of the caller's clock, and returns true. If the rate does not
+// permit n more, it counts nothing and returns false. n must not be negative. If n is more than the
+// burst, Take always returns false.
 func (m *Meter) Take(r Rate, now int64, n int) bool {
 	if n > r.Burst {
 		return false
@@ -39,16 +38,14 @@ func (m *Meter) Take(r Rate, now int64, n int) bool {
 	}
 }
 
-// Give takes back n that Take has counted by the same Rate.
+// Give undoes a Take of n at the same Rate.
 func (m *Meter) Give(r Rate, n int) { m.owed.Add(-int64(n) * int64(r.Every)) }
 
-// Idle tells whether all that has happened is paid off: the meter could as well
-// be a new one.
+// Idle reports whether everything counted is paid off. The meter is then equivalent to a new one.
 func (m *Meter) Idle(now int64) bool { return m.owed.Load() <= now }
 
-// SourceOf is whom an address counts for where sources are told apart: all of an
-// IPv6 network of 64 bits may be one host's. An IPv4 address within IPv6 is the IPv4
-// address.
+// SourceOf returns the address under which limits count a. An IPv6 address is reduced to its /64
+// network, since one host may own all of it. An IPv4-mapped IPv6 address becomes the IPv4 address.
 func SourceOf(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().Addr()
