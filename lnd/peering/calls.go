@@ -2,41 +2,41 @@ package peering
 
 import "container/list"
 
-// A call to a peer that does not answer lasts as long as the LND timeout. It takes a descriptor
-// or a queue pair, and perhaps one of few source ports. So an interface makes at most MaxCalls at
-// once, of which at most MaxCallsOfKind go to callees of one kind.
+// Limits on simultaneous attempts to connect. An attempt to reach a peer that does not answer lasts as
+// long as the LND timeout. It occupies a descriptor or a queue pair, and perhaps one of a few source
+// ports. So an interface makes at most MaxCalls at once, of which at most MaxCallsOfKind go to callees
+// of one kind.
 const (
 	MaxCalls       = 256
 	MaxCallsOfKind = MaxCalls * 3 / 4
 )
 
-// Callee is a kind of peers that are called.
+// Callee is a kind of peer to connect to.
 type Callee uint8
 
 // The kinds of callees.
 const (
-	Strangers     Callee = iota // others may have made them up
-	Acquaintances               // met before, or vouched for by the node
+	Strangers     Callee = iota // unverified peers; another node may have invented them
+	Acquaintances               // peers met before, or vouched for by the node
 	callees       = iota
 )
 
-// Calls decides whose turn it is to be called. Peers of each kind wait in the order in which they
-// came. Of the two kinds, the one with fewer calls under way comes first, so that neither has to
-// wait until the other has no more calls to make. T identifies a waiting call. The zero value has
-// no calls. Calls is not safe for concurrent use.
+// Calls schedules attempts to connect. Each kind of callee has a FIFO queue. The kind with fewer
+// attempts in progress goes first, so that neither kind can starve the other. T identifies a waiting
+// call. The zero value has no calls. Calls is not safe for concurrent use.
 type Calls[T any] struct {
 	underWay [callees]int
-	waiting  [callees]list.List // of T
+	waiting  [callees]list.List // elements are of type T
 }
 
-// Add adds a call that waits for its turn. The result is for Remove.
+// Add queues a call. Pass the result to Remove to cancel it.
 func (c *Calls[T]) Add(to Callee, call T) *list.Element { return c.waiting[to].PushBack(call) }
 
-// Remove removes a call that waits.
+// Remove cancels a waiting call.
 func (c *Calls[T]) Remove(to Callee, place *list.Element) { c.waiting[to].Remove(place) }
 
-// Next removes the call whose turn it is and counts it as under way until Done. It reports false
-// if no call waits or too many are under way.
+// Next removes the next call from its queue and counts it as in progress until Done. It returns false
+// if no call waits or the limit is reached.
 func (c *Calls[T]) Next() (call T, to Callee, ok bool) {
 	for k := range Callee(callees) {
 		if c.waiting[k].Len() > 0 && c.underWay[k] < MaxCallsOfKind && (!ok || c.underWay[k] < c.underWay[to]) {

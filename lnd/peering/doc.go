@@ -1,5 +1,5 @@
-// Package peering has what every driver does alike with peers: the table of open interfaces,
-// the memory of peers that have gone, and the counts of refused callers and failed calls.
+// Package peering holds what all drivers need to manage peers: the table of open interfaces, the record
+// of departed peers, and counters of refused callers and failed calls.
 //
 // It runs no goroutine and reads no clock.
 package peering

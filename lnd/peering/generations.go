@@ -1,13 +1,13 @@
 package peering
 
-// Generations are a memory in two parts, without a clock: when the young one is full the
-// old one is given up and the young one is the old one. So at least the last entries are
-// there, as many as the young part holds, and at most twice as many. The zero value is empty.
+// Generations is a bounded map in two parts, without a clock. When the young part is full, it replaces
+// the old part, whose entries are dropped. The map therefore holds at least the last size entries, and
+// at most twice as many. The zero value is empty.
 type Generations[K comparable, V any] struct {
 	young, old map[K]V
 }
 
-// Put adds an entry, which is not there. The young part holds size.
+// Put adds an entry. The key must not be present. size is the capacity of the young part.
 func (g *Generations[K, V]) Put(key K, v V, size int) {
 	if len(g.young) >= size {
 		g.old, g.young = g.young, nil
@@ -18,7 +18,7 @@ func (g *Generations[K, V]) Put(key K, v V, size int) {
 	g.young[key] = v
 }
 
-// Take takes an entry out.
+// Take removes and returns an entry.
 func (g *Generations[K, V]) Take(key K) (v V, found bool) {
 	for _, m := range []map[K]V{g.young, g.old} {
 		if v, found = m[key]; found {
@@ -29,5 +29,5 @@ func (g *Generations[K, V]) Take(key K) (v V, found bool) {
 	return v, false
 }
 
-// Len is how many entries there are.
+// Len returns the number of entries.
 func (g *Generations[K, V]) Len() int { return len(g.young) + len(g.old) }

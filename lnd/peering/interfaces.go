@@ -8,15 +8,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Interfaces are those that a driver has open, each NID once. The zero value has none. It
-// may be used concurrently.
+// Interfaces is the table of a driver's open interfaces, by NID. The zero value is empty. It is safe
+// for concurrent use.
 type Interfaces[I any] struct {
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	open   map[lnet.NID]I
 }
 
-// Enter adds one; lnd.ErrExists if there is one with the NID, lnd.ErrClosed after Close.
+// Enter adds an interface. It returns lnd.ErrExists if the NID is in use, and lnd.ErrClosed after
+// Close.
 func (t *Interfaces[I]) Enter(nid lnet.NID, i I) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,28 +34,28 @@ func (t *Interfaces[I]) Enter(nid lnet.NID, i I) error {
 	return nil
 }
 
-// Leave takes one out.
+// Leave removes an interface.
 func (t *Interfaces[I]) Leave(nid lnet.NID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, nid)
 }
 
-// Find returns the one with exactly this NID; the zero I if there is none.
+// Find returns the interface with exactly this NID, or the zero I.
 func (t *Interfaces[I]) Find(nid lnet.NID) I {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[nid]
 }
 
-// Len is how many there are.
+// Len returns the number of interfaces.
 func (t *Interfaces[I]) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.open)
 }
 
-// Close lets none in any more. The error is that some are still open.
+// Close makes later calls of Enter fail. It returns an error if interfaces are still open.
 func (t *Interfaces[I]) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
