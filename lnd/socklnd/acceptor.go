@@ -19,23 +19,23 @@ import (
 // Limits on what a peer may open (decisions 9).
 const (
 	maxBulkConns = 127
-	// maxConnsPerSource bounds the inbound connections of one NI from one
-	// address: one CONTROL and as many of each other type as there may be.
+	// maxConnsPerSource limits the inbound connections to one NI from one address: one CONTROL and the
+	// maximum of each other type.
 	maxConnsPerSource = 3*maxBulkConns + 1
-	// lastPrivilegedPort is the last source port that accept=secure admits.
+	// lastPrivilegedPort is the highest source port that accept=secure admits.
 	lastPrivilegedPort = 1023
-	// acceptPause is the pause after a failed accept: out of descriptors.
+	// acceptPause is the pause after a failed accept, which usually means that no descriptor is free.
 	acceptPause = 50 * time.Millisecond
 )
 
-// acceptor listens on one address, for all interfaces that have it.
+// acceptor listens on one address for all interfaces that have it.
 type acceptor struct {
 	d        *Driver
 	listener Listener
 	users    []*Interface // guarded by Driver.mu
 }
 
-// listen gives i its listeners, one or, with a port for bulk, two.
+// listen opens i's listeners: one, or two if there is a separate bulk port.
 func (d *Driver) listen(i *Interface) error {
 	if d.config.Accept == AcceptNone {
 		return nil
@@ -53,7 +53,7 @@ func (d *Driver) listen(i *Interface) error {
 	return nil
 }
 
-// share makes i a user of the listener at an address.
+// share adds i to the users of the listener at an address, which it creates if needed.
 func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 	d.mu.Lock()
 	a := d.listeners[at]
@@ -81,8 +81,7 @@ func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 
 func (a *acceptor) close() { _ = a.listener.Close() }
 
-// accept takes newcomers in, each with a goroutine of its own, until the
-// listener closes.
+// accept starts a goroutine for each inbound connection until the listener closes.
 func (a *acceptor) accept() {
 	defer a.d.group.Done()
 	for {
@@ -96,7 +95,7 @@ func (a *acceptor) accept() {
 				Level: slog.LevelWarn, Text: "accept failed", Of: boundedlog.About("listener", a.listener.Addr().String()),
 			}, slog.Any("cause", err))
 			a.d.halfOpen.evict()
-			if full := (*limit.DescriptorError)(nil); !errors.As(err, &full) { // else there was a connection, which is closed
+			if full := (*limit.DescriptorError)(nil); !errors.As(err, &full) { // otherwise it accepted and closed one
 				<-time.After(acceptPause)
 			}
 			continue
@@ -106,20 +105,20 @@ func (a *acceptor) accept() {
 			_ = s.Close()
 			continue
 		}
-		// One that had to go for another has a goroutine until it notices: wait
-		// rather than let those add up.
+		// An evicted connection keeps its goroutine until it notices. Wait, so that they do not
+		// accumulate.
 		a.d.welcoming <- struct{}{}
 		n := a.d.halfOpen.enter(a, s)
 		a.d.group.Add(1)
 		go a.d.welcome(n)
-		// What it has said is looked at before the next comes, which might be one
-		// too many: on a busy host a flood would else turn out the well-behaved.
+		// Process this connection's bytes before the next one arrives, which may cause an eviction.
+		// Otherwise a flood on a busy host would evict well-behaved callers.
 		runtime.Gosched()
 	}
 }
 
-// welcome reads a newcomer's request and HELLO and decides on it. Nothing of
-// it is trusted before, and it has but a moment.
+// welcome reads the request and the HELLO of an inbound connection and decides on it. Until then the
+// caller is not trusted, and the time is short.
 func (d *Driver) welcome(n *newcomer) {
 	defer d.group.Done()
 	defer func() { <-d.welcoming }()
@@ -128,14 +127,13 @@ func (d *Driver) welcome(n *newcomer) {
 		err = n.evicted
 	}
 	if err != nil {
-		n.via.refused(i, n.stream, err) // first: who sees the end may look at the counters
+		n.via.refused(i, n.stream, err) // first: a caller that sees the end may read the counters
 		_ = n.stream.Close()
 	}
 }
 
-// introduce reads what a newcomer says and, if all is well, makes it a
-// connection of its peer. It returns the interface that the newcomer wants, as
-// soon as it has said that.
+// introduce reads the handshake of an inbound connection and, if it is valid, registers the connection
+// with its peer. It returns the requested interface once that is known, also if it fails.
 func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
 	s := n.stream
 	if err := s.SetReadDeadline(time.Now().Add(d.config.AcceptTimeout)); err != nil {
@@ -167,8 +165,8 @@ func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
 	}
 }
 
-// answer tells a newcomer which versions are known, where the protocol says
-// so (lnet-wire 5.4, socklnd 5.1).
+// answer sends the known versions to a caller, if the protocol requires it (lnet-wire 5.4, socklnd
+// 5.1).
 func (d *Driver) answer(s Stream, i *Interface, err error) {
 	var out []byte
 	var request *lnet.VersionError
@@ -181,11 +179,11 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 		out, _ = h.Append(nil, binary.LittleEndian) // our own NID always fits
 	}
 	if out != nil {
-		_ = writeAll(s, out, d.config.AcceptTimeout) // it is being refused anyway
+		_ = writeAll(s, out, d.config.AcceptTimeout) // the caller is refused in any case
 	}
 }
 
-// admit decides on a newcomer that has said its HELLO (socklnd 5.3).
+// admit decides on an inbound connection after its HELLO (socklnd 5.3).
 func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder) error {
 	s := n.stream
 	remote := s.RemoteAddr()
@@ -226,9 +224,9 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	return i.admitted(p, c, verdict, err)
 }
 
-// judgeCaller decides on a caller's connection, counts it as the peer's if it may
-// stay, and ends those of an earlier life. refuse says that the caller is told that it
-// may not; why is for the others.
+// judgeCaller decides on a caller's connection. It registers the connection if it may stay, and closes
+// the peer's connections of an earlier incarnation. refuse reports whether to answer with a refusal;
+// why is the reason for counters and logs.
 func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refuse bool, why lnd.Refusal) {
 	local, remote := c.local.Addr(), c.remote.Addr()
 	p.mu.Lock()
@@ -259,18 +257,18 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 	return v, refuse, refusalFor(v, &in)
 }
 
-// believes tells whether a caller from an unprivileged port is whom its HELLO
-// names. A kernel believes none, and makes each connection a process of its own
-// (socklnd 5.2): so do we where nodes are called at a privileged port, since the
-// caller need not be who listens there. Where they are called at another one,
-// any user may do that as well, and a node is whoever has its address. Else
-// such nodes would have several names each, of which a router could pass none on.
+// believes reports whether to trust the identity that a caller from an unprivileged port gives in its
+// HELLO. A kernel never does, and treats each such connection as a separate process (socklnd 5.2). We
+// do the same if nodes listen on a privileged port, since any user may connect from an unprivileged
+// one. If nodes listen on an unprivileged port, any user could listen there as well, so the address
+// alone identifies a node. Without this rule such a node would have several identities, to which a
+// router could not forward.
 func (i *Interface) believes(h *protocol.Hello, from netip.Addr) bool {
 	return i.driver.config.connectPort(protocol.Control) > lastPrivilegedPort &&
 		h.Src == lnet.NIDFromIP(i.nid.Net(), from) && h.SrcPID&lnet.PIDUserFlag == 0
 }
 
-// replyHello sends the HELLO that answers.
+// replyHello sends the HELLO that answers the caller's.
 func (i *Interface) replyHello(s Stream, h protocol.Hello) error {
 	out, err := h.Append(nil, binary.LittleEndian)
 	if err != nil {
@@ -279,7 +277,7 @@ func (i *Interface) replyHello(s Stream, h protocol.Hello) error {
 	return writeAll(s, out, i.driver.config.AcceptTimeout)
 }
 
-// admitted ends an admission.
+// admitted finishes an admission.
 func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) error {
 	if v == protocol.Register && err != nil {
 		p.fail(c, err) // closes the stream and releases the source
@@ -298,8 +296,8 @@ func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) er
 	return err
 }
 
-// acceptLimit is how many connections of a type a peer may have: more than
-// any kernel wants, since refusing makes some of them try for ever.
+// acceptLimit returns the maximum number of connections of a type per peer. It is more than any kernel
+// opens, because some kernels retry forever after a refusal.
 func acceptLimit(t protocol.ConnType) int {
 	if t == protocol.Control {
 		return 1
@@ -307,9 +305,8 @@ func acceptLimit(t protocol.ConnType) int {
 	return maxBulkConns
 }
 
-// callerFor returns the peer that calls us from an address, a new one if there is
-// none, and counts the call as being accepted, and as one of the interface's
-// goroutines.
+// callerFor returns the peer that connects from an address, and creates it if needed. It counts the
+// connection as being accepted and as a goroutine of the interface.
 func (i *Interface) callerFor(id lnet.ProcessID, from netip.Addr) (*peer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

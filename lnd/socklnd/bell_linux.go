@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostBell is an epoll with the socket in it, at which Go's poller looks as it does at
-// the socket itself. In a muted one it waits for no bytes.
+// hostBell is an epoll instance that contains the socket. Go's poller waits on it as it waits on the
+// socket itself. While the bell is muted, the epoll does not wait for bytes.
 type hostBell struct {
 	stream *hostStream
 	epoll  int
@@ -18,7 +18,7 @@ type hostBell struct {
 	raw    syscall.RawConn
 	events [1]unix.EpollEvent
 
-	// muteFn and unmuteFn are Mute, made once; err is what has become of them.
+	// muteFn and unmuteFn implement Mute, created once. err is their result.
 	muteFn, unmuteFn func(fd uintptr)
 	err              error
 }
@@ -31,7 +31,7 @@ func (s *hostStream) Bell() (Bell, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	if err := unix.SetNonblock(epoll, true); err != nil { // so that Go's poller takes it
+	if err := unix.SetNonblock(epoll, true); err != nil { // Go's poller requires it
 		_ = unix.Close(epoll)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
@@ -43,7 +43,7 @@ func (s *hostStream) Bell() (Bell, error) {
 		}
 	}
 	b.raw, err = b.file.SyscallConn()
-	err = errors.Join(err, b.file.SetReadDeadline(time.Time{}), // which needs Go's poller
+	err = errors.Join(err, b.file.SetReadDeadline(time.Time{}), // fails if Go's poller does not accept the file
 		control(s.raw, func(fd int) error { return b.control(unix.EPOLL_CTL_ADD, uintptr(fd), bytesOrEnd) }))
 	if err != nil {
 		b.Close()
@@ -53,14 +53,14 @@ func (s *hostStream) Bell() (Bell, error) {
 	return b, nil
 }
 
-// control has the epoll wait for events of the socket.
+// control sets the events of the socket that the epoll waits for.
 func (b *hostBell) control(operation int, fd uintptr, events uint32) error {
 	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(b.epoll, operation, int(fd), &e))
 }
 
-// settle has a muted epoll forget that there was something: else it would not tell it once more
-// when it is not mute any more.
+// settle clears the pending event of a muted epoll. Otherwise the epoll would not report the event
+// again after Mute(false).
 func (b *hostBell) settle() { _, _ = unix.EpollWait(b.epoll, b.events[:], 0) }
 
 // Attend implements Bell.
@@ -85,7 +85,7 @@ func (b *hostBell) Mute(on bool) error {
 }
 
 // Ring implements Bell.
-func (b *hostBell) Ring() { _ = b.file.SetReadDeadline(longAgo) } // of a closed one nobody hears
+func (b *hostBell) Ring() { _ = b.file.SetReadDeadline(longAgo) } // a closed bell has no waiter
 
 // Close implements Bell.
 func (b *hostBell) Close() { _ = b.file.Close() }

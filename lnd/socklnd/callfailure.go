@@ -11,7 +11,7 @@ import (
 // CallFailures implements lnd.Caller.
 func (i *Interface) CallFailures() lnd.CallFailureCounts { return i.counters.callFailures.Counts() }
 
-// callFailure is why a call failed with err.
+// callFailure returns the reason for a failed attempt to connect.
 func callFailure(err error) lnd.CallFailure {
 	is := func(targets ...error) bool {
 		for _, t := range targets {

@@ -7,14 +7,14 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// calls are the calls that an interface has under way and those that wait for their turn. The
-// zero value is ready.
+// calls holds an interface's attempts to connect that are in progress or wait for their turn. The zero
+// value is ready to use.
 type calls struct {
 	mu  sync.Mutex                     // guards all
-	all peering.Calls[chan<- struct{}] // each closed when its turn has come
+	all peering.Calls[chan<- struct{}] // each channel is closed when its turn has come
 }
 
-// take waits for a turn, which give ends; false means that ctx ended before.
+// take waits for a turn, which give ends. It returns false if ctx ended first.
 func (c *calls) take(ctx context.Context, to peering.Callee) bool {
 	turn := make(chan struct{})
 	c.mu.Lock()
@@ -29,7 +29,7 @@ func (c *calls) take(ctx context.Context, to peering.Callee) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case <-turn: // at the same moment
+	case <-turn: // the turn came at the same moment
 		c.all.Done(to)
 		c.admit()
 	default:
@@ -38,7 +38,7 @@ func (c *calls) take(ctx context.Context, to peering.Callee) bool {
 	return false
 }
 
-// give ends a call.
+// give ends a turn.
 func (c *calls) give(to peering.Callee) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *calls) admit() {
 	}
 }
 
-// queued is how many wait.
+// queued returns how many calls wait.
 func (c *calls) queued() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,13 +8,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// hostRate is how many callers, of peers that are not there, a network of IPv6 may
-// have: any host of it has as many addresses as it likes. A cluster that is one such
-// network comes in within seconds.
+// hostRate limits how many unknown peers may connect from one IPv6 network, in which any host has as
+// many addresses as it likes. A cluster within one such network can connect within seconds.
 var hostRate = limit.Rate{Every: time.Second / 256, Burst: 16384}
 
-// admitNID tells whether a peer may be made of a NID by which an address calls. i.mu
-// is held.
+// admitNID reports whether to create a peer for a NID used by a caller at an address. i.mu is held.
 func (i *Interface) admitNID(nid lnet.NID, from netip.Addr, at time.Time) bool {
 	switch {
 	case nid.IP() != from:

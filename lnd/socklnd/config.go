@@ -8,91 +8,84 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// Config is a driver's configuration: ksocklnd's module parameters under
-// their own names (socklnd 19) and the acceptor's (lnet-wire 5.4), plus what a
-// program in user space needs besides. Take DefaultConfig or UnprivilegedConfig, and
-// change it.
+// Config is a driver's configuration. It holds ksocklnd's module parameters under their usual names
+// (socklnd 19), those of the acceptor (lnet-wire 5.4), and additional settings for a program in user
+// space. Start from DefaultConfig or UnprivilegedConfig and change what differs.
 type Config struct {
-	// Tunables are the defaults for the flow-control tunables of each
-	// interface (credits, peer_credits, peer_buffer_credits, peer_timeout).
+	// Tunables are the defaults for the flow-control tunables of each interface (credits, peer_credits,
+	// peer_buffer_credits, peer_timeout).
 	Tunables lnd.Tunables
 
-	// Accept says which source ports may connect: AcceptSecure,
-	// AcceptAll or AcceptNone.
+	// Accept selects the source ports that may connect: AcceptSecure, AcceptAll or AcceptNone.
 	Accept Accept
-	// AcceptPort is the port that the acceptor listens on; 988. A node that
-	// listens elsewhere is reached only by peers that know.
+	// AcceptPort is the port that the acceptor listens on, by default 988. Only peers configured for
+	// another port can reach a node that listens there.
 	AcceptPort int
-	// AcceptPortBulk is the port for connections other than CONTROL; where it
-	// equals AcceptPort there is one listener.
+	// AcceptPortBulk is the port for connections other than CONTROL. If it equals AcceptPort, there is
+	// one listener.
 	AcceptPortBulk int
-	// ConnectPort and ConnectPortBulk are the ports that peers are called on;
-	// 0 means AcceptPort and AcceptPortBulk. A NID cannot express a port.
+	// ConnectPort and ConnectPortBulk are the ports that peers listen on. 0 means AcceptPort and
+	// AcceptPortBulk. A NID cannot express a port.
 	ConnectPort     int
 	ConnectPortBulk int
-	// AcceptBacklog is the listeners' backlog.
+	// AcceptBacklog is the backlog of the listeners.
 	AcceptBacklog int
-	// AcceptTimeout bounds a newcomer's request and HELLO as a whole, and each
-	// write of ours during set-up.
+	// AcceptTimeout is the time limit for an inbound connection's request and HELLO together, and for
+	// each write during connection setup.
 	AcceptTimeout time.Duration
-	// MaxHalfOpen and MaxHalfOpenPerSource bound the connections that have
-	// not finished their HELLO, in all and per source address.
+	// MaxHalfOpen and MaxHalfOpenPerSource limit the number of connections that have not completed
+	// their HELLO, in total and per source address.
 	MaxHalfOpen          int
 	MaxHalfOpenPerSource int
-	// SourcePorts says which local ports connections leave from:
-	// SourcePrivileged (1023 down to 512), SourceAny, or SourceAuto:
-	// privileged if the process may bind them, else any.
+	// SourcePorts selects the local ports of outgoing connections: SourcePrivileged (1023 down to 512),
+	// SourceAny, or SourceAuto (privileged ports if the process may bind them, otherwise any).
 	SourcePorts SourcePorts
 
-	// SockTimeout is the LND timeout T; 0 takes that of LNet, whatever it is at
-	// the time (lnd.Upper.LNDTimeout).
+	// SockTimeout is the LND timeout T. 0 means LNet's current timeout (lnd.Upper.LNDTimeout).
 	SockTimeout time.Duration
 
 	MinReconnect time.Duration // min_reconnectms
 	MaxReconnect time.Duration // max_reconnectms
 	EagerAck     int           // eager_ack, a mask over connection types
 	TypedConns   bool          // typed_conns
-	MinBulk      int           // min_bulk, bytes of a whole socket message
-	TxBufferSize int           // tx_buffer_size, bytes, 0: the system's choice
-	RxBufferSize int           // rx_buffer_size, bytes, 0: the system's choice
+	MinBulk      int           // min_bulk, size in bytes of a complete socket message
+	TxBufferSize int           // tx_buffer_size, bytes; 0: the system default
+	RxBufferSize int           // rx_buffer_size, bytes; 0: the system default
 	Nagle        bool          // nagle
 	RoundRobin   bool          // round_robin
 	// Keepalive is the silence after which a NOOP is sent; 0 disables.
 	Keepalive         time.Duration
-	KeepaliveIdle     time.Duration // keepalive_idle; any of the three 0 disables TCP keepalive
+	KeepaliveIdle     time.Duration // keepalive_idle; if any of the three is 0, TCP keepalive is off
 	KeepaliveCount    int           // keepalive_count
 	KeepaliveInterval time.Duration // keepalive_intvl
 	EnableChecksum    bool          // enable_csum, on V2 connections
 	NonblockingZCAck  bool          // nonblk_zcack
-	// ConnsPerPeer is the number of BULK_IN and of BULK_OUT connections with
-	// each peer, 1 to 127; 0 derives it from the link speed.
+	// ConnsPerPeer is the number of BULK_IN and of BULK_OUT connections to each peer, 1 to 127. 0
+	// derives it from the link speed.
 	ConnsPerPeer int
-	TOS          int // tos, 0 to 255, negative: off
-	// BusyPoll is how long connections are watched before anybody sleeps for what they
-	// bring, 0 (never) to 10 ms (busy_poll, whose name and meaning are those of the kernel's
-	// socket option). Answers come sooner, and a processor is busy meanwhile: GOMAXPROCS less
-	// one at most, so that it takes two. It is for nodes that have processors to spare; 50 µs
-	// do where peers answer at once. A program's handlers of all messages may then run in a
-	// goroutine that waits for an answer, as those of answers may at any time: who waits with
-	// a lock held that a handler takes waits forever.
+	TOS          int // tos, 0 to 255; negative: not set
+	// BusyPoll is how long connections are polled before a goroutine sleeps on them, from 0 (never) to
+	// 10 ms. It has the name and meaning of the kernel's socket option (busy_poll). Polling shortens
+	// latency, but keeps processors busy: at most GOMAXPROCS-1, so it needs at least two. Use it on
+	// nodes with spare processors; 50 µs are enough if peers answer at once. With busy polling,
+	// handlers for all messages, and not only for answers, may run in a goroutine that waits for an
+	// answer. So waiting with a lock held that a handler acquires deadlocks.
 	BusyPoll time.Duration
 
-	// Network supplies the streams; nil is the host's TCP.
+	// Network supplies the streams. If nil, it is the host's TCP.
 	Network Network
-	// Wall is the wall clock that incarnations are taken from; nil is
-	// time.Now.
+	// Wall is the wall clock from which incarnations are derived. If nil, it is time.Now.
 	Wall func() time.Time
-	// Seed makes the jitter of reconnect intervals repeatable; 0 takes a
-	// random one.
+	// Seed makes the jitter of reconnect intervals repeatable. 0 selects a random seed.
 	Seed uint64
-	// Logger is used where an interface's Config has none; nil discards.
+	// Logger is used if an interface's Config has no logger. If nil, lines are discarded.
 	Logger *slog.Logger
 }
 
-// Options are the tunables that one interface may have to itself; they go into
-// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative ConnsPerPeer and
-// whatever is nil take the driver's; ConnsPerPeer 0 follows from the link speed, Timeout 0
-// is LNet's, BusyPoll 0 never.
+// Options are the tunables that can be set per interface, in lnd.Config.Options, and changed later
+// (lnd.Tuner). A negative ConnsPerPeer and nil fields select the driver's values. ConnsPerPeer 0
+// derives the number from the link speed, Timeout 0 selects LNet's timeout, and BusyPoll 0 switches
+// busy polling off.
 type Options struct {
 	ConnsPerPeer int
 	TOS          *int
@@ -130,16 +123,15 @@ func (a *Accept) UnmarshalText(text []byte) error {
 	return fmt.Errorf("accept: %q is none of secure, all, none", text)
 }
 
-// SourcePorts says which local ports connections leave from. Kernels take a
-// node for what its HELLO says only if it calls from a privileged port
-// (socklnd 5.2).
+// SourcePorts selects the local ports of outgoing connections. A kernel peer accepts the identity in a
+// HELLO only if the connection comes from a privileged port (socklnd 5.2).
 type SourcePorts uint8
 
-// Which local ports to call from.
+// Choices of local ports.
 const (
-	SourceAuto       SourcePorts = iota // privileged ones if the process may bind them
+	SourceAuto       SourcePorts = iota // privileged ports if the process may bind them, otherwise any
 	SourcePrivileged                    // 1023 down to 512
-	SourceAny                           // whatever the system gives
+	SourceAny                           // any port that the system assigns
 )
 
 // DefaultConfig returns the defaults of Lustre 2.17 (socklnd 19).
@@ -171,12 +163,11 @@ func DefaultConfig() Config {
 	}
 }
 
-// UnprivilegedConfig returns DefaultConfig with what a node needs that any user may
-// run: it listens on port, 1024 to 65535, calls others there, and takes callers from
-// any source port; New refuses port 0, at which nobody could be called. All nodes of a
-// net must have the same port. Kernel nodes, which call 988, do not find it; those
-// loaded with accept=all can be called if ConnectPort and ConnectPortBulk are set to
-// 988.
+// UnprivilegedConfig returns a configuration for a node that any user may run. The node listens on port
+// (1024 to 65535), connects to peers on the same port, and accepts connections from any source port.
+// New rejects port 0, because other nodes could not be reached. All nodes of a net must use the same
+// port. Kernel nodes connect to port 988 and cannot reach such a node. It can connect to kernel nodes
+// loaded with accept=all if ConnectPort and ConnectPortBulk are set to 988.
 func UnprivilegedConfig(port int) Config {
 	c := DefaultConfig()
 	c.AcceptPort, c.AcceptPortBulk = port, port
@@ -184,7 +175,7 @@ func UnprivilegedConfig(port int) Config {
 	return c
 }
 
-// Validate names the first field that is out of range.
+// Validate returns an error that names the first field that is out of range.
 func (c *Config) Validate() error {
 	bad := func(field string, v any, want string) error {
 		return fmt.Errorf("socklnd: %s %v: %s", field, v, want)
@@ -229,10 +220,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// MaxBusyPoll is the longest Config.BusyPoll: who needs longer is well served by sleeping.
+// MaxBusyPoll is the maximum of Config.BusyPoll. For longer waits, sleeping costs little in comparison.
 const MaxBusyPoll = 10 * time.Millisecond
 
 func mayPoll(d time.Duration) bool { return d >= 0 && d <= MaxBusyPoll }
 
-// defaultTimeout is T where neither SockTimeout nor LNet says what it is.
+// defaultTimeout is T if neither SockTimeout nor LNet defines it.
 const defaultTimeout = 49 * time.Second

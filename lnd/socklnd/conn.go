@@ -12,9 +12,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// conn is an established connection. Its reading side (reader.go) belongs to
-// its reader, or to a caller who has its role (poll.go), its writing side (writer.go) to
-// whoever holds the writer's role.
+// conn is an established connection. Its reading side (reader.go) belongs to its reader, or to a caller
+// that has taken over the reader's role (poll.go). Its writing side (writer.go) belongs to the
+// goroutine that has the writer's role.
 type conn struct {
 	peer          *peer
 	stream        Stream
@@ -22,8 +22,8 @@ type conn struct {
 	version       protocol.Version
 	local, remote netip.AddrPort
 	inbound       bool
-	reserved      bool   // counted, but not yet carrying messages; guarded by peer.mu
-	set           uint64 // which of the peer's sets it belongs to; guarded by peer.mu
+	reserved      bool   // registered, but not carrying messages yet; guarded by peer.mu
+	set           uint64 // number of the connection set; guarded by peer.mu
 
 	closed chan struct{} // closed when the connection is dead
 
@@ -32,46 +32,46 @@ type conn struct {
 	m         lnd.Rx
 	placement lnd.Placement
 	placing   atomic.Uint32 // a placing
-	placed    chan struct{} // pokes a reader that waits for a placement
+	placed    chan struct{} // wakes a reader that waits for a placement
 	pieces    [][]byte      // of the placement's memory
-	open      bool          // the placement has been taken and is not complete
-	partial   atomic.Bool   // a message has begun and is not complete
+	open      bool          // the placement has been applied and is not complete
+	partial   atomic.Bool   // a message has been received in part
 	large     atomic.Bool   // the receiver holds a large buffer
 	received  atomic.Uint64 // bytes
 	copied    atomic.Uint64 // bytes of payloads
 	poll      polling
 
 	// Writing.
-	queuedBytes atomic.Int64 // payload and overhead of what is queued or being written
+	queuedBytes atomic.Int64 // payload and overhead of queued messages and of those being written
 	lastUse     atomic.Uint64
 	sent        atomic.Uint64 // bytes
-	mu          sync.Mutex    // guards dead to recalling; but w belongs to the holder of the role
+	mu          sync.Mutex    // guards the fields from dead to recalling, except w, which belongs to the writer
 	dead        bool
 	cause       error // of death
-	writing     bool  // somebody holds the writer's role
-	owed        bool  // and the interface's group waits for it to be given up
+	writing     bool  // a goroutine has the writer's role
+	owed        bool  // the interface's group waits for the writer's role to be released
 	awaited     bool  // the flusher is about to run
 	queued      txQueue
 	acks        protocol.AckQueue
 	w           writer
-	// drainer and flusher are drain and flushSoon, made once.
+	// drainer and flusher are the method values drain and flushSoon, created once.
 	drainer, flusher func()
-	// recalling is what whoever holds the role shall give back (recall).
+	// recalling selects the messages that the holder of the writer's role has to return (recall).
 	recalling func(*lnd.Tx) bool
 
-	progress progress // guarded by the reaper being one goroutine
+	progress progress // used by the reaper only
 }
 
-// progress is what the reaper remembers of a connection. A time is that of the
-// last progress, zero while none is due.
+// progress is the reaper's record of a connection. The times are those of the last progress, or zero
+// while no progress is expected.
 type progress struct {
 	received, acked   uint64
 	receivedAt, ackAt time.Time
-	movedAt           time.Time // when the peer's stack was seen to acknowledge last
-	idleAt            time.Time // when nothing was under way last, or what is was first seen
-	flight            bool      // something is
-	stalled           time.Time // stalledSince
-	linkUps           uint32    // of the Interface and the peer, as seen last
+	movedAt           time.Time // when the peer's stack last acknowledged bytes
+	idleAt            time.Time // when nothing was last in flight, or when bytes in flight were first seen
+	flight            bool      // bytes are in flight
+	stalled           time.Time // result of stalledSince
+	linkUps           uint32    // of the Interface and the peer, as last seen
 }
 
 func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order binary.ByteOrder) *conn {
@@ -93,11 +93,11 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 	return c
 }
 
-// killAll closes connections, which have left their peer, and fails what is
-// queued and has not been started. What is being written is failed by who
-// writes it. All are dead before the first is closed, so that each knows the
-// true cause when the peer closes its side of the others. If tell is not nil it is
-// called when all are closed, and before messages fail that were not started.
+// killAll closes connections that have already been detached from their peer. It fails their queued
+// messages that have not been started; the writer fails those being written. It marks all connections
+// dead before it closes the first, so that each records the true cause even if the peer then closes its
+// side of the others. If tell is not nil, it is called after all are closed and before unstarted
+// messages fail.
 func killAll(victims []*conn, cause error, tell func()) {
 	unstarted := make([][]*lnd.Tx, len(victims))
 	for n, c := range victims {
@@ -117,7 +117,7 @@ func killAll(victims []*conn, cause error, tell func()) {
 	}
 }
 
-// die marks the connection dead and returns what was queued.
+// die marks the connection dead and returns the queued messages.
 func (c *conn) die(cause error) []*lnd.Tx {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *conn) die(cause error) []*lnd.Tx {
 // bury closes a dead connection.
 func (c *conn) bury() {
 	close(c.closed)
-	_ = c.stream.Close() // nothing can be done about a failure
+	_ = c.stream.Close() // a failure has no consequences
 	i := c.peer.i
 	i.counters.closes.Add(1)
 	i.ledger.leave(c)
@@ -141,7 +141,7 @@ func (c *conn) bury() {
 	}
 }
 
-// causeOfDeath is why a connection was killed; nil if it lives.
+// causeOfDeath returns why the connection was killed, or nil if it is alive.
 func (c *conn) causeOfDeath() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,5 +174,5 @@ func (c *conn) configure() error {
 	return c.stream.Configure(o)
 }
 
-// unprivileged tells whether the peer's identity was made up by us.
+// unprivileged reports whether the peer's identity was assigned by this node.
 func (p *peer) unprivileged() bool { return p.id.PID&lnet.PIDUserFlag != 0 }

@@ -2,12 +2,12 @@ package socklnd
 
 import "github.com/lnetd/lnetd/lnd/socklnd/protocol"
 
-// connSet is an immutable picture of a peer's connections, by which senders
-// choose without a lock.
+// connSet is an immutable snapshot of a peer's connections. Senders use it to select a connection
+// without a lock.
 type connSet struct {
 	version protocol.Version
-	// missing tells that connections are still to be opened and nobody is at
-	// it: the sender must look closer.
+	// missing means that connections are still to be opened and no opener is running. The sender must
+	// take the slow path.
 	missing bool
 	untyped []*conn
 	control []*conn
@@ -35,8 +35,8 @@ func newConnSet(version protocol.Version, conns []*conn, missing bool) *connSet 
 	return s
 }
 
-// forMessage chooses the connection for an LNet message of n bytes on the wire,
-// framing and header included; nil if none is suitable (socklnd 12.2).
+// forMessage selects the connection for an LNet message of n bytes on the wire, including framing and
+// header. It returns nil if no connection is suitable (socklnd 12.2).
 func (s *connSet) forMessage(n, minBulk int) *conn {
 	large := n >= minBulk
 	if s.version >= protocol.V3 {
@@ -51,9 +51,9 @@ func (s *connSet) forMessage(n, minBulk int) *conn {
 	return firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
 }
 
-// forNoop chooses the connection for a NOOP. A non-blocking one goes to the
-// peer's BULK_OUT; where there is none, any connection will do: the peer's
-// request must not stay unanswered (socklnd 10.3).
+// forNoop selects the connection for a NOOP. A non-blocking NOOP goes to the peer's BULK_OUT or, if
+// there is no such connection, to any other, because the peer's request must be answered (socklnd
+// 10.3).
 func (s *connSet) forNoop(nonblocking bool) *conn {
 	switch {
 	case s.version < protocol.V3:
@@ -64,7 +64,7 @@ func (s *connSet) forNoop(nonblocking bool) *conn {
 	return firstOf(s.control, nil, s.bulkIn, s.bulkOut)
 }
 
-// firstOf picks from the connections of its first pair of lists that has any.
+// firstOf selects from the first two lists, or from the fallback lists if the first two are empty.
 func firstOf(yes1, yes2, fallback1, fallback2 []*conn) *conn {
 	if len(yes1)+len(yes2) > 0 {
 		return leastLoaded(yes1, yes2)
@@ -72,9 +72,9 @@ func firstOf(yes1, yes2, fallback1, fallback2 []*conn) *conn {
 	return leastLoaded(fallback1, fallback2)
 }
 
-// leastLoaded returns the connection with the fewest bytes queued, of equal
-// ones the least recently used (socklnd 12.3). What the socket has taken does
-// not count: to ask it would cost a system call a message.
+// leastLoaded returns the connection with the fewest queued bytes. Among equals, it returns the least
+// recently used one (socklnd 12.3). Bytes already in the socket are not counted, since that would cost
+// a system call per message.
 func leastLoaded(a, b []*conn) *conn {
 	if len(a) == 1 && len(b) == 0 {
 		return a[0]
@@ -93,7 +93,7 @@ func leastLoaded(a, b []*conn) *conn {
 	return best
 }
 
-// lighterThan orders connections for leastLoaded.
+// lighterThan reports whether leastLoaded prefers c to o.
 func (c *conn) lighterThan(o *conn) bool {
 	x, y := c.queuedBytes.Load(), o.queuedBytes.Load()
 	if x != y {
@@ -102,8 +102,7 @@ func (c *conn) lighterThan(o *conn) bool {
 	return c.peer.i.driver.config.RoundRobin && c.lastUse.Load() < o.lastUse.Load()
 }
 
-// takes tells whether a fresh connection of type t takes over messages that
-// waited for one.
+// takes reports whether a new connection of type t can carry the messages that wait for a connection.
 func takes(v protocol.Version, t protocol.ConnType) bool {
 	return v < protocol.V3 || t == protocol.Control || t == protocol.BulkOut
 }

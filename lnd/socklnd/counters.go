@@ -7,16 +7,16 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// counters are what an interface counts; the ledger knows the bytes.
+// counters are an interface's event counters. The ledger counts bytes.
 type counters struct {
-	connects         atomic.Uint64            // connections that we opened
-	connectFailures  atomic.Uint64            // hard failures of attempts to connect
-	callFailures     peering.CallFailureTally // of those, by reason
-	accepts          atomic.Uint64            // connections that peers opened
+	connects         atomic.Uint64            // connections opened by this node
+	connectFailures  atomic.Uint64            // permanent failures of attempts to connect
+	callFailures     peering.CallFailureTally // the same, by reason
+	accepts          atomic.Uint64            // connections opened by peers
 	refused          peering.RefusalTally
 	closes           atomic.Uint64 // connections closed
 	peersDown        atomic.Uint64 // peers lost
-	peersRestarted   atomic.Uint64 // new lives of peers
+	peersRestarted   atomic.Uint64 // restarts of peers
 	protocolErrors   atomic.Uint64
 	checksumErrors   atomic.Uint64
 	receiveTimeouts  atomic.Uint64
@@ -27,10 +27,10 @@ type counters struct {
 	acknowledgements atomic.Uint64 // zero-copy requests acknowledged
 }
 
-// liveCounts is what stands at the moment.
+// liveCounts holds current values.
 type liveCounts struct {
 	peers, pending uint64
-	waitingCalls   uint64 // peers that wait to be called
+	waitingCalls   uint64 // peers that wait for an attempt to connect
 	conns          int
 	moved          moved
 }

@@ -8,30 +8,27 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Bounds on what is remembered of peers that have gone; an entry takes about
-// 100 bytes.
+// Limits on the number of departed peers to remember. An entry takes about 100 bytes.
 const (
 	rememberedAtHome  = 8192
 	rememberedClaimed = 512
 	rememberedFailed  = 8192
 )
 
-// departed remembers peers that have left an interface's table: their lives, so
-// that one that comes back with another is known to have restarted, and how long
-// one that could not be called is left alone. It needs no clock: who has gone is
-// forgotten for others that went later.
+// departed remembers peers that have left an interface's table. It keeps their incarnations, so that a
+// peer that returns with another one is known to have restarted, and their reconnect back-off. It needs
+// no clock: older entries are dropped when newer ones come.
 //
-// A HELLO may claim any NID. Peers that were met at their NID's own address are
-// kept apart from those that only claimed theirs: a host can make others be
-// forgotten with no more names than it has addresses. The zero value remembers
-// nobody.
+// A HELLO may contain any NID. Peers that were met at their NID's own address are kept apart from peers
+// that only claimed their NID. So a host can displace only as many entries of real peers as it has
+// addresses. The zero value is empty.
 type departed struct {
 	home, claimed peering.Generations[lnet.NID, protocol.Lives]
 	failed        peering.Generations[lnet.ProcessID, protocol.Backoff]
 }
 
-// keep remembers a peer that leaves; none that has never been met, nor a process
-// whose restart nobody is told of.
+// keep remembers a peer that leaves. It ignores peers that were never met, and processes whose restarts
+// are not reported.
 func (d *departed) keep(id lnet.ProcessID, lives protocol.Lives, home bool) {
 	if id.PID != lnet.PIDLustre || !lives.Any() {
 		return
@@ -43,14 +40,15 @@ func (d *departed) keep(id lnet.ProcessID, lives protocol.Lives, home bool) {
 	}
 }
 
-// keepFailed remembers how long a peer that could not be called is left alone.
+// keepFailed remembers the back-off of a peer to which connecting failed.
 func (d *departed) keepFailed(id lnet.ProcessID, b protocol.Backoff) {
 	if !b.Next().IsZero() {
 		d.failed.Put(id, b, rememberedFailed)
 	}
 }
 
-// recallFailed hands that out, unless it was so long ago that it does not count.
+// recallFailed removes and returns that back-off. If it is too old to matter, it returns the zero
+// Backoff.
 func (d *departed) recallFailed(id lnet.ProcessID, now time.Time) (b protocol.Backoff) {
 	if b, _ = d.failed.Take(id); now.After(b.Next().Add(b.Max)) {
 		return protocol.Backoff{}
@@ -58,7 +56,7 @@ func (d *departed) recallFailed(id lnet.ProcessID, now time.Time) (b protocol.Ba
 	return b
 }
 
-// recall hands out, for good, what is remembered of a peer that comes.
+// recall removes and returns the record of a peer.
 func (d *departed) recall(id lnet.ProcessID) (lives protocol.Lives, home bool) {
 	if id.PID != lnet.PIDLustre {
 		return lives, false

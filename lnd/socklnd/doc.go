@@ -1,19 +1,18 @@
-// Package socklnd is the LNet driver for TCP: it speaks ksocklnd's protocol
-// (docs/spec/socklnd.md) over the host's sockets, or over any other Network.
+// Package socklnd is the LNet driver for TCP. It implements ksocklnd's protocol (docs/spec/socklnd.md)
+// over the host's sockets, or over any other Network.
 //
-// Follow a message: Interface.Send picks a connection of the peer (peer.go),
-// the connection queues or writes it (writer.go); on the other side the
-// reader (reader.go) feeds protocol.Receiver, calls up, and reads the payload
-// into the place that comes back. opener.go and acceptor.go make connections,
-// reaper.go times them out and watches those that nobody reads. Callers who wait for answers
-// take the reader's role (poll.go); with busy polling both look before they sleep (watchers.go).
-// The protocol itself is in package protocol.
+// The path of a message: Interface.Send selects a connection of the peer (peer.go), and the connection
+// queues or writes it (writer.go). On the other side, the reader (reader.go) passes bytes to
+// protocol.Receiver, makes the upcall, and reads the payload into the placement that it gets back.
+// opener.go and acceptor.go make connections. reaper.go enforces timeouts and watches connections that
+// are not being read. A caller that waits for an answer can take over the reader's role (poll.go); with
+// busy polling, both poll before they sleep (watchers.go). The protocol itself is in package protocol.
 //
-// Goroutines: one accept loop per listener and one for each newcomer that has
-// not finished its HELLO (Driver); per Interface a reaper and a link watcher;
-// a reader per connection; while needed, an opener per peer, and per connection a drainer
-// (its stream is full) and a flusher (who sent had more to send). Close waits for all.
+// Goroutines. Per Driver: an accept loop for each listener, and one goroutine for each inbound
+// connection that has not completed its HELLO. Per Interface: a reaper and a link watcher. Per peer,
+// while needed: an opener. Per connection: a reader and, while needed, a drainer (the stream is full)
+// and a flusher (the sender announced more messages). Close waits for all of them.
 //
-// Locks, in this order: Driver.mu, Interface.mu, peer.mu, conn.mu. None is
-// held across a system call, an upcall or a completion.
+// Lock order: Driver.mu, Interface.mu, peer.mu, conn.mu. No lock is held across a system call, an
+// upcall or a completion.
 package socklnd

@@ -18,28 +18,27 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Driver is the socklnd driver. It owns the acceptors, which interfaces with
-// one address share, and the bound on connections that have not introduced
-// themselves.
+// Driver is the socklnd driver. It owns the acceptors, which interfaces with the same address share,
+// and limits the number of connections that have not completed their HELLO.
 type Driver struct {
 	config Config
 	log    *boundedlog.Log
 
 	// group counts the goroutines of the acceptors.
 	group sync.WaitGroup
-	// welcoming bounds the goroutines of newcomers: those that are half-open
-	// and those that are on their way out.
+	// welcoming limits the goroutines for inbound connections that are half-open or have been evicted
+	// and are about to end.
 	welcoming chan struct{}
 
 	interfaces peering.Interfaces[*Interface]
 	halfOpen   halfOpen
 
-	mu        sync.Mutex // guards the rest
+	mu        sync.Mutex // guards the fields below
 	listeners map[netip.AddrPort]*acceptor
 	random    *rand.Rand
 }
 
-// New returns a driver with the given configuration, which it checks.
+// New validates the configuration and returns a driver.
 func New(c Config) (*Driver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -63,13 +62,13 @@ func New(c Config) (*Driver, error) {
 	}, nil
 }
 
-// Type is tcp.
+// Type returns lnet.TypeTCP.
 func (d *Driver) Type() lnet.NetType { return lnet.TypeTCP }
 
-// Open brings up an interface: it finds the device and the address, starts an
-// acceptor on the address unless another interface has one there already, and
-// watches the link. Config.Options may be an Options value. A port that cannot
-// be had is a *lnd.ListenError; a NID in use is lnd.ErrExists.
+// Open brings up an interface. It finds the device and the address, starts an acceptor unless another
+// interface already has one on that address, and watches the link. Config.Options may be an Options
+// value. Open returns a *lnd.ListenError if it cannot listen on the port, and lnd.ErrExists if the NID
+// is in use.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	i, err := d.open(ctx, &c)
 	if err != nil {
@@ -114,9 +113,9 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	return i, nil
 }
 
-// Usable finds the NID that an interface on net with a device, a NID or both would have
-// now on a network, nil being the host's, and its device. The error says why there can be
-// none: the device is missing, switched off or without the address.
+// Usable returns the NID and the device that an interface on net would have now, given a device, a NID
+// or both. If n is nil, it uses the host's network. It returns an error if the device is missing,
+// switched off or lacks the address.
 func Usable(n Network, net lnet.Net, device string, nid lnet.NID) (lnet.NID, string, error) {
 	if n == nil {
 		n = HostNetwork()
@@ -135,8 +134,8 @@ func Usable(n Network, net lnet.Net, device string, nid lnet.NID) (lnet.NID, str
 	return lnet.NIDFromIP(net, addr), dev.Name, nil
 }
 
-// chooseAddress takes the NID's address if there is one, else the device's
-// first IPv4 address, else its first IPv6 address (socklnd 17).
+// chooseAddress returns the NID's address if nid is set. Otherwise it returns the device's first IPv4
+// address or, if it has no IPv4 address, its first IPv6 address (socklnd 17).
 func chooseAddress(dev Device, nid lnet.NID) (netip.Addr, error) {
 	if !nid.IsZero() {
 		if want := nid.IP(); !dev.Has(want) {
@@ -157,7 +156,7 @@ func chooseAddress(dev Device, nid lnet.NID) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("device %s has no usable address", dev.Name)
 }
 
-// leave takes i out, and the acceptors that nobody else uses.
+// leave removes i, and closes the acceptors that no other interface uses.
 func (d *Driver) leave(i *Interface) {
 	d.interfaces.Leave(i.nid)
 	d.mu.Lock()
@@ -180,14 +179,14 @@ func (d *Driver) leave(i *Interface) {
 	}
 }
 
-// jitter returns a number from [0, 1).
+// jitter returns a random number in [0, 1).
 func (d *Driver) jitter() float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.random.Float64()
 }
 
-// newInterface resolves an interface's configuration.
+// newInterface creates an interface from its resolved configuration.
 func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Interface, error) {
 	o, err := d.resolveOptions(c.Options, dev)
 	if err != nil {
@@ -223,17 +222,16 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 	return i, nil
 }
 
-// resolveTunables fills in defaults and keeps peer credits within credits.
+// resolveTunables fills in defaults and limits peer credits to credits.
 func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 	t = t.Or(def)
 	t.PeerCredits = min(t.PeerCredits, t.Credits)
 	return t
 }
 
-// Close closes what interfaces have left open and waits for the acceptors'
-// goroutines. Interfaces are closed first, by whoever opened them: a node's by
-// Node.Close. A driver without an interface has nothing but goroutines that are about
-// to end; who need not see their end need not call Close.
+// Close waits for the acceptors' goroutines to end. All interfaces must have been closed before, for
+// example by Node.Close; otherwise Close returns an error. Calling Close is optional: the goroutines of
+// a driver without interfaces end on their own.
 func (d *Driver) Close() error {
 	if err := d.interfaces.Close(); err != nil {
 		return fmt.Errorf("socklnd: close: %w", err)

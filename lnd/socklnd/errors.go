@@ -34,8 +34,7 @@ func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error 
 	return &lnd.Error{Driver: "socklnd", Op: op, Peer: peer, Status: s, Err: err}
 }
 
-// connectStatus is the health class of messages that waited for a connection
-// that could not be made (socklnd 15.2).
+// connectStatus returns the health class of messages whose connection could not be made (socklnd 15.2).
 func connectStatus(err error) lnd.Status {
 	switch {
 	case errors.Is(err, errDisconnect):
@@ -52,8 +51,8 @@ func connectStatus(err error) lnd.Status {
 	return lnd.StatusLocalError
 }
 
-// startedStatus is the health class of a message that was being written when
-// its connection failed (socklnd 15.2). Such a message is not sent again.
+// startedStatus returns the health class of a message that was being written when its connection failed
+// (socklnd 15.2). Such a message is not resent.
 func startedStatus(cause error) lnd.Status {
 	switch {
 	case errors.Is(cause, errDisconnect):
@@ -64,9 +63,8 @@ func startedStatus(cause error) lnd.Status {
 	return lnd.StatusLocalError
 }
 
-// unstartedStatus is the health class of a message of which no byte was
-// written. Unlike a kernel, which fails it for good, we let LNet send it again
-// on another rail: it cannot have arrived.
+// unstartedStatus returns the health class of a message of which no byte was written. A kernel fails
+// such a message for good. We let LNet resend it on another rail, because it cannot have arrived.
 func unstartedStatus(cause error) lnd.Status {
 	if errors.Is(cause, errDisconnect) {
 		return lnd.StatusLocalAborted
@@ -79,7 +77,7 @@ func isTimeout(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lnd.ErrTimeout)
 }
 
-// timeoutErrno adds the errno that users know to a timeout of ours.
+// timeoutErrno adds ETIMEDOUT, which users know, to this driver's timeouts.
 func timeoutErrno(err error) error {
 	if isTimeout(err) && !errors.Is(err, syscall.ETIMEDOUT) {
 		return fmt.Errorf("%w: %w", err, syscall.ETIMEDOUT)

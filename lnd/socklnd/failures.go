@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// failures completes messages that failed, one after the other: whoever adds
-// the first one completes those that are added meanwhile too. A completion
-// that sends again and fails again so becomes iteration, not recursion.
+// failures completes failed messages one after the other. The goroutine that adds the first also
+// completes those that are added meanwhile. So if a completion sends again and fails again, the result
+// is iteration, not recursion.
 type failures struct {
 	mu      sync.Mutex // guards queue and running
 	idle    sync.Cond
@@ -21,14 +21,14 @@ type failure struct {
 	err error
 }
 
-// add completes m with err, in this goroutine or in the one that is at it.
+// add completes m with err, in this goroutine or in the one that is already completing.
 func (f *failures) add(m *lnd.Tx, err error) {
 	f.mu.Lock()
 	f.queue = append(f.queue, failure{m, err})
 	f.run()
 }
 
-// addAll is add for many messages with one error.
+// addAll is like add for several messages with one error.
 func (f *failures) addAll(ms []*lnd.Tx, err error) {
 	if len(ms) == 0 {
 		return
@@ -40,8 +40,7 @@ func (f *failures) addAll(ms []*lnd.Tx, err error) {
 	f.run()
 }
 
-// run drains the queue unless somebody does. It is called with mu held and
-// releases it.
+// run drains the queue unless another goroutine does. It is called with mu held and releases it.
 func (f *failures) run() {
 	if f.running {
 		f.mu.Unlock()
@@ -64,7 +63,7 @@ func (f *failures) run() {
 	f.mu.Unlock()
 }
 
-// wait returns when nothing is being completed.
+// wait returns when no completion is running.
 func (f *failures) wait() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

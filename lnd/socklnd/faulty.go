@@ -6,13 +6,14 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// errFaulty closes connections on which a message has begun that cannot be completed.
+// errFaulty is the cause when a connection is closed because a message on it was started and cannot be
+// completed.
 var errFaulty = fmt.Errorf("%w: the payload of a message is gone that was being written", lnd.ErrDisconnected)
 
-// dropFaulty takes those messages out of the batch whose payload cannot be read any more:
-// its memory is the program's, and a write has failed with EFAULT. The others go on. If a
-// byte of such a message was written nothing else can follow, and the error is what the
-// connection ends for; so it is if no such message is found. The caller holds the role.
+// dropFaulty removes from the batch the messages whose payload can no longer be read, after a write
+// failed with EFAULT: the program owns that memory. The other messages stay. It returns an error, which
+// ends the connection, if a byte of such a message has been written, because nothing else can follow,
+// or if no such message is found. The caller has the writer's role.
 func (c *conn) dropFaulty() error {
 	w := &c.w
 	if w.first == w.n {
@@ -35,7 +36,7 @@ func (c *conn) dropFaulty() error {
 	c.mu.Lock()
 	if c.dead {
 		c.mu.Unlock()
-		return errFaulty // and who has closed it has said why
+		return errFaulty // the goroutine that closed it recorded the cause
 	}
 	c.unfill()
 	back := c.withdraw(func(m *lnd.Tx) bool { return faulty[m] != nil })

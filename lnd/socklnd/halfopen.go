@@ -5,27 +5,26 @@ import (
 	"sync"
 )
 
-// halfOpen bounds the connections that have not introduced themselves, in all
-// and per source address. When there are too many the oldest goes, of the same
-// source or of the source that has most: who comes in good faith needs a
-// moment only, and so gets in while others sit and say nothing.
+// halfOpen limits the connections that have not completed their HELLO, in total and per source address.
+// Above a limit, the oldest connection is evicted: of the same source, or of the source with the most.
+// A well-behaved caller needs little time, and so gets in even if others stay silent.
 type halfOpen struct {
 	total, perSource int
 
-	mu      sync.Mutex // guards what follows, and newcomer.evicted
+	mu      sync.Mutex // guards the fields below, and newcomer.evicted
 	count   int
 	entered uint64
 	sources map[netip.Addr][]*newcomer // oldest first
 }
 
-// newcomer is a connection that has not introduced itself.
+// newcomer is an inbound connection that has not completed its HELLO.
 type newcomer struct {
 	stream Stream
 	source netip.Addr
 	via    *acceptor
-	number uint64 // in the order of arrival
-	// evicted is why it had to go before it was through, guarded by halfOpen.mu
-	// until it has left.
+	number uint64 // order of arrival
+	// evicted is why the connection was closed before it was accepted. It is guarded by halfOpen.mu
+	// until leave has been called.
 	evicted error
 }
 
@@ -33,7 +32,7 @@ func newHalfOpen(total, perSource int) halfOpen {
 	return halfOpen{total: total, perSource: perSource, sources: make(map[netip.Addr][]*newcomer)}
 }
 
-// enter takes a connection in, and closes another if there are too many.
+// enter adds a connection, and evicts another if there are too many.
 func (h *halfOpen) enter(via *acceptor, s Stream) *newcomer {
 	n := &newcomer{stream: s, source: s.RemoteAddr().Addr(), via: via}
 	h.mu.Lock()
@@ -54,13 +53,13 @@ func (h *halfOpen) enter(via *acceptor, s Stream) *newcomer {
 	h.count++
 	h.mu.Unlock()
 	if victim != nil {
-		_ = victim.stream.Close() // its goroutine ends by itself
+		_ = victim.stream.Close() // its goroutine then ends
 	}
 	return n
 }
 
-// evict closes the connection that would go if there were too many, if there is one: it makes
-// room when descriptors run out.
+// evict closes the connection that is next to be evicted, if any. It frees a descriptor when none is
+// left.
 func (h *halfOpen) evict() {
 	h.mu.Lock()
 	var victim *newcomer
@@ -75,15 +74,15 @@ func (h *halfOpen) evict() {
 	}
 }
 
-// leave takes a connection out: it has introduced itself or gone. False means
-// that it had to go before.
+// leave removes a connection that has completed its HELLO or has ended. It returns false if the
+// connection has been evicted.
 func (h *halfOpen) leave(n *newcomer) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.remove(n)
 }
 
-// clear closes those that came through an acceptor.
+// clear closes the connections that came through an acceptor.
 func (h *halfOpen) clear(via *acceptor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,8 +113,8 @@ func (h *halfOpen) remove(n *newcomer) bool {
 	return false
 }
 
-// greediest returns the source with most half-open connections, of several the
-// one that has waited longest.
+// greediest returns the source with the most half-open connections. Among equals, it returns the one
+// that has waited longest.
 func (h *halfOpen) greediest() netip.Addr {
 	var most netip.Addr
 	n, oldest := 0, uint64(0)

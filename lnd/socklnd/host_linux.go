@@ -21,16 +21,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// HostNetwork returns the host's network: its TCP sockets, and its devices as
-// rtnetlink describes them.
+// HostNetwork returns the host's network: its TCP sockets, and its devices as reported by rtnetlink.
 func HostNetwork() Network { return &hostNetwork{} }
 
 type hostNetwork struct {
 	mu    sync.Mutex   // guards moved
-	moved map[int]bool // indexes of devices that have left the network namespace, while it was watched
+	moved map[int]bool // indexes of devices that have left the network namespace while it was watched
 }
 
-// errNoDevice is ENODEV for an operator.
+// errNoDevice is ENODEV with a clearer text.
 var errNoDevice = lacking{"no such network device"}
 
 type lacking struct{ text string }
@@ -96,8 +95,8 @@ func (h *hostNetwork) DeviceAt(index int) (Device, error) {
 	return Device{}, fmt.Errorf("device %d: %w", index, errNoDevice)
 }
 
-// noteMoved keeps which devices have left the network namespace, and forgets those that
-// have come back.
+// noteMoved records devices that have left the network namespace, and deletes those that have come
+// back.
 func (h *hostNetwork) noteMoved(messages []netlink.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +152,7 @@ func listDevices() ([]rtnetlink.LinkMessage, []rtnetlink.AddressMessage, error) 
 	return links, addresses, nil
 }
 
-// suitable reports whether dev is the one that is looked for.
+// suitable reports whether dev matches name and nid, as for Network.Device.
 func suitable(dev Device, name string, nid lnet.NID) bool {
 	switch {
 	case name != "":
@@ -191,7 +190,7 @@ func describe(l *rtnetlink.LinkMessage) Device {
 	}
 }
 
-// speed reads the link speed in Mbit/s; a virtual device has none.
+// speed returns the link speed in Mbit/s. It returns 0 for a virtual device.
 func speed(device string) int {
 	b, err := os.ReadFile("/sys/class/net/" + device + "/speed")
 	if err != nil {
@@ -204,8 +203,8 @@ func speed(device string) int {
 	return n
 }
 
-// addressesOf returns the addresses of the device with an index, those with a
-// label if one is given; temporary IPv6 addresses are passed over.
+// addressesOf returns the addresses of the device with the index. If label is not empty, it returns
+// only those with the label. Temporary IPv6 addresses are skipped.
 func addressesOf(all []rtnetlink.AddressMessage, index uint32, label string) []netip.Prefix {
 	var out []netip.Prefix
 	for k := range all {
@@ -238,7 +237,7 @@ func (h *hostNetwork) Watch(ctx context.Context, changed func()) error {
 	defer func() { _ = c.Close() }()
 	release := closeWith(ctx, c)
 	defer release()
-	// What changed between the first look and the subscription is not lost.
+	// Catch changes between the first check and the subscription.
 	changed()
 	for {
 		_, messages, err := c.Receive()
@@ -250,7 +249,7 @@ func (h *hostNetwork) Watch(ctx context.Context, changed func()) error {
 			if !errors.Is(err, unix.ENOBUFS) {
 				return fmt.Errorf("rtnetlink: receive: %w", err)
 			}
-			// Events were lost; looking again makes up for them.
+			// Events were lost; checking again makes up for them.
 		}
 		changed()
 	}
@@ -264,7 +263,7 @@ func (*hostNetwork) Listen(at netip.AddrPort, backlog int) (Listener, error) {
 	}
 	raw, err := l.SyscallConn()
 	if err == nil {
-		// Package net takes the system's largest; listening again corrects it.
+		// Package net uses the system's maximum backlog. A second listen sets ours.
 		err = control(raw, func(fd int) error { return os.NewSyscallError("listen", unix.Listen(fd, backlog)) })
 	}
 	if err != nil {
@@ -312,7 +311,7 @@ func (h *hostListener) Addr() netip.AddrPort {
 
 func (h *hostListener) Close() error { return h.l.Close() }
 
-// control runs f on the descriptor.
+// control calls f with the descriptor.
 func control(raw syscall.RawConn, f func(fd int) error) error {
 	var inner error
 	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {

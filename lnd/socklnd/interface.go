@@ -20,43 +20,42 @@ type Interface struct {
 	driver   *Driver
 	nid      lnet.NID
 	address  netip.Addr
-	device   atomic.Pointer[string] // its name, which changes when it is renamed
-	index    atomic.Int64           // of the device, 0: not known
+	device   atomic.Pointer[string] // device name; changes if the device is renamed
+	index    atomic.Int64           // index of the device; 0 if unknown
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	log      *boundedlog.Log
-	// incarnation tells the lives of the NI apart; every connection of one
-	// life carries the same (socklnd 6).
+	// incarnation identifies this incarnation of the NI. All its connections carry the same value
+	// (socklnd 6).
 	incarnation uint64
 	listening   []netip.AddrPort // guarded by Driver.mu
 	options     atomic.Pointer[options]
 
 	counters counters
 	ledger   ledger
-	pending  atomic.Int64 // messages that wait, of all peers
+	pending  atomic.Int64 // messages of all peers that wait for a connection
 	link     atomic.Uint32
-	// downCause says why the link is down; empty: it is up.
+	// downCause is why the link is down. It is empty if the link is up.
 	downCause atomic.Pointer[string]
-	linkUps   atomic.Uint32 // how often the link came back
+	linkUps   atomic.Uint32 // how often the link came back up
 	failures  failures
 	calls     calls
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	// group counts goroutines, and writers that were under way when their
-	// connection died.
+	// group counts goroutines, and writers that were active when their connection died.
 	group sync.WaitGroup
 
-	doubts  chan struct{} // one token while there is something in doubted
-	mu      sync.RWMutex  // guards the rest
-	doubted []*peer       // that are to be probed
+	doubts  chan struct{} // holds one token while doubted is not empty
+	mu      sync.RWMutex  // guards the fields below
+	doubted []*peer       // to be probed
 	closing bool
 	peers   map[lnet.ProcessID]*peer
 	// departed are peers that have left the table.
 	departed departed
 	sources  map[netip.Addr]int // connections by remote address
-	claims   limit.Claims       // of NIDs that are not the caller's own
-	hosts    limit.Claims       // of those that are, over IPv6
+	claims   limit.Claims       // of NIDs other than the caller's own address
+	hosts    limit.Claims       // of the caller's own address, over IPv6
 }
 
 var (
@@ -96,8 +95,8 @@ func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
 // Link implements lnd.Interface.
 func (i *Interface) Link() lnd.LinkState { return lnd.LinkState(i.link.Load()) }
 
-// Send implements lnd.Interface. A message for a peer without a connection
-// waits for one, for at most the LND timeout.
+// Send implements lnd.Interface. A message to a peer without a connection waits for one, for at most
+// the LND timeout.
 func (i *Interface) Send(m *lnd.Tx) {
 	m.Replied = false
 	for {
@@ -112,7 +111,7 @@ func (i *Interface) Send(m *lnd.Tx) {
 	}
 }
 
-// peerFor returns the peer, a new one if there is none.
+// peerFor returns the peer, and creates it if needed.
 func (i *Interface) peerFor(id lnet.ProcessID) (*peer, error) {
 	i.mu.RLock()
 	p := i.peers[id]
@@ -137,9 +136,9 @@ func (i *Interface) peerFor(id lnet.ProcessID) (*peer, error) {
 	return p, nil
 }
 
-// canCall tells whether connections to a peer can be made: its NID is an
-// address of our family, and somebody listens there. An unprivileged peer is
-// reached over its own connections only (socklnd 12.4).
+// canCall reports whether this node can connect to a peer: its NID is an address of our address family
+// and belongs to a node that listens. An unprivileged peer is reached only over the connections that it
+// opened (socklnd 12.4).
 func (i *Interface) canCall(id lnet.ProcessID) bool {
 	ip := id.NID.IP()
 	return id.PID&lnet.PIDUserFlag == 0 && ip.IsValid() && ip.Is4() == i.address.Is4()
@@ -157,8 +156,7 @@ func (i *Interface) Disconnect(nid lnet.NID) {
 	}
 }
 
-// peersOf returns the peers with the NID, whatever their PIDs; all peers for
-// a zero NID.
+// peersOf returns the peers with the NID, with any PID. A zero NID selects all peers.
 func (i *Interface) peersOf(nid lnet.NID) []*peer {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -171,7 +169,7 @@ func (i *Interface) peersOf(nid lnet.NID) []*peer {
 	return found
 }
 
-// forget takes p out of the table if nothing holds it there.
+// forget removes p from the table if it is idle.
 func (i *Interface) forget(p *peer) {
 	i.mu.Lock()
 	p.mu.Lock()
@@ -191,15 +189,15 @@ func (i *Interface) Refusals() lnd.RefusalCounts { return i.counters.refused.Cou
 // Counters implements lnd.Interface.
 func (i *Interface) Counters() []lnd.Counter {
 	live := liveCounts{pending: uint64(max(0, i.pending.Load())), waitingCalls: uint64(i.calls.queued())}
-	i.mu.RLock() // as senders do: not for longer
+	i.mu.RLock() // as in the send path: hold it briefly
 	live.peers = uint64(len(i.peers))
 	i.mu.RUnlock()
 	live.conns, live.moved = i.ledger.sum()
 	return i.counters.list(live)
 }
 
-// Close implements lnd.Interface. Messages that wait for a connection fail
-// with StatusRemoteDropped, those on connections as when one fails.
+// Close implements lnd.Interface. Messages that wait for a connection fail with StatusRemoteDropped.
+// Messages on connections fail as if their connection had failed.
 func (i *Interface) Close(ctx context.Context) error {
 	i.mu.Lock()
 	if i.closing {
@@ -231,7 +229,7 @@ func (i *Interface) Close(ctx context.Context) error {
 	}
 }
 
-// hello returns the HELLO that we send for a connection of type t.
+// hello returns the HELLO to send for a connection of type t.
 func (i *Interface) hello(v protocol.Version, to lnet.NID, t protocol.ConnType) protocol.Hello {
 	return protocol.Hello{
 		Version:        v,
@@ -243,8 +241,8 @@ func (i *Interface) hello(v protocol.Version, to lnet.NID, t protocol.ConnType) 
 	}
 }
 
-// admitSource counts a connection from a remote address; false means that the
-// address has as many as one peer may have.
+// admitSource counts a connection from a remote address. It returns false if the address already has
+// the maximum number for one peer.
 func (i *Interface) admitSource(a netip.Addr) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -2,10 +2,10 @@ package socklnd
 
 import "sync"
 
-// moved is what connections have moved, in bytes.
+// moved counts bytes transferred by connections.
 type moved struct {
 	sent, received uint64
-	copied         uint64 // of payloads that came
+	copied         uint64 // copied bytes of received payloads
 }
 
 func (m *moved) add(c *conn) {
@@ -14,11 +14,11 @@ func (m *moved) add(c *conn) {
 	m.copied += c.copied.Load()
 }
 
-// ledger knows an interface's connections, from when they are counted as a peer's until
-// they are closed, and what those have moved that are closed: so each is counted once at
-// any moment, and no sum goes back. Who sends does not come here. The zero value is ready.
+// ledger holds an interface's connections, from when they are registered with a peer until they are
+// closed, and the byte counts of closed connections. So each connection is counted exactly once at any
+// moment, and no sum decreases. The send path does not use it. The zero value is ready to use.
 type ledger struct {
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	conns map[*conn]struct{}
 	past  moved
 }
@@ -41,7 +41,8 @@ func (l *ledger) leave(c *conn) {
 	}
 }
 
-// sum is how many connections there are, and what all that there were have moved.
+// sum returns the number of open connections, and the bytes that all connections so far have
+// transferred.
 func (l *ledger) sum() (conns int, all moved) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,9 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// watchLink keeps the link state: it is down while the device is not
-// operational or has lost the interface's address (socklnd 17). Connections
-// stay.
+// watchLink keeps the link state up to date. The link is down while the device is not operational or
+// has lost the interface's address (socklnd 17). Connections stay open.
 func (i *Interface) watchLink() {
 	defer i.group.Done()
 	err := i.driver.config.Network.Watch(i.ctx, i.checkLink)
@@ -22,7 +21,7 @@ func (i *Interface) watchLink() {
 	}
 }
 
-// checkLink looks at the device and reports a change to the node. One call at a time.
+// checkLink examines the device and reports a change to the node. Only one call runs at a time.
 func (i *Interface) checkLink() {
 	dev, err := i.findDevice()
 	cause := i.linkCause(dev, err)
@@ -40,7 +39,7 @@ func (i *Interface) checkLink() {
 		return
 	}
 	if state == lnd.LinkUp {
-		i.linkUps.Add(1) // nothing is closed for what happened while it was away
+		i.linkUps.Add(1) // timeouts that began while the link was down restart
 	}
 	i.log.Debug("link state changed", "device", i.Device(), "state", state.String()) // the node logs it
 	i.upper.LinkChanged(state)
@@ -49,9 +48,9 @@ func (i *Interface) checkLink() {
 // LinkCause implements lnd.LinkExplainer.
 func (i *Interface) LinkCause() string { return *i.downCause.Load() }
 
-// findDevice finds the device by its index, which it keeps when it is renamed; kernels
-// leave the NI down until it is configured again (decisions 98). If the device is gone, or
-// has lost the address, a device with the name that has the address takes its place.
+// findDevice finds the device by its index, which does not change when the device is renamed. (Kernels
+// leave the NI down until it is configured again; decisions 98.) If the device is gone or has lost the
+// address, a device with the same name and the address replaces it.
 func (i *Interface) findDevice() (Device, error) {
 	network := i.driver.config.Network
 	at, ok := network.(Indexed)
@@ -69,7 +68,7 @@ func (i *Interface) findDevice() (Device, error) {
 	return dev, err
 }
 
-// follow takes over the index and the name of the device that the interface is on now.
+// follow records the index and the name of the interface's current device.
 func (i *Interface) follow(dev Device) {
 	i.index.Store(int64(dev.Index))
 	old := i.Device()
@@ -81,8 +80,8 @@ func (i *Interface) follow(dev Device) {
 		slog.String("from", old), slog.String("to", dev.Name))
 }
 
-// linkCause says why an interface is down whose device was looked for, and what to do. It
-// is empty if the interface is up.
+// linkCause returns why the interface is down and how to fix it. dev and err are the result of
+// findDevice. It is empty if the interface is up.
 func (i *Interface) linkCause(dev Device, err error) string {
 	name := i.Device()
 	switch {

@@ -9,45 +9,45 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Network is where streams come from: the host's sockets (HostNetwork), or a
-// simulated fabric (package simlnd). Everything above it is the same code.
+// Network is the source of streams: the host's sockets (HostNetwork) or a simulated fabric (package
+// simlnd). The code above it is the same for both.
 //
-// Errors are those of the socket calls (syscall.Errno in the chain), since
-// their classification depends on it (socklnd 15.2).
+// Errors have the syscall.Errno of the socket call in their chain, since their classification depends
+// on it (socklnd 15.2).
 type Network interface {
-	// Device finds the device called name (an alias such as "eth0:1" counts);
-	// or, with an empty name, the device that owns the address of nid; or,
-	// with neither, the first usable one that is not a loopback device.
+	// Device returns the device called name, which may be an alias such as "eth0:1". If name is empty,
+	// it returns the device that has the address of nid. If nid is zero too, it returns the first
+	// usable device that is not a loopback device.
 	Device(name string, nid lnet.NID) (Device, error)
 
-	// Watch calls changed after each event that may have altered a device
-	// or its addresses, until ctx is done. It returns early only on an error.
+	// Watch calls changed after each event that may have changed a device or its addresses, until ctx
+	// is done. It returns earlier only on an error.
 	Watch(ctx context.Context, changed func()) error
 
-	// Listen listens on the address, shared with no other listener.
+	// Listen listens on the address exclusively.
 	Listen(at netip.AddrPort, backlog int) (Listener, error)
 
-	// Dial connects from a local address and port (port 0: any) to a remote
-	// one. A local port in use for the same remote address is EADDRINUSE.
+	// Dial connects from a local address and port (port 0: any) to a remote one. It returns EADDRINUSE
+	// if the local port is in use for the same remote address.
 	Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error)
 }
 
-// Indexed is a Network that finds devices by their index too, which a device keeps when
-// it is renamed.
+// Indexed is a Network that can also find a device by its index, which does not change when the device
+// is renamed.
 type Indexed interface {
 	Network
 
-	// DeviceAt finds the device with an index. ErrDeviceMoved means that it was moved to
-	// another network namespace; otherwise it was removed.
+	// DeviceAt returns the device with an index. The error is ErrDeviceMoved if the device was moved to
+	// another network namespace. Any other error means that it was removed.
 	DeviceAt(index int) (Device, error)
 }
 
-// Device is a network device at one moment.
+// Device is the state of a network device at one moment.
 type Device struct {
 	Name string
-	// Index is the device's index; 0 if it is not known.
+	// Index is the device's index. It is 0 if unknown.
 	Index int
-	// Addrs are its addresses with their subnets, in the host's order.
+	// Addrs are the device's addresses with their subnets, in the host's order.
 	Addrs []netip.Prefix
 	// Off reports whether the device has been switched off; then it is not Up.
 	Off bool
@@ -55,14 +55,14 @@ type Device struct {
 	NoCarrier bool
 	// Up reports whether the device is operationally up and has a carrier.
 	Up bool
-	// Loopback marks the host's loopback device.
+	// Loopback reports whether this is the host's loopback device.
 	Loopback bool
-	// SpeedMbps is the link speed in Mbit/s, 0 if unknown.
+	// SpeedMbps is the link speed in Mbit/s. It is 0 if unknown.
 	SpeedMbps int
 }
 
-// Has tells whether an address is the device's; a loopback device has all
-// addresses of its IPv4 subnet.
+// Has reports whether a is an address of the device. A loopback device has all addresses of its IPv4
+// subnet.
 func (d Device) Has(a netip.Addr) bool {
 	for _, p := range d.Addrs {
 		if p.Addr() == a || d.Loopback && a.Is4() && p.Contains(a) {
@@ -72,7 +72,7 @@ func (d Device) Has(a netip.Addr) bool {
 	return false
 }
 
-// addresses lists the device's addresses for an operator.
+// addresses returns the device's addresses as text.
 func (d Device) addresses() string {
 	if len(d.Addrs) == 0 {
 		return "none"
@@ -86,102 +86,100 @@ func (d Device) addresses() string {
 
 // Listener accepts streams.
 type Listener interface {
-	// Accept blocks until a stream comes in or the listener is closed. An
-	// error other than net.ErrClosed is temporary.
+	// Accept blocks until a stream arrives or the listener is closed. Any error other than
+	// net.ErrClosed is temporary.
 	Accept() (Stream, error)
 	Addr() netip.AddrPort
 	Close() error
 }
 
-// Stream is a connected byte stream. One goroutine may read and, at the same
-// time, one may write; Close may come from any.
+// Stream is a connected byte stream. One goroutine may read while another writes. Close may be called
+// from any goroutine.
 type Stream interface {
 	LocalAddr() netip.AddrPort
 	RemoteAddr() netip.AddrPort
 
-	// Read blocks until at least one byte is there and fills bufs in order
-	// with what there is. It returns io.EOF at the orderly end.
+	// Read blocks until at least one byte is available and fills bufs in order with the available
+	// bytes. It returns io.EOF at the orderly end.
 	Read(bufs [][]byte) (int, error)
 
-	// TryWrite writes what fits of bufs, in order, and never blocks; 0 and no
-	// error mean that nothing fits now.
+	// TryWrite writes as much of bufs as fits, in order. It never blocks. It returns 0 and no error if
+	// nothing fits now.
 	TryWrite(bufs [][]byte) (int, error)
 
 	// AwaitWritable blocks until TryWrite can make progress.
 	AwaitWritable() error
 
-	// SetReadDeadline bounds Read, also one that blocks already;
-	// SetWriteDeadline bounds TryWrite and AwaitWritable. The zero time lifts
-	// the bound. A bound that passes gives os.ErrDeadlineExceeded.
+	// SetReadDeadline limits Read, including a call that is already blocked. SetWriteDeadline limits
+	// TryWrite and AwaitWritable. The zero time removes the limit. Calls fail with
+	// os.ErrDeadlineExceeded when the deadline has passed.
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 
-	// Ended looks, without reading and without blocking, whether the peer's
-	// side is over, whatever is left to read: nil if it is not, io.EOF after
-	// an orderly end, else what broke the stream. It may run beside all other
-	// calls.
+	// Ended checks whether the peer's side of the stream has ended, even if bytes are left to read. It
+	// neither reads nor blocks. It returns nil if the stream has not ended, io.EOF after an orderly
+	// end, and otherwise the error that broke the stream. It may run concurrently with all other calls.
 	Ended() error
 
 	// Configure sets the options of an established connection.
 	Configure(o StreamOptions) error
 
-	// Unacked is the number of bytes written that the peer's stack has not
-	// acknowledged.
+	// Unacked returns the number of written bytes that the peer's stack has not acknowledged.
 	Unacked() int
 
-	// Trying tells whether the stack sends again what the peer's has not
-	// acknowledged, or probes it, in vain so far, and how long ago the peer's last
-	// gave a sign of life.
+	// Trying reports whether the stack is retransmitting or probing without success so far. silent is
+	// the time since the last sign of life from the peer's stack.
 	Trying() (trying bool, silent time.Duration)
 
-	// Close ends the stream at once in both directions; bytes not yet sent
-	// may be lost. Blocked calls return net.ErrClosed.
+	// Close ends the stream immediately in both directions. Unsent bytes may be lost. Blocked calls
+	// return net.ErrClosed.
 	Close() error
 }
 
-// Pollable is a Stream that others than its reader can read, too. Only such a connection is shared with
-// callers who wait for answers, and can be watched.
+// Pollable is a Stream that goroutines other than its reader can read too. Only such a stream can be
+// shared with callers that wait for answers, and be polled.
 type Pollable interface {
-	// TryRead is Read that does not wait; 0 and no error mean that nothing is there. It heeds
-	// no deadline. Whoever calls it is the one who reads.
+	// TryRead is Read without blocking. It returns 0 and no error if nothing is available. It ignores
+	// deadlines. Its caller must be the only reader at that time.
 	TryRead(bufs [][]byte) (int, error)
 
-	// Bell makes the stream's bell, which rings when the stream is closed.
+	// Bell creates the stream's bell. The bell rings when the stream is closed.
 	Bell() (Bell, error)
 
-	// Quiet(true) has bytes that come wake nobody, as far as that can be had: many do, and
-	// the end. Quiet(false) ends that, and wakes whom what is there concerns.
+	// Quiet(true) suppresses wakeups for incoming bytes as far as possible: a large number of bytes, or
+	// the end of the stream, still wakes. Quiet(false) restores wakeups, and wakes those that the
+	// available bytes concern.
 	Quiet(on bool)
 }
 
-// Bell is what the reader of a stream sleeps at while others may read it: a muted one does not
-// ring for bytes that come, and who is in Stream.Read hears them alone.
+// Bell is where the reader of a stream sleeps while other goroutines may read the stream. While it is
+// muted, incoming bytes wake only the goroutine in Stream.Read.
 type Bell interface {
-	// Attend calls f at once, and then whenever something may have come, until f returns true:
-	// then it returns nil. Ring has it return os.ErrDeadlineExceeded.
+	// Attend calls f at once, and again whenever something may have arrived, until f returns true. Then
+	// it returns nil. It returns os.ErrDeadlineExceeded after Ring.
 	Attend(f func() bool) error
 
-	// Mute(true) mutes the bell; Mute(false) ends that, and has it ring for what is there. Each
-	// follows the other, from one goroutine at a time, and none follows Close. After an error the
-	// bell may be mute.
+	// Mute(true) mutes the bell. Mute(false) unmutes it and rings if bytes are available. The calls
+	// alternate, are made by one goroutine at a time, and not after Close. If Mute returns an error,
+	// the bell may be muted.
 	Mute(on bool) error
 
-	// Ring ends Attend, the next one if there is none now. It may be called at any time.
+	// Ring makes Attend return, or the next Attend if it is not running. It may be called at any time.
 	Ring()
 
-	// Close frees the bell. Attend must have returned.
+	// Close releases the bell. Attend must have returned.
 	Close()
 }
 
 // StreamOptions are the options set after the HELLO exchange (socklnd 16).
 type StreamOptions struct {
 	NoDelay           bool
-	SendBuffer        int           // bytes, 0: the system's choice
-	ReceiveBuffer     int           // bytes, 0: the system's choice
-	KeepaliveIdle     time.Duration // any of the three 0: no TCP keepalive
+	SendBuffer        int           // bytes; 0: the system default
+	ReceiveBuffer     int           // bytes; 0: the system default
+	KeepaliveIdle     time.Duration // if any of the three is 0, TCP keepalive is off
 	KeepaliveInterval time.Duration
 	KeepaliveCount    int
-	TOS               int // 0 to 255, negative: off
+	TOS               int // 0 to 255; negative: not set
 	// QuickAck asks the stack to acknowledge without delay.
 	QuickAck bool
 }

@@ -24,14 +24,14 @@ const (
 	lastSourcePort  = 512
 )
 
-// kernelPort is where kernel nodes listen.
+// kernelPort is the port that kernel nodes listen on.
 const kernelPort = 988
 
-// open opens the connections that the peer lacks, one after the other
-// (socklnd 2.3, 7), until none is missing or an attempt fails hard.
+// open opens the missing connections to the peer, one after the other (socklnd 2.3, 7), until all
+// exist or an attempt fails permanently.
 func (p *peer) open(ctx context.Context) {
 	defer p.i.group.Done()
-	var until time.Time // zero: the peer has not been called yet
+	var until time.Time // zero before the first attempt
 	for {
 		t, to, more := p.awaitTurn(ctx)
 		if !more {
@@ -50,7 +50,7 @@ func (p *peer) open(ctx context.Context) {
 			err = p.attempted(t, outcome)
 		}
 		if err == nil && outcome == protocol.Race {
-			// The peer is calling us. What waits has its own deadline (failStale).
+			// The peer is connecting to us. Waiting messages have their own deadline (failStale).
 			until = time.Now().Add(p.i.Timeout())
 		}
 		if err != nil && ctx.Err() != nil {
@@ -64,8 +64,8 @@ func (p *peer) open(ctx context.Context) {
 	}
 }
 
-// awaitTurn waits until the peer may be called, and for a place among the calls,
-// which the caller gives back. If more is false the opener has ended.
+// awaitTurn waits for the back-off time and for a slot among the interface's calls. The caller releases
+// the slot. If more is false, the opener has ended and there is no slot.
 func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to peering.Callee, more bool) {
 	for {
 		_, wait, more := p.next(false)
@@ -92,8 +92,8 @@ func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to peering.C
 	}
 }
 
-// callee tells a peer that we have reason to call from one that others may have made
-// up.
+// callee returns Acquaintances for a peer that is known or vouched for, and Strangers for one that
+// another node may have invented.
 func (p *peer) callee() peering.Callee {
 	p.mu.Lock()
 	home := p.home
@@ -104,8 +104,8 @@ func (p *peer) callee() peering.Callee {
 	return peering.Strangers
 }
 
-// next says what an opener does next: call for a connection of a type, if it has a
-// place for that, pause, or, if more is false, end.
+// next returns the opener's next step: connect with type t (wait is 0), pause for wait, or end (more is
+// false). placed means that the opener has a slot to connect.
 func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more 
 	}
 	now := time.Now()
 	if p.accepting > 0 && p.id.NID.IP() != p.i.address {
-		// The peer is connecting to us: let it.
+		// The peer is connecting to us: leave it to the peer.
 		p.backoff.Pause(now)
 	}
 	if !p.backoff.Ready(now) {
@@ -127,14 +127,14 @@ func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more 
 	return t, 0, true
 }
 
-// stopOpening notes that the opener ends. p.mu is held.
+// stopOpening records that the opener ends. p.mu is held.
 func (p *peer) stopOpening() {
 	p.opening, p.connecting = false, false
 	p.stopOpener()
 	p.publish()
 }
 
-// attempted digests the outcome of an attempt; an error makes it a hard
+// attempted processes the outcome of an attempt. It returns an error if the outcome is a permanent
 // failure.
 func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 	p.mu.Lock()
@@ -150,14 +150,14 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 	}
 	if p.backoff.Refused() {
 		if p.wanted.Settle() {
-			// What there is will do. Later refusals are another story.
+			// The existing connections suffice. Later refusals count separately.
 			p.backoff.Succeed()
 			return nil
 		}
 		if o != protocol.Race || len(p.pending) == 0 {
 			return fmt.Errorf("%w: %s", errTurnedAway, o)
 		}
-		// The peer is calling us: its connection is what the messages wait for.
+		// The peer is connecting to us. The messages wait for its connection.
 	}
 	if o == protocol.Race {
 		p.backoff.Pause(time.Now())
@@ -165,8 +165,8 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 	return nil
 }
 
-// openCanceled ends an opener that was told to stop. What has been sent since
-// Disconnect makes it begin anew.
+// openCanceled ends an opener that was canceled. If messages have been sent since Disconnect, it starts
+// a new one.
 func (p *peer) openCanceled() {
 	p.mu.Lock()
 	p.stopOpening()
@@ -183,8 +183,8 @@ func (p *peer) openCanceled() {
 	p.i.forget(p)
 }
 
-// openFailed ends an opener after a hard failure: messages that wait fail,
-// unless the peer is connecting to us.
+// openFailed ends an opener after a permanent failure. Waiting messages fail, unless the peer is
+// connecting to us.
 func (p *peer) openFailed(err error) {
 	now, jitter := time.Now(), p.i.driver.jitter()
 	err = timeoutErrno(err)
@@ -207,7 +207,8 @@ func (p *peer) openFailed(err error) {
 	}
 }
 
-// attempt opens one connection: request, HELLO, answer (socklnd 3, 5.4).
+// attempt opens one connection: it sends the request and the HELLO and reads the answer (socklnd 3,
+// 5.4).
 func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outcome, error) {
 	i := p.i
 	cfg := &i.driver.config
@@ -222,7 +223,7 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	if !privileged {
 		p.useControlAlone()
 	}
-	// A stream has a deadline but no context: end it when ctx ends.
+	// A stream has a deadline but no context, so close it when ctx ends.
 	release := closeWith(ctx, s)
 	defer release()
 
@@ -237,7 +238,7 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	if err != nil {
 		_ = s.Close()
 		if end := ctx.Err(); end != nil {
-			err = fmt.Errorf("exchange hellos: %w", end) // it closed the stream
+			err = fmt.Errorf("exchange hellos: %w", end) // the end of ctx closed the stream
 		}
 		return 0, err
 	}
@@ -247,8 +248,8 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	return p.connected(ctx, s, sent, reply, order)
 }
 
-// closeWith closes c when ctx ends, until the function that it returns is
-// called. That waits for a close under way, and tells whether there was one.
+// closeWith closes c when ctx ends, unless the returned function is called first. That function waits
+// for a close in progress and reports whether c was closed.
 func closeWith(ctx context.Context, c io.Closer) (release func() (closed bool)) {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -264,9 +265,9 @@ func closeWith(ctx context.Context, c io.Closer) (release func() (closed bool)) 
 	})
 }
 
-// useControlAlone forgoes bulk connections: to a peer that is called from an
-// unprivileged port each connection is a process of its own, which it can answer
-// on that very connection only, and nothing is ever sent on its BULK_IN.
+// useControlAlone skips the bulk connections. To a peer, each connection from an unprivileged port is a
+// separate process that can be answered on that connection only, and nothing is ever sent on its
+// BULK_IN connections.
 func (p *peer) useControlAlone() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,8 +275,7 @@ func (p *peer) useControlAlone() {
 	p.wanted.Skip(protocol.BulkOut)
 }
 
-// defaultVersion is the version to begin with: V4 over IPv6, else V3 (socklnd
-// 4.5).
+// defaultVersion returns the protocol version to try first: V4 over IPv6, V3 over IPv4 (socklnd 4.5).
 func defaultVersion(remote netip.Addr) protocol.Version {
 	if remote.Is4() {
 		return protocol.V3
@@ -283,7 +283,7 @@ func defaultVersion(remote netip.Addr) protocol.Version {
 	return protocol.V4
 }
 
-// connectPort is the port that a connection of type t goes to.
+// connectPort returns the destination port for a connection of type t.
 func (c *Config) connectPort(t protocol.ConnType) uint16 {
 	port := c.ConnectPort
 	if port == 0 {
@@ -301,7 +301,7 @@ func (c *Config) connectPort(t protocol.ConnType) uint16 {
 	return uint16(port)
 }
 
-// exchange sends request and HELLO and reads the answer.
+// exchange sends the request and the HELLO and reads the answer.
 func exchange(s Stream, sent protocol.Hello, write, read time.Duration) (protocol.Hello, binary.ByteOrder, error) {
 	var none protocol.Hello
 	out := lnet.AcceptorRequest{NID: sent.Dst}.Append(nil, binary.LittleEndian)
@@ -331,7 +331,7 @@ func exchange(s Stream, sent protocol.Hello, write, read time.Duration) (protoco
 	}
 }
 
-// writeAll writes b within a time.
+// writeAll writes b within the given time.
 func writeAll(s Stream, b []byte, within time.Duration) error {
 	if err := s.SetWriteDeadline(time.Now().Add(within)); err != nil {
 		return err
@@ -353,7 +353,7 @@ func writeAll(s Stream, b []byte, within time.Duration) error {
 	}
 }
 
-// connected decides on a connection whose HELLOs have been exchanged.
+// connected decides whether to keep a connection whose HELLOs have been exchanged.
 func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hello, order binary.ByteOrder) (protocol.Outcome, error) {
 	c := newConn(p, s, sent.Type, reply.Version, order)
 	p.mu.Lock()
@@ -362,8 +362,8 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 	case p.gone || ctx.Err() != nil:
 		gone = errClosing
 	case reply.Type != protocol.None && s.Ended() != nil:
-		// Who has said yes and gone since may be of a life that is over, as one
-		// that calls may (protocol.Inbound); after NONE the peer closes.
+		// A peer that accepted and has disconnected since may belong to an old incarnation, as for
+		// inbound connections (protocol.Inbound). After NONE, the peer closes in any case.
 		gone = errEOF
 	}
 	if gone != nil {
@@ -377,8 +377,8 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		Reply:       reply,
 		SameAddress: c.local.Addr() == c.remote.Addr(),
 		Conns:       p.connsBetween(c.local.Addr(), c.remote.Addr(), c.typ),
-		// The peer has taken the connection: closing it because there are
-		// enough would make it close the whole set (socklnd 15.1).
+		// The peer has accepted the connection. Closing it because there are enough would make the peer
+		// close the whole set (socklnd 15.1).
 		Limit: maxBulkConns,
 	})
 	var stale []*conn
@@ -412,9 +412,8 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 	return outcome, nil
 }
 
-// dial connects from the interface's address and, if it may, from a
-// privileged port, without which a kernel takes us for somebody else
-// (socklnd 5.2).
+// dial connects from the interface's address, from a privileged port if possible. A kernel ignores the
+// identity in the HELLO of a connection from any other port (socklnd 5.2).
 func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (s Stream, privileged bool, err error) {
 	mode := i.driver.config.SourcePorts
 	if mode != SourceAny {
@@ -424,7 +423,7 @@ func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (s Stream, priv
 		}
 	}
 	if to.Addr().Is6() && to.Port() == kernelPort {
-		// A kernel with accept=all does not survive such a call.
+		// Such a connection crashes a kernel with accept=all.
 		return nil, false, fmt.Errorf("call %s from an unprivileged port: %w", to, syscall.EACCES)
 	}
 	s, err = i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.address, 0), to)
@@ -441,7 +440,7 @@ func (i *Interface) dialPrivileged(ctx context.Context, to netip.AddrPort) (Stre
 	return nil, fmt.Errorf("no free source port from %d to %d: %w", firstSourcePort, lastSourcePort, syscall.EADDRINUSE)
 }
 
-// sleep pauses; false means that ctx ended.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -17,55 +17,51 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// peer is one process that an interface has, wants or recently had connections
-// with (socklnd 1).
+// peer is one remote process to which an interface has, wants or recently had connections (socklnd 1).
 type peer struct {
 	i  *Interface
 	id lnet.ProcessID
 
-	// set is the picture of conns that senders use.
+	// set is a snapshot of conns for senders.
 	set  atomic.Pointer[connSet]
-	turn atomic.Uint64 // counts choices between connections
+	turn atomic.Uint64 // counts selections of a connection
 
-	// corks counts readers that are working through a batch of arrivals;
-	// what is sent meanwhile is queued, up to maxCorked messages, dirty is set,
-	// and the reader writes it at the end of its batch. dirty is set before
-	// corks is looked at, and looked at after corks is lowered, so that nothing
-	// stays behind.
+	// corks counts readers that are processing a batch of arrivals. Meanwhile, messages to the peer are
+	// queued, up to maxCorked of them, and dirty is set; the reader writes them at the end of its
+	// batch. Senders set dirty before they check corks. Readers check dirty after they have decremented
+	// corks. So no message is left behind.
 	corks atomic.Int32
 	dirty atomic.Bool
 
-	// talking is the connection that the last message came by, of those that can be shared.
+	// talking is the connection that received the last message, among those that can be shared.
 	talking atomic.Pointer[conn]
 
-	mu      sync.Mutex // guards the rest, but for what is the reaper's
-	gone    bool       // not in the interface's table any more
+	mu      sync.Mutex // guards the fields below, except those of the reaper
+	gone    bool       // removed from the interface's table
 	peering protocol.Peering
-	home    bool          // it was met at its NID's own address
-	told    chan struct{} // closed when the node knows of its latest restart; nil: none
+	home    bool          // the peer was met at its NID's own address
+	told    chan struct{} // closed when the node has been notified of the latest restart; nil if none
 	conns   []*conn
-	// sets counts the sets of connections that there have been: each begins
-	// with a CONTROL.
+	// sets counts the connection sets so far. Each set starts with a CONTROL connection.
 	sets uint64
-	// wanted and backoff are the connect-control block; wanted is nil for a
-	// peer that called us: it is not called back while it exists.
+	// wanted and backoff are the connect-control block. wanted is nil for a peer that connected to us:
+	// while its connections exist, we do not connect back.
 	wanted     *protocol.Wanted
 	backoff    protocol.Backoff
-	opening    bool // an opener is at work, waits for its turn or pauses
-	connecting bool // it is at work
+	opening    bool // an opener runs, waits for its turn or backs off
+	connecting bool // the opener is in an attempt
 	stopOpener context.CancelFunc
-	accepting  int // newcomers of this peer between decision and registration
+	accepting  int // inbound connections of this peer between decision and registration
 	pending    []waiting
 	lastAlive  time.Time
 	lastPing   time.Time // keepalive
-	// stalledSince is since when the node knows that the peer does not answer;
-	// the reaper's.
+	// stalledSince is the time from which the node considers the peer stalled. Only the reaper uses it.
 	stalledSince time.Time
-	stalledWith  given // when the node was told last; the reaper's alone
-	// linkUps is how often a link of the peer's came back.
+	stalledWith  given // state at the last PeerStalled call; used by the reaper only
+	// linkUps counts how often a link of the peer came back up.
 	linkUps atomic.Uint32
-	spentAt time.Time // when the reaper first found it spent; the reaper's alone
-	doubt   *doubt    // nil: none
+	spentAt time.Time // when the reaper first found the peer spent; used by the reaper only
+	doubt   *doubt    // nil if none
 }
 
 // waiting is a message that waits for a connection.
@@ -76,7 +72,7 @@ type waiting struct {
 
 var emptySet = &connSet{missing: true}
 
-// newPeer makes a peer that may have been known before. i.mu is held.
+// newPeer creates a peer and restores what departed holds of it. i.mu is held.
 func newPeer(i *Interface, id lnet.ProcessID) *peer {
 	p := &peer{i: i, id: id}
 	p.peering.Lives, p.home = i.departed.recall(id)
@@ -85,16 +81,15 @@ func newPeer(i *Interface, id lnet.ProcessID) *peer {
 	return p
 }
 
-// callable gives the peer its connect-control block. conns_per_peer is that of
-// now (socklnd 2.2).
+// callable creates the peer's connect-control block with the current conns_per_peer (socklnd 2.2).
 func (p *peer) callable() {
 	c := &p.i.driver.config
 	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().perPeer}
 	p.backoff.Min, p.backoff.Max = c.MinReconnect, c.MaxReconnect
 }
 
-// send queues or writes m, or fails it. It returns false if the peer has left
-// the table, and then has not touched m.
+// send queues m, writes it or fails it. It returns false if the peer has left the table. In that case m
+// is untouched.
 func (p *peer) send(m *lnd.Tx) bool {
 	s := p.set.Load()
 	if !s.missing {
@@ -106,7 +101,7 @@ func (p *peer) send(m *lnd.Tx) bool {
 	return p.sendSlowly(m)
 }
 
-// sendSlowly is send where connections are missing (socklnd 12.4).
+// sendSlowly is the slow path of send, used if connections are missing (socklnd 12.4).
 func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	for {
 		p.mu.Lock()
@@ -124,7 +119,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			if c.enqueue(m) {
 				return true
 			}
-			continue // c died; it has left the set
+			continue // c died and has left the set
 		}
 		if p.opening || p.accepting > 0 {
 			p.setPending(append(p.pending, waiting{m, now}))
@@ -141,16 +136,16 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	}
 }
 
-// mayCallBack makes a peer that called us one that we call, if its connections
-// have gone or its call came to nothing. p.mu is held.
+// mayCallBack allows connecting to a peer that connected to us, once its connections have ended or its
+// attempt has failed. p.mu is held.
 func (p *peer) mayCallBack() {
 	if p.wanted == nil && len(p.conns) == 0 && p.accepting == 0 && p.i.canCall(p.id) {
 		p.callable()
 	}
 }
 
-// call starts an opener if connections are missing, none is at work and the
-// back-off has passed. p.mu is held.
+// call starts an opener if connections are missing, no opener is running and the back-off time has
+// passed. p.mu is held.
 func (p *peer) call(now time.Time) {
 	if p.wanted == nil || p.opening || !p.backoff.Ready(now) {
 		return
@@ -166,7 +161,7 @@ func (p *peer) call(now time.Time) {
 	p.publish()
 }
 
-// publish renews the picture that senders use. p.mu is held.
+// publish updates the snapshot for senders. p.mu is held.
 func (p *peer) publish() {
 	missing := true
 	if len(p.conns) > 0 {
@@ -178,8 +173,7 @@ func (p *peer) publish() {
 	p.set.Store(newConnSet(p.peering.Version, p.conns, missing))
 }
 
-// connsBetween counts connections of type t between two addresses. p.mu is
-// held.
+// connsBetween returns the number of connections of type t between two addresses. p.mu is held.
 func (p *peer) connsBetween(local, remote netip.Addr, t protocol.ConnType) int {
 	n := 0
 	for _, c := range p.conns {
@@ -190,8 +184,7 @@ func (p *peer) connsBetween(local, remote netip.Addr, t protocol.ConnType) int {
 	return n
 }
 
-// reserve counts c as one of the peer's connections, before it carries
-// messages. p.mu is held.
+// reserve registers c as a connection of the peer before it carries messages. p.mu is held.
 func (p *peer) reserve(c *conn) {
 	if c.typ == protocol.Control {
 		p.sets++
@@ -207,8 +200,8 @@ func (p *peer) reserve(c *conn) {
 	}
 }
 
-// establish lets a reserved connection carry messages, beginning with those
-// that waited for it; unless it was closed meanwhile.
+// establish makes a reserved connection carry messages, starting with those that waited for it. It does
+// nothing if the connection has been closed meanwhile.
 func (p *peer) establish(c *conn) {
 	p.awaitTold()
 	p.mu.Lock()
@@ -231,17 +224,17 @@ func (p *peer) establish(c *conn) {
 	c.flushQueued()
 }
 
-// fail closes, because of an error on c, all connections of c's set with c's
-// remote address (socklnd 15.1): the peer closes all of its side too. A kernel
-// closes those of later sets as well; but when the end of an old connection is
-// seen late, a peer that has reconnected would lose its new ones.
+// fail closes all connections of c's set to c's remote address because of an error on c (socklnd 15.1):
+// the peer closes all of them on its side too. A kernel also closes those of later sets. We do not: if
+// the end of an old connection is noticed late, a peer that has reconnected would lose its new
+// connections.
 func (p *peer) fail(c *conn, cause error) {
 	p.mu.Lock()
 	if !slices.Contains(p.conns, c) {
 		p.mu.Unlock()
 		return
 	}
-	p.i.group.Add(1) // whoever sends may be here: Close must wait
+	p.i.group.Add(1) // may be called from a sender: Close must wait
 	defer p.i.group.Done()
 	news, cause := p.resolve(cause)
 	victims := p.detach(func(o *conn) bool {
@@ -259,7 +252,7 @@ func (p *peer) fail(c *conn, cause error) {
 	p.say(level, "connections closed", slog.Int("count", len(victims)), slog.Any("cause", cause))
 	killAll(victims, cause, func() {
 		p.tell(news)
-		if lost { // before messages fail, which would be sent here again
+		if lost { // first, because failed messages would be resent to this peer
 			p.notifyDown(lastAlive, cause)
 		}
 	})
@@ -267,13 +260,13 @@ func (p *peer) fail(c *conn, cause error) {
 	p.i.forget(p)
 }
 
-// say logs what becomes of the connections with the peer: all that is one cause.
+// say logs an event of the peer's connections. All these events share one cause.
 func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
 	p.i.log.Tell(boundedlog.Line{Level: level, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.id.NID)}, attrs...)
 }
 
-// accepted ends what callerFor began. Where it came to nothing, or to a
-// connection that carries no messages, some may have waited for it in vain.
+// accepted ends what callerFor started. If no connection resulted, or one that carries no messages,
+// messages may be waiting for it; they get a new attempt or fail.
 func (p *peer) accepted() {
 	p.mu.Lock()
 	p.accepting--
@@ -287,7 +280,7 @@ func (p *peer) accepted() {
 	p.i.forget(p)
 }
 
-// detach takes connections for which match is true out of the peer. p.mu is held.
+// detach removes the connections for which match returns true from the peer. p.mu is held.
 func (p *peer) detach(match func(*conn) bool) []*conn {
 	var out []*conn
 	p.conns = slices.DeleteFunc(p.conns, func(c *conn) bool {
@@ -309,8 +302,8 @@ func (p *peer) detach(match func(*conn) bool) []*conn {
 	return out
 }
 
-// orphans takes the waiting messages out if nothing is left to wait for. p.mu
-// is held.
+// orphans removes and returns the waiting messages if lost is true: there is no connection left to wait
+// for. p.mu is held.
 func (p *peer) orphans(lost bool) []*lnd.Tx {
 	if !lost || len(p.pending) == 0 {
 		return nil
@@ -323,7 +316,7 @@ func (p *peer) orphans(lost bool) []*lnd.Tx {
 	return ms
 }
 
-// disconnect closes all connections and gives up what waits for one.
+// disconnect closes all connections and fails the messages that wait for one.
 func (p *peer) disconnect() {
 	p.mu.Lock()
 	if p.gone {
@@ -335,8 +328,8 @@ func (p *peer) disconnect() {
 	victims := p.detach(func(*conn) bool { return true })
 	orphans := p.orphans(true)
 	if p.opening {
-		// What is sent from now on waits until it has ended (openCanceled), so
-		// that the peer sees the end of the old connections first.
+		// Messages sent from now on wait until the opener has ended (openCanceled), so that the peer
+		// first sees the end of the old connections.
 		p.stopOpener()
 		p.backoff.Resume()
 	}
@@ -346,7 +339,7 @@ func (p *peer) disconnect() {
 	p.i.forget(p)
 }
 
-// abandon closes everything with the peer and takes it out of the table.
+// abandon closes all connections to the peer and removes it from the table.
 func (p *peer) abandon(cause error) {
 	p.i.mu.Lock()
 	p.mu.Lock()
@@ -365,9 +358,9 @@ func (p *peer) abandon(cause error) {
 	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
 }
 
-// notifyDown tells the node that the peer is lost; not of processes that only
-// their own connections can reach (socklnd 15.4). An orderly end counts too: a
-// peer that closes its connections is going away.
+// notifyDown reports to the node that the peer is lost. Processes that only their own connections can
+// reach are not reported (socklnd 15.4). An orderly end counts too: a peer that closes its connections
+// is shutting down.
 func (p *peer) notifyDown(lastAlive time.Time, cause error) {
 	if p.id.PID&lnet.PIDUserFlag != 0 || errors.Is(cause, errClosing) {
 		return
@@ -380,32 +373,30 @@ func (p *peer) notifyDown(lastAlive time.Time, cause error) {
 	})
 }
 
-// notifyLost tells the node that connections with the peer have died.
+// notifyLost reports to the node that connections to the peer have died.
 func (p *peer) notifyLost(cause error) {
 	if p.id.PID == lnet.PIDLustre && !errors.Is(cause, errClosing) {
 		p.i.upper.ConnectionsLost(p.id.NID)
 	}
 }
 
-// idle tells that nothing keeps the peer in the table: no connection, no
-// attempt, no message. p.mu is held.
+// idle reports whether the peer can leave the table: it has no connection, no attempt and no message,
+// and is not reported as stalled. p.mu is held.
 func (p *peer) idle() bool { return p.stalledSince.IsZero() && p.spent() }
 
-// spent is idle, except that the node may still count the peer as one that does
-// not answer. p.mu is held.
+// spent is like idle, but the node may still consider the peer stalled. p.mu is held.
 func (p *peer) spent() bool {
 	return len(p.conns) == 0 && !p.opening && p.accepting == 0 && len(p.pending) == 0
 }
 
-// setPending has the messages wait, and counts them. p.mu is held.
+// setPending replaces the list of waiting messages and updates their count. p.mu is held.
 func (p *peer) setPending(all []waiting) {
 	p.i.pending.Add(int64(len(all) - len(p.pending)))
 	p.pending = all
 }
 
-// acknowledge returns the cookie of a zero-copy request to the peer, once
-// (socklnd 10). A message that came through a router, or any with
-// nonblk_zcack, is acknowledged out of turn.
+// acknowledge sends the cookie of a zero-copy request back to the peer (socklnd 10). With nonblk_zcack,
+// or for a message that came through a router, it uses the connection for non-blocking NOOPs.
 func (p *peer) acknowledge(cookie uint64, routed bool) error {
 	s := p.set.Load()
 	c := s.forNoop(routed || p.i.driver.config.NonblockingZCAck)
@@ -416,8 +407,8 @@ func (p *peer) acknowledge(cookie uint64, routed bool) error {
 	return c.acknowledge(cookie)
 }
 
-// cork holds back what is sent to the peer until uncork: a reader works
-// through a batch and the answers shall travel as a batch too.
+// cork holds back messages to the peer until uncork. A reader uses it while it processes a batch, so
+// that the answers are sent as a batch too.
 func (p *peer) cork() { p.corks.Add(1) }
 
 func (p *peer) uncork() {

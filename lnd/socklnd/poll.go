@@ -11,34 +11,34 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Callers who wait for answers. A reader that finds an answer has to wake the goroutine that
-// waits for it, which costs more than a message does: Go's scheduler wakes a thread besides.
-// Therefore the caller takes the reader's role, and sleeps at the socket himself, while
-// the reader sleeps at a bell that does not ring meanwhile. A connection is shared so when callers
-// have waited for what it brings several times.
+// Polling by callers that wait for answers. A reader that receives an answer has to wake the waiting
+// goroutine. This costs more than the message, because Go's scheduler also wakes a thread. Therefore
+// the caller takes over the reader's role and sleeps on the socket itself. Meanwhile the reader sleeps
+// on a muted bell. A connection is shared in this way after several callers have waited for messages
+// that came by it.
 //
-// With busy_poll whoever has the role watches the socket for a while before he sleeps
-// (watchers.go).
+// With busy_poll, the holder of the role polls the socket for a while before it sleeps (watchers.go).
 
-// polling is what a connection needs for it. One that is not shared is its reader's alone.
+// polling is a connection's state for sharing the reader's role. The reader of a connection that is not
+// shared needs no role.
 type polling struct {
-	stream Pollable     // nil: it is not to be shared
-	calls  atomic.Int32 // of Poll, since that would have paid
-	shared atomic.Bool  // what follows is there
+	stream Pollable     // nil if the connection cannot be shared
+	calls  atomic.Int32 // calls of Poll for which sharing would have paid
+	shared atomic.Bool  // the following fields are set
 	bell   Bell
-	caller atomic.Bool // a caller has the role, or is about to
-	tired  atomic.Bool // the reader is rung for to rest
+	caller atomic.Bool // a caller has the role or is about to take it
+	tired  atomic.Bool // the reader was woken to release its buffer
 
-	role     role  // the reader's; who has it may use the rest
-	byCaller bool  // a caller has it
-	choosy   bool  // and leaves requests to the reader
-	watching bool  // the stream is quiet, and who has the role is enrolled
-	left     error // what a caller has come to that is for the reader
-	broken   error // what the bell has come to
+	role     role  // the reader's role; its holder may use the fields below
+	byCaller bool  // a caller has the role
+	choosy   bool  // the caller leaves requests to the reader
+	watching bool  // the stream is quiet, and the holder is counted in watchers
+	left     error // work that a caller has left to the reader
+	broken   error // error of the bell
 	sleeper  lnd.Sleeper
 }
 
-// role is a token: in the channel while nobody has it.
+// role is a token. It is in the channel while the role is free.
 type role chan struct{}
 
 func (r role) take() { <-r }
@@ -54,35 +54,36 @@ func (r role) try() bool {
 }
 
 var (
-	// errUnplaced has a caller leave a message to the reader, who waits for its placement.
+	// errUnplaced makes a caller leave a message to the reader, which waits for the placement.
 	errUnplaced = errors.New("the placement is yet to come")
-	// errRequest has him leave one that is no answer.
+	// errRequest makes a caller leave a message that is not an answer.
 	errRequest = errors.New("a request has come")
-	// errPanic is what a caller leaves whose handlers have panicked.
+	// errPanic is left by a caller in which a handler has panicked.
 	errPanic = errors.New("a handler of the program has panicked")
 )
 
 const (
-	// callsToShare is how many callers wait for what a connection brings before it is shared,
-	// which takes a file descriptor; and before another sleeps there after one who did not
-	// find his answer, since it came by another connection, or behind a request.
+	// callsToShare is how many callers have to wait for messages of a connection before it is shared,
+	// since sharing takes a file descriptor. It is also how many have to wait before another one sleeps
+	// there, after one did not find its answer: the answer came by another connection, or behind a
+	// request.
 	callsToShare = 16
-	// maxNap is how long a caller sleeps at a socket: he has more to wait for.
+	// maxNap is how long a caller sleeps on a socket, since it also has to check for other events.
 	maxNap = MaxBusyPoll
 )
 
-// longAgo is a deadline that wakes who sleeps.
+// longAgo is a deadline that wakes a sleeper immediately.
 var longAgo = time.Unix(1, 0)
 
-// share makes the connection one that callers may read, if that is called for and can be had.
-// Its reader calls it.
+// share makes the connection readable by callers, if this is useful and possible. Only its reader calls
+// it.
 func (c *conn) share() bool {
 	p := &c.poll
 	if p.stream == nil || p.calls.Load() < callsToShare && c.patience() == 0 {
 		return false
 	}
 	bell, err := p.stream.Bell()
-	if err != nil { // there are no file descriptors: the reader goes on alone
+	if err != nil { // no file descriptor is free: do not share
 		c.peer.i.log.Debug("callers cannot read a connection", "peer", c.peer.id.String(), "cause", err)
 		p.stream = nil
 		return false
@@ -94,28 +95,28 @@ func (c *conn) share() bool {
 	return true
 }
 
-// heard remembers that something has come by the connection.
+// heard records that the connection received something.
 func (c *conn) heard() {
 	if c.poll.stream != nil && c.peer.talking.Load() != c {
 		c.peer.talking.Store(c)
 	}
 }
 
-// patience is how long the connection is watched before anybody sleeps.
+// patience returns how long the connection is polled before a goroutine sleeps on it.
 func (c *conn) patience() time.Duration { return c.peer.i.options.Load().busyPoll }
 
-// wakeReader has a reader that sleeps look what there is besides messages.
+// wakeReader wakes a sleeping reader to check for work other than messages.
 func (c *conn) wakeReader() {
 	if c.poll.shared.Load() {
 		c.poll.tired.Store(true)
 		c.poll.bell.Ring()
 		return
 	}
-	_ = c.stream.SetReadDeadline(longAgo) // of a closed stream he is awake
+	_ = c.stream.SetReadDeadline(longAgo) // on a closed stream the reader is awake
 }
 
-// readShared is readAlone of a connection that is shared. The reader has the role for good
-// at the end: nothing is read then.
+// readShared is readAlone for a shared connection. When it returns, the reader keeps the role, so that
+// nothing is read any more.
 func (c *conn) readShared() error {
 	p := &c.poll
 	defer p.bell.Close()
@@ -145,7 +146,7 @@ func (c *conn) readShared() error {
 	}
 }
 
-// readAll reads what there is. The reader has the role.
+// readAll reads what is available. The reader has the role.
 func (c *conn) readAll() error {
 	p := &c.poll
 	if err := c.takeOver(); err != nil {
@@ -166,14 +167,14 @@ func (c *conn) readAll() error {
 	if err != nil || !called {
 		return err
 	}
-	// There may be something left, which the caller need not read.
+	// Ring again for remaining bytes, which the caller may not read.
 	if err := errors.Join(p.bell.Mute(true), p.bell.Mute(false)); err != nil {
 		return c.readError(err)
 	}
 	return nil
 }
 
-// takeOver goes on where a caller has left off.
+// takeOver continues where a caller stopped.
 func (c *conn) takeOver() error {
 	p := &c.poll
 	err := p.left
@@ -190,8 +191,8 @@ func (c *conn) takeOver() error {
 	return err
 }
 
-// look reads what there is now, and tells whether there was anything. The caller has the role. The
-// error ends the connection, or is for the reader.
+// look reads what is available and reports whether there was anything. The caller has the role. An
+// error ends the connection or is left to the reader.
 func (c *conn) look() (found bool, err error) {
 	n, err := c.poll.stream.TryRead(c.rx.Buffers())
 	if n == 0 && err == nil {
@@ -200,15 +201,15 @@ func (c *conn) look() (found bool, err error) {
 	return true, c.digest(n, err)
 }
 
-// rolesTried is how often a caller tries to have the role of a reader that watches, and leaves it
-// at once. One that works has no need of him.
+// rolesTried is how often a caller tries to take the role of a polling reader, which releases it
+// immediately. A reader that processes messages does not need the caller.
 const rolesTried = 100
 
-// readFor has a caller read the connection who waits for w.
+// readFor lets a caller that waits for w read the connection.
 func (c *conn) readFor(w *lnd.Wait) {
 	p := &c.poll
 	if !p.caller.CompareAndSwap(false, true) {
-		return // one is enough
+		return // one caller is enough
 	}
 	defer p.caller.Store(false)
 	patience := c.patience()
@@ -225,7 +226,7 @@ func (c *conn) readFor(w *lnd.Wait) {
 	}
 }
 
-// readAsCaller is what a caller does who has the role.
+// readAsCaller reads the connection for a caller that has the role.
 func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) (err error) {
 	p := &c.poll
 	if p.broken = p.bell.Mute(true); p.broken != nil {
@@ -241,15 +242,16 @@ func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) (err error) {
 	return err
 }
 
-// nap has a caller sleep until something comes, and read it, until w is over or he has slept for
-// long. Requests are the reader's: their handlers may take locks that the caller holds.
+// nap lets a caller sleep until something arrives, and read it, until w has ended or nothing has come
+// for maxNap. It leaves requests to the reader, because their handlers may acquire locks that the
+// caller holds.
 func (c *conn) nap(w *lnd.Wait) error {
 	p := &c.poll
 	if c.open && !isAnswer(&c.m.Header) {
 		return nil
 	}
 	p.choosy = true
-	_ = c.stream.SetReadDeadline(time.Now().Add(maxNap)) // of a closed stream Read tells
+	_ = c.stream.SetReadDeadline(time.Now().Add(maxNap)) // Read reports a closed stream
 	for w.Sleep(&p.sleeper) {
 		n, err := c.stream.Read(c.rx.Buffers())
 		w.Rise()
@@ -265,10 +267,10 @@ func (c *conn) nap(w *lnd.Wait) error {
 	return nil
 }
 
-// isAnswer tells whether a message is one that somebody may wait for.
+// isAnswer reports whether a message is one that callers may wait for.
 func isAnswer(h *lnet.Header) bool { return h.Type == lnet.MsgAck || h.Type == lnet.MsgReply }
 
-// leave has a caller give the role back, and the reader see to what is left.
+// leave releases a caller's role and makes the reader handle the remaining work.
 func (c *conn) leave() {
 	p := &c.poll
 	p.byCaller, p.choosy = false, false
@@ -278,8 +280,7 @@ func (c *conn) leave() {
 	p.role.give()
 }
 
-// Poll implements lnd.Poller: it reads the connection that the peer's last message came
-// by.
+// Poll implements lnd.Poller. It reads the connection that received the peer's last message.
 func (i *Interface) Poll(nid lnet.NID, w *lnd.Wait) {
 	i.mu.RLock()
 	p := i.peers[lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}]

@@ -10,23 +10,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// probePatience is how long a peer that is in doubt may be silent. A host that has
-// restarted answers for a connection that it does not know with a reset; this is for
-// one that does not answer at all.
+// probePatience is how long a peer in doubt may be silent. A restarted host answers segments of an
+// unknown connection with a reset; this limit is for hosts that do not answer at all.
 const probePatience = 2 * time.Second
 
-// doubt is about a peer of which another NID has shown a new life. Incarnations
-// belong to NIs, each to one (socklnd 1): whether the life of this NID is over too
-// its connections alone can tell.
+// doubt is set on a peer if another of its NIDs announced a newer incarnation. Each NI has its own
+// incarnation (socklnd 1), so only the connections of this NID can show whether its incarnation has
+// ended too.
 type doubt struct {
-	// asked is the connection that the question was put on, nil: none yet.
+	// asked is the connection on which the probe was sent. It is nil before that.
 	asked           *conn
 	since           time.Time
-	acked, received uint64 // by then
+	acked, received uint64 // counts at the time of the probe
 }
 
-// Probe implements lnd.Interface. Protocols before V3 have nothing to ask with:
-// what is in doubt then is left to TCP.
+// Probe implements lnd.Interface. Protocol versions before V3 cannot probe; TCP has to detect the
+// restart then.
 func (i *Interface) Probe(nid lnet.NID) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -50,8 +49,8 @@ func (i *Interface) Probe(nid lnet.NID) bool {
 	return true
 }
 
-// probeDoubted asks those who are in doubt. The reaper calls it: whoever began the
-// doubt may be telling of a restart, and so cannot tell of another one.
+// probeDoubted probes the peers in doubt. The reaper calls it, because the goroutine that called Probe
+// may be in the middle of reporting a restart and could not report another one.
 func (i *Interface) probeDoubted() {
 	i.mu.Lock()
 	doubted := i.doubted
@@ -62,7 +61,7 @@ func (i *Interface) probeDoubted() {
 	}
 }
 
-// ask sends a NOOP, unless there is something on its way that will do.
+// ask sends a NOOP, unless queued data serves the purpose.
 func (p *peer) ask(now time.Time) {
 	c := p.set.Load().forNoop(true)
 	var question *doubt
@@ -71,16 +70,16 @@ func (p *peer) ask(now time.Time) {
 	}
 	p.mu.Lock()
 	if p.doubt != nil {
-		p.doubt = question // nil: they have gone, or are but coming
+		p.doubt = question // nil if the connections are gone or not established yet
 	}
 	p.mu.Unlock()
 	if c != nil && c.queuedBytes.Load() == 0 {
-		_ = c.acknowledge(protocol.KeepaliveCookie) // if that fails it is on its way out
+		_ = c.acknowledge(protocol.KeepaliveCookie) // a failure ends the connection anyway
 	}
 }
 
-// settleDoubt ends a doubt: by a sign of life, or, when there has been none for too long,
-// with the connections.
+// settleDoubt ends a doubt after a sign of life. If the peer stays silent for too long, it
+// closes the connections.
 func (p *peer) settleDoubt(now time.Time) {
 	p.mu.Lock()
 	d := p.doubt
@@ -102,14 +101,15 @@ func (p *peer) settleDoubt(now time.Time) {
 	}
 }
 
-// acked is how many bytes the peer's TCP has acknowledged.
+// acked returns how many bytes the peer's TCP has acknowledged.
 func (c *conn) acked() uint64 {
 	sent := c.sent.Load()
 	return sent - min(sent, uint64(c.stream.Unacked()))
 }
 
-// resolve is what an error on a connection means for a doubt: a life that has reset
-// its connections, or says nothing any more, is over. p.mu is held.
+// resolve interprets an error on a connection of a peer in doubt: if the connection was reset or is
+// silent, the peer's incarnation has ended. It returns the restart to report, if any, and the cause.
+// p.mu is held.
 func (p *peer) resolve(cause error) (*restart, error) {
 	if p.doubt == nil {
 		return nil, cause

@@ -13,14 +13,14 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// A placing is where an arrived message stands between upcall and placement.
-// Whoever changes it last acts: the reader, or the caller of Receive.
+// The placing state of an arrived message, between upcall and placement. The side that changes it last
+// acts: the reader or the caller of Receive.
 const (
-	placingUpcall    uint32 = iota // the upcall runs or the reader has not looked yet
+	placingUpcall    uint32 = iota // the upcall is running, or the reader has not checked yet
 	placingWait                    // the reader waits for a placement
-	placingDone                    // the placement is there
-	placingWithdrawn               // the connection died; the reader is telling so
-	placingDead                    // it has told; the placement fails when it comes
+	placingDone                    // the placement has been given
+	placingWithdrawn               // the connection died; the reader is calling Withdrawn
+	placingDead                    // Withdrawn has returned; a later placement fails
 )
 
 // read reads from the connection until it ends.
@@ -33,7 +33,7 @@ func (c *conn) read() {
 	}
 	c.peer.talking.CompareAndSwap(c, nil)
 	if c.open {
-		// The connection went away inside a payload.
+		// The connection ended within a payload.
 		c.open = false
 		c.failPlacement(err)
 	}
@@ -41,7 +41,7 @@ func (c *conn) read() {
 	c.peer.fail(c, err)
 }
 
-// readAlone reads until the connection is to be shared: then there is no error.
+// readAlone reads until the connection is to be shared. Then it returns nil.
 func (c *conn) readAlone() error {
 	for !c.share() {
 		n, err := c.stream.Read(c.rx.Buffers())
@@ -52,8 +52,7 @@ func (c *conn) readAlone() error {
 	return nil
 }
 
-// digest does what a read calls for that has ended with n bytes, or with err. Its error ends
-// the connection.
+// digest processes the result of a read: n bytes, or err. An error that it returns ends the connection.
 func (c *conn) digest(n int, err error) error {
 	switch {
 	case err == nil:
@@ -69,7 +68,7 @@ func (c *conn) digest(n int, err error) error {
 	return c.readError(err)
 }
 
-// rest gives back what an idle connection does not need: the reaper has woken the reader.
+// rest releases the large buffer of an idle connection. The reaper has woken the reader for this.
 func (c *conn) rest() error {
 	if err := c.stream.SetReadDeadline(time.Time{}); err != nil {
 		return c.readError(err)
@@ -79,7 +78,8 @@ func (c *conn) rest() error {
 	return nil
 }
 
-// work consumes what has been read. If first is not nil that goes on with the message at hand.
+// work processes received bytes. If first is not nil, it is called first, to continue with the current
+// message.
 func (c *conn) work(first func() error) error {
 	err := c.consumeCorked(first)
 	if n := c.rx.Copied(); n != c.copied.Load() {
@@ -93,7 +93,7 @@ func (c *conn) work(first func() error) error {
 	return nil
 }
 
-// consumeCorked is consume that sends what it brings about in batches.
+// consumeCorked is consume, with the messages that it causes sent in batches.
 func (c *conn) consumeCorked(first func() error) error {
 	c.peer.cork()
 	defer c.peer.uncork()
@@ -105,7 +105,7 @@ func (c *conn) consumeCorked(first func() error) error {
 	return c.consume()
 }
 
-// readError explains the end of a stream (socklnd 13).
+// readError returns the cause of the end of a stream (socklnd 13).
 func (c *conn) readError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF) && c.rx.Partial():
@@ -120,7 +120,7 @@ func (c *conn) readError(err error) error {
 	return err
 }
 
-// consume works through the bytes that have been read.
+// consume processes the bytes that have been read.
 func (c *conn) consume() error {
 	for {
 		event, fault, err := c.next()
@@ -153,9 +153,9 @@ func (c *conn) consume() error {
 	}
 }
 
-// next is Next of the receiver, or the fault of the payload's memory that ended it.
+// next calls the receiver's Next. It returns the memory fault, if the payload's memory caused one.
 func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
-	if !c.open { // there is no payload that goes anywhere
+	if !c.open { // no payload is being stored
 		event, err = c.rx.Next()
 		return event, nil, err
 	}
@@ -163,8 +163,8 @@ func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
 	return event, fault, err
 }
 
-// faulty is the error of a message whose payload's memory is gone on this side, which is
-// neither the peer's fault nor the network's: the connection stays.
+// faulty returns the error for a message whose local payload memory is no longer accessible. Neither
+// the peer nor the network is at fault, so the connection stays open.
 func (c *conn) faulty(cause error) error {
 	return messageError("receive", c.peer.id.NID, lnd.StatusLocalError, cause)
 }
@@ -179,8 +179,8 @@ func (c *conn) protocolError(err error) error {
 	return fmt.Errorf("%w: %w", lnd.ErrProtocol, err)
 }
 
-// acknowledged handles the cookies in the frame at hand. We never request an
-// acknowledgement, so that any is one too many (socklnd 10.3).
+// acknowledged checks the cookies in the current frame. This driver never requests an acknowledgement,
+// so any cookie is an error (socklnd 10.3).
 func (c *conn) acknowledged() error {
 	cookies, err := protocol.Acknowledged(c.rx.Frame(), c.version)
 	if err != nil {
@@ -192,15 +192,15 @@ func (c *conn) acknowledged() error {
 	return nil
 }
 
-// arrive hands the header up and takes the placement, for which the reader waits if
-// need be; only this connection is held up.
+// arrive passes the header to the node and applies the placement. If necessary, the reader waits for
+// the placement, which blocks only this connection.
 func (c *conn) arrive() error {
 	if c.poll.choosy && !isAnswer(&c.m.Header) {
 		return errRequest
 	}
 	p := c.peer
 	if p.unprivileged() {
-		// Only its connection says who the peer is (socklnd 5.2).
+		// Only the connection identifies the peer (socklnd 5.2).
 		c.m.Header.Src, c.m.Header.SrcPID = p.id.NID, p.id.PID
 	}
 	c.placing.Store(placingUpcall)
@@ -216,20 +216,19 @@ func (c *conn) arrive() error {
 	return c.place()
 }
 
-// place waits for the placement of the message at hand, and begins with its payload.
+// place waits for the placement of the current message and starts its payload.
 func (c *conn) place() error {
-	c.poll.end() // it may take long
+	c.poll.end() // the wait may be long
 	if err := c.await(); err != nil {
 		return err
 	}
 	return c.take()
 }
 
-// await waits for a placement. What has been sent meanwhile must leave, the
-// receive timer stops, and the reaper watches for the peer's end, which nobody
-// reads (it sees placingWait). If the connection dies first, the arrival is
-// withdrawn; a placement that comes while the upper side is being told fails
-// here, afterwards, so that m lasts as long as the upcall.
+// await waits for a placement. Before, it sends what has been queued meanwhile. While it waits, the
+// receive timer is stopped, and the reaper checks for the end of the stream, since nothing reads it (it
+// sees placingWait). If the connection dies first, the arrival is withdrawn. A placement given during
+// the Withdrawn upcall fails here after the upcall, so that m stays valid during the upcall.
 func (c *conn) await() error {
 	c.peer.uncork()
 	defer c.peer.cork()
@@ -249,7 +248,7 @@ func (c *conn) await() error {
 	return cause
 }
 
-// receive is Interface.Receive.
+// receive implements Interface.Receive.
 func (c *conn) receive(p lnd.Placement) {
 	if c.placing.Load() == placingDead {
 		c.failReceive(p, c.causeOfDeath())
@@ -264,7 +263,7 @@ func (c *conn) receive(p lnd.Placement) {
 	}
 }
 
-// take begins with the payload of the message whose placement has come.
+// take starts the payload of the message whose placement has been given.
 func (c *conn) take() error {
 	c.pieces = c.placement.Memory.AppendBuffers(c.pieces[:0])
 	if err := c.rx.Place(c.pieces); err != nil {
@@ -276,9 +275,9 @@ func (c *conn) take() error {
 	return nil
 }
 
-// arrived completes the message at hand: the wanted part of its payload is in
-// place, or, with an error, there is no place for it. A zero-copy request is acknowledged before the rest is skipped
-// (socklnd 10.2).
+// arrived completes the current message: the requested part of its payload is in place or, if failure
+// is not nil, cannot be stored. It acknowledges a zero-copy request before the rest is skipped (socklnd
+// 10.2).
 func (c *conn) arrived(failure error) error {
 	if request := c.rx.Frame().Request; request != 0 {
 		routed := c.m.Header.Src != c.peer.id.NID
@@ -295,7 +294,7 @@ func (c *conn) arrived(failure error) error {
 	return nil
 }
 
-// failPlacement completes the message at hand with an error.
+// failPlacement completes the current message with an error.
 func (c *conn) failPlacement(cause error) {
 	p := c.placement
 	c.placement = lnd.Placement{}

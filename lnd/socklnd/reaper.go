@@ -11,20 +11,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// minKeepaliveGap is the least time between two keepalives to a peer
-// (socklnd 11).
+// minKeepaliveGap is the minimum time between two keepalives to a peer (socklnd 11).
 const minKeepaliveGap = 10 * time.Second
 
-// reap looks at every peer at least four times within the LND timeout and ends
-// what has made no progress (socklnd 14); at peers to which something is under way
-// it looks more often, to see whether they answer. The message path keeps no time:
-// progress is a counter that has moved since the last look.
+// reap checks every peer at least four times within the LND timeout, and ends what has made no progress
+// (socklnd 14). It checks peers with messages in flight more often, to see whether they answer. The
+// message path records no times: progress means that a counter has changed since the last check.
 func (i *Interface) reap() {
 	defer i.group.Done()
 	timer := time.NewTimer(i.lookInterval())
 	defer timer.Stop()
-	var peers []*peer // to look at
-	var all time.Time // when to look at all
+	var peers []*peer // to check
+	var all time.Time // time of the next check of all peers
 	for {
 		select {
 		case <-i.ctx.Done():
@@ -48,13 +46,12 @@ func (i *Interface) reap() {
 	}
 }
 
-// lookInterval is the pause until the next look: T may have changed.
+// lookInterval returns the time until the next check. It follows changes of T.
 func (i *Interface) lookInterval() time.Duration {
 	return min(time.Second, max(i.Timeout()/8, time.Millisecond))
 }
 
-// reap ends what has timed out with one peer, and tells whether something is
-// under way to it.
+// reap ends what has timed out with one peer. It reports whether messages to the peer are in flight.
 func (p *peer) reap(now time.Time) (flight bool) {
 	p.failStale(now)
 	p.settleDoubt(now)
@@ -66,14 +63,14 @@ func (p *peer) reap(now time.Time) (flight bool) {
 		}
 	}
 	flight = len(p.pending) > 0
-	var lost time.Time // when it was alive last
+	var lost time.Time // last sign of life
 	if p.opening && !p.connecting && !flight && len(p.conns) == 0 && p.accepting == 0 {
-		p.stopOpener() // nobody waits any more for what it waits to do
+		p.stopOpener() // the messages it worked for are gone
 		lost = p.lastAlive
 	}
 	spent := p.spent()
 	p.mu.Unlock()
-	if !lost.IsZero() { // when its connections ended another was to come
+	if !lost.IsZero() { // when its connections ended, the opener was still expected to succeed
 		p.notifyDown(lost, errNoWay)
 	}
 	if spent {
@@ -118,9 +115,9 @@ func (p *peer) failStale(now time.Time) {
 	}
 }
 
-// check tells whether the connection has shown life since the last look, and
-// fails if it should have and has not for the LND timeout, or if it has ended
-// while nobody reads it.
+// check reports whether the connection has shown life since the last check. It returns an error if the
+// connection has made no progress that was due for the LND timeout, or if it has ended while it is not
+// being read.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.Timeout()
 	if ups := c.peer.i.linkUps.Load() + c.peer.linkUps.Load(); s.linkUps != ups {
@@ -140,9 +137,9 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 		s.received, s.receivedAt = received, now
 		alive = true
 	case !c.partial.Load() || c.placing.Load() == placingWait:
-		// Nothing is due, or it is we who hold the connection up.
+		// Nothing is due, or this node is delaying the connection.
 		if c.large.Load() && c.placing.Load() != placingWait {
-			c.wakeReader() // to shed its buffer
+			c.wakeReader() // to release its buffer
 		}
 		s.receivedAt = time.Time{}
 	case s.receivedAt.IsZero():
@@ -180,26 +177,25 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 	return alive, nil
 }
 
-// ended tells how a connection has ended whose reader waits for a placement,
-// so that the reader would never see it.
+// ended returns how a connection has ended whose reader waits for a placement and so cannot see the
+// end. It returns nil if the connection has not ended.
 //
-// What the peer sent before its end may lie in the socket whole, and a kernel
-// would read it when the placement comes. We count it as lost with the
-// connection: an LNet peer closes no half of a connection in good order, it is
-// going away, and a message that waits for one that has gone may wait for ever.
+// Messages that the peer sent before the end may be complete in the socket, and a kernel would read
+// them after the placement. We count them as lost with the connection: a working LNet peer never closes
+// one direction only. It is shutting down, and a message that waits for it might wait forever.
 //
-// An end behind more bytes than our receive window takes cannot arrive. Then it
-// is the peer's reset that shows here, the answer to a TCP keepalive or a NOOP.
+// An end behind more bytes than our receive window holds cannot arrive. In that case this shows the
+// peer's reset, the answer to a TCP keepalive or a NOOP.
 func (c *conn) ended() error {
 	err := c.stream.Ended()
 	if errors.Is(err, io.EOF) {
-		return errEOF // whether inside a message, only reading would tell
+		return errEOF // only reading would show whether it ended within a message
 	}
 	return err
 }
 
-// keepalive sends a NOOP to a peer that has been silent for long, so that TCP
-// finds out whether it lives (socklnd 11).
+// keepalive sends a NOOP to a peer that has been silent for long, so that TCP detects whether the peer
+// is alive (socklnd 11).
 func (p *peer) keepalive(now time.Time) {
 	every := p.i.driver.config.Keepalive
 	if every <= 0 || p.unprivileged() {

@@ -22,7 +22,7 @@ func (i *Interface) LinkBack(nid lnet.NID) {
 	}
 }
 
-// recall takes back what waits for a connection or is queued on one.
+// recall completes the matching messages that wait for a connection or are queued on one.
 func (p *peer) recall(match func(*lnd.Tx) bool) {
 	p.mu.Lock()
 	if p.gone {
@@ -42,7 +42,7 @@ func (p *peer) recall(match func(*lnd.Tx) bool) {
 	}
 	clear(p.pending[len(kept):])
 	p.setPending(kept)
-	// Those that are reserved still have nothing, and are about to be filled.
+	// Reserved connections have empty queues and get messages only later.
 	conns := slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
 	p.mu.Unlock()
 	for _, c := range conns {
@@ -55,8 +55,8 @@ func (p *peer) recalled(ms []*lnd.Tx) {
 	p.i.failures.addAll(ms, messageError("send", p.id.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled))
 }
 
-// recall returns what is queued, and wakes a drainer, so that it gives back what
-// it has taken from the queue and not begun with.
+// recall removes and returns the matching queued messages. It also wakes a drainer, to return those in
+// its batch that have not been started.
 func (c *conn) recall(match func(*lnd.Tx) bool) []*lnd.Tx {
 	c.mu.Lock()
 	if c.dead {
@@ -70,12 +70,12 @@ func (c *conn) recall(match func(*lnd.Tx) bool) []*lnd.Tx {
 	}
 	c.mu.Unlock()
 	if writing {
-		_ = c.stream.SetWriteDeadline(time.Now()) // else it is closed, and the queue has failed
+		_ = c.stream.SetWriteDeadline(time.Now()) // fails only on a closed stream, whose queue has already failed
 	}
 	return back
 }
 
-// withdraw takes messages out of the queue. mu is held.
+// withdraw removes and returns the matching messages of the queue. mu is held.
 func (c *conn) withdraw(match func(*lnd.Tx) bool) []*lnd.Tx {
 	back := c.queued.withdraw(match)
 	for _, m := range back {
@@ -84,8 +84,7 @@ func (c *conn) withdraw(match func(*lnd.Tx) bool) []*lnd.Tx {
 	return back
 }
 
-// giveBack does what recall has asked of the holder of the writer's role, whose
-// stream is full.
+// giveBack executes a pending recall for the holder of the writer's role, whose stream is full.
 func (c *conn) giveBack() error {
 	if err := c.stream.SetWriteDeadline(time.Time{}); err != nil {
 		return err
@@ -103,8 +102,8 @@ func (c *conn) giveBack() error {
 	return nil
 }
 
-// unfill returns the messages of the batch of which no byte was written to the
-// queue. The caller holds the role and mu.
+// unfill moves the messages of the batch of which no byte was written back to the queue. The caller has
+// the writer's role and holds mu.
 func (c *conn) unfill() {
 	w := &c.w
 	k := w.first
@@ -120,14 +119,14 @@ func (c *conn) unfill() {
 	}
 	w.n, w.total = k, w.start(k)
 	w.rest = truncate(w.rest, w.total-w.wrote)
-	if k == 0 && w.cookie != 0 { // it goes with another one
+	if k == 0 && w.cookie != 0 { // another message will carry it
 		c.acks.Add(w.cookie)
 		w.cookie = 0
 	}
 }
 
-// truncate keeps the first n bytes of bufs, and no buffer without a byte: a write
-// of nothing looks like a full stream.
+// truncate keeps the first n bytes of bufs and drops empty buffers, since a write of 0 bytes looks like
+// a full stream.
 func truncate(bufs [][]byte, n int) [][]byte {
 	if n == 0 {
 		return nil

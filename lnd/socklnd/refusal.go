@@ -18,7 +18,7 @@ var (
 	errStrangers = &lnd.RefusedError{Reason: lnd.RefusedMany, Err: errors.New("too many that say nothing")}
 )
 
-// unheard is the error of a caller that could not be read from.
+// unheard returns the error for a caller from which reading failed.
 func unheard(s Stream, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: err}
@@ -26,8 +26,8 @@ func unheard(s Stream, err error) error {
 	return left(s, err)
 }
 
-// left is the error of a caller that ended its connection before it was let in: err, of a
-// system call, does not say whose fault it is.
+// left returns the error for a caller that closed its connection before it was accepted. err, from a
+// system call, does not show which side closed.
 func left(s Stream, err error) error {
 	var did string
 	switch {
@@ -41,7 +41,7 @@ func left(s Stream, err error) error {
 	return lnd.Refuse(lnd.RefusedGone, "the caller at %s %s the connection before the hellos were exchanged: %w", s.RemoteAddr(), did, err)
 }
 
-// misunderstood is the error of a caller whose words make no sense.
+// misunderstood returns the error for a caller whose handshake is invalid.
 func misunderstood(err error) error {
 	var magic *lnet.MagicError
 	var hello *protocol.MagicError
@@ -57,7 +57,7 @@ func misunderstood(err error) error {
 	return &lnd.RefusedError{Reason: r, Err: err}
 }
 
-// refusalFor is the reason behind a verdict that is not Register.
+// refusalFor returns the reason for a verdict other than Register.
 func refusalFor(v protocol.Verdict, in *protocol.Inbound) lnd.Refusal {
 	switch {
 	case v == protocol.Drop && !in.Hello.Type.Valid():
@@ -72,8 +72,8 @@ func refusalFor(v protocol.Verdict, in *protocol.Inbound) lnd.Refusal {
 	return lnd.RefusedDuplicate
 }
 
-// ordinary tells that a reason belongs to the life of peers that mean well, of
-// which nobody needs to hear.
+// ordinary reports whether a reason also occurs with well-behaved peers, so that operators need not see
+// it.
 func ordinary(r lnd.Refusal) bool {
 	switch r {
 	case lnd.RefusedDuplicate, lnd.RefusedRace, lnd.RefusedStale, lnd.RefusedClosing:
@@ -82,8 +82,8 @@ func ordinary(r lnd.Refusal) bool {
 	return false
 }
 
-// refused counts and tells of a caller that was turned away by i, or, as nil, by
-// one of those that listen here.
+// refused counts and logs a caller that i refused. If i is nil, the caller is counted on one of the
+// acceptor's interfaces.
 func (a *acceptor) refused(i *Interface, s Stream, err error) {
 	reason := lnd.RefusedGone
 	var refused *lnd.RefusedError
@@ -108,8 +108,7 @@ func (a *acceptor) refused(i *Interface, s Stream, err error) {
 	d.log.Tell(l, slog.Uint64("port", uint64(remote.Port())), slog.String("reason", reason.String()), slog.Any("cause", err))
 }
 
-// anyUser is an interface that listens here, the first of several; nil if none
-// does any more.
+// anyUser returns the first interface that uses the acceptor, or nil if none does.
 func (a *acceptor) anyUser() *Interface {
 	a.d.mu.Lock()
 	defer a.d.mu.Unlock()

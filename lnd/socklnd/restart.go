@@ -6,14 +6,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// restart is the news of a peer's new life on its way up.
+// restart is a restart of a peer that is being reported to the node.
 type restart struct {
-	before <-chan struct{} // closed when the news before it has been told; nil: there was none
+	before <-chan struct{} // closed when the previous restart has been reported; nil if none
 	told   chan<- struct{}
 }
 
-// met follows each verdict on a HELLO. If that has shown a new life of the peer
-// it returns the news, which the caller must tell, else nil. p.mu is held.
+// met is called after each verdict on a HELLO. If the HELLO shows that the peer has restarted, met
+// returns the restart, which the caller must pass to tell. Otherwise it returns nil. p.mu is held.
 func (p *peer) met(at netip.Addr) *restart {
 	if at == p.id.NID.IP() {
 		p.home = true
@@ -24,7 +24,7 @@ func (p *peer) met(at netip.Addr) *restart {
 	return p.news()
 }
 
-// news makes news of a restart. p.mu is held.
+// news creates the report of a restart. p.mu is held.
 func (p *peer) news() *restart {
 	told := make(chan struct{})
 	r := &restart{before: p.told, told: told}
@@ -32,9 +32,9 @@ func (p *peer) news() *restart {
 	return r
 }
 
-// tell tells the node of a restart, if r is one, after those before. Whoever
-// tells counts as one of the interface's goroutines, and keeps the peer in the
-// table: no other of the same name can come up meanwhile.
+// tell reports a restart to the node, after earlier ones. It does nothing if r is nil. The caller
+// counts as one of the interface's goroutines and keeps the peer in the table, so that no other peer
+// with the same ID can appear meanwhile.
 func (p *peer) tell(r *restart) {
 	if r == nil {
 		return
@@ -48,8 +48,8 @@ func (p *peer) tell(r *restart) {
 	close(r.told)
 }
 
-// awaitTold returns when the node knows of the restarts that there have been:
-// other connections of the same life may come up while one tells of it.
+// awaitTold returns when all restarts so far have been reported to the node. Other connections of the
+// new incarnation may come up while a report is running.
 func (p *peer) awaitTold() {
 	p.mu.Lock()
 	told := p.told

@@ -7,21 +7,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// A path that is dead shows itself by TCP long before the LND timeout: what was
-// sent is not acknowledged, and sent again in vain. Nothing is closed for that,
-// since TCP may heal it; the node is told, and sends by other ways meanwhile.
+// Stall detection. TCP detects a dead path long before the LND timeout: sent bytes are not
+// acknowledged, and retransmissions fail. The connection stays open, since TCP may recover. The node is
+// notified and uses other paths meanwhile.
 
 const (
-	// stallAfter is how long nothing must have been acknowledged: longer than
-	// TCP needs for a few losses in a row on any path within a site.
+	// stallAfter is how long nothing must have been acknowledged. It is longer than TCP needs for a few
+	// losses in a row on any path within a site.
 	stallAfter = time.Second
-	// looksPerReap is how much more often than others the reaper looks at peers
-	// to which something is under way.
+	// looksPerReap is how much more often the reaper checks peers with messages in flight.
 	looksPerReap = 4
 )
 
-// restart gives everything that is due its full time again: the way was cut, and
-// is there again.
+// restart restarts all running timeouts, because the path was interrupted and works again.
 func (s *progress) restart(now time.Time) {
 	if !s.receivedAt.IsZero() {
 		s.receivedAt = now
@@ -31,20 +29,21 @@ func (s *progress) restart(now time.Time) {
 	}
 }
 
-// stalledSince is since when nothing has been acknowledged although TCP tries;
-// zero if it does, or for less than stallAfter. Unacked bytes are in the stream.
+// stalledSince returns since when nothing has been acknowledged although TCP is retransmitting. It
+// returns zero if there is no stall, or one shorter than stallAfter. The stream has unacknowledged
+// bytes.
 func (c *conn) stalledSince(now time.Time) time.Time {
 	s := &c.progress
-	if !now.After(s.movedAt) { // there was progress just now
+	if !now.After(s.movedAt) { // progress in this check
 		return time.Time{}
 	}
 	trying, silent := c.stream.Trying()
 	if !trying {
 		return time.Time{}
 	}
-	// What the peer's stack last said may be older than what waits now.
+	// The peer's last acknowledgement may be older than the bytes in flight.
 	since := earlier(s.movedAt, now.Add(-silent))
-	if since.Before(s.idleAt) { // since its last look the reaper does not know when it was sent
+	if since.Before(s.idleAt) { // those bytes were sent after idleAt
 		since = s.idleAt
 	}
 	if now.Sub(since) < stallAfter {
@@ -53,7 +52,7 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 	return since
 }
 
-// earlier is the earlier one of two times; a zero time is none.
+// earlier returns the earlier of two times. A zero time is ignored.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -61,9 +60,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// judge tells the node whether the peer answers. conns are those just looked at,
-// of which one has stalled since a time, if that is not zero. A peer that has
-// stalled stays so until one of its connections works again.
+// judge reports to the node whether the peer has stalled. conns are the connections just checked. since
+// is when the first of them stalled, or zero. A peer stays stalled until one of its connections works
+// again.
 func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
 	if p.id.PID != lnet.PIDLustre {
 		return
@@ -101,14 +100,14 @@ func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
 	}
 }
 
-// given is a mark of what has been sent to the peer, which is another one when there
-// is more: bytes by its connections and who came last of those that wait for one.
+// given is a fingerprint of what has been sent to the peer: the number of bytes on its connections, and
+// the last message that waits for a connection. It changes when more is sent.
 type given struct {
 	bytes   uint64
 	waiting waiting
 }
 
-// given returns it. p.mu is held.
+// given returns the current fingerprint. p.mu is held.
 func (p *peer) given(conns []*conn) (g given) {
 	for _, c := range conns {
 		g.bytes += c.sent.Load() + uint64(c.queuedBytes.Load())
@@ -119,10 +118,9 @@ func (p *peer) given(conns []*conn) (g given) {
 	return g
 }
 
-// rest forgets a peer of which nothing is left. One that has stalled counts as such
-// until it would be called again at the latest: that all has failed does not make
-// it better than others that do not answer, and what waits for them would come
-// here and fail.
+// rest removes a peer that is spent. A stalled peer is kept until it would be retried at the latest.
+// Otherwise a peer whose attempts have all failed would look better than stalled ones, and messages
+// that wait for those would be sent here and fail.
 func (p *peer) rest(now time.Time) {
 	if p.spentAt.IsZero() {
 		p.spentAt = now

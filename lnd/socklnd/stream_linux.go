@@ -16,19 +16,18 @@ import (
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// hostStream is a TCP socket. It reads and writes with one readv or writev a
-// time, from vectors that live with it, so that a message allocates nothing.
+// hostStream is a TCP socket. It reads and writes with one readv or writev call at a time. The vectors
+// are kept with it, so that a message allocates nothing.
 type hostStream struct {
 	conn          *net.TCPConn
 	raw           syscall.RawConn
 	local, remote netip.AddrPort
 	bell          atomic.Pointer[hostBell]
 
-	// Each direction has its vector and its result, and the functions that
-	// RawConn calls, made once.
+	// Each direction has its vector, its result and the functions that RawConn calls, created once.
 	read, write                 transfer
 	readFn, writeFn, writableFn func(fd uintptr) bool
-	// tryReadFn is readFn that does not wait; quietFn and loudFn are Quiet.
+	// tryReadFn is readFn without waiting. quietFn and loudFn implement Quiet.
 	tryReadFn, quietFn, loudFn func(fd uintptr)
 }
 
@@ -39,7 +38,7 @@ type transfer struct {
 	errno  syscall.Errno
 }
 
-// maxVector is the largest number of pieces that the kernel takes (IOV_MAX).
+// maxVector is the maximum number of pieces that the kernel accepts (IOV_MAX).
 const maxVector = 1024
 
 func newHostStream(c *net.TCPConn) (*hostStream, error) {
@@ -72,19 +71,20 @@ func newHostStream(c *net.TCPConn) (*hostStream, error) {
 	return s, nil
 }
 
-// writable looks whether there is room: the poller forgets what it knew when a wait begins.
+// writable reports whether there is room to write. The check is needed because Go's poller resets its
+// state when a wait begins.
 func writable(fd uintptr) bool {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	n, err := unix.Poll(p[:], 0)
 	return n > 0 || err != nil && err != unix.EINTR
 }
 
-// quietBytes is how many bytes wake pollers of a quiet stream. Above half of its buffer
-// the kernel would enlarge that.
+// quietBytes is how many bytes wake the pollers of a quiet stream. If it were more than half of the
+// receive buffer, the kernel would enlarge the buffer.
 const quietBytes = 32 << 10
 
-// wakeFrom sets how many bytes have to be there until pollers are woken, and wakes them if
-// there are as many (since Linux 4.18, without which busy polling must stay off).
+// wakeFrom sets the number of bytes that wake pollers, and wakes them if that many are available. It
+// requires Linux 4.18; with older kernels, busy polling must stay off.
 func wakeFrom(fd uintptr, bytes int) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes)
 }
@@ -110,7 +110,7 @@ func (t *transfer) set(bufs [][]byte) {
 	}
 }
 
-// do makes the system call, which does not block: the socket is non-blocking.
+// do makes the system call. It does not block, because the socket is non-blocking.
 func (t *transfer) do(call, fd uintptr) {
 	for {
 		n, _, errno := unix.Syscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.vector))), uintptr(len(t.vector)))
@@ -122,7 +122,7 @@ func (t *transfer) do(call, fd uintptr) {
 	}
 }
 
-// done forgets the memory that the vector points at.
+// done clears the vector's pointers, so that it keeps no memory alive.
 func (t *transfer) done() { clear(t.vector) }
 
 func (s *hostStream) LocalAddr() netip.AddrPort  { return s.local }
@@ -139,7 +139,7 @@ func (s *hostStream) TryRead(bufs [][]byte) (int, error) {
 	return s.hasRead(s.raw.Control(s.tryReadFn))
 }
 
-// hasRead is what a read has come to; err is that of the connection.
+// hasRead returns the result of a read. err is the error of the RawConn call.
 func (s *hostStream) hasRead(err error) (int, error) {
 	s.read.done()
 	switch {
@@ -178,7 +178,7 @@ func (s *hostStream) Quiet(on bool) {
 	if on {
 		f = s.quietFn
 	}
-	_ = s.raw.Control(f) // an error is its end
+	_ = s.raw.Control(f) // an error means that the stream has ended
 }
 
 // Ended implements Stream.
@@ -187,14 +187,14 @@ func (s *hostStream) Ended() error { return plain(control(s.raw, ended)) }
 func ended(fd int) error {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	if _, err := unix.Poll(p[:], 0); err != nil {
-		return nil // interrupted, or short of memory: the next look tells
+		return nil // interrupted or out of memory: the next check will show it
 	}
 	if p[0].Revents&unix.POLLERR != 0 {
 		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 		if err == nil && errno != 0 {
 			return os.NewSyscallError("poll", syscall.Errno(errno))
 		}
-		// A writer has been told; that the stream is over shows all the same.
+		// The error was already returned to a writer, but the end of the stream is still visible.
 	}
 	if p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0 {
 		return io.EOF
@@ -202,7 +202,7 @@ func ended(fd int) error {
 	return nil
 }
 
-// plain takes net's wrapping off the errors that callers look for.
+// plain unwraps net.OpError, so that callers get the underlying error.
 func plain(err error) error {
 	if err == nil {
 		return nil // before anything escapes to the heap
@@ -228,7 +228,7 @@ func configure(fd int, o StreamOptions, ipv4 bool) error {
 	options := []option{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, boolInt(o.NoDelay)},
 		{unix.IPPROTO_TCP, unix.TCP_LINGER2, -1},
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(keepalive)}, // package net turns it on for accepted sockets
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, boolInt(keepalive)}, // package net enables it for accepted sockets
 	}
 	if o.SendBuffer > 0 {
 		options = append(options, option{unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer})
@@ -246,8 +246,7 @@ func configure(fd int, o StreamOptions, ipv4 bool) error {
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepaliveCount})
 	}
 	if o.TOS >= 0 {
-		// A kernel sets it only along with TCP keepalive; we do whenever it is
-		// asked for.
+		// A kernel sets it only if TCP keepalive is on. We set it whenever it is configured.
 		if ipv4 {
 			options = append(options, option{unix.IPPROTO_IP, unix.IP_TOS, o.TOS})
 		} else {
@@ -269,7 +268,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// seconds rounds up to whole seconds.
+// seconds returns d in seconds, rounded up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 func (s *hostStream) Unacked() int {
@@ -281,8 +280,8 @@ func (s *hostStream) Unacked() int {
 	return n
 }
 
-// probesLost is the number of probes without an answer, of a peer that is idle
-// or whose window is closed, from which on it counts as silent.
+// probesLost is the number of unanswered probes after which a peer counts as silent, if it is idle or
+// its window is closed.
 const probesLost = 2
 
 // Trying implements Stream.
@@ -290,7 +289,7 @@ func (s *hostStream) Trying() (trying bool, silent time.Duration) {
 	_ = control(s.raw, func(fd int) error {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err != nil {
-			return err // the connection is over, which others see
+			return err // the connection has ended, which is detected elsewhere
 		}
 		trying = info.Unacked > 0 && info.Retransmits > 0 || info.Probes >= probesLost
 		silent = time.Duration(info.Last_ack_recv) * time.Millisecond

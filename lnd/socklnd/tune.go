@@ -12,11 +12,11 @@ import (
 type options struct {
 	perPeer  int // conns_per_peer, 1 to 127
 	tos      int
-	timeout  time.Duration // 0: LNet's
+	timeout  time.Duration // 0: LNet's timeout
 	busyPoll time.Duration // 0: never
 }
 
-// resolveOptions fills in what the driver has, and what follows from the device.
+// resolveOptions fills in the driver's values, and those derived from the device.
 func (d *Driver) resolveOptions(given any, dev Device) (options, error) {
 	o := Options{ConnsPerPeer: -1}
 	switch v := given.(type) {
@@ -59,17 +59,17 @@ func (d *Driver) resolveOptions(given any, dev Device) (options, error) {
 	return r, nil
 }
 
-// Options implements lnd.Interface with an Options value.
+// Options implements lnd.Interface. It returns an Options value.
 func (i *Interface) Options() any {
 	o := *i.options.Load()
 	return Options{ConnsPerPeer: o.perPeer, TOS: &o.tos, Timeout: &o.timeout, BusyPoll: &o.busyPoll}
 }
 
-// Tune implements lnd.Tuner with an Options value. A peer that is to have more
-// connections gets them when the next message is for it; surplus ones stay. With busy polling
-// a connection is watched from its next message on.
+// Tune implements lnd.Tuner. It takes an Options value. If a peer needs more connections, they are
+// opened with the next message to it; surplus connections stay open. Busy polling starts on a
+// connection with its next message.
 func (i *Interface) Tune(given any) error {
-	dev, _ := i.driver.config.Network.Device(i.Device(), lnet.NID{}) // one that is gone has no speed
+	dev, _ := i.driver.config.Network.Device(i.Device(), lnet.NID{}) // a missing device has no speed
 	o, err := i.driver.resolveOptions(given, dev)
 	if err != nil {
 		return fmt.Errorf("socklnd: tune %s: %w", i.nid, err)

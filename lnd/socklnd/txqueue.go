@@ -2,12 +2,13 @@ package socklnd
 
 import "github.com/lnetd/lnetd/lnd"
 
-// txQueue is a FIFO of messages that allocates only while it grows. Urgent messages stand before all others.
+// txQueue is a FIFO queue of messages that allocates only while it grows. Urgent messages precede all
+// others.
 type txQueue struct {
 	ring   []*lnd.Tx // length 0 or a power of two
 	head   int
 	n      int
-	urgent int // of the n messages, the first
+	urgent int // number of urgent messages, which come first
 }
 
 func (q *txQueue) len() int { return q.n }
@@ -25,10 +26,10 @@ func (q *txQueue) push(m *lnd.Tx) {
 	q.n++
 }
 
-// at is the place of message k.
+// at returns the slot of message k.
 func (q *txQueue) at(k int) **lnd.Tx { return &q.ring[(q.head+k)&(len(q.ring)-1)] }
 
-// insert puts m before message k. Those before k are moved: they are urgent, and few.
+// insert inserts m before message k. It moves the messages before k, which are urgent and few.
 func (q *txQueue) insert(m *lnd.Tx, k int) {
 	if q.n == len(q.ring) {
 		q.grow()
@@ -62,7 +63,7 @@ func (q *txQueue) pushFront(m *lnd.Tx) {
 	q.insert(m, q.urgent)
 }
 
-// withdraw takes out the messages for which match is true, in order.
+// withdraw removes and returns the messages for which match returns true, in order.
 func (q *txQueue) withdraw(match func(*lnd.Tx) bool) (out []*lnd.Tx) {
 	kept := 0
 	for k := range q.n {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Busy polling. Whoever watches a socket has the reader's role, and keeps the stream quiet: what
-// comes wakes nobody besides.
+// Busy polling. The goroutine that polls a socket has the reader's role and keeps the stream quiet, so
+// that incoming bytes wake no other goroutine.
 
-// watch reads what there is and what comes, until stop tells so or nothing has come for the
-// interface's busy_poll; a caller has so long in all. Who calls it has the role. The error ends the
-// connection, or is for the reader.
+// watch reads what arrives until stop returns true, or until nothing has come for the interface's
+// busy_poll. If a caller has the role, busy_poll limits the total time. The caller of watch has the
+// role. An error ends the connection or is left to the reader.
 func (c *conn) watch(stop func() bool) error {
 	p := &c.poll
 	defer p.end()
@@ -37,7 +37,7 @@ func (c *conn) watch(stop func() bool) error {
 	}
 }
 
-// begin begins to watch; false: not now. The caller has the role.
+// begin starts polling. It returns false if the process must not poll now. The caller has the role.
 func (p *polling) begin() bool {
 	if p.watching = enroll(); p.watching {
 		p.stream.Quiet(true)
@@ -45,7 +45,7 @@ func (p *polling) begin() bool {
 	return p.watching
 }
 
-// end ends what begin has begun.
+// end undoes begin.
 func (p *polling) end() {
 	if p.watching {
 		p.watching = false
@@ -54,20 +54,22 @@ func (p *polling) end() {
 	}
 }
 
-// wait has a watcher wait a little after a look in vain; false: he shall watch no longer.
+// wait pauses between two polls of which the first found nothing. It returns false if polling has to
+// stop.
 func (p *polling) wait(looks int) bool {
 	if !p.watching {
-		return p.begin() // and there may be something by now
+		return p.begin() // something may have arrived meanwhile
 	}
 	return pause(looks)
 }
 
-// watchers counts those of the process who watch a socket. They leave a processor to
-// everybody else: while all are busy nobody hears the other sockets.
+// watchers counts the goroutines of the process that poll a socket. They leave at least one processor
+// to other goroutines; otherwise Go's poller would not run and the other sockets would get no service.
 var watchers atomic.Int32
 
-// Who looks in vain lets other processes have the processor, which may be what he waits for.
-// If that takes longTurn there is no processor to spare, and nobody watches for recess.
+// A poll that finds nothing yields the processor to other processes, which may include the one that
+// sends the answer. If the yield takes longTurn, no processor is free, and polling stops for the time
+// recess.
 const (
 	longTurn = 300 * time.Microsecond
 	recess   = 100 * time.Millisecond
@@ -78,7 +80,8 @@ var (
 	recessEnds atomic.Int64 // nanoseconds after started
 )
 
-// enroll makes the caller a watcher; false: there are enough, or it is recess.
+// enroll counts the caller in watchers. It returns false if there are enough watchers or during a
+// recess.
 func enroll() bool {
 	if int64(time.Since(started)) < recessEnds.Load() {
 		return false
@@ -90,14 +93,14 @@ func enroll() bool {
 	return true
 }
 
-// dismiss ends what enroll has begun.
+// dismiss undoes enroll.
 func dismiss() { watchers.Add(-1) }
 
-// looksPerTurn is how often a watcher looks before other goroutines may have its processor.
+// looksPerTurn is how often a goroutine polls before it yields its processor to other goroutines.
 const looksPerTurn = 16
 
-// pause lets others have the processor after a number of looks in vain, and tells whether it
-// came back soon.
+// pause yields the processor after a number of unsuccessful polls. It reports whether it got the
+// processor back soon.
 func pause(looks int) bool {
 	began := time.Now()
 	if looks%looksPerTurn == 0 {

@@ -11,50 +11,47 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Writing. Whoever queues a message on a connection on which nobody is
-// writing takes the writer's role and writes at once, in its own goroutine.
-// It keeps the role while it completes what it has written: what completions
-// send joins its next write instead of recursing. What the stream does not
-// take without blocking is left to a drainer, a goroutine of its own.
+// Writing. A goroutine that queues a message on a connection without a writer takes the writer's role
+// and writes at once. It keeps the role while it completes the written messages: messages sent by
+// completions join its next write instead of recursing. If the stream would block, a drainer goroutine
+// takes over.
 
 const (
-	// A batch is what goes into one write.
+	// A batch is the content of one write.
 	maxBatch      = 64
 	maxBatchBytes = 256 << 10
-	maxPieces     = 512 // below the system's limit of 1024
-	// maxCorked is how many messages a reader holds back for the end of its
-	// batch. With half of them on their way, the peer works on these while we
-	// work on the rest: else each side would wait for the other's whole batch.
+	maxPieces     = 512 // below the system limit of 1024
+	// maxCorked is how many messages a reader holds back until the end of its batch. Sending half of a
+	// batch early lets the peer work on it while we process the rest. Otherwise each side would wait
+	// for the other's whole batch.
 	maxCorked = maxBatch / 2
-	// maxRounds is the number of batches that a sender writes before it
-	// leaves the rest to a drainer.
+	// maxRounds is the number of batches that a sender writes before it leaves the rest to a drainer.
 	maxRounds = 32
-	// maxAcks is the number of NOOPs that may wait on a connection. An honest
-	// peer has as many requests outstanding as it has credits, and their
-	// cookies merge.
+	// maxAcks is the maximum number of NOOPs that may wait on a connection. A correct peer has at most
+	// as many requests outstanding as it has credits, and their cookies merge.
 	maxAcks = 4096
 )
 
-// writer is the batch being written. It belongs to the holder of the role.
+// writer is the batch being written. It belongs to the holder of the writer's role.
 type writer struct {
 	batch [maxBatch]*lnd.Tx
-	ends  [maxBatch]int // where in the batch's bytes each message ends
+	ends  [maxBatch]int // offset in the batch at which each message ends
 	n     int           // messages in batch
-	first int           // the first that is not complete
-	wrote int           // bytes of the batch
+	first int           // first message that is not complete
+	wrote int           // bytes of the batch that have been written
 	total int
 	noops int // bytes of NOOPs before the messages
-	// cookie is what the batch's first message acknowledges, 0: nothing.
+	// cookie is the cookie that the batch's first message acknowledges. 0 means none.
 	cookie uint64
 
 	heads  []byte   // framing and LNet headers
-	pieces [][]byte // all of the batch
-	rest   [][]byte // what is left of pieces
-	summed [][]byte // a payload whose checksum is computed
+	pieces [][]byte // the whole batch
+	rest   [][]byte // unwritten part of pieces
+	summed [][]byte // the payload whose checksum is being computed
 }
 
-// enqueue queues m and writes it, if nobody else does. False means that the
-// connection is dead and m untouched.
+// enqueue queues m, and writes it if no other goroutine is writing. It returns false if the connection
+// is dead. In that case m is untouched.
 func (c *conn) enqueue(m *lnd.Tx) bool {
 	c.mu.Lock()
 	if c.dead {
@@ -66,16 +63,15 @@ func (c *conn) enqueue(m *lnd.Tx) bool {
 	return true
 }
 
-// queue queues m. It is called with mu held, or before the connection is
-// known to others.
+// queue queues m. It is called with mu held, or before other goroutines can see the connection.
 func (c *conn) queue(m *lnd.Tx) {
 	c.queued.push(m)
 	c.queuedBytes.Add(int64(m.Payload.Length + c.version.Overhead()))
 }
 
-// acknowledge queues the acknowledgement of a cookie. It fails if too many
-// wait: a peer that requests and does not read what comes back would make the
-// queue grow without end.
+// acknowledge queues the acknowledgement of a cookie. It returns an error if too many are waiting.
+// Otherwise a peer that sends requests but does not read the answers could make the queue grow without
+// limit.
 func (c *conn) acknowledge(cookie uint64) error {
 	c.mu.Lock()
 	switch {
@@ -91,9 +87,9 @@ func (c *conn) acknowledge(cookie uint64) error {
 	return nil
 }
 
-// writeUnlock releases mu and writes what is queued, unless somebody does so
-// already; or, if not too much waits for that, a reader will at the end of its batch,
-// or whoever has more will soon.
+// writeUnlock releases mu and writes the queue, unless another goroutine is writing. If the queue is
+// short, it leaves the write to a reader at the end of its batch, or to the flusher if the sender has
+// more messages.
 func (c *conn) writeUnlock(more bool) {
 	p := c.peer
 	if c.writing {
@@ -121,7 +117,7 @@ func (c *conn) writeUnlock(more bool) {
 	c.flush()
 }
 
-// flushSoon writes what those who had more to send have left behind.
+// flushSoon writes the messages that senders with more to send have left in the queue.
 func (c *conn) flushSoon() {
 	defer c.peer.i.group.Done()
 	c.mu.Lock()
@@ -130,7 +126,7 @@ func (c *conn) flushSoon() {
 	c.flushQueued()
 }
 
-// flushQueued writes what is queued, unless somebody does.
+// flushQueued writes the queue, unless another goroutine is writing.
 func (c *conn) flushQueued() {
 	c.mu.Lock()
 	if c.writing || c.dead || c.queued.len() == 0 && c.acks.Len() == 0 {
@@ -142,8 +138,8 @@ func (c *conn) flushQueued() {
 	c.flush()
 }
 
-// flush writes without blocking until nothing is queued, and leaves what does
-// not fit to a drainer. The caller holds the role.
+// flush writes without blocking until the queue is empty. If the stream is full, it starts a drainer.
+// The caller has the writer's role.
 func (c *conn) flush() {
 	for range maxRounds {
 		if !c.fill() {
@@ -164,20 +160,19 @@ func (c *conn) startDrainer() {
 		c.resign()
 		return
 	}
-	// The interface waits for dead connections' writers only, so that the
-	// drainer counts itself.
+	// The interface waits only for the writers of dead connections, so the drainer counts itself.
 	c.peer.i.group.Add(1)
 	c.mu.Unlock()
 	go c.drainer()
 }
 
-// drain is flush that blocks when the stream is full.
+// drain is like flush, but blocks while the stream is full.
 func (c *conn) drain() {
 	defer c.peer.i.group.Done()
 	for {
 		for !c.push() {
 			err := c.stream.AwaitWritable()
-			if errors.Is(err, os.ErrDeadlineExceeded) { // recall's
+			if errors.Is(err, os.ErrDeadlineExceeded) { // set by recall
 				err = c.giveBack()
 			}
 			if err != nil {
@@ -191,8 +186,8 @@ func (c *conn) drain() {
 	}
 }
 
-// fill takes the next batch from the queue. With nothing queued it gives the
-// role up and returns false.
+// fill takes the next batch from the queue. If the queue is empty, it releases the writer's role and
+// returns false.
 func (c *conn) fill() bool {
 	w := &c.w
 	w.n, w.first, w.wrote, w.total, w.noops = 0, 0, 0, 0, 0
@@ -231,15 +226,14 @@ func (c *conn) fill() bool {
 	return true
 }
 
-// encode lays the batch out: all headers in heads, and pieces that alternate
-// between heads and payloads.
+// encode builds the batch: all headers in heads, and pieces that alternate between heads and payloads.
 func (c *conn) encode(cookie uint64) {
 	w, taken := &c.w, cookie
 	if need := w.noops + w.n*c.version.Overhead(); cap(w.heads) < need {
-		// Pieces point into heads, which therefore must not move.
+		// Pieces point into heads, so heads must not be reallocated.
 		w.heads = append(make([]byte, 0, max(need, 4*c.version.Overhead())), w.heads...)
 	}
-	start := 0 // of the headers that no piece has taken up yet
+	start := 0 // of the headers that are not in a piece yet
 	total := w.noops
 	kept := 0
 	for _, m := range w.batch[:w.n] {
@@ -269,7 +263,7 @@ func (c *conn) encode(cookie uint64) {
 	w.cookie = taken
 	if cookie != 0 {
 		w.cookie = 0
-		// No message took the cookie along.
+		// No message carried the cookie.
 		c.mu.Lock()
 		c.acks.Add(cookie)
 		c.mu.Unlock()
@@ -302,27 +296,26 @@ func (c *conn) appendHead(m *lnd.Tx, cookie uint64) error {
 	return err
 }
 
-// checksums tells whether messages carry checksums: V2 alone may (socklnd 9).
+// checksums reports whether messages carry checksums. Only V2 supports them (socklnd 9).
 func (c *conn) checksums() bool {
 	return c.version == protocol.V2 && c.peer.i.driver.config.EnableChecksum
 }
 
-// checksumNoop puts the checksum into an encoded NOOP.
+// checksumNoop writes the checksum into an encoded NOOP.
 func (c *conn) checksumNoop(frame []byte) {
 	if c.checksums() {
 		binary.LittleEndian.PutUint32(frame[4:], protocol.Checksum(protocol.ChecksumInit, frame))
 	}
 }
 
-// push writes the batch and completes its messages as they leave. False means
-// that the stream is full. A failure fails the rest of the batch and counts
-// as done.
+// push writes the batch and completes its messages as they leave. It returns false if the stream is
+// full. After an error it fails the rest of the batch and returns true.
 func (c *conn) push() bool {
 	w := &c.w
 	for len(w.rest) > 0 {
 		n, err := c.stream.TryWrite(w.rest)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return false // who waits for room sees to it
+			return false // AwaitWritable handles the deadline
 		}
 		if errors.Is(err, syscall.EFAULT) {
 			if err = c.dropFaulty(); err == nil {
@@ -356,7 +349,7 @@ func skip(bufs [][]byte, n int) [][]byte {
 	return bufs
 }
 
-// complete completes the messages of the batch that have left whole.
+// complete completes the messages of the batch that have been written in full.
 func (c *conn) complete() {
 	w := &c.w
 	for w.first < w.n && w.ends[w.first] <= w.wrote {
@@ -368,18 +361,17 @@ func (c *conn) complete() {
 	}
 }
 
-// writeFailed closes the peer's connections after a failed write and fails
-// what is left of the batch.
+// writeFailed closes the peer's connections after a failed write and fails the rest of the batch.
 func (c *conn) writeFailed(err error) {
-	c.peer.fail(c, err) // unless somebody has closed it before
+	c.peer.fail(c, err) // does nothing if the connection is already closed
 	if cause := c.causeOfDeath(); cause != nil {
 		err = cause
 	}
 	c.failBatch(err)
 }
 
-// failBatch fails the messages of the batch that have not left. One of which
-// bytes have been written may have arrived, and is not for sending again.
+// failBatch fails the unwritten messages of the batch. A message of which bytes have been written may
+// have arrived, so its status forbids resending.
 func (c *conn) failBatch(cause error) {
 	w := &c.w
 	w.rest = nil
@@ -396,7 +388,7 @@ func (c *conn) failBatch(cause error) {
 	}
 }
 
-// start is where in the batch's bytes the message k begins.
+// start returns the offset of message k in the batch.
 func (w *writer) start(k int) int {
 	if k == 0 {
 		return w.noops
@@ -404,13 +396,13 @@ func (w *writer) start(k int) int {
 	return w.ends[k-1]
 }
 
-// resign gives the writer's role up.
+// resign releases the writer's role.
 func (c *conn) resign() {
 	c.mu.Lock()
 	c.resignLocked()
 }
 
-// resignLocked is resign with mu held, which it releases.
+// resignLocked is resign with mu held. It releases mu.
 func (c *conn) resignLocked() {
 	c.writing = false
 	owed := c.owed
