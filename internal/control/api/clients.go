@@ -8,7 +8,7 @@ import (
 
 // Clients is the reply to GET /v1/clients.
 type Clients struct {
-	// Socket is where other processes connect; empty: nowhere.
+	// Socket is the path that other processes connect to. It is empty if lnetd hosts no clients.
 	Socket  string       `json:"socket"`
 	Clients []ClientInfo `json:"clients"`
 }
@@ -21,14 +21,16 @@ type ClientInfo struct {
 	GID     uint32 `json:"gid"`
 	Program string `json:"program"`
 	Cgroup  string `json:"cgroup"`
-	// Rule is the name of the rule that holds; empty: none, it is to be refused.
+	// Rule is the name of the rule that admits the client. It is empty if no rule does; the client
+	// is then about to be rejected.
 	Rule  string    `json:"rule"`
 	Since time.Time `json:"since"`
-	// Ending says that it is gone, and operations of its have not ended yet.
+	// Ending reports that the process has disconnected while some of its operations are still under
+	// way.
 	Ending  bool `json:"ending"`
 	Buffers int  `json:"buffers"`
 	Areas   int  `json:"areas"`
-	// Bytes is the size of the areas, Requests counts control records.
+	// Bytes is the total size of the areas. Requests counts control records.
 	Bytes    int64      `json:"bytes"`
 	Requests uint64     `json:"requests"`
 	TMs      []ClientTM `json:"tms"`
@@ -41,36 +43,37 @@ type ClientTM struct {
 	Portal uint32        `json:"portal"`
 	ID     uint16        `json:"id"`
 	Queues []ClientQueue `json:"queues"`
-	// Entries is how many completions there is room for; of them Waiting wait for the
-	// client, and Reserved are for operations under way.
+	// Entries is the capacity of the completion queue. Waiting entries wait for the client to read
+	// them; Reserved entries are set aside for operations under way.
 	Entries  int `json:"entries"`
 	Waiting  int `json:"waiting"`
 	Reserved int `json:"reserved"`
-	// Rejected counts operations that did not begin.
+	// Rejected counts operations that did not start.
 	Rejected    uint64 `json:"rejected"`
 	Submissions uint64 `json:"submissions"`
 	Completions uint64 `json:"completions"`
-	// Waits is how often lnetd went to sleep for want of submissions, BellReads how often
-	// it was woken then, BellWrites how often it had to wake the client.
+	// Waits counts how often lnetd slept because there were no submissions, BellReads how often it
+	// was woken from such a sleep, BellWrites how often it had to wake the client.
 	Waits      uint64 `json:"waits"`
 	BellReads  uint64 `json:"bell_reads"`
 	BellWrites uint64 `json:"bell_writes"`
 }
 
-// ClientQueue are the figures of a queue of a transfer machine.
+// ClientQueue holds the counters of one queue of a transfer machine.
 type ClientQueue struct {
 	Queue string `json:"queue"`
-	// Depth is how many operations are under way.
+	// Depth is the number of operations under way.
 	Depth     int    `json:"depth"`
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
 	Bytes     uint64 `json:"bytes"`
-	// Added counts operations that were handed to LNet, Cancelled those of the failed that were cancelled.
+	// Added counts operations handed to LNet. Cancelled counts the failed operations that were
+	// cancelled.
 	Added     uint64 `json:"added"`
 	Cancelled uint64 `json:"cancelled"`
-	// MaxBytes is the most that one operation, or message, has moved.
+	// MaxBytes is the largest number of bytes that one operation or message has transferred.
 	MaxBytes uint64 `json:"max_bytes"`
-	// Seconds is how long the operations that have ended were under way, all together.
+	// Seconds is the total time that completed operations were under way.
 	Seconds float64 `json:"seconds_in_queue"`
 }
 

@@ -1,8 +1,8 @@
 package api
 
-// Configuration is what a node is configured to be, in the words of the commands that
-// show it, and the reply to GET /v1/configuration. Of nets, peers and routing only what
-// can be configured is filled in. Peers that discovery has found are not among it.
+// Configuration is the configuration of a node, in the types that the show commands use, and the
+// reply to GET /v1/configuration. In nets, peers and routing, only the configurable fields are set.
+// Peers found by discovery are left out.
 type Configuration struct {
 	Nets      []Net           `json:"nets"`
 	Routes    []Route         `json:"routes"`
@@ -11,20 +11,20 @@ type Configuration struct {
 	Globals   Globals         `json:"globals"`
 	UDSP      []UDSPRule      `json:"udsp"`
 	Selection []SelectionRule `json:"selection"`
-	// Lnetd is the section "lnetd" of a file that says the same, without selection rules and
-	// without what is the default.
+	// Lnetd is the equivalent "lnetd" section of a configuration file, without selection rules and
+	// default values.
 	Lnetd map[string]any `json:"lnetd,omitempty"`
 }
 
-// Document is a configuration file as somebody has written it.
+// Document is the text of a configuration file.
 type Document struct {
-	// Name is what problems call it: a file's name, or "-".
+	// Name names the document in problem reports: a file name, or "-".
 	Name string `json:"name"`
-	// Text is YAML, all of its documents, of at most DocumentMax bytes.
+	// Text is YAML, possibly with several documents, of at most DocumentMax bytes.
 	Text string `json:"text"`
 }
 
-// DocumentMax bounds the bytes of a document.
+// DocumentMax is the maximum size of a document in bytes.
 const DocumentMax = 16 << 20
 
 // Mode says how a document changes a configuration.
@@ -32,42 +32,42 @@ type Mode string
 
 // The modes.
 const (
-	// ModeAdd adds what the document has, and changes what it says otherwise
-	// ("import").
+	// ModeAdd adds the entries of the document and changes those that differ ("import").
 	ModeAdd Mode = "add"
-	// ModeDelete takes away what it has ("import --del").
+	// ModeDelete deletes the entries of the document ("import --del").
 	ModeDelete Mode = "delete"
-	// ModeReplace makes the node what it says, and nothing else ("apply").
+	// ModeReplace makes the configuration equal to the document ("apply").
 	ModeReplace Mode = "replace"
 )
 
-// ConfigurationChange is the body of POST /v1/configuration. It is made whole or not
-// at all.
+// ConfigurationChange is the body of POST /v1/configuration. The change is applied as a whole or
+// not at all.
 type ConfigurationChange struct {
 	Document
 	Mode Mode `json:"mode"`
-	// Wait has NIs whose interface is not usable wait for it; else they are refused.
+	// Wait lets NIs wait for an interface that is not usable yet. Otherwise such NIs are rejected.
 	Wait bool `json:"wait,omitempty"`
-	// Dry asks what would be done, and changes nothing.
+	// Dry returns the changes without applying them.
 	Dry bool `json:"dry,omitempty"`
 }
 
-// ConfigurationChanged is the reply: what was done, or, if that was asked for, would be.
+// ConfigurationChanged is the reply: the changes that were made, or would be made in a dry run.
 type ConfigurationChanged struct {
-	// Commands do the same, in order, without "lnetdctl": "net add --net tcp --if eth0".
+	// Commands are equivalent lnetdctl commands, in order, without "lnetdctl": "net add --net tcp
+	// --if eth0".
 	Commands []string `json:"commands"`
-	// Warnings name what was written and has no effect, with its place.
+	// Warnings are the entries that have no effect, with their positions.
 	Warnings []Problem `json:"warnings"`
-	// Restart names what differs and takes a restart of lnetd; it is not done.
+	// Restart lists the differences that only a restart of lnetd can apply.
 	Restart []string `json:"restart"`
-	// Before and After are the configuration as it was and as it is, or would be.
+	// Before and After are the configuration before and after the change, or the dry run.
 	Before Configuration `json:"before"`
 	After  Configuration `json:"after"`
 }
 
-// Described is the reply to POST /v1/configuration/show, whose body is a Document: what
-// there is of what the document describes ("import --show"). A part that the document
-// does not have is nil.
+// Described is the reply to POST /v1/configuration/show, whose body is a Document. It holds the
+// current state of the entries in the document ("import --show"). A section that the document lacks
+// is nil.
 type Described struct {
 	Nets    []Net      `json:"nets,omitempty"`
 	Routes  []Route    `json:"routes,omitempty"`
@@ -80,26 +80,26 @@ type Described struct {
 	Details map[string]int64 `json:"details,omitempty"`
 }
 
-// Errands is the reply to POST /v1/configuration/errands, whose body is a Document: the
-// pings and discoveries that it asks for, in its order ("import --exec"). They are not
-// done.
+// Errands is the reply to POST /v1/configuration/errands, whose body is a Document. It lists the
+// pings and discoveries that the document requests, in order ("import --exec"), without running
+// them.
 type Errands struct {
 	Errands []Errand `json:"errands"`
 }
 
-// Errand is one block "ping" or "discover". Exactly one of the two is set.
+// Errand is one "ping" or "discover" block. Exactly one of Ping and Discover is set.
 type Errand struct {
 	Ping     *PingRequest     `json:"ping,omitempty"`
 	Discover *DiscoverRequest `json:"discover,omitempty"`
-	// SeqNo is the number that the document's author has given to the block, if any.
+	// SeqNo is the sequence number of the block, if the document gives one.
 	SeqNo *int64 `json:"seq_no,omitempty"`
 }
 
-// LNet is the body of POST /v1/lnet: "lnet configure" and "lnet unconfigure". While LNet
-// is not configured, most requests fail with CodeNetworkDown.
+// LNet is the body of POST /v1/lnet: "lnet configure" and "lnet unconfigure". While LNet is not
+// configured, most requests fail with CodeNetworkDown.
 type LNet struct {
 	Configured bool `json:"configured"`
-	// All applies the configuration that lnetd was started with, too.
+	// All also applies the configuration that lnetd was started with.
 	All bool `json:"all,omitempty"`
 	// Large permits NIDs with 16-byte addresses.
 	Large bool `json:"large,omitempty"`

@@ -1,12 +1,11 @@
-// Package api is what lnetd's control interface says: the bodies of requests and
-// replies, Fault with its codes, which is the error that an operator gets to read,
-// where the socket is, who sits at its other end, and how long the sides wait for
-// each other. Package server answers, package client asks; docs/control.md shows
-// all of it.
+// Package api defines the messages of lnetd's control interface: the bodies of requests and
+// replies, and Fault, the error type that operators see, with its codes. It also locates the
+// control socket, identifies the process at the other end, and defines the timeouts of both sides.
+// Package server implements the interface, and package client calls it. docs/control.md describes
+// every request.
 //
-// Each noun (nets, peers, routes, ...) has a file of the same name in all three.
-// What a command of lst brings back is what a console tells, in the values of
-// package selftest/report.
+// Each resource (nets, peers, routes, ...) has a file of the same name in all three packages. The
+// commands of lst return values of package selftest/report.
 //
-// It imports lnet alone, and has no goroutine.
+// The package imports only lnet and starts no goroutine.
 package api

@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Errno is the Linux error number in err's chain; without one ETIMEDOUT or
-// ECANCELED for what ran out of time or was given up, else EIO, and 0 for nil alone.
+// Errno returns the Linux error number in err's chain. Without one, it returns ETIMEDOUT for a
+// timeout, ECANCELED for a cancellation, and EIO for anything else. It returns 0 only if err is
+// nil.
 func Errno(err error) syscall.Errno {
 	var errno syscall.Errno
 	switch {
@@ -25,8 +26,8 @@ func Errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// FullDisk says what helps where err is that of a file that has no room: its file system is
-// full, or a user's share of it. It is empty for other errors.
+// FullDisk returns advice for an error of writing file because the file system is full or the
+// user's quota is used up. It returns "" for other errors.
 func FullDisk(file string, err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -1,9 +1,9 @@
 package api
 
-// Done is the reply to a change.
+// Done is the empty reply to a successful change.
 type Done struct{}
 
-// Refusal is the body of every reply that is not 200.
+// Refusal is the body of every reply whose status is not 200.
 type Refusal struct {
 	Error *Fault `json:"error"`
 }

@@ -4,70 +4,69 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Explanation is the reply to GET /v1/explain: how a message to a NID would
-// travel, and why.
+// Explanation is the reply to GET /v1/explain: the path that a message to a NID would take, and
+// why.
 type Explanation struct {
 	To lnet.NID `json:"nid"`
-	// Source is the NI that the message was to leave from, zero for any.
+	// Source is the NI that the message must leave from, or zero for any.
 	Source lnet.NID `json:"source,omitzero"`
-	// Case is which procedure was followed, in words.
+	// Case describes the send procedure that was used.
 	Case string `json:"case"`
-	// Steps are in the order in which they were taken; one without candidates is
-	// a remark.
+	// Steps are the choices in the order they were made. A step without candidates is a remark.
 	Steps []ExplainedStep `json:"steps"`
-	// Path is what was chosen in the end; nil if there is no path.
+	// Path is the chosen path, or nil if there is no path.
 	Path *Path `json:"path,omitempty"`
 	// Error says why there is no path.
 	Error string `json:"error,omitempty"`
-	// Remedy says what helps, if that is known.
+	// Remedy is advice, if any is known.
 	Remedy string `json:"remedy,omitempty"`
 }
 
 // ExplainedStep is one choice.
 type ExplainedStep struct {
-	// What was chosen: "net", "NI", "peer NI", "route to o2ib".
+	// What names the kind of candidate: "net", "NI", "peer NI", "route to o2ib".
 	What string `json:"what"`
-	// Candidates are ranked, the chosen one first.
+	// Candidates are ranked. The first one was chosen.
 	Candidates []RankedCandidate `json:"candidates,omitempty"`
-	// Excluded could not be chosen.
+	// Excluded are the candidates that could not be chosen.
 	Excluded []ExcludedCandidate `json:"excluded,omitempty"`
 }
 
-// RankedCandidate is one that could have been chosen.
+// RankedCandidate is a candidate that could have been chosen.
 type RankedCandidate struct {
 	Name string `json:"name"`
-	// By is the criterion that put it behind the candidate above it; "order" if
-	// all was equal, empty for the first.
+	// By is the criterion that ranked it below the candidate before it: "order" if all criteria
+	// were equal, empty for the first candidate.
 	By string `json:"by,omitempty"`
-	// Figures are those that count, the most important one first; each
-	// candidate of a step has the same criteria, as far as they make sense.
+	// Figures are the values that were compared, the most important criterion first. All candidates
+	// of a step have the same criteria, as far as they apply.
 	Figures []Figure `json:"figures"`
 }
 
-// Figure is what a criterion compares.
+// Figure is the value of one criterion.
 type Figure struct {
 	Criterion string `json:"criterion"`
-	// Value is -1 for no priority, and 0 or 1 for what holds or does not.
+	// Value is -1 for no priority. It is 0 or 1 for a criterion that is false or true.
 	Value int64 `json:"value"`
-	// Text is the value in words.
+	// Text describes the value for an operator.
 	Text string `json:"text"`
 }
 
-// ExcludedCandidate is what could not be chosen, and why.
+// ExcludedCandidate is a candidate that could not be chosen, and the reason.
 type ExcludedCandidate struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// Path is the way of a message.
+// Path is the path of a message.
 type Path struct {
 	// From is the local NI.
 	From lnet.NID `json:"from"`
-	// Gateway is the router that gets it first; zero if there is none.
+	// Gateway is the first router on the path, or zero if there is none.
 	Gateway lnet.NID `json:"gateway,omitzero"`
-	// To is the NID that it is for in the end.
+	// To is the final destination.
 	To lnet.NID `json:"to"`
 }
 
-// ByOrder is the By of candidates that nothing but their order told apart.
+// ByOrder is the value of By for a candidate that differs from the one before it only in order.
 const ByOrder = "order"

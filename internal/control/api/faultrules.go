@@ -9,36 +9,36 @@ type FaultRules struct {
 	Rules []FaultRule `json:"rules"`
 }
 
-// FaultRule is a rule by which messages go wrong on purpose, and the body of
-// POST /v1/faults (lnetctl 15).
+// FaultRule is a rule that drops, delays or fails messages on purpose, and the body of POST
+// /v1/faults (lnetctl 15).
 type FaultRule struct {
 	// Kind is FaultDrop or FaultDelay.
 	Kind string `json:"kind"`
-	// Source and Dest are compared with the header, Local with the NI that a
-	// message arrives on: a NID, "*@NET" or "*". The first two must be given.
+	// Source and Dest match the header of a message. Local matches the NI that a message arrives
+	// on. Each is a NID, "*@NET" or "*". Source and Dest are required.
 	Source string `json:"source"`
 	Dest   string `json:"dest"`
 	Local  string `json:"local,omitempty"`
-	// Portals restrict a rule to PUTs and GETs of these portals, 0 to 63.
+	// Portals restrict the rule to PUTs and GETs with these portals, 0 to 63.
 	Portals []int `json:"portals,omitempty"`
-	// Messages are "put", "ack", "get" or "reply"; none are all.
+	// Messages are the message types, "put", "ack", "get" or "reply". An empty list matches all.
 	Messages []string `json:"messages,omitempty"`
-	// Rate hits one of every so many messages, Interval one in every so many
-	// seconds. A rule has one of them.
+	// Rate hits one in Rate messages, Interval hits one message in each Interval seconds. A rule
+	// has exactly one of them.
 	Rate     int `json:"rate,omitempty"`
 	Interval int `json:"interval,omitempty"`
-	// Latency is how many seconds a delay rule holds a message.
+	// Latency is how long a delay rule holds a message, in seconds.
 	Latency int `json:"latency,omitempty"`
-	// Statuses make a drop rule fail sends: "local_dropped" and so on, or
-	// "random".
+	// Statuses are the health statuses with which a drop rule fails sends, such as "local_dropped",
+	// or "random".
 	Statuses []string `json:"statuses,omitempty"`
 	Random   bool     `json:"random,omitempty"`
 	DropAll  bool     `json:"drop_all,omitempty"`
-	// Counts is what a rule has done; nothing to add one with.
+	// Counts are the rule's counters. It is nil when a rule is added.
 	Counts *FaultCounts `json:"counts,omitempty"`
 }
 
-// FaultCounts is what a fault rule has done.
+// FaultCounts are the counters of a fault rule.
 type FaultCounts struct {
 	Matched uint64 `json:"matched"`
 	Hits    uint64 `json:"hits"`
@@ -48,8 +48,8 @@ type FaultCounts struct {
 	Reply   uint64 `json:"reply"`
 }
 
-// FaultDeletion is the body of DELETE /v1/faults: the rules of a kind that have
-// these filters, or all of the kind.
+// FaultDeletion is the body of DELETE /v1/faults. It deletes the rules of a kind that match the
+// filters, or all rules of the kind.
 type FaultDeletion struct {
 	Kind   string `json:"kind"`
 	Source string `json:"source,omitempty"`
@@ -63,7 +63,7 @@ const (
 	FaultDelay = "delay"
 )
 
-// PortalMask are the portals of the rule as bits, 0 if it is about all.
+// PortalMask returns the rule's portals as a bit mask, 0 if it matches all portals.
 func (r *FaultRule) PortalMask() uint64 {
 	var m uint64
 	for _, p := range r.Portals {
@@ -72,8 +72,8 @@ func (r *FaultRule) PortalMask() uint64 {
 	return m
 }
 
-// MessageMask are the message types of the rule as bits by their numbers, 0 if
-// it is about all.
+// MessageMask returns the rule's message types as a bit mask of their numbers, 0 if it matches all
+// types.
 func (r *FaultRule) MessageMask() uint64 {
 	var m uint64
 	for _, name := range r.Messages {

@@ -2,40 +2,40 @@ package api
 
 import "math"
 
-// healthMax is the best health.
+// healthMax is the maximum health value.
 const healthMax = 1000
 
-// Globals is the reply to GET /v1/globals: the parameters of the node as
-// lnetctl shows them, times in seconds (lnetctl 6).
+// Globals is the reply to GET /v1/globals: the node's parameters as lnetctl shows them. Times are
+// in seconds (lnetctl 6).
 type Globals struct {
 	NUMARange               int64 `json:"numa_range"`
 	MaxInterfaces           int64 `json:"max_interfaces"`
 	Discovery               int64 `json:"discovery"`
-	Verify                  bool  `json:"discovery_verify,omitempty"` // Discovery is 1, and changes no peer
+	Verify                  bool  `json:"discovery_verify,omitempty"` // Discovery is 1, but changes no peer
 	DropAsymRoute           int64 `json:"drop_asym_route"`
 	RetryCount              int64 `json:"retry_count"`
 	TransactionTimeout      int64 `json:"transaction_timeout"`
 	HealthSensitivity       int64 `json:"health_sensitivity"`
 	RecoveryInterval        int64 `json:"recovery_interval"` // obsolete, always 1
 	RouterSensitivity       int64 `json:"router_sensitivity"`
-	LNDTimeout              int64 `json:"lnd_timeout"` // follows from others
+	LNDTimeout              int64 `json:"lnd_timeout"` // derived from other parameters
 	ResponseTracking        int64 `json:"response_tracking"`
 	RecoveryLimit           int64 `json:"recovery_limit"`
 	MaxRecoveryPingInterval int64 `json:"max_recovery_ping_interval"`
 }
 
-// GlobalsChange is the body of POST /v1/globals: what is nil stays as it is.
+// GlobalsChange is the body of POST /v1/globals. Fields that are nil are not changed.
 type GlobalsChange struct {
 	NUMARange     *int64 `json:"numa_range,omitempty"`
-	MaxInterfaces *int64 `json:"max_interfaces,omitempty"` // less than 16 is the default
-	Discovery     *int64 `json:"discovery,omitempty"`      // other than 0 is 1
-	// Verify turns discovery that only verifies on, and in place of that, discovery.
+	MaxInterfaces *int64 `json:"max_interfaces,omitempty"` // values below 16 stand for the default
+	Discovery     *int64 `json:"discovery,omitempty"`      // values other than 0 stand for 1
+	// Verify enables discovery that only verifies peers. If it is set, Discovery is not.
 	Verify             *bool  `json:"discovery_verify,omitempty"`
 	DropAsymRoute      *int64 `json:"drop_asym_route,omitempty"`
 	RetryCount         *int64 `json:"retry_count,omitempty"`
 	TransactionTimeout *int64 `json:"transaction_timeout,omitempty"`
 	HealthSensitivity  *int64 `json:"health_sensitivity,omitempty"`
-	// RecoveryInterval has no effect, whatever it is.
+	// RecoveryInterval is accepted and has no effect.
 	RecoveryInterval        *int64 `json:"recovery_interval,omitempty"`
 	RouterSensitivity       *int64 `json:"router_sensitivity,omitempty"`
 	ResponseTracking        *int64 `json:"response_tracking,omitempty"`
@@ -43,16 +43,16 @@ type GlobalsChange struct {
 	MaxRecoveryPingInterval *int64 `json:"max_recovery_ping_interval,omitempty"`
 }
 
-// global is one of the parameters.
+// global describes one parameter.
 type global struct {
 	name   string
-	takes  Range  // none if it cannot be set
-	valid  string // the values that can be set, for an operator
+	takes  Range  // empty if it cannot be set
+	valid  string // the valid values, for an operator
 	value  func(*Globals) *int64
-	change func(*GlobalsChange) **int64 // nil: it cannot be set
+	change func(*GlobalsChange) **int64 // nil if it cannot be set
 }
 
-// globals are the parameters in the order in which they are shown.
+// globals are the parameters in display order.
 var globals = []global{
 	{"numa_range", Range{0, math.MaxUint32}, "0 to 4294967295", func(g *Globals) *int64 { return &g.NUMARange }, func(c *GlobalsChange) **int64 { return &c.NUMARange }},
 	{"max_interfaces", Range{math.MinInt64, math.MaxInt32}, "16 to 2147483647; a smaller number stands for 4096, the default", func(g *Globals) *int64 { return &g.MaxInterfaces }, func(c *GlobalsChange) **int64 { return &c.MaxInterfaces }},
@@ -69,13 +69,13 @@ var globals = []global{
 	{"max_recovery_ping_interval", period, "1 to 2147483647 seconds", func(g *Globals) *int64 { return &g.MaxRecoveryPingInterval }, func(c *GlobalsChange) **int64 { return &c.MaxRecoveryPingInterval }},
 }
 
-// GlobalValue is a parameter with its word.
+// GlobalValue is the name and value of a parameter.
 type GlobalValue struct {
 	Name  string
 	Value int64
 }
 
-// Values are the parameters in the order in which they are shown.
+// Values returns the parameters in display order.
 func (g *Globals) Values() []GlobalValue {
 	values := make([]GlobalValue, len(globals))
 	for k := range globals {
@@ -84,8 +84,7 @@ func (g *Globals) Values() []GlobalValue {
 	return values
 }
 
-// Values are the parameters that the change sets, in the order in which they are
-// shown.
+// Values returns the parameters that the change sets, in display order.
 func (c *GlobalsChange) Values() (values []GlobalValue) {
 	for k := range globals {
 		if change := globals[k].change; change != nil && *change(c) != nil {
@@ -95,7 +94,7 @@ func (c *GlobalsChange) Values() (values []GlobalValue) {
 	return values
 }
 
-// SettableGlobals are the words of the parameters that can be set, in order.
+// SettableGlobals returns the names of the parameters that can be set, in display order.
 func SettableGlobals() []string {
 	var names []string
 	for k := range globals {
@@ -106,7 +105,7 @@ func SettableGlobals() []string {
 	return names
 }
 
-// ValidGlobal says which values a parameter can be set to: "0 to 1000".
+// ValidGlobal describes the values that a parameter can be set to, such as "0 to 1000".
 func ValidGlobal(name string) string {
 	for k := range globals {
 		if globals[k].name == name {
@@ -116,8 +115,7 @@ func ValidGlobal(name string) string {
 	return ""
 }
 
-// Set makes the change set a parameter. It panics if the parameter is not one
-// of SettableGlobals.
+// Set sets a parameter in the change. It panics if the name is not one of SettableGlobals.
 func (c *GlobalsChange) Set(name string, value int64) {
 	for k := range globals {
 		if g := &globals[k]; g.name == name && g.change != nil {

@@ -1,13 +1,12 @@
 package api
 
-// Log is the reply to GET /v1/log: how lnetd logs.
+// Log is the reply to GET /v1/log: the settings of lnetd's log.
 type Log struct {
-	// Level is the lowest that is logged: debug, info, warn or error.
+	// Level is the lowest level that is logged: debug, info, warn or error.
 	Level string `json:"level"`
-	// Configured is what the configuration and the command line say, and what a
-	// reload brings back.
+	// Configured is the level set by the configuration and the command line. A reload restores it.
 	Configured string `json:"configured"`
-	// Format is how lines are written now: json, text or journal.
+	// Format is the current format of log lines: json, text or journal.
 	Format string `json:"format"`
 }
 
@@ -16,5 +15,5 @@ type LogChange struct {
 	Level string `json:"level"`
 }
 
-// LogLevels are the levels, from all to little.
+// LogLevels returns the log levels, the most verbose first.
 func LogLevels() []string { return []string{"debug", "info", "warn", "error"} }

@@ -4,17 +4,18 @@ import (
 	"time"
 )
 
-// LstBounds are the bounds of a node that takes part in tests; 0: as configured.
+// LstBounds are the limits of a node that takes part in tests. 0 stands for the configured value.
 type LstBounds struct {
-	// Memory is for bulk data, in bytes: half as a client, half as a server.
+	// Memory limits bulk data, in bytes: one half for the client side, one half for the server
+	// side.
 	Memory int64 `json:"memory,omitempty"`
-	// SessionTimeout is how long a session lives without its console, in seconds.
+	// SessionTimeout is how long a session outlives the last request of its console, in seconds.
 	SessionTimeout int `json:"session_timeout,omitempty"`
-	// Units bounds the RPCs at once as a client.
+	// Units limits the concurrent RPCs of the client side.
 	Units int `json:"units,omitempty"`
 }
 
-// Limits of LstBounds, those of the configuration.
+// Limits of LstBounds. The configuration has the same limits.
 const (
 	LstMemoryMin         = 2 << 20
 	LstMemoryMax         = 1 << 40
@@ -24,19 +25,19 @@ const (
 
 // LstDisable is the body of POST /v1/lst/disable.
 type LstDisable struct {
-	// Force ends sessions that there are.
+	// Force ends existing sessions.
 	Force bool `json:"force,omitempty"`
 }
 
 // LstStatus is the reply to GET /v1/lst.
 type LstStatus struct {
 	Enabled bool `json:"enabled"`
-	// Bounds are those in force, or, if it is not enabled, as configured.
-	// SessionTimeout 0 is for ever.
+	// Bounds are the limits in force, or the configured ones if selftest is disabled. A
+	// SessionTimeout of 0 means that sessions never time out.
 	Bounds LstBounds `json:"bounds"`
-	// Console is the session that this node has as a console, if it has one.
+	// Console is the session that this node controls as a console, or nil.
 	Console *LstSession `json:"console,omitempty"`
-	// Session is the one that this node takes part in, if there is one.
+	// Session is the session that this node takes part in, or nil.
 	Session  *LstAgentSession `json:"session,omitempty"`
 	Counters LstCounters      `json:"counters"`
 }
@@ -44,7 +45,7 @@ type LstStatus struct {
 // LstAgentSession is a session that a node takes part in.
 type LstAgentSession struct {
 	Name string `json:"name"`
-	// Console is its NID, as it has told it.
+	// Console is the NID that the console has sent.
 	Console    string         `json:"console"`
 	Stamp      int64          `json:"stamp"`
 	Age        float64        `json:"age"` // seconds
@@ -58,15 +59,15 @@ type LstAgentTest struct {
 	Batch uint64 `json:"batch"`
 	Index int    `json:"index"`
 	Kind  string `json:"kind"`
-	// Client says that this node sends the requests: with Units, of which Active
-	// run, and Latency.
+	// Client reports that this node sends the requests. It then has Units, of which Active are
+	// running, and Latency.
 	Client  bool        `json:"client"`
 	Units   int         `json:"units,omitempty"`
 	Active  int         `json:"active,omitempty"`
 	Latency *LstLatency `json:"latency,omitempty"`
 }
 
-// LstLatency are the times of RPCs since a test was added, in nanoseconds.
+// LstLatency holds the latency of the RPCs since a test was added, in nanoseconds.
 type LstLatency struct {
 	Count uint64        `json:"count"`
 	Mean  time.Duration `json:"mean"`
@@ -76,7 +77,7 @@ type LstLatency struct {
 	Max   time.Duration `json:"max"`
 }
 
-// LstCounters are those of a node's RPCs since it was enabled (selftest 3).
+// LstCounters counts a node's RPCs since selftest was enabled (selftest 3).
 type LstCounters struct {
 	Errors   uint32 `json:"errors"`
 	Sent     uint32 `json:"sent"`

@@ -3,8 +3,8 @@ package api
 // LstBRW are the parameters of a BRW test (selftest 5).
 type LstBRW struct {
 	Write bool `json:"write"`
-	// Size and Offset are bytes: multiples of 8, Size up to 1 MiB, and no longer
-	// with the offset than as many pages as it takes without.
+	// Size and Offset are in bytes and multiples of 8. Size is at most 1 MiB. Size plus Offset must
+	// not need more pages than Size alone.
 	Size   int `json:"size"`
 	Offset int `json:"offset,omitempty"`
 	// Check is none, simple, full or discard.
@@ -22,13 +22,13 @@ type LstTest struct {
 	Key   LstKey `json:"key"`
 	Batch string `json:"batch"`
 	From  string `json:"from"` // the group of the clients
-	To    string `json:"to"`   // that of the servers
+	To    string `json:"to"`   // the group of the servers
 	// Kind is LstKindBRW or LstKindPing.
 	Kind string `json:"kind"`
-	// Loop is how many RPCs each unit makes; -1: without end.
+	// Loop is the number of RPCs of each unit; -1 means no limit.
 	Loop        int32 `json:"loop"`
 	Concurrency int   `json:"concurrency"`
-	// Distribute clients share Span servers.
+	// Each group of Distribute clients uses Span servers.
 	Distribute int    `json:"distribute"`
 	Span       int    `json:"span"`
 	BRW        LstBRW `json:"brw,omitzero"`
@@ -38,7 +38,7 @@ type LstTest struct {
 type LstRun struct {
 	Key   LstKey `json:"key"`
 	Batch string `json:"batch"`
-	// Timeout stops the batch after so many seconds; 0: nothing does.
+	// Timeout stops the batch after this many seconds; 0 means never.
 	Timeout int `json:"timeout,omitempty"`
 }
 
@@ -46,7 +46,7 @@ type LstRun struct {
 type LstStop struct {
 	Key   LstKey `json:"key"`
 	Batch string `json:"batch"`
-	// Force aborts the RPCs under way; else units stop after theirs.
+	// Force aborts the RPCs under way. Otherwise each unit stops after its current RPC.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -54,10 +54,10 @@ type LstStop struct {
 type LstQuery struct {
 	Key   LstKey `json:"key"`
 	Batch string `json:"batch"`
-	// Test is the index of the test that is asked about; 0: the batch.
+	// Test is the index of the test to query; 0 queries the whole batch.
 	Test int `json:"test,omitempty"`
-	// Servers asks them in place of the clients.
+	// Servers queries the servers instead of the clients.
 	Servers bool `json:"servers,omitempty"`
-	// Timeout bounds the wait, in seconds.
+	// Timeout is the maximum wait in seconds.
 	Timeout int `json:"timeout,omitempty"`
 }

@@ -4,19 +4,19 @@ package api
 type LstAddGroup struct {
 	Key  LstKey `json:"key"`
 	Name string `json:"name"`
-	// IDs are lists of NIDs with ranges, as lst takes them.
+	// IDs are lists of NIDs with ranges, in the syntax of lst.
 	IDs []string `json:"ids,omitempty"`
 }
 
-// LstUpdateGroup is the body of POST /v1/lst/update_group: exactly one of Refresh,
-// Clean and Remove.
+// LstUpdateGroup is the body of POST /v1/lst/update_group. Exactly one of Refresh, Clean and Remove
+// is set.
 type LstUpdateGroup struct {
 	Key  LstKey `json:"key"`
 	Name string `json:"name"`
-	// Refresh asks inactive nodes again to join the session.
+	// Refresh invites inactive nodes to the session again.
 	Refresh bool `json:"refresh,omitempty"`
-	// Clean drops the nodes in any of these states: "busy", "down", "unknown".
+	// Clean removes the nodes in any of these states: "busy", "down", "unknown".
 	Clean []string `json:"clean,omitempty"`
-	// Remove drops the nodes of these lists.
+	// Remove removes the nodes of these lists.
 	Remove []string `json:"remove,omitempty"`
 }

@@ -19,27 +19,26 @@ type LstSession struct {
 	Nodes    int           `json:"nodes"`
 }
 
-// LstTarget says which nodes are pinged: exactly one of the session's, a group's,
-// a batch's clients or servers, or some by NID, which need not be in the session.
+// LstTarget selects the nodes to ping: exactly one of all nodes of the session, a group, the
+// clients or servers of a batch, or single NIDs, which need not be in the session.
 type LstTarget struct {
 	Session bool     `json:"session,omitempty"`
 	Group   string   `json:"group,omitempty"`
 	Batch   string   `json:"batch,omitempty"`
-	Servers bool     `json:"servers,omitempty"` // of the batch
+	Servers bool     `json:"servers,omitempty"` // the batch's servers instead of its clients
 	Nodes   []string `json:"nodes,omitempty"`   // lists of NIDs
 }
 
 // LstNewSession is the body of POST /v1/lst/new_session.
 type LstNewSession struct {
-	// Key is what later commands name; 0: the console makes one up.
+	// Key identifies the session in later commands; 0 lets the console choose one.
 	Key  LstKey `json:"key,omitempty"`
 	Name string `json:"name"`
-	// Timeout is how long the session lives without commands, in seconds; 0:
-	// 300.
+	// Timeout is how long the session lives without commands, in seconds; 0 means 300.
 	Timeout int `json:"timeout,omitempty"`
-	// Force takes the place of a session that there is, here and on the nodes.
+	// Force replaces an existing session, here and on the nodes.
 	Force bool `json:"force,omitempty"`
-	// Features are those of the session; not given: all.
+	// Features are the features of the session; nil means all.
 	Features *uint32 `json:"features,omitempty"`
 }
 
@@ -47,9 +46,9 @@ type LstNewSession struct {
 type LstPing struct {
 	Key    LstKey    `json:"key"`
 	Target LstTarget `json:"target"`
-	// Timeout bounds the wait, in seconds; it is held to 3 to 30.
+	// Timeout is the maximum wait in seconds. It is clamped to 3 to 30.
 	Timeout int `json:"timeout,omitempty"`
 }
 
-// LstTimeoutMax is the longest time that a command takes, in seconds.
+// LstTimeoutMax is the maximum timeout of a command, in seconds.
 const LstTimeoutMax = math.MaxInt32

@@ -5,6 +5,6 @@ type LstStat struct {
 	Key LstKey `json:"key"`
 	// Targets are names of groups, or lists of NIDs.
 	Targets []string `json:"targets,omitempty"`
-	// Timeout bounds the wait, in seconds; it is held to 3 to 30.
+	// Timeout is the maximum wait in seconds. It is clamped to 3 to 30.
 	Timeout int `json:"timeout,omitempty"`
 }

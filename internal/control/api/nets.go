@@ -7,17 +7,18 @@ import (
 // Nets is the reply to GET /v1/nets.
 type Nets struct {
 	Nets []Net `json:"nets"`
-	// Waiting are the NIs whose interface cannot be used yet. A net all of whose NIs wait is not in Nets.
+	// Waiting are the NIs whose interface is not usable yet. A net whose NIs all wait is not in
+	// Nets.
 	Waiting []WaitingNI `json:"waiting,omitempty"`
 }
 
-// Net is one net of the node with its local NIs in the order of their making.
+// Net is one net of the node with its local NIs in the order of creation.
 type Net struct {
 	Net lnet.Net `json:"net"`
 	NIs []NI     `json:"nis"`
 }
 
-// NI is all that "net show -v 4" prints about one local NI (lnetctl 5.1).
+// NI holds everything that "net show -v 4" prints about one local NI (lnetctl 5.1).
 type NI struct {
 	NID        lnet.NID      `json:"nid"`
 	Status     string        `json:"status"`                  // "up" or "down"
@@ -30,15 +31,15 @@ type NI struct {
 	Dropped    MessageCounts `json:"dropped_stats"`
 	Health     HealthStats   `json:"health_stats"`
 	Tunables   Tunables      `json:"tunables"`
-	// LND are the driver's own tunables in the order of printing; none for lo.
+	// LND are the driver's tunables in the order of printing. It is empty for lo.
 	LND []Tunable `json:"lnd_tunables,omitempty"`
-	// Counters are the driver's, for programs; lnetctl has no words for them.
+	// Counters are the driver's counters, for programs. lnetctl does not print them.
 	Counters []Counter `json:"lnd_counters,omitempty"`
-	DevCPT   int       `json:"dev_cpt"` // -1: the device belongs to no CPU partition
+	DevCPT   int       `json:"dev_cpt"` // -1 if the device belongs to no CPU partition
 	CPT      string    `json:"cpt"`     // "[0]"
 }
 
-// Statistics are an NI's totals and latencies.
+// Statistics holds an NI's message totals and latencies.
 type Statistics struct {
 	Sent      uint64  `json:"send_count"`
 	Received  uint64  `json:"recv_count"`
@@ -48,7 +49,7 @@ type Statistics struct {
 	PutAck    Latency `json:"put_ack"`    // PUT until its ACK
 }
 
-// Latency sums latency samples up; all zero without samples.
+// Latency summarizes latency samples. All fields are 0 if there are no samples.
 type Latency struct {
 	Samples uint64 `json:"samples"`
 	Min     uint64 `json:"min_nsec"`
@@ -56,7 +57,7 @@ type Latency struct {
 	Avg     uint64 `json:"avg_nsec"`
 }
 
-// UDSPInfo says what user policies did to an NI; -1 is "no priority".
+// UDSPInfo describes the effect of user policies on an NI. A priority of -1 means "no priority".
 type UDSPInfo struct {
 	NetPriority       int        `json:"net_priority"`
 	NIDPriority       int        `json:"nid_priority"`
@@ -73,7 +74,7 @@ type MessageCounts struct {
 	Hello uint64 `json:"hello"`
 }
 
-// HealthStats are an NI's health and what lowered it.
+// HealthStats holds an NI's health and the events that lowered it.
 type HealthStats struct {
 	FatalError int    `json:"fatal_error"`  // 0 or 1
 	Value      int    `json:"health_value"` // 0 to 1000
@@ -84,7 +85,7 @@ type HealthStats struct {
 	Timeouts   uint64 `json:"timeouts"`
 	Errors     uint64 `json:"error"`
 	PingCount  uint64 `json:"ping_count"`
-	NextPing   int64  `json:"next_ping"` // seconds since boot, 0: none due
+	NextPing   int64  `json:"next_ping"` // seconds since boot, 0 if none is due
 }
 
 // Tunables are the flow-control tunables in force on an NI.
@@ -95,16 +96,16 @@ type Tunables struct {
 	Credits           int `json:"credits"`
 }
 
-// Tunable is a driver's tunable under its own name. A Truth is 1 or 0, and documents have
-// true or false.
+// Tunable is a driver's tunable under the driver's name. If Truth is set, the value is a boolean:
+// Value is 1 or 0, and documents have true or false.
 type Tunable struct {
 	Name  string `json:"name"`
 	Value int64  `json:"value"`
 	Truth bool   `json:"truth,omitempty"`
 }
 
-// Counter is a driver's counter under its own name; those that end in "_total"
-// only grow.
+// Counter is a driver's counter under the driver's name. Counters whose names end in "_total" never
+// decrease.
 type Counter struct {
 	Name  string `json:"name"`
 	Value uint64 `json:"value"`

@@ -1,6 +1,6 @@
 package api
 
-// NUMA is the reply to GET /v1/numa: how the machine is laid out, and how far apart NIs may be that
+// NUMA is the reply to GET /v1/numa: the NUMA layout of the host, and the distance up to which NIs
 // count as equally near to memory.
 type NUMA struct {
 	// Range is the parameter numa_range.
@@ -13,9 +13,9 @@ type CPT struct {
 	CPT int `json:"cpt"`
 	// Node is the number of its NUMA node.
 	Node int `json:"node"`
-	// CPUs are its processors, "0-3,8"; empty if the machine does not say.
+	// CPUs are its processors, such as "0-3,8". It is empty if the host does not report them.
 	CPUs string `json:"cpus,omitempty"`
-	// Distances are those to all CPTs in order, itself included: the largest between a node of one
-	// and a node of the other.
+	// Distances are the distances to all CPTs in order, including itself. Each is the largest
+	// distance between a NUMA node of one and a NUMA node of the other.
 	Distances []uint32 `json:"distances"`
 }

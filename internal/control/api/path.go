@@ -10,11 +10,11 @@ import (
 
 const socketName = "control.sock"
 
-// SystemRunDir is where root's lnetd has its sockets.
+// SystemRunDir is the directory for the sockets of root's lnetd.
 const SystemRunDir = "/run/lnetd"
 
-// RunDir is the directory for lnetd's sockets: /run/lnetd for root, else
-// $XDG_RUNTIME_DIR/lnetd, else /tmp/lnetd-UID.
+// RunDir returns the directory for lnetd's sockets: /run/lnetd for root, otherwise
+// $XDG_RUNTIME_DIR/lnetd or, without that variable, /tmp/lnetd-UID.
 func RunDir() string {
 	return runDir(os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())
 }
@@ -29,16 +29,16 @@ func runDir(uid int, xdg, tmp string) string {
 	return SharedRunDir(uid, tmp)
 }
 
-// SharedRunDir is a user's directory where everybody has some.
+// SharedRunDir returns a user's run directory inside tmp, which all users share.
 func SharedRunDir(uid int, tmp string) string {
 	return filepath.Join(tmp, "lnetd-"+strconv.Itoa(uid))
 }
 
-// DefaultSocket is where lnetd puts its control socket if it is not told.
+// DefaultSocket returns the default path of lnetd's control socket.
 func DefaultSocket() string { return filepath.Join(RunDir(), socketName) }
 
-// FindSocket is where lnetdctl looks for lnetd if it is not told: at the
-// default place, or, if there is nothing, at root's. See FindClient.
+// FindSocket returns the path at which lnetdctl looks for lnetd by default: the default path, or
+// root's path if the default one does not exist. See FindClient.
 func FindSocket() string {
 	own := DefaultSocket()
 	if _, err := os.Lstat(own); errors.Is(err, fs.ErrNotExist) {

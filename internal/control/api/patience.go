@@ -4,18 +4,18 @@ import (
 	"time"
 )
 
-// How long the sides wait for each other.
+// Timeouts of both sides of a connection.
 const (
-	// HeadPatience bounds the making of a connection and the head of a request.
+	// HeadPatience is the timeout for connecting and for the head of a request.
 	HeadPatience = 5 * time.Second
-	// ReplyPatience bounds the wait for an answer, for each page of it, and, unless
-	// a request says otherwise, what lnetd takes to make it.
+	// ReplyPatience is the timeout for each page of a reply. It also limits how long lnetd prepares
+	// a reply, unless the request sets a different limit.
 	ReplyPatience = 30 * time.Second
-	// DocumentPatience is ReplyPatience where a document of any size is worked on.
+	// DocumentPatience replaces ReplyPatience for requests that process a document of any size.
 	DocumentPatience = 10 * time.Minute
 )
 
-// TargetsPatience is how long a reply takes at most that waits so long for each of n
+// TargetsPatience returns the maximum duration of a request that waits up to timeout for each of n
 // targets.
 func TargetsPatience(n int, timeout time.Duration) time.Duration {
 	return ReplyPatience + time.Duration(n)*timeout

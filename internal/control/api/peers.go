@@ -4,45 +4,45 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// PeerNIDsMax bounds the NIDs that one request names beside the primary one.
+// PeerNIDsMax is the maximum number of NIDs in one request, not counting the primary one.
 const PeerNIDsMax = 128
 
 // Peers is the reply to GET /v1/peers.
 type Peers struct {
 	Peers []Peer `json:"peers"`
-	// Next, in a part of the answer, says where the next one begins; empty: this
-	// is the last.
+	// Next is the start of the next page. It is empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// Peer is a node that this one knows of.
+// Peer is a node known to this one.
 type Peer struct {
-	// ID grows with the peers' youth; only the daemon knows it.
+	// ID is larger for peers that were added later. It is not part of the JSON.
 	ID        uint64   `json:"-"`
 	Primary   lnet.NID `json:"primary_nid"`
 	MultiRail bool     `json:"multi_rail"`
-	// State is the word of flags.
+	// State is the flag word.
 	State uint32 `json:"state"`
-	// Seq is the sequence number that the peer told last, Told the one of ours
-	// that it was told.
+	// Seq is the latest sequence number received from the peer. Told is the latest sequence number
+	// of this node that was sent to it.
 	Seq     uint32 `json:"seq"`
 	Told    uint32 `json:"told"`
 	Gateway bool   `json:"gateway"`
-	// Unanswered reports that no message has ever come from the peer, that no program's
-	// message has been sent to it, and that it was not configured. A backup leaves it out, and lnetd removes it after a while.
+	// Unanswered reports that no message has ever arrived from the peer, that no program's message
+	// has been sent to it, and that it was not configured. A backup omits such a peer, and lnetd
+	// removes it after a while.
 	Unanswered bool `json:"unanswered,omitempty"`
-	// NIs are its NIDs by net, the primary one's net first.
+	// NIs are its NIDs grouped by net, starting with the primary NID's net.
 	NIs []PeerNI `json:"nis"`
 }
 
-// PeerNI is all that "peer show -v 4" prints about one NID (lnetctl 5.4). The
-// detail of a field is the level from which on that is printed.
+// PeerNI holds everything that "peer show -v 4" prints about one NID (lnetctl 5.4). The detail tag
+// of a field is the lowest verbosity that prints it.
 type PeerNI struct {
 	NID lnet.NID `json:"nid"`
-	// State is "up" or "down" where that is looked after, else "NA".
+	// State is "up" or "down" if it is monitored, otherwise "NA".
 	State string `json:"state"`
-	// Trouble is why other NIDs of the peer are taken first, if so: "not answering
-	// since" a time, or "link down".
+	// Trouble is the reason why other NIDs of the peer are preferred: "not answering since" a time,
+	// or "link down". It is empty if there is no reason.
 	Trouble       string          `json:"trouble,omitempty" detail:"1"`
 	Credits       Credits         `json:"tx_credits" detail:"1"`
 	RouterCredits Credits         `json:"router_credits" detail:"1"`
@@ -56,15 +56,15 @@ type PeerNI struct {
 	Health        PeerHealthStats `json:"health_stats" detail:"2"`
 }
 
-// Credits bound the messages under way to a peer NI. Available is below 0 by
-// the number of those that wait; Min is the lowest that it ever was.
+// Credits limit the messages under way to a peer NI. A negative Available is the number of waiting
+// messages. Min is the lowest value so far.
 type Credits struct {
 	Max       int `json:"max"`
 	Available int `json:"available"`
 	Min       int `json:"min"`
 }
 
-// PeerHealthStats are a peer NI's health and what lowered it.
+// PeerHealthStats holds a peer NI's health and the events that lowered it.
 type PeerHealthStats struct {
 	Value           int    `json:"health_value"` // 0 to 1000
 	Dropped         uint64 `json:"dropped"`
@@ -72,20 +72,20 @@ type PeerHealthStats struct {
 	Errors          uint64 `json:"error"`
 	NetworkTimeouts uint64 `json:"network_timeout"`
 	PingCount       uint64 `json:"ping_count"`
-	NextPing        int64  `json:"next_ping"` // seconds since boot, 0: none due
+	NextPing        int64  `json:"next_ping"` // seconds since boot, 0 if none is due
 }
 
-// PeerAddition is the body of POST /v1/peers: a peer, or more NIDs for one.
+// PeerAddition is the body of POST /v1/peers. It adds a peer, or NIDs to a peer.
 type PeerAddition struct {
 	Primary lnet.NID   `json:"primary_nid"`
 	NIDs    []lnet.NID `json:"nids,omitempty"`
-	// SingleRail: the peer is not Multi-Rail.
+	// SingleRail marks the peer as not Multi-Rail.
 	SingleRail  bool `json:"single_rail,omitempty"`
 	LockPrimary bool `json:"lock_primary,omitempty"`
 }
 
-// PeerDeletion is the body of DELETE /v1/peers: NIDs of a peer, or, if there are
-// none or the primary one is among them, the peer.
+// PeerDeletion is the body of DELETE /v1/peers. It deletes NIDs of a peer. It deletes the peer if
+// NIDs is empty or contains the primary NID.
 type PeerDeletion struct {
 	Primary lnet.NID   `json:"primary_nid"`
 	NIDs    []lnet.NID `json:"nids,omitempty"`
@@ -93,35 +93,33 @@ type PeerDeletion struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// PeersDetail is the detail in which all is told of peers.
+// PeersDetail is the detail level that returns all fields of peers.
 const PeersDetail = 4
 
-// FirstPage is where the list of peers begins.
+// FirstPage is the start of the list of peers.
 const FirstPage = "0"
 
-// PeerState is the body of POST /v1/peers/state, for tests: the state word of the peer
-// that has the NID, or of all, in the bits that lnetctl prints at "peer show -v 3"
-// (lnetctl 4.11).
+// PeerState is the body of POST /v1/peers/state, for tests. It sets the state word, as printed by
+// "peer show -v 3", of the peer that has the NID, or of all peers (lnetctl 4.11).
 type PeerState struct {
 	NID   lnet.NID `json:"nid,omitzero"`
 	All   bool     `json:"all,omitempty"`
 	State uint32   `json:"state"`
 }
 
-// Recovery is the reply to GET /v1/recovery: the NIDs that are pinged until they are
-// well, of local NIs and of peers.
+// Recovery is the reply to GET /v1/recovery: the NIDs of local NIs and of peers that are pinged
+// until they recover.
 type Recovery struct {
 	Local []lnet.NID `json:"local"`
 	Peers []lnet.NID `json:"peers"`
 }
 
-// CPTs is the reply to GET /v1/cpts: the CPU partition of each NID, in the order of
-// asking.
+// CPTs is the reply to GET /v1/cpts: the CPU partition of each NID, in the order of the request.
 type CPTs struct {
 	CPTs []CPTOfNID `json:"cpts"`
 }
 
-// CPTOfNID is the CPU partition that messages with a NID belong to.
+// CPTOfNID is the CPU partition that handles messages with a NID.
 type CPTOfNID struct {
 	NID lnet.NID `json:"nid"`
 	CPT int      `json:"cpt"`

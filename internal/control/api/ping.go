@@ -8,22 +8,22 @@ import (
 
 // Limits and defaults of POST /v1/ping and POST /v1/discover.
 const (
-	// PingTargetsMax bounds the targets of one request.
+	// PingTargetsMax is the maximum number of targets of one request.
 	PingTargetsMax = 1024
-	// PingTimeout is the wait for each target if the request names none.
+	// PingTimeout is the default timeout of each target.
 	PingTimeout = 180 * time.Second
-	// PingTimeoutMax bounds the wait that a request may ask for.
+	// PingTimeoutMax is the largest timeout that a request may set.
 	PingTimeoutMax = time.Hour
 )
 
 // PingRequest is the body of POST /v1/ping.
 type PingRequest struct {
-	// NIDs are pinged one after the other. Each is a NID, or a process ID
-	// such as "12345-10.0.0.1@tcp".
+	// NIDs are pinged one after the other. Each is a NID, or a process ID such as
+	// "12345-10.0.0.1@tcp".
 	NIDs []string `json:"nids,omitempty"`
-	// Source is the local NID that the pings leave from; empty: any.
+	// Source is the local NID to ping from; empty means any.
 	Source string `json:"source,omitempty"`
-	// Timeout bounds the wait for each target, in seconds; 0: PingTimeout.
+	// Timeout is the timeout of each target in seconds; 0 means PingTimeout.
 	Timeout float64 `json:"timeout,omitempty"`
 }
 
@@ -33,23 +33,23 @@ type PingReply struct {
 	Results []PingResult `json:"results"`
 }
 
-// PingResult is what came of one target of a ping or a discovery: either Error
-// or the rest.
+// PingResult is the result of a ping or discovery of one target: either Error or the other fields
+// are set.
 type PingResult struct {
-	// Target repeats the target as it was asked for.
+	// Target is the target as the request has it.
 	Target string `json:"target"`
-	// Primary is the target's primary NID as far as this node knows; without
-	// discovery that is the NID that was pinged.
+	// Primary is the target's primary NID as known to this node. Without discovery it is the NID
+	// that was pinged.
 	Primary   lnet.NID `json:"primary_nid,omitzero"`
 	MultiRail bool     `json:"multi_rail"`
-	// PID is the process ID that answered.
+	// PID is the process ID of the process that answered.
 	PID lnet.PID `json:"pid,omitempty"`
-	// NIDs are the target's NIDs as it told them, without 0@lo.
+	// NIDs are the NIDs that the target has reported, without 0@lo.
 	NIDs  []lnet.NID `json:"nids,omitempty"`
 	Error *Fault     `json:"error,omitempty"`
 }
 
-// Patience is the wait for each target.
+// Patience returns the timeout of each target.
 func (r *PingRequest) Patience() time.Duration {
 	if r.Timeout <= 0 {
 		return PingTimeout

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in a document, or something about it that its author should know.
+// Problem is one error or warning about a document.
 type Problem struct {
-	// File is what the document is called; it may be empty if the operator gave none.
+	// File is the name of the document. It may be empty if the operator gave none.
 	File string `json:"file"`
-	// Line and Column count from 1; 0: the whole file, the whole line.
+	// Line and Column count from 1. 0 means the whole file or the whole line.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
-	// Key is the path of keys: "net[0].local NI(s)[1].tunables"; empty: none.
+	// Key is the path of keys, such as "net[0].local NI(s)[1].tunables", or empty.
 	Key string `json:"key,omitempty"`
-	// Text says what is wrong, Remedy what would be right, if that is known.
+	// Text describes the problem, Remedy the solution if it is known.
 	Text   string `json:"text"`
 	Remedy string `json:"remedy,omitempty"`
-	// SeqNo is the number that the document's author has given to the block, if any.
+	// SeqNo is the sequence number of the block, if the document gives one.
 	SeqNo *int64 `json:"seq_no,omitempty"`
-	// Warning says that the document could be taken as it is.
+	// Warning reports that the document is valid all the same.
 	Warning bool `json:"warning,omitempty"`
 }
 
-// Error is "file:line:column: key: text; remedy", without what is not known.
+// Error returns "file:line:column: key: text; remedy" without the unknown parts.
 func (p *Problem) Error() string {
 	place := p.File
 	for _, n := range []int{p.Line, p.Column} {
@@ -47,11 +47,11 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// Problems are all that was found in documents, in their order. As an error at least one is no
-// warning.
+// Problems are all problems found in documents, in the order of the text. A Problems value used as
+// an error holds at least one that is not a warning.
 type Problems []*Problem
 
-// Error is a line for each.
+// Error returns one line for each problem.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for k, one := range p {

@@ -9,17 +9,16 @@ import (
 	"syscall"
 )
 
-// Process describes the owner of something that we wanted.
+// Process describes the process that owns a resource.
 type Process struct {
-	PID     int    // 0: not visible from here
-	UID     int    // -1: unknown
+	PID     int    // 0 if the process is not visible from here
+	UID     int    // -1 if unknown
 	Command string // the command line; empty if it cannot be read
-	// Program and Version are what the process said of itself, if it did.
+	// Program and Version are what the process has reported about itself, if anything.
 	Program, Version string
 }
 
-// FindProcess describes the process with the given number as far as /proc
-// shows it.
+// FindProcess describes the process with the given PID from /proc.
 func FindProcess(pid int) Process {
 	p := Process{PID: pid, UID: -1}
 	dir := "/proc/" + strconv.Itoa(pid)
@@ -29,7 +28,7 @@ func FindProcess(pid int) Process {
 	return p
 }
 
-// String says who it is: `pid 4711, lnetd v1.0.0, "lnetd --port 9988"`.
+// String returns a description such as `pid 4711, lnetd v1.0.0, "lnetd --port 9988"`.
 func (p Process) String() string {
 	if p.PID <= 0 {
 		return "a process that is not visible from here (another PID namespace, or no rights to look)"
@@ -47,9 +46,9 @@ func (p Process) String() string {
 	return s
 }
 
-// Credentials are those of the process at the other end of a unix socket's
-// connection, as the kernel noted them: of a server when it called listen, of a
-// client when it called connect. ok is false if it notes none.
+// Credentials returns the credentials of the process at the other end of a unix socket connection.
+// The kernel records those of a server at listen and those of a client at connect. ok is false if
+// there are none.
 func Credentials(conn net.Conn) (_ *syscall.Ucred, ok bool) {
 	c, isUnix := conn.(*net.UnixConn)
 	if !isUnix {
@@ -69,7 +68,7 @@ func Credentials(conn net.Conn) (_ *syscall.Ucred, ok bool) {
 	return cred, ok && err == nil
 }
 
-// ListenerOf describes the process that a connection leads to.
+// ListenerOf describes the process that listens at the other end of conn.
 func ListenerOf(conn net.Conn) Process {
 	p := Process{UID: -1}
 	if cred, ok := Credentials(conn); ok {

@@ -7,11 +7,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Range is what a number may be, whether a command, a request or a document has it: what
-// one of them takes and a backup keeps, the others take too.
+// Range is the valid range of a number. Commands, requests and documents share the same ranges, so
+// each accepts the values that the others produce.
 type Range struct{ Min, Max int64 }
 
-// Check says which numbers are possible if n is none of them.
+// Check returns an error that names the valid range if n is outside it.
 func (r Range) Check(n int64) error {
 	switch {
 	case n >= r.Min && n <= r.Max:
@@ -22,10 +22,10 @@ func (r Range) Check(n int64) error {
 	return fmt.Errorf("%d is not within %s", n, r)
 }
 
-// String is "0 to 100".
+// String returns a text such as "0 to 100".
 func (r Range) String() string { return fmt.Sprintf("%d to %d", r.Min, r.Max) }
 
-// Ranges of what is said of NIs, routes and rules.
+// Ranges of the numbers of NIs, routes and rules.
 var (
 	CreditsRange      = Range{DriverDefault, creditsMax} // tunables of an NI
 	PeerTimeoutRange  = Range{DriverDefault, creditsMax} // seconds
@@ -38,7 +38,7 @@ var (
 )
 
 const (
-	// DriverDefault stands for the driver's default.
+	// DriverDefault selects the driver's default.
 	DriverDefault = -1
 	creditsMax    = 1 << 24
 )
@@ -49,8 +49,8 @@ var (
 	period   = Range{1, math.MaxInt32} // seconds
 )
 
-// GlobalRange is the range of a parameter that can be set. Numbers within it that mean the
-// same as others are kept as those: discovery 7 is 1, and max_interfaces 3 is 4096.
+// GlobalRange returns the range of a parameter that can be set. Some values in the range are stored
+// as an equivalent one: discovery 7 becomes 1, and max_interfaces 3 becomes 4096.
 func GlobalRange(name string) Range {
 	for k := range globals {
 		if globals[k].name == name {

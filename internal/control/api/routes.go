@@ -4,7 +4,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// RouteGatewaysMax bounds the gateways that one request names.
+// RouteGatewaysMax is the maximum number of gateways in one request.
 const RouteGatewaysMax = 256
 
 // Routes is the reply to GET /v1/routes.
@@ -12,22 +12,22 @@ type Routes struct {
 	Routes []Route `json:"routes"`
 }
 
-// Route is a way to a net that the node is not on.
+// Route is a route to a remote net.
 type Route struct {
 	Net     lnet.Net `json:"net"`
 	Gateway lnet.NID `json:"gateway"`
-	// Hops is 1 to 255, 0 if nobody said.
+	// Hops is 1 to 255, or 0 if it was not set.
 	Hops uint32 `json:"hops"`
-	// Priority is 0 for the best.
+	// Priority is 0 for the most preferred.
 	Priority uint32 `json:"priority"`
-	// Up tells whether the route is used.
+	// Up reports whether the route is used.
 	Up bool `json:"up"`
-	// SingleHop tells whether the gateway itself is on the net.
+	// SingleHop reports whether the gateway itself is on the net.
 	SingleHop bool `json:"single_hop"`
 }
 
-// RouteAddition is the body of POST /v1/routes: a route by each of the
-// gateways, all of them or none.
+// RouteAddition is the body of POST /v1/routes. It adds a route through each of the gateways, all
+// or none.
 type RouteAddition struct {
 	Net      lnet.Net   `json:"net"`
 	Gateways []lnet.NID `json:"gateways,omitempty"`
@@ -41,13 +41,12 @@ type RouteDeletion struct {
 	Gateways []lnet.NID `json:"gateways,omitempty"`
 }
 
-// RouteFilter says which routes are asked for. Fields without a value do not
-// restrict.
+// RouteFilter selects routes. Fields without a value match all routes.
 type RouteFilter struct {
 	Net, Gateway string
-	// Hops and Priority restrict if they are not negative; no hops is 0.
+	// Hops and Priority are compared unless negative. Hops of 0 selects routes without hops.
 	Hops, Priority int64
 }
 
-// AllRoutes is the filter that lets all routes pass.
+// AllRoutes matches all routes.
 var AllRoutes = RouteFilter{Hops: -1, Priority: -1}

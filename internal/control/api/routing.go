@@ -1,6 +1,6 @@
 package api
 
-// RoutingState is how far a node is with forwarding, by its number.
+// RoutingState is the numeric state of forwarding on a node.
 type RoutingState uint8
 
 // The states (lnetctl 4.9).
@@ -14,10 +14,9 @@ const (
 // Routing is the reply to GET /v1/routing.
 type Routing struct {
 	State RoutingState `json:"state"`
-	// Ever tells whether the node has forwarded since it started; else it has
-	// no buffers yet.
+	// Ever reports whether the node has forwarded since it started. Until then it has no buffers.
 	Ever bool `json:"ever"`
-	// CPTs are the buffers of each CPU partition.
+	// CPTs are the router buffers of each CPU partition.
 	CPTs []Pools `json:"cpts"`
 }
 
@@ -32,18 +31,18 @@ type Pools struct {
 type Pool struct {
 	Pages      int `json:"npages"`
 	Buffers    int `json:"nbuffers"`
-	Credits    int `json:"credits"`    // below 0 by the number of messages that wait
-	MinCredits int `json:"mincredits"` // the lowest that they ever were
+	Credits    int `json:"credits"`    // if negative, the number of waiting messages
+	MinCredits int `json:"mincredits"` // the lowest value so far
 }
 
-// Buffers are numbers of router buffers over all CPU partitions.
+// Buffers are numbers of router buffers, summed over all CPU partitions.
 type Buffers struct {
 	Tiny  int `json:"tiny"`
 	Small int `json:"small"`
 	Large int `json:"large"`
 }
 
-// Buffers sums the buffers up.
+// Buffers returns the total numbers of router buffers.
 func (r *Routing) Buffers() Buffers {
 	var b Buffers
 	for _, p := range r.CPTs {
@@ -54,9 +53,8 @@ func (r *Routing) Buffers() Buffers {
 	return b
 }
 
-// RoutingChange is the body of POST /v1/routing: either Enabled or numbers of
-// buffers, of which those that are not given stay. 0 is the default, -1 is as
-// it is.
+// RoutingChange is the body of POST /v1/routing. It sets either Enabled or numbers of buffers.
+// Numbers that are nil or -1 are not changed; 0 restores the default.
 type RoutingChange struct {
 	Enabled *bool `json:"enabled,omitempty"`
 	Tiny    *int  `json:"tiny,omitempty"`

@@ -3,20 +3,18 @@ package api
 // Stats is the reply to GET /v1/stats.
 type Stats struct {
 	Counters
-	// Drops are messages that were dropped, Refusals callers that were turned away,
-	// by reason.
+	// Drops counts dropped messages by reason, Refusals counts rejected callers by reason.
 	Drops    []Reason `json:"drops"`
 	Refusals []Reason `json:"refusals"`
 }
 
-// Reason is how often something happened for a reason.
+// Reason counts events that have one reason.
 type Reason struct {
 	Reason string `json:"reason"`
 	Count  uint64 `json:"count"`
 }
 
-// Counters are the node's counters in the order in which they are shown (lnetctl
-// 5.6).
+// Counters are the node's counters in display order (lnetctl 5.6).
 type Counters struct {
 	Committed         uint64 `json:"msgs_alloc"`
 	CommittedMax      uint64 `json:"msgs_max"`

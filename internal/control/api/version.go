@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Version says which daemon answers: the reply to GET /v1/version.
+// Version identifies the running daemon. It is the reply to GET /v1/version.
 type Version struct {
 	Program string    `json:"program"` // "lnetd"
 	Version string    `json:"version"` // "v1.2.3", or "devel"
@@ -15,12 +15,12 @@ type Version struct {
 	Started time.Time `json:"started"`
 }
 
-// packaged and revision are the version and the commit that deploy/packages/build gives to
-// the linker: its sources may lie outside of version control, and packages built anywhere
-// shall be the same.
+// packaged and revision are the version and the commit, set by deploy/packages/build through the
+// linker. The sources of a package may lie outside of version control, and builds must be
+// reproducible.
 var packaged, revision string
 
-// BuildVersion is the version of the running program as its build recorded it.
+// BuildVersion returns the version of the running program as recorded by its build.
 func BuildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
@@ -29,7 +29,7 @@ func BuildVersion() string {
 	return cmp.Or(packaged, info.Main.Version)
 }
 
-// BuildRevision is the commit that the running program was built from, "" if its build did
+// BuildRevision returns the commit that the running program was built from, or "" if the build did
 // not record it.
 func BuildRevision() string {
 	if info, ok := debug.ReadBuildInfo(); ok && revision == "" {
