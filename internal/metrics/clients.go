@@ -5,8 +5,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// clientsNoRule is the label of clients for whom there is no rule; no rule has such a
-// name, which is two words.
+// clientsNoRule is the label of clients without a rule. It consists of two words, so no rule can
+// have this name.
 const clientsNoRule = "no rule"
 
 var (
@@ -28,7 +28,7 @@ var (
 	clientCutOffs    = counterFamily("lnet_client_cut_offs_total", "Clients that were cut off.", "rule")
 )
 
-// collectClients shows the clients of each rule.
+// collectClients adds the clients of each rule to the page.
 func collectClients(p *page, totals []clients.Total) {
 	for k := range totals {
 		t := &totals[k]

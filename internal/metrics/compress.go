@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// writers are those of compressed answers. Metrics repeat themselves so much that the
-// fastest way makes them as small as anybody needs, in a third of the time.
+// writers are gzip writers for responses. Metrics are so repetitive that the fastest level
+// compresses them well enough, in a third of the time.
 var writers = sync.Pool{New: func() any {
-	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is one that there is
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	return w
 }}
 
-// madeAtOnce bounds the answers that are made at once. Each takes about 5 MB of metrics, and
-// 1 MB to compress them.
+// madeAtOnce is the maximum number of responses that are built at once. Each needs about 5 MB for
+// metrics and 1 MB for compression.
 const madeAtOnce = 4
 
-// compressed makes answers with h, a few at once, and keeps them compressed while clients read
-// them, at a fiftieth of what they take while they are made. They are expanded for clients that
-// do not accept gzip.
+// compressed limits how many responses h builds at once, and keeps each response compressed while
+// its client reads it, which takes a fiftieth of the memory. Responses to clients that do not
+// accept gzip are decompressed on the fly.
 func compressed(h http.Handler) http.Handler {
 	making := make(chan struct{}, madeAtOnce)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,11 +38,11 @@ func compressed(h http.Handler) http.Handler {
 	})
 }
 
-// kept is an answer that stays compressed while a client reads it. It is the http.ResponseWriter with
-// which the answer is made.
+// kept is a response that stays compressed while a client reads it. It is the http.ResponseWriter
+// of the handler.
 type kept struct {
 	header http.Header
-	status int // 0: no error
+	status int // 0 if there is no error
 	body   bytes.Buffer
 	z      *gzip.Writer
 }
@@ -61,7 +61,7 @@ func compress(h http.Handler, header http.Header, r *http.Request) *kept {
 
 func (a *kept) Header() http.Header { return a.header }
 
-// WriteHeader notes an error, which stays as http.Error writes it.
+// WriteHeader records an error status. The body of an error is not compressed.
 func (a *kept) WriteHeader(status int) {
 	if status != http.StatusOK {
 		a.status = status
@@ -75,7 +75,7 @@ func (a *kept) Write(b []byte) (int, error) {
 	return a.z.Write(b)
 }
 
-// writeTo writes the answer. An error says that the client has left.
+// writeTo sends the response. An error means that the client has disconnected.
 func (a *kept) writeTo(w http.ResponseWriter, asGzip bool) {
 	switch {
 	case a.status != 0:
@@ -91,7 +91,7 @@ func (a *kept) writeTo(w http.ResponseWriter, asGzip bool) {
 	_, _ = w.Write(a.body.Bytes())
 }
 
-// takesGzip tells whether the client says so. A weight of 0 says that it does not.
+// takesGzip reports whether the client accepts gzip. A weight of 0 means that it does not.
 func takesGzip(r *http.Request) bool {
 	for _, list := range r.Header.Values("Accept-Encoding") {
 		for e := range strings.SplitSeq(list, ",") {

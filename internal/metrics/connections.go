@@ -11,27 +11,28 @@ import (
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// Bounds on connections, which scrapers may keep between their scrapes.
+// Limits on connections, which scrapers may keep open between scrapes.
 const (
 	connectionsPerAddress = 16
 	connectionsAtOnce     = 256
 )
 
-// connections bound those that there are, in all and for each address. When there are
-// too many, that goes which has asked nothing for longest, of the same address if that
-// has too many; if all are being served, the last that came.
+// connections limits the number of open connections, in total and per address. When a limit is
+// exceeded, the connection that has been idle longest is closed. If the limit per address is
+// exceeded, only connections of that address are considered. If all of them are active, the new
+// connection is closed.
 type connections struct {
 	mu   sync.Mutex    // guards list, and what is in it
-	list []*connection // who has asked nothing for longer before others
+	list []*connection // the longest idle first
 }
 
 type connection struct {
 	net.Conn
 	address string
-	idle    bool // it has asked nothing
+	idle    bool // no request is active
 }
 
-// note is an http.Server's ConnState.
+// note is the ConnState hook of http.Server.
 func (c *connections) note(conn net.Conn, s http.ConnState) {
 	c.mu.Lock()
 	k := slices.IndexFunc(c.list, func(o *connection) bool { return o.Conn == conn })
@@ -39,7 +40,7 @@ func (c *connections) note(conn net.Conn, s http.ConnState) {
 	switch {
 	case s == http.StateNew:
 		tooMany = c.enter(conn)
-	case k < 0: // it was one too many
+	case k < 0: // it was closed because of a limit
 	case s == http.StateActive:
 		c.list[k].idle = false
 	case s == http.StateIdle:
@@ -55,7 +56,7 @@ func (c *connections) note(conn net.Conn, s http.ConnState) {
 	}
 }
 
-// enter adds a connection, and takes one out, which it returns, if there are too many.
+// enter adds a connection. If a limit is exceeded, it removes a connection and returns it.
 func (c *connections) enter(conn net.Conn) *connection {
 	address := addressOf(conn.RemoteAddr().String())
 	own := func(o *connection) bool { return o.address == address }
@@ -71,13 +72,13 @@ func (c *connections) enter(conn net.Conn) *connection {
 		return nil
 	}
 	k := slices.IndexFunc(c.list, func(o *connection) bool { return o.idle && (!crowded || own(o)) })
-	out := c.list[k] // the new one at the latest
+	out := c.list[k] // the new connection, if no other is idle
 	c.list = slices.Delete(c.list, k, k+1)
 	return out
 }
 
-// cut closes a connection at once. That of TLS would say goodbye first, and wait for a peer
-// who does not read.
+// cut closes a connection immediately. tls.Conn.Close would send an alert first and wait for a peer
+// that does not read.
 func cut(conn net.Conn) {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()
@@ -85,7 +86,7 @@ func cut(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// addressOf is whom the address of a client counts for.
+// addressOf returns the address under which a client is counted.
 func addressOf(hostPort string) string {
 	a, err := netip.ParseAddrPort(hostPort)
 	if err != nil {

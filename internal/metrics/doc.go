@@ -1,9 +1,9 @@
-// Package metrics shows the figures of a node, its drivers and lnetd to Prometheus. It
-// reads counters that are kept anyway when it is asked, and costs a message nothing: no
-// lock is held that messages need. A family is a name that metrics have (docs/metrics.md
-// lists all); each collect function puts those of one subject on a page, which is what a
-// scrape shows, beside the registry with the figures of the process and the Go runtime.
+// Package metrics exports the counters of a node, its drivers and lnetd to Prometheus. It reads
+// existing counters at scrape time and adds no cost per message: it holds no lock that the message
+// path needs. A family is a metric name with its type and labels; docs/metrics.md lists all
+// families. Each collect function adds the metrics of one subject to a page, which holds the
+// metrics of one scrape. Process and Go runtime metrics come from a registry of the client library.
 //
-// internal/daemon calls it: Handler answers scrapes of a Source, Serve is the server
-// around it. Its only goroutines are those of internal/httpd, which Serve waits for.
+// internal/daemon calls the package: Handler answers scrapes of a Source, and Serve runs the
+// server. Its only goroutines are those of internal/httpd, and Serve waits for them.
 package metrics

@@ -8,13 +8,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// family is a name that metrics have, with what all of them share. Families are the
-// interface to dashboards and alerts: docs/metrics.md lists them, and a test holds it.
+// family is a metric name with its type, help and labels. Dashboards and alerts depend on families:
+// docs/metrics.md lists them, and a test keeps the list complete.
 type family struct {
 	name, help string
 	kind       dto.MetricType
 	labels     []string
-	order      []int // of labels, by name
+	order      []int // indexes of labels, sorted by name
 }
 
 func newFamily(kind dto.MetricType, name, help string, labels []string) *family {
@@ -26,8 +26,8 @@ func newFamily(kind dto.MetricType, name, help string, labels []string) *family 
 	return f
 }
 
-// gaugeFamily, counterFamily and histogramFamily make families; the test of the page
-// looks for their calls.
+// gaugeFamily, counterFamily and histogramFamily create families. The test of docs/metrics.md looks
+// for calls of them.
 func gaugeFamily(name, help string, labels ...string) *family {
 	return newFamily(dto.MetricType_GAUGE, name, help, labels)
 }
@@ -40,14 +40,14 @@ func histogramFamily(name, help string, labels ...string) *family {
 	return newFamily(dto.MetricType_HISTOGRAM, name, help, labels)
 }
 
-// pairs are the family's labels with values, sorted by name as they have to be.
+// pairs returns the family's labels with the given values, sorted by name as Prometheus requires.
 func (f *family) pairs(values []string) []*dto.LabelPair {
 	if len(values) != len(f.labels) {
 		panic("metrics: " + f.name + ": labels without a value")
 	}
 	pairs := make([]*dto.LabelPair, len(values))
 	for k, at := range f.order {
-		values[at] = strings.ToValidUTF8(values[at], "?") // else nothing at all could be shown
+		values[at] = strings.ToValidUTF8(values[at], "?") // invalid UTF-8 would make the whole scrape fail
 		pairs[k] = &dto.LabelPair{Name: &f.labels[at], Value: &values[at]}
 	}
 	return pairs

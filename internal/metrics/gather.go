@@ -10,8 +10,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// patience bounds the wait for discovery, which has stopped when it is over: what is
-// known without it is shown all the same.
+// patience is the timeout for reading peers. After it, discovery is considered stuck, and the
+// scrape returns the other metrics.
 const patience = 5 * time.Second
 
 var (
@@ -23,7 +23,7 @@ var (
 type gatherer struct {
 	source  Source
 	options Options
-	// process has the process's and the Go runtime's figures.
+	// process collects the metrics of the process and the Go runtime.
 	process *prometheus.Registry
 	refused func() uint64
 	drivers *driverFamilies
@@ -44,14 +44,13 @@ func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
 	return byName(append(list, g.own(newPage())...)), err
 }
 
-// thrifty is a gatherer whose pages serve again. It is a prometheus.TransactionalGatherer.
+// thrifty is a gatherer that reuses its pages. It is a prometheus.TransactionalGatherer.
 type thrifty struct {
 	*gatherer
 	pages *sync.Pool // of *page
 }
 
-// Gather implements prometheus.TransactionalGatherer: what it returns is valid until done
-// is called.
+// Gather implements prometheus.TransactionalGatherer. The result is valid until done is called.
 func (t thrifty) Gather() (list []*dto.MetricFamily, done func(), err error) {
 	p, _ := t.pages.Get().(*page)
 	if p == nil {
@@ -62,7 +61,7 @@ func (t thrifty) Gather() (list []*dto.MetricFamily, done func(), err error) {
 	return list, func() { p.reset(); t.pages.Put(p) }, err
 }
 
-// own are the families of this package, on a page that is empty.
+// own returns the families of this package. p must be empty.
 func (g *gatherer) own(p *page) []*dto.MetricFamily {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -8,16 +8,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Bounds of the classic buckets, from 4 µs to 64 s: powers of 4 in seconds, which are
-// bounds of the native ones too.
+// Bounds of the classic buckets, from 4 µs to 64 s: powers of 4 in seconds. They are bounds of
+// native buckets too.
 const (
 	classicFirst = -18 // 2^-18 s
 	classicLast  = 6
 	classicStep  = 2
 )
 
-// latencyMetric is a histogram of both kinds: a native one for who asks in protobuf,
-// with classic buckets beside, which text has alone.
+// latencyMetric returns a histogram with native and classic buckets. Native buckets are available
+// only in protobuf; text has only classic ones.
 func latencyMetric(h *node.LatencyHistogram, labels []*dto.LabelPair) *dto.Metric {
 	var schema int32 = node.LatencySchema
 	d := &dto.Histogram{
@@ -38,14 +38,14 @@ func latencyMetric(h *node.LatencyHistogram, labels []*dto.LabelPair) *dto.Metri
 	return &dto.Metric{Label: labels, Histogram: d}
 }
 
-// gapMax is how many empty buckets cost less than a span of their own.
+// gapMax is the number of empty buckets that take less space than a new span.
 const gapMax = 2
 
 // addSpans adds the native buckets that are not empty.
 func addSpans(d *dto.Histogram, h *node.LatencyHistogram) {
 	var span *dto.BucketSpan
 	var last int64
-	end := 0 // the bucket after the last of span
+	end := 0 // the bucket after the last one of span
 	for k := 1; k < len(h.Counts); k++ {
 		n := int64(h.Counts[k])
 		if n == 0 {

@@ -5,17 +5,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// lustreLabels are those that exporters of Lustre put to all that they have of LNet,
-// each with the value "lnet".
+// lustreLabels are the labels that Lustre exporters add to all LNet metrics, each with the value
+// "lnet".
 var lustreLabels = []string{"component", "target"}
 
 const lustreValue = "lnet"
 
 func ofLustreNI() []string { return append(append([]string(nil), lustreLabels...), "nid") }
 
-// The names by which exporters of Lustre show LNet's counters, as their documentation has
-// them. Names of what a kernel module alone has, its console and its debug buffer, are
-// left out.
+// The names that Lustre exporters use for LNet's counters, according to their documentation.
+// Metrics that only a kernel module has, of its console and its debug buffer, are left out.
 var (
 	lustreAllocated    = gaugeFamily("lustre_allocated", "As lnet_messages_committed.", lustreLabels...)
 	lustreMaximum      = gaugeFamily("lustre_maximum", "As lnet_messages_committed_max.", lustreLabels...)
@@ -39,7 +38,7 @@ var (
 	lustreHErrors    = counterFamily("lustre_lnet_ni_health_errors_total", "As lnet_ni_failures_total, local_error.", ofLustreNI()...)
 )
 
-// collectLustre shows what other families do by names that dashboards for Lustre know.
+// collectLustre repeats metrics of other families under the names that Lustre dashboards use.
 func collectLustre(p *page, k *node.Counters, nis []node.NIInfo) {
 	count := func(f *family, v uint64) { p.count(f, v, lustreValue, lustreValue) }
 	count(lustreAllocated, k.Committed)

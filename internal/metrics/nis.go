@@ -11,10 +11,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// niLabels are the labels of all that NIs have.
+// niLabels are the labels of all NI metrics.
 var niLabels = []string{"net", "nid", "device"}
 
-// ofNI are niLabels and more.
+// ofNI returns niLabels and more labels.
 func ofNI(more ...string) []string { return append(append([]string(nil), niLabels...), more...) }
 
 var (
@@ -38,8 +38,8 @@ var (
 	interfaceWaiting  = gaugeFamily("lnet_interface_waiting", "1 for each NI whose network interface cannot be used yet.", "net", "ni")
 )
 
-// driverFamilies are those of the counters of drivers, by name: the help is that of
-// the first driver that had one of the name.
+// driverFamilies holds the families of driver counters by name. If several drivers have a counter
+// of the same name, the help text of the first one is used.
 type driverFamilies struct {
 	mu     sync.Mutex // guards byName
 	byName map[string]*family
@@ -63,7 +63,7 @@ func (d *driverFamilies) of(c *lnd.Counter) *family {
 	return f
 }
 
-// collectNI shows an NI.
+// collectNI adds one NI to the page.
 func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers *driverFamilies) {
 	net, nid, device := ni.Net.String(), ni.NID.String(), ni.Device
 	set := func(f *family, v float64, more ...string) {
@@ -83,7 +83,7 @@ func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers *driverFamilies) {
 	byType(niMessages, "sent", &ni.Detail.Sent)
 	byType(niMessages, "received", &ni.Traffic.Received)
 	byType(niMessages, "dropped", &ni.Traffic.Dropped)
-	payload := func(direction string, c *node.MessageCounts) { // nothing else has any
+	payload := func(direction string, c *node.MessageCounts) { // only PUT and REPLY carry payload
 		count(niBytes, c.Put, direction, "put")
 		count(niBytes, c.Reply, direction, "reply")
 	}
@@ -104,7 +104,7 @@ func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers *driverFamilies) {
 	latency("get_rtt", &ni.Detail.GetRTT)
 	latency("put_ack", &ni.Detail.PutAck)
 	if ni.NID.IsLoopback() {
-		return // it has neither credits nor a driver
+		return // it has no credits and no driver
 	}
 	w.niCredits += waitFor(ni.Credits)
 	set(niCredits, float64(ni.Credits.Max), "max")
@@ -126,7 +126,7 @@ func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers *driverFamilies) {
 
 func collectWaitingNIs(p *page, list []WaitingNI) {
 	p.set(interfacesWaiting, float64(len(list)))
-	seen := map[WaitingNI]bool{} // two may be written alike
+	seen := map[WaitingNI]bool{} // two NIs may have the same name
 	for _, w := range list {
 		if !seen[w] {
 			seen[w] = true

@@ -60,13 +60,13 @@ func collectNode(p *page, k *node.Counters, d node.DropCounts) {
 	}
 }
 
-// waiting counts the messages that wait, while NIs and peers pass by.
+// waiting counts waiting messages while NIs and peers are collected.
 type waiting struct {
 	niCredits, peerCredits, routerCredits, routerBuffers int
 	discovery, resend                                    int
 }
 
-// waitFor is how many wait for a kind of credit.
+// waitFor returns the number of messages that wait for the credits.
 func waitFor(c node.CreditInfo) int { return max(0, -c.Available) }
 
 func (w *waiting) collect(p *page) {
@@ -78,7 +78,8 @@ func (w *waiting) collect(p *page) {
 	p.set(waitingMessages, float64(w.resend), "resend")
 }
 
-// collectActivity shows what the node's own parts do; false: discovery did not answer.
+// collectActivity adds the activity of the node's components. It returns false if discovery did not
+// answer.
 func collectActivity(ctx context.Context, p *page, s Source, w *waiting) bool {
 	a, err := s.Activity(ctx)
 	w.discovery, w.resend = a.Parked, a.Resends

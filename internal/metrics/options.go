@@ -1,19 +1,19 @@
 package metrics
 
-// Options say what is shown. The zero value is ready.
+// Options configure the metrics. The zero value is valid.
 type Options struct {
-	// Version is the daemon's.
+	// Version is the version of the daemon.
 	Version string
-	// Revision is the commit that the daemon was built from, "" if that is not known.
+	// Revision is the commit that the daemon was built from, or "" if it is unknown.
 	Revision string
-	// LustreCompat adds the names by which exporters of Lustre show LNet.
+	// LustreCompat adds metrics under the names of Lustre exporters.
 	LustreCompat bool
-	// PeersMax is how many peers have series of their own, and half of how many of their
-	// NIDs have; 0: PeersMax.
+	// PeersMax is the maximum number of peers with their own series. At most twice as many of their
+	// NIDs have series. 0 means the constant PeersMax.
 	PeersMax int
 }
 
-// PeersMax is how many peers have series of their own by default.
+// PeersMax is the default maximum number of peers with their own series.
 const PeersMax = 1000
 
 func (o *Options) peersMax() int {

@@ -7,9 +7,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// page is what one scrape shows. It makes what the client library would make of constant
-// metrics, for thousands of them in a fraction of the time: cells come in slabs that
-// serve again, and whoever has many metrics with the same labels makes these once.
+// page holds the metrics of one scrape. It produces the same output as constant metrics of the
+// client library, in a fraction of the time: cells are allocated in slabs and reused, and metrics
+// with the same labels can share label pairs.
 type page struct {
 	families map[*family]*dto.MetricFamily
 	gauges   slabs[gaugeCell]
@@ -29,16 +29,16 @@ type counterCell struct {
 	value   float64
 }
 
-// slab is how many cells are made at once.
+// slab is the number of cells that are allocated at once.
 const slab = 256
 
-// slabs are cells of which the first used ones are in use.
+// slabs holds cells of type T. The first used cells are in use.
 type slabs[T any] struct {
 	all  [][]T
 	used int
 }
 
-// next is a cell, perhaps one that was used before a reset.
+// next returns a cell. Its contents may be left over from before a reset.
 func (s *slabs[T]) next() *T {
 	at := s.used / slab
 	if at == len(s.all) {
@@ -51,7 +51,7 @@ func (s *slabs[T]) next() *T {
 
 func newPage() *page { return &page{families: map[*family]*dto.MetricFamily{}} }
 
-// reset makes the page empty. Nobody may look any more at what was on it.
+// reset empties the page. Metrics obtained from it must not be used any more.
 func (p *page) reset() {
 	for _, f := range p.families {
 		clear(f.Metric)
@@ -60,13 +60,13 @@ func (p *page) reset() {
 	p.gauges.used, p.counters.used = 0, 0
 }
 
-// set adds a gauge or a counter. The values of its labels are kept.
+// set adds a gauge or a counter. It keeps the slice of label values.
 func (p *page) set(f *family, v float64, values ...string) { p.add(f, v, f.pairs(values)) }
 
-// count is set for counters.
+// count adds a counter with an integer value.
 func (p *page) count(f *family, v uint64, values ...string) { p.set(f, float64(v), values...) }
 
-// add is set with labels that are sorted.
+// add adds a gauge or a counter. The labels must be sorted.
 func (p *page) add(f *family, v float64, labels []*dto.LabelPair) {
 	var m *dto.Metric
 	if f.kind == dto.MetricType_COUNTER {
@@ -86,7 +86,7 @@ func (p *page) add(f *family, v float64, labels []*dto.LabelPair) {
 	p.put(f, m)
 }
 
-// put adds a metric of any kind.
+// put adds a metric of any type.
 func (p *page) put(f *family, m *dto.Metric) {
 	of := p.families[f]
 	if of == nil {
@@ -96,7 +96,7 @@ func (p *page) put(f *family, m *dto.Metric) {
 	of.Metric = append(of.Metric, m)
 }
 
-// with are labels with one more.
+// with returns labels and one more label.
 func (p *page) with(labels []*dto.LabelPair, more *dto.LabelPair) []*dto.LabelPair {
 	n := len(labels) + 1
 	if len(p.labels) < n {
@@ -113,7 +113,7 @@ func (p *page) with(labels []*dto.LabelPair, more *dto.LabelPair) []*dto.LabelPa
 	return all
 }
 
-// all are the families by name.
+// all returns the families that have metrics, sorted by name.
 func (p *page) all() []*dto.MetricFamily {
 	list := make([]*dto.MetricFamily, 0, len(p.families))
 	for _, f := range p.families {

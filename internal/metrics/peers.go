@@ -29,7 +29,7 @@ var (
 	peerNIFailures = counterFamily("lnet_peer_ni_failures_total", "Messages to a peer's NID that failed by its fault, as far as that is known.", "primary", "nid")
 )
 
-// Values that many metrics of peers share.
+// Label pairs that many peer metrics share.
 var (
 	available = label("kind", "available")
 	lowest    = label("kind", "min")
@@ -40,7 +40,7 @@ var (
 
 func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
-// peerStates are the flags that are counted; the others come and go within a
+// peerStates are the state flags that are counted. The other flags change within one discovery
 // round.
 var peerStates = []discovery.State{
 	discovery.MultiRail, discovery.NoDiscovery, discovery.RouterEnabled, discovery.Configured, discovery.Discovered,
@@ -48,27 +48,26 @@ var peerStates = []discovery.State{
 	discovery.BadConfig,
 }
 
-// nidsPerPeer times the number of peers with series is how many of their NIDs have some:
-// peers that name many take the room of others. One that names more than nidsMax, as no
-// node of a site does, has no series, and takes no room.
+// nidsPerPeer is the average number of NIDs with series per peer with series: peers with many NIDs
+// use the quota of others. A peer with more than nidsMax NIDs, which no real node has, gets no
+// series and uses no quota.
 const (
 	nidsPerPeer = 2
 	nidsMax     = 128
 )
 
-// peerCensus is what is counted while the peers pass by: there is never more than
-// a page of them in memory.
+// peerCensus collects peers one by one, so that at most one page of them is in memory.
 type peerCensus struct {
 	page                *page
 	waiting             *waiting
-	room, roomNIs       int // for series: the oldest have them, so that they do not come and go
+	room, roomNIs       int // remaining series; the oldest peers get them, which keeps the set stable
 	peers, out, outNIs  int
 	states              []int // by peerStates
 	full, reduced, none int
 }
 
-// collectPeers shows the peers, most of them with series of their own; false: discovery
-// did not answer.
+// collectPeers adds the peers to the page, at most most of them with their own series. It returns
+// false if discovery did not answer.
 func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) (complete bool) {
 	c := peerCensus{page: p, waiting: w, room: most, roomNIs: nidsPerPeer * most, states: make([]int, len(peerStates))}
 	complete = true
@@ -99,7 +98,7 @@ func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) 
 	return true
 }
 
-// add counts a peer, and shows its NIDs if there is room.
+// add counts a peer, and adds series for its NIDs if the quota allows.
 func (c *peerCensus) add(p *node.PeerInfo) {
 	c.peers++
 	for k, s := range peerStates {
@@ -122,7 +121,7 @@ func (c *peerCensus) add(p *node.PeerInfo) {
 	}
 	crowd := len(p.NIs) > nidsMax
 	if !crowd && len(p.NIs) > c.roomNIs {
-		c.room = 0 // whoever is younger has none either
+		c.room = 0 // younger peers get none either
 	}
 	if crowd || c.room == 0 {
 		c.out++
@@ -137,7 +136,7 @@ func (c *peerCensus) add(p *node.PeerInfo) {
 	}
 }
 
-// show shows a NID.
+// show adds the series of one NID.
 func (c *peerCensus) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
 	p := c.page
 	labels := p.with([]*dto.LabelPair{primary}, label("nid", ni.NID.String()))
@@ -145,7 +144,7 @@ func (c *peerCensus) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
 	if ni.Aliveness != node.AliveUnknown {
 		p.add(peerNIUp, bit(ni.Aliveness == node.AliveUp), labels)
 	}
-	if ni.Credits.Max != 0 { // one of our NIs is on its net
+	if ni.Credits.Max != 0 { // the node has an NI on its net
 		p.add(peerNICredits, float64(ni.Credits.Available), p.with(labels, available))
 		p.add(peerNICredits, float64(ni.Credits.Min), p.with(labels, lowest))
 	}

@@ -12,11 +12,11 @@ var (
 	routerWaiting = gaugeFamily("lnet_router_waiting_messages", "Messages that wait for a router's buffer.", "pool")
 )
 
-// routesMax bounds the routes that have a series of their own.
+// routesMax is the maximum number of routes with their own series.
 const routesMax = 1000
 
-// routesShown is how many have one: the first, and all of those to a net or none. A net
-// whose last way is not shown would seem to be out of reach.
+// routesShown returns how many routes, counted from the first, get their own series. It never
+// splits the routes to one net: a net whose only working route is omitted would seem unreachable.
 func routesShown(routes []node.RouteInfo) int {
 	if len(routes) <= routesMax {
 		return len(routes)
@@ -26,10 +26,10 @@ func routesShown(routes []node.RouteInfo) int {
 			return k
 		}
 	}
-	return routesMax // all are to one net
+	return routesMax // all routes lead to one net
 }
 
-// pools are the names of a router's pools.
+// pools are the names of the router's buffer pools.
 var pools = [...]string{"tiny", "small", "large"}
 
 func collectRoutes(p *page, routes []node.RouteInfo) {
@@ -48,7 +48,7 @@ func collectRoutes(p *page, routes []node.RouteInfo) {
 	p.set(routesLeftOut, float64(len(routes)-shown))
 }
 
-// collectRouter shows the pools of a node that is or was a router.
+// collectRouter adds the buffer pools of a node that forwards or has forwarded.
 func collectRouter(p *page, r node.RoutingInfo, w *waiting) {
 	p.set(routingState, float64(r.State))
 	if !r.Ever {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// scrapers bound the scrapes under way, in all and for each address: one that
-// reads its answers slowly is in the way of its own only.
+// scrapers limits the concurrent scrapes, in total and per address. A slow reader blocks only
+// scrapes from its own address.
 type scrapers struct {
 	mu    sync.Mutex // guards count and from
 	count int
@@ -16,7 +16,7 @@ type scrapers struct {
 	refused atomic.Uint64
 }
 
-// bounded is a handler with its bounds on scrapers.
+// bounded is a handler that limits concurrent scrapes.
 type bounded struct {
 	scrapers
 	next http.Handler
@@ -25,7 +25,8 @@ type bounded struct {
 // ServeHTTP implements http.Handler.
 func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.admit(b.next).ServeHTTP(w, r) }
 
-// admit has h serve those for whom there is a place; others are told to come again.
+// admit returns a handler that calls h if the limits allow it. Otherwise it asks the client to
+// retry later.
 func (s *scrapers) admit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := addressOf(r.RemoteAddr)

@@ -12,16 +12,15 @@ import (
 	"github.com/lnetd/lnetd/internal/httpd"
 )
 
-// Bounds on scrapers.
+// Limits on scrapers.
 const (
-	// An answer takes about 100 kB while it is read (compress.go).
+	// A response takes about 100 kB while it is read (compress.go).
 	scrapesPerAddress = 4
 	scrapesAtOnce     = 64
 )
 
-// Handler serves /metrics with s's counters, the Go runtime's and the process's figures,
-// in the form that is asked for: text, OpenMetrics, or protobuf, which alone has native
-// histograms.
+// Handler serves /metrics with the counters of s, the Go runtime and the process. The format is the
+// one the client asks for: text, OpenMetrics, or protobuf. Only protobuf has native histograms.
 func Handler(s Source, o Options) http.Handler {
 	b := &bounded{}
 	g := newGatherer(s, o, b.refused.Load)
@@ -32,9 +31,10 @@ func Handler(s Source, o Options) http.Handler {
 	return b
 }
 
-// Serve answers scrapes on l with h, with bounds on connections, until ctx is done and
-// returns nil after the last. It closes l. webConfig is the path of a file that has TLS and
-// passwords, which is read anew for each connection and request; empty: neither.
+// Serve answers scrapes on l with h until ctx is done, with limits on connections. It returns nil
+// after the last scrape has ended, and closes l. webConfig is the path of a file with TLS settings
+// and passwords, which is read again for each connection and request. If it is empty, there is no
+// TLS and no password.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string, log *slog.Logger) error {
 	s := &http.Server{Handler: h, ConnState: new(connections).note}
 	if webConfig == "" {

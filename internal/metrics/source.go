@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Source is what the counters are read from: *node.Node; or a Host too. Its methods are
-// called at every scrape, from any goroutine.
+// Source provides the counters. *node.Node implements it; a Source may also be a Host. Its methods
+// are called at every scrape, from any goroutine.
 type Source interface {
 	Counters() node.Counters
 	Drops() node.DropCounts
@@ -25,62 +25,61 @@ type Source interface {
 	Routing() node.RoutingInfo
 }
 
-// Host is a Source that hosts transfer machines for clients, serves LNet selftest, and
-// has a configuration.
+// Host is a Source that also hosts clients, serves LNet selftest, and has a configuration.
 type Host interface {
 	Source
-	// ClientTotals are those of the clients.
+	// ClientTotals returns the totals of the clients by rule.
 	ClientTotals() []clients.Total
-	// WaitingNIs are the NIs whose interface cannot be used yet.
+	// WaitingNIs returns the NIs whose interface is not usable yet.
 	WaitingNIs() []WaitingNI
-	// RDMAPorts are those of the RDMA devices that NIs are on.
+	// RDMAPorts returns the ports of the RDMA devices that NIs use.
 	RDMAPorts() []RDMAPort
-	// Selftest is what LNet selftest does.
+	// Selftest returns the state of LNet selftest.
 	Selftest() Selftest
-	// Configuration is what has become of the configuration.
+	// Configuration returns the state of the configuration.
 	Configuration() Configuration
 }
 
-// WaitingNI is an NI whose interface cannot be used yet.
+// WaitingNI is an NI whose interface is not usable yet.
 type WaitingNI struct {
 	Net lnet.Net
-	// NI is what it is called, such as tcp(eth0).
+	// NI is its name, such as tcp(eth0).
 	NI string
 }
 
 // RDMAPort is a port of an RDMA device.
 type RDMAPort struct {
 	Device, Port string
-	// Counters are the kernel's and the device's, by the names that these give them.
+	// Counters are the counters of the kernel and the device, by their original names.
 	Counters map[string]uint64
 }
 
-// Selftest is what LNet selftest does on a node.
+// Selftest is the state of LNet selftest on a node.
 type Selftest struct {
-	// Enabled says that it is served. All else is zero if it is not.
+	// Enabled reports whether selftest is enabled. If not, all other fields are zero.
 	Enabled bool
-	// Node says that the node takes part in a session, Console that it is the console
-	// of one.
+	// Node reports whether the node takes part in a session, Console whether it is the console of
+	// one.
 	Node, Console bool
-	// Servers and Clients are the tests of the session in which the node is one or the
-	// other, Units what runs of the latter.
+	// Servers and Clients are the numbers of tests in the session that the node serves and drives.
+	// Units is the number of running units of the latter.
 	Servers, Clients, Units int
-	// RPCs are those since it was enabled.
+	// RPCs counts RPCs since selftest was enabled.
 	RPCs message.RPCCounters
-	// BRWErrors and PingErrors are those of the session.
+	// BRWErrors and PingErrors are the errors of the session.
 	BRWErrors, PingErrors uint32
 }
 
-// Configuration is what has become of a configuration.
+// Configuration is the state of the configuration and its reloads.
 type Configuration struct {
-	// SHA256 is that of the file which was read last, in hex; empty if there is none.
+	// SHA256 is the hash of the file that was read last, in hex, or "" if there is no file.
 	SHA256 string
-	// Loaded is when the configuration that holds was read.
+	// Loaded is when the configuration in force was read.
 	Loaded time.Time
-	// Succeeded and Failed count reloads, Partial those of the former of which a part
-	// needs a restart.
+	// Succeeded and Failed count reloads. Partial counts the successful ones that left a part to a
+	// restart.
 	Succeeded, Partial, Failed uint64
-	// Last is when a reload last ended, zero if none has, and LastFailed says how.
+	// Last is when a reload last ended, or zero. LastFailed reports whether it failed.
 	Last       time.Time
 	LastFailed bool
 }

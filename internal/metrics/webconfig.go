@@ -21,10 +21,10 @@ import (
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 )
 
-// serveGuarded has s serve l with the TLS and the passwords of a web-config.yml.
+// serveGuarded makes s serve l with the TLS settings and passwords of a web-config.yml.
 func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Logger) error {
 	bounds := new(scrapers)
-	if b, ok := s.Handler.(*bounded); ok { // its bounds hold for all of it
+	if b, ok := s.Handler.(*bounded); ok { // its limits apply to the whole server
 		bounds, s.Handler = &b.scrapers, b.next
 	}
 	told := boundedlog.New(log)
@@ -34,9 +34,9 @@ func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Lo
 	return web.Serve(&admitting{Listener: l, server: s, bounds: bounds}, s, &web.FlagConfig{WebConfigFile: &webConfig}, complaints)
 }
 
-// admitting is a listener that bounds requests before their password is looked at, which
-// takes a processor for a while. The toolkit puts its handler before that of the server, and
-// then accepts the first connection.
+// admitting is a listener that installs the limits on requests in front of the password check,
+// which uses much CPU time. The toolkit wraps the server's handler before it first calls Accept, so
+// that call can wrap the result.
 type admitting struct {
 	net.Listener
 	server *http.Server
@@ -50,7 +50,7 @@ func (a *admitting) Accept() (net.Conn, error) {
 	return a.Listener.Accept()
 }
 
-// webConfigFiles are the parts of a web-config.yml that CheckWebConfig looks into.
+// webConfigFiles are the parts of a web-config.yml that CheckWebConfig reads.
 type webConfigFiles struct {
 	TLS struct {
 		Cert       string `yaml:"cert"`
@@ -62,8 +62,8 @@ type webConfigFiles struct {
 	Users map[string]string `yaml:"basic_auth_users"`
 }
 
-// CheckWebConfig reads a web-config.yml, with the certificates that it names. It returns
-// what is wrong, and what is worth a warning as of now.
+// CheckWebConfig validates a web-config.yml and the certificates that it names. It returns an error
+// if the file is invalid, and warnings about problems at time now.
 func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 	err := web.Validate(path)
 	switch {
@@ -110,8 +110,8 @@ func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 	return warnings, nil
 }
 
-// certificates reads those of a text, or else of a file, which may be relative to the
-// directory of the web-config.yml.
+// certificates parses the certificates in text, or in file if file is not empty. A relative file
+// name is relative to the directory of the web-config.yml.
 func certificates(webConfig, text, file string) (list []*x509.Certificate, _ error) {
 	rest := []byte(text)
 	if file != "" {
@@ -140,8 +140,8 @@ func certificates(webConfig, text, file string) (list []*x509.Certificate, _ err
 	}
 }
 
-// toolkitLog is a handler for the toolkit's logger: what it tells as it begins is left out,
-// and what a client can have it tell again and again has a line a minute.
+// toolkitLog is the handler for the toolkit's logger. It drops the messages at startup, and limits
+// messages that clients can trigger to one line a minute.
 type toolkitLog struct{ *boundedlog.Log }
 
 // Enabled implements slog.Handler.
@@ -169,12 +169,12 @@ func (h toolkitLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return toolkitLog{h.With(args...)}
 }
 
-// WithGroup implements slog.Handler; the toolkit has no groups.
+// WithGroup implements slog.Handler. The toolkit uses no groups.
 func (h toolkitLog) WithGroup(string) slog.Handler { return h }
 
-// serverLog is a handler for the server's logger. The toolkit does not tell when it cannot
-// read what TLS needs, as a key that was renewed and is root's alone: handshakes fail, as
-// they do with a client that is wrong. So a handshake that fails is a reason to look.
+// serverLog is the handler for the server's logger. The toolkit does not report that it cannot read
+// a TLS file, such as a renewed key that only root may read: handshakes fail, as they do for a
+// faulty client. Therefore a failed handshake triggers a check of the configuration.
 type serverLog struct {
 	slog.Handler
 	told      *boundedlog.Log
