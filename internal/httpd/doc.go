@@ -1,5 +1,5 @@
-// Package httpd is the life of an HTTP server: bounds on its clients, and an orderly
-// end. The control socket and the metrics port are served by it.
+// Package httpd runs an HTTP server with limits on its clients and an orderly shutdown. The control
+// socket and the metrics port use it.
 //
-// Goroutines are net/http's, which Serve starts and waits for.
+// Its goroutines are those of net/http. Serve starts them and waits for them.
 package httpd

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// passing are errors of accept that end by themselves: those of a connection that broke before it
-// was accepted, and those of a host that is short of memory (accept(2)). net/http waits up to a
-// second and tries again after EMFILE and ENFILE, but would end the server for these.
+// passing are transient errors of accept(2): errors of a connection that broke before it was
+// accepted, and errors of a host that is short of memory. net/http retries EMFILE and ENFILE with a
+// backoff of up to a second, but would stop the server for these.
 var passing = []error{
 	syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.EPROTO, syscall.ENETDOWN, syscall.ENOPROTOOPT,
 	syscall.EHOSTDOWN, syscall.ENONET, syscall.EHOSTUNREACH, syscall.EOPNOTSUPP, syscall.ENETUNREACH,
 }
 
-// patient is a listener whose passing errors are temporary.
+// patient is a listener that marks transient errors as temporary.
 type patient struct{ net.Listener }
 
 func (p patient) Accept() (net.Conn, error) {

@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// Bounds of a server that has none of its own. Clients are trusted to some degree,
-// but a broken one must not hold the daemon.
+// Default limits of a server. Clients are mostly trusted, but a broken one must not block the
+// daemon.
 const (
 	headPatience    = 5 * time.Second
 	requestPatience = 10 * time.Second
 	replyPatience   = 30 * time.Second
 	idlePatience    = 2 * time.Minute
 	requestHeadMax  = 16 << 10 // bytes
-	// stopPatience is how long requests under way may take when ctx is done.
+	// stopPatience is how long active requests may continue after ctx is done.
 	stopPatience = 2 * time.Second
 )
 
-// Serve answers requests on l with s until ctx is done, then ends those under way
-// and returns nil after the last. It closes l. Bounds that s does not set are filled
-// in, as is the log of what goes wrong on connections, at debug; nil discards. A
-// server without a Handler has nothing: what packages may have put on
-// http.DefaultServeMux is never served.
+// Serve answers requests on l with s until ctx is done. It then stops active requests and returns
+// nil after the last one has ended. It closes l. Serve sets limits that s leaves at zero, and logs
+// connection errors to log at debug level; a nil log discards them. If s has no Handler, all
+// requests get status 404: http.DefaultServeMux, where any package may register handlers, is never
+// used.
 func Serve(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger) error {
 	return ServeBy(ctx, l, s, log, s.Serve)
 }
 
-// ServeBy is Serve with something else than s.Serve that has s serve l, such as with TLS.
+// ServeBy is like Serve but calls serve instead of s.Serve, for example to add TLS.
 func ServeBy(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger, serve func(net.Listener) error) error {
 	l = patient{l}
-	defer func() { _ = l.Close() }() // serve may not have come to it
+	defer func() { _ = l.Close() }() // serve may not have closed it
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}

@@ -1,7 +1,7 @@
-// Package systemd is how a service and its manager talk: what state the service is in, the
-// sockets that it is given, those that are kept for it while it is started anew, and the
-// watchdog. systemd(1) calls them sd_notify, socket activation, the file descriptor store and
-// WatchdogSec=.
+// Package systemd implements a service's side of the protocols between a service and systemd(1):
+// status notification (sd_notify), socket activation, the file descriptor store, which keeps
+// sockets open across a restart, and the watchdog (WatchdogSec=).
 //
-// internal/daemon calls it. It starts no goroutine, and does nothing where nobody manages.
+// internal/daemon calls it. It starts no goroutine, and does nothing if there is no service
+// manager.
 package systemd

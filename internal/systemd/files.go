@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// keptPrefix stands before the names of what the service has had kept: else a socket that a
-// unit has made could not be told from it.
+// keptPrefix is the prefix of the names of stored descriptors. It separates them from sockets that
+// a socket unit passes.
 const keptPrefix = "kept-"
 
-// Passed are the files that the manager has passed under a name, such as a socket unit's
-// FileDescriptorName=. They are the caller's from now on.
+// Passed returns the files that the manager has passed under name, such as a socket unit's
+// FileDescriptorName=. The caller owns them.
 func (m *Manager) Passed(name string) []*os.File {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -22,41 +22,40 @@ func (m *Manager) Passed(name string) []*os.File {
 	return files
 }
 
-// Kept are the files that an earlier life of the service has had kept under a name. They are
-// the caller's from now on; the manager has them as well, until they are dropped.
+// Kept returns the files that an earlier run of the service has stored under name. The caller owns
+// them. The manager holds copies until Drop is called.
 func (m *Manager) Kept(name string) []*os.File { return m.Passed(keptPrefix + name) }
 
-// Keep has the manager keep a copy of a file, and hand it over when the service is started
-// anew, but not after it was stopped. It tells whether the manager has been asked to. The file
-// stays the caller's. A socket that is kept must not be shut down, in whatever process: the
-// manager drops what has hung up.
+// Keep asks the manager to store a copy of f and pass it to the service after a restart, but not
+// after a stop. It reports whether the request was sent. The caller still owns f. No process may
+// shut down a stored socket, because the manager removes descriptors that have hung up.
 func (m *Manager) Keep(name string, f *os.File) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.config.Keeps && m.send("FDSTORE=1\nFDNAME="+keptPrefix+name, []*os.File{f})
 }
 
-// Drop has the manager keep nothing under a name any more. It waits until that is so, or for
-// some seconds: an address is free when the last copy of its socket is closed.
+// Drop removes the files stored under name. It waits, for some seconds at most, until the manager
+// has closed them: an address is free only after the last copy of its socket is closed.
 func (m *Manager) Drop(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drop(keptPrefix + name)
 }
 
-// drop needs mu.
+// drop removes the files with the full name. The caller holds m.mu.
 func (m *Manager) drop(name string) {
 	if m.send("FDSTOREREMOVE=1\nFDNAME="+name, nil) {
 		m.await()
 	}
 }
 
-// await waits until the manager has done what it was told: it closes the pipe then. mu is
-// held.
+// await waits until the manager has processed all earlier messages, which it signals by closing a
+// pipe. The caller holds m.mu.
 func (m *Manager) await() {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return // nothing is lost but time
+		return // the caller only does not wait
 	}
 	defer func() { _ = r.Close() }()
 	sent := m.send("BARRIER=1", []*os.File{w})
@@ -66,8 +65,8 @@ func (m *Manager) await() {
 	}
 }
 
-// CloseRest closes the files that nobody has asked for: those that were kept are dropped, and
-// the names of the others are returned, which a unit file is wrong about.
+// CloseRest closes the files that were not requested. It removes stored ones from the manager. It
+// returns the names of the others, which the unit files pass by mistake.
 func (m *Manager) CloseRest() (unknown []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

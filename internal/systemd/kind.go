@@ -12,20 +12,20 @@ import (
 // Kind is a kind of listening socket.
 type Kind int
 
-// Kinds, and the line of a socket unit that makes one.
+// The kinds, with the line of a socket unit that creates one.
 const (
 	UnixStream Kind = iota // ListenStream=/PATH
 	UnixPacket             // ListenSequentialPacket=/PATH
 	TCP                    // ListenStream=[ADDRESS:]PORT
 )
 
-// Line is what a socket unit says to have such a socket.
+// Line returns the line of a socket unit that creates such a socket.
 func (k Kind) Line() string {
 	return [...]string{"ListenStream=/PATH", "ListenSequentialPacket=/PATH", "ListenStream=ADDRESS:PORT"}[k]
 }
 
-// Check is nil if a file is a socket of the kind, and listens. EPROTOTYPE: it is another
-// kind; EINVAL: it does not listen.
+// Check returns nil if f is a listening socket of the kind. It returns EPROTOTYPE if f is of
+// another kind, and EINVAL if f does not listen.
 func (k Kind) Check(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

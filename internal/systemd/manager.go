@@ -14,36 +14,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says who manages this process, and how.
+// Config describes the service manager of this process.
 type Config struct {
-	// Send passes a message, with files, to the manager; nil: there is none.
+	// Send sends a message, with files, to the manager. It is nil if there is no manager.
 	Send func(message string, files []*os.File) error
-	// Files are those that the manager has passed to this process, under the names that it
-	// has for them.
+	// Files are the files that the manager has passed to this process, under its names for them.
 	Files []*os.File
-	// Keeps says that the manager takes files into its store.
+	// Keeps reports whether the manager has a file descriptor store.
 	Keeps bool
-	// Watchdog is the time after which the manager ends a service that it has not heard
-	// from; 0: never.
+	// Watchdog is the time without a call of Alive after which the manager kills the service; 0
+	// means never.
 	Watchdog time.Duration
-	// Logger is told what goes wrong; nil discards.
+	// Logger receives errors. A nil Logger discards them.
 	Logger *slog.Logger
 }
 
-// Manager is the one who has started this process, or nobody. Its methods are safe for
-// concurrent use, and wait for a manager that is busy for some seconds at most.
+// Manager is a connection to the manager of this process, if there is one. Its methods are safe for
+// concurrent use. If the manager is busy, they block for some seconds at most.
 type Manager struct {
 	config Config
 
 	mu       sync.Mutex // guards the rest, and the order of messages
 	phase    phase
-	reloads  int    // that are under way
-	status   string // as it was told last
-	deaf     bool   // the last message did not arrive, which was logged
+	reloads  int    // active reloads
+	status   string // the last one sent
+	deaf     bool   // the last message was not delivered, which was logged
 	received map[string][]*os.File
 }
 
-// phase is how far the service has come.
+// phase is the phase of the service.
 type phase int
 
 const (
@@ -52,8 +51,8 @@ const (
 	ending
 )
 
-// FromEnvironment is who has started this process, as the environment has it. It takes the
-// files that were passed: only the first call has them.
+// FromEnvironment returns the manager described by the environment. It takes ownership of the files
+// that were passed, so only the first call returns them.
 func FromEnvironment(log *slog.Logger) *Manager {
 	c := Config{Files: activation.Files(true), Keeps: storeIsThere(os.Getenv, os.Getpid()), Logger: log}
 	if path := os.Getenv("NOTIFY_SOCKET"); path != "" {
@@ -67,8 +66,9 @@ func FromEnvironment(log *slog.Logger) *Manager {
 	return m
 }
 
-// storeIsThere tells whether the manager keeps files. systemd says so from 254 on; before, it
-// is tried where systemd has started this process itself, which does no harm.
+// storeIsThere reports whether the manager has a descriptor store. systemd announces it since
+// version 254. For older versions it is assumed if systemd has started this process itself; an
+// unsupported request does no harm.
 func storeIsThere(env func(string) string, pid int) bool {
 	if s := env("FDSTORE"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -77,7 +77,7 @@ func storeIsThere(env func(string) string, pid int) bool {
 	return env("SYSTEMD_EXEC_PID") == strconv.Itoa(pid)
 }
 
-// New returns the manager that c describes.
+// New returns a Manager for c.
 func New(c Config) *Manager {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -89,10 +89,10 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Present tells whether there is anybody.
+// Present reports whether there is a manager.
 func (m *Manager) Present() bool { return m.config.Send != nil }
 
-// Watchdog is the time within which Alive has to be called again and again; 0: it need not.
+// Watchdog returns the interval within which Alive must be called, or 0 if there is no watchdog.
 func (m *Manager) Watchdog() time.Duration {
 	if !m.Present() {
 		return 0
@@ -100,25 +100,25 @@ func (m *Manager) Watchdog() time.Duration {
 	return m.config.Watchdog
 }
 
-// statusMax bounds a status line, in bytes: systemd reads 4096 of a message.
+// statusMax is the maximum length of a status line in bytes. systemd reads 4096 bytes of a message.
 const statusMax = 2000
 
-// Status says in one line what the service does. What was said already is not said again, and
-// nothing once the end has begun.
+// Status reports a one-line status. It sends nothing if the status has not changed, or after
+// Stopping.
 func (m *Manager) Status(line string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tellStatus(line)
 }
 
-// tellStatus needs mu.
+// tellStatus sends the status unless the service is stopping. The caller holds m.mu.
 func (m *Manager) tellStatus(line string) {
 	if m.phase != ending {
 		m.tell(nil, line)
 	}
 }
 
-// Starting says how long the start may take, where that is longer than the unit has it.
+// Starting reports how long the start may still take, if the unit's timeout is shorter.
 func (m *Manager) Starting(patience time.Duration, status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +127,7 @@ func (m *Manager) Starting(patience time.Duration, status string) {
 	}
 }
 
-// Ready says that the service is up.
+// Ready reports that the service has started.
 func (m *Manager) Ready(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,9 +138,8 @@ func (m *Manager) Ready(status string) {
 	m.tell([]string{daemon.SdNotifyReady}, status)
 }
 
-// Reloading says that the service reads its configuration anew; Reloaded ends it. While the
-// service is not up yet, or goes down, the manager is told nothing but the status: the end of
-// a reload is said as that of a start.
+// Reloading reports that the service reloads its configuration. Reloaded ends the reload. While the
+// service is starting or stopping, only the status is sent.
 func (m *Manager) Reloading(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,11 +148,11 @@ func (m *Manager) Reloading(status string) {
 		return
 	}
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it cannot fail
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail
 	m.tell([]string{daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)}, status)
 }
 
-// Reloaded ends what Reloading has begun, well or not.
+// Reloaded ends a reload, whether it succeeded or not.
 func (m *Manager) Reloaded(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,7 +163,7 @@ func (m *Manager) Reloaded(status string) {
 	m.tell([]string{daemon.SdNotifyReady}, status)
 }
 
-// Stopping says that the end begins, and how long it may take.
+// Stopping reports that the service is stopping, and how long that may take.
 func (m *Manager) Stopping(patience time.Duration, status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,28 +174,28 @@ func (m *Manager) Stopping(patience time.Duration, status string) {
 	m.tell([]string{daemon.SdNotifyStopping, extend(patience)}, status)
 }
 
-// extend has the manager wait longer for the end of a start or a stop.
+// extend returns the message that extends the manager's timeout of a start or a stop.
 func extend(d time.Duration) string { return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()) }
 
-// Alive feeds the watchdog.
+// Alive resets the watchdog.
 func (m *Manager) Alive() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.send(daemon.SdNotifyWatchdog, nil)
 }
 
-// tell sends lines and a status, if that is new. mu is held.
+// tell sends lines, and the status if it has changed. The caller holds m.mu.
 func (m *Manager) tell(lines []string, status string) {
 	if status = oneLine(status); status != "" && status != m.status {
 		m.status = status
 		lines = append(lines, "STATUS="+status)
 	}
 	if len(lines) > 0 && !m.send(strings.Join(lines, "\n"), nil) {
-		m.status = "" // to be told again
+		m.status = "" // send it again next time
 	}
 }
 
-// oneLine is a text without what ends lines, and not too long.
+// oneLine returns s as one line of at most about statusMax bytes.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
 	if len(s) > statusMax {
@@ -205,13 +204,13 @@ func oneLine(s string) string {
 	return s
 }
 
-// send passes a message on, and tells whether that was possible. mu is held.
+// send sends a message and reports whether it was delivered. The caller holds m.mu.
 func (m *Manager) send(message string, files []*os.File) bool {
 	if !m.Present() {
 		return false
 	}
 	err := m.config.Send(message, files)
-	if err != nil && !m.deaf { // else each meal of the watchdog would have a line
+	if err != nil && !m.deaf { // otherwise each watchdog message would log a line
 		m.config.Logger.Warn("systemd was not notified", "message", message, "err", err)
 	}
 	m.deaf = err != nil

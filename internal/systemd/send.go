@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendPatience bounds the wait for a manager that does not read.
+// sendPatience is the timeout for a manager that does not read.
 const sendPatience = 5 * time.Second
 
-// sender sends to a manager that listens at a path; "@" begins an abstract one.
+// sender returns a function that sends to the manager's socket at path. A leading "@" stands for
+// an abstract socket.
 func sender(path string) func(string, []*os.File) error {
 	return func(message string, files []*os.File) error {
 		return withFDs(files, nil, func(fds []int) error { return send(path, message, fds) })
@@ -41,8 +42,8 @@ func send(path, message string, fds []int) error {
 	}
 }
 
-// withFDs calls do with the descriptors of files, behind fds. File.Fd would make them block,
-// and with them the listeners that they are copies of.
+// withFDs calls do with fds and the descriptors of files. It does not use File.Fd, which would
+// switch the files, and the listeners that share them, to blocking mode.
 func withFDs(files []*os.File, fds []int, do func([]int) error) error {
 	if len(files) == 0 {
 		return do(fds)

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt makes a listener of a copy of a socket that another process has made, and takes its
-// lock, if there can be one. Close leaves the socket file where it is. From now on the kernel
-// names this process to who asks whose the socket is. EADDRINUSE: somebody has the lock;
-// EPROTOTYPE: it is no listener in the file system.
+// Adopt returns a listener for a socket that another process has created, and acquires its lock if
+// its path allows one. f is duplicated. Close leaves the socket file in place. From now on the
+// kernel reports this process as the owner of the socket. Adopt returns EADDRINUSE if another
+// process holds the lock, and EPROTOTYPE if f is not a listening socket in the file system.
 func Adopt(f *os.File) (*Listener, error) {
 	nl, err := net.FileListener(f)
 	if err != nil {
@@ -33,13 +33,14 @@ func Adopt(f *os.File) (*Listener, error) {
 	return l, nil
 }
 
-// own takes the lock and the kernel's note of who listens.
+// own acquires the lock and makes the kernel record this process as the listener.
 func (l *Listener) own() (err error) {
-	if strings.HasPrefix(l.path, "/") { // others have no file
+	if strings.HasPrefix(l.path, "/") { // sockets without a file have no lock
 		if l.lock, err = Lock(l.path); errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
-		// Where no lock can be made another lnetd finds that somebody listens.
+		// If the lock file cannot be created, another lnetd still notices that the socket is in
+		// use.
 	}
 	raw, err := l.SyscallConn()
 	if err != nil {
@@ -50,12 +51,13 @@ func (l *Listener) own() (err error) {
 	return errors.Join(err, os.NewSyscallError("listen", inner))
 }
 
-// Reachable tells whether somebody who connects to the socket's path finds a listener: a file
-// can be removed while the socket goes on. The listener gets one connection that is closed.
+// Reachable reports whether connecting to the socket's path reaches a listener: the file may have
+// been removed while the socket is still open. The listener gets one connection that is closed at
+// once.
 func (l *Listener) Reachable() bool {
 	c, err := net.DialTimeout(l.Addr().Network(), l.path, patience)
 	if err == nil {
 		_ = c.Close()
 	}
-	return err == nil || errors.Is(err, syscall.EAGAIN) // too many wait already
+	return err == nil || errors.Is(err, syscall.EAGAIN) // the backlog is full
 }

@@ -1,4 +1,5 @@
-// Package unixsocket makes sockets in the file system, of which a lock file beside each tells
-// a living owner from a file that a dead one left, and takes over those that others have made.
-// The control server, those who host clients, and the daemon call it. It starts no goroutine.
+// Package unixsocket creates listening sockets in the file system, and adopts sockets that other
+// processes have created. A lock file beside each socket distinguishes a running owner from a file
+// left by a dead one. The control server, the servers that host clients, and the daemon use it. It
+// starts no goroutine.
 package unixsocket

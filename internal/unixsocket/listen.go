@@ -13,28 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PathMax is the longest path that a socket can have, in bytes: sun_path without its
-// terminator.
+// PathMax is the maximum length of a socket's path in bytes: sun_path without the terminator.
 const PathMax = 107
 
-// mode lets owner and group connect.
+// mode lets the owner and the group connect.
 const mode = 0o660
 
-// patience bounds the question whether somebody listens.
+// patience is the timeout of a test connection to an existing socket.
 const patience = 2 * time.Second
 
-// Listener is a socket in the file system, and its lock.
+// Listener is a listening socket in the file system with its lock.
 type Listener struct {
 	*net.UnixListener
 	path   string
-	lock   *os.File // nil: one of Adopt's that has none
+	lock   *os.File // nil for an adopted socket without a lock
 	leaves bool
 }
 
-// Listen makes a socket of a network, "unix" or "unixpacket", with mode 0660, and a group,
-// unless that is negative, and takes its lock. A file that a dead process left is replaced.
-// EADDRINUSE: somebody has the lock, or listens; EEXIST: there is another file;
-// ENAMETOOLONG.
+// Listen creates a socket of the network "unix" or "unixpacket", with mode 0660, and acquires its
+// lock. It sets the group unless group is negative. It replaces a socket file that a dead process
+// has left. Listen returns EADDRINUSE if another process holds the lock or listens, EEXIST if path
+// is another kind of file, and ENAMETOOLONG if path is too long.
 func Listen(network, path string, group int) (*Listener, error) {
 	if len(path) > PathMax {
 		return nil, &pathError{len(path)}
@@ -51,7 +50,7 @@ func Listen(network, path string, group int) (*Listener, error) {
 	return &Listener{UnixListener: l, path: path, lock: lock}, nil
 }
 
-// pathError is a path of so many bytes.
+// pathError reports that a path is too long.
 type pathError struct{ length int }
 
 func (e *pathError) Error() string {
@@ -60,20 +59,20 @@ func (e *pathError) Error() string {
 
 func (e *pathError) Unwrap() error { return syscall.ENAMETOOLONG }
 
-// Path is the socket's path.
+// Path returns the socket's path.
 func (l *Listener) Path() string { return l.path }
 
-// LeaveFile has Close leave the socket file where it is, or not: somebody else has a copy of
-// the socket, and keeps it. Who calls it does so before others have the listener.
+// LeaveFile sets whether Close leaves the socket file in place, because another process has a copy
+// of the socket. It must be called before the listener is shared with other goroutines.
 func (l *Listener) LeaveFile(leave bool) { l.leaves = leave }
 
-// Close stops listening, removes the socket file, if nobody else keeps it, and gives the lock
-// back. The lock file stays: removing it would let two processes lock different files. Calls
-// that follow do nothing.
+// Close closes the socket, removes the socket file unless LeaveFile was set, and releases the lock.
+// The lock file stays: removing it would let two processes lock different files. Further calls do
+// nothing.
 func (l *Listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		return nil // and the lock is another's already
+		return nil // another process may hold the lock already
 	}
 	if !l.leaves {
 		if rm := os.Remove(l.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
@@ -86,10 +85,11 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// LockPath is the path of the lock file of a socket: its owner's PID stands there.
+// LockPath returns the path of a socket's lock file. The file holds the PID of its owner.
 func LockPath(socket string) string { return socket + ".lock" }
 
-// Lock takes the lock of a socket, until the file is closed. EADDRINUSE: somebody has it.
+// Lock acquires the lock of a socket until the returned file is closed. It returns EADDRINUSE if
+// another process holds the lock.
 func Lock(socket string) (*os.File, error) {
 	path := LockPath(socket)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -103,14 +103,14 @@ func Lock(socket string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// Who finds the lock taken before the socket answers reads the owner here.
+	// A process that fails to get the lock can read the owner here before the socket answers.
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintln(f, os.Getpid())
 	}
 	return f, nil
 }
 
-// listenLocked makes the socket; the caller holds the lock.
+// listenLocked creates the socket. The caller holds the lock.
 func listenLocked(network, path string, group int) (*net.UnixListener, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -120,13 +120,12 @@ func listenLocked(network, path string, group int) (*net.UnixListener, error) {
 	case info.Mode()&fs.ModeSocket == 0:
 		return nil, fmt.Errorf("there is a file that is not a socket: %w", syscall.EEXIST)
 	default:
-		// Nobody holds the lock, but another program might still listen, on a socket of
-		// whatever type.
+		// The lock is free, but another program might still listen, on a socket of any type.
 		c, err := net.DialTimeout(network, path, patience)
 		if err == nil {
 			_ = c.Close()
 		}
-		if !errors.Is(err, syscall.ECONNREFUSED) { // not even if it is too busy to answer
+		if !errors.Is(err, syscall.ECONNREFUSED) { // a busy listener counts too
 			return nil, fmt.Errorf("another program listens: %w", syscall.EADDRINUSE)
 		}
 		if err := os.Remove(path); err != nil {
@@ -149,7 +148,7 @@ func listenLocked(network, path string, group int) (*net.UnixListener, error) {
 		err = os.Chown(path, -1, group)
 	}
 	if err == nil {
-		err = os.Chmod(path, mode) // what the umask took
+		err = os.Chmod(path, mode) // restore bits that the umask removed
 	}
 	if err != nil {
 		_ = l.Close()
