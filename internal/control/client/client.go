@@ -16,20 +16,20 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// replyBodyMax bounds what a client reads of one reply.
+// replyBodyMax is the maximum size of a reply body.
 const replyBodyMax = 64 << 20
 
-// Client asks an lnetd through its control socket. It is safe for concurrent
-// use. All errors are Faults.
+// Client sends requests to an lnetd through its control socket. It is safe for concurrent use. All
+// errors are of type *api.Fault.
 type Client struct {
 	path string
-	// trusts tells whether a daemon of this user's is asked; nil: any is.
+	// trusts reports whether a daemon of user uid may be used. If it is nil, any user's may.
 	trusts func(uid int) bool
 	http   http.Client
 }
 
-// New returns a client for the socket at path, which somebody has named
-// and therefore trusts; nothing is connected yet.
+// New returns a client for the socket at path, whatever user owns the daemon there. It does not
+// connect yet.
 func New(path string) *Client {
 	c := &Client{path: path}
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -38,9 +38,9 @@ func New(path string) *Client {
 	return c
 }
 
-// Find returns a client for the socket that FindSocket finds. It asks a
-// daemon of root's or the caller's, or in /run/lnetd of that directory's user, alone:
-// another user's may say anything, and may have been put where the caller's would be.
+// Find returns a client for the socket that api.FindSocket returns. It accepts only a daemon that
+// runs as root, as the caller's user or, in /run/lnetd, as the owner of that directory. Another
+// user could have put a false daemon at the caller's path.
 func Find() *Client {
 	c := New(api.FindSocket())
 	c.trusts = trusted(c.path)
@@ -62,13 +62,13 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	return &conn{Conn: unix}, nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// parameters are those of a question; without a value they are left out.
+// parameters are the query parameters of a request. Empty values are omitted.
 type parameters map[string]string
 
-// get asks a question.
+// get sends a GET request.
 func (c *Client) get(ctx context.Context, path string, q parameters, reply any) error {
 	values := url.Values{}
 	for name, v := range q {
@@ -82,27 +82,27 @@ func (c *Client) get(ctx context.Context, path string, q parameters, reply any) 
 	return c.call(ctx, api.ReplyPatience, http.MethodGet, path, nil, reply)
 }
 
-// exchange asks for something that is described in the request.
+// exchange sends a POST request and decodes its reply.
 func (c *Client) exchange(ctx context.Context, path string, request, reply any) error {
 	return c.call(ctx, api.ReplyPatience, http.MethodPost, path, request, reply)
 }
 
-// work is exchange for documents.
+// work is exchange with the timeout for documents.
 func (c *Client) work(ctx context.Context, path string, request, reply any) error {
 	return c.call(ctx, api.DocumentPatience, http.MethodPost, path, request, reply)
 }
 
-// post makes or changes something.
+// post sends a POST request that has no result.
 func (c *Client) post(ctx context.Context, path string, request any) error {
 	return c.exchange(ctx, path, request, &api.Done{})
 }
 
-// remove deletes something.
+// remove sends a DELETE request.
 func (c *Client) remove(ctx context.Context, path string, request any) error {
 	return c.call(ctx, api.ReplyPatience, http.MethodDelete, path, request, &api.Done{})
 }
 
-// call makes one request; reply is filled only if the answer is 200.
+// call sends one request. It sets reply only if the status is 200.
 func (c *Client) call(ctx context.Context, patience time.Duration, method, path string, body, reply any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -114,13 +114,13 @@ func (c *Client) call(ctx context.Context, patience time.Duration, method, path 
 	return c.read(resp, reply)
 }
 
-// send makes a request and returns the answer as far as its head.
+// send sends a request and returns the response, whose body is not read yet.
 func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // which takes six bytes for one
+		e.SetEscapeHTML(false) // HTML escaping takes six bytes for one
 		if err := e.Encode(body); err != nil {
 			return nil, c.garbled(err)
 		}
@@ -140,7 +140,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 	return resp, nil
 }
 
-// read reads the body of an answer.
+// read decodes the body of a response.
 func (c *Client) read(resp *http.Response, reply any) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
 	switch {

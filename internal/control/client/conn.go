@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// conn is a connection to lnetd, which may answer a request and close the connection before it
-// has read all of the request. Writing the rest then returns no error, because net/http would
-// return that error and not the answer. If there is no answer, reading returns an error.
+// conn is a connection to lnetd. lnetd may answer a request and close the connection before it has
+// read the whole request. Write then returns no error for the rest, because net/http would return
+// that error instead of the response. If there is no response, Read returns an error.
 type conn struct {
 	net.Conn
-	begun atomic.Bool // some of the request was written
+	begun atomic.Bool // part of the request was written
 }
 
-// requestContext returns a context for one request. The connection that the request gets notes
-// that nothing of it was written yet: if that fails, net/http repeats it on another connection.
+// requestContext returns a context for one request. It marks the request's connection as not
+// written to, so that net/http retries on another connection if the first write fails.
 func requestContext(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		if c, ok := got.Conn.(*conn); ok {

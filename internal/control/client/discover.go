@@ -6,8 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Discover has the daemon discover peers and returns one result for each, in
-// order.
+// Discover makes lnetd discover peers. It returns one result for each NID, in order.
 func (c *Client) Discover(ctx context.Context, r api.DiscoverRequest) ([]api.PingResult, error) {
 	return c.results(ctx, "/v1/discover", r, len(r.NIDs), api.PingTimeout)
 }

@@ -1,6 +1,5 @@
-// Package client asks lnetd through its control socket: a Client has a method for
-// each request that package api describes. lnetdctl calls it, and tests; it links
-// nothing of the engine.
+// Package client calls lnetd through its control socket. A Client has one method for each request
+// in package api. lnetdctl and tests use it; it does not import the LNet engine.
 //
-// Its one goroutine is that by which Client.EachPeer reads ahead.
+// The only goroutine it starts is the read-ahead of Client.EachPeer.
 package client

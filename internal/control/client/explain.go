@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Explain asks how a message to a NID would travel; source and portal may be
-// empty.
+// Explain returns the path that a message to a NID would take, and why. The source and the portal
+// may be empty.
 func (c *Client) Explain(ctx context.Context, nid, source, portal string) (api.Explanation, error) {
 	var e api.Explanation
 	err := c.get(ctx, "/v1/explain", parameters{"nid": nid, "source": source, "portal": portal}, &e)

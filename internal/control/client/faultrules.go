@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Faults asks for the fault rules of a kind.
+// Faults returns the fault rules of a kind.
 func (c *Client) Faults(ctx context.Context, kind string) ([]api.FaultRule, error) {
 	var f api.FaultRules
 	err := c.get(ctx, "/v1/faults", parameters{"kind": kind}, &f)
@@ -23,7 +23,7 @@ func (c *Client) DeleteFaults(ctx context.Context, r api.FaultDeletion) error {
 	return c.remove(ctx, "/v1/faults", r)
 }
 
-// ResetFaults zeroes the counts of all fault rules.
+// ResetFaults resets the counters of all fault rules.
 func (c *Client) ResetFaults(ctx context.Context) error {
 	return c.post(ctx, "/v1/faults/reset", api.Done{})
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Globals asks for the parameters.
+// Globals returns the node's parameters.
 func (c *Client) Globals(ctx context.Context) (api.Globals, error) {
 	var g api.Globals
 	err := c.get(ctx, "/v1/globals", nil, &g)

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// SetNIHealth sets the health of a local NI, or of all but 0@lo.
+// SetNIHealth sets the health of a local NI, or of all NIs except 0@lo.
 func (c *Client) SetNIHealth(ctx context.Context, r api.HealthChange) error {
 	return c.post(ctx, "/v1/nets/health", r)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// LstAddBatch makes a batch.
+// LstAddBatch creates a batch.
 func (c *Client) LstAddBatch(ctx context.Context, r api.LstNamed) error {
 	_, err := lstCall[api.Done](ctx, c, "add_batch", r)
 	return err
@@ -23,7 +23,7 @@ func (c *Client) LstRun(ctx context.Context, r api.LstRun) (report.Result, error
 	return lstCall[report.Result](ctx, c, "run", r)
 }
 
-// LstStop tells the clients of a batch to stop; LstQuery says when they have.
+// LstStop asks the clients of a batch to stop. LstQuery reports which of them still run.
 func (c *Client) LstStop(ctx context.Context, r api.LstStop) (report.Result, error) {
 	return lstCall[report.Result](ctx, c, "stop", r)
 }
