@@ -62,7 +62,7 @@ type ExcludedCandidate struct {
 type Path struct {
 	// From is the local NI.
 	From lnet.NID `json:"from"`
-	// Gateway is the first router on the path, or zero if there is none.
+	// Gateway is the first router on the path, or zero for a direct path.
 	Gateway lnet.NID `json:"gateway,omitzero"`
 	// To is the final destination.
 	To lnet.NID `json:"to"`

@@ -63,7 +63,7 @@ const (
 type Fault struct {
 	Code Code `json:"code"`
 	// Errno is the negative Linux error number that lnetctl would print;
-	// 0 if there is none.
+	// 0 means no error number.
 	Errno int `json:"errno,omitempty"`
 	// Text states what happened, in lnetctl's wording where lnetctl has one.
 	Text string `json:"text"`
