@@ -28,18 +28,18 @@ func (c *Client) LstStop(ctx context.Context, r api.LstStop) (report.Result, err
 	return lstCall[report.Result](ctx, c, "stop", r)
 }
 
-// LstQuery asks who still runs a batch or a test.
+// LstQuery returns the nodes that still run a batch or a test.
 func (c *Client) LstQuery(ctx context.Context, r api.LstQuery) (report.QueryResult, error) {
 	return lstCall[report.QueryResult](ctx, c, "query", r)
 }
 
-// LstBatches lists the batches.
+// LstBatches returns the names of the batches.
 func (c *Client) LstBatches(ctx context.Context, key api.LstKey) ([]string, error) {
 	r, err := lstCall[api.LstNames](ctx, c, "list_batches", api.Lst{Key: key})
 	return r.Names, err
 }
 
-// LstBatch describes a batch.
+// LstBatch returns the description of a batch.
 func (c *Client) LstBatch(ctx context.Context, r api.LstNamed) (report.BatchInfo, error) {
 	return lstCall[report.BatchInfo](ctx, c, "list_batch", r)
 }

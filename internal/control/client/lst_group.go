@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// LstAddGroup makes a group and asks its nodes to join the session.
+// LstAddGroup creates a group and invites its nodes to the session.
 func (c *Client) LstAddGroup(ctx context.Context, r api.LstAddGroup) (report.GroupAddition, error) {
 	return lstCall[report.GroupAddition](ctx, c, "add_group", r)
 }
@@ -22,13 +22,13 @@ func (c *Client) LstUpdateGroup(ctx context.Context, r api.LstUpdateGroup) (repo
 	return lstCall[report.GroupChange](ctx, c, "update_group", r)
 }
 
-// LstGroups lists the groups.
+// LstGroups returns the names of the groups.
 func (c *Client) LstGroups(ctx context.Context, key api.LstKey) ([]string, error) {
 	r, err := lstCall[api.LstNames](ctx, c, "list_groups", api.Lst{Key: key})
 	return r.Names, err
 }
 
-// LstGroup describes a group.
+// LstGroup returns the description of a group.
 func (c *Client) LstGroup(ctx context.Context, r api.LstNamed) (report.GroupInfo, error) {
 	return lstCall[report.GroupInfo](ctx, c, "list_group", r)
 }

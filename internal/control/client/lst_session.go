@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// LstNewSession makes a session.
+// LstNewSession creates a session.
 func (c *Client) LstNewSession(ctx context.Context, r api.LstNewSession) (api.LstSession, error) {
 	return lstCall[api.LstSession](ctx, c, "new_session", r)
 }
@@ -19,13 +19,13 @@ func (c *Client) LstEndSession(ctx context.Context, key api.LstKey) error {
 	return err
 }
 
-// LstShowSession describes the session, whatever its key.
+// LstShowSession returns the session, whatever its key.
 func (c *Client) LstShowSession(ctx context.Context) (api.LstSession, error) {
 	return lstCall[api.LstSession](ctx, c, "show_session", api.Done{})
 }
 
-// LstHoldSession ties the session to this process: when it is gone, or has called
-// release, lnetd ends the session if there still is one. It returns at once.
+// LstHoldSession ties the session to this process. lnetd ends the session when the process exits or
+// calls release. LstHoldSession does not block.
 func (c *Client) LstHoldSession(ctx context.Context, key api.LstKey) (release func(), _ error) {
 	resp, err := c.send(ctx, http.MethodPost, "/v1/lst/hold_session", api.Lst{Key: key})
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Client) LstHoldSession(ctx context.Context, key api.LstKey) (release fu
 	return func() { _ = resp.Body.Close() }, nil
 }
 
-// LstPing asks nodes for their sessions.
+// LstPing asks nodes which session they take part in.
 func (c *Client) LstPing(ctx context.Context, r api.LstPing) (report.Result, error) {
 	return lstCall[report.Result](ctx, c, "ping", r)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// LstStat asks nodes for their counters.
+// LstStat returns the counters of nodes.
 func (c *Client) LstStat(ctx context.Context, r api.LstStat) (report.Sample, error) {
 	return lstCall[report.Sample](ctx, c, "stat", r)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// NUMA asks how the machine is laid out.
+// NUMA returns the NUMA layout of the host.
 func (c *Client) NUMA(ctx context.Context) (n api.NUMA, err error) {
 	err = c.get(ctx, "/v1/numa", nil, &n)
 	return n, err

@@ -8,8 +8,9 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// trusted are those who may listen at a socket that was found at a path: root and the caller,
-// and, in the directory of the system's lnetd, the user whom root has given that.
+// trusted returns a function that reports whether a user may listen at the socket found at path.
+// Root and the caller's user may. In the directory of the system's lnetd, the directory's owner may
+// too.
 func trusted(path string) func(uid int) bool {
 	if filepath.Dir(path) != api.SystemRunDir {
 		return rootsOrOwn
@@ -17,8 +18,8 @@ func trusted(path string) func(uid int) bool {
 	return func(uid int) bool { return rootsOrOwn(uid) || uid == ownerOf(api.SystemRunDir) }
 }
 
-// ownerOf is the user to whom a directory belongs; -1 if others may write to it, or if
-// anybody but root could have put it where it is.
+// ownerOf returns the user that owns a directory. It returns -1 if other users can write to it, or
+// if a user other than root could have created it.
 func ownerOf(dir string) int {
 	in, ok := ownWritable(filepath.Dir(dir))
 	if !ok || in != 0 {
@@ -31,7 +32,7 @@ func ownerOf(dir string) int {
 	return uid
 }
 
-// ownWritable is the user of a directory that nobody else may write to.
+// ownWritable returns the owner of a directory. ok is false if other users can write to it.
 func ownWritable(dir string) (uid int, ok bool) {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
@@ -44,11 +45,10 @@ func ownWritable(dir string) (uid int, ok bool) {
 	return int(st.Uid), true
 }
 
-// rootsOrOwn trusts the sockets that root or the caller listens on.
+// rootsOrOwn reports whether uid is root or the caller's user.
 func rootsOrOwn(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
-// foreignError refuses a socket that nobody has named and that is another
-// user's.
+// foreignError rejects a socket at a default path that belongs to another user.
 type foreignError struct{ owner api.Process }
 
 func (e *foreignError) Error() string {

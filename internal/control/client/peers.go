@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Peers asks for the peers, or, with a NID, for the peer that has it.
+// Peers returns all peers, or only the peer with a NID if nid is not empty.
 func (c *Client) Peers(ctx context.Context, nid string) ([]api.Peer, error) {
 	var peers []api.Peer
 	for p, err := range c.EachPeer(ctx, nid, api.PeersDetail) {
@@ -20,9 +20,9 @@ func (c *Client) Peers(ctx context.Context, nid string) ([]api.Peer, error) {
 	return peers, nil
 }
 
-// EachPeer asks as Peers does. Of the peers' NIs no more is told than "peer show"
-// prints at the level of detail, 0 to PeersDetail. However many there are, only a
-// part of them is in memory; an error is the last thing that comes.
+// EachPeer yields the same peers as Peers. The fields of peer NIs are those that "peer show" prints
+// at verbosity detail, 0 to PeersDetail. Only a part of the list is in memory at any time. An error
+// ends the sequence.
 func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2[api.Peer, error] {
 	ask := parameters{"nid": nid}
 	if nid == "" {
@@ -38,11 +38,11 @@ func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2
 				return
 			}
 			part = nil
-			if p.Next != "" { // while this part is looked at
+			if p.Next != "" { // read ahead
 				part = c.peersPart(ctx, parameters{"page": p.Next, "detail": ask["detail"]})
 			}
 			for _, peer := range p.Peers.Peers {
-				if peer.NIs == nil { // it had none
+				if peer.NIs == nil { // the peer had no NIs
 					peer.NIs = []api.PeerNI{}
 				}
 				if !yield(peer, nil) {
@@ -57,13 +57,13 @@ func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2
 	}
 }
 
-// peersPart is a part of the peers, or why it did not come.
+// peersPart is one page of the peers, or the error of reading it.
 type peersPart struct {
 	api.Peers
 	err error
 }
 
-// peersPart asks for a part of the peers and returns at once.
+// peersPart starts to read a page of peers. It does not block.
 func (c *Client) peersPart(ctx context.Context, ask parameters) <-chan peersPart {
 	answered := make(chan peersPart, 1)
 	go func() {
@@ -74,12 +74,12 @@ func (c *Client) peersPart(ctx context.Context, ask parameters) <-chan peersPart
 	return answered
 }
 
-// AddPeer makes a peer, or gives it more NIDs.
+// AddPeer creates a peer, or adds NIDs to it.
 func (c *Client) AddPeer(ctx context.Context, r api.PeerAddition) error {
 	return c.post(ctx, "/v1/peers", r)
 }
 
-// DeletePeer deletes a peer, or takes NIDs away from it.
+// DeletePeer deletes a peer, or some of its NIDs.
 func (c *Client) DeletePeer(ctx context.Context, r api.PeerDeletion) error {
 	return c.remove(ctx, "/v1/peers", r)
 }
@@ -89,14 +89,14 @@ func (c *Client) SetPeerState(ctx context.Context, r api.PeerState) error {
 	return c.post(ctx, "/v1/peers/state", r)
 }
 
-// Recovery asks who is pinged until it is well.
+// Recovery returns the NIDs that are pinged until they recover.
 func (c *Client) Recovery(ctx context.Context) (api.Recovery, error) {
 	var r api.Recovery
 	err := c.get(ctx, "/v1/recovery", nil, &r)
 	return r, err
 }
 
-// CPTs asks for the CPU partitions of NIDs, joined by commas.
+// CPTs returns the CPU partitions of NIDs, a comma-separated list.
 func (c *Client) CPTs(ctx context.Context, nids string) ([]api.CPTOfNID, error) {
 	var r api.CPTs
 	err := c.get(ctx, "/v1/cpts", parameters{"nids": nids}, &r)

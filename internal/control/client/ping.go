@@ -9,12 +9,12 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Ping has the daemon ping nodes and returns one result for each, in order.
+// Ping makes lnetd ping nodes. It returns one result for each, in order.
 func (c *Client) Ping(ctx context.Context, r api.PingRequest) ([]api.PingResult, error) {
 	return c.results(ctx, "/v1/ping", r, len(r.NIDs), r.Patience())
 }
 
-// results asks for something about n targets, each of which may take some time.
+// results sends a request about n targets, each of which may take up to each.
 func (c *Client) results(ctx context.Context, path string, request any, n int, each time.Duration) ([]api.PingResult, error) {
 	var p api.PingReply
 	err := c.call(ctx, api.TargetsPatience(n, each), http.MethodPost, path, request, &p)

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Routes asks for the routes that pass a filter.
+// Routes returns the routes that match a filter.
 func (c *Client) Routes(ctx context.Context, f api.RouteFilter) ([]api.Route, error) {
 	q := parameters{"net": f.Net, "gateway": f.Gateway}
 	if f.Hops >= 0 {

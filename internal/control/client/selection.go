@@ -6,8 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Selection asks for the typed rules: of a type unless that is empty, and with
-// an ID unless that is empty.
+// Selection returns the typed rules, filtered by type and ID. An empty string matches all.
 func (c *Client) Selection(ctx context.Context, kind, id string) ([]api.SelectionRule, error) {
 	var s api.Selection
 	err := c.get(ctx, "/v1/selection", parameters{"type": kind, "id": id}, &s)

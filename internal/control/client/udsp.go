@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// UDSP asks for the user policies, or, with a place, for that one if there is.
+// UDSP returns the user policies, or only the one at index if index is not empty.
 func (c *Client) UDSP(ctx context.Context, index string) ([]api.UDSPRule, error) {
 	var u api.UDSP
 	err := c.get(ctx, "/v1/udsp", parameters{"idx": index}, &u)

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Version asks who the daemon is.
+// Version returns the version of the daemon.
 func (c *Client) Version(ctx context.Context) (api.Version, error) {
 	var v api.Version
 	err := c.get(ctx, "/v1/version", nil, &v)

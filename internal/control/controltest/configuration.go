@@ -14,10 +14,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Waiting is WaitList.
+// Waiting returns WaitList.
 func (d *Daemon) Waiting() []api.WaitingNI { return slices.Clone(d.WaitList) }
 
-// LNetDown is Down.
+// LNetDown returns Down.
 func (d *Daemon) LNetDown() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -29,7 +29,7 @@ func (d *Daemon) SetLNet(_ context.Context, r api.LNet) error {
 	return d.change(fmt.Sprintf("SetLNet %+v", r), func() error { d.Down = !r.Configured; return nil })
 }
 
-// Configuration is made of the lists.
+// Configuration returns the configuration that the lists describe.
 func (d *Daemon) Configuration(context.Context) (api.Configuration, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,7 +49,7 @@ func (d *Daemon) Configuration(context.Context) (api.Configuration, error) {
 	return c, nil
 }
 
-// configuredNets are the nets as somebody may have configured them: by interfaces.
+// configuredNets returns the nets in the form of a configuration: with interfaces, without NIDs.
 func configuredNets(all []api.Net) (nets []api.Net) {
 	for _, n := range all {
 		if n.Net.Type() == lnet.TypeLO {
@@ -66,7 +66,7 @@ func configuredNets(all []api.Net) (nets []api.Net) {
 	return nets
 }
 
-// ChangeConfiguration asks ChangeFunc.
+// ChangeConfiguration calls ChangeFunc.
 func (d *Daemon) ChangeConfiguration(_ context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	var done api.ConfigurationChanged
 	if r.Dry {
@@ -84,7 +84,7 @@ func (d *Daemon) ChangeConfiguration(_ context.Context, r api.ConfigurationChang
 	return done, err
 }
 
-// Described asks DescribedFunc.
+// Described calls DescribedFunc.
 func (d *Daemon) Described(_ context.Context, doc api.Document) (api.Described, error) {
 	if d.DescribedFunc == nil {
 		return api.Described{}, nil
@@ -92,7 +92,7 @@ func (d *Daemon) Described(_ context.Context, doc api.Document) (api.Described, 
 	return d.DescribedFunc(doc)
 }
 
-// Errands asks ErrandsFunc.
+// Errands calls ErrandsFunc.
 func (d *Daemon) Errands(_ context.Context, doc api.Document) ([]api.Errand, error) {
 	if d.ErrandsFunc == nil {
 		return nil, nil
@@ -100,9 +100,9 @@ func (d *Daemon) Errands(_ context.Context, doc api.Document) ([]api.Errand, err
 	return d.ErrandsFunc(doc)
 }
 
-// AddNet adds NIs to NetList: "10.0.0.N@net" for the Nth interface. An interface that is
-// there is node.ErrExists; one whose name begins with "no" there is none of. The operation is
-// the whole request. The warnings are AddWarnings.
+// AddNet adds NIs to NetList: "10.0.0.N@net" for the Nth interface. It returns node.ErrExists if an
+// interface is in use, and ENODEV for names that begin with "no". The operation is the whole
+// request. The warnings are AddWarnings.
 func (d *Daemon) AddNet(_ context.Context, r api.NetAddition) ([]string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -139,7 +139,7 @@ func (d *Daemon) AddNet(_ context.Context, r api.NetAddition) ([]string, error) 
 	})
 }
 
-// DeleteNet takes NIs out of NetList.
+// DeleteNet removes NIs from NetList.
 func (d *Daemon) DeleteNet(_ context.Context, r api.NetDeletion) error {
 	return d.change(fmt.Sprintf("DeleteNet %s %v %s", r.Net, r.Interfaces, r.NID), func() error {
 		found := false
@@ -157,7 +157,7 @@ func (d *Daemon) DeleteNet(_ context.Context, r api.NetDeletion) error {
 	})
 }
 
-// SetNITunables notes what was asked for.
+// SetNITunables records the request in Done.
 func (d *Daemon) SetNITunables(_ context.Context, r api.NITunables) error {
 	text := fmt.Sprintf("SetNITunables %s %v %s", r.NID, r.All, r.Net)
 	if r.ConnsPerPeer != nil {
@@ -187,15 +187,15 @@ func (d *Daemon) SetPeerState(_ context.Context, nid lnet.NID, state uint32) err
 	})
 }
 
-// CPTs are two, with two processors each.
+// CPTs returns two partitions with two processors each.
 func (d *Daemon) CPTs() []api.CPT {
 	return []api.CPT{
 		{CPT: 0, Node: 0, CPUs: "0-1", Distances: []uint32{10, 21}}, {CPT: 1, Node: 2, CPUs: "2,5", Distances: []uint32{21, 10}},
 	}
 }
 
-// Recovery is Ill.
+// Recovery returns Ill.
 func (d *Daemon) Recovery() api.Recovery { return d.Ill }
 
-// CPT is 0: the machine has one partition.
+// CPT returns 0.
 func (d *Daemon) CPT(lnet.NID) int { return 0 }

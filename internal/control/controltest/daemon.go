@@ -18,9 +18,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// Daemon is a server.Backend in memory. Its fields are what it shows; they are
-// set before it is used, and read after it. The zero value is a node without
-// anything.
+// Daemon is a server.Backend in memory. Set its fields before use, and read them afterwards. The
+// zero value is a node without nets.
 type Daemon struct {
 	Is        api.Version
 	Logs      api.Log
@@ -28,7 +27,7 @@ type Daemon struct {
 	PeerList  []api.Peer
 	RouteList []api.Route
 	Forwards  api.Routing
-	Buffers   api.Buffers // as set last, with -1 for what was left as it is
+	Buffers   api.Buffers // as set last, with -1 for unchanged numbers
 	Values    api.Globals
 	Policies  selection.Policies
 	Totals    api.Counters
@@ -36,26 +35,25 @@ type Daemon struct {
 	Refusals  []api.Reason
 	Guests    api.Clients
 	WaitList  []api.WaitingNI
-	// AddWarnings are what AddNet warns of.
+	// AddWarnings are the warnings of AddNet.
 	AddWarnings []string
 	Down        bool // LNet is not configured
 	Ill         api.Recovery
-	Lst         server.Selftest // nil: LNet selftest is not enabled, and cannot be
+	Lst         server.Selftest // nil if LNet selftest is unavailable
 
-	// PingFunc, DiscoverFunc and ExplainFunc answer; without one nobody is
-	// reached.
+	// PingFunc, DiscoverFunc and ExplainFunc make the replies. If one is nil, all nodes are
+	// unreachable.
 	PingFunc     func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
 	DiscoverFunc func(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error)
 	ExplainFunc  func(to, source lnet.NID, portal uint32) selection.Explanation
-	// ChangeFunc, DescribedFunc and ErrandsFunc read documents; without one nothing
-	// is in them.
+	// ChangeFunc, DescribedFunc and ErrandsFunc process documents. If one is nil, documents are
+	// empty.
 	ChangeFunc    func(r api.ConfigurationChange) (api.ConfigurationChanged, error)
 	DescribedFunc func(d api.Document) (api.Described, error)
 	ErrandsFunc   func(d api.Document) ([]api.Errand, error)
 
-	// Refuse, if it returns an error, has an operation refused: "AddRoute
-	// 10.0.0.1@tcp". It is called before all that changes something, and may
-	// block.
+	// Refuse makes an operation, such as "AddRoute 10.0.0.1@tcp", fail if it returns an error. It
+	// is called before each change, and may block.
 	Refuse func(operation string) error
 	// Done are the operations that changed something, in order.
 	Done []string
@@ -67,7 +65,7 @@ type Daemon struct {
 
 var _ server.Backend = (*Daemon)(nil)
 
-// change makes a change unless it is refused.
+// change runs do unless Refuse returns an error.
 func (d *Daemon) change(operation string, do func() error) error {
 	if d.Refuse != nil {
 		if err := d.Refuse(operation); err != nil {
@@ -101,10 +99,10 @@ func (d *Daemon) InTurn(ctx context.Context, do func()) error {
 	}
 }
 
-// Version is Is.
+// Version returns Is.
 func (d *Daemon) Version() api.Version { return d.Is }
 
-// Log is Logs.
+// Log returns Logs.
 func (d *Daemon) Log() api.Log {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +114,7 @@ func (d *Daemon) SetLog(level string) error {
 	return d.change("SetLog "+level, func() error { d.Logs.Level = level; return nil })
 }
 
-// Nets is NetList.
+// Nets returns NetList.
 func (d *Daemon) Nets() []api.Net { return d.NetList }
 
 // SetNIHealth sets the health of NIs in NetList.
@@ -135,7 +133,7 @@ func (d *Daemon) SetNIHealth(nid lnet.NID, value int) error {
 	})
 }
 
-// Ping asks PingFunc.
+// Ping calls PingFunc.
 func (d *Daemon) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 	if d.PingFunc == nil {
 		return api.PingResult{}, node.ErrUnreachable
@@ -143,7 +141,7 @@ func (d *Daemon) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (
 	return d.PingFunc(ctx, to, source)
 }
 
-// Discover asks DiscoverFunc.
+// Discover calls DiscoverFunc.
 func (d *Daemon) Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error) {
 	if d.DiscoverFunc == nil {
 		return api.Peer{}, node.ErrUnreachable
@@ -151,8 +149,8 @@ func (d *Daemon) Discover(ctx context.Context, nid lnet.NID, force bool) (api.Pe
 	return d.DiscoverFunc(ctx, nid, force)
 }
 
-// Peers is what of PeerList is younger; a peer without an ID has its place's, from
-// 1 on.
+// Peers yields the peers of PeerList whose ID is greater than after. The ID of a peer without one
+// is its position, counted from 1.
 func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +167,7 @@ func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[ap
 	}
 }
 
-// Peer looks in PeerList.
+// Peer searches PeerList.
 func (d *Daemon) Peer(nid lnet.NID) (api.Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,14 +177,14 @@ func (d *Daemon) Peer(nid lnet.NID) (api.Peer, bool) {
 	return api.Peer{}, false
 }
 
-// find is the place of the peer that has a NID, or -1.
+// find returns the index of the peer that has a NID, or -1.
 func (d *Daemon) find(nid lnet.NID) int {
 	return slices.IndexFunc(d.PeerList, func(p api.Peer) bool {
 		return slices.ContainsFunc(p.NIs, func(i api.PeerNI) bool { return i.NID == nid })
 	})
 }
 
-// AddPeer adds to PeerList; NIDs that other peers have are left out.
+// AddPeer adds a peer to PeerList, without NIDs that other peers have.
 func (d *Daemon) AddPeer(
 	_ context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
 ) error {
@@ -215,7 +213,7 @@ func newPeerNI(nid lnet.NID) api.PeerNI {
 	}
 }
 
-// DeletePeer takes a peer out of PeerList.
+// DeletePeer removes a peer from PeerList.
 func (d *Daemon) DeletePeer(_ context.Context, primary lnet.NID, force bool) error {
 	return d.change(fmt.Sprintf("DeletePeer %s %v", primary, force), func() error {
 		k := d.find(primary)
@@ -224,7 +222,7 @@ func (d *Daemon) DeletePeer(_ context.Context, primary lnet.NID, force bool) err
 	})
 }
 
-// DeletePeerNIDs takes NIDs away from a peer in PeerList.
+// DeletePeerNIDs removes NIDs from a peer in PeerList.
 func (d *Daemon) DeletePeerNIDs(_ context.Context, primary lnet.NID, nids []lnet.NID) error {
 	return d.change(fmt.Sprintf("DeletePeerNIDs %s %v", primary, nids), func() error {
 		p := &d.PeerList[d.find(primary)]
@@ -256,14 +254,14 @@ func known(found bool) error {
 	return nil
 }
 
-// Routes is RouteList.
+// Routes returns RouteList.
 func (d *Daemon) Routes() []api.Route {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.RouteList)
 }
 
-// AddRoute makes a route that is up. It refuses as a node does.
+// AddRoute adds a route that is up. It returns the same errors as a node.
 func (d *Daemon) AddRoute(_ context.Context, r api.Route) error {
 	return d.change(fmt.Sprintf("AddRoute %s %s %d %d", r.Net, r.Gateway, r.Hops, r.Priority), func() error {
 		local := func(n lnet.Net) bool {
@@ -287,7 +285,7 @@ func (d *Daemon) route(n lnet.Net, gateway lnet.NID) int {
 	return slices.IndexFunc(d.RouteList, func(r api.Route) bool { return r.Net == n && r.Gateway == gateway })
 }
 
-// DeleteRoute takes a route out of RouteList.
+// DeleteRoute removes a route from RouteList.
 func (d *Daemon) DeleteRoute(_ context.Context, n lnet.Net, gateway lnet.NID) error {
 	return d.change(fmt.Sprintf("DeleteRoute %s %s", n, gateway), func() error {
 		k := d.route(n, gateway)
@@ -299,10 +297,10 @@ func (d *Daemon) DeleteRoute(_ context.Context, n lnet.Net, gateway lnet.NID) er
 	})
 }
 
-// Routing is Forwards.
+// Routing returns Forwards.
 func (d *Daemon) Routing() api.Routing { return d.Forwards }
 
-// SetRouting changes Forwards, at once.
+// SetRouting changes Forwards immediately.
 func (d *Daemon) SetRouting(_ context.Context, enabled bool) error {
 	return d.change(fmt.Sprintf("SetRouting %v", enabled), func() error {
 		d.Forwards.State = api.RoutingDisabled
@@ -319,14 +317,14 @@ func (d *Daemon) SetBuffers(_ context.Context, b api.Buffers) error {
 	return d.change(fmt.Sprintf("SetBuffers %+v", b), func() error { d.Buffers = b; return nil })
 }
 
-// Globals is Values.
+// Globals returns Values.
 func (d *Daemon) Globals() api.Globals {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Values
 }
 
-// SetGlobals changes Values. It refuses as a node does.
+// SetGlobals changes Values. It returns the same errors as a node.
 func (d *Daemon) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 	return d.change("SetGlobals", func() error {
 		v := d.Values
@@ -350,14 +348,14 @@ func (d *Daemon) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 	})
 }
 
-// Rules are those of Policies.
+// Rules returns the rules of Policies.
 func (d *Daemon) Rules() []selection.Rule {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Policies.Rules()
 }
 
-// TypedRules are those of Policies.
+// TypedRules returns the typed rules of Policies.
 func (d *Daemon) TypedRules() []selection.TypedRule {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -369,7 +367,7 @@ func (d *Daemon) ChangePolicies(_ context.Context, change func(p *selection.Poli
 	return d.change("ChangePolicies", func() error { return change(&d.Policies) })
 }
 
-// Explain asks ExplainFunc.
+// Explain calls ExplainFunc.
 func (d *Daemon) Explain(to, source lnet.NID, portal uint32) selection.Explanation {
 	if d.ExplainFunc == nil {
 		return selection.Explanation{Err: selection.ErrUnreachable}
@@ -377,7 +375,7 @@ func (d *Daemon) Explain(to, source lnet.NID, portal uint32) selection.Explanati
 	return d.ExplainFunc(to, source, portal)
 }
 
-// rules are the fault rules, of which the zero value has none.
+// rules returns the fault rules. It creates the empty table on first use.
 func (d *Daemon) rules() *fault.Rules {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -387,7 +385,7 @@ func (d *Daemon) rules() *fault.Rules {
 	return d.faults
 }
 
-// AddFault adds a rule that Arrive then looks at.
+// AddFault adds a rule that Arrive applies.
 func (d *Daemon) AddFault(r fault.Rule) error { return d.rules().Add(r, 1) }
 
 // RemoveFaults removes rules.
@@ -398,13 +396,13 @@ func (d *Daemon) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 // Faults lists the rules.
 func (d *Daemon) Faults(k fault.Kind) []fault.Status { return d.rules().List(k) }
 
-// ResetFaults zeroes what the rules have counted.
+// ResetFaults resets the counters of the rules.
 func (d *Daemon) ResetFaults() { d.rules().Reset() }
 
-// Arrive shows the fault rules a message, and tells whether it is dropped.
+// Arrive applies the fault rules to a message. It reports whether the message is dropped.
 func (d *Daemon) Arrive(m fault.Message) bool { return d.rules().DropArrival(&m, 2) }
 
-// Selftest is d.Lst.
+// Selftest returns Lst.
 func (d *Daemon) Selftest() server.Selftest {
 	if d.Lst == nil {
 		return noSelftest{}
@@ -412,7 +410,7 @@ func (d *Daemon) Selftest() server.Selftest {
 	return d.Lst
 }
 
-// noSelftest is a daemon that takes no part in LNet selftest.
+// noSelftest is a Selftest that cannot be enabled.
 type noSelftest struct{}
 
 func (noSelftest) Status() api.LstStatus               { return api.LstStatus{} }
@@ -420,14 +418,14 @@ func (noSelftest) Enable(api.LstBounds) error          { return syscall.EOPNOTSU
 func (noSelftest) Disable(context.Context, bool) error { return syscall.ENODEV }
 func (noSelftest) Console() (*console.Console, error)  { return nil, syscall.ENODEV }
 
-// Clients is Guests.
+// Clients returns Guests.
 func (d *Daemon) Clients() api.Clients {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Guests
 }
 
-// DropClient takes a client out of Guests.
+// DropClient removes a client from Guests.
 func (d *Daemon) DropClient(id uint64) error {
 	return d.change(fmt.Sprintf("DropClient %d", id), func() error {
 		k := slices.IndexFunc(d.Guests.Clients, func(c api.ClientInfo) bool { return c.ID == id })
@@ -439,10 +437,10 @@ func (d *Daemon) DropClient(id uint64) error {
 	})
 }
 
-// Stats is Totals with Drops and Refusals.
+// Stats returns Totals with Drops and Refusals.
 func (d *Daemon) Stats() api.Stats {
 	return api.Stats{Counters: d.Totals, Drops: d.Drops, Refusals: d.Refusals}
 }
 
-// ResetCounters zeroes Totals, Drops and Refusals.
+// ResetCounters clears Totals, Drops and Refusals.
 func (d *Daemon) ResetCounters() { d.Totals, d.Drops, d.Refusals = api.Counters{}, nil, nil }

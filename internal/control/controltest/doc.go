@@ -1,6 +1,5 @@
-// Package controltest has a daemon in memory, for tests of the control interface
-// and of programs that use it. It keeps what it is told as a node would, but has
-// no network.
+// Package controltest provides a daemon in memory, for tests of the control interface and of
+// programs that use it. It stores changes as a node would, but has no network.
 //
 // The package starts no goroutine.
 package controltest

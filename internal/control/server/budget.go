@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// documentsBudget bounds the memory of all bodies with documents that are being read or
-	// wait for their turn: one of the longest, or ten of a large site.
+	// documentsBudget is the maximum memory for request bodies with documents that are being read
+	// or wait for their turn. It suffices for one document of maximum size or ten of a large site.
 	documentsBudget = documentCopies * (documentBodyMax + 1<<20)
-	// documentCopies is how many bytes a byte of a body takes: as it grows, it is copied, and
-	// then there is the text.
+	// documentCopies is the memory for each byte of a body: the buffer is copied as it grows, and
+	// the decoded text is another copy.
 	documentCopies = 3
-	// budgetPatience bounds the wait for room.
+	// budgetPatience is the maximum wait for memory.
 	budgetPatience = api.ReplyPatience - 5*time.Second
 )
 
-// budget is memory that requests share. Requests get it in the order in which they ask, so
-// that a large one gets its turn among small ones. Each asks once, and so none waits for
-// another that waits.
+// budget is a memory budget shared by requests. It serves requests in order of arrival, so small
+// requests cannot starve a large one. Each request acquires memory only once, so requests cannot
+// deadlock.
 type budget struct {
 	mu      sync.Mutex // guards what follows
 	free    int64
 	waiting []*claim // in order
 }
 
-// claim is a request that waits for room.
+// claim is a request that waits for memory.
 type claim struct {
 	size    int64
 	granted chan struct{}
@@ -39,8 +39,8 @@ type claim struct {
 
 func newBudget(size int64) *budget { return &budget{free: size} }
 
-// acquire takes size bytes, which must not exceed the budget, or returns ctx's error if they
-// are not free before ctx is done.
+// acquire reserves size bytes, which must not exceed the whole budget. It blocks until they are
+// available, and returns ctx's cause if ctx is done first.
 func (b *budget) acquire(ctx context.Context, size int64) error {
 	b.mu.Lock()
 	c := &claim{size, make(chan struct{})}
@@ -55,15 +55,15 @@ func (b *budget) acquire(ctx context.Context, size int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := slices.Index(b.waiting, c)
-	if k < 0 { // granted meanwhile
+	if k < 0 { // granted in the meantime
 		return nil
 	}
 	b.waiting = slices.Delete(b.waiting, k, k+1)
-	b.grant() // it may have been in the way of smaller ones
+	b.grant() // the claim may have blocked smaller ones
 	return context.Cause(ctx)
 }
 
-// release gives size bytes back.
+// release returns size bytes to the budget.
 func (b *budget) release(size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *budget) release(size int64) {
 	b.grant()
 }
 
-// grant serves those that wait, in order. b.mu is held.
+// grant grants waiting claims in order. The caller holds b.mu.
 func (b *budget) grant() {
 	for len(b.waiting) > 0 && b.waiting[0].size <= b.free {
 		b.free -= b.waiting[0].size
@@ -80,11 +80,11 @@ func (b *budget) grant() {
 	}
 }
 
-// documentCharge is the memory that a body of a size takes.
+// documentCharge returns the memory that a body of a size needs.
 func documentCharge(size int64) int64 { return documentCopies * (size + 1<<10) }
 
-// budgeted is do for bodies with documents: it begins to read when there is room for the
-// body, which it holds until do has ended.
+// budgeted wraps do for bodies with documents. It starts to read the body when memory is available,
+// and releases the memory after do.
 func (h *handlers) budgeted(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		size := int64(documentBodyMax)
@@ -98,7 +98,7 @@ func (h *handlers) budgeted(do handler) handler {
 			return nil, busy("other documents take all the memory that there is for them", err)
 		}
 		defer h.documents.release(size)
-		// The time for the request begins only now.
+		// The timeouts of the request start only now.
 		rc := http.NewResponseController(w)
 		body := &steadyBody{ReadCloser: r.Body, extend: func() error { return rc.SetReadDeadline(time.Now().Add(bodyPatience)) }}
 		if body.extend() != nil || rc.SetWriteDeadline(time.Now().Add(api.DocumentPatience)) != nil {
@@ -109,19 +109,19 @@ func (h *handlers) budgeted(do handler) handler {
 	}
 }
 
-// steadyBody is a body whose time to be read is extended as it comes: a large document on a busy machine takes
-// long, and a client that sends slowly must not hold the memory for it.
+// steadyBody is a body whose read deadline is extended as data arrives. A large document may take
+// long on a busy machine, but a slow client must not hold the memory for it.
 type steadyBody struct {
 	io.ReadCloser
 	extend func() error
-	come   int // bytes since it was extended
+	come   int // since the last extension
 }
 
 func (b *steadyBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.come += n; b.come >= bodyProgress {
 		b.come = 0
-		_ = b.extend() // otherwise the old deadline holds
+		_ = b.extend() // on failure the old deadline stays
 	}
 	return n, err
 }

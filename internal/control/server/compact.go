@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// compact encodes values as encoding/json does, but leaves members out that are
-// zero, or that belong to a higher level of detail than is asked for: whoever
-// decodes what it makes into a zero value gets the same. Of tens of thousands of
-// peers nearly all figures are zero.
+// compact encodes values like encoding/json, but omits fields that are zero or belong to a higher
+// detail level than requested. Decoding the result into a zero value gives the same value. Lists of
+// tens of thousands of peers consist mostly of zero values.
 //
 // The level of a field is its tag "detail"; without one it is 0.
 type compact struct {
@@ -19,17 +18,17 @@ type compact struct {
 	fields map[reflect.Type][]compactField
 }
 
-// compactField is a field of a struct that is encoded.
+// compactField is a struct field that is encoded.
 type compactField struct {
 	index int
-	key   string // with quotes and colon
+	key   string // with quotes and a colon
 }
 
 func newCompact(detail int) *compact {
 	return &compact{detail: detail, fields: map[reflect.Type][]compactField{}}
 }
 
-// append appends what v points to.
+// append appends the encoding of the value that v points to.
 func (c *compact) append(b []byte, v any) ([]byte, error) {
 	return c.value(b, reflect.ValueOf(v).Elem())
 }
@@ -37,7 +36,7 @@ func (c *compact) append(b []byte, v any) ([]byte, error) {
 func (c *compact) value(b []byte, v reflect.Value) ([]byte, error) {
 	if text, ok := v.Addr().Interface().(encoding.TextAppender); ok {
 		b, err := text.AppendText(append(b, '"'))
-		return append(b, '"'), err // LNet's names have nothing in them that JSON escapes
+		return append(b, '"'), err // LNet's names contain no character that JSON escapes
 	}
 	switch {
 	case v.Kind() == reflect.Struct:
@@ -85,7 +84,7 @@ func (c *compact) object(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// of are the fields of a struct that are encoded.
+// of returns the fields of a struct type that are encoded.
 func (c *compact) of(t reflect.Type) []compactField {
 	fields, known := c.fields[t]
 	if known {

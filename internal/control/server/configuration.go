@@ -9,17 +9,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// documentBodyMax bounds a body with a document: JSON takes two bytes for a line's end.
+// documentBodyMax is the maximum size of a body with a document. JSON encodes a newline in two
+// bytes.
 const documentBodyMax = 2*api.DocumentMax + requestBodyMax
 
-// documents are the requests whose bodies hold documents.
+// documents are the requests whose bodies contain documents.
 var documents = map[string]bool{
 	"POST /v1/configuration":         true,
 	"POST /v1/configuration/show":    true,
 	"POST /v1/configuration/errands": true,
 }
 
-// configuration shows the configuration as it is between two changes.
+// configuration returns the configuration. It does not run during a change.
 func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 	if _, fault := readQuery(r.URL.RawQuery, nil); fault != nil {
 		return nil, fault
@@ -39,7 +40,7 @@ func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *
 	return answered(body, fault)
 }
 
-// turnOfDocument: what a document would do is found out while others change the node.
+// turnOfDocument returns the turn of a document: dry runs do not wait for changes.
 func (h *handlers) turnOfDocument(r api.ConfigurationChange) turn {
 	if r.Dry {
 		return h.aside
@@ -47,7 +48,7 @@ func (h *handlers) turnOfDocument(r api.ConfigurationChange) turn {
 	return h.inTurn
 }
 
-// changeConfiguration changes the configuration by a document, whole or not at all.
+// changeConfiguration changes the configuration according to a document, as a whole or not at all.
 func (h *handlers) changeConfiguration(ctx context.Context, r *api.ConfigurationChange) (api.ConfigurationChanged, *api.Fault) {
 	switch {
 	case len(r.Text) > api.DocumentMax:
@@ -68,7 +69,7 @@ func tooLong() *api.Fault {
 	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: fmt.Sprintf("%d MiB are the most: split it", api.DocumentMax>>20)}
 }
 
-// described says what there is of what a document describes.
+// described returns the current state of the entries in a document.
 func (h *handlers) described(ctx context.Context, d *api.Document) (api.Described, *api.Fault) {
 	if len(d.Text) > api.DocumentMax {
 		return api.Described{}, tooLong()

@@ -2,28 +2,28 @@ package server
 
 import "github.com/lnetd/lnetd/internal/control/api"
 
-// configuration is an api.Configuration as it is written: of peers, members that are zero are left
-// out, which are nearly all. A list of 200,000 peers takes 17 MB, not 180.
+// configuration is the JSON form of an api.Configuration. It omits zero fields of peers, which are
+// most: a list of 200,000 peers takes 17 MB instead of 180 MB.
 type configuration struct {
 	*api.Configuration
 	Peers sparsePeers `json:"peers"`
 }
 
-// changedConfiguration is an api.ConfigurationChanged as it is written.
+// changedConfiguration is the JSON form of an api.ConfigurationChanged.
 type changedConfiguration struct {
 	api.ConfigurationChanged
 	Before configuration `json:"before"`
 	After  configuration `json:"after"`
 }
 
-// describedConfiguration is an api.Described as it is written.
+// describedConfiguration is the JSON form of an api.Described.
 type describedConfiguration struct {
 	api.Described
 	Peers sparsePeers `json:"peers,omitempty"`
 }
 
-// sparse returns a value with the JSON of v, but for members of configured peers that are zero. It
-// returns v if that has none.
+// sparse returns a value whose JSON is that of v without the zero fields of configured peers. It
+// returns v itself if v holds no configured peers.
 func sparse(v any) any {
 	switch c := v.(type) {
 	case api.Configuration:
@@ -40,7 +40,7 @@ func sparseConfiguration(c *api.Configuration) configuration {
 	return configuration{c, listed(c.Peers)}
 }
 
-// sparsePeers are peers without members that are zero.
+// sparsePeers are peers whose zero fields are omitted.
 type sparsePeers []api.Peer
 
 // MarshalJSON implements json.Marshaler.

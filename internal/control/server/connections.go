@@ -10,50 +10,49 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// connectionsMax bounds the connections that clients have at once; where there are few file
-// descriptors, half of those that peers leave free do. It leaves room
-// for more than all the requests of one user that may wait (requestsAtOnce of
-// each kind).
+// connectionsMax is the maximum number of client connections. If few file descriptors are
+// available, the limit is half of those that peers leave. It exceeds the number of requests that
+// one user can have waiting (requestsAtOnce of each kind).
 const connectionsMax = 1024
 
-// answersMax bounds the bytes of all answers that wait for their clients to read them: a few of
-// the largest, or thousands of usual ones. Lists of peers do not count: a page of one is made
-// when the client has read the page before.
+// answersMax is the maximum size of all replies that wait for clients to read them: a few of the
+// largest, or thousands of usual ones. Lists of peers do not count, because each page is made only
+// after the client has read the page before.
 const answersMax = 64 << 20
 
-// connections are those of the server's clients. Their number is bounded, and so are the
-// answers that they hold. When there is too much of either, the user with the largest share
-// loses the connection whose client has let the server wait for the longest time. So a client
-// that does not read its answers takes nothing from other users, and a new request is served.
+// connections limits the number of client connections and the size of the replies that they hold.
+// If a limit is exceeded, the user with the largest share loses the connection on which the server
+// has waited longest for the client. A client that does not read its replies cannot affect other
+// users, and new requests are served.
 type connections struct {
-	most, mostHeld int        // connections, and bytes of answers
+	most, mostHeld int        // limits of connections and bytes of replies
 	mu             sync.Mutex // guards what follows, and what is in it
 	all            map[net.Conn]*connection
 	byUser         map[int]int // connections
-	held           int         // bytes of answers
+	held           int         // bytes of replies
 	heldBy         map[int]int // by user
 }
 
-// connection is one of them. A nil connection is of an unknown client.
+// connection is a client connection. A nil connection belongs to an unknown client.
 type connection struct {
 	table *connections
 	net.Conn
 	user int // the client's UID
-	// waits is since when the server waits for the client, zero: it does not.
+	// waits is when the server started to wait for the client, or zero if it does not.
 	waits time.Time
-	held  int // bytes of the answer that the client has not read
+	held  int // bytes of the reply that the client has not read
 }
 
 func newConnections(most, mostHeld int) *connections {
 	return &connections{most: most, mostHeld: mostHeld, all: map[net.Conn]*connection{}, byUser: map[int]int{}, heldBy: map[int]int{}}
 }
 
-// anybody is the user of a connection that does not say whose it is.
+// anybody is the user of a connection without credentials.
 const anybody = -1
 
 type connectionKey struct{}
 
-// opened takes a connection in: http.Server.ConnContext.
+// opened adds a connection. It is the ConnContext hook of http.Server.
 func (t *connections) opened(ctx context.Context, conn net.Conn) context.Context {
 	c := &connection{table: t, Conn: conn, user: anybody, waits: time.Now()}
 	if cred, ok := api.Credentials(conn); ok {
@@ -65,7 +64,7 @@ func (t *connections) opened(ctx context.Context, conn net.Conn) context.Context
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// add returns the connection that has to go, if one has.
+// add adds c. It returns a connection that must be closed, or nil.
 func (t *connections) add(c *connection) (victim *connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +76,8 @@ func (t *connections) add(c *connection) (victim *connection) {
 	return t.evict(t.byUser, func(*connection) bool { return true })
 }
 
-// hold notes that a connection holds n bytes of an answer. It returns the connections that
-// have to go. A connection that has gone holds nothing.
+// hold records that c holds n bytes of a reply. It returns the connections that must be closed. It
+// ignores a connection that is no longer in the table.
 func (t *connections) hold(c *connection, n int) (victims []*connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,14 +88,14 @@ func (t *connections) hold(c *connection, n int) (victims []*connection) {
 	for t.held > t.mostHeld {
 		victim := t.evict(t.heldBy, func(o *connection) bool { return o != c && o.held > 0 })
 		if victim == nil {
-			break // one answer may be longer
+			break // a single reply may exceed the limit
 		}
 		victims = append(victims, victim)
 	}
 	return victims
 }
 
-// charge sets what a connection holds. t.mu is held.
+// charge sets the bytes that c holds. The caller holds t.mu.
 func (t *connections) charge(c *connection, n int) {
 	t.held += n - c.held
 	if t.heldBy[c.user] += n - c.held; t.heldBy[c.user] == 0 {
@@ -105,9 +104,9 @@ func (t *connections) charge(c *connection, n int) {
 	c.held = n
 }
 
-// evict drops one of the connections that may go: of the user with the largest share of what
-// is short, the one that has waited for the longest time. It returns nil if none may go.
-// t.mu is held.
+// evict removes a connection for which may returns true and returns it, or nil if there is no such
+// connection. It chooses the user with the largest share, and of that user the connection that has
+// waited longest. The caller holds t.mu.
 func (t *connections) evict(share map[int]int, may func(*connection) bool) (victim *connection) {
 	for _, o := range t.all {
 		if o.waits.IsZero() || !may(o) {
@@ -124,7 +123,7 @@ func (t *connections) evict(share map[int]int, may func(*connection) bool) (vict
 	return victim
 }
 
-// changed removes a connection that has ended. It is an http.Server's ConnState.
+// changed removes a closed connection. It is the ConnState hook of http.Server.
 func (t *connections) changed(conn net.Conn, s http.ConnState) {
 	if s != http.StateClosed {
 		return
@@ -134,7 +133,7 @@ func (t *connections) changed(conn net.Conn, s http.ConnState) {
 	t.drop(conn)
 }
 
-// drop forgets a connection. t.mu is held.
+// drop removes a connection from the table. The caller holds t.mu.
 func (t *connections) drop(conn net.Conn) {
 	c := t.all[conn]
 	if c == nil {
@@ -147,13 +146,13 @@ func (t *connections) drop(conn net.Conn) {
 	}
 }
 
-// connectionOf is the connection that a request came by.
+// connectionOf returns the connection of a request.
 func connectionOf(r *http.Request) *connection {
 	c, _ := r.Context().Value(connectionKey{}).(*connection)
 	return c
 }
 
-// owner is the user whose connection it is.
+// owner returns the UID of the client.
 func (c *connection) owner() int {
 	if c == nil {
 		return anybody
@@ -161,13 +160,14 @@ func (c *connection) owner() int {
 	return c.user
 }
 
-// serving notes that the client waits for the server, waiting that the server
-// waits for the client from now on.
+// serving records that the client waits for the server. waiting records that the server waits for
+// the client from now on.
 func (c *connection) serving() { c.note(time.Time{}) }
 
 func (c *connection) waiting() { c.note(time.Now()) }
 
-// hold notes that the connection holds n bytes of an answer, and closes those that have to go.
+// hold records that the connection holds n bytes of a reply, and closes the connections that exceed
+// the limit.
 func (c *connection) hold(n int) {
 	if c == nil {
 		return

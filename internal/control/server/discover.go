@@ -35,7 +35,7 @@ func (h *handlers) discover(w http.ResponseWriter, r *http.Request) (any, *api.F
 	}), nil
 }
 
-// discovered is a peer as the answer of a target: without 0@lo.
+// discovered returns the result for a discovered peer, without 0@lo.
 func discovered(p *api.Peer) api.PingResult {
 	res := api.PingResult{Primary: p.Primary, MultiRail: p.MultiRail, PID: lnet.PIDLustre}
 	for i := range p.NIs {

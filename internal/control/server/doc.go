@@ -1,14 +1,14 @@
-// Package server answers on lnetd's control socket: HTTP with JSON bodies, as
-// package api has them, of what the daemon, a Backend, shows and changes. It owns the
-// socket file with its lock, too; internal/daemon calls it.
+// Package server implements lnetd's control interface: HTTP on a unix socket with the JSON bodies
+// of package api. It serves what a Backend, the daemon, provides. It also creates the socket file
+// and its lock. internal/daemon calls it.
 //
-// Each noun (/v1/nets, peers, routes, ...) has a file; Server.Handler lists them all.
-// ping, discover and the commands of lst wait for other nodes; explain only asks. A
-// change is made whole or not at all, and one after the other; the console puts those
-// of lst in order itself. Lists are written in pages while they are made (list.go),
-// and who does not read them is in nobody else's way (connections.go).
+// Each resource (/v1/nets, peers, routes, ...) has a file. Server.Handler registers all requests.
+// The requests ping and discover and the commands of lst wait for other nodes; explain does not.
+// Changes are applied as a whole or not at all, one at a time; the console of selftest serializes
+// the commands of lst itself. Lists are generated page by page while they are written (list.go),
+// and a client that does not read its replies does not affect other clients (connections.go).
 //
-// Whoever may write to the socket file (mode 0660) may do everything, but profiles
-// are for root and the daemon's user (profiles.go). Goroutines are net/http's, which
-// httpd.Serve starts and waits for.
+// A user that can write to the socket file (mode 0660) may send any request, except that profiles
+// are limited to root and the daemon's user (profiles.go). All goroutines are those of net/http.
+// httpd.Serve starts them and waits for them.
 package server

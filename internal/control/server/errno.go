@@ -12,11 +12,10 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Errno classifies err by the Linux error number that lnetctl prints for it:
-// api.Errno that knows the engine's errors too. A system call's own number, where
-// one is in the chain, is the truest, but for messages that found a peer in
-// back-off: kernels turn that one into EIO (socklnd 15.2). 0 is returned for nil
-// alone.
+// Errno returns the Linux error number that lnetctl prints for err. It is like api.Errno but also
+// handles the errors of the engine. The number of a system call in the chain takes precedence,
+// except for messages that were rejected because the peer is in back-off, for which kernels report
+// EIO (socklnd 15.2). It returns 0 only for nil.
 func Errno(err error) syscall.Errno {
 	if err == nil {
 		return 0

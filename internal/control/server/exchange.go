@@ -17,16 +17,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Bounds on the time of a change, so that it is answered before the client gives up.
+// Timeouts of changes. They end before the client's timeout, so that the client gets a reply.
 const (
 	changePatience   = api.ReplyPatience - 5*time.Second
 	documentPatience = api.DocumentPatience - 5*time.Second
-	// retryAfter is when a client whose request was refused for want of room may try again; s.
+	// retryAfter is the delay, in seconds, after which a client may retry a request rejected for
+	// lack of resources.
 	retryAfter = 5
 )
 
-// ask makes a handler of a question. Of the query it may have the named
-// parameters, each once.
+// ask returns a handler for a GET request. The query may contain each of the named parameters once.
 func ask[Reply any](
 	answer func(ctx context.Context, q query) (Reply, *api.Fault), parameters ...string,
 ) handler {
@@ -39,7 +39,7 @@ func ask[Reply any](
 	}
 }
 
-// fewAtOnce makes a handler whose answers are made a few at a time, and are encoded then.
+// fewAtOnce returns a handler that limits how many replies of do are made and encoded at once.
 func (h *handlers) fewAtOnce(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		select {
@@ -56,7 +56,7 @@ func (h *handlers) fewAtOnce(do handler) handler {
 	}
 }
 
-// answered is a reply in the form that a handler returns.
+// answered converts a reply to the result of a handler.
 func answered[Reply any](reply Reply, fault *api.Fault) (any, *api.Fault) {
 	if fault != nil {
 		return nil, fault
@@ -64,7 +64,7 @@ func answered[Reply any](reply Reply, fault *api.Fault) (any, *api.Fault) {
 	return reply, nil
 }
 
-// listed is a list as it goes over the socket: empty, but never null.
+// listed returns list in the form that is sent: a nil list becomes an empty one.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -72,22 +72,22 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// change makes a handler of a change, which is made whole or not at all.
+// change returns a handler for a change, which is applied as a whole or not at all.
 func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
 	return handling(changePatience, func(Request) turn { return h.inTurn },
 		func(ctx context.Context, r *Request) (api.Done, *api.Fault) { return api.Done{}, do(ctx, r) })
 }
 
-// reading makes a handler of a document that changes nothing.
+// reading returns a handler for a document that changes nothing.
 func reading[Request, Reply any](h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault)) handler {
 	return handling(documentPatience, func(Request) turn { return h.aside }, do)
 }
 
-// turn calls do, which what the pattern names asks for, when its turn has come.
+// turn calls do, which performs the request of the pattern, when it may run.
 type turn func(ctx context.Context, pattern string, do func() *api.Fault) *api.Fault
 
-// handling makes a handler that does something in the turn that a request needs, and is
-// answered with more than that it was done.
+// handling returns a handler that decodes a request, calls do in the request's turn, and sends its
+// reply.
 func handling[Request, Reply any](
 	patience time.Duration, turnOf func(Request) turn, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) handler {
@@ -101,7 +101,7 @@ func handling[Request, Reply any](
 			fault = turnOf(request)(ctx, r.Pattern, func() *api.Fault {
 				reply, f := do(ctx, &request)
 				if f == nil {
-					body, f = encode(ctx, reply) // answers may be large
+					body, f = encode(ctx, reply) // a reply may be large
 				}
 				return f
 			})
@@ -110,8 +110,8 @@ func handling[Request, Reply any](
 	}
 }
 
-// aside calls do while changes may be under way, and nothing else that is called aside:
-// documents may be large.
+// aside calls do without waiting for changes. Only one such call runs at a time, because documents
+// may be large.
 func (h *handlers) aside(ctx context.Context, _ string, do func() *api.Fault) *api.Fault {
 	select {
 	case h.apart <- struct{}{}:
@@ -122,7 +122,7 @@ func (h *handlers) aside(ctx context.Context, _ string, do func() *api.Fault) *a
 	}
 }
 
-// inTurn calls do when no other change is under way. LNet may have ended meanwhile.
+// inTurn calls do while no other change runs. It checks again that LNet is up.
 func (h *handlers) inTurn(ctx context.Context, pattern string, do func() *api.Fault) (fault *api.Fault) {
 	err := h.Backend.InTurn(ctx, func() {
 		if fault = h.networkDown(pattern); fault == nil {
@@ -139,10 +139,10 @@ func busy(text string, err error) *api.Fault {
 	return api.Fault{Code: api.CodeBusy, Errno: -int(syscall.EBUSY), Text: text, Remedy: "try again later"}.Because(err)
 }
 
-// query are the parameters of a question.
+// query holds the query parameters of a request.
 type query map[string]string
 
-// readQuery reads the parameters that a question may have.
+// readQuery parses the query and rejects unknown parameters.
 func readQuery(raw string, known []string) (query, *api.Fault) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -158,7 +158,7 @@ func readQuery(raw string, known []string) (query, *api.Fault) {
 	return q, nil
 }
 
-// nid reads a parameter that is a NID; the zero NID if there is none.
+// nid returns a NID parameter, or the zero NID if it is missing.
 func (q query) nid(name string) (lnet.NID, *api.Fault) {
 	text, ok := q[name]
 	if !ok {
@@ -171,7 +171,7 @@ func (q query) nid(name string) (lnet.NID, *api.Fault) {
 	return nid, nil
 }
 
-// net reads the parameter "net"; 0 if there is none.
+// net returns the parameter "net", or 0 if it is missing.
 func (q query) net() (lnet.Net, *api.Fault) {
 	text, ok := q["net"]
 	if !ok {
@@ -187,7 +187,7 @@ func (q query) net() (lnet.Net, *api.Fault) {
 	return net, nil
 }
 
-// number reads a parameter that is a number.
+// number returns a numeric parameter.
 func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
 	text, ok := q[name]
 	if !ok {
@@ -200,7 +200,7 @@ func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
 	return uint32(v), true, nil
 }
 
-// decode reads a body of one JSON value.
+// decode decodes a body that consists of one JSON value.
 func decode(r io.Reader, into any) *api.Fault {
 	var m members
 	d := json.NewDecoder(io.TeeReader(r, &m))
@@ -234,7 +234,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 	s.send(w, r, status, append(b, '\n'))
 }
 
-// send writes an answer that is encoded.
+// send sends an encoded reply.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -255,7 +255,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *api.Fault) {
 	s.reply(w, r, status, api.Refusal{Error: f})
 }
 
-// statusOf are the statuses of the faults that are not conflicts with what is.
+// statusOf maps codes to HTTP statuses. Codes that are missing have status 409, Conflict.
 var statusOf = map[api.Code]int{
 	api.CodeRequestInvalid:   http.StatusBadRequest,
 	api.CodeNetUnknown:       http.StatusBadRequest,

@@ -9,8 +9,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// trafficPortal stands for any portal but that of pings and pushes, whose way
-// may be another.
+// trafficPortal stands for all portals except that of pings and pushes, whose path may differ.
 const trafficPortal = 1
 
 func (h *handlers) explain(_ context.Context, q query) (api.Explanation, *api.Fault) {
@@ -38,7 +37,7 @@ func (h *handlers) explain(_ context.Context, q query) (api.Explanation, *api.Fa
 	return explained(to, source, &e), nil
 }
 
-// explained is an explanation as it goes over the socket.
+// explained converts an explanation to its API type.
 func explained(to, source lnet.NID, e *selection.Explanation) api.Explanation {
 	out := api.Explanation{To: to, Source: source, Case: e.Case, Steps: []api.ExplainedStep{}}
 	for _, s := range e.Steps {

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// faultPortalMax is the last portal that a rule can name.
+// faultPortalMax is the highest portal that a rule can name.
 const faultPortalMax = lnet.Portals - 1
 
 func (h *handlers) faults(_ context.Context, q query) (list[api.FaultRule], *api.Fault) {
@@ -91,7 +91,7 @@ func faultFilter(field, text string) (fault.NIDFilter, *api.Fault) {
 	return f, nil
 }
 
-// parseFault is the rule as package fault has it.
+// parseFault converts a rule to the type of package fault.
 func parseFault(r *api.FaultRule) (rule fault.Rule, f *api.Fault) {
 	if rule.Kind, f = faultKind(r.Kind); f != nil {
 		return rule, f
@@ -144,7 +144,7 @@ func parseFault(r *api.FaultRule) (rule fault.Rule, f *api.Fault) {
 	return rule, nil
 }
 
-// shownFault is a rule with its counts as it goes over the socket.
+// shownFault converts a rule and its counters to the API type.
 func shownFault(s *fault.Status) api.FaultRule {
 	r := api.FaultRule{
 		Kind: s.Kind.String(), Source: s.Source.String(), Dest: s.Dest.String(),

@@ -14,8 +14,8 @@ import (
 
 const recoveryInterval = 1
 
-// globalTexts are lnetctl's texts about values that parameters cannot have; without one it
-// says that it cannot configure them.
+// globalTexts are lnetctl's error texts for invalid values. For other parameters lnetctl prints
+// that it cannot configure them.
 var globalTexts = map[string]string{
 	"response_tracking":          "Valid values are: 0, 1, 2, or 3",
 	"recovery_limit":             "Must be greater than or equal to 0",
@@ -58,11 +58,11 @@ func (h *handlers) setGlobals(ctx context.Context, c *api.GlobalsChange) *api.Fa
 	return nil
 }
 
-// inWords is a parameter's name as lnetctl's texts have it.
+// inWords returns a parameter's name as lnetctl's texts spell it.
 func inWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// globalFault says in lnetctl's words that a parameter cannot have a value; some
-// have errors of their own.
+// globalFault returns the error of an invalid value with lnetctl's text. Some parameters have their
+// own texts.
 func globalFault(name string, err error) *api.Fault {
 	f := api.Fault{
 		Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: globalTexts[name],

@@ -9,11 +9,11 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// lingerMax bounds the bytes of a body that are discarded after its answer: JSON takes up to
-// six for one of a document.
+// lingerMax is the maximum number of body bytes that are discarded after a reply. JSON may encode
+// one byte of a document in six.
 const lingerMax = 6*api.DocumentMax + requestBodyMax
 
-// requestBody is the body of a request. It notes how far it was read.
+// requestBody is the body of a request. It records how far it was read.
 type requestBody struct {
 	io.ReadCloser
 	begun, ended bool
@@ -26,12 +26,12 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// linger sends the answer of a request, and then discards what is left of its body. If the
-// connection were closed at once, a client that is still sending would get a broken pipe instead
-// of the answer. net/http itself discards up to 256 KiB before an answer; if more is left, it
-// announces with the answer that it closes the connection.
+// linger sends the reply of a request and then discards the rest of its body. If the connection
+// were closed immediately, a client that is still sending would get a broken pipe instead of the
+// reply. net/http itself discards up to 256 KiB before a reply; if more is left, the reply
+// announces that the connection will be closed.
 func (s *Server) linger(w http.ResponseWriter, r *http.Request, body *requestBody) {
-	asks := r.Header.Get("Expect") != "" && !body.begun // the client sends nothing before it is asked to
+	asks := r.Header.Get("Expect") != "" && !body.begun // the client waits for a 100 Continue
 	if body.ended || asks || r.ContentLength == 0 {
 		return
 	}

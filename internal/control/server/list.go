@@ -10,27 +10,27 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// list is an answer of any length: a JSON object with one long member, an array.
+// list is a reply of any length: a JSON object with one long member, an array.
 type list[T any] struct {
 	key string
-	// streams says that items are made while the answer is written. It then takes the same
-	// little memory however many there are, and however slowly it is read.
+	// streams makes the list be generated while it is written. It then needs little memory,
+	// whatever its length and however slowly the client reads.
 	streams bool
-	items   iter.Seq2[T, error] // an error is the last thing that comes
-	// encode appends an item; nil: as encoding/json does.
+	items   iter.Seq2[T, error] // an error ends the sequence
+	// encode appends an item. If it is nil, encoding/json is used.
 	encode func(b []byte, item *T) ([]byte, error)
-	// after, unless it is nil, has the list end when it is about partSize long. A
-	// member "next" then says where the next part begins: it is what after makes
-	// of the last item.
+	// after, if not nil, makes the list end after about partSize bytes. Its result for the last
+	// item is then the value of the member "next", the start of the next part.
 	after func(last *T) string
-	// rest are further members, each with a comma before it.
+	// rest holds further members, each preceded by a comma.
 	rest string
 }
 
-// partSize is how long a part of a list is.
+// partSize is the approximate size of a part of a list.
 const partSize = 1 << 20
 
-// listOf is the list of what show makes of items, those that it wants shown.
+// listOf returns a list of the items that show converts. Items for which show returns false are
+// omitted.
 func listOf[Item, T any](key string, items []Item, show func(place int, item *Item) (_ T, ok bool)) list[T] {
 	return list[T]{key: key, items: func(yield func(T, error) bool) {
 		for place := range items {
@@ -41,7 +41,8 @@ func listOf[Item, T any](key string, items []Item, show func(place int, item *It
 	}}
 }
 
-// made is an answer that is made in pages, while it is written if lazy returns true.
+// made is a reply that is generated in pages. If lazy returns true, it is generated while it is
+// written.
 type made interface {
 	lazy() bool
 	writeTo(ctx context.Context, p *pages) error
@@ -90,10 +91,10 @@ func (l list[T]) append(p *pages, item *T) (err error) {
 	return err
 }
 
-// encoded is an answer that is ready to be written.
+// encoded is an encoded reply.
 type encoded []byte
 
-// encode returns an answer as it is written, unless it is made while it is written.
+// encode encodes a reply, unless it is generated while it is written.
 func encode(ctx context.Context, body any) (any, *api.Fault) {
 	var p pages
 	var err error
@@ -119,7 +120,7 @@ func unanswered(err error) *api.Fault {
 	return api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made"}.Because(err)
 }
 
-// answer writes what a request is answered with.
+// answer sends the reply to a request.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 	body, fault := encode(r.Context(), body)
 	if fault != nil {
@@ -139,7 +140,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 	case p.sent == 0:
 		s.refuse(w, r, unanswered(err))
 	default:
-		// The client must not take it for the whole answer.
+		// The client must not mistake this for the complete reply.
 		s.logger().Debug("an answer was cut short", "written", p.sent, "err", err)
 		panic(http.ErrAbortHandler)
 	}

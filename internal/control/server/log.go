@@ -12,8 +12,7 @@ import (
 
 func (h *handlers) log(context.Context, query) (api.Log, *api.Fault) { return h.Backend.Log(), nil }
 
-// setLog changes the level, whatever else is under way: it is what one wants to do when
-// something hangs.
+// setLog changes the level. It never waits, because it is needed most when something hangs.
 func (h *handlers) setLog(_ context.Context, r *api.LogChange) (api.Done, *api.Fault) {
 	level := strings.ToLower(r.Level)
 	if !slices.Contains(api.LogLevels(), level) {
@@ -29,7 +28,7 @@ func (h *handlers) setLog(_ context.Context, r *api.LogChange) (api.Done, *api.F
 	return api.Done{}, nil
 }
 
-// atOnce is the turn of what waits for nothing.
+// atOnce is the turn of requests that do not wait.
 func atOnce[Request any](Request) turn {
 	return func(_ context.Context, _ string, do func() *api.Fault) *api.Fault { return do() }
 }

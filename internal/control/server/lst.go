@@ -12,23 +12,22 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// Selftest is LNet selftest in the daemon. Its methods may be called from many
-// goroutines at once.
+// Selftest is LNet selftest in the daemon. Its methods are safe for concurrent use.
 type Selftest interface {
-	// Status says whether the node takes part, with what, and in what.
+	// Status returns whether selftest is enabled, its limits, and its session.
 	Status() api.LstStatus
-	// Enable has it take part; what of b is 0 is as configured. EALREADY: it
-	// does.
+	// Enable enables selftest. Fields of b that are 0 take the configured values. It returns
+	// EALREADY if selftest is enabled.
 	Enable(b api.LstBounds) error
-	// Disable ends that; ctx bounds the wait. EBUSY: it takes part in a session,
-	// or has one as a console, and force is not set. ENODEV: not enabled.
+	// Disable disables selftest; ctx limits the wait. It returns ENODEV if selftest is not enabled.
+	// Without force, it returns EBUSY if the node takes part in a session or controls one.
 	Disable(ctx context.Context, force bool) error
-	// Console is the node's; ENODEV: not enabled.
+	// Console returns the node's console, or ENODEV if selftest is not enabled.
 	Console() (*console.Console, error)
 }
 
-// lst are the handlers of lst's commands. They wait for other nodes, each as long
-// as it takes, and one does not keep the other waiting but where the console does.
+// lst returns the handlers of lst's commands. They wait for other nodes as long as needed. They run
+// concurrently, except where the console serializes them.
 func (h *handlers) lst() map[string]handler {
 	return map[string]handler{
 		"POST /v1/lst/enable":       act(h, h.lstEnable),
@@ -53,20 +52,20 @@ func (h *handlers) lst() map[string]handler {
 	}
 }
 
-// holds is the request that stays until its client or the session has gone.
+// holds returns the request that stays open until its client disconnects or the session ends.
 func (h *handlers) holds() map[string]handler {
 	return map[string]handler{"POST /v1/lst/hold_session": h.lstHoldSession}
 }
 
-// act makes a handler of a command that may wait for other nodes and has a reply.
-// It ends when the client goes away.
+// act returns a handler for a command that may wait for other nodes. The command is cancelled when
+// the client disconnects.
 func act[Request, Reply any](
 	h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		var request Request
 		var reply Reply
-		fault := decode(r.Body, &request) // within the usual bounds: there may be none
+		fault := decode(r.Body, &request) // with the default timeout, because the body may be missing
 		if fault == nil {
 			h.allow(w, time.Now().Add(api.LstPatience+api.ReplyPatience))
 			ctx, cancel := context.WithTimeout(r.Context(), api.LstPatience)
@@ -77,8 +76,8 @@ func act[Request, Reply any](
 	}
 }
 
-// allow lets a request take until a time, or without end; the default bounds are
-// for short ones.
+// allow sets the deadline of a request, or removes it if until is zero. The default deadlines are
+// for short requests.
 func (h *handlers) allow(w http.ResponseWriter, until time.Time) {
 	rc := http.NewResponseController(w)
 	if err := errors.Join(rc.SetReadDeadline(until), rc.SetWriteDeadline(until)); err != nil {
@@ -86,7 +85,7 @@ func (h *handlers) allow(w http.ResponseWriter, until time.Time) {
 	}
 }
 
-// console is the node's.
+// console returns the node's console.
 func (h *handlers) console() (*console.Console, *api.Fault) {
 	c, err := h.Backend.Selftest().Console()
 	if err != nil {
@@ -95,7 +94,7 @@ func (h *handlers) console() (*console.Console, *api.Fault) {
 	return c, nil
 }
 
-// onConsole does a command on the console.
+// onConsole runs a command on the console.
 func onConsole[Reply any](
 	h *handlers, command string, do func(c *console.Console) (Reply, error),
 ) (reply Reply, _ *api.Fault) {
@@ -110,7 +109,7 @@ func onConsole[Reply any](
 	return reply, nil
 }
 
-// lstFault is an error of a command as a Fault.
+// lstFault converts an error of a command to a Fault.
 func lstFault(command string, err error) *api.Fault {
 	if f := (*api.Fault)(nil); errors.As(err, &f) {
 		return f
@@ -132,11 +131,11 @@ func lstFault(command string, err error) *api.Fault {
 		f.Text = fmt.Sprintf("%s: %s %s: %s", command, e.What, e.Name, api.Strerror(errno))
 	}
 	out := f.Because(err)
-	out.Cause = e.Reason // where there is none the text says it all
+	out.Cause = e.Reason // if it is empty, the text says everything
 	return out
 }
 
-// lstWords are the kinds of errors by their numbers.
+// lstWords maps error numbers to codes and remedies.
 var lstWords = map[syscall.Errno]struct {
 	code   api.Code
 	remedy string

@@ -45,7 +45,7 @@ func (h *handlers) lstUpdateGroup(ctx context.Context, r *api.LstUpdateGroup) (r
 	})
 }
 
-// lstStates are the states of these names, as a mask.
+// lstStates returns the mask of the named states.
 func lstStates(names []string) (mask report.State, _ error) {
 	for _, name := range names {
 		var s report.State

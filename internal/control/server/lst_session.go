@@ -11,10 +11,10 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// holdPatience bounds the end of a session whose owner has gone.
+// holdPatience is the timeout for ending a session whose owner has disconnected.
 const holdPatience = 30 * time.Second
 
-// ShownSession is the console's session as the interface shows it.
+// ShownSession converts the console's session to its API type.
 func ShownSession(i *console.SessionInfo) api.LstSession {
 	return api.LstSession{
 		Name: i.Name, NID: i.NID, Stamp: i.Stamp, Key: api.LstKey(i.Key), Features: i.Features, Timeout: i.Timeout,
@@ -30,9 +30,9 @@ func (h *handlers) lstNewSession(ctx context.Context, r *api.LstNewSession) (api
 		s, err := c.NewSession(ctx, console.SessionOptions{
 			Key: console.Key(r.Key), Name: r.Name, Timeout: lstSeconds(r.Timeout), Force: r.Force, Features: r.Features,
 		})
-		if err == nil && ctx.Err() != nil { // who asked has gone: nobody would end it
+		if err == nil && ctx.Err() != nil { // the client has disconnected and cannot end the session
 			err = context.Cause(ctx)
-			_ = c.EndSession(ctx, s.Key) // goes on by itself
+			_ = c.EndSession(ctx, s.Key) // it continues in the background
 		}
 		return ShownSession(&s), err
 	})
@@ -45,7 +45,7 @@ func checkLstTimeout(n int) *api.Fault {
 	return nil
 }
 
-// lstSeconds is the patience of a command that has bounds of its own.
+// lstSeconds returns the timeout of a command, clamped to the valid range.
 func lstSeconds(n int) time.Duration {
 	return time.Duration(min(max(n, 0), api.LstTimeoutMax)) * time.Second
 }
@@ -63,11 +63,11 @@ func (h *handlers) lstShowSession(context.Context, *api.Done) (api.LstSession, *
 	})
 }
 
-// lstHoldSession answers at once, and stays until the session has ended, or the
-// client has gone; then it ends the session.
+// lstHoldSession replies at once and stays open until the session ends or the client disconnects.
+// In the latter case it ends the session.
 func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 	var request api.Lst
-	fault := decode(r.Body, &request) // within the usual bounds: there may be none
+	fault := decode(r.Body, &request) // with the default timeout, because the body may be missing
 	var c *console.Console
 	if fault == nil {
 		h.allow(w, time.Time{})
@@ -84,7 +84,7 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 		return nil, fault
 	}
 	h.reply(w, r, http.StatusOK, api.Done{})
-	connectionOf(r).serving() // it is no fault of the client's that nothing happens
+	connectionOf(r).serving() // the client is not to blame for the silence
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		h.logger().Debug("flush", "err", err)
 	}

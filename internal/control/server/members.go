@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// members looks, while a JSON decoder reads a request, for what the decoder would drop without an
-// error: a member that is given twice, of which it uses the last, and null, which it ignores. It
-// means something only if the decoder finds no error.
+// members inspects the bytes that a JSON decoder reads. It detects two things that the decoder
+// accepts without an error: a duplicate member, of which the decoder uses the last, and null, which
+// it ignores. The result is valid only if the decoder returns no error.
 type members struct {
-	open     []object // objects and lists around the next byte
-	quoted   bool     // the next byte is within quotes
-	escaped  bool     // it follows a backslash
+	open     []object // the enclosing objects and lists of the next byte
+	quoted   bool     // the next byte is inside a string
+	escaped  bool     // the next byte follows a backslash
 	name     []byte   // the bytes of a member's name so far
-	rejected error    // the first fault
+	rejected error    // the first error
 }
 
 // object is an object or a list.
 type object struct {
 	list  bool
 	named bool     // the next string is a member's name
-	names []string // so far
+	names []string // the names so far
 }
 
 const (
-	// nameMax bounds the bytes of a name that is compared with others: no longer one is known.
+	// nameMax is the maximum length of names that are compared. All known names are shorter.
 	nameMax = 256
-	// namesMax bounds the names of one object that are compared: no request has more.
+	// namesMax is the maximum number of names per object that are compared. No request has more.
 	namesMax = 256
 )
 
@@ -48,7 +48,7 @@ func (m *members) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inQuotes reads a byte of a string, or the quote that ends it.
+// inQuotes processes a byte of a string, or its closing quote.
 func (m *members) inQuotes(c byte) {
 	ends := c == '"' && !m.escaped
 	m.escaped = c == '\\' && !m.escaped
@@ -63,7 +63,7 @@ func (m *members) inQuotes(c byte) {
 	}
 }
 
-// outside reads a byte that is not part of a string.
+// outside processes a byte outside of strings.
 func (m *members) outside(c byte) {
 	switch c {
 	case '"':
@@ -77,12 +77,12 @@ func (m *members) outside(c byte) {
 		o.named = !o.list
 	case ':':
 		m.innermost().named = false
-	case 'n': // neither true nor false nor a number has one
+	case 'n': // only null contains an n outside of strings
 		m.reject(errNull)
 	}
 }
 
-// innermost returns what is around the next byte.
+// innermost returns the innermost object or list around the next byte.
 func (m *members) innermost() *object {
 	if len(m.open) == 0 {
 		return &object{list: true}
@@ -90,8 +90,7 @@ func (m *members) innermost() *object {
 	return &m.open[len(m.open)-1]
 }
 
-// add adds the name that was read to an object. As the decoder does, it takes names that differ
-// in case for the same.
+// add adds the name to an object. Like the decoder, it ignores case.
 func (m *members) add(o *object) {
 	var name string
 	if len(m.name) > nameMax || json.Unmarshal([]byte(`"`+string(m.name)+`"`), &name) != nil {

@@ -84,7 +84,7 @@ func netInvalid(text, remedy string) *api.Fault {
 	return &api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
 }
 
-// niWords give a refused change of NIs kernels' text, with the error's number.
+// niWords maps errors of NI changes to the texts of kernels.
 func niWords(text string) []wording {
 	return []wording{
 		{err: node.ErrExists, code: api.CodeNetRefused, text: text, remedy: "see the NIs with: lnetdctl net show"},

@@ -8,20 +8,20 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// pageSize is how much of an answer is made before it is written: of a list that
-// is read slowly no more than this is kept, and what its next item takes.
+// pageSize is the size at which a page is written. A list that is read slowly keeps at most one
+// page and one item in memory.
 const pageSize = 16 << 10
 
-// pages write an answer. For each page the client has ReplyPatience.
+// pages writes a reply in pages. The client has ReplyPatience for each page.
 type pages struct {
-	w    http.ResponseWriter // nil: the whole answer stays in buf
+	w    http.ResponseWriter // if nil, the whole reply stays in buf
 	conn *connection
 	buf  []byte
-	// sent is what has been written before buf.
+	// sent is the number of bytes written before buf.
 	sent int
 }
 
-// size is how long the answer is so far.
+// size returns the size of the reply so far.
 func (p *pages) size() int { return p.sent + len(p.buf) }
 
 // turn writes the page if it is full.
@@ -32,7 +32,7 @@ func (p *pages) turn() error {
 	return p.flush()
 }
 
-// write writes a whole answer, in pages. The connection holds it meanwhile.
+// write writes a complete reply in pages. The connection is charged for its size meanwhile.
 func (p *pages) write(b []byte) error {
 	p.conn.hold(len(b))
 	defer p.conn.hold(0)
@@ -47,7 +47,7 @@ func (p *pages) write(b []byte) error {
 	return nil
 }
 
-// flush writes what there is.
+// flush writes the buffered data.
 func (p *pages) flush() error {
 	if p.w == nil {
 		return nil

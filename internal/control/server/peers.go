@@ -58,13 +58,13 @@ func (h *handlers) peer(nid lnet.NID) (list[api.Peer], *api.Fault) {
 	return listOf("peers", []api.Peer{p}, func(_ int, p *api.Peer) (api.Peer, bool) { return *p, true }), nil
 }
 
-// pageAfter names the page behind a peer. A page belongs to one life of the
-// daemon, which numbers its peers.
+// pageAfter returns the name of the page that starts after a peer. It is valid only for this run of
+// the daemon, because each run numbers its peers again.
 func (h *handlers) pageAfter(id discovery.PeerID) string {
 	return fmt.Sprintf("%d-%x", id, h.Backend.Version().Started.UnixNano())
 }
 
-// parsePage is the peer behind which a page begins.
+// parsePage returns the peer after which a page starts.
 func (h *handlers) parsePage(page string) (id discovery.PeerID, _ *api.Fault) {
 	if page == api.FirstPage {
 		return 0, nil
@@ -120,7 +120,7 @@ func (h *handlers) deletePeer(ctx context.Context, r *api.PeerDeletion) *api.Fau
 	return peerFault("failed to del peer", err)
 }
 
-// checkDeletion looks whether there is all that is to be deleted.
+// checkDeletion checks that the peer and the NIDs to delete exist.
 func (h *handlers) checkDeletion(r *api.PeerDeletion) error {
 	refuse := func(nid lnet.NID, err error) error {
 		return &discovery.PeerError{Op: "delete", Peer: r.Primary, NID: nid, Err: err}
@@ -165,8 +165,8 @@ func checkPeerNIDs(primary lnet.NID, others []lnet.NID) *api.Fault {
 	return nil
 }
 
-// peerFault is a refused change of a peer: text says what was refused, the
-// error why, and the remedy follows from that.
+// peerFault returns the error of a rejected change of a peer. The cause is err, and the remedy
+// depends on err.
 func peerFault(text string, err error) *api.Fault {
 	words := make([]wording, len(peerRemedies))
 	for k, w := range peerRemedies {

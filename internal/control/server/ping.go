@@ -24,7 +24,7 @@ func (h *handlers) ping(w http.ResponseWriter, r *http.Request) (any, *api.Fault
 	}), nil
 }
 
-// parsePing checks the request.
+// parsePing validates the request.
 func parsePing(r *api.PingRequest) (targets []lnet.ProcessID, source lnet.NID, _ *api.Fault) {
 	if fault := checkTargets(r.NIDs); fault != nil {
 		return nil, source, fault

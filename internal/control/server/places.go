@@ -7,13 +7,13 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// places bound the requests of one kind that each user has under way at once.
+// places limits the concurrent requests of one kind for each user.
 type places struct {
 	mu    sync.Mutex  // guards taken
 	taken map[int]int // by UID
 }
 
-// within calls do if the user has a place left. Nil places are without end.
+// within calls do if the user is below the limit. If p is nil, there is no limit.
 func (p *places) within(user int, do func() (any, *api.Fault)) (any, *api.Fault) {
 	if p == nil {
 		return do()

@@ -10,14 +10,14 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// net/http/pprof puts its handlers on http.DefaultServeMux when it is linked. They
-// are for the control socket alone: whoever serves the default multiplexer, now or
-// by mistake, does not serve them.
+// Importing net/http/pprof registers its handlers on http.DefaultServeMux. They are meant only for
+// the control socket. Replacing the default multiplexer keeps them from being served elsewhere by
+// mistake.
 func init() { //nolint:gochecknoinits // takes back what another package's init has done
 	http.DefaultServeMux = http.NewServeMux()
 }
 
-// profiles are the requests for profiles of the daemon (net/http/pprof).
+// profiles returns the requests for profiles of the daemon (net/http/pprof).
 func (h *handlers) profiles() map[string]handler {
 	return map[string]handler{
 		"GET /debug/pprof/":        h.profile(pprof.Index),
@@ -28,9 +28,9 @@ func (h *handlers) profiles() map[string]handler {
 	}
 }
 
-// profile makes a handler of one of pprof's. Profiles show memory and cost time, so
-// that writing to the socket is not enough: they are for root and the daemon's user.
-// They take as long as they are asked to, or until the client goes away.
+// profile wraps a handler of pprof. Profiles expose memory and cost CPU time, so they are limited
+// to root and the daemon's user. A profile takes as long as requested, or until the client
+// disconnects.
 func (h *handlers) profile(do http.HandlerFunc) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		if user := connectionOf(r).owner(); !mayProfile(user) {
@@ -45,5 +45,5 @@ func (h *handlers) profile(do http.HandlerFunc) handler {
 	}
 }
 
-// mayProfile tells whether a client's user gets profiles.
+// mayProfile reports whether a client's user may read profiles.
 func mayProfile(uid int) bool { return uid == 0 || uid == os.Geteuid() }

@@ -105,14 +105,14 @@ func deletedRoute(err error) *api.Fault {
 	})
 }
 
-// undo reports that part of a refused change could not be taken back.
+// undo logs that part of a rejected change could not be rolled back.
 func (h *handlers) undo(what string, err error) {
 	if err != nil {
 		h.logger().Error("what a refused change had done cannot be taken back", "change", what, "err", err)
 	}
 }
 
-// checkRoutes returns the gateways, each once.
+// checkRoutes returns the gateways without duplicates.
 func checkRoutes(net lnet.Net, gateways []lnet.NID) ([]lnet.NID, *api.Fault) {
 	switch {
 	case net == 0 || len(gateways) == 0:

@@ -10,9 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// makeRunDir makes the socket's directory if it is missing. The default one in
-// a place where anybody may write must turn out to be our own; what an operator
-// chose is the operator's business.
+// makeRunDir creates the socket's directory if it is missing. A default directory in a place where
+// all users can write must belong to this user. A directory chosen by the operator is not checked.
 func makeRunDir(dir string) error {
 	mode := fs.FileMode(0o700)
 	if dir == api.SystemRunDir {

@@ -35,7 +35,7 @@ func shownTypedRule(t *selection.TypedRule) api.SelectionRule {
 	return r
 }
 
-// ShownTypedRules are rules of the typed table as the interface shows them.
+// ShownTypedRules converts rules of the typed table to their API type.
 func ShownTypedRules(rules []selection.TypedRule) []api.SelectionRule {
 	shown := []api.SelectionRule{}
 	for k := range rules {
@@ -79,7 +79,7 @@ func (h *handlers) deleteSelection(ctx context.Context, r *api.SelectionRule) *a
 	return nil
 }
 
-// typedRule is the rule as package selection has it.
+// typedRule converts a rule to the type of package selection.
 func typedRule(r *api.SelectionRule) (selection.TypedRule, *api.Fault) {
 	t, ok := ruleType(r.Type)
 	if !ok {

@@ -15,32 +15,34 @@ import (
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// Bounds of the server. Clients are local and trusted to some degree, but a
-// broken one must not hold the daemon.
+// Limits of the server. Clients are local and mostly trusted, but a broken one must not block the
+// daemon.
 const (
 	requestBodyMax = 64 << 10
-	// requestsAtOnce bounds the requests that one user has under way, of each kind but questions.
+	// requestsAtOnce is the maximum number of concurrent requests of one user, for each kind except
+	// questions.
 	requestsAtOnce = 64
-	// questionsAtOnce bounds the questions whose answers are made at once. Each takes the memory
-	// of what it lists, twice.
+	// questionsAtOnce is the maximum number of replies to GET requests that are made at once. Each
+	// takes twice the memory of the listed data.
 	questionsAtOnce = 4
-	// bodyPatience bounds the sending of each bodyProgress bytes of a document, and of the rest.
+	// bodyPatience is the timeout for receiving each bodyProgress bytes of a document, and the rest
+	// of a body.
 	bodyPatience = 10 * time.Second
 	bodyProgress = 1 << 20
 )
 
-// Server answers control requests. Its zero value with a Backend works.
+// Server serves control requests. It needs only a Backend.
 type Server struct {
 	Backend Backend
 	Logger  *slog.Logger // nil discards
 
-	most      int   // connections; 0: connectionsMax
-	answers   int   // bytes of answers; 0: answersMax
-	documents int64 // memory for documents; 0: documentsBudget
+	most      int   // maximum connections; 0 means connectionsMax
+	answers   int   // maximum bytes of replies; 0 means answersMax
+	documents int64 // memory for documents; 0 means documentsBudget
 }
 
-// Serve answers requests on l until ctx is done, then ends the requests under
-// way and returns nil after the last. It closes l.
+// Serve answers requests on l until ctx is done. It then stops active requests and returns nil
+// after the last one has ended. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	clients := newConnections(cmp.Or(s.most, min(connectionsMax, limit.DescriptorReserve()/2)), cmp.Or(s.answers, answersMax))
 	return httpd.Serve(ctx, l, &http.Server{
@@ -66,8 +68,8 @@ func (s *Server) Handler() http.Handler {
 		}
 		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
 	}
-	// Requests that wait for other nodes, changes, and requests that stay each have places of
-	// their kind.
+	// Each kind of long request has its own limit: requests that wait for other nodes, changes, and
+	// requests that stay open.
 	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds(), h.profiles()} {
 		places := &places{}
 		for pattern, handler := range routes {
@@ -80,19 +82,19 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// handler does what a request asks for, and returns what it is answered with:
-// nothing, a value, or what is made while it is written. It writes nothing
-// itself, so that its place is free before a client reads the answer.
+// handler performs a request and returns the reply: nil, a value, or a reply that is generated
+// while it is written. It does not write the reply itself, so that its slot is free before the
+// client reads the reply.
 type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *api.Fault)
 
-// handlers are a server's, one for each kind of request.
+// handlers holds the handlers of a server and their limits.
 type handlers struct {
 	*Server
-	// apart is full while a document is read that changes nothing.
+	// apart holds one token while a document is processed outside of changes.
 	apart chan struct{}
-	// questions is full while questionsAtOnce answers are made.
+	// questions holds one token for each reply that is being made.
 	questions chan struct{}
-	// documents is the memory for those that are read or wait.
+	// documents is the memory budget for documents.
 	documents *budget
 }
 
@@ -167,15 +169,15 @@ func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *api.Fa
 	}
 }
 
-// withoutLNet are the requests that are answered while LNet is not configured.
+// withoutLNet are the requests that are served while LNet is not configured.
 var withoutLNet = map[string]bool{
 	"/": true, "GET /v1/version": true, "POST /v1/lnet": true, "POST /v1/configuration/errands": true,
 	"GET /v1/clients": true, "DELETE /v1/clients": true, "GET /v1/lst": true, "GET /v1/log": true, "POST /v1/log": true,
-	"POST /v1/lst/disable": true, // the network is down, and selftest may be enabled still
+	"POST /v1/lst/disable": true, // selftest may still be enabled while the network is down
 }
 
-// needingLNet is do, but refuses while LNet is not configured, unless the request needs
-// it not.
+// needingLNet wraps do. The result rejects requests while LNet is not configured, except those that
+// do not need LNet.
 func (h *handlers) needingLNet(pattern string, do handler) handler {
 	if _, profile := h.profiles()[pattern]; profile {
 		return do
@@ -188,7 +190,7 @@ func (h *handlers) needingLNet(pattern string, do handler) handler {
 	}
 }
 
-// networkDown says that a request needs LNet, which is not configured; nil: it may be done.
+// networkDown returns an error if LNet is not configured and the request needs it, otherwise nil.
 func (h *handlers) networkDown(pattern string) *api.Fault {
 	if withoutLNet[pattern] || !h.Backend.LNetDown() {
 		return nil
@@ -199,8 +201,7 @@ func (h *handlers) networkDown(pattern string) *api.Fault {
 	}
 }
 
-// serve makes a handler that answers. Of those with the same places each user
-// has so many at once.
+// serve returns an HTTP handler for do. All handlers with the same p share the limits per user.
 func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		most := int64(requestBodyMax)
@@ -213,7 +214,7 @@ func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 		conn.serving()
 		body, fault := p.within(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
 		conn.waiting()
-		r.Body = sent.ReadCloser // net/http reads the rest of the body that it made
+		r.Body = sent.ReadCloser // net/http reads the rest of its own body
 		switch {
 		case fault != nil:
 			s.refuse(w, r, fault)

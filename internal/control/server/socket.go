@@ -18,12 +18,12 @@ import (
 	"github.com/lnetd/lnetd/internal/unixsocket"
 )
 
-// ownerPatience bounds the question who owns a socket.
+// ownerPatience is the timeout for finding the owner of a socket.
 const ownerPatience = 2 * time.Second
 
-// Listen makes the control socket at path, with mode 0660, and takes its lock.
-// A socket file that a dead process left is replaced. If another process owns
-// it the error is a Fault that names that process.
+// Listen creates the control socket at path with mode 0660 and acquires its lock. It replaces a
+// socket file that a dead process has left. If another process owns the socket, the error is a
+// Fault that identifies that process.
 func Listen(path string) (*unixsocket.Listener, error) {
 	if len(path) <= unixsocket.PathMax {
 		if err := makeRunDir(filepath.Dir(path)); err != nil {
@@ -40,8 +40,8 @@ func Listen(path string) (*unixsocket.Listener, error) {
 	return l, nil
 }
 
-// ownerOf finds out who owns the socket: from the daemon itself, from the
-// kernel, which knows who called listen, or from the lock file.
+// ownerOf returns the owner of the socket. It asks the daemon, or else the kernel for the process
+// that called listen, or else reads the lock file.
 func ownerOf(path string) api.Process {
 	conn, err := net.DialTimeout("unix", path, ownerPatience)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// each has one of the named targets after the other answered for, and returns
-// all results. A target that fails does not end it.
+// each calls one for each target, in sequence, and returns all results. It continues after a target
+// that fails.
 func (h *handlers) each(
 	w http.ResponseWriter, r *http.Request, targets []string, timeout time.Duration,
 	one func(ctx context.Context, i int) (api.PingResult, error),
@@ -32,8 +32,8 @@ func (h *handlers) each(
 	return reply
 }
 
-// UnreachableError is the error of a message that had no path, with the cause and the remedy
-// for an operator.
+// UnreachableError is the error of a message without a path, with the cause and the remedy for an
+// operator.
 type UnreachableError struct {
 	Err           error
 	Cause, Remedy string
@@ -53,7 +53,7 @@ func checkTargets(targets []string) *api.Fault {
 	return nil
 }
 
-// targetFault puts what befell a target into lnetctl's words (lnetctl 5.5).
+// targetFault returns the error of a target with lnetctl's text (lnetctl 5.5).
 func targetFault(code api.Code, action, target string, err error) *api.Fault {
 	var f *api.Fault
 	if errors.As(err, &f) {
@@ -67,7 +67,7 @@ func targetFault(code api.Code, action, target string, err error) *api.Fault {
 		}.Because(err)
 	}
 	if errno == syscall.ETIMEDOUT {
-		errno = syscall.EIO // as kernels say (decisions 30)
+		errno = syscall.EIO // like kernels (decisions 30)
 	}
 	return api.Fault{
 		Code:   code,
@@ -77,7 +77,7 @@ func targetFault(code api.Code, action, target string, err error) *api.Fault {
 	}.Because(err)
 }
 
-// targetRemedies say what to look at when a node did not answer.
+// targetRemedies is the advice for a node that did not answer.
 var targetRemedies = map[syscall.Errno]string{
 	syscall.EHOSTUNREACH: "check that the node is up and that both nodes have an NI on this net",
 	syscall.ENETUNREACH:  "check the IP routes to the node",

@@ -26,7 +26,7 @@ func shownRule(place int, r *selection.Rule) api.UDSPRule {
 	return rule
 }
 
-// ShownRules are user policies, by place, as the interface shows them.
+// ShownRules converts user policies, ordered by index, to their API type.
 func ShownRules(rules []selection.Rule) []api.UDSPRule {
 	shown := []api.UDSPRule{}
 	for k := range rules {
@@ -54,7 +54,7 @@ func (h *handlers) addUDSP(ctx context.Context, r *api.UDSPRule) *api.Fault {
 	return nil
 }
 
-// checkUDSP completes the rule that is asked for, and says what makes no sense.
+// checkUDSP completes the requested rule and reports an invalid one.
 func checkUDSP(r *api.UDSPRule, rule *selection.Rule) *api.Fault {
 	invalid := func(text, remedy string) *api.Fault {
 		return &api.Fault{Code: api.CodeRuleInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}

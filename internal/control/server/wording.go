@@ -7,16 +7,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// wording is a kind of error in lnetctl's words.
+// wording is lnetctl's text for a kind of error.
 type wording struct {
 	err    error
 	code   api.Code
-	text   string // empty: what was attempted and the error number's own text
+	text   string // if empty, the attempted action and the text of the error number
 	remedy string
 }
 
-// worded puts an error of what was attempted into words: those of the first
-// wording that it is of, else those of its error number. A Fault stays as it is.
+// worded returns a Fault with the text of the first matching wording, or else the text of the error
+// number. It returns a Fault in err's chain unchanged.
 func worded(attempted string, code api.Code, err error, words ...wording) *api.Fault {
 	if f := (*api.Fault)(nil); errors.As(err, &f) {
 		return f
@@ -36,7 +36,7 @@ func worded(attempted string, code api.Code, err error, words ...wording) *api.F
 	return f.Because(err)
 }
 
-// common are the wordings of what may happen to everything.
+// common are the wordings that apply to all requests.
 var common = []wording{
 	{err: node.ErrClosed, code: api.CodeStopping, text: "Network is down", remedy: "lnetd is stopping: ask again once it is back"},
 }
