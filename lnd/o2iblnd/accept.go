@@ -11,10 +11,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// maxConnsPerSource bounds the connections of one NI that one address has called for.
+// maxConnsPerSource limits the inbound connections to one NI from one address.
 const maxConnsPerSource = 2 * maxPerPeer
 
-// request judges a caller and, if all is well, makes a connection of it (o2iblnd 3.3).
+// request validates an inbound connection request and, if it is valid, makes a connection (o2iblnd
+// 3.3).
 func (l *listener) request(e *verbs.Event) {
 	d := l.d
 	d.mu.Lock()
@@ -47,15 +48,16 @@ func (l *listener) request(e *verbs.Event) {
 	}
 }
 
-// refuse turns a caller away, and tells of it.
+// refuse rejects a caller, and counts and logs it.
 func (l *listener) refuse(i *Interface, e *verbs.Event, r *protocol.Reject, err error) {
 	l.d.refused(i, e.Remote.Addr(), err)
 	var private [verbs.MaxRejectPrivate]byte
-	_ = e.ID.Reject(r.Append(private[:0], byteOrder)) // the caller may have gone
+	_ = e.ID.Reject(r.Append(private[:0], byteOrder)) // the caller may have disconnected
 	e.ID.Destroy()
 }
 
-// admitCaller finds the peer of a caller and makes its connection, or says how it is rejected.
+// admitCaller finds the caller's peer and creates its connection. If the caller must be rejected, it
+// returns the reject message and an error.
 func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *protocol.Self) (*conn, protocol.Reject, error) {
 	noRoom := self.NoRoom(m)
 	from := e.Remote.Addr()
@@ -127,13 +129,13 @@ func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 	if err != nil {
 		r := self.NoRoom(m)
 		c.i.driver.refused(c.i, c.source, &lnd.RefusedError{Reason: lnd.RefusedMany, Err: err})
-		_ = c.id.Reject(r.Append(private[:0], byteOrder)) // the caller may have gone
+		_ = c.id.Reject(r.Append(private[:0], byteOrder)) // the caller may have disconnected
 		c.close(deviceFailure(err))
 	}
 }
 
-// callerFor finds the peer that calls, or makes it; the source, and the interface, have one
-// connection more.
+// callerFor returns the caller's peer, and creates it if needed. It counts one more connection for the
+// source and for the interface.
 func (i *Interface) callerFor(nid lnet.NID, from netip.Addr) (*peer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -158,7 +160,7 @@ func (i *Interface) callerFor(nid lnet.NID, from netip.Addr) (*peer, error) {
 	return p, nil
 }
 
-// uncall undoes callerFor, and half.
+// uncall undoes callerFor and half.
 func (i *Interface) uncall(c *conn) {
 	i.leaveSource(c.source)
 	i.driver.admitted(c)
@@ -173,7 +175,7 @@ func (i *Interface) leaveSource(from netip.Addr) {
 	}
 }
 
-// half counts a caller whose connection is not established.
+// half counts an inbound connection as half-open. It returns an error if there are too many.
 func (d *Driver) half(c *conn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,7 +188,7 @@ func (d *Driver) half(c *conn) error {
 	return nil
 }
 
-// admitted ends that, once.
+// admitted undoes half. It has no effect the second time.
 func (d *Driver) admitted(c *conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,9 +9,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// An arena is registered memory that is lent in blocks of 4 KiB to 1 MiB, each contiguous
-// in one registration. It grows by slabs, which it keeps. Blocks are split and joined
-// by halves, so that small ones do not use up the room of large ones.
+// An arena is registered memory that is allocated in blocks of 4 KiB to 1 MiB. Each block is contiguous
+// and lies in one registration. The arena grows by slabs, which it keeps. It is a buddy allocator:
+// blocks are split into halves and merged again, so that small blocks do not fragment the space for
+// large ones.
 const (
 	pageSize  = 4096
 	orders    = 9 // 4 KiB << 8 = 1 MiB
@@ -24,19 +25,19 @@ type arena struct {
 	access verbs.Access
 	huge   bool
 
-	growing sync.Mutex // comes before mu
+	growing sync.Mutex // acquired before mu
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	slabs  []verbs.Memory
 	free   [orders]int32 // heads of lists
-	next   []int32       // by page
+	next   []int32       // indexed by page
 	prev   []int32
-	order  []int8 // of a free block that begins at the page, else none
-	used   int    // bytes lent
+	order  []int8 // order of a free block that begins at the page, otherwise none
+	used   int    // bytes in use
 	closed bool
 }
 
-// block is lent memory. The zero value is none.
+// block is an allocated block. The zero value is no block.
 type block struct {
 	mem   verbs.Memory
 	page  int32
@@ -55,7 +56,7 @@ func (b *block) ok() bool { return b.mem != nil }
 
 func (b *block) offset() int { return int(b.page) % slabPages * pageSize }
 
-// bytes is the whole block.
+// bytes returns the memory of the whole block.
 func (b *block) bytes() []byte {
 	at := b.offset()
 	end := at + pageSize<<b.order
@@ -67,7 +68,7 @@ func (b *block) size() int    { return pageSize << b.order }
 
 func orderOf(n int) int { return bits.Len(uint(max(n-1, 0)) / pageSize) }
 
-// lend lends a block of n bytes or more.
+// lend allocates a block of at least n bytes.
 func (a *arena) lend(n int) (block, error) {
 	if n > lnet.MTU {
 		return block{}, fmt.Errorf("%d bytes: more than a message has", n)
@@ -84,8 +85,8 @@ func (a *arena) lend(n int) (block, error) {
 	}
 }
 
-// find takes a block out of the slabs that there are; the zero one: there is none in so
-// many.
+// find allocates a block from the existing slabs. If they have no room, it returns the zero block and
+// the number of slabs.
 func (a *arena) find(want int) (b block, slabs int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,8 +108,8 @@ func (a *arena) find(want int) (b block, slabs int, err error) {
 	return block{}, len(a.slabs), nil
 }
 
-// grow adds a slab, unless there are more than so many by now. Nobody who finds room
-// waits while the device pins it.
+// grow adds a slab, unless there are more than slabs by now. Allocations from existing slabs do not
+// wait while the device pins the new one.
 func (a *arena) grow(slabs int) error {
 	a.growing.Lock()
 	defer a.growing.Unlock()
@@ -135,7 +136,7 @@ func (a *arena) grow(slabs int) error {
 	return nil
 }
 
-// giveBack takes a block back.
+// giveBack frees a block.
 func (a *arena) giveBack(b block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,18 +176,18 @@ func (a *arena) unlink(page int32) {
 	a.order[page] = none
 }
 
-// close gives up all memory. Nothing is lent, and nobody is lending.
+// close frees all memory. No block may be in use, and no allocation may be running.
 func (a *arena) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
 	for _, mem := range a.slabs {
-		_ = mem.Close() // a device that is gone has none any more
+		_ = mem.Close() // fails if the device is gone
 	}
 	a.slabs = nil
 }
 
-// size is how many bytes are registered, and how many of them are lent.
+// size returns the number of registered bytes, and how many of them are in use.
 func (a *arena) size() (all, used int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

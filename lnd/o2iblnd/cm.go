@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// listener takes callers at an address, for all interfaces that have it.
+// listener accepts connections at an address for all interfaces that have it.
 type listener struct {
 	d    *Driver
 	at   netip.AddrPort
@@ -19,15 +19,15 @@ type listener struct {
 	port int
 
 	users   []*Interface // guarded by Driver.mu
-	defunct bool         // guarded by Driver.mu: nobody calls here any more
+	defunct bool         // no longer usable; guarded by Driver.mu
 }
 
-// backlog is how many callers may wait to be looked at.
+// backlog is how many connection requests may wait to be processed.
 const backlog = 128
 
 var errDefunct = errors.New("the listener is about to go")
 
-// bind gives i its listener.
+// bind attaches i to the listener for its address, which it creates if needed.
 func (d *Driver) bind(i *Interface) error {
 	at := netip.AddrPortFrom(i.address, uint16(d.config.Service))
 	d.binding.Lock()
@@ -53,7 +53,7 @@ func (d *Driver) bind(i *Interface) error {
 	return nil
 }
 
-// listen makes a listener. d.binding is held.
+// listen creates a listener. d.binding is held.
 func (d *Driver) listen(i *Interface, at netip.AddrPort) (*listener, error) {
 	if d.channel == nil {
 		ch, err := d.config.Provider.OpenChannel()
@@ -85,7 +85,7 @@ func (d *Driver) listen(i *Interface, at netip.AddrPort) (*listener, error) {
 	return l, nil
 }
 
-// unbind takes i's listener from it. With its last user it ends.
+// unbind detaches i from its listener. The last user closes the listener.
 func (d *Driver) unbind(i *Interface) {
 	d.binding.Lock()
 	defer d.binding.Unlock()
@@ -109,7 +109,7 @@ func (d *Driver) unbind(i *Interface) {
 	}
 }
 
-// dial begins to call.
+// dial starts an attempt to connect.
 func (d *Driver) dial(c *conn, to verbs.Dial) error {
 	d.binding.Lock()
 	ch := d.channel
@@ -128,11 +128,11 @@ func (d *Driver) dial(c *conn, to verbs.Dial) error {
 	return nil
 }
 
-// eventsPause is how long connection events are left alone that could not be fetched, as
-// when memory is short.
+// eventsPause is the pause after connection events could not be fetched, for example because memory is
+// short.
 const eventsPause = time.Second
 
-// events takes the channel's events until it is closed.
+// events processes the channel's events until the channel is closed.
 func (d *Driver) events(ch verbs.Channel) {
 	defer d.group.Done()
 	var ev [32]verbs.Event
@@ -153,7 +153,8 @@ func (d *Driver) events(ch verbs.Channel) {
 	}
 }
 
-// ownerOf is whose an ID is: an event may be quicker than who made the ID.
+// ownerOf returns the owner of an ID. It waits until a new ID has its owner, because an event may
+// arrive before the owner is set.
 func (d *Driver) ownerOf(id verbs.ID) any {
 	d.owning.Lock()
 	defer d.owning.Unlock()
@@ -172,7 +173,7 @@ func (d *Driver) event(e *verbs.Event) {
 	}
 	switch o := d.ownerOf(e.ID).(type) {
 	case *conn:
-		if o.hold() { // else it has gone
+		if o.hold() { // otherwise it has been freed
 			o.event(e)
 			o.unref()
 		}
@@ -186,7 +187,7 @@ func (d *Driver) event(e *verbs.Event) {
 	}
 }
 
-// removed is called when a device is of no use any more.
+// removed is called when a device is no longer usable.
 func (d *Driver) removed(dev *device) {
 	if dev.gone.Swap(true) {
 		return
@@ -205,7 +206,7 @@ func (d *Driver) removed(dev *device) {
 	}
 }
 
-// retire has the users of a listener leave it, and look for a way anew.
+// retire makes the users of a listener detach from it and look for a device again.
 func (d *Driver) retire(l *listener) {
 	d.mu.Lock()
 	l.defunct = true

@@ -13,60 +13,60 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Config is a driver's configuration: ko2iblnd's module parameters under their own names
-// (o2iblnd 15), plus what a program in user space needs besides. Take DefaultConfig, and
-// change it.
+// Config is a driver's configuration. It holds ko2iblnd's module parameters under their usual names
+// (o2iblnd 15), and additional settings for a program in user space. Start from DefaultConfig and
+// change what differs.
 type Config struct {
-	// Tunables are the defaults for the flow-control tunables of each interface:
-	// credits, peer_credits, which is the queue depth, peer_buffer_credits, peer_timeout.
+	// Tunables are the defaults for the flow-control tunables of each interface: credits, peer_credits
+	// (the queue depth), peer_buffer_credits and peer_timeout.
 	Tunables lnd.Tunables
 
 	Service         int              // service, the port of all nodes of a net
-	Checksum        protocol.Variant // cksum, and how bytes count in it
+	Checksum        protocol.Variant // cksum, and how its bytes are interpreted
 	Check           protocol.Checking
-	Timeout         time.Duration // timeout; 0 takes that of LNet (lnd.Upper.LNDTimeout)
+	Timeout         time.Duration // timeout; 0 selects LNet's timeout (lnd.Upper.LNDTimeout)
 	Keepalive       time.Duration // keepalive; 0 or less: off
 	PeerCreditsHiw  int           // peer_credits_hiw; 0: half of peer_credits
 	ConcurrentSends int           // concurrent_sends; 0: peer_credits
 	ConnsPerPeer    int           // conns_per_peer, 1 to 127; 0: 1
-	WrqSge          int           // wrq_sge, pieces of memory in an RDMA WRITE, 1 to 16
+	WrqSge          int           // wrq_sge, pieces of memory per RDMA WRITE, 1 to 16
 	RetryCount      int           // retry_count, 0 to 7
 	RNRRetryCount   int           // rnr_retry_count, 0 to 7
-	TOS             int           // tos, 0 to 255, negative: off
-	// RequirePrivilegedPort and UsePrivilegedPort: whether callers must come from
-	// ports below 1024, and whether we do.
+	TOS             int           // tos, 0 to 255; negative: not set
+	// RequirePrivilegedPort rejects callers from ports above 1023. UsePrivilegedPort makes this node
+	// connect from such a port.
 	RequirePrivilegedPort bool
 	UsePrivilegedPort     bool
 
-	// Pool bounds the memory, in bytes, through which goes what no device knows: for
-	// requests of ours and again for those of others.
+	// Pool limits the memory, in bytes, for payload in unregistered memory. The limit applies once to
+	// requests of this node and once to requests of peers.
 	Pool int
-	// MaxHalfOpen and MaxHalfOpenPerSource bound the callers whose connections are not
-	// established, in all and per source address.
+	// MaxHalfOpen and MaxHalfOpenPerSource limit the number of inbound connections that are not
+	// established yet, in total and per source address.
 	MaxHalfOpen          int
 	MaxHalfOpenPerSource int
-	// Spin is how long a worker looks at a completion queue before it sleeps.
+	// Spin is how long a worker polls a completion queue before it sleeps.
 	Spin time.Duration
-	// RedialPause is how long a peer that could not be called is left alone.
+	// RedialPause is the minimum time between a failed attempt to connect to a peer and the next.
 	RedialPause time.Duration
 
-	// KernelOnly are parameters that say nothing here.
+	// KernelOnly are parameters without an effect in this driver.
 	KernelOnly KernelOnly
 
-	// Provider is the RDMA of this process. Required.
+	// Provider is this process's access to RDMA. Required.
 	Provider verbs.Provider
-	// Network knows the host's network devices; nil: interfaces are opened by NID, and
-	// only their ports tell the link state.
+	// Network gives access to the host's network devices. If it is nil, interfaces are opened by NID,
+	// and the link state depends on their RDMA ports only.
 	Network Network
-	// Wall is the wall clock that incarnations are taken from; nil is time.Now.
+	// Wall is the wall clock from which incarnations are derived. If nil, it is time.Now.
 	Wall func() time.Time
-	// Logger is used where an interface's Config has none; nil discards.
+	// Logger is used if an interface's Config has no logger. If nil, lines are discarded.
 	Logger *slog.Logger
 }
 
-// Network is what is to be known of a host's network devices.
+// Network provides information about a host's network devices.
 type Network interface {
-	// Device finds a device by its name, or by an address that it has: that of the NID.
+	// Device returns a device by its name or, if the name is empty, by the address of the NID.
 	Device(name string, nid lnet.NID) (NetDevice, error)
 	// Watch calls changed after each change of a device, until ctx ends.
 	Watch(ctx context.Context, changed func()) error
@@ -75,15 +75,14 @@ type Network interface {
 // NetDevice is a network device.
 type NetDevice struct {
 	Name      string
-	Off       bool // it has been switched off; then it is not Up
-	NoCarrier bool // it has lost its carrier; then it is not Up
-	Up        bool // it is operational
+	Off       bool // switched off; then Up is false
+	NoCarrier bool // without a carrier; then Up is false
+	Up        bool // operational
 	Addrs     []netip.Addr
 }
 
-// Options are the tunables that one interface may have to itself; they go into
-// lnd.Config.Options, and may be changed later (lnd.Tuner). A negative number, a nil TOS and
-// a nil Timeout take the driver's.
+// Options are the tunables that can be set per interface, in lnd.Config.Options, and changed later
+// (lnd.Tuner). A negative number, a nil TOS and a nil Timeout select the driver's values.
 type Options struct {
 	ConnsPerPeer    int
 	PeerCreditsHiw  int
@@ -93,10 +92,9 @@ type Options struct {
 	KernelOnly      KernelOnly
 }
 
-// KernelOnly are tunables about how ko2iblnd registers memory and keeps its descriptors
-// (o2iblnd 15). This driver does neither that way: it keeps them, so that what a kernel
-// node exports can be set here, and is shown as it was. In Options a negative one takes the
-// driver's.
+// KernelOnly are tunables for ko2iblnd's memory registration and descriptors (o2iblnd 15). They have no
+// effect in this driver. It stores them, so that the configuration exported from a kernel node can be
+// imported and is shown unchanged. In Options, a negative value selects the driver's.
 type KernelOnly struct {
 	MapOnDemand     int // map_on_demand
 	FMRPoolSize     int // fmr_pool_size
@@ -105,7 +103,7 @@ type KernelOnly struct {
 	NTX             int // ntx
 }
 
-// DefaultOptions take everything from the driver.
+// DefaultOptions returns options that select the driver's value for every tunable.
 func DefaultOptions() Options {
 	return Options{
 		ConnsPerPeer: -1, PeerCreditsHiw: -1, ConcurrentSends: -1,
@@ -135,15 +133,16 @@ func DefaultConfig() Config {
 }
 
 const (
-	// defaultTimeout is T where neither Config nor LNet says what it is.
+	// defaultTimeout is T if neither Config nor LNet defines it.
 	defaultTimeout = 50 * time.Second
 	maxPerPeer     = 127
 	maxPieces      = 16
-	// minPool has room for a message of each kind.
+	// minPool is enough for one message of each kind.
 	minPool = 4 * lnet.MTU
 )
 
-// Validate names the first field that is out of range. It does not look for a Provider.
+// Validate returns an error that names the first field that is out of range. It does not check
+// Provider.
 func (c *Config) Validate() error {
 	bad := func(field string, v any, want string) error { return fmt.Errorf("o2iblnd: %s %v: %s", field, v, want) }
 	switch {

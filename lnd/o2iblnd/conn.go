@@ -14,64 +14,65 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// conn is one connection, from the moment that it is asked for: a queue pair, and the
-// machine that says what to do with it.
+// conn is one connection, from the first attempt on. It consists of a queue pair and the protocol's
+// state machine.
 type conn struct {
 	i       *Interface
 	p       *peer
 	id      verbs.ID
-	ours    bool             // we called
-	request protocol.Message // ours
-	session protocol.Session // known when it is accepted, or established
+	ours    bool             // opened by this node
+	request protocol.Message // the request of this node
+	session protocol.Session // set when the connection is accepted or established
 	begun   time.Time
-	// calling says that our call is under way, and callee of which kind it is; the keeper's.
+	// calling means that our attempt is in progress; callee is its kind. Both are used by the keeper
+	// only.
 	calling bool
 	callee  peering.Callee
-	source  netip.Addr  // of a caller
-	half    bool        // it is counted as half-open; guarded by Driver.mu
-	up      bool        // it was established; the CM goroutine's
-	dead    atomic.Bool // it has ended, or is about to
+	source  netip.Addr  // source address of an inbound connection
+	half    bool        // counted as half-open; guarded by Driver.mu
+	up      bool        // was established; used by the CM goroutine only
+	dead    atomic.Bool // has ended or is about to end
 
-	// What follows is set before the CM is asked for the connection.
+	// The following fields are set before the CM is asked for the connection.
 	dev     *device
 	q       *queue
 	entries int    // of q
 	place   uint32 // in q
-	wr      uint64 // what all its work requests' IDs have in common
+	wr      uint64 // the part that all its work request IDs have in common
 	recvs   []block
 	slots   []block
 
-	mu      sync.Mutex     // guards the rest
-	m       *protocol.Conn // nil: the CM was not asked so far
+	mu      sync.Mutex     // guards the fields below
+	m       *protocol.Conn // state machine; nil before the CM has been asked
 	b       protocol.Batch
-	refs    int // who uses its memory; 0: that was given back
+	refs    int // users of its memory; at 0 the memory has been freed
 	corks   int
-	touched bool // by the harvest that its worker is at
+	touched bool // by the harvest that its worker is processing
 	inbox   []*rx
-	telling bool  // somebody tells of the inbox
-	spare   []*rx // that are free
-	ring    bool  // there is something in the outbox
+	telling bool  // a goroutine is passing the inbox to the node
+	spare   []*rx // free records
+	ring    bool  // the outbox has events
 	last    events
 
-	ending   bool               // Disconnect was ordered
-	failure  *protocol.Failure  // why
-	decision *protocol.Decision // what follows a rejected call
-	lost     bool               // the peer is about to hear of it
-	told     bool               // the peer knows
+	ending   bool               // Disconnect has been requested
+	failure  *protocol.Failure  // the cause
+	decision *protocol.Decision // the next step after a rejected attempt
+	lost     bool               // peer.lose has been called or is about to be
+	told     bool               // peer.lose has queued its events
 
-	inFlight int       // SENDs that are posted
+	inFlight int       // posted SENDs
 	heard    uint64    // completions without an error
-	asked    uint64    // what heard was when the peer was probed
-	moved    time.Time // when one was completed, or the first of them posted
+	asked    uint64    // value of heard at the time of the probe
+	moved    time.Time // when a SEND was last completed, or the first of them was posted
 
-	work struct { // for posting
+	work struct { // scratch space for posting
 		recvs    []verbs.Recv
 		requests []verbs.Request
 		pieces   []verbs.Piece
 	}
 }
 
-// settings are those of a machine.
+// settings returns the options for a state machine.
 func (c *conn) settings() protocol.Options {
 	d, o := &c.i.driver.config, c.i.options.Load()
 	return protocol.Options{
@@ -91,18 +92,18 @@ func keepalive(d time.Duration) time.Duration {
 
 func (c *conn) gather() int { return min(c.i.driver.config.WrqSge, c.dev.attr.MaxPieces) }
 
-// sendQueue is how many work requests a connection has room for. Transfers to one
-// fragment take two or a few; those that take more are posted in parts.
+// sendQueue returns the number of work requests that a connection has room for. A transfer to one
+// fragment takes two or a few. Transfers that need more are posted in parts.
 func (c *conn) sendQueue() int { return min(max(8*c.i.depth(), 64), c.dev.attr.MaxWR) }
 
-// ref and unref count who uses the connection's memory. c.mu is held.
+// ref and unref count the users of the connection's memory. c.mu is held for ref.
 func (c *conn) ref() {
 	if c.refs > 0 {
 		c.refs++
 	}
 }
 
-// hold keeps the memory until unref; false: it has gone.
+// hold keeps the memory until unref. It returns false if the memory has been freed.
 func (c *conn) hold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +124,7 @@ func (c *conn) unref() {
 	}
 }
 
-// free gives the connection's memory back. The queue pair is destroyed.
+// free frees the connection's memory. The queue pair has been destroyed.
 func (c *conn) free() {
 	c.i.driver.admitted(c)
 	if c.source.IsValid() {
@@ -145,8 +146,8 @@ func (c *conn) free() {
 	c.i.group.Done()
 }
 
-// take takes the upper side's part out of the batch: completions go to dst, or, with nil,
-// to the outbox. It ends the keeper's rest. c.mu is held.
+// take removes the node's part from the batch. Completions go to dst or, if dst is nil, to the outbox.
+// It ends the keeper's rest. c.mu is held.
 func (c *conn) take(dst *events) {
 	c.i.keeper.stir()
 	b := &c.b
@@ -186,7 +187,7 @@ func (c *conn) take(dst *events) {
 			r.err = failed("receive", c.p.nid, p.Failure)
 		}
 		switch {
-		case r.state == rxTelling: // who tells looks
+		case r.state == rxTelling: // tellArrivals checks placed afterwards
 		case !r.given:
 			c.recycle(r)
 		default:
@@ -197,8 +198,8 @@ func (c *conn) take(dst *events) {
 	b.Placed = b.Placed[:0]
 }
 
-// emit hands an event to dst, or to the outbox; what comes of the end waits until the peer
-// has been told of that. c.mu is held.
+// emit adds an event to dst or to the outbox. Events that follow from the end of the connection wait
+// until the peer has processed the end. c.mu is held.
 func (c *conn) emit(e event, dst *events) {
 	if e.kind != evWithdrawn {
 		c.ref()
@@ -214,7 +215,7 @@ func (c *conn) emit(e event, dst *events) {
 	}
 }
 
-// end marks the connection as one that ends. c.mu is held.
+// end marks the connection as ending. c.mu is held.
 func (c *conn) end(f *protocol.Failure) {
 	if !c.ending {
 		c.ending, c.failure = true, f
@@ -222,8 +223,8 @@ func (c *conn) end(f *protocol.Failure) {
 	}
 }
 
-// unlock posts what there is, unless that waits for more, unlocks c.mu and sees to what
-// must be done without it. The peer's lock is not held.
+// unlock posts the batch, unless it waits for more, and unlocks c.mu. Then it does the work that must
+// be done without the lock. The peer's lock is not held.
 func (c *conn) unlock() {
 	if c.corks == 0 || len(c.b.Sends) >= maxCorked {
 		c.post()
@@ -241,7 +242,7 @@ func (c *conn) unlock() {
 	}
 }
 
-// maxCorked is how many SENDs wait for a worker to be through.
+// maxCorked is how many SENDs may wait until a worker has finished its harvest.
 const maxCorked = 32
 
 // close ends the connection.
@@ -261,7 +262,7 @@ func (c *conn) closeFor(f *protocol.Failure, d *protocol.Decision) {
 	c.unlock()
 }
 
-// post posts what the batch has, in one crossing. c.mu is held.
+// post posts the batch in one call. c.mu is held.
 func (c *conn) post() {
 	b, w := &c.b, &c.work
 	if len(b.Receives)+len(b.Sends) == 0 {
@@ -291,13 +292,13 @@ func (c *conn) post() {
 	}
 }
 
-// recv is a receive into a buffer.
+// recv returns a receive request for a buffer.
 func (c *conn) recv(n int) verbs.Recv {
 	b := &c.recvs[n]
 	return verbs.Recv{WRID: wrRecv<<(3*fieldBits) | c.wr | uint64(n), Addr: b.addr(), Len: protocol.MaxMessage, LKey: b.mem.LKey()}
 }
 
-// prepare makes the work requests of a chain.
+// prepare builds the work requests of a chain.
 func (c *conn) prepare(s *protocol.Send) {
 	b, w := &c.b, &c.work
 	for k := range s.Writes {
@@ -335,7 +336,7 @@ func (c *conn) prepare(s *protocol.Send) {
 	})
 }
 
-// completion acts on a completion, in the worker.
+// completion processes a completion, in the worker.
 func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 	c.mu.Lock()
 	if c.m == nil || c.refs == 0 {
@@ -374,7 +375,7 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 	news := len(c.inbox) > 0
 	c.unlock()
 	if early {
-		_ = c.id.Established() // it is, or has ended
+		_ = c.id.Established() // it is established already, or has ended
 	}
 	for k := range b.events {
 		c.i.tell(&b.events[k])
@@ -397,7 +398,7 @@ type statusError verbs.Status
 
 func (s statusError) Error() string { return verbs.Status(s).String() }
 
-// uncork posts what the worker's batch has brought about.
+// uncork posts what the worker's harvest has produced.
 func (c *conn) uncork() {
 	c.mu.Lock()
 	c.touched = false
@@ -406,7 +407,8 @@ func (c *conn) uncork() {
 	c.unref()
 }
 
-// tick tells the machine of the time, and forgets a caller who does not go on.
+// tick passes the time to the state machine, and closes an inbound connection that was not established
+// in time.
 func (c *conn) tick(now time.Time) {
 	c.mu.Lock()
 	if c.m == nil || c.ending {
@@ -422,8 +424,8 @@ func (c *conn) tick(now time.Time) {
 	c.unlock()
 }
 
-// bury destroys the queue pair of a connection that has ended, and completes what was on
-// it. The keeper does it.
+// bury destroys the queue pair of a connection that has ended, and completes the remaining messages.
+// Only the keeper calls it.
 func (c *conn) bury() {
 	if c.id != nil {
 		c.id.Destroy()
@@ -437,7 +439,7 @@ func (c *conn) bury() {
 	c.unref()
 }
 
-// alive is when the peer last gave a sign of life on the connection.
+// alive returns when the peer last gave a sign of life on the connection.
 func (c *conn) alive() (at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -451,9 +453,10 @@ func deviceFailure(err error) *protocol.Failure {
 	return &protocol.Failure{Health: protocol.LocalDropped, Errno: syscall.EIO, Err: err}
 }
 
-// submit hands a message to the connection. False: it has ended, and m is untouched.
+// submit submits a message to the connection. It returns false if the connection has ended. In that
+// case m is untouched.
 func (c *conn) submit(m *lnd.Tx) bool {
-	if c.dead.Load() || !c.hold() { // for t, which lies in the device's memory
+	if c.dead.Load() || !c.hold() { // for t, which is in the device's memory
 		return false
 	}
 	t, err := c.newTx(m)

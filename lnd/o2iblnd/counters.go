@@ -9,14 +9,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// counters are what an interface counts.
+// counters are an interface's event counters.
 type counters struct {
 	calls           atomic.Uint64 // attempts to connect
-	connects        atomic.Uint64 // connections that we called for
-	connectFailures atomic.Uint64 // rows of attempts that failed
-	accepts         atomic.Uint64 // connections that peers called for
+	connects        atomic.Uint64 // connections opened by this node
+	connectFailures atomic.Uint64 // series of attempts that failed
+	accepts         atomic.Uint64 // connections opened by peers
 	refused         peering.RefusalTally
-	closes          atomic.Uint64 // connections that have ended, also those that never were
+	closes          atomic.Uint64 // connections that have ended, including failed attempts
 	peersDown       atomic.Uint64
 	peersRestarted  atomic.Uint64
 	protocolErrors  atomic.Uint64
@@ -26,21 +26,21 @@ type counters struct {
 	immediates      atomic.Uint64 // messages sent without RDMA
 	puts            atomic.Uint64 // PUTs and REPLYs sent by RDMA
 	gets            atomic.Uint64 // GETs that asked for RDMA
-	direct          atomic.Uint64 // memory that the device took as it is
-	bounced         atomic.Uint64 // memory that went through the pool
+	direct          atomic.Uint64 // payloads in memory that the device could use directly
+	bounced         atomic.Uint64 // payloads copied through the pool
 	starved         atomic.Uint64 // times that the pool was empty
-	messages        atomic.Uint64 // received, of all types
-	bytesSent       atomic.Uint64 // by messages and by RDMA
+	messages        atomic.Uint64 // received messages of all types
+	bytesSent       atomic.Uint64 // in messages and by RDMA
 	bytesReceived   atomic.Uint64
 }
 
-// received counts what has come in a message buffer.
+// received counts a message received in a message buffer.
 func (c *counters) received(data []byte) {
 	c.messages.Add(1)
 	c.bytesReceived.Add(uint64(len(data)))
 }
 
-// sending counts a message that is handed to a connection.
+// sending counts a message submitted to a connection.
 func (c *counters) sending(form protocol.Type, m *lnd.Tx) {
 	switch form {
 	case protocol.PutReq:
@@ -53,14 +53,14 @@ func (c *counters) sending(form protocol.Type, m *lnd.Tx) {
 	c.bytesSent.Add(uint64(headSize + m.Payload.Length))
 }
 
-// moved counts what RDMA has brought or fetched for a message that arrived.
+// moved counts the payload that RDMA has transferred for an arrived message.
 func (c *counters) moved(form protocol.Type, p *lnd.Placement) {
 	switch form {
 	case protocol.PutReq:
 		c.bytesReceived.Add(uint64(p.Memory.Length))
 	case protocol.GetReq:
 		c.bytesSent.Add(uint64(p.Reply.Length))
-	default: // it came in the message
+	default: // the payload was in the message
 	}
 }
 

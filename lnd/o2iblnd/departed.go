@@ -6,12 +6,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// rememberedPeers bounds what is remembered of peers that have gone; an entry takes about
-// 100 bytes.
+// rememberedPeers limits the number of departed peers to remember. An entry takes about 100 bytes.
 const rememberedPeers = 8192
 
-// departed remembers peers that have left an interface's table, so that one that comes
-// back with another incarnation is known to have restarted. The zero value remembers nobody.
+// departed remembers peers that have left an interface's table, so that a peer that returns with
+// another incarnation is known to have restarted. The zero value is empty.
 type departed struct {
 	peers peering.Generations[lnet.NID, past]
 }
@@ -21,14 +20,14 @@ type past struct {
 	presumed bool
 }
 
-// keep remembers a peer that was met. Its lock is held.
+// keep remembers a peer, if it was ever met. p.mu is held.
 func (d *departed) keep(p *peer) {
 	if p.peering.Version != 0 {
 		d.peers.Put(p.nid, past{p.peering, p.presumed}, rememberedPeers)
 	}
 }
 
-// recall hands out, for good, what is remembered of a peer that comes.
+// recall removes and returns the record of a peer.
 func (d *departed) recall(nid lnet.NID) (protocol.Peering, bool) {
 	v, _ := d.peers.Take(nid)
 	return v.peering, v.presumed

@@ -8,30 +8,30 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// device is an RDMA device that interfaces share: what is registered with it, and the
-// completion queues of all connections on it.
+// device is an RDMA device shared by interfaces. It holds the memory registered with the device, and
+// the completion queues of all its connections.
 type device struct {
 	d    *Driver
 	v    verbs.Device
 	attr verbs.DeviceAttr
 
-	// local is memory that no peer may write to: messages, and what is sent. Peers
-	// write what they send into remote.
+	// local is memory that no peer may write to. It holds messages and outgoing payload. Peers write
+	// their payload into remote.
 	local, remote *arena
 	pools         [roles]pool
-	gone          atomic.Bool // it was taken out, or has failed
+	gone          atomic.Bool // removed or failed
 
-	making sync.Mutex // a queue
-	vector int        // of the next queue; guarded by making
+	making sync.Mutex // held while a queue is created
+	vector int        // vector of the next queue; guarded by making
 
 	// Guarded by Driver.mu.
 	users  int // interfaces and connections
 	queues []*queue
 }
 
-// role says who began the transfer that memory is lent for. What peers have begun
-// goes on whatever becomes of what we have begun, and with their memory lent it ends: so no
-// two nodes wait for each other.
+// role is the side that started a transfer. Memory for the two roles is limited separately: transfers
+// started by peers can then always finish, no matter how many we have started. So two nodes never
+// deadlock waiting for each other's memory.
 type role uint8
 
 const (
@@ -40,14 +40,15 @@ const (
 	roles
 )
 
-// pool bounds what is lent for transfers.
+// pool limits the memory in use for transfers.
 type pool struct {
 	used   atomic.Int64
-	hungry atomic.Bool // somebody waits
+	hungry atomic.Bool // a transfer waits for memory
 }
 
-// deviceOf finds what the driver has of a device, or makes it; it has one more user. A device
-// that has failed has none any more: when the last has gone it is closed, and opened anew.
+// deviceOf returns the driver's record of an ID's device, creating it if needed, and the port. It adds
+// a user. It fails for a device that has failed: such a device is closed after its last user has gone,
+// and can then be opened again.
 func (d *Driver) deviceOf(id verbs.ID) (*device, int, error) {
 	d.opening.Lock()
 	defer d.opening.Unlock()
@@ -75,7 +76,7 @@ func (d *Driver) deviceOf(id verbs.ID) (*device, int, error) {
 	return dev, port, nil
 }
 
-// release ends a use. The last one closes the device, before anybody opens it again.
+// release removes a user. The last one closes the device before it can be opened again.
 func (dev *device) release() {
 	d := dev.d
 	d.mu.Lock()
@@ -89,11 +90,11 @@ func (dev *device) release() {
 	}
 }
 
-// close closes a device that nobody uses. Driver.opening is held.
+// close closes a device without users. Driver.opening is held.
 func (dev *device) close() {
 	d := dev.d
 	d.mu.Lock()
-	if dev.users > 0 || d.devices[dev.v] != dev { // meanwhile
+	if dev.users > 0 || d.devices[dev.v] != dev { // changed meanwhile
 		d.mu.Unlock()
 		return
 	}
@@ -102,7 +103,7 @@ func (dev *device) close() {
 	dev.queues = nil
 	d.mu.Unlock()
 	for _, q := range queues {
-		_ = q.cq.Close() // a device that is gone has none any more
+		_ = q.cq.Close() // fails if the device is gone
 	}
 	dev.local.close()
 	dev.remote.close()
@@ -111,7 +112,7 @@ func (dev *device) close() {
 	}
 }
 
-// watch takes the device's events until it is closed.
+// watch processes the device's events until the device is closed.
 func (dev *device) watch() {
 	defer dev.d.group.Done()
 	var ev [16]verbs.AsyncEvent
@@ -129,7 +130,7 @@ func (dev *device) watch() {
 	}
 }
 
-// event acts on a device event (o2iblnd 16).
+// event processes a device event (o2iblnd 16).
 func (dev *device) event(e verbs.AsyncEvent) {
 	switch e.Kind {
 	case verbs.AsyncCommEst:
@@ -146,15 +147,15 @@ func (dev *device) event(e verbs.AsyncEvent) {
 		for _, i := range dev.d.interfacesOn(dev) {
 			i.checkLink()
 		}
-	case verbs.AsyncCQError: // nobody knows what was lost
+	case verbs.AsyncCQError: // completions were lost, and there is no way to find out which
 		dev.d.log.Error("a completion queue has overflowed", "device", dev.attr.Name)
 		dev.d.removed(dev)
 	}
 }
 
-// lend lends n bytes for a transfer with a peer. The error is errNoMemory, or the device's.
-// A peer that has some gets no more than is left for others then: so none can use up what
-// all need.
+// lend allocates n bytes for a transfer with a peer. It returns errNoMemory or a device error. A peer
+// that already holds memory gets more only if its total then does not exceed what the pool has left.
+// So no peer can exhaust the pool.
 func (dev *device) lend(of *peer, a *arena, r role, n int) (block, error) {
 	p, lent := &dev.pools[r], &of.lent[r]
 	size, all := int64(pageSize<<orderOf(n)), int64(dev.d.config.Pool)
@@ -164,11 +165,11 @@ func (dev *device) lend(of *peer, a *arena, r role, n int) (block, error) {
 	}
 	if !fits() {
 		p.hungry.Store(true)
-		if !fits() { // nothing was given back meanwhile
+		if !fits() { // nothing was released meanwhile
 			return block{}, errNoMemory
 		}
 	}
-	p.used.Add(size) // others may have been quicker: a bound to within a few blocks will do
+	p.used.Add(size) // concurrent callers may exceed the limit by a few blocks, which is acceptable
 	lent.Add(size)
 	b, err := a.lend(n)
 	if err != nil {
@@ -176,13 +177,13 @@ func (dev *device) lend(of *peer, a *arena, r role, n int) (block, error) {
 		lent.Add(-size)
 		if errors.Is(err, verbs.ErrLocked) && p.used.Load() > 0 {
 			p.hungry.Store(true)
-			err = errNoMemory // what is lent comes back
+			err = errNoMemory // memory in use will be released
 		}
 	}
 	return b, err
 }
 
-// giveBack ends a transfer's use of memory, and tells who waits for some.
+// giveBack frees a transfer's memory and wakes transfers that wait for memory.
 func (dev *device) giveBack(of *peer, a *arena, r role, b block) {
 	a.giveBack(b)
 	p := &dev.pools[r]

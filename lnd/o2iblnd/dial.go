@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// dialNext has a peer called, when it is its turn.
+// dialNext queues an attempt to connect to a peer.
 func (i *Interface) dialNext(p *peer) {
 	to := peering.Strangers
 	if i.upper.Vouched(p.nid) || p.known() {
@@ -21,14 +21,14 @@ func (i *Interface) dialNext(p *peer) {
 	i.admit()
 }
 
-// known tells whether the peer was met before.
+// known reports whether the peer was met before.
 func (p *peer) known() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.peering.Version != 0
 }
 
-// admit makes the calls whose turn has come.
+// admit starts the attempts whose turn has come.
 func (i *Interface) admit() {
 	for !i.closed() {
 		p, to, ok := i.calls.Next()
@@ -39,7 +39,7 @@ func (i *Interface) admit() {
 	}
 }
 
-// called ends a call that has come to nothing, and established one that has.
+// called ends an attempt that has failed or whose connection is established.
 func (i *Interface) called(c *conn) {
 	if c.calling {
 		c.calling = false
@@ -48,7 +48,8 @@ func (i *Interface) called(c *conn) {
 	}
 }
 
-// grow counts one connection more. False: the interface is closed, and there are to be none.
+// grow counts one more connection. It returns false if the interface is closing, and no connection must
+// be made.
 func (i *Interface) grow() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -58,7 +59,7 @@ func (i *Interface) grow() bool {
 	return !i.closing
 }
 
-// dial begins an attempt. The keeper does it.
+// dial starts an attempt to connect. Only the keeper calls it.
 func (p *peer) dial(to peering.Callee) {
 	i := p.i
 	if !i.grow() {
@@ -76,14 +77,14 @@ func (p *peer) dial(to peering.Callee) {
 		TOS: i.options.Load().tos + 1,
 	})
 	switch {
-	case i.closed(): // meanwhile; else Close finds it
+	case i.closed(): // closed meanwhile; otherwise Close finds c
 		c.close(aborted(errClosing))
 	case err != nil:
 		c.close(unconnected(err))
 	}
 }
 
-// unconnected is the failure of an attempt by an error of the verbs.
+// unconnected returns the failure for an attempt that ended with a verbs error.
 func unconnected(err error) *protocol.Failure {
 	errno := syscall.ENETDOWN
 	var e syscall.Errno
@@ -93,7 +94,7 @@ func unconnected(err error) *protocol.Failure {
 	return protocol.Unconnected(errno, err)
 }
 
-// event acts on an event of the CM (o2iblnd 12.6).
+// event processes a CM event (o2iblnd 12.6).
 func (c *conn) event(e *verbs.Event) {
 	switch e.Kind {
 	case verbs.EventAddrResolved:
@@ -129,7 +130,7 @@ func (c *conn) event(e *verbs.Event) {
 	}
 }
 
-// unlessUp ends a connection that is not established. False: it is.
+// unlessUp closes a connection that is not established. It returns false if it is.
 func (c *conn) unlessUp(f *protocol.Failure) bool {
 	if c.up {
 		return false
@@ -138,7 +139,7 @@ func (c *conn) unlessUp(f *protocol.Failure) bool {
 	return true
 }
 
-// ask asks the peer for the connection (o2iblnd 3.2 step 4).
+// ask sends the peer the connection request (o2iblnd 3.2 step 4).
 func (c *conn) ask() error {
 	dev, _, err := c.i.driver.deviceOf(c.id)
 	if err != nil {
@@ -170,8 +171,8 @@ func (c *conn) param(data []byte) verbs.ConnParam {
 	return verbs.ConnParam{Private: data, Retries: uint8(d.RetryCount), RNRRetries: uint8(d.RNRRetryCount)}
 }
 
-// createQP gives the connection its queue pair and posts the receives, for a queue as deep
-// as that, or less deep if the device cannot do it (o2iblnd 3.6, 11).
+// createQP creates the connection's queue pair and posts its receives. It tries the given queue depth,
+// and smaller ones if the device has too few resources. It returns the depth (o2iblnd 3.6, 11).
 func (c *conn) createQP(depth int) (int, error) {
 	for {
 		err := c.tryQP(depth)
@@ -211,7 +212,7 @@ func (c *conn) tryQP(depth int) error {
 	return err
 }
 
-// lend lends the connection's message buffers.
+// lend allocates the connection's message buffers.
 func (c *conn) lend(recvs, slots int) error {
 	for n := range recvs + slots {
 		b, err := c.dev.local.lend(protocol.MaxMessage)
@@ -227,7 +228,8 @@ func (c *conn) lend(recvs, slots int) error {
 	return nil
 }
 
-// connected takes the answer of the peer that was called, or hears that it has ours.
+// connected processes the peer's answer to our request or, for an inbound connection, the confirmation
+// that our answer arrived.
 func (c *conn) connected(e *verbs.Event) {
 	if c.up || c.dead.Load() || c.m == nil {
 		return
@@ -257,7 +259,7 @@ func (c *conn) connected(e *verbs.Event) {
 	p.established(c)
 }
 
-// rejected has the peer's memory decide what follows (o2iblnd 6).
+// rejected determines the next step after a rejected request (o2iblnd 6).
 func (c *conn) rejected(e *verbs.Event) {
 	if !c.ours {
 		c.close(protocol.CMDisconnected.Failure())

@@ -19,33 +19,33 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Driver is the o2iblnd driver. It owns the event channel, the devices with what is
-// registered with them, and the listeners, which interfaces with one address share.
+// Driver is the o2iblnd driver. It owns the event channel, the devices with everything registered on
+// them, and the listeners, which interfaces with the same address share.
 type Driver struct {
 	config  Config
 	log     *boundedlog.Log
-	workers int // completion queues that are worth having
+	workers int // number of completion queues that are useful
 
 	// group counts the goroutines of the channel and of devices.
 	group sync.WaitGroup
 
-	// binding makes one change of channel and listeners come after the other.
+	// binding serializes changes of the channel and the listeners.
 	binding  sync.Mutex
-	channel  verbs.Channel // nil: there is no interface
-	owning   sync.Mutex    // an ID has no owner yet
-	opening  sync.Mutex    // a device is being opened or closed
-	lastTime uint64        // the last incarnation
+	channel  verbs.Channel // nil while no interface is open
+	owning   sync.Mutex    // held while a new ID has no owner yet
+	opening  sync.Mutex    // held while a device is opened or closed
+	lastTime uint64        // the latest incarnation
 
 	interfaces peering.Interfaces[*Interface]
 
-	mu        sync.Mutex // guards the rest
+	mu        sync.Mutex // guards the fields below
 	listeners map[netip.AddrPort]*listener
 	devices   map[verbs.Device]*device
 	halfOpen  int
-	sources   map[netip.Addr]int // half-open, by where they came from
+	sources   map[netip.Addr]int // half-open connections by source address
 }
 
-// New returns a driver with the given configuration, which it checks.
+// New validates the configuration and returns a driver.
 func New(c Config) (*Driver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -66,12 +66,12 @@ func New(c Config) (*Driver, error) {
 	}, nil
 }
 
-// Type is o2ib.
+// Type returns lnet.TypeO2IB.
 func (d *Driver) Type() lnet.NetType { return lnet.TypeO2IB }
 
-// Open brings up an interface: it finds the address and the RDMA device behind it, and
-// listens, unless another interface does so there already. Config.Options may be an Options
-// value. A service that cannot be had is a *lnd.ListenError; a NID in use is lnd.ErrExists.
+// Open brings up an interface. It finds the address and the RDMA device that it belongs to, and listens
+// there unless another interface already does. Config.Options may be an Options value. Open returns a
+// *lnd.ListenError if it cannot listen on the service, and lnd.ErrExists if the NID is in use.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	i, err := d.open(ctx, &c)
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	return i, nil
 }
 
-// address finds the interface's address and the name of its network device.
+// address returns the interface's address and the name of its network device.
 func (d *Driver) address(c *lnd.Config) (netip.Addr, string, error) {
 	if d.config.Network == nil {
 		if c.NID.IsZero() {
@@ -135,7 +135,7 @@ func (d *Driver) address(c *lnd.Config) (netip.Addr, string, error) {
 	return netip.Addr{}, "", fmt.Errorf("device %s has no IPv4 address, and o2ib carries no other (o2iblnd 2.1)", dev.Name)
 }
 
-// newInterface resolves an interface's configuration.
+// newInterface creates an interface from its resolved configuration.
 func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Interface, error) {
 	if !addr.Is4() {
 		return nil, fmt.Errorf("address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", addr)
@@ -166,7 +166,7 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 	return i, nil
 }
 
-// stamp is a new incarnation.
+// stamp returns a new incarnation.
 func (d *Driver) stamp() uint64 {
 	d.binding.Lock()
 	defer d.binding.Unlock()
@@ -174,7 +174,7 @@ func (d *Driver) stamp() uint64 {
 	return d.lastTime
 }
 
-// resolveTunables fills in defaults and keeps peer credits within their bounds.
+// resolveTunables fills in defaults and limits peer credits to the permitted range.
 func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 	t = t.Or(def)
 	t.PeerCredits = min(max(t.PeerCredits, minPeerCredits), protocol.MaxDepth)
@@ -182,10 +182,10 @@ func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 	return t
 }
 
-// minPeerCredits is the least peer_credits (o2iblnd 15).
+// minPeerCredits is the minimum of peer_credits (o2iblnd 15).
 const minPeerCredits = 8
 
-// leave takes i out, and the channel with the last one.
+// leave removes i. With the last interface, it closes the channel.
 func (d *Driver) leave(i *Interface) {
 	d.unbind(i)
 	d.interfaces.Leave(i.nid)
@@ -200,7 +200,7 @@ func (d *Driver) leave(i *Interface) {
 	}
 }
 
-// interfacesOn are those that a device serves.
+// interfacesOn returns the interfaces that use a device.
 func (d *Driver) interfacesOn(dev *device) (list []*Interface) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +212,7 @@ func (d *Driver) interfacesOn(dev *device) (list []*Interface) {
 	return list
 }
 
-// connOf finds the connection with a queue pair; nil: there is none.
+// connOf returns the connection with a queue pair, or nil if it does not exist.
 func (d *Driver) connOf(dev *device, qpn uint32) *conn {
 	d.mu.Lock()
 	queues := slices.Clone(dev.queues)
@@ -236,8 +236,8 @@ func (q *queue) byNumber(qpn uint32) *conn {
 	return nil
 }
 
-// Close waits for the goroutines of devices and of the channel. Interfaces are closed
-// first, by whoever opened them.
+// Close waits for the goroutines of devices and of the channel. All interfaces must have been closed
+// before; otherwise it returns an error.
 func (d *Driver) Close() error {
 	if err := d.interfaces.Close(); err != nil {
 		return fmt.Errorf("o2iblnd: close: %w", err)

@@ -29,8 +29,8 @@ func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error 
 	return &lnd.Error{Driver: "o2iblnd", Op: op, Peer: peer, Status: s, Err: err}
 }
 
-// statusOf is the health class of a failure. There is one that nobody is to blame for,
-// and that is not sent again: what the peer may have got (o2iblnd 13.3).
+// statusOf returns the health class of a failure. A failure without a fault, protocol.OK, becomes
+// StatusRemoteError, so that the message is not resent: the peer may have received it (o2iblnd 13.3).
 func statusOf(f *protocol.Failure) lnd.Status {
 	if f.Health == protocol.OK {
 		return lnd.StatusRemoteError
@@ -38,7 +38,7 @@ func statusOf(f *protocol.Failure) lnd.Status {
 	return lnd.Status(f.Health)
 }
 
-// failed is the error of a message whose connection has told of a failure.
+// failed returns the error for a message whose connection has reported a failure.
 func failed(op string, peer lnet.NID, f *protocol.Failure) *lnd.Error {
 	var err error = f
 	switch {

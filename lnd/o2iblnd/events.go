@@ -7,14 +7,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// event is something to tell the upper side, or who waits for a message.
+// event is an upcall or a completion to be made.
 type event struct {
 	kind eventKind
-	m    *lnd.Tx  // unsent, and tx nil
-	tx   *tx      // sent
-	rx   *rx      // received, withdrawn
-	err  error    // of all three
-	peer lnet.NID // the others
+	m    *lnd.Tx  // unsent message; tx is nil
+	tx   *tx      // sent message
+	rx   *rx      // received or withdrawn message
+	err  error    // for these three
+	peer lnet.NID // for the other kinds
 	down lnd.PeerDown
 	p    *peer
 }
@@ -32,19 +32,19 @@ const (
 
 type events []event
 
-// outbox makes upcalls and completions one after the other: whoever adds the first one makes
-// those that are added meanwhile too. One that sends and fails again so becomes iteration,
-// not recursion.
+// outbox makes upcalls and completions one after the other. The goroutine that adds the first also makes
+// those that are added meanwhile. So if a completion sends again and fails again, the result is
+// iteration, not recursion.
 type outbox struct {
 	i       *Interface
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	idle    sync.Cond
 	queue   events
 	spare   events
 	running bool
 }
 
-// add adds events, and deals with them unless somebody does.
+// add adds events, and processes them unless another goroutine does.
 func (o *outbox) add(list ...event) {
 	if len(list) == 0 {
 		return
@@ -55,7 +55,7 @@ func (o *outbox) add(list ...event) {
 	o.run()
 }
 
-// put adds events that run deals with. Locks may be held.
+// put adds events without processing them; the caller calls run later. Locks may be held.
 func (o *outbox) put(list ...event) {
 	o.mu.Lock()
 	o.queue = append(o.queue, list...)
@@ -86,7 +86,7 @@ func (o *outbox) run() {
 	}
 }
 
-// wait returns when there is nothing to tell.
+// wait returns when the queue is empty and no event is being processed.
 func (o *outbox) wait() {
 	o.run()
 	o.mu.Lock()

@@ -32,29 +32,29 @@ type Interface struct {
 
 	counters counters
 	link     atomic.Uint32
-	// downCause says why the link is down; empty: it is up.
+	// downCause is why the link is down. It is empty if the link is up.
 	downCause atomic.Pointer[string]
-	ended     atomic.Bool   // closing, for those who hold other locks
-	numbers   atomic.Uint32 // of connections
+	ended     atomic.Bool   // closing, for code that holds other locks
+	numbers   atomic.Uint32 // counter for connection numbers
 	out       outbox
 	keeper    keeper
 	kept      chan struct{}        // closed when the keeper has ended
-	calls     peering.Calls[*peer] // the keeper's
-	nextBind  time.Time            // the keeper's
+	calls     peering.Calls[*peer] // used by the keeper only
+	nextBind  time.Time            // used by the keeper only
 	ticked    time.Time            // the keeper's last tick
-	resumed   time.Time            // the last tick that was late, since this machine was busy; the keeper's
+	resumed   time.Time            // the last late tick (this machine was busy); used by the keeper only
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	// group counts connections whose memory is not given back, and the link watcher.
+	// group counts connections whose memory has not been freed, and the link watcher.
 	group sync.WaitGroup
 
-	mu       sync.RWMutex // guards the rest
+	mu       sync.RWMutex // guards the fields below
 	closing  bool
-	bound    *listener // nil: there is no device now
+	bound    *listener // nil while there is no device
 	peers    map[lnet.NID]*peer
 	departed departed
-	sources  map[netip.Addr]int // connections that were called for, by where from
+	sources  map[netip.Addr]int // inbound connections by source address
 	claims   limit.Claims
 	hungry   []hungry
 	regs     map[*registration]struct{}
@@ -84,7 +84,7 @@ func (i *Interface) NID() lnet.NID { return i.nid }
 // Device implements lnd.Interface.
 func (i *Interface) Device() string { return i.device }
 
-// LargeNIDs implements lnd.Interface: the protocol has no room for them (o2iblnd 2.1).
+// LargeNIDs implements lnd.Interface. The protocol does not support them (o2iblnd 2.1).
 func (i *Interface) LargeNIDs() bool { return false }
 
 // Timeout implements lnd.Interface (o2iblnd 13.2).
@@ -104,16 +104,15 @@ func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
 // Link implements lnd.Interface.
 func (i *Interface) Link() lnd.LinkState { return lnd.LinkState(i.link.Load()) }
 
-// depth is the queue depth that is offered, and accepted at most.
+// depth returns the queue depth to offer, which is also the maximum to accept.
 func (i *Interface) depth() int { return i.tunables.PeerCredits }
 
-// self is what peers are told of the interface.
+// self returns the parameters that the interface announces to peers.
 func (i *Interface) self() protocol.Self {
 	return protocol.Self{NID: i.nid, Stamp: i.stamp, Depth: i.depth(), Fragments: protocol.MaxFragments}
 }
 
-// Send implements lnd.Interface. A message for a peer without a connection waits for one
-// (o2iblnd 13.2).
+// Send implements lnd.Interface. A message to a peer without a connection waits for one (o2iblnd 13.2).
 func (i *Interface) Send(m *lnd.Tx) {
 	m.Replied, m.ReplyLength = false, 0
 	if err := checkHeader(&m.Header); err != nil {
@@ -136,7 +135,7 @@ func (i *Interface) resend(m *lnd.Tx) {
 	}
 }
 
-// peerFor returns the peer, a new one if there is none.
+// peerFor returns the peer, and creates it if needed.
 func (i *Interface) peerFor(nid lnet.NID) (*peer, error) {
 	i.mu.RLock()
 	p, closing := i.peers[nid], i.closing
@@ -162,14 +161,14 @@ func (i *Interface) peerFor(nid lnet.NID) (*peer, error) {
 
 func (i *Interface) closed() bool { return i.ended.Load() }
 
-// find returns the peer; nil: there is none.
+// find returns the peer, or nil if it does not exist.
 func (i *Interface) find(nid lnet.NID) *peer {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return i.peers[nid]
 }
 
-// everybody is all peers.
+// everybody returns all peers.
 func (i *Interface) everybody() []*peer {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -180,7 +179,7 @@ func (i *Interface) everybody() []*peer {
 	return list
 }
 
-// peersOf are the peer with the NID, or all for the zero one.
+// peersOf returns the peer with the NID, or all peers for the zero NID.
 func (i *Interface) peersOf(nid lnet.NID) []*peer {
 	if nid.IsZero() {
 		return i.everybody()
@@ -191,7 +190,7 @@ func (i *Interface) peersOf(nid lnet.NID) []*peer {
 	return nil
 }
 
-// forget takes p out of the table if nothing holds it there.
+// forget removes p from the table if it is idle.
 func (i *Interface) forget(p *peer, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -253,7 +252,7 @@ func (i *Interface) Close(ctx context.Context) error {
 	}
 }
 
-// logLost tells of a connection that has ended.
+// logLost logs the end of a connection.
 func (i *Interface) logLost(c *conn, up bool, final error, lost bool) {
 	switch {
 	case up:

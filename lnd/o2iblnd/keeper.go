@@ -12,15 +12,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// keeper is the interface's goroutine for all that may take a while, or is due at a time:
-// it calls peers, destroys queue pairs, times messages out, and retries what waits for memory.
+// keeper is the interface's goroutine for work that may take long or is due at a certain time. It
+// connects to peers, destroys queue pairs, enforces timeouts, and retries messages that wait for
+// memory.
 type keeper struct {
 	mu    sync.Mutex // guards tasks
 	tasks []task
-	wake  chan struct{} // one token while there are tasks, or when a rest has ended
+	wake  chan struct{} // holds one token while there are tasks, or when a rest has ended
 
-	// resting reports that nothing is under way on any connection. The keeper then sleeps until a
-	// keepalive is due.
+	// resting reports that no connection has work in progress. The keeper then sleeps until a keepalive
+	// is due.
 	resting atomic.Bool
 }
 
@@ -44,10 +45,10 @@ const (
 	taskStop
 )
 
-// keepPeriod is how often the keeper looks at connections while something is under way.
+// keepPeriod is how often the keeper checks connections while they have work in progress.
 const keepPeriod = 250 * time.Millisecond
 
-// do leaves a task. Locks may be held.
+// do adds a task. Locks may be held.
 func (k *keeper) do(t task) {
 	k.mu.Lock()
 	k.tasks = append(k.tasks, t)
@@ -55,7 +56,7 @@ func (k *keeper) do(t task) {
 	k.rouse()
 }
 
-// stir ends a rest, because something has begun on a connection. Locks may be held.
+// stir ends a rest, because a connection has new work. Locks may be held.
 func (k *keeper) stir() {
 	if k.resting.Load() && k.resting.Swap(false) {
 		k.rouse()
@@ -77,7 +78,7 @@ func (k *keeper) take() []task {
 	return tasks
 }
 
-// keep is the keeper. It ends after taskStop, when there is nothing left.
+// keep is the keeper's goroutine. It ends after taskStop.
 func (i *Interface) keep() {
 	defer close(i.kept)
 	timer := time.NewTimer(keepPeriod)
@@ -138,14 +139,15 @@ func (i *Interface) perform(t task) (stop bool) {
 	return false
 }
 
-// busy reports whether there is anything that depends on time.
+// busy reports whether the keeper needs its timer.
 func (i *Interface) busy() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return len(i.peers) > 0 || len(i.hungry) > 0 || i.bound == nil
 }
 
-// tick does what is due. Time in which the keeper did not run counts against no peer.
+// tick does the periodic work. Time during which the keeper did not run does not count as a stall of a
+// peer.
 func (i *Interface) tick(now time.Time) {
 	if now.Sub(i.ticked) > 2*keepPeriod {
 		i.resumed = now
@@ -158,7 +160,7 @@ func (i *Interface) tick(now time.Time) {
 	i.rebind(now)
 }
 
-// flushLive hands what waits to a connection that lives.
+// flushLive submits the waiting messages to a live connection.
 func (p *peer) flushLive() {
 	p.mu.Lock()
 	c := p.live()
@@ -172,7 +174,7 @@ func (p *peer) flushLive() {
 	p.i.out.run()
 }
 
-// tick does what is due with a peer.
+// tick does the periodic work for a peer.
 func (p *peer) tick(now time.Time) {
 	p.mu.Lock()
 	list := p.all()
@@ -211,14 +213,15 @@ func (p *peer) tick(now time.Time) {
 	p.i.forget(p, now)
 }
 
-// hungry is who waits for memory: a message to be sent, or a placement.
+// hungry is a message to be sent, or a placement, that waits for memory.
 type hungry struct {
 	m     *lnd.Tx
 	r     *rx
 	since time.Time
 }
 
-// starve has somebody wait for memory. What has come back meanwhile the next tick finds.
+// starve queues h until memory is available. Memory that was released meanwhile is found by the next
+// tick.
 func (i *Interface) starve(h hungry) {
 	i.counters.starved.Add(1)
 	i.mu.Lock()
@@ -229,9 +232,8 @@ func (i *Interface) starve(h hungry) {
 	}
 }
 
-// feed tries again for those who wait for memory. Who is not fed waits anew, with its time
-// from the beginning, and before those that came later for the same peer; what has waited for
-// too long fails.
+// feed retries everything that waits for memory. Entries that still do not fit keep their place and
+// their start time, before later messages to the same peer. Entries that have waited too long fail.
 func (i *Interface) feed(now time.Time) {
 	i.mu.Lock()
 	list := i.hungry
@@ -272,14 +274,15 @@ func (i *Interface) feed(now time.Time) {
 	i.waitAgain(again)
 }
 
-// waitAgain has those that were not fed wait on, before any that came meanwhile.
+// waitAgain puts entries back, before those that came meanwhile.
 func (i *Interface) waitAgain(unfed []hungry) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.hungry = append(unfed, i.hungry...)
 }
 
-// stillHungry takes a message out of those that wait for memory; false: it is not there.
+// stillHungry removes a message from those that wait for memory. It returns false if the message is not
+// there.
 func (i *Interface) stillHungry(m *lnd.Tx) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

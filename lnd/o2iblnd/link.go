@@ -17,7 +17,7 @@ import (
 // bindPeriod is how often an interface whose device is gone looks for one (o2iblnd 16).
 const bindPeriod = time.Second
 
-// watchLink has the link looked at when a network device has changed.
+// watchLink checks the link whenever a network device has changed.
 func (i *Interface) watchLink() {
 	defer i.group.Done()
 	err := i.driver.config.Network.Watch(i.ctx, i.checkLink)
@@ -26,10 +26,10 @@ func (i *Interface) watchLink() {
 	}
 }
 
-// checkLink has the keeper look at the link.
+// checkLink makes the keeper check the link.
 func (i *Interface) checkLink() { i.keeper.do(task{kind: taskLink}) }
 
-// lookAtLink tells the node of a change of the link state. Connections stay.
+// lookAtLink reports a change of the link state to the node. Connections stay open.
 func (i *Interface) lookAtLink() {
 	cause := i.causeNow()
 	state := stateFor(cause)
@@ -47,7 +47,7 @@ func (i *Interface) lookAtLink() {
 // LinkCause implements lnd.LinkExplainer.
 func (i *Interface) LinkCause() string { return *i.downCause.Load() }
 
-// stateFor is the link state for a cause of its being down.
+// stateFor returns the link state for a result of causeNow.
 func stateFor(cause string) lnd.LinkState {
 	if cause == "" {
 		return lnd.LinkUp
@@ -55,9 +55,9 @@ func stateFor(cause string) lnd.LinkState {
 	return lnd.LinkDown
 }
 
-// causeNow says why the link is down, and what to do: there is no RDMA device, its port is
-// not active, or the network device is not operational or has lost the address (o2iblnd 16).
-// It is empty if the link is up.
+// causeNow returns why the link is down and how to fix it: there is no RDMA device, its port is not
+// active, or the network device is not operational or has lost the address (o2iblnd 16). It is empty if
+// the link is up.
 func (i *Interface) causeNow() string {
 	if cause := i.netdevCause(); cause != "" {
 		return cause
@@ -101,7 +101,7 @@ func (i *Interface) netdevCause() string {
 	return ""
 }
 
-// missing says what became of a network device that there is none of by its name.
+// missing explains why the network device cannot be found by its name.
 func (i *Interface) missing(n Network, err error) string {
 	if other, not := n.Device("", i.nid); not == nil && other.Name != i.device {
 		return fmt.Sprintf("%s was renamed, %s has its address now: rename it back, or delete the NI and add it on %s", i.device, other.Name, other.Name)
@@ -109,7 +109,7 @@ func (i *Interface) missing(n Network, err error) string {
 	return fmt.Sprintf("%s is missing (%v): restore it, or delete the NI", i.device, err)
 }
 
-// unbind leaves a listener that is of no use any more, and all connections with it.
+// unbind detaches from a listener that is no longer usable, and closes all connections.
 func (i *Interface) unbind() {
 	i.mu.RLock()
 	l := i.bound
@@ -118,7 +118,7 @@ func (i *Interface) unbind() {
 		return
 	}
 	i.driver.unbind(i)
-	i.releaseDevice(l.dev) // now that nobody registers with it any more
+	i.releaseDevice(l.dev) // after unbind nothing can be registered with it
 	f := deviceFailure(errDeviceGone)
 	for _, p := range i.everybody() {
 		p.closeAll(f)
@@ -133,7 +133,7 @@ func (d *Driver) isDefunct(l *listener) bool {
 	return l.defunct
 }
 
-// rebind looks for a device for an interface that has none.
+// rebind looks for a device if the interface is not bound to one.
 func (i *Interface) rebind(now time.Time) {
 	i.mu.RLock()
 	bound := i.bound != nil
@@ -149,7 +149,7 @@ func (i *Interface) rebind(now time.Time) {
 		}
 		return
 	}
-	if i.closed() { // meanwhile
+	if i.closed() { // closed meanwhile
 		i.driver.unbind(i)
 		return
 	}

@@ -15,39 +15,39 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// peer is a NID that an interface has, wants or recently had connections with.
+// peer is a NID to which an interface has, wants or recently had connections.
 type peer struct {
 	i   *Interface
 	nid lnet.NID
 
-	// set are the connections that messages take, in turn.
+	// set holds the connections for messages, which are used in turn.
 	set  atomic.Pointer[[]*conn]
 	turn atomic.Uint32
 	sent atomic.Uint64       // messages posted
-	lent [roles]atomic.Int64 // bytes of the pools
+	lent [roles]atomic.Int64 // bytes in use of the pools
 
-	mu         sync.Mutex // guards the rest
-	gone       bool       // not in the interface's table any more
+	mu         sync.Mutex // guards the fields below
+	gone       bool       // removed from the interface's table
 	peering    protocol.Peering
-	presumed   bool // a restart was told of that only its silence shows
+	presumed   bool // a restart was reported only because the peer was silent
 	spread     protocol.Spread
-	conns      []*conn // established, the oldest first
-	ready      []*conn // established, and waiting for the node to be told of a restart
-	making     []*conn // under way
-	accepting  int     // of those: how many the peer has called for
+	conns      []*conn // established, oldest first
+	ready      []*conn // established; waiting until a restart has been reported
+	making     []*conn // being established
+	accepting  int     // how many of those the peer opened
 	redials    []time.Time
 	pending    []waiting
-	givenUp    int  // times that all that waited was given up
-	activating bool // somebody is at the first of ready
+	givenUp    int  // times that all waiting messages were canceled
+	activating bool // activate is processing the first of ready
 	telling    int  // PeerRestarted calls that have not returned
 	lastAlive  time.Time
-	failedAt   time.Time // the last attempt has failed; zero: it has not
-	cause      error     // so
+	failedAt   time.Time // when the last attempt failed; zero if it did not
+	cause      error     // why it failed
 
 	doubted  bool
 	doubtAt  time.Time
-	stall    time.Time // since when the node knows that the peer does not answer
-	stallNow given     // what it had been given when the node was told
+	stall    time.Time // since when the node considers the peer stalled
+	stallNow given     // fingerprint at the last PeerStalled call
 }
 
 // waiting is a message that waits for a connection.
@@ -63,8 +63,8 @@ func newPeer(i *Interface, nid lnet.NID) *peer {
 	return p
 }
 
-// send hands m to a connection, or has it wait for one, or fails it. False: the peer has
-// left the table, and m is untouched.
+// send submits m to a connection, queues it until one is established, or fails it. It returns false if
+// the peer has left the table. In that case m is untouched.
 func (p *peer) send(m *lnd.Tx) bool {
 	if set := *p.set.Load(); len(set) > 0 {
 		c := set[0]
@@ -78,7 +78,7 @@ func (p *peer) send(m *lnd.Tx) bool {
 	return p.sendSlowly(m)
 }
 
-// sendSlowly is send where there is no connection (o2iblnd 12.4).
+// sendSlowly is send without a usable connection (o2iblnd 12.4).
 func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	for {
 		now := time.Now()
@@ -97,7 +97,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			if c.submit(m) {
 				return true
 			}
-			continue // it died
+			continue // the connection died
 		}
 		if p.lonely() && now.Sub(p.failedAt) < p.i.driver.config.RedialPause {
 			err := p.cause
@@ -112,7 +112,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	}
 }
 
-// live is a connection that carries messages, nil: there is none. p.mu is held.
+// live returns a connection that carries messages, or nil. p.mu is held.
 func (p *peer) live() *conn {
 	for _, c := range p.conns {
 		if !c.dead.Load() {
@@ -122,17 +122,17 @@ func (p *peer) live() *conn {
 	return nil
 }
 
-// say tells something of the peer's connections.
+// say logs an event of the peer's connections.
 func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
 	p.i.log.Tell(boundedlog.Line{Level: level, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.nid)}, attrs...)
 }
 
-// lonely tells that there is neither a connection nor an attempt. p.mu is held.
+// lonely reports whether the peer has neither a connection nor an attempt. p.mu is held.
 func (p *peer) lonely() bool {
 	return p.spread.Empty() && p.accepting == 0 && len(p.conns)+len(p.ready) == 0
 }
 
-// call begins as many attempts as a peer with none is due. p.mu is held.
+// call starts the missing attempts to connect for a peer without connections. p.mu is held.
 func (p *peer) call() {
 	if p.accepting > 0 || len(p.ready) > 0 {
 		return
@@ -143,15 +143,15 @@ func (p *peer) call() {
 	}
 }
 
-// publish renews the picture that senders use: the oldest connections, as many as there
-// shall be. Those beyond are the peer's. p.mu is held.
+// publish updates the connections that senders use: the oldest ones, up to conns_per_peer. Surplus
+// connections are left to the peer. p.mu is held.
 func (p *peer) publish() {
 	set := slices.Clone(p.conns[:min(len(p.conns), p.i.options.Load().perPeer)])
 	p.set.Store(&set)
 }
 
-// established lets a connection carry messages, when the node knows of the peer's latest
-// restart. Connections of another life end (o2iblnd 12.3).
+// established makes a connection carry messages once the peer's latest restart has been reported to the
+// node. It closes connections of other incarnations (o2iblnd 12.3).
 func (p *peer) established(c *conn) {
 	p.mu.Lock()
 	if c.dead.Load() {
@@ -176,7 +176,7 @@ func (p *peer) established(c *conn) {
 	p.activate()
 }
 
-// news has the node told if the peer was met in a new life. p.mu is held.
+// news reports a restart of the peer if its new incarnation has just been seen. p.mu is held.
 func (p *peer) news() {
 	restarted := p.peering.Restarted()
 	presumed := p.presumed
@@ -192,7 +192,7 @@ func (p *peer) tellRestart() {
 	p.i.out.put(event{kind: evRestarted, peer: p.nid, p: p})
 }
 
-// toldRestart is called when the node knows.
+// toldRestart is called when a restart has been reported.
 func (p *peer) toldRestart() {
 	p.mu.Lock()
 	p.telling--
@@ -200,8 +200,8 @@ func (p *peer) toldRestart() {
 	p.activate()
 }
 
-// activate lets connections carry messages for which nothing has to be told any more,
-// beginning with those that waited.
+// activate makes connections carry messages, starting with those that waited, once no restart remains
+// to be reported.
 func (p *peer) activate() {
 	for {
 		p.mu.Lock()
@@ -230,8 +230,8 @@ func (p *peer) activate() {
 	}
 }
 
-// flush hands what waits to a connection, and returns with p.mu held: nothing waits, or c
-// is dead.
+// flush submits the waiting messages to a connection. It returns with p.mu held, when no message waits
+// or c is dead.
 func (p *peer) flush(c *conn) {
 	for {
 		p.mu.Lock()
@@ -247,7 +247,7 @@ func (p *peer) flush(c *conn) {
 				continue
 			}
 			p.mu.Lock()
-			if p.givenUp != given { // what waited then is not to wait any more
+			if p.givenUp != given { // the messages were canceled meanwhile
 				for _, w := range wait[k:] {
 					p.i.out.put(event{m: w.m, err: failed("send", p.nid, aborted(errDisconnect))})
 				}
@@ -259,7 +259,8 @@ func (p *peer) flush(c *conn) {
 	}
 }
 
-// resume sees to what still waits. p.mu is held; there may be something in the outbox.
+// resume arranges for the remaining waiting messages to be sent or to fail. p.mu is held. The caller
+// then runs the outbox.
 func (p *peer) resume() {
 	switch {
 	case len(p.pending) == 0:
@@ -275,7 +276,7 @@ func (p *peer) resume() {
 	}
 }
 
-// establish has the machine begin.
+// establish starts the connection's state machine.
 func (c *conn) establish() {
 	c.mu.Lock()
 	c.m.Establish(time.Now(), c.session, &c.b)
@@ -283,8 +284,8 @@ func (c *conn) establish() {
 	c.unlock()
 }
 
-// lose takes out a connection that has ended, tells the node what that means, and has it
-// buried. It is called once.
+// lose removes a connection that has ended, queues the resulting upcalls, and has the connection
+// destroyed. It is called once per connection.
 func (p *peer) lose(c *conn) {
 	f := c.failure
 	closing := errors.Is(f, lnd.ErrClosed)
@@ -327,8 +328,8 @@ func (p *peer) lose(c *conn) {
 	c.tellLost(list)
 }
 
-// remove takes c out. up: it was established; final: it was a call, the last of its row,
-// and this is why it failed. p.mu is held.
+// remove removes c. up reports whether c was established. final is not nil if c was the last of a
+// series of attempts; it is the cause of the failure. p.mu is held.
 func (p *peer) remove(c *conn) (up bool, final error) {
 	for _, list := range [...]*[]*conn{&p.conns, &p.ready} {
 		if k := slices.Index(*list, c); k >= 0 {
@@ -363,7 +364,8 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 	return false, final
 }
 
-// tellLost hands on what comes of the end of a connection, in order, and has it buried.
+// tellLost queues the events that follow from the end of a connection, in order, and has the connection
+// destroyed.
 func (c *conn) tellLost(list events) {
 	c.mu.Lock()
 	c.i.out.put(list...)
@@ -375,7 +377,7 @@ func (c *conn) tellLost(list events) {
 	c.i.out.run()
 }
 
-// all are the connections that there are, made or in the making. p.mu is held.
+// all returns all connections, including those being established. p.mu is held.
 func (p *peer) all() []*conn { return slices.Concat(p.conns, p.ready, p.making) }
 
 // closeAll closes all connections.
@@ -388,7 +390,7 @@ func (p *peer) closeAll(f *protocol.Failure) {
 	}
 }
 
-// disconnect closes all connections and gives up what waits for one.
+// disconnect closes all connections and fails the messages that wait for one.
 func (p *peer) disconnect(cause error) {
 	f := aborted(cause)
 	p.mu.Lock()
@@ -411,7 +413,7 @@ func (p *peer) disconnect(cause error) {
 	p.i.out.add(evs...)
 }
 
-// idle tells that nothing keeps the peer in the table. p.mu is held.
+// idle reports whether the peer can leave the table. p.mu is held.
 func (p *peer) idle(now time.Time) bool {
 	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+len(p.pending) == 0 && p.telling == 0 &&
 		p.stall.IsZero() && now.Sub(p.failedAt) >= p.i.driver.config.RedialPause

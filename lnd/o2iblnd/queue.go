@@ -8,20 +8,19 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// queue is a completion queue, which the queue pairs of many connections share, and its
-// worker.
+// queue is a completion queue, which the queue pairs of many connections share, and its worker.
 type queue struct {
 	dev  *device
 	cq   verbs.CQ
-	room int // entries that no queue pair has; guarded by Driver.mu
+	room int // entries not assigned to a queue pair; guarded by Driver.mu
 
 	mu    sync.RWMutex // guards conns and free
 	conns []place
 	free  []uint32
 }
 
-// place is where a connection stands in its queue; completions name it, and which
-// connection it was then.
+// place is a connection's slot in its queue. A completion contains the index of the slot and its
+// generation, which identifies the connection.
 type place struct {
 	c          *conn
 	generation uint32
@@ -42,14 +41,14 @@ const (
 	fieldMask = 1<<fieldBits - 1
 )
 
-// queueEntries is how large completion queues are made, where the device can.
+// queueEntries is the size of new completion queues, if the device supports it.
 const queueEntries = 16384
 
-// harvest is how many completions are taken at a time.
+// harvest is the maximum number of completions to fetch at a time.
 const harvest = 64
 
-// queueFor finds a queue with room for so many entries, or makes one: a queue for each
-// vector first.
+// queueFor returns a queue with room for the entries, which it reserves. It creates a queue if the
+// existing ones are full, or if there are fewer queues than interrupt vectors and processors.
 func (dev *device) queueFor(entries int) (*queue, error) {
 	dev.making.Lock()
 	defer dev.making.Unlock()
@@ -75,8 +74,8 @@ func (dev *device) queueFor(entries int) (*queue, error) {
 	return q, nil
 }
 
-// roomiest takes room in the queue that has most; nil: none has so much, or there are
-// fewer queues than least.
+// roomiest reserves room in the queue that has the most. It returns nil if no queue has enough room, or
+// if there are fewer queues than least.
 func (dev *device) roomiest(entries, least int) (best *queue) {
 	dev.d.mu.Lock()
 	defer dev.d.mu.Unlock()
@@ -100,7 +99,7 @@ func (q *queue) giveRoom(entries int) {
 	q.room += entries
 }
 
-// enter gives a connection its place.
+// enter assigns a slot to a connection.
 func (q *queue) enter(c *conn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +123,7 @@ func (q *queue) leave(c *conn) {
 	q.free = append(q.free, c.place)
 }
 
-// batch is a harvest that a worker works through.
+// batch is a harvest that a worker processes.
 type batch struct {
 	wc      [harvest]verbs.Completion
 	conns   [harvest]*conn
@@ -132,8 +131,8 @@ type batch struct {
 	events  events
 }
 
-// work deals with completions until the queue is closed. What the handlers of a harvest
-// send is posted together, when it is through.
+// work processes completions until the queue is closed. Messages that are sent while it processes a
+// harvest are posted together at the end.
 func (q *queue) work() {
 	defer q.dev.d.group.Done()
 	b := new(batch)
@@ -162,7 +161,8 @@ func (q *queue) work() {
 	}
 }
 
-// find finds whose the completions are; none of what has gone is told.
+// find looks up the connections of the completions. Completions of connections that have left the queue
+// are ignored.
 func (q *queue) find(b *batch, n int) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

@@ -13,7 +13,7 @@ import (
 
 var errStrangers = &lnd.RefusedError{Reason: lnd.RefusedMany, Err: errors.New("too many that do not go on")}
 
-// misunderstood is the error of a caller whom the protocol's rules turn away.
+// misunderstood returns the error for a caller that the protocol's rules reject.
 func misunderstood(r *protocol.Reject, err error) error {
 	var magic *lnet.MagicError
 	var version *lnet.VersionError
@@ -34,11 +34,11 @@ func misunderstood(r *protocol.Reject, err error) error {
 	return &lnd.RefusedError{Reason: reason, Err: err}
 }
 
-// ordinary tells that a reason belongs to the life of peers that mean well, of which
-// nobody needs to hear.
+// ordinary reports whether a reason also occurs with well-behaved peers, so that operators need not see
+// it.
 func ordinary(r lnd.Refusal) bool { return r == lnd.RefusedStale || r == lnd.RefusedClosing }
 
-// refused counts and tells of a caller that was turned away by i, nil being nobody.
+// refused counts and logs a caller that i refused. If i is nil, it only logs.
 func (d *Driver) refused(i *Interface, from netip.Addr, err error) {
 	reason := lnd.RefusedHello
 	var refused *lnd.RefusedError

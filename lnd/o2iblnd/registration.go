@@ -11,18 +11,18 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// registration is a program's memory that the interface's device knows. It implements
+// registration is memory of the program that is registered with the interface's device. It implements
 // memory.Registration.
 type registration struct {
 	i     *Interface
 	bytes []byte
-	key   atomic.Pointer[key] // nil: it has ended, or the device is gone
+	key   atomic.Pointer[key] // nil if the registration has ended or there is no device
 
-	mu    sync.Mutex // held while key changes; comes before all other locks
+	mu    sync.Mutex // held while key changes; acquired before all other locks
 	ended bool       // guarded by mu
 }
 
-// key is what a device knows it by.
+// key identifies the memory on a device.
 type key struct {
 	dev *device
 	mem verbs.Memory
@@ -34,21 +34,21 @@ func (i *Interface) Register(b []byte) (memory.Registration, error) {
 	i.mu.Lock()
 	closing := i.closing
 	if !closing {
-		i.regs[r] = struct{}{} // before it is registered: a device that comes now finds it
+		i.regs[r] = struct{}{} // before register, so that registerAgain covers it if a device appears now
 	}
 	i.mu.Unlock()
 	if closing {
 		return nil, messageError("register", lnet.NID{}, lnd.StatusLocalAborted, lnd.ErrClosed)
 	}
 	if err := r.register(); err != nil {
-		_ = r.Release() // it never fails
+		_ = r.Release() // never fails
 		return nil, messageError("register", lnet.NID{}, lnd.StatusLocalError, err)
 	}
 	return r, nil
 }
 
-// register makes the memory known to the device that there is; none: it is, when there is
-// one.
+// register registers the memory with the current device. Without a device it does nothing:
+// registerAgain does it when a device appears.
 func (r *registration) register() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *registration) register() error {
 	return nil
 }
 
-// boundDevice is the device that there is, with one more use; nil: there is none.
+// boundDevice returns the current device and adds a user to it. It returns nil if there is no device.
 func (i *Interface) boundDevice() *device {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -90,7 +90,7 @@ func (r *registration) Release() error {
 	return nil
 }
 
-// end ends the registration for good.
+// end ends the registration permanently.
 func (r *registration) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,10 +98,10 @@ func (r *registration) end() {
 	r.drop()
 }
 
-// drop has the device forget the memory. r.mu is held.
+// drop removes the registration from the device. r.mu is held.
 func (r *registration) drop() {
 	if k := r.key.Swap(nil); k != nil {
-		_ = k.mem.Close() // a device that is gone has none any more
+		_ = k.mem.Close() // fails if the device is gone
 		k.dev.release()
 	}
 }
@@ -115,7 +115,7 @@ func (r *registration) leave(dev *device) {
 	}
 }
 
-// address is where a part of the memory lies for the device.
+// address returns the device's address of a part of the memory.
 func (r *registration) address(k *key, b []byte) uint64 {
 	off := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.bytes)))
 	return k.mem.Addr() + uint64(off)
@@ -138,14 +138,14 @@ func (i *Interface) releaseAll() {
 	}
 }
 
-// releaseDevice ends those of a device that is gone.
+// releaseDevice removes all registrations from a device that is gone.
 func (i *Interface) releaseDevice(dev *device) {
 	for _, r := range i.registrations() {
 		r.leave(dev)
 	}
 }
 
-// registerAgain makes programs' memory known to a device that is new.
+// registerAgain registers the program's memory with a new device.
 func (i *Interface) registerAgain() {
 	for _, r := range i.registrations() {
 		if err := r.register(); err != nil {
@@ -154,7 +154,7 @@ func (i *Interface) registerAgain() {
 	}
 }
 
-// retain makes one more use of a device that has one.
+// retain adds a user to a device that already has one.
 func (dev *device) retain() {
 	dev.d.mu.Lock()
 	defer dev.d.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 // longestRest is the pause of a keeper that sends no keepalives.
 const longestRest = time.Hour
 
-// rest returns the pause until the next tick: keepPeriod, or the time until the first keepalive if nothing
-// is under way. What begins meanwhile calls keeper.stir.
+// rest returns the pause until the next tick. It is keepPeriod or, if no work is in progress, the time
+// until the first keepalive. New work during the pause calls keeper.stir.
 func (i *Interface) rest(now time.Time) time.Duration {
-	i.keeper.resting.Store(true) // before it looks, so that nothing begins unseen
+	i.keeper.resting.Store(true) // set before the check, so that no new work is missed
 	due := now.Add(longestRest)
 	if !i.resting(&due) {
 		i.keeper.resting.Store(false)
@@ -21,7 +21,8 @@ func (i *Interface) rest(now time.Time) time.Duration {
 	return max(due.Sub(now), keepPeriod+1)
 }
 
-// resting reports whether nothing is under way, and lowers due to the time of the first keepalive.
+// resting reports whether no work is in progress. If so, it lowers due to the time of the first
+// keepalive.
 func (i *Interface) resting(due *time.Time) bool {
 	i.mu.RLock()
 	rests := i.bound != nil && !i.closing && len(i.hungry) == 0
@@ -37,7 +38,8 @@ func (i *Interface) resting(due *time.Time) bool {
 	return true
 }
 
-// resting is Interface.resting for one peer. One without connections has a pause to wait for.
+// resting is Interface.resting for one peer. A peer without connections is not resting, because it
+// waits for a pause to end.
 func (p *peer) resting(due *time.Time) bool {
 	p.mu.Lock()
 	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.redials)+len(p.pending) == 0 &&

@@ -18,12 +18,12 @@ type rx struct {
 	c     *conn
 	prx   *protocol.Rx
 	state rxState
-	gone  bool // its connection ended while the upper side was told of it
-	given bool // the upper side has said where it goes
+	gone  bool // its connection ended during the Arrived upcall
+	given bool // the node has given its placement
 
 	placement lnd.Placement
-	placed    bool  // it is through
-	err       error // of the copy, or of the machine
+	placed    bool  // the state machine has finished with it
+	err       error // of the copy, or of the state machine
 
 	bounce block
 	source []protocol.Segment
@@ -35,12 +35,12 @@ type rxState uint8
 
 const (
 	rxNew     rxState = iota // in the inbox
-	rxTelling                // the upper side is being told
+	rxTelling                // the Arrived upcall is running
 	rxTold
-	rxGone // it is being withdrawn
+	rxGone // the Withdrawn upcall is pending or running
 )
 
-// newRx makes the record of an arrival. c.mu is held.
+// newRx creates the record of an arrival. c.mu is held.
 func (c *conn) newRx(prx *protocol.Rx) *rx {
 	var r *rx
 	if k := len(c.spare) - 1; k >= 0 {
@@ -57,7 +57,7 @@ func (c *conn) newRx(prx *protocol.Rx) *rx {
 	return r
 }
 
-// recycle gives an arrival's record back to the machine. c.mu is held.
+// recycle returns an arrival's record to the state machine. c.mu is held.
 func (c *conn) recycle(r *rx) {
 	c.m.Release(r.prx)
 	r.prx = nil
@@ -65,7 +65,7 @@ func (c *conn) recycle(r *rx) {
 	c.spare = append(c.spare, r)
 }
 
-// tellArrivals tells of what is in the inbox, in order, unless somebody does.
+// tellArrivals makes the upcalls for the inbox, in order, unless another goroutine does.
 func (c *conn) tellArrivals() {
 	c.mu.Lock()
 	if c.telling {
@@ -79,7 +79,7 @@ func (c *conn) tellArrivals() {
 		copy(c.inbox, c.inbox[1:])
 		c.inbox[len(c.inbox)-1] = nil
 		c.inbox = c.inbox[:len(c.inbox)-1]
-		if c.ending { // nobody has heard of it, nobody needs to
+		if c.ending { // Arrived has not been called, so no upcall is needed
 			c.m.Refuse(time.Now(), r.prx, 0, &c.b)
 			c.take(nil)
 			continue
@@ -106,11 +106,11 @@ func (c *conn) tellArrivals() {
 	c.unref()
 }
 
-// refused ends the peer's connections over a message that breaks the protocol. c.mu is
-// held, and is given up in between.
+// refused closes the peer's connections because of a message that violates the protocol. c.mu is held,
+// but released in between.
 func (c *conn) refused(r *rx, err error) {
 	c.i.counters.protocolErrors.Add(1)
-	r.state = rxNew // it is nobody's any more
+	r.state = rxNew // no upcall refers to it any more
 	f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EPROTO, Err: err}
 	c.m.Close(f, &c.b)
 	c.m.Refuse(time.Now(), r.prx, 0, &c.b)
@@ -120,7 +120,7 @@ func (c *conn) refused(r *rx, err error) {
 	c.mu.Lock()
 }
 
-// withdrawn lets a placement that came meanwhile be.
+// withdrawn is called after the Withdrawn upcall.
 func (r *rx) withdrawn() {
 	r.c.mu.Lock()
 	if r.state == rxGone {
@@ -129,7 +129,7 @@ func (r *rx) withdrawn() {
 	r.c.mu.Unlock()
 }
 
-// place takes a placement.
+// place applies a placement.
 func (r *rx) place(p lnd.Placement) {
 	c := r.c
 	c.mu.Lock()
@@ -145,13 +145,13 @@ func (r *rx) place(p lnd.Placement) {
 	err := r.ready()
 	if errors.Is(err, errNoMemory) {
 		c.i.starve(hungry{r: r, since: time.Now()})
-		return // with its reference
+		return // and keep the reference
 	}
 	r.answer(err)
 }
 
-// ready makes the placement's memory ready, or copies an IMMEDIATE into it. There is a
-// reference to the connection.
+// ready prepares the placement's memory, or copies an IMMEDIATE into it. The caller holds a reference
+// to the connection.
 func (r *rx) ready() (err error) {
 	p := &r.placement
 	switch {
@@ -174,7 +174,7 @@ func (r *rx) ready() (err error) {
 	return err
 }
 
-// answer answers the peer; err: there is no memory to answer with.
+// answer answers the peer. If err is not nil, there is no memory for the transfer.
 func (r *rx) answer(err error) {
 	c, p := r.c, &r.placement
 	now := time.Now()
@@ -207,14 +207,14 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.ENOMEM
 }
 
-// finish completes an arrival that an event tells of. No lock is held.
+// finish completes an arrival for an event. No lock is held.
 func (r *rx) finish(err error) {
 	c := r.c
 	r.complete(err)
 	c.unref() // of the event
 }
 
-// complete completes an arrival that is through.
+// complete completes an arrival whose transfer has finished.
 func (r *rx) complete(err error) {
 	c, p := r.c, r.placement
 	if r.bounce.ok() {
@@ -241,5 +241,5 @@ func (r *rx) complete(err error) {
 	c.mu.Unlock()
 }
 
-// String names the connection in messages.
+// String returns the two ends of the connection, for log lines.
 func (c *conn) String() string { return fmt.Sprintf("%s-%s", c.i.nid, c.p.nid) }

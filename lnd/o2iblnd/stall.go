@@ -11,18 +11,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// A device acknowledges what comes whatever its program does. So a SEND that does not
-// complete shows that the peer, or the way to it, is not there; the device sends it again, and
-// that may heal. Nothing is closed for it; the node is told, and sends by other ways.
+// Stall detection. A device acknowledges arriving messages no matter what its program does. So if a
+// SEND does not complete, the peer or the path to it is down. The device retransmits, and may recover.
+// No connection is closed for this reason; the node is notified and uses other paths.
 
 // stallAfter is how long nothing must have been acknowledged.
 const stallAfter = time.Second
 
-// probePatience is how long a peer that is in doubt may be silent.
+// probePatience is how long a peer in doubt may be silent.
 const probePatience = 2 * time.Second
 
-// stalledSince is since when the connection has made no progress; zero: it does, or for
-// less than stallAfter.
+// stalledSince returns since when the connection has made no progress. It returns zero if it makes
+// progress, or has stalled for less than stallAfter.
 func (c *conn) stalledSince(now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,14 +32,13 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 	return c.moved
 }
 
-// given is a mark of what has been sent to the peer, which is another one when there is
-// more.
+// given is a fingerprint of what has been sent to the peer. It changes when more is sent.
 type given struct {
 	sent    uint64
 	waiting waiting
 }
 
-// given returns it. p.mu is held.
+// given returns the current fingerprint. p.mu is held.
 func (p *peer) given() (g given) {
 	g.sent = p.sent.Load()
 	if n := len(p.pending); n > 0 {
@@ -48,8 +47,8 @@ func (p *peer) given() (g given) {
 	return g
 }
 
-// judge tells the node whether the peer answers. One that has stalled stays so until a
-// connection works again, or nothing has been left of it for a while.
+// judge reports to the node whether the peer has stalled. A peer stays stalled until a connection works
+// again, or until nothing has been left to answer for a while.
 func (p *peer) judge(now time.Time) {
 	p.mu.Lock()
 	conns := append([]*conn(nil), p.conns...)
@@ -87,9 +86,9 @@ func (p *peer) judge(now time.Time) {
 	p.i.upper.PeerStalled(p.nid, after)
 }
 
-// silentSince returns since when connections have made no progress and nothing has come from the peer,
-// or the zero time. What comes by any of them shows that the peer lives, even if a SEND takes long
-// because others are before it.
+// silentSince returns since when connections have made no progress and nothing has arrived from the
+// peer, or the zero time. Anything that arrives on any of them shows that the peer is alive, even if a
+// SEND takes long because others are queued before it.
 func (p *peer) silentSince(conns []*conn, now time.Time) (since time.Time) {
 	var alive time.Time
 	for _, c := range conns {
@@ -101,8 +100,8 @@ func (p *peer) silentSince(conns []*conn, now time.Time) (since time.Time) {
 	return stalledFor(since, alive, now)
 }
 
-// stalledFor returns since, which a later time shows to be too early, if that is stallAfter ago; otherwise
-// the zero time.
+// stalledFor returns the later of since and later, if that is at least stallAfter ago. Otherwise, or if
+// since is zero, it returns the zero time.
 func stalledFor(since, later, now time.Time) time.Time {
 	if since.IsZero() {
 		return since
@@ -116,7 +115,7 @@ func stalledFor(since, later, now time.Time) time.Time {
 	return since
 }
 
-// earlier is the earlier one of two times; a zero time is none.
+// earlier returns the earlier of two times. A zero time is ignored.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -195,8 +194,8 @@ func (i *Interface) LinkBack(nid lnet.NID) {
 	}
 }
 
-// Probe implements lnd.Interface: a NOOP is asked for, which is acknowledged if the peer's
-// queue pair lives.
+// Probe implements lnd.Interface. It sends a NOOP, which is acknowledged if the peer's queue pair is
+// alive.
 func (i *Interface) Probe(nid lnet.NID) bool {
 	p := i.find(nid)
 	if p == nil {
@@ -205,7 +204,7 @@ func (i *Interface) Probe(nid lnet.NID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.conns) == 0 {
-		return len(p.ready) > 0 // that has just come up is in no doubt
+		return len(p.ready) > 0 // a connection that has just come up is not in doubt
 	}
 	if !p.doubted {
 		p.doubted, p.doubtAt = true, time.Time{}
@@ -214,8 +213,8 @@ func (i *Interface) Probe(nid lnet.NID) bool {
 	return true
 }
 
-// settleDoubt asks, and ends the doubt: by a sign of life, or, when there has been none for
-// too long, with the connections.
+// settleDoubt sends the probes. It ends the doubt after a sign of life. If the peer stays silent for
+// too long, it closes the connections.
 func (p *peer) settleDoubt(now time.Time) {
 	p.mu.Lock()
 	doubted, at := p.doubted, p.doubtAt
@@ -261,15 +260,15 @@ func (c *conn) probe(now time.Time) {
 	c.unlock()
 }
 
-// hasAnswered tells whether there was a sign of life since the probe.
+// hasAnswered reports whether there was a sign of life since the probe.
 func (c *conn) hasAnswered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.heard > c.asked
 }
 
-// presume is what the end of a connection means for a doubt: a life that does not answer,
-// or has left, is over. p.mu is held.
+// presume interprets the end of a connection of a peer in doubt: if the peer did not answer or has
+// disconnected, its incarnation has ended. p.mu is held.
 func (p *peer) presume(f *protocol.Failure) {
 	p.doubted = false
 	gone := errors.Is(f, errStale) || errors.Is(f, errPeerGone) || f.Errno == syscall.EIO || f.Errno == syscall.ETIMEDOUT

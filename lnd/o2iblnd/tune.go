@@ -14,11 +14,11 @@ type options struct {
 	hiw     int // peer_credits_hiw
 	sends   int // concurrent_sends
 	tos     int
-	timeout time.Duration // 0: LNet's
+	timeout time.Duration // 0: LNet's timeout
 	kernel  KernelOnly
 }
 
-// resolveOptions fills in what the driver has.
+// resolveOptions fills in the driver's values.
 func (d *Driver) resolveOptions(given any) (options, error) {
 	o := DefaultOptions()
 	switch v := given.(type) {
@@ -53,7 +53,7 @@ func (d *Driver) resolveOptions(given any) (options, error) {
 	return r, nil
 }
 
-// over is k, with the driver's for what is negative.
+// over returns k with negative values replaced by those of c.
 func (k KernelOnly) over(c *KernelOnly) KernelOnly {
 	return KernelOnly{
 		MapOnDemand: given0(k.MapOnDemand, c.MapOnDemand), FMRPoolSize: given0(k.FMRPoolSize, c.FMRPoolSize),
@@ -62,7 +62,7 @@ func (k KernelOnly) over(c *KernelOnly) KernelOnly {
 	}
 }
 
-// given0 is v unless it is negative.
+// given0 returns v, or def if v is negative.
 func given0(v, def int) int {
 	if v < 0 {
 		return def
@@ -70,13 +70,13 @@ func given0(v, def int) int {
 	return v
 }
 
-// flow are the credits' tunables (o2iblnd 15).
+// flow returns the credit tunables (o2iblnd 15).
 func (i *Interface) flow(o *options) protocol.Flow {
 	return protocol.Flow{PeerCredits: i.depth(), HighWater: o.hiw, ConcurrentSends: o.sends}
 }
 
-// Options implements lnd.Interface with an Options value: what is in force, bounds
-// applied.
+// Options implements lnd.Interface. It returns an Options value with the values in force, after limits
+// have been applied.
 func (i *Interface) Options() any {
 	o := *i.options.Load()
 	f := i.flow(&o).Resolved()
@@ -86,8 +86,8 @@ func (i *Interface) Options() any {
 	}
 }
 
-// Tune implements lnd.Tuner with an Options value. A peer that has connections keeps as
-// many as it has until they are all lost (o2iblnd 12.5).
+// Tune implements lnd.Tuner. It takes an Options value. A peer with connections keeps its current
+// number until all of them are lost (o2iblnd 12.5).
 func (i *Interface) Tune(given any) error {
 	o, err := i.driver.resolveOptions(given)
 	if err != nil {

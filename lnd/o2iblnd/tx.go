@@ -15,15 +15,15 @@ import (
 
 var byteOrder = binary.LittleEndian
 
-// tx is a message that is on a connection, with the memory that the device knows for it.
+// tx is a message on a connection, together with its registered memory.
 type tx struct {
 	protocol.Tx
 	c    *conn
 	m    *lnd.Tx
 	form protocol.Type
 
-	buffer block // of an IMMEDIATE with a payload: the message
-	bounce block // of a PUT or GET whose memory the device does not know
+	buffer block // the whole message, for an IMMEDIATE with a payload
+	bounce block // for a PUT or GET with unregistered memory
 	source []protocol.Segment
 	sink   protocol.Descriptor
 	pieces []memory.Segment
@@ -38,11 +38,11 @@ var txs = sync.Pool{New: func() any {
 	return t
 }}
 
-// headSize is where the payload of an IMMEDIATE begins.
+// headSize is the offset of the payload in an IMMEDIATE.
 const headSize = protocol.MaxMessage - protocol.MaxPayload
 
-// newTx makes a message ready for the connection: its payload is copied, or the device is
-// told where it is. With an error, which may be errNoMemory, drop is due.
+// newTx prepares a message for the connection: it copies the payload, or describes its memory to the
+// device. If it returns an error, which may be errNoMemory, the caller must call drop.
 func (c *conn) newTx(m *lnd.Tx) (*tx, error) {
 	t := txs.Get().(*tx)
 	t.c, t.m = c, m
@@ -71,20 +71,20 @@ func (t *tx) immediate() (err error) {
 	return copyOut(t.buffer.bytes()[headSize:headSize+n], t.m.Payload)
 }
 
-// put makes the source of a PUT.
+// put prepares the source of a PUT.
 func (t *tx) put() (err error) {
 	t.source, t.bounce, err = t.c.sourceOf(t.m.Payload, ours, t.source, &t.pieces)
 	return err
 }
 
-// get makes the sink of a GET.
+// get prepares the sink of a GET.
 func (t *tx) get() (err error) {
 	t.bounce, err = t.c.sinkOf(t.m.Sink, ours, &t.sink, &t.pieces)
 	return err
 }
 
-// copyOut copies a program's memory. The error, a *memory.Fault, is that there is a part
-// of it no more.
+// copyOut copies from the program's memory. It returns a *memory.Fault if part of that memory is no
+// longer accessible.
 func copyOut(to []byte, from memory.Vector) error {
 	if f := memory.Guard(func() { from.CopyTo(to) }); f != nil {
 		return f
@@ -99,17 +99,17 @@ func copyIn(to memory.Vector, from []byte) error {
 	return nil
 }
 
-// maxDirect is how many pieces of registered memory a transfer is made of at most: more
-// are put together first.
+// maxDirect is the maximum number of pieces of registered memory in a transfer. If there are more, the
+// payload is copied into one block first.
 const maxDirect = 32
 
-// sourceOf makes memory the source of an RDMA: as it is if the device knows it, else as a
-// copy.
+// sourceOf makes v the source of an RDMA transfer. It uses registered memory directly and copies other
+// memory.
 func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces *[]memory.Segment) ([]protocol.Segment, block, error) {
 	list = list[:0]
 	*pieces = v.AppendSegments((*pieces)[:0])
 	defer clear(*pieces)
-	direct := len(*pieces) <= min(maxDirect, c.gather()*c.session.Fragments) // else too many WRITEs
+	direct := len(*pieces) <= min(maxDirect, c.gather()*c.session.Fragments) // otherwise too many WRITEs
 	for k := 0; direct && k < len(*pieces); k++ {
 		s := &(*pieces)[k]
 		reg, addr := c.registered(s)
@@ -130,8 +130,8 @@ func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces
 	return list, b, copyOut(b.bytes()[:v.Length], v)
 }
 
-// sinkOf describes memory to a peer: as it is if it lies in one registration, else as room
-// in the pool.
+// sinkOf describes v to a peer as the target of an RDMA transfer. It uses v directly if it lies in one
+// registration, and otherwise a block of the pool.
 func (c *conn) sinkOf(v memory.Vector, r role, d *protocol.Descriptor, pieces *[]memory.Segment) (block, error) {
 	d.Fragments = d.Fragments[:0]
 	*pieces = v.AppendSegments((*pieces)[:0])
@@ -167,7 +167,8 @@ func (c *conn) sinkOf(v memory.Vector, r role, d *protocol.Descriptor, pieces *[
 	return b, nil
 }
 
-// registered finds what the connection's device knows a piece of memory by.
+// registered returns the key and the address of a piece of memory on the connection's device, or nil if
+// it is not registered there.
 func (c *conn) registered(s *memory.Segment) (*key, uint64) {
 	r, _ := s.Registration(c.i).(*registration)
 	if r == nil {
@@ -180,7 +181,7 @@ func (c *conn) registered(s *memory.Segment) (*key, uint64) {
 	return k, r.address(k, s.Bytes)
 }
 
-// submit hands t to the machine. c.mu is held.
+// submit passes t to the state machine. c.mu is held.
 func (t *tx) submit(now time.Time) {
 	c, h := t.c, &t.m.Header
 	c.i.counters.sending(t.form, t.m)
@@ -195,7 +196,7 @@ func (t *tx) submit(now time.Time) {
 	}
 }
 
-// done is the error with which t ends. c.mu is held.
+// done returns the error with which t ends. c.mu is held.
 func (t *tx) done(d *protocol.Done) error {
 	switch {
 	case d.Recalled:
@@ -212,10 +213,10 @@ func (t *tx) done(d *protocol.Done) error {
 	return nil
 }
 
-// resendable is the health class of a failure, by whether something of the message was posted,
-// so that the peer may have seen it: only one that it has not may be sent again. A PUT whose
-// PUT_DONE is queued was matched by the peer. A kernel takes the other risk (o2iblnd 13.3). ending
-// means that the connection was being closed when the message failed.
+// resendable returns the health class of a failure. It permits resending only if nothing of the message
+// was posted (begun is false), so that the peer cannot have seen it. A PUT whose PUT_DONE is queued was
+// matched by the peer. A kernel resends in that case and risks a duplicate (o2iblnd 13.3). ending means
+// that the connection was being closed when the message failed.
 func resendable(s lnd.Status, begun, ending bool) lnd.Status {
 	switch {
 	case begun && s == lnd.StatusRemoteDropped:
@@ -242,11 +243,11 @@ func (t *tx) finish(err error) {
 	}
 	t.drop()
 	c.unref() // of the event
-	c.unref() // t's own
+	c.unref() // of t itself
 	m.Done.Sent(m, err)
 }
 
-// drop gives t's memory, and t, back.
+// drop frees t and its memory.
 func (t *tx) drop() {
 	dev := t.c.dev
 	if t.buffer.ok() {
@@ -264,7 +265,7 @@ func (t *tx) drop() {
 	txs.Put(t)
 }
 
-// unprepared ends, or delays, a message for which there is no memory.
+// unprepared queues a message for which no memory is available now, or fails it.
 func (i *Interface) unprepared(m *lnd.Tx, err error) {
 	if errors.Is(err, errNoMemory) {
 		i.starve(hungry{m: m, since: time.Now()})
@@ -273,7 +274,7 @@ func (i *Interface) unprepared(m *lnd.Tx, err error) {
 	i.out.add(event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalError, err)})
 }
 
-// checkHeader tells whether a header can be carried.
+// checkHeader returns an error if the header cannot be carried.
 func checkHeader(h *lnet.Header) error {
 	if h.Src.IsLarge() || h.Dest.IsLarge() {
 		return lnd.ErrLargeNID
