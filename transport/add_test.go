@@ -41,7 +41,7 @@ func TestAdd(t *testing.T) {
 	})
 }
 
-// What the ops of the queues say.
+// The fields of the ops of each queue.
 //
 // transport 6.4
 func TestOps(t *testing.T) {
@@ -85,7 +85,7 @@ func TestOps(t *testing.T) {
 	})
 }
 
-// The counter of passive buffers goes from its last value back to 1.
+// The counter of passive buffers wraps around from its last value to 1.
 //
 // transport-tests I (78)
 // transport 6.4
@@ -105,7 +105,7 @@ func TestPassiveCounterWraps(t *testing.T) {
 	})
 }
 
-// What is refused leaves the buffer, the queue and the figures as they were.
+// A refused add leaves the buffer, the queue and the statistics unchanged.
 //
 // transport-tests C (22)-(23), C (25), C (30)
 // transport 3.6 (7), 3.8 table, 3.8 (2), 3.8 errors, 3.16
@@ -168,7 +168,7 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
-// A deadline that has not passed is none of Add's business.
+// Add accepts a deadline that has not passed.
 //
 // transport-tests C (25)
 // transport 3.8 (2)
@@ -260,7 +260,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// An operation that ends well before the cancel reaches it has ended well.
+// An operation that completes just before the cancellation reaches it succeeds.
 //
 // transport 3.8 del, 6.10
 func TestCancelTooLate(t *testing.T) {
@@ -276,7 +276,7 @@ func TestCancelTooLate(t *testing.T) {
 	})
 }
 
-// What the Core refuses was never added.
+// A buffer that the Core refuses was never added.
 //
 // transport 3.8 (4)
 func TestCoreRefuses(t *testing.T) {
@@ -305,8 +305,8 @@ func TestCoreRefuses(t *testing.T) {
 	})
 }
 
-// AddAll is one call of the Core, in order; what comes behind a refusal is as if it had not
-// been asked for.
+// AddAll makes one call of the Core, in order. Buffers after a refused one are treated as if they had not
+// been passed.
 func TestAddAll(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		var bs []*Buffer
@@ -352,8 +352,8 @@ func TestAddAll(t *testing.T) {
 	})
 }
 
-// The engine asks for more events than there is room for only after the Core has made it,
-// which costs more and more rarely something; and takes back what was reserved.
+// The engine exceeds the Core's room for events only after the Core has grown it. Growing becomes rarer
+// over time. Room reserved for an op is released when the op ends.
 //
 // r.net.xprt.lnet.growable-event-queue
 //
@@ -392,7 +392,7 @@ func TestRoomForEvents(t *testing.T) {
 		if more.Flags() != FlagRegistered {
 			t.Errorf("flags are %#x", more.Flags())
 		}
-		// An event that is not final gives nothing back.
+		// An event that is not final releases no room.
 		w.fake.message(bs[0], 0, 1)
 		synctest.Wait()
 		w.is(w.tm.Add(more), syscall.ENOBUFS)
@@ -405,7 +405,7 @@ func TestRoomForEvents(t *testing.T) {
 	})
 }
 
-// Errors say what was attempted.
+// Errors name the attempted operation.
 func TestAddErrorsTell(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		b := w.buffer(MsgSend)

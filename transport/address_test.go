@@ -40,7 +40,7 @@ func TestGoodAddresses(t *testing.T) {
 		pid    lnet.PID
 		portal uint32
 		tmid   uint16
-		prints string // what it prints, if not as it was
+		prints string // expected output, if it differs from the input
 	}{
 		{"127.0.0.1@tcp:12345:30:10", "127.0.0.1@tcp", 12345, 30, 10, ""},
 		{"127.0.0.1@tcp:12345:30:*", "127.0.0.1@tcp", 12345, 30, Dynamic, ""},

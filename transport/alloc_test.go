@@ -4,7 +4,7 @@ package transport
 
 import "testing"
 
-// Who takes tokens, again and again, allocates nothing.
+// Receiving tokens repeatedly allocates nothing.
 func TestTokensAllocateNothing(t *testing.T) {
 	var c Channel
 	c.Tokens()
@@ -18,8 +18,8 @@ func TestTokensAllocateNothing(t *testing.T) {
 	}
 }
 
-// Neither adding, nor an event with the sender's end point, nor adding again in its callback
-// allocates anything, on any queue.
+// An add, an event with the sender's end point, and another add in its callback allocate nothing, on any
+// queue.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	adds := map[string]func(e *BufferEvent) error{
 		"TransferMachine.Add": func(e *BufferEvent) error { return e.TM.Add(e.Buffer) },

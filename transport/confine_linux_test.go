@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorsNow are those that the calling thread may run on.
+// processorsNow returns the processors that the calling thread may run on.
 func processorsNow(t *testing.T) (ps []int) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -24,8 +24,7 @@ func processorsNow(t *testing.T) (ps []int) {
 	return ps
 }
 
-// The callbacks of a confined TM run on its processors alone, and the thread that was
-// confined is gone with it.
+// The callbacks of a confined TM run on its processors only, and the confined thread ends with the TM.
 //
 // transport-tests E (50)
 // transport 3.13 (1)
@@ -45,7 +44,7 @@ func TestConfine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ps := range [][]int{all, {last}} { // the second takes the place of the first
+	for _, ps := range [][]int{all, {last}} { // the second call replaces the set
 		if err := tm.Confine(ps...); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +101,7 @@ func TestConfineRefuses(t *testing.T) {
 	}
 }
 
-// Processors that there are not are left out, as the kernel does, when others are named.
+// Unavailable processors are ignored, as the kernel does, if others are available.
 //
 // transport 3.13 (1)
 // r.M0.net.xprt.lnet.processor-affinity

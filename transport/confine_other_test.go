@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Where the system cannot, a domain says so, whatever the Core says, and so does Confine.
+// If the system does not support Confine, the limits of a domain and Confine report that, regardless of the
+// Core.
 //
 // transport 3.13 (1), 3.16
 func TestConfineElsewhere(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// endedCore is a Core that says of each ctx that has ended that it has, and no more.
+// endedCore is a Core that returns only the error of a context that has ended, without an errno.
 type endedCore struct{ *fakeCore }
 
 func (c endedCore) Open(ctx context.Context) (CoreDomain, error) { return c, ctx.Err() }
@@ -32,7 +32,7 @@ func (c endedCore) Register(ctx context.Context, segments [][]byte, token any) (
 	return c.fakeCore.Register(ctx, segments, token)
 }
 
-// callsWithCtx are all calls of the package that take one, but those that wait by Await.
+// callsWithCtx has all calls of the package that take a context, except those that wait with Await.
 var callsWithCtx = map[string]func(ctx context.Context, core endedCore, d *Domain) error{
 	"NewDomain": func(ctx context.Context, core endedCore, _ *Domain) error {
 		_, err := NewDomain(ctx, core)
@@ -72,7 +72,8 @@ var callsWithCtx = map[string]func(ctx context.Context, core endedCore, d *Domai
 	},
 }
 
-// What a ctx ends has the error of the ctx, and an errno, though the Core knows but the ctx.
+// A call ended by its context returns the context's error and an errno, even if the Core returns only the
+// former.
 //
 // transport 3.16
 func TestWhatACtxEndsHasAnErrno(t *testing.T) {

@@ -50,7 +50,7 @@ func TestDeadlines(t *testing.T) {
 			same = append(same, b)
 		}
 		first, stays := w.buffer(MsgRecv), w.added(MsgRecv)
-		first.Deadline = later(time.Second) // sooner than what the worker waits for
+		first.Deadline = later(time.Second) // earlier than the deadline that the worker waits for
 		w.ok(w.tm.Add(first))
 		gone := w.buffer(PassiveBulkRecv)
 		gone.Deadline = later(time.Second)
@@ -83,8 +83,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// What ends well although its deadline has passed has ended well; what ends in another way,
-// in that way.
+// An operation that succeeds after its deadline has succeeded. One that fails otherwise reports that error.
 //
 // transport 3.9 (2)
 func TestDeadlineTooLate(t *testing.T) {
@@ -108,8 +107,7 @@ func TestDeadlineTooLate(t *testing.T) {
 	})
 }
 
-// A deadline of a buffer that is being cancelled makes that a timeout, and the other way
-// round.
+// If a deadline passes while a buffer is being cancelled, it times out, and the other way round.
 //
 // transport 3.9 (2)
 func TestDeadlineAndCancel(t *testing.T) {
@@ -134,8 +132,8 @@ func TestDeadlineAndCancel(t *testing.T) {
 	})
 }
 
-// What was cancelled before its deadline has not timed out, though the TM hears of it
-// behind that.
+// An op that was cancelled before its deadline has not timed out, even if the TM receives the completion
+// later.
 //
 // transport 3.9 (2)
 func TestCancelledBeforeDeadline(t *testing.T) {
@@ -182,8 +180,7 @@ func TestDeadlineBehindMessages(t *testing.T) {
 	})
 }
 
-// A deadline, or an abort, that comes while the Core is looking at the op is remembered,
-// and sent behind it.
+// A deadline or an abort during the Core's Submit of the op is recorded, and submitted afterwards.
 func TestDeadlineWhileSubmitting(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -237,8 +234,8 @@ func TestDeadlineWhileSubmitting(t *testing.T) {
 	}
 }
 
-// A cancel that comes while the Core is looking at the op waits for what it says: there is a
-// final event if, and only if, Cancel returns true.
+// A cancellation during the Core's Submit of the op waits for the result. A final event follows if and only
+// if Cancel returns true.
 //
 // transport 3.8 del
 func TestCancelWhileSubmitting(t *testing.T) {
@@ -283,8 +280,7 @@ func TestCancelWhileSubmitting(t *testing.T) {
 	}
 }
 
-// Of what BufferEvent.Add has queued a final event follows in any case, so the callback may
-// cancel it at once.
+// A buffer queued by BufferEvent.Add always gets a final event. So the callback may cancel it at once.
 //
 // transport 3.8 del
 func TestCancelBeforeTheEndOfARound(t *testing.T) {
@@ -317,8 +313,8 @@ func TestCancelBeforeTheEndOfARound(t *testing.T) {
 	}
 }
 
-// overtaken makes the next Submit of a fake TM complete its op well before it returns, for
-// which it waits for hold. Those behind it go to then.
+// overtaken makes the next Submit of a fake TM complete its op successfully before it returns, for which it
+// waits for hold. Later calls use then.
 func (tm *fakeTM) overtaken(hold <-chan bool, then func(tm *fakeTM, ops []Op) (int, error)) {
 	tm.submit = func(_ *fakeTM, ops []Op) (int, error) {
 		tm.mu.Lock()
@@ -334,15 +330,15 @@ func (tm *fakeTM) overtaken(hold <-chan bool, then func(tm *fakeTM, ops []Op) (i
 	}
 }
 
-// forget drops the oldest op, which was over before it was taken.
+// forget drops the oldest op, which had ended before it was accepted.
 func (tm *fakeTM) forget() {
 	tm.mu.Lock()
 	tm.ops = tm.ops[1:]
 	tm.mu.Unlock()
 }
 
-// A completion overtakes the return of Submit, and its callback adds again: when the first
-// Submit returns it touches nothing of the second, which is on the stack yet.
+// A completion precedes the return of Submit, and its callback adds the buffer again. When the first Submit
+// returns, it must not modify the second add, which is still in progress.
 func TestCompletionOvertakesSubmit(t *testing.T) {
 	eachQueue(t, func(w *world, q QueueType) {
 		hold, holdSecond := make(chan bool), make(chan bool)
@@ -387,7 +383,7 @@ func TestCompletionOvertakesSubmit(t *testing.T) {
 	})
 }
 
-// A call of the Core that was overtaken holds up the end of the TM.
+// A call of the Core whose op has already ended delays the end of the TM.
 func TestStopWaitsForOvertakenCalls(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		hold := make(chan bool)

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The vectors of transport 6.6, and of the large layout.
+// The vectors of transport 6.6 and of the large layout.
 var descriptorVectors = []struct {
 	address string
 	counter uint64
@@ -115,13 +115,13 @@ func TestAnyBytesAsDescriptor(t *testing.T) {
 	}
 }
 
-// seal gives d the checksum that it should have.
+// seal sets the correct checksum in d.
 func seal(d Descriptor) {
 	words := d[:len(d)-checksumSize]
 	binary.LittleEndian.PutUint64(d[len(words):], checksum(words))
 }
 
-// Where the fields are in the 48 bytes, and in the 64.
+// Offsets of the fields in the layouts of 48 and 64 bytes.
 var smallFields, largeFields = fields{0, 16, 20, 28, 32}, fields{8, 36, 40, 44, 48}
 
 type fields struct{ matchBits, pid, portal, queue, size int }
@@ -130,8 +130,8 @@ type fields struct{ matchBits, pid, portal, queue, size int }
 func TestChecksOfDescriptors(t *testing.T) {
 	le := binary.LittleEndian
 	const room = 8192
-	// In the order of the checks: each damages d, and the earlier a damage stands, the
-	// sooner it is found, whatever else is wrong. An unset errno is no damage.
+	// In the order of the checks. Each entry damages d. If several damages are applied, the first one in
+	// this list is reported. An entry without an errno is not a damage.
 	checks := []struct {
 		name   string
 		errno  syscall.Errno
@@ -267,8 +267,8 @@ func TestDescriptorsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A copy of a descriptor is the program's: the next add of its buffer leaves it alone, and
-// makes another one.
+// A copy of a descriptor belongs to the program: the next add of the buffer leaves it unchanged and creates
+// another one.
 //
 // transport-tests C (29)
 // transport 3.15 (1)

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// When the Core is gone, every buffer ends with ECANCELED, and then the TM has failed, with
-// EPIPE.
+// When the Core is gone, every buffer ends with ECANCELED, and then the TM fails with EPIPE.
 //
 // transport 3.5 ours (3)
 func TestDown(t *testing.T) {
@@ -58,7 +57,7 @@ func TestDown(t *testing.T) {
 	})
 }
 
-// The same while it is stopping, and with nothing queued.
+// The same while the TM is stopping, and with nothing queued.
 //
 // transport 3.5 ours (3)
 func TestDownWhileStopping(t *testing.T) {
@@ -83,8 +82,8 @@ func TestDownWhileStopping(t *testing.T) {
 	})
 }
 
-// With synchronous delivery the events of the buffers wait for DeliverAll, and the failure
-// for them.
+// With synchronous delivery the events of the buffers wait for DeliverAll, and the failure waits for the
+// events.
 //
 // transport 3.5 ours (3)
 func TestDownWithSynchronousDelivery(t *testing.T) {
@@ -109,8 +108,8 @@ func TestDownWithSynchronousDelivery(t *testing.T) {
 	})
 }
 
-// An op that the Core is looking at when it goes away ends when it is known whether it was
-// taken: by an error, or by an event, not by both.
+// If the Core goes away during Submit of an op, the op ends when the result is known: by an error or by an
+// event, but not by both.
 func TestDownWhileSubmitting(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		inWorld(t, nil, func(w *world) { w.downWhileSubmitting(taken) })
@@ -170,8 +169,8 @@ func (w *world) downWhileSubmitting(taken bool) {
 	}
 }
 
-// The same at every moment, the one between the worker's look for what is left and its rest
-// included: it has no other that wakes it.
+// The same at every moment, including the one between the worker's check for remaining work and its rest,
+// because nothing else wakes it.
 func TestDownWhileAnAddReturns(t *testing.T) {
 	for k := range 1000 {
 		inWorld(t, nil, func(w *world) {
@@ -194,7 +193,7 @@ func TestDownWhileAnAddReturns(t *testing.T) {
 			w.ok(<-added)
 			synctest.Wait()
 			if s := w.tm.State(); s != StateFailed {
-				t.Fatalf("the TM is %v", s) // and w.close would hang
+				t.Fatalf("the TM is %v", s) // w.close would hang
 			}
 			w.ended(b, syscall.ECANCELED)
 		})

@@ -79,8 +79,8 @@ func TestEndPointBeforeStart(t *testing.T) {
 	})
 }
 
-// The sender of a message has an end point for the callback; who keeps it takes a
-// reference. A message that is sent holds its destination until its callback has returned.
+// The sender of a message has an end point during the callback. A program that keeps it takes a reference.
+// A message that is sent holds its destination until its callback has returned.
 //
 // transport-tests G (66)
 // transport 3.6 (5)-(6), 3.8 (5), 3.10 posting (7)
@@ -124,8 +124,8 @@ func TestReferencesOfEvents(t *testing.T) {
 	})
 }
 
-// The numbers of transport-tests T057: what it costs to find one of ten thousand end
-// points does not depend on how many there are, and those that nobody holds do not pile up.
+// The numbers of transport-tests T057: the cost to find one of ten thousand end points does not depend on
+// their number, and unreferenced ones do not accumulate.
 //
 // transport-tests F (57)
 // transport 3.6 (8)
@@ -152,7 +152,7 @@ func TestManyEndPoints(t *testing.T) {
 		if len(s.all) > maxUnused+1 || s.unused != maxUnused || s.held != 1 {
 			t.Errorf("%d end points, %d unused, %d references", len(s.all), s.unused, s.held)
 		}
-		// The last ones are found again, the first are not.
+		// The last ones are found again, the first ones are not.
 		for _, i := range []int{n - 1, n - maxUnused, n - 500} {
 			if e, _ := w.tm.EndPointAt(at(i)); e != es[i] {
 				t.Errorf("end point %d is another one", i)
@@ -164,7 +164,7 @@ func TestManyEndPoints(t *testing.T) {
 		} else {
 			e.Put()
 		}
-		// The one that was looked for last is gone when it has to make room.
+		// The most recently looked up one is evicted when room is needed.
 		var held []*EndPoint
 		for i := range maxUnused + 2 {
 			e, err := w.tm.EndPointAt(at(i))
@@ -189,7 +189,7 @@ func TestManyEndPoints(t *testing.T) {
 	})
 }
 
-// check fails the test unless the chain of the unused end points is whole.
+// check fails the test if the list of unused end points is inconsistent.
 func (s *endPoints) check(t *testing.T) {
 	t.Helper()
 	chain := 0
@@ -204,7 +204,7 @@ func (s *endPoints) check(t *testing.T) {
 	}
 }
 
-// A TM that hears of ever new senders keeps a bounded number of them.
+// A TM that receives from many different senders keeps a bounded number of them.
 func TestManySenders(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		b := w.buffer(MsgRecv)

@@ -51,7 +51,7 @@ func TestEvent(t *testing.T) {
 	})
 }
 
-// An event with an error counts as a failure of no bytes, and has its error.
+// An event with an error counts as a failure of no bytes, and reports its error.
 //
 // transport 3.10 posting (3), 3.12 (2), 3.16
 func TestFailure(t *testing.T) {
@@ -129,7 +129,7 @@ func TestChannel(t *testing.T) {
 	})
 }
 
-// A completion that makes no sense is none that went well, whatever it says.
+// A completion with invalid contents is reported as an error.
 //
 // transport-tests D (37), G (67)
 // transport 3.11 (5), 3.16, 6.5 (3)
@@ -172,8 +172,8 @@ func TestCompletionsThatMakeNoSense(t *testing.T) {
 	})
 }
 
-// Completions of an op that is over do nothing, even if the buffer is queued again, here
-// or elsewhere.
+// Completions of an op that has ended have no effect, even if the buffer is queued again, on this or
+// another TM.
 //
 // transport 3.10 posting (1)
 func TestStaleCompletions(t *testing.T) {
@@ -234,8 +234,8 @@ func TestRetain(t *testing.T) {
 	})
 }
 
-// Messages of several senders may end in another order than that of their offsets: each
-// event has its own, and the final one is the last.
+// Messages of several senders may complete in a different order than their offsets. Each event has the
+// right offset, and the final event is the last one.
 //
 // transport 3.11 (6)
 func TestMessagesOutOfOrder(t *testing.T) {
@@ -262,7 +262,7 @@ func TestMessagesOutOfOrder(t *testing.T) {
 	})
 }
 
-// An event's data are where it says, in pieces as segments have them.
+// Event data is at the position in the event, divided like the segments.
 func TestEventData(t *testing.T) {
 	b := NewBuffer([]byte("abc"), []byte("defgh"), []byte("ij"))
 	for _, c := range []struct {
@@ -289,8 +289,7 @@ func TestEventData(t *testing.T) {
 	}
 }
 
-// An event's bytes are a part of memory that lies in one piece, and nobody writes behind it
-// by them.
+// Bytes returns a part of contiguous memory, with a capacity that prevents writes beyond it.
 func TestEventBytes(t *testing.T) {
 	whole := []byte("abcdefgh")
 	e := &BufferEvent{Buffer: NewBuffer(whole[:3], whole[3:]), Offset: 2, Length: 4}
@@ -303,7 +302,8 @@ func TestEventBytes(t *testing.T) {
 	}
 }
 
-// One callback at a time, in another goroutine than Add's, whatever the queues and adders.
+// Callbacks run one at a time, in another goroutine than Add, regardless of the number of queues and adding
+// goroutines.
 //
 // transport-tests D (34)
 // transport 3.10 guarantees
@@ -325,7 +325,7 @@ func TestCallbacksAreSerial(t *testing.T) {
 		var group sync.WaitGroup
 		for q := range QueueType(QueueTypes) {
 			b := w.buffer(q)
-			ended := make(chan bool) // without room: a callback on the stack of Add hangs
+			ended := make(chan bool) // unbuffered: a callback on the stack of Add would hang
 			b.Data = ended
 			group.Go(func() {
 				for range 50 {
@@ -341,8 +341,7 @@ func TestCallbacksAreSerial(t *testing.T) {
 	})
 }
 
-// A callback may add its buffer again, cancel and add others, hold and make end points, and
-// stop the TM.
+// A callback may add its buffer again, cancel and add others, hold and create end points, and stop the TM.
 //
 // transport 3.2 (2)-(3), 3.10 posting (6)
 func TestWhatCallbacksMayDo(t *testing.T) {
@@ -389,8 +388,8 @@ func TestWhatCallbacksMayDo(t *testing.T) {
 	})
 }
 
-// Adds that callbacks leave to the end of the round go to the Core in one call; what it
-// refuses of them ends with an event.
+// Adds that callbacks defer to the end of the round are submitted to the Core in one call. If the Core
+// refuses one, it ends with an event.
 //
 // transport 9.6 (2)
 func TestAddsOfARoundGoTogether(t *testing.T) {
@@ -450,8 +449,7 @@ func TestAddsOfARoundGoTogether(t *testing.T) {
 	})
 }
 
-// What is refused may be added so again, and is handed over, in the callback that tells of
-// it.
+// In the callback that reports the refusal, a buffer may be added again in the same way, and is submitted.
 func TestRefusedAddsOfARound(t *testing.T) {
 	inWorld(t, func(w *world) { w.ok(w.tm.DeliverSynchronously()) }, func(w *world) {
 		b := w.added(MsgRecv)
@@ -472,7 +470,7 @@ func TestRefusedAddsOfARound(t *testing.T) {
 	})
 }
 
-// Signals leave one token, also those that nobody waits for, and wake who waits otherwise.
+// Signals leave one token, even if no goroutine waits, and wake waits of the other kind.
 func TestTokens(t *testing.T) {
 	var c Channel
 	tokens, closed := c.Tokens(), c.Wait()

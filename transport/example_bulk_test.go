@@ -11,9 +11,9 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// A client announces a buffer to fetch, and one to fill, in one message; the server
-// fetches, changes, and fills. The client's TM does nothing meanwhile: passive bulk is
-// moved by who has the descriptor.
+// A client announces two buffers in one message: one to be fetched and one to be filled. The server fetches
+// the first, changes the data, and fills the second. The client's TM does nothing meanwhile, because the
+// side that has the descriptor moves passive bulk.
 func Example_bulk() {
 	ctx := context.Background()
 	network := mem.New(mem.Config{})
@@ -40,7 +40,7 @@ func Example_bulk() {
 	data.Queue, data.Length = transport.PassiveBulkSend, data.Size()
 	copy(data.Bytes(), bytes.Repeat([]byte("megabyte"), data.Size()/8))
 	room.Queue = transport.PassiveBulkRecv
-	must(client.AddAll(data, room)) // which makes the descriptors
+	must(client.AddAll(data, room)) // sets the descriptors
 
 	message.Queue, message.EndPoint = transport.MsgSend, must(client.EndPoint("10.0.0.1@tcp:12345:30:1"))
 	message.Length = message.CopyIn(0, append(bytes.Clone(data.Descriptor), room.Descriptor...))
@@ -53,8 +53,8 @@ func Example_bulk() {
 	// Output: 1048576 bytes have come: "MEGABYTE"...
 }
 
-// serveBulk has a TM take messages of two descriptors: it fetches what the first announces,
-// and fills with it, in capital letters, what the second does.
+// serveBulk makes a TM accept messages with two descriptors. It fetches the buffer of the first one, and
+// fills that of the second with the data in capital letters.
 func serveBulk(ctx context.Context, server *transport.TransferMachine) (request, work *transport.Buffer) {
 	request, work = must(server.Domain().Buffer(ctx, 4096)), must(server.Domain().Buffer(ctx, 1<<20))
 	var fill transport.Descriptor
@@ -64,7 +64,7 @@ func serveBulk(ctx context.Context, server *transport.TransferMachine) (request,
 				return // the server stops
 			}
 			check(e.Err)
-			m := bytes.Clone(e.Bytes()) // since request is added again, which may change it
+			m := bytes.Clone(e.Bytes()) // request is added again below, which may change it
 			work.Queue, work.Descriptor, fill = transport.ActiveBulkRecv, m[:len(m)/2], m[len(m)/2:]
 			must(server.AddAll(work, request))
 		},

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// Two buffers that nothing comes for: one is cancelled, the other has a deadline. Each has
-// its final event, by which it is the program's again; Cancel alone does not make it so.
+// Two buffers receive nothing: one is cancelled, the other has a deadline. Each gets a final event, which
+// returns it to the program; Cancel alone does not.
 func Example_cancel() {
 	ctx := context.Background()
 	d := domain(ctx, mem.New(mem.Config{}), "10.0.0.1@tcp")
@@ -27,7 +27,7 @@ func Example_cancel() {
 		case e.Err != nil:
 			fmt.Println(e.Buffer.Data, "has failed:", e.Err)
 		default:
-			fmt.Println(e.Buffer.Data, "was filled") // just before
+			fmt.Println(e.Buffer.Data, "was filled") // just before the deadline
 		}
 		ended <- struct{}{}
 	}}
@@ -41,7 +41,7 @@ func Example_cancel() {
 	check(tm.Add(buffers[0]))
 	first := tm.Cancel(buffers[0])
 	<-ended
-	fmt.Println(first, tm.Cancel(buffers[0])) // the second comes too late
+	fmt.Println(first, tm.Cancel(buffers[0])) // the second call comes too late
 
 	buffers[1].Deadline = time.Now().Add(10 * time.Millisecond)
 	check(tm.Add(buffers[1]))

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// A TM that is drained takes nothing more in, and waits for what others have still to move.
+// A TM that is drained accepts no more buffers, and waits for operations that depend on peers.
 func Example_drain() {
 	ctx := context.Background()
 	network := mem.New(mem.Config{})
@@ -26,7 +26,7 @@ func Example_drain() {
 	data.Queue, data.Callbacks, data.Length = transport.PassiveBulkSend, callbacks, 100
 	must(server.AddAll(in, data))
 
-	check(server.Stop(false)) // what is queued stays so
+	check(server.Stop(false)) // queued buffers stay queued
 	server.Cancel(in)
 	fetched := make(chan struct{})
 	room := must(peer.Domain().Buffer(ctx, 4096))

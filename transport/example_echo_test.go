@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// A server answers to the end point that a message came from. It needs several buffers,
-// since a message that finds none is lost. Each is now on one queue, now on the other.
+// A server answers to the end point that a message came from. It needs several buffers, because a message
+// that finds no buffer is lost. Each buffer is alternately on the receive queue and on the send queue.
 func Example_echo() {
 	ctx := context.Background()
 	network := mem.New(mem.Config{})
@@ -24,12 +24,12 @@ func Example_echo() {
 				return // the server stops
 			}
 			check(e.Err)
-			b := e.Buffer // which is ours, since this was its last message
+			b := e.Buffer // the program owns it again, because this was its last message
 			b.Queue, b.Length, b.EndPoint = transport.MsgSend, e.Length, e.EndPoint
 			check(e.Add(b))
 		},
 		transport.MsgSend: func(e *transport.BufferEvent) {
-			b := e.Buffer // be the answer sent or not
+			b := e.Buffer // whether the answer was sent or not
 			b.Queue, b.EndPoint = transport.MsgRecv, nil
 			if err := e.Add(b); err != nil && server.State() == transport.StateStarted {
 				panic(err)
@@ -52,12 +52,12 @@ func Example_echo() {
 		fmt.Printf("%q from %v\n", e.Bytes(), e.EndPoint)
 		close(done)
 	}}
-	check(client.Add(in)) // before the request leaves
+	check(client.Add(in)) // before the request is sent
 	out.Queue, out.Length = transport.MsgSend, out.CopyIn(0, []byte("hello"))
 	out.Callbacks = &transport.Callbacks{transport.MsgSend: func(e *transport.BufferEvent) { check(e.Err) }}
 	to := must(client.EndPoint("10.0.0.1@tcp:12345:30:1"))
 	out.EndPoint = to
-	check(client.Add(out)) // which keeps the end point as long as it needs it
+	check(client.Add(out)) // holds the end point as long as needed
 	to.Put()
 	<-done
 

@@ -8,9 +8,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// An event loop has callbacks called when it has time for them, between pieces of its own
-// work. All that it touches is its own: there is no lock. It waits on the TM's channel,
-// which also says when the TM has stopped.
+// An event loop calls callbacks when it has time, between other work. It needs no locks, because one
+// goroutine does everything. It waits on the TM's channel, which is also signalled when the TM has stopped.
 func Example_eventLoop() {
 	ctx := context.Background()
 	network := mem.New(mem.Config{})
@@ -35,15 +34,15 @@ func Example_eventLoop() {
 	}()
 
 	for {
-		wake := tm.Channel().Wait() // before it looks
+		wake := tm.Channel().Wait() // before the check for events
 		if tm.State() > transport.StateStopping {
 			break
 		}
 		if messages == 10 && worked == 5 && tm.State() == transport.StateStarted {
-			check(tm.Stop(true)) // and goes on until the last event was delivered
+			check(tm.Stop(true)) // the loop continues until the last event was delivered
 		}
 		if !tm.Pending() {
-			_ = tm.Notify(tm.Channel()) // EINVAL: it has stopped, which wakes us, too
+			_ = tm.Notify(tm.Channel()) // EINVAL if the TM has stopped, which also signals the channel
 			select {
 			case <-wake:
 			case <-work:
@@ -59,7 +58,7 @@ func Example_eventLoop() {
 	// Output: 10 messages, and 5 pieces of work
 }
 
-// throw sends n messages, one after the other.
+// throw sends n messages, one by one.
 func throw(ctx context.Context, d *transport.Domain, n int) {
 	tm := must(d.Open(ctx, "10.0.0.2@tcp:12345:30:*", nil))
 	out, sent := must(d.Buffer(ctx, 4096)), make(chan error)

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// A TM keeps four buffers on its receive queue, which it takes from a pool by itself. The
-// pool is too small at first, and grows when it says so.
+// A TM keeps four buffers on its receive queue, which it takes from a pool automatically. The pool is too
+// small at first, and grows when it calls Low.
 func Example_pool() {
 	ctx := context.Background()
 	network := mem.New(mem.Config{})
@@ -17,7 +17,7 @@ func Example_pool() {
 	low := make(chan struct{}, 1)
 	pool := must(d.NewPool(transport.PoolConfig{
 		Segments: 4, SegmentSize: 4096,
-		Low: func(*transport.Pool) { // in the TM's worker, which must not wait
+		Low: func(*transport.Pool) { // called by the TM's worker, so it must not wait
 			select {
 			case low <- struct{}{}:
 			default:
@@ -26,8 +26,8 @@ func Example_pool() {
 	}))
 	must(pool.Provision(ctx, 2))
 
-	// A buffer takes up to four messages of up to 4096 bytes each. It goes back to its pool
-	// with its last event, whatever that is, and the TM has taken another one before.
+	// A buffer receives up to four messages of up to 4096 bytes each. It returns to its pool with its final
+	// event, even if that has an error. By then the TM has taken another one.
 	received := make(chan string, 6)
 	callbacks := &transport.Callbacks{transport.MsgRecv: func(e *transport.BufferEvent) {
 		if e.Err == nil {
@@ -49,7 +49,7 @@ func Example_pool() {
 	fmt.Println("queue", server.QueueLength(transport.MsgRecv), "deficit", server.Deficit(), "free", pool.Free())
 
 	sendSix(ctx, domain(ctx, network, "10.0.0.2@tcp"), func() { fmt.Println(<-received) })
-	check(server.Shutdown(ctx)) // the callbacks bring the buffers back
+	check(server.Shutdown(ctx)) // the callbacks return the buffers
 	fmt.Println("free", pool.Free(), "of", pool.Size())
 	check(pool.Close())
 	check(d.Close())
@@ -65,7 +65,7 @@ func Example_pool() {
 	// free 6 of 6
 }
 
-// sendSix sends messages to the TM of Example_pool, and calls next behind each.
+// sendSix sends messages to the TM of Example_pool, and calls next after each.
 func sendSix(ctx context.Context, d *transport.Domain, next func()) {
 	client := must(d.Open(ctx, "10.0.0.2@tcp:12345:30:*", nil))
 	message := must(d.Buffer(ctx, 4096))

@@ -8,15 +8,15 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// What the examples share. They run on a network in memory; with inproc.New(node) in the
-// place of Network.Host they run on LNet.
+// Helpers of the examples. The examples run on a network in memory. With inproc.New(node) instead of
+// Network.Host they run on LNet.
 
-// domain makes a domain on a host of its own.
+// domain returns a domain on a new host.
 func domain(ctx context.Context, network *mem.Network, nid string) *transport.Domain {
 	return must(transport.NewDomain(ctx, network.Host(must(lnet.ParseNID(nid)))))
 }
 
-// finish ends a TM, with the buffers that it used and its domain.
+// finish closes a TM, the buffers that it used, and its domain.
 func finish(ctx context.Context, tm *transport.TransferMachine, buffers ...*transport.Buffer) {
 	check(tm.Shutdown(ctx))
 	for _, b := range buffers {

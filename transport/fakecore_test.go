@@ -12,36 +12,35 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// fakeCore is a Core that moves nothing: it keeps the ops that it is handed, and the test
-// says what becomes of them.
+// fakeCore is a Core that moves no data. It stores the ops that it is given, and the test completes them.
 type fakeCore struct {
 	mu      sync.Mutex
 	limits  Limits
 	openErr error
 	regErr  error
-	// failRegister, failDeregister and failFree, unless they are nil, are asked before a
-	// buffer is registered, or deregistered, or memory is freed; no lock is held.
+	// failRegister, failDeregister and failFree, unless nil, are called before a buffer is registered or
+	// deregistered, or memory is freed. No lock is held.
 	failRegister   func() error
 	failDeregister func() error
 	failFree       func() error
-	// start, unless it is nil, is asked before a TM starts, and may block.
+	// start, unless nil, is called before a TM starts, and may block.
 	start func(ctx context.Context, a Address) error
-	// submit is the submit of TMs that start.
+	// submit is the function submit of started TMs.
 	submit func(tm *fakeTM, ops []Op) (int, error)
-	// flush, unless it is nil, is the Flush of all TMs.
+	// flush, unless nil, implements Flush of all TMs.
 	flush func(tm *fakeTM, until time.Time)
-	// wrap, unless it is nil, makes what the engine sees of a TM.
+	// wrap, unless nil, returns what the engine sees of a TM.
 	wrap func(tm *fakeTM) CoreTM
-	// maxRoom is how much room a TM can make; 0: any.
+	// maxRoom is the maximum room of a TM; 0 means no limit.
 	maxRoom int
 
 	opened, closed int
-	allocated      int // pieces of memory that are not free
+	allocated      int // pieces of memory that were not freed
 	buffers        map[*fakeBuffer]bool
-	tms            []*fakeTM // all that have started, in order
+	tms            []*fakeTM // all that were started, in order
 }
 
-// newFakeCore is a core with limits that no test reaches by accident.
+// newFakeCore returns a core with limits that no test reaches by accident.
 func newFakeCore() *fakeCore {
 	return &fakeCore{
 		limits: Limits{
@@ -95,7 +94,7 @@ func (c *fakeCore) Free([]byte) error {
 	return nil
 }
 
-// fakeBuffer is a buffer that the core knows.
+// fakeBuffer is a registered buffer.
 type fakeBuffer struct {
 	core     *fakeCore
 	segments [][]byte
@@ -149,7 +148,7 @@ func (c *fakeCore) StartTM(ctx context.Context, a Address, completions int) (Cor
 	return tm, nil
 }
 
-// fakeTM keeps ops until the test completes them.
+// fakeTM stores ops until the test completes them.
 type fakeTM struct {
 	core    *fakeCore
 	address Address
@@ -157,10 +156,10 @@ type fakeTM struct {
 	pending atomic.Int32
 
 	mu sync.Mutex
-	// submit, unless it is nil, is asked which of the ops are taken; no lock is held.
+	// submit, unless nil, determines which ops are accepted. No lock is held.
 	submit  func(tm *fakeTM, ops []Op) (int, error)
-	ops     []Op // taken, and not completed
-	cancels []Op // every one
+	ops     []Op // accepted, and not completed
+	cancels []Op // all cancellations
 	calls   []int
 	queue   []Completion
 	room    int
@@ -169,7 +168,7 @@ type fakeTM struct {
 
 func (tm *fakeTM) Address() Address { return tm.address }
 
-// MatchBits begin at 1, that tests can name them.
+// MatchBits returns 0 as the counter, so that the first passive buffer has 1.
 func (tm *fakeTM) MatchBits() MatchBits { return MakeMatchBits(tm.address.TMID, 0) }
 
 func (tm *fakeTM) Submit(ops []Op) (int, error) {
@@ -256,7 +255,7 @@ func (tm *fakeTM) Stop() error {
 	return nil
 }
 
-// push makes completions.
+// push adds completions.
 func (tm *fakeTM) push(cs ...Completion) {
 	tm.mu.Lock()
 	for _, c := range cs {
@@ -270,10 +269,10 @@ func (tm *fakeTM) push(cs ...Completion) {
 	tm.Wake()
 }
 
-// peer is where messages of the fake core come from.
+// peer is the sender of messages of the fake core.
 var peer = Address{NID: lnet.LoopbackNID, PID: lnet.PIDLustre, Portal: 34, TMID: 7}
 
-// take removes the op of a buffer, and returns a completion for it.
+// take removes the op of a buffer if final is set, and returns a completion for it.
 func (tm *fakeTM) take(b *Buffer, final bool) Completion {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
@@ -292,7 +291,7 @@ func (tm *fakeTM) take(b *Buffer, final bool) Completion {
 	panic("the core does not have the buffer")
 }
 
-// finish completes the op of a buffer, that n bytes have come.
+// finish completes the op of a buffer successfully with n bytes.
 func (tm *fakeTM) finish(b *Buffer, n int) {
 	c := tm.take(b, true)
 	c.Length = n
@@ -306,14 +305,14 @@ func (tm *fakeTM) fail(b *Buffer, err error) {
 	tm.push(c)
 }
 
-// message is one that does not end the op of a buffer.
+// message completes a message that does not end the op of a buffer.
 func (tm *fakeTM) message(b *Buffer, off, n int) {
 	c := tm.take(b, false)
 	c.Offset, c.Length = off, n
 	tm.push(c)
 }
 
-// obey completes, with ECANCELED, what it was asked to cancel.
+// obey completes the ops to be cancelled with ECANCELED.
 func (tm *fakeTM) obey() {
 	tm.mu.Lock()
 	cancels := tm.cancels
@@ -334,14 +333,14 @@ func (tm *fakeTM) obey() {
 	}
 }
 
-// cancelled is how many ops it was asked to cancel since obey.
+// cancelled returns the number of cancellations since obey.
 func (tm *fakeTM) cancelled() int {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return len(tm.cancels)
 }
 
-// has is how many ops it has.
+// has returns the number of ops.
 func (tm *fakeTM) has() int {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()

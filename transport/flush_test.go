@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Add waits for the Core where peers look for the buffer, once for a batch, and until the next
-// deadline at most; where they do not, it does not.
+// Add waits for the Core if peers access the buffer: once for a batch, and until the next deadline at most.
+// Otherwise it does not wait.
 //
 // transport 9.12
 func TestAddWaitsUntilPeersReachTheBuffer(t *testing.T) {

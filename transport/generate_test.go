@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Generators of valid values for the properties.
+// Generators of valid values for property tests.
 
 func genSmallNID() *rapid.Generator[lnet.NID] {
 	return rapid.Custom(func(t *rapid.T) lnet.NID {
@@ -29,8 +29,8 @@ func genLargeNID() *rapid.Generator[lnet.NID] {
 	})
 }
 
-// genAddress is an address whose fields are what they can be in a text; of a TM, it has a
-// portal and a PID that a TM has.
+// genAddress generates an address whose fields are possible in a text. If ofTM is set, a TM can have its
+// portal and PID.
 func genAddress(ofTM bool) *rapid.Generator[Address] {
 	return rapid.Custom(func(t *rapid.T) Address {
 		a := Address{

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// herd is some TMs that one pool feeds. Their callbacks bring buffers back, with the colour
-// of the TM, unless the test says otherwise.
+// herd is a pool with several TMs. Their callbacks return buffers with the colour of the TM, unless the
+// test says otherwise.
 type herd struct {
 	*pond
 	tms []*fed
@@ -21,16 +21,16 @@ type herd struct {
 type fed struct {
 	*TransferMachine
 	herd *herd
-	fake *fakeTM // once it is started
-	// on, unless it is nil, is what happens to a buffer instead of Put.
+	fake *fakeTM // set when it is started
+	// on, unless nil, is called instead of Put.
 	on func(e *BufferEvent)
-	// onStarted, unless it is nil, is called when it has started.
+	// onStarted, unless nil, is called when the TM has started.
 	onStarted func()
-	// budget is how many receive buffers the core takes yet; below 0: any number.
+	// budget is the number of receive buffers that the core still accepts. A negative value means no limit.
 	budget int
 }
 
-// inHerd runs a test in a bubble, with a pool of 8 buffers, and closes what it leaves.
+// inHerd runs a test in a bubble, with a pool of 8 buffers, and closes what is left.
 func inHerd(t *testing.T, wish func(c *PoolConfig), test func(h *herd)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,10 +58,10 @@ func newHerd(t rapid.TB, wish func(c *PoolConfig)) *herd {
 	return h
 }
 
-// of is whose the core's TM is, which has its number.
+// of returns the TM of a fake TM, which has its number.
 func (h *herd) of(tm *fakeTM) *fed { return h.tms[tm.address.TMID-1] }
 
-// attached is a new TM with the pool.
+// attached returns a new TM with the pool.
 func (h *herd) attached(length int) *fed {
 	h.t.Helper()
 	f := h.loose()
@@ -71,7 +71,7 @@ func (h *herd) attached(length int) *fed {
 	return f
 }
 
-// loose is a new TM without a pool.
+// loose returns a new TM without a pool.
 func (h *herd) loose() *fed {
 	h.t.Helper()
 	f := &fed{herd: h, budget: -1}
@@ -88,7 +88,7 @@ func (h *herd) loose() *fed {
 	return f
 }
 
-// how is how a TM uses the pool.
+// how returns the provisioning of a TM.
 func (f *fed) how(length int) Provisioning {
 	var c Callbacks
 	c[MsgRecv] = func(e *BufferEvent) {
@@ -102,7 +102,7 @@ func (f *fed) how(length int) Provisioning {
 	return Provisioning{Callbacks: &c, MinReceiveSize: 4096, MaxMessages: 2, QueueLength: length}
 }
 
-// put brings a buffer back, with the colour of the TM.
+// put returns a buffer with the colour of the TM.
 func (f *fed) put(b *Buffer) {
 	if err := b.Pool().Put(b, f.Colour()); err != nil {
 		f.herd.t.Errorf("put: %v", err)
@@ -124,7 +124,7 @@ func (f *fed) start() *fed {
 	return f
 }
 
-// stop stops the TM with abort, and closes it. Its callbacks bring the buffers back.
+// stop stops the TM with abort, and closes it. Its callbacks return the buffers.
 func (f *fed) stop() {
 	h := f.herd
 	h.t.Helper()
@@ -141,7 +141,7 @@ func (f *fed) stop() {
 	}
 }
 
-// close closes the TMs, and the pool.
+// close closes the TMs and the pool.
 func (h *herd) close() {
 	h.t.Helper()
 	for _, f := range h.tms {
@@ -163,7 +163,7 @@ func (h *herd) close() {
 	}
 }
 
-// queued are the buffers on the receive queue, in order.
+// queued returns the buffers on the receive queue, in order.
 func (f *fed) queued() (bs []*Buffer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,7 +173,7 @@ func (f *fed) queued() (bs []*Buffer) {
 	return bs
 }
 
-// ends ends the first operations on the receive queue, with an error unless it is nil.
+// ends completes the first n operations on the receive queue, with an error unless err is nil.
 func (f *fed) ends(n int, err error) {
 	for _, b := range f.queued()[:n] {
 		if err == nil {
@@ -185,7 +185,7 @@ func (f *fed) ends(n int, err error) {
 	}
 }
 
-// has fails the test unless the receive queue, the deficit and the failures are those.
+// has checks the length of the receive queue, the deficit and the failures.
 func (f *fed) has(length, deficit, failures int) {
 	t := f.herd.t
 	t.Helper()

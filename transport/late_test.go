@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// unsteady is a Core that takes buffers, and refuses them a microsecond later while late is set.
+// unsteady is a Core that accepts buffers, and refuses them a microsecond later while late is set.
 type unsteady struct {
 	late           atomic.Bool
-	buffers, calls atomic.Int32 // that it was offered, and how often
+	buffers, calls atomic.Int32 // buffers offered, and calls of Submit
 }
 
 func (f *fed) refuses(err error) *unsteady {
@@ -35,15 +35,15 @@ func (f *fed) refuses(err error) *unsteady {
 	return u
 }
 
-// holds fails the test unless the receive queue and the deficit are those.
+// holds checks the length of the receive queue and the deficit.
 func (f *fed) holds(length, deficit int) {
 	f.herd.t.Helper()
 	synctest.Wait()
 	f.has(length, deficit, int(f.Stats(MsgRecv).Failures))
 }
 
-// A Core that takes buffers and then refuses them is offered others at once, as any final
-// event has it, but not for ever: then it is left alone, for up to a second, and asked again.
+// A Core that accepts buffers and then refuses them is offered others at once, as after any final event,
+// but not endlessly: then the TM pauses, up to a second, and tries again.
 //
 // transport 5.2 (2), 5.3 (2)
 func TestACoreThatRefusesLateIsNotAskedForEver(t *testing.T) {
@@ -75,7 +75,7 @@ func TestACoreThatRefusesLateIsNotAskedForEver(t *testing.T) {
 			t.Errorf("%d calls when it takes them again", n)
 		}
 
-		u.late.Store(true) // it is no better than before
+		u.late.Store(true) // it still refuses
 		f.fake.fail(f.queued()[0], syscall.EHOSTUNREACH)
 		time.Sleep(maxPause / 2)
 		f.holds(3, 1)
@@ -85,8 +85,7 @@ func TestACoreThatRefusesLateIsNotAskedForEver(t *testing.T) {
 	})
 }
 
-// The same with synchronous delivery: the worker asks again, though it rests where it sees
-// no events.
+// The same with synchronous delivery: the worker retries, although it rests where it does not see events.
 func TestACoreThatRefusesLateIsAskedAgainByTheWorker(t *testing.T) {
 	inHerd(t, nil, func(h *herd) {
 		f := h.loose()
@@ -120,8 +119,8 @@ func TestACoreThatRefusesLateIsAskedAgainByTheWorker(t *testing.T) {
 	})
 }
 
-// What the program cancels, and messages of strangers, do not speak against the Core. A queue
-// that is to be longer is an occasion to ask it.
+// Buffers cancelled by the program, and messages without a usable sender, do not count as refusals. A
+// longer queue length causes a retry.
 //
 // transport 5.3 (2)-(3)
 func TestWhatSpeaksAgainstACore(t *testing.T) {
@@ -138,7 +137,7 @@ func TestWhatSpeaksAgainstACore(t *testing.T) {
 			f.fake.obey()
 			f.holds(2, 0)
 		}
-		own := h.get(1, AnyColour)[0] // which the program adds itself
+		own := h.get(1, AnyColour)[0] // added by the program itself
 		for range 2 * patience {
 			own.Queue, own.Callbacks, own.MinReceiveSize, own.MaxMessages = MsgRecv, f.how(2).Callbacks, 1, 1
 			own.Deadline = time.Now().Add(time.Millisecond)
@@ -168,13 +167,12 @@ func TestWhatSpeaksAgainstACore(t *testing.T) {
 			f.ends(8, syscall.EIO)
 		}
 		f.holds(0, 8)
-		time.Sleep(firstPause) // though many have failed
+		time.Sleep(firstPause) // although many have failed
 		f.holds(8, 0)
 	})
 }
 
-// A message ends the pause at once, also one behind which the buffer stays queued, with
-// synchronous delivery as without.
+// A message ends the pause at once, even if the buffer stays queued, with and without synchronous delivery.
 //
 // transport 5.2 (2)
 func TestAMessageEndsThePauseOfACore(t *testing.T) {

@@ -67,7 +67,7 @@ func TestStart(t *testing.T) {
 	})
 }
 
-// Who awaits a state goes on when it has been told.
+// Await returns after the callback for the state.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -108,7 +108,7 @@ func TestStartMalformed(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	for _, c := range []struct {
 		address string
-		core    error // what the core says
+		core    error // error of the core
 		want    syscall.Errno
 	}{
 		{"0@lo:12345:0:1", nil, syscall.EINVAL},
@@ -201,7 +201,7 @@ func TestStopWaits(t *testing.T) {
 	})
 }
 
-// A TM that was never started stops, too, and tells so.
+// A TM that was never started stops, too, and reports that.
 //
 // transport 3.5 ours (1)
 func TestStopInitialized(t *testing.T) {
@@ -219,7 +219,7 @@ func TestStopInitialized(t *testing.T) {
 	})
 }
 
-// A TM that is stopped before it is started never gets started, however that ends.
+// A TM that is stopped before it is started never becomes started, whatever the outcome of the start is.
 //
 // transport 3.5 ours (2)
 func TestStopStarting(t *testing.T) {
@@ -252,7 +252,7 @@ func TestStopStarting(t *testing.T) {
 	}
 }
 
-// Stop in the callback that tells StateStarted, and in every callback of a buffer.
+// Stop in the callback for StateStarted, and in every callback of a buffer.
 //
 // transport 3.2 (2)-(3)
 func TestStopInCallback(t *testing.T) {
@@ -273,10 +273,10 @@ func TestStopInCallback(t *testing.T) {
 	})
 }
 
-// A TM whose address the Core cannot give back has failed.
+// If the Core cannot release its address, the TM fails.
 func TestStopFails(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		w.fake.ops = append(w.fake.ops, Op{}) // that the engine knows nothing of
+		w.fake.ops = append(w.fake.ops, Op{}) // unknown to the engine
 		w.ok(w.tm.Stop(true))
 		synctest.Wait()
 		w.is(w.tm.Await(context.Background(), StateStopped), syscall.EBUSY)
@@ -306,7 +306,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("state is %v", s)
 		}
 		self.Put()
-		self.Put() // once too many: the last reference is the TM's
+		self.Put() // once too often: the last reference belongs to the TM
 		if self.refs != 1 {
 			t.Errorf("the TM holds %d references to itself", self.refs)
 		}
@@ -322,7 +322,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Close waits for the callback that tells the end.
+// Close waits for the callback that reports the end.
 //
 // transport 3.5 fini
 func TestCloseWaitsForCallbacks(t *testing.T) {
@@ -343,7 +343,7 @@ func TestCloseWaitsForCallbacks(t *testing.T) {
 	})
 }
 
-// STOPPED is not told while a callback runs, or a call of the Core.
+// StateStopped is not reported while a callback or a call of the Core runs.
 //
 // transport 3.5 stop
 func TestStopWaitsForCalls(t *testing.T) {
@@ -371,7 +371,7 @@ func TestStopWaitsForCalls(t *testing.T) {
 	})
 }
 
-// Open and Shutdown do all of it.
+// Open and Shutdown combine the steps.
 func TestOpenAndShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -410,7 +410,7 @@ func TestOpenAndShutdown(t *testing.T) {
 	})
 }
 
-// What is done between NewTM and Start can be done by Open, until something fails.
+// Open calls the steps between NewTM and Start, until one fails.
 func TestOpenPrepares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// lines are what was logged.
+// lines collects the log.
 type lines struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer
@@ -24,7 +24,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// take returns what was logged since the last time.
+// take returns the log since the previous call.
 func (l *lines) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,8 +32,8 @@ func (l *lines) take() string {
 	return l.b.String()
 }
 
-// Given a TM whose figures are to be logged every minute, when its queues are used, then each
-// minute has a line for those that were, and the end has a last one.
+// Given a TM whose statistics are logged every minute, when its queues are used, then each minute logs a
+// line for each queue that was used, and the end logs the last lines.
 //
 // transport 3.12 (3)
 func TestLogStats(t *testing.T) {
@@ -73,8 +73,8 @@ func TestLogStats(t *testing.T) {
 	})
 }
 
-// Given a TM whose figures are logged each hour, when it ends in any way, then the last lines come within a
-// second, and LogStats returns.
+// Given a TM whose statistics are logged each hour, when it ends in any way, then the last lines are logged
+// within a second, and LogStats returns.
 //
 // transport 3.12 (3)
 func TestLogStatsEnds(t *testing.T) {

@@ -7,17 +7,17 @@ import (
 	"testing/synctest"
 )
 
-// A Low that makes buffers, of which TMs take some, is called again only while they leave too
-// few: its calls nest once for each time that they have taken all, and the pool grows by what
-// is needed, and what Low makes at a time.
+// A Low that adds buffers, some of which TMs take, is called again only while too few are left. Its calls
+// nest once for each time that the TMs have taken all. The pool grows by what is needed and by what Low
+// adds at a time.
 //
 // transport 4 provision, 4 get
 func TestLowThatMakesBuffers(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		makes       int
-		refused     int // how many buffers the core refuses to register
-		calls, size int // of a pool of 8, of which TMs want 10, and 5
+		refused     int // number of buffers that the core refuses to register
+		calls, size int // of a pool of 8 buffers, with TMs that need 10 and 5
 	}{
 		{"all that is missing", 16, 0, 1, 24},
 		{"some at a time", 3, 0, 3, 17},

@@ -11,16 +11,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelBuffer is what a naive model knows of a buffer.
+// modelBuffer is the simple model of a buffer.
 type modelBuffer struct {
 	queued, cancelled, timedOut bool
-	asked                       bool // the Core was asked to end the op
+	asked                       bool // cancellation was submitted to the Core
 	added, deadline             time.Time
 	events, finals, messages    int
 	last                        error // of the last event
 }
 
-// model is a naive model of a TM, beside the TM itself.
+// model is a simple model of a TM, together with the TM.
 type model struct {
 	w       *world
 	buffers []*Buffer
@@ -29,12 +29,12 @@ type model struct {
 	state   State
 }
 
-// step is one thing that a random program does: what, to which buffer, with which numbers.
+// step is one action of a random program: the action, the buffer and two numbers.
 type step struct{ What, Buffer, N, M int }
 
 const modelSteps = 11
 
-// do does a step in both, and says how they differ behind it.
+// do performs a step on both, and returns an error if they differ afterwards.
 func (m *model) do(s step) error {
 	b, k := m.buffers[s.Buffer], &m.known[s.Buffer]
 	switch s.What {
@@ -69,7 +69,7 @@ func (m *model) do(s step) error {
 		time.Sleep(time.Duration(s.N) * time.Second)
 		m.expire()
 	case 10:
-		if s.M < 10 { // else most programs would be short
+		if s.M < 10 { // otherwise most programs would be short
 			m.stop(s.N%2 == 0)
 		}
 	}
@@ -83,8 +83,8 @@ func (m *model) do(s step) error {
 	return m.compare()
 }
 
-// add adds a buffer with a deadline so far away, or none if that is 0; the core refuses it if
-// it is 13 s.
+// add adds a buffer with a deadline in the given time, or without one if it is 0. If it is 13 s, the core
+// refuses the buffer.
 func (m *model) add(b *Buffer, k *modelBuffer, deadline time.Duration) {
 	want := error(nil)
 	if !k.queued {
@@ -104,7 +104,7 @@ func (m *model) add(b *Buffer, k *modelBuffer, deadline time.Duration) {
 		want = syscall.EINVAL
 	case refused:
 		want = syscall.EHOSTUNREACH
-		k.messages = 0 // by 3.8 (3), which (4) does not take back
+		k.messages = 0 // by 3.8 (3), which (4) does not revert
 	default:
 		k.queued, k.cancelled, k.timedOut, k.asked = true, false, false, false
 		k.added, k.deadline, k.messages = time.Now(), b.Deadline, 0
@@ -121,7 +121,7 @@ func (m *model) cancel(b *Buffer, k *modelBuffer) {
 	m.stats[b.Queue].Cancels++
 }
 
-// ended is what the final event of a buffer changes.
+// ended models the final event of a buffer.
 func (m *model) ended(b *Buffer, k *modelBuffer, err error, n int) {
 	s := &m.stats[b.Queue]
 	s.TimeInQueue += time.Since(k.added)
@@ -140,7 +140,7 @@ func (m *model) ended(b *Buffer, k *modelBuffer, err error, n int) {
 	k.finals++
 }
 
-// obey has the core end what it was asked to.
+// obey makes the core cancel the requested ops.
 func (m *model) obey() {
 	m.w.fake.obey()
 	for i := range m.known {
@@ -154,7 +154,7 @@ func (m *model) obey() {
 	}
 }
 
-// expire is what the passing of time changes.
+// expire models the passing of time.
 func (m *model) expire() {
 	for i := range m.known {
 		k := &m.known[i]
@@ -180,7 +180,7 @@ func (m *model) stop(abort bool) {
 	}
 }
 
-// compare says how the TM and the model differ.
+// compare returns an error if the TM and the model differ.
 func (m *model) compare() error {
 	var length [QueueTypes]int
 	queued := 0
@@ -223,7 +223,7 @@ func (m *model) compare() error {
 	return nil
 }
 
-// heard is how many events a buffer has had, how many of them final, and the last error.
+// heard returns the number of events of a buffer, the number of final ones, and the last error.
 func (w *world) heard(b *Buffer) (events, finals int, last error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,8 +239,8 @@ func (w *world) heard(b *Buffer) (events, finals int, last error) {
 	return events, finals, last
 }
 
-// Random programs of adds, cancels, events, deadlines and stops do to a TM what they do to
-// a naive model.
+// Random programs of adds, cancels, events, deadlines and stops have the same effect on a TM as on a simple
+// model.
 //
 // transport 3.8 del, 3.9 (2), 3.10 posting (2)-(3), 3.10 guarantees, 3.12 (1)-(2)
 func TestModel(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"unsafe"
 )
 
-// dumped tells whether core dumps have the memory that b begins at: smaps says dd of that
-// which they have not.
+// dumped reports whether core dumps include the memory at b. Excluded memory has the flag dd in smaps.
 func dumped(t *testing.T, b []byte) bool {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/smaps")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A number is chosen again after all others, and those below the range only if none of it is free.
+// A number is chosen again after all others. Numbers below the range are chosen only if the whole range is
+// in use.
 //
 // transport 6.3 (2)
 func TestTMIDs(t *testing.T) {

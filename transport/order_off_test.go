@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ordersChecked: they are not.
+// ordersChecked reports whether the order of locks is checked.
 const ordersChecked = false
 
-// lockedNothing is for the race detector's build, which knows.
+// lockedNothing has an effect only in the build with the race detector.
 func lockedNothing(rapid.TB) {}
 
 func TestTheOrderOfLocksCostsNothing(t *testing.T) {

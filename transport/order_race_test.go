@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ordersChecked: locks note who holds them, which allocates.
+// ordersChecked reports whether the order of locks is checked, which allocates.
 const ordersChecked = true
 
-// lockedNothing fails unless the caller holds no lock of the package.
+// lockedNothing fails the test if the caller holds a lock of the package.
 func lockedNothing(t rapid.TB) {
 	t.Helper()
 	if held := locks.of(goroutine()); len(held) > 0 {
@@ -21,7 +21,7 @@ func lockedNothing(t rapid.TB) {
 	}
 }
 
-// panics tells whether f does.
+// panics reports whether f panics.
 func panics(f func()) (caught bool) {
 	defer func() { caught = recover() != nil }()
 	f()
@@ -57,7 +57,7 @@ func TestAReversalOfLocksIsCaught(t *testing.T) {
 	if got := locks.of(goroutine()); !slices.Equal(got, []int{1, 3}) {
 		t.Errorf("held: %v", got)
 	}
-	pool.Unlock() // not in reverse
+	pool.Unlock() // not in reverse order
 	if !panics(domain.Lock) {
 		t.Error("a domain behind a TM, when the pool was released, is not caught")
 	}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pond is a pool over a fake core, and how often its callbacks were called.
+// pond is a pool on a fake core, with the number of calls of its callbacks.
 type pond struct {
 	t             rapid.TB
 	core          *fakeCore
@@ -20,8 +20,7 @@ type pond struct {
 	notEmpty, low int
 }
 
-// newPond is an empty pool of buffers of 2 segments of 4096 bytes, unless the test has
-// other wishes.
+// newPond returns an empty pool of buffers of 2 segments of 4096 bytes, unless wish changes that.
 func newPond(t rapid.TB, wish func(c *PoolConfig)) *pond {
 	t.Helper()
 	w := &pond{t: t, core: newFakeCore()}
@@ -51,7 +50,7 @@ func (w *pond) provision(n int) {
 	w.free(w.pool.Free())
 }
 
-// get takes n buffers out.
+// get takes n buffers.
 func (w *pond) get(n int, colour uint32) []*Buffer {
 	w.t.Helper()
 	var bs []*Buffer
@@ -74,7 +73,7 @@ func (w *pond) put(colour uint32, bs ...*Buffer) {
 	}
 }
 
-// free fails the test unless so many are free, and the pool is whole.
+// free checks the number of free buffers and the consistency of the pool.
 func (w *pond) free(want int) {
 	w.t.Helper()
 	if got := w.pool.Free(); got != want {
@@ -85,7 +84,7 @@ func (w *pond) free(want int) {
 	}
 }
 
-// whole tells what is wrong with the lists of a pool (transport 4: the invariant).
+// whole returns an error if the lists of a pool violate the invariant of transport 4.
 func (p *Pool) whole() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +115,7 @@ func (p *Pool) whole() error {
 	return nil
 }
 
-// is fails the test unless the error has an errno.
+// is fails the test unless the error matches an errno.
 func is(t testing.TB, err error, want syscall.Errno) {
 	t.Helper()
 	if !errors.Is(err, want) {

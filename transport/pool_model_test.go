@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// poolModel is a naive pool: a list of what is free, in the order of puts.
+// poolModel is a simple pool: a list of the free buffers, in the order of puts.
 type poolModel struct {
 	free          []freeBuffer
 	out           []*Buffer
@@ -28,7 +28,7 @@ func (m *poolModel) put(b *Buffer, colour uint32) {
 	}
 }
 
-// get is the rules of transport 4, one after the other.
+// get applies the rules of transport 4 one by one.
 func (m *poolModel) get(colour uint32) *Buffer {
 	at := -1
 	for i, f := range m.free { // the latest of the colour
@@ -54,7 +54,7 @@ func (m *poolModel) get(colour uint32) *Buffer {
 	return b
 }
 
-// modelled is a pool beside its model.
+// modelled is a pool together with its model.
 type modelled struct {
 	*pond
 	m       *poolModel
@@ -73,7 +73,7 @@ func (w *modelled) provision(t *rapid.T) {
 	}
 }
 
-// colour draws one, which there may not be.
+// colour draws a colour, which may be invalid.
 func (w *modelled) colour(t *rapid.T) uint32 {
 	return rapid.OneOf(rapid.Uint32Range(0, 4), rapid.Just(AnyColour)).Draw(t, "colour")
 }
@@ -149,7 +149,7 @@ func TestAPoolIsAsTheModel(t *testing.T) {
 	})
 }
 
-// all are the model's buffers.
+// all returns the buffers of the model.
 func (m *poolModel) all() []*Buffer {
 	all := slices.Clone(m.out)
 	for _, f := range m.free {

@@ -174,7 +174,7 @@ func TestManyUseAPool(t *testing.T) {
 				if b == nil {
 					continue
 				}
-				b.Bytes()[0]++ // by the race detector, nobody else has it
+				b.Bytes()[0]++ // the race detector verifies exclusive ownership
 				if err := w.pool.Put(b, colour); err != nil {
 					t.Error(err)
 				}

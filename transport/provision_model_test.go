@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// herdModel is a naive pool of numbers that feeds naive TMs: it counts buffers, and serves
-// who lacks some in the order in which they came to lack them.
+// herdModel is a simple model of a pool and its TMs. It counts buffers, and serves TMs with a deficit in
+// the order in which the deficits arose.
 type herdModel struct {
 	free, out int
 	tms       []*fedModel
@@ -23,13 +23,13 @@ type fedModel struct {
 	wanted          int
 	length, deficit int
 	failures        int
-	budget          int // how many buffers the core takes yet; below 0: any number
+	budget          int // number of buffers that the core still accepts; negative: no limit
 	refused         bool
-	keeps           bool // its callbacks do not bring buffers back
-	bad             int  // events in a row; the Core is not left alone here
+	keeps           bool // its callbacks do not return buffers
+	bad             int  // consecutive failures; the model has no pauses
 }
 
-// fill is the algorithm of transport 5.2, with what the core takes.
+// fill is the algorithm of transport 5.2, limited by what the core accepts.
 func (m *herdModel) fill(f *fedModel) {
 	taken := min(max(0, f.wanted-f.length), m.free)
 	can := taken
@@ -49,7 +49,7 @@ func (m *herdModel) fill(f *fedModel) {
 	}
 }
 
-// put is a buffer that comes back.
+// put models the return of a buffer.
 func (m *herdModel) put() {
 	m.free++
 	for _, h := range slices.Clone(m.hungry) {
@@ -59,7 +59,7 @@ func (m *herdModel) put() {
 	}
 }
 
-// ended is a final event.
+// ended models a final event.
 func (m *herdModel) ended(f *fedModel, bad bool) {
 	f.length--
 	if bad {
@@ -75,7 +75,7 @@ func (m *herdModel) ended(f *fedModel, bad bool) {
 	}
 }
 
-// stop is Stop with abort, and what the core makes of it.
+// stop models Stop with abort, and the cancellations.
 func (m *herdModel) stop(f *fedModel) {
 	f.started, f.deficit = false, 0
 	m.hungry = slices.DeleteFunc(m.hungry, func(h *fedModel) bool { return h == f })
@@ -84,14 +84,14 @@ func (m *herdModel) stop(f *fedModel) {
 	}
 }
 
-// provisioned is a herd beside its model.
+// provisioned is a herd together with its model.
 type provisioned struct {
 	*herd
 	m    *herdModel
 	kept []*Buffer
 }
 
-// draw picks a TM that is started.
+// draw chooses a started TM.
 func (p *provisioned) draw(t *rapid.T) (*fed, *fedModel) {
 	var started []int
 	for i, f := range p.m.tms {
@@ -126,7 +126,7 @@ func (p *provisioned) start(t *rapid.T) {
 	p.m.fill(fm)
 }
 
-// end stops what is started, so that no bubble waits for it.
+// end stops the started TMs, so that the bubble can end.
 func (p *provisioned) end() {
 	for _, f := range p.tms {
 		if f.State() == StateStarted {
@@ -165,7 +165,7 @@ func (p *provisioned) put(t *rapid.T) {
 	p.pond.put(colour, b)
 }
 
-// agree holds the herd against the model, and against what must hold of any herd.
+// agree compares the herd with the model, and checks the invariants of any herd.
 func (p *provisioned) agree(t *rapid.T) {
 	synctest.Wait()
 	if err := p.pool.whole(); err != nil {
@@ -196,7 +196,7 @@ func (p *provisioned) agree(t *rapid.T) {
 	}
 }
 
-// inBubble is a test that rapid does not ask for its deadline, which panics in a bubble.
+// inBubble is a test without a deadline for rapid, because Deadline panics in a bubble.
 type inBubble struct{ *testing.T }
 
 // transport-tests L (95)-(96), L (99)

@@ -21,7 +21,7 @@ func TestABufferThatIsRefusedGoesBack(t *testing.T) {
 		f.setLength(5)
 		f.has(1, 4, 4)
 		f.budget = 2
-		h.put(0, h.get(1, 0)...) // with a deficit, any Put is an occasion
+		h.put(0, h.get(1, 0)...) // with a deficit, any Put causes a retry
 		f.has(3, 2, 4)
 		if h.notEmpty != 1 {
 			t.Errorf("told %d times that the pool is not empty", h.notEmpty)
@@ -62,7 +62,7 @@ func TestWhoLacksBuffersGetsThoseThatAnotherHadTaken(t *testing.T) {
 		taker.budget = 0
 		submit := h.core.submit
 		h.core.submit = func(tm *fakeTM, ops []Op) (int, error) {
-			// It has all, and will not be able to use them.
+			// It owns all buffers, but the core will refuse them.
 			other.setLength(4)
 			if other.Deficit() != 2 {
 				t.Errorf("deficit %d", other.Deficit())
@@ -70,7 +70,7 @@ func TestWhoLacksBuffersGetsThoseThatAnotherHadTaken(t *testing.T) {
 			return submit(tm, ops)
 		}
 		taker.start()
-		taker.has(0, 8, 8) // 2 that there were not, 6 that were refused
+		taker.has(0, 8, 8) // 2 that the pool lacked, 6 that were refused
 		other.has(4, 0, 2)
 		h.free(4)
 	})
@@ -132,8 +132,8 @@ func TestWhoFoundThePoolEmptyHearsOfWhatComesBack(t *testing.T) {
 	})
 }
 
-// A TM for whose events there is not room enough gets as many buffers as there is room for:
-// that of the Core, or what the engine asks for at most.
+// If there is not enough room for the events of all buffers, a TM gets as many buffers as possible. The
+// limit is that of the Core, or the maximum that the engine requests.
 //
 // transport 5.2 (1)
 func TestAQueueAsLongAsThereIsRoomFor(t *testing.T) {

@@ -237,7 +237,7 @@ func TestAStoppedTMIsNotProvisioned(t *testing.T) {
 		f.has(8, 0, 1)
 		f.fake.obey()
 		synctest.Wait()
-		// What its callbacks have brought back was given to the other one.
+		// The buffers that its callbacks have returned were given to the other TM.
 		f.has(0, 0, 9)
 		other.has(3, 0, 3)
 		h.free(5)
@@ -299,7 +299,7 @@ func TestATMWithoutDeficitIsLeftAlone(t *testing.T) {
 			content.mu.Unlock()
 		}()
 		<-locked
-		h.provision(1) // or else the bubble is stuck
+		h.provision(1) // otherwise the bubble would not end
 		lacking.has(7, 0, 1)
 		close(unlock)
 		content.has(2, 0, 0)
@@ -390,7 +390,7 @@ func TestManyTMsOnOnePool(t *testing.T) {
 	})
 }
 
-// refusesOneInSeven is a Core that refuses each seventh call.
+// refusesOneInSeven is a Core that refuses every seventh call.
 func refusesOneInSeven(t *testing.T) func(tm *fakeTM, ops []Op) (int, error) {
 	var n atomic.Int64
 	return func(_ *fakeTM, ops []Op) (int, error) {
@@ -402,8 +402,8 @@ func refusesOneInSeven(t *testing.T) func(tm *fakeTM, ops []Op) (int, error) {
 	}
 }
 
-// queued is how many buffers are on the receive queues, which must be as long as they shall be,
-// but for the deficits.
+// queued returns the number of buffers on the receive queues, and checks that they have the desired length
+// minus the deficit.
 func (h *herd) queued() (n int) {
 	h.t.Helper()
 	for i, f := range h.tms {
@@ -416,7 +416,7 @@ func (h *herd) queued() (n int) {
 	return n
 }
 
-// feed ends operations on the receive queue as they come, as long as some are left.
+// feed completes operations on the receive queue until left is 0.
 func (f *fed) feed(busy *sync.WaitGroup, left *atomic.Int64) {
 	for left.Load() > 0 {
 		f.fake.mu.Lock()
@@ -426,8 +426,8 @@ func (f *fed) feed(busy *sync.WaitGroup, left *atomic.Int64) {
 		}
 		f.fake.mu.Unlock()
 		if b == nil {
-			time.Sleep(time.Millisecond) // of the bubble: the others go on
-			f.setLength(2)               // an occasion, if all that there is was refused
+			time.Sleep(time.Millisecond) // simulated: the others continue
+			f.setLength(2)               // causes a retry, if all available buffers were refused
 			continue
 		}
 		left.Add(-1)

@@ -14,15 +14,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// crowd is many goroutines that use the same TMs and buffers, over a Core that does what
-// it likes when it likes.
+// crowd has many goroutines that use the same TMs and buffers, on a Core that acts at random.
 type crowd struct {
 	t       *testing.T
 	core    *fakeCore
 	domain  *Domain
 	tms     []*TransferMachine
 	buffers []*Buffer
-	added   []atomic.Int64 // by buffer: adds that returned no error
+	added   []atomic.Int64 // by buffer: successful adds
 	finals  []atomic.Int64
 	seed    uint64
 	steps   atomic.Int64 // of the mob
@@ -69,7 +68,7 @@ func (c *crowd) check(err error) {
 	}
 }
 
-// submit refuses now and then.
+// submit sometimes refuses ops.
 func (c *crowd) submit(_ *fakeTM, ops []Op) (int, error) {
 	if rand.IntN(20) == 0 {
 		return rand.IntN(len(ops)), syscall.ENOMEM
@@ -77,7 +76,7 @@ func (c *crowd) submit(_ *fakeTM, ops []Op) (int, error) {
 	return len(ops), nil
 }
 
-// eagerTM completes ops now and then before Submit has returned.
+// eagerTM sometimes completes ops before Submit has returned.
 type eagerTM struct{ *fakeTM }
 
 func (tm eagerTM) Submit(ops []Op) (int, error) {
@@ -89,7 +88,7 @@ func (tm eagerTM) Submit(ops []Op) (int, error) {
 	return n, err
 }
 
-// called counts, and now and then adds again, cancels, or looks around.
+// called counts events, and sometimes adds again, cancels, or calls other methods.
 func (c *crowd) called(e *BufferEvent) {
 	i := e.Buffer.Data.(int)
 	if !e.Final {
@@ -110,7 +109,7 @@ func (c *crowd) called(e *BufferEvent) {
 	}
 }
 
-// count notes what Add of a buffer has returned.
+// count records the result of an add.
 func (c *crowd) count(b *Buffer, err error) {
 	if err == nil {
 		c.added[b.Data.(int)].Add(1)
@@ -124,10 +123,10 @@ func (c *crowd) count(b *Buffer, err error) {
 	c.t.Errorf("Add: %v", err)
 }
 
-// mobSteps is how many things each of the mob does.
+// mobSteps is the number of actions of each goroutine of the mob.
 const mobSteps = 200
 
-// mob does things at random, n times.
+// mob performs n random actions.
 func (c *crowd) mob(r *rand.Rand, n int) {
 	for range n {
 		c.steps.Add(1)
@@ -157,9 +156,9 @@ func (c *crowd) mob(r *rand.Rand, n int) {
 	}
 }
 
-// Many goroutines add, cancel, look and stop at once, on two TMs with the same buffers, over
-// a Core that refuses, that completes before Submit returns, and that goes away: each add
-// that returned no error has one final event, each other none, and all TMs come to an end.
+// Many goroutines add, cancel, query and stop concurrently, on two TMs with the same buffers. The Core
+// refuses ops, completes them before Submit returns, and goes away. Each successful add has one final
+// event, each failed add has no event, and all TMs end.
 //
 // transport 3.10 guarantees
 func TestCrowd(t *testing.T) {
@@ -220,7 +219,7 @@ func (c *crowd) run(down bool) {
 	c.compare()
 }
 
-// compare tells what does not add up when all is over.
+// compare checks the totals at the end.
 func (c *crowd) compare() {
 	total := int64(0)
 	for i, b := range c.buffers {
@@ -242,7 +241,7 @@ func (c *crowd) compare() {
 	}
 }
 
-// someOne makes an event of the oldest op, if there is one, final or not.
+// someOne completes the oldest op, if there is any, or a message of it.
 func (tm *fakeTM) someOne() {
 	tm.mu.Lock()
 	if len(tm.ops) == 0 {
@@ -262,7 +261,7 @@ func (tm *fakeTM) someOne() {
 	tm.push(c)
 }
 
-// goDown loses all ops, and says so.
+// goDown drops all ops, and reports that the Core is gone.
 func (tm *fakeTM) goDown() {
 	tm.mu.Lock()
 	tm.stopped = true

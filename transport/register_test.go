@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// segmentsOf makes memory of segments of so many bytes.
+// segmentsOf returns memory of segments of these sizes.
 func segmentsOf(sizes ...int) [][]byte {
 	var segments [][]byte
 	for _, n := range sizes {
@@ -18,8 +18,7 @@ func segmentsOf(sizes ...int) [][]byte {
 	return segments
 }
 
-// A domain opens and closes what its Core gives it, once each, and the Core serves the next
-// domain.
+// A domain opens and closes the Core's domain once, and the Core can open another one afterwards.
 //
 // transport-tests A (4)-(5)
 // transport 3.3 (1)-(2), 3.4 (1)
@@ -63,7 +62,7 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// A domain with something in it stays open.
+// A domain that contains objects cannot be closed.
 //
 // transport 3.3 (4)
 // r.m0.net.xprt.lnet.dev.resource-tracking
@@ -154,7 +153,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// A buffer is of the segments that it was made of, whatever the caller does to his list.
+// A buffer keeps the segments that it was made of, even if the caller changes the slice.
 func TestTheListOfSegmentsIsTheCallers(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		segments := [][]byte{make([]byte, 100), make([]byte, 10)}
@@ -167,7 +166,7 @@ func TestTheListOfSegmentsIsTheCallers(t *testing.T) {
 	})
 }
 
-// No buffer at all is an error as others are.
+// A nil buffer is an error.
 func TestNoBuffer(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.is(w.domain.Register(context.Background(), nil), syscall.EINVAL)
@@ -223,8 +222,7 @@ func TestRegisterChecksSegments(t *testing.T) {
 	}
 }
 
-// Segments that lie one behind the other are one to the Core; others, that are merely
-// neighbours, are not.
+// Adjacent segments of one array are merged for the Core. Others that merely happen to be adjacent are not.
 func TestRegisterMergesSegments(t *testing.T) {
 	ctx := context.Background()
 	core := newFakeCore()
@@ -297,8 +295,8 @@ func TestAllocatedBuffer(t *testing.T) {
 	}
 }
 
-// Memory that was allocated is freed once, by its own domain, be its buffer registered or
-// not: what was deregistered can be freed, or registered again.
+// Allocated memory is freed once, by its own domain, whether its buffer is registered or not. A
+// deregistered buffer can be freed, or registered again.
 //
 // transport 3.7 (2)
 func TestFreeAfterDeregister(t *testing.T) {
@@ -336,14 +334,14 @@ func TestFreeAfterDeregister(t *testing.T) {
 	}
 }
 
-// What the Core does not free stays the buffer's, and can be freed later: registered if it
-// was, and the Core takes it back.
+// If the Core cannot free memory, the buffer keeps it, and it can be freed later. The buffer is registered
+// if it was before and the Core can register it again.
 func TestFreeFails(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {
 		name       string
 		fails      syscall.Errno
-		registered bool // before
+		registered bool // before the call
 		refused    error
 		want       Flags
 	}{
@@ -373,7 +371,7 @@ func TestFreeFails(t *testing.T) {
 	}
 }
 
-// Offsets are over the concatenation of segments.
+// Offsets refer to the concatenation of segments.
 //
 // transport 6.12
 func TestCopyInAndOut(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 )
 
-// crash is the environment variable that says how the child of
-// TestACallbackThatDoesNotReturnToTheWorker shall end.
+// crash is the environment variable that selects how the child of TestACallbackThatDoesNotReturnToTheWorker
+// ends.
 const crash = "LNETD_TEST_CALLBACK"
 
-// A callback that panics in the worker ends the program as any panic does, and one that
-// calls runtime.Goexit with a panic that says so, though somebody waits for the TM.
+// A callback that panics in the worker ends the program like any panic. One that calls runtime.Goexit ends
+// it with a panic that explains the cause, even if another goroutine waits for the TM.
 //
 // transport 3.10 guarantees
 func TestACallbackThatDoesNotReturnToTheWorker(t *testing.T) {
@@ -44,8 +44,8 @@ func TestACallbackThatDoesNotReturnToTheWorker(t *testing.T) {
 	}
 }
 
-// waitForWhatDoesNotReturn has a callback of something not return, and waits until the TM
-// has ended, which it never does.
+// waitForWhatDoesNotReturn makes a callback that does not return, and waits for the end of the TM, which
+// never comes.
 func waitForWhatDoesNotReturn(of string, leave func()) {
 	core, ctx := newFakeCore(), context.Background()
 	d, err := NewDomain(ctx, core)
@@ -77,7 +77,7 @@ func waitForWhatDoesNotReturn(of string, leave func()) {
 	_ = tm.Await(ctx, StateStopped)
 }
 
-// inAnother runs f in a goroutine of its own, which f may leave as it likes, and waits.
+// inAnother runs f in a new goroutine, which f may end in any way, and waits for it.
 func inAnother(f func()) {
 	over := make(chan struct{})
 	go func() {
@@ -88,8 +88,8 @@ func inAnother(f func()) {
 	<-over
 }
 
-// A callback that does not return to DeliverAll, however it ends, ends that call alone: the
-// next one goes on with what is left, and the TM can be stopped and closed.
+// A callback that does not return to DeliverAll ends only that call. The next call continues with the
+// remaining events, and the TM can be stopped and closed.
 //
 // transport 3.14 table, 3.14 (2)
 func TestACallbackThatDoesNotReturnToDeliverAll(t *testing.T) {
@@ -97,8 +97,8 @@ func TestACallbackThatDoesNotReturnToDeliverAll(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			inSynchronousWorld(t, func(w *world) {
 				leaves := true
-				var again *Buffer // is added at the end of the round, and refused
-				var more *Channel // hears that there is more
+				var again *Buffer // added at the end of the round, and refused
+				var more *Channel // signalled when there are more events
 				w.on = func(e *BufferEvent) {
 					if e.Buffer == again && e.Err == nil {
 						w.ok(e.Add(again))
@@ -153,7 +153,7 @@ func TestACallbackThatDoesNotReturnToDeliverAll(t *testing.T) {
 	}
 }
 
-// The same while what a Core that is gone has left is cancelled.
+// The same while the operations left by a lost Core are cancelled.
 //
 // transport 3.5 ours (3)
 func TestACallbackThatDoesNotReturnWhenTheCoreIsGone(t *testing.T) {
@@ -173,8 +173,8 @@ func TestACallbackThatDoesNotReturnWhenTheCoreIsGone(t *testing.T) {
 	})
 }
 
-// Nor is an event lost when a callback of the pool that the TM was filled from does not return:
-// it comes behind the event's own.
+// If a callback of the TM's pool does not return, no event is lost, because that callback runs after the
+// one of the event.
 //
 // transport 3.14 (2)
 func TestACallbackOfAPoolThatDoesNotReturnToDeliverAll(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// reached brings the TM of a world that was just made to a state.
+// reached brings the TM of a new world to a state.
 var reached = map[State]func(w *world){
 	StateInitialized: func(*world) {},
 	StateStarting: func(w *world) {
@@ -32,8 +32,7 @@ var reached = map[State]func(w *world){
 	},
 }
 
-// inState runs a test in a bubble, with a TM that is in a state, and shuts down what it
-// leaves.
+// inState runs a test in a bubble, with a TM in a state, and shuts down what is left.
 func inState(t *testing.T, s State, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +55,7 @@ func inState(t *testing.T, s State, test func(w *world)) {
 	})
 }
 
-// A call that the state does not allow is EINVAL, and changes nothing.
+// A call that the state does not allow returns EINVAL, and changes nothing.
 //
 // transport 3.5 table
 func TestCallsInEachState(t *testing.T) {
@@ -128,7 +127,7 @@ func TestAddInOtherStates(t *testing.T) {
 	}
 }
 
-// A TM without a callback, of NewTM or of Open, lives, and has troubles, all the same.
+// A TM of NewTM or of Open works without a callback, even if there are errors to report.
 //
 // transport 3.5 event
 func TestATMWithoutACallback(t *testing.T) {

@@ -40,7 +40,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// Figures that are reset while they grow are all in one of the answers.
+// Statistics that are reset while they grow appear in exactly one of the results.
 //
 // transport 3.12 (3)
 func TestResetLosesNothing(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // steadyTM completes each op at once, and allocates nothing.
 type steadyTM struct {
 	*fakeTM
-	messages int // that come before the final event of MsgRecv
+	messages int // number of messages before the final event of MsgRecv
 }
 
 func (tm steadyTM) Submit(ops []Op) (int, error) {
@@ -41,7 +41,7 @@ func (tm steadyTM) pushOne(c Completion) {
 	tm.pending.Add(1)
 }
 
-// steady is a TM over steadyTM, and a buffer of each queue.
+// steady is a TM on steadyTM, and a buffer for each queue.
 type steady struct {
 	world
 	buffers [QueueTypes]*Buffer
@@ -113,7 +113,7 @@ func (s *steady) called(e *BufferEvent) {
 	s.final <- struct{}{}
 }
 
-// BenchmarkEngine is what the engine itself costs: two adds and their events per op, with
+// BenchmarkEngine measures the cost of the engine itself: two adds and their events per op, with
 // synchronous delivery.
 func BenchmarkEngine(b *testing.B) {
 	for q := range QueueType(QueueTypes) {

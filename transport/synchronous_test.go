@@ -16,7 +16,7 @@ func inSynchronousWorld(t *testing.T, test func(w *world)) {
 	inWorld(t, func(w *world) { w.ok(w.tm.DeliverSynchronously()) }, test)
 }
 
-// signalled tells whether a Go channel is closed.
+// signalled reports whether a Go channel is closed.
 func signalled(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -79,7 +79,7 @@ func TestNotify(t *testing.T) {
 				t.Errorf("signalled: %t, pending: %t, %d events", signalled(wake), w.tm.Pending(), len(w.events))
 			}
 			callbacks := 0
-			w.on = func(*BufferEvent) { callbacks++ } // by this goroutine, or -race tells
+			w.on = func(*BufferEvent) { callbacks++ } // called by this goroutine, which -race verifies
 			if n, err := w.tm.DeliverAll(); n != 4 || err != nil || callbacks != 4 || w.tm.Pending() {
 				t.Errorf("delivered %d, %v", n, err)
 			}
@@ -93,7 +93,7 @@ func TestNotify(t *testing.T) {
 			if signalled(wake) {
 				t.Error("the request was not used up")
 			}
-			// At once, since events are pending.
+			// Signals at once, because events are pending.
 			w.ok(w.tm.Notify(c))
 			if !signalled(wake) {
 				t.Error("not signalled though events are pending")
@@ -164,7 +164,7 @@ func TestDeliverSynchronouslyRefuses(t *testing.T) {
 	})
 }
 
-// What concerns the TM is told by its worker, though somebody else takes it from the Core.
+// The worker reports events of the TM, even if another goroutine reaps them from the Core.
 //
 // transport 3.14 (1)
 func TestTMEventsWithSynchronousDelivery(t *testing.T) {
@@ -184,7 +184,7 @@ func TestTMEventsWithSynchronousDelivery(t *testing.T) {
 	})
 }
 
-// Time-outs need nobody who delivers; their events do.
+// Deadlines are enforced without DeliverAll, but their events need it.
 //
 // transport 3.14 table
 func TestDeadlineWithSynchronousDelivery(t *testing.T) {
@@ -216,7 +216,7 @@ func TestDeadlineWithSynchronousDelivery(t *testing.T) {
 	})
 }
 
-// A TM is drained while it is stopping; who waits for events then is woken at its end.
+// A TM is drained while it is stopping. A goroutine that waits for events is woken at its end.
 //
 // transport 3.14 (2)
 func TestDeliverWhileStopping(t *testing.T) {
@@ -242,7 +242,7 @@ func TestDeliverWhileStopping(t *testing.T) {
 	})
 }
 
-// One goroutine delivers at a time, the others wait; STOPPED waits for its callback.
+// One goroutine delivers at a time, the others wait. StateStopped waits for its callback.
 //
 // transport 3.5 stop
 func TestDeliverersTakeTurns(t *testing.T) {
@@ -279,7 +279,7 @@ func TestDeliverersTakeTurns(t *testing.T) {
 	}
 }
 
-// The event loop of DeliverSynchronously's comment: work and messages, nothing lost.
+// The event loop in the comment of DeliverSynchronously, with work and messages: nothing is lost.
 //
 // transport-tests M (107)
 // transport 3.14 (4)

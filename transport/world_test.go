@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// address is where the TM of a world is.
+// address is the address of the TM of a world.
 const address = "0@lo:12345:34:12"
 
-// world is one TM over a fake core, in a synctest bubble, and what it has told.
+// world is one TM on a fake core, in a synctest bubble, with the events that it has reported.
 type world struct {
 	t      *testing.T
 	core   *fakeCore
 	domain *Domain
 	tm     *TransferMachine
-	fake   *fakeTM // once it is started
+	fake   *fakeTM // set when it is started
 	held   []*EndPoint
 
 	mu       sync.Mutex
 	events   []BufferEvent
-	flags    []Flags // of the buffers, in the callbacks
+	flags    []Flags // of the buffers, during the callbacks
 	tmEvents []TMEvent
-	// on, unless it is nil, is called for each event of a buffer.
+	// on, unless nil, is called for each event of a buffer.
 	on func(e *BufferEvent)
-	// onTM, unless it is nil, is called for each event of the TM.
+	// onTM, unless nil, is called for each event of the TM.
 	onTM func(e *TMEvent)
 }
 
-// inWorld runs a test in a bubble, with a TM that prepare, unless it is nil, may change
-// before it is started. What the test leaves is shut down.
+// inWorld runs a test in a bubble. prepare, unless nil, may change the TM before it is started. All that the
+// test leaves is shut down.
 func inWorld(t *testing.T, prepare func(w *world), test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func inWorld(t *testing.T, prepare func(w *world), test func(w *world)) {
 	})
 }
 
-// newWorld is a world whose TM is StateInitialized.
+// newWorld returns a world whose TM is StateInitialized.
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, core: newFakeCore()}
 	d, err := NewDomain(context.Background(), w.core)
@@ -96,7 +96,7 @@ func (w *world) start() {
 	w.fake = w.core.tms[len(w.core.tms)-1]
 }
 
-// close shuts down what is left, with a core that obeys.
+// close shuts down what is left. The core cancels all ops.
 func (w *world) close() {
 	w.t.Helper()
 	for _, e := range w.held {
@@ -115,7 +115,7 @@ func (w *world) close() {
 	w.ok(w.tm.Close())
 }
 
-// settle has the core obey, and whoever delivers deliver, until the TM has come to its end.
+// settle cancels ops in the core and delivers events, until the TM has ended.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 10 {
@@ -142,7 +142,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// is fails the test unless the error has an errno.
+// is fails the test unless the error matches an errno.
 func (w *world) is(err error, want syscall.Errno) {
 	w.t.Helper()
 	if !errors.Is(err, want) {
@@ -150,7 +150,7 @@ func (w *world) is(err error, want syscall.Errno) {
 	}
 }
 
-// all are callbacks for each queue.
+// all returns callbacks for each queue.
 func (w *world) all() *Callbacks {
 	var c Callbacks
 	for q := range c {
@@ -159,7 +159,7 @@ func (w *world) all() *Callbacks {
 	return &c
 }
 
-// buffer is a registered one of 8192 bytes, fit for a queue.
+// buffer returns a registered buffer of 8192 bytes that is ready for a queue.
 func (w *world) buffer(q QueueType) *Buffer {
 	w.t.Helper()
 	b := NewBuffer(make([]byte, 4096), make([]byte, 4096))
@@ -183,7 +183,7 @@ func (w *world) buffer(q QueueType) *Buffer {
 	return b
 }
 
-// added is buffer, and Add.
+// added is buffer followed by Add.
 func (w *world) added(q QueueType) *Buffer {
 	w.t.Helper()
 	b := w.buffer(q)
@@ -191,7 +191,7 @@ func (w *world) added(q QueueType) *Buffer {
 	return b
 }
 
-// finals are the final events of a buffer so far.
+// finals returns the final events of a buffer so far.
 func (w *world) finals(b *Buffer) (found []BufferEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,7 +203,7 @@ func (w *world) finals(b *Buffer) (found []BufferEvent) {
 	return found
 }
 
-// ended fails the test unless there is one final event of a buffer, with an error, nil if 0.
+// ended checks that there is one final event of a buffer, with the given errno, or none if that is 0.
 func (w *world) ended(b *Buffer, want syscall.Errno) BufferEvent {
 	w.t.Helper()
 	found := w.finals(b)
@@ -217,7 +217,7 @@ func (w *world) ended(b *Buffer, want syscall.Errno) BufferEvent {
 	return e
 }
 
-// states are those that the TM has told.
+// states returns the states that the TM has reported.
 func (w *world) states() (told []State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,5 +239,5 @@ func eachQueue(t *testing.T, test func(w *world, q QueueType)) {
 	}
 }
 
-// later is a deadline so far away.
+// later returns the time after d.
 func later(d time.Duration) time.Time { return time.Now().Add(d) }
