@@ -13,19 +13,18 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// never is no deadline.
+// never means no deadline.
 var never time.Time
 
-// soon is a deadline that these tests never reach.
+// soon returns a deadline that these tests never reach.
 func soon() time.Time { return time.Now().Add(time.Hour) }
 
-// schedule runs the steps of a consumer, of producers and of shouters against one bell in
-// an order that rapid chooses. The consumer's sleep is a step that can be taken while
-// there is a token.
+// schedule runs the steps of a consumer, of producers and of callers of shout on one bell, in an order
+// chosen by rapid. The consumer's sleep is a step that is possible while there is a token.
 type schedule struct {
 	bell bell
-	// put is how many things were put there and not found yet, shouted how many shouts
-	// were begun, heard how many of them had been when the consumer got up last.
+	// put is the number of things added and not found yet. shouted is the number of shouts begun, and heard
+	// its value when the consumer last got up.
 	put            int
 	shouted, heard int
 	consumer       int
@@ -55,7 +54,7 @@ func (s *schedule) consume() (did bool) {
 			return false
 		}
 		s.bell.sleep(nil)
-		s.consumer = stepLieDown // looks again
+		s.consumer = stepLieDown // check again
 	case stepGetUp:
 		s.bell.getUp()
 		s.put, s.heard = 0, s.shouted
@@ -64,7 +63,7 @@ func (s *schedule) consume() (did bool) {
 	return true
 }
 
-// produce takes one step of producer p: put something there (or shout), claim, wake.
+// produce performs one step of producer p: add something (or shout), claim, wake.
 func (s *schedule) produce(p int) {
 	switch s.producers[p] {
 	case 0: // put
@@ -85,8 +84,8 @@ func (s *schedule) produce(p int) {
 	}
 }
 
-// Whatever the order of the steps of both sides is: when all producers are through, the
-// consumer does not sleep on something that was put there, or on a shout.
+// In any order of the steps of both sides: when all producers have finished, the consumer does not sleep
+// although something was added or shout was called.
 //
 // transport-tests O (115)
 // transport 9.6 (1)
@@ -95,7 +94,7 @@ func TestEveryOrderOfSteps(t *testing.T) {
 		s := &schedule{bell: newBell()}
 		s.producers = rapid.SliceOfN(rapid.IntRange(0, 1), 1, 6).Draw(t, "producers")
 		for {
-			var able []int // producers that can go on
+			var able []int // producers that can continue
 			for p, step := range s.producers {
 				if step < 4 {
 					able = append(able, p)
@@ -143,7 +142,7 @@ func TestWhoPollsIsNotWoken(t *testing.T) {
 	}
 }
 
-// delay does nothing, for a random time.
+// delay waits for a random time.
 func delay(r *rand.Rand) {
 	switch r.IntN(4) {
 	case 0:
@@ -155,8 +154,8 @@ func delay(r *rand.Rand) {
 	}
 }
 
-// A consumer and a producer that take turns, each step of the protocol delayed at random:
-// neither waits for ever.
+// A consumer and a producer take turns, with each step of the protocol delayed at random. Neither waits
+// forever.
 //
 // transport-tests O (115)
 // transport 9.6 (1)
@@ -201,7 +200,7 @@ func TestDelaysAtEachStep(t *testing.T) {
 	}
 }
 
-// Wake ends the Wait that is under way, or the next, and one only.
+// Wake ends the current Wait or the next one, and only one.
 func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(4)
@@ -228,9 +227,8 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// A deadline ends a Wait, neither early nor late, whether it is the same as the last one's,
-// earlier, later, or past; a push ends it sooner; and one that was not reached does not end
-// the next Wait.
+// A deadline ends a Wait on time, whether it is the same as the previous one, earlier, later, or past. A
+// push ends the Wait earlier. A deadline that was not reached does not end the next Wait.
 func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(4)
@@ -269,8 +267,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// The queue itself: two goroutines hand one completion to and fro, each at a random moment,
-// so that pushes come at every point of the other's Wait.
+// The queue itself: two goroutines pass one completion back and forth, each at a random moment, so that
+// pushes happen at every point of the other's Wait.
 //
 // transport-tests O (115)
 // transport 9.6 (1)
@@ -298,8 +296,8 @@ func TestNobodySleepsOnACompletion(t *testing.T) {
 	play(2, answers, q)
 }
 
-// A Wait whose timer was early, as it is when the wall clock has been set back and the
-// deadline is by that, leaves the next one a timer.
+// If a timer expires early, as it does when the wall clock was set back and the deadline is based on it,
+// the next Wait still has a timer.
 //
 // transport 3.9 (3)
 func TestATimerThatIsEarly(t *testing.T) {

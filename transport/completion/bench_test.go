@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// One goroutine pushes and reaps, in batches of so many.
+// One goroutine pushes and reaps batches.
 func BenchmarkPushReap(b *testing.B) {
 	for _, batch := range []int{1, 16, 256} {
 		b.Run(fmt.Sprint("Batch", batch), func(b *testing.B) {
@@ -26,7 +26,7 @@ func BenchmarkPushReap(b *testing.B) {
 	}
 }
 
-// What a poll of an empty queue costs.
+// Cost of polling an empty queue.
 func BenchmarkPending(b *testing.B) {
 	q := New(1)
 	for b.Loop() {
@@ -36,7 +36,7 @@ func BenchmarkPending(b *testing.B) {
 	}
 }
 
-// A completion goes to a goroutine that sleeps, and another one comes back.
+// A completion is passed to a sleeping goroutine, and another one is passed back.
 func BenchmarkHandOver(b *testing.B) {
 	q, answers := New(1), New(1)
 	go echo(q, answers)
@@ -52,7 +52,7 @@ func BenchmarkHandOver(b *testing.B) {
 	q.Close()
 }
 
-// echo sends back what comes, until q is closed.
+// echo sends completions back until q is closed.
 func echo(q, answers *Queue) {
 	dst := make([]transport.Completion, 1)
 	for !q.closed.Load() {
@@ -63,7 +63,7 @@ func echo(q, answers *Queue) {
 	}
 }
 
-// The same over plain channels.
+// The same with plain channels.
 func BenchmarkHandOverChannel(b *testing.B) {
 	q, answers := make(chan transport.Completion, 1), make(chan transport.Completion, 1)
 	go func() {
@@ -80,8 +80,7 @@ func BenchmarkHandOverChannel(b *testing.B) {
 	close(q)
 }
 
-// A producer at full rate, as far as there are credits, and a consumer that sleeps when
-// there is nothing.
+// A producer at full rate within its credits, and a consumer that sleeps when the queue is empty.
 func BenchmarkStream(b *testing.B) {
 	const room = 256
 	q := New(room)
@@ -108,7 +107,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// The same over a plain channel.
+// The same with a plain channel.
 func BenchmarkStreamChannel(b *testing.B) {
 	q := make(chan transport.Completion, 256)
 	n := b.N

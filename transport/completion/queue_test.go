@@ -11,15 +11,15 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// numbered is completion i.
+// numbered returns completion i.
 func numbered(i int) *transport.Completion {
 	return &transport.Completion{Token: token, Sequence: uint32(i), Length: i, Final: true}
 }
 
-// token is what the completions of these tests bear.
+// token is the token of the completions of these tests.
 var token = new(int)
 
-// reapAll takes out all that waits, a few at a time.
+// reapAll reaps all completions, a few at a time.
 func reapAll(q *Queue) (numbers []int) {
 	var dst [3]transport.Completion
 	for {
@@ -33,7 +33,7 @@ func reapAll(q *Queue) (numbers []int) {
 	}
 }
 
-// The smallest queue: one completion, and no more.
+// The smallest queue: room for exactly one completion.
 //
 // transport-tests O (111)
 // transport 7.1
@@ -59,8 +59,7 @@ func TestQueueOfOne(t *testing.T) {
 	}
 }
 
-// A completion that the Core had no credit for is lost in no case, and is a panic in
-// tests with the race detector.
+// A completion without a credit is never lost. In builds with the race detector it causes a panic.
 //
 // transport-tests O (111)
 // transport 6.9 (2), 7.1
@@ -93,8 +92,8 @@ func TestMoreThanThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// Any pushes, reaps and growth: what comes out is what went in, in order, and Pending
-// says so. The ring wraps around many times.
+// With any pushes, reaps and growth, completions come out in order, and Pending agrees. The ring wraps
+// around many times.
 //
 // transport-tests O (112)
 // transport 7.1
@@ -135,8 +134,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Completions of the TM itself use up no credit of ops, and cannot use up the memory of
-// the process; that the Core is gone always gets through.
+// Completions of the TM itself use no credits of ops and a bounded amount of memory. The report that the
+// Core is gone is always accepted.
 //
 // transport 7.1
 func TestTell(t *testing.T) {
@@ -168,7 +167,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// What was reaped is no longer held by the ring.
+// The ring keeps no reference to reaped completions.
 func TestReapedIsForgotten(t *testing.T) {
 	q := New(4)
 	q.Push(numbered(1))
@@ -180,7 +179,7 @@ func TestReapedIsForgotten(t *testing.T) {
 	}
 }
 
-// A closed queue has nothing, takes nothing, and keeps nobody waiting.
+// A closed queue is empty, accepts nothing, and ends every Wait.
 func TestClose(t *testing.T) {
 	q := New(4)
 	q.Push(numbered(1))
@@ -196,8 +195,8 @@ func TestClose(t *testing.T) {
 	q.Close()
 }
 
-// One producer, one reaper, and somebody who makes room meanwhile: nothing is lost,
-// doubled or out of order. The producer has credits, as the engine has.
+// One producer and one reaper, while another goroutine calls Grow: no completion is lost, duplicated or out
+// of order. The producer has credits, like the engine.
 //
 // transport-tests O (113)
 // transport 7.1
@@ -243,8 +242,8 @@ func TestOneProducer(t *testing.T) {
 	}
 }
 
-// Several make room while completions come and go: there is as much as the one said who
-// wanted most, and nothing is lost or out of order.
+// Several goroutines call Grow while completions are pushed and reaped. The room is the largest value
+// requested, and no completion is lost or out of order.
 //
 // transport 7.1
 // r.net.xprt.lnet.growable-event-queue
@@ -317,7 +316,7 @@ func TestManyProducers(t *testing.T) {
 	}
 }
 
-// Nothing is allocated per completion, whether the reaper polls or sleeps.
+// No allocation per completion, whether the reaper polls or sleeps.
 func TestNothingIsAllocated(t *testing.T) {
 	q := New(8)
 	dst := make([]transport.Completion, 8)
