@@ -16,7 +16,7 @@ import (
 
 var posts = flag.Int("posts", 0, "how often the cases of group Order of TestConformance post a buffer; 0: 200")
 
-// TestConformance runs networks of various natures through the suite that all Cores share.
+// TestConformance runs the conformance suite for Cores on various networks.
 //
 // r.m0.net.xprt.lnet.user-space
 func TestConformance(t *testing.T) {
@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// hosts makes networks of hosts with a NID each.
+// hosts returns networks of hosts with one NID each.
 func hosts(c mem.Config) func(t *testing.T, n int) *coretest.Network {
 	return func(_ *testing.T, n int) *coretest.Network {
 		network, world := mem.New(c), &coretest.Network{}
@@ -69,7 +69,7 @@ var largeLimits = transport.Limits{
 	DescriptorSize: transport.LargeDescriptorSize, Confine: runtime.GOOS == "linux", Synchronous: true,
 }
 
-// loopbackHost is one host, which plays all of them.
+// loopbackHost returns one host, which plays all of them.
 func loopbackHost(_ *testing.T, n int) *coretest.Network {
 	core, world := mem.New(mem.Config{}).Host(), &coretest.Network{}
 	for range n {

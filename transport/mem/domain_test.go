@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// Memory begins at a page, is zero, and stays while a buffer has a part of it.
+// Memory begins at a page, is zeroed, and cannot be freed while a buffer uses a part of it.
 func TestAlloc(t *testing.T) {
 	d := open(t, mem.New(mem.Config{}).Host())
 	var areas [][]byte
@@ -57,8 +57,8 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
-// The limits are LNet's, but for those that are asked for; a host with a large NID has
-// longer descriptors.
+// The limits are those of LNet, except for those configured. A host with a large NID has longer
+// descriptors.
 //
 // transport-tests A (6)
 // transport 3.4 (3)

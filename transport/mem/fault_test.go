@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// Memory that is gone, of either side, is an EFAULT of who has asked; what waits goes on
-// waiting, and works.
+// If memory of either side is gone, the active side gets EFAULT. The waiting operation stays queued and
+// still works.
 //
 // transport 9.9 (8)
 func TestLostMemory(t *testing.T) {
@@ -42,7 +42,7 @@ func TestLostMemory(t *testing.T) {
 		}
 		p.receive(0, in, 100, 1)    // 1
 		p.send(1, lost(1), 100, to) // 2
-		p.expect(1, of("lost", 2))  // and nothing has come
+		p.expect(1, of("lost", 2))  // nothing was received
 		p.send(1, sound, 100, to)   // 3
 		p.expect(0, transport.Completion{Token: "in", Sequence: 1, Length: 100, Final: true, Sender: p.tm[1].Address()})
 		p.expect(1, transport.Completion{Token: "sound", Sequence: 3, Length: 100, Final: true})

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// Nothing is allocated per op, on either side.
+// No allocation per op, on either side.
 func TestNothingIsAllocated(t *testing.T) {
 	p := newPair(t, mem.Config{})
 	in, out := p.buffer(0, "in", 100), p.buffer(1, "out", 100)
@@ -45,14 +45,14 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// receiver is a receive buffer for three messages of 64 bytes, each in a segment of its own.
+// receiver is a receive buffer for three messages of 64 bytes, each in a separate segment.
 type receiver struct {
 	*memory
 	sequence uint32
 	queued   bool
 }
 
-// receivers are all of a TM.
+// receivers are all receive buffers of a TM.
 type receivers struct {
 	t    *testing.T
 	tm   transport.CoreTM
@@ -67,7 +67,7 @@ func (x *receivers) submit(op transport.Op, r *receiver) {
 	}
 }
 
-// post has all of them wait that do not.
+// post queues all receivers that are not queued.
 func (x *receivers) post() {
 	for _, r := range x.list {
 		if !r.queued {
@@ -78,8 +78,7 @@ func (x *receivers) post() {
 	}
 }
 
-// take looks at completions: they are of ops that are under way, and a message of TM n is
-// full of n.
+// take checks completions: they belong to ops in progress, and a message of TM n contains only n.
 func (x *receivers) take() {
 	for _, c := range x.dst[:x.tm.Reap(x.dst)] {
 		r := x.list[c.Token.(string)[0]-'0']
@@ -97,8 +96,8 @@ func (x *receivers) take() {
 	}
 }
 
-// Many send to one TM, whose buffers are cancelled at random meanwhile: each op ends once,
-// whatever it comes to, and each message that was received is whole.
+// Many TMs send to one, whose buffers are cancelled at random. Each op ends exactly once, with any result,
+// and each received message is complete.
 func TestEveryOpEndsOnce(t *testing.T) {
 	p := newPair(t, mem.Config{})
 	var wg sync.WaitGroup
@@ -133,7 +132,7 @@ func TestEveryOpEndsOnce(t *testing.T) {
 				x.take()
 			}
 			if err := x.tm.Stop(); err != nil {
-				t.Error(err) // something is queued yet
+				t.Error(err) // an op is still queued
 			}
 			return
 		default:

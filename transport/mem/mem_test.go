@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// These tests use the Core as the engine does; package coretest has those with an engine.
+// These tests use the Core like the engine does. Package coretest has tests with an engine.
 
 func nid(address uint32) lnet.NID {
 	n, err := lnet.ParseNet("tcp")
@@ -75,8 +75,8 @@ func start(t *testing.T, d transport.CoreDomain, a transport.Address) transport.
 	return tm
 }
 
-// memory is a registered buffer of segments that many bytes long, each full of random
-// bytes; its token is a name.
+// memory is a registered buffer with segments of the given lengths, filled with random bytes. Its token is
+// a name.
 type memory struct {
 	core     transport.CoreBuffer
 	segments [][]byte
@@ -100,7 +100,7 @@ func (p *pair) buffer(k int, name string, sizes ...int) *memory {
 
 func (m *memory) bytes() []byte { return bytes.Join(m.segments, nil) }
 
-// submit hands ops to TM k, numbers them, and demands that they be taken.
+// submit submits ops to TM k after numbering them, and checks that they are accepted.
 func (p *pair) submit(k int, ops ...transport.Op) {
 	p.t.Helper()
 	for i := range ops {
@@ -114,7 +114,7 @@ func (p *pair) submit(k int, ops ...transport.Op) {
 	}
 }
 
-// expect demands that these completions, and no others, wait at TM k.
+// expect checks that TM k has exactly these completions.
 func (p *pair) expect(k int, want ...transport.Completion) {
 	p.t.Helper()
 	got := make([]transport.Completion, 64)
@@ -140,9 +140,9 @@ func (p *pair) send(k int, m *memory, n int, to transport.Address) {
 	p.submit(k, transport.Op{Queue: transport.MsgSend, Buffer: m.core, Length: n, Peer: to})
 }
 
-// Messages fill the oldest buffer one behind the other, across segments, until it has had
-// its number or has too little room for another; then the next. The sender is told of
-// each, and named.
+// Messages fill the oldest buffer consecutively, across segments, until it has received its number of
+// messages or has too little space left. Then the next buffer is used. Each message has a completion with
+// its sender.
 //
 // transport-tests H (69)-(70)
 // transport 3.11 (1)-(2), 6.7 (4), 6.12
@@ -175,7 +175,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Bulk in both directions, by match bits, whatever else waits in the same list.
+// Bulk in both directions, matched by match bits, regardless of other buffers in the same list.
 func TestBulk(t *testing.T) {
 	p := newPair(t, mem.Config{})
 	to := p.tm[0].Address()
@@ -207,7 +207,7 @@ func TestBulk(t *testing.T) {
 		transport.Completion{Token: "active", Sequence: 202, Length: 25, Final: true})
 }
 
-// What goes wrong: in silence, as with LNet, and with complaints.
+// Failing operations, silent as in LNet, or reported as errors.
 //
 // transport 6.10
 func TestWhatGoesWrong(t *testing.T) {
@@ -215,8 +215,8 @@ func TestWhatGoesWrong(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		op   transport.Op // of TM 1
-		// lossy and strict are what it comes to, there (0) what becomes of the receive buffer
-		// and the passive ones of TM 0, event what TM 0 is told.
+		// lossy and strict are the results. there is the result of the receive buffer and the passive ones
+		// of TM 0 (0 means none). event is reported by TM 0.
 		lossy, strict error
 		hangs         bool // LNet never answers
 		there, event  error
@@ -252,11 +252,11 @@ func TestWhatGoesWrong(t *testing.T) {
 	}
 }
 
-// wrong has TM 1 submit an op that goes wrong, and sees what it comes to.
+// wrong submits a failing op at TM 1, and checks the results.
 func wrong(t *testing.T, op transport.Op, strict bool, want error, hangs bool, there, event error) {
 	t.Helper()
 	p := newPair(t, mem.Config{Strict: strict})
-	if event == nil { // else there is no buffer
+	if event == nil { // otherwise there is no buffer
 		p.receive(0, p.buffer(0, "passive", 100), 50, 1)
 		p.submit(0,
 			transport.Op{Queue: transport.PassiveBulkSend, Buffer: p.buffer(0, "passive", 100).core, Length: 50, MatchBits: 1},
@@ -296,7 +296,7 @@ func wrong(t *testing.T, op transport.Op, strict bool, want error, hangs bool, t
 	}
 }
 
-// A cancel ends what waits, the op that is meant and no other, and a TM with ops cannot be
+// A cancellation ends a waiting op, the one that it identifies and no other. A TM with ops cannot be
 // stopped.
 //
 // transport 6.10
@@ -337,7 +337,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Ops that make no sense are refused, those before them are taken.
+// Invalid ops are refused, and those before them are accepted.
 //
 // r.m0.net.xprt.lnet.dev.assert-free
 func TestRefusals(t *testing.T) {
@@ -363,14 +363,14 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Addresses: which there are, which are taken, numbers from the top down.
+// Valid addresses, addresses in use, and dynamic numbers from the top down.
 //
 // transport-tests N (108)
 // transport 3.16, 6.2 (1)-(2), 6.3 (1)-(4)
 func TestAddresses(t *testing.T) {
 	n := mem.New(mem.Config{})
 	d := open(t, n.Host(nidA, nidB))
-	other := open(t, n.Host()) // another host, that is on its own
+	other := open(t, n.Host()) // another host, without other hosts
 	nids, err := d.NIDs(t.Context())
 	if err != nil || len(nids) != 3 || nids[0] != nidA || nids[1] != nidB || nids[2] != lnet.LoopbackNID {
 		t.Errorf("NIDs %v, %v", nids, err)
@@ -414,7 +414,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Hosts that cannot be.
+// Invalid hosts.
 func TestHosts(t *testing.T) {
 	n := mem.New(mem.Config{})
 	h := n.Host(nidA)
@@ -428,10 +428,10 @@ func TestHosts(t *testing.T) {
 			t.Errorf("a host with NID %v: %v, not %v", c.nid, err, c.want)
 		}
 	}
-	open(t, n.Host(nidB)) // which a host that was refused does not have
+	open(t, n.Host(nidB)) // the refused host does not own this NID
 }
 
-// A host is loopback to itself; TMs there are seen by others under its first NID, if it has
+// A host can reach itself by loopback. Others see TMs at loopback under the host's first NID, if it has
 // one.
 func TestLoopback(t *testing.T) {
 	p := newPair(t, mem.Config{})

@@ -16,25 +16,24 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// A naive model of TMs on a network in memory (transport 3.8, 6.7 to 6.10). All TMs deliver
-// synchronously, so that nothing happens but what the story says.
+// A simple model of TMs on a network in memory (transport 3.8, 6.7 to 6.10). All TMs deliver synchronously,
+// so that only actions of the story have effects.
 
-// modelBuffer is what the model knows of a buffer.
+// modelBuffer is the model of a buffer.
 type modelBuffer struct {
 	*transport.Buffer
 	name   int
 	home   int // host
 	at     *modelTM
-	ended  bool // its final event is on the way
+	ended  bool // its final event is expected
 	offset int
-	left   int // messages that it may take yet
-	// announced, of passive bulk.
+	left   int // number of messages that it may still receive
+	// For passive bulk.
 	counter uint64
-	memory  []byte // what must be in it
+	memory  []byte // expected contents
 }
 
-// modelTM is what the model knows of a TM: what waits in the Core, and the events that
-// DeliverAll has to bring.
+// modelTM is the model of a TM: waiting buffers in the Core, and the events that DeliverAll must deliver.
 type modelTM struct {
 	*transport.TransferMachine
 	number   int
@@ -48,13 +47,13 @@ type modelTM struct {
 	stats    [transport.QueueTypes]transport.Stats
 }
 
-// queues are what stories choose from: with many messages.
+// queues are the choices of stories, with a preference for messages.
 var queues = []transport.QueueType{
 	transport.MsgRecv, transport.MsgRecv, transport.MsgRecv, transport.MsgSend, transport.MsgSend, transport.MsgSend,
 	transport.PassiveBulkRecv, transport.PassiveBulkSend, transport.ActiveBulkRecv, transport.ActiveBulkSend,
 }
 
-// announcement is a descriptor that may be used at any time, and what it says.
+// announcement is a descriptor that may be used at any time, and its contents.
 type announcement struct {
 	descriptor transport.Descriptor
 	number     int // of the TM
@@ -66,7 +65,7 @@ type announcement struct {
 type story struct {
 	t        *rapid.T
 	domains  [2]*transport.Domain
-	tms      []*modelTM // nil: stopped
+	tms      []*modelTM // nil if stopped
 	buffers  []*modelBuffer
 	heard    []announcement
 	messages int
@@ -87,7 +86,7 @@ func (s *story) must(err error) {
 	}
 }
 
-// start starts TM number k, on a host of its own choice.
+// start starts TM number k, on host k%2.
 func (s *story) start(k int) {
 	m := &modelTM{number: k, address: at([]lnet.NID{nidA, nidB}[k%2], 34, uint16(k+1))}
 	var err error
@@ -113,7 +112,7 @@ func (s *story) hear(e *transport.BufferEvent) {
 	}
 }
 
-// expect has m bring an event of b.
+// expect adds an expected event of b to m.
 func (s *story) expect(m *modelTM, b *modelBuffer, final bool, err error, length, offset int, sender string) {
 	m.events = append(m.events, describe(b.name, b.Queue, final, err, length, offset, sender))
 	b.ended = final
@@ -135,7 +134,7 @@ func remove(list []*modelBuffer, b *modelBuffer) []*modelBuffer {
 	return slices.DeleteFunc(list, func(x *modelBuffer) bool { return x == b })
 }
 
-// add adds b to a queue of m, in the model and in truth.
+// add adds b to a queue of m, in the model and in reality.
 func (s *story) add(m *modelTM, b *modelBuffer, q transport.QueueType) {
 	t := s.t
 	size := b.Size()
@@ -171,7 +170,7 @@ func (s *story) add(m *modelTM, b *modelBuffer, q transport.QueueType) {
 	}
 }
 
-// predict says what Add must answer, and what follows from it.
+// predict returns the expected result of Add, and a function that models its effect.
 func (s *story) predict(m *modelTM, b *modelBuffer, q transport.QueueType, queued bool) (then func(), want error) {
 	size := b.Size()
 	switch {
@@ -206,7 +205,7 @@ func (s *story) predict(m *modelTM, b *modelBuffer, q transport.QueueType, queue
 		return func() {
 			p, err := b.Descriptor.Decode()
 			s.must(err)
-			if m.counter++; m.counter == 1 { // the first: it begins anywhere
+			if m.counter++; m.counter == 1 { // the first counter is arbitrary
 				m.counter = p.MatchBits.Counter()
 			}
 			b.counter = m.counter
@@ -220,13 +219,13 @@ func (s *story) predict(m *modelTM, b *modelBuffer, q transport.QueueType, queue
 	return s.predictActive(m, b, q)
 }
 
-// predictActive is predict of active bulk, with any descriptor that there ever was.
+// predictActive is predict for active bulk, with any descriptor so far.
 func (s *story) predictActive(m *modelTM, b *modelBuffer, q transport.QueueType) (then func(), want error) {
 	b.Descriptor = nil
 	if len(s.heard) == 0 {
 		return nil, syscall.EINVAL
 	}
-	// Mostly the last ones.
+	// Mostly recent ones.
 	a := s.heard[max(0, len(s.heard)-1-rapid.IntRange(0, 8).Draw(s.t, "age"))]
 	b.Descriptor = a.descriptor
 	fetches := q == transport.ActiveBulkRecv
@@ -245,7 +244,7 @@ func (s *story) predictActive(m *modelTM, b *modelBuffer, q transport.QueueType)
 	return func() { s.move(m, b, s.tms[a.number], a, n) }, nil
 }
 
-// send is what becomes of a message.
+// send models a message.
 func (s *story) send(m *modelTM, b *modelBuffer, to *modelTM) {
 	if to != nil && len(to.receives) > 0 && b.Length <= to.receives[0].MinReceiveSize {
 		r := to.receives[0]
@@ -261,7 +260,7 @@ func (s *story) send(m *modelTM, b *modelBuffer, to *modelTM) {
 	s.expect(m, b, true, nil, 0, 0, "")
 }
 
-// move is what becomes of active bulk of n bytes.
+// move models active bulk of n bytes.
 func (s *story) move(m *modelTM, b *modelBuffer, to *modelTM, a announcement, n int) {
 	fetches := b.Queue == transport.ActiveBulkRecv
 	if to != nil {
@@ -274,7 +273,7 @@ func (s *story) move(m *modelTM, b *modelBuffer, to *modelTM, a announcement, n 
 				continue
 			}
 			if n > room {
-				break // another buffer than the descriptor was for
+				break // another buffer than the one of the descriptor
 			}
 			to.passive = remove(to.passive, p)
 			if fetches {
@@ -296,7 +295,7 @@ func (s *story) move(m *modelTM, b *modelBuffer, to *modelTM, a announcement, n 
 	}
 }
 
-// cancelled is what Cancel of a buffer that is queued, or an abort, must do.
+// cancelled models Cancel of a queued buffer, or an abort.
 func (s *story) cancelled(m *modelTM, b *modelBuffer) {
 	m.stats[b.Queue].Cancels++
 	if b.ended {
@@ -328,7 +327,7 @@ func (s *story) anyTM() *modelTM {
 	return m
 }
 
-// deliver brings the events of m, and compares.
+// deliver delivers the events of m, and compares them.
 func (s *story) deliver(m *modelTM) {
 	if m.Pending() != (len(m.events) > 0) {
 		s.t.Fatalf("TM %d: pending %v; expected are %q", m.number, m.Pending(), m.events)
@@ -397,8 +396,8 @@ func (s *story) inOrderOfAdds(m *modelTM, q transport.QueueType) (list []*modelB
 	return list
 }
 
-// Stories of messages, bulk, cancels and restarts equal the model's: each answer of Add and
-// Cancel, each event with its order, all contents and all figures.
+// Stories of messages, bulk, cancellations and restarts match the model: results of Add and Cancel, events
+// and their order, contents and statistics.
 //
 // transport 3.8 errors, 3.8 del, 3.10 guarantees, 3.11 (1)-(2), 3.12 (1)-(2), 6.7 (4), 6.10
 func TestStoriesEqualTheModels(t *testing.T) {
@@ -448,11 +447,11 @@ func (s *story) step() {
 			s.deliver(m)
 		}
 	default:
-		s.restart(rapid.IntRange(1, len(s.tms)-1).Draw(s.t, "TM")) // 0 stays
+		s.restart(rapid.IntRange(1, len(s.tms)-1).Draw(s.t, "TM")) // TM 0 is never restarted
 	}
 }
 
-// end takes everything down.
+// end closes everything.
 func (s *story) end() {
 	for k, m := range s.tms {
 		if m != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// Memory that another buffer has a part of is not freed, and nothing has happened: neither
-// to a buffer that Domain.Buffer made, nor to one of a pool.
+// Memory that another buffer uses a part of cannot be freed, and the attempt changes nothing, whether the
+// buffer is of Domain.Buffer or of a pool.
 //
 // transport 3.7 (2), 4 fini
 func TestFreeOfMemoryThatIsShared(t *testing.T) {
@@ -61,7 +61,7 @@ func TestFreeOfMemoryThatIsShared(t *testing.T) {
 	ok(d.Close())
 }
 
-// A domain that the Core does not close is open still.
+// A domain that the Core fails to close stays open.
 //
 // transport 3.3 (4)
 func TestCloseWithMemory(t *testing.T) {

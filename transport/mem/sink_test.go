@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// The completions of a TM go to the sink that it was started with, and those of the TM
-// itself too; it stops when its ops are over.
+// The completions of a TM, including those about the TM itself, go to the sink that it was started with.
+// The TM can be stopped when its ops have ended.
 func TestSink(t *testing.T) {
 	d := open(t, mem.New(mem.Config{Strict: true}).Host(nidA)).(completion.Domain)
 	var to coretest.Sink
@@ -61,7 +61,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// Adopted memory counts as that of Alloc, but stays when it is freed.
+// Adopted memory is treated like memory of Alloc, but stays mapped when it is freed.
 func TestAdopt(t *testing.T) {
 	d := open(t, mem.New(mem.Config{}).Host(nidA)).(completion.Domain)
 	page := syscall.Getpagesize()
