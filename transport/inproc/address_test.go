@@ -20,7 +20,7 @@ func tryStart(t testing.TB, d *domain, a transport.Address) (*queuedTM, error) {
 	return c.(*queuedTM), nil
 }
 
-// cannotStart fails the test unless a start ends with an errno.
+// cannotStart checks that a start fails with an errno.
 func cannotStart(t testing.TB, d *domain, a transport.Address, want syscall.Errno) {
 	t.Helper()
 	switch c, err := tryStart(t, d, a); {
@@ -38,7 +38,7 @@ func stop(t testing.TB, of *queuedTM) {
 	}
 }
 
-// A TM is started at a NID and the PID of its node, and nowhere else.
+// A TM can be started only at a NID and the PID of its node.
 //
 // transport-tests E (44)
 // transport 6.1 (5), 6.2 (1)-(2)
@@ -67,8 +67,8 @@ func TestAddressesOfOthers(t *testing.T) {
 	}
 }
 
-// Numbers are unique on a portal over all NIDs and Cores of a node, they are chosen from the top
-// down, and one that is given back is free at once for an address that names it.
+// Numbers are unique on a portal across all NIDs and Cores of a node. They are assigned from the top down.
+// A released number can be requested explicitly at once.
 //
 // transport-tests N (108)
 // transport 6.3 (1)-(2), 6.3 (4)
@@ -101,7 +101,7 @@ func TestNumbers(t *testing.T) {
 	dynamic(one, nidOf(n), 4091)
 }
 
-// Number 1 is the last one that is handed out.
+// Number 1 is the last one assigned.
 //
 // transport 6.3 (3)
 func TestLastNumber(t *testing.T) {
@@ -117,8 +117,8 @@ func TestLastNumber(t *testing.T) {
 	start(t, d, at(lnet.LoopbackNID, 34, transport.Dynamic))
 }
 
-// Whoever uses a portal otherwise and may take a TM's messages has its address, and who
-// comes later is kept out: entries, an inbox, unique entries, a lazy portal.
+// Other uses of a portal that could receive a TM's messages prevent the TM from starting, and later ones
+// are refused: entries, an inbox, unique entries, a lazy portal.
 //
 // transport 6.3 (1)
 func TestOthersOnThePortal(t *testing.T) {

@@ -11,8 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// crowd starts n TMs on a node, on as many portals as they need, each with a receive
-// buffer queued.
+// crowd starts n TMs on a node, on as many portals as needed, each with a queued receive buffer.
 func crowd(t testing.TB, d *domain, n int) (all []*queuedTM) {
 	t.Helper()
 	for k := range n {
@@ -23,8 +22,7 @@ func crowd(t testing.TB, d *domain, n int) (all []*queuedTM) {
 	return all
 }
 
-// BenchmarkMessageAmongTMs is a message to one of many TMs: what it costs does not depend
-// on their number.
+// BenchmarkMessageAmongTMs measures a message to one of many TMs. The cost does not depend on their number.
 func BenchmarkMessageAmongTMs(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -33,7 +31,7 @@ func BenchmarkMessageAmongTMs(b *testing.B) {
 			to, from := all[n/2], start(b, d, at(lnet.LoopbackNID, 33, 1))
 			in, out := op(transport.MsgRecv, register(b, d, make([]byte, 64))), op(transport.MsgSend, register(b, d, make([]byte, 64)))
 			in.MinReceiveSize, in.MaxMessages, out.Peer = 64, 1, to.Address()
-			for out.Length = 1; to.ops.Load() > 0; { // what crowd has queued
+			for out.Length = 1; to.ops.Load() > 0; { // use up the buffers that crowd has queued
 				submit(b, from, out)
 				next(b, to)
 				next(b, from)
@@ -50,7 +48,7 @@ func BenchmarkMessageAmongTMs(b *testing.B) {
 	}
 }
 
-// BenchmarkStart is starting and stopping one TM beside many.
+// BenchmarkStart measures starting and stopping one TM while many others exist.
 func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -72,7 +70,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkTransferMachine is what BenchmarkStart is, with the engine: each TM has its worker.
+// BenchmarkTransferMachine is BenchmarkStart with the engine, in which each TM has a worker.
 func BenchmarkTransferMachine(b *testing.B) {
 	for _, n := range []int{1, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -10,9 +10,9 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Two TMs of one Core that have a NID of a network send each other messages and bulk: nothing
-// leaves the node, and each is seen under its own address. A message to another NID of the
-// node than the TM's goes the way that LNet has for it (decisions 59).
+// Two TMs of one Core at a NID of a network exchange messages and bulk: nothing leaves the node, and each
+// is seen at its own address. A message to a NID of the node other than the TM's is sent through LNet
+// (decisions 59).
 //
 // transport 6.7 (2)
 func TestNeighboursNeedNoNetwork(t *testing.T) {
@@ -50,7 +50,7 @@ func TestNeighboursNeedNoNetwork(t *testing.T) {
 	})
 }
 
-// A TM that has stopped is nobody's neighbour: its number may be another's (decisions 59).
+// A stopped TM is removed from the book, because another TM may get its number (decisions 59).
 func TestBookForgets(t *testing.T) {
 	core := New(newNode(t))
 	d := openOn(t, core)

@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// When the node closes, whatever waits ends with ECANCELED, and then each TM hears that
-// nothing will follow. What comes later is refused, and all can be given back.
+// When the node closes, all waiting ops end with ECANCELED, and then each TM reports that nothing will
+// follow. Later ops are refused, and everything can be released.
 //
 // transport 3.5 ours (3)
 func TestNodeCloses(t *testing.T) {
@@ -34,7 +34,7 @@ func TestNodeCloses(t *testing.T) {
 			b := register(t, d, memory[100*i:100*(i+1)])
 			buffers = append(buffers, b)
 			o := op(q, b)
-			o.Peer = at(nidOf(nodes[1]), 34, 12) // whom nobody has started
+			o.Peer = at(nidOf(nodes[1]), 34, 12) // no TM was started there
 			submit(t, here, o)
 		}
 		synctest.Wait()
@@ -85,8 +85,8 @@ func TestNodeCloses(t *testing.T) {
 	})
 }
 
-// An op that the driver has when the node closes ends when the driver is through with its
-// memory, and before the TM hears that all is over.
+// An op that the driver is processing when the node closes ends when the driver releases its memory, and
+// before the TM reports the end.
 //
 // transport 3.5 ours (3)
 func TestNodeClosesWhileAnOpIsUnderWay(t *testing.T) {
@@ -110,7 +110,7 @@ func TestNodeClosesWhileAnOpIsUnderWay(t *testing.T) {
 	}
 }
 
-// An op that is handed over while the node closes either is refused or ends.
+// An op submitted while the node closes is either refused, or ends.
 //
 // transport 3.5 ours (3)
 func TestNodeClosesWhileOpsBegin(t *testing.T) {
@@ -118,7 +118,7 @@ func TestNodeClosesWhileOpsBegin(t *testing.T) {
 		"unlinked in time": func(n *fakeNode) { n.onUnlink = (*descriptor).unlink },
 		"gone":             func(n *fakeNode) { n.unlinkErr = node.ErrClosed },
 		"a message is coming": func(n *fakeNode) {
-			n.unlinkErr = node.ErrNotFound // it has taken all that it may
+			n.unlinkErr = node.ErrNotFound // all permitted events have happened
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestNodeClosesWhileOpsBegin(t *testing.T) {
 	}
 }
 
-// Ops come and go on many TMs while the node closes: each that was taken has one final
-// completion, and each TM hears of the end, last of all, and once.
+// Ops begin and end on many TMs while the node closes. Each accepted op has one final completion. Each TM
+// reports the end once, after all other completions.
 //
 // transport 3.5 ours (3)
 func TestNodeClosesUnderLoad(t *testing.T) {
@@ -165,7 +165,7 @@ func TestNodeClosesUnderLoad(t *testing.T) {
 	}
 }
 
-// play sends messages to the TM itself until the node is closed.
+// play sends messages from the TM to itself until the node is closed.
 func play(t *testing.T, of *queuedTM, in, out *buffer) {
 	busy := map[*buffer]bool{}
 	sequence, down := uint32(0), false
@@ -184,7 +184,7 @@ func play(t *testing.T, of *queuedTM, in, out *buffer) {
 			}
 		}
 		var cs [4]transport.Completion
-		of.Wait(time.Now().Add(time.Millisecond)) // what is refused is tried again
+		of.Wait(time.Now().Add(time.Millisecond)) // refused ops are retried
 		for _, c := range cs[:of.Reap(cs[:])] {
 			if down {
 				t.Errorf("after the end: %+v", c)

@@ -17,8 +17,7 @@ import (
 
 var posts = flag.Int("posts", 0, "how often the cases of group Order of TestConformance post a buffer; 0: 200")
 
-// TestConformance runs nodes on networks of various natures through the suite that all
-// Cores share.
+// TestConformance runs the conformance suite for Cores on nodes with various networks.
 //
 // r.M0.net.xprt.lnet.kernel
 // r.m0.net.xprt.lnet.user-space
@@ -38,7 +37,7 @@ func TestConformance(t *testing.T) {
 		{"TCP", func(t *testing.T, n int) []*node.Node { return overTCP(t, n) }, coretest.Harness{Allocations: !testenv.Race}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name != "TCP" { // which others would disturb
+			if c.name != "TCP" { // parallel tests would disturb it
 				t.Parallel()
 			}
 			c.h.New = func(t *testing.T, n int) *coretest.Network {
@@ -47,7 +46,7 @@ func TestConformance(t *testing.T) {
 					nis := n.NIs()
 					world.Hosts = append(world.Hosts, coretest.Host{Core: New(n), NID: nis[len(nis)-1].NID})
 				}
-				for len(world.Hosts) < n { // one plays all of them
+				for len(world.Hosts) < n { // one host plays all of them
 					world.Hosts = append(world.Hosts, world.Hosts[0])
 				}
 				return world
@@ -58,8 +57,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// betweenHosts leaves out what a host sends to its own NID, which package rdma does not
-// connect.
+// betweenHosts excludes cases in which a host sends to its own NID, because package rdma does not support
+// that.
 func betweenHosts(_, name string) bool {
 	return !strings.HasSuffix(name, "FromHere") && !slices.Contains([]string{"T007_SeveralDomains", "T062_SharedMemory", "ToItself", "Incast"}, name)
 }

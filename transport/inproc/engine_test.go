@@ -13,22 +13,21 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// fakeNode is an engine that notes what it is told, and has the events that a test makes.
+// fakeNode is an engine that records calls, with events created by the test.
 type fakeNode struct {
 	nids  []lnet.NID
 	table *portals.Table // for claims
-	// attachErr to getErr are what calls end with.
+	// attachErr to getErr are the results of calls.
 	attachErr, bindErr, putErr, getErr error
-	// onUnlink, unless it is nil, makes the events that Unlink leads to; unlinkErr is what it
-	// ends with.
+	// onUnlink, unless nil, creates the events of Unlink. unlinkErr is its result.
 	onUnlink  func(d *descriptor)
 	unlinkErr error
-	// onAttach, unless it is nil, is called before Attach returns.
+	// onAttach, unless nil, is called before Attach returns.
 	onAttach func()
-	// onPut, unless it is nil, makes the events that come before Put returns.
+	// onPut, unless nil, creates events before Put returns.
 	onPut func(d *descriptor)
 
-	// registerErr is what Register ends with after so many registers.
+	// registerErr is the result of Register after the given number of calls.
 	registerErr error
 	registers   int
 
@@ -39,7 +38,7 @@ type fakeNode struct {
 	forgotten   int
 }
 
-// descriptor is an MD, and what it was made for.
+// descriptor is an MD, with its purpose.
 type descriptor struct {
 	handle lnet.Handle
 	md     portals.MD
@@ -133,16 +132,16 @@ func (n *fakeNode) Unlink(h lnet.Handle) error {
 	return n.unlinkErr
 }
 
-// last is the descriptor that was made last.
+// last returns the newest descriptor.
 func (n *fakeNode) last() *descriptor { return n.descriptors[len(n.descriptors)-1] }
 
-// fire makes an event of the descriptor.
+// fire delivers an event of the descriptor.
 func (d *descriptor) fire(e portals.Event) {
 	e.MD = d.handle
 	d.md.Handler.HandleEvent(&e)
 }
 
-// unlink makes the event of an Unlink when nothing is under way.
+// unlink delivers the event of Unlink for an idle descriptor.
 func (d *descriptor) unlink() { d.fire(portals.Event{Type: portals.EventUnlink, Unlinked: true}) }
 
 var (
@@ -150,7 +149,7 @@ var (
 	there = transport.Address{NID: lnet.NIDFromNumber(2<<16, 2), PID: lnet.PIDLustre, Portal: 35, TMID: 7}
 )
 
-// stage is a TM over a fake node.
+// stage is a TM on a fake node.
 type stage struct {
 	t      testing.TB
 	node   *fakeNode
@@ -203,7 +202,7 @@ func register(t testing.TB, d *domain, segments ...[]byte) *buffer {
 	return b.(*buffer)
 }
 
-// submit hands one op over, and returns its descriptor.
+// submit submits one op, and returns its descriptor.
 func (s *stage) submit(op transport.Op) *descriptor {
 	s.t.Helper()
 	if n, err := s.tm.Submit([]transport.Op{op}); n != 1 || err != nil {
@@ -212,13 +211,13 @@ func (s *stage) submit(op transport.Op) *descriptor {
 	return s.node.last()
 }
 
-// reap takes all completions.
+// reap returns all completions.
 func (s *stage) reap() []transport.Completion {
 	cs := make([]transport.Completion, 32)
 	return cs[:s.tm.Reap(cs)]
 }
 
-// one takes the only completion.
+// one returns the only completion.
 func (s *stage) one() transport.Completion {
 	s.t.Helper()
 	cs := s.reap()
@@ -228,7 +227,7 @@ func (s *stage) one() transport.Completion {
 	return cs[0]
 }
 
-// op is an op on b as the engine makes it, with sequence number 1.
+// op returns an op on b with sequence number 1, like the engine creates it.
 func op(q transport.QueueType, b *buffer) transport.Op {
 	o := transport.Op{Queue: q, Buffer: b, Sequence: 1}
 	switch q {
@@ -246,7 +245,7 @@ func op(q transport.QueueType, b *buffer) transport.Op {
 	return o
 }
 
-// errnoIn is the errno that an error answers to; 0 of nil.
+// errnoIn returns the errno that an error matches, or 0 for nil.
 func errnoIn(t testing.TB, err error) syscall.Errno {
 	t.Helper()
 	if err == nil {

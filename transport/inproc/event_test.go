@@ -33,7 +33,7 @@ func with(e portals.Event, edit func(e *portals.Event)) portals.Event {
 	return e
 }
 
-// told is what of a completion these tests look at.
+// told has the fields of a completion that these tests check.
 type told struct {
 	final          bool
 	errno          syscall.Errno
@@ -41,7 +41,7 @@ type told struct {
 	sender         transport.Address
 }
 
-// The table of transport 6.9, row by row, and what the rules of ours add.
+// The table of transport 6.9, row by row, and the additional rules of this implementation.
 //
 // transport-tests G (65)-(67), I (82)-(83)
 // transport 6.5 (3)-(4), 6.9 table, 6.9 (1)-(2), 6.10
@@ -63,7 +63,7 @@ func TestWhatEventsMean(t *testing.T) {
 		name   string
 		queues []transport.QueueType
 		events []portals.Event
-		cancel bool // is asked for before the last event
+		cancel bool // cancel before the last event
 		want   []told
 	}{
 		{"ack", all, []portals.Event{{Type: ack}}, false, nil},
@@ -173,7 +173,7 @@ var (
 	}
 )
 
-// A cancel ends the op that it names, also if that is just being handed over, and no other.
+// A cancellation ends the op that it identifies, even during its Submit, and no other.
 //
 // transport 6.10
 func TestCancel(t *testing.T) {
@@ -183,8 +183,8 @@ func TestCancel(t *testing.T) {
 	cancel := func(sequence uint32) {
 		s.submit(transport.Op{Cancel: true, Buffer: b, Sequence: sequence})
 	}
-	s.node.add(portals.MD{}) // so that there is a last one
-	cancel(1)                // of what was never taken
+	s.node.add(portals.MD{}) // ensures that n.last exists
+	cancel(1)                // of an op that was never accepted
 	s.submit(op(transport.MsgRecv, b))
 	cancel(2)
 	if len(s.node.unlinked) != 0 {
@@ -199,7 +199,7 @@ func TestCancel(t *testing.T) {
 		t.Error("what is over is canceled")
 	}
 
-	// While the node has the op, but has not said yet by which descriptor.
+	// While the node has the op, but has not yet returned its descriptor.
 	s.node.onPut = func(*descriptor) {
 		cancel(1)
 		if len(s.node.unlinked) != 1 {
@@ -211,7 +211,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 
-	// An op that is over, with the buffer in use again, before its call returns.
+	// An op that has ended before its call returns, with the buffer in use again.
 	s.node.onPut = func(d *descriptor) {
 		s.node.onPut = nil
 		d.fire(portals.Event{Type: portals.EventSend, Unlinked: true})
@@ -229,7 +229,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// What is known of a fetch is forgotten when it is over.
+// The state of a fetch is reset at its end.
 //
 // transport 6.9 table
 func TestFetchAfterFetch(t *testing.T) {
@@ -245,7 +245,7 @@ func TestFetchAfterFetch(t *testing.T) {
 	}
 }
 
-// Whatever a node, a driver or a context says has one errno, which errors.Is finds first.
+// Every error of a node, a driver or a context has one errno, which errors.Is finds first.
 //
 // transport 3.16
 func TestErrnos(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// Two nodes of one process, with a transfer machine each: one sends a message, the other
-// takes it. All nodes of a net listen on the same port, here one that is free.
+// Two nodes in one process have a transfer machine each: one sends a message, and the other receives it.
+// All nodes of a net listen on the same port, here a free one.
 func Example() {
 	port, err := daemontest.FreePort("127.0.0.1", "127.0.0.2")
 	if err == nil {
@@ -73,7 +73,7 @@ func talk(ctx context.Context, port int) error {
 	if err := from.Add(out); err != nil {
 		return err
 	}
-	if err := <-ended; err != nil { // it has left, or has come
+	if err := <-ended; err != nil { // final event of the send and of the receive buffer
 		return err
 	}
 	return <-ended

@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// lost is a buffer of adopted memory of which the first good bytes alone are there, or as
-// many as a page has.
+// lost returns a buffer of adopted memory of which only the first good bytes, or as many as fit in a page,
+// exist.
 func lost(t *testing.T, d *domain, length, good int) *buffer {
 	t.Helper()
 	page := os.Getpagesize()
@@ -37,12 +37,12 @@ func lost(t *testing.T, d *domain, length, good int) *buffer {
 	return r
 }
 
-// faults are two TMs, of which one has memory that is lost, or both on one node.
+// faults are two TMs, one of which has lost memory. They may be on one node.
 type faults struct {
 	domains [2]*domain
 	tms     [2]*queuedTM
 	nodes   []*node.Node
-	breaks  bool // the connections
+	breaks  bool // the connections end
 }
 
 func newFaults(t *testing.T, nodes []*node.Node, nids ...lnet.NID) *faults {
@@ -55,12 +55,12 @@ func newFaults(t *testing.T, nodes []*node.Node, nids ...lnet.NID) *faults {
 	return f
 }
 
-// sound is a buffer of memory that is there.
+// sound returns a buffer whose memory exists.
 func (f *faults) sound(t *testing.T, of, length int) *buffer {
 	return register(t, f.domains[of], slices.Collect(slices.Chunk(bytes.Repeat([]byte{byte(of + 1)}, length), 4096))...)
 }
 
-// pair is an operation that waits, at TM 0, and one that is carried out with it, at TM 1.
+// pair returns a waiting operation at TM 0, and the matching active one at TM 1.
 func (f *faults) pair(passive transport.QueueType, waits, acts *buffer) [2]transport.Op {
 	bits := transport.MakeMatchBits(f.tms[0].Address().TMID, 9)
 	n := acts.memory.Length
@@ -79,7 +79,7 @@ func (f *faults) pair(passive transport.QueueType, waits, acts *buffer) [2]trans
 	return [2]transport.Op{p, a}
 }
 
-// works demands that bulk goes between the two.
+// works checks that bulk can be moved between the two.
 func (f *faults) works(t *testing.T, length int) {
 	t.Helper()
 	waits, acts := f.sound(t, 0, length), f.sound(t, 1, length)
@@ -94,7 +94,7 @@ func (f *faults) works(t *testing.T, length int) {
 	}
 }
 
-// end is the last completion of a buffer's operation.
+// end returns the final completion of a buffer's operation.
 func (f *faults) end(t *testing.T, of int, b *buffer) transport.Completion {
 	t.Helper()
 	for {
@@ -104,7 +104,7 @@ func (f *faults) end(t *testing.T, of int, b *buffer) transport.Completion {
 	}
 }
 
-// closes is how many connections a node has closed.
+// closes returns the number of connections that a node has closed.
 func closes(t *testing.T, n *node.Node) uint64 {
 	t.Helper()
 	for _, c := range n.NIs()[1].Driver {
@@ -116,9 +116,9 @@ func closes(t *testing.T, n *node.Node) uint64 {
 	return 0
 }
 
-// Whose memory is lost has an EFAULT, and the node goes on, whatever the size of the payload
-// is. Over TCP the connections do too, unless a part of the payload was written already:
-// then they end, and others follow.
+// The side whose memory is lost gets EFAULT, and the node keeps working, for any size of the payload. Over
+// TCP the connections survive, too, unless a part of the payload was already written. Then they end, and
+// are replaced.
 //
 // transport 9.9 (8)
 func TestLostMemory(t *testing.T) {
@@ -140,7 +140,7 @@ func TestLostMemory(t *testing.T) {
 						t.Errorf("%d connections were closed", closed)
 					}
 					for _, n := range nodes {
-						// Connections that end do so with whatever else is on them.
+						// Connections that end also end the other operations on them.
 						if h := n.NIs()[1].Health.HealthCounters; h != (node.HealthCounters{}) && !f.breaks {
 							t.Errorf("an NI is blamed: %+v", h)
 						}
@@ -151,8 +151,7 @@ func TestLostMemory(t *testing.T) {
 	}
 }
 
-// Who waits for what a neighbour has lost is told of an EIO, and not that his own memory is
-// gone.
+// The peer of a side with lost memory gets EIO, not EFAULT.
 //
 // transport 9.9 (8)
 func TestLostMemoryOfTheOther(t *testing.T) {
@@ -176,10 +175,10 @@ func TestLostMemoryOfTheOther(t *testing.T) {
 	}
 }
 
-// loss is what side has how much of a buffer.
+// loss is the lost side, the buffer's length, and the number of good bytes.
 type loss struct{ length, good, whose int }
 
-// lose carries out a pair of which one side's memory is lost.
+// lose carries out a pair of operations with lost memory on one side.
 func (f *faults) lose(t *testing.T, passive transport.QueueType, c loss) {
 	f.works(t, c.length)
 	var buffers [2]*buffer
@@ -192,7 +191,7 @@ func (f *faults) lose(t *testing.T, passive transport.QueueType, c loss) {
 		t.Errorf("%+v", c)
 	}
 	for _, n := range f.nodes {
-		// What is sent on a connection that the peer has closed is lost.
+		// Data sent on a connection that the peer has closed is lost.
 		for f.breaks && closes(t, n) == 0 {
 			runtime.Gosched()
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// static are the parameters of a node that pings nobody.
+// static returns the parameters of a node without discovery.
 func static() *node.Parameters {
 	p := node.DefaultParameters()
 	p.Discovery = discovery.Static
 	return &p
 }
 
-// newNode makes a node with nothing but 0@lo that ends with the test.
+// newNode returns a node with only 0@lo, which ends with the test.
 func newNode(t testing.TB) *node.Node {
 	t.Helper()
 	n, err := node.New(node.Config{Parameters: static()})
@@ -43,7 +43,7 @@ func closeAfter(t testing.TB, n *node.Node) {
 	})
 }
 
-// startNode makes a node with NIs that ends with the test.
+// startNode returns a node with NIs, which ends with the test.
 func startNode(t testing.TB, c node.Config, d lnd.Driver, nids ...string) *node.Node {
 	t.Helper()
 	n, err := node.Start(t.Context(), c, d, nids...)
@@ -54,7 +54,7 @@ func startNode(t testing.TB, c node.Config, d lnd.Driver, nids ...string) *node.
 	return n
 }
 
-// simulated makes a node on a network in memory for each of some addresses.
+// simulated returns a node for each address, on a network in memory.
 func simulated(t testing.TB, c simlnd.Config, p *node.Parameters, addresses ...string) []*node.Node {
 	t.Helper()
 	fabric := simlnd.New(c)
@@ -70,8 +70,7 @@ func simulated(t testing.TB, c simlnd.Config, p *node.Parameters, addresses ...s
 	return nodes
 }
 
-// overRDMA makes n nodes whose devices move payload by RDMA, and report what they may not
-// touch.
+// overRDMA returns n nodes whose devices move payload by RDMA, and report invalid accesses.
 func overRDMA(t *testing.T, n int) []*node.Node {
 	t.Helper()
 	fabric := rdma.New(lnet.TypeO2IB, func(err error) { t.Error(err) })
@@ -83,7 +82,7 @@ func overRDMA(t *testing.T, n int) []*node.Node {
 	return nodes
 }
 
-// overTCP makes n nodes on this machine.
+// overTCP returns n nodes on this machine.
 func overTCP(t testing.TB, n int) []*node.Node {
 	t.Helper()
 	var addresses []string
@@ -108,13 +107,13 @@ func overTCP(t testing.TB, n int) []*node.Node {
 // simConfig is a network in memory without delays.
 var simConfig simlnd.Config
 
-// loopback is a node, to itself.
+// loopback is the process ID by which a node reaches itself.
 var loopback = lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
 
-// nidOf is the first NID of a node but 0@lo.
+// nidOf returns the first NID of a node other than 0@lo.
 func nidOf(n *node.Node) lnet.NID { return n.NIs()[1].NID }
 
-// at is an address on a node.
+// at returns an address on a node.
 func at(nid lnet.NID, portal uint32, id uint16) transport.Address {
 	return transport.Address{NID: nid, PID: lnet.PIDLustre, Portal: portal, TMID: id}
 }
@@ -129,7 +128,7 @@ func start(t testing.TB, d *domain, a transport.Address) *queuedTM {
 	return c.(*queuedTM)
 }
 
-// submit hands ops over.
+// submit submits ops.
 func submit(t testing.TB, to *queuedTM, ops ...transport.Op) {
 	t.Helper()
 	if n, err := to.Submit(ops); n != len(ops) || err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// recorder is a network that keeps what the streams of a host write.
+// recorder is a network that records the bytes written by a host.
 type recorder struct {
 	*simlnd.Host
 
@@ -81,8 +81,7 @@ func (s *recorded) TryWrite(bufs [][]byte) (int, error) {
 	return n, err
 }
 
-// messages takes apart what was written, and returns the LNet header and the payload of
-// each message, as hex digits.
+// messages splits the recorded bytes, and returns the LNet header and the payload of each message in hex.
 func (r *recorder) messages(t *testing.T) (all []string) {
 	t.Helper()
 	r.mu.Lock()
@@ -105,14 +104,14 @@ func (r *recorder) messages(t *testing.T) (all []string) {
 
 const headerSize = 72 // of an LNet header with 4-byte NIDs
 
-// golden is a test of what two nodes send: from, 10.1.0.1, and at, 10.1.0.2.
+// golden checks the bytes sent by two nodes: from, 10.1.0.1, and at, 10.1.0.2.
 type golden struct {
 	t        *testing.T
 	from, at *queuedTM
 	by, back *recorder
 }
 
-// goldenPair makes both nodes, with a TM each at such portals, with such numbers.
+// goldenPair creates both nodes, with one TM each at these portals and numbers.
 func goldenPair(t *testing.T, portals [2]uint32, ids [2]uint16) *golden {
 	fabric := simlnd.New(simlnd.Config{})
 	t.Cleanup(fabric.Close)
@@ -133,8 +132,8 @@ func goldenPair(t *testing.T, portals [2]uint32, ids [2]uint16) *golden {
 	return g
 }
 
-// wait is an op of the node that is sent to, ask one of the other's: messages and bulk of 5
-// bytes, with such match bits.
+// wait returns a waiting op of the receiving node, and ask an active op of the other: messages and bulk of
+// 5 bytes, with these match bits.
 func (g *golden) wait(q transport.QueueType, m transport.MatchBits) transport.Op {
 	b := register(g.t, g.at.domain, []byte("fi"), []byte("llings"))
 	return transport.Op{Queue: q, Buffer: b, Sequence: 1, Length: 5, MinReceiveSize: 8, MaxMessages: 1, MatchBits: m}
@@ -145,12 +144,12 @@ func (g *golden) ask(q transport.QueueType, m transport.MatchBits) transport.Op 
 	return transport.Op{Queue: q, Buffer: b, Sequence: 1, Length: 5, Peer: g.at.address, MatchBits: m}
 }
 
-// want is what is to have been sent: hex digits, in which spaces do not count, and HANDLE
-// stands for that of the descriptor in the first message there.
+// want is the expected output in hex. Spaces are ignored. HANDLE stands for the handle of the descriptor in
+// the first message there.
 type want struct{ there, back string }
 
-// moved lets an op on a passive buffer, or on the receive queue, and its counterpart run,
-// and checks what both nodes have sent.
+// moved runs an op on a passive buffer or the receive queue and its counterpart, and checks the bytes sent
+// by both nodes.
 func (g *golden) moved(name string, passive, active transport.Op, w want) {
 	g.t.Helper()
 	submit(g.t, g.at, passive)
@@ -175,7 +174,7 @@ func (g *golden) moved(name string, passive, active transport.Op, w want) {
 
 // Parts of LNet headers, byte by byte.
 const (
-	// Destination and source, first the NIDs, then the PIDs.
+	// Destination and source: first the NIDs, then the PIDs.
 	forward  = "0200010a00000200 0100010a00000200 39300000 39300000"
 	backward = "0100010a00000200 0200010a00000200 39300000 39300000"
 
@@ -191,9 +190,8 @@ const (
 	messa = "6d65737361"
 )
 
-// What leaves for each of the six operations is what transport 6 says, to the bit, in
-// bytes that were written down by hand. The receive queue and the passive queues send
-// nothing themselves but what is fetched from them.
+// The bytes sent for each of the six operations match transport 6 exactly. The expected bytes were written
+// by hand. The receive queue and the passive queues send only the data fetched from them.
 //
 // transport-tests G (64), I (81)
 // transport 6.4, 6.5 (1)-(2), 6.5 (4), 6.7 (1)
@@ -214,9 +212,9 @@ func TestGoldenBytes(t *testing.T) {
 	})
 }
 
-// The last counter of a TM and what follows it, at the first and the last portals and
-// numbers that there are: 1 follows, and not 0, which is the receive queue's, so that
-// messages to that, and bulk, never meet, though all wait at once.
+// The last counter of a TM and the next one, at the first and last portals and numbers. 1 follows, not 0,
+// which belongs to the receive queue. So messages and bulk never match each other, although all wait at the
+// same time.
 //
 // transport-tests I (78)
 // transport 6.2 (2), 6.3 (1), 6.4, 6.5 (1)

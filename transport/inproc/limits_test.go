@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Domains say what LNet can; descriptors are longer where a NID is.
+// Domains report the limits of LNet. Descriptors are longer if a NID is large.
 //
 // transport-tests A (6)
 // transport 3.4 (3)
@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	n.nids = n.nids[:2] // TMs at the NID may stay
+	n.nids = n.nids[:2] // TMs at the NID may continue to exist
 	for _, d := range []*domain{old, silent} {
 		if got := d.Limits(); got != want {
 			t.Errorf("%+v with the large NID gone, want %+v", got, want)
@@ -46,8 +46,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A large NID that the node gets when the domain is there already makes descriptors longer,
-// as the limits say then; those of other TMs stay as they are.
+// A large NID that the node gets after the domain was opened makes descriptors longer, as the limits then
+// report. Those of other TMs stay as they are.
 //
 // transport 3.4 (1)
 func TestLargeNIDComesLater(t *testing.T) {

@@ -12,9 +12,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// What is lost, and what is told of it, as docs/transport.md has it: LNet tells a sender
-// that data have left, and who waits for data that do not come hears of it when LNet gives
-// the answer up.
+// Losses and how they are reported, as docs/transport.md describes: a sender only gets the result that the
+// data has left, and a side that waits for data gets an error when LNet gives up waiting.
 //
 // transport-tests G (60)-(61)
 // transport 6.10
@@ -22,9 +21,9 @@ func TestWhatIsLost(t *testing.T) {
 	tests := []struct {
 		name  string
 		queue transport.QueueType
-		to    string        // of messages; bulk is for a buffer that was cancelled
-		want  error         // nil: it has left
-		after time.Duration // how long it takes at least
+		to    string        // of messages; bulk is for a cancelled buffer
+		want  error         // nil: success
+		after time.Duration // minimum duration
 	}{
 		{"a message to no TM", transport.MsgSend, "10.0.0.2@tcp:12345:30:77", nil, 0},
 		{"a message to a TM without a buffer", transport.MsgSend, "10.0.0.2@tcp:12345:30:1", nil, 0},
@@ -64,14 +63,14 @@ func TestWhatIsLost(t *testing.T) {
 	}
 }
 
-// loneTM is a TM with one buffer, which it tells the end of.
+// loneTM is a TM with one buffer, which reports its final event.
 type loneTM struct {
 	*transport.TransferMachine
 	buffer *transport.Buffer
 	ended  chan error
 }
 
-// openTM makes TM 1 of portal 30 of a node, which ends with the test.
+// openTM returns TM 1 of portal 30 of a node, which ends with the test.
 func openTM(t *testing.T, n *node.Node) *loneTM {
 	t.Helper()
 	ctx := context.Background()
@@ -100,7 +99,7 @@ func openTM(t *testing.T, n *node.Node) *loneTM {
 	return l
 }
 
-// outcome is how an operation on the buffer ends.
+// outcome returns the result of an operation on the buffer.
 func (l *loneTM) outcome(t *testing.T, q transport.QueueType) error {
 	t.Helper()
 	l.buffer.Queue = q
@@ -110,7 +109,7 @@ func (l *loneTM) outcome(t *testing.T, q transport.QueueType) error {
 	return <-l.ended
 }
 
-// announceAndCancel is the descriptor of the buffer, which nobody waits with any more.
+// announceAndCancel returns the descriptor of the buffer, which is then cancelled.
 func (l *loneTM) announceAndCancel(t *testing.T, q transport.QueueType) transport.Descriptor {
 	t.Helper()
 	l.buffer.Queue = q

@@ -138,12 +138,12 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("completions %+v", cs)
 			}
 			*s.node = fakeNode{table: s.node.table, descriptors: s.node.descriptors}
-			s.submit(op(c.queue, b)) // it is free
+			s.submit(op(c.queue, b)) // the buffer is free
 		})
 	}
 }
 
-// What cannot be an op is refused, with EINVAL, and what is under way with EBUSY.
+// Invalid ops are refused with EINVAL, and ops on a busy buffer with EBUSY.
 //
 // r.m0.net.xprt.lnet.dev.assert-free
 func TestImpossibleOps(t *testing.T) {

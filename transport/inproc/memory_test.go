@@ -21,8 +21,8 @@ func alloc(t testing.TB, d *domain, n int) []byte {
 	return b
 }
 
-// Memory of Alloc begins at a page, is zeroed, and stays while a buffer of it is
-// registered; buffers share its one region.
+// Memory of Alloc begins at a page, is zeroed, and cannot be freed while a buffer in it is registered.
+// Buffers share its only region.
 func TestAlloc(t *testing.T) {
 	d := newStage(t).domain
 	small, large := alloc(t, d, 1), alloc(t, d, 3*os.Getpagesize())
@@ -80,7 +80,7 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
-// Memory counts as Alloc's if all of it is.
+// A segment is treated as memory of Alloc only if all of it is.
 func TestAround(t *testing.T) {
 	all := make([]byte, 40)
 	low, high := &area{bytes: all[10:20]}, &area{bytes: all[30:35]}
@@ -125,7 +125,7 @@ func TestForeignMemory(t *testing.T) {
 	}
 }
 
-// A registration that ends half way leaves nothing.
+// A failed registration leaves nothing.
 func TestRegisterFails(t *testing.T) {
 	s := newStage(t)
 	ours := alloc(t, s.domain, 100)
@@ -154,7 +154,7 @@ func TestRegisterFails(t *testing.T) {
 	}
 }
 
-// stubborn is a device that fails to let go of memory.
+// stubborn is a device that fails to release memory.
 type stubborn struct{ fails int }
 
 func (d *stubborn) Register([]byte) (memory.Registration, error) { return d, nil }
@@ -164,8 +164,8 @@ func (d *stubborn) Release() error {
 	return syscall.EIO
 }
 
-// Memory that a device does not let go of, or that is in use yet, stays what it was: it can
-// be freed, and its buffers deregistered, later. The domain is busy until then.
+// Memory that a device does not release, or that is still in use, stays unchanged: it can be freed, and its
+// buffers deregistered, later. Until then the domain is busy.
 func TestReleaseFails(t *testing.T) {
 	s := newStage(t)
 	stop(t, s.tm)
@@ -203,8 +203,8 @@ func TestReleaseFails(t *testing.T) {
 	}
 }
 
-// What the node is told to move is the program's own memory, registered with the node
-// before; ops of all kinds, and cancels, register nothing.
+// The node moves the program's memory itself, which was registered with the node before. Ops of all kinds
+// and cancellations register nothing.
 //
 // transport 3.7 (4)
 // r.M0.net.rdma
@@ -236,7 +236,7 @@ func TestMemoryMovesAsItIs(t *testing.T) {
 	}
 }
 
-// A domain is made with a Core, which has the name of the transport.
+// A Core works with transport.NewDomain, and has the name of the transport.
 //
 // r.M0.net.xprt.lnet.transport-variable
 func TestName(t *testing.T) {

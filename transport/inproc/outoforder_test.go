@@ -11,9 +11,9 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Given a buffer for two messages, when a long one begins to come and a short one of
-// another sender begins later and ends first, then the event of the long one, which has
-// the lower offset, is the last and the final one.
+// Given a buffer for two messages, when a long one begins to arrive, and a short one from another sender
+// begins later and ends first, then the event of the long one, which has the lower offset, is the last and
+// final one.
 //
 // transport 3.11 (6)
 func TestTheLastToFinishIsFinal(t *testing.T) {
@@ -35,7 +35,7 @@ func TestTheLastToFinishIsFinal(t *testing.T) {
 			submit(t, from, out)
 		}
 		send(slow, long)
-		time.Sleep(500 * time.Millisecond) // half of it is there
+		time.Sleep(500 * time.Millisecond) // half of it has arrived
 		send(quick, short)
 		type event struct {
 			Offset, Length int

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// railed makes two nodes that are on two nets and know each other.
+// railed returns two nodes that are on two nets and have discovered each other.
 func railed(t *testing.T) []*node.Node {
 	t.Helper()
 	fabric := simlnd.New(simConfig)
@@ -34,7 +34,7 @@ func railed(t *testing.T) []*node.Node {
 	return nodes
 }
 
-// exchange sends a message, and returns where it came from.
+// exchange sends a message, and returns its sender.
 func exchange(t *testing.T, from, to *queuedTM, target transport.Address) transport.Address {
 	t.Helper()
 	in, out := op(transport.MsgRecv, register(t, to.domain, make([]byte, 8))), op(transport.MsgSend, register(t, from.domain, make([]byte, 8)))
@@ -51,8 +51,8 @@ func exchange(t *testing.T, from, to *queuedTM, target transport.Address) transp
 	return c.Sender
 }
 
-// A TM sends from its own NID, and is seen under its own address, whichever of the NIDs
-// of its node is the primary one; what is sent there reaches it.
+// A TM sends from its own NID, and is seen at its own address, regardless of the primary NID of its node.
+// Messages to that address reach it.
 //
 // transport-tests F (56)
 // transport 6.5 (3), 6.7 (2)
@@ -72,8 +72,8 @@ func TestSenderOfManyRails(t *testing.T) {
 	})
 }
 
-// A TM whose NI is taken away cannot send any more, but gets what comes to another NID of
-// its node, and its address can be given back.
+// A TM whose NI is removed cannot send any more. It still receives messages to another NID of its node, and
+// its address can be released.
 //
 // transport 3.16, 6.3 (1)
 func TestNIOfTMGoes(t *testing.T) {

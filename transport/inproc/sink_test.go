@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/transport/coretest"
 )
 
-// The completions of a TM go to the sink that it was started with; when the node closes,
-// that nothing follows comes last.
+// The completions of a TM go to the sink that it was started with. When the node closes, the completion
+// with Down is the last one.
 func TestSink(t *testing.T) {
 	n := simulated(t, simConfig, nil, "10.1.0.1")[0]
 	var d completion.Domain = openOn(t, New(n))
@@ -51,7 +51,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// Adopted memory has one region, as that of Alloc, and stays when it is freed.
+// Adopted memory has one region, like memory of Alloc, and stays mapped when it is freed.
 func TestAdopt(t *testing.T) {
 	d := newStage(t).domain
 	page := syscall.Getpagesize()
