@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Neither an entry nor a sleep allocates anything, whether it has a deadline or not, and
-// however it ends.
+// Neither an entry nor a sleep allocates memory, with or without a deadline, and however the sleep ends.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	host, client := ends(h, c)

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// never is no deadline, and past one that is over.
+// never means no deadline. past is a deadline that has passed.
 var never, past = time.Time{}, time.Unix(2, 0)
 
-// delay does nothing, for a random time.
+// delay waits for a random time.
 func delay(r *rand.Rand) {
 	switch r.IntN(4) {
 	case 0:
@@ -40,7 +40,7 @@ func ends(h *Host, c *Client) (host, client end) {
 	return end{both[0], both[1], rand.New(rand.NewPCG(1, 1))}, end{both[1], both[0], rand.New(rand.NewPCG(2, 2))}
 }
 
-// send puts n there, and wakes who sleeps.
+// send puts n, and wakes the other end if it sleeps.
 func (e *end) send(n uint32) error {
 	if ok, err := e.out.put(n); !ok {
 		return fmt.Errorf("no room for %d: %w", n, err)
@@ -75,9 +75,9 @@ func (e *end) receive(want uint32) error {
 	}
 }
 
-// A goroutine at each end hands an entry to and fro, each after a random time, so that
-// entries come at every point of the other's Wait: nobody sleeps for ever, no entry is
-// lost, none comes twice, and nobody is woken more often than he lay down.
+// A goroutine at each end passes an entry back and forth, each after a random time, so that entries arrive
+// at every point of the other's Wait. No side sleeps forever, no entry is lost or duplicated, and no side
+// is woken more often than it slept.
 //
 // transport-tests O (115)
 // transport 9.6 (1)
@@ -121,7 +121,7 @@ func TestNobodySleepsOnAnEntry(t *testing.T) {
 	checkRung(t, client.out, host.in)
 }
 
-// checkRung wants that nobody was woken who had not lain down, and no token from nowhere.
+// checkRung checks that only announced sleeps caused wake-ups, and that no unexpected token was read.
 func checkRung(t *testing.T, out, in lane) {
 	t.Helper()
 	if p, q := out.producer.Stats(), in.consumer.Stats(); p.Rung > q.Sleeps || q.Reads > p.Rung {
@@ -129,8 +129,8 @@ func checkRung(t *testing.T, out, in lane) {
 	}
 }
 
-// One puts entries there in batches as fast as there is room, the other takes them out: all
-// come, in order, each once.
+// One side puts entries in batches as fast as there is room, and the other removes them. All arrive in
+// order, each once.
 func TestStreamOfEntries(t *testing.T) {
 	const entries = 50_000
 	h, c := newPair(t, 64, 16)
@@ -177,9 +177,8 @@ func TestStreamOfEntries(t *testing.T) {
 	}
 }
 
-// The four conditions of the specification under which there are few system calls, as far
-// as the rings go: who puts in batches of 100 wakes once a batch at most, and nobody who
-// polls.
+// The four conditions of the specification for few system calls, as far as they concern the rings: a
+// producer that puts batches of 100 wakes the other side at most once per batch, and never while it polls.
 func TestFewSystemCalls(t *testing.T) {
 	h, c := newPair(t, 256, 64)
 	for _, l := range lanes(h, c, 0) {
@@ -196,7 +195,7 @@ func TestFewSystemCalls(t *testing.T) {
 				}
 				l.producer.Publish()
 				l.producer.Ring()
-				l.producer.Ring() // somebody else
+				l.producer.Ring() // by another caller
 				for range 64 {
 					l.next()
 				}
@@ -213,8 +212,7 @@ func TestFewSystemCalls(t *testing.T) {
 	}
 }
 
-// A Wait with something there does not lie down: whoever goes on to put things there has
-// no system call to make.
+// If Wait finds an entry, it does not announce a sleep. So a producer that continues needs no system call.
 //
 // transport 9.6 (1)
 func TestWhoFindsSomethingDoesNotLieDown(t *testing.T) {
@@ -231,8 +229,8 @@ func TestWhoFindsSomethingDoesNotLieDown(t *testing.T) {
 	}
 }
 
-// both calls f for either direction of a new pair: what it does to the consumer's end is
-// shut, to the producer's close.
+// both calls f for each direction of a new pair. shut ends the consumer's Wait, and close ends the
+// producer's.
 func both(t *testing.T, f func(t *testing.T, l lane, shut func())) {
 	for i, name := range []string{"Submissions", "Completions"} {
 		t.Run(name, func(t *testing.T) {
@@ -242,14 +240,14 @@ func both(t *testing.T, f func(t *testing.T, l lane, shut func())) {
 	}
 }
 
-// asleep waits until the consumer has lain down so often.
+// asleep waits until the consumer has announced that many sleeps.
 func asleep(l lane, times uint64) {
 	for l.consumer.Stats().Sleeps < times {
 		runtime.Gosched()
 	}
 }
 
-// Wake ends the Wait that is under way, or the next, and one only; so does Shut, for good.
+// Wake ends the current Wait or the next one, and only one. Shut ends all of them.
 func TestWakeAndShut(t *testing.T) {
 	both(t, func(t *testing.T, l lane, shut func()) {
 		returned := make(chan error)
@@ -289,8 +287,8 @@ func TestWakeAndShut(t *testing.T) {
 	})
 }
 
-// A Wake before a Wait ends that one, and not the next, which sleeps, though the Wake be
-// late to see to it that nobody does. Who is up is not woken.
+// A Wake before a Wait ends that Wait only. The next one sleeps, even if the wake-up arrives late. A
+// consumer that is awake is not woken.
 func TestWakeBeforehand(t *testing.T) {
 	both(t, func(t *testing.T, l lane, _ func()) {
 		for range 3 {
@@ -305,7 +303,7 @@ func TestWakeBeforehand(t *testing.T) {
 			before := l.consumer.Stats().Sleeps
 			go func() { returned <- l.consumer.Wait(never) }()
 			asleep(l, before+1)
-			for range 1000 { // the Wake may get him up once more
+			for range 1000 { // Wake may cause one more wake-up
 				runtime.Gosched()
 			}
 			if len(returned) != 0 {
@@ -326,9 +324,8 @@ func TestWakeBeforehand(t *testing.T) {
 	})
 }
 
-// Deadlines that are past end a Wait at once, whether they are the same, earlier or none
-// before; one to come ends it then, and not before; and one that was not reached does not
-// end the next.
+// Deadlines that have passed end a Wait at once, whether the previous one was the same, earlier or none. A
+// future deadline ends it then, not before. A deadline that was not reached does not end the next Wait.
 func TestDeadlines(t *testing.T) {
 	both(t, func(t *testing.T, l lane, _ func()) {
 		for _, until := range []time.Time{past, past, past.Add(1), past} {
@@ -353,7 +350,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// When lnetd closes its end, or dies, a client that waits is told at once.
+// When lnetd closes its end or dies, the Wait of a client returns at once.
 func TestHostIsGone(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	l := lanes(h, c, 0)[1]
@@ -369,8 +366,7 @@ func TestHostIsGone(t *testing.T) {
 	c.Submissions.Ring()
 }
 
-// A client that is gone, and one that leaves its tokens unread, do not make lnetd wait
-// when it wakes them.
+// Clients that are gone, or that leave tokens unread, do not block lnetd when it wakes them.
 func TestTokensThatNobodyReads(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for range 10_000 {
@@ -387,8 +383,8 @@ func TestTokensThatNobodyReads(t *testing.T) {
 	h.Completions.Wake()
 }
 
-// A client that does to its descriptors what it can, sets them to block and fills them, has
-// lnetd wait neither when it wakes nor when it looks for tokens, nor when it ends.
+// A client that manipulates its descriptors, by making them blocking and filling them, blocks lnetd neither
+// when it writes tokens nor when it reads them, nor at the end.
 func TestBellsSetToBlock(t *testing.T) {
 	h, files := newHost(t, 4, 4)
 	defer files.Close()
@@ -413,7 +409,7 @@ func TestBellsSetToBlock(t *testing.T) {
 	}
 	returned := make(chan error)
 	go func() { returned <- h.Submissions.Wait(never) }()
-	for i := range uint64(10) { // each a token for nothing
+	for i := range uint64(10) { // each a token without an entry
 		for h.Submissions.Stats().Sleeps < i+1 {
 			runtime.Gosched()
 		}
@@ -430,8 +426,8 @@ func TestBellsSetToBlock(t *testing.T) {
 	}
 }
 
-// Whoever is about to wake, when the end is shut, writes to nobody else's descriptor, and
-// none is left open.
+// A concurrent wake while the end is shut does not write to another file with the same descriptor, and no
+// descriptor stays open.
 func TestShutWhileWaking(t *testing.T) {
 	before := open(t)
 	for range 200 {
@@ -462,12 +458,12 @@ func TestShutWhileWaking(t *testing.T) {
 	}
 }
 
-// A wake after the end was shut does not go to whoever has the number of its descriptor.
+// A wake after the end was shut does not write to a file that has got the same descriptor number.
 func TestWakeAfterShut(t *testing.T) {
 	_, c := newPair(t, 2, 2)
 	c.Shut()
 	next := -1
-	for range 64 { // the kernel takes the lowest that is free
+	for range 64 { // the kernel assigns the lowest free number
 		if next = must[int](t)(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)); next == c.Submissions.bell.to.fd {
 			break
 		}
@@ -483,8 +479,8 @@ func TestWakeAfterShut(t *testing.T) {
 	}
 }
 
-// A wake that was claimed before the end is closed touches no memory: it is gone by then,
-// when a client dies while it is told something.
+// A wake that was claimed before the end was closed does not access the memory, which is unmapped by then.
+// This happens when a client dies while it is being woken.
 //
 // transport 9.6 (1)
 func TestWakeAfterClose(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An entry goes to another process and one comes back, beside the same with a word of
-// shared memory and two eventfds, in turns; either everybody sleeps, or everybody spins.
-// What is told is the median of the turns, of the ratio too.
+// An entry is sent to another process and one is sent back, compared with a word of shared memory and two
+// eventfds, in turns. Either all sides sleep, or all poll. The results are the medians of the turns, and of
+// their ratios.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, spin := range []bool{false, true} {
 		name, suffix := "Sleeping", ""
@@ -62,7 +62,7 @@ func newPlain(b *testing.B, other string, spin bool) *plain {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var fds [4]int // either eventfd, for either process
+	var fds [4]int // both eventfds, for each process
 	for i := 0; i < 4; i += 2 {
 		fds[i] = must[int](b)(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK))
 		fds[i+1] = must[int](b)(unix.Dup(fds[i]))
@@ -76,8 +76,8 @@ func newPlain(b *testing.B, other string, spin bool) *plain {
 	return p
 }
 
-// Entries that go from one half to the other in this process, in batches of so many: what
-// the rings cost without anybody waiting.
+// Entries that pass from one end to the other in this process, in batches: the cost of the rings without
+// waiting.
 func BenchmarkEntries(b *testing.B) {
 	for _, batch := range []int{1, 16, 256} {
 		h, c := newPair(b, 256, 256)

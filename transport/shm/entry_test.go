@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Both entries byte by byte, with an NID of either form.
+// Both entries byte by byte, with NIDs of both forms.
 //
 // transport 9.4
 func TestEntriesToTheByte(t *testing.T) {
@@ -83,7 +83,7 @@ func drawCompletion(t *rapid.T) Completion {
 	return c
 }
 
-// What was put comes out, whatever was in its place before.
+// Decode returns the encoded values, regardless of previous contents of the memory.
 func TestEntriesComeOutAsTheyWerePut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fill := rapid.Byte().Draw(t, "before")
@@ -105,8 +105,7 @@ func TestEntriesComeOutAsTheyWerePut(t *testing.T) {
 	})
 }
 
-// What is not an entry is refused by the name of the field that is wrong, and leaves the
-// value that it was to be decoded to alone.
+// An invalid entry is refused with the name of the wrong field, and the destination is unchanged.
 func TestBadSubmissions(t *testing.T) {
 	good := Submission{Opcode: OpMsgSend, Length: 1, Peer: lnet.LoopbackNID}
 	type flaw struct {
@@ -169,7 +168,7 @@ func TestBadCompletions(t *testing.T) {
 	}
 }
 
-// checkField wants an error about a field.
+// checkField checks that an error is about a field.
 func checkField(t *testing.T, err error, want string) {
 	t.Helper()
 	var field *lnet.FieldError

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Each pair of functions stores one word and then loads the other. In no order of the two may
-// both loads come before both stores: then a wake-up is lost. It is a litmus test of the
-// instructions that this build makes, above all with the race detector, which compiles an atomic
-// store to memory that is not Go's without a fence.
+// In each pair, both functions store one word and then load the other one. If both loads preceded both
+// stores, a wake-up would be lost. This litmus test checks the instructions of the current build. It
+// matters most with the race detector, which compiles an atomic store to memory outside of Go's heap
+// without a fence.
 //
 // transport 9.6 (1)
 func TestStoreComesBeforeLoad(t *testing.T) {
@@ -32,8 +32,8 @@ func TestStoreComesBeforeLoad(t *testing.T) {
 	})
 }
 
-// bellLitmus is the litmus test of a bell: a producer that publishes and claims, a consumer that
-// lies down and looks.
+// bellLitmus is the litmus test of a bell: a producer that publishes and claims, and a consumer that
+// announces its sleep and checks.
 func bellLitmus(t *testing.T, which int, rounds uint32) {
 	h, c := newPair(t, 4, 4)
 	l := lanes(h, c, 0)[which]
@@ -50,8 +50,7 @@ func bellLitmus(t *testing.T, which int, rounds uint32) {
 		func() bool { l.consumer.bell.lieDown(); return l.consumer.Pending() })
 }
 
-// litmus runs both sides at once after prepare, again and again. One of them at least must see
-// the other.
+// litmus runs both sides concurrently after prepare, repeatedly. At least one of them must see the other.
 func litmus(t *testing.T, rounds uint32, prepare func(), one, other func() bool) {
 	t.Helper()
 	var begun, ended atomic.Uint32
@@ -80,7 +79,7 @@ func litmus(t *testing.T, rounds uint32, prepare func(), one, other func() bool)
 	}
 }
 
-// await returns when a counter is at n.
+// await returns when a counter has reached n.
 func await(counter *atomic.Uint32, n uint32) {
 	for looks := 1; counter.Load() < n; looks++ {
 		if looks%256 == 0 {

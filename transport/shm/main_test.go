@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A test that needs another process runs this binary again, with the name of one of
-// others in the environment, and descriptors from 3 on.
+// A test that needs another process runs this binary again, with the name of a function in others in the
+// environment, and descriptors from 3 on.
 const otherName = "SHM_TEST_OTHER"
 
 var others = map[string]func(){
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startOther starts another process with descriptors, which this one gives up. It ends
-// with the test.
+// startOther starts another process with descriptors, which are closed in this one. The process ends with
+// the test.
 func startOther(tb testing.TB, name string, fds ...int) *exec.Cmd {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -50,7 +50,7 @@ func startOther(tb testing.TB, name string, fds ...int) *exec.Cmd {
 	return cmd
 }
 
-// newPair makes a ring file and both its ends, in this process, with a mapping each.
+// newPair returns both ends of a new ring file, in this process, with separate mappings.
 func newPair(tb testing.TB, submissions, completions int) (*Host, *Client) {
 	tb.Helper()
 	h, files := newHost(tb, submissions, completions)
@@ -82,7 +82,7 @@ func finish(tb testing.TB, all ...io.Closer) {
 	}
 }
 
-// open counts the descriptors of this process.
+// open returns the number of descriptors of this process.
 func open(tb testing.TB) int {
 	tb.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -98,7 +98,7 @@ type fataler interface {
 	Fatal(args ...any)
 }
 
-// must is v, if there was no error.
+// must returns v, or fails the test if there is an error.
 func must[T any](tb fataler) func(v T, err error) T {
 	return func(v T, err error) T {
 		tb.Helper()
@@ -109,7 +109,7 @@ func must[T any](tb fataler) func(v T, err error) T {
 	}
 }
 
-// memfd makes one of size bytes with such seals.
+// memfd returns a memfd of size bytes with the given seals.
 func memfd(tb testing.TB, flags int, size int64, seals int) int {
 	tb.Helper()
 	fd := must[int](tb)(unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags))
@@ -122,5 +122,5 @@ func memfd(tb testing.TB, flags int, size int64, seals int) int {
 	return fd
 }
 
-// shut closes a descriptor that the test has made.
+// shut closes a descriptor that the test has created.
 func shut(fd int) { _ = unix.Close(fd) }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What one has created, another one adopts: they see the same memory, which can neither
-// shrink nor grow nor lose its seals, and has its pages. Nothing is left of it in the end.
+// Memory that one process creates can be adopted by another. Both see the same memory, which can neither
+// shrink nor grow nor lose its seals, and whose pages are allocated. Everything is released at the end.
 //
 // r.m0.net.xprt.lnet.dev.pin-objects
 func TestMemoryIsShared(t *testing.T) {
@@ -70,7 +70,7 @@ func TestMemoryOfNoSize(t *testing.T) {
 	}
 }
 
-// Whatever else somebody hands over is refused, and closed.
+// All other descriptors are refused and closed.
 //
 // transport 9.3
 // r.m0.net.xprt.lnet.dev.pin-objects
@@ -151,7 +151,7 @@ func TestMemoryThatIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever can write can free pages. They come back as zeros, without a fault.
+// A process that can write to the memory can free its pages. They then read as zeros, without a fault.
 func TestMemoryWithHoles(t *testing.T) {
 	page := os.Getpagesize()
 	own, fd, err := Create("test", 2*page)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A client that waits sees each submission carried out, whenever lnetd says so: while the client
-// prepares, looks, or sleeps.
+// A waiting client sees each submission carried out, whenever lnetd reports it: while the client prepares,
+// checks, or sleeps.
 //
 // transport 9.6 (1)
 func TestPosted(t *testing.T) {
@@ -51,8 +51,8 @@ func TestPosted(t *testing.T) {
 	}
 }
 
-// What lnetd has copied is not yet carried out: SQ head does not move SQ posted. The counter
-// runs over 2^32, as the others do.
+// Submissions that lnetd has only copied are not carried out: SQ head does not affect SQ posted. The
+// counter wraps around at 2^32 like the others.
 func TestPostedIsNotTaken(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for _, l := range lanes(h, c, 2)[:1] {
@@ -83,8 +83,8 @@ func TestPostedIsNotTaken(t *testing.T) {
 	}
 }
 
-// A wait ends by WakePosted, also if that comes between PrepareWait and WaitPosted, and after a
-// time. It is prepared once for each.
+// WakePosted ends a wait, even between PrepareWait and WaitPosted, and so does the timeout. Each wait needs
+// a PrepareWait.
 func TestWaitPostedEnds(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	c.Submissions.PrepareWait()
@@ -99,7 +99,7 @@ func TestWaitPostedEnds(t *testing.T) {
 	c.Submissions.WaitPosted(time.Microsecond)
 }
 
-// writes makes a give whose calls return errnos one after the other, and counts them.
+// writes returns a function give whose calls return the given errnos in order, and their number.
 func writes(all ...unix.Errno) (give func(uintptr) unix.Errno, n *int) {
 	n = new(int)
 	return func(uintptr) unix.Errno {
@@ -109,9 +109,9 @@ func writes(all ...unix.Errno) (give func(uintptr) unix.Errno, n *int) {
 	}, n
 }
 
-// A token for which the kernel has no memory is written again until it is there: the claim is
-// gone, and the consumer would sleep for good. Tokens enough, or nobody to take them, are no
-// reason to try again.
+// A token that fails for lack of kernel memory is written again until it succeeds, because the claim is
+// used up and the consumer would sleep forever. If there are enough tokens, or no reader, wake does not
+// retry.
 func TestWakeWithoutMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		errnos []unix.Errno
@@ -143,7 +143,7 @@ func TestWakeWithoutMemory(t *testing.T) {
 		var r ringer
 		give, n := writes(unix.ENOMEM)
 		r.ring(-1, nil, give)
-		for range 5 { // several that have claimed it share one timer
+		for range 5 { // several calls share one timer
 			r.wake()
 		}
 		time.Sleep(wakeRetry)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo is a client in a process of its own: it submits what completes, and ends with the
-// host, unless it spins. It has the files of its end at 3, 4 and 5.
+// echo is a client in a separate process. It submits what completes, and ends with the host, unless it
+// polls. The files of its end are 3, 4 and 5.
 func echo(spin bool) {
 	c, err := AttachRing(Files{Ring: 3, Submissions: 4, Completions: 5})
 	if err != nil {
@@ -46,10 +46,10 @@ func echo(spin bool) {
 	}
 }
 
-// spinning is how often who spins looks before he lets others run.
+// spinning is the number of polls between two yields.
 const spinning = 1000
 
-// roundTrip has an echo send n back.
+// roundTrip sends n to an echo and waits for the answer.
 func roundTrip(h *Host, n uint32, spin bool) error {
 	if ok, err := h.Completions.Put(&Completion{Operation: n}); !ok {
 		return err
@@ -79,8 +79,8 @@ func roundTrip(h *Host, n uint32, spin bool) error {
 	}
 }
 
-// Another process has the other end: what goes out comes back, batch by batch, and the
-// process ends when this one closes its end, whose descriptors all are closed by then.
+// With the other end in another process, batches come back one by one. The process ends when this one
+// closes its end, and then all descriptors are closed.
 //
 // transport 9.6 (1)
 // r.M0.lib.atomic.interoperable-kernel-user-support
@@ -134,8 +134,8 @@ func TestAnotherProcess(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves an end that can be used as before: what is put there
-// stays, wakes go nowhere, and Wait is ended by Shut.
+// After the other process is killed, this end can still be used: entries can be put, wakes have no effect,
+// and Shut ends Wait.
 func TestAnotherProcessIsKilled(t *testing.T) {
 	h, files := newHost(t, 4, 4)
 	other := startOther(t, "echo", files.Ring, files.Submissions, files.Completions)
@@ -162,8 +162,8 @@ func TestAnotherProcessIsKilled(t *testing.T) {
 	}
 }
 
-// plainEcho is what the rings are measured beside: a word in shared memory (3), that is
-// answered in the next line of it, and an eventfd each way (4, 5), unless both spin.
+// plainEcho is the reference for the rings: a word in shared memory (3), which is answered in the next line
+// of it, and an eventfd in each direction (4, 5), unless both sides poll.
 func plainEcho(spin bool) {
 	m, err := mapped(3, os.Getpagesize())
 	if err != nil {
@@ -178,7 +178,7 @@ func plainEcho(spin bool) {
 // plain is one end of it.
 type plain struct {
 	memory *Memory
-	to, at int // what is written, and what is read
+	to, at int // offsets of the words to write and to read
 	bell   *os.File
 	ring   int
 	spin   bool

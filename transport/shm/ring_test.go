@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lane is one ring with both its halves, as a test drives it: entries bear numbers.
+// lane is one ring with both its ends. Its entries have numbers.
 type lane struct {
 	put      func(n uint32) (bool, error)
 	next     func() (n uint32, ok bool, err error)
@@ -21,7 +21,7 @@ type lane struct {
 	consumer *Consumer
 }
 
-// lanes are both rings of a pair, which begin so many entries before 2^32.
+// lanes returns both rings of a pair, with counters that begin the given number of entries before 2^32.
 func lanes(h *Host, c *Client, before uint32) []lane {
 	var s Submission
 	var d Completion
@@ -47,9 +47,8 @@ func lanes(h *Host, c *Client, before uint32) []lane {
 	return all
 }
 
-// Batches of any size put in and taken out in any order, beside a list, also over 2^32:
-// what was published comes out, in order, as long as there is room for it; nothing else
-// does, and what was not released takes up room.
+// Batches of any size, put and removed in any order, compared with a list, across 2^32. Published entries
+// are removed in order; no others are. Entries that were not released use room.
 func TestRingIsAQueue(t *testing.T) {
 	h, c := newPair(t, 16, 4)
 	rapid.Check(t, func(t *rapid.T) {
@@ -97,7 +96,7 @@ func TestRingIsAQueue(t *testing.T) {
 	})
 }
 
-// Counters begin shortly before 2^32, so that every ring runs over it.
+// Counters begin shortly before 2^32, so that every ring wraps around.
 //
 // transport 9.4
 func TestCountersBeginNearTheEnd(t *testing.T) {
@@ -107,8 +106,8 @@ func TestCountersBeginNearTheEnd(t *testing.T) {
 	}
 }
 
-// What a hostile other side writes to its counter is an error, as soon as it is looked at,
-// and never entries or room that there are not.
+// Invalid values that a hostile other side writes to its counter cause an error at the next check, never
+// nonexistent entries or room.
 //
 // transport 9.9 (2)
 func TestImpossibleCounters(t *testing.T) {
@@ -140,8 +139,8 @@ func TestImpossibleCounters(t *testing.T) {
 	}
 }
 
-// The other side may take what was published, and no entry more, whatever the ring has room for:
-// one that was put and not published is not there for it yet.
+// The other side may remove only published entries, regardless of the size of the ring. An entry that was
+// put but not published does not exist for it yet.
 //
 // transport 9.9 (2)
 func TestHeadIsBoundByWhatWasPublished(t *testing.T) {
@@ -149,8 +148,8 @@ func TestHeadIsBoundByWhatWasPublished(t *testing.T) {
 	for i := range lanes(h, c, 3) {
 		for _, x := range []struct {
 			published, put uint32
-			head           uint32 // from the beginning
-			room           int    // -1: the head is impossible
+			head           uint32 // relative to the start
+			room           int    // -1 means that the head is invalid
 		}{
 			{0, 0, 0, 16},
 			{0, 0, 1, -1},
@@ -186,8 +185,8 @@ func TestHeadIsBoundByWhatWasPublished(t *testing.T) {
 	}
 }
 
-// A tail that goes back behind what was taken, and a head that goes back behind what was
-// seen of it, are errors too.
+// A tail that moves back before removed entries, or a head that moves back before its last value, is an
+// error, too.
 func TestCountersThatGoBack(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for _, l := range lanes(h, c, 2) {
@@ -198,7 +197,7 @@ func TestCountersThatGoBack(t *testing.T) {
 		for range 3 {
 			l.next()
 		}
-		l.consumer.tail = l.consumer.next // so that it looks
+		l.consumer.tail = l.consumer.next // forces a load of the counter
 		tail := l.producer.sharedTail
 		for name, at := range map[string]uint32{"back": tail.Load() - 3, "on where nothing was released": tail.Load() + 1} {
 			tail.Store(at)
@@ -225,8 +224,8 @@ func TestCountersThatGoBack(t *testing.T) {
 	}
 }
 
-// A client that writes over its entries, its counters and lnetd's own while lnetd reads
-// them: lnetd goes on by its private counters, and what it gets is an entry or an error.
+// A client overwrites its entries, its counters and lnetd's own counters while lnetd reads them. lnetd
+// continues by its private counters, and gets an entry or an error.
 //
 // transport 9.9 (1)
 func TestEntriesThatChangeMeanwhile(t *testing.T) {
@@ -271,7 +270,7 @@ func TestEntriesThatChangeMeanwhile(t *testing.T) {
 		if n, err := h.Completions.Room(); err == nil && n != 16 {
 			t.Fatalf("room for %d of 16", n)
 		}
-		if q := &h.Submissions; q.next-firstCount > 16 { // to where the client's counter can be
+		if q := &h.Submissions; q.next-firstCount > 16 { // where the client's counter can be
 			q.next, q.tail = firstCount, firstCount
 			q.released.Store(firstCount)
 		}
@@ -281,7 +280,7 @@ func TestEntriesThatChangeMeanwhile(t *testing.T) {
 	<-stopped
 }
 
-// No entry crosses a page, or a line of the processor's cache more than it has to.
+// No entry crosses a page, or more cache lines than necessary.
 //
 // r.m0.net.xprt.lnet.aligned-objects
 func TestEntriesStayOnAPage(t *testing.T) {
@@ -329,13 +328,12 @@ func TestSizesOfRings(t *testing.T) {
 	}
 }
 
-// Each field of the header that is not what lnetd writes is refused by name, and all that
-// was handed over is closed.
+// Each field of the header with an unexpected value is refused by name, and all files are closed.
 //
 // transport 9.4
 func TestHeadersThatAreRefused(t *testing.T) {
 	before := open(t)
-	var at int // what is changed
+	var at int // the changed offset
 	for _, c := range []struct {
 		field string
 		at    int
@@ -353,7 +351,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 		}
 		at = c.at
 		word(h.memory.Bytes(), at).Store(c.value)
-		if c.field == "file size" && c.at == offSQEntries { // so that it gets there
+		if c.field == "file size" && c.at == offSQEntries { // so that this check is reached
 			word(h.memory.Bytes(), offCQ).Store(uint32(Sizes{1 << 18, 16}.completionsAt()))
 		}
 		_, err = AttachRing(files)
@@ -379,7 +377,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	}
 }
 
-// Completions that were there before the client was are not lost.
+// Completions that precede the client's attachment are not lost.
 func TestCompletionsBeforeTheClient(t *testing.T) {
 	h, files := newHost(t, 2, 2)
 	for n := range uint32(2) {
@@ -399,7 +397,7 @@ func TestCompletionsBeforeTheClient(t *testing.T) {
 	}
 }
 
-// Descriptors of another kind, in each of the places, are refused and closed.
+// Descriptors of a wrong type, in each of the places, are refused and closed.
 func TestFilesThatAreRefused(t *testing.T) {
 	before := open(t)
 	pipe := func() int {
@@ -440,8 +438,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-// What is in the header for people who look at it is what Stats says, which nobody can
-// write over.
+// The statistics in the header match Stats, whose values the other side cannot overwrite.
 func TestFiguresInTheHeader(t *testing.T) {
 	h, c := newPair(t, 16, 16)
 	var s Submission
