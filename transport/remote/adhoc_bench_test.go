@@ -10,9 +10,9 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// A buffer that is made for one use, over lnetd and, for comparison, over a node in the process.
-// "free" makes and frees a buffer of the Core's memory, "register" registers parts of one piece of
-// memory in turn, and "own" registers memory of the program.
+// A buffer that is created for one use, over lnetd and, for comparison, over a node in this process. "free"
+// allocates and frees a buffer of the Core's memory, "register" registers parts of one piece of memory in
+// turn, and "own" registers memory of the program.
 func BenchmarkAdHocBuffers(b *testing.B) {
 	core := func(b *testing.B) transport.Core {
 		n, err := node.New(node.Config{})

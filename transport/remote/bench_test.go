@@ -16,14 +16,14 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// player is a TM that sends one message at a time, and has a buffer for one.
+// player is a TM that sends one message at a time, and has one receive buffer.
 type player struct {
 	tm  transport.CoreTM
 	ops [2]transport.Op // receive, send
 	got [4]transport.Completion
 }
 
-// newPlayer makes one, in a domain of its own, that sends to another number.
+// newPlayer returns a player in a new domain that sends to another number.
 func newPlayer(b *testing.B, core transport.Core, number, to uint16) *player {
 	b.Helper()
 	p := &player{}
@@ -64,24 +64,23 @@ func newPlayer(b *testing.B, core transport.Core, number, to uint16) *player {
 	return p
 }
 
-// throw has room for the next message, and sends one.
+// throw adds the receive buffer for the next message, and sends one.
 func (p *player) throw(b *testing.B) {
 	if n, err := p.tm.Submit(p.ops[:]); n != len(p.ops) {
 		b.Error(err)
 	}
 }
 
-// catch waits for a message, and for the one that was sent.
+// catch waits for a message, and for the end of the send.
 func (p *player) catch() {
 	for left := 2; left > 0; left -= p.tm.Reap(p.got[:left]) {
 		p.tm.Wait(time.Time{})
 	}
 }
 
-// A message goes to another TM and one comes back, through an lnetd, all three in this process,
-// beside the same with two eventfds and two threads that block on them, in turns. Either
-// everybody sleeps, or everybody polls, which needs three processors. What is told is the
-// median of the turns.
+// A message is sent to another TM and one is sent back, through an lnetd, all in this process. It is
+// compared with two eventfds and two threads that block on them, in turns. Either all sides sleep, or all
+// poll, which needs three processors. The results are the medians of the turns.
 func BenchmarkRoundTrip(b *testing.B) {
 	for name, poll := range map[string]time.Duration{"Sleeping": 0, "Polling": 200 * time.Microsecond} {
 		b.Run(name, func(b *testing.B) {
@@ -123,7 +122,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// receive has room for one message, before any is sent.
+// receive adds the receive buffer, before any message is sent.
 func receive(b *testing.B, p *player) {
 	if n, err := p.tm.Submit(p.ops[:1]); n != 1 {
 		b.Fatal(err)
@@ -137,7 +136,7 @@ func play(b *testing.B, p *player) (stop *atomic.Bool, done chan struct{}) {
 	go func() {
 		defer close(done)
 		defer end(b, p.tm)
-		answers, leaving := 0, false // a message may come before its predecessor's answer has ended
+		answers, leaving := 0, false // a message may arrive before the previous answer has ended
 		for !stop.Load() {
 			n := p.tm.Reap(p.got[:])
 			if n == 0 {
@@ -177,7 +176,7 @@ func end(b *testing.B, tm transport.CoreTM) {
 	}
 }
 
-// newPlain makes a thread that answers, by an eventfd, each number that comes by another one.
+// newPlain returns a function that sends a number by one eventfd to a thread, which answers by another one.
 func newPlain(b *testing.B) (roundTrip func()) {
 	b.Helper()
 	var fds [2]int
@@ -219,9 +218,9 @@ func newPlain(b *testing.B) (roundTrip func()) {
 	return func() { pass(fds[1], fds[0], true) }
 }
 
-// A buffer is posted and cancelled again, through an lnetd in this process, without and with the
-// wait of Add until peers reach it. The difference is what that wait costs an op which waits for
-// lnetd anyway; wait-ns is how long Flush takes.
+// A buffer is posted and cancelled, through an lnetd in this process, with and without the wait of Add
+// until peers can reach it. The difference is the cost of that wait for an op that waits for lnetd anyway.
+// wait-ns is the duration of Flush.
 func BenchmarkPost(b *testing.B) {
 	for name, flush := range map[string]bool{"Submitted": false, "Posted": true} {
 		b.Run(name, func(b *testing.B) {

@@ -26,8 +26,8 @@ import (
 
 var posts = flag.Int("posts", 0, "how often the cases of group Order of TestConformance post a buffer; 0: 200")
 
-// TestConformance runs lnetds over networks of various natures through the suite that all
-// Cores share: each host has an lnetd, and each domain is a connection to it.
+// TestConformance runs the conformance suite for Cores over lnetds on various networks. Each host has an
+// lnetd, and each domain is a connection to it.
 //
 // transport 9.12
 // r.m0.net.xprt.lnet.user-space
@@ -44,20 +44,20 @@ func TestConformance(t *testing.T) {
 		{name: "Strict", hosts: inMemory(mem.Config{Strict: true}), h: coretest.Harness{Strict: true}},
 		{name: "Polling", hosts: inMemory(mem.Config{}), c: remote.Config{PollTime: 50 * time.Microsecond}},
 		{name: "Own", hosts: inMemory(mem.Config{}), h: coretest.Harness{Own: true, Allocations: !testenv.Race, Only: func(group, _ string) bool {
-			return slices.Contains([]string{"Buffer", "Message", "Bulk", "Several"}, group) // those that look at contents
+			return slices.Contains([]string{"Buffer", "Message", "Bulk", "Several"}, group) // those that check contents
 		}}},
 		{name: "Loopback", hosts: loopback},
 		{name: "TCP", hosts: overTCP, h: coretest.Harness{Allocations: !testenv.Race}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.h.PageSize, c.h.CopyMemory, c.h.Patience = os.Getpagesize(), 64<<20, time.Minute // on a machine that is busy
+			c.h.PageSize, c.h.CopyMemory, c.h.Patience = os.Getpagesize(), 64<<20, time.Minute // for a busy machine
 			c.h.New = func(t *testing.T, n int) *coretest.Network {
 				world := &coretest.Network{}
 				for _, h := range c.hosts(t, n) {
 					_, core := serve(t, h.core, clients.Config{PollTime: c.c.PollTime}, c.c)
 					world.Hosts = append(world.Hosts, coretest.Host{Core: core, NID: h.nid})
 				}
-				for len(world.Hosts) < n { // one plays all of them
+				for len(world.Hosts) < n { // one host plays all of them
 					world.Hosts = append(world.Hosts, world.Hosts[0])
 				}
 				return world
@@ -68,13 +68,13 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// host is what an lnetd stands on.
+// host is the Core and the NID that an lnetd uses.
 type host struct {
 	core transport.Core
 	nid  lnet.NID
 }
 
-// serve makes an lnetd that ends with the test, and a Core over it.
+// serve returns an lnetd that ends with the test, and a Core that uses it.
 func serve(t testing.TB, core transport.Core, s clients.Config, c remote.Config) (*clients.Server, *remote.Core) {
 	t.Helper()
 	s.Core = core
@@ -100,7 +100,7 @@ func serve(t testing.TB, core transport.Core, s clients.Config, c remote.Config)
 	return server, remote.New(c)
 }
 
-// inMemory is hosts on a network in memory.
+// inMemory returns hosts on a network in memory.
 func inMemory(c mem.Config) func(t testing.TB, n int) []host {
 	return func(t testing.TB, n int) []host {
 		network := mem.New(c)
@@ -116,12 +116,12 @@ func inMemory(c mem.Config) func(t testing.TB, n int) []host {
 	}
 }
 
-// loopback is one host.
+// loopback returns one host.
 func loopback(testing.TB, int) []host {
 	return []host{{mem.New(mem.Config{}).Host(), lnet.LoopbackNID}}
 }
 
-// overTCP is nodes on this machine.
+// overTCP returns nodes on this machine.
 func overTCP(t testing.TB, n int) []host {
 	t.Helper()
 	var addresses []string

@@ -19,27 +19,26 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// fake is an lnetd that agrees to all requests of one connection, and leaves the rings to
-// the test.
+// fake is an lnetd that grants all requests of one connection, and leaves the rings to the test.
 type fake struct {
 	t    testing.TB
 	path string
 	core *Core
 
 	socket *net.UnixConn
-	over   chan struct{} // the connection has ended
+	over   chan struct{} // closed when the connection has ended
 
-	mu sync.Mutex // guards the rest
-	// answer, if not nil, has the first word on a request: what it returns is sent instead.
-	// It returns false if the fake shall answer as it would.
+	mu sync.Mutex // guards the fields below
+	// answer, if not nil, can replace the reply to a request by a record. It returns false to get the
+	// default reply.
 	answer   func(h protocol.Header, r protocol.Request) (record []byte, mine bool)
 	hello    *protocol.Hello
 	requests []protocol.Opcode
 	ranges   [][]protocol.Range // of each buffer
 	areas    map[uint32]*shm.Memory
 	tms      map[uint32]*shm.Host
-	next     uint32 // name
-	fewer    uint32 // credits of TMs, than lnetd gives
+	next     uint32 // next name
+	fewer    uint32 // number of credits of TMs less than lnetd grants
 }
 
 const (
@@ -57,7 +56,7 @@ func mustNID(s string) lnet.NID {
 	return nid
 }
 
-// newFake listens, and makes a Core for it.
+// newFake listens, and returns a fake with a Core for it.
 func newFake(t testing.TB, c Config) *fake {
 	t.Helper()
 	f := &fake{
@@ -92,7 +91,7 @@ func newFake(t testing.TB, c Config) *fake {
 	})
 	c.Path = f.path
 	f.core = New(c)
-	f.core.exchange = newExchange() // each test has all ranges
+	f.core.exchange = newExchange() // separate limits for each test
 	return f
 }
 
@@ -129,7 +128,7 @@ func (f *fake) serve(conn *net.UnixConn) {
 	}
 }
 
-// agree answers a request.
+// agree sends the default reply to a request.
 func (f *fake) agree(h protocol.Header, r protocol.Request, fds []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,7 +179,7 @@ func (f *fake) agree(h protocol.Header, r protocol.Request, fds []int) {
 	f.send(must(f.t, reply, h), out...)
 }
 
-// must is the record of a reply.
+// must returns the record of a reply.
 func must(t testing.TB, reply interface{ Append([]byte) []byte }, h protocol.Header) []byte {
 	b, err := protocol.AppendReply(nil, h, reply.(protocol.Body))
 	if err != nil {
@@ -213,7 +212,7 @@ func (f *fake) send(record []byte, fds ...int) {
 // notify sends a notice.
 func (f *fake) notify(n protocol.Notice) { f.send(protocol.AppendNotice(nil, &n)) }
 
-// die closes the connection, and the rings, as the end of a process does.
+// die closes the connection and the rings, like the end of a process.
 func (f *fake) die() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,7 +230,7 @@ func (f *fake) answers(answer func(h protocol.Header, r protocol.Request) (recor
 	f.answer = answer
 }
 
-// count is how many requests there were with an opcode.
+// count returns the number of requests with an opcode.
 func (f *fake) count(o protocol.Opcode) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -243,7 +242,7 @@ func (f *fake) count(o protocol.Opcode) (n int) {
 	return n
 }
 
-// open makes a domain that ends with the test, whatever is left in it.
+// open returns a domain that ends with the test, with everything left in it.
 func (f *fake) open() *domain {
 	f.t.Helper()
 	d, err := f.core.Open(f.t.Context())
@@ -254,7 +253,7 @@ func (f *fake) open() *domain {
 	return d.(*domain)
 }
 
-// start starts a TM, and gives both its ends.
+// start starts a TM, and returns both its ends.
 func (f *fake) start(d *domain) (*tm, *shm.Host) {
 	f.t.Helper()
 	c, err := d.StartTM(f.t.Context(), transport.Address{NID: fakeNID, PID: lnet.PIDLustre, Portal: 34, TMID: 5}, 32)
@@ -272,7 +271,7 @@ func (f *fake) start(d *domain) (*tm, *shm.Host) {
 	return t, f.tms[t.handle]
 }
 
-// buffer makes one of n bytes. Its token is its index.
+// buffer returns a buffer of n bytes. Its token is its index.
 func (f *fake) buffer(d *domain, n int) *buffer {
 	f.t.Helper()
 	b, err := d.Alloc(f.t.Context(), n)
@@ -288,7 +287,7 @@ func (f *fake) buffer(d *domain, n int) *buffer {
 	return r.(*buffer)
 }
 
-// taken are all submissions that wait.
+// taken returns all unread submissions.
 func taken(t testing.TB, h *shm.Host) (all []shm.Submission) {
 	t.Helper()
 	defer h.Submissions.Release()
@@ -317,7 +316,7 @@ func complete(t testing.TB, h *shm.Host, all ...shm.Completion) {
 	h.Completions.Ring()
 }
 
-// submit hands ops over.
+// submit submits ops.
 func submit(t testing.TB, to *tm, ops ...transport.Op) {
 	t.Helper()
 	if n, err := to.Submit(ops); n != len(ops) || err != nil {
@@ -325,7 +324,7 @@ func submit(t testing.TB, to *tm, ops ...transport.Op) {
 	}
 }
 
-// reap is all completions that there are.
+// reap returns all completions.
 func reap(of *tm) (all []transport.Completion) {
 	for {
 		var c [3]transport.Completion
@@ -349,10 +348,10 @@ func next(t testing.TB, of *tm) transport.Completion {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// forever is no deadline.
+// forever means no deadline.
 var forever time.Time
 
-// begin begins a call with a context that a test ends.
+// begin begins a call with a context that the test can end.
 func begin(t testing.TB, f func(ctx context.Context) error) (end context.CancelFunc, result chan error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result = make(chan error, 1)
@@ -360,7 +359,7 @@ func begin(t testing.TB, f func(ctx context.Context) error) (end context.CancelF
 	return cancel, result
 }
 
-// mustFD is a descriptor of its own.
+// mustFD returns a new descriptor.
 func mustFD(t testing.TB) int {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {

@@ -28,7 +28,7 @@ func sleeps(t *tm) {
 	}
 }
 
-// pending demands that a Flush has not returned.
+// pending checks that a Flush has not returned.
 func pending(t *testing.T, done chan struct{}, why string) {
 	t.Helper()
 	select {
@@ -38,7 +38,7 @@ func pending(t *testing.T, done chan struct{}, why string) {
 	}
 }
 
-// Flush returns when lnetd has carried out what was submitted, and not when it has copied it.
+// Flush returns when lnetd has carried out the submissions, not when it has copied them.
 //
 // transport 9.12
 func TestFlush(t *testing.T) {
@@ -61,7 +61,7 @@ func TestFlush(t *testing.T) {
 	tm.Flush(forever)
 }
 
-// A Flush ends at its time also while another one, which has none, sleeps.
+// A Flush ends at its time even while another one without a limit sleeps.
 //
 // transport 9.12
 func TestFlushEndsBehindAnother(t *testing.T) {
@@ -83,7 +83,7 @@ func TestFlushEndsBehindAnother(t *testing.T) {
 	<-first
 }
 
-// An lnetd that does not know of it is not waited for.
+// Flush does not wait if lnetd does not support it.
 //
 // transport 9.11
 func TestFlushWithAnOldLnetd(t *testing.T) {
@@ -102,15 +102,15 @@ func TestFlushWithAnOldLnetd(t *testing.T) {
 	tm.Flush(forever)
 }
 
-// A Flush ends at its time, when lnetd dies, when the TM is stopped, and, if lnetd answers nothing
-// any more, when Config.Patience does.
+// A Flush ends at its time, when lnetd dies, when the TM is stopped, and after Config.Patience if lnetd no
+// longer answers any request.
 //
 // transport 9.10, 9.12
 func TestFlushEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		until time.Duration
 		end   func(f *fake, tm *tm)
-		want  error // what becomes of the TM
+		want  error // error of the TM
 	}{
 		"time":          {until: 10 * time.Millisecond},
 		"lnetd is dead": {end: func(f *fake, _ *tm) { f.die() }, want: syscall.EPIPE},
@@ -154,14 +154,14 @@ func TestFlushEnds(t *testing.T) {
 	tm.Flush(forever)
 }
 
-// An lnetd that answers is waited for, however long it takes to carry out what was submitted.
+// If lnetd answers, Flush waits for it, however long it takes to carry out the submissions.
 func TestFlushWaitsForABusyLnetd(t *testing.T) {
 	f := newFake(t, Config{Patience: 400 * time.Millisecond})
 	d := f.open()
 	tm, host := f.start(d)
 	submit(t, tm, transport.Op{Queue: transport.PassiveBulkRecv, Buffer: f.buffer(d, 1)})
 	done := flushing(tm, forever)
-	for f.count(protocol.OpNop) < 6 { // each after a quarter of the patience
+	for f.count(protocol.OpNop) < 6 { // one after each quarter of the patience
 		time.Sleep(time.Microsecond)
 	}
 	pending(t, done, "lnetd is busy")

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// quota has lnetd know at most so many buffers. It returns how many it knows.
+// quota limits the number of buffers of lnetd. known returns the current number.
 func (f *fake) quota(most int) (known func() int) {
 	var mu sync.Mutex
 	n := 0
@@ -36,7 +36,7 @@ func (f *fake) quota(most int) (known func() int) {
 	}
 }
 
-// kept makes n idle registrations of parts of memory.
+// kept creates n idle registrations of parts of memory.
 func kept(t *testing.T, d *domain, memory []byte, n int) {
 	t.Helper()
 	var all []*buffer
@@ -46,8 +46,8 @@ func kept(t *testing.T, d *domain, memory []byte, n int) {
 	ended(t, all...)
 }
 
-// Given a quota of buffers that idle registrations use up, when many goroutines register at once,
-// then each succeeds, and registrations beyond those needed are kept.
+// Given a quota of buffers that is used up by idle registrations, when many goroutines register at the same
+// time, then all succeed, and only as many registrations as needed are evicted.
 //
 // transport 9.3
 func TestQuotaIsMetAtOnce(t *testing.T) {
@@ -83,7 +83,8 @@ func TestQuotaIsMetAtOnce(t *testing.T) {
 	}
 }
 
-// Given an lnetd that does not answer what makes room, when a context ends, then Register returns.
+// Given an lnetd that does not answer the requests of an eviction, when a context ends, then Register
+// returns.
 func TestEvictionEndsWithContext(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
@@ -117,8 +118,8 @@ func TestEvictionEndsWithContext(t *testing.T) {
 	}
 }
 
-// Given idle registrations that lnetd has in use yet, when it refuses to forget them, then they
-// stay, and are evicted when it does not.
+// Given idle registrations that lnetd still uses, when it refuses to deregister them, then they stay, and
+// are evicted later.
 func TestRefusedEviction(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()

@@ -14,8 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// fallen takes all that is left of a TM whose lnetd is gone: what was in the ring, and one
-// completion with Down behind it.
+// fallen reaps the rest of a TM whose lnetd is gone: the completions in the ring, and then one with Down.
 func fallen(t testing.TB, of *tm, want error, before int) error {
 	t.Helper()
 	for range before {
@@ -40,8 +39,8 @@ func fallen(t testing.TB, of *tm, want error, before int) error {
 	return c.Err
 }
 
-// lnetd ends while there is everything: a TM that nobody looks at, one that somebody waits
-// for, ops, completions, and requests. All can be ended then.
+// lnetd ends while there is an idle TM, a TM in Wait, ops, completions, and requests. Everything can be
+// ended afterwards.
 //
 // transport 3.5 ours (3), 9.10
 func TestLnetdIsGone(t *testing.T) {
@@ -89,7 +88,7 @@ func TestLnetdIsGone(t *testing.T) {
 	if _, err := d.StartTM(t.Context(), transport.Address{NID: fakeNID, Portal: 34, TMID: 6}, 1); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("start: %v", err)
 	}
-	memory[0][0]++ // which is there yet
+	memory[0][0]++ // the memory still exists
 	for what, err := range map[string]error{
 		"stop": first.Stop(), "stop again": first.Stop(), "stop the other": second.Stop(),
 		"deregister what has an op": b.Deregister(), "deregister": idle.Deregister(),
@@ -104,8 +103,7 @@ func TestLnetdIsGone(t *testing.T) {
 	}
 }
 
-// lnetd ends between any two steps of a program: nothing hangs, and what was made can be
-// ended.
+// lnetd ends between any two steps of a program: nothing hangs, and everything created can be ended.
 //
 // transport 3.5 ours (3), 9.10
 func TestLnetdIsGoneAtEachRequest(t *testing.T) {
@@ -163,8 +161,7 @@ func TestLnetdIsGoneAtEachRequest(t *testing.T) {
 	}
 }
 
-// What lnetd says before it goes is what the TM fails with, and, of an end that is announced,
-// a diagnostic.
+// The TM fails with the reason that lnetd has sent before it ended. An announced end is also a diagnostic.
 //
 // transport 9.9 (9), 9.10
 func TestNotices(t *testing.T) {
@@ -198,14 +195,14 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// What a client has sent that lnetd does not read any more does not keep it from hearing why.
+// Requests that lnetd no longer reads do not prevent the client from receiving the reason.
 func TestReasonBehindAReset(t *testing.T) {
 	f := newFake(t, Config{})
 	f.answers(func(h protocol.Header, _ protocol.Request) ([]byte, bool) {
 		if h.Opcode != protocol.OpNIDsGet {
 			return nil, false
 		}
-		for f.core.Stats().Requests < 4 { // three more are on their way
+		for f.core.Stats().Requests < 4 { // three more are being sent
 			time.Sleep(time.Microsecond)
 		}
 		time.Sleep(time.Millisecond)
@@ -225,7 +222,7 @@ func TestReasonBehindAReset(t *testing.T) {
 	asking.Wait()
 }
 
-// An lnetd that says what none says is given up.
+// An lnetd that sends invalid data is given up.
 //
 // transport 9.1, 9.2
 func TestNonsense(t *testing.T) {
@@ -275,7 +272,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// Completions that tell of nothing are dropped, those that make no sense end the connection.
+// Completions that match no op are dropped. Invalid ones end the connection.
 //
 // transport 9.4
 func TestStrangeCompletions(t *testing.T) {
@@ -289,12 +286,12 @@ func TestStrangeCompletions(t *testing.T) {
 	complete(t, host,
 		shm.Completion{Buffer: 0, Generation: 6, Operation: 3, Final: true},
 		shm.Completion{Buffer: 0, Generation: 7, Operation: 2, Final: true},
-		shm.Completion{Buffer: 1, Generation: 7, Operation: 3, Final: true}, // the other TM's
+		shm.Completion{Buffer: 1, Generation: 7, Operation: 3, Final: true}, // of the other TM
 		shm.Completion{Buffer: 9, Generation: 7, Operation: 3, Final: true},
 		shm.Completion{Buffer: 1 << 31, Generation: 7, Operation: 3, Final: true},
 		shm.Completion{TM: true},
 		shm.Completion{Buffer: 0, Generation: 7, Operation: 3, Final: true, Length: 42},
-		shm.Completion{Buffer: 0, Generation: 7, Operation: 3, Final: true}) // again
+		shm.Completion{Buffer: 0, Generation: 7, Operation: 3, Final: true}) // a duplicate
 	if all := reap(tm); len(all) != 1 || all[0].Sequence != 3 || all[0].Length != 42 {
 		t.Errorf("%+v", all)
 	}
@@ -311,10 +308,10 @@ func TestStrangeCompletions(t *testing.T) {
 	}
 	complete(t, host, shm.Completion{Errno: 5000})
 	_ = fallen(t, tm, syscall.EPROTO, 0)
-	<-waiting // though the ring is there yet
+	<-waiting // although the ring still exists
 }
 
-// A TM that is stopped hears of nothing any more.
+// A stopped TM reports nothing more.
 func TestNewsOfWhatIsStopped(t *testing.T) {
 	f := newFake(t, Config{})
 	tm, _ := f.start(f.open())
@@ -328,7 +325,7 @@ func TestNewsOfWhatIsStopped(t *testing.T) {
 	}
 }
 
-// Of an lnetd that says over and over that it goes down, the last word is told.
+// If lnetd announces its end repeatedly, the last announcement is reported.
 func TestGoingDownAgain(t *testing.T) {
 	f := newFake(t, Config{})
 	tm, _ := f.start(f.open())
@@ -341,7 +338,7 @@ func TestGoingDownAgain(t *testing.T) {
 	}
 }
 
-// A bell that lnetd has given up is not the end: that is when the connection ends.
+// A bell that lnetd has closed is not the end. The end of the connection is.
 func TestTheBellIsGoneFirst(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
@@ -362,7 +359,7 @@ func TestTheBellIsGoneFirst(t *testing.T) {
 	<-waiting
 }
 
-// A context that ends while all slots for requests are taken ends the wait for one.
+// A context that ends while all slots for requests are in use ends the wait for one.
 func TestNoSlot(t *testing.T) {
 	f := newFake(t, Config{})
 	f.answers(func(h protocol.Header, _ protocol.Request) ([]byte, bool) { return nil, h.Opcode == protocol.OpNIDsGet })

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// What lnetd is told, and what it says, of a domain.
+// HELLO, its reply, and their effect on a domain.
 //
 // transport 9.2, 9.11
 func TestHello(t *testing.T) {
@@ -45,14 +45,14 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// Without a name of its own a program has that of its file.
+// Without a configured name, a program has the name of its file.
 func TestProgramByDefault(t *testing.T) {
 	if got := New(Config{}).config.Program; got != filepath.Base(os.Args[0]) {
 		t.Errorf("program %q", got)
 	}
 }
 
-// Errors of connect, each with its errno, the socket's name, and what to do.
+// Errors of connect, each with its errno, the path of the socket, and a remedy.
 //
 // transport 3.3 (5), 9.8
 func TestNoLnetd(t *testing.T) {
@@ -115,7 +115,7 @@ func TestNoLnetd(t *testing.T) {
 	}
 }
 
-// What HELLO can come to.
+// Possible results of HELLO.
 //
 // transport 3.3 (5), 9.2
 func TestHelloFails(t *testing.T) {
@@ -158,7 +158,7 @@ func TestHelloFails(t *testing.T) {
 	}
 }
 
-// The socket is looked for where lnetd has its others.
+// The default socket is in the directory of lnetd's other sockets.
 func TestFindSocket(t *testing.T) {
 	if systemDir != api.SystemRunDir {
 		t.Errorf("root's sockets are in %s, not in %s", api.SystemRunDir, systemDir)

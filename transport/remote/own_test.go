@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// pages maps private memory of whole pages, with content.
+// pages maps private memory of whole pages, with contents.
 func pages(t *testing.T, n int) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, n*os.Getpagesize(), readWrite, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -36,7 +36,7 @@ func fill(b []byte) {
 	}
 }
 
-// register is Register, which has to succeed.
+// register calls Register, which must succeed.
 func register(t *testing.T, d *domain, segments ...[]byte) *buffer {
 	t.Helper()
 	b, err := d.Register(t.Context(), segments, 1)
@@ -46,9 +46,9 @@ func register(t *testing.T, d *domain, segments ...[]byte) *buffer {
 	return b.(*buffer)
 }
 
-// Given memory that lnetd has not mapped, when buffers of it are registered, then lnetd has whole
-// pages of private memory in place, and copies of any other; it keeps its content, and when no
-// buffer has it any more it is the program's alone.
+// Given memory that lnetd has not mapped, when buffers in it are registered, then lnetd uses whole pages of
+// private memory in place, and copies of all other memory. The contents stay, and when no buffer uses the
+// memory any more, only the program has it.
 //
 // transport 3.7 (3), 9.3
 func TestOwnMemory(t *testing.T) {
@@ -130,7 +130,7 @@ func TestOwnMemory(t *testing.T) {
 	}
 }
 
-// seen is the memory of the ranges that lnetd was told last.
+// seen returns the memory of the ranges registered last.
 func (f *fake) seen() (all [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,8 +140,8 @@ func (f *fake) seen() (all [][]byte) {
 	return all
 }
 
-// Given a bound of copies, when more would be copied, then the buffer is refused, and what is
-// in place is not counted.
+// Given a limit of copies, when it would be exceeded, then the buffer is refused. Memory used in place does
+// not count.
 func TestCopiesAreBounded(t *testing.T) {
 	d := newFake(t, Config{CopyMemory: 1000}).open()
 	first := register(t, d, make([]byte, 600))
@@ -168,9 +168,9 @@ func TestCopiesAreBounded(t *testing.T) {
 	}
 }
 
-// Given memory that is registered for each message, when that is done often, then lnetd is asked
-// once; and it forgets what was not used for long, what another buffer needs the quota of, and
-// memory that goes.
+// Given memory that is registered for each message, when that is repeated, then one request is sent to
+// lnetd. Registrations are evicted if they were not used for long, if their quota is needed, or if their
+// memory is removed.
 //
 // transport 9.3
 func TestRegistrationsAreKept(t *testing.T) {
@@ -191,7 +191,7 @@ func TestRegistrationsAreKept(t *testing.T) {
 	first.sequence = 7
 	end(first)
 	for range 100 {
-		b := register(t, d, memory[:50], memory[50:100]) // the same, however it is cut
+		b := register(t, d, memory[:50], memory[50:100]) // the same, however it is split
 		if b.registration.operation <= 7 || b.index != first.index || b.generation != first.generation {
 			t.Fatalf("another registration, or old numbers: %+v", b.registration)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// Given an lnetd that is stopped, or never answers, when a program ends a TM, memory, or a buffer
-// that lnetd knows yet, then the connection is given up, the other TMs of the domain say why, and
-// all can be ended.
+// Given an lnetd that is stopped or never answers, when a program ends a TM, memory, or a registered
+// buffer, then the connection is given up, the other TMs of the domain report the reason, and everything
+// can be ended.
 //
 // transport 3.5 ours (3), 9.10
 func TestLnetdIsSilent(t *testing.T) {
@@ -25,14 +25,14 @@ func TestLnetdIsSilent(t *testing.T) {
 		ending, _ := f.start(d)
 		b := f.buffer(d, 1)
 		var memory [][]byte
-		for range 2 { // two areas, the second of which goes
+		for range 2 { // two areas, the second of which is removed
 			m, err := d.Alloc(t.Context(), firstArea)
 			if err != nil {
 				t.Fatal(err)
 			}
 			memory = append(memory, m)
 		}
-		ended(t, register(t, d, memory[1][:10])) // it is evicted with its area
+		ended(t, register(t, d, memory[1][:10])) // evicted with its area
 		other, _ := f.start(d)
 		ends := []func() error{
 			ending.Stop, b.Deregister,
@@ -58,7 +58,7 @@ func TestLnetdIsSilent(t *testing.T) {
 	}
 }
 
-// What lnetd says, whatever it is about, shows that it is alive: then it is waited for.
+// Any record from lnetd shows that it is alive. Then the wait continues.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := func(c *connection) error {

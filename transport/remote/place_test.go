@@ -26,12 +26,12 @@ func ended(t *testing.T, all ...*buffer) {
 	}
 }
 
-// isPrivate reports whether the pages of b are the program's alone.
+// isPrivate reports whether the pages of b belong to the program only.
 func isPrivate(b []byte) bool { return private(address(b), address(b)+uintptr(len(b))) }
 
-// Given buffers whose memory overlaps, when they end in any order, then those of exactly the same
-// memory share its place until the last one ends, and what overlaps it otherwise is copied, so that
-// the end of one exchanges no page of another one.
+// Given buffers with overlapping memory, when they end in any order, then those of exactly the same memory
+// share a place until the last one ends, and those that overlap otherwise are copied. So the end of one
+// exchanges no page of another.
 //
 // transport 9.3
 func TestPlaces(t *testing.T) {
@@ -68,8 +68,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Given a buffer that is copied into, when buffers of whole pages around it begin and end, then no
-// byte that it receives is lost.
+// Given a buffer that uses a copy, when buffers of whole pages around it begin and end, then no byte that
+// it receives is lost.
 //
 // transport 9.3
 func TestCopiesDuringExchange(t *testing.T) {
@@ -109,8 +109,8 @@ func TestCopiesDuringExchange(t *testing.T) {
 	ended(t, part)
 }
 
-// Given a place that the system cannot give back, when the program registers memory there again,
-// then lnetd has what is there now.
+// Given a place whose pages the system cannot return, when the program registers memory there again, then
+// lnetd has the current contents.
 //
 // transport 9.3
 func TestPlaceThatStays(t *testing.T) {
@@ -148,7 +148,7 @@ func TestPlaceThatStays(t *testing.T) {
 	}
 }
 
-// mappings is how many mappings the process has.
+// mappings returns the number of mappings of the process.
 func mappings(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
@@ -158,9 +158,8 @@ func mappings(t *testing.T) int {
 	return bytes.Count(b, []byte("\n"))
 }
 
-// Given a program that registers memory that it has not registered before, when it does so 10000 times,
-// then the process has a bounded number of mappings more, and memory that was exchanged before
-// leaves none.
+// Given a program that registers new memory 10000 times, then the number of additional mappings is bounded,
+// and memory that was exchanged before adds none.
 //
 // transport 9.3
 func TestMappingsAreBounded(t *testing.T) {
@@ -209,14 +208,14 @@ func TestJoined(t *testing.T) {
 	for _, b := range got {
 		lengths = append(lengths, len(b))
 	}
-	want := []int{30, 10, 10, 20, 10, 10} // whole[80:90:90] may be all of its allocation
+	want := []int{30, 10, 10, 20, 10, 10} // whole[80:90:90] might be a separate allocation
 	if !slices.Equal(lengths, want) {
 		t.Errorf("%d, want %d", lengths, want)
 	}
 }
 
-// Given an lnetd that does not answer a goroutine that registers memory, when another one
-// deregisters a buffer, then it does not wait.
+// Given an lnetd that does not answer a registration, when another goroutine deregisters a buffer, then it
+// does not wait.
 func TestDeregisterDuringRegister(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
@@ -243,8 +242,8 @@ func TestDeregisterDuringRegister(t *testing.T) {
 	f.die() // the abandoned request is not answered
 }
 
-// Given whole pages of private memory, when lnetd gives no memory for them, then Register says
-// why, and not that too much is copied.
+// Given whole pages of private memory, when lnetd accepts no area for them, then Register returns that
+// error, not one about the limit of copies.
 func TestRegisterWithoutMemoryOfLnetd(t *testing.T) {
 	f := newFake(t, Config{CopyMemory: -1})
 	d := f.open()

@@ -19,9 +19,9 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// What a program sees of its lnetd's end: of one that is announced a diagnostic; each buffer
-// is cancelled, and then the TM fails with EPIPE, and what lnetd had to say. The domain can
-// be closed, and lnetd finds nothing left; a fresh domain works with the next lnetd.
+// The end of lnetd from a program's point of view. An announced end is a diagnostic. Each buffer is
+// cancelled, and then the TM fails with EPIPE and lnetd's reason. The domain can be closed, and lnetd has
+// nothing left to clean up. A new domain works with the next lnetd.
 //
 // transport 3.5 ours (3), 9.10
 func TestTheEndAsAProgramSeesIt(t *testing.T) {
@@ -74,7 +74,7 @@ func TestTheEndAsAProgramSeesIt(t *testing.T) {
 			if told := slices.ContainsFunc(*seen, func(x any) bool { _, ok := x.(remote.GoingDown); return ok }); told != c.told {
 				t.Errorf("diagnostics %v", *seen)
 			}
-			if err := server.Close(t.Context()); err != nil { // when it has cleared up
+			if err := server.Close(t.Context()); err != nil { // after it has cleaned up
 				t.Error(err)
 			}
 			_, next := serve(t, host, clients.Config{}, remote.Config{})
@@ -86,8 +86,8 @@ func TestTheEndAsAProgramSeesIt(t *testing.T) {
 	}
 }
 
-// A program that closes its domain leaves nothing to lnetd, which has nothing to say of it:
-// also if it has had several areas, and TMs and buffers that it has given back.
+// A program that closes its domain leaves nothing to lnetd, which logs nothing about it, even if the
+// program used several areas, and TMs and buffers that were released.
 //
 // transport-tests P (121)
 func TestNothingIsLeftBehind(t *testing.T) {
@@ -117,9 +117,9 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Error(err)
 	}
 	for len(server.Clients()) > 0 {
-		runtime.Gosched() // lnetd clears up
+		runtime.Gosched() // lnetd cleans up
 	}
-	if err := server.Close(t.Context()); err != nil { // and nobody logs any more
+	if err := server.Close(t.Context()); err != nil { // nothing is logged afterwards
 		t.Error(err)
 	}
 	if lines.Len() > 0 {
@@ -127,8 +127,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// program opens a domain, and a TM that notes diagnostics; who looks at them waits for its end
-// before.
+// program opens a domain, and a TM that records diagnostics. The caller may read them after the TM has
+// ended.
 func program(t *testing.T, core *remote.Core) (*transport.Domain, *transport.TransferMachine, *[]any) {
 	t.Helper()
 	d, err := transport.NewDomain(t.Context(), core)

@@ -11,12 +11,12 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// mute has lnetd answer nothing from now on, as one that is stopped.
+// mute makes lnetd answer nothing from now on, as if it were stopped.
 func (f *fake) mute() {
 	f.answers(func(protocol.Header, protocol.Request) ([]byte, bool) { return nil, true })
 }
 
-// cancelled submits receives and their cancels, which lnetd does not carry out.
+// cancelled submits receives and their cancellations, which lnetd does not carry out.
 func cancelled(t *testing.T, f *fake, d *domain, tm *tm, n int) (all []*buffer) {
 	t.Helper()
 	for range n {
@@ -30,8 +30,8 @@ func cancelled(t *testing.T, f *fake, d *domain, tm *tm, n int) (all []*buffer) 
 	return all
 }
 
-// Ops that were cancelled end though lnetd is silent, and the TM stops. What lnetd puts into the
-// ring when it is back is dropped; then the buffers can be used again.
+// Cancelled ops end although lnetd is silent, and the TM stops. Completions that lnetd writes when it is
+// back are dropped. Then the buffers can be used again.
 //
 // transport 9.10
 func TestCancelledWhileLnetdIsSilent(t *testing.T) {
@@ -78,8 +78,8 @@ func TestCancelledWhileLnetdIsSilent(t *testing.T) {
 	}
 }
 
-// A program shuts everything down while lnetd is silent, though buffers are queued: no step takes
-// longer than Config.Patience.
+// A program shuts everything down while lnetd is silent and buffers are queued. No step takes longer than
+// Config.Patience.
 //
 // transport 3.5 ours (3), 9.10
 func TestStopWhileLnetdIsSilent(t *testing.T) {
@@ -109,7 +109,7 @@ func TestStopWhileLnetdIsSilent(t *testing.T) {
 	}
 }
 
-// An op that takes long to cancel is waited for while lnetd answers.
+// While lnetd answers, an op that takes long to cancel continues.
 func TestCancelledWhileLnetdIsBusy(t *testing.T) {
 	f := newFake(t, Config{Patience: 500 * time.Millisecond})
 	d := f.open()
@@ -130,7 +130,7 @@ func TestCancelledWhileLnetdIsBusy(t *testing.T) {
 	}
 }
 
-// The engine over an lnetd that is stopped: a deadline ends its buffer, and Shutdown returns.
+// The engine with a stopped lnetd: a deadline ends its buffer, and Shutdown returns.
 //
 // transport 3.9 (1), 9.10
 func TestEngineOverASilentLnetd(t *testing.T) {

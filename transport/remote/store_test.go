@@ -17,8 +17,8 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// Small pieces of memory share areas, of which a connection may have few: thousands of
-// buffers need a handful, also if each is much larger than a page.
+// Small pieces of memory share areas, of which a connection may have few. Thousands of buffers need a
+// handful of areas, even if each is much larger than a page.
 //
 // transport 9.3, 9.8
 func TestSmallPiecesShareAreas(t *testing.T) {
@@ -42,14 +42,14 @@ func TestSmallPiecesShareAreas(t *testing.T) {
 	}
 }
 
-// held is memory that a test has, full of a byte of its own.
+// held is memory of a test, filled with a unique byte.
 type held struct {
 	b    []byte
 	fill byte
 }
 
-// Whatever is taken and given back: memory begins at a page, is zero, is nobody else's, has
-// the size that was asked for; and areas of which nothing is used go, but for one.
+// With any sequence of allocations and releases, memory begins at a page, is zeroed, does not overlap, and
+// has the requested size. Empty areas are removed, except for one.
 //
 // transport 9.3
 func TestStoreEqualsTheModel(t *testing.T) {
@@ -113,7 +113,7 @@ func TestStoreEqualsTheModel(t *testing.T) {
 	}
 }
 
-// What cannot be freed, or made.
+// Invalid allocations and releases.
 func TestMemoryThatIsNot(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
@@ -176,8 +176,8 @@ func TestMemoryThatIsNot(t *testing.T) {
 	}
 }
 
-// An area that lnetd refuses as too large is asked for again, no larger than it has to be;
-// and what was not needed for the answer is gone.
+// If lnetd refuses an area as too large, an area of the minimum size is requested, and unneeded memory is
+// released.
 //
 // transport 9.8
 func TestQuotaOfBytes(t *testing.T) {
@@ -203,8 +203,8 @@ func TestQuotaOfBytes(t *testing.T) {
 	}
 }
 
-// Requests whose callers have given up are undone when they are answered, and an address that
-// somebody gave up can be started at once.
+// Requests abandoned by their callers are undone when they are answered. The address of an abandoned start
+// can be used at once.
 //
 // transport 3.5 ours (2), 9.1
 func TestAbandoned(t *testing.T) {
@@ -272,7 +272,7 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// However small lnetd says that segments are, no more ranges are made than it takes.
+// However small lnetd's limit of segments is, ranges respect it.
 func TestTinySegments(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
@@ -292,7 +292,7 @@ func TestTinySegments(t *testing.T) {
 	}
 }
 
-// files is how many descriptors this process has.
+// files returns the number of descriptors of this process.
 func files(t testing.TB) int {
 	all, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -301,7 +301,7 @@ func files(t testing.TB) int {
 	return len(all)
 }
 
-// Nothing that a domain has open outlives exec.
+// All descriptors of a domain are closed on exec.
 //
 // transport 9.8, 9.10
 func TestCloseOnExec(t *testing.T) {
@@ -322,7 +322,7 @@ func TestCloseOnExec(t *testing.T) {
 		}
 		return list
 	}
-	before := staying() // what the test was started with
+	before := staying() // inherited by the test
 	f := newFake(t, Config{})
 	d := f.open()
 	f.start(d)

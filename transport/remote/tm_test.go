@@ -15,10 +15,10 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// far is an address of somebody else's.
+// far is the address of a peer.
 var far = transport.Address{NID: mustNID("fd00::1@tcp"), PID: lnet.PIDLustre, Portal: 35, TMID: 77}
 
-// Each op is an entry, and each entry of lnetd's a completion.
+// Each op becomes an entry, and each of lnetd's entries a completion.
 //
 // transport 9.4
 func TestEntries(t *testing.T) {
@@ -89,7 +89,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// Ops that make no sense are refused, those before them are taken.
+// Invalid ops are refused, and those before them are accepted.
 func TestRefusals(t *testing.T) {
 	f := newFake(t, Config{Completions: 8})
 	d := f.open()
@@ -124,13 +124,13 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v: taken %d, %v", c.op, n, err)
 		}
 	}
-	for _, cancel := range []*buffer{b, gone} { // of what is over
+	for _, cancel := range []*buffer{b, gone} { // of ops that have ended
 		submit(t, tm, transport.Op{Cancel: true, Buffer: cancel, Sequence: 5})
 	}
 	if got := taken(t, host); len(got) != 1 {
 		t.Errorf("entries %+v", got)
 	}
-	for n, want := range map[int]error{1: nil, 28: nil, 29: syscall.ENOBUFS} { // of 32 that StartTM was told
+	for n, want := range map[int]error{1: nil, 28: nil, 29: syscall.ENOBUFS} { // StartTM was given 32
 		if err := tm.Grow(n); n <= 28 && err != nil || n > 64 && !errors.Is(err, want) {
 			t.Errorf("grow to %d: %v", n, err)
 		}
@@ -140,7 +140,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A ring has room for what StartTM was told, and for what Config says.
+// A ring has room for the completions that StartTM was given, and for those in Config.
 //
 // transport 9.5
 func TestRoom(t *testing.T) {
@@ -159,8 +159,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// How many credits there are lnetd says. If they are too few for what StartTM was told, the
-// TM is stopped.
+// lnetd determines the number of credits. If there are fewer than StartTM needs, the TM is stopped.
 //
 // transport 9.2, 9.5
 func TestCreditsAreThoseOfTheReply(t *testing.T) {
@@ -183,8 +182,8 @@ func TestCreditsAreThoseOfTheReply(t *testing.T) {
 	}
 }
 
-// Credits come back with the final completion, and not before; ops of which the ring has no
-// room for the completions are refused.
+// The final completion releases the credits, not an earlier one. Ops are refused if the ring has no room
+// for their completions.
 //
 // transport 9.5
 func TestCredits(t *testing.T) {
@@ -211,7 +210,7 @@ func TestCredits(t *testing.T) {
 	submit(t, tm, one)
 }
 
-// Cancels are entries, once for each op, and none for what is over or was not meant.
+// Cancellations are entries, at most one for each op, and none for ops that have ended or were not meant.
 //
 // transport 6.10, 9.4
 func TestCancel(t *testing.T) {
@@ -257,8 +256,8 @@ func TestCancel(t *testing.T) {
 
 type transferMachine = tm
 
-// The submission ring never is full for who keeps to credits: of each buffer with an op there
-// may be unread the cancel of the one before, the op, and its cancel.
+// The submission ring is never full if credits are respected. For each buffer with an op, the cancellation
+// of the previous op, the op, and its cancellation may be unread.
 //
 // transport 9.5
 func TestTheRingHasRoomForCancels(t *testing.T) {
@@ -285,8 +284,8 @@ func TestTheRingHasRoomForCancels(t *testing.T) {
 	}
 }
 
-// Whoever looks, waits, wakes or submits while the TM is stopped finds nothing, and touches
-// no memory that is gone.
+// Calls of Pending, Reap, Wait, Wake and Submit during and after Stop have no effect, and do not access
+// unmapped memory.
 func TestStopBesideEverything(t *testing.T) {
 	f := newFake(t, Config{Completions: 2})
 	d := f.open()

@@ -9,8 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// echo completes each op of a TM as soon as it is there, until stop; polling, or else asleep in
-// between. It gives what is to be called then.
+// echo completes each op of a TM at once until stop is called. It polls, or sleeps in between.
 func echo(t testing.TB, host *shm.Host, polling bool) (stop func()) {
 	t.Helper()
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -64,9 +63,9 @@ func rounds(t testing.TB, tm *tm, all []*buffer, n int) {
 	}
 }
 
-// Few system calls: of 10,000 ops in batches of 100 each batch wakes lnetd once at most, also
-// if it sleeps each time; lnetd wakes a client once for each of its sleeps at most; none of it
-// makes a request; and two who poll do not wake each other.
+// Few system calls: with 10,000 ops in batches of 100, each batch wakes lnetd at most once, even if lnetd
+// sleeps each time. lnetd wakes a client at most once for each of the client's sleeps. No requests are
+// sent. If both sides poll, neither wakes the other.
 //
 // transport-tests P (124)
 // transport 9.6 (1), 9.7
@@ -109,8 +108,7 @@ func TestFewSystemCalls(t *testing.T) {
 	}
 }
 
-// Who waits is woken by a completion, by Wake, by a time, and by nothing else; a Wake before
-// the Wait counts.
+// A completion, Wake, and the deadline end Wait, and nothing else does. A Wake before the Wait counts.
 func TestWait(t *testing.T) {
 	for _, poll := range []time.Duration{0, 50 * time.Microsecond, time.Hour} {
 		f := newFake(t, Config{PollTime: poll})
@@ -156,7 +154,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// Polling in vain makes less of it, and what comes meanwhile makes more, within bounds.
+// Unsuccessful polling reduces the polling time, and success increases it, within limits.
 func TestPollingAdapts(t *testing.T) {
 	const most = 16 * time.Second
 	x := &tm{domain: &domain{core: New(Config{PollTime: most})}, poll: most}

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// bodies are the golden ones: what has to be refused is made of them.
+// bodies returns the golden bodies, from which invalid ones are made.
 func bodies(t testing.TB) map[string][]byte {
 	all := map[string][]byte{}
 	for _, g := range goldenRequests {
@@ -27,7 +27,7 @@ func bodies(t testing.TB) map[string][]byte {
 	return all
 }
 
-// Each field that may not be as it is, by name.
+// Each field with an invalid value is refused by name.
 func TestBodiesThatAreRefused(t *testing.T) {
 	any20 := bytes.Repeat([]byte{0xff}, lnet.LargeNIDSize)
 	for _, c := range []struct {
@@ -105,8 +105,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	}
 }
 
-// refused fails unless a body is refused for that field, and leaves a value as it was that
-// was decoded from the good one.
+// refused checks that a body is refused because of that field, and that the value decoded from the good one
+// is unchanged.
 func refused(t *testing.T, into Body, good, bad []byte, about string) {
 	t.Helper()
 	was := blank(into)
@@ -124,7 +124,7 @@ func refused(t *testing.T, into Body, good, bad []byte, about string) {
 	same(t, was, into)
 }
 
-// Each length but the right one is refused, by those that have one.
+// Bodies with a fixed length refuse all other lengths.
 func TestLengthsOfBodies(t *testing.T) {
 	kinds := map[string]Body{"NOTICE": &Notice{}}
 	for _, g := range goldenRequests {
@@ -145,7 +145,7 @@ func TestLengthsOfBodies(t *testing.T) {
 				refused(t, blank(kinds[name]), good, append(bytes.Clone(good), 0), "body")
 			}
 			for n := range shortest {
-				// A fresh slice, so that reading past its end cannot succeed.
+				// A fresh slice, so that reading past its end panics.
 				refused(t, blank(kinds[name]), good, append(make([]byte, 0, n), good[:n]...), "body")
 			}
 		})
@@ -170,7 +170,7 @@ func TestCountersOfOtherVersions(t *testing.T) {
 	}
 }
 
-// Names of programs are cut to what there is room for, the NUL at their end included.
+// Names of programs are cut to the available space, which includes the terminating NUL.
 func TestNamesOfPrograms(t *testing.T) {
 	long := strings.Repeat("x", 40)
 	for name, want := range map[string]string{"": "", "a b": "a b", long[:31]: long[:31], long: long[:31], "ö\n": "???"} {
@@ -189,7 +189,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// Room is made for what has come, not for what a count claims.
+// Memory is allocated for the received items, not for the number in count.
 func TestCountsCostNothing(t *testing.T) {
 	for name, into := range map[string]Body{"BUF_REGISTER": &BufRegister{}, "reply to NIDS_GET": &NIDsReply{}, "reply to TM_STOP": &Counters{}} {
 		for _, count := range []uint32{MaxNIDs, MaxRanges, math.MaxUint32} {
@@ -208,7 +208,7 @@ func TestCountsCostNothing(t *testing.T) {
 	}
 }
 
-// Of requests, only a list of ranges and a name need memory besides the value itself.
+// Only requests with a list of ranges or a name allocate memory in addition to the value.
 func TestDecodeDoesNotAllocate(t *testing.T) {
 	for _, g := range goldenRequests {
 		most := 0.0
@@ -224,7 +224,7 @@ func TestDecodeDoesNotAllocate(t *testing.T) {
 }
 
 func TestEveryBodyIsAlone(t *testing.T) {
-	// No body keeps a part of what it was decoded from, but for Nop.
+	// No body keeps a reference to its input, except for Nop.
 	for _, g := range goldenRequests {
 		if g.request.Opcode() == OpNop {
 			continue
@@ -242,7 +242,7 @@ func TestEveryBodyIsAlone(t *testing.T) {
 	}
 }
 
-// An eighth of a ring, up to 8 entries, is kept for what tells of the TM.
+// An eighth of a ring, up to 8 entries, is reserved for completions of the TM.
 func TestCredits(t *testing.T) {
 	for entries, want := range map[uint32]uint32{2: 2, 4: 4, 8: 7, 32: 28, 64: 56, 1024: 1016, MaxCompletions: MaxCompletions - 8} {
 		if got := Credits(entries); got != want {

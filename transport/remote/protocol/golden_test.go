@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// goldenRequests are requests and their bytes: the header's three lines, and the body's.
+// goldenRequests are requests and their bytes: the three lines of the header, and the body.
 var goldenRequests = []struct {
 	name     string
 	sequence uint32
@@ -60,7 +60,7 @@ var goldenRequests = []struct {
 		010203`},
 }
 
-// goldenReplies are what lnetd answers to requests of those opcodes.
+// goldenReplies are lnetd's replies to requests with those opcodes.
 var goldenReplies = []struct {
 	opcode   Opcode
 	sequence uint32
@@ -140,7 +140,7 @@ func nid(s string) lnet.NID {
 	return n
 }
 
-// unhex reads a dump with any white space in it.
+// unhex decodes a hex dump, which may contain white space.
 func unhex(t testing.TB, dump string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(dump), ""))
@@ -150,7 +150,7 @@ func unhex(t testing.TB, dump string) []byte {
 	return b
 }
 
-// sameBytes fails unless a record is as the dump says.
+// sameBytes checks that a record matches a dump.
 func sameBytes(t *testing.T, got []byte, err error, dump string) {
 	t.Helper()
 	if err != nil {
@@ -170,7 +170,7 @@ func same(t *testing.T, want, got any) {
 	}
 }
 
-// Requests to the byte.
+// Requests, byte by byte.
 //
 // transport 9.1, 9.2
 func TestGoldenRequests(t *testing.T) {
@@ -195,7 +195,7 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// Replies to the byte.
+// Replies, byte by byte.
 //
 // transport 9.1, 9.2
 func TestGoldenReplies(t *testing.T) {
@@ -228,7 +228,7 @@ func TestGoldenReplies(t *testing.T) {
 	}
 }
 
-// Notices to the byte.
+// Notices, byte by byte.
 //
 // transport 9.2
 func TestGoldenNotices(t *testing.T) {
@@ -249,7 +249,7 @@ func TestGoldenNotices(t *testing.T) {
 	}
 }
 
-// A failure to the byte.
+// A failure, byte by byte.
 //
 // transport 9.1
 func TestGoldenFailure(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// blank is a new value of a body's type.
+// blank returns a new value of a body's type.
 func blank(b Body) Body { return reflect.New(reflect.TypeOf(b).Elem()).Interface().(Body) }
 
-// named fails unless err names a field of something, says what is wrong, and is that errno.
+// named checks that err names a field, has a text, and matches an errno.
 func named(t interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -29,7 +29,7 @@ func named(t interface {
 	}
 }
 
-// put is a copy of b with other bytes at an offset.
+// put returns a copy of b with other bytes at an offset.
 func put(b []byte, offset int, v ...byte) []byte {
 	b = bytes.Clone(b)
 	copy(b[offset:], v)
@@ -39,7 +39,7 @@ func put(b []byte, offset int, v ...byte) []byte {
 func word(v uint32) []byte  { return binary.LittleEndian.AppendUint32(nil, v) }
 func dword(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
 
-// A record whose header cannot be believed costs the connection, on either side.
+// A record with an invalid header ends the connection, on either side.
 func TestHeadersThatAreNone(t *testing.T) {
 	good := unhex(t, goldenRequests[3].dump)
 	long := put(append(bytes.Clone(good), make([]byte, MaxRecord+1-len(good))...), 8, word(MaxRecord+1)...)
@@ -89,7 +89,7 @@ func TestWhatOneSideOnlyMaySend(t *testing.T) {
 	named(t, err, syscall.EPROTO)
 }
 
-// A request with a good header has an answer, whatever its body.
+// A request with a valid header is answered, whatever its body is.
 func TestRequestsThatAreAnswered(t *testing.T) {
 	for _, o := range []Opcode{0, OpNop + 1, OpNotice + 1, 0xffff} {
 		h, r, err := DecodeRequest(put(unhex(t, goldenRequests[1].dump), 6, byte(o), byte(o>>8)))
@@ -158,7 +158,7 @@ func TestRecordsAreAppended(t *testing.T) {
 	}
 }
 
-// What goes wrong has an errno on the wire, whatever it was.
+// Every error has an errno on the wire.
 func TestStatusOfFailures(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -199,7 +199,7 @@ func TestStatusOfFailures(t *testing.T) {
 	}
 }
 
-// Texts that are not as they should be do not hide what they come with.
+// Texts with invalid contents do not affect the rest of the record.
 func TestTextsFromTheOtherSide(t *testing.T) {
 	h := Header{Opcode: OpHello, Status: syscall.EACCES}
 	body := append([]byte("no\x1b[31m"), bytes.Repeat([]byte{0x80}, MaxText)...)

@@ -25,7 +25,7 @@ func drawText(t *rapid.T, most int) string {
 	return rapid.StringOfN(rapid.Custom(func(t *rapid.T) rune { return rapid.Int32Range(' ', '~').Draw(t, "c") }), 0, most, most).Draw(t, "text")
 }
 
-// drawRequest draws any request that is good.
+// drawRequest draws any valid request.
 func drawRequest(t *rapid.T) Request {
 	u16, u32, u64 := rapid.Uint16(), rapid.Uint32(), rapid.Uint64()
 	switch rapid.SampledFrom([]Opcode{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}).Draw(t, "opcode") {
@@ -66,7 +66,7 @@ func drawRequest(t *rapid.T) Request {
 	return &Nop{Data: rapid.SliceOfN(rapid.Byte(), 0, 1000).Draw(t, "data")}
 }
 
-// drawReply draws any reply that is good, or a notice.
+// drawReply draws any valid reply or notice.
 func drawReply(t *rapid.T) (Opcode, Body) {
 	u32, u64 := rapid.Uint32(), rapid.Uint64()
 	switch o := rapid.SampledFrom([]Opcode{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, OpNotice}).Draw(t, "opcode"); o {
@@ -167,8 +167,8 @@ func TestRepliesRoundTrip(t *testing.T) {
 	})
 }
 
-// Any bytes at all are taken, or refused with a reason; a good record that changes in a few
-// places comes farther than noise.
+// Arbitrary bytes are accepted, or refused with a reason. Valid records with a few changes reach more
+// checks than random bytes.
 func TestRequestsFromAnyBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, err := AppendRequest(nil, 1, drawRequest(t))
