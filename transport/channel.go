@@ -12,8 +12,8 @@ type Channel struct {
 
 // Tokens is an alternative to Wait for one goroutine that waits repeatedly. It always returns the same Go
 // channel, and so allocates only once. Signal puts a token into the channel unless it holds one already. To
-// miss no signal and avoid needless wake-ups, receive a token if there is one, then check for work, then
-// wait.
+// miss no signal and avoid needless wake-ups, a goroutine receives the token, if present, then checks for
+// work, and then waits.
 func (c *Channel) Tokens() <-chan struct{} {
 	if tokens := c.tokens.Load(); tokens != nil {
 		return *tokens

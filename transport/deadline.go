@@ -83,8 +83,8 @@ func (tm *TransferMachine) expire() {
 	tm.putBatch(bt)
 }
 
-// nextDeadline returns the next time at which expire or retry has work, or zero if there is none. mu is
-// held.
+// nextDeadline returns the next time at which expire or retry has work. It returns zero if no time is set.
+// mu is held.
 func (tm *TransferMachine) nextDeadline() time.Time {
 	next := tm.filler.until
 	if len(tm.deadlines) > 0 {

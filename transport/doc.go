@@ -13,5 +13,5 @@
 // Each TM has a worker goroutine from Start until it has stopped or failed. The worker delivers events and
 // enforces deadlines. Close waits until it has ended. Callbacks run in the worker one at a time, or in
 // DeliverAll if delivery is synchronous. No lock is held while they run. Locks are acquired in the order
-// Pool.mu, Domain.mu, TransferMachine.mu, and none is held while a method of the Core runs.
+// Pool.mu, Domain.mu, TransferMachine.mu, and no method of the Core is called with one held.
 package transport

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Domain contains TMs, buffers and pools. A TM can only move buffers of its own domain (transport 3.3).
+// Domain contains TMs, buffers and pools. A TM can only move buffers of the same domain (transport 3.3).
 // NewDomain creates one. All methods are safe for concurrent use.
 type Domain struct {
 	core   Core

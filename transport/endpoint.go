@@ -104,7 +104,7 @@ func (s *endPoints) retain(e *EndPoint) {
 	e.refs++
 }
 
-// drop drops a reference. It has no effect if there are none.
+// drop drops a reference. If all were dropped already, it has no effect.
 func (s *endPoints) drop(e *EndPoint) {
 	if e.refs == 0 {
 		return

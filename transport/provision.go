@@ -19,7 +19,7 @@ type Provisioning struct {
 	QueueLength int
 }
 
-// defaultQueueLength is the length of a receive queue if none is configured.
+// defaultQueueLength is the length of a receive queue unless another one is set.
 const defaultQueueLength = 2
 
 // AttachPool makes the TM fill its receive queue from p: after the start, before the callback of each final
@@ -71,8 +71,8 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 var errQueueLength = fmt.Errorf("a receive queue has 1 buffer at least: %w", syscall.EINVAL)
 
 // SetQueueLength changes the desired length of the receive queue, at least 1. If a pool is attached, it
-// fills the queue as far as the pool has buffers before it returns. Reducing the length removes no buffers,
-// but none are added until the queue is short enough. SetQueueLength returns EINVAL if n is invalid, or if
+// fills the queue as far as the pool has buffers before it returns. Reducing the length removes no buffers;
+// the TM adds no more until the queue is short enough. SetQueueLength returns EINVAL if n is invalid, or if
 // the TM is stopping or has ended.
 func (tm *TransferMachine) SetQueueLength(n int) error {
 	if n < 1 {

@@ -241,7 +241,7 @@ func (c *crowd) compare() {
 	}
 }
 
-// someOne completes the oldest op, if there is any, or a message of it.
+// someOne completes the oldest op, or a message of it.
 func (tm *fakeTM) someOne() {
 	tm.mu.Lock()
 	if len(tm.ops) == 0 {

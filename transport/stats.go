@@ -36,8 +36,8 @@ func (tm *TransferMachine) AllStats() [QueueTypes]Stats {
 	return tm.stats
 }
 
-// ResetStats sets the statistics of the named queues to zero, or of all queues if none is named. It returns
-// the previous statistics of all queues, as one consistent snapshot.
+// ResetStats sets the statistics of the named queues to zero, or of all queues if the list is empty. It
+// returns the previous statistics of all queues, as one consistent snapshot.
 func (tm *TransferMachine) ResetStats(queues ...QueueType) [QueueTypes]Stats {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()

@@ -111,8 +111,8 @@ func (bt *batch) reachable(n int) bool {
 // less.
 const leastFlush = time.Second
 
-// flushUntil returns the time at which a Flush must end, because the worker may be blocked in it. It is the
-// next deadline of a buffer, or zero if there is none. mu is held.
+// flushUntil returns the time at which a Flush must end, because the worker may be blocked in it. It is
+// based on the next deadline of a buffer. Zero means no limit. mu is held.
 func (tm *TransferMachine) flushUntil(now time.Time) time.Time {
 	next := tm.nextDeadline()
 	if least := now.Add(leastFlush); !next.IsZero() && next.Before(least) {

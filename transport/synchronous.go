@@ -75,7 +75,7 @@ func (tm *TransferMachine) Notify(c *Channel) error {
 	return nil
 }
 
-// notifyNow signals the channel of Notify, if there is one. mu is held.
+// notifyNow signals and removes the channel of Notify, if it is set. mu is held.
 func (tm *TransferMachine) notifyNow() {
 	if tm.notify != nil {
 		tm.notify.Signal()
@@ -118,7 +118,7 @@ func (tm *TransferMachine) DeliverAll() (int, error) {
 	return events, nil
 }
 
-// deliverAll delivers events until none are left. The caller has set tm.delivering.
+// deliverAll delivers events until all are delivered. The caller has set tm.delivering.
 func (tm *TransferMachine) deliverAll() (events int) {
 	defer tm.leaveOff()
 	for {

@@ -119,7 +119,7 @@ func (tm *TransferMachine) enter(s State, err error) {
 	tm.unlock()
 }
 
-// step does the pending work, or rests if there is none. It reports whether the TM continues.
+// step does the pending work, or rests until some arrives. It reports whether the TM continues.
 func (tm *TransferMachine) step() bool {
 	busy := false
 	if !tm.synchronous {
@@ -166,7 +166,7 @@ func (tm *TransferMachine) over() bool {
 	if tm.state != StateStopping && tm.down == nil {
 		return false
 	}
-	// The worker calls over, so none of its own callbacks is running. DeliverAll may be running others.
+	// The worker calls over, so it is not in a callback. DeliverAll may be running callbacks.
 	return tm.queued == 0 && tm.calls == 0 && !tm.delivering
 }
 

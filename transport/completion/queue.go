@@ -83,8 +83,8 @@ func (q *Queue) move(ring []transport.Completion) {
 func (q *Queue) at(i uint) *transport.Completion { return &q.ring[i&uint(len(q.ring)-1)] }
 
 // Push appends a copy of c, the completion of an op, and wakes the waiting goroutine. The engine's credits
-// guarantee that there is room. If there is none, the Core is faulty. Then builds with the race detector
-// panic; others keep the completion and count it in Overruns.
+// guarantee that there is room. If the queue is full, the Core is faulty. Then builds with the race
+// detector panic; others keep the completion and count it in Overruns.
 func (q *Queue) Push(c *transport.Completion) {
 	q.mu.Lock()
 	if q.closed.Load() {
@@ -196,7 +196,7 @@ func (q *Queue) setAlarm(until time.Time) <-chan time.Time {
 	return q.timer.C
 }
 
-// Wake ends the current Wait. If there is none, the next Wait returns at once.
+// Wake ends the current Wait. If no Wait is running, the next one returns at once.
 func (q *Queue) Wake() { q.bell.shout() }
 
 // Close discards queued completions and ends every Wait. Later calls have no effect.

@@ -175,7 +175,7 @@ func matchBitsOf(d transport.Descriptor) uint64 {
 	return binary.LittleEndian.Uint64(d)
 }
 
-// transfer models active bulk with the matching passive buffer, if there is one.
+// transfer models active bulk, and finds the matching passive buffer.
 func (s *teller) transfer(b *tale, d deed, said *announcement) {
 	fetches := d.Queue == transport.ActiveBulkRecv
 	var passive *tale

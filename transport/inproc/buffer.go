@@ -77,7 +77,7 @@ func (b *buffer) submit(t *tm, op *transport.Op, more bool) error {
 	return nil
 }
 
-// wrapRefusal adds an errno to an error that has none.
+// wrapRefusal adds an errno to an error without one.
 func wrapRefusal(err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return err
@@ -137,7 +137,7 @@ func (b *buffer) cancel(t *tm, sequence uint32) {
 	b.unlink(h)
 }
 
-// abort ends the current op, if there is one.
+// abort ends the op in progress. Without one it has no effect.
 func (b *buffer) abort() {
 	b.mu.Lock()
 	h := b.giveUp()

@@ -64,8 +64,8 @@ func setDefault(field *int, value int) {
 }
 
 // Host creates a host with the given NIDs, by which other hosts reach it. The host can also reach itself at
-// 0@lo, which is its only NID if none is given. All domains on this Core share the host and its addresses.
-// NewDomain returns EINVAL if a NID cannot belong to a host, and EADDRINUSE if another host has it.
+// 0@lo. Without NIDs it has only that. All domains on this Core share the host and its addresses. NewDomain
+// returns EINVAL if a NID cannot belong to a host, and EADDRINUSE if another host has it.
 func (n *Network) Host(nids ...lnet.NID) transport.Core {
 	return &host{network: n, nids: slices.Clone(nids)}
 }

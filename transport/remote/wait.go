@@ -70,7 +70,7 @@ func (t *tm) waitAside(until time.Time) {
 	}
 }
 
-// Wake ends the current Wait. If there is none, the next Wait returns at once.
+// Wake ends the current Wait. If no Wait is running, the next one returns at once.
 func (t *tm) Wake() {
 	t.woken.Store(true)
 	select {

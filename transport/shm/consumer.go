@@ -99,7 +99,7 @@ func (c *Consumer) wait(until time.Time, bell bool) error {
 	return nil
 }
 
-// Wake ends the current Wait. If there is none, the next Wait returns at once.
+// Wake ends the current Wait. If no Wait is running, the next one returns at once.
 func (c *Consumer) Wake() { c.bell.shout() }
 
 // ConsumerStats are the statistics of a consumer (transport 9.7).

@@ -57,7 +57,8 @@ func words(err error, errno syscall.Errno) string {
 	return strings.TrimSuffix(strings.TrimSuffix(err.Error(), errno.Error()), ": ")
 }
 
-// errnoOf returns the errno of an error, or EIO if it has none that fits in a status.
+// errnoOf returns the errno of an error. It returns EIO if the error has no errno, or one that does not fit
+// in a status.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if errors.As(err, &errno) && errno > 0 && errno <= maxErrno {
