@@ -163,9 +163,9 @@ func (d *domain) registration(ctx context.Context, ranges []protocol.Range) (*re
 	return newRegistration(ranges, key, &reply), nil
 }
 
-// makeRoom evicts idle registrations, the oldest eighth at a time, until try returns an error other than
-// EDQUOT or nil, or no idle registration could be evicted. One goroutine at a time does so. Each calls try
-// at least once, because another one may have made room.
+// makeRoom evicts idle registrations, the oldest eighth at a time. It calls try after each round, and stops
+// when try returns something other than EDQUOT, or nothing could be evicted. Only one goroutine at a time
+// evicts. Each calls try at least once, because another one may have made room.
 func (d *domain) makeRoom(ctx context.Context, try func() error) error {
 	select {
 	case d.evicting <- struct{}{}:

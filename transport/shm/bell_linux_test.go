@@ -229,8 +229,7 @@ func TestWhoFindsSomethingDoesNotLieDown(t *testing.T) {
 	}
 }
 
-// both calls f for each direction of a new pair. shut ends the consumer's Wait, and close ends the
-// producer's.
+// both calls f for each direction of a new pair. shut shuts the consumer's end.
 func both(t *testing.T, f func(t *testing.T, l lane, shut func())) {
 	for i, name := range []string{"Submissions", "Completions"} {
 		t.Run(name, func(t *testing.T) {
