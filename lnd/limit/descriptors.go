@@ -6,9 +6,9 @@ import (
 )
 
 // DescriptorReserve returns how many file descriptors the connections to peers must leave free for the
-// rest of the process, such as its control socket. It is a quarter of the descriptor limit, and at most
-// 2048, which the rest of the process never exceeds. Go's runtime has raised the soft limit to the hard
-// limit.
+// rest of the process, such as its control socket. It is a quarter of the descriptor limit, but at most
+// 2048, since the rest of the process never uses more. Go's runtime has raised the soft limit to the
+// hard limit.
 func DescriptorReserve() int {
 	const share, most = 4, 2048
 	return min(descriptorLimit()/share, most)

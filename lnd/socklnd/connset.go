@@ -51,9 +51,9 @@ func (s *connSet) forMessage(n, minBulk int) *conn {
 	return firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
 }
 
-// forNoop selects the connection for a NOOP. A non-blocking NOOP goes to the peer's BULK_OUT or, if
-// there is no such connection, to any other, because the peer's request must be answered (socklnd
-// 10.3).
+// forNoop selects the connection for a NOOP. A non-blocking NOOP goes to the peer's BULK_OUT, which is
+// our BULK_IN. If there is no such connection, any other is used, because the peer's request must be
+// answered (socklnd 10.3).
 func (s *connSet) forNoop(nonblocking bool) *conn {
 	switch {
 	case s.version < protocol.V3:

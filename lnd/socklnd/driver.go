@@ -135,7 +135,7 @@ func Usable(n Network, net lnet.Net, device string, nid lnet.NID) (lnet.NID, str
 }
 
 // chooseAddress returns the NID's address if nid is set. Otherwise it returns the device's first IPv4
-// address or, if it has no IPv4 address, its first IPv6 address (socklnd 17).
+// address or, without one, its first IPv6 address that is not link-local (socklnd 17).
 func chooseAddress(dev Device, nid lnet.NID) (netip.Addr, error) {
 	if !nid.IsZero() {
 		if want := nid.IP(); !dev.Has(want) {

@@ -242,9 +242,8 @@ func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) (err error) {
 	return err
 }
 
-// nap lets a caller sleep until something arrives, and read it, until w has ended or nothing has come
-// for maxNap. It leaves requests to the reader, because their handlers may acquire locks that the
-// caller holds.
+// nap lets a caller sleep until something arrives, and read it, until w has ended or maxNap has passed.
+// It leaves requests to the reader, because their handlers may acquire locks that the caller holds.
 func (c *conn) nap(w *lnd.Wait) error {
 	p := &c.poll
 	if c.open && !isAnswer(&c.m.Header) {
