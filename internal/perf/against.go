@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Comparison is what a setting did to a case.
+// Comparison is the effect of a setting on a case.
 type Comparison struct {
 	Case     string    `json:"case"`
 	In       int       `json:"in_bytes"`
@@ -17,9 +17,9 @@ type Comparison struct {
 	Unit     string    `json:"unit"`
 	Without  *Measured `json:"without"`
 	With     *Measured `json:"with"`
-	// Ratio is the figure with the setting to that without it, of each pair of rounds.
+	// Ratio is the figure with the setting divided by that without it, for each pair of rounds.
 	Ratio   Spread `json:"ratio"`
-	Verdict string `json:"verdict"` // better, worse, or none that can be seen
+	Verdict string `json:"verdict"` // better, worse, or no difference seen
 
 	test *test
 }
@@ -31,8 +31,8 @@ const (
 	unsure = "no difference seen"
 )
 
-// verdict holds a ratio for one if three quarters of the pairs agree, and the median is away
-// from 1 by more than a hundredth.
+// verdict decides for a difference if three quarters of the pairs agree and the median differs from 1 by
+// more than a hundredth.
 func (t *test) verdict(ratio Spread) string {
 	const noise = 0.01
 	higher := ratio.Q1 > 1 && ratio.Median > 1+noise
@@ -49,9 +49,9 @@ func (t *test) verdict(ratio Spread) string {
 	return unsure
 }
 
-// Against measures every case in two arms, active processes that Perform: one without and
-// one with a setting. Their rounds are pairs whose order alternates, without, with, with,
-// without, so that what drifts, drifts for both. done is called with each result as it comes.
+// Against measures every case with two arms, which are active processes that run Perform: one without and
+// one with a setting. Rounds come in pairs with alternating order (without, with, with, without), so that
+// drift affects both. done is called with each result.
 func Against(ctx context.Context, c Config, without, with *Process, done func(*Comparison)) (list []*Comparison, err error) {
 	cases, err := c.chosen()
 	if err != nil {
@@ -112,7 +112,7 @@ func against(ctx context.Context, c *Config, arms [2]arm, t *test) (r *Compariso
 	return r, nil
 }
 
-// PrintAgainst writes two tables, as Print does. setting is what people have asked for.
+// PrintAgainst writes two tables, like Print. setting is the text of the setting.
 func PrintAgainst(w io.Writer, setting string, list []*Comparison) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "exchange\twithout\t%s\tratio\tquartiles\tleast..most\tverdict\n", setting)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// script is an arm that takes given times for an exchange, round by round, and notes its turns.
+// script is an arm with given times per exchange, round by round. It records its turns.
 type script struct {
 	name  string
 	each  []time.Duration
@@ -31,7 +31,7 @@ func (s *script) run(_ context.Context, _ Leg, n int, calls bool) (Round, error)
 	return Round{Took: each * time.Duration(n), Asks: Cost{Wakeups: 1}, Answers: Cost{Wakeups: 2}}, nil
 }
 
-// Pairs of rounds take turns, and a machine that becomes slower does not show in their ratio.
+// Rounds alternate in pairs, and a machine that becomes slower does not affect their ratio.
 func TestAgainst(t *testing.T) {
 	us := time.Microsecond
 	var turns []string

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KeepApart gives this process one half, 0 or 1, of the processors that it may use: so two
-// processes that exchange messages have processors of their own, as they have on two
-// hosts, wherever the scheduler would put them. It is called before goroutines confine
-// themselves. ENODEV: there is just one processor.
+// KeepApart restricts this process to one half, 0 or 1, of the processors that it may use. Two processes
+// that exchange messages then have separate processors, as on two hosts, independent of the scheduler.
+// Call it before goroutines restrict themselves to processors. It returns ENODEV if there is only one
+// processor.
 func KeepApart(half int) error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -35,8 +35,8 @@ func KeepApart(half int) error {
 	return confine(&mine)
 }
 
-// KeepTogether gives this process the first of the processors that it may use, as the
-// scheduler likes to do with processes that wake each other. It is called as KeepApart is.
+// KeepTogether restricts this process to the first processor that it may use, as the scheduler often does
+// with processes that wake each other. Call it at the same time as KeepApart.
 func KeepTogether() error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -50,10 +50,10 @@ func KeepTogether() error {
 	return confine(&mine)
 }
 
-// confine gives all threads of this process some processors.
+// confine restricts all threads of this process to the processors in mine.
 func confine(mine *unix.CPUSet) error {
-	// What a thread starts has its processors, so that a second look finds who was started
-	// beside the first.
+	// A new thread inherits the processors of the thread that started it. The second pass finds threads
+	// that were started during the first.
 	for range 2 {
 		tids, err := threads()
 		if err != nil {
@@ -65,7 +65,7 @@ func confine(mine *unix.CPUSet) error {
 			}
 		}
 	}
-	if os.Getenv("GOMAXPROCS") == "" { // who says how many wants so many
+	if os.Getenv("GOMAXPROCS") == "" { // a number set by the user has priority
 		runtime.GOMAXPROCS(mine.Count())
 	}
 	return nil

@@ -13,41 +13,41 @@ import (
 // Leg is a way to make the exchanges of a case.
 type Leg string
 
-// The legs.
+// The ways to make exchanges.
 const (
 	LegLNet  Leg = "lnetd"
 	LegFloor Leg = "floor" // plain TCP, a write for each message
 	LegLimit Leg = "limit" // plain TCP, batched and spinning
 )
 
-// legs are in the order in which they take turns.
+// legs is the order in which the legs alternate.
 var legs = []Leg{LegLNet, LegFloor, LegLimit}
 
-// senderKey tells senders apart.
+// senderKey identifies a sender.
 type senderKey struct {
 	credits  int
 	delivery int
 }
 
-// bench is the active process: what it exchanges messages with, and what counts.
+// bench is the active process: its nodes, clients and counters.
 type bench struct {
 	config  Config
 	server  lnet.NID
-	clients map[int]*ours // by their peer credits
+	clients map[int]*ours // by peer credits
 	testers map[int]*tester
 	senders map[senderKey]*sender
 	floor   *floorClient
 	limit   *limitClient
 
 	meter *meter
-	// looks are what it costs both processes to count, without and with calls.
+	// looks is what counting itself costs both processes, without and with calls.
 	looks map[bool]*[2]Cost
 
-	now    *test // the case that is open
+	now    *test // the open case
 	series *series
 }
 
-// startBench starts what the active process needs, against a Serve in another one.
+// startBench starts what the active process needs. A Serve must run in another process.
 func startBench(ctx context.Context, c Config) (b *bench, err error) {
 	b = &bench{
 		config: c, server: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server), looks: map[bool]*[2]Cost{},
@@ -75,8 +75,7 @@ func startBench(ctx context.Context, c Config) (b *bench, err error) {
 	return b, b.lookOften()
 }
 
-// startClient starts a node, with an address of its own, so that it has its own connections
-// and credits.
+// startClient starts a node with a separate address, so that it has its own connections and credits.
 func (b *bench) startClient(ctx context.Context, credits int) error {
 	address := b.config.Client
 	if credits == highCredits {
@@ -120,10 +119,10 @@ func (b *bench) stop() (err error) {
 	return err
 }
 
-// looksTaken are enough to find what the cheapest one costs.
+// looksTaken is enough to find the minimum.
 const looksTaken = 7
 
-// lookOften finds what it costs to count.
+// lookOften measures what counting itself costs.
 func (b *bench) lookOften() error {
 	for _, calls := range []bool{false, true} {
 		looks := new([2]Cost)
@@ -139,7 +138,7 @@ func (b *bench) lookOften() error {
 	return nil
 }
 
-// count runs f, and tells what both processes have paid.
+// count runs f and returns what both processes have paid.
 func (b *bench) count(calls bool, f func() error) (asks, answers Cost, err error) {
 	if b.config.Passive != nil {
 		if err := b.config.Passive.begin(calls); err != nil {

@@ -12,15 +12,16 @@ import (
 	"strings"
 )
 
-// Bounds are what exchanges may cost: counts, which a busy machine changes less than times.
+// Bounds are upper limits for the costs of exchanges. Costs are counts, which vary less than times on a
+// busy machine.
 type Bounds struct {
-	// Bounds are those of cases by name, of both processes by the names of Cost.
+	// Bounds has the limits by case, side and name of the cost.
 	Bounds map[string]map[side]map[string]float64 `json:"bounds"`
-	// Floors are what plain TCP had cost meanwhile, of those in scaled.
+	// Floors has the costs of plain TCP at the time of recording, for the costs in scaled.
 	Floors map[string]map[side]map[string]float64 `json:"floors,omitempty"`
 }
 
-// side is one of both processes.
+// side is one of the two processes.
 type side string
 
 const (
@@ -28,7 +29,7 @@ const (
 	answering side = "answers"
 )
 
-// costs are those of a side.
+// costs returns the costs of a side.
 func (m *Measured) costs(s side) map[string]Spread {
 	if s == asking {
 		return m.Asks
@@ -36,16 +37,16 @@ func (m *Measured) costs(s side) map[string]Spread {
 	return m.Answers
 }
 
-// bounded are the costs that have bounds.
+// bounded has the costs that have bounds.
 var bounded = []string{Wakeups, Syscalls, IOSyscalls, Allocs}
 
-// scaled are those that depend on how machines wake threads. Where plain TCP costs more of
-// them than it did when bounds were recorded, these are as much higher.
+// scaled has the costs that depend on how a machine wakes threads. If plain TCP costs more of them than
+// it did at the time of recording, their bounds increase by the same factor.
 var scaled = []string{Wakeups, Syscalls}
 
-// margins are what a bound is above what was measured: a share of it, so that another machine
-// passes, and yet some more, for what is next to nothing. One read or write more in each
-// exchange is above the bound, as is one wake-up of two or three.
+// margins define how far a bound is above the recorded value: by a share of it, so that other machines
+// pass, or by a minimum for values near 0. One more read or write per exchange exceeds the bound. So does
+// one more wake-up, where an exchange has two or three.
 var margins = map[string]struct{ share, least float64 }{
 	Wakeups:    {0.25, 0.03},
 	Syscalls:   {0.20, 0.03},
@@ -53,7 +54,7 @@ var margins = map[string]struct{ share, least float64 }{
 	Allocs:     {0.25, 0.10},
 }
 
-// RecordBounds makes bounds of what was measured: of the upper quartile of the rounds.
+// RecordBounds creates bounds from results: from the upper quartile of the rounds.
 func RecordBounds(results []*Result) *Bounds {
 	b := &Bounds{Bounds: map[string]map[side]map[string]float64{}, Floors: map[string]map[side]map[string]float64{}}
 	for _, r := range results {
@@ -77,7 +78,7 @@ func RecordBounds(results []*Result) *Bounds {
 	return b
 }
 
-// ReadBounds reads a file.
+// ReadBounds reads bounds from a file.
 func ReadBounds(path string) (*Bounds, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -96,7 +97,7 @@ func ReadBounds(path string) (*Bounds, error) {
 	return b, nil
 }
 
-// check says what nothing could be compared with.
+// check returns an error if the bounds cannot be compared with any result.
 func (b *Bounds) check() error {
 	if len(b.Bounds) == 0 {
 		return errors.New("it has no bounds")
@@ -123,7 +124,7 @@ func (b *Bounds) check() error {
 	return nil
 }
 
-// Write writes a file.
+// Write writes the bounds to a file.
 func (b *Bounds) Write(path string) error {
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
@@ -132,7 +133,7 @@ func (b *Bounds) Write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// scale is by how much a bound is higher on this machine, 1 or more.
+// scale returns the factor for a bound on this machine, at least 1.
 func (b *Bounds) scale(r *Result, s side, name string) float64 {
 	recorded, now := b.Floors[r.Case][s][name], r.Floor.costs(s)[name].Median
 	if recorded <= 0 || now-recorded <= margins[name].least {
@@ -141,7 +142,7 @@ func (b *Bounds) scale(r *Result, s side, name string) float64 {
 	return now / recorded
 }
 
-// Cases matches the names of those that have bounds.
+// Cases returns a regular expression that matches the names of the cases with bounds.
 func (b *Bounds) Cases() *regexp.Regexp {
 	var names []string
 	for name := range b.Bounds {
@@ -151,9 +152,9 @@ func (b *Bounds) Cases() *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + strings.Join(names, "|") + ")$")
 }
 
-// Compare says what is above its bound, and what has a bound but was not counted. What counts
-// is the lower quartile of the rounds: what has become dearer is dearer in all of them, and
-// what a busy machine adds is not.
+// Compare returns what exceeds its bound, and what has a bound but was not counted. It uses the lower
+// quartile of the rounds: a regression raises the costs of all rounds, but a busy machine only those of
+// some.
 func (b *Bounds) Compare(results []*Result) (above, left []string) {
 	for _, r := range results {
 		of := b.Bounds[r.Case]

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// costing is a result with the costs of each round.
+// costing returns a result with the costs of each round.
 func costing(name string, asks, answers map[string][]float64) *Result {
 	floor := map[string][]float64{Wakeups: {1}, Syscalls: {5}}
 	return &Result{
@@ -20,8 +20,8 @@ func costing(name string, asks, answers map[string][]float64) *Result {
 
 const boundedCase = "PUT+ACK 0 B, caller blocks"
 
-// What was measured is within its bounds; one system call, wake-up or allocation more is not,
-// and what a busy machine adds to some of the rounds is.
+// The recorded costs are within their bounds. One more system call, wake-up or allocation is not. Higher
+// costs in only some of the rounds, as on a busy machine, are.
 func TestBounds(t *testing.T) {
 	usual := func() map[string][]float64 {
 		return map[string][]float64{Wakeups: {1, 1.02, 0.98, 1.01, 1}, Syscalls: {4.1, 4.2, 4}, IOSyscalls: {3, 3, 3, 3, 3.1}, Allocs: {0, 0, 0.01, 0, 0}}
@@ -73,8 +73,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// On a machine where plain TCP wakes more often so may lnetd; where it wakes less often
-// nothing changes.
+// On a machine where plain TCP needs more wake-ups, lnetd may need more, too. Where plain TCP needs
+// fewer, the bounds do not change.
 func TestBoundsOfAnotherMachine(t *testing.T) {
 	costs := map[string][]float64{Wakeups: {1}, Syscalls: {5}, IOSyscalls: {3}}
 	b := RecordBounds([]*Result{costing(boundedCase, costs, costs)})
@@ -113,7 +113,7 @@ func TestWrongBounds(t *testing.T) {
 	}
 }
 
-// The file of `.ci/run bench` names cases that there are.
+// All cases in the file of `.ci/run bench` exist.
 func TestRecordedBounds(t *testing.T) {
 	b, err := ReadBounds("../../.ci/bounds.json")
 	if err != nil {

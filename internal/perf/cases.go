@@ -9,14 +9,14 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// test is a case to be measured both ways.
+// test is a case that is measured in several ways.
 type test struct {
 	name     string
 	in, out  int
 	window   int
 	blocking bool
 	selftest bool // RPCs of LNet selftest: a ping, or a BRW of in or out bytes
-	// machine is a pair of transfer machines; a message comes back as it is.
+	// machine selects a pair of transfer machines. A message is sent back unchanged.
 	machine  bool
 	delivery tmhost.Delivery
 	credits  int
@@ -25,7 +25,7 @@ type test struct {
 	atLeast  bool // the goal is a lower bound
 }
 
-// unit says how a time per transfer is shown.
+// unit is the unit of a case's figure.
 type unit uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 
 func tests() []test { return slices.Concat(messageTests(), machineTests(), selftestTests()) }
 
-// messageTests are those of PUTs and GETs.
+// messageTests returns the cases with PUTs and GETs.
 func messageTests() (ts []test) {
 	for _, size := range []int{0, 96, 4096} {
 		ts = append(ts,
@@ -58,7 +58,7 @@ func messageTests() (ts []test) {
 		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond, goal: 2.5, atLeast: true})
 }
 
-// machineTests are those of transfer machines.
+// machineTests returns the cases with transfer machines.
 func machineTests() (ts []test) {
 	tm := func(t test) {
 		t.machine, t.credits = true, highCredits
@@ -83,7 +83,7 @@ func machineTests() (ts []test) {
 	return ts
 }
 
-// selftestTests are those of LNet selftest.
+// selftestTests returns the cases with LNet selftest.
 func selftestTests() (ts []test) {
 	lst := func(t test) {
 		t.selftest = true
@@ -109,8 +109,8 @@ func selftestTests() (ts []test) {
 	return ts
 }
 
-// plain is what a message and its answer carry in the plain exchange: of a
-// selftest's ping, as much as its messages.
+// plain returns the sizes of a message and its answer in the plain exchange. For a selftest ping, this is
+// the size of its messages.
 func (t *test) plain() (in, out int) {
 	if t.selftest && t.in+t.out == 0 {
 		return message.Size, message.Size
@@ -118,7 +118,7 @@ func (t *test) plain() (in, out int) {
 	return t.in, t.out
 }
 
-// figure is a case's figure for n transfers in a time.
+// figure converts the time for n transfers to the unit of the case.
 func (t *test) figure(took time.Duration, n int) float64 {
 	each := took.Seconds() / float64(n)
 	switch t.unit {
@@ -150,5 +150,5 @@ func (t *test) goalText() string {
 	return fmt.Sprintf("at most %.2f", t.goal)
 }
 
-// String is what JSON has.
+// String returns the unit as in JSON.
 func (u unit) String() string { return []string{"us", "GB/s", "1/s"}[u] }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// The processes of a measurement are told what to do, and say what it was like, by a line of
-// JSON each way: on standard input and output of the process that is told.
+// The processes of a measurement are controlled through standard input and output. A request and its
+// answer are one line of JSON each.
 
-// ask is such a line.
+// ask is a request.
 type ask struct {
 	Do    string `json:"do"`
 	Case  string `json:"case,omitempty"`
@@ -22,8 +22,7 @@ type ask struct {
 	Calls bool   `json:"calls,omitempty"` // count system calls of all kinds, and nothing else
 }
 
-// What can be asked for: of a passive process to count, and of one that measures, to do what
-// arm has.
+// The requests. A passive process counts. An active process does what arm specifies.
 const (
 	doCount = "count"
 	doTell  = "tell"
@@ -33,7 +32,7 @@ const (
 	doClose = "close"
 )
 
-// told is the answer.
+// told is the answer to a request.
 type told struct {
 	Error string `json:"error,omitempty"`
 	Cost  Cost   `json:"cost,omitempty"`
@@ -41,13 +40,13 @@ type told struct {
 	Round *Round `json:"round,omitempty"`
 }
 
-// Process is another process, at the other end of two pipes. It is for one goroutine.
+// Process is another process, at the other end of two pipes. It must not be used concurrently.
 type Process struct {
 	in  *json.Encoder
 	out *json.Decoder
 }
 
-// NewProcess is the process that reads w and writes r.
+// NewProcess returns the process that reads w and writes r.
 func NewProcess(r io.Reader, w io.Writer) *Process {
 	return &Process{json.NewEncoder(w), json.NewDecoder(r)}
 }
@@ -66,7 +65,7 @@ func (p *Process) ask(a ask) (told, error) {
 	return t, nil
 }
 
-// answer calls f for each line of r until r or ctx ends, and writes to w what it says.
+// answer calls f for each request in r until r ends or ctx is done, and writes its results to w.
 func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a ask) (told, error)) error {
 	in, out := json.NewDecoder(r), json.NewEncoder(w)
 	for ctx.Err() == nil {
@@ -87,7 +86,7 @@ func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a ask) (told, 
 	return nil
 }
 
-// TellCosts answers for a passive process, until r ends.
+// TellCosts answers the requests to a passive process until r ends.
 func TellCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 	m, err := newMeter()
 	if err != nil {
@@ -109,7 +108,7 @@ func TellCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 	})
 }
 
-// begin and end are those of the meter of a passive process.
+// begin and end control the meter of a passive process.
 func (p *Process) begin(calls bool) error {
 	_, err := p.ask(ask{Do: doCount, Calls: calls})
 	return err
@@ -120,13 +119,13 @@ func (p *Process) end() (Cost, error) {
 	return t.Cost, err
 }
 
-// weigh is the memory that a passive process has in use.
+// weigh returns the memory in use by a passive process.
 func (p *Process) weigh() (bytes int, err error) {
 	t, err := p.ask(ask{Do: doWeigh})
 	return t.Bytes, err
 }
 
-// inUse is the memory that Go has in use in this process, garbage apart.
+// inUse returns the memory that Go uses in this process, without garbage.
 func inUse() int {
 	runtime.GC()
 	var s runtime.MemStats
@@ -134,18 +133,18 @@ func inUse() int {
 	return int(s.HeapAlloc + s.StackInuse)
 }
 
-// Round is what one round of a case came to.
+// Round is the result of one round of a case.
 type Round struct {
 	Took time.Duration `json:"took_ns"`
-	// Asks and Answers are what each exchange has cost the active and the passive process.
+	// Asks and Answers are the costs of each exchange in the active and the passive process.
 	Asks    Cost `json:"asks,omitempty"`
 	Answers Cost `json:"answers,omitempty"`
 }
 
-// arm is a pair of processes that exchange messages: this one and a passive one, or two
-// others, of which the active one is told.
+// arm is a pair of processes that exchange messages: this process and a passive one, or two other ones,
+// of which this process controls the active one.
 type arm interface {
-	// open makes ready for a case; the one before must be closed.
+	// open prepares a case. The previous case must be closed.
 	open(ctx context.Context, name string) error
 	// run makes n exchanges of the case.
 	run(ctx context.Context, leg Leg, n int, calls bool) (Round, error)
@@ -176,8 +175,8 @@ func (w away) close(context.Context) error {
 	return err
 }
 
-// Perform is the active process of an arm, which does what it is told until r ends. ready is
-// called when it can.
+// Perform is the active process of an arm. It executes requests until r ends. ready is called when it has
+// started.
 func Perform(ctx context.Context, c Config, r io.Reader, w io.Writer, ready func()) (err error) {
 	b, err := startBench(ctx, c)
 	if err != nil {

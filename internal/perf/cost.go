@@ -12,28 +12,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a process pays for messages. The names stand in JSON and in files of bounds.
+// The costs of messages in a process. The names are used in JSON and in files with bounds.
 const (
-	// Wakeups are voluntary context switches of all threads: each is a sleep, which
-	// somebody has to end.
+	// Wakeups are voluntary context switches of all threads. Each is a sleep that another thread must
+	// end.
 	Wakeups = "wakeups"
-	// Preemptions are involuntary ones: how busy the machine was.
+	// Preemptions are involuntary context switches. They show how busy the machine was.
 	Preemptions = "preemptions"
-	// Syscalls are system calls of every kind.
+	// Syscalls are system calls of all kinds.
 	Syscalls = "syscalls"
-	// IOSyscalls are those that read and write, of vectors too: all that sockets and
-	// eventfds have here, and no futex, epoll or recvmsg.
+	// IOSyscalls are reads and writes, including vectored ones. This covers the traffic of sockets and
+	// eventfds here, but not futex, epoll or recvmsg.
 	IOSyscalls = "io_syscalls"
-	// CPU is processor time, user and system, in microseconds.
+	// CPU is user and system time in microseconds.
 	CPU = "cpu_us"
-	// Allocs are allocations on the heap of Go.
+	// Allocs are allocations on Go's heap.
 	Allocs = "allocs"
 )
 
-// Cost is what a process has paid, by those names. What could not be counted is not in it.
+// Cost maps these names to the costs of a process. Costs that could not be counted are missing.
 type Cost map[string]float64
 
-// each is what one of n messages has cost beyond what it costs to look.
+// each returns the cost of one of n messages. look is the cost of counting, which is subtracted.
 func (c Cost) each(n int, look Cost) Cost {
 	out := Cost{}
 	for k, v := range c {
@@ -42,7 +42,7 @@ func (c Cost) each(n int, look Cost) Cost {
 	return out
 }
 
-// least is the smaller of both, of each figure.
+// least returns the minimum of each figure.
 func (c Cost) least(o Cost) Cost {
 	if c == nil {
 		return o
@@ -53,11 +53,11 @@ func (c Cost) least(o Cost) Cost {
 	return c
 }
 
-// meter tells what this process pays between begin and end. It is for one goroutine.
+// meter counts the costs of this process between begin and end. It must not be used concurrently.
 type meter struct {
-	io    int // /proc/self/io; -1: this kernel has none
+	io    int // descriptor of /proc/self/io; -1: not supported by this kernel
 	first readings
-	calls *callCounter // while it counts them
+	calls *callCounter // while it counts system calls
 }
 
 // readings are counters of a process.
@@ -86,8 +86,8 @@ func (m *meter) close() error {
 	return unix.Close(m.io)
 }
 
-// begin begins to count; with calls also system calls of all kinds, if that is permitted.
-// These make each of them dearer, so that nothing else is worth reading then.
+// begin starts counting. If calls is set, it also counts system calls of all kinds, if that is permitted.
+// This makes every system call more expensive, so the other costs are then not meaningful.
 func (m *meter) begin(calls bool) error {
 	if calls {
 		c, err := countCalls()
@@ -98,7 +98,7 @@ func (m *meter) begin(calls bool) error {
 		}
 	}
 	var s runtime.MemStats
-	runtime.ReadMemStats(&s) // which stops the world: before the rest, and at the end behind it
+	runtime.ReadMemStats(&s) // stops the world: first here, and last in end
 	m.first.mallocs = s.Mallocs
 	if err := m.first.read(m.io); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (m *meter) begin(calls bool) error {
 	return nil
 }
 
-// end tells what was paid since begin.
+// end returns the costs since begin.
 func (m *meter) end() (Cost, error) {
 	cost := Cost{}
 	if m.calls != nil {
@@ -158,7 +158,7 @@ func (r *readings) read(io int) error {
 	return err
 }
 
-// ioCalls are the system calls that /proc/PID/io counts.
+// ioCalls returns the number of system calls in a /proc/PID/io file.
 func ioCalls(text []byte) (sum float64, err error) {
 	found := 0
 	for line := range bytes.Lines(text) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// counted is what f costs this process, beyond what it costs to count.
+// counted returns the costs of f in this process, without the cost of counting.
 func counted(t *testing.T, calls bool, f func()) Cost {
 	t.Helper()
 	m, err := newMeter()
@@ -41,7 +41,7 @@ func counted(t *testing.T, calls bool, f func()) Cost {
 	return one(f).each(1, look)
 }
 
-// What the rest of this process does meanwhile is allowed for.
+// about allows for what the rest of this process does meanwhile.
 func about(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if got < want || got > want+want/4+100 {
@@ -49,7 +49,7 @@ func about(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// A meter sees each read and write, sleep and allocation.
+// A meter counts each read and write, sleep and allocation.
 func TestMeter(t *testing.T) {
 	const n = 4000
 	var pipe [2]int
@@ -64,8 +64,8 @@ func TestMeter(t *testing.T) {
 		for range n / 4 {
 			_, _ = unix.Writev(pipe[1], vector)
 			_, _ = unix.Readv(pipe[0], vector)
-			_, _ = unix.Read(pipe[0], b)  // nothing there: counts all the same
-			_, _ = unix.Write(pipe[0], b) // refused before anything is written: does not
+			_, _ = unix.Read(pipe[0], b)  // no data: is counted nevertheless
+			_, _ = unix.Write(pipe[0], b) // refused before anything is written: is not counted
 		}
 		for range n {
 			sink = new([100]byte)
@@ -81,14 +81,14 @@ func TestMeter(t *testing.T) {
 		t.Error("system calls of all kinds are counted where nobody asked for it")
 	}
 
-	// Who waits for what another thread brings sleeps.
+	// A thread that waits for another thread sleeps.
 	c = counted(t, false, func() { rally(t, n) })
 	if c[Wakeups] < n/2 {
 		t.Errorf("%.0f wake-ups of %d exchanges between threads", c[Wakeups], n)
 	}
 }
 
-// rally has two threads wake each other n times, by pipes at which they sleep.
+// rally makes two threads wake each other n times, through pipes at which they sleep.
 func rally(t *testing.T, n int) {
 	t.Helper()
 	var there, back [2]int
@@ -122,7 +122,8 @@ func rally(t *testing.T, n int) {
 	<-done
 }
 
-// System calls of all kinds are counted, of all threads, of new ones too; or it is said why not.
+// System calls of all kinds are counted, in all threads, including new ones. Otherwise the error has the
+// reason.
 func TestSyscalls(t *testing.T) {
 	const n = 5000
 	call := func() {
@@ -138,7 +139,7 @@ func TestSyscalls(t *testing.T) {
 			ends = append(ends, end)
 			go func() {
 				defer close(end)
-				runtime.LockOSThread() // and the thread ends with it
+				runtime.LockOSThread() // the thread ends with the goroutine
 				call()
 			}()
 		}
@@ -174,7 +175,7 @@ func TestIOCalls(t *testing.T) {
 	}
 }
 
-// A process that dies, or talks nonsense, is an error.
+// A process that dies, or sends invalid answers, results in an error.
 func TestProcess(t *testing.T) {
 	for name, said := range map[string]string{
 		"it has died": "", "it talks nonsense": "hello\n", "it refuses": `{"error":"no memory"}` + "\n",

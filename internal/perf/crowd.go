@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// crowd is many peers of one node: interfaces of a driver in this process, with no nodes
-// behind them, so that what a peer costs is the other side's.
+// crowd is many peers of one node: driver interfaces in this process without nodes, so that the costs of
+// a peer are those of the other side.
 type crowd struct {
 	driver  *socklnd.Driver
 	members []*member
@@ -33,22 +33,22 @@ type member struct {
 	iface lnd.Interface
 }
 
-// letter is a PUT that is under way, or about to be: it goes out again when it has left and
-// is acknowledged.
+// letter is a PUT that is under way or about to be sent. It is sent again when it has left and is
+// acknowledged.
 type letter struct {
 	crowd *crowd
 	tx    lnd.Tx
-	due   atomic.Int32 // of its departure and its ACK
+	due   atomic.Int32 // remaining of its departure and its ACK
 }
 
-// crowdRun is a number of exchanges.
+// crowdRun is a run of n exchanges.
 type crowdRun struct {
-	among        int // members that take turns
+	among        int // number of members that take turns
 	n            int64
 	begun, ended atomic.Int64
 	done         chan struct{}
 	once         sync.Once
-	err          error // once done is closed
+	err          error // valid when done is closed
 }
 
 func (r *crowdRun) end(err error) {
@@ -58,12 +58,12 @@ func (r *crowdRun) end(err error) {
 	})
 }
 
-// crowdAddress is where a member is: on the loopback device.
+// crowdAddress returns the address of a member on the loopback device.
 func crowdAddress(k int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1, byte(k / 250), byte(1 + k%250)})
 }
 
-// deaf is the host's network, in which nothing changes.
+// deaf is the network of the host, but it never reports changes.
 type deaf struct{ socklnd.Network }
 
 func (deaf) Watch(ctx context.Context, _ func()) error {
@@ -71,7 +71,7 @@ func (deaf) Watch(ctx context.Context, _ func()) error {
 	return nil
 }
 
-// gather makes a crowd, whose members send PUTs of size bytes to the node of a Serve.
+// gather creates a crowd whose members send PUTs of size bytes to the node of a Serve.
 func gather(ctx context.Context, c *Config, members, size int) (_ *crowd, err error) {
 	driver := socklnd.UnprivilegedConfig(c.Port)
 	driver.Network, driver.Logger = deaf{socklnd.HostNetwork()}, c.Logger
@@ -94,7 +94,7 @@ func gather(ctx context.Context, c *Config, members, size int) (_ *crowd, err er
 	return w, nil
 }
 
-// part ends the crowd.
+// part closes the crowd.
 func (w *crowd) part() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
@@ -104,7 +104,7 @@ func (w *crowd) part() (err error) {
 	return errors.Join(err, w.driver.Close())
 }
 
-// connections is how many there are.
+// connections returns the number of connections.
 func (w *crowd) connections() (n int) {
 	for _, m := range w.members {
 		for _, c := range m.iface.Counters() {
@@ -116,8 +116,8 @@ func (w *crowd) connections() (n int) {
 	return n
 }
 
-// run makes n exchanges, inFlight at a time, by members that take turns, and returns how
-// long that took.
+// run makes n exchanges, with inFlight of them under way, by members that take turns. It returns the time
+// taken.
 func (w *crowd) run(ctx context.Context, n, inFlight, among int) (time.Duration, error) {
 	for k := len(w.letters); k < inFlight; k++ {
 		l := &letter{crowd: w}
@@ -139,7 +139,7 @@ func (w *crowd) run(ctx context.Context, n, inFlight, among int) (time.Duration,
 	}
 }
 
-// send sends the letter once more, by the next member.
+// send sends the letter again, from the next member.
 func (l *letter) send(r *crowdRun, number int) {
 	turn := r.begun.Add(1) - 1
 	if turn >= r.n {
@@ -156,7 +156,7 @@ func (l *letter) send(r *crowdRun, number int) {
 	from.Send(&l.tx)
 }
 
-// came tells that the letter has left, or has been acknowledged.
+// came records that the letter has left or has been acknowledged.
 func (l *letter) came() {
 	r := l.crowd.now.Load()
 	if r == nil || l.due.Add(-1) > 0 {
@@ -184,7 +184,7 @@ func (w *crowd) fail(err error) {
 	}
 }
 
-// Arrived implements lnd.Upper: an ACK is a letter's, all else is nothing to us.
+// Arrived implements lnd.Upper. An ACK completes a letter; other messages are ignored.
 func (m *member) Arrived(rx *lnd.Rx) error {
 	typ, number := rx.Header.Type, rx.Header.Handle.Object
 	m.iface.Receive(rx, lnd.Placement{})
@@ -197,7 +197,7 @@ func (m *member) Arrived(rx *lnd.Rx) error {
 // PeerDown implements lnd.Upper.
 func (m *member) PeerDown(d lnd.PeerDown) { m.crowd.fail(fmt.Errorf("%s is down: %w", d.Peer, d.Err)) }
 
-// The rest of lnd.Upper says nothing to a peer without a node.
+// The other methods of lnd.Upper have no effect on a peer without a node.
 
 func (m *member) Withdrawn(*lnd.Rx)               {}
 func (m *member) ConnectionsLost(lnet.NID)        {}

@@ -1,13 +1,13 @@
-// Package perf measures lnetd against plain TCP: the same exchanges, of the
-// same sizes, between the same two processes, once through node and socklnd,
-// through LNet selftest, or between transfer machines, and once with nothing
-// but net.Conn. "lnetperf compare" runs it and prints the figures side by side.
+// Package perf compares lnetd with plain TCP. The same exchanges, with the same sizes, run between the
+// same two processes: through node and socklnd, through LNet selftest, or between transfer machines, and
+// through net.Conn alone. "lnetperf compare" runs the measurement and prints the results side by side.
 //
-// RunHosted measures what programs of an lnetd have, beside processes that share memory,
-// copies, plain TCP, and a program with a node of its own; ServeHost and ServeGuest are the
-// other processes.
+// RunHosted measures programs that use the transfer machines of an lnetd. It compares them with processes
+// that share memory, with copies, with plain TCP, and with a program that has its own node. ServeHost and
+// ServeGuest are the other processes.
 //
-// Serve is the passive process, with TellCosts, which tells what it pays; Run measures from
-// the active one, in rounds that take turns so that both sides see the same noise. Against
-// does so in two pairs of processes that Perform. A spinning end has a locked thread.
+// Serve runs in the passive process, and TellCosts reports what the exchanges cost it. Run measures from the
+// active process. Its rounds alternate between the ways, so that all have the same disturbances. Against
+// does the same with two pairs of processes whose active sides run Perform. A spinning end has a locked
+// thread.
 package perf

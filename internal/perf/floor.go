@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// The floor is what Go programs do that exchange messages over one TCP
-// connection without any protocol: read a header of 96 bytes, read what it
-// announces, write an answer. 96 bytes is the size of an LNet message without
-// payload on a V3 connection.
+// The floor is what a simple Go program does that exchanges messages over one TCP connection without any
+// protocol: it reads a header of 96 bytes, reads the payload, and writes an answer. 96 bytes is the size
+// of an LNet message without payload on a V3 connection.
 const headSize = 96
 
-// floorServer answers on plain connections until ctx ends.
+// floorServer answers on plain connections until ctx is done.
 func floorServer(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -34,7 +33,7 @@ func floorServer(ctx context.Context, l net.Listener) error {
 			defer func() { _ = c.Close() }()
 			stop := context.AfterFunc(ctx, func() {
 				if c, ok := c.(*net.TCPConn); ok {
-					_ = c.CloseRead() // whoever looks at it sees this, and Close waits for him
+					_ = c.CloseRead() // a spinning answerer sees this; Close waits for it
 				}
 				_ = c.Close()
 			})
@@ -44,15 +43,13 @@ func floorServer(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// floorAnswer reads messages and answers each with one write. The header says
-// how many bytes follow it and how many the answer has besides its header.
-// One with a mark asks for somebody else to answer.
+// floorAnswer reads messages and answers each with one write. The header has the length of the payload
+// and that of the answer's payload. A header with limitMark passes the connection to limitAnswer.
 func floorAnswer(c net.Conn) {
-	// A read ahead of a few messages is what any server of small messages
-	// does; payloads larger than it go around it.
+	// Servers of small messages commonly read ahead a few messages. Larger payloads bypass the buffer.
 	r := bufio.NewReaderSize(c, 64<<10)
 	head := make([]byte, headSize)
-	var payload, answer []byte // as large as they were needed
+	var payload, answer []byte // grown as needed
 	for {
 		if _, err := io.ReadFull(r, head); err != nil {
 			return
@@ -82,15 +79,15 @@ func floorAnswer(c net.Conn) {
 	}
 }
 
-// written is memory that was written to. What never was is all one page of zeros to who reads
-// it, and is sent or copied out of the processor's nearest cache.
+// written returns n bytes of memory that have been written. Memory that was never written maps to a
+// single page of zeros, which would be sent or copied from the processor's nearest cache.
 func written(n int) []byte {
 	b := make([]byte, n)
 	touchAll(b)
 	return b
 }
 
-// touchAll writes to all pages.
+// touchAll writes to all pages of b.
 func touchAll(b []byte) {
 	for k := range b {
 		b[k] = byte(k)
@@ -112,7 +109,7 @@ func dialFloor(ctx context.Context, addr string) (*floorClient, error) {
 	return &floorClient{conn: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// floorMessage is a message with in bytes of payload, whose answer has out.
+// floorMessage returns a message with in bytes of payload whose answer has out bytes.
 func floorMessage(in, out int) []byte {
 	b := written(headSize + in)
 	clear(b[:headSize])
@@ -130,9 +127,9 @@ func (f *floorClient) once(message, answer []byte) error {
 	return err
 }
 
-// exchange sends n messages with in bytes of payload, each of which is answered
-// with out bytes, with at most window of them under way, one write each. Like
-// any program with so many under way it has memory for each of them.
+// exchange sends n messages with in bytes of payload, which are answered with out bytes. At most window
+// messages are under way. Each is written separately, from its own memory, as in any program with so many
+// messages under way.
 func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
 	messages, answers := make([][]byte, window), make([][]byte, window)
 	for k := range window {

@@ -14,26 +14,26 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// hostPoll is how long who polls looks before it sleeps, lnetd and its clients alike.
+// hostPoll is how long polling sides poll before they sleep, in lnetd and its clients.
 const hostPoll = 200 * time.Microsecond
 
-// HostConfig says what hosting is measured on, and how.
+// HostConfig configures the measurement of hosted transfer machines.
 type HostConfig struct {
 	Config
-	// Near and Far are the sockets of the two lnetd, at Client and at Server: the processes
-	// of Near exchange with each other, and with those of Far by TCP.
+	// Near and Far are the sockets of the two lnetd processes, which have the addresses Client and
+	// Server. Programs of Near exchange messages with each other, and over TCP with those of Far.
 	Near, Far string
 }
 
-// DefaultHostConfig measures on loopback, with sockets in a directory, in less than three
-// minutes.
+// DefaultHostConfig returns a configuration that measures on loopback, with sockets in dir, in less than
+// three minutes.
 func DefaultHostConfig(dir string) HostConfig {
 	c := HostConfig{Config: DefaultConfig(), Near: dir + "/near.sock", Far: dir + "/far.sock"}
 	c.Rounds, c.Time = 15, 100*time.Millisecond
 	return c
 }
 
-// at is the address and the socket of one of both lnetd.
+// at returns the address and the socket of one of the two lnetd processes.
 func (c *HostConfig) at(far bool) (address netip.Addr, socket string) {
 	if far {
 		return c.Server, c.Far
@@ -41,9 +41,9 @@ func (c *HostConfig) at(far bool) (address netip.Addr, socket string) {
 	return c.Client, c.Near
 }
 
-// ServeHost is an lnetd, as far as a message comes: a node, and what hosts transfer machines
-// on it. It has transfer machines of its own that answer. It ends with ctx; ready is called
-// when it listens.
+// ServeHost runs the parts of lnetd that messages pass: a node, and a server for clients' transfer
+// machines on it. It also has its own transfer machines that answer. It returns when ctx is done. ready
+// is called when it listens.
 func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error {
 	address, socket := c.at(far)
 	o, err := startNode(ctx, &c.Config, address, highCredits)
@@ -69,11 +69,11 @@ func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error 
 	return errors.Join(err, s.Close(last), <-served, o.close())
 }
 
-// guestEchoes is the number of a guest's first machine, beyond those of its host.
+// guestEchoes is the number of a guest's first transfer machine, above those of its host.
 const guestEchoes = 20
 
-// guest is a program of an lnetd: a domain for machines that sleep, and one for those that
-// poll, since lnetd polls for a domain.
+// guest is a program that uses an lnetd. It has one domain for machines that sleep and one for those that
+// poll, because lnetd polls per domain.
 type guest struct {
 	cores           [2]*remote.Core // sleeping, polling
 	sleeps, polling place
@@ -93,7 +93,7 @@ func newGuest(c *HostConfig, far bool) *guest {
 	return g
 }
 
-// place is where a machine with a way of delivery is.
+// place returns the place of machines with a way of delivery.
 func (g *guest) place(d tmhost.Delivery) *place {
 	if d == tmhost.Poll {
 		return &g.polling
@@ -107,8 +107,8 @@ func (g *guest) close() error {
 	return errors.Join(g.sleeps.leave(ctx), g.polling.leave(ctx))
 }
 
-// ServeGuest is a program that answers through an lnetd; of the near one also by files, until
-// who asks ends that, and of the far one by plain TCP, until ctx ends.
+// ServeGuest runs a program that answers through an lnetd. The near program also answers through files,
+// until the asking side ends that. The far program also answers over plain TCP, until ctx is done.
 func ServeGuest(ctx context.Context, c HostConfig, far bool, files PlainFiles, ready func()) (err error) {
 	g := newGuest(&c, far)
 	defer func() { err = errors.Join(err, g.close()) }()

@@ -16,26 +16,26 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// hostedTest is a case: an exchange through lnetd, within it, and without LNet.
+// hostedTest is a case: an exchange between programs of lnetd, within one process, and without LNet.
 type hostedTest struct {
 	test
-	// far is between two lnetd; else both programs are of one.
+	// far selects two lnetd processes. Otherwise both programs use the same one.
 	far bool
-	// floor is what the ratio is to.
+	// floor is what the result is compared with.
 	floor floor
 }
 
-// floor is what can be done at best.
+// floor is the fastest way without LNet.
 type floor uint8
 
 const (
 	floorAsleep floor = iota // two processes with eventfds and shared memory
-	floorSpins               // the same, which look all the time
-	floorCopies              // memory is copied
+	floorSpins               // the same, but both sides poll
+	floorCopies              // a memory copy
 	floorTCP                 // plain TCP
 )
 
-// String is what people call it.
+// String returns the name for tables.
 func (f floor) String() string { return []string{"eventfds", "spinning", "copy", "plain TCP"}[f] }
 
 func hostedTests() []hostedTest {
@@ -75,7 +75,7 @@ func hostedTests() []hostedTest {
 	return ts
 }
 
-// hostedKey tells senders apart: where they are, whom they talk to, and how.
+// hostedKey identifies a sender: where it runs, whether its peer is far, and how events are delivered.
 type hostedKey struct {
 	inside, far bool
 	delivery    tmhost.Delivery
@@ -85,17 +85,16 @@ type hostedKey struct {
 type hosted struct {
 	config  HostConfig
 	guest   *guest
-	own     *ours // a node for who is not hosted
+	own     *ours // a node for transfer machines that are not hosted
 	senders map[hostedKey]*sender
 	tcp     *floorClient
 	plain   *plain
-	from    [tmBulks]*shm.Memory // as programs of an lnetd have it
+	from    [tmBulks]*shm.Memory // shared memory, as programs of an lnetd have it
 	to      [tmBulks]*shm.Memory
 }
 
-// RunHosted measures every case against two ServeHost and two ServeGuest in other processes,
-// of which start starts the near program with the files that it is given. done is called with
-// each result as it comes.
+// RunHosted measures every case with two ServeHost and two ServeGuest in other processes. start must
+// start the near guest with the given files. done is called with each result.
 func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, done func(*HostedResult)) (list []*HostedResult, err error) {
 	h := &hosted{config: c, senders: make(map[hostedKey]*sender)}
 	var files PlainFiles
@@ -132,7 +131,7 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 			continue
 		}
 		if t.delivery == tmhost.Poll && runtime.GOMAXPROCS(0) == 1 {
-			continue // nobody does
+			continue // polling needs two processors
 		}
 		r, err := h.measure(ctx, &t)
 		if err != nil {
@@ -144,7 +143,7 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 	return list, nil
 }
 
-// makeMemory makes what floorCopies copies.
+// makeMemory creates the memory that floorCopies copies.
 func (h *hosted) makeMemory() error {
 	for _, all := range []*[tmBulks]*shm.Memory{&h.from, &h.to} {
 		for k := range all {
@@ -173,7 +172,7 @@ func (h *hosted) freeMemory() (err error) {
 	return err
 }
 
-// makeSenders starts a machine for each way of each exchange.
+// makeSenders starts a sender for each way of delivery and each kind of exchange.
 func (h *hosted) makeSenders(ctx context.Context) error {
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	near, far := lnet.NIDFromIP(net, h.config.Client), lnet.NIDFromIP(net, h.config.Server)
@@ -206,7 +205,7 @@ type leg struct {
 	figures []float64
 }
 
-// measure runs one case, each way in turn.
+// measure runs one case. The ways alternate.
 func (h *hosted) measure(ctx context.Context, t *hostedTest) (*HostedResult, error) {
 	through := func(inside bool) func(n int) (time.Duration, error) {
 		s := h.senders[hostedKey{inside, t.far, t.delivery}]
@@ -260,7 +259,7 @@ func (h *hosted) measure(ctx context.Context, t *hostedTest) (*HostedResult, err
 	}, nil
 }
 
-// floorOf is what a case is compared with.
+// floorOf returns the function that a case is compared with.
 func (h *hosted) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
 	switch t.floor {
 	case floorAsleep:
@@ -279,7 +278,7 @@ func (h *hosted) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
 	return func(n int) (time.Duration, error) { return h.tcp.exchange(n, t.in, t.out, t.window) }
 }
 
-// costs are what the active program has paid: system calls for bells, and allocations.
+// costs are the costs of the active program: system calls for bells, and allocations.
 type costs struct{ bells, allocations uint64 }
 
 func costsOf(c *remote.Core) costs {
@@ -289,7 +288,7 @@ func costsOf(c *remote.Core) costs {
 	return costs{s.BellWrites + s.BellReads, m.Mallocs}
 }
 
-// add adds what was paid since before.
+// add adds the costs between before and now.
 func (c *costs) add(now, before costs) {
 	c.bells += now.bells - before.bells
 	c.allocations += now.allocations - before.allocations

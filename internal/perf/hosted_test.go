@@ -12,13 +12,13 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// Two lnetd with a program each, all in this process, are measured briefly: each case has a
-// line with a figure for each way.
+// Two lnetd with a program each, all in this process, are measured briefly. Each case has a line with a
+// figure for each way.
 func TestHostedPrintsEveryCase(t *testing.T) {
 	c := DefaultHostConfig(t.TempDir())
 	c.Server, c.Client = netip.MustParseAddr("127.11.2.3"), netip.MustParseAddr("127.11.2.2")
 	c.Rounds, c.Time = 1, time.Millisecond
-	if testenv.Race { // who polls keeps the others from the processors, as slow as they are
+	if testenv.Race { // polling would take the processors from the other ends
 		c.Only = regexp.MustCompile("notified|bulk|asynchronous")
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// HostedResult is what a case of hosting came to.
+// HostedResult is the result of a hosted case.
 type HostedResult struct {
 	Case     string  `json:"case"`
 	In       int     `json:"in_bytes"`
@@ -16,20 +16,20 @@ type HostedResult struct {
 	Goal     float64 `json:"goal,omitempty"`
 	AtLeast  bool    `json:"at_least,omitempty"`
 	LNet     Spread  `json:"lnetd"`
-	Inproc   Spread  `json:"inproc"` // by a program with a node of its own
+	Inproc   Spread  `json:"inproc"` // by a program with its own node
 	Plain    Spread  `json:"plain"`
-	PlainIs  string  `json:"plain_is"` // what Plain is
-	// Ratio is lnetd's figure to the plain one, OfInproc to that of inproc.
+	PlainIs  string  `json:"plain_is"` // name of what Plain measures
+	// Ratio is lnetd's figure divided by the plain one, OfInproc by that of inproc.
 	Ratio    Spread `json:"ratio"`
 	OfInproc Spread `json:"of_inproc"`
-	// Bells and Allocs are what an exchange costs the active program.
+	// Bells and Allocs are the costs of an exchange in the active program.
 	Bells  float64 `json:"bells"`
 	Allocs float64 `json:"allocs"`
 
 	test *hostedTest
 }
 
-// PrintHosted writes a table.
+// PrintHosted writes a table of results.
 func PrintHosted(w io.Writer, list []*HostedResult) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "exchange\tlnetd\tinproc\tplain\tratio\tquartiles\tgoal\tof inproc\tbells\tallocs\n")

@@ -18,35 +18,34 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// The limit is the most that a plain program gets out of one TCP connection: a thread on a
-// processor of its own that looks at the socket all the time, writes as many messages as
-// wait with one system call, and takes all that has come with another.
+// The limit is the best that a plain program can get from one TCP connection: a thread with its own
+// processor polls the socket, writes all waiting messages with one system call, and reads all available
+// data with another.
 
 const (
-	// limitMark is in the third word of a header with which a connection becomes one that
-	// is answered so.
+	// limitMark, in the third word of a header, requests this mode for a connection.
 	limitMark = 0x746d696c
-	// limitCPU is the place in a header of the processor that an end has, plus 1: ends that
-	// share one yield after each look.
+	// limitCPU is the offset in a header of an end's processor number plus 1. Ends that share a processor
+	// yield after each poll.
 	limitCPU = 12
-	// limitLooks are fruitless before others may have the processor, limitSpin is how long
-	// who answers looks before it sleeps.
+	// limitLooks is the number of polls in vain before a yield to other threads. limitSpin is how long
+	// the answering end polls before it sleeps.
 	limitLooks = 256
 	limitSpin  = 200 * time.Microsecond
-	// limitMemory is what is read at once at most.
+	// limitMemory is the most that is read at once.
 	limitMemory = 1<<20 + headSize
 )
 
 // spinner is an end of such a connection: a non-blocking socket.
 type spinner struct {
 	fd     int
-	shares bool // a processor, with the other end
-	sleeps bool // when nothing comes
+	shares bool // the processor, with the other end
+	sleeps bool // when it polls in vain for long
 	looks  int
 	since  time.Time
 }
 
-// transfer makes a read or write; 0: nothing goes now.
+// transfer makes a read or write. It returns 0 if that would block.
 func (s *spinner) transfer(call uintptr, b []byte) (int, error) {
 	for {
 		n, _, errno := syscall.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
@@ -65,7 +64,7 @@ func (s *spinner) transfer(call uintptr, b []byte) (int, error) {
 	}
 }
 
-// idle is called when a look has brought nothing.
+// idle is called after a poll in vain.
 func (s *spinner) idle(writes bool) error {
 	s.looks++
 	if s.looks == 1 && s.sleeps {
@@ -92,7 +91,7 @@ func (s *spinner) idle(writes bool) error {
 	return nil
 }
 
-// chooseCPU finds the first or the last processor of all that this thread may use.
+// chooseCPU returns the first or the last processor that this thread may use.
 func chooseCPU(last bool) (chosen int, all unix.CPUSet, err error) {
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return 0, all, os.NewSyscallError("sched_getaffinity", err)
@@ -109,8 +108,8 @@ func chooseCPU(last bool) (chosen int, all unix.CPUSet, err error) {
 	return chosen, all, nil
 }
 
-// confineThread gives this goroutine a thread that has a processor, until it calls what is
-// returned.
+// confineThread locks this goroutine to a thread and the thread to one processor, until restore is
+// called.
 func confineThread(last bool) (cpu int, restore func(), err error) {
 	runtime.LockOSThread()
 	cpu, all, err := chooseCPU(last)
@@ -126,13 +125,12 @@ func confineThread(last bool) (cpu int, restore func(), err error) {
 	return cpu, func() {
 		if unix.SchedSetaffinity(0, &all) == nil {
 			runtime.UnlockOSThread()
-		} // else the thread ends with its goroutine
+		} // otherwise the thread ends with its goroutine
 	}, nil
 }
 
-// limitAnswer answers on a connection until it ends. Nothing has been read of it but the
-// header with the mark. While it looks at the socket nobody can close it; who wants it to end
-// shuts it down.
+// limitAnswer answers on a connection until it ends. The caller has read only the header with the mark.
+// While limitAnswer polls the socket, the connection cannot be closed. Shut it down to end it.
 func limitAnswer(c *net.TCPConn, head []byte) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -145,22 +143,22 @@ func limitAnswer(c *net.TCPConn, head []byte) {
 	defer restore()
 	shares := binary.LittleEndian.Uint32(head[limitCPU:]) == uint32(cpu+1)
 	binary.LittleEndian.PutUint32(head[limitCPU:], uint32(cpu+1))
-	if _, err := c.Write(head); err != nil { // that it has understood
+	if _, err := c.Write(head); err != nil { // confirms the mode
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
 		a := answerer{spinner: spinner{fd: int(fd), shares: shares, sleeps: true}, in: make([]byte, limitMemory), out: written(limitMemory)}
-		_ = a.run() // its end is that of the connection
+		_ = a.run() // ends with the connection
 	})
 }
 
-// answerer reads messages, whatever of them there is, and owes answers.
+// answerer reads parts of messages and counts the answers that are due.
 type answerer struct {
 	spinner
 	in, out []byte
-	have    int // bytes of a header at the begin of in
-	skip    int // bytes of a payload that are still to come
-	answer  int // bytes of the answer to it
+	have    int // bytes of a header at the beginning of in
+	skip    int // bytes of a payload still to be read
+	answer  int // bytes of its answer
 	owed    int
 }
 
@@ -188,7 +186,7 @@ func (a *answerer) run() error {
 	}
 }
 
-// take takes n bytes that have come behind those that are there.
+// take processes n bytes that were read after those already present.
 func (a *answerer) take(n int) error {
 	rest := a.in[:a.have+n]
 	for len(rest) > 0 {
@@ -222,7 +220,7 @@ func (a *answerer) take(n int) error {
 type limitClient struct {
 	conn *net.TCPConn
 	raw  syscall.RawConn
-	// shares tells that both ends have the same processor.
+	// shares reports whether both ends have the same processor.
 	shares bool
 }
 
@@ -254,7 +252,7 @@ func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
 	return l, nil
 }
 
-// exchange is as that of floorClient.
+// exchange is like that of floorClient.
 func (l *limitClient) exchange(n, in, out, window int) (took time.Duration, err error) {
 	each := headSize + in
 	messages := written(window * each)
@@ -277,8 +275,8 @@ func (l *limitClient) exchange(n, in, out, window int) (took time.Duration, err 
 	return took, errors.Join(err, controlErr)
 }
 
-// spinExchange sends n messages of each bytes, and takes an answer of answer bytes for each
-// of them. messages and answers have room for as many as may be under way.
+// spinExchange sends n messages of each bytes and reads an answer of answer bytes for each. messages and
+// answers have room for as many as may be under way.
 func spinExchange(s *spinner, n, each, answer int, messages, answers []byte) error {
 	window := len(messages) / each
 	total, sent, received := n*each, 0, 0

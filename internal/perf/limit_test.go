@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Messages of any size are answered, however many are under way.
+// Messages of any size are answered, for any number under way.
 func TestLimit(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	cancel()
-	for { // until who answers has noticed
+	for { // until the answering end has noticed
 		if _, err := c.exchange(1, 0, 0, 1); err != nil {
 			break
 		}
@@ -50,7 +50,7 @@ func TestLimit(t *testing.T) {
 	_, _ = c.conn.Close(), floor.conn.Close()
 }
 
-// However the stream is cut, each message is owed its answer, once.
+// For any fragmentation of the stream, each message is answered once.
 func TestAnswererTakesPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream []byte
@@ -59,7 +59,7 @@ func TestAnswererTakesPieces(t *testing.T) {
 			in, out := rapid.IntRange(0, 300).Draw(t, "in"), rapid.IntRange(0, 300).Draw(t, "out")
 			m := make([]byte, headSize+in)
 			for k := range m {
-				m[k] = 0xff // what no header may be
+				m[k] = 0xff // invalid in a header
 			}
 			binary.LittleEndian.PutUint32(m, uint32(in))
 			binary.LittleEndian.PutUint32(m[4:], uint32(out))
@@ -80,7 +80,7 @@ func TestAnswererTakesPieces(t *testing.T) {
 	})
 }
 
-// A header that asks for more than there is room for ends the connection.
+// A header with sizes that exceed the memory ends the connection.
 func TestAnswererRefuses(t *testing.T) {
 	a := &answerer{in: make([]byte, limitMemory)}
 	binary.LittleEndian.PutUint32(a.in, 1<<20+1)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Spread is what the rounds came to.
+// Spread summarizes the figures of the rounds.
 type Spread struct {
 	Median float64 `json:"median"`
-	Q1     float64 `json:"q1"` // a quarter is not above it
+	Q1     float64 `json:"q1"` // the first quartile
 	Q3     float64 `json:"q3"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
@@ -27,38 +27,39 @@ func spreadOf(v []float64) Spread {
 	return Spread{Median: s[len(s)/2], Q1: s[last/4], Q3: s[last-last/4], Min: s[0], Max: s[last]}
 }
 
-// Measured is one way to make the exchanges of a case.
+// Measured has the results of one way to make the exchanges of a case.
 type Measured struct {
-	// Figure is in the case's unit.
+	// Figure is in the unit of the case.
 	Figure Spread `json:"figure"`
-	// Messages is how many exchanges a round had.
+	// Messages is the number of exchanges per round.
 	Messages int `json:"messages"`
-	// Asks and Answers are what an exchange has cost both processes, by the names of Cost.
+	// Asks and Answers are the costs of an exchange in both processes, by the names of Cost.
 	Asks    map[string]Spread `json:"asks,omitempty"`
 	Answers map[string]Spread `json:"answers,omitempty"`
 }
 
-// Result is what a case came to.
+// Result is the result of a case.
 type Result struct {
 	Case     string `json:"case"`
 	In       int    `json:"in_bytes"`
 	Out      int    `json:"out_bytes"`
 	InFlight int    `json:"in_flight"`
 	Unit     string `json:"unit"` // us, GB/s or 1/s
-	// Goal is what Ratio is to be at most, or, with AtLeast, at least; 0: there is none.
+	// Goal is the maximum of Ratio or, with AtLeast, its minimum. 0 means no goal.
 	Goal    float64   `json:"goal,omitempty"`
 	AtLeast bool      `json:"at_least,omitempty"`
 	LNet    *Measured `json:"lnetd"`
 	Floor   *Measured `json:"floor"`
 	Limit   *Measured `json:"limit"`
-	// Ratio is lnetd's figure to the floor's, of each round, OfLimit to the limit's.
+	// Ratio is lnetd's figure divided by that of the floor, for each round. OfLimit is that for the
+	// limit.
 	Ratio   Spread `json:"ratio"`
 	OfLimit Spread `json:"of_limit"`
 
 	test *test
 }
 
-// rounds are those of a way, as they come.
+// rounds collects the rounds of one way.
 type rounds struct {
 	n             int // exchanges in each
 	figures       []float64
@@ -72,7 +73,7 @@ func (s *rounds) add(t *test, r *Round) float64 {
 	return f
 }
 
-// costs adds what a round has cost.
+// costs adds the costs of a round.
 func (s *rounds) costs(r *Round) {
 	for _, x := range []struct {
 		into *map[string][]float64
@@ -98,13 +99,13 @@ func (s *rounds) measured() *Measured {
 	return &Measured{Figure: spreadOf(s.figures), Messages: s.n, Asks: spreads(s.asks), Answers: spreads(s.answers)}
 }
 
-// countedRounds are those in which system calls are counted, and nothing else.
+// countedRounds is the number of rounds that only count system calls.
 const countedRounds = 3
 
-// firstRound is the number of exchanges by which the length of rounds is found.
+// firstRound is the number of exchanges in the round that determines the size of rounds.
 const firstRound = 128
 
-// size finds how many exchanges a round of a way has, after a first one that warms.
+// size determines the number of exchanges per round for a leg, after a first round to warm up.
 func size(ctx context.Context, c *Config, a arm, t *test, leg Leg) (int, error) {
 	r, err := a.run(ctx, leg, firstRound, false)
 	if err != nil {
@@ -114,12 +115,13 @@ func size(ctx context.Context, c *Config, a arm, t *test, leg Leg) (int, error) 
 	return n - n%t.window, nil
 }
 
-// exchanges is how many a round has, where first of them took a time; not fewer.
+// exchanges returns the number of exchanges per round if first exchanges took the given time. It is at
+// least first.
 func (c *Config) exchanges(first int, took time.Duration) int {
 	return max(first, int(c.Time/max(took/time.Duration(first), 1)))
 }
 
-// measure runs one case, each way in turn.
+// measure runs one case. The ways alternate.
 func measure(ctx context.Context, c *Config, a arm, t *test) (r *Result, err error) {
 	if err := a.open(ctx, t.name); err != nil {
 		return nil, err
@@ -160,7 +162,7 @@ func measure(ctx context.Context, c *Config, a arm, t *test) (r *Result, err err
 	return r, nil
 }
 
-// result is one of the case, without figures.
+// result returns a Result of the case without figures.
 func (t *test) result() *Result {
 	return &Result{
 		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(),
@@ -168,7 +170,7 @@ func (t *test) result() *Result {
 	}
 }
 
-// chosen are the cases that the configuration asks for; there is one at least.
+// chosen returns the configured cases. There is at least one, or it returns an error.
 func (c *Config) chosen() ([]test, error) {
 	list := slices.DeleteFunc(tests(), func(t test) bool { return c.Only != nil && !c.Only.MatchString(t.name) })
 	if len(list) == 0 {
@@ -177,8 +179,7 @@ func (c *Config) chosen() ([]test, error) {
 	return list, nil
 }
 
-// Run measures every case against a Serve in another process. done is called with each
-// result as it comes.
+// Run measures every case with a Serve in another process. done is called with each result.
 func Run(ctx context.Context, c Config, done func(*Result)) (results []*Result, err error) {
 	cases, err := c.chosen()
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// TestRunMeasuresEveryCase runs the whole measurement, briefly, of both sides in this process:
-// each case has a line with figures, and three with costs.
+// TestRunMeasuresEveryCase runs the whole measurement briefly, with both sides in this process. Each case
+// has one line with figures and three with costs.
 func TestRunMeasuresEveryCase(t *testing.T) {
 	c := DefaultConfig()
 	c.Server, c.Client = netip.MustParseAddr("127.11.1.3"), netip.MustParseAddr("127.11.1.2")
 	c.Rounds, c.Time = 1, time.Millisecond
-	if testenv.Race { // one of each kind: a message takes twenty times as long
+	if testenv.Race { // one of each kind: messages take twenty times as long
 		c.Only = regexp.MustCompile(`PUT\+ACK 96 B|1 MiB, 2 in|credits 8$|96 B and back, (polling|asynch)|brought`)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +79,7 @@ func TestRunMeasuresEveryCase(t *testing.T) {
 	}
 }
 
-// teller is a process that tells its costs: this one.
+// teller returns this process as one that reports its costs.
 func teller(t *testing.T) *Process {
 	t.Helper()
 	questions, ask := io.Pipe()
@@ -97,7 +97,7 @@ func teller(t *testing.T) *Process {
 	return NewProcess(answers, ask)
 }
 
-// Names in JSON are for programs of others, and stay.
+// Names in JSON are used by other programs and must not change.
 func TestResultJSON(t *testing.T) {
 	m := &Measured{Messages: 2, Asks: map[string]Spread{Wakeups: {}}, Answers: map[string]Spread{CPU: {}}}
 	r := tests()[0].result()

@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// Where the passive node's memory is.
+// The memory that the passive node offers.
 const (
 	portal    = 20
 	putBits   = 1
@@ -62,7 +62,7 @@ func (o *ours) close() error {
 	return errors.Join(o.leave(ctx), o.node.Close(ctx), o.driver.Close())
 }
 
-// attach offers memory to PUT into and to GET from.
+// attach offers memory for PUTs and GETs.
 func (o *ours) attach() error {
 	buf := written(offered)
 	for bits, option := range map[uint64]portals.MDOptions{putBits: portals.OpPut, getBits: portals.OpGet} {
@@ -76,13 +76,13 @@ func (o *ours) attach() error {
 	return nil
 }
 
-// exchange is one kind of transfer: PUTs of in bytes, or GETs of out bytes.
+// exchange is a number of transfers of one kind: PUTs of in bytes, or GETs of out bytes.
 type exchange struct {
 	n, in, out, window int
-	blocking           bool // the caller waits for each; else handlers send the next
+	blocking           bool // the caller waits for each; otherwise handlers send the next
 }
 
-// run does n transfers with a peer and returns how long they took.
+// run makes x.n transfers with a peer and returns the time taken.
 func (o *ours) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
 	if x.blocking {
 		return o.runBlocking(ctx, to, x)
@@ -107,7 +107,7 @@ func (o *ours) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration,
 	}
 	took := time.Since(start)
 	for _, h := range handles {
-		// An MD whose last SEND event is still to come unlinks after it.
+		// An MD whose last SEND event has not come yet is unlinked after it.
 		if err := o.node.Unlink(h); err != nil {
 			return 0, err
 		}
@@ -131,7 +131,7 @@ func (x *exchange) start(n *node.Node, h lnet.Handle, to lnet.ProcessID) error {
 	return n.Put(h, to, node.PutOptions{Portal: portal, MatchBits: putBits, Ack: true})
 }
 
-// run is a series of transfers in which the end of one begins the next.
+// run is a series of transfers. The end of one begins the next.
 type run struct {
 	o    *ours
 	to   lnet.ProcessID
@@ -166,8 +166,8 @@ func (r *run) HandleEvent(e *portals.Event) {
 	}
 }
 
-// fail ends the run with an error. When all transfers have ended none is left that could fail: a
-// SEND event that comes later tells only that its MD is gone.
+// fail ends the run with an error. After all transfers have ended, it has no effect: a later SEND event
+// only reports that its MD is unlinked.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +183,7 @@ func (r *run) failure() error {
 	return r.err
 }
 
-// runBlocking does transfers one after the other, each awaited by the caller.
+// runBlocking makes transfers one after the other and waits for each.
 func (o *ours) runBlocking(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
 	q := node.NewEventQueue(node.EventsOf(portals.EventAck, portals.EventReply))
 	h, err := o.bind(x, q)

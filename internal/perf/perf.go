@@ -12,30 +12,28 @@ import (
 	"github.com/lnetd/lnetd/selftest"
 )
 
-// Config says where and how long to measure.
+// Config defines where and how long to measure.
 type Config struct {
-	// Server and Client are the addresses of the two nodes: of the host, and
-	// different.
+	// Server and Client are the addresses of the two nodes. They are local to the host and must differ.
 	Server, Client netip.Addr
-	// Port is where the nodes listen; Port+1 is the plain server's.
+	// Port is the port of the nodes. Port+1 is that of the plain server.
 	Port int
-	// Rounds is the number of times that each case is measured, Time how long
-	// a round of a case takes, roughly. Many short rounds, ours and plain TCP's
-	// in turn, make ratios that hold on a noisy machine.
+	// Rounds is the number of rounds per case, and Time is the approximate length of a round. Many short
+	// rounds, alternating between lnetd and plain TCP, give reliable ratios on a noisy machine.
 	Rounds int
 	Time   time.Duration
-	// Only, if not nil, chooses the cases to measure by name.
+	// Only selects the cases to measure by name. nil means all.
 	Only *regexp.Regexp
-	// Passive is the process of Serve, which is asked what it pays (TellCosts); nil: nobody
-	// can be asked.
+	// Passive is the process of Serve, which reports its costs with TellCosts. If it is nil, those are
+	// not measured.
 	Passive *Process
-	// Settings are those of all nodes that differ from the defaults.
+	// Settings are the settings of all nodes that differ from the defaults.
 	Settings []Setting
-	// Logger receives the nodes' logs; nil discards.
+	// Logger receives the logs of the nodes. If it is nil, they are discarded.
 	Logger *slog.Logger
 }
 
-// DefaultConfig measures on loopback in four or five minutes.
+// DefaultConfig returns a configuration that measures on loopback, in four or five minutes.
 func DefaultConfig() Config {
 	return Config{
 		Server: netip.AddrFrom4([4]byte{127, 0, 0, 3}),
@@ -46,15 +44,15 @@ func DefaultConfig() Config {
 	}
 }
 
-// plainAddress is where the plain server listens.
+// plainAddress returns the address of the plain server.
 func (c *Config) plainAddress() string {
 	return netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()
 }
 
-// highCredits are the peer credits of the cases with 64 messages in flight.
+// highCredits is the number of peer credits in cases with 64 messages under way.
 const highCredits = 64
 
-// Serve runs the passive side until ctx ends. ready is called when it listens.
+// Serve runs the passive side until ctx is done. ready is called when it listens.
 func Serve(ctx context.Context, c Config, ready func()) error {
 	o, err := startNode(ctx, &c, c.Server, highCredits)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// pair starts two nodes in this process, the second with memory to use.
+// pair starts two nodes in this process. The second one offers memory.
 func pair(tb testing.TB, credits int) (client, server *ours) {
 	tb.Helper()
 	start := func(address string) *ours {
@@ -43,8 +43,8 @@ var steady = []struct {
 	{"GET 1 MiB, 8 in flight", exchange{out: 1 << 20, window: 8}},
 }
 
-// TestSteadyStateAllocatesNothing runs messages of each kind through two whole
-// nodes and TCP and counts allocations on both sides.
+// TestSteadyStateAllocatesNothing sends messages of each kind through two complete nodes and TCP, and
+// counts allocations on both sides.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	client, server := pair(t, 64)
 	for _, s := range steady {
@@ -61,9 +61,9 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 				return after.Mallocs - before.Mallocs
 			}
 			run() // pools grow to their working size
-			// A run allocates its descriptors and timers tick beside it, and a
-			// machine under load starts a drainer now and then: that does not
-			// grow with the messages, of which each would add 1 at least.
+			// A run allocates its descriptors, timers run at the same time, and a loaded machine
+			// sometimes starts a drainer. This does not grow with the number of messages. An allocation
+			// per message would.
 			few := run()
 			x.n = testenv.Fewer(3000)
 			many := run()
@@ -74,7 +74,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkSteadyState shows time and allocations of both sides together.
+// BenchmarkSteadyState measures time and allocations of both sides together.
 func BenchmarkSteadyState(b *testing.B) {
 	for _, s := range steady {
 		b.Run(s.name, func(b *testing.B) {

@@ -14,26 +14,26 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// What two processes can do at best that exchange messages by shared memory and nothing
-// else: one writes a number and wakes the other by an eventfd, which answers the same way;
-// or both look at the numbers all the time, and nobody sleeps.
+// The plain exchange is the best that two processes can do with shared memory alone: one writes a number
+// and wakes the other with an eventfd, which answers the same way. Or both poll the numbers and never
+// sleep.
 
-// board is the shared memory: each word has a cache line for itself.
+// board is the shared memory. Each polled word has its own cache line.
 type board struct {
 	ping, pong atomic.Uint32
 	_          [lineSize - 8]byte
-	asked      atomic.Uint32 // number, of who asks
+	asked      atomic.Uint32 // number of the asking end
 	_          [lineSize - 4]byte
-	answered   atomic.Uint32 // the same number, of who answers
+	answered   atomic.Uint32 // the same number, of the answering end
 	_          [lineSize - 4]byte
-	spinning   atomic.Uint32 // 1: who answers is to look at asked
+	spinning   atomic.Uint32 // 1: the answering end polls asked
 }
 
 const (
 	lineSize = 64
-	// boardSize is that of a page.
+	// boardSize is the size of a page.
 	boardSize = 4096
-	// plainLooks are made before others may have the processor.
+	// plainLooks is the number of polls before a yield to other threads.
 	plainLooks = 256
 )
 
@@ -44,21 +44,21 @@ type plain struct {
 	in, out int // eventfds
 }
 
-// PlainFiles are what who answers needs, as a process that is started inherits them.
+// PlainFiles are the files of the answering end. A process that is started inherits them.
 type PlainFiles struct {
 	Board, Ask, Answer *os.File
 }
 
-// List is them in the order in which InheritedPlainFiles has them.
+// List returns the files in the order that InheritedPlainFiles expects.
 func (f *PlainFiles) List() []*os.File { return []*os.File{f.Board, f.Ask, f.Answer} }
 
-// InheritedPlainFiles are those of a process that was started with them (exec.Cmd.ExtraFiles).
+// InheritedPlainFiles returns the files of a process that was started with them in exec.Cmd.ExtraFiles.
 func InheritedPlainFiles() PlainFiles {
 	const first = 3
 	return PlainFiles{os.NewFile(first, "board"), os.NewFile(first+1, "ask"), os.NewFile(first+2, "answer")}
 }
 
-// newPlain makes the end of who asks, and what the other end needs.
+// newPlain returns the asking end and the files for the answering end.
 func newPlain() (*plain, PlainFiles, error) {
 	m, fd, err := shm.Create("plain", boardSize)
 	if err != nil {
@@ -86,9 +86,9 @@ func boardOf(m *shm.Memory) *board {
 	return (*board)(unsafe.Pointer(unsafe.SliceData(m.Bytes())))
 }
 
-// answerPlain is the end of who answers. It returns when the number is 0.
+// answerPlain runs the answering end. It returns when the number is 0.
 func answerPlain(f PlainFiles) error {
-	defer runtime.KeepAlive(&f) // who is not reachable is closed
+	defer runtime.KeepAlive(&f) // unreachable files are closed
 	fd, err := unix.Dup(int(f.Board.Fd()))
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func answerPlain(f PlainFiles) error {
 // one is what is written to an eventfd.
 var one = [8]byte{1}
 
-// exchange sends n numbers, each when the one before was answered.
+// exchange sends n numbers, each after the previous one was answered.
 func (p *plain) exchange(n int) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -145,7 +145,7 @@ func (p *plain) exchange(n int) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// ask sends one number, and waits asleep until it comes back.
+// ask sends one number and sleeps until it comes back.
 func (p *plain) ask(n uint32) error {
 	p.board.ping.Store(n)
 	if _, err := unix.Write(p.out, one[:]); err != nil {
@@ -160,7 +160,7 @@ func (p *plain) ask(n uint32) error {
 	return nil
 }
 
-// spin is exchange while both look.
+// spin is exchange while both ends poll.
 func (p *plain) spin(n int) (time.Duration, error) {
 	p.board.spinning.Store(1)
 	defer p.board.spinning.Store(0)
@@ -181,7 +181,7 @@ func (p *plain) spin(n int) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// close ends who answers.
+// close ends the answering end.
 func (p *plain) close() error {
 	p.board.ping.Store(0)
 	_, err := unix.Write(p.out, one[:])

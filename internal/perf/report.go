@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Print writes two tables: the figures of each case, and what its messages cost.
+// Print writes two tables: the figures of each case, and the costs of its messages.
 func Print(w io.Writer, results []*Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "exchange\tlnetd\tfloor\tlimit\tratio\tquartiles\tgoal\tof limit\tquartiles\n")
@@ -35,7 +35,7 @@ func Print(w io.Writer, results []*Result) error {
 	return table.Flush()
 }
 
-// costColumns are what is shown of costs.
+// costColumns are the columns of the table of costs.
 var costColumns = []struct{ name, title, format string }{
 	{Wakeups, "wake-ups", "%.2f"},
 	{Syscalls, "syscalls", "%.2f"},
@@ -52,7 +52,7 @@ func printCostHead(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// printCosts writes a line: medians.
+// printCosts writes a line with medians.
 func printCosts(w io.Writer, name, by string, m *Measured) {
 	fmt.Fprintf(w, "%s\t%s", name, by)
 	for _, c := range costColumns {
@@ -61,7 +61,7 @@ func printCosts(w io.Writer, name, by string, m *Measured) {
 	fmt.Fprintln(w)
 }
 
-// costText is a median; - if it was not counted.
+// costText returns a median, or "-" if the cost was not counted.
 func costText(costs map[string]Spread, name, format string) string {
 	s, ok := costs[name]
 	if !ok {
@@ -72,7 +72,7 @@ func costText(costs map[string]Spread, name, format string) string {
 
 func quartiles(s Spread) string { return fmt.Sprintf("%.2f..%.2f", s.Q1, s.Q3) }
 
-// How tells how costs were counted, in a line for each kind of count.
+// How describes how the costs were counted, in one line per kind.
 func How() []string {
 	lines := []string{
 		"wake-ups: voluntary context switches of all threads; µs of processor: user and system; allocs: Go's heap",
@@ -85,7 +85,7 @@ func How() []string {
 	return append(lines, all)
 }
 
-// Machine says where figures come from.
+// Machine describes the machine and the Go version.
 func Machine() map[string]any {
 	var u unix.Utsname
 	kernel := ""

@@ -11,33 +11,33 @@ import (
 	"time"
 )
 
-// A crowd's exchanges.
+// The exchanges of a crowd.
 const (
 	crowdSize     = 96 // bytes of a PUT
 	crowdInFlight = 64 // of all peers together
-	// burst is how many exchanges each peer has under way at once to see what memory that
-	// takes, and calm how long it takes a node to give that back, and more.
+	// burst is how many exchanges each peer has under way at once, to measure the memory for that. calm
+	// is longer than a node takes to release that memory.
 	burst = 64
 	calm  = 3 * time.Second
 )
 
-// MaxCrowd is the most peers that a crowd can have: what addresses there are.
+// MaxCrowd is the maximum number of peers in a crowd, limited by the number of addresses.
 const MaxCrowd = 60_000
 
-// Crowd is what exchanges with many peers came to, beside as many with one of them, and
-// beside plain TCP.
+// Crowd is the result of exchanges with many peers, compared with as many exchanges with one peer and
+// over plain TCP.
 type Crowd struct {
 	Peers       int `json:"peers"`
 	Connections int `json:"connections"`
-	// Ways are exchanges a second, and what each has cost the node, or the plain server.
+	// Ways has the exchanges per second and the costs of each in the node or the plain server.
 	Ways []CrowdWay `json:"ways"`
-	// Spread is what the processor's time of the node with all peers is to that with one, and
-	// OfFloor to that of the plain server with as many connections, of each round.
+	// Spread is the node's CPU time with all peers divided by that with one, for each round. OfFloor is
+	// divided by that of the plain server with as many connections.
 	Spread  Spread `json:"spread"`
 	OfFloor Spread `json:"of_floor"`
-	// Rest, Burst and Calm are bytes of Go's memory for each connection: before anything else,
-	// right after each peer had several messages under way, and a while later. A few connections
-	// can weigh less than what the process has let go of in the meantime: less than nothing.
+	// Rest, Burst and Calm are bytes of Go's memory per connection: before anything else, right after
+	// each peer had several messages under way, and a while later. With few connections they may be
+	// negative, because the process may have released other memory meanwhile.
 	Rest  int `json:"rest_bytes"`
 	Burst int `json:"burst_bytes"`
 	Calm  int `json:"calm_bytes"`
@@ -51,11 +51,11 @@ type CrowdWay struct {
 
 	run    func(ctx context.Context, n int) (time.Duration, error)
 	rounds rounds
-	cpu    float64 // of the last round, of each exchange
+	cpu    float64 // of the last round, per exchange
 }
 
-// RunCrowd measures a node, that of a Serve in another process, which many peers send a
-// little each. It takes ten seconds and the rounds.
+// RunCrowd measures a node that receives small messages from many peers. The node is that of a Serve in
+// another process. It takes ten seconds plus the rounds.
 func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if c.Passive == nil {
 		return nil, errors.New("a crowd needs the node's process to ask")
@@ -103,9 +103,9 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	return r, r.measure(ctx, &c)
 }
 
-// measure has the ways take turns.
+// measure runs the ways alternately.
 func (r *Crowd) measure(ctx context.Context, c *Config) error {
-	const first = 16 * crowdInFlight // finds how many exchanges a round has
+	const first = 16 * crowdInFlight // determines the number of exchanges per round
 	for k := range r.Ways {
 		way := &r.Ways[k]
 		took, err := way.run(ctx, first)
@@ -135,7 +135,7 @@ func (r *Crowd) measure(ctx context.Context, c *Config) error {
 	return nil
 }
 
-// round is one of the way; counted: system calls are counted, and nothing else.
+// round runs one round. If counted is set, it only counts system calls.
 func (w *CrowdWay) round(ctx context.Context, passive *Process, counted bool) error {
 	if err := passive.begin(counted); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (w *CrowdWay) round(ctx context.Context, passive *Process, counted bool) er
 	return nil
 }
 
-// lieStill waits.
+// lieStill waits for d or until ctx is done.
 func lieStill(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -189,7 +189,7 @@ func (all floors) part() {
 	}
 }
 
-// exchange makes n exchanges, as many at a time as a crowd's, on connections that take turns.
+// exchange makes n exchanges on connections that take turns, with as many under way as in a crowd.
 func (all floors) exchange(n int) (time.Duration, error) {
 	var turn atomic.Int64
 	var wg sync.WaitGroup
@@ -216,7 +216,7 @@ func (all floors) exchange(n int) (time.Duration, error) {
 	return time.Since(start), errors.Join(errs...)
 }
 
-// Print writes what the crowd came to.
+// Print writes the results of the crowd.
 func (r *Crowd) Print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "%d B and answer, %d in flight\tby\texchanges/s\twho answers:", crowdSize, crowdInFlight)

@@ -11,18 +11,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// poll is how often a client is asked whether its batch has ended; on average
-// half of it is added to what a run takes, a few thousandths.
+// poll is the interval at which a client is asked whether its batch has ended. On average, half of it is
+// added to the time of a run, which is a few thousandths.
 const poll = 500 * time.Microsecond
 
-// tester is a node that tests others by LNet selftest: console and client.
+// tester is a node that tests others with LNet selftest: console and client.
 type tester struct {
 	ours    *ours
 	agent   *selftest.Agent
 	console *console.Console
 }
 
-// sessionKey is that of the console's sessions, one after the other.
+// sessionKey is the key of the console's sessions, which follow each other.
 const sessionKey = 1
 
 func (o *ours) newTester() (*tester, error) {
@@ -54,7 +54,7 @@ func (t *tester) open(ctx context.Context, server lnet.NID) (*series, error) {
 	return &series{tester: t, batches: map[exchange]string{}, fastest: map[exchange]time.Duration{}}, nil
 }
 
-// run makes the RPCs of an exchange, and returns how long they took.
+// run makes the RPCs of an exchange and returns the time taken.
 func (s *series) run(ctx context.Context, x exchange) (time.Duration, error) {
 	name, ok := s.batches[x]
 	if !ok {
@@ -93,7 +93,7 @@ func (t *tester) begin(ctx context.Context, server lnet.NID) error {
 	return nil
 }
 
-// add adds a batch that makes n RPCs in all.
+// add adds a batch that makes x.n RPCs in all.
 func (t *tester) add(ctx context.Context, batch string, x exchange) error {
 	if err := t.console.AddBatch(sessionKey, batch); err != nil {
 		return err
@@ -112,11 +112,11 @@ func (t *tester) add(ctx context.Context, batch string, x exchange) error {
 	return err
 }
 
-// ping tells whether an exchange, seen as a test, moves no bulk.
+// ping reports whether an exchange, as a test, moves no bulk.
 func (x *exchange) ping() bool { return max(x.in, x.out) == 0 }
 
-// run runs a batch and returns how long it took. At first it lets most of the
-// time pass that the run is expected to take, so as not to disturb it.
+// run runs a batch and returns the time taken. It first waits for most of the expected time, so as not to
+// disturb the run.
 func (t *tester) run(ctx context.Context, batch string, expected time.Duration) (time.Duration, error) {
 	quiet := time.NewTimer(expected * 15 / 16)
 	defer quiet.Stop()

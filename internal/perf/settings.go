@@ -12,14 +12,14 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// Setting is SETTING=VALUE, as people write it: a tunable of nodes, by the name that it has
-// in configuration files, or a variable of the environment, which has capital letters.
+// Setting is SETTING=VALUE as given by the user: a tunable of nodes, with its name in configuration
+// files, or an environment variable, which has capital letters.
 type Setting struct {
 	Name, Value string
-	set         func(*socklnd.Config) // nil: a variable
+	set         func(*socklnd.Config) // nil: an environment variable
 }
 
-// tunables are those that can be set, by name: each takes a value as text.
+// tunables maps names to functions that set a tunable from text.
 var tunables = map[string]func(c *socklnd.Config, value string) error{
 	"credits":         number(func(c *socklnd.Config) *int { return &c.Tunables.Credits }),
 	"peer_credits":    number(func(c *socklnd.Config) *int { return &c.Tunables.PeerCredits }),
@@ -40,7 +40,7 @@ var tunables = map[string]func(c *socklnd.Config, value string) error{
 	"round_robin":     truth(func(c *socklnd.Config) *bool { return &c.RoundRobin }),
 }
 
-// number is a tunable that is a number.
+// number sets a tunable that is a number.
 func number(of func(*socklnd.Config) *int) func(*socklnd.Config, string) error {
 	return func(c *socklnd.Config, value string) (err error) {
 		*of(c), err = strconv.Atoi(value)
@@ -48,7 +48,7 @@ func number(of func(*socklnd.Config) *int) func(*socklnd.Config, string) error {
 	}
 }
 
-// truth is one that is true or false.
+// truth sets a tunable that is true or false.
 func truth(of func(*socklnd.Config) *bool) func(*socklnd.Config, string) error {
 	return func(c *socklnd.Config, value string) (err error) {
 		*of(c), err = strconv.ParseBool(value)
@@ -56,7 +56,7 @@ func truth(of func(*socklnd.Config) *bool) func(*socklnd.Config, string) error {
 	}
 }
 
-// lasting is a time: a number of units.
+// lasting sets a tunable that is a time, from a number of units.
 func lasting(unit time.Duration, of func(*socklnd.Config) *time.Duration) func(*socklnd.Config, string) error {
 	return func(c *socklnd.Config, value string) error {
 		n, err := strconv.Atoi(value)
@@ -65,13 +65,13 @@ func lasting(unit time.Duration, of func(*socklnd.Config) *time.Duration) func(*
 	}
 }
 
-// Tunables are the names of those that can be set.
+// Tunables returns the names of the tunables.
 func Tunables() []string { return slices.Sorted(maps.Keys(tunables)) }
 
-// variable is what a variable of the environment is called.
+// variable matches names of environment variables.
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
-// ParseSetting reads SETTING=VALUE, and refuses what no node would take.
+// ParseSetting parses SETTING=VALUE. It returns an error if nodes would not accept it.
 func ParseSetting(text string) (Setting, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || name == "" {
@@ -93,17 +93,17 @@ func ParseSetting(text string) (Setting, error) {
 	if err := try.Validate(); err != nil {
 		return Setting{}, err
 	}
-	s.set = func(c *socklnd.Config) { _ = set(c, value) } // it has been tried
+	s.set = func(c *socklnd.Config) { _ = set(c, value) } // cannot fail: it was tried above
 	return s, nil
 }
 
-// Variable tells whether it is one of the environment.
+// Variable reports whether the setting is an environment variable.
 func (s *Setting) Variable() bool { return s.set == nil }
 
-// String is SETTING=VALUE.
+// String returns SETTING=VALUE.
 func (s Setting) String() string { return s.Name + "=" + s.Value }
 
-// apply changes a driver's configuration.
+// apply changes the configuration of a driver.
 func (s *Setting) apply(c *socklnd.Config) {
 	if s.set != nil {
 		s.set(c)

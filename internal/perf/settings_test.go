@@ -49,8 +49,8 @@ func TestParseSetting(t *testing.T) {
 	}
 }
 
-// Whoever gives drivers another field says whether it can be a setting: what may change how
-// fast messages are goes into tunables, and the rest here.
+// Each field of a driver's configuration must be a setting or be listed here. Fields that may affect
+// performance belong in tunables.
 func TestEachFieldIsASettingOrNone(t *testing.T) {
 	none := []string{
 		"Accept", "AcceptPort", "AcceptPortBulk", "ConnectPort", "ConnectPortBulk", "AcceptBacklog", "AcceptTimeout", "MaxHalfOpen",

@@ -14,18 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel counts system calls of all kinds at its tracepoint raw_syscalls:sys_enter, for
-// whoever may: root, or who has CAP_PERFMON and reads tracefs. A counter costs each system
-// call some tenths of a microsecond, so that rounds in which calls are counted are rounds of
-// their own, whose times nobody looks at.
+// The kernel counts system calls of all kinds at its tracepoint raw_syscalls:sys_enter. This is permitted
+// to root, and to processes with CAP_PERFMON that can read tracefs. A counter costs each system call some
+// tenths of a microsecond. So the calls are counted in separate rounds, whose times are not used.
 
-// errNotPermitted says that this process cannot count system calls of all kinds.
+// errNotPermitted means that this process may not count system calls of all kinds.
 var errNotPermitted = errors.New("system calls of all kinds cannot be counted")
 
-// enterEvent is where the tracepoint's number is.
+// enterEvent is the file with the number of the tracepoint.
 const enterEvent = "events/raw_syscalls/sys_enter/id"
 
-// sysEnter finds the tracepoint's number, once.
+// sysEnter reads the number of the tracepoint once.
 var sysEnter = sync.OnceValues(func() (uint64, error) {
 	var errs []error
 	for _, dir := range []string{"/sys/kernel/tracing/", "/sys/kernel/debug/tracing/"} {
@@ -50,7 +49,7 @@ func eventNumber(text []byte) (uint64, error) {
 	return n, nil
 }
 
-// readDetached reads the number from a tracefs that is mounted nowhere, and goes with its
+// readDetached reads the number from a tracefs that is not mounted anywhere. It disappears with its
 // descriptor.
 func readDetached() ([]byte, error) {
 	fs, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
@@ -76,14 +75,14 @@ func readDetached() ([]byte, error) {
 	return text[:max(n, 0)], os.NewSyscallError("read", err)
 }
 
-// callCounter counts the system calls of this process: it has a counter for each thread,
-// which is also that of the threads that this one will start.
+// callCounter counts the system calls of this process. It has one counter per thread, which new threads
+// inherit.
 type callCounter struct {
 	fds   []int
 	first uint64
 }
 
-// countTries bounds how often threads are looked for of which none may be new.
+// countTries is how often countCalls tries to find all threads without a new one in between.
 const countTries = 100
 
 // countCalls opens the counters.
@@ -103,7 +102,7 @@ func countCalls() (*callCounter, error) {
 				break
 			}
 		}
-		if errors.Is(err, unix.ESRCH) { // it has ended
+		if errors.Is(err, unix.ESRCH) { // the thread has ended
 			c.close()
 			continue
 		}
@@ -115,8 +114,8 @@ func countCalls() (*callCounter, error) {
 		if err == nil && slices.Equal(before, after) {
 			return c, nil
 		}
-		// One is new, and nobody knows whether it counts: who started it may have had a
-		// counter or not.
+		// A thread is new. It is not known whether it is counted, because the thread that started it may
+		// or may not have had a counter.
 		c.close()
 		if err != nil {
 			return nil, err
@@ -141,7 +140,7 @@ func (c *callCounter) open(event uint64, tid int) error {
 	return os.NewSyscallError("perf_event_open", err)
 }
 
-// start is where counting begins.
+// start starts counting.
 func (c *callCounter) start() (err error) {
 	if c.first, err = c.read(); err != nil {
 		c.close()
@@ -149,7 +148,7 @@ func (c *callCounter) start() (err error) {
 	return err
 }
 
-// end tells how many calls there were since start, and closes the counters.
+// end returns the number of calls since start and closes the counters.
 func (c *callCounter) end() (uint64, error) {
 	defer c.close()
 	last, err := c.read()
@@ -169,12 +168,12 @@ func (c *callCounter) read() (sum uint64, err error) {
 
 func (c *callCounter) close() {
 	for _, fd := range c.fds {
-		_ = unix.Close(fd) // it is a counter
+		_ = unix.Close(fd) // cannot fail: it is a counter
 	}
 	c.fds = nil
 }
 
-// threads are those of this process, in order.
+// threads returns the IDs of this process's threads, in order.
 func threads() ([]int, error) {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -192,7 +191,7 @@ func threads() ([]int, error) {
 	return tids, nil
 }
 
-// UncountedSyscalls says why system calls of all kinds cannot be counted here; nil: they can.
+// UncountedSyscalls returns why system calls of all kinds cannot be counted, or nil if they can.
 func UncountedSyscalls() error {
 	c, err := countCalls()
 	if err == nil {

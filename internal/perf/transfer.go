@@ -12,23 +12,23 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Where the transfer machines are: the passive process has one for each way of delivery.
+// The addresses of the transfer machines. The passive process has one for each way of delivery.
 const (
 	tmPortal = 42
 	tmEchoes = 10 // plus the way of delivery
 
-	// tmMessage is the longest message, in bytes, and tmMessages how many of them a receive
-	// buffer takes.
+	// tmMessage is the longest message in bytes. tmMessages is how many of them fit into a receive
+	// buffer.
 	tmMessage  = 256
 	tmMessages = 64
-	// tmReceive and tmSend are how many buffers there are for messages.
+	// tmReceive and tmSend are the numbers of buffers for messages.
 	tmReceive = 4
 	tmSend    = 160
-	// tmBulks is how many pieces of bulk are under way at most.
+	// tmBulks is the maximum number of bulk transfers under way.
 	tmBulks = 8
 )
 
-// The first byte of a message: what it wants. The descriptor of bulk follows.
+// The first byte of a message is the request. For bulk, the descriptor follows.
 const (
 	wantEcho  = 'e'
 	wantFetch = 'f' // fetch the bulk
@@ -44,13 +44,13 @@ type machine struct {
 	peer *transport.EndPoint // of a sender
 
 	mu     sync.Mutex          // held by callbacks
-	sends  []*transport.Buffer // that nobody uses
-	bulks  []*transport.Buffer // the same, of 1 MiB
+	sends  []*transport.Buffer // not in use
+	bulks  []*transport.Buffer // not in use, 1 MiB each
 	all    []*transport.Buffer
 	closed bool
 }
 
-// place is where transfer machines are: a NID that a Core has.
+// place is where transfer machines run: a NID of a Core.
 type place struct {
 	core     transport.Core
 	nid      lnet.NID
@@ -58,7 +58,7 @@ type place struct {
 	machines []*machine
 }
 
-// leave ends the machines and the domain.
+// leave closes the machines and the domain.
 func (p *place) leave(ctx context.Context) error {
 	var errs []error
 	for _, m := range p.machines {
@@ -165,7 +165,7 @@ func (m *machine) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// take takes a buffer out of a list that has one.
+// take removes a buffer from a list that must not be empty.
 func take(list *[]*transport.Buffer) *transport.Buffer {
 	l := *list
 	b := l[len(l)-1]
@@ -173,16 +173,16 @@ func take(list *[]*transport.Buffer) *transport.Buffer {
 	return b
 }
 
-// deliveries are the ways of delivery; both sides of a case have the same.
+// deliveries are the ways of delivery. Both sides of a case use the same one.
 var deliveries = []tmhost.Delivery{tmhost.Async, tmhost.Sync, tmhost.Poll}
 
-// echo is the passive side: it sends messages back, and moves what they announce.
+// echo is the passive side. It sends messages back, and moves the bulk that they announce.
 type echo struct {
 	machine
 	waiting []*transport.Buffer // messages that announce bulk
 }
 
-// startEchoes starts the passive side, for some ways of delivery, at numbers from first on.
+// startEchoes starts the passive side for the given ways of delivery, with numbers from first on.
 func (p *place) startEchoes(ctx context.Context, first int, deliveries ...tmhost.Delivery) error {
 	for _, delivery := range deliveries {
 		e := &echo{}
@@ -202,12 +202,11 @@ func (e *echo) received(ev *transport.BufferEvent) {
 		e.answer(ev)
 	}
 	if ev.Final {
-		_ = ev.Add(ev.Buffer) // else it is being stopped
+		_ = ev.Add(ev.Buffer) // fails only while it is being stopped
 	}
 }
 
-// answer answers a message. What cannot be answered is left: the other side sees that
-// nothing comes.
+// answer answers a message. If it cannot, it does nothing, and the other side times out.
 func (e *echo) answer(ev *transport.BufferEvent) {
 	if len(e.sends) == 0 {
 		return
@@ -225,8 +224,9 @@ func (e *echo) answer(ev *transport.BufferEvent) {
 	e.serve(ev)
 }
 
-// serve moves what waits, as far as there are buffers: the last event of a piece of bulk
-// may come later than what its other side has announced since.
+// serve starts the waiting bulk transfers for which there are buffers. A buffer may be missing for a
+// short time, because the other side may announce new bulk before the last event of the previous
+// transfer.
 func (e *echo) serve(ev *transport.BufferEvent) {
 	for len(e.waiting) > 0 && len(e.bulks) > 0 {
 		b, bulk := take(&e.waiting), take(&e.bulks)
@@ -249,19 +249,18 @@ func (e *echo) moved(ev *transport.BufferEvent) {
 	e.serve(ev)
 }
 
-// sender is the active side: it has so many messages or pieces of bulk under way until all
-// are done.
+// sender is the active side. It has a number of messages or bulk transfers under way until all are done.
 type sender struct {
 	machine
 	x    exchange
 	owed int // messages that wait for a buffer
 
 	begun, ended int
-	done         chan error // has one per run
+	done         chan error // receives one result per run
 }
 
-// newSender makes an active side for the passive one with the same way of delivery, of those
-// whose numbers begin at first.
+// newSender starts an active side for the passive one with the same way of delivery. first is the first
+// number of the passive machines.
 func (p *place) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID, first int) (*sender, error) {
 	s := &sender{done: make(chan error, 1)}
 	err := p.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{
@@ -275,7 +274,7 @@ func (p *place) newSender(ctx context.Context, delivery tmhost.Delivery, server 
 	return s, err
 }
 
-// run does n transfers and returns how long they took.
+// run makes x.n transfers and returns the time taken.
 func (s *sender) run(ctx context.Context, x exchange) (time.Duration, error) {
 	s.mu.Lock()
 	s.x, s.begun, s.ended = x, 0, 0
@@ -296,12 +295,12 @@ func (s *sender) run(ctx context.Context, x exchange) (time.Duration, error) {
 	}
 }
 
-// adder adds buffers: a TM, or, in a callback, its event.
+// adder adds buffers. It is a TM or, in a callback, an event.
 type adder interface {
 	Add(b *transport.Buffer) error
 }
 
-// next begins another transfer, if there is one to begin.
+// next begins another transfer, if any is left.
 func (s *sender) next(a adder) {
 	if s.begun >= s.x.n {
 		return
@@ -325,10 +324,10 @@ func (s *sender) next(a adder) {
 	}
 }
 
-// bulk tells whether an exchange, seen as transfers, is of bulk and not of messages.
+// bulk reports whether an exchange moves bulk and not messages.
 func (x *exchange) bulk() bool { return max(x.in, x.out) > tmMessage }
 
-// announce queues memory, and makes the message that says so.
+// announce queues the bulk buffer and puts its descriptor into the message.
 func (s *sender) announce(a adder, b *transport.Buffer) error {
 	bulk := take(&s.bulks)
 	bulk.Queue, bulk.Length, b.Bytes()[0] = transport.PassiveBulkSend, s.x.in, wantFetch
@@ -347,7 +346,7 @@ func (s *sender) received(e *transport.BufferEvent) {
 		s.one(e)
 	}
 	if e.Final {
-		_ = e.Add(e.Buffer) // else it is being stopped
+		_ = e.Add(e.Buffer) // fails only while it is being stopped
 	}
 	if e.Err != nil {
 		s.end(e.Err)
@@ -375,7 +374,7 @@ func (s *sender) moved(e *transport.BufferEvent) {
 	s.one(e)
 }
 
-// one counts a transfer that is done, and begins the next one.
+// one counts a completed transfer and begins the next one.
 func (s *sender) one(a adder) {
 	s.ended++
 	if s.ended == s.x.n {

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/internal/tmhost"
 )
 
-// machines starts a sender and what answers it, in this process.
+// machines starts a sender and its echo in this process.
 func machines(tb testing.TB, delivery tmhost.Delivery) *sender {
 	tb.Helper()
 	client, server := pair(tb, 64)
@@ -35,8 +35,8 @@ var transfers = []struct {
 	{"bulk is brought, async", tmhost.Async, exchange{out: 1 << 20, window: 8}},
 }
 
-// TestTransfersAllocateNothing runs messages and bulk between transfer machines, and counts
-// allocations on both sides.
+// TestTransfersAllocateNothing runs messages and bulk between transfer machines, and counts allocations
+// on both sides.
 func TestTransfersAllocateNothing(t *testing.T) {
 	for _, c := range transfers {
 		t.Run(c.name, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestTransfersAllocateNothing(t *testing.T) {
 				return float64(after.Mallocs - before.Mallocs)
 			}
 			run(few) // pools grow to their working size
-			// A full socket or a sleep costs an allocation, and how many there are is the
-			// machine's choice: what each transfer costs shows in every try.
+			// A full socket or a sleep costs an allocation, and their number depends on the machine. An
+			// allocation per transfer shows in every try.
 			least := math.Inf(1)
 			for try := 0; try < 3 && least > 0.2; try++ {
 				least = min(least, (-run(few)+run(many))/float64(many-few))
@@ -73,7 +73,7 @@ func TestTransfersAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkTransfers shows time and allocations of both sides together.
+// BenchmarkTransfers measures time and allocations of both sides together.
 func BenchmarkTransfers(b *testing.B) {
 	for _, c := range transfers {
 		b.Run(c.name, func(b *testing.B) {
