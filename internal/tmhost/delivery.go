@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Delivery is how the events of a transfer machine come to the program.
+// Delivery is how the events of a transfer machine are delivered to the program.
 type Delivery uint8
 
 // The ways of delivery.
 const (
-	// Async: the machine's worker calls callbacks.
+	// Async: the worker of the transfer machine calls the callbacks.
 	Async Delivery = iota
-	// Sync: the loop does, and sleeps while there is nothing to do (transport 3.14).
+	// Sync: the loop calls them, and sleeps while it has no work (transport 3.14).
 	Sync
-	// Poll: the loop does, and sleeps only when nothing has come for a while: under load it
-	// costs a processor. Where there is one alone it is Sync.
+	// Poll: the loop calls them, and sleeps only if nothing has happened for a while. Under load this
+	// occupies a processor. On a single processor, Poll behaves like Sync.
 	Poll
 )
 
 var deliveryNames = []string{"async", "sync", "poll"}
 
-// String is its name.
+// String returns the name of the delivery.
 func (d Delivery) String() string {
 	if int(d) >= len(deliveryNames) {
 		return fmt.Sprintf("delivery %d", uint8(d))
@@ -29,7 +29,7 @@ func (d Delivery) String() string {
 	return deliveryNames[d]
 }
 
-// ParseDelivery reads the name of one.
+// ParseDelivery parses the name of a delivery.
 func ParseDelivery(s string) (Delivery, error) {
 	k := slices.Index(deliveryNames, s)
 	if k < 0 {

@@ -1,6 +1,6 @@
-// Package tmhost is what the tools that try transfer machines stand on: a Host, which is a
-// domain on a node of its own over TCP, or in memory, or of an lnetd; and a Loop, which is a transfer
-// machine with the goroutine that delivers its events and does the program's work.
+// Package tmhost is the basis of the tools that test transfer machines. A Host is a domain on its own
+// node over TCP, in memory, or of an lnetd. A Loop is a transfer machine with a goroutine that delivers
+// its events and does the program's work.
 //
-// A Loop has that goroutine, besides the transfer machine's worker, from Start to Close.
+// A Loop has that goroutine from Start to Close, in addition to the worker of the transfer machine.
 package tmhost

@@ -18,31 +18,32 @@ import (
 )
 
 const (
-	// DefaultPort is the port of nodes, over TCP and RDMA, unless another one is given.
+	// DefaultPort is the default port of nodes, over TCP and RDMA.
 	DefaultPort = 9988
-	// closeTime bounds what has to be undone when something has failed.
+	// closeTime limits the cleanup after a failure.
 	closeTime = 10 * time.Second
 )
 
-// Config says what a Host stands on.
+// Config configures a Host.
 type Config struct {
-	// Type is "lnet", a node of its own, "mem", memory of this process, or "lnetd", one that
-	// runs.
+	// Type is "lnet" for a host with its own node, "mem" for a network in the memory of this process, or
+	// "lnetd" for a running lnetd.
 	Type string
-	// NID is, of lnet, the node's, on a tcp or o2ib net; "": that of the first usable interface; Loopback:
-	// it has only 0@lo, and reaches no other node. Of lnetd it is one that lnetd has; "": the
-	// first one on the net of the NID Near, or the first one.
+	// NID depends on Type. For "lnet", it is the NID of the node on a tcp or o2ib net. If empty, that of
+	// the first usable interface is used. Loopback means a node with only 0@lo, which reaches no other
+	// node. For "lnetd", NID is one of lnetd's NIDs. If empty, the first one on the net of the NID Near
+	// is used, or else the first one.
 	NID, Near string
-	// Through is the socket of lnetd; "": remote.FindSocket's. Poll has lnetd look for work
-	// before it sleeps.
+	// Through is the socket of lnetd. If empty, the result of remote.FindSocket is used. Poll makes lnetd
+	// poll for work before it sleeps.
 	Through string
 	Poll    bool
-	// Port is the TCP port, or that over RDMA, that the node listens on, and calls others at; 0: DefaultPort.
-	// Below 1024 it is as kernels want it: callers have privileged ports.
+	// Port is the port, of TCP or RDMA, at which the node listens and connects to others. 0 means
+	// DefaultPort. Ports below 1024 behave as in kernels: the source ports of connections are privileged.
 	Port int
-	// PeerCredits are the messages under way to one peer at most; 0: the driver's default.
+	// PeerCredits is the maximum number of messages under way to one peer. 0 means the driver's default.
 	PeerCredits int
-	// Logger receives the node's log; nil discards.
+	// Logger receives the node's log. If it is nil, the log is discarded.
 	Logger *slog.Logger
 
 	memory *mem.Network
@@ -51,19 +52,20 @@ type Config struct {
 // Loopback is the NID that every host has.
 const Loopback = "0@lo"
 
-// Host is a domain, and what it stands on.
+// Host is a domain with the resources that it uses.
 type Host struct {
 	Domain *transport.Domain
-	// NID is where transfer machines can be started; that of loopback if there is no other.
+	// NID is the NID at which transfer machines can be started. It is that of loopback if the host has no
+	// other.
 	NID lnet.NID
-	// Events is for how many events of buffers a transfer machine has room; 0: any number.
+	// Events is how many buffer events a transfer machine has room for. 0 means no limit.
 	Events int
 
 	node    *node.Node
-	closers []func() error // of the driver and what it stands on, in the order in which they were opened
+	closers []func() error // of the driver and its resources, in the order in which they were opened
 }
 
-// Open opens a host. It may block until ctx ends.
+// Open opens a host. It may block until ctx is done.
 func Open(ctx context.Context, c Config) (*Host, error) {
 	h := &Host{}
 	var err error
@@ -88,9 +90,9 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// OpenPair opens two hosts that reach each other, as c says but with NIDs of their own; if
-// these are equal, or the second one is "", both are one host. With lnetd they are two
-// domains in any case, as two programs would have.
+// OpenPair opens two hosts that reach each other, with the given NIDs and otherwise as configured. If the
+// NIDs are equal, or the second is empty, both are the same host. With "lnetd" they are always two
+// domains, as for two programs.
 func OpenPair(ctx context.Context, c Config, first, second string) (a, b *Host, err error) {
 	c.memory = mem.New(mem.Config{})
 	c.NID = first
@@ -109,7 +111,7 @@ func OpenPair(ctx context.Context, c Config, first, second string) (a, b *Host, 
 	return a, b, nil
 }
 
-// openMemory makes a host on a network in memory.
+// openMemory opens a host on a network in memory.
 func (h *Host) openMemory(ctx context.Context, c Config) error {
 	if c.memory == nil {
 		c.memory = mem.New(mem.Config{})
@@ -127,7 +129,7 @@ func (h *Host) openMemory(ctx context.Context, c Config) error {
 	return err
 }
 
-// findNID finds where transfer machines can be started.
+// findNID chooses the NID at which transfer machines can be started.
 func (h *Host) findNID(ctx context.Context, c Config) error {
 	nids, err := h.Domain.NIDs(ctx)
 	if err != nil {
@@ -141,7 +143,7 @@ func (h *Host) findNID(ctx context.Context, c Config) error {
 	return nil
 }
 
-// firstNID is the first NID that is not loopback, else loopback (transport 10.1).
+// firstNID returns the first NID that is not loopback, or loopback (transport 10.1).
 func firstNID(nids []lnet.NID) lnet.NID {
 	if k := slices.IndexFunc(nids, func(n lnet.NID) bool { return !n.IsLoopback() }); k >= 0 {
 		return nids[k]
@@ -149,12 +151,12 @@ func firstNID(nids []lnet.NID) lnet.NID {
 	return lnet.LoopbackNID
 }
 
-// settlePings is how many pings Settle sends: no less than there are connections.
+// settlePings is how many pings Settle sends. It is at least the number of connections.
 const settlePings = 8
 
-// Settle waits until the node of a NID has read what was sent to it before, or ctx ends.
-// Who closes a host before may lose it: a node that sees one connection end closes all
-// with the peer. Pings go by one connection after the other, behind what is on them.
+// Settle waits until the node with a NID has read everything that was sent to it before, or ctx is done.
+// If a host is closed earlier, those messages may be lost: a node closes all connections to a peer when
+// one of them ends. Settle sends pings over all connections, and they arrive after the earlier messages.
 func (h *Host) Settle(ctx context.Context, to string) {
 	nid, err := lnet.ParseNID(to)
 	if h.node == nil || err != nil {
@@ -167,7 +169,7 @@ func (h *Host) Settle(ctx context.Context, to string) {
 	}
 }
 
-// Close ends the host; its transfer machines are closed and its buffers freed.
+// Close closes the host. Its transfer machines must be closed and its buffers freed.
 func (h *Host) Close(ctx context.Context) error {
 	var errs []error
 	if h.Domain != nil {
@@ -182,20 +184,20 @@ func (h *Host) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CheckAddress says what is wrong with the text of an end point.
+// CheckAddress returns an error if s is not the address of an end point.
 func CheckAddress(s string) error {
 	_, err := transport.ParseAddress(s)
 	return err
 }
 
-// Toward is the NID of this host from which a NID on a tcp or o2ib net is reached, by the
-// address from which IP would reach it; "" if that is not known.
+// Toward returns the NID of this host from which a NID on a tcp or o2ib net is reached, with the source
+// address that IP would use. It returns an empty string if that is unknown.
 func Toward(to string) string {
 	nid, err := lnet.ParseNID(to)
 	if err != nil || nid.Net().Type() != lnet.TypeTCP && nid.Net().Type() != lnet.TypeO2IB {
 		return ""
 	}
-	// Connecting by UDP sends nothing, and chooses the source address.
+	// Connecting a UDP socket sends nothing, but chooses the source address.
 	c, err := net.Dial("udp", net.JoinHostPort(nid.IP().String(), strconv.Itoa(DefaultPort)))
 	if err != nil {
 		return ""

@@ -15,10 +15,10 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// privileged are ports below it.
+// privileged is the first port that is not privileged.
 const privileged = 1024
 
-// openLNet makes a node with an NI on it, unless it is to have loopback alone.
+// openLNet creates a node, with an NI unless only loopback is configured.
 func (h *Host) openLNet(ctx context.Context, c Config) error {
 	n, err := node.New(node.Config{Logger: c.Logger})
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *Host) openLNet(ctx context.Context, c Config) error {
 	return err
 }
 
-// addNI adds the NI that c names, with a new driver.
+// addNI adds the configured NI, with a new driver.
 func (h *Host) addNI(ctx context.Context, c Config) error {
 	ni := lnd.Config{Net: lnet.MakeNet(lnet.TypeTCP, 0)}
 	if c.NID != "" {
@@ -82,8 +82,7 @@ func (h *Host) openTCP(c Config) (lnd.Driver, error) {
 	return d, nil
 }
 
-// openRDMA makes a driver over the RDMA devices of this host. The port is one of RDMA's, which
-// are others than TCP's.
+// openRDMA creates a driver over the RDMA devices of this host. RDMA ports are independent of TCP ports.
 func (h *Host) openRDMA(c Config) (lnd.Driver, error) {
 	p, err := rdmacore.Open()
 	if err != nil {

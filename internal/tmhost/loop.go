@@ -12,15 +12,14 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// A Poll loop sleeps when it has seen nothing for spinTime, at which it looks after every
-// spinBatch rounds.
+// A Poll loop sleeps if it has seen nothing for spinTime. It checks the time every spinBatch rounds.
 const (
 	spinTime  = time.Millisecond
 	spinBatch = 16
 )
 
-// Loop is a started transfer machine with a goroutine that does the work that is posted,
-// and, unless delivery is Async, calls the callbacks of buffers, all in turn.
+// Loop is a started transfer machine with a goroutine. The goroutine does the posted work and, unless
+// delivery is Async, calls the callbacks of buffers. It does one thing at a time.
 type Loop struct {
 	TM       *transport.TransferMachine
 	Delivery Delivery
@@ -28,7 +27,7 @@ type Loop struct {
 	after   func()
 	spins   bool // before it sleeps
 	channel transport.Channel
-	ended   chan struct{} // the goroutine has
+	ended   chan struct{} // closed when the goroutine has ended
 
 	worked, blocked, byWork, byNet atomic.Uint64
 
@@ -37,22 +36,22 @@ type Loop struct {
 	closed bool
 }
 
-// Wakeups are what a loop counts, of Sync and Poll (transport 10.1).
+// Wakeups are the counters of a loop with delivery Sync or Poll (transport 10.1).
 type Wakeups struct {
-	// Worked and Blocked are rounds with something to do, and those that slept first.
+	// Worked counts rounds with something to do, Blocked those that slept first.
 	Worked  uint64 `json:"worked"`
 	Blocked uint64 `json:"blocked"`
-	// Work and Net are ends of sleep since there was work, and since there were events.
+	// Work and Net count wake-ups because of work and because of events.
 	Work uint64 `json:"work"`
 	Net  uint64 `json:"net"`
 }
 
-// Start starts a transfer machine at an address of d, and its loop. After, if not nil, is
-// called by the loop after each of its rounds that had something to do. It blocks until
-// the machine is started, or has failed to, or ctx ends.
+// Start starts a transfer machine at an address of d, and its loop. If after is not nil, the loop calls
+// it after each round that had something to do. Start blocks until the machine has started or failed, or
+// ctx is done.
 func Start(ctx context.Context, d *transport.Domain, address string, delivery Delivery, after func()) (*Loop, error) {
 	l := &Loop{Delivery: delivery, after: after, ended: make(chan struct{})}
-	// On the only processor it would but keep those from it who make events.
+	// On a single processor, spinning would only delay the threads that produce events.
 	l.spins = delivery == Poll && runtime.GOMAXPROCS(0) > 1
 	tm, err := d.NewTM(func(*transport.TMEvent) { l.channel.Signal() })
 	if err != nil {
@@ -77,8 +76,8 @@ func Start(ctx context.Context, d *transport.Domain, address string, delivery De
 	return l, nil
 }
 
-// Post has the loop call f, behind what was posted before, and tells whether it will: it
-// does not when the loop is closed. It does not block.
+// Post queues f for the loop and reports whether it was accepted. It returns false if the loop is closed.
+// Functions run in the order in which they were posted. Post does not block.
 func (l *Loop) Post(f func()) bool {
 	l.mu.Lock()
 	if l.closed {
@@ -91,21 +90,21 @@ func (l *Loop) Post(f func()) bool {
 	return true
 }
 
-// ResetWakeups sets the counters of Wakeups to 0, and returns what they were.
+// ResetWakeups sets the counters to 0 and returns their previous values.
 func (l *Loop) ResetWakeups() Wakeups {
 	return Wakeups{Worked: l.worked.Swap(0), Blocked: l.blocked.Swap(0), Work: l.byWork.Swap(0), Net: l.byNet.Swap(0)}
 }
 
-// Wakeups are the loop's so far.
+// Wakeups returns the current counters.
 func (l *Loop) Wakeups() Wakeups {
 	return Wakeups{Worked: l.worked.Load(), Blocked: l.blocked.Load(), Work: l.byWork.Load(), Net: l.byNet.Load()}
 }
 
-// Address is the machine's.
+// Address returns the address of the transfer machine.
 func (l *Loop) Address() transport.Address { return l.TM.Self().Address() }
 
-// Close stops the machine, with abort: all buffers have had their final event, and all
-// work is done that was posted, when it returns nil. No callback and no work may call it.
+// Close aborts and stops the transfer machine. When it returns nil, all buffers have had their final
+// event and all posted work is done. Callbacks and posted work must not call it.
 func (l *Loop) Close(ctx context.Context) error {
 	var err error
 	switch l.TM.State() {
@@ -126,13 +125,13 @@ func (l *Loop) Close(ctx context.Context) error {
 	return l.TM.Close()
 }
 
-// run is the loop.
+// run is the goroutine of the loop.
 func (l *Loop) run() {
 	defer close(l.ended)
 	wake := l.channel.Tokens()
 	for {
 		select {
-		case <-wake: // what it tells of is seen below
+		case <-wake: // the reason is checked below
 		default:
 		}
 		work, closed := l.take()
@@ -151,7 +150,7 @@ func (l *Loop) run() {
 			f()
 		}
 		if l.Delivery != Async {
-			_, _ = l.TM.DeliverAll() // EINVAL: it has stopped meanwhile
+			_, _ = l.TM.DeliverAll() // EINVAL if it was stopped meanwhile
 		}
 		if l.after != nil {
 			l.after()
@@ -159,8 +158,8 @@ func (l *Loop) run() {
 	}
 }
 
-// spin looks for events for a while, and tells whether there is something to do. What it
-// waits for is made by another thread, which needs a processor, too: so it offers its own.
+// spin polls for events for up to spinTime and reports whether there is something to do. Another thread
+// produces the events and needs a processor, too, so spin yields between polls.
 func (l *Loop) spin(wake <-chan struct{}) bool {
 	begun := time.Now()
 	for n := 1; ; n++ {
@@ -186,7 +185,7 @@ func (l *Loop) spin(wake <-chan struct{}) bool {
 // sleep waits for work, for events, or for a change of state.
 func (l *Loop) sleep(wake <-chan struct{}) {
 	if l.Delivery != Async {
-		_ = l.TM.Notify(&l.channel) // EINVAL: it has stopped meanwhile
+		_ = l.TM.Notify(&l.channel) // EINVAL if it was stopped meanwhile
 	}
 	l.blocked.Add(1)
 	<-wake

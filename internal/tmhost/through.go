@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// throughEvents is for how many events of buffers a transfer machine has room: as many as
-	// it can be asked for, when each of 64 is to have as much by lnetd's default quotas.
+	// throughEvents is how many buffer events a transfer machine has room for. It is the most that each
+	// of 64 machines can have with lnetd's default quotas.
 	throughEvents = 1000
-	// throughPoll is how long lnetd is asked to look for work, if its settings let it.
+	// throughPoll is the poll time requested from lnetd. lnetd grants it if it is configured to.
 	throughPoll = 200 * time.Microsecond
 )
 
-// openThrough makes a domain of an lnetd that runs. The errors are those of remote.Core.Open.
+// openThrough opens a domain of a running lnetd. It returns the errors of remote.Core.Open.
 func (h *Host) openThrough(ctx context.Context, c Config) (err error) {
 	r := remote.Config{Path: c.Through, Completions: throughEvents}
 	if c.Poll {
@@ -31,14 +31,14 @@ func (h *Host) openThrough(ctx context.Context, c Config) (err error) {
 	return err
 }
 
-// Through tells whether an lnetd has the transfer machines.
+// Through reports whether the transfer machines are in an lnetd.
 func (h *Host) Through() bool { return h.Events > 0 }
 
-// choose is which of lnetd's NIDs to stand at: the one that was asked for, or the first one
-// on the same net as c.Near, or the first one. ENOENT: lnetd has no such NID.
+// choose returns the one of lnetd's NIDs to use: the configured one, or the first one on the net of
+// c.Near, or the first one. It returns ENOENT if lnetd does not have the configured NID.
 func choose(nids []lnet.NID, c Config) (lnet.NID, error) {
 	if c.NID == "" {
-		near, _ := lnet.ParseNID(c.Near) // none is near to what is no NID
+		near, _ := lnet.ParseNID(c.Near) // invalid text matches no net
 		if k := slices.IndexFunc(nids, func(n lnet.NID) bool { return !near.IsZero() && n.Net() == near.Net() }); k >= 0 {
 			return nids[k], nil
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given the NIDs of an lnetd, when a host is to stand at one, then it is the one that was
-// asked for, or one on the net of whom it talks to, or the first that is not loopback.
+// Given the NIDs of an lnetd, then a host uses the configured one, or one on the net of its peer, or the
+// first that is not loopback.
 func TestChoose(t *testing.T) {
 	var nids []lnet.NID
 	for _, s := range []string{Loopback, "10.0.0.1@tcp", "10.1.0.1@tcp1"} {

@@ -26,8 +26,8 @@ func open(t *testing.T, c Config) *Host {
 	return h
 }
 
-// Given a loop with each way of delivery, when work is posted and messages come, then work
-// is done in its order, callbacks are called, and after Close nothing is taken any more.
+// Given a loop with each way of delivery, when work is posted and messages arrive, then work is done in
+// order, callbacks are called, and after Close no work is accepted.
 func TestLoop(t *testing.T) {
 	for _, delivery := range []Delivery{Async, Sync, Poll} {
 		t.Run(delivery.String(), func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestLoop(t *testing.T) {
 				t.Errorf("%+v", w)
 			}
 			for delivery == Sync && l.Wakeups().Blocked == 0 {
-				runtime.Gosched() // it sleeps when there is nothing to do, at the latest now
+				runtime.Gosched() // it sleeps as soon as it has no work
 			}
 			if err := l.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// sendToSelf sends a message from a loop's machine to itself; both ends tell came.
+// sendToSelf sends a message from a loop's machine to itself. Both ends report to came.
 func sendToSelf(t *testing.T, h *Host, l *Loop, came chan<- error) {
 	t.Helper()
 	heard := func(e *transport.BufferEvent) { came <- e.Err }
@@ -111,8 +111,8 @@ func sendToSelf(t *testing.T, h *Host, l *Loop, came chan<- error) {
 	}
 }
 
-// Given an address that cannot be had, when a loop is started, then the error says why, and
-// nothing stays behind that would keep the host from closing.
+// Given an invalid address, when a loop is started, then the error has the reason, and the host can still
+// be closed.
 func TestStartFails(t *testing.T) {
 	for _, c := range []struct {
 		address string
@@ -129,8 +129,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// Given two NIDs in memory, or one, when hosts are opened as a pair, then they are two, or
-// one; and each has its NID.
+// Given two NIDs in memory, or one, when hosts are opened as a pair, then there are two hosts, or one,
+// and each has its NID.
 func TestPair(t *testing.T) {
 	a, b, err := OpenPair(t.Context(), Config{Type: "mem"}, "10.0.0.1@tcp", "10.0.0.2@tcp")
 	if err != nil {
@@ -154,7 +154,7 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// Given configurations that make no sense, when a host is to be opened, then it is refused.
+// Given invalid configurations, when a host is opened, then the error has the reason.
 func TestOpenFails(t *testing.T) {
 	for _, c := range []Config{
 		{Type: "udp"}, {Type: "mem", NID: "x"}, {Type: "lnet", NID: "x"}, {Type: "lnet", NID: "1@gni"},
@@ -169,7 +169,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// Given a NID, when the way to it is asked for, then it begins at an address of this host.
+// Given a NID, then Toward returns an address of this host.
 func TestToward(t *testing.T) {
 	if got := Toward("127.0.0.3@tcp1"); !strings.HasPrefix(got, "127.0.0.") || !strings.HasSuffix(got, "@tcp1") {
 		t.Errorf("%q", got)
@@ -181,7 +181,7 @@ func TestToward(t *testing.T) {
 	}
 }
 
-// Given names of ways of delivery, when they are read, then they are those.
+// The names of ways of delivery can be parsed.
 func TestDelivery(t *testing.T) {
 	for _, d := range []Delivery{Async, Sync, Poll} {
 		if got, err := ParseDelivery(d.String()); err != nil || got != d {
