@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// pauses are the waits before a message that could not be sent is sent again.
+// pauses are the waits before retries of a message that could not be sent.
 var pauses = [...]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
 
 var (
@@ -19,7 +19,7 @@ var (
 	errNoAnswer = errors.New("no answer within the time limit")
 )
 
-// client asks a server for one thing after the other.
+// client sends one request after the other to a server.
 type client struct {
 	config     Config
 	name       string
@@ -33,13 +33,13 @@ type client struct {
 	errors, retries uint64
 }
 
-// parcel is a buffer with what became of it last.
+// parcel is a buffer with the outcome of its last operation.
 type parcel struct {
 	*transport.Buffer
-	outcome chan outcome // has one at most: the buffer's final event
+	outcome chan outcome // holds at most one: the buffer's final event
 }
 
-// outcome is what a client keeps of a final event.
+// outcome is the part of a final event that a client uses.
 type outcome struct {
 	length int
 	err    error
@@ -85,7 +85,7 @@ func (c *client) close(ctx context.Context) error {
 	return freeAll(c.domain, buffers)
 }
 
-// run does all loops, until ctx ends. Errors are counted, but for what that breaks off.
+// run runs all loops until ctx is done. It counts errors, except those caused by ctx.
 func (c *client) run(ctx context.Context) {
 	for loop := range c.config.Loops {
 		for _, step := range []struct {
@@ -97,7 +97,7 @@ func (c *client) run(ctx context.Context) {
 			}
 			if err := step.do(ctx); err != nil {
 				if ctx.Err() != nil {
-					return // it was broken off
+					return // canceled
 				}
 				c.errors++
 				c.complain(fmt.Errorf("%s: loop %d: %s: %w", c.name, loop, step.name, err))
@@ -106,13 +106,13 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// add queues a buffer, with a time limit from now on.
+// add queues a buffer with a time limit.
 func (c *client) add(p *parcel, q transport.QueueType, limit time.Duration) error {
 	p.Queue, p.Deadline = q, time.Now().Add(limit)
 	return c.loop.TM.Add(p.Buffer)
 }
 
-// await waits for a buffer's final event; when ctx ends it makes one.
+// await waits for a buffer's final event. When ctx is done, it cancels the buffer.
 func (c *client) await(ctx context.Context, p *parcel) outcome {
 	select {
 	case o := <-p.outcome:
@@ -123,13 +123,13 @@ func (c *client) await(ctx context.Context, p *parcel) outcome {
 	}
 }
 
-// cancel ends what may still be queued on a buffer.
+// cancel cancels a buffer and waits for its final event.
 func (c *client) cancel(p *parcel) {
 	c.loop.TM.Cancel(p.Buffer)
 	<-p.outcome
 }
 
-// sendMessage sends the message that is in the send buffer, several times if need be.
+// sendMessage sends the message in the send buffer, with retries.
 func (c *client) sendMessage(ctx context.Context, length int) error {
 	to, err := c.loop.TM.EndPoint(c.server)
 	if err != nil {
@@ -167,7 +167,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ping sends a message, and checks the answer.
+// ping sends a message and checks the answer.
 func (c *client) ping(ctx context.Context) error {
 	text := message.PingText
 	if c.config.MessageSize > 0 {
@@ -175,7 +175,7 @@ func (c *client) ping(ctx context.Context) error {
 		message.PutPattern(m)
 		text = string(m[1 : len(m)-1])
 	}
-	// The answer needs a buffer before the message leaves.
+	// The buffer for the answer must be queued before the message is sent.
 	c.recv.MinReceiveSize, c.recv.MaxMessages = c.recv.Size(), 1
 	sending := c.config.MessageTime * time.Duration(len(pauses)+1)
 	for _, p := range pauses {
@@ -203,7 +203,7 @@ func (c *client) ping(ctx context.Context) error {
 	return nil
 }
 
-// within waits for a buffer's final event, which it makes when the time is over.
+// within waits for a buffer's final event. When the time is over, it cancels the buffer.
 func (c *client) within(ctx context.Context, p *parcel, limit time.Duration) (outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -214,7 +214,7 @@ func (c *client) within(ctx context.Context, p *parcel, limit time.Duration) (ou
 	return o, o.err
 }
 
-// passiveRecv has the server fill a buffer, and checks what came.
+// passiveRecv requests the server to fill a buffer, and checks the content.
 func (c *client) passiveRecv(ctx context.Context) error {
 	o, err := c.announce(ctx, transport.PassiveBulkRecv, message.Recv)
 	if err != nil {
@@ -226,7 +226,7 @@ func (c *client) passiveRecv(ctx context.Context) error {
 	return nil
 }
 
-// passiveSend has the server fetch a buffer; it checks what is there.
+// passiveSend requests the server to fetch a buffer. The server checks the content.
 func (c *client) passiveSend(ctx context.Context) error {
 	content := message.AppendText(nil, message.PassiveText)
 	if c.config.BulkSize > 0 {
@@ -238,7 +238,7 @@ func (c *client) passiveSend(ctx context.Context) error {
 	return err
 }
 
-// announce queues the bulk buffer, tells the server, and waits until it is done.
+// announce queues the bulk buffer, sends a request to the server, and waits for the final event.
 func (c *client) announce(ctx context.Context, q transport.QueueType, kind byte) (outcome, error) {
 	if err := c.add(c.bulk, q, c.config.BulkTime); err != nil {
 		return outcome{}, err

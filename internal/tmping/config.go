@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// What a tool has unless it is told otherwise (transport 10.1).
+// Default addresses and limits (transport 10.1).
 const (
 	Portal        = 39
 	ServerTMID    = 12
@@ -19,30 +19,31 @@ const (
 	receiveMin    = 100      // bytes
 )
 
-// Config is what servers and clients do.
+// Config configures servers and clients.
 type Config struct {
-	// Buffers are a server's in all, at least 4, ReceiveBuffers those of them that take
-	// messages: less than 2, or more than half, stands for an eighth, at least 2.
+	// Buffers is a server's total number of buffers, at least 4. ReceiveBuffers is how many of them
+	// receive messages. Values less than 2 or more than half mean an eighth, but at least 2.
 	Buffers, ReceiveBuffers int
-	// MinReceiveSize and MaxMessages are those of the receive buffers; if one is 0 it is the
-	// buffer's size divided by the other. Out of range, or both 0, they are 100, or longer if
-	// MessageSize is, and as many as fit, and as there is room for events (tmhost.Host).
+	// MinReceiveSize and MaxMessages are those of the receive buffers. If one is 0, it is the buffer's
+	// size divided by the other. If both are 0 or a value is out of range, MinReceiveSize is the larger
+	// of 100 and MessageSize, and MaxMessages is as many as fit and as there is room for events
+	// (tmhost.Host).
 	MinReceiveSize, MaxMessages int
 	// Delay is how long the server waits before it moves bulk.
 	Delay time.Duration
-	// Delivery is how events come to the server.
+	// Delivery is how events are delivered to the server.
 	Delivery tmhost.Delivery
 
-	// Clients is their number, 1 to 32, and Loops how often each of them does everything.
+	// Clients is the number of clients, 1 to 32. Loops is how often each of them runs all steps.
 	Clients, Loops int
-	// BulkSize is that of bulk, in bytes; 0: a short text. MessageSize is that of the
+	// BulkSize is the size of bulk in bytes. 0 means a short text. MessageSize is the size of the
 	// clients' messages.
 	BulkSize, MessageSize int
-	// MessageTime and BulkTime are how long messages and bulk may take.
+	// MessageTime and BulkTime are the time limits of messages and bulk.
 	MessageTime, BulkTime time.Duration
 }
 
-// DefaultConfig is what the tool does without options.
+// DefaultConfig returns the defaults of the tool.
 func DefaultConfig() Config {
 	return Config{
 		Buffers: 20, Delivery: tmhost.Sync, Clients: 1, Loops: 1,
@@ -50,7 +51,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check says what makes no sense.
+// Check validates the configuration.
 func (c *Config) Check() error {
 	const bulkMin, messageMin = 3, 3 // kind, a letter, NUL
 	switch {
@@ -72,12 +73,12 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// bufferSize is that of all buffers: the answer to the longest message has room.
+// bufferSize returns the size of all buffers. It has room for the answer to the longest message.
 func (c *Config) bufferSize() int {
 	return max(bufferDefault, c.BulkSize, c.MessageSize+len(message.PongText))
 }
 
-// receive is how a server receives: the number of buffers, and their two bounds.
+// receive returns how a server receives: the number of buffers and their two limits.
 func (c *Config) receive(l transport.Limits) (buffers, minSize, messages int) {
 	buffers = c.ReceiveBuffers
 	if buffers < 2 || buffers > c.Buffers/2 {

@@ -10,36 +10,36 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Report is what one transfer machine has done, or several together.
+// Report has the counters of one or more transfer machines.
 type Report struct {
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`
-	// Queues are in the order of transport.QueueType.
+	// Queues is in the order of transport.QueueType.
 	Queues [transport.QueueTypes]Queue `json:"queues"`
-	// Wakeups are those of a server with synchronous delivery, else nil.
+	// Wakeups is set for a server with synchronous delivery, and nil otherwise.
 	Wakeups *tmhost.Wakeups `json:"wakeups,omitempty"`
 	Errors  uint64          `json:"errors"`
 	Retries uint64          `json:"retries"`
 }
 
-// Queue are the figures of one queue.
+// Queue has the counters of one queue.
 type Queue struct {
 	Name      string `json:"name"`
 	Adds      uint64 `json:"adds"`
 	Cancels   uint64 `json:"cancels"`
 	Successes uint64 `json:"successes"`
 	Failures  uint64 `json:"failures"`
-	// Time is that of all buffers in the queue.
+	// Time is the total time of all buffers in the queue.
 	Time     time.Duration `json:"time_ns"`
 	Bytes    uint64        `json:"bytes"`
 	MaxBytes uint64        `json:"max_bytes"`
 }
 
-// Report is what the server has done so far.
+// Report returns the server's counters so far.
 func (s *Server) Report() Report { return s.report(s.loop.TM.AllStats(), s.loop.Wakeups()) }
 
-// Reset starts counting anew, and returns what was counted. The receive buffers that are queued
-// count as added.
+// Reset resets the counters and returns their previous values. Receive buffers in the queue count as
+// added.
 func (s *Server) Reset() Report {
 	queued := uint64(s.loop.TM.QueueLength(transport.MsgRecv))
 	r := s.report(s.loop.TM.ResetStats(), s.loop.ResetWakeups())
@@ -84,7 +84,7 @@ func newReport(name string, stats [transport.QueueTypes]transport.Stats) Report 
 	return r
 }
 
-// total adds up what clients have done.
+// total sums up the reports of clients.
 func total(reports []Report) Report {
 	t := newReport("Client total", [transport.QueueTypes]transport.Stats{})
 	for _, r := range reports {
@@ -125,7 +125,7 @@ func (r *Report) Write(w io.Writer) {
 	fmt.Fprintf(w, "Errors: %d, retries: %d\n", r.Errors, r.Retries)
 }
 
-// clock is a time as hh:mm:ss.mmm.
+// clock formats a time as hh:mm:ss.mmm.
 func clock(d time.Duration) string {
 	ms := d.Milliseconds()
 	return fmt.Sprintf("%02d:%02d:%02d.%03d", ms/3_600_000, ms/60_000%60, ms/1000%60, ms%1000)

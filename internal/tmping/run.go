@@ -17,19 +17,19 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// stopTime bounds the end of clients.
+// stopTime limits the time to stop clients.
 const stopTime = 10 * time.Second
 
-// Side is where the transfer machines of a side are.
+// Side describes where the transfer machines of a side are.
 type Side struct {
-	// NID is that of the server as clients see it; the host's own of who is there.
+	// NID is the NID of the server as seen by clients. If empty, it is that of the host itself.
 	NID    string
 	Portal int
-	// ID is a number, or * for one that is free.
+	// ID is a number, or * for a free number.
 	ID string
 }
 
-// check says what makes no sense of a side of n transfer machines.
+// check validates a side with n transfer machines.
 func (s Side) check(n int) error {
 	if s.NID != "" {
 		if _, err := lnet.ParseNID(s.NID); err != nil {
@@ -43,7 +43,7 @@ func (s Side) check(n int) error {
 	return err
 }
 
-// address is that of a side at a NID, for its transfer machine n.
+// address returns the address of transfer machine n of a side at a NID.
 func (s Side) address(nid string, n int) (string, error) {
 	text := fmt.Sprintf("%s:%d:%d:%s", nid, lnet.PIDLustre, s.Portal, s.ID)
 	a, err := transport.ParseAddress(text)
@@ -63,13 +63,13 @@ func (s Side) address(nid string, n int) (string, error) {
 type Session struct {
 	Config
 	Client, Server Side
-	// Complain hears of each error, one at a time; it may be nil.
+	// Complain is called with each error, not concurrently. It may be nil.
 	Complain func(error)
 
 	mu sync.Mutex // held while Complain is called
 }
 
-// Check says what makes no sense, before anything is done.
+// Check validates the configuration.
 func (s *Session) Check() error {
 	if err := s.Config.Check(); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (s *Session) StartServer(ctx context.Context, h *tmhost.Host) (*Server, err
 	return startServer(ctx, h, address, s.Config, s.complain)
 }
 
-// Both runs a server and clients, until these have done, or ctx ends. It returns a report
-// of each; see Clients.
+// Both runs a server and clients until the clients have finished or ctx is done. It returns a report of
+// each; see Clients.
 func (s *Session) Both(ctx context.Context, server, clients *tmhost.Host) (reports []Report, err error) {
 	k, err := s.StartServer(ctx, server)
 	if err != nil {
@@ -123,9 +123,8 @@ func (s *Session) Both(ctx context.Context, server, clients *tmhost.Host) (repor
 	return append([]Report{k.Report()}, reports...), nil
 }
 
-// Clients runs clients until all have done, or ctx ends. It returns a report of each, and
-// with several another one of all together. The error is that clients could not be started
-// or stopped.
+// Clients runs clients until all have finished or ctx is done. It returns a report of each client and,
+// with several clients, their sum. It returns an error if clients could not be started or stopped.
 func (s *Session) Clients(ctx context.Context, h *tmhost.Host) (reports []Report, err error) {
 	var clients []*client
 	defer func() {
@@ -175,9 +174,8 @@ func name(n, of int) string {
 	return fmt.Sprint("client ", n)
 }
 
-// Obey does what lines on standard input tell a server (transport 10.1): quit ends, an
-// empty line shows its figures, reset_stats shows them and starts anew. It returns at the
-// end of the input, too.
+// Obey executes the commands on a server's standard input (transport 10.1): quit ends, an empty line
+// shows the counters, reset_stats shows and resets them. It also returns at the end of the input.
 func (s *Server) Obey(r io.Reader, show func(Report), unknown func(line string)) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {

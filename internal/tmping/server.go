@@ -15,42 +15,41 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// waitingMax is how many requests wait for a buffer at most; more are dropped, and counted
-// as errors.
+// waitingMax is how many requests may wait for a buffer. Further requests are dropped and counted as
+// errors.
 const waitingMax = 1024
 
-// Server answers pings, and moves the bulk that clients announce. Session.StartServer makes
-// it.
-// Its methods are safe for concurrent use.
+// Server answers pings and moves the bulk that clients announce. Create it with Session.StartServer. Its
+// methods are safe for concurrent use.
 type Server struct {
 	config    Config
 	domain    *transport.Domain
 	loop      *tmhost.Loop
 	callbacks transport.Callbacks
 	buffers   []*transport.Buffer
-	scratch   []byte // what callbacks look at messages in
+	scratch   []byte // for messages in callbacks
 	complain  func(error)
 
-	receive int               // buffers that take messages
-	changed transport.Channel // signalled when a buffer has become free
+	receive int               // number of receive buffers
+	changed transport.Channel // signaled when a buffer is free again
 
 	mu      sync.Mutex // guards the rest
 	free    []*transport.Buffer
 	waiting []request
 	stopped bool
 	errors  uint64
-	queued  uint64 // receive buffers at the last Reset
+	queued  uint64 // receive buffers in the queue at the last Reset
 }
 
-// request is what a client wants, copied.
+// request is a copy of a client's request.
 type request struct {
 	kind byte
-	from *transport.EndPoint // of message.Text; a reference is held
-	body []byte              // the text, or the descriptor
+	from *transport.EndPoint // for message.Text; a reference is held
+	body []byte              // the text or the descriptor
 	size int
 }
 
-// startServer starts a server at an address. Complain hears of each error.
+// startServer starts a server at an address. complain is called with each error.
 func startServer(ctx context.Context, h *tmhost.Host, address string, c Config, complain func(error)) (*Server, error) {
 	s := &Server{config: c, domain: h.Domain, complain: complain}
 	s.callbacks = transport.Callbacks{
@@ -75,7 +74,7 @@ func startServer(ctx context.Context, h *tmhost.Host, address string, c Config, 
 	return s, nil
 }
 
-// addBuffers adds the buffers, for no more events than so many, unless that is 0.
+// addBuffers adds the buffers. If events is not 0, it limits the messages so that their events fit.
 func (s *Server) addBuffers(ctx context.Context, events int) error {
 	receive, minSize, messages := s.config.receive(s.domain.Limits())
 	if events > 0 && s.config.MaxMessages <= 0 {
@@ -91,7 +90,7 @@ func (s *Server) addBuffers(ctx context.Context, events int) error {
 		s.buffers = append(s.buffers, b)
 		b.Callbacks = &s.callbacks
 		if k >= receive {
-			s.free = append(s.free, b) // nobody asks for it before the first message
+			s.free = append(s.free, b) // not used before the first message
 			continue
 		}
 		b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, minSize, messages
@@ -100,10 +99,10 @@ func (s *Server) addBuffers(ctx context.Context, events int) error {
 	return err
 }
 
-// awaitBuffers returns when lnetd has the receive buffers. AddAll waits for that, but not for an
-// lnetd that does not say how far it is, and not for long (transport 9.12); a client that is faster
-// would wait for an answer in vain. What is added behind them and cancelled at once ends behind
-// them. Its figures are reset.
+// awaitBuffers waits until lnetd has processed the receive buffers. AddAll waits for that, too, but only
+// for a short time, and not at all if lnetd does not report its progress (transport 9.12). A faster
+// client would then get no answer. awaitBuffers adds another buffer and cancels it at once: its final
+// event follows the processing of the earlier ones. The counters of that buffer are reset.
 func (s *Server) awaitBuffers(ctx context.Context) error {
 	b, ended := s.free[0], make(chan struct{})
 	var callbacks transport.Callbacks
@@ -123,11 +122,11 @@ func (s *Server) awaitBuffers(ctx context.Context) error {
 	return nil
 }
 
-// Address is the server's.
+// Address returns the address of the server.
 func (s *Server) Address() transport.Address { return s.loop.Address() }
 
-// quiet waits until the server has done what it was asked for, or ctx ends: clients may
-// have what they want before its last event has come.
+// quiet waits until the server has finished all requests or ctx is done. Clients may have their results
+// before the last event of the server.
 func (s *Server) quiet(ctx context.Context) {
 	for {
 		changed := s.changed.Wait()
@@ -175,7 +174,7 @@ func (r *request) drop() {
 	}
 }
 
-// fail counts an error.
+// fail counts and reports an error.
 func (s *Server) fail(format string, args ...any) {
 	s.mu.Lock()
 	s.errors++
@@ -183,14 +182,14 @@ func (s *Server) fail(format string, args ...any) {
 	s.complain(fmt.Errorf("server: "+format, args...))
 }
 
-// ending tells whether an event says no more than that the server is being closed.
+// ending reports whether an event was only caused by Close.
 func (s *Server) ending(e *transport.BufferEvent) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopped && errors.Is(e.Err, syscall.ECANCELED)
 }
 
-// received is the callback of receive buffers: it hands requests to the loop.
+// received is the callback of receive buffers. It queues requests for the loop.
 func (s *Server) received(e *transport.BufferEvent) {
 	if s.ending(e) {
 		return
@@ -239,7 +238,7 @@ func (s *Server) accept(e *transport.BufferEvent) {
 	}
 }
 
-// serve begins what was asked for, as far as there are buffers. It is work of the loop.
+// serve starts queued requests as long as buffers are free. It runs in the loop.
 func (s *Server) serve() {
 	for {
 		s.mu.Lock()
@@ -277,7 +276,7 @@ func (s *Server) answer(b *transport.Buffer, r request) {
 	s.add(b)
 }
 
-// move moves bulk: into the client's buffer, or out of it.
+// move moves bulk into or out of the client's buffer.
 func (s *Server) move(b *transport.Buffer, r request) {
 	b, err := s.grow(b, r.size)
 	if err != nil {
@@ -299,9 +298,9 @@ func (s *Server) move(b *transport.Buffer, r request) {
 	s.add(b)
 }
 
-// grow returns b, or a buffer of size bytes in its place if b is smaller. If it returns an
-// error, the caller has b, which cannot be added any more if Free has failed. It registers and frees
-// memory, and may block for as long as config.BulkTime, so it is work of the loop, not of callbacks.
+// grow returns b, or a buffer of size bytes in its place if b is smaller. If it returns an error, the
+// caller still owns b, which cannot be added any more if Free has failed. It registers and frees memory,
+// and may block for config.BulkTime, so it must run in the loop and not in callbacks.
 func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) {
 	if b.Size() >= size {
 		return b, nil
@@ -322,7 +321,7 @@ func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) 
 	return larger, nil
 }
 
-// add queues a buffer, or frees it again.
+// add queues a buffer, or releases it on an error.
 func (s *Server) add(b *transport.Buffer) {
 	if err := s.loop.TM.Add(b); err != nil {
 		s.fail("%s: %w", b.Queue, err)
@@ -330,7 +329,7 @@ func (s *Server) add(b *transport.Buffer) {
 	}
 }
 
-// release makes a buffer free for requests that wait.
+// release makes a buffer available for waiting requests.
 func (s *Server) release(b *transport.Buffer) {
 	b.EndPoint = nil
 	s.mu.Lock()
@@ -343,7 +342,7 @@ func (s *Server) release(b *transport.Buffer) {
 	}
 }
 
-// done is the callback of what was sent.
+// done is the callback of sent buffers.
 func (s *Server) done(e *transport.BufferEvent) {
 	if e.Err != nil && !s.ending(e) {
 		s.fail("%s: %w", e.Queue, e.Err)
@@ -351,7 +350,7 @@ func (s *Server) done(e *transport.BufferEvent) {
 	s.release(e.Buffer)
 }
 
-// fetched is the callback of bulk that was fetched.
+// fetched is the callback of fetched bulk.
 func (s *Server) fetched(e *transport.BufferEvent) {
 	if e.Err == nil {
 		size, _ := e.Buffer.Data.(int)

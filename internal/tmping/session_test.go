@@ -31,7 +31,7 @@ func host(t *testing.T) *tmhost.Host {
 	return h
 }
 
-// session is a session with default sides; wrong has what it complains of.
+// session returns a session with default sides. wrong collects its errors.
 func session(c Config) (s *Session, wrong *[]error) {
 	wrong = new([]error)
 	return &Session{
@@ -40,9 +40,9 @@ func session(c Config) (s *Session, wrong *[]error) {
 	}, wrong
 }
 
-// Given both roles in one process, with each way of delivery, several clients and sizes,
-// when they have done their loops, then all checks have passed, each queue has moved what
-// it should, and the total adds up the clients.
+// Given both roles in one process, with each way of delivery, several clients and sizes, when all loops
+// are done, then all checks have passed, each queue has moved the expected data, and the total is the sum
+// of the clients.
 //
 // transport-tests Q (127)
 // transport 10.1 steps
@@ -50,7 +50,7 @@ func TestBothRoles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(c *Config)
-		bulk   uint64 // bytes of each piece that the server brings
+		bulk   uint64 // bytes of each bulk that the server sends
 	}{
 		{"defaults, three loops", func(c *Config) { c.Loops = 3 }, uint64(len(message.ActiveText)) + 2},
 		{"8 clients, loops of 1 MiB", func(c *Config) { c.Clients, c.Loops, c.BulkSize = 8, 4, 1<<20 }, 1 << 20},
@@ -98,8 +98,8 @@ func TestBothRoles(t *testing.T) {
 	}
 }
 
-// Given a server that was started without a size, when clients announce bulk of any size, then
-// it has a buffer for it, and keeps no more buffers than it was told to.
+// Given a server without a configured size, when clients announce bulk of any size, then it provides a
+// buffer of that size, and the number of its buffers does not grow.
 //
 // transport 10.1 steps
 func TestServerGrows(t *testing.T) {
@@ -125,8 +125,8 @@ func TestServerGrows(t *testing.T) {
 	}
 }
 
-// Given no server, when a client has done its loop, then each step has ended with an error
-// within its time limits.
+// Given no server, when a client has done its loop, then each step has ended with an error within its
+// time limits.
 //
 // transport 10.1 steps
 func TestNoServer(t *testing.T) {
@@ -148,8 +148,8 @@ func TestNoServer(t *testing.T) {
 	})
 }
 
-// Given messages that cannot be sent, when a client has tried for as often as it does, then
-// it has waited 1, 2 and 3 seconds, and counted three retries and an error.
+// Given messages that cannot be sent, when a client has made all retries, then it has waited 1, 2 and 3
+// seconds, and counted three retries and an error.
 //
 // transport 10.1 steps
 func TestRetries(t *testing.T) {
@@ -174,7 +174,7 @@ func TestRetries(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		c.send.Callbacks = nil // Add refuses it
+		c.send.Callbacks = nil // Add refuses a buffer without callbacks
 		begun := time.Now()
 		if err := c.ping(t.Context()); !errors.Is(err, errNotSent) {
 			t.Error(err)
@@ -185,8 +185,8 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// Given a stranger who talks nonsense to a server, when a client asks it afterwards, then
-// it is served, and the nonsense was counted.
+// Given a stranger that sends malformed messages to a server, when a client sends requests afterwards,
+// then they are served, and the malformed messages were counted.
 //
 // transport 10.1 protocol
 func TestNonsense(t *testing.T) {
@@ -222,7 +222,7 @@ func TestNonsense(t *testing.T) {
 	})
 }
 
-// throw sends texts to an address, from a transfer machine of its own.
+// throw sends texts to an address from a separate transfer machine.
 func throw(t *testing.T, h *tmhost.Host, to transport.Address, texts []string) {
 	t.Helper()
 	stranger, err := tmhost.Start(t.Context(), h.Domain, h.NID.String()+":12345:39:*", tmhost.Async, nil)
@@ -257,8 +257,8 @@ func throw(t *testing.T, h *tmhost.Host, to transport.Address, texts []string) {
 	}
 }
 
-// Given a server, when lines come on its standard input, then they do what they say, and
-// quit or the end ends it.
+// Given a server, when lines come on its standard input, then they are executed. quit and the end of the
+// input end it.
 //
 // transport 10.1 input
 func TestObey(t *testing.T) {
@@ -297,8 +297,7 @@ func TestObey(t *testing.T) {
 	}
 }
 
-// Given receive buffers that make sense or not, when a server looks at them, then they are
-// taken, or what stands for them is.
+// Valid sizes of receive buffers are used, and invalid ones are replaced by defaults.
 func TestReceiveBuffers(t *testing.T) {
 	l := transport.Limits{DescriptorSize: 48}
 	for _, c := range []struct {
@@ -326,7 +325,7 @@ func TestReceiveBuffers(t *testing.T) {
 	}
 }
 
-// late is a Core such as lnetd: ops begin a while after they were submitted, in their order.
+// late is a Core that behaves like lnetd: operations start some time after they were submitted, in order.
 type late struct{ transport.Core }
 
 func (c late) Open(ctx context.Context) (transport.CoreDomain, error) {
@@ -377,8 +376,8 @@ func (t *lateTM) Stop() error {
 	return err
 }
 
-// Given an lnetd that is slow to begin with what a server has added, when clients come at once,
-// then all have their answers, and the figures have what clients have asked for.
+// Given an lnetd that starts a server's operations late, when clients come at once, then all receive
+// their answers, and the counters match the clients' requests.
 func TestLateBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := mem.New(mem.Config{})

@@ -7,21 +7,21 @@ import (
 	"strconv"
 )
 
-// The kinds of messages: the first byte.
+// The kinds of messages, in the first byte.
 const (
-	Text = 'm' // a ping, its answer, and what bulk carries: text and NUL
-	Recv = 'r' // the client waits for bulk: lengths, and a descriptor
-	Send = 's' // the client has bulk to fetch: the same
+	Text = 'm' // a ping, its answer, or the content of bulk: text and NUL
+	Recv = 'r' // the client requests bulk: lengths and a descriptor
+	Send = 's' // the client offers bulk to fetch: the same
 )
 
-// A request is its kind, the length of the descriptor and the announced size, each as 8
-// decimal digits and NUL, and the descriptor.
+// A request has its kind, the length of the descriptor and the announced size, each as 8 decimal digits
+// and NUL, and the descriptor.
 const (
 	digits = 8
 	number = digits + 1 // with its NUL
 
-	// RequestHead is the length of a request without its descriptor, and numberMax the largest
-	// number in one.
+	// RequestHead is the length of a request without its descriptor. numberMax is the largest number in a
+	// request.
 	RequestHead = 1 + 2*number
 	numberMax   = 99_999_999
 )
@@ -29,18 +29,18 @@ const (
 // Texts of messages.
 const (
 	PingText    = "ping"
-	PongText    = " pong" // behind the text of the ping
+	PongText    = " pong" // follows the text of the ping
 	PassiveText = "passive ping"
 	ActiveText  = "active pong"
-	pattern     = "abcdefghi" // repeats, in messages of a given size
+	pattern     = "abcdefghi" // repeated in messages of a given size
 )
 
-// Message is a message that has come. Its slices are parts of what was parsed.
+// Message is a decoded message. Its slices refer to the input.
 type Message struct {
 	Kind       byte
 	Text       []byte // of kind Text, without NUL
-	Descriptor []byte // of the others
-	Size       int    // that they announce, in bytes
+	Descriptor []byte // of the other kinds
+	Size       int    // announced size in bytes, of the other kinds
 }
 
 // AppendText appends a message with a text.
@@ -50,8 +50,7 @@ func AppendText(b []byte, text string) []byte {
 	return append(b, 0)
 }
 
-// AppendRequest appends the announcement of bulk. A descriptor and a size of 8 digits are
-// the longest.
+// AppendRequest appends the announcement of bulk. Lengths and sizes are limited to 8 digits.
 func AppendRequest(b []byte, kind byte, descriptor []byte, size int) []byte {
 	b = append(b, kind)
 	b = fmt.Appendf(b, "%0*d\x00%0*d\x00", digits, min(len(descriptor), numberMax), digits, min(size, numberMax))
@@ -65,7 +64,7 @@ var (
 	errCut    = errors.New("its descriptor is cut off")
 )
 
-// Parse reads a message.
+// Parse decodes a message.
 func Parse(b []byte) (Message, error) {
 	if len(b) == 0 {
 		return Message{}, errEmpty
@@ -95,7 +94,7 @@ func Parse(b []byte) (Message, error) {
 	return Message{}, fmt.Errorf("its kind is %q", b[0])
 }
 
-// parseNumber reads 8 digits and the NUL behind them.
+// parseNumber decodes 8 digits and the NUL after them.
 func parseNumber(b []byte) (int, bool) {
 	if len(b) < number || b[digits] != 0 {
 		return 0, false
@@ -104,7 +103,7 @@ func parseNumber(b []byte) (int, bool) {
 	return int(n), err == nil
 }
 
-// PutPattern fills b with a message of just that size: kind, pattern, NUL.
+// PutPattern fills b with a message of that size: kind, pattern, NUL.
 func PutPattern(b []byte) {
 	if len(b) > 1 {
 		b[len(b)-1] = 0
@@ -118,7 +117,7 @@ func PutPattern(b []byte) {
 	}
 }
 
-// checkPattern says whether b is what PutPattern makes.
+// checkPattern returns an error if b differs from the output of PutPattern.
 func checkPattern(b []byte) error {
 	want := make([]byte, len(b))
 	PutPattern(want)
@@ -133,8 +132,7 @@ func checkPattern(b []byte) error {
 	return nil
 }
 
-// CheckBulk says what is wrong with bulk of an announced size: a pattern that fills it, or
-// with 0 a text.
+// CheckBulk checks bulk of an announced size. It must be the pattern or, for size 0, the text.
 func CheckBulk(b []byte, size int, text string) error {
 	if size > 0 {
 		if len(b) != size {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Given messages of each kind, when they are made, then they have the bytes of the text
-// protocol, and can be read again.
+// Given messages of each kind, when they are encoded, then they have the bytes of the text protocol, and
+// can be decoded.
 //
 // transport 10.1 protocol
 func TestBytes(t *testing.T) {
@@ -42,7 +42,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// Given what is no message, when it is read, then the error says why.
+// Given malformed messages, when they are decoded, then the error has the reason.
 func TestBrokenMessages(t *testing.T) {
 	for _, c := range []struct{ bytes, why string }{
 		{"", "empty"},
@@ -63,8 +63,8 @@ func TestBrokenMessages(t *testing.T) {
 	}
 }
 
-// Given bulk of a size, when it is filled and checked, then it passes, and fails with one
-// byte wrong, or of another size.
+// Given bulk of a size, when it is filled, then it passes the check. With one wrong byte or another size,
+// it fails.
 func TestPattern(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 11, 4096} {
 		b := make([]byte, size)
