@@ -13,32 +13,31 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// bulkClient announces pairs of passive buffers, and counts what the servers have fetched
-// and brought back.
+// bulkClient announces pairs of passive buffers, and counts what the servers have fetched and returned.
 type bulkClient struct {
 	share
 	slots []bulkSlot
-	ready [][]int             // of each server: slots whose descriptors are still to be sent
+	ready [][]int             // per server: slots with descriptors to send
 	free  []*transport.Buffer // for messages with descriptors
 	pairs []message.Pair      // scratch
 }
 
-// bulkSlot is one of the transfers that are under way at a time (transport 10.3): unused,
-// queued, announced, two and one completion left, and unused again.
+// bulkSlot is one of the concurrent transfers (transport 10.3). Its states are: unused, queued, announced
+// with two completions left, one completion left, and unused again.
 type bulkSlot struct {
 	server     int
 	send, recv *transport.Buffer
 	begun      time.Time
 	sequence   uint64
 	failures   int // in a row
-	left       int // completions that are to come
-	length     int // of what came back
+	left       int // outstanding completions
+	length     int // of the returned bulk
 	failed     bool
-	// again says that the tick is to begin another one, done that nothing is left to do.
+	// again is set if the next tick must begin another transfer, done if nothing is left to do.
 	again, done bool
 }
 
-// announcement is what a message with descriptors is about.
+// announcement has the slots whose descriptors are in a message.
 type announcement struct{ slots []int }
 
 func (c *bulkClient) prepare(ctx context.Context) error {
@@ -84,7 +83,7 @@ func (c *bulkClient) begin() {
 	}
 }
 
-// next begins the next transfer of a slot, if there is one.
+// next begins the next transfer of a slot, if any is left.
 func (c *bulkClient) next(k int) {
 	s := &c.slots[k]
 	if !c.another(s.server) {
@@ -95,7 +94,7 @@ func (c *bulkClient) next(k int) {
 	c.queue(k)
 }
 
-// queue queues the buffers of a slot, whose descriptors can be sent then.
+// queue queues the buffers of a slot. After that, their descriptors can be sent.
 func (c *bulkClient) queue(k int) {
 	s := &c.slots[k]
 	s.sequence++
@@ -122,7 +121,7 @@ func (c *bulkClient) queue(k int) {
 	c.ready[s.server] = append(c.ready[s.server], k)
 }
 
-// flush sends descriptors, several pairs in a message.
+// flush sends descriptors, several pairs per message.
 func (c *bulkClient) flush() {
 	for server := range c.ready {
 		for len(c.ready[server]) > 0 && len(c.free) > 0 {
@@ -158,7 +157,7 @@ func (c *bulkClient) announce(server int) {
 // announced is the callback of messages with descriptors.
 func (c *bulkClient) announced(e *transport.BufferEvent) { c.told(e.Buffer, e.Err) }
 
-// told goes on when a message has left, or could not.
+// told continues when a message has been sent or has failed.
 func (c *bulkClient) told(b *transport.Buffer, err error) {
 	count(&c.figures.Sent, err)
 	if err != nil {
@@ -170,7 +169,7 @@ func (c *bulkClient) told(b *transport.Buffer, err error) {
 	c.free = append(c.free, b)
 }
 
-// cancel gives a transfer up, unless it is over.
+// cancel cancels a transfer, unless it has ended.
 func (c *bulkClient) cancel(k int) {
 	if s := &c.slots[k]; s.left > 0 {
 		s.failed = true
@@ -199,7 +198,7 @@ func (c *bulkClient) brought(e *transport.BufferEvent) {
 	c.completed(e)
 }
 
-// completed goes on with a slot of which one buffer has come back.
+// completed handles the completion of one of a slot's two buffers.
 func (c *bulkClient) completed(e *transport.BufferEvent) {
 	k, _ := e.Buffer.Data.(int)
 	s := &c.slots[k]
@@ -213,7 +212,7 @@ func (c *bulkClient) completed(e *transport.BufferEvent) {
 	}
 }
 
-// settled counts a transfer that is over, and begins another one.
+// settled counts a completed transfer, and begins the next one.
 func (c *bulkClient) settled(k int) {
 	s := &c.slots[k]
 	c.figures.Transfers.Total++
@@ -236,7 +235,7 @@ func (c *bulkClient) settled(k int) {
 	s.again = true
 }
 
-// broken tells whether what has come back is not what was sent, as far as that is looked at.
+// broken reports whether the returned bulk differs from what was sent, as far as it is checked.
 func (c *bulkClient) broken(s *bulkSlot) bool {
 	if s.length != c.test.Size {
 		return true
@@ -261,7 +260,7 @@ func (c *bulkClient) finished() bool {
 	return len(c.free) == c.test.Buffers
 }
 
-// fill fills b with what no other seed gives.
+// fill fills b with a pattern that is unique for the seed.
 func fill(b []byte, seed uint64) {
 	const odd = 0x9e37_79b9_7f4a_7c15
 	word := seed*odd | 1

@@ -8,18 +8,18 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// bulkServer fetches what clients announce, and brings it back.
+// bulkServer fetches what clients announce, and returns it.
 type bulkServer struct {
 	*trial
 	free    []*transport.Buffer // for bulk
 	waiting []*job              // transfers without a buffer
 	idle    []*job
-	bulks   int // buffers for bulk in all
+	bulks   int // number of buffers for bulk
 	scratch []byte
 	pairs   []message.Pair
 }
 
-// job is one transfer: copies of the two descriptors.
+// job is one transfer. It has copies of the two descriptors.
 type job struct{ send, recv []byte }
 
 func (s *bulkServer) prepare(ctx context.Context) error {
@@ -64,8 +64,9 @@ func (s *bulkServer) received(e *transport.BufferEvent) {
 	}
 }
 
-// accept begins a transfer, or has it wait for a buffer: the last event of another one may
-// come later than what its client has begun since. More than that is too much.
+// accept begins a transfer or queues it until a buffer is free. A buffer may be missing for a short time,
+// because a client may begin a transfer before the last event of its previous one. If too many transfers
+// are queued, it counts a failure.
 func (s *bulkServer) accept(p message.Pair) {
 	if len(s.free) == 0 && len(s.waiting) >= s.bulks {
 		s.figures.Transfers.Total++
@@ -81,7 +82,7 @@ func (s *bulkServer) accept(p message.Pair) {
 	s.serve()
 }
 
-// serve begins transfers that wait, as far as there are buffers.
+// serve begins queued transfers as long as buffers are free.
 func (s *bulkServer) serve() {
 	for len(s.waiting) > 0 && len(s.free) > 0 {
 		b, j := s.free[len(s.free)-1], s.waiting[0]
@@ -98,7 +99,7 @@ func (s *bulkServer) serve() {
 	}
 }
 
-// fetched is the callback of bulk that was fetched: it goes back.
+// fetched is the callback of fetched bulk. It returns the bulk to the client.
 func (s *bulkServer) fetched(e *transport.BufferEvent) {
 	count(&s.figures.BulkReceived, e.Err)
 	b := e.Buffer
@@ -118,7 +119,7 @@ func (s *bulkServer) fetched(e *transport.BufferEvent) {
 	}
 }
 
-// brought is the callback of bulk that has gone back.
+// brought is the callback of returned bulk.
 func (s *bulkServer) brought(e *transport.BufferEvent) {
 	count(&s.figures.BulkSent, e.Err)
 	if e.Err == nil {
@@ -128,7 +129,7 @@ func (s *bulkServer) brought(e *transport.BufferEvent) {
 	s.serve()
 }
 
-// release counts a transfer that is over, and frees its buffer.
+// release counts a completed transfer, and frees its buffer.
 func (s *bulkServer) release(b *transport.Buffer, err error) {
 	count(&s.figures.Transfers, err)
 	j, _ := b.Data.(*job)

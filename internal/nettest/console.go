@@ -13,38 +13,38 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// CommandTime is how long a console waits for the answers to a command, unless it is told
-// otherwise.
+// CommandTime is the default of ConsoleConfig.CommandTime: how long a console waits for the answers to a
+// command.
 const CommandTime = 10 * time.Second
 
-// pollTime is how often a console asks how a test goes.
+// pollTime is the interval at which a console polls the progress of a test.
 const pollTime = time.Second
 
-// Group are the nodes of one role.
+// Group describes the nodes of one role.
 type Group struct {
-	// Console is where the console talks to them from.
+	// Console is the address from which the console communicates with them.
 	Console string
 	// Commands and Data are the end points of the nodes, in the same order.
 	Commands, Data []string
-	// Concurrency, Buffers and Delivery are those of message.Test.
+	// Concurrency, Buffers and Delivery are the fields of message.Test.
 	Concurrency, Buffers int
 	Delivery             string
 }
 
-// ConsoleConfig says what a console does.
+// ConsoleConfig defines what a console does.
 type ConsoleConfig struct {
 	Domain           *transport.Domain
 	Servers, Clients Group
-	// Test is what the groups have in common; role, end points, and what Group has, are
-	// filled in.
+	// Test has the parameters common to both groups. The role, the end points, and the fields in Group
+	// are filled in.
 	Test message.Test
-	// CommandTime is how long nodes have for an answer; 0: CommandTime.
+	// CommandTime is how long nodes may take to answer. 0 means CommandTime.
 	CommandTime time.Duration
 	// Progress, if not nil, is called each second with the clients' figures so far.
 	Progress func(elapsed time.Duration, clients *figures.Figures)
 }
 
-// Result is what came of a test.
+// Result is the result of a test.
 type Result struct {
 	Start   time.Time       `json:"time_start"`
 	Finish  time.Time       `json:"time_finish"`
@@ -52,10 +52,10 @@ type Result struct {
 	Servers figures.Figures `json:"servers"`
 }
 
-// Failures is how much has gone wrong.
+// Failures returns the number of failures.
 func (r *Result) Failures() uint64 { return r.Clients.Failures() + r.Servers.Failures() }
 
-// tests are what each node is told. EINVAL or ENODATA: it makes no sense.
+// tests returns the test for each node. It returns EINVAL or ENODATA if the configuration is invalid.
 func (c *ConsoleConfig) tests() (servers, clients []message.Test, err error) {
 	if servers, err = c.testsOf("servers", message.Server, &c.Servers, &c.Clients); err != nil {
 		return nil, nil, err
@@ -86,15 +86,15 @@ func (c *ConsoleConfig) testsOf(name string, role message.Role, g, peers *Group)
 	return tests, nil
 }
 
-// Check says what makes no sense, before anything is done. EINVAL, ENODATA.
+// Check validates the configuration. It returns EINVAL or ENODATA if it is invalid.
 func (c *ConsoleConfig) Check() error {
 	_, _, err := c.tests()
 	return err
 }
 
-// Run runs a test, until all clients have finished, time is up, or ctx ends; then it is
-// stopped on all nodes. The result is what was counted up to then. Its error answers to
-// ENETUNREACH if a node has not done what it was told, and to what that one said.
+// Run runs a test until all clients have finished, its time is over, or ctx is done. Then it stops the
+// test on all nodes. The result has everything counted so far. If a node has not carried out a command,
+// the error matches ENETUNREACH and the node's own errno.
 func Run(ctx context.Context, c ConsoleConfig) (r Result, err error) {
 	servers, clients, err := c.tests()
 	if err != nil {
@@ -119,38 +119,38 @@ func Run(ctx context.Context, c ConsoleConfig) (r Result, err error) {
 	return r, err
 }
 
-// console is a running console.
+// console is the state of a running test.
 type console struct {
 	config           *ConsoleConfig
 	mailboxes        []*mailbox
 	servers, clients []*remote
 
 	mu      sync.Mutex         // guards the rest
-	waiting map[uint64]*remote // whose answer is to come, by the command's sequence number
-	last    uint64             // sequence number
+	waiting map[uint64]*remote // remotes that have not answered, by sequence number of the command
+	last    uint64             // last sequence number
 }
 
-// remote is a node as its console sees it.
+// remote is a node as seen by its console.
 type remote struct {
 	name    string
 	address string
 	mailbox *mailbox
 	test    message.Test
-	// inited says that it may have a test that has to be stopped.
+	// inited is set if the node may have a test that must be stopped.
 	inited bool
-	// silent says that the last command was not answered.
+	// silent is set if the last command was not answered.
 	silent bool
-	answer chan reply // has one at most per command
+	answer chan reply // receives at most one reply per command
 }
 
-// reply is an answer, or why there is none.
+// reply is an answer, or the error if there was no answer.
 type reply struct {
 	sequence uint64
 	command  *message.Command
 	err      error
 }
 
-// remotes are the nodes of a group, reached from its mailbox.
+// remotes returns the nodes of a group, reached from the group's mailbox.
 func (k *console) remotes(ctx context.Context, g *Group, tests []message.Test) ([]*remote, error) {
 	m, err := openMailbox(ctx, k.config.Domain, g.Console, len(tests), k.heard, k.left)
 	if err != nil {
@@ -175,16 +175,16 @@ func (k *console) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// heard hands an answer to who waits for it.
+// heard passes an answer to the goroutine that waits for it.
 func (k *console) heard(b []byte, _ *transport.EndPoint) {
 	c, err := message.ParseCommand(b)
 	if err != nil || !c.Type.IsAnswer() {
-		return // whoever waits is told so by time
+		return // ignored: the command times out
 	}
 	k.settle(c.Sequence, reply{command: c})
 }
 
-// left hears that a command has left, or has not.
+// left is called when a command has been sent or has failed.
 func (k *console) left(tag any, err error) {
 	if sequence, ok := tag.(uint64); ok && err != nil {
 		k.settle(sequence, reply{err: err})
@@ -197,7 +197,7 @@ func (k *console) settle(sequence uint64, r reply) {
 	if n := k.waiting[sequence]; n != nil {
 		delete(k.waiting, sequence)
 		r.sequence = sequence
-		n.answer <- r // has room: what came for the last command was taken, or forgotten
+		n.answer <- r // has room: the reply to the last command was received or discarded
 	}
 }
 
@@ -225,7 +225,7 @@ func (k *console) tell(ctx context.Context, n *remote, t message.Type) error {
 	return nil
 }
 
-// forget waits no longer for a node.
+// forget stops waiting for a node.
 func (k *console) forget(n *remote) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,8 +240,8 @@ func (k *console) forget(n *remote) {
 	}
 }
 
-// step tells all nodes something and waits for their answers, for the time that commands
-// have. ENETUNREACH: not all of them have done it.
+// step sends a command to all nodes and waits up to CommandTime for their answers. It returns ENETUNREACH
+// if not all nodes have carried it out.
 func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.config.CommandTime,
 		fmt.Errorf("no answer within %s: %w", k.config.CommandTime, syscall.ETIMEDOUT))
@@ -249,7 +249,7 @@ func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]
 	return k.stepWithin(ctx, nodes, t)
 }
 
-// stepWithin is step until ctx ends.
+// stepWithin is step with ctx as the only time limit.
 func (k *console) stepWithin(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	told := make([]error, len(nodes))
 	for i, n := range nodes {
@@ -272,18 +272,18 @@ func (k *console) stepWithin(ctx context.Context, nodes []*remote, t message.Typ
 	return answers, nil
 }
 
-// unreachable is why nodes have not done what they were told. It answers to ENETUNREACH.
+// unreachable is the error for nodes that have not carried out a command. It matches ENETUNREACH.
 type unreachable struct{ error }
 
 func (e unreachable) Unwrap() []error { return []error{e.error, syscall.ENETUNREACH} }
 
-// refusal is what a node has answered with.
+// refusal is the error that a node has answered with.
 type refusal struct {
 	command message.Type
 	errno   syscall.Errno
 }
 
-// refusals are what the errnos of an INIT mean.
+// refusals explains the errnos of an INIT.
 var refusals = map[syscall.Errno]string{
 	syscall.EALREADY:     "it has another test",
 	syscall.ENOENT:       "it takes no commands from here",
@@ -313,7 +313,7 @@ func (k *console) await(ctx context.Context, n *remote, t message.Type) (*messag
 			return nil, fmt.Errorf("its answer is %s: %w", r.command.Type, syscall.EPROTO)
 		case r.command.Errno != 0:
 			if t == message.Init {
-				n.inited = false // what it may have is another console's
+				n.inited = false // if it has a test, it is another console's
 			}
 			return nil, refusal{t, r.command.Errno}
 		}

@@ -11,11 +11,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// LocalMax is how many nodes of a role a Local has at most.
+// LocalMax is the maximum number of nodes per role in a Local.
 const LocalMax = 64
 
-// The numbers of the transfer machines of a Local, from which its nodes count on
-// (transport 10.3).
+// The first numbers of the transfer machines of a Local (transport 10.3). The nodes count up from them.
 const (
 	consoleForClients = 298
 	consoleForServers = 299
@@ -25,11 +24,11 @@ const (
 	serverData        = 1300
 )
 
-// Local are nodes in this process, to be tested by a console that is in it, too.
+// Local is a set of nodes in this process, for a test with a console in the same process.
 type Local struct{ nodes []*Node }
 
-// StartLocal starts so many servers and clients on their hosts, which may be one, and puts
-// their end points, and those of a console on the clients' host, into c.
+// StartLocal starts servers and clients on their hosts, which may be the same host. It sets their end
+// points in c, and those of a console on the clients' host.
 func StartLocal(ctx context.Context, servers, clients int, serverHost, clientHost *tmhost.Host, c *ConsoleConfig, log *slog.Logger) (*Local, error) {
 	l := &Local{}
 	address := func(nid lnet.NID, id int) string {
@@ -64,7 +63,7 @@ func StartLocal(ctx context.Context, servers, clients int, serverHost, clientHos
 	return l, nil
 }
 
-// Close ends the nodes.
+// Close closes the nodes.
 func (l *Local) Close(ctx context.Context) error {
 	var errs []error
 	for _, n := range l.nodes {

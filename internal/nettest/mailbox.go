@@ -14,23 +14,23 @@ import (
 const (
 	// Portal is the portal of test nodes and consoles (transport 6.2).
 	Portal = 42
-	// sendTime is how long a command may take to leave.
+	// sendTime is the time limit for sending a command.
 	sendTime = 5 * time.Second
-	// mailboxBuffers is how many commands may come at once, and how many may leave.
+	// mailboxBuffers is how many commands can be received at once, and how many can be sent.
 	mailboxBuffers = 8
 )
 
-// mailbox sends and takes commands at an address. Its methods may be called by several.
+// mailbox sends and receives commands at an address. Its methods are safe for concurrent use.
 type mailbox struct {
 	domain    *transport.Domain
 	loop      *tmhost.Loop
 	callbacks transport.Callbacks
 	buffers   []*transport.Buffer
 	free      chan *transport.Buffer
-	// heard is called by the machine's worker with each message; from is dropped when it
+	// heard is called by the worker of the transfer machine with each message. from is released when it
 	// returns.
 	heard func(b []byte, from *transport.EndPoint)
-	// left hears why what was sent with a tag has not left, nil if it has.
+	// left is called with the tag of a message that was sent, or with the error if it failed.
 	left func(tag any, err error)
 }
 
@@ -90,12 +90,12 @@ func (m *mailbox) received(e *transport.BufferEvent) {
 		m.heard(b[:e.CopyTo(b)], e.EndPoint)
 	}
 	if e.Final && m.loop.TM.State() == transport.StateStarted {
-		_ = m.loop.TM.Add(e.Buffer) // it is being stopped
+		_ = m.loop.TM.Add(e.Buffer) // fails only while it is being stopped
 	}
 }
 
-// send sends a command. It waits for a buffer, at most until ctx ends: an answer may be here
-// before the event that its command has left.
+// send sends a command. It waits for a free buffer until ctx is done: an answer may arrive before the
+// event that its command has been sent.
 func (m *mailbox) send(ctx context.Context, c *message.Command, to *transport.EndPoint, tag any) error {
 	text, err := c.Append(nil)
 	if err != nil {

@@ -31,7 +31,7 @@ func host(t *testing.T) *tmhost.Host {
 	return h
 }
 
-// local is a console for so many nodes in memory, which are there until the test ends.
+// local returns the configuration of a console with nodes in memory, which exist until the test ends.
 func local(t *testing.T, servers, clients int, test message.Test) *ConsoleConfig {
 	t.Helper()
 	c := &ConsoleConfig{Test: test}
@@ -62,12 +62,12 @@ func bulkTest() message.Test {
 	}
 }
 
-// counted is a counter without failures.
+// counted returns a counter without failures.
 func counted(n uint64) figures.Counter { return figures.Counter{Total: n} }
 
-// Given nodes of both roles, with each way of delivery, one or several messages in a
-// buffer, and a number of messages, when a ping test has run, then each client has had as
-// many answers from each server, none is missing, and round trips were measured.
+// Given nodes of both roles, with each way of delivery, one or several messages per buffer, and a number
+// of messages, when a ping test has run, then each client has received that number of answers from each
+// server, and round trips were measured.
 //
 // transport-tests Q (129)
 // transport 10.3 ping
@@ -102,8 +102,8 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// Given a time and no number, when a ping test has run, then it has ended by that time, the
-// console has shown each second how it goes, and both sides have counted the same.
+// Given a time limit and no number, when a ping test has run, then it has ended at that time, the console
+// has reported progress each second, and both sides have counted the same.
 //
 // transport-tests Q (129)
 // R.m0.net.self-test.statistics.live
@@ -131,8 +131,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Given two clients and two servers, when each client has made 64 transfers with each
-// server, then both sides have counted 256, and what came back is what was sent.
+// Given two clients and two servers, when each client has made 64 transfers with each server, then both
+// sides have counted 256, and the returned bulk is what was sent.
 //
 // transport-tests Q (131)
 // transport 10.3 bulk
@@ -162,8 +162,8 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// Given a server with fewer buffers than clients want at once, when a bulk test has run,
-// then what it could not move has failed, and was tried again.
+// Given a server with fewer buffers than clients use at once, when a bulk test has run, then the
+// transfers without a buffer have failed and were repeated.
 //
 // transport 10.3 bulk
 func TestMissingBuffers(t *testing.T) {
@@ -176,7 +176,7 @@ func TestMissingBuffers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// One buffer, and one transfer that waits for it: of 8 that come together 6 are too many.
+		// One buffer, and one transfer that waits for it: 6 of 8 concurrent transfers are too many.
 		if r.Servers.Transfers.Failed == 0 || r.Clients.Transfers.Failed != r.Servers.Transfers.Failed {
 			t.Errorf("clients %+v\nservers %+v", r.Clients.Transfers, r.Servers.Transfers)
 		}
@@ -186,8 +186,8 @@ func TestMissingBuffers(t *testing.T) {
 	})
 }
 
-// Given a server that is gone, when clients have sent their messages as often as they do,
-// then they have finished, and what was not answered has failed.
+// Given a server that is gone, when clients have sent their messages with all repetitions, then they have
+// finished, and unanswered messages have failed.
 //
 // transport 10.3 ping
 func TestServerIsGone(t *testing.T) {
@@ -219,8 +219,8 @@ func TestServerIsGone(t *testing.T) {
 	})
 }
 
-// Given configurations that make no sense, when they are checked, and run, then they are
-// refused before anything is on the network.
+// Given invalid configurations, when they are checked and run, then they are refused before anything is
+// sent.
 //
 // transport-tests Q (132)
 func TestWrongConfiguration(t *testing.T) {
@@ -264,8 +264,8 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 }
 
-// Given bulk that has come back, when it is another than what was sent, or shorter, then
-// the transfer is bad; without verifying only if it is shorter.
+// Given returned bulk that is different or shorter, then the transfer is bad. Without verification, it is
+// bad only if it is shorter.
 //
 // R.m0.net.self-test.test.bulk.integrity.no-check
 func TestVerify(t *testing.T) {

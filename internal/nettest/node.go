@@ -13,48 +13,49 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// NodeConfig says how a node is.
+// NodeConfig configures a node.
 type NodeConfig struct {
 	Domain *transport.Domain
-	// Address is where it takes commands.
+	// Address is the address at which it receives commands.
 	Address string
-	// Consoles are the addresses that it takes them from; none: from everybody.
+	// Consoles lists the addresses from which it accepts commands. If empty, it accepts them from any
+	// address.
 	Consoles []string
-	// Idle is how long a test outlives the last command of its console; 0: IdleTime.
+	// Idle is how long a test continues after the last command of its console. 0 means IdleTime.
 	Idle time.Duration
-	// Once has the node end with the first test that one of its consoles asks for.
+	// Once makes the node end with the first test that one of its consoles requests.
 	Once bool
-	// Logger receives what the node does and refuses; nil discards.
+	// Logger receives what the node does and refuses. If it is nil, log messages are discarded.
 	Logger *slog.Logger
 }
 
 // IdleTime is the default of NodeConfig.Idle.
 const IdleTime = 30 * time.Second
 
-// prepareTime bounds the making of a test.
+// prepareTime limits the preparation of a test.
 const prepareTime = 8 * time.Second
 
-// Node takes part in tests as a console says. StartNode makes it.
+// Node takes part in tests that consoles control. Create it with StartNode.
 type Node struct {
 	config   NodeConfig
 	consoles map[transport.Address]bool
 	mailbox  *mailbox
 	log      *slog.Logger
-	over     chan error // with Once: how its test has ended
+	over     chan error // with Once: receives the result of its test
 
-	mu     sync.Mutex // held by who obeys a command
+	mu     sync.Mutex // held while a command is executed
 	trial  *trial
-	by     transport.Address // who has begun it
-	expiry *time.Timer       // when it has outlived its console
+	by     transport.Address // the console of trial
+	expiry *time.Timer       // ends the trial if the console stops sending commands
 }
 
-// command is a command that waits for its turn.
+// command is a queued command.
 type command struct {
 	*message.Command
 	from *transport.EndPoint // a reference is held
 }
 
-// StartNode starts a node, which works until Close.
+// StartNode starts a node. It runs until Close.
 func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
 	n := &Node{config: c, consoles: map[transport.Address]bool{}, log: c.Logger, over: make(chan error, 1)}
 	if n.log == nil {
@@ -78,14 +79,14 @@ func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
 	return n, nil
 }
 
-// Address is where the node takes commands.
+// Address returns the address at which the node receives commands.
 func (n *Node) Address() transport.Address { return n.mailbox.loop.Address() }
 
-// Done has, with Once, the error with which the node's test has ended, nil if it was
-// stopped by its console.
+// Done returns a channel that, with Once, receives the error with which the node's test has ended. It is
+// nil if the test was stopped by its console.
 func (n *Node) Done() <-chan error { return n.over }
 
-// Close ends the node, and the test that it is in.
+// Close ends the node and its test.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.mailbox.close(ctx)
 	n.mu.Lock()
@@ -93,7 +94,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return errors.Join(err, n.stop(ctx))
 }
 
-// heard reads a message and hands the command to the loop.
+// heard decodes a message and queues the command in the loop.
 func (n *Node) heard(b []byte, from *transport.EndPoint) {
 	c, err := message.ParseCommand(b)
 	if err != nil {
@@ -101,7 +102,7 @@ func (n *Node) heard(b []byte, from *transport.EndPoint) {
 		return
 	}
 	if c.Type%2 == 0 {
-		return // an answer; answers to answers would never end
+		return // ignored: answering an answer would never end
 	}
 	cmd := command{c, from.Get()}
 	if !n.mailbox.loop.Post(func() { n.obey(cmd) }) {
@@ -109,7 +110,7 @@ func (n *Node) heard(b []byte, from *transport.EndPoint) {
 	}
 }
 
-// obey does what a command says, and answers.
+// obey executes a command and sends the answer.
 func (n *Node) obey(c command) {
 	defer c.from.Put()
 	n.mu.Lock()
@@ -135,10 +136,10 @@ func (n *Node) obey(c command) {
 	}
 }
 
-// known tells whether a command is from one of the node's consoles.
+// known reports whether a command is from one of the node's consoles.
 func (n *Node) known(c command) bool { return len(n.consoles) == 0 || n.consoles[c.from.Address()] }
 
-// errnoOf is what a console hears of an error.
+// errnoOf returns the errno for an answer.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) || errno == 0 {
@@ -147,7 +148,8 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// do does it. ENOENT: the sender is a stranger, or there is nothing to do it with.
+// do executes a command. It returns ENOENT if the sender is not a console of the node, or if the node has
+// no test of that console.
 func (n *Node) do(c command, answer *message.Command) error {
 	from := c.from.Address()
 	if !n.known(c) {
@@ -175,7 +177,7 @@ func (n *Node) do(c command, answer *message.Command) error {
 	return fmt.Errorf("no such command: %w", syscall.ENOENT)
 }
 
-// init begins a test, which does nothing before its start. EALREADY: there is one.
+// init prepares a test, which is idle until START. It returns EALREADY if the node has a test.
 func (n *Node) init(test *message.Test, from transport.Address) error {
 	if n.trial != nil {
 		return fmt.Errorf("a test of %s goes on: %w", n.by, syscall.EALREADY)
@@ -202,7 +204,7 @@ func (n *Node) start() error {
 	return nil
 }
 
-// stop ends the test, if there is one.
+// stop ends the test, if the node has one.
 func (n *Node) stop(ctx context.Context) error {
 	if n.trial == nil {
 		return nil
@@ -213,7 +215,7 @@ func (n *Node) stop(ctx context.Context) error {
 	return err
 }
 
-// expire ends a test of which the console is no longer heard.
+// expire ends a test whose console has sent nothing for too long.
 func (n *Node) expire(t *trial) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

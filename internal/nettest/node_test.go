@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// bare is a console that says what a test tells it to.
+// bare is a console whose commands the test chooses.
 type bare struct {
 	t       *testing.T
 	mailbox *mailbox
@@ -55,7 +55,7 @@ func (b *bare) send(n *Node, c message.Command) {
 	}
 }
 
-// ask sends a command and returns what the answer says.
+// ask sends a command and returns the error in the answer.
 func (b *bare) ask(n *Node, t message.Type, test *message.Test) error {
 	b.t.Helper()
 	b.last++
@@ -84,7 +84,7 @@ func newNode(t *testing.T, c NodeConfig) *Node {
 	return n
 }
 
-// serverTest is what a server is told.
+// serverTest returns a test for a server.
 func serverTest() *message.Test {
 	test := pingTest()
 	test.Role, test.Data, test.Peers = message.Server, "0@lo:12345:42:50", []string{"0@lo:12345:42:51"}
@@ -92,8 +92,8 @@ func serverTest() *message.Test {
 	return &test
 }
 
-// Given a node, when its console asks for what it must not, then the answer says why, and
-// what goes on goes on.
+// Given a node, when its console sends an invalid request, then the answer has the reason, and the
+// running test continues.
 //
 // transport-tests Q (133)
 // transport 10.3 commands
@@ -146,9 +146,9 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Given a node that is to end with its first test, when a stranger asks for one, then it goes
-// on; when the console asks for a test of an unknown type, then it ends with ENODATA; and when
-// it was stopped, without an error.
+// Given a node with Once, when a stranger requests a test, then the node continues. When the console
+// requests a test of an unknown kind, the node ends with ENODATA. When its test is stopped, it ends
+// without an error.
 //
 // transport-tests Q (133)
 // transport 10.3 commands
@@ -179,8 +179,8 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// Given a node whose console has gone, when its time has passed, then it is free for the
-// next one.
+// Given a node whose console has gone, when its idle time has passed, then the node accepts the next
+// test.
 func TestSilentConsole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t)
@@ -204,8 +204,8 @@ func TestSilentConsole(t *testing.T) {
 	})
 }
 
-// Given a console and nodes of which one is missing, when a test is run, then it ends
-// within the time for commands, or soon when it is interrupted, says which one, and the other
+// Given a console and nodes, one of which is missing, when a test is run, then it ends within the time
+// limit for commands, or soon when it is interrupted. The error names the missing node, and the other
 // nodes are free again.
 //
 // transport-tests Q (134)
@@ -221,7 +221,8 @@ func TestNodeIsMissing(t *testing.T) {
 		if !errors.Is(err, syscall.ENETUNREACH) || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), c.Servers.Commands[0]) {
 			t.Error(err)
 		}
-		// INIT to all, and STOP to those that may have heard it, of which no more is heard.
+		// INIT goes to all, and STOP to those that may have received it. The missing STOP is not
+		// reported.
 		if took := time.Since(begun); took > CommandTime+partingTime || strings.Contains(err.Error(), "STOP") {
 			t.Errorf("it took %s: %v", took, err)
 		}
@@ -240,8 +241,8 @@ func TestNodeIsMissing(t *testing.T) {
 	})
 }
 
-// Given a test that goes on, when the console is interrupted, then it stops the nodes in
-// good order and has their figures.
+// Given a running test, when the console is interrupted, then it stops the nodes and collects their
+// figures.
 //
 // transport 10.3 commands
 func TestInterrupted(t *testing.T) {
@@ -260,8 +261,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Given messages that no console sends, when a node has got them, then it obeys the next
-// command as if nothing had been.
+// Given messages that no console sends, when a node has received them, then it executes the next command
+// normally.
 func TestNonsense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := host(t)
@@ -280,7 +281,7 @@ func TestNonsense(t *testing.T) {
 		}
 		n.heard([]byte(strings.Repeat("x", message.CommandSize)), from)
 		for _, answer := range []message.Type{0, message.InitDone, message.StatusData, 100} {
-			console.send(n, message.Command{Type: answer}) // nobody answers that
+			console.send(n, message.Command{Type: answer}) // not answered
 		}
 		from.Put()
 		synctest.Wait()

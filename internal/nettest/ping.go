@@ -8,22 +8,22 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// pingClient sends messages, and checks that they come back.
+// pingClient sends messages, and checks the answers.
 type pingClient struct {
 	share
 	slots []pingSlot
 	head  [message.PingHead]byte
 }
 
-// pingSlot is one of the messages that are under way at a time.
+// pingSlot is one of the concurrent messages.
 type pingSlot struct {
 	server   int
 	buffer   *transport.Buffer
 	sequence uint64
 	sent     time.Time
 	failures int // in a row
-	// sending says that the buffer is lent, waiting that the answer has not come, again
-	// that the tick is to send it again, done that there is nothing left to do.
+	// sending is set while the buffer is queued, waiting while the answer is outstanding, again if the
+	// next tick must send the message again, and done if nothing is left to do.
 	sending, waiting, again, done bool
 }
 
@@ -51,7 +51,7 @@ func (p *pingClient) begin() {
 	}
 }
 
-// next begins the next message of a slot, if there is one.
+// next begins the next message of a slot, if any is left.
 func (p *pingClient) next(k int) {
 	s := &p.slots[k]
 	if !p.another(s.server) {
@@ -79,7 +79,7 @@ func (p *pingClient) send(k int) {
 	}
 }
 
-// failed has the tick send a message again, unless it has failed too often.
+// failed makes the next tick send a message again, unless it has failed too often.
 func (p *pingClient) failed(k int) {
 	s := &p.slots[k]
 	s.waiting = false
@@ -106,8 +106,8 @@ func (p *pingClient) sent(e *transport.BufferEvent) {
 	}
 }
 
-// settled goes on with a slot whose buffer has come back, and whose answer has come or is
-// not expected any more.
+// settled continues with a slot whose buffer is free again, and whose answer has arrived or is not
+// expected any more.
 func (p *pingClient) settled(k int) {
 	if s := &p.slots[k]; !s.again && !s.done {
 		p.next(k)
@@ -136,7 +136,7 @@ func (p *pingClient) received(e *transport.BufferEvent) {
 	}
 }
 
-// answered tells which slot's message has come back, if it is the one that it waits for.
+// answered returns the slot of a returned message. It returns false if no slot waits for that message.
 func (p *pingClient) answered(e *transport.BufferEvent) (slot int, ok bool) {
 	h, ok := message.ParsePing(p.head[:e.CopyTo(p.head[:])])
 	if !ok || e.Length != p.test.Size || h.Slot >= uint64(len(p.slots)) {
@@ -146,7 +146,7 @@ func (p *pingClient) answered(e *transport.BufferEvent) (slot int, ok bool) {
 	if !s.waiting || h.Sequence != s.sequence {
 		return 0, false
 	}
-	// A server may answer by another of its NIDs.
+	// A server may answer from another of its NIDs.
 	from, to := e.EndPoint.Address(), p.servers[s.server].Address()
 	from.NID = to.NID
 	return int(h.Slot), from == to
@@ -177,8 +177,8 @@ func (p *pingClient) finished() bool {
 	return true
 }
 
-// pingServer sends messages back where they came from. With one message per buffer it
-// sends the buffer that it has come in.
+// pingServer sends messages back to their senders. With one message per buffer, it sends the buffer that
+// received the message.
 type pingServer struct {
 	*trial
 	free []*transport.Buffer // for answers, with several messages per buffer
@@ -187,8 +187,8 @@ type pingServer struct {
 
 func (p *pingServer) prepare(ctx context.Context) error {
 	callbacks := &transport.Callbacks{transport.MsgRecv: p.locked(p.received), transport.MsgSend: p.locked(p.sent)}
-	// Each client has Concurrency messages under way, and of each of them the last answer
-	// may not be done when the next message comes.
+	// Each client has Concurrency messages under way. For each, the previous answer may not be complete
+	// when the next message arrives.
 	n := 2 * p.test.Concurrency * len(p.test.Peers)
 	if p.perBuffer(p.test.Size) > 1 {
 		for range n {
@@ -236,7 +236,7 @@ func (p *pingServer) received(e *transport.BufferEvent) {
 	}
 }
 
-// answerIn is the buffer with the answer, nil if there is to be none.
+// answerIn returns the buffer with the answer, or nil if there is no answer.
 func (p *pingServer) answerIn(e *transport.BufferEvent) *transport.Buffer {
 	if _, ok := message.ParsePing(p.head[:e.CopyTo(p.head[:])]); !ok {
 		p.figures.Received.Bad++
@@ -264,7 +264,7 @@ func (p *pingServer) sent(e *transport.BufferEvent) {
 	p.release(e.Buffer)
 }
 
-// release makes a buffer with an answer what it was before.
+// release frees the buffer of an answer, or makes it a receive buffer again.
 func (p *pingServer) release(b *transport.Buffer) {
 	b.EndPoint = nil
 	if b.MinReceiveSize > 0 {

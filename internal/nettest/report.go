@@ -9,13 +9,13 @@ import (
 	"github.com/lnetd/lnetd/internal/nettest/figures"
 )
 
-// quantiles are the percentiles of round trips that reports have.
+// quantiles are the percentiles of round trips in reports.
 var quantiles = []struct {
 	name string
 	of   float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}}
 
-// ProgressLine is how a test goes, on one line without its end (transport 10.3).
+// ProgressLine returns the progress of a test in one line, without a newline (transport 10.3).
 func ProgressLine(elapsed time.Duration, f *figures.Figures) string {
 	seconds := max(elapsed.Seconds(), 1e-9)
 	per := func(n uint64) string { return size(float64(n)/seconds) + "/s" }
@@ -23,7 +23,7 @@ func ProgressLine(elapsed time.Duration, f *figures.Figures) string {
 		per(f.BytesOut), per(f.BytesIn), size(float64(f.BytesOut)), size(float64(f.BytesIn)), f.RTT.Mean()/1e3)
 }
 
-// size is a number of bytes with a unit.
+// size formats a number of bytes with a unit.
 func size(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	k := 0
@@ -55,7 +55,7 @@ func (r *Result) Write(w io.Writer) {
 	}
 }
 
-// WriteParsable prints the result for programs that read lines.
+// WriteParsable prints the result for programs, one line per group.
 func (r *Result) WriteParsable(w io.Writer) {
 	for _, g := range r.groups() {
 		fmt.Fprint(w, g.name)
@@ -106,30 +106,30 @@ func sums(f *figures.Figures) []series {
 	}
 }
 
-// Document is a result as JSON for programs: with averages and percentiles worked out.
+// Document is a result as JSON for programs. It includes averages and percentiles.
 type Document struct {
 	Start   time.Time     `json:"time_start"`
 	Finish  time.Time     `json:"time_finish"`
 	Clients GroupDocument `json:"clients"`
 	Servers GroupDocument `json:"servers"`
-	// Error is why the test has not come to its end; absent if it has.
+	// Error is why the test did not complete. It is absent if it did.
 	Error string `json:"error,omitempty"`
 }
 
-// GroupDocument is what the nodes of one role have counted together.
+// GroupDocument has the sums of the nodes of one role.
 type GroupDocument struct {
 	figures.Counters
 	BytesOut uint64 `json:"bytes_out"`
 	BytesIn  uint64 `json:"bytes_in"`
-	// Rates are of messages per second, RTT in nanoseconds.
+	// Rates are in messages per second, RTT in nanoseconds.
 	SentRate     SeriesDocument `json:"mps_sent"`
 	ReceivedRate SeriesDocument `json:"mps_received"`
 	RTT          SeriesDocument `json:"rtt_ns"`
-	// Percentiles of RTT, in nanoseconds, at most an eighth too long.
+	// Percentiles of RTT in nanoseconds. They are at most an eighth too long.
 	Percentiles map[string]int64 `json:"rtt_percentiles_ns"`
 }
 
-// SeriesDocument are the figures of a series of samples.
+// SeriesDocument has the statistics of a series of samples.
 type SeriesDocument struct {
 	Count     uint64  `json:"count"`
 	Min       uint64  `json:"min"`
@@ -138,7 +138,7 @@ type SeriesDocument struct {
 	Deviation float64 `json:"stddev"`
 }
 
-// Document is the result as JSON; err is why the test has not come to its end, or nil.
+// Document returns the result as JSON. err is why the test did not complete, or nil.
 func (r *Result) Document(err error) Document {
 	d := Document{Start: r.Start, Finish: r.Finish, Clients: document(&r.Clients), Servers: document(&r.Servers)}
 	if err != nil {

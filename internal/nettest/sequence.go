@@ -10,21 +10,21 @@ import (
 	"github.com/lnetd/lnetd/internal/nettest/message"
 )
 
-// graceTime is what clients have at the end of a test beyond their time and the time-outs
+// graceTime is how long clients may take at the end of a test, in addition to their time and the timeouts
 // of what is under way.
 const graceTime = 5 * time.Second
 
-// partingTime is how long the console waits for those to stop that have not answered before.
+// partingTime is how long the console waits when it stops nodes that did not answer before.
 const partingTime = time.Second
 
-// run takes the nodes through a test (transport 10.3), and stops it whatever happens.
+// run runs a test on the nodes (transport 10.3), and stops it in any case.
 func (k *console) run(ctx context.Context, r *Result) error {
 	err := k.begin(ctx, r)
 	if err == nil {
 		err = k.watch(ctx, r)
 		r.Finish = time.Now()
 	}
-	// What is left to do takes as long as its commands, also if ctx has ended.
+	// The remaining commands have their own time limits, even if ctx is done.
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
 		err = k.figures(ctx, k.clients, &r.Clients)
@@ -49,12 +49,12 @@ func (k *console) begin(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// watch asks the clients each second how it goes, until they have finished, ctx ends, or
-// they ought to have finished.
+// watch polls the clients each second until they have finished, ctx is done, or they should have
+// finished.
 func (k *console) watch(ctx context.Context, r *Result) error {
 	t := &k.config.Test
 	limit := t.Time + failuresMax*t.Timeout + graceTime
-	pause := pollTime / 8 // a short test is not to wait for a whole second
+	pause := pollTime / 8 // short tests do not wait for a whole second
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
@@ -81,7 +81,7 @@ func (k *console) watch(ctx context.Context, r *Result) error {
 	}
 }
 
-// figures asks nodes for what they have counted, and adds it up.
+// figures requests the figures of nodes and sums them up.
 func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Figures) error {
 	answers, err := k.step(ctx, nodes, message.Status)
 	if err != nil {
@@ -98,8 +98,7 @@ func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Fig
 	return nil
 }
 
-// stop stops the nodes that may have a test. Of those that were silent already it does not
-// expect much.
+// stop stops the nodes that may have a test. It waits only partingTime for those that were silent before.
 func (k *console) stop(ctx context.Context, nodes []*remote) error {
 	var have, silent []*remote
 	for _, n := range nodes {
@@ -113,7 +112,7 @@ func (k *console) stop(ctx context.Context, nodes []*remote) error {
 	if silent != nil {
 		ctx, cancel := context.WithTimeout(ctx, min(partingTime, k.config.CommandTime))
 		defer cancel()
-		_, _ = k.stepWithin(ctx, silent, message.Stop) // that they are silent was told
+		_, _ = k.stepWithin(ctx, silent, message.Stop) // their silence was already reported
 	}
 	if have == nil {
 		return nil

@@ -11,10 +11,10 @@ import (
 type share struct {
 	*trial
 	servers []*transport.EndPoint
-	left    []uint64 // messages or transfers still to be begun, of each server
+	left    []uint64 // messages or transfers left to begin, per server
 }
 
-// find finds the servers.
+// find resolves the end points of the servers.
 func (s *share) find() error {
 	for _, address := range s.test.Peers {
 		e, err := s.loop.TM.EndPoint(address)
@@ -28,7 +28,7 @@ func (s *share) find() error {
 	return nil
 }
 
-// another tells whether there is another one to begin with a server, and counts it.
+// another reports whether another one may begin with a server, and counts it.
 func (s *share) another(server int) bool {
 	switch {
 	case s.over(time.Now()):
@@ -42,7 +42,7 @@ func (s *share) another(server int) bool {
 	return true
 }
 
-// end drops the servers.
+// end releases the end points of the servers.
 func (s *share) end() {
 	for _, e := range s.servers {
 		e.Put()

@@ -16,39 +16,38 @@ import (
 )
 
 const (
-	// tickTime is how often time limits are looked at, and what has failed begins again.
+	// tickTime is the interval at which time limits are checked and failed transfers begin again.
 	tickTime = 50 * time.Millisecond
-	// failuresMax is how often in a row a message or transfer fails before it is given up.
+	// failuresMax is how often in a row a message or transfer may fail before it is given up.
 	failuresMax = 5
-	// spare are receive buffers beyond those that messages under way need: while one that is
-	// full waits to be emptied.
+	// spare is the number of receive buffers in addition to those for messages under way. They replace
+	// full ones that wait to be processed.
 	spare = 2
-	// memoryMax is how many bytes of buffers a test may have on a node.
+	// memoryMax limits the buffers of a test on a node, in bytes.
 	memoryMax = 1 << 30
-	// pageSize is what a buffer's memory is a multiple of.
+	// pageSize is the unit of a buffer's memory.
 	pageSize = 4096
-	// stopTime bounds the end of a test on a node.
+	// stopTime limits the end of a test on a node.
 	stopTime = 10 * time.Second
 )
 
-// role is what a node does in a test. All calls are under the lock of the trial, but
-// prepare.
+// role is what a node does in a test. All methods but prepare are called under the lock of the trial.
 type role interface {
-	// prepare makes the buffers, and queues those that take messages.
+	// prepare creates the buffers, and queues the receive buffers.
 	prepare(ctx context.Context) error
-	// begin begins.
+	// begin starts the transfers.
 	begin()
-	// tick is called now and then after begin.
+	// tick is called every tickTime after begin.
 	tick(now time.Time)
-	// flush is called when several callbacks may have been: what they have left over.
+	// flush is called after one or more callbacks, to do the work that they have left.
 	flush()
-	// finished tells whether nothing is left to do.
+	// finished reports whether nothing is left to do.
 	finished() bool
-	// end drops references to end points; no callback comes any more.
+	// end releases end points. No callbacks follow.
 	end()
 }
 
-// trial is a test on one node: its data transfer machine, buffers and figures.
+// trial is a test on one node: its transfer machine for data, buffers and figures.
 type trial struct {
 	test   message.Test
 	domain *transport.Domain
@@ -56,8 +55,8 @@ type trial struct {
 	role   role
 
 	trips latency.Recorder
-	ticks chan struct{} // closed: the ticker is to end
-	ended chan struct{} // it has
+	ticks chan struct{} // closed to end the ticker
+	ended chan struct{} // closed when the ticker has ended
 
 	mu      sync.Mutex // guards the rest, and the role's state
 	buffers []*transport.Buffer
@@ -68,14 +67,14 @@ type trial struct {
 	stopped bool
 }
 
-// sample is what was counted when rates were looked at last.
+// sample has the counters at the last computation of rates.
 type sample struct {
 	at             time.Time
 	sent, received uint64
 }
 
-// newTrial starts the data transfer machine of a test that has been checked, and prepares
-// its role. ECONNREFUSED: the machine cannot start.
+// newTrial starts the data transfer machine of a valid test, and prepares its role. It returns
+// ECONNREFUSED if the machine cannot start.
 func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*trial, error) {
 	delivery, err := tmhost.ParseDelivery(test.Delivery)
 	if err != nil {
@@ -108,26 +107,27 @@ func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*tri
 	return t, nil
 }
 
-// checkSizes looks at what the domain bounds.
+// checkSizes checks the limits of the domain.
 func (t *trial) checkSizes() error {
 	most := t.domain.Limits().BufferSize
 	if t.test.Size > most || t.test.Kind == message.Bulk && t.test.BufferSize > most {
 		return fmt.Errorf("size %d or %d is more than %d: %w", t.test.Size, t.test.BufferSize, most, syscall.EINVAL)
 	}
-	// Each role has two buffers for each of these, or more; a bulk server has one.
+	// Each role has at least two buffers for each of these, except a bulk server, which has one.
 	if n := t.test.Concurrency * len(t.test.Peers); n > memoryMax/2/footprint(t.test.Size) {
 		return errTooMuch
 	}
 	return nil
 }
 
-// footprint is how much memory a buffer takes: whole pages.
+// footprint returns the memory of a buffer: whole pages.
 func footprint(size int) int { return (size + pageSize - 1) &^ (pageSize - 1) }
 
-// errTooMuch is a test that would take too much memory.
+// errTooMuch is the error for a test that needs too much memory.
 var errTooMuch = fmt.Errorf("buffers of more than %d bytes: %w", memoryMax, syscall.ENOMEM)
 
-// newBuffer makes a buffer that the trial's end frees. ENOMEM: it would be too much.
+// newBuffer creates a buffer that the end of the trial frees. It returns ENOMEM if the trial would exceed
+// memoryMax.
 func (t *trial) newBuffer(ctx context.Context, size int, callbacks *transport.Callbacks) (*transport.Buffer, error) {
 	if t.memory+footprint(size) > memoryMax {
 		return nil, errTooMuch
@@ -142,14 +142,13 @@ func (t *trial) newBuffer(ctx context.Context, size int, callbacks *transport.Ca
 	return b, nil
 }
 
-// perBuffer is how many messages of up to size bytes a receive buffer takes: as many as
-// the test says, if they fit.
+// perBuffer returns how many messages of up to size bytes a receive buffer holds: the number in the test,
+// or less if they do not fit.
 func (t *trial) perBuffer(size int) int {
 	return max(min(t.test.Messages, t.domain.Limits().BufferSize/size, transport.MostMessages), 1)
 }
 
-// receiveMessages makes receive buffers for n messages of up to size bytes at a time, and
-// queues them.
+// receiveMessages creates and queues receive buffers for n concurrent messages of up to size bytes.
 func (t *trial) receiveMessages(ctx context.Context, n, size int, callbacks *transport.Callbacks) error {
 	messages := t.perBuffer(size)
 	for range (n+messages-1)/messages + spare {
@@ -178,8 +177,7 @@ func (t *trial) receiveAgain(b *transport.Buffer) {
 	}
 }
 
-// locked makes a callback of one that wants the lock, and hears nothing any more when the
-// trial ends.
+// locked returns a callback that calls f under the lock, and does nothing after the end of the trial.
 func (t *trial) locked(f func(e *transport.BufferEvent)) func(e *transport.BufferEvent) {
 	return func(e *transport.BufferEvent) {
 		t.mu.Lock()
@@ -203,7 +201,7 @@ func (t *trial) afterRound() {
 	}
 }
 
-// count counts what was tried, and whether it has failed.
+// count counts an attempt, and its failure if err is not nil.
 func count(c *figures.Counter, err error) {
 	c.Total++
 	if err != nil {
@@ -222,19 +220,19 @@ func (t *trial) start() {
 	go t.tick()
 }
 
-// started tells whether it has begun.
+// started reports whether the test has begun.
 func (t *trial) started() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.begun.IsZero()
 }
 
-// over tells whether the time of a test is.
+// over reports whether the time of the test is over.
 func (t *trial) over(now time.Time) bool {
 	return t.stopped || t.test.Time > 0 && now.Sub(t.begun) >= t.test.Time
 }
 
-// tick calls the role now and then, and looks at rates.
+// tick calls the role every tickTime, and computes the rates.
 func (t *trial) tick() {
 	defer close(t.ended)
 	ticker := time.NewTicker(tickTime)
@@ -269,14 +267,14 @@ func (t *trial) sample(now time.Time) {
 	t.sampled = sample{at: now, sent: f.Sent.Total, received: f.Received.Total}
 }
 
-// roundTrip records one that began at a time.
+// roundTrip records a round trip that began at the given time.
 func (t *trial) roundTrip(begun time.Time) {
 	d := max(time.Since(begun), 0)
 	t.figures.RTT.Add(uint64(d))
 	t.trips.Record(d)
 }
 
-// report is what was counted so far.
+// report returns the figures so far.
 func (t *trial) report() figures.Figures {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -291,7 +289,7 @@ func (t *trial) report() figures.Figures {
 	return f
 }
 
-// stop ends the test, and frees what it has.
+// stop ends the test and frees its resources.
 func (t *trial) stop(ctx context.Context) error {
 	t.mu.Lock()
 	stopped := t.stopped

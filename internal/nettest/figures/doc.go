@@ -1,4 +1,4 @@
-// Package figures is what a network test counts (transport 10.3): messages, transfers,
-// rates, round trips, and how those of several nodes add up. Values that nodes send each
-// other as JSON; no goroutine, no clock.
+// Package figures has the counters of a network test (transport 10.3): messages, transfers, rates and
+// round trips, and the sums of several nodes. Nodes send them as JSON. The package has no goroutines and
+// does not use the clock.
 package figures

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/latency"
 )
 
-// Counter counts what was tried; Failed and Bad are parts of Total: what the network did
-// not do, and what came as it must not.
+// Counter counts attempts. Total includes Failed, which the network did not carry out, and Bad, which
+// arrived with wrong content.
 type Counter struct {
 	Total  uint64 `json:"total"`
 	Failed uint64 `json:"failed"`
@@ -22,7 +22,7 @@ func (c *Counter) add(o Counter) {
 	c.Bad += o.Bad
 }
 
-// Counters are the five that a node has.
+// Counters are the five counters of a node.
 type Counters struct {
 	Sent         Counter `json:"sent"`
 	Received     Counter `json:"received"`
@@ -31,24 +31,24 @@ type Counters struct {
 	Transfers    Counter `json:"transfers"`
 }
 
-// Figures are what one node has counted, or several together.
+// Figures are the counters and statistics of one or more nodes.
 type Figures struct {
 	Counters
-	// BytesOut and BytesIn are of the test's data: messages of a ping test, bulk of the other.
+	// BytesOut and BytesIn count the data of the test: messages of a ping test, bulk of a bulk test.
 	BytesOut uint64 `json:"bytes_out"`
 	BytesIn  uint64 `json:"bytes_in"`
-	// SentRate and ReceivedRate are of messages per second, a sample each second.
+	// SentRate and ReceivedRate are in messages per second. There is one sample per second.
 	SentRate     Sums `json:"sent_rate"`
 	ReceivedRate Sums `json:"received_rate"`
-	// RTT is of round trips, of transfers from descriptors to the second completion, in
-	// nanoseconds; Latency has the same for percentiles.
+	// RTT is the statistics of round trips in nanoseconds. For a transfer, this is the time from sending
+	// the descriptors to the second completion. Latency has the same as a histogram.
 	RTT     Sums      `json:"rtt"`
 	Latency Histogram `json:"latency"`
-	// Finished says that the node has nothing left to do.
+	// Finished reports whether the node has finished.
 	Finished bool `json:"finished"`
 }
 
-// Merge adds the figures of another node: together they have finished when both have.
+// Merge adds the figures of another node. The sum has finished if both have.
 func (f *Figures) Merge(o *Figures) {
 	f.Sent.add(o.Sent)
 	f.Received.add(o.Received)
@@ -64,7 +64,7 @@ func (f *Figures) Merge(o *Figures) {
 	f.Finished = f.Finished && o.Finished
 }
 
-// Total is the figures of several nodes.
+// Total returns the sum of the figures of several nodes.
 func Total(all []Figures) Figures {
 	t := Figures{Finished: true}
 	for k := range all {
@@ -73,7 +73,7 @@ func Total(all []Figures) Figures {
 	return t
 }
 
-// Failures is how much has gone wrong.
+// Failures returns the number of failed and bad attempts.
 func (f *Figures) Failures() uint64 {
 	var n uint64
 	for _, c := range []Counter{f.Sent, f.Received, f.BulkSent, f.BulkReceived, f.Transfers} {
@@ -82,11 +82,11 @@ func (f *Figures) Failures() uint64 {
 	return n
 }
 
-// Histogram is selftest's, short as JSON: the sum, the longest, and of each bucket that is
-// not empty its number and count.
+// Histogram is selftest's histogram with a compact JSON form: the sum, the maximum, and the number and
+// count of each bucket that is not empty.
 type Histogram struct{ latency.Histogram }
 
-// short is a Histogram as JSON.
+// short is the JSON form of a Histogram.
 type short struct {
 	Sum     time.Duration `json:"sum"`
 	Max     time.Duration `json:"max"`
@@ -104,7 +104,7 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. A bucket that there is not is an error.
+// UnmarshalJSON implements json.Unmarshaler. It returns an error if a bucket number is out of range.
 func (h *Histogram) UnmarshalJSON(b []byte) error {
 	var s short
 	if err := json.Unmarshal(b, &s); err != nil {

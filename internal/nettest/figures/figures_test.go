@@ -12,8 +12,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/latency"
 )
 
-// Given series whose figures are known, when they are summed, then average and deviation
-// are those.
+// Given series with known statistics, when they are summed, then average and deviation are correct.
 //
 // transport 10.3 statistics
 func TestSumsOfKnownSeries(t *testing.T) {
@@ -48,8 +47,8 @@ func TestSumsOfKnownSeries(t *testing.T) {
 	}
 }
 
-// Given a million samples of the largest number, when they are summed, then the average is
-// that number and the deviation 0: nothing has wrapped.
+// Given a million samples of the largest number, when they are summed, then the average is that number
+// and the deviation is 0, because nothing has overflowed.
 //
 // transport 10.3 statistics
 func TestSumsDoNotWrap(t *testing.T) {
@@ -62,8 +61,8 @@ func TestSumsDoNotWrap(t *testing.T) {
 	}
 }
 
-// Given the samples of two nodes, when their sums are merged, then they are those of all
-// samples together, also if one node has none.
+// Given the samples of two nodes, when their sums are merged, then the result equals the sums of all
+// samples, even if one node has no samples.
 //
 // transport 10.3 statistics
 func TestSumsMerge(t *testing.T) {
@@ -86,8 +85,7 @@ func TestSumsMerge(t *testing.T) {
 	})
 }
 
-// Given sums that no samples have, as a stranger may send them, when their figures are
-// asked for, then there are some.
+// Given inconsistent sums, as another host may send them, then all statistics can be computed.
 func TestSumsOfStrangers(t *testing.T) {
 	s := Sums{Count: 3, Sum: [2]uint64{0, math.MaxUint64}, Squares: [3]uint64{1}}
 	if s.Deviation() != 0 || s.Mean() <= 0 {
@@ -112,8 +110,8 @@ func figures(sent uint64, finished bool, trips ...time.Duration) Figures {
 	return f
 }
 
-// Given the figures of two nodes, when they are added up, then counters and round trips
-// are those of both, and both must have finished.
+// Given the figures of two nodes, when they are summed, then counters and round trips are those of both,
+// and the sum has finished if both have.
 func TestTotal(t *testing.T) {
 	got := Total([]Figures{figures(3, true, time.Millisecond), figures(4, false, time.Second)})
 	want := figures(7, false, time.Millisecond, time.Second)
@@ -126,7 +124,7 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// Given figures, when they go to another node as JSON, then they are the same there.
+// Figures are unchanged by encoding to JSON and decoding.
 func TestFiguresAsJSON(t *testing.T) {
 	want := figures(3, true, 0, time.Millisecond, time.Hour, 100*time.Hour)
 	b, err := json.Marshal(want)

@@ -6,10 +6,9 @@ import (
 	"math/bits"
 )
 
-// Sums is what is kept of a series of samples: enough for least, most, average and
-// deviation, exactly. The sum has 128 bits and the sum of squares 192, lowest word first,
-// so that neither wraps before 2^64 samples. The zero value has no samples. Any value is
-// fit for use, also one that a stranger has sent.
+// Sums has exact sums of a series of samples, for minimum, maximum, average and deviation. The sum has
+// 128 bits and the sum of squares has 192, lowest word first, so neither overflows before 2^64 samples.
+// The zero value has no samples. All methods accept any value, including one received from another host.
 type Sums struct {
 	Count   uint64    `json:"count"`
 	Min     uint64    `json:"min"`
@@ -57,7 +56,7 @@ func (s *Sums) squares(v [3]uint64) {
 	}
 }
 
-// Mean is the average, 0 of no samples.
+// Mean returns the average, or 0 without samples.
 func (s *Sums) Mean() float64 {
 	if s.Count == 0 {
 		return 0
@@ -65,7 +64,7 @@ func (s *Sums) Mean() float64 {
 	return quotient(number(s.Sum[:]), number([]uint64{s.Count}))
 }
 
-// Deviation is the standard deviation of a sample, with n-1; 0 of fewer than two.
+// Deviation returns the sample standard deviation (with n-1), or 0 for fewer than two samples.
 func (s *Sums) Deviation() float64 {
 	if s.Count < 2 {
 		return 0

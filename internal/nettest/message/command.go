@@ -13,10 +13,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// CommandSize is the longest command, and the size of the buffers for them, in bytes.
+// CommandSize is the maximum length of a command, and the size of the buffers for commands, in bytes.
 const CommandSize = 16 << 10
 
-// A command is a head and, of some types, a body of JSON up to the end of the message:
+// A command is a header and, for some types, a JSON body up to the end of the message:
 //
 //	 0      8 magic, which has the version
 //	 8      4 type
@@ -24,22 +24,22 @@ const CommandSize = 16 << 10
 //	16      8 sequence number of the command, the same in the answer
 //	24        body
 //
-// all little endian.
+// All fields are little endian.
 const (
 	commandMagic = 0x3174_7465_6e70_6c01 // "lpnett1"
 	commandHead  = 24
 )
 
-// Type is what a command is. An answer's is that of its command, plus one.
+// Type is the type of a command. The type of an answer is that of its command plus one.
 type Type uint32
 
-// The commands, and their answers.
+// The commands and their answers.
 const (
-	Init       Type = 1 + iota // be a server or a client of a test
+	Init       Type = 1 + iota // become a server or a client of a test
 	InitDone                   //
 	Start                      // begin
 	StartDone                  //
-	Status                     // say how it goes
+	Status                     // report progress
 	StatusData                 // with Figures
 	Stop                       // end
 	StopDone                   //
@@ -48,7 +48,7 @@ const (
 
 var typeNames = [...]string{"nothing", "INIT", "INIT_DONE", "START", "START_DONE", "STATUS", "STATUS_DATA", "STOP", "STOP_DONE"}
 
-// String is the name of the type.
+// String returns the name of the type.
 func (t Type) String() string {
 	if t >= types {
 		return fmt.Sprintf("type %d", uint32(t))
@@ -56,25 +56,25 @@ func (t Type) String() string {
 	return typeNames[t]
 }
 
-// Answer is the type of the answer to a command.
+// Answer returns the type of the answer to a command.
 func (t Type) Answer() Type { return t + 1 }
 
-// IsAnswer tells whether it is one.
+// IsAnswer reports whether t is the type of an answer.
 func (t Type) IsAnswer() bool { return t < types && t != 0 && t%2 == 0 }
 
-// Command is one command or answer.
+// Command is a command or an answer.
 type Command struct {
 	Type Type
-	// Errno is why a node has not done what it was told; 0: it has.
+	// Errno is why a node has not carried out the command. 0 means success.
 	Errno syscall.Errno
 	// Sequence numbers the commands of a console.
 	Sequence uint64
-	// Test belongs to Init, Figures to StatusData without Errno; else they are nil.
+	// Test is set for Init, and Figures for StatusData without Errno. Otherwise they are nil.
 	Test    *Test
 	Figures *figures.Figures
 }
 
-// Role is which part of a test a node has.
+// Role is the part that a node has in a test.
 type Role string
 
 // The roles.
@@ -83,50 +83,50 @@ const (
 	Client Role = "client"
 )
 
-// Kind is what a test does.
+// Kind is the kind of a test.
 type Kind string
 
 // The kinds of tests.
 const (
-	Ping Kind = "ping" // messages that come back
-	Bulk Kind = "bulk" // bulk there and back
+	Ping Kind = "ping" // messages that are sent back
+	Bulk Kind = "bulk" // bulk in both directions
 )
 
-// Test is what a node is told to do.
+// Test is the specification of a test for a node.
 type Test struct {
 	Role Role `json:"role"`
 	Kind Kind `json:"kind"`
-	// Data is the node's own data end point, Peers are those of the other role.
+	// Data is the node's own data end point. Peers are the end points of the other role.
 	Data  string   `json:"data"`
 	Peers []string `json:"peers"`
 
-	// Count is of messages or transfers of each client for each server, Time how long a
-	// client goes on at most; 0: for as long as it takes.
+	// Count is the number of messages or transfers of each client with each server. Time is the maximum
+	// duration for a client. 0 means no limit.
 	Count uint64        `json:"count"`
 	Time  time.Duration `json:"time"`
-	// Size is that of a message, or of a transfer's bulk, in bytes.
+	// Size is the size of a message, or of the bulk of a transfer, in bytes.
 	Size int `json:"size"`
-	// Concurrency is how many of them are under way between each client and each server: of
-	// a client those that it makes, of a server those that it has buffers for.
+	// Concurrency is how many are under way between each client and each server. A client starts as many,
+	// and a server has buffers for as many.
 	Concurrency int `json:"concurrency"`
-	// Timeout is after how long one has failed.
+	// Timeout is the time after which a message or transfer has failed.
 	Timeout time.Duration `json:"timeout"`
 
-	// Of bulk tests: Buffers of BufferSize bytes for messages with descriptors, at most
-	// Descriptors in each.
+	// For bulk tests: Buffers is the number of buffers of BufferSize bytes for messages with descriptors.
+	// Each message has at most Descriptors descriptors.
 	Buffers     int `json:"buffers"`
 	BufferSize  int `json:"buffer_size"`
 	Descriptors int `json:"descriptors"`
-	// Verify says that a client compares what comes back with what it sent.
+	// Verify makes a client compare the returned bulk with what it sent.
 	Verify bool `json:"verify"`
 
-	// Messages is how many messages a receive buffer has room for.
+	// Messages is how many messages a receive buffer holds.
 	Messages int `json:"messages"`
-	// Delivery is how events come to the program: async, sync or poll.
+	// Delivery is how events are delivered to the program: async, sync or poll.
 	Delivery string `json:"delivery"`
 }
 
-// Bounds of what a node lets a console ask for.
+// Limits of what a console may request.
 const (
 	PeersMax       = 256
 	ConcurrencyMax = 4096
@@ -138,7 +138,7 @@ const (
 	descriptorMin = 48 // bytes, of 4-byte NIDs (transport 6.6)
 )
 
-// Check says what is wrong with a test: ENODATA for a kind that there is not, else EINVAL.
+// Check validates a test. It returns ENODATA for an unknown kind, and EINVAL for other errors.
 func (t *Test) Check() error {
 	if t.Kind != Ping && t.Kind != Bulk {
 		return fmt.Errorf("test type %q is none of ping, bulk: %w", t.Kind, syscall.ENODATA)
@@ -181,11 +181,11 @@ func (t *Test) checkBulk(within func(what string, n, least, most int) error) []e
 	return errs
 }
 
-// errTooLong is a command that fits no buffer.
+// errTooLong is the error for a command that does not fit into a buffer.
 var errTooLong = fmt.Errorf("a command of more than %d bytes: %w", CommandSize, syscall.EMSGSIZE)
 
-// Append appends the command as it is sent. EMSGSIZE: it would be longer than CommandSize,
-// since there are too many peers.
+// Append appends the encoded command. It returns EMSGSIZE if the command would be longer than
+// CommandSize, because there are too many peers.
 func (c *Command) Append(b []byte) ([]byte, error) {
 	begin := len(b)
 	b = binary.LittleEndian.AppendUint64(b, commandMagic)
@@ -205,7 +205,7 @@ func (c *Command) Append(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// body is what c carries, nil if nothing.
+// body returns the value to encode in the body, or nil.
 func (c *Command) body() any {
 	switch {
 	case c.Type == Init && c.Test != nil:
@@ -216,7 +216,7 @@ func (c *Command) body() any {
 	return nil
 }
 
-// ParseCommand reads a command or an answer, of whatever type. EPROTO: it is none.
+// ParseCommand decodes a command or an answer of any type. It returns EPROTO if b is neither.
 func ParseCommand(b []byte) (*Command, error) {
 	if len(b) < commandHead || len(b) > CommandSize {
 		return nil, fmt.Errorf("a command of %d bytes: %w", len(b), syscall.EPROTO)

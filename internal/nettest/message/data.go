@@ -13,7 +13,7 @@ import (
 //	16      8 sequence number within the slot
 //	24      8 when it was sent, by the client's clock, in nanoseconds
 //
-// all little endian, and comes back as it was sent.
+// All fields are little endian. The message is sent back unchanged.
 const (
 	pingMagic = 0x3067_6e69_706e_6c01 // "lnping0"
 
@@ -21,7 +21,7 @@ const (
 	PingHead = 32
 )
 
-// PingHeader is what a message of a ping test begins with.
+// PingHeader is the header of a message of a ping test.
 type PingHeader struct{ Slot, Sequence, Sent uint64 }
 
 // Put writes the header into the first PingHead bytes of b.
@@ -32,7 +32,7 @@ func (h PingHeader) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[24:], h.Sent)
 }
 
-// ParsePing reads the header of a message.
+// ParsePing decodes the header of a message. It returns false if b is not a ping message.
 func ParsePing(b []byte) (h PingHeader, ok bool) {
 	if len(b) < PingHead || binary.LittleEndian.Uint64(b) != pingMagic {
 		return PingHeader{}, false
@@ -44,27 +44,27 @@ func ParsePing(b []byte) (h PingHeader, ok bool) {
 	}, true
 }
 
-// A message of a bulk test has descriptors, two for each transfer: of the client's passive
-// send buffer, and of its passive receive buffer.
+// A message of a bulk test has two descriptors for each transfer: one of the client's passive send
+// buffer, and one of its passive receive buffer.
 //
 //	 0      8 magic
 //	 8      8 number of descriptors
 //	16        descriptors, each 4 bytes of length and as many bytes
 //
-// all little endian.
+// All fields are little endian.
 const (
 	bulkMagic = 0x306b_6c75_626e_6c01 // "lnbulk0"
 	bulkHead  = 16
 	bulkItem  = 4
 )
 
-// Pair are the descriptors of one transfer.
+// Pair has the descriptors of one transfer.
 type Pair struct{ Send, Recv []byte }
 
-// BulkSize is the length of a message with n pairs of descriptors of d bytes each.
+// BulkSize returns the length of a message with n pairs of descriptors of d bytes each.
 func BulkSize(n, d int) int { return bulkHead + 2*n*(bulkItem+d) }
 
-// AppendBulk appends the message with pairs.
+// AppendBulk appends an encoded message with pairs.
 func AppendBulk(b []byte, pairs []Pair) []byte {
 	b = binary.LittleEndian.AppendUint64(b, bulkMagic)
 	b = binary.LittleEndian.AppendUint64(b, uint64(2*len(pairs)))
@@ -77,8 +77,8 @@ func AppendBulk(b []byte, pairs []Pair) []byte {
 	return b
 }
 
-// ParseBulk appends the pairs of a message to pairs; they are parts of b. EPROTO: it is
-// none, or is cut off, or one descriptor of a pair is missing.
+// ParseBulk appends the pairs in a message to pairs. They refer to b. It returns EPROTO if b is not a
+// bulk message, is truncated, or has an odd number of descriptors.
 func ParseBulk(pairs []Pair, b []byte) ([]Pair, error) {
 	broken := func(what string) ([]Pair, error) {
 		return nil, fmt.Errorf("a message with descriptors: %s: %w", what, syscall.EPROTO)

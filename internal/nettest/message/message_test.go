@@ -21,8 +21,8 @@ func bulkTest() *Test {
 	}
 }
 
-// Given commands and answers of each type, when they are sent, then they come as they were,
-// and carry what belongs to their type alone.
+// Given commands and answers of each type, when they are encoded and decoded, then they are unchanged,
+// and have only the body of their type.
 //
 // transport 10.3 commands
 func TestCommands(t *testing.T) {
@@ -50,8 +50,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Given what is no command, when it is read, then it is EPROTO; and one that would be too
-// long is not made.
+// Given malformed commands, when they are decoded, then the error is EPROTO. A command that would be too
+// long is not encoded.
 //
 // transport 10.3 commands
 func TestBrokenCommands(t *testing.T) {
@@ -73,7 +73,7 @@ func TestBrokenCommands(t *testing.T) {
 	}
 }
 
-// Given types of commands, when they are named, then answers are those of their commands.
+// The names of answers match those of their commands.
 func TestTypes(t *testing.T) {
 	for typ := Init; typ < types; typ += 2 {
 		if typ.IsAnswer() || !typ.Answer().IsAnswer() || !strings.HasPrefix(typ.Answer().String(), typ.String()+"_D") {
@@ -85,8 +85,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Given the header of a message of a ping test, when it is read, then it is as it was
-// written; what is shorter, or another message, is none.
+// Given the header of a ping message, when it is encoded and decoded, then it is unchanged. A shorter or
+// a different message is rejected.
 //
 // transport 10.3 ping
 func TestPingHeader(t *testing.T) {
@@ -105,8 +105,8 @@ func TestPingHeader(t *testing.T) {
 	}
 }
 
-// Given messages with descriptors, when they are read, then all pairs are there; an odd
-// number of them, and one that is cut off or too long, are EPROTO.
+// Given messages with descriptors, when they are decoded, then all pairs are returned. An odd number, and
+// messages that are truncated or too long, return EPROTO.
 //
 // transport 10.3 bulk
 func TestBulkMessages(t *testing.T) {
