@@ -12,8 +12,8 @@ import (
 
 // Numbers of request buffers (selftest 1, 4.8). A portal always has baseBuffers posted, so that requests
 // for services that are not loaded are dropped. Otherwise they would hold up their connection and
-// everything behind them. A server test adds the larger of serverBuffers and its loop count (at most the
-// work items), plus buffersMargin. A portal has at most maxBuffers.
+// everything behind them. A server test adds serverBuffers, or its loop count (at most the work items)
+// plus buffersMargin, whichever is larger. A portal has at most maxBuffers.
 const (
 	baseBuffers   = 256
 	serverBuffers = 256
@@ -21,7 +21,7 @@ const (
 	maxBuffers    = 8192
 )
 
-// waitingPart is the divisor of MaxServing from which on requests wait at their senders.
+// waitingPart is the divisor of MaxServing: beyond MaxServing/waitingPart, requests wait at their senders.
 const waitingPart = 4
 
 // inbox manages the posted request buffers of a portal and the requests being served. A buffer that

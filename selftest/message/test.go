@@ -66,7 +66,7 @@ type BRWParameters struct {
 }
 
 // Bytes returns the length of the bulk in bytes. If the parameters are too large or not aligned, it
-// returns a *lnet.FieldError. Such parameters crash kernels, so no console and no client may use them
+// returns a *lnet.FieldError. Such parameters can crash kernels, so no console and no client may use them
 // (selftest 5).
 func (p *BRWParameters) Bytes(f Features) (uint32, error) {
 	wrong := func(field string, value any, format string, args ...any) (uint32, error) {
