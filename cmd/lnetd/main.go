@@ -1,4 +1,4 @@
-// Command lnetd is a node on the LNet in user space.
+// Command lnetd is an LNet node in user space.
 package main
 
 import (
@@ -24,16 +24,16 @@ import (
 // Exit statuses.
 const (
 	exitOK      = 0
-	exitFailure = 1   // lnetd could not do its work
-	exitUsage   = 2   // the command line or the configuration makes no sense
-	exitSignal  = 128 // plus the signal's number: a second signal came
+	exitFailure = 1   // lnetd failed
+	exitUsage   = 2   // the command line or the configuration is invalid
+	exitSignal  = 128 // plus the signal's number, after a second signal
 )
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs lnetd with the arguments and returns the exit status.
+// run runs lnetd with args and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	var o options
 	cmd := o.command(func() error { return o.run(stdout, stderr) })
@@ -59,21 +59,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// lustreCompat is the option for names of metrics of other exporters. It has the form of
-// options of Prometheus' exporters, as has --web.config.file.
+// lustreCompat is the option that adds metrics under the names of other exporters. Like
+// --web.config.file, it is spelled like an option of a Prometheus exporter.
 const lustreCompat = "metrics.lustre-compat"
 
-// options are the command line's.
+// options are the options of the command line.
 type options struct {
 	override config.Override
 	port     int
 	file     string
-	// lustreCompat is the option of that name.
+	// lustreCompat is the option of the same name.
 	lustreCompat bool
 	reference    bool
 	schema       bool
 	check        bool
-	// running says that the command line was understood.
+	// running reports that the command line was valid.
 	running bool
 }
 
@@ -115,7 +115,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	return c
 }
 
-// run does what the options say.
+// run performs the action that the options select.
 func (o *options) run(stdout, stderr io.Writer) error {
 	if o.reference {
 		_, err := stdout.Write(config.Reference(daemon.AllDrivers().Options()))
@@ -143,8 +143,7 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	return d.Run(ctx)
 }
 
-// checked says of a configuration that was understood what else there is to say, for this
-// machine as it is.
+// checked prints further findings about a valid configuration, for the current state of this host.
 func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	from := o.from(c)
 	rules := daemon.ForeseeRules(from, c)
@@ -167,7 +166,7 @@ func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	return err
 }
 
-// from is where the NIs of a configuration stand.
+// from returns the source of the NIs: an option or the configuration file.
 func (o *options) from(c *config.Config) string {
 	if c.Given.Networks {
 		return "--net"
@@ -175,7 +174,7 @@ func (o *options) from(c *config.Config) string {
 	return o.file
 }
 
-// undriven is the error of a configuration with NIs that this lnetd has no driver for.
+// undriven returns an error if the configuration has NIs without a driver in this lnetd.
 func undriven(from string, c *config.Config) error {
 	list := daemon.AllDrivers().Undriven(from, &c.State)
 	if len(list) == 0 {
@@ -183,7 +182,7 @@ func undriven(from string, c *config.Config) error {
 	}
 	remedy := ""
 	if !slices.ContainsFunc(list, func(p *config.Problem) bool { return p.Remedy != list[0].Remedy }) {
-		remedy = list[0].Remedy // the same for all, and said once
+		remedy = list[0].Remedy // all remedies are equal: print it once
 		for _, p := range list {
 			p.Remedy = ""
 		}
@@ -191,8 +190,8 @@ func undriven(from string, c *config.Config) error {
 	return api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration is not for this lnetd", Remedy: remedy}.Because(list)
 }
 
-// load reads the configuration file, if there is one, and puts the command
-// line over it. Its error has all that is wrong in both.
+// load reads the configuration file, if there is one, and applies the command line to it. The error
+// lists all problems of both.
 func (o *options) load() (config.Config, error) {
 	c := config.Default()
 	options := daemon.AllDrivers().Options()
@@ -219,8 +218,8 @@ func (o *options) load() (config.Config, error) {
 	return c, f.Because(errors.Join(inFile, err))
 }
 
-// untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends
-// the program at once.
+// untilSignal returns a context that is cancelled by SIGTERM or SIGINT. A second signal exits
+// immediately.
 func untilSignal(heard func(os.Signal)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -240,8 +239,8 @@ func untilSignal(heard func(os.Signal)) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); cancel() }
 }
 
-// onHangup calls heard for each SIGHUP, which would end the program, until the
-// function that it returns has been called.
+// onHangup calls heard for each SIGHUP until stop is called. Without it, SIGHUP would end the
+// program.
 func onHangup(heard func()) (stop func()) {
 	signals, stopped := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)

@@ -1,6 +1,6 @@
 package main
 
-// manPage is the template of lnetd --help.
+// manPage is the template of the help of lnetd.
 const manPage = `NAME
     lnetd - {{.Short}}
 

@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Documents of "export --backup": what is needed to configure a node anew (lnetctl 8.2).
+// Documents of "export --backup": the configuration of the node (lnetctl 8.2).
 
-// derivedTunables are tunables of LNDs that follow from others.
+// derivedTunables are LND tunables that are derived from others.
 var derivedTunables = map[string]bool{"timeout": true}
 
 func backupNets(nets []api.Net) mapping {
@@ -85,8 +85,8 @@ func backupPeers(peers []api.Peer) mapping {
 	return section("peer", list)
 }
 
-// backupRouting says whether the node forwards, if it does, and how many buffers there are, if
-// they were set or are in use.
+// backupRouting returns the state of forwarding if it is or was enabled, and the numbers of buffers
+// if they were set or are in use.
 func backupRouting(r api.Routing) (m mapping) {
 	if r.Ever {
 		m = append(m, entry{"routing", mapping{{"enable", number(int(r.State))}}})
@@ -101,7 +101,7 @@ func buffersDocument(b api.Buffers) mapping {
 	return mapping{{"tiny", number(b.Tiny)}, {"small", number(b.Small)}, {"large", number(b.Large)}}
 }
 
-// globalsDocument is the document of "global show" (lnetctl 5.9).
+// globalsDocument returns the document of "global show" (lnetctl 5.9).
 func globalsDocument(g api.Globals) mapping {
 	values := mapping{}
 	for _, v := range g.Values() {
@@ -114,13 +114,15 @@ func globalsDocument(g api.Globals) mapping {
 	return mapping{{"global", values}}
 }
 
-// backupGlobals is globalsDocument in the numbers that kernels read. The section "lnetd" has the rest.
+// backupGlobals is globalsDocument with the values that kernels accept. Others are in the section
+// "lnetd".
 func backupGlobals(g api.Globals) mapping {
 	g.Verify = false
 	return globalsDocument(g)
 }
 
-// lnetdDocument is the section "lnetd": selection rules (decision 22), and the rest by its keys.
+// lnetdDocument returns the section "lnetd": selection rules (decision 22), and the other settings
+// by key.
 func lnetdDocument(rules []api.SelectionRule, rest map[string]any) mapping {
 	var m mapping
 	if len(rules) > 0 {
@@ -140,7 +142,7 @@ func sortedMapping(values map[string]any) (m mapping) {
 	return m
 }
 
-// valueDocument is a value that came as JSON.
+// valueDocument converts a value decoded from JSON.
 func valueDocument(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -8,39 +8,39 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// shortestInterval and longestInterval bound what "clients --interval" takes.
+// shortestInterval and longestInterval are the limits of "clients --interval".
 const (
 	shortestInterval = time.Second / 10
 	longestInterval  = time.Hour
 )
 
-// rate is what was completed in a second, and the bytes moved.
+// rate is the number of completions and of bytes transferred per second.
 type rate struct {
 	Completed float64 `json:"completed_per_second"`
 	Bytes     float64 `json:"bytes_per_second"`
 }
 
-// clientsAndRates is what "clients --interval --json" prints.
+// clientsAndRates is the output of "clients --interval --json".
 type clientsAndRates struct {
 	api.Clients
 	Rates *clientRates `json:"rates"`
 }
 
-// clientRates are those of all clients, and in them of all transfer machines and queues, in
-// the order of the api.Clients that they go with.
+// clientRates holds the rates of all clients, their transfer machines and queues, in the order of
+// the corresponding api.Clients.
 type clientRates struct {
-	Seconds float64      `json:"seconds"` // between the two looks
+	Seconds float64      `json:"seconds"` // between the two samples
 	Clients []clientRate `json:"clients"`
 }
 
-// clientRate is a client's: the sum of its transfer machines'.
+// clientRate is the sum of the rates of a client's transfer machines.
 type clientRate struct {
 	ID uint64 `json:"id"`
 	rate
 	TMs []tmRate `json:"tms"`
 }
 
-// tmRate is a transfer machine's: the sum of its queues'.
+// tmRate is the sum of the rates of a transfer machine's queues.
 type tmRate struct {
 	rate
 	Waits  float64     `json:"waits_per_second"`
@@ -52,8 +52,8 @@ type queueRate struct {
 	rate
 }
 
-// watchClients asks for clients, and again an interval later, unless that is 0: then it
-// returns rates, too.
+// watchClients reads the clients. Unless interval is 0, it reads them again after interval and also
+// returns rates.
 func (p *program) watchClients(ctx context.Context, interval time.Duration) (now api.Clients, rates *clientRates, err error) {
 	c := p.client()
 	defer c.Close()
@@ -73,7 +73,7 @@ func (p *program) watchClients(ctx context.Context, interval time.Duration) (now
 	return now, rates, nil
 }
 
-// ratesOf are the rates of what there is now. What was not there before began with nothing.
+// ratesOf returns the rates between two samples. Objects missing in old started at zero.
 func ratesOf(old, now *api.Clients, took time.Duration) *clientRates {
 	seconds := took.Seconds()
 	before := make(map[string]*api.ClientTM)
@@ -97,14 +97,14 @@ func ratesOf(old, now *api.Clients, took time.Duration) *clientRates {
 	return all
 }
 
-// keyOf tells the transfer machines of all clients apart.
+// keyOf returns a key that identifies a transfer machine among those of all clients.
 func keyOf(c *api.ClientInfo, t *api.ClientTM) string {
 	return strconv.FormatUint(c.ID, 10) + " " + t.NID.String() + " " + strconv.FormatUint(uint64(t.PID), 10) + " " +
 		strconv.FormatUint(uint64(t.Portal), 10) + " " + strconv.FormatUint(uint64(t.ID), 10)
 }
 
-// tmRateOf is that of a transfer machine; old is nil if it was not there, or another one at
-// the same address.
+// tmRateOf returns the rates of a transfer machine. old is nil if it did not exist. Counters that
+// have decreased mean that a new one has the same address.
 func tmRateOf(old, now *api.ClientTM, seconds float64) tmRate {
 	if old == nil || old.Submissions > now.Submissions || old.Completions > now.Completions || old.Waits > now.Waits ||
 		len(old.Queues) != len(now.Queues) {
@@ -129,8 +129,7 @@ func (r *rate) add(o rate) {
 
 func (r *rate) cells() []string { return []string{perSecond(r.Completed), perSecond(r.Bytes)} }
 
-// perSecond is a rate without what nobody reads: with a digit behind the point if it is
-// small.
+// perSecond formats a rate, with one decimal digit if it is small.
 func perSecond(v float64) string {
 	if v == 0 || v >= 100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

@@ -15,7 +15,7 @@ import (
 // waitUsage is the help of --wait.
 const waitUsage = "have NIs wait for interfaces that cannot be used yet"
 
-// ownErrors are those of commands that lnetctl does not have.
+// ownErrors is the error form of commands that lnetctl does not have.
 var ownErrors = errorForm{kind: ownText, exit: exitInvalid, explained: true}
 
 const planExits = `0    success
@@ -67,7 +67,7 @@ lnetdctl apply --wait site.yaml`,
 	return c
 }
 
-// planOptions say what a file would be used for.
+// planOptions are the options of plan and diff.
 type planOptions struct {
 	documentOptions
 	add, del bool
@@ -79,7 +79,7 @@ func (o *planOptions) flags(c *cobra.Command) {
 	o.documentOptions.flags(c.Flags())
 }
 
-// plan asks what a file would change.
+// plan returns the changes that a file would make.
 func (p *program) plan(ctx context.Context, o planOptions, operands []string) (api.ConfigurationChanged, error) {
 	r := api.ConfigurationChange{Mode: api.ModeReplace, Dry: true, Wait: true}
 	switch {
@@ -124,7 +124,7 @@ those of "import --del". Nothing is printed if there is nothing to do.`,
 
 func (p *program) printCommands(commands []string) {
 	for _, c := range commands {
-		if !strings.HasPrefix(c, "#") { // a change that no command makes
+		if !strings.HasPrefix(c, "#") { // a change that no command can make
 			c = p.name + " " + c
 		}
 		fmt.Fprintln(p.stdout, c)
@@ -153,7 +153,7 @@ peers that discovery has found, before and after "apply FILE"; with --add after
 	return c
 }
 
-// exitDifferent says that there is a difference, as diff does.
+// exitDifferent means that there are differences, as for diff(1).
 const exitDifferent = 1
 
 func (p *program) diff(ctx context.Context, o planOptions, operands []string) error {

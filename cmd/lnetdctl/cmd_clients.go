@@ -81,7 +81,7 @@ the number that "clients" prints.`,
 	}))
 }
 
-// clientsText is what "clients" prints, with rates unless they are nil.
+// clientsText returns the output of "clients". rates may be nil.
 func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
 	if all.Socket == "" {
 		return "no transfer machines are hosted: \"transport\" is switched off in the configuration\n"
@@ -147,7 +147,7 @@ func clientTMText(b *strings.Builder, c *api.ClientInfo, t *api.ClientTM, r *tmR
 	lines.write(b, " ")
 }
 
-// orDash is s, or what stands for nothing.
+// orDash returns s, or "-" if s is empty.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

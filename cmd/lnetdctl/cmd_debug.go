@@ -53,7 +53,7 @@ that grow, until it is well again. Nothing is printed if there is none.`,
 	return c
 }
 
-// recoveryDocument is the document of "debug recovery" (lnetctl 5.7).
+// recoveryDocument returns the document of "debug recovery" (lnetctl 5.7).
 func recoveryDocument(r *api.Recovery, local, peers bool) mapping {
 	var m mapping
 	for _, queue := range []struct {

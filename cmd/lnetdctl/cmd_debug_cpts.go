@@ -28,7 +28,7 @@ device of an NI is next to is "dev cpt" in net show -v.`,
 	})
 }
 
-// numaDocument is the document of "debug cpts" (lnetctl 11).
+// numaDocument returns the document of "debug cpts" (lnetctl 11).
 func numaDocument(n api.NUMA) mapping {
 	cpts := sequence{}
 	for k := range n.CPTs {

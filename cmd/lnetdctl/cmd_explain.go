@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// explain's options.
+// explainOptions are the options of explain.
 type explainOptions struct {
 	source, portal string
 	figures        bool
@@ -116,14 +116,14 @@ func pathText(p *api.Path) string {
 	}
 }
 
-// Marks of the chosen one, of others, and of those that could not be chosen.
+// Marks of the chosen candidate, other candidates, and excluded ones.
 const (
 	chosenMark   = ">"
 	otherMark    = " "
 	excludedMark = "x"
 )
 
-// stepTable is a step as a table: mark, name, with figures those, and why.
+// stepTable returns a step as a table: mark, name, figures if requested, and the reason.
 func stepTable(s *api.ExplainedStep, figures bool) table {
 	var columns []string
 	if figures {
@@ -154,8 +154,7 @@ func stepTable(s *api.ExplainedStep, figures bool) table {
 	return t
 }
 
-// header is the head of the columns, in two lines: the last word of a name
-// stands below the others.
+// header returns the column headings in two lines: the last word of a name is in the second line.
 func header(columns []string) table {
 	upper, lower := []string{"", ""}, []string{"", ""}
 	for _, name := range columns {
@@ -166,12 +165,12 @@ func header(columns []string) table {
 	return table{append(upper, ""), append(lower, "why")}
 }
 
-// criteria are all that the candidates have, in order.
+// criteria returns the criteria of all candidates, in order.
 func criteria(candidates []api.RankedCandidate) []string {
 	var all []string
 	seen := map[string]bool{}
 	for i := range candidates {
-		at := 0 // behind the criterion that stands before it in this candidate
+		at := 0 // after the criterion that precedes it in this candidate
 		for _, f := range candidates[i].Figures {
 			if !seen[f.Criterion] {
 				seen[f.Criterion] = true
@@ -196,7 +195,7 @@ func figureText(c *api.RankedCandidate, criterion string) string {
 	return "-"
 }
 
-// why says what gave a candidate its rank.
+// why returns the reason for a candidate's rank.
 func why(candidates []api.RankedCandidate, k int) string {
 	if len(candidates) == 1 {
 		return "the only one"

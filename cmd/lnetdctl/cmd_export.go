@@ -47,7 +47,7 @@ lnetdctl export --json`,
 	return c
 }
 
-// toFile has do print into the file that is the one operand, if there is one.
+// toFile redirects the output of do to the file that the optional operand names.
 func (p *program) toFile(operands []string, do func() error) error {
 	if len(operands) > 1 {
 		return fmt.Errorf("unexpected operand '%s'", operands[1])
@@ -76,7 +76,7 @@ func (p *program) toFile(operands []string, do func() error) error {
 	return err
 }
 
-// badFile reports a file that cannot be opened, read or written (lnetctl 7).
+// badFile reports an error of opening, reading or writing a file (lnetctl 7).
 func (p *program) badFile(name string, err error, exit status) error {
 	remedy := api.FullDisk("'"+name+"'", err)
 	if remedy != "" {
@@ -98,11 +98,11 @@ func (p *program) badFile(name string, err error, exit status) error {
 		fmt.Sprintf("cannot %s '%s': %s", cannot, name, api.Strerror(api.Errno(err))), remedy)
 }
 
-// exportErrors are those of a part of an export.
+// exportErrors returns the error form of a part of an export.
 func exportErrors(part string) errorForm { return errorForm{op: "show", entity: part} }
 
-// exportAll prints all parts, as their own commands do (lnetctl 8.1). What cannot be asked
-// for is left out, and said on stderr.
+// exportAll prints all parts in the form of their own commands (lnetctl 8.1). Parts that cannot be
+// read are left out and reported on stderr.
 func (p *program) exportAll(ctx context.Context) error {
 	if p.json {
 		return p.exportAllJSON(ctx)
@@ -127,8 +127,8 @@ func (p *program) exportAll(ctx context.Context) error {
 	return e.err
 }
 
-// allNets are the nets with the NIs that wait, which are as good as down, in their places:
-// who imports this has them again.
+// allNets returns the nets with waiting NIs in their places, shown as down, so that an import
+// creates them again.
 func allNets(ctx context.Context, c *client.Client) ([]api.Net, error) {
 	all, err := c.NetsAndWaiting(ctx, "")
 	if len(all.Waiting) == 0 {
@@ -144,7 +144,7 @@ func allNets(ctx context.Context, c *client.Client) ([]api.Net, error) {
 			}
 		}
 	}
-	for _, w := range all.Waiting { // in the order of their places
+	for _, w := range all.Waiting { // ordered by Place
 		list = slices.Insert(list, min(w.Place, len(list)), api.Net{Net: w.Net, NIs: []api.NI{w.NI()}})
 	}
 	var nets []api.Net
@@ -159,7 +159,7 @@ func allNets(ctx context.Context, c *client.Client) ([]api.Net, error) {
 	return nets, err
 }
 
-// withoutReasons takes a line of ours out, of which nothing is to be configured.
+// withoutReasons removes status reasons, which lnetctl does not have and an import cannot set.
 func withoutReasons(nets []api.Net) {
 	for k := range nets {
 		for i := range nets[k].NIs {
@@ -168,13 +168,13 @@ func withoutReasons(nets []api.Net) {
 	}
 }
 
-// exporting is an export under way. err is the last thing that went wrong, reported.
+// exporting is an export in progress. err is the last error, which has been reported.
 type exporting struct {
 	p   *program
 	err error
 }
 
-// part prints a part that has been asked for.
+// part prints one part of the export, or reports err.
 func (e *exporting) part(name string, err error, l layout, document func() mapping) {
 	if err == nil {
 		if err := l.write(e.p.stdout, document()); err != nil {
@@ -185,11 +185,11 @@ func (e *exporting) part(name string, err error, l layout, document func() mappi
 	e.failed(name, err)
 }
 
-// failed reports a part that cannot be had. While LNet is down that is no failure: there is
-// none (lnetctl 8).
+// failed reports a part that cannot be read. While LNet is down this is not a failure, because
+// there is nothing to export (lnetctl 8).
 func (e *exporting) failed(name string, err error) {
-	if e.err == status(exitFailure) { //nolint:errorlint // it is ours
-		return // there is no daemon, which has been said
+	if e.err == status(exitFailure) { //nolint:errorlint // a value of this package
+		return // no daemon is running, which has been reported
 	}
 	reported := e.p.refused(exportErrors(name), err)
 	if api.FaultOf(err).Code != api.CodeNetworkDown {
@@ -197,7 +197,7 @@ func (e *exporting) failed(name string, err error) {
 	}
 }
 
-// peers prints the peers as they come.
+// peers prints the peers as they arrive.
 func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
 	out := listing{layout: wide, key: "peer", out: e.p.stdout}
 	for peer, err := range c.EachPeer(ctx, "", int(level)) {
@@ -219,7 +219,7 @@ func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
 	}
 }
 
-// exportAllJSON prints everything for programs.
+// exportAllJSON prints everything as JSON.
 func (p *program) exportAllJSON(ctx context.Context) error {
 	all, err := p.everything(ctx)
 	if err != nil {
@@ -228,7 +228,7 @@ func (p *program) exportAllJSON(ctx context.Context) error {
 	return p.printJSON(all)
 }
 
-// everything asks for all that an export shows.
+// everything reads all that an export prints.
 func (p *program) everything(ctx context.Context) (all api.Configuration, err error) {
 	c := p.client()
 	defer c.Close()
@@ -252,15 +252,14 @@ func (p *program) everything(ctx context.Context) (all api.Configuration, err er
 	return all, nil
 }
 
-// exportBackup prints what the node is configured to be, with the peers that discovery
-// has found (lnetctl 8.2).
+// exportBackup prints the node's configuration and the peers found by discovery (lnetctl 8.2).
 func (p *program) exportBackup(ctx context.Context) error {
 	c := p.client()
 	defer c.Close()
 	all, err := c.Configuration(ctx)
 	switch {
 	case err != nil && api.FaultOf(err).Code == api.CodeNetworkDown && !p.json:
-		// Parameters there are always.
+		// Parameters are available even without LNet.
 		e := exporting{p: p}
 		e.failed("net", err)
 		globals, err := c.Globals(ctx)
@@ -279,7 +278,7 @@ func (p *program) exportBackup(ctx context.Context) error {
 	return writeBackup(p.stdout, &all)
 }
 
-// writeBackup prints a configuration as "export --backup" does.
+// writeBackup prints a configuration in the form of "export --backup".
 func writeBackup(w io.Writer, c *api.Configuration) error {
 	for _, part := range []struct {
 		layout   layout

@@ -27,7 +27,7 @@ const faultExits = `0    success
 254  there is no such rule (-2)
 255  an option is missing or makes no sense, or there is no lnetd to talk to (-1)`
 
-// faultOptions are those of "fault drop add" and "fault delay add".
+// faultOptions are the options of "fault drop add" and "fault delay add".
 type faultOptions struct {
 	rule                    api.FaultRule
 	rate, interval, latency string
@@ -110,7 +110,7 @@ func (p *program) faultAdd(ctx context.Context, o faultOptions) error {
 	return p.tell(errorForm{kind: plainText}, func(c *client.Client) error { return c.AddFault(ctx, r) })
 }
 
-// faultMisuse reports options that make no sense (lnetctl 15).
+// faultMisuse reports invalid options (lnetctl 15).
 func (p *program) faultMisuse(what string) error {
 	if p.json {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: what})
@@ -167,8 +167,7 @@ ls_delayed those that were hit.`,
 	})
 }
 
-// faultsDocument is the document of "fault drop show" and "fault delay show"
-// (lnetctl 15).
+// faultsDocument returns the document of "fault drop show" and "fault delay show" (lnetctl 15).
 func faultsDocument(rules []api.FaultRule) mapping {
 	var list sequence
 	for i := range rules {

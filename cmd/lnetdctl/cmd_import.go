@@ -11,7 +11,7 @@ import (
 
 func importErrors(op string) errorForm { return errorForm{op: op, entity: "import", explained: true} }
 
-// importOptions say what is to be done with a document.
+// importOptions are the options of import.
 type importOptions struct {
 	documentOptions
 	add, del, show, exec, oldAPI, wait bool
@@ -102,10 +102,10 @@ func moreThanOne(options ...bool) bool {
 	return n > 1
 }
 
-// maxDetail is the level at which all is shown.
+// maxDetail is the verbosity level that prints all fields.
 const maxDetail = 4
 
-// importShow prints what there is of what a document describes (lnetctl 7.5).
+// importShow prints the current state of the entries in a document (lnetctl 7.5).
 func (p *program) importShow(ctx context.Context, d *document) error {
 	var found api.Described
 	err := p.tell(importErrors("show"), func(c *client.Client) (err error) {
@@ -147,8 +147,8 @@ func (p *program) importShow(ctx context.Context, d *document) error {
 	return classic.write(p.stdout, append(rest, rulesDocument(found.UDSP)...))
 }
 
-// importExec carries out the pings and discoveries of a document, and goes on after one
-// that fails (lnetctl 7.6).
+// importExec runs the pings and discoveries of a document. It continues after one that fails
+// (lnetctl 7.6).
 func (p *program) importExec(ctx context.Context, d *document) error {
 	var errands []api.Errand
 	err := p.tell(importErrors("manage"), func(c *client.Client) (err error) {

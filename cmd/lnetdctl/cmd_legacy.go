@@ -15,16 +15,16 @@ import (
 	"github.com/lnetd/lnetd/internal/modparam"
 )
 
-// legacyName is what the program is installed as to be that command alone.
+// legacyName is the program name under which only legacy2yaml is available.
 const legacyName = "lnet_legacy2yaml"
 
 // Exit statuses of legacy2yaml.
 const (
-	exitNoData   = 1 // misused, or there is nothing to convert
-	exitBadInput = 2 // a text is wrong, or a file cannot be read or written
+	exitNoData   = 1 // a usage error, or no data to convert
+	exitBadInput = 2 // a text is invalid, or a file cannot be read or written
 )
 
-// legacy is what was asked of legacy2yaml.
+// legacy holds the options of legacy2yaml.
 type legacy struct {
 	modprobe, ip2nets, routes, networks []string
 	output, defaultHop                  string
@@ -73,12 +73,12 @@ lnetdctl legacy2yaml -r /etc/lnet_routes.conf --default-hop`,
 	return c
 }
 
-// isLegacy tells commands with the exit statuses of lnet_legacy2yaml.
+// isLegacy reports whether c uses the exit statuses of lnet_legacy2yaml.
 func isLegacy(c *cobra.Command) bool {
 	return c != nil && (c.Name() == "legacy2yaml" || c.Name() == legacyName)
 }
 
-// legacyFailed says what is wrong.
+// legacyFailed reports an error.
 func (p *program) legacyFailed(st int, err error) error {
 	if p.json {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error()})
@@ -122,8 +122,8 @@ func (p *program) legacy2yaml(l *legacy, operands []string) error {
 	return nil
 }
 
-// legacyTexts reads all files, and standard input or the operand. Together they are
-// bounded as a document is.
+// legacyTexts reads all files, and standard input or the operand. Their total size is limited like
+// that of a document.
 func (p *program) legacyTexts(l *legacy, operands []string) (texts []modparam.Text, err error) {
 	room := api.DocumentMax
 	read := func(name string, kind modparam.Kind, from io.Reader) error {

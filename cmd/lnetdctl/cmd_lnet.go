@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// lnetErrors are of both commands: lnetctl calls each "configure".
+// lnetErrors is the error form of both commands: lnetctl calls each "configure".
 var lnetErrors = errorForm{op: "configure", entity: "lnet", byErrno: true}
 
 const lnetExits = `0    success, also if nothing was to be done

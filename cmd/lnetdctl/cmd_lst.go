@@ -15,8 +15,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// lstName is the word for selftest's commands, and the name under which the
-// program takes no others.
+// lstName is the command of LNet selftest. A program of this name has only the commands of lst.
 const lstName = "lst"
 
 // lstExits is the EXIT STATUS section of lst's commands.
@@ -25,13 +24,13 @@ const lstExits = `0    success
 254  no node could be added to a group (-2)
 255  the command was refused, makes no sense, or there is no lnetd to talk to (-1)`
 
-// lstEnvironment is the ENVIRONMENT section's part on lst.
+// lstEnvironment is lst's part of the ENVIRONMENT section.
 const lstEnvironment = `
 LST_SESSION           the session's key: a number, not 0
 LST_FEATURES          features of a new session, in hexadecimal`
 
-// lstCommand is all of lst (selftest 8). Its output, and the numbers with which it
-// ends, are those of Lustre 2.17, where that prints what is true, else those of 2.15.
+// lstCommand returns lst and its commands (selftest 8). Output and exit statuses are those of
+// Lustre 2.17. Where 2.17 prints something false, they are those of 2.15.
 func (p *program) lstCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   lstName,
@@ -76,7 +75,7 @@ lst end_session`,
 	return c
 }
 
-// isLst tells whether a command is lst or one of its commands.
+// isLst reports whether c is lst or one of its commands.
 func isLst(c *cobra.Command) bool {
 	for ; c != nil; c = c.Parent() {
 		if c.Name() == lstName {
@@ -86,13 +85,13 @@ func isLst(c *cobra.Command) bool {
 	return false
 }
 
-// lstKey is the session's key; false if the environment has none.
+// lstKey returns the session's key from the environment. It returns false if there is no valid key.
 func lstKey() (api.LstKey, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(os.Getenv("LST_SESSION")), 10, 64)
 	return api.LstKey(n), err == nil && n != 0
 }
 
-// inSession does a command that needs the session's key.
+// inSession runs a command that needs the session's key.
 func (p *program) inSession(do func(c *client.Client, key api.LstKey) error) error {
 	key, ok := lstKey()
 	if !ok {
@@ -103,8 +102,8 @@ func (p *program) inSession(do func(c *client.Client, key api.LstKey) error) err
 	return do(c, key)
 }
 
-// lstLeaf is a command of lst that run does in the session. operands are the least
-// and the most that it takes; -1: any number.
+// lstLeaf returns a command of lst that runs in the session. least and most limit the number of
+// operands; a most of -1 means no limit.
 func (p *program) lstLeaf(
 	m manual, least, most int,
 	run func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error,
@@ -120,7 +119,7 @@ func (p *program) lstLeaf(
 	})
 }
 
-// lstOperands checks their number.
+// lstOperands checks the number of operands.
 func lstOperands(operands []string, least, most int) error {
 	if len(operands) < least || most >= 0 && len(operands) > most {
 		return needsHelp{exitFailure}
@@ -128,7 +127,7 @@ func lstOperands(operands []string, least, most int) error {
 	return nil
 }
 
-// lstFail reports what need not be asked, in lst's words.
+// lstFail reports an error detected by lnetdctl itself, with lst's text.
 func (p *program) lstFail(code api.Code, errno int, text string) error {
 	if p.json {
 		p.failJSON(&api.Fault{Code: code, Errno: errno, Text: text})
@@ -138,17 +137,16 @@ func (p *program) lstFail(code api.Code, errno int, text string) error {
 	return status(exitFailure)
 }
 
-// lstWords are what a command of lst says when it is refused.
+// lstWords are the texts that a command of lst prints when lnetd rejects it.
 type lstWords struct {
-	// what is unknown, or exists already; empty in commands of our own, which give
-	// the reason in place of lst's sentences.
+	// what names the object that is unknown or exists already. It is empty for commands that only
+	// lnetd has, which print the reason instead of lst's sentences.
 	what string
-	// failed is said with the error number's text where lst has no sentence of
-	// its own.
+	// failed is printed with the error number's text if lst has no specific sentence.
 	failed string
 }
 
-// lstRefused reports a refusal (selftest 8) and returns the exit status.
+// lstRefused reports a rejected command (selftest 8) and returns the exit status.
 func (p *program) lstRefused(w lstWords, err error) error {
 	f := api.FaultOf(err)
 	if p.json {
@@ -206,7 +204,7 @@ func (p *program) lstRefused(w lstWords, err error) error {
 	return status(exitFailure)
 }
 
-// whatIsInvalid is what lnetd finds wrong with a request.
+// whatIsInvalid returns lnetd's reason for rejecting a request.
 func whatIsInvalid(f *api.Fault) string {
 	if f.Cause == "" {
 		return f.Text
@@ -214,8 +212,7 @@ func whatIsInvalid(f *api.Fault) string {
 	return f.Text + ": " + f.Cause
 }
 
-// lstNodesFailed reports the nodes that did not do what they were asked, and how
-// many they are.
+// lstNodesFailed reports the nodes that failed, and returns their number.
 func (p *program) lstNodesFailed(op string, r *report.Result) int {
 	lines := lstFailures(op, r)
 	for _, line := range lines {
@@ -224,7 +221,7 @@ func (p *program) lstNodesFailed(op string, r *report.Result) int {
 	return len(lines)
 }
 
-// lstFailures are those nodes, a line each.
+// lstFailures returns one line for each node that failed.
 func lstFailures(op string, r *report.Result) (lines []string) {
 	for k := range r.Nodes {
 		switch v := &r.Nodes[k]; {
@@ -237,6 +234,6 @@ func lstFailures(op string, r *report.Result) (lines []string) {
 	return lines
 }
 
-// lstRPCError is the text of why an RPC failed: lst asks for that of the negative
-// number, of which the C library knows nothing.
+// lstRPCError returns the text for a failed RPC. lst passes the negative number to strerror, which
+// does not know it.
 func lstRPCError(errno syscall.Errno) string { return fmt.Sprintf("Unknown error -%d", int(errno)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// defaultBatch is the batch that every session has.
+// defaultBatch is the batch that exists in every session.
 const defaultBatch = "batch"
 
 // States of a batch as list_batch prints them.
@@ -24,13 +24,13 @@ const (
 	lstBatchRunning = 177
 )
 
-// lstNoTest is what lst says of a test, and of what a test needs, that is not there.
+// lstNoTest is lst's text for a test, or something a test needs, that does not exist.
 const lstNoTest = "Can't find test in current session"
 
-// stopInterval is how often stop looks whether a batch has stopped.
+// stopInterval is the interval at which stop checks whether a batch has stopped.
 const stopInterval = time.Second
 
-// named is the operand that may be left out for the batch that there always is.
+// namedBatch returns the operand, or the default batch without one.
 func namedBatch(operands []string) string {
 	if len(operands) == 0 {
 		return defaultBatch
@@ -56,7 +56,7 @@ called batch.`,
 	})
 }
 
-// addTestOptions are add_test's.
+// addTestOptions are the options of add_test.
 type addTestOptions struct {
 	batch, distribute, from, to string
 	loop, concurrency           int
@@ -133,7 +133,7 @@ func (p *program) lstAddTest(
 	return p.lstSendTest(ctx, c, &r)
 }
 
-// parseDistribute reads "N:M".
+// parseDistribute parses "N:M".
 func parseDistribute(s string) (distribute, span int, ok bool) {
 	a, b, found := strings.Cut(s, ":")
 	distribute, err := strconv.Atoi(a)
@@ -196,7 +196,7 @@ func (p *program) lstRunCommand() *cobra.Command {
 	return c
 }
 
-// lstBatchRefused is lstRefused for what is done to a batch.
+// lstBatchRefused is lstRefused for operations on a batch.
 func (p *program) lstBatchRefused(batch, op string, err error) error {
 	if isErrno(err, syscall.ENOENT) && !p.json {
 		return p.noCount("Failed to get", batch)
@@ -333,7 +333,7 @@ func (p *program) lstShowBatch(b *report.BatchInfo, test int, servers bool, o *l
 	return nil
 }
 
-// queryOptions are query's.
+// queryOptions are the options of query.
 type queryOptions struct {
 	test, timeout, delay, loop int
 	active, idle, failed, all  bool
@@ -392,7 +392,7 @@ func (p *program) lstQuery(
 	return nil
 }
 
-// show prints what a query has found.
+// show prints the result of a query.
 func (o *queryOptions) show(p *program, batch string, q *report.QueryResult) {
 	if !o.active && !o.idle && !o.failed && !o.all {
 		head := fmt.Sprintf("%s [%d]", batch, o.test)

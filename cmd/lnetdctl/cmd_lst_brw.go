@@ -8,22 +8,22 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// brwMax is the longest bulk of a BRW test, and brwDefault the usual one; bytes
-// (selftest 5, 8).
+// brwMax and brwDefault are the maximum and the default size of a BRW test, in bytes (selftest 5,
+// 8).
 const (
 	brwMax     = 1 << 20
 	brwDefault = 4096
 )
 
-// lstText is an error in lst's own words, which begin as sentences do.
+// lstText is an error with lst's text, which starts with a capital letter.
 type lstText string
 
 func (t lstText) Error() string { return string(t) }
 
 func lstSays(format string, args ...any) error { return lstText(fmt.Sprintf(format, args...)) }
 
-// brwParameters reads the words after "brw" (selftest 8): in any order, names in
-// any case. Errors are lst's own words.
+// brwParameters parses the words after "brw" (selftest 8), in any order. Names are not
+// case-sensitive. Errors have lst's texts.
 func brwParameters(words []string) (api.LstBRW, error) {
 	b := api.LstBRW{Size: brwDefault, Check: "none"}
 	checked, discarded := false, false
@@ -71,7 +71,7 @@ func brwParameters(words []string) (api.LstBRW, error) {
 	return b, nil
 }
 
-// brwSize reads a number of bytes, perhaps with k or m behind it.
+// brwSize parses a number of bytes with an optional suffix k or m.
 func brwSize(s string) (int64, bool) {
 	s, unit := cutUnit(s, "km")
 	n, err := strconv.ParseInt(s, 10, 32)
@@ -81,14 +81,14 @@ func brwSize(s string) (int64, bool) {
 	return n << unit, true
 }
 
-// cutUnit takes the last letter off s if it is one of units, of which each is 1024
-// times the one before, in either case. It returns what that shifts a number by.
+// cutUnit removes the last letter of s if it is one of units, in either case. Each unit is 1024
+// times the one before. It returns the number of bits to shift by.
 func cutUnit(s, units string) (number string, shift int) {
 	if s == "" {
 		return "", 0
 	}
 	last := len(s) - 1
-	k := strings.IndexByte(units, s[last]|0x20) // 0x20 makes a letter small
+	k := strings.IndexByte(units, s[last]|0x20) // 0x20 converts to lower case
 	if k < 0 {
 		return s, 0
 	}

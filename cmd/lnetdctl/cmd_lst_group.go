@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// exitNoNodes is the exit status of an add_group that nobody came of (-2).
+// exitNoNodes is the exit status of an add_group that added no node (-2).
 const exitNoNodes = 254
 
 func (p *program) lstAddGroupCommand() *cobra.Command {
@@ -47,7 +47,7 @@ func (p *program) lstAddGroup(ctx context.Context, c *client.Client, r api.LstAd
 	return nil
 }
 
-// lstShowAdded prints what came of a group; false if there is none.
+// lstShowAdded prints the result of add_group. It returns false if no group was created.
 func (p *program) lstShowAdded(name string, added *report.GroupAddition) bool {
 	for k := range added.Lists {
 		a := &added.Lists[k]
@@ -93,7 +93,7 @@ func (p *program) lstDeleteGroupCommand() *cobra.Command {
 	})
 }
 
-// lstCleanable are the words that --clean takes.
+// lstCleanable are the values of --clean.
 var lstCleanable = map[string][]report.State{
 	"active":  {report.Active},
 	"busy":    {report.Busy},
@@ -135,7 +135,7 @@ lnetdctl lst update_group --clean down servers`,
 		if p.json {
 			return p.printJSON(changed)
 		}
-		// Nodes that are dropped are told, but need not answer.
+		// Removed nodes are notified, but need not answer.
 		if refresh && p.lstNodesFailed("update group", &changed.Result) > 0 {
 			return status(exitFailure)
 		}
@@ -148,7 +148,7 @@ lnetdctl lst update_group --clean down servers`,
 	return c
 }
 
-// one tells whether exactly one is true.
+// one reports whether exactly one of its arguments is true.
 func one(given ...bool) bool {
 	n := 0
 	for _, b := range given {
@@ -159,13 +159,13 @@ func one(given ...bool) bool {
 	return n == 1
 }
 
-// lstStateOptions are the options by which nodes of a list are chosen.
+// lstStateOptions are the options that select nodes by state.
 type lstStateOptions struct {
 	active, busy, down, unknown, invalid, all bool
 }
 
-// shows tells whether nodes are to be listed one by one, and match whether one in
-// a state is.
+// shows reports whether nodes are listed one by one. match reports whether a node in state s is
+// listed.
 func (o *lstStateOptions) shows() bool {
 	return o.active || o.busy || o.down || o.unknown || o.invalid || o.all
 }
@@ -182,7 +182,7 @@ func (o *lstStateOptions) match(s report.State) bool {
 	return o.all || o.invalid || o.unknown
 }
 
-// nodes prints those that match, and returns how many they are.
+// nodes prints the matching nodes and returns their number.
 func (o *lstStateOptions) nodes(p *program, nodes []report.NodeInfo) int {
 	n := 0
 	for _, v := range nodes {
@@ -194,7 +194,7 @@ func (o *lstStateOptions) nodes(p *program, nodes []report.NodeInfo) int {
 	return n
 }
 
-// lstCountHeader is the line above numbers of nodes by state.
+// lstCountHeader is the heading of node counts by state.
 const lstCountHeader = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL"
 
 func lstCount(c report.Count) string {
@@ -245,7 +245,7 @@ func (p *program) lstShowNames(names []string, what string) error {
 	return nil
 }
 
-// lstShowGroups describes groups. Of one that there is not lst says nothing.
+// lstShowGroups describes groups. Like lst, it prints nothing for a group that does not exist.
 func (p *program) lstShowGroups(
 	ctx context.Context, c *client.Client, key api.LstKey, names []string, o *lstStateOptions,
 ) error {

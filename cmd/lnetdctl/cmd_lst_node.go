@@ -65,7 +65,7 @@ func (p *program) lstDisableCommand() *cobra.Command {
 	return c
 }
 
-// memorySize reads a number of bytes, perhaps with a unit behind it.
+// memorySize parses a number of bytes with an optional unit.
 func memorySize(s string) (int64, bool) {
 	s, unit := cutUnit(s, "kmgt")
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -75,7 +75,7 @@ func memorySize(s string) (int64, bool) {
 	return n << unit, true
 }
 
-// lstSwitch enables or disables.
+// lstSwitch enables or disables selftest.
 func (p *program) lstSwitch(op string, do func(c *client.Client) error) error {
 	c := p.client()
 	defer c.Close()
@@ -118,7 +118,7 @@ whose client it is, the times of their requests are shown.`,
 	})
 }
 
-// statusDocument is lst status.
+// statusDocument returns the document of "lst status".
 func statusDocument(s *api.LstStatus) mapping {
 	timeout := scalar("never")
 	if s.Bounds.SessionTimeout > 0 {
@@ -198,7 +198,7 @@ func statusTest(t *api.LstAgentTest) mapping {
 	return m
 }
 
-// shortDuration is a duration with three digits, such as 1.23ms.
+// shortDuration formats a duration with three digits, such as 1.23ms.
 func shortDuration(d time.Duration) string {
 	for unit := time.Duration(1); ; unit *= 10 {
 		if d < 1000*unit {

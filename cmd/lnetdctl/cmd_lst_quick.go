@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// quickTimeout is how long a session of quick outlives a console that lnetd
-	// has lost: its own commands come every second.
+	// quickTimeout is how long a session of quick lives after lnetd has lost its console. quick
+	// itself sends a command every second.
 	quickTimeout = 60
-	// quickEnd bounds the end of quick once it was told to end.
+	// quickEnd is the timeout for the cleanup.
 	quickEnd = 40 * time.Second
-	// quickIdle bounds the wait for requests that are under way when the test is over,
-	// quickLook is how often quick looks.
+	// quickIdle is the timeout for requests that are under way when the test ends. quickLook is the
+	// polling interval.
 	quickIdle = 5 * time.Second
 	quickLook = 50 * time.Millisecond
-	// quickInterval is how often quick prints figures.
+	// quickInterval is the interval at which quick prints figures.
 	quickInterval = time.Second
-	// quickSize is that of the requests' data, unless it is given.
+	// quickSize is the default size of the data of a request.
 	quickSize = "1M"
 )
 
-// errInterrupted is the cause of an end by a signal.
+// errInterrupted is the cancellation cause of a signal.
 type errInterrupted struct{ signal syscall.Signal }
 
 func (e errInterrupted) Error() string { return e.signal.String() }
 
-// quickOptions are quick's.
+// quickOptions are the options of quick.
 type quickOptions struct {
 	from, to                []string
 	size, check, distribute string
@@ -94,7 +94,7 @@ lnetdctl lst quick --from 10.0.0.[1-4]@tcp --to 10.0.0.9@tcp --size 4K --write -
 	return c
 }
 
-// parseSeconds reads a duration, of seconds if it has no unit.
+// parseSeconds parses a duration. A number without a unit is in seconds.
 func parseSeconds(s string) (time.Duration, error) {
 	if n, ok := parseNumber(s); ok {
 		s = fmt.Sprintf("%ds", n)
@@ -114,14 +114,14 @@ type quick struct {
 	key     api.LstKey
 	batch   api.LstTest
 	first   report.Sample
-	// seen are the troubles for which the test was ended before its time.
+	// seen are the errors that ended the test early.
 	seen   []report.Trouble
 	result quickResult
-	// lost says that the session, or lnetd, is gone, and that this has been told.
+	// lost reports that the session or lnetd is gone, and that this has been printed.
 	lost bool
 }
 
-// quickResult is what quick's --json prints at its end.
+// quickResult is the final output of quick with --json.
 type quickResult struct {
 	Seconds  float64          `json:"seconds"`
 	Interval *report.Interval `json:"total,omitempty"`
@@ -129,7 +129,7 @@ type quickResult struct {
 	Failed   bool             `json:"failed"`
 }
 
-// lstQuick is the command, from the making of the session to its end.
+// lstQuick runs the command, from creating the session to its end.
 func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	q := &quick{program: p, options: o, client: p.client(), key: api.LstKey(rand.Int64N(1<<31-1) + 1)}
 	defer q.client.Close()
@@ -148,7 +148,7 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	_, err = q.client.LstNewSession(ctx, api.LstNewSession{Key: q.key, Name: defaultSessionName(), Timeout: quickTimeout})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return q.over(ctx, q.end(ctx)) // it may have been made
+		return q.over(ctx, q.end(ctx)) // the session may exist
 	case err != nil:
 		if isErrno(err, syscall.EEXIST) {
 			p.hint("lst show_session tells of it; lst end_session ends it")
@@ -165,13 +165,13 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	return q.over(ctx, errors.Join(err, q.end(ctx)))
 }
 
-// onSignal cancels when a signal comes that would end the program; the next one
-// does. Output that nobody reads is an error, not a signal.
+// onSignal calls cancel on a signal that would end the program. The next signal ends it. A closed
+// output is an error instead of a signal.
 func onSignal(cancel context.CancelCauseFunc) (stop func()) {
-	signal.Ignore(syscall.SIGPIPE) // until the program's end: there is output to the last
+	signal.Ignore(syscall.SIGPIPE) // until the program exits, because it prints until the end
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+	if !signal.Ignored(syscall.SIGHUP) { // set by nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	done := make(chan struct{})
@@ -194,7 +194,7 @@ func onSignal(cancel context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// over is the exit status: that of a signal if there was one.
+// over returns the exit status: the signal's, if there was one.
 func (q *quick) over(ctx context.Context, err error) error {
 	var by errInterrupted
 	if errors.As(context.Cause(ctx), &by) {
@@ -206,7 +206,7 @@ func (q *quick) over(ctx context.Context, err error) error {
 	return nil
 }
 
-// test is the test that the options describe.
+// test returns the test that the options describe.
 func (o *quickOptions) test() (api.LstTest, error) {
 	t := api.LstTest{
 		Batch: defaultBatch, From: "from", To: "to", Kind: api.LstKindPing, Loop: -1, Concurrency: o.concurrency,
@@ -241,8 +241,7 @@ func (o *quickOptions) test() (api.LstTest, error) {
 	return t, err
 }
 
-// run sets the test up, runs it, and shows what comes of it. What went wrong has
-// been told when it returns.
+// run sets up the test, runs it, and prints the result. It has reported errors when it returns.
 func (q *quick) run(ctx context.Context) error {
 	failed := status(exitFailure)
 	for _, g := range []struct {
@@ -277,7 +276,7 @@ func (q *quick) run(ctx context.Context) error {
 	return q.watch(ctx)
 }
 
-// refused tells why a command failed, unless it was interrupted.
+// refused reports why a command failed, unless the run was interrupted.
 func (q *quick) refused(ctx context.Context, failed string, err error) error {
 	if ctx.Err() != nil {
 		return status(exitFailure)
@@ -289,7 +288,7 @@ func (q *quick) refused(ctx context.Context, failed string, err error) error {
 	return q.lstRefused(lstWords{failed: failed}, err)
 }
 
-// isLost tells whether an error is that of all further commands as well.
+// isLost reports whether all further commands would fail with the same error.
 func isLost(err error) bool {
 	switch api.FaultOf(err).Code {
 	case api.CodeDaemonUnreachable, api.CodeStopping, api.CodeLstDisabled, api.CodeLstNoSession, api.CodeLstKey:
@@ -298,7 +297,7 @@ func isLost(err error) bool {
 	return isErrno(err, syscall.ESHUTDOWN)
 }
 
-// complain tells what nodes have done wrong, line by line.
+// complain prints the errors of nodes, one per line.
 func (q *quick) complain(lines []string) {
 	if q.json {
 		q.failJSON(&api.Fault{
@@ -312,7 +311,7 @@ func (q *quick) complain(lines []string) {
 	}
 }
 
-// nodesFailed tells which nodes have failed, if any has.
+// nodesFailed reports nodes that have failed. It returns whether there were any.
 func (q *quick) nodesFailed(op string, results ...*report.Result) bool {
 	var lines []string
 	for _, r := range results {
@@ -325,7 +324,7 @@ func (q *quick) nodesFailed(op string, results ...*report.Result) bool {
 	return true
 }
 
-// addGroup makes a group of which every node must take part.
+// addGroup creates a group in which every node must take part.
 func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, error) {
 	added, err := q.client.LstAddGroup(ctx, api.LstAddGroup{Key: q.key, Name: name, IDs: ids})
 	if err != nil {
@@ -353,7 +352,7 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 			wrong = append(wrong, fmt.Sprintf("%s does not take part: %s", n.ID, why))
 		}
 	}
-	if wrong == nil && added.Deleted { // those of the other group, which have gone
+	if wrong == nil && added.Deleted { // nodes of the other group, which have left
 		wrong = []string{fmt.Sprintf("No node of --%s takes part", name)}
 	}
 	if wrong != nil {
@@ -362,8 +361,7 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 	return wrong == nil, nil
 }
 
-// finish stops the test and prints what it was as a whole, up to the last sample,
-// also if the session is lost.
+// finish stops the test and prints its totals up to the last sample, even if the session is lost.
 func (q *quick) finish(ctx context.Context, last report.Sample) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickEnd)
 	defer cancel()
@@ -390,7 +388,7 @@ func (q *quick) finish(ctx context.Context, last report.Sample) error {
 	return nil
 }
 
-// stop stops the test, and asks all nodes for the errors that they have seen.
+// stop stops the test and reads the error counts of all nodes.
 func (q *quick) stop(ctx context.Context) error {
 	if q.lost {
 		return status(exitFailure)
@@ -407,16 +405,16 @@ func (q *quick) stop(ctx context.Context) error {
 	}
 	found := troubles(&after)
 	if found == nil {
-		found = q.seen // a node could not be asked then, but can now
+		found = q.seen // the node was unreachable then, but answers now
 	}
 	q.result.Troubles = append(q.result.Troubles, found...)
 	q.result.Failed = found != nil
 	return nil
 }
 
-// idle waits until no request of the test is under way. One whose server's session has
-// ended is not answered any more, and a kernel's selftest may never get over it. It does
-// not wait long: a dead server takes as much time as an RPC has.
+// idle waits until no request of the test is under way. A request to a server whose session has
+// ended is never answered, and a kernel's selftest may never recover from that. The wait is short,
+// because a dead server would take a whole RPC timeout.
 func (q *quick) idle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, quickIdle)
 	defer cancel()
@@ -434,13 +432,13 @@ func (q *quick) idle(ctx context.Context) error {
 	}
 }
 
-// end ends the session, also when ctx is done.
+// end ends the session, even if ctx is done.
 func (q *quick) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickEnd)
 	defer cancel()
 	err := q.client.LstEndSession(ctx, q.key)
 	switch {
-	case err == nil, isErrno(err, syscall.ESRCH), isErrno(err, syscall.EACCES): // gone, or another's already
+	case err == nil, isErrno(err, syscall.ESRCH), isErrno(err, syscall.EACCES): // the session is gone, or belongs to another console
 		return nil
 	case q.lost && isLost(err):
 		return status(exitFailure)

@@ -16,8 +16,8 @@ func (q *quick) sample(ctx context.Context) (report.Sample, error) {
 	return q.client.LstStat(ctx, api.LstStat{Key: q.key, Targets: []string{q.batch.From, q.batch.To}, Timeout: 5})
 }
 
-// watch shows what the clients do, until the time is up, all have ended, or ctx is
-// done. Then the units are told to stop.
+// watch prints the clients' figures until the time is up, all clients have ended, or ctx is done.
+// It then stops the units.
 func (q *quick) watch(ctx context.Context) error {
 	begun := time.Now()
 	old := q.first
@@ -46,8 +46,7 @@ func (q *quick) watch(ctx context.Context) error {
 	return errors.Join(told, q.finish(ctx, last))
 }
 
-// troubles are the targets with nodes that count errors of tests, or cannot be
-// asked.
+// troubles returns the targets with nodes that count test errors or cannot be reached.
 func troubles(s *report.Sample) (list []report.Trouble) {
 	for _, t := range s.Troubles(true) {
 		if t.Total() > 0 {
@@ -71,7 +70,7 @@ func (q *quick) show(at time.Duration, old, now report.Sample) error {
 	return err
 }
 
-// figures are those of the clients on a line.
+// figures formats the clients' figures.
 func (q *quick) figures(i *report.Interval) string {
 	traffic := &i.Receive
 	if q.batch.BRW.Write || q.options.ping {

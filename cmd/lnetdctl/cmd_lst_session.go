@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// sessionNameMax is how long a session's name may be (selftest 8).
+// sessionNameMax is the maximum length of a session's name (selftest 8).
 const sessionNameMax = 31
 
 func (p *program) lstNewSessionCommand() *cobra.Command {
@@ -47,7 +47,7 @@ func (p *program) lstNewSession(ctx context.Context, operands []string, timeout 
 	if timeout <= 0 {
 		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid timeout value")
 	}
-	key, _ := lstKey() // without one the console makes it up
+	key, _ := lstKey() // without a key the console chooses one
 	r := api.LstNewSession{Key: key, Timeout: timeout, Force: force, Name: defaultSessionName()}
 	if len(operands) == 1 {
 		r.Name = operands[0]
@@ -83,7 +83,7 @@ func (p *program) lstNewSession(ctx context.Context, operands []string, timeout 
 	return nil
 }
 
-// defaultSessionName is user@host.
+// defaultSessionName returns user@host.
 func defaultSessionName() string {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
@@ -96,10 +96,10 @@ func defaultSessionName() string {
 	return sessionName(name + "@" + host)
 }
 
-// sessionName cuts a name to what a session's may be.
+// sessionName truncates a name to the maximum length.
 func sessionName(name string) string {
 	name = name[:min(len(name), sessionNameMax)]
-	return strings.ToValidUTF8(name, "") // perhaps it was cut within a character
+	return strings.ToValidUTF8(name, "") // the cut may have split a character
 }
 
 func (p *program) lstEndSessionCommand() *cobra.Command {
@@ -202,13 +202,13 @@ func (p *program) lstPing(ctx context.Context, c *client.Client, r api.LstPing) 
 	return nil
 }
 
-// noCount is what lst says of the name of a group or a batch that there is not.
+// noCount reports a group or batch that does not exist, with lst's text.
 func (p *program) noCount(how, name string) error {
 	fmt.Fprintf(p.stderr, "%s count of nodes from %s: %s\n", how, name, api.Strerror(syscall.ENOENT))
 	return status(exitFailure)
 }
 
-// isErrno tells whether err is lnetd's refusal with an error number.
+// isErrno reports whether lnetd returned this error number.
 func isErrno(err error, errno syscall.Errno) bool {
 	f := (*api.Fault)(nil)
 	return errors.As(err, &f) && f.Code != api.CodeDaemonUnreachable && f.Errno == -int(errno)

@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// statOptions are stat's: which blocks, lines and columns; none of a kind is all
-// of it (selftest 9).
+// statOptions are the options of stat: blocks, lines and columns. If none of a kind is selected,
+// all are printed (selftest 9).
 type statOptions struct {
 	bandwidth, rate       bool
 	read, write           bool
@@ -94,7 +94,7 @@ func (p *program) lstStat(ctx context.Context, c *client.Client, r api.LstStat, 
 	return nil
 }
 
-// lstStatRefused is lstRefused for targets that may be no group.
+// lstStatRefused is lstRefused for targets that may not be groups.
 func (p *program) lstStatRefused(err error) error {
 	f := api.FaultOf(err)
 	if isErrno(err, syscall.ENOENT) && f.Subject != "" && !p.json {
@@ -134,7 +134,7 @@ func (o *statOptions) write1(w io.Writer, i *report.Interval) {
 	}
 }
 
-// lines prints a figure of what comes and one of what goes.
+// lines prints one figure for receiving and one for sending.
 func (o *statOptions) lines(w io.Writer, in, out *report.Figure, text func(*report.Figure) string) {
 	if o.read || !o.write {
 		fmt.Fprintf(w, "[R] %s\n", text(in))
@@ -144,7 +144,7 @@ func (o *statOptions) lines(w io.Writer, in, out *report.Figure, text func(*repo
 	}
 }
 
-// columns prints the parts of a figure that are asked for.
+// columns prints the selected parts of a figure.
 func (o *statOptions) columns(f *report.Figure, text func(name string, v float64) string) string {
 	all := !o.avg && !o.least && !o.most
 	var b strings.Builder
@@ -162,7 +162,7 @@ func (o *statOptions) columns(f *report.Figure, text func(name string, v float64
 
 func (o *statOptions) rates(f *report.Figure) string {
 	return o.columns(f, func(name string, v float64) string {
-		if name == "Max" { // the last has nothing behind it
+		if name == "Max" { // the last column has no trailing space
 			return fmt.Sprintf("%s: %-8.0f RPC/s", name, v)
 		}
 		return fmt.Sprintf("%s: %-8.0f RPC/s ", name, v)

@@ -21,12 +21,11 @@ var (
 	netAddErrors = errorForm{op: "add", entity: "net"}
 	netDelErrors = errorForm{op: "del", entity: "net"}
 	netMissing   = errorForm{kind: plainText}
-	// Options of "net add" that make no sense: lnetctl's words and their places
-	// (lnetctl 4.2).
+	// Invalid options of "net add": lnetctl's texts (lnetctl 4.2).
 	netAddOptionErrors = errorForm{kind: oldDocument, op: "ni", entity: "add"}
 )
 
-// netMissingText is lnetctl's word for a net that is not named.
+// netMissingText is lnetctl's text for a missing net.
 const netMissingText = "missing mandatory parameters in NI config: 'network'"
 
 const netExits = `0    success
@@ -34,7 +33,7 @@ const netExits = `0    success
 234  NIs cannot be added or deleted so, or the options make no sense (-22)
 255  an option has an impossible value, or there is no lnetd to talk to (-1)`
 
-// niNames are what NIs are named by.
+// niNames are the options that name NIs.
 type niNames struct {
 	net, nid   string
 	interfaces cli.List
@@ -47,8 +46,8 @@ func (o *niNames) add(c *cobra.Command) {
 	f.StringVar(&o.nid, "nid", "", "`NID` in place of a net and interfaces")
 }
 
-// readNINames puts the names into a request; the error has been reported. What is not given
-// stays empty.
+// readNINames parses the names into a request. Options that are not given leave their field empty.
+// It has reported the error.
 func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[]string, nid *lnet.NID) error {
 	if o.net != "" && o.nid != "" {
 		return p.invalid(netMissing, -22, "--net is invalid with --nid option", "the NID names its net itself")
@@ -72,7 +71,7 @@ func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[
 	return nil
 }
 
-// netAddOptions are those of "net add".
+// netAddOptions are the options of "net add".
 type netAddOptions struct {
 	niNames
 	ip2nets                                              string
@@ -171,8 +170,8 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 	return r, nil
 }
 
-// within reads the number of an option that counts as not given if it is not in a range, or
-// no number, and then says so; -1 is how one asks for the default.
+// within parses a number. If it is invalid or out of range, within prints a warning and returns
+// nil, as if the option were not given. -1 selects the default.
 func (p *program) within(option, given string, takes api.Range) *int {
 	n, ok := p.numberOrNone(option, given)
 	switch {
@@ -185,8 +184,8 @@ func (p *program) within(option, given string, takes api.Range) *int {
 	return new(int(n))
 }
 
-// readConns reads a number of connections per peer; nil if none is given, or a negative
-// one, which has no effect.
+// readConns parses a number of connections per peer. It returns nil for an empty string. A negative
+// number has no effect and gives nil too.
 func (p *program) readConns(form errorForm, given string) (*int, error) {
 	if given == "" {
 		return nil, nil

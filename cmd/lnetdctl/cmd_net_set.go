@@ -13,7 +13,7 @@ import (
 
 var netSetErrors = errorForm{kind: oldDocument, op: "net", entity: "set", exit: exitInvalid}
 
-// netSetOptions are those of "net set".
+// netSetOptions are the options of "net set".
 type netSetOptions struct {
 	healthOptions
 	net, conns, lndTimeout string
@@ -63,8 +63,7 @@ func (p *program) netSet(ctx context.Context, o netSetOptions) error {
 	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*client.Client).SetNIHealth)
 }
 
-// niTunables are the changes that the options ask for beside health; the error has been
-// reported.
+// niTunables returns the requested changes other than health. It has reported the error.
 func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err error) {
 	var net lnet.Net
 	if o.net != "" {
@@ -103,7 +102,7 @@ func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err err
 	return append(changes, api.NITunables{Net: net, LNDTimeout: new(int(seconds))}), nil
 }
 
-// readNID reads a NID; the error has been reported.
+// readNID parses a NID. It has reported the error.
 func (p *program) readNID(form errorForm, given string) (lnet.NID, error) {
 	nid, err := lnet.ParseNID(given)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// net show's options.
+// netShowOptions are the options of "net show".
 type netShowOptions struct {
 	net     string
 	verbose string
@@ -71,7 +71,8 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 		})
 }
 
-// netsOf are the nets of a comma list, in its order, with the NIs that wait; all for "".
+// netsOf returns the nets of a comma-separated list, in order, with waiting NIs. An empty list
+// means all nets.
 func netsOf(ctx context.Context, c *client.Client, list string) (all api.Nets, err error) {
 	seen := map[lnet.Net]bool{}
 	for _, name := range splitList(list) {
@@ -94,14 +95,14 @@ func netsOf(ctx context.Context, c *client.Client, list string) (all api.Nets, e
 	return all, nil
 }
 
-// anyUp reports whether an NI is up besides 0@lo.
+// anyUp reports whether an NI other than 0@lo is up.
 func anyUp(nets *api.Nets) bool {
 	return slices.ContainsFunc(nets.Nets, func(n api.Net) bool {
 		return n.Net != lnet.LoNet && slices.ContainsFunc(n.NIs, func(i api.NI) bool { return i.Status == "up" })
 	})
 }
 
-// noneUp says that no NI is up, and what NIs wait for.
+// noneUp returns the error that no NI is up, with the reasons.
 func noneUp(nets *api.Nets) error {
 	var waits []string
 	for k := range nets.Waiting {
@@ -113,7 +114,8 @@ func noneUp(nets *api.Nets) error {
 	}
 }
 
-// allWait is the error of "net show" of nets whose NIs all wait: for kernels there are no such nets.
+// allWait returns the error of "net show" for nets whose NIs all wait. In a kernel, such nets do
+// not exist.
 func allWait() error {
 	return &api.Fault{
 		Code: api.CodeNetAbsent, Errno: -int(unix.ESRCH), Text: "Network is down", Cause: "no NI of these nets is up: they wait",
@@ -121,14 +123,14 @@ func allWait() error {
 	}
 }
 
-// warnOfWaiting prints a warning for each NI that waits.
+// warnOfWaiting prints a warning for each waiting NI.
 func (p *program) warnOfWaiting(nets *api.Nets) {
 	for k := range nets.Waiting {
 		p.warn(waitingText(&nets.Waiting[k]))
 	}
 }
 
-// waitingText says of an NI that is not there yet why it is not.
+// waitingText returns a text that names a waiting NI and the reason.
 func waitingText(w *api.WaitingNI) string {
 	what := w.Interface
 	if what == "" {
@@ -137,7 +139,7 @@ func waitingText(w *api.WaitingNI) string {
 	return fmt.Sprintf("%s on %s waits: %s", what, w.Net, w.Cause)
 }
 
-// netDocument is the document of "net show" (lnetctl 5.1).
+// netDocument returns the document of "net show" (lnetctl 5.1).
 func netDocument(nets []api.Net, level int64) mapping {
 	list := sequence{}
 	for i := range nets {
@@ -146,7 +148,7 @@ func netDocument(nets []api.Net, level int64) mapping {
 	return mapping{{"net", list}}
 }
 
-// netItem is one net of that document.
+// netItem returns one net of that document.
 func netItem(n *api.Net, level int64) mapping {
 	nis := sequence{}
 	for j := range n.NIs {
@@ -155,10 +157,10 @@ func netItem(n *api.Net, level int64) mapping {
 	return mapping{{"net type", text(n.Net.String())}, {"local NI(s)", nis}}
 }
 
-// niDocument holds of one NI what the level shows.
+// niDocument returns the fields of an NI that the verbosity level selects.
 func niDocument(ni *api.NI, level int64) mapping {
 	m := mapping{{"nid", text(ni.NID.String())}, {"status", text(ni.Status)}}
-	if ni.NID.IsZero() { // it waits, and was not told of one
+	if ni.NID.IsZero() { // the NI waits, and its NID is not configured
 		m = m[1:]
 	}
 	if len(ni.Interfaces) > 0 {
@@ -168,7 +170,7 @@ func niDocument(ni *api.NI, level int64) mapping {
 		}
 		m = append(m, entry{"interfaces", names})
 	}
-	if level >= 1 && ni.Reason != "" { // a line of ours
+	if level >= 1 && ni.Reason != "" { // lnetctl does not print this
 		m = append(m, entry{"status reason", text(ni.Reason)})
 	}
 	if level >= 1 {
@@ -203,7 +205,7 @@ func niDocument(ni *api.NI, level int64) mapping {
 	)
 }
 
-// tunablesDocument are a driver's tunables.
+// tunablesDocument returns a driver's tunables.
 func tunablesDocument(list []api.Tunable) (m mapping) {
 	for _, t := range list {
 		value := number(t.Value)

@@ -18,7 +18,7 @@ func (p *program) peerCommand() *cobra.Command {
 		p.peerAddCommand(), p.peerDelCommand(), p.peerShowCommand(), p.peerListCommand(), p.peerSetCommand())
 }
 
-// peerOptions are those of "peer add" and "peer del".
+// peerOptions are the options of "peer add" and "peer del".
 type peerOptions struct {
 	primary     string
 	nids        cli.List
@@ -93,7 +93,7 @@ func (p *program) peerDel(ctx context.Context, o peerOptions) error {
 	return p.tell(peerDelErrors, func(c *client.Client) error { return c.DeletePeer(ctx, r) })
 }
 
-// peerNIDs reads the NIDs of a peer; the error has been reported.
+// peerNIDs parses the NIDs of a peer. It has reported the error.
 func (p *program) peerNIDs(
 	ctx context.Context, o peerOptions, form errorForm, primary *lnet.NID, others *[]lnet.NID,
 ) error {

@@ -51,14 +51,14 @@ func (p *program) peerListCommand() *cobra.Command {
 	})
 }
 
-// peerFilter is which peers are printed: those that have one of some NIDs, all if it names none, and max
-// of them at most, or any number if that is 0.
+// peerFilter selects the peers to print: those that have one of nids, or all if nids is empty. max
+// limits their number; 0 means no limit.
 type peerFilter struct {
 	nids string
 	max  uint32
 }
 
-// of asks for the peers, each of which comes once.
+// of returns the selected peers without duplicates.
 func (f peerFilter) of(ctx context.Context, c *client.Client, nids []string, detail int) iter.Seq2[api.Peer, error] {
 	return func(yield func(api.Peer, error) bool) {
 		seen := map[lnet.NID]bool{}
@@ -78,7 +78,7 @@ func (f peerFilter) of(ctx context.Context, c *client.Client, nids []string, det
 	}
 }
 
-// showPeers prints peers as the items of a list.
+// showPeers prints peers as a list.
 func (p *program) showPeers(
 	ctx context.Context, key string, f peerFilter, level int64, item func(peer *api.Peer, level int64) mapping,
 ) error {
@@ -104,7 +104,7 @@ func (p *program) showPeers(
 		func(peer *api.Peer) mapping { return item(peer, level) })
 }
 
-// peerDocument is an item of the document of "peer show" (lnetctl 5.4).
+// peerDocument returns one peer of the document of "peer show" (lnetctl 5.4).
 func peerDocument(p *api.Peer, level int64) mapping {
 	m := mapping{
 		{"primary nid", text(p.Primary.String())},
@@ -120,7 +120,7 @@ func peerDocument(p *api.Peer, level int64) mapping {
 	return append(m, entry{"peer ni", nis})
 }
 
-// peerNIDocument holds of one NID what the level shows.
+// peerNIDocument returns the fields of a peer NI that the verbosity level selects.
 func peerNIDocument(i *api.PeerNI, level int64) mapping {
 	m := make(mapping, 0, 16)
 	m = append(m, entry{"nid", text(i.NID.String())})
@@ -128,7 +128,7 @@ func peerNIDocument(i *api.PeerNI, level int64) mapping {
 		m = append(m, entry{"udsp info", udspDocument(&i.UDSP)})
 	}
 	m = append(m, entry{"state", text(i.State)})
-	if level >= 1 && i.Trouble != "" { // no word of lnetctl's
+	if level >= 1 && i.Trouble != "" { // lnetctl does not print this
 		m = append(m, entry{"trouble", text(i.Trouble)})
 	}
 	if level >= 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ping's options.
+// pingOptions are the options of ping.
 type pingOptions struct {
 	source  string
 	timeout string
@@ -56,7 +56,7 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 	return p.pingTargets(ctx, pingErrors, req, operands)
 }
 
-// pingTargets pings nodes as req says, and prints what came of it.
+// pingTargets pings nodes according to req and prints the results.
 func (p *program) pingTargets(ctx context.Context, form errorForm, req api.PingRequest, targets []string) (err error) {
 	if req.NIDs, err = p.expandTargets(ctx, targets, api.PingTargetsMax); err != nil {
 		return p.badList(form, err)
@@ -70,7 +70,7 @@ func (p *program) pingTargets(ctx context.Context, form errorForm, req api.PingR
 	return p.showResults(form, results)
 }
 
-// showResults prints what came of a ping or a discovery.
+// showResults prints the results of pings or discoveries.
 func (p *program) showResults(form errorForm, results []api.PingResult) error {
 	var good, bad sequence
 	for _, r := range results {
@@ -121,8 +121,8 @@ func answered(r api.PingResult) mapping {
 	}
 }
 
-// noTargets answers a ping of nobody in lnetctl's words, which do not help; the
-// hint does.
+// noTargets reports a ping without targets. lnetctl's text does not help the user, so it adds a
+// hint.
 func (p *program) noTargets() error {
 	const needs = "Ping needs NID targets"
 	if p.json {
@@ -134,8 +134,7 @@ func (p *program) noTargets() error {
 	return status(exitInvalid)
 }
 
-// badSource answers a source that is no NID, of which lnetctl says nothing
-// (lnetctl 4.12).
+// badSource reports a source that is not a NID. lnetctl reports no such error (lnetctl 4.12).
 func (p *program) badSource(source string, err error) error {
 	return p.invalid(pingErrors, -22, "cannot parse source NID '"+source+"'", err.Error())
 }

@@ -16,7 +16,7 @@ func (p *program) routeCommand() *cobra.Command {
 		p.routeAddCommand(), p.routeDelCommand(), p.routeShowCommand())
 }
 
-// routeOptions are those of all commands about routes.
+// routeOptions are the options of all route commands.
 type routeOptions struct {
 	net            string
 	gateways       cli.List
@@ -73,8 +73,8 @@ func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
 		return err
 	}
 	r := api.RouteAddition{Net: net, Gateways: gateways}
-	// What is not a number counts as not given (lnetctl 4.6); -1 is how an
-	// undefined number of hops shows.
+	// A value that is not a number counts as not given (lnetctl 4.6). -1 stands for an undefined
+	// number of hops.
 	if n, ok := p.numberOrNone("hop", o.hops); ok && n != -1 {
 		if api.HopsRange.Check(n) != nil {
 			return p.invalid(routeAddErrors, -22, "invalid hop count must be between 1 and 255", "")
@@ -85,7 +85,7 @@ func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
 		if n < 0 {
 			return p.invalid(routeAddErrors, -22, "invalid priority, must not be negative", "")
 		}
-		r.Priority = uint32(min(n, 1<<31)) // what is more than 31 bits long is refused
+		r.Priority = uint32(min(n, 1<<31)) // lnetd rejects numbers of more than 31 bits
 	}
 	return p.tell(routeAddErrors, func(c *client.Client) error { return c.AddRoutes(ctx, r) })
 }
@@ -123,8 +123,7 @@ func (p *program) routeDel(ctx context.Context, o routeOptions) error {
 	})
 }
 
-// routeEnds reads where routes lead and through whom; the error has been
-// reported.
+// routeEnds parses the net and the gateways of routes. It has reported the error.
 func (p *program) routeEnds(ctx context.Context, o routeOptions, form errorForm) (lnet.Net, []lnet.NID, error) {
 	const missing = "missing mandatory parameters:"
 	switch {
@@ -159,7 +158,7 @@ lnetdctl route show --net o2ib`,
 	}, func(ctx context.Context) error {
 		filter := api.RouteFilter{Net: o.net, Gateway: gateway, Hops: -1, Priority: -1}
 		if n, ok := p.numberOrNone("hop", o.hops); ok {
-			filter.Hops = max(n, 0) // -1 shows what has none
+			filter.Hops = max(n, 0) // -1 matches routes without hops
 		}
 		if n, ok := p.numberOrNone("priority", o.priority); ok {
 			filter.Priority = n
@@ -176,7 +175,7 @@ lnetdctl route show --net o2ib`,
 	return c
 }
 
-// routesDocument is the document of "route show" (lnetctl 5.2).
+// routesDocument returns the document of "route show" (lnetctl 5.2).
 func routesDocument(routes []api.Route, level int64) mapping {
 	var list sequence
 	for i := range routes {

@@ -25,7 +25,7 @@ is 0 for no, 1 for yes, 2 while it stops and 3 while it starts.`,
 	}))
 }
 
-// routingDocument is the document of "routing show" (lnetctl 5.3).
+// routingDocument returns the document of "routing show" (lnetctl 5.3).
 func routingDocument(r api.Routing) mapping {
 	if !r.Ever {
 		return nil

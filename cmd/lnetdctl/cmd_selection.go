@@ -25,9 +25,9 @@ func (p *program) selectionCommand() *cobra.Command {
 // ruleKind is a type of selection rules (lnetctl 11).
 type ruleKind struct {
 	name, about string
-	// patterns are the names of its options.
+	// patterns are the names of the options for patterns.
 	patterns []string
-	// long says what a rule does, example adds one.
+	// long describes the effect of a rule. example is a command that adds one.
 	long, example string
 }
 
@@ -48,7 +48,7 @@ several rules about a NID all with the best priority count; 0 is the best.`,
 	},
 }
 
-// selectionOptions are those of all commands about selection rules.
+// selectionOptions are the options of all commands about selection rules.
 type selectionOptions struct {
 	patterns     map[string]*string
 	priority, id string
@@ -76,7 +76,7 @@ func (k *ruleKind) synopsis(verb string, optional bool) string {
 	return verb
 }
 
-// single is what a pattern of the rules may name alone.
+// single describes a single object that a pattern of the rule can name.
 func (k *ruleKind) single() string {
 	if k.name == "net" {
 		return "net"
@@ -152,8 +152,8 @@ rules that have it, or that match it if it is a single ` + k.single() + `, are p
 	return c
 }
 
-// covers reports whether a rule has the patterns of a filter, or matches the nets and NIDs that
-// these are.
+// covers reports whether a rule has the filter's patterns, or matches the single nets and NIDs in
+// the filter.
 func covers(rule, filter *api.SelectionRule) bool {
 	for _, p := range [][2]lnet.Pattern{
 		{rule.Net, filter.Net}, {rule.NID, filter.NID}, {rule.Local, filter.Local}, {rule.Remote, filter.Remote},
@@ -165,7 +165,7 @@ func covers(rule, filter *api.SelectionRule) bool {
 	return true
 }
 
-// coversOne reports whether a pattern matches one that is a single net or NID.
+// coversOne reports whether pattern matches one, if one is a single net or NID.
 func coversOne(pattern, one lnet.Pattern) bool {
 	if n, ok := one.OneNet(); ok && !one.HasAddress() {
 		return pattern.MatchNet(n)
@@ -178,7 +178,7 @@ func selectionErrors(op string) errorForm {
 	return errorForm{kind: oldDocument, op: op, entity: "selection"}
 }
 
-// selectionRule reads the options; the error has been reported.
+// selectionRule parses the options. It has reported the error.
 func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm) (api.SelectionRule, error) {
 	r := api.SelectionRule{Type: k.name}
 	into := map[string]*lnet.Pattern{"net": &r.Net, "nid": &r.NID, "local": &r.Local, "remote": &r.Remote}
@@ -216,7 +216,7 @@ func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm
 	return r, nil
 }
 
-// selectionDocument is the document of "selection ... show" (lnetctl 11).
+// selectionDocument returns the document of "selection ... show" (lnetctl 11).
 func selectionDocument(rules []api.SelectionRule) mapping {
 	var list sequence
 	for i := range rules {

@@ -12,19 +12,19 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// A settable is a word that "set" knows.
+// A settable is a parameter of "set".
 type settable struct {
 	name  string
 	about string
-	// noEffect says that the value changes nothing; empty: it does.
+	// noEffect explains that setting the value has no effect. It is empty if it has one.
 	noEffect string
-	// set asks for the change; value is a number.
+	// set requests the change to a numeric value.
 	set func(ctx context.Context, c *client.Client, value int64) error
-	// words are values that are no numbers, with the changes that they are.
+	// words maps values that are not numbers to changes.
 	words map[string]api.GlobalsChange
 }
 
-// discoveryWords are the modes of discovery by name (lnetctl 11).
+// discoveryWords returns the modes of discovery by name (lnetctl 11).
 func discoveryWords() map[string]api.GlobalsChange {
 	off, on, verify, discover := int64(0), int64(1), true, false
 	return map[string]api.GlobalsChange{
@@ -32,7 +32,7 @@ func discoveryWords() map[string]api.GlobalsChange {
 	}
 }
 
-// aboutGlobals says what the parameters mean (lnetctl 6).
+// aboutGlobals describes the parameters (lnetctl 6).
 var aboutGlobals = map[string]string{
 	"numa_range":                 "NUMA distance up to which NIs count as equally near",
 	"max_interfaces":             "most NIDs that a node may tell of itself, 16 or more",
@@ -48,7 +48,7 @@ var aboutGlobals = map[string]string{
 	"max_recovery_ping_interval": "most seconds between pings that try to bring an NI back",
 }
 
-// globalsWithoutEffect say what comes of parameters that change nothing, as in kernels.
+// globalsWithoutEffect describes the parameters whose value has no effect, as in kernels.
 var globalsWithoutEffect = map[string]string{
 	"recovery_interval":  "is obsolete: nothing is changed",
 	"router_sensitivity": "is kept and shown, but has no effect",
@@ -147,7 +147,7 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 	return err
 }
 
-// warnOfGlobal says that a parameter has another value than the one that was set.
+// warnOfGlobal prints a warning if the parameter's value differs from the value that was set.
 func (p *program) warnOfGlobal(ctx context.Context, c *client.Client, name string, value int64) error {
 	if globalsWithoutEffect[name] != "" {
 		return nil

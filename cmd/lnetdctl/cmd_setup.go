@@ -17,11 +17,11 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// action is one setting of the host that is not as it should be.
+// action is a setting of the host that must be changed.
 type action struct {
-	// Command does it, in words for a shell.
+	// Command is the equivalent shell command.
 	Command string `json:"command"`
-	// Current is what is set now, if that can be said.
+	// Current is the current value, if it is known.
 	Current string `json:"current,omitempty"`
 
 	do func(ctx context.Context, h host) error
@@ -67,7 +67,7 @@ arp_announce, arp_filter and rp_filter of these interfaces.
 	}, sysctlActions)
 }
 
-// setupCommand is a command that shows what plan finds, or does it.
+// setupCommand returns a command that prints the actions of plan, or performs them.
 func (p *program) setupCommand(m manual, plan func(ctx context.Context, h host, rails []rail) ([]action, error)) *cobra.Command {
 	var run bool
 	c := leaf(m, func(ctx context.Context) error {
@@ -105,7 +105,7 @@ func (p *program) planned(
 	return nil, setupFault("cannot look at the interfaces", err)
 }
 
-// perform does all actions in order, and stops at the first that fails.
+// perform performs all actions in order, and stops at the first error.
 func (p *program) perform(ctx context.Context, actions []action) error {
 	for _, a := range actions {
 		if err := a.do(ctx, p.machine()); err != nil {
@@ -150,11 +150,10 @@ func (p *program) showActions(actions []action, done bool) error {
 	return nil
 }
 
-// mrTables is where the numbers of the routing tables begin; the interface's number
-// comes on top.
+// mrTables is the base of the numbers of routing tables. The interface index is added.
 const mrTables = 10000
 
-// routingActions are the routes and rules that rails lack.
+// routingActions returns the routes and rules that rails lack.
 func routingActions(ctx context.Context, h host, rails []rail) ([]action, error) {
 	actions := []action{}
 	for _, r := range rails {
@@ -168,7 +167,7 @@ func routingActions(ctx context.Context, h host, rails []rail) ([]action, error)
 			{[]string{"route", "show", r.address.Masked().String(), "dev", r.device, "table", table}, route},
 			{[]string{"rule", "show", "from", address, "table", table}, rule},
 		} {
-			// A table that was never used cannot be shown.
+			// Showing a table that was never used fails.
 			if said, err := h.Run(ctx, append([]string{"ip", family}, c.show...)...); err == nil && strings.TrimSpace(said) != "" {
 				continue
 			} else if errors.Is(err, exec.ErrNotFound) {
@@ -184,7 +183,7 @@ func routingActions(ctx context.Context, h host, rails []rail) ([]action, error)
 	return actions, nil
 }
 
-// sysctlActions are the parameters of rails that are not as they should be.
+// sysctlActions returns the parameters of rails that must be changed.
 func sysctlActions(_ context.Context, h host, rails []rail) ([]action, error) {
 	var keys [][]string
 	for _, r := range rails {
@@ -196,7 +195,7 @@ func sysctlActions(_ context.Context, h host, rails []rail) ([]action, error) {
 		}
 	}
 	if len(keys) > 0 {
-		keys = append(keys, ipv4Key("all", "arp_filter")) // it counts for every interface
+		keys = append(keys, ipv4Key("all", "arp_filter")) // it applies to every interface
 	}
 	actions := []action{}
 	for _, key := range keys {
@@ -220,17 +219,18 @@ func sysctlActions(_ context.Context, h host, rails []rail) ([]action, error) {
 
 func ipv4Key(device, name string) []string { return []string{"net", "ipv4", "conf", device, name} }
 
-// wantedSysctl is what a parameter of a rail should be that is current.
+// wantedSysctl returns the value that a parameter of a rail should have, given its current value.
 func wantedSysctl(h host, name, current string) (string, error) {
 	switch name {
 	case "arp_ignore":
-		return "1", nil // answer for the addresses of the interface alone
+		return "1", nil // answer only for addresses of the interface
 	case "arp_announce":
-		return "2", nil // ask with the address of the interface
+		return "2", nil // send requests with the address of the interface
 	case "arp_filter":
 		return "0", nil
 	}
-	// The stricter of the interface's and that of all counts; of rp_filter only 1 does harm.
+	// The kernel uses the maximum of the interface's value and that of "all". Only rp_filter 1 does
+	// harm.
 	all, err := h.Sysctl(ipv4Key("all", name))
 	if current != "1" && all != "1" {
 		return current, err
@@ -238,8 +238,7 @@ func wantedSysctl(h host, name, current string) (string, error) {
 	return "2", err
 }
 
-// sysctlName writes a key for sysctl, which takes dots within an interface's name as
-// slashes.
+// sysctlName formats a key for sysctl, which writes dots in interface names as slashes.
 func sysctlName(key []string) string {
 	words := make([]string, len(key))
 	for k, w := range key {

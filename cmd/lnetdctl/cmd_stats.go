@@ -37,8 +37,8 @@ lnetdctl stats show -v`,
 	}))
 }
 
-// statsDocument is the document of "stats show" (lnetctl 5.6), whose keys are
-// those of the control interface.
+// statsDocument returns the document of "stats show" (lnetctl 5.6). Its keys are those of the
+// control interface.
 func statsDocument(s *api.Stats, level int64) mapping {
 	v := reflect.ValueOf(s.Counters)
 	counters := mapping{}

@@ -18,7 +18,7 @@ func (p *program) udspCommand() *cobra.Command {
 		p.udspAddCommand(), p.udspDelCommand(), p.udspShowCommand())
 }
 
-// udspErrors are of all commands about policies: lnetctl calls each "add".
+// udspErrors is the error form of all policy commands: lnetctl calls each "add".
 var udspErrors = errorForm{kind: oldDocument, op: "add", entity: "udsp"}
 
 const udspExits = `0    success
@@ -28,7 +28,7 @@ const udspExits = `0    success
 254  there is no such rule (-2)
 255  there is no lnetd to talk to (-1)`
 
-// udspOptions are those of "udsp add".
+// udspOptions are the options of "udsp add".
 type udspOptions struct {
 	src, dst, rte   []string
 	priority, index string
@@ -81,8 +81,8 @@ func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
 	})
 }
 
-// udspRules are the rules that the options ask for, one for each combination of patterns;
-// the error has been reported.
+// udspRules returns the requested rules, one for each combination of patterns. It has reported the
+// error.
 func (p *program) udspRules(o udspOptions) ([]api.UDSPRule, error) {
 	var one api.UDSPRule
 	if o.priority != "" {
@@ -150,7 +150,7 @@ func removeRules(ctx context.Context, c *client.Client, added []api.UDSPRule) er
 	return err
 }
 
-// udspNumber reads a number that is not negative; the error has been reported.
+// udspNumber parses a number that is not negative. It has reported the error.
 func (p *program) udspNumber(what, given string) (int, error) {
 	n, ok := parseNumber(given)
 	if !ok || api.PriorityRange.Check(n) != nil {
@@ -218,7 +218,7 @@ is what follows from a match.`,
 	return c
 }
 
-// rulesDocument is the document of "udsp show" (lnetctl 5.8).
+// rulesDocument returns the document of "udsp show" (lnetctl 5.8).
 func rulesDocument(rules []api.UDSPRule) mapping {
 	var list sequence
 	for i := range rules {
@@ -238,7 +238,7 @@ func rulesDocument(rules []api.UDSPRule) mapping {
 	return section("udsp", list)
 }
 
-// appendPattern appends a pattern, if there is one.
+// appendPattern appends a pattern unless it is empty.
 func appendPattern(m mapping, key string, d lnet.Pattern) mapping {
 	if d.IsZero() {
 		return m

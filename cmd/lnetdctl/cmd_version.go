@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// versionPatience bounds the wait for a daemon that hangs.
+// versionPatience is the timeout for a daemon that hangs.
 const versionPatience = 2 * time.Second
 
 func (p *program) versionCommand() *cobra.Command {

@@ -10,15 +10,15 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// group is a command word that wants one of others after it; its examples are the
-// first of each of those.
+// group returns a command that requires a subcommand. Its examples are the first example of each
+// subcommand.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: name, Short: short}
 	addTo(c, commands...)
 	return c
 }
 
-// addTo adds commands to a group.
+// addTo adds commands to a group, with their first examples.
 func addTo(group *cobra.Command, commands ...*cobra.Command) {
 	group.AddCommand(commands...)
 	for _, c := range commands {
@@ -27,25 +27,24 @@ func addTo(group *cobra.Command, commands ...*cobra.Command) {
 	}
 }
 
-// manual is the manual page of a command.
+// manual holds the help texts of a command.
 type manual struct {
 	// use is the command's name with its options and operands.
 	use                  string
 	short, long, example string
-	// exits is the EXIT STATUS section, if it is not the usual one.
+	// exits is the EXIT STATUS section if it differs from the usual one.
 	exits string
-	// number says that the operand is a number.
+	// number reports that the operand is a number.
 	number bool
-	// helps says that asking for help is a success, as lnetctl has it of ping and
-	// discover alone.
+	// helps reports that --help is a success. In lnetctl this is so only for ping and discover.
 	helps bool
 }
 
-// needsHelp ends a command with its help on stdout and an exit status, as
-// lnetctl answers to too few arguments (lnetctl 1.5).
+// needsHelp ends a command with an exit status after printing its help on stdout, as lnetctl does
+// if arguments are missing (lnetctl 1.5).
 type needsHelp struct{ status }
 
-// command is a command with operands that run looks at.
+// command returns a command that passes its operands to run.
 func command(m manual, run func(ctx context.Context, operands []string) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: m.use, DisableFlagsInUseLine: true,
@@ -62,7 +61,7 @@ func command(m manual, run func(ctx context.Context, operands []string) error) *
 	return c
 }
 
-// leaf is a command without operands.
+// leaf returns a command without operands.
 func leaf(m manual, run func(ctx context.Context) error) *cobra.Command {
 	return command(m, func(ctx context.Context, operands []string) error {
 		if len(operands) > 0 {
@@ -72,7 +71,7 @@ func leaf(m manual, run func(ctx context.Context) error) *cobra.Command {
 	})
 }
 
-// verbosity adds an option whose level may be left out (lnetctl 4.4).
+// verbosity adds a verbosity option whose level is optional (lnetctl 4.4).
 func verbosity(c *cobra.Command, level *string, usage string) {
 	c.Flags().StringVarP(level, "verbose", "v", "0", usage)
 	v := c.Flags().Lookup("verbose")
@@ -80,7 +79,7 @@ func verbosity(c *cobra.Command, level *string, usage string) {
 	v.Annotations = map[string][]string{optionalLevel: nil}
 }
 
-// verbosityLevel is the level that was given.
+// verbosityLevel returns the level of the option.
 func verbosityLevel(given string) int64 {
 	level, ok := parseNumber(given)
 	if !ok {
@@ -89,7 +88,7 @@ func verbosityLevel(given string) int64 {
 	return level
 }
 
-// tell asks the daemon for a change.
+// tell sends a change to the daemon and reports its error.
 func (p *program) tell(form errorForm, do func(c *client.Client) error) error {
 	client := p.client()
 	defer client.Close()
@@ -99,8 +98,8 @@ func (p *program) tell(form errorForm, do func(c *client.Client) error) error {
 	return nil
 }
 
-// show asks the daemon for something and prints it: with --json what json makes
-// of it, else the document, of which there is nothing to print if it is empty.
+// show reads something from the daemon and prints it: the result of json with --json, otherwise the
+// document. It prints nothing for an empty document.
 func show[T any](
 	p *program, form errorForm, l layout,
 	get func(c *client.Client) (T, error), json func(T) any, document func(T) mapping,
@@ -117,7 +116,7 @@ func show[T any](
 	return l.write(p.stdout, document(v))
 }
 
-// section is a document of one list; without items there is none.
+// section returns a document with one list, or nil if the list is empty.
 func section(key string, items sequence) mapping {
 	if len(items) == 0 {
 		return nil

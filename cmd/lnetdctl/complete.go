@@ -16,12 +16,12 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// completionPatience bounds the wait for a daemon while somebody waits for the rest of a
-// word.
+// completionPatience is the timeout for the daemon while a user waits for a completion.
 const completionPatience = time.Second
 
-// bashWords stands before the script for bash, which asks the package bash-completion for
-// the words of the line; where that is not installed it splits them at blanks itself.
+// bashWords precedes the script for bash. The script needs a function of the package
+// bash-completion. If that is not installed, bashWords defines a simple one that splits words at
+// spaces.
 const bashWords = `declare -F _get_comp_words_by_ref >/dev/null || _get_comp_words_by_ref() {
     local line=${COMP_LINE:0:COMP_POINT}
     read -ra words <<<"$line"
@@ -66,18 +66,18 @@ lnetdctl completion fish > /etc/fish/completions/lnetdctl.fish`,
 	return c
 }
 
-// complete answers the script that "completion" prints: what the last word of a line may
-// become. It never prints an error, and without a daemon offers what it knows itself.
+// complete serves the script that "completion" prints: it prints the completions of the last word
+// of a line. It never prints an error. Without a daemon it completes only what it knows itself.
 func (p *program) complete(root *cobra.Command, args []string) int {
 	root.SetErr(io.Discard)
 	p.stderr = io.Discard
 	p.completions(root)
 	root.SetArgs(args)
-	_ = root.ExecuteContext(context.Background()) // a line that makes no sense has no rest
+	_ = root.ExecuteContext(context.Background()) // an invalid line has no completions
 	return exitOK
 }
 
-// candidates are the words that the last one of a line may become.
+// candidates returns the completions of the last word of a line.
 func (p *program) candidates(line []string) []string {
 	var out bytes.Buffer
 	one := *p
@@ -92,8 +92,8 @@ func (p *program) candidates(line []string) []string {
 	return found
 }
 
-// completions tells cobra how the values and operands of c, and of the commands below it,
-// are completed: by what their help calls them.
+// completions sets the completion functions of c and its subcommands. They are chosen by the names
+// of values and operands in the help.
 func (p *program) completions(c *cobra.Command) {
 	_, operands, _ := strings.Cut(c.Use, " ")
 	if i := strings.LastIndex(operands, "]"); i >= 0 && !strings.HasSuffix(operands, "]") {
@@ -105,7 +105,7 @@ func (p *program) completions(c *cobra.Command) {
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		value, _ := pflag.UnquoteUsage(f)
 		if _, known := c.GetFlagCompletionFunc(f.Name); !known && f.Value.Type() != "bool" {
-			_ = c.RegisterFlagCompletionFunc(f.Name, p.offer([]string{f.Name, value})) // it is known to be there
+			_ = c.RegisterFlagCompletionFunc(f.Name, p.offer([]string{f.Name, value})) // the option exists
 		}
 	})
 	for _, sub := range c.Commands() {
@@ -113,11 +113,11 @@ func (p *program) completions(c *cobra.Command) {
 	}
 }
 
-// offer completes what goes by one of the names, the first that is known.
+// offer returns a completion function for the first known one of names.
 func (p *program) offer(names []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		before := ""
-		if i := strings.LastIndexByte(begun, ','); i >= 0 { // the last of a list
+		if i := strings.LastIndexByte(begun, ','); i >= 0 { // complete the last item of a list
 			before = begun[:i+1]
 		}
 		for _, name := range names {
@@ -139,8 +139,8 @@ func (p *program) offer(names []string) cobra.CompletionFunc {
 	}
 }
 
-// values returns what finds the values that go by a name, of options or in synopses; nil:
-// the name is not known.
+// values returns a function that lists the values of a name in options or synopses, or nil if the
+// name is unknown.
 func (p *program) values(name string) func() []string {
 	switch name {
 	case "source", "local_nid":
@@ -159,7 +159,7 @@ func (p *program) values(name string) func() []string {
 	return nil
 }
 
-// asked asks the daemon, for a moment; without an answer there is nothing.
+// asked reads a list from the daemon with a short timeout. It returns nil on errors.
 func asked[T any](p *program, get func(ctx context.Context, c *client.Client) ([]T, error), words func(v *T) []string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
 	defer cancel()
@@ -187,7 +187,7 @@ func (p *program) ownNIDs() []string {
 		})
 }
 
-// allNIDs are the node's own and those of its peers.
+// allNIDs returns the NIDs of the node and its peers.
 func (p *program) allNIDs() []string {
 	return append(p.ownNIDs(), asked(p,
 		func(ctx context.Context, c *client.Client) ([]api.Peer, error) { return c.Peers(ctx, "") },
@@ -199,7 +199,7 @@ func (p *program) allNIDs() []string {
 		})...)
 }
 
-// nets are the node's own and those that routes lead to.
+// nets returns the nets of the node and those that routes lead to.
 func (p *program) nets() []string {
 	own := asked(p,
 		func(ctx context.Context, c *client.Client) ([]api.Net, error) { return c.Nets(ctx, "") },
@@ -217,7 +217,7 @@ func (p *program) routes(words func(r *api.Route) []string) []string {
 	}, words)
 }
 
-// policies are the places of the rules of udsp.
+// policies returns the indexes of the user policies.
 func (p *program) policies() []string {
 	return asked(p,
 		func(ctx context.Context, c *client.Client) ([]api.UDSPRule, error) { return c.UDSP(ctx, "") },
@@ -229,7 +229,7 @@ func (p *program) policies() []string {
 		})
 }
 
-// interfaces are those of this machine, which is the daemon's.
+// interfaces returns the interfaces of this host, which is the daemon's too.
 func interfaces() []string {
 	all, err := net.Interfaces()
 	if err != nil {

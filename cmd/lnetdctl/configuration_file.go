@@ -17,10 +17,10 @@ import (
 	"github.com/lnetd/lnetd/internal/modparam"
 )
 
-// stdinName is what problems call standard input.
+// stdinName is the name of standard input in problem reports.
 const stdinName = "stdin"
 
-// documentOptions say how a file is to be read.
+// documentOptions select the format of a file.
 type documentOptions struct{ modprobe bool }
 
 func (o *documentOptions) flags(f *pflag.FlagSet) {
@@ -30,15 +30,15 @@ func (o *documentOptions) flags(f *pflag.FlagSet) {
 // A document is a configuration file that has been read.
 type document struct {
 	api.Document
-	// modprobe says that the text stands for a modprobe file, line by line.
+	// modprobe reports that the text was converted from a modprobe file, line by line.
 	modprobe bool
-	// found is what was found in that file; if it is wrong, the text has the rest.
+	// found holds the problems of that file. If wrong is set, the text holds the valid rest.
 	found []api.Problem
 	wrong bool
 }
 
-// readDocument reads the file that is the one operand, or standard input without one, or
-// for "-". The error has been reported.
+// readDocument reads the file that the operand names, or standard input for "-" or without an
+// operand. It has reported the error.
 func (p *program) readDocument(o documentOptions, operands []string) (document, error) {
 	d, err := p.readText(operands)
 	if err != nil || !o.modprobe {
@@ -57,14 +57,14 @@ func (p *program) readDocument(o documentOptions, operands []string) (document, 
 	return of, nil
 }
 
-// withFound returns what lnetd says of the document, and what was found before it was asked.
+// withFound returns lnetd's problems together with those found before.
 func (d *document) withFound(said []api.Problem) []api.Problem {
 	if !d.modprobe {
 		return said
 	}
 	all := slices.Clone(d.found)
 	for _, one := range said {
-		one.Column = 0 // that of the text
+		one.Column = 0 // the column in the converted text
 		if name := modparam.Option(one.Key); name != "" {
 			one.Key = name
 		}
@@ -74,7 +74,7 @@ func (d *document) withFound(said []api.Problem) []api.Problem {
 	return all
 }
 
-// judged returns the error of a document for which lnetd has answered with warnings or err.
+// judged returns the error of a document, given lnetd's warnings and error.
 func (d *document) judged(warnings []api.Problem, err error) error {
 	if !d.wrong && err == nil {
 		return nil
@@ -93,7 +93,7 @@ func (d *document) judged(warnings []api.Problem, err error) error {
 	return f
 }
 
-// readText is readDocument for the text as it stands.
+// readText is readDocument without conversion.
 func (p *program) readText(operands []string) (d api.Document, err error) {
 	if len(operands) > 1 {
 		return d, fmt.Errorf("unexpected operand '%s'", operands[1])
@@ -123,8 +123,8 @@ func (p *program) readText(operands []string) (d api.Document, err error) {
 	return d, nil
 }
 
-// changeBy changes the configuration by a document, or asks what that would do. Of a
-// document that is wrong lnetd is asked what else is.
+// changeBy changes the configuration according to a document, or returns the changes in a dry run.
+// An invalid document is still sent, as a dry run, to find all problems.
 func (p *program) changeBy(ctx context.Context, form errorForm, d *document, r api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
 	r.Document, r.Dry = d.Document, r.Dry || d.wrong
 	err = p.tell(form, func(c *client.Client) error {
@@ -138,7 +138,7 @@ func (p *program) changeBy(ctx context.Context, form errorForm, d *document, r a
 	return done, err
 }
 
-// warnOf tells what of a document has no effect, and what takes a restart.
+// warnOf prints entries without effect, and changes that need a restart.
 func (p *program) warnOf(done *api.ConfigurationChanged) {
 	for k := range done.Warnings {
 		p.warn(done.Warnings[k].Error())

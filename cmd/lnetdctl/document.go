@@ -10,11 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// mapping is a YAML mapping in the order in which it is printed.
+// mapping is a YAML mapping in display order.
 type mapping []entry
 
-// sequence is a YAML sequence; its items are mappings everywhere in lnetctl's
-// documents.
+// sequence is a YAML sequence. In lnetctl's documents all items are mappings.
 type sequence []mapping
 
 // scalars is a YAML sequence of scalars.
@@ -26,7 +25,7 @@ type entry struct {
 	value any
 }
 
-// scalar is a value as it stands in the document, quotes included.
+// scalar is a value as printed, including quotes.
 type scalar string
 
 func number[T ~int | ~int64 | ~uint64](n T) scalar {
@@ -38,16 +37,16 @@ func number[T ~int | ~int64 | ~uint64](n T) scalar {
 
 func boolean(b bool) scalar { return scalar(strconv.FormatBool(b)) }
 
-// quoted is text in double quotes, as lnetctl prints CPT lists and the texts
-// of its older error documents.
+// quoted returns text in double quotes, the form of CPT lists and of texts in lnetctl's older error
+// documents.
 func quoted(s string) scalar { return scalar(doubleQuoted(s)) }
 
-// tagged is text in double quotes behind the non-specific tag, as lnetctl
-// prints the texts of its newer error documents.
+// tagged returns text in double quotes after the non-specific tag, the form of texts in lnetctl's
+// newer error documents.
 func tagged(s string) scalar { return scalar("! " + doubleQuoted(s)) }
 
-// text is a plain scalar, or a quoted and tagged one where a plain one would
-// read as something else.
+// text returns a plain scalar, or a tagged and quoted one if the plain one would parse as something
+// else.
 func text(s string) scalar {
 	switch {
 	case plainSafe(s):
@@ -58,19 +57,19 @@ func text(s string) scalar {
 	return tagged(s)
 }
 
-// layout is one of the ways in which lnetctl lays a document out.
+// layout is one of lnetctl's layouts of documents.
 type layout struct {
 	// indent is the width of one level.
 	indent int
-	// dash is the width of a sequence item's mark: the dash and its blanks.
+	// dash is the width of a sequence item's mark: the dash and the spaces after it.
 	dash int
-	// nested says that a sequence stands one level deeper than its key.
+	// nested reports that a sequence is one level deeper than its key.
 	nested bool
 }
 
 var (
-	// wide is the layout of what the kernel reports through its newer
-	// interface: nets, routes, peers, and the errors about them.
+	// wide is the layout of what the kernel reports through its newer interface: nets, routes,
+	// peers, and errors about them.
 	wide = layout{indent: 6, dash: 6}
 	// narrow is the layout of ping and discover results.
 	narrow = layout{indent: 2, dash: 2}
@@ -86,8 +85,8 @@ func (l layout) write(w io.Writer, m mapping) error {
 	return err
 }
 
-// mapping prints m with its keys at column col; begun says that the first key's
-// line has been begun already.
+// mapping prints m with its keys at column col. begun reports that the line of the first key has
+// been started.
 func (l layout) mapping(b *bytes.Buffer, m mapping, col int, begun bool) {
 	for i, e := range m {
 		if i > 0 || !begun {
@@ -148,9 +147,8 @@ func blanks(b *bytes.Buffer, n int) {
 	b.WriteString(some[:n])
 }
 
-// plainSafe tells whether s reads as itself without quotes in a block mapping.
-// Words that YAML takes for numbers or booleans count as safe: lnetctl never
-// quotes them.
+// plainSafe reports whether s parses as itself without quotes in a block mapping. Words that YAML
+// reads as numbers or booleans count as safe, because lnetctl never quotes them.
 func plainSafe(s string) bool {
 	if s == "" || !printable(s) || strings.TrimSpace(s) != s {
 		return false

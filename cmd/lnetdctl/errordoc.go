@@ -10,50 +10,49 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// errorForm is how a command tells that it was refused.
+// errorForm describes how a command reports errors.
 type errorForm struct {
 	kind       errorKind
 	op, entity string
-	// seqNo is the number of the block of a document that asked for it; nil: none.
+	// seqNo is the sequence number of the document's block that failed, or nil.
 	seqNo *int64
-	// exit, if not 0, is the exit status whatever the errno; byErrno has a new document's
-	// be that of the errno, too.
+	// exit, if not 0, is the exit status for all errors. byErrno derives the exit status from the
+	// errno even for a newDocument.
 	exit    status
 	byErrno bool
-	// explained has the text say the cause and the remedy too, on a pipe as at a terminal:
-	// lnetctl has no such text to compare with.
+	// explained adds the cause and the remedy to the text, even if the output is a pipe: lnetctl
+	// has no text to compare with.
 	explained bool
-	// advises has the valid values printed even where a script may compare the output: they
-	// are a part of what is wrong. It is a warning, so the document stays lnetctl's.
+	// advises prints the valid values even if a script may compare the output. They are printed as
+	// a warning, so the document stays equal to lnetctl's.
 	advises bool
 }
 
 type errorKind uint8
 
 const (
-	// newDocument: errno and descr stand beside the entity; the exit status is
-	// that of invalid requests, whatever the errno (lnetctl 2.1).
+	// newDocument has errno and descr beside the entity. The exit status is that of invalid
+	// requests, whatever the errno (lnetctl 2.1).
 	newDocument errorKind = iota
-	// oldDocument: errno and descr stand below the entity; the exit status is
-	// the errno's (lnetctl 2.2).
+	// oldDocument has errno and descr below the entity. The exit status is the errno (lnetctl 2.2).
 	oldDocument
-	// plainText: a line on stdout; the exit status is the errno's (lnetctl 2.4).
+	// plainText is a line on stdout. The exit status is the errno (lnetctl 2.4).
 	plainText
-	// ownText: a line on stderr, of commands that lnetctl has not; the exit status is the
-	// errno's.
+	// ownText is a line on stderr, for commands that lnetctl does not have. The exit status is the
+	// errno.
 	ownText
 )
 
-// newErrorDocument prints the error document of lnetctl's newer interface,
-// where errno and descr stand beside the entity (lnetctl 2.1).
+// newErrorDocument prints the error document of lnetctl's newer interface, with errno and descr
+// beside the entity (lnetctl 2.1).
 func newErrorDocument(w io.Writer, op string, errors ...mapping) {
 	fmt.Fprintln(w, "---")
 	_ = wide.write(w, mapping{{op, sequence(errors)}})
 	fmt.Fprintln(w, "...")
 }
 
-// errorEntry is one error of such a document, or of a ping or a discovery. seqNo is the number of
-// the block of a document that it is about; nil: none.
+// errorEntry returns one error of such a document, or of a ping or discovery. seqNo is the sequence
+// number of the document's block, or nil.
 func errorEntry(entity string, seqNo *int64, errno int, descr scalar) mapping {
 	m := mapping{{entity, nil}}
 	if seqNo != nil {
@@ -62,8 +61,8 @@ func errorEntry(entity string, seqNo *int64, errno int, descr scalar) mapping {
 	return append(m, entry{"errno", number(errno)}, entry{"descr", descr})
 }
 
-// oldErrorDocument prints the error document of lnetctl's library, where errno
-// and descr stand below the entity (lnetctl 2.2).
+// oldErrorDocument prints the error document of lnetctl's library, with errno and descr below the
+// entity (lnetctl 2.2).
 func oldErrorDocument(w io.Writer, op, entity string, errno int, descr string) {
 	_ = classic.write(w, mapping{{op, sequence{{
 		{entity, mapping{
@@ -73,8 +72,7 @@ func oldErrorDocument(w io.Writer, op, entity string, errno int, descr string) {
 	}}}})
 }
 
-// refused reports that the daemon refused or could not be asked, and returns
-// the exit status.
+// refused reports an error of the daemon or of connecting to it, and returns the exit status.
 func (p *program) refused(form errorForm, err error) error {
 	f := api.FaultOf(err)
 	exit := form.exit
@@ -117,7 +115,7 @@ func (p *program) refused(form errorForm, err error) error {
 	return exit
 }
 
-// faultText is all of a refusal but its code, on one line.
+// faultText returns a fault without its code, on one line.
 func faultText(f *api.Fault) string {
 	s := f.Text
 	if f.Cause != "" && !strings.Contains(s, f.Cause) {
@@ -146,7 +144,7 @@ func (form *errorForm) report(p *program, f *api.Fault) {
 	}
 }
 
-// reportProblems tells all that is wrong in a document, each as an error of its own.
+// reportProblems prints each problem of a document as a separate error.
 func (form *errorForm) reportProblems(p *program, f *api.Fault) {
 	if form.kind != newDocument {
 		for k := range f.Problems {
@@ -161,14 +159,14 @@ func (form *errorForm) reportProblems(p *program, f *api.Fault) {
 	newErrorDocument(p.stderr, form.op, list...)
 }
 
-// invalid reports, as refused does, what need not be asked.
+// invalid reports, in the form of refused, an error detected without the daemon.
 func (p *program) invalid(form errorForm, errno int, text, remedy string) error {
 	return p.refused(form, &api.Fault{
 		Code: api.CodeRequestInvalid, Errno: errno, Text: text, Remedy: remedy,
 	})
 }
 
-// statusOf is an errno as an exit status: cut to 8 bits (lnetctl 1.4).
+// statusOf converts an errno to an exit status: its low 8 bits (lnetctl 1.4).
 func statusOf(errno int) status {
 	if s := status(errno & 0xff); s != exitOK {
 		return s

@@ -11,11 +11,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// healthMax is the best health (lnetctl 4.5).
+// healthMax is the maximum health value (lnetctl 4.5).
 const healthMax = 1000
 
-// healthOptions say whose health to set, and to what: those of "net set" and
-// "peer set".
+// healthOptions are the options of "net set" and "peer set" for health values.
 type healthOptions struct {
 	nid    string
 	all    bool
@@ -29,8 +28,7 @@ func (o *healthOptions) add(c *cobra.Command, whose string) {
 	f.StringVarP(&o.health, "health", "t", "", "health `VALUE`, 0 to 1000, which is the best")
 }
 
-// set sets the health. Without one there is nothing to do, as with one that is
-// no number.
+// setHealth sets the health. It does nothing if the value is missing or not a number.
 func (p *program) setHealth(
 	ctx context.Context, form errorForm, o healthOptions,
 	set func(c *client.Client, ctx context.Context, r api.HealthChange) error,
@@ -52,7 +50,7 @@ func (p *program) setHealth(
 	return p.tell(form, func(c *client.Client) error { return set(c, ctx, r) })
 }
 
-// whose is the NID, the zero one for all; the error has been reported.
+// whose returns the NID to change, or the zero NID for all. It has reported the error.
 func (p *program) whose(form errorForm, o healthOptions) (nid lnet.NID, err error) {
 	if o.all == (o.nid != "") {
 		return nid, p.invalid(form, -22, "either --nid or --all is needed", "name one NID, or all")

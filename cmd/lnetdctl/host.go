@@ -14,21 +14,20 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// host is a machine's network settings, as far as setup-mrrouting and setup-sysctl are
-// about them.
+// host provides the network settings that setup-mrrouting and setup-sysctl read and change.
 type host interface {
-	// Address is the address ip of an interface with the width of its subnet, and the
-	// interface's number.
+	// Address returns the address ip of an interface with its prefix length, and the interface's
+	// index.
 	Address(name string, ip netip.Addr) (netip.Prefix, int, error)
-	// Run runs a program and returns what it said.
+	// Run runs a program and returns its output.
 	Run(ctx context.Context, argv ...string) (string, error)
-	// Sysctl reads a parameter of the kernel: "net.ipv4.conf.eth0.arp_ignore".
+	// Sysctl reads a kernel parameter, such as "net.ipv4.conf.eth0.arp_ignore".
 	Sysctl(key []string) (string, error)
-	// SetSysctl sets one.
+	// SetSysctl sets a kernel parameter.
 	SetSysctl(key []string, value string) error
 }
 
-// thisHost is the machine, or the network namespace, that lnetdctl runs on.
+// thisHost is the host, or the network namespace, that lnetdctl runs in.
 type thisHost struct{}
 
 func (thisHost) Address(name string, ip netip.Addr) (netip.Prefix, int, error) {
@@ -69,7 +68,7 @@ func (thisHost) SetSysctl(key []string, value string) error {
 	return os.WriteFile(sysctlFile(key), []byte(value), 0o644)
 }
 
-// machine is the host.
+// machine returns the host to configure.
 func (p *program) machine() host {
 	if p.host != nil {
 		return p.host
@@ -77,15 +76,15 @@ func (p *program) machine() host {
 	return thisHost{}
 }
 
-// rail is an NI's interface, its address there, and the number of the interface.
+// rail is an NI's interface, its address there, and the interface's index.
 type rail struct {
 	device  string
 	address netip.Prefix
 	index   int
 }
 
-// sharedRails are the interfaces of NIs whose subnet other interfaces of NIs are on
-// too, each with its addresses there, in the order of the NIs.
+// sharedRails returns the interfaces of NIs that share a subnet with interfaces of other NIs, with
+// their addresses there, in the order of the NIs.
 func sharedRails(h host, nets []api.Net) ([]rail, error) {
 	var all []rail
 	for k := range nets {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// interactive does the commands of stdin, one a line, each with prefix before it, and
-// returns the status of the first that failed. Where no terminal is that one is the
-// last, unless a line before it says ignore_errors (lnetctl 1.1).
+// interactive runs the commands of stdin, one per line, each preceded by prefix. It returns the
+// status of the first one that failed. Without a terminal it stops there, unless an earlier line is
+// ignore_errors (lnetctl 1.1).
 func (p *program) interactive(prefix ...string) error {
 	if p.stdin == nil {
 		return nil
@@ -53,7 +53,7 @@ func (p *program) interactive(prefix ...string) error {
 	}
 }
 
-// ended is how interactive mode ends.
+// ended returns the result of interactive mode.
 func ended(first int) error {
 	if first == exitOK {
 		return nil
@@ -61,8 +61,8 @@ func ended(first int) error {
 	return status(first)
 }
 
-// lines returns what reads the next line of stdin, or io.EOF, and whether a person types
-// them at a terminal.
+// lines returns a function that reads the next line of stdin, or io.EOF, and whether a user types
+// the lines at a terminal.
 func (p *program) lines(prefix []string) (next func() (string, error), terminal bool) {
 	in, isFile := p.stdin.(*os.File)
 	out, printed := p.stdout.(*os.File)
@@ -96,9 +96,9 @@ func (p *program) lines(prefix []string) (next func() (string, error), terminal 
 	return func() (string, error) {
 		fd := int(in.Fd())
 		if width, height, err := term.GetSize(fd); err == nil && width > 0 {
-			_ = t.SetSize(width, height) // else it stays as it is
+			_ = t.SetSize(width, height) // otherwise the size stays the same
 		}
-		before, err := term.MakeRaw(fd) // only while a line is typed: commands print
+		before, err := term.MakeRaw(fd) // only while reading a line, because commands print
 		if err != nil {
 			return "", err
 		}
@@ -107,7 +107,7 @@ func (p *program) lines(prefix []string) (next func() (string, error), terminal 
 	}, true
 }
 
-// lengthen completes the last word of a line as far as there is one way to do so.
+// lengthen completes the last word of a line as far as the completion is unique.
 func (p *program) lengthen(prefix []string, line string) string {
 	words := strings.Fields(line)
 	if line == "" || strings.HasSuffix(line, " ") {

@@ -9,24 +9,23 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// line is a command line, understood as far as its grammar goes.
+// line is a parsed command line.
 type line struct {
-	// cmd is the command, or the group of commands that was named last.
+	// cmd is the command, or the last group of commands that was named.
 	cmd *cobra.Command
-	// args are the arguments in the form that cobra reads: full names of
-	// options with their values attached.
+	// args are the arguments in the form that cobra reads: full option names with attached values.
 	args []string
-	// cut says that names of commands may be cut, and written in any case.
+	// cut allows abbreviated command names, in upper or lower case.
 	cut bool
-	// word is one of the words that every level understands, if given; dashed says
-	// that it had dashes.
+	// word is a word that every level accepts, if one was given. dashed reports that it was given
+	// with dashes.
 	word   string
 	dashed bool
-	// help says that the command's help was asked for.
+	// help reports that the command's help was requested.
 	help bool
 }
 
-// Words that every level understands, with and without dashes (lnetctl 1.2).
+// Words that every level accepts, with and without dashes (lnetctl 1.2).
 const (
 	wordHelp    = "help"
 	wordVersion = "version"
@@ -36,12 +35,11 @@ const (
 	wordIgnore  = "ignore_errors"
 )
 
-// helpSucceeds marks commands of which help is not asked in place of their work.
+// helpSucceeds is the annotation of commands for which --help is a success.
 const helpSucceeds = "help-succeeds"
 
-// instead tells whether the help that was asked for takes the place of a command's
-// work, which is no success: so it is with --help, not with the word help before the
-// command.
+// instead reports whether the requested help replaces a command's work, which is not a success.
+// This is so for --help, but not for the word help before the command.
 func (l *line) instead() bool {
 	if l.cmd.Parent() == nil || l.cmd.Name() == lstName {
 		return false
@@ -50,8 +48,8 @@ func (l *line) instead() bool {
 	return (l.help || l.dashed) && !helps
 }
 
-// unknownCommand is a word that is not a command where it stands; it may be the
-// beginning of several.
+// unknownCommand is the error of an unknown or ambiguous command word. like lists the commands that
+// it abbreviates.
 type unknownCommand struct {
 	name, program string
 	like          []string
@@ -64,16 +62,15 @@ func (e *unknownCommand) Error() string {
 	return fmt.Sprintf("'%s' is not a valid command. See '%s --list-commands'.", e.name, e.program)
 }
 
-// optionalLevel marks options whose value is the next argument, if that is a
-// number without a sign (lnetctl 4.4).
+// optionalLevel is the annotation of options whose value is the next argument if that is a number
+// without a sign (lnetctl 4.4).
 const optionalLevel = "optional-level"
 
-// numberOperand marks commands whose operand is a number, also a negative one.
+// numberOperand is the annotation of commands whose operand is a number, which may be negative.
 const numberOperand = "number-operand"
 
-// readLine reads a command line as getopt_long does: options anywhere, long
-// names cut to an unambiguous beginning, values attached or apart. The line is
-// filled as far as it was understood even if there is an error.
+// readLine parses a command line like getopt_long: options in any position, long names abbreviated,
+// values attached or separate. On an error, line holds what was parsed before it.
 func readLine(root *cobra.Command, args []string, cut bool) (line, error) {
 	args = joinLists(args)
 	l := line{cmd: root, cut: cut}
@@ -125,8 +122,8 @@ func readLine(root *cobra.Command, args []string, cut bool) (line, error) {
 	return l, nil
 }
 
-// joinLists joins the value of an option that ends with a comma to what follows, so that blanks
-// may stand behind the commas of a list, as the Multi-Rail design prints them.
+// joinLists joins an option value that ends with a comma and the next argument. Lists may then have
+// spaces after commas, as the Multi-Rail design document prints them.
 func joinLists(args []string) (out []string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -143,17 +140,17 @@ func joinLists(args []string) (out []string) {
 	return out
 }
 
-// otherNames are further names of options.
+// otherNames are alternative names of options.
 var otherNames = map[string]string{"ip2nets": "ip2net"}
 
-// takesNumber tells whether an argument is an operand in spite of its dash.
+// takesNumber reports whether an argument is an operand although it starts with a dash.
 func (l *line) takesNumber(a string) bool {
 	_, takes := l.cmd.Annotations[numberOperand]
 	_, ok := parseNumber(a)
 	return takes && ok
 }
 
-// commonWord takes one of the words of every level.
+// commonWord handles a word that every level accepts. It returns false for other words.
 func (l *line) commonWord(name string) bool {
 	switch name {
 	case wordHelp, wordVersion, wordList, wordQuit, wordExit, wordIgnore:
@@ -165,7 +162,7 @@ func (l *line) commonWord(name string) bool {
 	return false
 }
 
-// command takes a command word.
+// command handles a command word.
 func (l *line) command(name string) error {
 	var like []string
 	for _, c := range l.cmd.Commands() {
@@ -187,7 +184,7 @@ func (l *line) command(name string) error {
 	return &unknownCommand{name: name, program: l.cmd.Root().Name(), like: like}
 }
 
-// helpFor takes the names after "help".
+// helpFor handles the names after "help".
 func (l *line) helpFor(names []string) error {
 	if l.word != wordHelp {
 		return nil
@@ -204,7 +201,7 @@ func (l *line) helpFor(names []string) error {
 	return nil
 }
 
-// long takes "name" or "name=value"; used tells that next was its value.
+// long parses "name" or "name=value". used reports whether next was consumed as the value.
 func (l *line) long(s string, next func() (string, bool)) (used bool, _ error) {
 	name, value, attached := strings.Cut(s, "=")
 	f, err := l.find(name)
@@ -218,7 +215,7 @@ func (l *line) long(s string, next func() (string, bool)) (used bool, _ error) {
 	return l.option(f, "--"+f.Name, value, attached, next)
 }
 
-// short takes a cluster of short options, the last perhaps with its value.
+// short parses a cluster of short options. The last one may have a value.
 func (l *line) short(s string, next func() (string, bool)) (used bool, _ error) {
 	for i, c := range s {
 		if c == 'h' {
@@ -238,7 +235,7 @@ func (l *line) short(s string, next func() (string, bool)) (used bool, _ error) 
 	return false, nil
 }
 
-// option takes one option whose name has been understood.
+// option handles an option whose name has been parsed.
 func (l *line) option(f *pflag.Flag, shown, value string, attached bool, next func() (string, bool)) (bool, error) {
 	used := false
 	if !attached {
@@ -267,7 +264,7 @@ func isLevel(f *pflag.Flag, s string) bool {
 	return ok
 }
 
-// find returns the option with the given name, or the only one that begins so.
+// find returns the option with the given name, or the only option with that prefix.
 func (l *line) find(name string) (*pflag.Flag, error) {
 	fs := l.lookup(func(f *pflag.Flag) bool { return strings.HasPrefix(f.Name, name) })
 	for _, f := range fs {
@@ -291,7 +288,7 @@ func (l *line) find(name string) (*pflag.Flag, error) {
 	return nil, fmt.Errorf("option '--%s' is ambiguous; possibilities: %s", name, strings.Join(names, " "))
 }
 
-// lookup returns the options of the command, and of those above it, that match.
+// lookup returns the matching options of the command and its parents.
 func (l *line) lookup(match func(*pflag.Flag) bool) []*pflag.Flag {
 	l.cmd.InitDefaultHelpFlag()
 	var found []*pflag.Flag

@@ -7,25 +7,24 @@ import (
 	"iter"
 )
 
-// listing prints a document that is one list, item by item as they come.
+// listing prints a document that consists of one list, item by item.
 type listing struct {
 	layout layout
 	key    string
-	// json prints for programs in place of people.
+	// json selects JSON output.
 	json bool
 
 	out   io.Writer
 	begun bool
 	b     bytes.Buffer
-	one   bytes.Buffer // an item that is to be indented
+	one   bytes.Buffer // an item to be indented
 }
 
-// listingPage is how much of a listing is printed at once.
+// listingPage is the number of bytes after which output is written.
 const listingPage = 64 << 10
 
-// showList prints a list that may be long: with --json its items as they are, else
-// what document makes of them. There is nothing to print of one without items,
-// but for programs.
+// showList prints a list that may be long: the items as JSON with --json, otherwise the result of
+// document for each. It prints nothing for an empty list, except as JSON.
 func showList[T any](
 	p *program, form errorForm, l listing, items iter.Seq2[T, error], document func(item *T) mapping,
 ) error {
@@ -56,7 +55,7 @@ func (l *listing) item(m mapping) error {
 	return l.turn()
 }
 
-// value prints an item as printJSON would within a list.
+// value prints an item like printJSON does within a list.
 func (l *listing) value(v any) error {
 	l.one.Reset()
 	if err := json.NewEncoder(&l.one).Encode(v); err != nil {
@@ -72,8 +71,8 @@ func (l *listing) value(v any) error {
 	return l.turn()
 }
 
-// indent prints compact JSON, which begins at a level, as json.Indent with two blanks
-// does. That checks each byte over again: most of the time of a long list.
+// indent indents compact JSON like json.Indent with two spaces, starting at a level. json.Indent
+// validates each byte again, which takes most of the time for a long list.
 func indent(b *bytes.Buffer, compact []byte, level int) {
 	out := b.AvailableBuffer()
 	newline := func() {
@@ -114,7 +113,7 @@ func indent(b *bytes.Buffer, compact []byte, level int) {
 	b.Write(out)
 }
 
-// stringEnd is the length of what is left of a JSON string, its last quote included.
+// stringEnd returns the length of the rest of a JSON string, including the closing quote.
 func stringEnd(s []byte) int {
 	for k := 0; ; k++ {
 		switch s[k] {
@@ -136,7 +135,7 @@ func (l *listing) end() error {
 	return l.flush()
 }
 
-// turn prints what there is, if it is enough.
+// turn writes the buffered output if it is large enough.
 func (l *listing) turn() error {
 	if l.b.Len() < listingPage {
 		return nil

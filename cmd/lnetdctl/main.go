@@ -1,6 +1,6 @@
-// Command lnetdctl shows, changes and tests a running lnetd. Its grammar and its
-// output are those of Lustre's lnetctl, and under the word lst those of its lst;
-// installed under either name it answers to it.
+// Command lnetdctl shows, changes and tests a running lnetd. Its command line and output are those
+// of Lustre's lnetctl. The command lst corresponds to Lustre's lst. If the program is installed as
+// lnetctl or lst, it behaves like that program.
 package main
 
 import (

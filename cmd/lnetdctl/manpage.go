@@ -18,7 +18,7 @@ const commonExitStatuses = `0    success
 234  the request makes no sense or was refused (-22)
 255  no such command, or no lnetd to talk to (-1)`
 
-// help is what commands say of themselves.
+// help holds the common parts of help texts.
 var help = cli.Help{
 	Operands: "[OPTIONS] [OPERANDS]",
 	ExitStatuses: func(c *cobra.Command) string {
@@ -34,8 +34,8 @@ var help = cli.Help{
 	},
 }
 
-// listCommands prints the names of c's commands in four columns over 80
-// characters (lnetctl 1.2).
+// listCommands prints the names of c's subcommands in four columns, 80 characters wide (lnetctl
+// 1.2).
 func listCommands(w io.Writer, c *cobra.Command) {
 	names := []string{}
 	for _, sub := range cli.Visible(c) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// numberOrNone reads the number of an option that counts as not given if it is none
-// (lnetctl 1.8), and then says so.
+// numberOrNone parses the number of an option. If it is not a number, numberOrNone prints a warning
+// and treats the option as not given (lnetctl 1.8).
 func (p *program) numberOrNone(option, given string) (int64, bool) {
 	n, ok := parseNumber(given)
 	if !ok && given != "" {
@@ -16,9 +16,8 @@ func (p *program) numberOrNone(option, given string) (int64, bool) {
 	return n, ok
 }
 
-// parseNumber reads a number as C programs do: an optional sign, then decimal,
-// hexadecimal behind 0x, or octal behind 0. Anything left over, and overflow,
-// make it none (lnetctl 1.8).
+// parseNumber parses a number as C programs do: an optional sign, then decimal, hexadecimal after
+// 0x, or octal after 0. It fails on trailing characters and overflow (lnetctl 1.8).
 func parseNumber(s string) (int64, bool) {
 	digits := strings.TrimLeft(s, " \t")
 	sign := ""

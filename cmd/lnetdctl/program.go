@@ -20,36 +20,34 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// Exit statuses: lnetctl's results cut to 8 bits (lnetctl 1.4).
+// Exit statuses: the low 8 bits of lnetctl's results (lnetctl 1.4).
 const (
 	exitOK      = 0
-	exitHelp    = 1   // help was asked for in place of a command's work
-	exitInvalid = 234 // -22: a request was refused, or makes no sense
+	exitHelp    = 1   // --help was given instead of a command's work
+	exitInvalid = 234 // -22: a request was rejected or is invalid
 	exitNoFile  = 254 // -2: a file cannot be read
-	exitFailure = 255 // -1: no such command, no daemon, a ping that failed
+	exitFailure = 255 // -1: no such command, no daemon, or a ping that failed
 )
 
 // program is one run of lnetdctl.
 type program struct {
-	// name is what the program was called as.
+	// name is the name under which the program was called.
 	name string
-	// stdin has the commands of a run without arguments; nil: none.
+	// stdin provides the commands if there are no arguments. It may be nil.
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// typed says that the arguments are a line of interactive mode, where names may be
-	// cut.
+	// typed reports that the arguments are a line of interactive mode, which may abbreviate names.
 	typed bool
-	// hints allows advice on stderr beside the documents. --hints sets it.
+	// hints enables advice on stderr. --hints sets it.
 	hints bool
-	// lookup resolves a host name; nil is the system's resolver.
+	// lookup resolves a host name. If it is nil, the system's resolver is used.
 	lookup func(ctx context.Context, host string) ([]net.IP, error)
 
-	// host is the machine that setup-mrrouting and setup-sysctl look at and change;
-	// nil: this one.
+	// host is the host that setup-mrrouting and setup-sysctl change. If it is nil, it is this host.
 	host host
 
-	// pause waits between the steps of commands that go on; nil: as long as they
-	// ask for.
+	// pause waits between the steps of repeating commands. If it is nil, they wait for the
+	// requested time.
 	pause func(ctx context.Context, d time.Duration) error
 
 	// Options of all commands.
@@ -57,15 +55,14 @@ type program struct {
 	json   bool
 }
 
-// status is an exit status as an error, for what has been reported already.
+// status is an exit status as an error. The error has been reported already.
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// run executes a command line without the program's name and returns the exit
-// status.
+// run executes a command line, given without the program's name, and returns the exit status.
 func (p *program) run(args []string) int {
-	p.json = p.json || slices.Contains(args, "--json") // also for what is wrong before it
+	p.json = p.json || slices.Contains(args, "--json") // also for errors before it on the line
 	root := p.root()
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		return p.complete(root, args)
@@ -99,13 +96,13 @@ func (p *program) run(args []string) int {
 	return exitInvalid
 }
 
-// execute does what the command line asks for.
+// execute performs a parsed command line.
 func (p *program) execute(l line) error {
 	switch {
 	case l.word == wordList:
 		listCommands(p.stdout, l.cmd)
 		return nil
-	case l.word == wordVersion: // no command: nobody else reads the options
+	case l.word == wordVersion: // without a command, nothing else parses the options
 		if err := l.cmd.Root().PersistentFlags().Parse(l.args); err != nil {
 			return err
 		}
@@ -115,17 +112,17 @@ func (p *program) execute(l line) error {
 			return err
 		}
 		return status(exitHelp)
-	case l.word != "": // those that matter in interactive mode alone
+	case l.word != "": // words that matter only in interactive mode
 		return nil
 	case !l.cmd.Runnable():
 		return p.helpAll(l.cmd)
 	}
 	root := l.cmd.Root()
-	root.SetArgs(append([]string{}, l.args...)) // not nil, for which cobra takes the process's
+	root.SetArgs(append([]string{}, l.args...)) // not nil: cobra would use os.Args
 	return root.ExecuteContext(context.Background())
 }
 
-// needs answers a command line that lacks something with the command's help.
+// needs prints the command's help for an incomplete command line.
 func (p *program) needs(c *cobra.Command, help needsHelp) int {
 	if p.json {
 		p.failJSON(&api.Fault{
@@ -138,7 +135,7 @@ func (p *program) needs(c *cobra.Command, help needsHelp) int {
 	return int(help.status)
 }
 
-// helpAll answers a command word that wants another one after it.
+// helpAll reports a command group without a subcommand.
 func (p *program) helpAll(group *cobra.Command) error {
 	if p.json {
 		return status(p.needs(group, needsHelp{exitInvalid}))
@@ -152,7 +149,7 @@ func (p *program) helpAll(group *cobra.Command) error {
 	return status(exitInvalid)
 }
 
-// misused says what is wrong with the command line.
+// misused reports an invalid command line.
 func (p *program) misused(l line, err error) {
 	if p.json {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error()})
@@ -179,7 +176,7 @@ func (p *program) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// root is all commands; called as lst, the program has those of lst alone.
+// root returns the root command. If the program is called as lst, it has only the commands of lst.
 func (p *program) root() *cobra.Command {
 	var root *cobra.Command
 	switch p.name {
@@ -241,8 +238,7 @@ lnetdctl help route add`,
 	return root
 }
 
-// client returns a client for the daemon: the one that is named, or the one that
-// is found.
+// client returns a client for the daemon at the given socket, or at the default one.
 func (p *program) client() *client.Client {
 	path := p.socket
 	if path == "" {
@@ -254,32 +250,31 @@ func (p *program) client() *client.Client {
 	return client.New(path)
 }
 
-// printJSON prints v for programs.
+// printJSON prints v as indented JSON.
 func (p *program) printJSON(v any) error {
 	e := json.NewEncoder(p.stdout)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// printJSONLine prints v on one line, for programs that follow a command that goes
-// on.
+// printJSONLine prints v as JSON on one line, for commands that print repeatedly.
 func (p *program) printJSONLine(v any) error { return json.NewEncoder(p.stdout).Encode(v) }
 
-// warn says what is wrong with a command line that counts all the same.
+// warn prints a warning about a command line that is still executed.
 func (p *program) warn(s string) {
 	if p.json {
-		_ = json.NewEncoder(p.stderr).Encode(map[string]string{"warning": s}) // beside an error there may be
+		_ = json.NewEncoder(p.stderr).Encode(map[string]string{"warning": s}) // an error may follow
 		return
 	}
 	fmt.Fprintf(p.stderr, "%s: warning: %s\n", p.name, s)
 }
 
-// hintsVariable is the environment variable that stands for --hints.
+// hintsVariable is the environment variable that sets the default of --hints.
 const hintsVariable = "LNETDCTL_HINTS"
 
-// hintsByDefault reports whether advice is printed without --hints, which the environment
-// may say. Under the names of Lustre's programs a script may compare the output with
-// theirs: there is none then, unless stderr is a terminal.
+// hintsByDefault reports whether advice is printed without --hints. The environment can set it.
+// Under the names of Lustre's programs, a script may compare the output with theirs, so the default
+// is off unless stderr is a terminal.
 func (p *program) hintsByDefault(terminal bool) bool {
 	hints := terminal || p.name != "lnetctl" && p.name != lstName && p.name != legacyName
 	when := cmp.Or(os.Getenv(hintsVariable), "auto")
@@ -289,7 +284,7 @@ func (p *program) hintsByDefault(terminal bool) bool {
 	return hints
 }
 
-// hintsFlag is --hints: "auto" leaves the default as it is.
+// hintsFlag is the value of --hints. "auto" keeps the default.
 type hintsFlag struct{ to *bool }
 
 // String implements pflag.Value.
@@ -310,7 +305,7 @@ func (h hintsFlag) Set(s string) error {
 	return nil
 }
 
-// hint gives advice to a person.
+// hint prints advice for a user.
 func (p *program) hint(s string) {
 	if p.hints && !p.json && s != "" {
 		fmt.Fprintf(p.stderr, "# %s\n", s)

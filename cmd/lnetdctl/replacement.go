@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// replacement is a file that is to stand in another one's place when all of it is written:
-// until then, and if the disk is full, there is the old one. What is no regular file, or in
-// a directory that takes no other, is written as it is.
+// replacement is a new file that replaces an existing one when it is complete. Until then, and if
+// the disk is full, the old file stays. A file that is not a regular file, or in a directory where
+// no file can be created, is overwritten in place.
 type replacement struct {
 	*os.File
-	name string // of the file whose place it takes; empty: it is that one
+	name string // the file to replace; empty if it is written in place
 }
 
-// replacing begins a replacement for a file, which need not exist.
+// replacing creates a replacement for a file, which need not exist.
 func replacing(name string) (*replacement, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -47,19 +47,19 @@ func replacing(name string) (*replacement, error) {
 	return r, nil
 }
 
-// like gives the file the mode and, as far as that may be, the owner of another; nil: those
-// of a new one.
+// like sets the mode and, if permitted, the owner of the file to those in info. If info is nil, it
+// sets the defaults of a new file.
 func (r *replacement) like(info fs.FileInfo) error {
 	if info == nil {
 		return r.Chmod(0o644)
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		_ = r.Chown(int(s.Uid), int(s.Gid)) // only root may
+		_ = r.Chown(int(s.Uid), int(s.Gid)) // only root may change the owner
 	}
 	return r.Chmod(info.Mode().Perm())
 }
 
-// keep puts the file in its place. If that fails there is the old one.
+// keep replaces the old file. On an error the old file stays.
 func (r *replacement) keep() error {
 	if r.name == "" {
 		return r.Close()
@@ -74,7 +74,7 @@ func (r *replacement) keep() error {
 	return err
 }
 
-// drop leaves the old file.
+// drop discards the new file.
 func (r *replacement) drop() {
 	_ = r.Close()
 	if r.name != "" {

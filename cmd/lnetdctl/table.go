@@ -5,11 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// table is lines of cells: a mark, a name, numbers, and a remark.
+// table is a table with the columns mark, name, numbers, and remark.
 type table [][]string
 
-// write prints the table behind an indent. Numbers stand at the right of their
-// columns.
+// write prints the table with an indent. Numbers are aligned to the right.
 func (t table) write(b *strings.Builder, indent string) {
 	var widths []int
 	for _, line := range t {

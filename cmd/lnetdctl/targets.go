@@ -14,24 +14,23 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// listError is a list of NIDs that cannot be read: lnetctl's words, and what
-// lies behind them.
+// listError is the error of an invalid list of NIDs: lnetctl's text, and the details.
 type listError struct {
 	text   string
-	errno  int // 0: -22
+	errno  int // 0 stands for -22
 	detail error
 }
 
 func (e *listError) Error() string { return e.text }
 func (e *listError) Unwrap() error { return e.detail }
 
-// tooMany are more NIDs than may be named at once.
+// tooMany returns the error of a list with too many NIDs.
 func tooMany(detail error) error {
 	return &listError{text: "specifies more NIDs than allowed", errno: -int(syscall.E2BIG), detail: detail}
 }
 
-// expandTargets turns operands, each a comma list with ranges and host names,
-// into single NIDs in order, limit at most (lnetctl 12.2).
+// expandTargets expands operands, each a comma-separated list with ranges and host names, to at
+// most limit NIDs in order (lnetctl 12.2).
 func (p *program) expandTargets(ctx context.Context, operands []string, limit int) ([]string, error) {
 	var targets []string
 	for _, operand := range operands {
@@ -98,14 +97,14 @@ func (p *program) expandTarget(ctx context.Context, item string, limit int) ([]s
 	return targets, nil
 }
 
-// isHostName tells a host name from an address: it begins with a letter and is
+// isHostName reports whether s is a host name and not an address: it starts with a letter and is
 // not an IPv6 address.
 func isHostName(s string) bool {
 	return s != "" && unicode.IsLetter(rune(s[0])) && !strings.ContainsAny(s, ":[")
 }
 
-// resolve finds the address of a host: the first IPv4 address, else the first
-// IPv6 address.
+// resolve returns the NID for a host name: its first IPv4 address, or its first IPv6 address if it
+// has no IPv4 address.
 func (p *program) resolve(ctx context.Context, host string, n lnet.Net) (lnet.NID, error) {
 	if !n.Type().IPAddressed() {
 		return lnet.NID{}, fmt.Errorf("%s@%s: a NID on this net has no host name", host, n)
@@ -135,7 +134,7 @@ func nidOf(n lnet.Net, ip net.IP) (lnet.NID, error) {
 	return lnet.ParseNID(ip.String() + "@" + n.String())
 }
 
-// splitList splits at commas outside of brackets.
+// splitList splits s at commas outside of brackets.
 func splitList(s string) []string {
 	var items []string
 	depth, begin := 0, 0
@@ -153,7 +152,7 @@ func splitList(s string) []string {
 	return append(items, strings.TrimSpace(s[begin:]))
 }
 
-// expandNIDs is expandTargets for what has no processes.
+// expandNIDs is like expandTargets for lists without process IDs.
 func (p *program) expandNIDs(ctx context.Context, list string, limit int) ([]lnet.NID, error) {
 	targets, err := p.expandTargets(ctx, []string{list}, limit)
 	if err != nil {
@@ -168,7 +167,7 @@ func (p *program) expandNIDs(ctx context.Context, list string, limit int) ([]lne
 	return nids, nil
 }
 
-// badList reports a list of NIDs that cannot be read.
+// badList reports an invalid list of NIDs.
 func (p *program) badList(form errorForm, err error) error {
 	f := api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: "Unable to parse nidlist: " + err.Error()}
 	var list *listError
@@ -181,7 +180,7 @@ func (p *program) badList(form errorForm, err error) error {
 		}
 	}
 	if !p.json {
-		f.Text = strconv.Quote(f.Text) // as lnetctl has it
+		f.Text = strconv.Quote(f.Text) // like lnetctl
 	}
 	return p.refused(form, f.Because(nil))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/internal/perf"
 )
 
-// compareOptions are compare's.
+// compareOptions are the options of compare.
 type compareOptions struct {
 	perf.Config
 	serve   bool
@@ -23,8 +23,8 @@ type compareOptions struct {
 	apart   bool
 	stacked bool
 	profile string
-	rounds  bool // is given
-	time    bool // is given
+	rounds  bool // --rounds was given
+	time    bool // --time was given
 	sockets string
 	only    string
 	set     []string
@@ -96,7 +96,7 @@ lnetperf compare --hosted --stacked --only notified`,
 	f.StringVar((*string)(&o.role), "role", "", "be one of the processes of --hosted, until standard input ends")
 	f.StringVar(&o.sockets, "sockets", "", "directory of the sockets of --hosted")
 	for _, name := range []string{"serve", "perform", "role", "sockets"} {
-		_ = f.MarkHidden(name) // it is there
+		_ = f.MarkHidden(name) // the flag exists
 	}
 	return c
 }
@@ -129,7 +129,7 @@ func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {
 	return p.measure(ctx, o)
 }
 
-// check reads the options, and says what is wrong with them.
+// check validates and parses the options.
 func (o *compareOptions) check() (err error) {
 	if o.only != "" {
 		if o.Only, err = regexp.Compile(o.only); err != nil {
@@ -168,7 +168,7 @@ func (o *compareOptions) check() (err error) {
 	return nil
 }
 
-// measure starts the passive process and measures.
+// measure starts the passive process and runs the measurement.
 func (p *program) measure(ctx context.Context, o *compareOptions) error {
 	var bounds *perf.Bounds
 	if o.bounds != "" {
@@ -205,7 +205,7 @@ func (p *program) measure(ctx context.Context, o *compareOptions) error {
 	return nil
 }
 
-// compareBounds says what is above its bound, and what could not be compared.
+// compareBounds reports the results that exceed their bounds, and those that could not be compared.
 func (p *program) compareBounds(bounds *perf.Bounds, results []*perf.Result) error {
 	above, left := bounds.Compare(results)
 	for _, text := range left {
@@ -220,14 +220,14 @@ func (p *program) compareBounds(bounds *perf.Bounds, results []*perf.Result) err
 	return nil
 }
 
-// caseDone tells people which case is done.
+// caseDone prints the name of a finished case on a terminal.
 func (p *program) caseDone(name string) {
 	if p.terminal {
 		fmt.Fprintln(p.stderr, "measured:", name)
 	}
 }
 
-// printMethod tells how costs were counted.
+// printMethod prints how costs were measured.
 func (p *program) printMethod() {
 	fmt.Fprintln(p.stdout)
 	for _, line := range perf.How() {

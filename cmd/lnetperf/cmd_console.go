@@ -13,19 +13,19 @@ import (
 	"github.com/lnetd/lnetd/internal/tmhost"
 )
 
-// The numbers of the console's transfer machines, unless they are given (transport 10.3).
+// The default IDs of the console's transfer machines (transport 10.3).
 const (
 	consoleForClients = 298
 	consoleForServers = 299
 )
 
-// Times after which a message and a transfer have failed, unless one is given.
+// Default timeouts of a message and of a bulk transfer.
 const (
 	pingTimeout = 3 * time.Second
 	bulkTimeout = 10 * time.Second
 )
 
-// consoleOptions are console's.
+// consoleOptions are the options of console.
 type consoleOptions struct {
 	hostOptions
 	nettest.ConsoleConfig
@@ -93,7 +93,7 @@ lnetperf console -t ping -T 5 -s 4K -C 10.0.0.1@tcp:12345:42:326 -D 10.0.0.1@tcp
 	return c
 }
 
-// read puts what the options say into their ConsoleConfig.
+// read parses the options into their ConsoleConfig.
 func (o *consoleOptions) read() error {
 	if _, err := tmhost.ParseDelivery(o.delivery); err != nil {
 		return usage("--%w", err)
@@ -148,7 +148,7 @@ func (p *program) console(ctx context.Context, o *consoleOptions) (err error) {
 	return p.runTest(ctx, o)
 }
 
-// place finds the NID of the console.
+// place determines the NID of the console.
 func (o *consoleOptions) place() error {
 	for _, s := range []string{o.Servers.Console, o.Clients.Console} {
 		if s == "" {
@@ -174,7 +174,7 @@ func (o *consoleOptions) place() error {
 	return nil
 }
 
-// consoleAndNodes runs a test among nodes in this process.
+// consoleAndNodes runs a test with nodes in this process.
 func (p *program) consoleAndNodes(ctx context.Context, o *consoleOptions) (err error) {
 	var clients, servers int
 	if n, _ := fmt.Sscanf(o.local, "%dx%d", &clients, &servers); n != 2 || fmt.Sprintf("%dx%d", clients, servers) != o.local ||
@@ -184,7 +184,7 @@ func (p *program) consoleAndNodes(ctx context.Context, o *consoleOptions) (err e
 	if len(o.Servers.Commands)+len(o.Clients.Commands)+len(o.Servers.Data)+len(o.Clients.Data) > 0 {
 		return usage("--local has its own nodes: no -C, -D, -c, -d")
 	}
-	// Numbers and sizes do not depend on where nodes are.
+	// Check numbers and sizes first. They do not depend on the nodes' addresses.
 	check := o.ConsoleConfig
 	check.Servers.Commands = []string{"0@lo:12345:42:1"}
 	check.Servers.Data, check.Clients.Commands, check.Clients.Data = check.Servers.Commands, check.Servers.Commands, check.Servers.Commands
@@ -209,7 +209,7 @@ func (p *program) consoleAndNodes(ctx context.Context, o *consoleOptions) (err e
 	return p.runTest(ctx, o)
 }
 
-// runTest runs the test, and prints what comes of it.
+// runTest runs the test and prints the results.
 func (p *program) runTest(ctx context.Context, o *consoleOptions) error {
 	o.Progress = p.progress
 	r, err := nettest.Run(ctx, o.ConsoleConfig)
@@ -237,7 +237,7 @@ func (p *program) runTest(ctx context.Context, o *consoleOptions) error {
 	return nil
 }
 
-// progress shows how a test goes: on a terminal on one line, which is written over.
+// progress prints the progress of a test. On a terminal it overwrites one line.
 func (p *program) progress(elapsed time.Duration, f *figures.Figures) {
 	line := nettest.ProgressLine(elapsed, f)
 	switch {

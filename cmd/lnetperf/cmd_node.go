@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/internal/tmhost"
 )
 
-// nodeOptions are node's.
+// nodeOptions are the options of node.
 type nodeOptions struct {
 	hostOptions
 	address  string

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/internal/tmping"
 )
 
-// pingOptions are ping's.
+// pingOptions are the options of ping.
 type pingOptions struct {
 	hostOptions
 	tmping.Config
@@ -66,7 +66,7 @@ lnetperf ping --through /run/lnetd/lnetd.sock -l 1000 --delivery poll -q`,
 	return c
 }
 
-// declare declares the options.
+// declare defines the options.
 func (o *pingOptions) declare(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.BoolVarP(&o.server, "server", "s", false, "be a server; with -c, or without both, clients are here too")
@@ -95,7 +95,7 @@ func (o *pingOptions) declare(f *pflag.FlagSet) {
 	o.add(f)
 }
 
-// read puts what the options say into their Config.
+// read parses the options into their Config.
 func (o *pingOptions) read() (err error) {
 	if !o.server && !o.client {
 		o.server, o.client = true, true
@@ -165,8 +165,8 @@ func (p *program) ping(ctx context.Context, o *pingOptions) (err error) {
 	return nil
 }
 
-// pingHosts opens the host of the clients and that of the server, which may be one, or the
-// only one that there is, twice.
+// pingHosts opens the hosts of the clients and of the server. Both may be the same host, which is
+// then opened only once if it cannot be shared.
 func (p *program) pingHosts(ctx context.Context, o *pingOptions) (clients, server *tmhost.Host, err error) {
 	own, other := o.clientSide.NID, o.serverSide.NID
 	poll := o.Delivery == tmhost.Poll
@@ -197,7 +197,7 @@ func (p *program) pingHosts(ctx context.Context, o *pingOptions) (clients, serve
 	return h, h, err
 }
 
-// serve is a server alone.
+// serve runs a server without clients.
 func (p *program) serve(ctx context.Context, o *pingOptions, run *tmping.Session, h *tmhost.Host) (reports []tmping.Report, err error) {
 	s, err := run.StartServer(ctx, h)
 	if err != nil {

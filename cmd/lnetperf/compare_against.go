@@ -9,10 +9,10 @@ import (
 	"github.com/lnetd/lnetd/internal/perf"
 )
 
-// portsOfArm are those that an arm takes: the nodes' and the plain server's.
+// portsOfArm is the number of ports that an arm uses: the nodes' and the plain server's.
 const portsOfArm = 2
 
-// settings reads SETTING=VALUE of an option.
+// settings parses the SETTING=VALUE arguments of an option.
 func settings(option string, given []string) (list []perf.Setting, err error) {
 	for _, text := range given {
 		s, err := perf.ParseSetting(text)
@@ -24,8 +24,8 @@ func settings(option string, given []string) (list []perf.Setting, err error) {
 	return list, nil
 }
 
-// measureAgainst starts two active processes, which start a passive one each, and has them
-// measure in alternation.
+// measureAgainst starts two active processes, each of which starts a passive one. They measure
+// alternately.
 func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err error) {
 	changed, err := settings("--against", o.against)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/perf"
 )
 
-// role is that of a passive process of --hosted.
+// role is the role of a passive process of --hosted.
 type role string
 
 const (
@@ -20,7 +20,7 @@ const (
 	farGuest  role = "far-program"
 )
 
-// serve does what the role is until ctx ends.
+// serve performs the role until ctx is done.
 func (r role) serve(ctx context.Context, o *compareOptions, ready func()) error {
 	c := o.hostConfig()
 	switch r {
@@ -34,7 +34,7 @@ func (r role) serve(ctx context.Context, o *compareOptions, ready func()) error 
 	return usage("--role %q is none", string(r))
 }
 
-// hostConfig is what the options say of --hosted.
+// hostConfig returns the configuration of --hosted that the options describe.
 func (o *compareOptions) hostConfig() perf.HostConfig {
 	c := perf.DefaultHostConfig(o.sockets)
 	c.Port, c.Only, c.Settings = o.Port, o.Only, o.Settings
@@ -47,7 +47,7 @@ func (o *compareOptions) hostConfig() perf.HostConfig {
 	return c
 }
 
-// measureHosted starts two lnetd and a program of each, and measures.
+// measureHosted starts two lnetd and one program for each, and runs the measurement.
 func (p *program) measureHosted(ctx context.Context, o *compareOptions) (err error) {
 	if o.sockets, err = os.MkdirTemp("", "lnetperf"); err != nil {
 		return err

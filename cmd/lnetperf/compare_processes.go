@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/internal/perf"
 )
 
-// servePassive serves until its parent closes its standard input.
+// servePassive serves until the parent process closes standard input.
 func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
 	half := 1
 	if o.role == nearHost {
@@ -36,26 +36,26 @@ func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
 		err = perf.Serve(ctx, o.Config, p.sayReady)
 	}
 	if ctx.Err() == nil {
-		return err // it may still be asked
+		return err // the parent may still send requests
 	}
 	select {
 	case told := <-ended:
 		return errors.Join(err, told)
-	default: // a signal ends it, and nobody has closed its input
+	default: // a signal ended it, and standard input is still open
 		return err
 	}
 }
 
-// sayReady is the first line that a process of a measurement prints.
+// sayReady prints the first line of a child process.
 func (p *program) sayReady() { fmt.Fprintln(p.stdout, "ready") }
 
-// perform is the active process of an arm of --against, until its parent closes its standard
+// perform runs the active process of an arm of --against until the parent process closes standard
 // input.
 func (p *program) perform(ctx context.Context, o *compareOptions) error {
 	return p.beside(ctx, o, func(ctx context.Context) error { return perf.Perform(ctx, o.Config, p.stdin, p.stdout, p.sayReady) })
 }
 
-// beside calls f while there is a passive process, which o.Config then has.
+// beside starts a passive process, sets it in o.Config, calls f, and ends the process.
 func (p *program) beside(ctx context.Context, o *compareOptions, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,22 +64,22 @@ func (p *program) beside(ctx context.Context, o *compareOptions, f func(ctx cont
 		return err
 	}
 	o.Passive = c.talk()
-	if err = o.keepApart(0); err == nil { // now that the child has the other half
+	if err = o.keepApart(0); err == nil { // the child has the other half of the processors
 		err = f(ctx)
 	}
 	return errors.Join(err, c.end())
 }
 
-// process is one that this one has started.
+// process is a child process.
 type process struct {
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
-	ended  chan error  // how it has ended
+	ended  chan error  // receives the result of the process
 	ending atomic.Bool // end was called
 }
 
-// startProcess starts a process that does the same as this one but for some options, and waits
-// until it is ready. If it ends before end is called, it calls lost.
+// startProcess starts this program again with changed options and waits until the child is ready.
+// If the child exits before end is called, lost is called.
 func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func(), files []*os.File, env []string, options ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -120,14 +120,14 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 	return c, nil
 }
 
-// talk is how to ask it.
+// talk returns the connection for requests to the process.
 func (c *process) talk() *perf.Process { return perf.NewProcess(c.stdout, c.stdin) }
 
-// end has it end, and waits for that.
+// end closes the child's standard input and waits for its exit.
 func (c *process) end() error {
 	c.ending.Store(true)
 	closed := c.stdin.Close()
-	if errors.Is(closed, os.ErrClosed) { // it has ended before
+	if errors.Is(closed, os.ErrClosed) { // the process has exited already
 		closed = nil
 	}
 	err := <-c.ended

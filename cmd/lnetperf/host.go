@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/tmhost"
 )
 
-// hostOptions are those of commands that have a node of their own, or an lnetd's.
+// hostOptions are the options of commands that start a node or use one of an lnetd.
 type hostOptions struct {
 	transport string
 	through   string
@@ -25,7 +25,7 @@ func (o *hostOptions) add(f *pflag.FlagSet) {
 	f.IntVar(&o.port, "port", tmhost.DefaultPort, "`PORT` of all nodes, over TCP or RDMA; below 1024 as kernels have it: 988, over RDMA 987")
 }
 
-// check says what is wrong with the options.
+// check validates the options.
 func (o *hostOptions) check() error {
 	if o.transport != "lnet" && o.transport != "mem" {
 		return usage("--transport %q is none of lnet, mem", o.transport)
@@ -41,11 +41,11 @@ func (o *hostOptions) check() error {
 	return nil
 }
 
-// lnetd tells whether to stand on an lnetd.
+// lnetd reports whether to use the node of an lnetd.
 func (o *hostOptions) lnetd() bool { return o.flags.Changed("through") }
 
-// config is how to open a host at a NID; near is that of whom it will have to do with, if
-// that is known.
+// config returns the configuration of a host at a NID. near is the NID of the remote side, if
+// known.
 func (p *program) config(o *hostOptions, nid, near string) tmhost.Config {
 	c := tmhost.Config{Type: o.transport, NID: nid, Near: near, Port: o.port, Logger: p.logger()}
 	if o.lnetd() {
@@ -54,7 +54,7 @@ func (p *program) config(o *hostOptions, nid, near string) tmhost.Config {
 	return c
 }
 
-// checkAddresses says which of some addresses is none.
+// checkAddresses returns an error for the first invalid address.
 func checkAddresses(addresses ...string) error {
 	for _, s := range addresses {
 		if err := tmhost.CheckAddress(s); err != nil {
@@ -64,7 +64,7 @@ func checkAddresses(addresses ...string) error {
 	return nil
 }
 
-// nidOf is the NID of an address: up to the first colon behind its @.
+// nidOf returns the NID in an address: the text up to the first colon after the @.
 func nidOf(address string) string {
 	at := strings.IndexByte(address, '@')
 	if at < 0 {
@@ -77,7 +77,7 @@ func nidOf(address string) string {
 	return address[:at+colon]
 }
 
-// listLimits prints what transfer machines on a host can do (transport 10.3).
+// listLimits prints the limits of transfer machines on a host (transport 10.3).
 func (p *program) listLimits(ctx context.Context, c tmhost.Config) (err error) {
 	h, err := tmhost.Open(ctx, c)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command lnetperf tries and measures: pings and bulk between transfer machines, load on
-// many nodes, and lnetd beside plain TCP.
+// Command lnetperf runs tests and benchmarks: pings and bulk transfers between transfer machines,
+// load on many nodes, and a comparison of lnetd with plain TCP.
 package main
 
 import "os"

@@ -26,19 +26,19 @@ import (
 // Exit statuses.
 const (
 	exitOK      = 0
-	exitFailure = 1   // something has failed, or errors were counted
-	exitUsage   = 2   // the command line makes no sense
+	exitFailure = 1   // the command failed, or errors were counted
+	exitUsage   = 2   // the command line is invalid
 	exitSignal  = 128 // plus the signal's number
 )
 
-// endTime bounds the orderly end of what a command has started.
+// endTime is the timeout for an orderly shutdown.
 const endTime = 15 * time.Second
 
 // program is one run of lnetperf.
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// terminal says that stderr is one, where a line may be written over.
+	// terminal reports that stderr is a terminal, where lines can be overwritten.
 	terminal bool
 
 	// Options of all commands.
@@ -51,15 +51,15 @@ type usageError struct{ error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errCounted is that of a command that has told its errors.
+// errCounted is the error of a command that has printed its error counts.
 var errCounted = errors.New("errors were counted")
 
-// interrupted is the cause of an end by a signal.
+// interrupted is the cancellation cause of a signal.
 type interrupted struct{ signal syscall.Signal }
 
 func (e interrupted) Error() string { return e.signal.String() }
 
-// run executes a command line without the program's name and returns the exit status.
+// run executes a command line, given without the program's name, and returns the exit status.
 func (p *program) run(args []string) int {
 	ctx, stop := untilSignal()
 	defer stop()
@@ -77,7 +77,7 @@ func (p *program) run(args []string) int {
 	}
 	var by interrupted
 	switch {
-	case err == nil: // a signal is how servers end
+	case err == nil: // servers are ended by a signal
 		return exitOK
 	case errors.Is(err, errCounted):
 		return exitFailure
@@ -95,7 +95,7 @@ func (p *program) run(args []string) int {
 	return exitUsage
 }
 
-// output is where results go. It remembers what went wrong.
+// output is the destination of results. It remembers the first error.
 type output struct {
 	to io.Writer
 
@@ -157,8 +157,8 @@ one: another address or another port. With --through it is a program of that lne
 	return root
 }
 
-// untilSignal returns a context that SIGTERM or SIGINT ends. A second one ends the program
-// at once.
+// untilSignal returns a context that is cancelled by SIGTERM or SIGINT. A second signal exits
+// immediately.
 func untilSignal() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -181,7 +181,7 @@ func untilSignal() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }
 
-// logger is for what the packages below have to say.
+// logger returns the logger for the packages below.
 func (p *program) logger() *slog.Logger {
 	level := slog.LevelWarn
 	switch {
@@ -193,20 +193,20 @@ func (p *program) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// printJSON prints v for programs.
+// printJSON prints v as indented JSON.
 func (p *program) printJSON(v any) error {
 	e := json.NewEncoder(p.stdout)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// ready tells people, and systemd, that a server or node works.
+// ready reports to the user and to systemd that a server or node is ready.
 func (p *program) ready(what, address string) {
 	fmt.Fprintf(p.stderr, "%s ready at %s\n", what, address)
-	systemd.FromEnvironment(nil).Ready("") // or nobody, who does not listen
+	systemd.FromEnvironment(nil).Ready("") // does nothing without systemd
 }
 
-// finish calls close with the time that an orderly end has.
+// finish calls end with the timeout for an orderly shutdown.
 func finish(err *error, end func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// size is an option's number of bytes, with K, M, G or T behind it for powers of 1024.
+// size is an option value in bytes. A suffix K, M, G or T stands for a power of 1024.
 type size int
 
 // String implements pflag.Value.
@@ -33,7 +33,7 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// seconds is an option's time: a number of seconds, or with a unit.
+// seconds is an option value: a duration with a unit, or a number of seconds.
 type seconds time.Duration
 
 // String implements pflag.Value.

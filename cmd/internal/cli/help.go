@@ -9,20 +9,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help is what the help of a program's commands says besides what they know themselves.
+// Help holds the parts of help texts that cobra commands do not have.
 type Help struct {
-	// Operands stand behind a command that has others below it.
+	// Operands is the placeholder after a command that has subcommands.
 	Operands string
-	// ExitStatuses and Environment are of a command; Environment may be nil.
+	// ExitStatuses and Environment return sections for a command. Environment may be nil.
 	ExitStatuses, Environment func(*cobra.Command) string
 }
 
-// Install makes the help of root and all commands below it read like manual pages.
+// Install sets the help function of root and all subcommands. Help texts look like manual pages.
 func (h Help) Install(root *cobra.Command) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { h.Write(c.OutOrStdout(), c) })
 }
 
-// Write prints the help of a command as a manual page.
+// Write prints the help of a command in the form of a manual page.
 func (h Help) Write(w io.Writer, c *cobra.Command) {
 	section := func(title, body string) {
 		if body = strings.TrimRight(body, "\n"); body != "" {
@@ -50,7 +50,7 @@ func (h Help) Write(w io.Writer, c *cobra.Command) {
 	}
 }
 
-// commands describes the commands below c, one a line.
+// commands describes the subcommands of c, one per line.
 func commands(c *cobra.Command) string {
 	var b strings.Builder
 	width := 10
@@ -63,8 +63,7 @@ func commands(c *cobra.Command) string {
 	return b.String()
 }
 
-// Options describes the options that users should see, one a line, in the order of
-// their command.
+// Options describes the visible options, one per line, in the order of their definition.
 func Options(set *pflag.FlagSet) string {
 	var b strings.Builder
 	set.SortFlags = false
@@ -89,7 +88,7 @@ func Options(set *pflag.FlagSet) string {
 	return b.String()
 }
 
-// Visible returns the commands below c that users should see.
+// Visible returns the visible subcommands of c.
 func Visible(c *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, sub := range c.Commands() {

@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// Manual is a manual page for man(1) that is being written, from the texts of --help.
+// Manual builds a manual page for man(1) from the texts of --help.
 type Manual struct{ b bytes.Buffer }
 
-// NewManual begins the page name(section).
+// NewManual starts the page name(section).
 func NewManual(name string, section int) *Manual {
 	m := &Manual{}
 	m.b.WriteString(".\\\" Made from the texts of --help by \"make man\".\n")
 	fmt.Fprintf(&m.b, ".TH %s %d \"\" lnetd \"lnetd manual\"\n", strings.ToUpper(name), section)
-	m.b.WriteString(".nh\n.ad l\n") // names of options and NIDs are not divided
+	m.b.WriteString(".nh\n.ad l\n") // do not hyphenate option names and NIDs
 	return m
 }
 
-// Bytes is the page.
+// Bytes returns the page.
 func (m *Manual) Bytes() []byte { return m.b.Bytes() }
 
-// Section begins a section.
+// Section starts a section.
 func (m *Manual) Section(title string) { m.title(".SH", title) }
 
-// Subsection begins a part of a section.
+// Subsection starts a subsection.
 func (m *Manual) Subsection(title string) { m.title(".SS", title) }
 
 func (m *Manual) title(macro, title string) {
 	fmt.Fprintf(&m.b, "%s \"%s\"\n", macro, escape(title))
 }
 
-// Text prints a text: paragraphs parted by empty lines. A list, which has names, two
-// blanks or more, and what they mean, becomes one; what is indented stays as it is.
+// Text prints paragraphs separated by empty lines. A block in which each line has a name, at least
+// two spaces and a description becomes a list. Indented blocks are printed as they are.
 func (m *Manual) Text(text string) {
 	for block := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		lines := strings.Split(strings.Trim(block, "\n"), "\n")
@@ -48,11 +48,11 @@ func (m *Manual) Text(text string) {
 	}
 }
 
-// Literal prints a text as it stands.
+// Literal prints text without filling lines.
 func (m *Manual) Literal(text string) {
 	m.b.WriteString(".PP\n.RS 4\n.nf\n")
 	for line := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
-		if line == "" { // an empty line is a request of its own
+		if line == "" { // an empty line would be a troff request
 			m.b.WriteString(".sp\n")
 			continue
 		}
@@ -61,8 +61,8 @@ func (m *Manual) Literal(text string) {
 	m.b.WriteString(".fi\n.RE\n")
 }
 
-// Help prints the text of --help: unindented lines are titles of what begin begins,
-// the rest is theirs. Sections called in literal are printed as they are.
+// Help prints the text of --help. Unindented lines are section titles, for which it calls begin.
+// Sections named in literal are printed without filling lines.
 func (m *Manual) Help(text string, begin func(title string), literal ...string) {
 	title, body := "", ""
 	flush := func() {
@@ -89,7 +89,7 @@ func (m *Manual) Help(text string, begin func(title string), literal ...string) 
 	flush()
 }
 
-// list prints lines that are a list, and tells whether they are.
+// list prints lines as a list. It returns false if they are not a list.
 func (m *Manual) list(lines []string) bool {
 	type item struct{ name, text string }
 	var items []item
@@ -99,7 +99,7 @@ func (m *Manual) list(lines []string) bool {
 		switch {
 		case ok && len(line)-len(trimmed) < 8:
 			items = append(items, item{name, strings.TrimSpace(text)})
-		case len(line)-len(trimmed) >= 4 && len(items) > 0: // it goes on
+		case len(line)-len(trimmed) >= 4 && len(items) > 0: // a continuation line
 			items[len(items)-1].text += "\n" + trimmed
 		default:
 			return false
@@ -121,7 +121,7 @@ func indented(lines []string) bool {
 	return false
 }
 
-// lines prints text that may begin with what would be a request.
+// lines prints text. It escapes lines that troff would read as requests.
 func (m *Manual) lines(lines []string) {
 	for _, line := range lines {
 		line = escape(line)
@@ -132,7 +132,7 @@ func (m *Manual) lines(lines []string) {
 	}
 }
 
-// escape makes troff print every character as it is.
+// escape escapes s so that troff prints every character unchanged.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`).Replace(s)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// errTwice is the error of the second use of an option that is given once.
+// errTwice is the error of an option that is given twice but allowed once.
 var errTwice = errors.New("given twice")
 
-// Once makes the options of c, and of all commands below it, reject a second use. Options
-// that collect values (a List, or any pflag.SliceValue) and counters accept several. Options
-// that share a value count as one.
+// Once makes the options of c and its subcommands reject a second use. Options that collect values
+// (a List, or any pflag.SliceValue) and counters may be repeated. Options that share a value count
+// as one option.
 func Once(c *cobra.Command) {
 	values := map[pflag.Value]*once{}
 	wrap := func(f *pflag.Flag) {
@@ -35,7 +35,7 @@ func Once(c *cobra.Command) {
 	}
 }
 
-// once is a value that can be set once.
+// once is a value that can be set only once.
 type once struct {
 	pflag.Value
 	given bool
@@ -50,8 +50,7 @@ func (o *once) Set(s string) error {
 	return o.Value.Set(s)
 }
 
-// List is a comma list that an option collects: an option that is given several times has
-// the items of all of them.
+// List is a comma-separated list. If the option is repeated, the lists are concatenated.
 type List string
 
 // Set implements pflag.Value.

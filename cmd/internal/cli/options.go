@@ -1,5 +1,5 @@
-// Package cli is what the programs share about command lines: what is said of options
-// that make no sense, help, and manual pages.
+// Package cli holds what the command-line programs share: error texts for invalid options, help,
+// and manual pages.
 package cli
 
 import (
@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Explain puts an error about options into words of users; other errors are returned as
-// they are.
+// Explain rewrites errors about options for users. It returns other errors unchanged.
 func Explain(err error) error {
 	var (
 		value   *pflag.InvalidValueError
@@ -32,7 +31,7 @@ func Explain(err error) error {
 	return err
 }
 
-// invalidValue says what a value should have been.
+// invalidValue describes the values that the option accepts.
 func invalidValue(err *pflag.InvalidValueError) error {
 	f := err.GetFlag()
 	what := ""
@@ -45,11 +44,11 @@ func invalidValue(err *pflag.InvalidValueError) error {
 		what = "a time with its unit, such as 30s or 5m"
 	case "bool":
 		what = "true or false"
-	default: // a type of ours, which says it
+	default: // a type of lnetd, whose error describes it
 		return fmt.Errorf("option '%s': %w", option(f), errors.Unwrap(err))
 	}
 	return fmt.Errorf("option '%s': '%s' is not %s", option(f), err.GetValue(), what)
 }
 
-// option is the long name of an option.
+// option returns the long name of an option with its dashes.
 func option(f *pflag.Flag) string { return "--" + f.Name }

@@ -55,7 +55,7 @@ func (b *budget) acquire(ctx context.Context, size int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := slices.Index(b.waiting, c)
-	if k < 0 { // granted in the meantime
+	if k < 0 { // already granted
 		return nil
 	}
 	b.waiting = slices.Delete(b.waiting, k, k+1)

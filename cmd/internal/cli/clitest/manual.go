@@ -1,4 +1,4 @@
-// Package clitest checks manual pages.
+// Package clitest tests manual pages.
 package clitest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// CheckManual checks that a page renders without a warning, with all its characters.
+// CheckManual checks that a page renders without warnings, and that no character is lost.
 func CheckManual(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -37,7 +37,7 @@ func CheckManual(t *testing.T, path string) {
 	}
 }
 
-// plain is text without what makes it bold: each character, a backspace, and it again.
+// plain removes bold formatting: a character, a backspace, and the same character again.
 func plain(s string) string {
 	var b []rune
 	for _, c := range s {
