@@ -171,7 +171,7 @@ func onSignal(cancel context.CancelCauseFunc) (stop func()) {
 	signal.Ignore(syscall.SIGPIPE) // until the program exits, because it prints until the end
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // set by nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	done := make(chan struct{})

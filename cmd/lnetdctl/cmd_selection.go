@@ -76,7 +76,7 @@ func (k *ruleKind) synopsis(verb string, optional bool) string {
 	return verb
 }
 
-// single describes a single object that a pattern of the rule can name.
+// single returns the kind of object that a pattern without wildcards names: "net" or "NID".
 func (k *ruleKind) single() string {
 	if k.name == "net" {
 		return "net"

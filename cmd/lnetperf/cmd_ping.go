@@ -165,8 +165,8 @@ func (p *program) ping(ctx context.Context, o *pingOptions) (err error) {
 	return nil
 }
 
-// pingHosts opens the hosts of the clients and of the server. Both may be the same host, which is
-// then opened only once if it cannot be shared.
+// pingHosts opens the hosts of the clients and of the server, which may be the same. If only one
+// side runs in this process, it returns the host of that side twice.
 func (p *program) pingHosts(ctx context.Context, o *pingOptions) (clients, server *tmhost.Host, err error) {
 	own, other := o.clientSide.NID, o.serverSide.NID
 	poll := o.Delivery == tmhost.Poll

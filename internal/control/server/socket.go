@@ -40,8 +40,8 @@ func Listen(path string) (*unixsocket.Listener, error) {
 	return l, nil
 }
 
-// ownerOf returns the owner of the socket. It asks the daemon, or else the kernel for the process
-// that called listen, or else reads the lock file.
+// ownerOf returns the owner of the socket. It asks the kernel for the process that called listen, and
+// that process for its version. If nothing listens, it reads the lock file.
 func ownerOf(path string) api.Process {
 	conn, err := net.DialTimeout("unix", path, ownerPatience)
 	if err != nil {
