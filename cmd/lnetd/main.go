@@ -73,7 +73,7 @@ type options struct {
 	reference    bool
 	schema       bool
 	check        bool
-	// running reports that the command line was valid.
+	// running reports whether the command line was valid.
 	running bool
 }
 

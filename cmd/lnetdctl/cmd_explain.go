@@ -77,7 +77,7 @@ func (p *program) explain(ctx context.Context, o explainOptions, operands []stri
 	return err
 }
 
-// explanation is an explanation for people:
+// explanation formats an explanation for a terminal:
 //
 //	path  10.0.0.1@tcp -> 10.0.0.11@tcp
 //	case  any NID of a multi-rail peer

@@ -117,7 +117,7 @@ type quick struct {
 	// seen are the errors that ended the test early.
 	seen   []report.Trouble
 	result quickResult
-	// lost reports that the session or lnetd is gone, and that this has been printed.
+	// lost reports whether the session or lnetd is gone, which has then been printed.
 	lost bool
 }
 

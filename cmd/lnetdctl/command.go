@@ -34,9 +34,9 @@ type manual struct {
 	short, long, example string
 	// exits is the EXIT STATUS section if it differs from the usual one.
 	exits string
-	// number reports that the operand is a number.
+	// number reports whether the operand is a number.
 	number bool
-	// helps reports that --help is a success. In lnetctl this is so only for ping and discover.
+	// helps reports whether --help is a success. In lnetctl this is so only for ping and discover.
 	helps bool
 }
 

@@ -30,7 +30,7 @@ func (o *documentOptions) flags(f *pflag.FlagSet) {
 // A document is a configuration file that has been read.
 type document struct {
 	api.Document
-	// modprobe reports that the text was converted from a modprobe file, line by line.
+	// modprobe reports whether the text was converted from a modprobe file, line by line.
 	modprobe bool
 	// found holds the problems of that file. If wrong is set, the text holds the valid rest.
 	found []api.Problem

@@ -63,7 +63,7 @@ type layout struct {
 	indent int
 	// dash is the width of a sequence item's mark: the dash and the spaces after it.
 	dash int
-	// nested reports that a sequence is one level deeper than its key.
+	// nested reports whether a sequence is one level deeper than its key.
 	nested bool
 }
 
@@ -85,7 +85,7 @@ func (l layout) write(w io.Writer, m mapping) error {
 	return err
 }
 
-// mapping prints m with its keys at column col. begun reports that the line of the first key has
+// mapping prints m with its keys at column col. begun reports whether the line of the first key has
 // been started.
 func (l layout) mapping(b *bytes.Buffer, m mapping, col int, begun bool) {
 	for i, e := range m {

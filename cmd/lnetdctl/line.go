@@ -17,11 +17,11 @@ type line struct {
 	args []string
 	// cut allows abbreviated command names, in upper or lower case.
 	cut bool
-	// word is a word that every level accepts, if one was given. dashed reports that it was given
+	// word is a word that every level accepts, if one was given. dashed reports whether it was given
 	// with dashes.
 	word   string
 	dashed bool
-	// help reports that the command's help was requested.
+	// help reports whether the command's help was requested.
 	help bool
 }
 

@@ -36,7 +36,7 @@ type program struct {
 	// stdin provides the commands if there are no arguments. It may be nil.
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// typed reports that the arguments are a line of interactive mode, which may abbreviate names.
+	// typed reports whether the arguments are a line of interactive mode, which may abbreviate names.
 	typed bool
 	// hints enables advice on stderr. --hints sets it.
 	hints bool

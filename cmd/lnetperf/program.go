@@ -38,7 +38,7 @@ const endTime = 15 * time.Second
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// terminal reports that stderr is a terminal, where lines can be overwritten.
+	// terminal reports whether stderr is a terminal, where lines can be overwritten.
 	terminal bool
 
 	// Options of all commands.

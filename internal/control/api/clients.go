@@ -25,7 +25,7 @@ type ClientInfo struct {
 	// is then about to be rejected.
 	Rule  string    `json:"rule"`
 	Since time.Time `json:"since"`
-	// Ending reports that the process has disconnected while some of its operations are still under
+	// Ending reports whether the process has disconnected while some of its operations are still under
 	// way.
 	Ending  bool `json:"ending"`
 	Buffers int  `json:"buffers"`

@@ -59,7 +59,7 @@ type LstAgentTest struct {
 	Batch uint64 `json:"batch"`
 	Index int    `json:"index"`
 	Kind  string `json:"kind"`
-	// Client reports that this node sends the requests. It then has Units, of which Active are
+	// Client reports whether this node sends the requests. If so, it has Units, of which Active are
 	// running, and Latency.
 	Client  bool        `json:"client"`
 	Units   int         `json:"units,omitempty"`

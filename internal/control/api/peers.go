@@ -27,8 +27,8 @@ type Peer struct {
 	Seq     uint32 `json:"seq"`
 	Told    uint32 `json:"told"`
 	Gateway bool   `json:"gateway"`
-	// Unanswered reports that no message has ever arrived from the peer, that no program's message
-	// has been sent to it, and that it was not configured. A backup omits such a peer, and lnetd
+	// Unanswered is true if no message has ever arrived from the peer, no program's message
+	// has been sent to it, and it was not configured. A backup omits such a peer, and lnetd
 	// removes it after a while.
 	Unanswered bool `json:"unanswered,omitempty"`
 	// NIs are its NIDs grouped by net, starting with the primary NID's net.

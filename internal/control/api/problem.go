@@ -19,7 +19,7 @@ type Problem struct {
 	Remedy string `json:"remedy,omitempty"`
 	// SeqNo is the sequence number of the block, if the document gives one.
 	SeqNo *int64 `json:"seq_no,omitempty"`
-	// Warning reports that the document is valid all the same.
+	// Warning reports whether the document is valid in spite of the problem.
 	Warning bool `json:"warning,omitempty"`
 }
 
