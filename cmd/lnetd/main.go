@@ -190,7 +190,7 @@ func undriven(from string, c *config.Config) error {
 	return api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration is not for this lnetd", Remedy: remedy}.Because(list)
 }
 
-// load reads the configuration file, if there is one, and applies the command line to it. The error
+// load reads the configuration file, if any, and applies the command line to it. The error
 // lists all problems of both.
 func (o *options) load() (config.Config, error) {
 	c := config.Default()

@@ -186,7 +186,7 @@ func (e *exporting) part(name string, err error, l layout, document func() mappi
 }
 
 // failed reports a part that cannot be read. While LNet is down this is not a failure, because
-// there is nothing to export (lnetctl 8).
+// the part does not exist (lnetctl 8).
 func (e *exporting) failed(name string, err error) {
 	if e.err == status(exitFailure) { //nolint:errorlint // a value of this package
 		return // no daemon is running, which has been reported

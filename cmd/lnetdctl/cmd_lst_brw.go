@@ -81,7 +81,7 @@ func brwSize(s string) (int64, bool) {
 	return n << unit, true
 }
 
-// cutUnit removes the last letter of s if it is one of units, in either case. Each unit is 1024
+// cutUnit removes the last letter of s if units contains it, in either case. Each unit is 1024
 // times the one before. It returns the number of bits to shift by.
 func cutUnit(s, units string) (number string, shift int) {
 	if s == "" {

@@ -29,7 +29,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Manager is a connection to the manager of this process, if there is one. Its methods are safe for
+// Manager is a connection to the manager of this process, if any. Its methods are safe for
 // concurrent use. If the manager is busy, they block for some seconds at most.
 type Manager struct {
 	config Config

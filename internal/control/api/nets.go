@@ -85,7 +85,7 @@ type HealthStats struct {
 	Timeouts   uint64 `json:"timeouts"`
 	Errors     uint64 `json:"error"`
 	PingCount  uint64 `json:"ping_count"`
-	NextPing   int64  `json:"next_ping"` // seconds since boot, 0 if none is due
+	NextPing   int64  `json:"next_ping"` // seconds since boot, 0 if no ping is due
 }
 
 // Tunables are the flow-control tunables in force on an NI.

@@ -72,7 +72,7 @@ type PeerHealthStats struct {
 	Errors          uint64 `json:"error"`
 	NetworkTimeouts uint64 `json:"network_timeout"`
 	PingCount       uint64 `json:"ping_count"`
-	NextPing        int64  `json:"next_ping"` // seconds since boot, 0 if none is due
+	NextPing        int64  `json:"next_ping"` // seconds since boot, 0 if no ping is due
 }
 
 // PeerAddition is the body of POST /v1/peers. It adds a peer, or NIDs to a peer.

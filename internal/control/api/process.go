@@ -48,7 +48,7 @@ func (p Process) String() string {
 
 // Credentials returns the credentials of the process at the other end of a unix socket connection.
 // The kernel records those of a server at listen and those of a client at connect. ok is false if
-// there are none.
+// the kernel has recorded none.
 func Credentials(conn net.Conn) (_ *syscall.Ucred, ok bool) {
 	c, isUnix := conn.(*net.UnixConn)
 	if !isUnix {
