@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 func TestNobodyAnswers(t *testing.T) {
@@ -37,7 +38,7 @@ func TestGarbledAnswers(t *testing.T) {
 		"error, no fault": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); _, _ = w.Write([]byte("{}")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "c.sock")
+			path := filepath.Join(testenv.SocketDir(t), "c.sock")
 			l, err := net.Listen("unix", path)
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +56,7 @@ func TestGarbledAnswers(t *testing.T) {
 }
 
 func TestFewerResultsThanTargets(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

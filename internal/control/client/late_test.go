@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // overContext is a context whose deadline passes when over is closed.
@@ -31,7 +32,7 @@ func (c *overContext) Err() error {
 // An lnetd that has taken a request and does not answer is not one that is not there:
 // what it was asked for may be done still.
 func TestAnswerIsLate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

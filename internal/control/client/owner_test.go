@@ -72,7 +72,7 @@ func answerOn(t *testing.T, l net.Listener) (asked *atomic.Int32) {
 
 // Nothing is asked of a daemon that is not trusted, and its owner is named.
 func TestUntrustedDaemonIsNotAsked(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // crowd is a backend that knows very many peers.
@@ -55,7 +56,7 @@ func (b *crowd) Peer(nid lnet.NID) (api.Peer, bool) {
 // serveCrowd serves b to at most so many clients; 0: as many as lnetd does.
 func serveCrowd(t *testing.T, b *crowd, most int) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "c.sock")
+	path = filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := Listen(path)
 	if err != nil {
 		t.Fatal(err)

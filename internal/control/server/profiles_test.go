@@ -29,7 +29,7 @@ func TestWhoMayProfile(t *testing.T) {
 
 // The daemon's own user gets each kind of profile.
 func TestProfiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	startServer(t, path, &fakeBackend{})
 	const gzip = "\x1f\x8b"
 	for target, want := range map[string]string{

@@ -15,13 +15,14 @@ import (
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/internal/control/server"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 // serve answers for a daemon until the test ends.
 
 func serve(t *testing.T, d *controltest.Daemon) (c *client.Client, path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "c.sock")
+	path = filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := server.Listen(path)
 	if err != nil {
 		t.Fatal(err)

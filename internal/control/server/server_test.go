@@ -1,6 +1,7 @@
 package server
 
 import (
+	"path/filepath"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -90,7 +92,7 @@ func startServer(t *testing.T, path string, b Backend) (stop func()) {
 
 func testClient(t *testing.T, b Backend) *client.Client {
 	t.Helper()
-	path := t.TempDir() + "/c.sock"
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	startServer(t, path, b)
 	c := client.New(path)
 	t.Cleanup(c.Close)
@@ -231,7 +233,7 @@ func TestStopEndsPings(t *testing.T) {
 		<-ctx.Done()
 		return api.PingResult{}, context.Cause(ctx)
 	}}
-	path := t.TempDir() + "/c.sock"
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	stop := startServer(t, path, b)
 	c := client.New(path)
 	defer c.Close()
@@ -251,7 +253,7 @@ func TestStopEndsPings(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	path := t.TempDir() + "/c.sock"
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	startServer(t, path, &fakeBackend{})
 	many := make([]string, api.PingTargetsMax+1)
 	for i := range many {

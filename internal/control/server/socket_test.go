@@ -12,10 +12,11 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/unixsocket"
+	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 func TestListenMakesThePrivateDirectoryAndSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run", "lnetd", "control.sock")
+	path := filepath.Join(testenv.SocketDir(t), "run", "lnetd", "control.sock")
 	l, err := Listen(path)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,7 @@ func TestListenMakesThePrivateDirectoryAndSocket(t *testing.T) {
 
 // A second daemon is told who the first one is, by the daemon itself.
 func TestListenNamesTheOwner(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	startServer(t, path, &fakeBackend{version: api.Version{Program: "lnetd", Version: "v9.8.7", PID: os.Getpid()}})
 	_, err := Listen(path)
 	f := wantFault(t, err, api.CodeSocketInUse)
@@ -59,7 +60,7 @@ func TestListenNamesTheOwner(t *testing.T) {
 
 // A daemon that has the lock but does not answer yet is named too.
 func TestListenNamesTheLockHolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	lock, err := unixsocket.Lock(path)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestListenNamesTheLockHolder(t *testing.T) {
 
 // Another program that listens without taking the lock is named by its number.
 func TestListenLeavesAForeignListenerAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	foreign, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestListenLeavesAForeignListenerAlone(t *testing.T) {
 }
 
 func TestListenReplacesAStaleSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.sock")
+	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
 		t.Fatal(err)
