@@ -1,4 +1,4 @@
-// Command bulk sends a message and a megabyte from one node to another, by transfer
+// Command bulk sends a message and a megabyte from one node to another with transfer
 // machines.
 package main
 
@@ -22,7 +22,7 @@ func main() {
 	ctx := context.Background()
 	here, there := open(ctx, *port, "127.0.0.1@tcp"), open(ctx, *port, "127.0.0.2@tcp")
 
-	// There, a message tells where the megabyte is, and it is fetched.
+	// The receiver gets a message with the descriptor of the megabyte, and fetches it.
 	done := make(chan struct{})
 	shelf := must(there.Domain().Buffer(ctx, size))
 	shelf.Queue, shelf.Callbacks = transport.ActiveBulkRecv, &transport.Callbacks{
@@ -41,7 +41,7 @@ func main() {
 	}}
 	check(there.Add(inbox))
 
-	// Here, the megabyte is announced, and the message sent.
+	// The sender queues the megabyte, and sends its descriptor in the message.
 	left := func(e *transport.BufferEvent) { check(e.Err) }
 	cargo, note := must(here.Domain().Buffer(ctx, size)), must(here.Domain().Buffer(ctx, 4096))
 	cargo.Queue, cargo.Length = transport.PassiveBulkSend, size
@@ -55,7 +55,7 @@ func main() {
 	<-done
 }
 
-// open makes a node, and on it transfer machine 1 of portal 30.
+// open starts a node and opens transfer machine 1 of portal 30 on it.
 func open(ctx context.Context, port int, nid string) *transport.TransferMachine {
 	driver := must(socklnd.New(socklnd.UnprivilegedConfig(port)))
 	n := must(node.Start(ctx, node.Config{}, driver, nid))

@@ -36,8 +36,8 @@ func run(ctx context.Context, port int) (err error) {
 	}
 	defer func() { err = errors.Join(err, client.Close(ctx)) }()
 
-	// The server lets everybody read, from any offset, and has nothing else to do
-	// with it: no handler.
+	// The server offers memory that any node can read from any offset. It needs no
+	// events, so there is no handler.
 	if _, err := server.Attach(portals.Entry{Portal: portal}, portals.MD{
 		Bytes:     []byte("what is offered is read where it stands"),
 		Options:   portals.OpGet | portals.ManageRemote | portals.Truncate,
@@ -58,7 +58,7 @@ func run(ctx context.Context, port int) (err error) {
 	return nil
 }
 
-// start makes a node with one NID on tcp.
+// start starts a node with one NID on tcp.
 func start(ctx context.Context, port int, nid string) (*node.Node, error) {
 	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {

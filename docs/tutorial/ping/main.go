@@ -1,4 +1,4 @@
-// Command ping makes a node on the LNet, and pings it by its NID.
+// Command ping creates an LNet node and pings it by its NID.
 package main
 
 import (
@@ -22,15 +22,16 @@ func main() {
 }
 
 func run(ctx context.Context, port int) (err error) {
-	// The driver for TCP. DefaultConfig is that of a kernel, which listens on port
-	// 988 and lets only root's connections in; this one is for everybody.
+	// Create the driver for TCP. A node with DefaultConfig listens on port 988, as
+	// kernels do, and accepts only connections from privileged ports. This
+	// configuration needs no privileges.
 	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {
 		return err
 	}
 
-	// The node. It has two NIs: 0@lo, as every node, and one on the net tcp, at the
-	// address that the NID says.
+	// Start the node. It has two NIs: 0@lo, which every node has, and one on the net
+	// tcp at the address of the NID.
 	n, err := node.Start(ctx, node.Config{}, driver, "127.0.0.1@tcp")
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command portal shows what becomes of messages on a portal: which entry takes
-// them, where in its memory they go, and what happens when that is full.
+// Command portal shows how a portal handles messages: which entry receives them, where
+// in its memory they are stored, and what happens when the memory is full.
 package main
 
 import (
@@ -32,11 +32,11 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close(ctx)) }()
 
-	// One handler for both MDs below.
+	// Both MDs below have the same handler.
 	handler := portals.HandlerFunc(tell)
 
-	// PUTs to the diary follow each other. Each has at most 4 bytes, what is longer
-	// is cut off. When less than 4 bytes are left the MD ends by itself.
+	// The diary stores PUTs one behind the other. Each is cut off after 4 bytes. The MD
+	// is unlinked automatically when less than 4 bytes are left.
 	if _, err := n.Attach(portals.Entry{Portal: portal, MatchBits: diary}, portals.MD{
 		Bytes:     make([]byte, 16),
 		Options:   portals.OpPut | portals.Truncate | portals.MaxSize,
@@ -47,7 +47,7 @@ func run(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	// PUTs to the slots say themselves where they go. What does not fit is dropped.
+	// A PUT to the slots gives its own offset. A PUT that does not fit is dropped.
 	if _, err := n.Attach(portals.Entry{Portal: portal, MatchBits: slots}, portals.MD{
 		Bytes:     make([]byte, 16),
 		Options:   portals.OpPut | portals.ManageRemote,
@@ -80,8 +80,8 @@ func run(ctx context.Context) (err error) {
 	return err
 }
 
-// tell shows an event. To 0@lo it runs within Put; else in a goroutine of the driver.
-// It must not block.
+// tell prints an event. For messages to 0@lo it runs within Put, otherwise in a goroutine
+// of the driver. It must not block.
 func tell(e *portals.Event) {
 	fmt.Printf("  %s of %d bytes: %d at %d, %q", e.Type, e.Requested, e.Length, e.Offset, e.Data())
 	if e.Unlinked {

@@ -36,13 +36,13 @@ func run(ctx context.Context, port int) (err error) {
 	}
 	defer func() { err = errors.Join(err, client.Close(ctx)) }()
 
-	// The server takes what comes to a portal.
+	// The inbox receives the messages for the portal.
 	inbox, err := server.OpenInbox(node.InboxConfig{Portal: portal})
 	if err != nil {
 		return err
 	}
 
-	// The client sends, and each time waits for the ACK.
+	// The client sends three messages and waits for the ACK of each.
 	to := lnet.ProcessID{NID: server.NIs()[1].NID}
 	for k, text := range []string{"hello", "LNet", "bye"} {
 		o := node.PutOptions{Portal: portal, HdrData: uint64(k), Ack: true}
@@ -53,7 +53,7 @@ func run(ctx context.Context, port int) (err error) {
 		fmt.Println("the client:", taken, "bytes were taken")
 	}
 
-	// The server reads. The loop gives each message's memory back.
+	// The server reads the messages. The loop releases the memory of each.
 	for m, err := range inbox.Messages(ctx) {
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func run(ctx context.Context, port int) (err error) {
 	return nil
 }
 
-// start makes a node with one NID on tcp.
+// start starts a node with one NID on tcp.
 func start(ctx context.Context, port int, nid string) (*node.Node, error) {
 	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {

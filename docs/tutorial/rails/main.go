@@ -1,5 +1,5 @@
-// Command rails shows two nodes with two interfaces each, which find out about each
-// other's, and use both.
+// Command rails shows two nodes with two interfaces each. They discover each other's
+// interfaces and use both.
 package main
 
 import (
@@ -44,9 +44,10 @@ func run(ctx context.Context, port int) (err error) {
 		return err
 	}
 
-	// Each knows one NID of the other. The first message would find out the rest;
-	// Discover does so at once. When it returns the client knows the server; the
-	// server may still be busy finding out about the client, so it is asked to, too.
+	// Each node knows one NID of the other. The first message would start discovery;
+	// Discover does so at once. When it returns, the client knows all NIDs of the server.
+	// The server may not have finished its discovery of the client, so it calls Discover
+	// too.
 	nid := server.NIs()[1].NID
 	peer, err := client.Discover(ctx, nid, false)
 	if err != nil {
@@ -60,7 +61,7 @@ func run(ctx context.Context, port int) (err error) {
 		fmt.Println(" ", ni.NID)
 	}
 
-	// All messages are for that one NID, and take turns over both.
+	// All messages are addressed to one NID. They alternate between both rails.
 	count := map[lnet.NID]int{}
 	for range messages {
 		if _, err := client.PutWait(ctx, []byte("x"), lnet.ProcessID{NID: nid}, node.PutOptions{Portal: portal, Ack: true}); err != nil {
@@ -77,13 +78,14 @@ func run(ctx context.Context, port int) (err error) {
 		fmt.Println(count[ni.NID], "messages came from", ni.NID)
 	}
 
-	// What decides where the next one goes. Its String has the figures.
+	// Explain returns how the path of the next message is chosen. The String method of
+	// its result includes the figures.
 	why := client.Explain(nid, node.ExplainOptions{Portal: portal})
 	fmt.Println("the next may go to", why.Case)
 	return nil
 }
 
-// start makes a node with NIDs on nets of type tcp.
+// start starts a node with NIDs on nets of type tcp.
 func start(ctx context.Context, port int, nids ...string) (*node.Node, error) {
 	driver, err := socklnd.New(socklnd.UnprivilegedConfig(port))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package simulated tests a program that uses LNet without a network: two nodes in
-// memory, with a clock that runs only while all wait.
+// Package simulated tests a program that uses LNet without a real network. It has two
+// nodes in memory. Its clock advances only while all goroutines wait.
 package simulated
 
 import (
@@ -16,8 +16,8 @@ import (
 
 const portal = 30
 
-// A server that cannot be reached is told of, and one that can be reached again
-// takes messages again.
+// While the server is unreachable, PutWait returns an error. When the server is reachable
+// again, it receives messages again.
 func TestPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -30,7 +30,7 @@ func TestPartition(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			for _, err := range inbox.Messages(ctx) { // nobody reads them
+			for _, err := range inbox.Messages(ctx) { // discard them
 				if err != nil {
 					return // ctx has ended
 				}
@@ -46,21 +46,21 @@ func TestPartition(t *testing.T) {
 		if _, err := put(); err != nil {
 			t.Fatal(err)
 		}
-		// Fabric.Host makes a host, and finds it again by its name.
+		// Fabric.Host creates a host, or returns the existing one of that name.
 		a, b := fabric.Host("10.0.0.1"), fabric.Host("10.0.0.2")
 		fabric.Partition(a, b, simlnd.Both)
 		if took, err := put(); err == nil || took < 10*time.Second {
 			t.Errorf("error %v after %v, want one when some time has passed", err, took)
 		}
 		fabric.Heal(a, b, simlnd.Both)
-		time.Sleep(time.Minute) // of simulated time: the client waits before it calls again
+		time.Sleep(time.Minute) // of simulated time: the client waits before it reconnects
 		if _, err := put(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// start makes a node on a host of the fabric, which ends with the test.
+// start starts a node on a host of the fabric. The node is closed when the test ends.
 func start(t *testing.T, fabric *simlnd.Fabric, address string) *node.Node {
 	driver, err := simlnd.NewDriver(fabric.Host(address, address), socklnd.DefaultConfig())
 	if err != nil {
