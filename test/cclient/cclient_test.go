@@ -97,7 +97,7 @@ func serve(t testing.TB, core transport.Core) (server *clients.Server, path stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	path = filepath.Join(t.TempDir(), "s")
+	path = filepath.Join(testenv.SocketDir(t), "s")
 	l, err := clients.Listen(path, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func matches(pattern, line string) bool {
 func TestReasons(t *testing.T) {
 	core := mem.New(mem.Config{}).Host(home)
 	t.Run("no lnetd", func(t *testing.T) {
-		_, complaints, err := run(t, filepath.Join(t.TempDir(), "s"), "10.0.0.1@tcp:12345:34:7")
+		_, complaints, err := run(t, filepath.Join(testenv.SocketDir(t), "s"), "10.0.0.1@tcp:12345:34:7")
 		if err == nil || !strings.Contains(complaints, "No such file or directory") {
 			t.Errorf("%v, %q", err, complaints)
 		}

@@ -82,7 +82,7 @@ func serve(t testing.TB, core transport.Core, s clients.Config, c remote.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Path = filepath.Join(t.TempDir(), "s")
+	c.Path = filepath.Join(testenv.SocketDir(t), "s")
 	l, err := clients.Listen(c.Path, -1)
 	if err != nil {
 		t.Fatal(err)

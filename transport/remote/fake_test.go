@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
@@ -60,7 +61,7 @@ func mustNID(s string) lnet.NID {
 func newFake(t testing.TB, c Config) *fake {
 	t.Helper()
 	f := &fake{
-		t: t, path: filepath.Join(t.TempDir(), "s"), over: make(chan struct{}),
+		t: t, path: filepath.Join(testenv.SocketDir(t), "s"), over: make(chan struct{}),
 		areas: make(map[uint32]*shm.Memory), tms: make(map[uint32]*shm.Host),
 	}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: f.path, Net: "unixpacket"})
