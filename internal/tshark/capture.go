@@ -6,17 +6,17 @@ import (
 	"github.com/lnetd/lnetd/internal/recording"
 )
 
-// lnetPort is the port by which tshark knows LNet.
+// lnetPort is the port by which tshark recognizes LNet.
 const lnetPort = 988
 
-// segmentSize is the payload of our TCP segments: one that no size of a
-// message divides, so that large messages end anywhere.
+// segmentSize is the payload of the TCP segments in bytes. No message size is a multiple of it, so large
+// messages end at any place in a segment.
 const segmentSize = 1447
 
-// capture is a pcap file with made-up Ethernet, IPv4 and TCP headers.
+// capture is a pcap file with invented Ethernet, IPv4 and TCP headers.
 type capture struct {
 	file []byte
-	// streamOf[n] is the stream to which packet n+1 belongs.
+	// streamOf[n] is the stream of packet n+1.
 	streamOf []int
 }
 
@@ -32,14 +32,14 @@ func newCapture() *capture {
 	return &capture{file: b}
 }
 
-// sender writes the segments of one stream.
+// sender writes the TCP segments of one stream.
 type sender struct {
 	to     *capture
 	stream int
 	seq    uint32
 }
 
-// open writes the SYN of the stream.
+// open starts a stream: it writes the SYN.
 func (c *capture) open(stream int) *sender {
 	s := &sender{to: c, stream: stream, seq: 1000}
 	s.segment(0x02, nil)
@@ -47,7 +47,7 @@ func (c *capture) open(stream int) *sender {
 	return s
 }
 
-// send writes b, in as many segments as it takes.
+// send writes b in as many segments as necessary.
 func (s *sender) send(b []byte) {
 	for len(b) > 0 {
 		n := min(len(b), segmentSize)
@@ -85,9 +85,9 @@ func (s *sender) segment(flags byte, payload []byte) {
 	c.streamOf = append(c.streamOf, s.stream)
 }
 
-// add writes what tshark decodes of a stream, which is not all (see faults.go).
-// Each message begins a segment: where the first bytes of one end a segment,
-// tshark may lose its place for good.
+// add writes the units of a stream that tshark can decode (see faults.go). Each message starts a new
+// segment, because tshark may lose track of the stream for good when a segment ends within the first
+// bytes of a message.
 func (c *capture) add(stream int, units []recording.Unit) {
 	s := c.open(stream)
 	for i := range units {

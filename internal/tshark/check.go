@@ -15,36 +15,35 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Stream is what one side of a TCP connection sent, from its acceptor
-// request or HELLO on, or from a frame on.
+// Stream is the bytes that one side of a TCP connection sent. It starts with an acceptor request, a HELLO
+// or a frame.
 type Stream struct {
-	// Name says in messages which stream it is.
+	// Name is the name of the stream in error messages.
 	Name string
-	// Bytes need not end with a whole message.
+	// Bytes may end within a message.
 	Bytes []byte
 }
 
-// Checked counts what Check saw.
+// Checked is the result of Check.
 type Checked struct {
 	// Compared is the number of messages that tshark decoded.
 	Compared int
-	// NotShown counts by name what tshark does not know: "CONNREQ", "HELLO",
-	// "NOOP", and messages of other versions, such as "GET v4".
+	// NotShown counts, by name, the units that tshark cannot decode: "CONNREQ", "HELLO", "NOOP", and
+	// messages of other versions, such as "GET v4".
 	NotShown map[string]int
 }
 
-// Decode shows streams to tshark and returns the messages that it finds in
-// each. It ends the test if a stream is malformed or tshark missing.
+// Decode has tshark decode the streams and returns the messages of each. It ends the test if a stream is
+// malformed or tshark is not installed.
 func Decode(t testing.TB, streams ...Stream) [][]Message {
 	t.Helper()
 	messages, _ := decode(t, streams)
 	return messages
 }
 
-// Check fails the test wherever tshark and our own decoder disagree about a
-// message in the streams, or about where messages are. A malformed stream
-// ends the test. tshark's output is held in memory and has twice the size of
-// the streams: give it megabytes, not gigabytes.
+// Check fails the test if tshark and our decoder disagree about a message in the streams, or about where
+// a message starts. A malformed stream ends the test. Check holds tshark's output in memory, which is
+// twice as large as the streams. Pass megabytes, not gigabytes.
 func Check(t testing.TB, streams ...Stream) Checked {
 	t.Helper()
 	theirs, units := decode(t, streams)
@@ -97,7 +96,7 @@ func decode(t testing.TB, streams []Stream) ([][]Message, [][]recording.Unit) {
 	return messages, units
 }
 
-// run has tshark decode a pcap file.
+// run decodes a pcap file with tshark and returns its output.
 func run(dir string, file []byte) ([]byte, error) {
 	path := filepath.Join(dir, "streams.pcap")
 	if err := os.WriteFile(path, file, 0o600); err != nil {
@@ -105,7 +104,7 @@ func run(dir string, file []byte) ([]byte, error) {
 	}
 	cmd := exec.Command("tshark", "-r", path, "-T", "pdml", "-j", "lnet",
 		"--disable-protocol", "lustre")
-	// Settings of the user who runs the test do not matter.
+	// The settings of the user who runs the test must not change the result.
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	text, err := cmd.Output()
 	var exit *exec.ExitError

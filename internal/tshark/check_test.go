@@ -20,15 +20,15 @@ func nid(t testing.TB, s string) lnet.NID {
 	return n
 }
 
-// message is what a test sends.
+// message is a message that a test sends.
 type message struct {
 	name   string
 	frame  protocol.Frame
 	header lnet.Header
 }
 
-// distinctive are messages of all types in which no two fields have the same
-// value, and no value reads the same backwards.
+// distinctive returns messages of all types. No two fields of a message have the same value, and no value
+// is the same when its bytes are reversed.
 func distinctive(t testing.TB) []message {
 	handle := lnet.Handle{Interface: 0x0102030405060708, Object: 0x1112131415161718}
 	const matchBits, hdrData = 0x2122232425262728, 0x3132333435363738
@@ -85,8 +85,7 @@ func (m *message) append(t testing.TB, b []byte) []byte {
 	return append(b, make([]byte, m.header.PayloadLength)...)
 }
 
-// tshark reads out of what we encode the values that we meant, however
-// messages are cut into segments.
+// tshark decodes the same values that we encoded, however the messages are cut into segments.
 func TestEncodersAgainstTshark(t *testing.T) {
 	var (
 		streams []Stream
@@ -114,7 +113,7 @@ func TestEncodersAgainstTshark(t *testing.T) {
 	}
 }
 
-// The kernels' own messages, too, are the same to tshark and to us.
+// tshark and our decoder also agree about the messages that kernels sent.
 func TestRecordingsAgainstTshark(t *testing.T) {
 	for _, name := range []string{"a-tcp-ping-discovery-on", "e-lst-brw-write-1m", "i-routed-tcp-tcp1"} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +144,7 @@ func TestRecordingsAgainstTshark(t *testing.T) {
 	}
 }
 
-// What tshark does not know is counted, not lost.
+// Units that tshark cannot decode are counted.
 func TestCheckCountsWhatIsNotShown(t *testing.T) {
 	a, b := nid(t, "10.0.0.1@tcp"), nid(t, "10.0.0.2@tcp")
 	get := message{frame: protocol.Frame{Type: protocol.FrameLNet}, header: lnet.Header{

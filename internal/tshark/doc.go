@@ -1,10 +1,10 @@
-// Package tshark holds what our encoders emit against an independent
-// decoder, Wireshark's, through the tshark command (Debian package tshark).
+// Package tshark compares our encoders with an independent decoder: Wireshark's, through the tshark
+// command (Debian package tshark).
 //
-// Check takes what was sent over TCP connections, shows it to tshark as a
-// recording, and compares each LNet message that tshark decodes with our own
-// decoding of the same bytes. Decode gives tshark's view alone.
+// Check writes the bytes that were sent over TCP connections to a capture file, has tshark decode it, and
+// compares each LNet message with our own decoding of the same bytes. Decode returns only what tshark
+// decodes.
 //
-// It is for tests and starts one child process per call, no goroutines. What
-// tshark is known to get wrong is allowed for by name in faults.go.
+// The package is for tests. It starts one child process per call and no goroutines. faults.go lists the
+// known errors of tshark, which Check corrects.
 package tshark

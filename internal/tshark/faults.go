@@ -8,27 +8,25 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// What tshark (4.0) is known to get wrong. It
+// Known errors of tshark 4.0:
 //
-//   - knows no acceptor request and no HELLO,
-//   - knows no NOOP, and stops decoding the segment in which it meets one,
-//   - knows no V1, no V4, and no sender of big-endian frames,
-//   - swaps the bytes of both halves of an ACK's handle,
-//   - takes the destination's PID for the source's and the other way round
-//     (lnet-wire 4.2; in recordings both are 12345).
+//   - It does not decode acceptor requests and HELLOs.
+//   - It does not decode a NOOP, and stops decoding the segment that contains one.
+//   - It does not decode V1, V4, and frames of big-endian senders.
+//   - It swaps the bytes of both halves of the handle in an ACK.
+//   - It swaps the PIDs of source and destination (lnet-wire 4.2; in recordings both are 12345).
 //
-// The first three are never shown to it (shown), the others corrected
-// (correct). Several messages in one segment are several elements of one
-// packet in PDML, which is read for that reason: in its other formats their
-// values run together, separated by commas.
+// Units of the first three kinds are not written to the capture file (shown). The last two are corrected
+// (correct). Several messages in one segment become several elements of one packet in PDML. In tshark's
+// other formats their values run together, separated by commas, so this package reads PDML.
 
-// shown tells whether tshark can decode the unit.
+// shown reports whether tshark can decode the unit.
 func shown(u *recording.Unit) bool {
 	return u.Kind == recording.KindMessage && u.Version.Framed() && !u.Version.LargeNIDs() &&
 		u.Order == binary.ByteOrder(binary.LittleEndian)
 }
 
-// correct undoes the known faults in m.
+// correct undoes tshark's known errors in m.
 func correct(m *Message) {
 	h := &m.Header
 	h.DestPID, h.SrcPID = h.SrcPID, h.DestPID

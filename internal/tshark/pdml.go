@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The part of PDML, tshark's XML, that says what was decoded.
+// pdml is the part of tshark's XML output that holds the decoded fields.
 type pdml struct {
 	Packets []struct {
 		Protos []pdmlProto `xml:"proto"`
@@ -26,19 +26,19 @@ type pdmlProto struct {
 type pdmlField struct {
 	Name string `xml:"name,attr"`
 	Show string `xml:"show,attr"`
-	// Text is the field as tshark's window shows it: "Dest nid: 10.0.0.1@tcp0".
+	// Text is the field as tshark displays it: "Dest nid: 10.0.0.1@tcp0".
 	Text string `xml:"showname,attr"`
 }
 
-// Message is one LNet message over TCP as tshark sees it.
+// Message is one LNet message over TCP as tshark decodes it.
 type Message struct {
-	// Size is that of the whole: frame, header and payload.
+	// Size is the length in bytes of the frame, the header and the payload together.
 	Size   int
 	Frame  protocol.Frame
 	Header lnet.Header
 }
 
-// parsePDML returns the messages of each of n streams.
+// parsePDML returns the messages of each of n streams. streamOf[i] is the stream of packet i+1.
 func parsePDML(text []byte, streamOf []int, n int) ([][]Message, error) {
 	var doc pdml
 	if err := xml.Unmarshal(text, &doc); err != nil {
@@ -71,8 +71,7 @@ func parsePDML(text []byte, streamOf []int, n int) ([][]Message, error) {
 	return streams, nil
 }
 
-// message turns fields into values. A field that tshark does not show stays
-// zero.
+// message converts the fields to a Message. A field that tshark does not show stays zero.
 func (p *pdmlProto) message() (Message, error) {
 	v := values{fields: map[string]pdmlField{}}
 	for _, f := range p.Fields {
@@ -100,7 +99,7 @@ func (p *pdmlProto) message() (Message, error) {
 			MatchBits: v.number("msg_dst_match_bits"),
 			HdrData:   v.number("msg_hdr_data"),
 			Portal:    uint32(v.number("ptl_index")),
-			// Each message type shows at most one of the two.
+			// A message has at most one of the two.
 			Offset: uint32(v.number("offset") | v.number("src_offset")),
 			Length: uint32(v.number("msg_length") | v.number("sink_length")),
 		},
@@ -109,7 +108,7 @@ func (p *pdmlProto) message() (Message, error) {
 	return m, v.err
 }
 
-// values reads fields and keeps the first error.
+// values converts fields to numbers and keeps the first error.
 type values struct {
 	fields map[string]pdmlField
 	err    error
