@@ -1,5 +1,5 @@
-// Package namespace makes network namespaces for tests that need hosts of their
-// own. It needs root and iproute2, and has no goroutines.
+// Package namespace creates network namespaces for tests that need several hosts. It needs root and
+// iproute2, and has no goroutines.
 package namespace
 
 import (
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// New makes a namespace that goes with the test.
+// New creates a network namespace and deletes it at the end of the test.
 func New(t testing.TB, name string) {
 	t.Helper()
 	IP(t, "netns", "add", name)
@@ -25,8 +25,8 @@ func New(t testing.TB, name string) {
 	IP(t, "-n", name, "link", "set", "lo", "up")
 }
 
-// Cable connects the device dev of a namespace, with an address such as
-// 10.0.0.1/24, to a bridge in another one, where the cable's end is called port.
+// Cable creates the device dev in the namespace name, with an address such as 10.0.0.1/24, and connects
+// it to a bridge in the namespace room. The other end of the veth pair is called port.
 func Cable(t testing.TB, name, dev, address, room, port, bridge string) {
 	t.Helper()
 	IP(t, "link", "add", dev, "netns", name, "type", "veth", "peer", "name", port, "netns", room)
@@ -36,7 +36,7 @@ func Cable(t testing.TB, name, dev, address, room, port, bridge string) {
 	IP(t, "-n", name, "link", "set", dev, "up")
 }
 
-// IP runs ip, which has to succeed.
+// IP runs the ip command and ends the test if it fails.
 func IP(t testing.TB, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
@@ -44,16 +44,16 @@ func IP(t testing.TB, args ...string) {
 	}
 }
 
-// Sweep deletes the namespaces that test processes left which were killed: those
-// whose name is the prefix and the ID of a process that is gone.
+// Sweep deletes the namespaces that killed test processes left behind: those with a name of the prefix
+// and the ID of a process that no longer exists.
 func Sweep(prefix string) {
 	for _, path := range Orphans(filepath.Join("/run/netns", prefix)) {
 		_ = exec.Command("ip", "netns", "del", filepath.Base(path)).Run()
 	}
 }
 
-// Orphans are the files whose path is the prefix and the ID of a process that is
-// gone, with anything behind a dash.
+// Orphans returns the files with a path of the prefix and the ID of a process that no longer exists,
+// optionally followed by a dash and more text.
 func Orphans(prefix string) (paths []string) {
 	all, _ := filepath.Glob(prefix + "*")
 	for _, path := range all {
@@ -66,8 +66,8 @@ func Orphans(prefix string) (paths []string) {
 	return paths
 }
 
-// Scratch makes a directory of this process's that any user may look into, and
-// deletes those that processes left which were killed.
+// Scratch creates a directory for this process that every user can read. It also deletes the directories
+// that killed processes left behind.
 func Scratch(prefix string) (dir string, err error) {
 	for _, path := range Orphans(filepath.Join(os.TempDir(), prefix)) {
 		_ = os.RemoveAll(path)
