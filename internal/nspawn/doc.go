@@ -1,4 +1,4 @@
-// Package nspawn has machines for tests of what administrators install: copies of the Debian
-// root file system that LNETD_TEST_MACHINE names, which systemd-nspawn boots with a systemd of
-// their own and without a network. A machine is its test's, and goes with it.
+// Package nspawn boots machines for tests of installed packages and services. A machine is a copy of the
+// Debian root file system in LNETD_TEST_MACHINE. systemd-nspawn boots it with its own systemd and without
+// a network. It belongs to one test and is removed at the end of the test.
 package nspawn

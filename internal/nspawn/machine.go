@@ -18,19 +18,19 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// patience bounds the wait for a boot, for a command, and for an orderly end.
+// patience is the time limit for a boot, for a command and for an orderly shutdown.
 const patience = 3 * time.Minute
 
-// Machine is a copy of the root file system.
+// Machine is a copy of the root file system, which can be booted.
 type Machine struct {
-	// Root is where its files are, but for /run and other file systems of a machine that
-	// has booted.
+	// Root is the directory with the machine's files. It does not show /run and other file systems that a
+	// booted machine mounts.
 	Root string
 
-	leader int // its first process, as we number it; 0: it has not booted
+	leader int // process ID of the machine's first process on the host; 0 if the machine is not booted
 }
 
-// Copy makes one. Without LNETD_TEST_MACHINE the test is skipped.
+// Copy copies the root file system. It skips the test if LNETD_TEST_MACHINE is not set.
 func Copy(t *testing.T) *Machine {
 	t.Helper()
 	base := testenv.Machine(t)
@@ -42,10 +42,10 @@ func Copy(t *testing.T) *Machine {
 	return m
 }
 
-// Path is where a file of the machine lies.
+// Path returns the path of a machine's file on the host.
 func (m *Machine) Path(name string) string { return filepath.Join(m.Root, name) }
 
-// Write writes a file of the machine, and makes the directories that it needs.
+// Write writes a file of the machine and creates the directories above it.
 func (m *Machine) Write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(m.Path(name)), 0o755); err != nil { //nolint:gosec // as an administrator would
@@ -56,8 +56,8 @@ func (m *Machine) Write(t *testing.T, name, text string) {
 	}
 }
 
-// Boot boots the machine, which halts at the test's end, and waits until systemd has started
-// what it starts.
+// Boot boots the machine and waits until systemd has started its units. The machine halts at the end of
+// the test.
 func (m *Machine) Boot(t *testing.T) {
 	t.Helper()
 	testenv.NeedCommand(t, "systemd-nspawn", "systemd-container")
@@ -73,7 +73,7 @@ func (m *Machine) Boot(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // which has the machine halt
+		_ = cmd.Process.Signal(syscall.SIGTERM) // systemd-nspawn halts the machine
 		select {
 		case <-ended:
 		case <-time.After(patience):
@@ -91,7 +91,7 @@ func (m *Machine) Boot(t *testing.T) {
 	})
 }
 
-// booted is an error as long as what nspawn boots is not through with that.
+// booted returns an error until the machine has finished booting.
 func (m *Machine) booted(t *testing.T, nspawn int) (err error) {
 	if m.leader == 0 {
 		if m.leader, err = firstChild(nspawn); err != nil {
@@ -105,7 +105,7 @@ func (m *Machine) booted(t *testing.T, nspawn int) (err error) {
 	return fmt.Errorf("it is %q (%w)", out, err)
 }
 
-// firstChild is the systemd that nspawn has started.
+// firstChild returns the process ID of the systemd that nspawn started.
 func firstChild(nspawn int) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", nspawn, nspawn))
 	if err != nil {
@@ -122,8 +122,8 @@ func firstChild(nspawn int) (int, error) {
 	return strconv.Atoi(children[0])
 }
 
-// Try has the shell of a machine that has booted run a script, and returns what that says. It
-// works while the test ends, too.
+// Try runs a script in the shell of a booted machine and returns its output. It also works during the
+// test's cleanup.
 func (m *Machine) Try(t *testing.T, script string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -136,8 +136,7 @@ func (m *Machine) Try(t *testing.T, script string) (string, error) {
 	return out.String(), err
 }
 
-// Must is Try of a script that has to succeed. If it does not, the end of lnetd's journal is
-// told.
+// Must is like Try, but ends the test if the script fails. It then prints the end of lnetd's journal.
 func (m *Machine) Must(t *testing.T, script string) string {
 	t.Helper()
 	out, err := m.Try(t, script)
