@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped is the memory of a file of so many bytes. What lies behind the size that cut gives the
-// file is gone from then on, but for the rest of a page.
+// Mapped maps a temporary file of the given size in bytes into memory. cut truncates the file: after
+// that, access to a page entirely beyond the new size is a fault.
 func Mapped(t testing.TB, size int) (b []byte, cut func(size int)) {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "")

@@ -2,6 +2,6 @@
 
 package testenv
 
-// Race tells that the race detector is on: everything takes many times as long, and a
-// sync.Pool forgets at random what it is given, so that allocations cannot be counted.
+// Race reports whether the race detector is on. With it, everything takes many times as long, and a
+// sync.Pool drops objects at random, so allocations cannot be counted.
 const Race = true

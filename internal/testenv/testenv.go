@@ -1,7 +1,6 @@
-// Package testenv says what a test needs of the machine that it runs on. A
-// test that does not find it skips and says what is missing, unless
-// LNETD_TEST_ALL=1 asks for every test, when it fails instead. And it gives
-// tests what several need of the machine, such as memory whose pages can go.
+// Package testenv checks what a test needs from the machine that it runs on. If something is missing, the
+// test is skipped with a message that names it. With LNETD_TEST_ALL=1 the test fails instead. The package
+// also has helpers that several tests share, such as memory that can disappear.
 package testenv
 
 import (
@@ -10,10 +9,10 @@ import (
 	"testing"
 )
 
-// All tells whether every test must run.
+// All reports whether every test must run.
 func All() bool { return os.Getenv("LNETD_TEST_ALL") == "1" }
 
-// NeedRoot ends the test unless it runs with root's rights.
+// NeedRoot skips or fails the test unless it runs as root.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -21,7 +20,7 @@ func NeedRoot(t testing.TB) {
 	}
 }
 
-// NeedCommand ends the test unless the command is installed.
+// NeedCommand skips or fails the test unless the command is installed.
 func NeedCommand(t testing.TB, command, debianPackage string) {
 	t.Helper()
 	if _, err := exec.LookPath(command); err != nil {
@@ -29,8 +28,8 @@ func NeedCommand(t testing.TB, command, debianPackage string) {
 	}
 }
 
-// Fewer is how often a test tries the same: n times, or, with the race detector, an eighth of
-// it and at least once. It is for tests whose goroutines have nothing in common.
+// Fewer returns how many times a test repeats something: n, or an eighth of n and at least 1 with the
+// race detector. It is for tests with goroutines that share nothing.
 func Fewer(n int) int {
 	if Race {
 		return min(n, max(n/8, 1))
@@ -38,8 +37,8 @@ func Fewer(n int) int {
 	return n
 }
 
-// SocketDir is a directory for sockets, which goes with the test. The path of a socket has at
-// most 107 bytes, and that of t.TempDir has the test's name in it.
+// SocketDir creates a directory for sockets and removes it at the end of the test. Its path is short,
+// because the path of a socket has at most 107 bytes and that of t.TempDir contains the test's name.
 func SocketDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
