@@ -2,27 +2,27 @@ package recording
 
 import "slices"
 
-// assembler puts one direction of a connection in order. Sequence numbers
-// wrap, so that they are only compared by their distance.
+// assembler puts the segments of one direction in order. Sequence numbers wrap around, so only their
+// difference is compared.
 type assembler struct {
 	started bool
 	first   uint32 // sequence number of the first byte
-	next    uint32 // of the byte expected next
+	next    uint32 // of the next expected byte
 	early   []segment
 	sawFIN  bool
 	finSeq  uint32
 	end     End
 }
 
-// start takes the sequence number of a SYN.
+// start sets the sequence number of the SYN.
 func (a *assembler) start(seq uint32) {
 	if !a.started {
 		a.started, a.first, a.next = true, seq+1, seq+1
 	}
 }
 
-// add takes a segment and returns the bytes that are in order now: nothing
-// for one that came early or again.
+// add adds a segment and returns the bytes that are in order now. It returns none if the segment is early
+// or a retransmission.
 func (a *assembler) add(s segment) []byte {
 	if s.fin {
 		a.sawFIN, a.finSeq = true, s.seq+uint32(len(s.payload))
@@ -41,7 +41,7 @@ func (a *assembler) add(s segment) []byte {
 	return out
 }
 
-// drain takes what has become in order out of the early segments.
+// drain returns the bytes of early segments that are in order now.
 func (a *assembler) drain() []byte {
 	var out []byte
 	for {
@@ -51,7 +51,7 @@ func (a *assembler) drain() []byte {
 		}
 		s := a.early[i]
 		a.early = slices.Delete(a.early, i, i+1)
-		known := a.next - s.seq // bytes of s that came before
+		known := a.next - s.seq // bytes of s that were already added
 		if known < uint32(len(s.payload)) {
 			out = append(out, s.payload[known:]...)
 			a.next += uint32(len(s.payload)) - known
@@ -59,7 +59,7 @@ func (a *assembler) drain() []byte {
 	}
 }
 
-// missing tells whether bytes that others follow were never recorded.
+// missing reports whether there is a gap before bytes that were recorded.
 func (a *assembler) missing() bool {
 	return len(a.early) > 0 || a.sawFIN && int32(a.finSeq-a.next) > 0
 }

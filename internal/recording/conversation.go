@@ -12,13 +12,13 @@ import (
 // Side is one end of a connection.
 type Side uint8
 
-// The sides: Active opened the connection, Passive accepted it.
+// Sides: Active opened the connection, Passive accepted it.
 const (
 	Active Side = iota
 	Passive
 )
 
-// Other is the other side.
+// Other returns the other side.
 func (s Side) Other() Side { return 1 - s }
 
 func (s Side) String() string {
@@ -28,10 +28,10 @@ func (s Side) String() string {
 	return "passive"
 }
 
-// End is how one side ended its stream.
+// End is the way in which one side ended its stream.
 type End uint8
 
-// The ends. EndOpen: not before the recording ended.
+// Ends. EndOpen means that the stream was still open at the end of the recording.
 const (
 	EndOpen End = iota
 	EndFIN
@@ -48,7 +48,7 @@ func (e End) String() string {
 	return "open"
 }
 
-// Chunk is what one packet added to a stream.
+// Chunk is the data that one packet added to a stream.
 type Chunk struct {
 	At    time.Time
 	From  Side
@@ -57,19 +57,18 @@ type Chunk struct {
 
 // Conversation is one TCP connection.
 type Conversation struct {
-	// Addrs are the addresses of the sides.
+	// Addrs are the addresses of the two sides.
 	Addrs [2]netip.AddrPort
-	// Opened is when the SYN was seen.
+	// Opened is the time of the SYN.
 	Opened time.Time
-	// Chunks are the bytes of both directions in the order in which they
-	// were seen, without retransmissions.
+	// Chunks are the data of both directions in the order of the recording, without retransmissions.
 	Chunks []Chunk
-	// Ends is how each side ended, and Ended when.
+	// Ends is how each side ended its stream, and Ended when.
 	Ends  [2]End
 	Ended [2]time.Time
 }
 
-// Stream is all that a side sent.
+// Stream returns all bytes that a side sent.
 func (c *Conversation) Stream(from Side) []byte {
 	var b []byte
 	for _, k := range c.Chunks {
@@ -80,19 +79,18 @@ func (c *Conversation) Stream(from Side) []byte {
 	return b
 }
 
-// TimedUnit is a Unit with its place in a conversation.
+// TimedUnit is a Unit with its position in a conversation.
 type TimedUnit struct {
 	Unit
 	From Side
-	// Begin and End are when its first and its last byte were seen.
+	// Begin and End are the times of its first and last byte.
 	Begin, End time.Time
 
 	lastChunk int
 }
 
-// Units takes both streams apart and returns their units in the order in
-// which they were complete. With an error, which says in which stream it is,
-// come the units that precede it.
+// Units parses both streams and returns their units in order of their completion. If a stream is
+// malformed, it returns the units before that place and an error that names the stream.
 func (c *Conversation) Units() ([]TimedUnit, error) {
 	var (
 		units []TimedUnit
@@ -109,10 +107,10 @@ func (c *Conversation) Units() ([]TimedUnit, error) {
 	return units, first
 }
 
-// place finds the times of units, which are in the order of their offsets.
+// place adds the times to the units of one side, which are sorted by offset.
 func (c *Conversation) place(from Side, parsed []Unit) []TimedUnit {
 	units := make([]TimedUnit, 0, len(parsed))
-	chunk, end := -1, 0 // a chunk and the offset in the stream of its end
+	chunk, end := -1, 0 // a chunk, and the stream offset of its end
 	chunkOf := func(offset int) int {
 		for offset >= end {
 			chunk++
@@ -134,7 +132,7 @@ func (c *Conversation) place(from Side, parsed []Unit) []TimedUnit {
 
 var errGap = errors.New("bytes were not recorded")
 
-// addrPair identifies a connection, whichever side a segment comes from.
+// addrPair identifies a connection. It is the same for segments of both directions.
 type addrPair struct{ low, high netip.AddrPort }
 
 func pairOf(s segment) addrPair {
@@ -144,12 +142,12 @@ func pairOf(s segment) addrPair {
 	return addrPair{s.to, s.from}
 }
 
-// flow is a conversation while it is read.
+// flow is a conversation while it is being read.
 type flow struct {
 	conversation *Conversation
 	sides        [2]assembler
 	packets      int
-	startless    bool // the start was not recorded
+	startless    bool // the connection started before the recording
 }
 
 func newFlow(s segment, at time.Time) *flow {
@@ -157,8 +155,8 @@ func newFlow(s segment, at time.Time) *flow {
 	return &flow{conversation: c, startless: !s.syn || s.ack}
 }
 
-// isRestart tells whether s opens a later connection between the same
-// addresses: it is a SYN and no copy of the one seen already.
+// isRestart reports whether s opens a later connection between the same addresses: it is a SYN, but not a
+// retransmission of the first one.
 func (f *flow) isRestart(s segment) bool {
 	return s.syn && !s.ack &&
 		(f.startless || s.from != f.conversation.Addrs[Active] || s.seq+1 != f.sides[Active].first)
@@ -191,7 +189,7 @@ func (f *flow) add(s segment, at time.Time) {
 	c.Ends[side] = a.end
 }
 
-// whole checks that no byte is missing in between.
+// whole returns an error if bytes are missing within a stream.
 func (f *flow) whole() error {
 	for side := range f.sides {
 		if f.sides[side].missing() {

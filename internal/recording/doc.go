@@ -1,11 +1,9 @@
-// Package recording reads recorded conversations between real LNet nodes
-// (testdata, see its README) and takes them apart: packets, TCP streams,
-// acceptor requests, HELLOs, messages; of RoCE v2 what the CM, SENDs and RDMA
-// WRITEs carry.
+// Package recording parses recorded conversations between real LNet nodes (testdata, see its README). For
+// TCP it returns streams, acceptor requests, HELLOs and messages. For RoCE v2 it returns the contents of
+// CM messages, SENDs and RDMA WRITEs.
 //
-// It is for tests: the codecs are held against what kernels really sent, fuzz
-// targets start from it, and replay tests play one side of a conversation.
-// Read and Load give a Recording, ReadRDMA and LoadRDMA conversations over RoCE;
-// Parse takes one direction of a TCP connection apart. The package starts no
-// goroutines; what it returns is shared by nobody.
+// It is for tests: the codecs are compared with what kernels sent, fuzz targets use the recordings as
+// seeds, and replay tests play one side of a conversation. Read and Load return a Recording. ReadRDMA and
+// LoadRDMA return conversations over RoCE. Parse parses one direction of a TCP connection. The package
+// starts no goroutines, and the values that it returns belong to the caller.
 package recording

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The classic pcap file: a header of 24 bytes, then packets behind 16-byte
-// headers, all in the byte order of the machine that wrote it.
+// The classic pcap file has a header of 24 bytes, then packets with headers of 16 bytes. All numbers are
+// in the byte order of the machine that wrote the file.
 //
 //	file header              packet header
 //	 0 magic                  0 seconds
@@ -26,11 +26,11 @@ const (
 	magicMicroseconds = 0xa1b2c3d4
 	magicNanoseconds  = 0xa1b23c4d
 
-	// maxPacket is more than any IP packet; a longer one is a broken file.
+	// maxPacket is larger than any IP packet. A longer packet means that the file is damaged.
 	maxPacket = 1 << 18
 )
 
-// linkType says what the first header of each packet is.
+// linkType is the type of the first header of each packet.
 type linkType uint32
 
 const (
@@ -56,8 +56,7 @@ type packetReader struct {
 	link  linkType
 }
 
-// newPacketReader reads the file header. A file compressed with gzip is
-// recognised.
+// newPacketReader reads the file header. It recognises a file compressed with gzip.
 func newPacketReader(r io.Reader) (*packetReader, error) {
 	br := bufio.NewReader(r)
 	if start, err := br.Peek(2); err == nil && start[0] == 0x1f && start[1] == 0x8b {
@@ -86,7 +85,7 @@ func newPacketReader(r io.Reader) (*packetReader, error) {
 	return p, nil
 }
 
-// next reads a packet; io.EOF after the last.
+// next reads a packet. It returns io.EOF after the last one.
 func (p *packetReader) next() (packet, error) {
 	var h [packetHeaderSize]byte
 	if _, err := io.ReadFull(p.r, h[:]); err != nil {

@@ -2,8 +2,7 @@ package recording
 
 import "github.com/lnetd/lnetd/lnet"
 
-// PingInfos returns the ping infos in a recording, as payload bytes: those of
-// pushes and of replies to pings.
+// PingInfos returns the ping infos in a recording: the payloads of pushes and of replies to pings.
 func (r *Recording) PingInfos() ([][]byte, error) {
 	var infos, replies [][]byte
 	var sinks []lnet.Handle // of the replies

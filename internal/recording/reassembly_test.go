@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tape writes a pcap file, one second between packets.
+// tape writes a pcap file with packets one second apart.
 type tape struct {
 	order anyOrder
 	link  linkType
@@ -96,8 +96,8 @@ func (t *tape) segment(from, to netip.AddrPort, flags byte, seq uint32, payload 
 	t.packet(p)
 }
 
-// opened is a tape with a connection from left to right on it, whose first
-// bytes have the sequence numbers 1 and 501.
+// opened returns a tape with an open connection from left to right. The first bytes of the two directions
+// have the sequence numbers 1 and 501.
 func opened() *tape {
 	t := newTape(binary.LittleEndian, magicMicroseconds, linkEthernet)
 	t.segment(left, right, flagSYN, 0, "")
@@ -285,8 +285,8 @@ func TestOtherPacketsAreCountedAndLeftOut(t *testing.T) {
 	}
 }
 
-// Packets of a connection whose start was not recorded, on either side, are skipped and counted; all
-// other connections are read, also a later one between the same ports.
+// Packets of a connection that started before the recording are skipped and counted, in both directions.
+// All other connections are read, including a later one between the same ports.
 func TestConnectionsWithoutStartAreSkipped(t *testing.T) {
 	third := netip.AddrPortFrom(left.Addr(), 1022)
 	for _, c := range []struct {

@@ -9,20 +9,18 @@ import (
 	"strings"
 )
 
-// Recording is what one pcap file holds.
+// Recording is the contents of one pcap file.
 type Recording struct {
-	// Packets is the number of packets, of whatever kind.
+	// Packets is the number of packets of all kinds.
 	Packets int
-	// Skipped is how many of them belong to connections whose start was not recorded.
+	// Skipped is the number of packets of connections that started before the recording.
 	Skipped int
-	// Conversations are the TCP connections in the order in which they were
-	// opened.
+	// Conversations are the TCP connections in the order in which they were opened.
 	Conversations []*Conversation
 }
 
-// Read reads a classic pcap file, compressed with gzip or not. A recording
-// with missing bytes is an error. Connections whose start it does not have are
-// left out, and their packets counted.
+// Read reads a classic pcap file, which may be compressed with gzip. Missing bytes in a stream are an
+// error. Connections that started before the recording are left out, and their packets counted.
 func Read(r io.Reader) (*Recording, error) {
 	packets, err := newPacketReader(r)
 	if err != nil {
@@ -71,11 +69,11 @@ func Read(r io.Reader) (*Recording, error) {
 //go:embed testdata/*.pcap testdata/*.pcap.gz
 var files embed.FS
 
-// Names lists the recordings that Load knows.
+// Names returns the names of the embedded recordings.
 func Names() []string {
 	entries, err := fs.ReadDir(files, "testdata")
 	if err != nil {
-		panic(err) // the directory is part of the program
+		panic(err) // the directory is embedded in the program
 	}
 	var names []string
 	for _, e := range entries {
@@ -85,7 +83,7 @@ func Names() []string {
 	return names
 }
 
-// Load reads one of the recordings that come with the package.
+// Load reads one of the embedded recordings.
 func Load(name string) (*Recording, error) {
 	f, err := files.Open("testdata/" + name + ".pcap")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// appendOrder is a byte order that can append.
+// appendOrder returns the byte order as one that can append.
 func appendOrder(o binary.ByteOrder) binary.AppendByteOrder {
 	if o == binary.ByteOrder(binary.BigEndian) {
 		return binary.BigEndian
@@ -27,11 +27,12 @@ func load(t testing.TB, name string) *Recording {
 	return rec
 }
 
-// What the notes taken beside each recording counted; of o3 to o7, which packets and connections tshark counts.
+// Counts from the notes beside each recording. For o3 to o7 they are the packets and connections that
+// tshark counts.
 var recorded = []struct {
 	name    string
 	packets int
-	skipped int // of connections without their start
+	skipped int // packets of connections that started before the recording
 	count   map[string]int
 }{
 	{"a-tcp-ping-discovery-on", 43, 0,
@@ -94,8 +95,8 @@ func TestCountsAreThoseOfTheNotes(t *testing.T) {
 	}
 }
 
-// Everything that a kernel sent decodes, and encodes again to the same bytes:
-// requests, HELLOs, frames, headers and ping infos.
+// Everything that a kernel sent can be decoded and encodes to the same bytes: acceptor requests, HELLOs,
+// frames, headers and ping infos.
 func TestEverythingRecordedEncodesToTheSameBytes(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +137,7 @@ func encode(u *Unit) ([]byte, error) {
 	return append(b, u.Payload...), err
 }
 
-// The streams have no bytes besides their units.
+// Every byte of a stream belongs to a unit.
 func TestUnitsCoverTheStreams(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -166,8 +167,7 @@ func TestUnitsCoverTheStreams(t *testing.T) {
 	}
 }
 
-// How many replies to pings and pushes there are, as the notes print them
-// (of i they print a part).
+// Number of ping replies and pushes, according to the notes (those of i list only some).
 var pingInfos = map[string]int{
 	"a-tcp-ping-discovery-on":  6,
 	"b-tcp-ping-discovery-off": 3,
@@ -180,7 +180,7 @@ var pingInfos = map[string]int{
 	"f-lst-brw-read-4k":        3,
 	"i-routed-tcp-tcp1":        32,
 	"j-ipv6-large-nid":         8,
-	"o3-o2ib-router-tcp":       0, // all in the connection that is skipped
+	"o3-o2ib-router-tcp":       0, // all in the skipped connection
 	"o6-tcp-rail-cut-recovery": 23,
 	"o7-tcp-net-del-add-push":  14,
 }

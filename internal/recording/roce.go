@@ -17,45 +17,44 @@ type Transfer struct {
 	At   time.Time
 	From Side
 	Kind TransferKind
-	// Data are the bytes sent or written; of the CM its private data.
+	// Data is the bytes sent or written, or the private data of a CM message.
 	Data []byte
-	// Addr and Key are where an RDMA WRITE went.
+	// Addr and Key are the target of an RDMA WRITE.
 	Addr uint64
 	Key  uint32
 }
 
-// TransferKind says what a Transfer is.
+// TransferKind is the kind of a Transfer.
 type TransferKind uint8
 
-// The kinds.
+// Kinds of transfers.
 const (
-	CMRequest TransferKind = iota // REQ; the private data behind the addresses
+	CMRequest TransferKind = iota // REQ; private data without the addresses at its start
 	CMReply                       // REP
 	CMReady                       // RTU
 	Sent                          // SEND
 	Written                       // RDMA WRITE
-	CMReject                      // REJ with the reason of a consumer
+	CMReject                      // REJ with the consumer's reason
 )
 
 func (k TransferKind) String() string {
 	return [...]string{"REQ", "REP", "RTU", "SEND", "RDMA_WRITE", "REJ"}[k]
 }
 
-// RDMAConversation is one connection of two queue pairs.
+// RDMAConversation is one connection between two queue pairs.
 type RDMAConversation struct {
-	// Addrs are the addresses of the sides, and Port the one that the active side
-	// gave as its own.
+	// Addrs are the addresses of the two sides. Port is the source port that the active side announced.
 	Addrs [2]netip.Addr
 	Port  uint16
-	// Transfers are in the order in which they were complete.
+	// Transfers are in order of their completion.
 	Transfers []Transfer
 }
 
-// RDMARecording is what one pcap file holds of RoCE v2.
+// RDMARecording is the RoCE v2 traffic in one pcap file.
 type RDMARecording struct {
-	// Packets is the number of packets of RoCE.
+	// Packets is the number of RoCE packets.
 	Packets int
-	// Skipped is how many of them belong to connections whose start was not recorded.
+	// Skipped is the number of packets of connections that started before the recording.
 	Skipped int
 	// Conversations are in the order of their requests.
 	Conversations []*RDMAConversation
@@ -64,11 +63,12 @@ type RDMARecording struct {
 //go:embed testdata/roce/*.pcap.gz testdata/refused/*.pcap.gz testdata/rails/*.pcap.gz
 var roceFiles embed.FS
 
-// RDMANames lists the recordings of two nodes with one NI each, which are one conversation.
+// RDMANames returns the names of the recordings of two nodes with one NI each. Each holds one
+// conversation.
 func RDMANames() []string {
 	entries, err := roceFiles.ReadDir("testdata/roce")
 	if err != nil {
-		panic(err) // the directory is part of the program
+		panic(err) // the directory is embedded in the program
 	}
 	var names []string
 	for _, e := range entries {
@@ -77,8 +77,8 @@ func RDMANames() []string {
 	return names
 }
 
-// LoadRDMA reads one of the recordings of RoCE that come with the package: those of RDMANames, those in
-// which nodes call others that offer less (refused), and those of nodes with several NIs (rails).
+// LoadRDMA reads one of the embedded RoCE recordings: those of RDMANames, those in which the nodes
+// support different features (refused), and those of nodes with several NIs (rails).
 func LoadRDMA(name string) (*RDMARecording, error) {
 	found, err := fs.Glob(roceFiles, "testdata/*/"+name+".pcap.gz")
 	if err != nil || len(found) != 1 {
@@ -96,9 +96,9 @@ func LoadRDMA(name string) (*RDMARecording, error) {
 	return rec, nil
 }
 
-// ReadRDMA reads the connections over RoCE v2 in a classic pcap file, compressed or
-// not. Missing packets are errors. Connections whose start it does not have are left out,
-// and their packets counted.
+// ReadRDMA reads the RoCE v2 connections in a classic pcap file, which may be compressed. A missing
+// packet is an error. Connections that started before the recording are left out, and their packets are
+// counted.
 func ReadRDMA(r io.Reader) (*RDMARecording, error) {
 	packets, err := newPacketReader(r)
 	if err != nil {
@@ -134,8 +134,8 @@ const (
 	icrcSize    = 4
 )
 
-// datagram is a packet of RoCE v2: behind IP and UDP stands the base transport header,
-// then headers by opcode, the payload with up to 3 bytes of padding, and a checksum.
+// datagram is a RoCE v2 packet. After IP and UDP come the base transport header, headers that depend on
+// the opcode, the payload with up to 3 bytes of padding, and a checksum.
 //
 //	 0        1               2       4           5         8     9      12
 //	+--------+---------------+-------+-----------+---------+-----+------+
@@ -148,10 +148,10 @@ type datagram struct {
 	body     []byte
 }
 
-// uint24 is a number of three bytes.
+// uint24 decodes a big-endian number of three bytes.
 func uint24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2]) }
 
-// parseRoCE finds the datagram in a packet; ok is false when it holds something else.
+// parseRoCE parses the datagram in a packet. ok is false if the packet is not RoCE.
 func parseRoCE(link linkType, b []byte) (d datagram, ok bool, err error) {
 	etherType, b, err := parseLink(link, b)
 	if err != nil || etherType != etherIPv4 {
@@ -188,7 +188,7 @@ func parseRoCE(link linkType, b []byte) (d datagram, ok bool, err error) {
 	return d, true, nil
 }
 
-// Opcodes of reliable connections, and the one of management datagrams.
+// Opcodes of reliable connections, and the opcode of management datagrams.
 const (
 	opSendFirst   = 0x00
 	opSendMiddle  = 0x01
@@ -202,33 +202,33 @@ const (
 	opManagement  = 0x64
 )
 
-// end is where packets of one direction of a connection go.
+// end is the destination of the packets of one direction.
 type end struct {
 	from, to netip.Addr
-	qp       uint32 // the receiver's
+	qp       uint32 // of the receiver
 }
 
 // half is one direction of a connection.
 type half struct {
 	conversation *RDMAConversation
 	from         Side
-	psn          uint32 // of the next packet
+	psn          uint32 // expected in the next packet
 	partial      Transfer
 }
 
-// opening is a connection whose REP is still to come.
+// opening is a connection without a REP so far.
 type opening struct {
 	conversation *RDMAConversation
 	qp, psn      uint32
 }
 
-// caller is a node, with a communication ID that it gave.
+// caller is a node and one of the communication IDs that it chose.
 type caller struct {
 	node netip.Addr
 	id   uint32
 }
 
-// roceReader puts connections together.
+// roceReader assembles packets into connections.
 type roceReader struct {
 	rec      RDMARecording
 	openings map[caller]opening
@@ -251,8 +251,8 @@ func (m *roceReader) add(at time.Time, d datagram) error {
 	return h.add(at, d)
 }
 
-// Management datagrams of the CM: a header of 24 bytes, then by attribute (the PSN is
-// the one with which the receiver shall begin)
+// Management datagrams of the CM start with a header of 24 bytes. The rest depends on the attribute. The
+// PSN is the first that the receiver must use.
 //
 //	REQ   0 local ID   32 QP number   44 PSN   140 private data: the addresses, and 56 bytes
 //	REP   0 local ID, 4 remote ID   12 QP number   20 PSN   36 private data
@@ -268,7 +268,7 @@ const (
 	cmRTU          = 0x14
 	reqPrivate     = 140
 	repPrivate     = 36
-	addressesSize  = 36 // of which 2 to 4 are the port
+	addressesSize  = 36 // the port is at offsets 2 to 4
 	addressesPort  = 2
 	reqPrivateSize = 92
 	repPrivateSize = 196
@@ -334,11 +334,11 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 	return nil
 }
 
-// reply takes the body b of a REP in answer to o, from which on both directions have packets.
+// reply handles the body b of a REP that answers o. After it, both directions have packets.
 func (m *roceReader) reply(at time.Time, d datagram, b []byte, o opening) {
 	local, c := caller{d.from, binary.BigEndian.Uint32(b)}, o.conversation
 	if m.replied[local] != nil {
-		return // it was sent again
+		return // retransmission
 	}
 	m.replied[local] = c
 	c.Transfers = append(c.Transfers, Transfer{
@@ -348,7 +348,7 @@ func (m *roceReader) reply(at time.Time, d datagram, b []byte, o opening) {
 	m.halves[end{d.from, d.to, o.qp}] = &half{conversation: c, from: Passive, psn: o.psn}
 }
 
-// add takes a packet of a direction. What was sent again is passed over.
+// add adds a packet of this direction. It ignores retransmissions.
 func (h *half) add(at time.Time, d datagram) error {
 	if ahead := (d.psn - h.psn) & 0xffffff; ahead != 0 {
 		if ahead < 1<<23 {

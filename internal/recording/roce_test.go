@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the notes taken beside the recordings counted. Every packet belongs to a connection that was
-// recorded from its start, or is skipped.
+// Counts from the notes beside the recordings. Every packet belongs to a connection that was recorded
+// from its start, or is skipped.
 func TestRDMACountsAreThoseOfTheNotes(t *testing.T) {
 	type counts struct {
 		Packets, Skipped, Connections int
@@ -61,7 +61,7 @@ func TestRDMACountsAreThoseOfTheNotes(t *testing.T) {
 	}
 }
 
-// mixed reads what a recording of TCP has of RoCE.
+// mixed reads the RoCE traffic in a recording of TCP.
 func mixed(name string) (*RDMARecording, error) {
 	f, err := files.Open("testdata/" + name + ".pcap.gz")
 	if err != nil {
@@ -70,7 +70,7 @@ func mixed(name string) (*RDMARecording, error) {
 	return ReadRDMA(f)
 }
 
-// A recording that is cut anywhere is an error, or has less in it, and never panics.
+// A recording that is cut anywhere returns an error or fewer transfers, and never panics.
 func TestRDMARecordingsCutShort(t *testing.T) {
 	f, err := roceFiles.ReadFile("testdata/roce/k-o2ib-rxe-ping-4k.pcap.gz")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestRDMARecordingsCutShort(t *testing.T) {
 			t.Errorf("%d of %d bytes pass", n, len(f))
 		}
 	}
-	// A packet that is cut short within.
+	// A packet that is cut short.
 	for _, link := range []linkType{linkEthernet, linkRawIP} {
 		for n := range 80 {
 			_, _, _ = parseRoCE(link, make([]byte, n))

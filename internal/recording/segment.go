@@ -33,8 +33,7 @@ var (
 	errFragment = errors.New("IP fragments are not put together")
 )
 
-// parseSegment finds the TCP segment in a packet; ok is false when it holds
-// something else.
+// parseSegment parses the TCP segment in a packet. ok is false if the packet is not TCP.
 func parseSegment(link linkType, b []byte) (s segment, ok bool, err error) {
 	etherType, b, err := parseLink(link, b)
 	if err != nil {
@@ -49,7 +48,7 @@ func parseSegment(link linkType, b []byte) (s segment, ok bool, err error) {
 	return s, false, nil
 }
 
-// parseLink takes the link header off.
+// parseLink parses the link header and returns the rest of the packet.
 func parseLink(link linkType, b []byte) (etherType uint16, rest []byte, err error) {
 	var typeAt, size int
 	switch link {
@@ -96,7 +95,7 @@ func parseIPv6(b []byte) (s segment, ok bool, err error) {
 	if len(b) < 40 {
 		return s, false, fmt.Errorf("IPv6 header: %w", errShort)
 	}
-	// LNet nodes send no extension headers; a packet with one is not TCP to us.
+	// LNet nodes send no extension headers, so a packet with one is not parsed as TCP.
 	if b[6] != protocolTCP {
 		return s, false, nil
 	}
@@ -108,9 +107,8 @@ func parseIPv6(b []byte) (s segment, ok bool, err error) {
 	return parseTCP(from, to, b, 40, total)
 }
 
-// parseTCP reads the segment behind an IP header. total is the packet's
-// length, after which there may be padding; 0 for a packet so large, by
-// segmentation offload, that its header cannot say.
+// parseTCP parses the segment after an IP header. total is the packet's length without padding. It is 0
+// for a packet that is so large, by segmentation offload, that its header cannot hold the length.
 func parseTCP(from, to netip.Addr, b []byte, ipHeader, total int) (s segment, ok bool, err error) {
 	if total == 0 {
 		total = len(b)

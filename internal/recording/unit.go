@@ -10,10 +10,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Kind says what a Unit is.
+// Kind is the kind of a Unit.
 type Kind uint8
 
-// The kinds of units, in the order in which a stream has them.
+// Kinds of units, in the order in which a stream contains them.
 const (
 	KindRequest Kind = iota // acceptor request
 	KindHello
@@ -33,29 +33,28 @@ func (k Kind) String() string {
 	return "LNET"
 }
 
-// Unit is one element of a stream. Besides the first four fields those that
-// belong to the kind are set.
+// Unit is one element of a stream. The first four fields are always set, the others depend on the kind.
 type Unit struct {
 	Kind Kind
-	// Offset is the place of the unit in its stream.
+	// Offset is the unit's offset in its stream.
 	Offset int
-	// Raw are its bytes, a part of the stream.
+	// Raw is the bytes of the unit, a slice of the stream.
 	Raw []byte
-	// Order is the byte order of its sender.
+	// Order is the byte order of the sender.
 	Order binary.ByteOrder
 
 	Request lnet.AcceptorRequest // KindRequest
 	Hello   protocol.Hello       // KindHello
 
-	// Version is that of the sender's HELLO; Frame is zero in V1. Both are
-	// of KindNoop and KindMessage; Header and Payload of KindMessage.
+	// Version is the version in the sender's HELLO, and Frame the frame, which is zero in V1. Both are
+	// set for KindNoop and KindMessage. Header and Payload are set for KindMessage.
 	Version protocol.Version
 	Frame   protocol.Frame
 	Header  lnet.Header
-	Payload []byte // a part of the stream
+	Payload []byte // a slice of the stream
 }
 
-// Name is the name of the kind, for a message that of its LNet type.
+// Name returns the name of the unit's kind, or the LNet type of a message.
 func (u *Unit) Name() string {
 	if u.Kind != KindMessage {
 		return u.Kind.String()
@@ -63,13 +62,13 @@ func (u *Unit) Name() string {
 	return u.Header.Type.String()
 }
 
-// IsPing tells whether the unit asks for ping info.
+// IsPing reports whether the unit is a request for ping info.
 func (u *Unit) IsPing() bool {
 	return u.Kind == KindMessage && u.Header.Type == lnet.MsgGet &&
 		u.Header.Portal == lnet.ReservedPortal && u.Header.MatchBits == lnet.PingMatchBits
 }
 
-// IsPush tells whether the unit brings ping info without having been asked.
+// IsPush reports whether the unit is a push of ping info.
 func (u *Unit) IsPush() bool {
 	return u.Kind == KindMessage && u.Header.Type == lnet.MsgPut &&
 		u.Header.Portal == lnet.ReservedPortal && u.Header.MatchBits == lnet.PingMatchBits
@@ -77,12 +76,12 @@ func (u *Unit) IsPush() bool {
 
 var errNoHello = errors.New("neither an acceptor request nor a HELLO nor a frame")
 
-// Parse takes apart what one side of a connection sent: an acceptor request
-// (active side), a HELLO, and messages. A stream that starts with a frame is
-// taken for one of V3, without what precedes.
+// Parse parses the bytes that one side of a connection sent: an acceptor request (active side only), a
+// HELLO, and messages. A stream that starts with a frame is parsed as V3 without acceptor request and
+// HELLO.
 //
-// What is malformed or cut short is an error, which comes with the units
-// that precede it; in the latter case io.ErrUnexpectedEOF.
+// If the stream is malformed or ends within a unit, Parse returns the units before that place and an
+// error. For a unit cut short the error is io.ErrUnexpectedEOF.
 func Parse(stream []byte) ([]Unit, error) {
 	p := parser{stream: stream}
 	var err error
@@ -95,7 +94,7 @@ func Parse(stream []byte) ([]Unit, error) {
 	return p.units, nil
 }
 
-// parser walks along a stream.
+// parser is a position in a stream.
 type parser struct {
 	stream  []byte
 	at      int
@@ -104,7 +103,7 @@ type parser struct {
 	order   binary.ByteOrder
 }
 
-// take makes the next n bytes a unit.
+// take consumes the next n bytes as a unit.
 func (p *parser) take(u Unit, n int) {
 	u.Offset, u.Raw = p.at, p.stream[p.at:p.at+n]
 	p.units = append(p.units, u)
@@ -178,7 +177,7 @@ func (p *parser) frame(rest []byte) error {
 	return p.messageBehind(f, rest)
 }
 
-// message reads a message of V1, which has no frame.
+// message parses a message of V1, which has no frame.
 func (p *parser) message(rest []byte) error {
 	return p.messageBehind(protocol.Frame{}, rest)
 }

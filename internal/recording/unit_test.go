@@ -22,8 +22,8 @@ func nid(t testing.TB, s string) lnet.NID {
 	return n
 }
 
-// stream writes what an active side of the given version and order sends:
-// request, HELLO, a NOOP (not V1) and a PUT of 5 bytes.
+// stream returns the bytes that an active side of the given version and byte order sends: an acceptor
+// request, a HELLO, a NOOP (not in V1) and a PUT of 5 bytes.
 func stream(t testing.TB, v protocol.Version, order anyOrder) []byte {
 	t.Helper()
 	src, dst := nid(t, "10.0.0.1@tcp"), nid(t, "10.0.0.2@tcp")
@@ -103,8 +103,8 @@ func TestParseWithoutWhatPrecedes(t *testing.T) {
 	}
 }
 
-// A stream that is cut gives the units before the cut, and says so unless
-// the cut is between units.
+// If a stream is cut, Parse returns the units before the cut, and an error unless the cut is between two
+// units.
 func TestParseCutAtEveryByte(t *testing.T) {
 	for _, v := range []protocol.Version{protocol.V1, protocol.V3, protocol.V4} {
 		whole := stream(t, v, binary.LittleEndian)
