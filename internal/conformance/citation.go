@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// A Citation names a section of the specification.
+// A Citation is a reference to a section of the specification.
 type Citation struct {
-	File          string // its path, from the module's root, with slashes
+	File          string // path from the module's root, with slashes
 	Line          int
-	Text, Section string // "lnet-core", "7.3"; no Text: the citation does not say which
+	Text, Section string // "lnet-core", "7.3"; Text is empty if the citation does not name it
 }
 
-// String is the citation behind its place.
+// String returns the citation, preceded by its file and line.
 func (c Citation) String() string {
 	return fmt.Sprintf("%s:%d: %s", c.File, c.Line, strings.TrimSpace(c.Text+" "+c.Section))
 }
@@ -29,13 +29,13 @@ func (c Citation) String() string {
 type citations struct {
 	texts []string
 	named *regexp.Regexp // "lnet-core 5.3, 6.1": the text, the sections
-	bare  *regexp.Regexp // a section, of this text or nobody knows of which
+	bare  *regexp.Regexp // a section without a text
 }
 
 const (
 	number = `[0-9]+(?:\.[0-9]+)*[a-z]?\b`
-	// What may stand behind a section, and before the next one of the same text:
-	// the list and number of a rule, a step, "and".
+	// Text that may stand between a section and the next one of the same text: the list and number of a
+	// rule, a step, "and".
 	rule = `(?:\s+(?:step|item|row)s?\s+[0-9]+[a-z]?\b|(?:\s+[a-z]+)?\s+\([0-9]+[a-z]?\)(?:-\([0-9]+\))?)?`
 	next = `(?:,|\s+to|\s+and|,\s+and)\s+(?:§)?`
 )
@@ -56,8 +56,7 @@ func citationsOf(spec Spec) citations {
 	}
 }
 
-// in returns the citations in prose. Those without a text are of the text own; if
-// that is empty they have none.
+// in returns the citations in prose. A citation without a text gets the text own, which may be empty.
 func (f citations) in(file, prose, own string) []Citation {
 	var found []Citation
 	line := 1
@@ -70,7 +69,7 @@ func (f citations) in(file, prose, own string) []Citation {
 	return found
 }
 
-// paragraphs yields prose in parts that end with a blank line.
+// paragraphs yields the paragraphs of prose. A blank line ends a paragraph.
 func paragraphs(prose string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, to := 0, 0
@@ -87,15 +86,15 @@ func paragraphs(prose string) iter.Seq[string] {
 	}
 }
 
-// mayBeIn reports whether a paragraph has a word that each citation has. The expressions take
-// far longer.
+// mayBeIn reports whether a paragraph contains one of the words that every citation has. It is much
+// faster than the regular expressions.
 func (f citations) mayBeIn(paragraph string) bool {
 	return strings.Contains(paragraph, "§") || strings.Contains(paragraph, "ection") ||
 		slices.ContainsFunc(f.texts, func(text string) bool { return strings.Contains(paragraph, text) })
 }
 
-// inParagraph appends the citations in a paragraph to found. It begins at first, which also
-// has the text of those that name none.
+// inParagraph appends the citations in a paragraph to found. first is the position of the paragraph and
+// the text of citations that do not name one.
 func (f citations) inParagraph(found []Citation, first Citation, paragraph string) []Citation {
 	add := func(text string, from, to int) {
 		part := ruleForm.ReplaceAllStringFunc(paragraph[from:to], blank)
@@ -115,9 +114,8 @@ func (f citations) inParagraph(found []Citation, first Citation, paragraph strin
 	return found
 }
 
-// Citations returns the citations of the specification in a module, in the order of
-// their files: in comments of Go files and of scripts, in the rules of this package,
-// and in Markdown.
+// Citations returns all citations of the specification in a module, sorted by file. It reads the comments
+// of Go files and scripts, the rules of this package, and Markdown.
 func Citations(module fs.FS, spec Spec) ([]Citation, error) {
 	forms := citationsOf(spec)
 	var found []Citation
@@ -149,8 +147,8 @@ func Citations(module fs.FS, spec Spec) ([]Citation, error) {
 	return found, err
 }
 
-// proseOf returns what leaves of a file what people read, all else blank; nil for
-// files in which nothing is cited.
+// proseOf returns the function that extracts the prose of a file and blanks the rest. It returns nil for
+// files that do not cite the specification.
 func proseOf(name string) func(text string) string {
 	switch {
 	case path.Ext(name) == ".go":
@@ -165,7 +163,7 @@ func proseOf(name string) func(text string) string {
 	return nil
 }
 
-// goComments leaves the comments of a Go file, without their markers.
+// goComments returns a Go file with everything blanked but the comments' text.
 func goComments(source string) string {
 	prose := []byte(blank(source))
 	files := token.NewFileSet()
@@ -180,7 +178,7 @@ func goComments(source string) string {
 		if tok != token.COMMENT {
 			continue
 		}
-		// A literal leaves out carriage returns, so the source is what counts.
+		// A literal leaves out carriage returns, so use the offsets in the source.
 		from := file.Offset(pos)
 		to := len(source)
 		if strings.HasPrefix(source[from:], "/*") {
@@ -192,7 +190,7 @@ func goComments(source string) string {
 	}
 }
 
-// hashComments leaves the comments of a script, without their markers.
+// hashComments returns a script with everything blanked but the comments' text.
 func hashComments(text string) string {
 	var prose strings.Builder
 	for line := range strings.Lines(text) {
@@ -211,8 +209,7 @@ var (
 	fileForm  = regexp.MustCompile("^`[a-z-]+\\.md`$")
 )
 
-// markdownProse leaves what is no code; but `FILE.md` in quotes loses the quotes
-// only.
+// markdownProse blanks the code in Markdown. Of `FILE.md` in backquotes it blanks only the backquotes.
 func markdownProse(text string) string {
 	text = fenceForm.ReplaceAllStringFunc(text, blank)
 	return codeForm.ReplaceAllStringFunc(text, func(code string) string {
@@ -223,7 +220,7 @@ func markdownProse(text string) string {
 	})
 }
 
-// blank is s with blanks for all but line ends.
+// blank returns s with blanks in place of everything but line ends.
 func blank(s string) string {
 	b := []byte(s)
 	for k := range b {

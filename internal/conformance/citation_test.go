@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every section that is cited is there.
+// Every cited section exists.
 func TestCitations(t *testing.T) {
 	module := os.DirFS(module)
 	spec, err := ReadSpec(module)
@@ -30,7 +30,7 @@ func TestCitations(t *testing.T) {
 	t.Logf("%d citations", len(found))
 }
 
-// What counts as a citation in prose.
+// Forms of citations in prose.
 func TestCitationForms(t *testing.T) {
 	forms := citationsOf(Spec{"lnet-core": nil, "transport": nil, "transport-tests": nil})
 	for _, c := range []struct{ prose, want string }{
@@ -58,7 +58,7 @@ func TestCitationForms(t *testing.T) {
 	}
 }
 
-// Where citations are looked for, and that each is told with its place.
+// Citations are found in the right files, with their positions.
 func TestCitationPlaces(t *testing.T) {
 	found, err := Citations(tree(map[string]string{
 		"a/a.go": `package a // lnet-core 1

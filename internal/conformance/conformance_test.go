@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/conformance.md")
 
-// module is the root of the module that the tests run in.
+// module is the root directory of this module.
 const module = "../.."
 
 // scanned returns the rules and the tests of this module.
@@ -34,7 +34,7 @@ type scannedModule struct {
 	shown    map[string][]Test
 }
 
-// scanOnce is what all tests of the module's own rules share, since it takes seconds.
+// scanOnce shares the result of scanning this module between tests, since it takes seconds.
 var scanOnce = sync.OnceValues(func() (m scannedModule, err error) {
 	if m.sections, err = Rules(); err == nil {
 		m.shown, err = Scan(os.DirFS(module), m.sections)
@@ -42,7 +42,7 @@ var scanOnce = sync.OnceValues(func() (m scannedModule, err error) {
 	return m, err
 })
 
-// Each rule has a test, or a reason why there is none, and not both.
+// Each rule has either a test or a reason why it has none, but not both.
 func TestEveryRuleHasATest(t *testing.T) {
 	sections, shown := scanned(t)
 	for _, s := range sections {
@@ -57,7 +57,7 @@ func TestEveryRuleHasATest(t *testing.T) {
 	}
 }
 
-// docs/conformance.md says what the tests say. It is written with -update.
+// docs/conformance.md agrees with the tests. It is written with -update.
 func TestPage(t *testing.T) {
 	sections, shown := scanned(t)
 	file := filepath.Join(module, "docs", "conformance.md")

@@ -14,9 +14,9 @@ var (
 	titleForm = regexp.MustCompile(`^#+ +(.*?) *#*$`)
 )
 
-// Links checks the links within a module's Markdown, in its root and below docs: that
-// the file is there, and the heading if one is named. It returns how many there are, and
-// what is wrong with others.
+// Links checks the links between a module's Markdown files, in its root directory and below docs. The
+// file must exist, and the heading too if the link names one. It returns the number of good links and an
+// error for each other one.
 func Links(module fs.FS) (good int, bad []error, err error) {
 	anchors := map[string]map[string]bool{}
 	err = fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
@@ -36,7 +36,7 @@ func Links(module fs.FS) (good int, bad []error, err error) {
 		for _, at := range linkForm.FindAllStringSubmatchIndex(prose, -1) {
 			to := prose[at[2]:at[3]]
 			if strings.Contains(to, ":") {
-				continue // elsewhere
+				continue // outside of the module
 			}
 			if err := follow(module, anchors, name, to); err != nil {
 				bad = append(bad, fmt.Errorf("%s:%d: link to %s: %w", name, 1+strings.Count(prose[:at[2]], "\n"), to, err))
@@ -49,7 +49,7 @@ func Links(module fs.FS) (good int, bad []error, err error) {
 	return good, bad, err
 }
 
-// follow looks for what a link in a file leads to.
+// follow checks the target of a link in the file from.
 func follow(module fs.FS, anchors map[string]map[string]bool, from, to string) error {
 	file, anchor, named := strings.Cut(to, "#")
 	target := from
@@ -75,7 +75,7 @@ func follow(module fs.FS, anchors map[string]map[string]bool, from, to string) e
 	return nil
 }
 
-// anchorsOf returns the names by which links know the headings of a text.
+// anchorsOf returns the anchors of the headings in a text.
 func anchorsOf(text string) map[string]bool {
 	anchors := map[string]bool{}
 	for line := range strings.Lines(fenceForm.ReplaceAllStringFunc(text, blank)) {
@@ -92,8 +92,8 @@ func anchorsOf(text string) map[string]bool {
 	return anchors
 }
 
-// anchorOf makes a name of a heading as GitHub does: lower case, hyphens for blanks,
-// nothing for punctuation.
+// anchorOf returns the anchor of a heading as GitHub forms it: lower case, hyphens for blanks, no
+// punctuation.
 func anchorOf(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every link within the repository leads somewhere.
+// Every link within the repository has a target.
 func TestLinks(t *testing.T) {
 	good, bad, err := Links(os.DirFS(module))
 	if err != nil {

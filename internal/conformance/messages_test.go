@@ -19,8 +19,8 @@ import (
 
 const ownModule = "github.com/lnetd/lnetd/"
 
-// Given docs/logs.md, then it has all that lnetd logs at warn and above, at its level,
-// and nothing else.
+// Given docs/logs.md, then it lists exactly the messages that lnetd logs at warn and above, with their
+// levels.
 func TestLogsPage(t *testing.T) {
 	m := messages{t: t, files: token.NewFileSet(), seen: map[string]bool{}, found: map[string]map[string]bool{}}
 	m.follow("cmd/lnetd")
@@ -47,7 +47,7 @@ func TestLogsPage(t *testing.T) {
 	}
 }
 
-// messages looks for what is logged at warn and above.
+// messages collects the messages that are logged at warn and above.
 type messages struct {
 	t     *testing.T
 	files *token.FileSet
@@ -57,7 +57,7 @@ type messages struct {
 	texts map[string]string          // its constants, by name
 }
 
-// follow looks at a package of this module and at those that it imports.
+// follow reads a package of this module and the packages that it imports.
 func (m *messages) follow(dir string) {
 	if m.seen[dir] {
 		return
@@ -93,7 +93,7 @@ func (m *messages) follow(dir string) {
 	}
 }
 
-// constants notes the file's constant texts.
+// constants records the file's string constants.
 func (m *messages) constants(f *ast.File) {
 	for _, d := range f.Decls {
 		g, ok := d.(*ast.GenDecl)
@@ -116,13 +116,13 @@ func (m *messages) constants(f *ast.File) {
 	}
 }
 
-// levelWords are the calls that say their level, and the levels themselves.
+// levelWords are the methods named after a level, and the levels themselves.
 var levelWords = map[string]string{
 	"Warn": "warn", "Error": "error", "Info": "", "Debug": "", "warn": "warn",
 	"LevelWarn": "warn", "LevelError": "error", "LevelInfo": "", "LevelDebug": "",
 }
 
-// look is told of each node of a file.
+// look inspects a node of a file's syntax tree.
 func (m *messages) look(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -139,7 +139,7 @@ func (m *messages) look(n ast.Node) bool {
 	return true
 }
 
-// call is of a logger, or of something that is given a level and a text.
+// call handles a call of a logger, or of another function with a level and a text.
 func (m *messages) call(n *ast.CallExpr) {
 	f, ok := n.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -163,7 +163,7 @@ func (m *messages) call(n *ast.CallExpr) {
 	}
 }
 
-// entry is what the journal writes without a logger.
+// entry handles text that is written to the journal without a logger.
 func (m *messages) entry(n *ast.CallExpr) {
 	if f, ok := n.Fun.(*ast.Ident); !ok || f.Name != "appendField" || len(n.Args) != 3 {
 		return
@@ -174,7 +174,7 @@ func (m *messages) entry(n *ast.CallExpr) {
 	}
 }
 
-// line is a boundedlog.Line.
+// line handles a boundedlog.Line.
 func (m *messages) line(n *ast.CompositeLit) {
 	var level string
 	var text ast.Expr
@@ -199,7 +199,7 @@ func (m *messages) line(n *ast.CompositeLit) {
 	}
 }
 
-// note takes in a message of a level; "" is below warn.
+// note records a message and its level. A level of "" is below warn.
 func (m *messages) note(level string, text ast.Expr) {
 	s, ok := m.constant(text)
 	if !ok {
@@ -217,7 +217,7 @@ func (m *messages) note(level string, text ast.Expr) {
 	m.found[s][level] = true
 }
 
-// constant is the value of an expression that is a constant text.
+// constant returns the value of an expression that is a constant string.
 func (m *messages) constant(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -241,7 +241,7 @@ func levelOf(e ast.Expr) (level string, ok bool) {
 	return level, ok
 }
 
-// logger tells whether an expression is one, by its name.
+// logger reports whether an expression is a logger, judging by its name.
 func logger(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Page returns docs/conformance.md: each rule with the tests that show it.
-// Links are those of a file in the directory docs.
+// Page returns docs/conformance.md: each rule with the tests that cover it. Its links are relative to the
+// directory docs.
 func Page(sections []Section, shown map[string][]Test) []byte {
 	var b strings.Builder
 	b.WriteString(`# Which test shows which rule
@@ -53,7 +53,7 @@ other tests: they show the same behaviour, mostly without a network.
 	return []byte(b.String())
 }
 
-// count is how many rules are shown.
+// count counts rules, those with a test and those with a reason.
 type count struct{ rules, tested, reasoned int }
 
 func (c *count) add(rules []Rule, shown map[string][]Test) {
@@ -68,7 +68,7 @@ func (c *count) add(rules []Rule, shown map[string][]Test) {
 	}
 }
 
-// proof is what the page says beside a rule.
+// proof returns the text beside a rule: its tests or its reason.
 func proof(r Rule, tests []Test) string {
 	switch {
 	case len(tests) > 0:

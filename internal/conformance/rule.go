@@ -7,50 +7,49 @@ import (
 	"strings"
 )
 
-// The rules that tests have to show, a file for each document.
+// The rules that tests must cover, one file for each document.
 //
-// A line "= DOCUMENT SECTION", TAB, title opens a section. Every other line is
-// a rule: its id, TAB, what it is about, and, if no test of ours shows it, TAB
-// and the reason, which begins with a word and a colon:
+// A line "= DOCUMENT SECTION", TAB, title opens a section. Every other line is a rule: its ID, TAB, and
+// its subject. If no test covers it, another TAB and the reason follow. The reason begins with a category
+// and a colon:
 //
 //	internal	how another implementation works inside, or what cannot be seen
 //	commands	a command that lnetdctl does not have, or its text, not the engine's
 //
-// The id is the document, the section, the name of a list where a section has
-// several, and the number in it; or the name of a requirement of Motr's designs.
-// Bullets and rows are numbered as they stand. The numbers in sanity-lnet.txt
-// and transport-tests.txt are those of the cases.
+// The ID is the document, the section, the name of a list if the section has several, and the number in
+// the list. For a requirement of Motr's designs it is the requirement's name. Bullets and rows are
+// numbered in their order. In sanity-lnet.txt and transport-tests.txt the numbers are those of the test
+// cases.
 //
 //go:embed rules/*.txt
 var rules embed.FS
 
-// A Section is one of the specification's, with its rules.
+// A Section is one section of the specification, with its rules.
 type Section struct {
 	ID    string // document and number: "lnet-core 4.2"
 	Title string
 	Rules []Rule
 }
 
-// A Rule is what the specification says in one place. It has a test, or a
-// reason why there is none.
+// A Rule is one statement of the specification. It has a test, or a reason why it has none.
 type Rule struct {
 	ID     string // section, list, number: "lnet-core 2.2 attach (1)"
 	Title  string
-	Reason string // why no test shows it; mostly empty
+	Reason string // why no test covers it; usually empty
 	place  place
 }
 
-// place is an ID taken apart.
+// place is a parsed rule ID.
 type place struct {
 	section string // with its document
-	list    string // empty: the section has one, or this is the section's own rule
-	number  int    // 0: none
-	letter  string // of a rule within a numbered one: "a"
+	list    string // empty if the section has only one list, or for the rule that is the section itself
+	number  int    // 0 if the rule has no number
+	letter  string // of a rule below a numbered one: "a"
 }
 
-// follows tells whether a rule at p may come right after one at q, as far as
-// numbers go: a rule that was taken out must not go unnoticed. A section may go
-// on counting where the one before it in the same chapter ended.
+// follows reports whether the number of a rule at p may come directly after that of one at q. A missing
+// number means that a rule was removed by accident. A section may continue the numbers of the previous
+// section in the same chapter.
 func (p place) follows(q place) bool {
 	switch {
 	case p.document() == suites || p.document() == behaviours:
@@ -74,13 +73,13 @@ func (p place) document() string { return documentOf(p.section) }
 
 func (s Section) document() string { return documentOf(s.ID) }
 
-// documentOf is the first word of a section's or rule's id.
+// documentOf returns the first word of the ID of a section or rule.
 func documentOf(id string) string {
 	d, _, _ := strings.Cut(id, " ")
 	return d
 }
 
-// chapter is the section above this one: "selection 8" of "selection 8.2".
+// chapter returns the section above this one: "selection 8" for "selection 8.2".
 func (p place) chapter() string {
 	if k := strings.LastIndexByte(p.section, '.'); k >= 0 {
 		return p.section[:k]
@@ -158,7 +157,7 @@ func parseRules(name, text string) ([]Section, error) {
 	return sections, nil
 }
 
-// parseID takes the id of a rule in a section apart.
+// parseID parses the ID of a rule in a section.
 func parseID(section, id string) (place, error) {
 	if requirementForm.MatchString(id) {
 		return place{section: section, list: id}, nil

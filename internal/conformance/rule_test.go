@@ -34,8 +34,8 @@ func TestRulesAreChecked(t *testing.T) {
 	}
 }
 
-// A section may go on with the numbers of the one before it, and the numbers of
-// test cases are names.
+// The rules of a section may continue the numbers of the previous section. The numbers of test cases are
+// names.
 func TestRulesThatDoNotBeginAtOne(t *testing.T) {
 	sections, err := parseRules("x.txt", strings.Join([]string{
 		"= selection 8.1\tLocal",

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// A Test is a function that go test runs, or a script that such a one plays.
+// A Test is a test function, or a script that a test function runs.
 type Test struct {
-	File string // its path, from the module's root, with slashes
+	File string // path from the module's root, with slashes
 	Name string // of the function; empty for a script
 }
 
-// String is the test's name behind that of its package.
+// String returns the name of the test, preceded by that of its package.
 func (t Test) String() string {
 	dir, script, ok := strings.Cut(t.File, "/testdata/")
 	if ok {
@@ -29,19 +29,18 @@ func (t Test) String() string {
 	return path.Base(path.Dir(t.File)) + "." + t.Name
 }
 
-// scan is a Scan that is going on.
+// scan is the state of Scan.
 type scan struct {
 	sections []Section
 	files    *token.FileSet
-	packages map[string][]*ast.File // of tests, by directory and name
+	packages map[string][]*ast.File // of test files, by directory and package name
 	suites   map[string][]*ast.File // by directory
-	isOne    map[string]bool        // whether there is a suite in a directory
+	isOne    map[string]bool        // caches isSuite, by directory
 	shown    map[string][]Test
 }
 
-// Scan returns the tests that a module's test files, and its suites, show each rule
-// with, by the rule's id, in order of file and name. Errors are those of all files,
-// each with its place.
+// Scan reads the tags in a module's test files and test suites. It returns the tests of each rule by the
+// rule's ID, sorted by file and name. The error joins those of all files, each with its position.
 func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
 	s := &scan{sections, token.NewFileSet(), map[string][]*ast.File{}, map[string][]*ast.File{}, map[string]bool{}, map[string][]Test{}}
 	err := fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
@@ -89,8 +88,8 @@ func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
 	return shown, errors.Join(errs...)
 }
 
-// enter skips directories that go test ./... skips: hidden ones, test data, other
-// modules, and bin, of which go.mod says so.
+// enter returns fs.SkipDir for directories that go test ./... skips: hidden directories, test data, other
+// modules, and bin, which go.mod excludes.
 func enter(module fs.FS, name string) error {
 	if name == "." {
 		return nil
@@ -105,7 +104,7 @@ func enter(module fs.FS, name string) error {
 	return nil
 }
 
-// read parses a file of tests, or of a suite.
+// read parses a test file or a file of a suite.
 func (s *scan) read(module fs.FS, name string) error {
 	key, in := path.Dir(name), s.suites
 	test := strings.HasSuffix(name, "_test.go")
@@ -127,8 +126,8 @@ func (s *scan) read(module fs.FS, name string) error {
 	return nil
 }
 
-// isSuite tells whether the package in a directory is made for tests of others: it
-// imports testing without being a test.
+// isSuite reports whether the package in a directory is made for the tests of others: it imports testing
+// but is not a test.
 func (s *scan) isSuite(module fs.FS, dir string) bool {
 	is, known := s.isOne[dir]
 	if !known {
@@ -142,7 +141,7 @@ func (s *scan) isSuite(module fs.FS, dir string) bool {
 	return is
 }
 
-// modulePath is what go.mod calls the module; empty without one.
+// modulePath returns the module's path from go.mod, or "" without a go.mod.
 func modulePath(module fs.FS) string {
 	text, _ := fs.ReadFile(module, "go.mod")
 	for line := range strings.Lines(string(text)) {
@@ -153,8 +152,7 @@ func modulePath(module fs.FS) string {
 	return ""
 }
 
-// tags notes what the tags in the files of a package say: around tells which tests
-// one counts for.
+// tags adds the rules of the tags in a package's files. around returns the tests that a tag belongs to.
 func (s *scan) tags(p []*ast.File, around func(*ast.File, *ast.Comment) []Test) []error {
 	var errs []error
 	for _, f := range p {

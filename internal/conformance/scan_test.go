@@ -16,7 +16,7 @@ func tree(files map[string]string) fstest.MapFS {
 	return m
 }
 
-// A tag counts for the test around it, or for those that use what it is in.
+// A tag belongs to the test around it, or to the tests that use the declaration around it.
 func TestScan(t *testing.T) {
 	shown, err := Scan(tree(map[string]string{
 		"go.mod": "module m",
@@ -146,7 +146,7 @@ func TestNone(t *testing.T) {}
 	}
 }
 
-// Every error of every file is told, with its place.
+// Scan reports every error of every file, with its position.
 func TestScanErrors(t *testing.T) {
 	_, err := Scan(tree(map[string]string{
 		"a/a_test.go": `package a

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// scripts is where tests keep what they play, beside them.
+// scripts is the directory of the scripts that a package's tests run.
 const scripts = "testdata/script"
 
-// scanScripts adds to shown what the tags in the scripts of one package say: in
-// the files of the directories that its tests name.
+// scanScripts adds the tags in the scripts of one package to shown. It reads the directories that the
+// package's test files name.
 func scanScripts(module fs.FS, dir string, p []*ast.File, sections []Section, shown map[string][]Test) error {
 	var errs []error
 	for _, d := range scriptDirs(p) {
@@ -39,8 +39,8 @@ func scanScripts(module fs.FS, dir string, p []*ast.File, sections []Section, sh
 	return errors.Join(errs...)
 }
 
-// scriptDirs lists the directories of scripts that stand in strings of test
-// files, which is how they get to those who play them.
+// scriptDirs returns the script directories that appear in strings of test files. Tests pass such a
+// string to the function that runs the scripts.
 func scriptDirs(p []*ast.File) []string {
 	var dirs []string
 	for _, f := range p {
@@ -57,7 +57,7 @@ func scriptDirs(p []*ast.File) []string {
 	return slices.Compact(dirs)
 }
 
-// scanScript adds to shown what the tags in a script's comments say.
+// scanScript adds the tags in a script's comments to shown.
 func scanScript(name, text string, sections []Section, shown map[string][]Test) []error {
 	var errs []error
 	n := 0

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// specDir is where the specification is.
+// specDir is the directory of the specification.
 const specDir = "docs/spec"
 
-// Spec is the specification: the sections of each of its texts, by name.
+// Spec holds the section numbers of each text of the specification, by the text's name.
 type Spec map[string]map[string]bool
 
 var (
@@ -20,7 +20,7 @@ var (
 	paragraphForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)+) `)
 )
 
-// ReadSpec reads which sections a module's specification has.
+// ReadSpec reads the section numbers of a module's specification.
 func ReadSpec(module fs.FS) (Spec, error) {
 	files, err := fs.Glob(module, specDir+"/*.md")
 	if err != nil {
@@ -42,10 +42,9 @@ func ReadSpec(module fs.FS) (Spec, error) {
 	return spec, nil
 }
 
-// sectionsOf returns the numbers of a text's sections: of its headings, and of
-// paragraphs that begin with a number. Such a paragraph stands in the chapter
-// that its number says, one more than the one before; else it is a line that
-// happens to begin with a number ("2.15 adds kfi").
+// sectionsOf returns the numbers of a text's sections. A section starts with a heading, or with a
+// paragraph that begins with a number. The number of such a paragraph must be in the current chapter and
+// one more than the previous one. Otherwise the line happens to begin with a number ("2.15 adds kfi").
 func sectionsOf(text string) map[string]bool {
 	sections := map[string]bool{}
 	chapter, last := "", 0

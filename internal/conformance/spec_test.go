@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Sections are headings with a number, and paragraphs that carry the count on.
+// Sections are headings with a number, and paragraphs with the next number.
 func TestSections(t *testing.T) {
 	const text = `# A text
 

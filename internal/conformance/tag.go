@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// item is one of those that a tag has.
+// item is one item of a tag.
 type item struct {
 	section     string // with its document
 	list        string
-	first, last int    // 0: no number
-	letter      string // with first == last only
+	first, last int    // 0 if the item has no number
+	letter      string // only if first == last
 }
 
-// Documents whose numbers are names: of test cases of the reference's regression
-// suites, and of behaviours of transfer machines, in sections named by letters.
+// Documents with numbers that are names: of the test cases in the reference's regression suites, and of
+// behaviours of transfer machines, in sections named by letters.
 const (
 	suites     = "sanity-lnet"
 	behaviours = "transport-tests"
 )
 
-// documents are those that have rules.
+// documents lists the documents that have rules.
 var documents = []string{
 	"lnet-core", "lnet-wire", "socklnd", "o2iblnd", "discovery", "selection", "selftest", "lnetctl", "transport", behaviours, suites,
 }
@@ -33,7 +33,7 @@ var (
 	itemForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)*|[A-Z])(?: ([a-z]+))?(?: \(([0-9]+)([a-z])?\)(?:-\(([0-9]+)\))?)?$`)
 )
 
-// parseTag returns the items of a line of a comment, none if it is not a tag.
+// parseTag returns the items of a comment line, or none if the line is not a tag.
 func parseTag(line string) ([]item, error) {
 	form := tagForm.FindStringSubmatch(strings.TrimSpace(line))
 	if form == nil {
@@ -50,11 +50,11 @@ func parseTag(line string) ([]item, error) {
 	return items, nil
 }
 
-// requirementForm is a requirement of Motr's designs: its name is its id, in
-// whatever case (transport 1).
+// requirementForm matches the name of a requirement of Motr's designs. The name is also the ID, in any
+// case (transport 1).
 var requirementForm = regexp.MustCompile(`^[iIrR]\.[a-zA-Z0-9.-]+$`)
 
-// requirement returns the id of the rule that is the requirement of that name.
+// requirement returns the ID of the rule for the requirement with that name.
 func requirement(sections []Section, name string) ([]string, error) {
 	for _, s := range sections {
 		for _, r := range s.Rules {
@@ -66,8 +66,7 @@ func requirement(sections []Section, name string) ([]string, error) {
 	return nil, fmt.Errorf("%s: no such requirement", name)
 }
 
-// tagged returns the ids of the rules that a line of a comment names, none if it
-// is not a tag.
+// tagged returns the IDs of the rules that a comment line names, or none if the line is not a tag.
 func tagged(sections []Section, line string) ([]string, error) {
 	if name := strings.TrimSpace(line); requirementForm.MatchString(name) {
 		return requirement(sections, name)
@@ -104,14 +103,14 @@ func parseItem(document, text string) (item, error) {
 	return it, nil
 }
 
-// matches tells whether the item names the rule at p.
+// matches reports whether the item includes the rule at p.
 func (it item) matches(p place) bool {
 	return it.section == p.section && it.list == p.list && it.first <= p.number && p.number <= it.last &&
 		(it.letter == "" || it.letter == p.letter)
 }
 
-// resolve returns the ids of the rules that an item names. Each number of a
-// range must be that of a rule.
+// resolve returns the IDs of the rules that an item includes. Each number of a range must be the number
+// of a rule.
 func resolve(sections []Section, it item) ([]string, error) {
 	var ids []string
 	numbers := map[int]bool{}
@@ -129,7 +128,7 @@ func resolve(sections []Section, it item) ([]string, error) {
 	return ids, nil
 }
 
-// String is the item as it stands in a tag.
+// String returns the item in the form that it has in a tag.
 func (it item) String() string {
 	s := it.section
 	if it.list != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// few is a specification of a few sections.
+// few returns a specification of a few sections.
 func few(t *testing.T) []Section {
 	t.Helper()
 	sections, err := parseRules("x.txt", strings.Join([]string{

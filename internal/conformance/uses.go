@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// uses knows which tests of a package's test files use which of their
-// declarations, directly or through others.
+// uses records which tests of a package's test files use which declarations, directly or through other
+// declarations.
 type uses struct {
 	tests []testFunc
-	names map[ast.Decl][]string // what a declaration declares; a method: its receiver's type
-	// users is, by name, which declarations use it. Names of other packages stand behind
-	// their paths.
+	names map[ast.Decl][]string // names that it declares; for a method also its receiver's type
+	// users lists by name the declarations that use it. A name of another package is preceded by the
+	// package's path.
 	users map[string][]string
 }
 
@@ -29,8 +29,8 @@ type testFunc struct {
 
 func usesOf(files *token.FileSet, p []*ast.File) *uses {
 	u := &uses{names: map[ast.Decl][]string{}, users: map[string][]string{}}
-	// Imports do not matter to what stands in these files. Without them there
-	// are errors, which do not matter either.
+	// Imported packages are not needed to resolve names within these files. The type checker reports
+	// errors for them, which are ignored.
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	c := types.Config{Importer: noImports{}, Error: func(error) {}}
 	pkg, _ := c.Check(p[0].Name.Name, files, p, info)
@@ -52,8 +52,8 @@ func usesOf(files *token.FileSet, p []*ast.File) *uses {
 	return u
 }
 
-// usedBy is what a node, without those below, uses of the package or of another one;
-// empty: nothing.
+// usedBy returns the name of this or another package that the node n itself uses, without its children,
+// or "" if it uses none.
 func usedBy(n ast.Node, info *types.Info, pkg *types.Package) string {
 	switch n := n.(type) {
 	case *ast.Ident:
@@ -70,13 +70,13 @@ func usedBy(n ast.Node, info *types.Info, pkg *types.Package) string {
 	return ""
 }
 
-// noImports makes the type checker do without other packages.
+// noImports is an importer that returns no packages.
 type noImports struct{}
 
 func (noImports) Import(string) (*types.Package, error) { return nil, errors.New("not looked at") }
 
-// declared lists the names that a declaration gives, with the receiver's type
-// for a method: who uses the type may call it.
+// declared returns the names that a declaration declares. For a method that includes the receiver's type,
+// because a user of the type may call the method.
 func declared(d ast.Decl) []string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -110,8 +110,7 @@ func declared(d ast.Decl) []string {
 
 var outputForm = regexp.MustCompile(`(?i)^//[[:space:]]*(unordered )?output:`)
 
-// runs tells whether go test runs a function. It runs an example only if it
-// says what the output must be.
+// runs reports whether go test runs a function. It runs an example only if a comment states its output.
 func runs(fn *ast.FuncDecl, comments []*ast.CommentGroup) bool {
 	if fn.Recv != nil || fn.Body == nil || fn.Name.Name == "TestMain" {
 		return false
@@ -131,7 +130,7 @@ func runs(fn *ast.FuncDecl, comments []*ast.CommentGroup) bool {
 	return false
 }
 
-// declarationAround returns what a comment stands in; nil if that is nothing.
+// declarationAround returns the declaration around a comment, or nil if there is none.
 func declarationAround(f *ast.File, c *ast.Comment) ast.Decl {
 	for _, d := range f.Decls {
 		from := d.Pos()
@@ -152,8 +151,8 @@ func declarationAround(f *ast.File, c *ast.Comment) ast.Decl {
 	return nil
 }
 
-// testsAround returns the tests that a comment counts for: the one that it
-// stands in, or those that use the declaration that it stands in.
+// testsAround returns the tests that a comment belongs to: the test around it, or the tests that use the
+// declaration around it.
 func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
 	d := declarationAround(f, c)
 	if d == nil {
@@ -167,7 +166,7 @@ func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
 	return u.testsOf(u.names[d])
 }
 
-// testsOf returns the tests that use one of names.
+// testsOf returns the tests that use one of the names.
 func (u *uses) testsOf(names []string) (tests []Test) {
 	reach := u.reaching(names)
 	for _, t := range u.tests {
@@ -178,8 +177,8 @@ func (u *uses) testsOf(names []string) (tests []Test) {
 	return tests
 }
 
-// exportedAround returns what other packages can use of this one, whose path they
-// know it by, that uses the declaration that a comment stands in.
+// exportedAround returns the exported names that use the declaration around a comment, directly or
+// through others. They are preceded by the package's path.
 func (u *uses) exportedAround(f *ast.File, c *ast.Comment, packagePath string) (names []string) {
 	d := declarationAround(f, c)
 	if d == nil {
@@ -196,8 +195,8 @@ func (u *uses) exportedAround(f *ast.File, c *ast.Comment, packagePath string) (
 	return names
 }
 
-// reaching returns targets and the names whose declarations use one of them, directly or
-// through others.
+// reaching returns targets and all names with declarations that use one of them, directly or through
+// others.
 func (u *uses) reaching(targets []string) map[string]bool {
 	reach := map[string]bool{}
 	for queue := slices.Clone(targets); len(queue) > 0; queue = queue[1:] {
