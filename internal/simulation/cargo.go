@@ -11,19 +11,19 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// cargo is bulk that is sent, or lies there to be fetched: so many bytes of a stream.
+// cargo is the data of one bulk transfer. It is the beginning of a stream.
 type cargo struct {
 	stream  stream
 	n       int
 	passive bool
 
 	// Guarded by world.mu.
-	key       cargoKey // of the passive buffer, as soon as it is known
-	delivered int      // of active ones
+	key       cargoKey // of the passive buffer; set when it is known
+	delivered int      // for active buffers
 }
 
-// cargoKey is what LNet finds a passive buffer by. That is not one buffer for ever: the
-// next machine with the number begins to count anew (transport 6.4).
+// cargoKey is what LNet uses to find a passive buffer. It is not unique over time, because the next
+// machine with the same number starts to count again (transport 6.4).
 type cargoKey struct {
 	member *member
 	portal uint32
@@ -31,11 +31,11 @@ type cargoKey struct {
 }
 
 const (
-	cargoTag   = 0xca << 56 // of streams: no other has it
+	cargoTag   = 0xca << 56 // first byte of the stream numbers of cargoes, unique to them
 	cargoIndex = 1<<32 - 1
 )
 
-// newCargo numbers a cargo. w.mu is not held.
+// newCargo creates a cargo with the next number. w.mu is not held.
 func (w *world) newCargo(n int, passive bool, key cargoKey) *cargo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *world) newCargo(n int, passive bool, key cargoKey) *cargo {
 	return c
 }
 
-// cargoOf finds the cargo whose stream begins so, nil if there is none. w.mu is held.
+// cargoOf returns the cargo with a stream that begins with word, or nil. w.mu is held.
 func (w *world) cargoOf(word uint64) *cargo {
 	k := word & cargoIndex
 	if k >= uint64(len(w.cargoes)) || uint64(w.cargoes[k].stream) != word {
@@ -54,13 +54,13 @@ func (w *world) cargoOf(word uint64) *cargo {
 	return w.cargoes[k]
 }
 
-// keyOf is the key of a descriptor, as a member sees it.
+// keyOf returns the key in a descriptor, from the member's point of view.
 func (w *world) keyOf(p *transport.Passive, self *member) cargoKey {
 	return cargoKey{w.nidOwner(p.Address.NID, self), p.Address.Portal, p.MatchBits}
 }
 
-// announce lends a passive buffer, for the peer to fetch or to fill, and tells another
-// machine of it. Calm is for when all has to go well.
+// announce adds a passive buffer that the peer reads or writes, and sends its descriptor to another
+// machine. calm is set when every operation must succeed.
 func (m *machine) announce(r *rand.Rand, to *member, a transport.Address, fetch, calm bool) *letter {
 	w, s := m.world(), m.station
 	e, release := m.to(a)
@@ -110,7 +110,7 @@ func (m *machine) announce(r *rand.Rand, to *member, a transport.Address, fetch,
 	return x
 }
 
-// expose lends a passive buffer, and returns its descriptor, nil if the machine is stopping.
+// expose adds a passive buffer and returns its descriptor. It returns nil if the machine is stopping.
 func (m *machine) expose(l *loan) transport.Descriptor {
 	w, s, b := m.world(), m.station, l.crate.buffer
 	if m.lend(l, m.tm.Add) != nil {
@@ -139,7 +139,7 @@ func (m *machine) expose(l *loan) transport.Descriptor {
 	return d
 }
 
-// cargoLength draws a length of bulk.
+// cargoLength draws the length of a bulk transfer in bytes.
 func (w *world) cargoLength(r *rand.Rand) int {
 	limit := w.machines.cargoMax
 	if r.IntN(4) > 0 {
@@ -148,7 +148,7 @@ func (w *world) cargoLength(r *rand.Rand) int {
 	return cargoMin + r.IntN(limit-cargoMin+1)
 }
 
-// use does what a letter asks for with the buffer that it announces, and then answers.
+// use transfers the bulk data that a letter announces, and then answers the letter.
 func (m *machine) use(x *letter, e *transport.BufferEvent) {
 	w, s := m.world(), m.station
 	d := bytes.Clone(x.descriptor())
@@ -196,7 +196,7 @@ func (m *machine) use(x *letter, e *transport.BufferEvent) {
 	}
 }
 
-// misuse uses a descriptor the wrong way round, which is refused.
+// misuse uses a descriptor in the wrong direction, which must be refused.
 func (m *machine) misuse(l *loan) {
 	w, b := m.world(), l.crate.buffer
 	b.Queue, b.Callbacks = transport.ActiveBulkRecv+transport.ActiveBulkSend-l.queue, &m.callbacks
@@ -213,7 +213,7 @@ func (m *machine) misuse(l *loan) {
 	}
 }
 
-// past adds a buffer whose deadline has passed, which is refused.
+// past adds a buffer with a deadline in the past, which must be refused.
 func (m *machine) past(e *transport.EndPoint) {
 	w, s := m.world(), m.station
 	c := s.take(&s.small, 2)
@@ -235,8 +235,8 @@ func (m *machine) past(e *transport.EndPoint) {
 	}
 }
 
-// succeeded takes an event without an error, and returns what is to be done about it. w.mu
-// is held.
+// succeeded handles an event without an error, and returns functions to call without the lock. w.mu is
+// held.
 func (l *loan) succeeded(e *transport.BufferEvent) []func() {
 	w := l.machine.world()
 	switch l.queue {
@@ -260,7 +260,7 @@ func (l *loan) succeeded(e *transport.BufferEvent) []func() {
 	return nil
 }
 
-// passiveKey is the key of a passive buffer that has come back.
+// passiveKey returns the key of a passive buffer from its final event.
 func (l *loan) passiveKey(e *transport.BufferEvent) cargoKey {
 	w := l.machine.world()
 	p, err := e.Buffer.Descriptor.Decode()
@@ -270,7 +270,7 @@ func (l *loan) passiveKey(e *transport.BufferEvent) cargoKey {
 	return w.keyOf(&p, l.machine.station.life.member)
 }
 
-// filled looks at what a passive buffer was filled with. w.mu is held.
+// filled checks the data that a peer wrote to a passive buffer. w.mu is held.
 func (l *loan) filled(e *transport.BufferEvent) {
 	w, r := l.machine.world(), l.crate.region
 	c := w.cargoOf(r.word())
@@ -288,8 +288,8 @@ func (l *loan) filled(e *transport.BufferEvent) {
 	l.contents(c, e.Length)
 }
 
-// fetched looks at what was fetched. In a life with the handles of the one before, that may
-// be the answer to a request of that. w.mu is held.
+// fetched checks the data that was fetched. In a life that reuses the handles of the previous one, it may
+// be the answer to a request of that life. w.mu is held.
 func (l *loan) fetched(e *transport.BufferEvent) {
 	w, life := l.machine.world(), l.machine.station.life
 	c := w.cargoOf(l.crate.region.word())
@@ -308,7 +308,7 @@ func (l *loan) fetched(e *transport.BufferEvent) {
 	l.contents(c, e.Length)
 }
 
-// contents looks at the memory behind n bytes of a cargo, and at the rest. w.mu is held.
+// contents checks that the memory holds n bytes of a cargo, and that the rest is unchanged. w.mu is held.
 func (l *loan) contents(c *cargo, n int) {
 	r := l.crate.region
 	err := r.holds(0, n, c.stream, 0)
@@ -320,7 +320,7 @@ func (l *loan) contents(c *cargo, n int) {
 	}
 }
 
-// word is the first one of the memory.
+// word returns the first word of the memory.
 func (r *region) word() uint64 {
 	var b [8]byte
 	r.each(0, len(b), func(piece []byte, at int) bool { copy(b[at:], piece); return true })

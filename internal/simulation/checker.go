@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// checkHealth looks at every health value.
+// checkHealth checks that all health values are in range.
 func (w *world) checkHealth() {
 	for _, m := range w.members {
 		l := m.current()
@@ -39,7 +39,7 @@ func (w *world) checkValue(l *life, nid lnet.NID, v int) {
 	}
 }
 
-// inspect counts what a node went through, before it ends.
+// inspect adds the counters of a node to the report before the node is closed.
 func (w *world) inspect(l *life) {
 	starved := false
 	for _, p := range l.node.Peers() {
@@ -60,7 +60,7 @@ func (w *world) inspect(l *life) {
 	}
 }
 
-// drain ends the traffic and waits until every operation has ended.
+// drain stops the traffic and waits until every operation has ended.
 func (w *world) drain() {
 	w.addf("drain")
 	w.mu.Lock()
@@ -77,7 +77,7 @@ func (w *world) drain() {
 	w.settleMachines()
 }
 
-// settle waits until every operation has ended, or should have.
+// settle waits until every operation has ended, or is overdue.
 func (w *world) settle() {
 	for {
 		w.mu.Lock()
@@ -107,12 +107,11 @@ func (w *world) settle() {
 	}
 }
 
-// calmRounds bounds how often the nodes may try after the faults are over:
-// streams that died unnoticed are found out by trying, and reconnecting has
-// its pauses.
+// calmRounds is the largest number of attempts after the faults have ended. Nodes need several: an
+// attempt to send detects a dead stream, and they pause before they reconnect.
 const calmRounds = 6
 
-// calm has every node reach others now that nothing is broken any more.
+// calm checks that every node can reach others after the faults have ended.
 func (w *world) calm() {
 	w.addf("calm")
 	var needs []*need
@@ -133,9 +132,9 @@ func (w *world) calm() {
 	w.meet(needs)
 }
 
-// may tells whether m is sure to reach another one: it knows of no NIDs that are not
-// there, because it was told by hand, or by a member that only verifies, which pushes
-// to nobody.
+// may reports whether m must be able to reach another member. It returns false if m may have NIDs that do
+// not exist: because m was configured by hand, or because the other member only verifies and does not
+// push.
 func (m *member) may(to *member) bool {
 	for _, rail := range m.w.homes[to.index] {
 		if (m.configured || to.mode == discovery.Verify) && to.absent[rail] {
@@ -145,7 +144,7 @@ func (m *member) may(to *member) bool {
 	return true
 }
 
-// need is that a message gets from one member to another.
+// need is a message that must get from one member to another.
 type need struct {
 	from, to *member
 	rail     int
@@ -153,7 +152,7 @@ type need struct {
 	op       *operation
 }
 
-// meet has messages sent until each was answered.
+// meet sends messages until each was answered.
 func (w *world) meet(needs []*need) {
 	for round := 0; len(needs) > 0; round++ {
 		if round > 0 {
@@ -187,11 +186,10 @@ func (w *world) meet(needs []*need) {
 	}
 }
 
-// quietWithin bounds how long gauges may take to return to where they were
-// when the last operation has ended.
+// quietWithin is the time limit for gauges to return to their initial values after the last operation.
 const quietWithin = 30 * time.Second
 
-// finish takes everything down and looks at what is left.
+// finish closes everything and checks what is left.
 func (w *world) finish() {
 	w.addf("finish")
 	w.quiet()
@@ -226,7 +224,7 @@ func (w *world) finish() {
 	w.result.Violations = w.failures
 }
 
-// quiet waits until credits, queues and messages are as in the beginning.
+// quiet waits until credits, queues and messages are as they were at the start.
 func (w *world) quiet() {
 	deadline := w.since() + quietWithin
 	for _, m := range w.members {
@@ -245,7 +243,7 @@ func (w *world) quiet() {
 	}
 }
 
-// busy says what a node has under way; empty if nothing.
+// busy describes what is in progress on a node. It returns "" if nothing is.
 func (l *life) busy() string {
 	c := l.node.Counters()
 	if c.Committed != 0 || c.Trackers != 0 {
@@ -278,8 +276,8 @@ func (l *life) busy() string {
 	return ""
 }
 
-// unlinkAll unlinks every descriptor that is still there: nothing is under way
-// on any, so that each has its last event at once.
+// unlinkAll unlinks all remaining descriptors. Nothing is in progress on any of them, so each must have
+// its last event immediately.
 func (w *world) unlinkAll() {
 	w.mu.Lock()
 	ds := w.descriptors
@@ -300,8 +298,7 @@ func (w *world) unlinkAll() {
 	}
 }
 
-// blessed tells whether an operation went as it should when nothing is in its
-// way.
+// blessed reports whether an operation succeeded in every respect, as it must without faults.
 func (o *operation) blessed() bool {
 	answered := o.kind == opPlain || o.acks+o.replies == 1
 	switch {
@@ -315,8 +312,8 @@ func (o *operation) blessed() bool {
 	return o.delivered == 1 && answered
 }
 
-// served is how often a GET was served. Over RDMA who serves does not know, when the
-// connection is lost, whether the answer has come.
+// served returns how often a GET was served. Over RDMA, the server cannot tell whether the answer arrived
+// if the connection is lost.
 func (o *operation) served() int {
 	if o.from.member.w.verbs.rails != nil && o.delivered == 0 {
 		return o.broken
@@ -324,13 +321,13 @@ func (o *operation) served() int {
 	return o.delivered
 }
 
-// refusedOverVerbs tells whether it is a GET that no entry took, of which RDMA tells
-// (o2iblnd 10.4).
+// refusedOverVerbs reports whether the operation is a GET that matched no entry. Over RDMA the initiator
+// is notified of that (o2iblnd 10.4).
 func (o *operation) refusedOverVerbs() bool {
 	return o.kind == opFetch && o.never && o.from.member.w.verbs.rails != nil && errors.Is(o.sendErr, syscall.ENODATA)
 }
 
-// judge says what became of an operation when all is over.
+// judge checks the outcome of an operation at the end.
 func (w *world) judge(o *operation) {
 	if o.from == nil || o.refused != nil {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// stage is a world without nodes, for events made by hand: an acknowledged PUT
-// and a GET from node 0 to node 1, each for an MD of its own.
+// stage is a world without nodes, to which tests deliver invented events. It has an acknowledged PUT and
+// a GET from node 0 to node 1, each with a separate MD.
 type stage struct {
 	*world
 	put, get           *operation
@@ -65,7 +65,7 @@ func newStage() *stage {
 	return s
 }
 
-// arrival is the event of o at its target.
+// arrival returns the event of o at its target.
 func (s *stage) arrival(o *operation) portals.Event {
 	from := lnet.ProcessID{NID: o.from.member.nids[0], PID: lnet.PIDLustre}
 	e := portals.Event{
@@ -101,7 +101,7 @@ func (s *stage) reply() portals.Event {
 	}
 }
 
-// deliver writes what arrives and shows the event, changed by each edit.
+// deliver writes the data that arrives and delivers the event, changed by each edit.
 func (s *stage) deliver(d *descriptor, e portals.Event, edits ...func(*portals.Event)) {
 	for _, edit := range edits {
 		edit(&e)
@@ -115,7 +115,7 @@ func (s *stage) deliver(d *descriptor, e portals.Event, edits ...func(*portals.E
 	d.HandleEvent(&e)
 }
 
-// all plays a faultless course.
+// all delivers all events of a run without faults.
 func (s *stage) all() {
 	s.deliver(s.source, s.sent(s.put))
 	s.deliver(s.inbox, s.arrival(s.put))
@@ -136,7 +136,7 @@ func (s *stage) pinged() {
 	s.sink.HandleEvent(&e)
 }
 
-// end looks at everything as finish does.
+// end makes the checks that finish makes.
 func (s *stage) end() {
 	for _, o := range s.ops {
 		s.judge(o)
@@ -146,12 +146,12 @@ func (s *stage) end() {
 	}
 }
 
-// What must not be is found, and what must be is not complained of.
+// The checker reports every violation and accepts all correct behaviour.
 func TestChecker(t *testing.T) {
 	tests := []struct {
 		name string
 		play func(s *stage)
-		want string // part of a failure; empty: there is none
+		want string // part of a failure; empty: no failure
 	}{
 		{"Faultless", func(s *stage) { s.all() }, ""},
 		{"PutTwice", func(s *stage) {
@@ -299,7 +299,7 @@ func TestChecker(t *testing.T) {
 	}
 }
 
-// The wall clock jumps, stands still, and shows no time twice while it goes.
+// The wall clock jumps and stands still. While it runs, it shows no time twice.
 func TestWall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c wall
@@ -319,7 +319,7 @@ func TestWall(t *testing.T) {
 	})
 }
 
-// A scenario is the seed's, whole.
+// A seed determines the whole scenario.
 func TestScenarioIsTheSeeds(t *testing.T) {
 	for seed := range uint64(100) {
 		if a, b := fmt.Sprintf("%+v", *newScenario(seed)), fmt.Sprintf("%+v", *newScenario(seed)); a != b {

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// courier makes an agent's share of the machines' traffic.
+// courier generates one agent's share of the machines' traffic.
 func (w *world) courier(r *rand.Rand) {
 	share := w.machines.errands / w.machines.couriers
 	pace := pace{gap: float64(w.duration) / float64(share), bursts: 12, longest: 12}
@@ -23,7 +23,7 @@ func (w *world) courier(r *rand.Rand) {
 	}
 }
 
-// drawBerth draws a berth of a life that goes on, nil if there is none.
+// drawBerth draws a berth of a running life, or returns nil if there is none.
 func (w *world) drawBerth(r *rand.Rand) *berth {
 	l := w.members[r.IntN(len(w.members))].current()
 	for k := 0; k < len(w.members) && (l == nil || l.station == nil); k++ {
@@ -35,7 +35,7 @@ func (w *world) drawBerth(r *rand.Rand) *berth {
 	return l.station.berths[r.IntN(len(l.station.berths))]
 }
 
-// carryOut does something at a berth.
+// carryOut performs a random action at a berth.
 func (w *world) carryOut(r *rand.Rand, b *berth) {
 	m := b.running()
 	what := r.IntN(60)
@@ -90,7 +90,7 @@ func (m *machine) resize(r *rand.Rand) {
 	}
 }
 
-// cancelSome cancels some of what is lent.
+// cancelSome cancels some of the buffers in use.
 func (s *station) cancelSome(r *rand.Rand) {
 	w := s.life.member.w
 	w.mu.Lock()
@@ -106,7 +106,7 @@ func (s *station) cancelSome(r *rand.Rand) {
 	}
 }
 
-// correspondent draws who a machine writes to: one that it can reach, or itself.
+// correspondent draws the receiver of a letter: a machine that m can reach, or m itself.
 func (w *world) correspondent(r *rand.Rand, m *machine) (*member, transport.Address) {
 	self := m.station.life.member
 	w.mu.Lock()
@@ -125,7 +125,7 @@ func (w *world) correspondent(r *rand.Rand, m *machine) (*member, transport.Addr
 	return self, m.address
 }
 
-// within tells whether a machine may write to another one by its NID.
+// within reports whether a machine may send to another one at its NID.
 func (w *world) within(from, to lnet.NID, same bool) bool {
 	if from.IsLoopback() || to.IsLoopback() {
 		return same && from == to

@@ -8,21 +8,20 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// crate is a registered buffer and its memory; of a pool's buffers the memory is the
-// pool's.
+// crate is a registered buffer and its memory. The buffers of a pool use the pool's memory.
 type crate struct {
 	station *station
 	buffer  *transport.Buffer
-	region  *region   // nil: the pool's
-	home    *[]*crate // the list of free ones that it belongs to
-	sum     uint32    // of the memory when it came back
+	region  *region   // nil if the memory is the pool's
+	home    *[]*crate // the free list that it belongs to
+	sum     uint32    // of the memory when the buffer was returned
 
 	// Guarded by world.mu.
-	loan       *loan // nil while it is the program's
-	cancelling int   // calls of Cancel under way
+	loan       *loan // nil while the program owns it
+	cancelling int   // calls of Cancel in progress
 }
 
-// addCrate registers memory.
+// addCrate registers memory as a buffer.
 func (s *station) addCrate(r *region, home *[]*crate) *crate {
 	w := s.life.member.w
 	var segments [][]byte
@@ -53,7 +52,7 @@ func (s *station) addCrate(r *region, home *[]*crate) *crate {
 	return c
 }
 
-// crateOf is the crate of a buffer; a pool's has none at first. w.mu is held.
+// crateOf returns the crate of a buffer. A pool's buffer gets one on first use. w.mu is held.
 func (s *station) crateOf(b *transport.Buffer) *crate {
 	if c, ok := b.Data.(*crate); ok {
 		return c
@@ -63,7 +62,8 @@ func (s *station) crateOf(b *transport.Buffer) *crate {
 	return c
 }
 
-// take takes a free crate, unless no more than so many are left. w.mu is not held.
+// take removes a crate from a free list, or returns nil if that would leave fewer than leave. w.mu is not
+// held.
 func (s *station) take(from *[]*crate, leave int) *crate {
 	w := s.life.member.w
 	w.mu.Lock()
@@ -77,7 +77,7 @@ func (s *station) take(from *[]*crate, leave int) *crate {
 	return c
 }
 
-// giveBack makes a crate free again. w.mu is not held.
+// giveBack returns a crate to its free list. w.mu is not held.
 func (s *station) giveBack(c *crate) {
 	w := s.life.member.w
 	w.mu.Lock()
@@ -85,8 +85,8 @@ func (s *station) giveBack(c *crate) {
 	*c.home = append(*c.home, c)
 }
 
-// inspect looks whether somebody has written to the memory since it came back, or beside
-// it.
+// inspect checks that the memory has not changed since the buffer was returned, and that nothing was
+// written outside of it.
 func (c *crate) inspect() {
 	w := c.station.life.member.w
 	if c.region.sum() != c.sum {
@@ -111,14 +111,14 @@ func (c *crate) write(p []byte) {
 	c.sum = c.region.sum()
 }
 
-// wipe makes a free crate blank.
+// wipe resets the memory of a free crate.
 func (c *crate) wipe() {
 	c.inspect()
 	c.region.wipe()
 	c.sum = c.region.sum()
 }
 
-// holds tells whether the bytes of a buffer are some others.
+// holds reports whether the buffer's bytes at off are want.
 func holds(b *transport.Buffer, off int, want []byte) bool {
 	got := make([]byte, len(want))
 	return b.CopyOut(off, got) == len(want) && bytes.Equal(got, want)
@@ -126,7 +126,7 @@ func holds(b *transport.Buffer, off int, want []byte) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum is a sum of all bytes.
+// sum returns a checksum of all bytes.
 func (r *region) sum() uint32 {
 	sum := uint32(0)
 	for _, p := range r.pieces {
@@ -135,7 +135,7 @@ func (r *region) sum() uint32 {
 	return sum
 }
 
-// wipe makes all bytes blank.
+// wipe resets all bytes.
 func (r *region) wipe() {
 	for _, p := range r.pieces {
 		for c := p.Bytes; len(c) > 0; {

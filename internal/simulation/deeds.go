@@ -1,32 +1,32 @@
 package simulation
 
-// Deed is something that transfer machines did.
+// Deed is a kind of action of transfer machines.
 type Deed uint8
 
-// What is counted.
+// Actions that are counted.
 const (
 	DeedMessage      Deed = iota // a message was received
-	DeedShared                   // into a buffer that had one
-	DeedAnswer                   // by whom it was an answer for
-	DeedLateAnswer               // an answer was sent to an end point that was kept
-	DeedPassiveRecv              // a peer has filled a buffer
-	DeedPassiveSend              // a peer has fetched one
-	DeedActiveRecv               // a buffer was fetched
-	DeedActiveSend               // a buffer was sent to fill one
+	DeedShared                   // a message was received into a buffer that already had one
+	DeedAnswer                   // a message was answered by its receiver
+	DeedLateAnswer               // an answer was sent later, to a retained end point
+	DeedPassiveRecv              // a peer filled a buffer
+	DeedPassiveSend              // a peer fetched a buffer
+	DeedActiveRecv               // a buffer was fetched from a peer
+	DeedActiveSend               // a buffer was sent to fill a peer's
 	DeedCancelled                // a buffer was cancelled
-	DeedTimedOut                 // the deadline of one has passed
-	DeedNetworkError             // an operation has failed, as the network says
-	DeedSynchronous              // an event was delivered by the program
+	DeedTimedOut                 // a buffer's deadline passed
+	DeedNetworkError             // an operation failed with a network error
+	DeedSynchronous              // an event was delivered by the program (synchronous delivery)
 	DeedAborted                  // a machine was stopped with abort
-	DeedDrained                  // and without
-	DeedDown                     // one has failed with its node
-	DeedNoAddress                // one could not be started, as the NI was not there
-	DeedStarved                  // one lacked receive buffers
-	DeedTooLong                  // a message was sent that no buffer takes
-	DeedPast                     // an Add was refused, as the deadline had passed
-	DeedMisused                  // an Add was refused, as the descriptor is for the other direction
-	DeedRegistered               // a buffer was registered anew
-	DeedVacated                  // all machines of a node that goes on were gone
+	DeedDrained                  // a machine was stopped without abort
+	DeedDown                     // a machine failed with its node
+	DeedNoAddress                // a machine could not start because its NI was absent
+	DeedStarved                  // a machine ran out of receive buffers
+	DeedTooLong                  // a message was sent that is too long for every buffer
+	DeedPast                     // an Add was refused because the deadline had passed
+	DeedMisused                  // an Add was refused because the descriptor is for the other direction
+	DeedRegistered               // a buffer was registered again
+	DeedVacated                  // all machines of a running node were gone
 	deedKinds
 )
 
@@ -39,7 +39,7 @@ var deedNames = [deedKinds]string{
 
 func (d Deed) String() string { return deedNames[d] }
 
-// MissingDeeds lists what transfer machines never did.
+// MissingDeeds lists the actions that never happened.
 func (r *Report) MissingDeeds() []Deed {
 	var missing []Deed
 	for d, n := range r.Deeds {

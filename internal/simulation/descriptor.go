@@ -10,29 +10,28 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// descriptor is an MD and what is known of it. It is the handler of its own
-// events.
+// descriptor is an MD and the state that the checker keeps for it. It handles its own events.
 type descriptor struct {
 	w      *world
 	owner  *life
 	name   string
 	memory *region
 
-	// Of attached ones.
+	// For attached descriptors.
 	portal    uint32
 	options   portals.MDOptions
 	maxSize   int
-	only      *operation // the one operation that it is for; nil: any with its tag
+	only      *operation // the only operation that may use it; nil: any with its tag
 	content   stream     // of a target for GETs
 	tag       uint32
 	continued func()      // posts the next one
 	inside    atomic.Bool // a handler is running
 
 	// Guarded by world.mu.
-	op       *operation // of bound ones, unless they are shared
+	op       *operation // of bound ones, unless shared
 	handle   lnet.Handle
-	taken    []span // bytes that may have been written, or were read
-	next     int    // where the next remote offset is
+	taken    []span // bytes that events report as written or read
+	next     int    // next remote offset
 	unlinked bool   // the program called Unlink
 	ended    bool   // the last event has come
 	failed   bool   // Attach or Bind failed
@@ -58,7 +57,7 @@ func (l *life) newDescriptor(name string, r *region, md *portals.MD) *descriptor
 	return d
 }
 
-// attach attaches a descriptor.
+// attach attaches a descriptor. It reports whether that succeeded.
 func (l *life) attach(d *descriptor, e portals.Entry, md portals.MD) bool {
 	w := l.member.w
 	d.portal, d.tag = e.Portal, uint32(e.MatchBits>>32)
@@ -76,7 +75,7 @@ func (l *life) attach(d *descriptor, e portals.Entry, md portals.MD) bool {
 	return true
 }
 
-// bind makes the descriptor of an operation.
+// bind creates the descriptor of an operation.
 func (l *life) bind(o *operation) (*descriptor, lnet.Handle, error) {
 	w := l.member.w
 	md := portals.MD{Unlink: true, Threshold: 1}
@@ -106,7 +105,7 @@ func (l *life) bind(o *operation) (*descriptor, lnet.Handle, error) {
 	return d, h, nil
 }
 
-// know notes the handle. w.mu is held.
+// know stores the handle. w.mu is held.
 func (d *descriptor) know(h lnet.Handle) {
 	if d.handle != (lnet.Handle{}) && d.handle != h {
 		d.w.violate("%v: event for md %v", d, h)
@@ -135,7 +134,7 @@ func (d *descriptor) HandleEvent(e *portals.Event) {
 	}
 }
 
-// event checks an event and returns what is to be done about it. w.mu is held.
+// event checks an event and returns a function to call without the lock. w.mu is held.
 func (d *descriptor) event(e *portals.Event) func() {
 	w := d.w
 	w.addf("%v: %v of %d of %d bytes at %d, bits %#x, from %v, unlinked %t, err %v",
@@ -197,7 +196,7 @@ func both(f, g func()) func() {
 	return func() { f(); g() }
 }
 
-// request takes a PUT or GET event. w.mu is held.
+// request handles a PUT or GET event. w.mu is held.
 func (d *descriptor) request(e *portals.Event) func() {
 	w := d.w
 	o := w.operationOf(e.MatchBits)
@@ -220,8 +219,8 @@ func (d *descriptor) request(e *portals.Event) func() {
 	if o.kind != opFetch {
 		d.taken = append(d.taken, span{e.Offset, e.Length})
 	}
-	// An MD that the program has unlinked tells of no success, though there
-	// was one (lnet-core 2.2).
+	// An MD that the program has unlinked reports no success, even if the operation succeeded (lnet-core
+	// 2.2).
 	if e.Err != nil && (!d.unlinked || !errors.Is(e.Err, node.ErrTimedOut)) {
 		o.broken++
 		w.result.Broken++
@@ -250,7 +249,7 @@ func (d *descriptor) request(e *portals.Event) func() {
 	return nil
 }
 
-// mayTake tells whether a request may have been matched as its event says.
+// mayTake returns an error if a request cannot have matched the MD in the way that its event reports.
 func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 	if o.from == nil {
 		return errors.New("was never made")
@@ -294,7 +293,7 @@ func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 	return d.mayHold(o, e)
 }
 
-// mayHold tells whether offset and length are those of lnet-core 4.2.
+// mayHold returns an error if offset and length are not those of lnet-core 4.2.
 func (d *descriptor) mayHold(o *operation, e *portals.Event) error {
 	offset := e.Offset
 	if d.options&portals.ManageRemote != 0 {
@@ -316,7 +315,7 @@ func (d *descriptor) mayHold(o *operation, e *portals.Event) error {
 	return nil
 }
 
-// check looks at the memory when all is over.
+// check checks the memory at the end.
 func (d *descriptor) check() {
 	w := d.w
 	if err := d.memory.guarded(); err != nil {
@@ -343,27 +342,27 @@ func (d *descriptor) check() {
 	}
 }
 
-// mayHoldAnswer tells whether the memory of a GET may hold its answer although no REPLY says so:
-// over RDMA it comes there by itself, whether or not the MD was unlinked meanwhile, or has taken
-// an answer to a former life instead.
+// mayHoldAnswer reports whether the memory of a GET may hold its answer without a REPLY event. Over RDMA
+// the answer is written directly to the memory, even if the MD was unlinked in between or has received an
+// answer to a former life instead.
 func (d *descriptor) mayHoldAnswer() bool {
 	o := d.op
 	return d.w.verbs.rails != nil && o != nil && !o.never && o.replies == 0
 }
 
-// holdsAnswer checks that n bytes at an offset are those of the answer, and blank behind it.
+// holdsAnswer checks that the n bytes at an offset are the answer's, and that the bytes after it are
+// unchanged.
 func (d *descriptor) holdsAnswer(at, n int) error {
 	o := d.op
 	inside := min(max(o.contentLen-at, 0), n)
 	return errors.Join(d.memory.holds(at, inside, o.content, o.contentFrom+at), d.memory.blank(at+inside, n-inside))
 }
 
-// untaken checks each range of which no event says that it was written to. Ranges
-// that were taken may overlap: an MD that takes an answer to a former life may
-// take its own besides.
+// untaken calls check for each range that no event reports as written. Reported ranges may overlap: an MD
+// that receives an answer to a former life may also receive its own.
 func (d *descriptor) untaken(check func(at, n int) error) error {
 	for at := 0; at < d.memory.n; {
-		end, next := at, d.memory.n // what begins before at ends there, or the next begins there
+		end, next := at, d.memory.n // end of the current range; start of the next taken one
 		for _, s := range d.taken {
 			switch {
 			case s.off <= at:

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// drawRail draws a rail that the member has an NI on.
+// drawRail draws a rail on which the member has an NI.
 func (m *member) drawRail(r *rand.Rand) int {
 	for {
 		if rail := r.IntN(m.w.rails); !m.absent[rail] {
@@ -19,8 +19,8 @@ func (m *member) drawRail(r *rand.Rand) int {
 	}
 }
 
-// changeNIs adds an NI that is absent, or takes one away for good, while peers
-// know of it, unless members would lose sight of each other.
+// changeNIs permanently adds an absent NI, or removes one, while peers have its NID. It does nothing if
+// members would lose all common nets.
 func (w *world) changeNIs(r *rand.Rand, m, other *member) {
 	for range 1 + r.IntN(2) {
 		if w.routers > 0 {
@@ -56,8 +56,7 @@ func (w *world) joinedNow() bool {
 	return w.joined(absent)
 }
 
-// switchDiscovery has a member do something else with what others tell, for a
-// while or for good.
+// switchDiscovery changes the discovery mode of a member, for a while or for good.
 func (w *world) switchDiscovery(r *rand.Rand, m, other *member) {
 	if !w.discovers() {
 		return
@@ -83,7 +82,7 @@ func (w *world) switchDiscovery(r *rand.Rand, m, other *member) {
 	}
 }
 
-// turn puts a mode in force.
+// turn applies a mode.
 func (l *life) turn(mode discovery.Mode) {
 	w, m := l.member.w, l.member
 	w.addf("%v: discovery %v", l, mode)
@@ -96,8 +95,8 @@ func (l *life) turn(mode discovery.Mode) {
 	w.count(FaultSwitched, 1)
 }
 
-// forget has a node forget what it knows of another one by one of its NIDs.
-// What it was told by hand, it is told again.
+// forget deletes a peer, named by one of its NIDs, from a node. If the peer was configured by hand, it is
+// configured again.
 func (w *world) forget(r *rand.Rand, a, b *member) {
 	l := a.current()
 	if l == nil {
@@ -115,7 +114,7 @@ func (w *world) forget(r *rand.Rand, a, b *member) {
 	switch {
 	case err == nil:
 		w.count(FaultPeerRemoved, 1)
-	case errors.Is(err, discovery.ErrBusy) && b.routes(): // there are routes by it
+	case errors.Is(err, discovery.ErrBusy) && b.routes(): // it is the gateway of routes
 	case overtaken && !a.configured, errors.Is(err, node.ErrClosed) && !l.running():
 	default:
 		w.violate("%v: delete peer %v: %v", l, p.Primary, err)
@@ -127,7 +126,7 @@ func (w *world) forget(r *rand.Rand, a, b *member) {
 	}
 }
 
-// rediscover discovers a node by hand, several times at once.
+// rediscover discovers a peer by hand, several times at once.
 func (w *world) rediscover(r *rand.Rand, a, b *member) {
 	w.exchange(r, a, b)
 	for range 1 + r.IntN(4) {
@@ -144,7 +143,7 @@ func (w *world) rediscover(r *rand.Rand, a, b *member) {
 	}
 }
 
-// discover discovers a node by one of its NIDs.
+// discover discovers a peer by one of its NIDs.
 func (w *world) discover(r *rand.Rand, l *life, to *member) {
 	nid, force := w.target(r, l.member, to), r.IntN(3) > 0
 	if to == l.member {
@@ -155,10 +154,10 @@ func (w *world) discover(r *rand.Rand, l *life, to *member) {
 	})
 }
 
-// discoverNow waits until a node is discovered, and tells whether it was.
+// discoverNow waits until a peer is discovered. It reports whether that succeeded.
 func (w *world) discoverNow(l *life, to *member, nid lnet.NID, force bool) bool {
 	within := w.discoverWithin() + w.slack()
-	if !w.discovers() { // other than messages, who asks for it waits
+	if !w.discovers() { // an explicit request waits, unlike messages
 		within = patience
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)

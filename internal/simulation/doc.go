@@ -1,27 +1,33 @@
-// Package simulation tortures whole nodes on a network in memory. A seed
-// decides everything: how many nodes and rails, what traffic, which faults and
-// when. A checker watches all the while that no message is delivered twice or
-// to the wrong place, that every operation ends once and in time, that no byte
-// is written which should not be, that nothing is left at the end, and that
-// nodes that discover each other know each other as they are. In some scenarios
-// routers join them. Half of the networks are TCP beside RDMA, or RDMA alone, over the fabric
-// of package fabric, where no key may ever be used for what it does not allow.
+// Package simulation stress-tests whole nodes on a network in memory. A seed decides everything: the
+// number of nodes and rails, the traffic, the faults and their times. All the while a checker verifies
+// that
 //
-// In half of the scenarios members have transfer machines, besides: a station on the node
-// of each of their lives, with berths where one machine after another is. Couriers have
-// them send letters, announce cargo to be fetched or filled, and cancel, stop and start
-// again. Each buffer is lent (loan) by Add until its final event, which must come once, in
-// time, with an error only that what happened allows; letters and cargo must be what was
-// sent, and come once; memory that has come back must stay as it is; a machine's own
-// figures must be what was seen; machines of a node that closes must fail, and all domains
-// close with nothing left. When the faults are over, letters and cargo get through again.
+//   - no message is delivered twice or to the wrong place,
+//   - every operation ends once and in time,
+//   - no byte is written that should not be,
+//   - nothing is left at the end,
+//   - nodes that discover each other have a correct view of each other.
 //
-// Run makes one scenario; it is called in a testing/synctest bubble. `make sim`
-// runs many seeds.
+// Some scenarios have routers. Half of the networks are TCP beside RDMA, or RDMA alone. RDMA runs over
+// the fabric of package fabric, which checks that no key is used for anything that it does not allow.
 //
-// Goroutines of a Run: agents and couriers that make traffic, three that inflict faults (the
-// networks' and the nodes'), pings, timers, those who deliver events of machines with
-// synchronous delivery, and the inspector, all ended when it returns. What they decide comes
-// from the seed; what the nodes do meanwhile may interleave differently each time, which is
-// why a failure comes with a trace.
+// In half of the scenarios the members also have transfer machines. The node of each life has a station
+// with berths. One transfer machine after another runs in a berth. Couriers make the machines send
+// letters and announce cargo, which peers fetch or fill, and they cancel, stop and start things. Add
+// lends a buffer to the machine until its final event (loan). The checker verifies that
+//
+//   - the final event comes once and in time, with an error only if a fault explains it,
+//   - letters and cargo arrive unchanged and once,
+//   - returned memory does not change,
+//   - the machine's own statistics are right,
+//   - machines fail when their node closes, and all domains close with nothing left.
+//
+// After the faults have ended, letters and cargo must get through again.
+//
+// Run runs one scenario. Call it in a testing/synctest bubble. `make sim` runs many seeds.
+//
+// Run starts goroutines for agents and couriers, which generate traffic, for faults (of the networks and
+// of the nodes), pings, timers, events with synchronous delivery, and the inspector. All have ended when
+// it returns. The seed decides what they do. The nodes' goroutines may interleave differently each time,
+// so a failure comes with a trace.
 package simulation

@@ -9,9 +9,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// checkIdentity looks at what a node knows of another: whatever goes wrong, it
-// never takes the NIDs of two nodes for those of one. It may be its own peer, as
-// messages to its NIDs go over the network (decisions 1).
+// checkIdentity checks a node's view of a peer: it must never contain the NIDs of two nodes, whatever
+// goes wrong. A node may be its own peer, because messages to its own NIDs go over the network (decisions
+// 1).
 func (w *world) checkIdentity(l *life, p *node.PeerInfo) {
 	owner := w.owner(p.Primary)
 	if owner == nil {
@@ -25,7 +25,7 @@ func (w *world) checkIdentity(l *life, p *node.PeerInfo) {
 	}
 }
 
-// owner is the member that a NID is of, nil if there is none.
+// owner returns the member with a NID, or nil.
 func (w *world) owner(nid lnet.NID) *member {
 	for _, m := range w.members {
 		if m.has(nid) {
@@ -35,11 +35,11 @@ func (w *world) owner(nid lnet.NID) *member {
 	return nil
 }
 
-// agreement bounds how long rounds may run that the last messages have begun.
+// agreement is the time limit for discovery rounds that the last messages started.
 const agreement = time.Minute
 
-// agree has every two members send each other one more message, and then looks
-// whether each knows the other as it is (decisions 19).
+// agree makes every two members exchange one more message, and then checks that each has a correct view
+// of the other (decisions 19).
 func (w *world) agree() {
 	if !w.discovers() {
 		return
@@ -48,15 +48,15 @@ func (w *world) agree() {
 	w.meet(w.needs(func(a, b *member) bool { return true }))
 	for _, a := range w.members {
 		for _, b := range w.members {
-			// Nobody is told when discovery is switched on (discovery 5.2).
+			// Peers are not notified when discovery is switched on (discovery 5.2).
 			if a != b && a.may(b) && (a.switched || b.switched) {
 				w.find(a, b)
 			}
 		}
 	}
 	w.rest()
-	// That a member has begun a new life is noticed on each rail by itself, and
-	// each time what is known of it is void.
+	// Each rail detects separately that a member has begun a new life. Each time, the view of that member
+	// becomes invalid.
 	for range w.rails * w.rails {
 		needs := w.needs(w.outdated)
 		if len(needs) == 0 {
@@ -74,7 +74,7 @@ func (w *world) agree() {
 	}
 }
 
-// needs are that each of some pairs of members exchange a message.
+// needs returns an exchange of messages for each selected pair of members.
 func (w *world) needs(which func(a, b *member) bool) []*need {
 	var needs []*need
 	for _, a := range w.members {
@@ -87,13 +87,13 @@ func (w *world) needs(which func(a, b *member) bool) []*need {
 	return needs
 }
 
-// outdated tells whether a's next message to b waits for discovery.
+// outdated reports whether a's next message to b waits for discovery.
 func (w *world) outdated(a, b *member) bool {
 	p, ok := a.current().node.Peer(b.nids[w.sharedRail(a.absent, b.absent)])
 	return ok && !p.State.Has(discovery.NIDsUpToDate)
 }
 
-// find has a discover b.
+// find makes a discover b.
 func (w *world) find(a, b *member) {
 	nid := b.nids[w.sharedRail(a.absent, b.absent)]
 	for round := 0; !w.discoverNow(a.current(), b, nid, false); round++ {
@@ -106,19 +106,20 @@ func (w *world) find(a, b *member) {
 	}
 }
 
-// underWay is set while something is, a push that a round did not wait for too.
+// underWay are the states in which discovery is in progress, including a push that a round did not wait
+// for.
 const underWay = discovery.Discovering | discovery.PingSent | discovery.PushSent
 
-// rest waits until all rounds have ended, and ended well.
+// rest waits until all rounds have ended successfully.
 func (w *world) rest() {
 	deadline := w.since() + agreement
-	for w.restless() && w.since() < deadline { // quiet names who does not come to rest
+	for w.restless() && w.since() < deadline { // quiet reports those that do not end
 		time.Sleep(250 * time.Millisecond)
 	}
 }
 
-// restless tells whether a round runs, or failed between two members that can
-// reach each other and comes again.
+// restless reports whether a round is in progress, or has failed and will be repeated between two members
+// that can reach each other.
 func (w *world) restless() bool {
 	for _, a := range w.members {
 		n := a.current().node
@@ -139,7 +140,7 @@ func (w *world) restless() bool {
 	return false
 }
 
-// compare holds what a knows of b against what b says of itself.
+// compare compares a's view of b with b itself.
 func (w *world) compare(a, b *member) {
 	la, lb := a.current(), b.current()
 	nid := b.nids[w.sharedRail(a.absent, b.absent)]
@@ -156,19 +157,19 @@ func (w *world) compare(a, b *member) {
 	var want node.PeerInfo
 	var wantNIDs []lnet.NID
 	switch {
-	case a.configured && la.cut: // what was told is gone with the net (discovery 8.3)
+	case a.configured && la.cut: // the configured NIDs were removed with the net (discovery 8.3)
 		return
 	case a.configured:
 		want = node.PeerInfo{Primary: b.nids[0], MultiRail: true}
 		wantNIDs = slices.Clone(b.nids)
 	case a.mode == discovery.Verify, b.mode == discovery.Verify:
 		return
-	case !b.may(a): // nor has it sent once more, so that it may have news to tell
+	case !b.may(a): // and b has not sent since, so it may have changes to announce
 		return
 	case a.mode == discovery.On && b.mode == discovery.On:
 		info := lb.node.PingInfo()
 		want = node.PeerInfo{MultiRail: true, Seq: info.Seq, Told: la.node.PingInfo().Seq}
-		if p.Seq == 0 { // no push of it came, and it answered as somebody else (discovery 6.7)
+		if p.Seq == 0 { // no push of it came, and it answered as another node (discovery 6.7)
 			want.Seq = 0
 		}
 		want.Primary, _ = info.Primary()

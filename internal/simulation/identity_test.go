@@ -9,9 +9,9 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 )
 
-// What one node knows of another is held against what that one is only if each is
-// sure to reach the other: a node that was told by hand of NIDs that are not there
-// may have news that do not arrive.
+// The checker compares one node's view of another with the other node only if each must be able to reach
+// the other. A node that was configured with NIDs that do not exist may be unable to announce its
+// changes.
 func TestWhoIsHeldToKnowAnother(t *testing.T) {
 	for _, sure := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestWhoIsHeldToKnowAnother(t *testing.T) {
 			w.rest()
 			w.compare(a, b)
 			a.absent[0] = !sure
-			for _, d := range a.devices { // b's news will not arrive
+			for _, d := range a.devices { // b's changes will not arrive
 				d.SetUp(false)
 			}
 			time.Sleep(time.Second)

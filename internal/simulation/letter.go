@@ -10,18 +10,18 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// letterKind is what a message between machines is for.
+// letterKind is the purpose of a message between machines.
 type letterKind uint8
 
 const (
 	letterPlain    letterKind = iota
 	letterQuestion            // is answered
-	letterAnnounce            // tells of a passive buffer, and is answered when that was used
+	letterAnnounce            // announces a passive buffer; answered after the buffer was used
 	letterAnswer
 )
 
-// letter is one message between machines: what was meant, and what became of it. On the
-// wire it is its number, kind, the length of a descriptor and that, and a stream.
+// letter is one message between machines: its intended effect and its outcome. On the wire it is a
+// number, a kind, the length of a descriptor, the descriptor, and a stream.
 type letter struct {
 	number    uint64
 	kind      letterKind
@@ -29,22 +29,22 @@ type letter struct {
 	sender    *member
 	receiver  *member
 	content   []byte
-	never     bool          // no buffer takes it
-	late      time.Duration // it is answered so long after
-	misuse    bool          // its descriptor is used the wrong way round first
+	never     bool          // no buffer is large enough
+	late      time.Duration // delay of the answer
+	misuse    bool          // its descriptor is first used in the wrong direction
 	short     bool          // less is sent than was asked for
-	question  *letter       // that it is an answer to
-	announced *loan         // the buffer that it tells of
+	question  *letter       // the question that it answers
+	announced *loan         // the buffer that it announces
 
 	// Guarded by world.mu.
 	received int
-	refused  bool // it was not sent at all
+	refused  bool // it was not sent
 	answered bool
 }
 
 const (
 	letterHead  = 12
-	letterTag   = 0x1e << 56 // of numbers: no other stream has it
+	letterTag   = 0x1e << 56 // first byte of letter numbers, which no other stream has
 	letterIndex = 1<<32 - 1
 )
 
@@ -52,7 +52,7 @@ func (x *letter) String() string {
 	return fmt.Sprintf("letter %d (kind %d, %v -> %v, %d bytes)", x.number&letterIndex, x.kind, x.from, x.to, len(x.content))
 }
 
-// newLetter numbers a letter and writes it. w.mu is not held.
+// newLetter creates a letter with the next number and encodes it. w.mu is not held.
 func (w *world) newLetter(x letter, length int, d transport.Descriptor) *letter {
 	w.mu.Lock()
 	x.number = letterTag | (w.seed&0xffffff)<<32 | uint64(len(w.letters))
@@ -66,7 +66,7 @@ func (w *world) newLetter(x letter, length int, d transport.Descriptor) *letter 
 	return &x
 }
 
-// letterOf finds the letter with a content, nil if there is none like it. w.mu is held.
+// letterOf returns the letter with the given content, or nil. w.mu is held.
 func (w *world) letterOf(content []byte) *letter {
 	if len(content) < letterHead {
 		return nil
@@ -78,7 +78,7 @@ func (w *world) letterOf(content []byte) *letter {
 	return w.letters[k]
 }
 
-// refuseLetter notes that a letter was not sent.
+// refuseLetter records that a letter was not sent.
 func (w *world) refuseLetter(x *letter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *world) refuseLetter(x *letter) {
 	}
 }
 
-// descriptor is the one in the letter.
+// descriptor returns the descriptor in the letter.
 func (x *letter) descriptor() transport.Descriptor {
 	return transport.Descriptor(x.content[letterHead:][:x.content[9]])
 }
@@ -97,10 +97,10 @@ func (x *letter) descriptor() transport.Descriptor {
 func (m *machine) receive(c *crate, add func(*transport.Buffer) error) {
 	c.wipe()
 	c.buffer.MinReceiveSize, c.buffer.MaxMessages = letterMax, m.maxMessages
-	_ = m.lend(&loan{crate: c, queue: transport.MsgRecv}, add) // it is stopping
+	_ = m.lend(&loan{crate: c, queue: transport.MsgRecv}, add) // fails if the machine is stopping
 }
 
-// again has a receive buffer receive again, or returns it to its pool.
+// again adds a receive buffer again, or returns it to its pool.
 func (l *loan) again(e *transport.BufferEvent) func() {
 	m, c := l.machine, l.crate
 	if c.region == nil {
@@ -120,7 +120,7 @@ func (l *loan) again(e *transport.BufferEvent) func() {
 	return func() { m.receive(c, add) }
 }
 
-// post sends a letter from a crate. Add is tm.Add, or a callback's.
+// post sends a letter from a crate. add is the Add of the transfer machine or of a callback.
 func (m *machine) post(x *letter, c *crate, e *transport.EndPoint, timeout time.Duration, add func(*transport.Buffer) error) (*loan, error) {
 	c.write(x.content)
 	c.buffer.Length, c.buffer.EndPoint = len(x.content), e
@@ -136,8 +136,8 @@ func (m *machine) post(x *letter, c *crate, e *transport.EndPoint, timeout time.
 	return l, err
 }
 
-// to takes a reference to an end point, until release is called; nil if the machine is
-// stopping.
+// to returns an end point for the address. The caller must call release after use. It returns nil if the
+// machine is stopping.
 func (m *machine) to(a transport.Address) (e *transport.EndPoint, release func()) {
 	w := m.world()
 	w.mu.Lock()
@@ -161,7 +161,7 @@ func (m *machine) to(a transport.Address) (e *transport.EndPoint, release func()
 	}
 }
 
-// arrived takes a message, and returns what is to be done about it. w.mu is held.
+// arrived handles a received message, and returns functions to call without the lock. w.mu is held.
 func (l *loan) arrived(e *transport.BufferEvent) []func() {
 	m, w := l.machine, l.machine.world()
 	content := make([]byte, e.Length)
@@ -202,7 +202,7 @@ func (l *loan) arrived(e *transport.BufferEvent) []func() {
 	return nil
 }
 
-// room looks where a message came to. w.mu is held.
+// room checks the place of a message in the receive buffer. w.mu is held.
 func (l *loan) room(e *transport.BufferEvent, x *letter) {
 	w, b := l.machine.world(), l.crate.buffer
 	s := span{e.Offset, e.Length}
@@ -222,7 +222,7 @@ func (l *loan) room(e *transport.BufferEvent, x *letter) {
 	}
 }
 
-// intact looks whether the messages in a receive buffer are as they came. w.mu is held.
+// intact checks that the messages in a receive buffer have not changed. w.mu is held.
 func (l *loan) intact() {
 	for _, d := range l.taken {
 		if !holds(l.crate.buffer, d.off, d.letter.content) {
@@ -231,7 +231,7 @@ func (l *loan) intact() {
 	}
 }
 
-// answer answers a letter in the callback that it came with, or later.
+// answer answers a letter, in its callback or later.
 func (m *machine) answer(x *letter, e *transport.BufferEvent) {
 	if x.late == 0 || !m.station.enter() {
 		add := m.tm.Add
@@ -258,7 +258,7 @@ func (m *machine) answer(x *letter, e *transport.BufferEvent) {
 	})
 }
 
-// reply sends an answer, unless there is no crate for it, or the machine is stopping.
+// reply sends an answer. It returns false if no crate is free or the machine is stopping.
 func (m *machine) reply(x *letter, to *transport.EndPoint, add func(*transport.Buffer) error) bool {
 	c := m.station.take(&m.station.small, 0)
 	if c == nil {
@@ -271,7 +271,7 @@ func (m *machine) reply(x *letter, to *transport.EndPoint, add func(*transport.B
 	return err == nil
 }
 
-// ask sends a letter to a member's address. Calm is for when all has to go well.
+// ask sends a letter to a member's address. calm is set when every operation must succeed.
 func (m *machine) ask(r *rand.Rand, to *member, a transport.Address, calm bool) *letter {
 	w := m.world()
 	x := letter{kind: letterKind(r.IntN(2)), from: m.address, to: a, sender: m.station.life.member, receiver: to}
@@ -314,7 +314,7 @@ func (m *machine) ask(r *rand.Rand, to *member, a transport.Address, calm bool) 
 	return sent
 }
 
-// timeout draws a time-out, 0 for none.
+// timeout draws a timeout. 0 means none.
 func (m *machine) timeout(r *rand.Rand) time.Duration {
 	switch r.IntN(4) {
 	case 0:
@@ -325,7 +325,7 @@ func (m *machine) timeout(r *rand.Rand) time.Duration {
 	return 0
 }
 
-// nidOwner is the member that an address is on, as one member sees it.
+// nidOwner returns the member with an address, from the point of view of another member.
 func (w *world) nidOwner(nid lnet.NID, self *member) *member {
 	if nid.IsLoopback() {
 		return self

@@ -12,29 +12,29 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// loan is a crate that is lent to a machine, from Add to the final event.
+// loan is a crate that a machine uses, from Add to the final event.
 type loan struct {
 	crate    *crate
 	machine  *machine
 	queue    transport.QueueType
 	deadline time.Time
-	endBy    time.Duration // when it must have ended; 0: it may wait for ever
+	endBy    time.Duration // when it must have ended; 0: no limit
 	began    time.Duration
-	letter   *letter    // that is sent
-	cargo    *cargo     // that is sent, or announced for others to fetch
-	to       lnet.NID   // where it goes, of what goes to somebody
-	key      cargoKey   // of active bulk: what passive buffers it is about
-	wanted   int        // of an active receive: what the descriptor announces
-	done     func(bool) // called after the final event, with whether all went well
+	letter   *letter    // being sent
+	cargo    *cargo     // being sent, or announced for others to fetch
+	to       lnet.NID   // destination, if there is one
+	key      cargoKey   // for active bulk: the key of the peer's passive buffer
+	wanted   int        // for an active receive: the length in the descriptor
+	done     func(bool) // called after the final event; ok reports success
 
 	// Guarded by world.mu.
-	taken     []delivery // messages that came
-	used      int        // by these, in bytes
-	cancelled bool       // somebody has wanted it to end
-	refused   bool       // Add has said no
-	changes   int        // of the node's NIs when it began
-	reading   bool       // the program still looks at what Add has made
-	over, ok  bool       // it has ended, and well
+	taken     []delivery // received messages
+	used      int        // bytes of these messages
+	cancelled bool       // its end was requested
+	refused   bool       // Add returned an error
+	changes   int        // changes of the node's NIs before it began
+	reading   bool       // the program still reads what Add produced
+	over, ok  bool       // it has ended, and successfully
 }
 
 // delivery is a message in a receive buffer.
@@ -47,8 +47,8 @@ func (l *loan) String() string {
 	return fmt.Sprintf("%v's buffer on %v since %v", l.machine, l.queue, l.began)
 }
 
-// lend adds a crate to the machine by add, and tells what that said. The crate's buffer has
-// been prepared but for its callbacks, queue and deadline.
+// lend adds a crate to the machine with add, and returns the error of add. The crate's buffer is prepared
+// except for its callbacks, queue and deadline.
 func (m *machine) lend(l *loan, add func(*transport.Buffer) error) error {
 	w, b := m.world(), l.crate.buffer
 	l.machine = m
@@ -74,7 +74,7 @@ func (m *machine) lend(l *loan, add func(*transport.Buffer) error) error {
 	return err
 }
 
-// begin notes that the crate is lent. w.mu is held.
+// begin records that the machine uses the crate. w.mu is held.
 func (l *loan) begin() {
 	m, w := l.machine, l.machine.world()
 	l.began = w.since()
@@ -93,8 +93,8 @@ func (l *loan) begin() {
 	m.tallies[l.queue].Adds++
 }
 
-// mayRefuse tells whether Add may have said so, of a buffer with which all is well: the
-// machine is stopping, or its node is closing. w.mu is held.
+// mayRefuse reports whether Add may return err for a valid buffer: the machine is stopping, or its node
+// is closing. w.mu is held.
 func (m *machine) mayRefuse(err error) bool {
 	switch {
 	case errors.Is(err, syscall.EINVAL):
@@ -105,7 +105,7 @@ func (m *machine) mayRefuse(err error) bool {
 	return false
 }
 
-// cancel has the machine cancel a loan's buffer, whatever that is by then.
+// cancel cancels the buffer of a loan, even if the buffer has another loan by then.
 func (l *loan) cancel() {
 	w, c := l.machine.world(), l.crate
 	w.mu.Lock()
@@ -126,12 +126,12 @@ func (l *loan) cancel() {
 	if did {
 		l.machine.tallies[l.queue].Cancels++
 	}
-	if next := c.loan; next != nil && next != l { // it may have been this one
+	if next := c.loan; next != nil && next != l { // the next loan may have been cancelled instead
 		next.cancelled = true
 	}
 }
 
-// bufferEvent takes an event of a buffer.
+// bufferEvent handles an event of a buffer.
 func (m *machine) bufferEvent(e *transport.BufferEvent) {
 	w := m.world()
 	if m.inside.Swap(true) {
@@ -146,12 +146,12 @@ func (m *machine) bufferEvent(e *transport.BufferEvent) {
 	}
 }
 
-// take checks an event, and returns what is to be done about it. w.mu is held.
+// take checks an event, and returns functions to call without the lock. w.mu is held.
 func (m *machine) take(e *transport.BufferEvent) (then []func()) {
 	w := m.world()
 	c := m.station.crateOf(e.Buffer)
 	l := c.loan
-	if l == nil && e.Queue == transport.MsgRecv && c.region == nil { // the pool's, lent since nobody knows when
+	if l == nil && e.Queue == transport.MsgRecv && c.region == nil { // a pool's buffer, added by the machine itself
 		l = &loan{crate: c, machine: m, queue: e.Queue}
 		c.loan = l
 	}
@@ -173,7 +173,7 @@ func (m *machine) take(e *transport.BufferEvent) (then []func()) {
 	return then
 }
 
-// check tells whether an event may be. w.mu is held.
+// check returns an error if an event is not allowed. w.mu is held.
 func (l *loan) check(e *transport.BufferEvent) error {
 	m, w := l.machine, l.machine.world()
 	queued := e.Buffer.Flags()&transport.FlagQueued != 0
@@ -196,7 +196,7 @@ func (l *loan) check(e *transport.BufferEvent) error {
 	return l.mayFail(e.Err)
 }
 
-// mayFail tells whether an operation may have ended so: w.mu is held.
+// mayFail returns an error if an operation must not end with err. w.mu is held.
 func (l *loan) mayFail(err error) error {
 	m, w := l.machine, l.machine.world()
 	network, says := errors.AsType[*inproc.Error](err)
@@ -214,9 +214,9 @@ func (l *loan) mayFail(err error) error {
 		switch {
 		case m.station.life.ending:
 		case m.homeless(l.changes) && (network.Errno == syscall.EINVAL || network.Errno == syscall.ESHUTDOWN):
-			// Its NID was no source any more, or the driver was closing.
+			// Its NID was no longer a source, or the driver was closing.
 		case l.queue == transport.ActiveBulkRecv && w.verbs.rails != nil && errors.Is(err, syscall.ENODATA):
-			// The passive buffer has gone back, of which RDMA tells (o2iblnd 10.4).
+			// The passive buffer was returned, which RDMA reports (o2iblnd 10.4).
 		case w.faultless() && !l.astray():
 			return errors.New("nothing was broken, and yet")
 		case network.Errno != syscall.EIO && network.Errno != syscall.EHOSTUNREACH && network.Errno != syscall.ETIMEDOUT:
@@ -229,22 +229,21 @@ func (l *loan) mayFail(err error) error {
 		}
 		w.result.Deeds[DeedTimedOut]++
 	case errors.Is(err, syscall.ETIMEDOUT) && l.queue == transport.ActiveBulkRecv && w.since() >= l.began+w.transaction:
-		w.result.Deeds[DeedNetworkError]++ // the node has given it up
+		w.result.Deeds[DeedNetworkError]++ // the node has given up
 	default:
 		return errors.New("that cannot be")
 	}
 	return nil
 }
 
-// homeless tells whether the machine's NI is not there, or was not at some time since NIs
-// had changed so often. w.mu is held.
+// homeless reports whether the machine's NI is absent, or has been since the NIs had changed that often.
+// w.mu is held.
 func (m *machine) homeless(since int) bool {
 	l := m.station.life
 	return m.rail != loopback && (!l.present[m.rail] || l.changes != since)
 }
 
-// astray tells whether a message goes to a NID on another net, which the node may have no
-// way to. w.mu is held.
+// astray reports whether a message goes to a NID on another net, which may be unreachable. w.mu is held.
 func (l *loan) astray() bool {
 	return l.machine.world().routers == 0 && l.to.Net() != l.machine.address.NID.Net()
 }
@@ -297,8 +296,7 @@ func (l *loan) end(e *transport.BufferEvent) (then []func()) {
 	}}
 }
 
-// audit compares what the machine says of itself with what was seen, when its buffers have
-// all come back.
+// audit compares the machine's statistics with the checker's after all buffers were returned.
 func (m *machine) audit() {
 	w := m.world()
 	w.mu.Lock()
@@ -314,7 +312,7 @@ func (m *machine) audit() {
 		bad := got.Adds != want.Adds || got.Adds != m.finals[q] || got.Successes != want.Successes ||
 			got.Bytes != want.Bytes || got.MaxBytes != want.MaxBytes || got.Cancels < want.Cancels ||
 			!m.aborted && got.Cancels != want.Cancels
-		// Of messages, what was broken off counts, and what was lacking.
+		// Aborted messages and missing buffers also count as failures of receive queues.
 		if bad || got.Failures < want.Failures || q != transport.MsgRecv && got.Failures != want.Failures {
 			w.violate("%v: %v says %+v, not %+v with %d final events", m, q, got, want, m.finals[q])
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// quay is a world without nodes, with a machine on each of two members, for events made by
-// hand.
+// quay is a world without nodes, with a machine on each of two members, to which tests deliver invented
+// events.
 type quay struct {
 	*world
 	a, b *machine
@@ -35,7 +35,7 @@ func newQuay() *quay {
 	return q
 }
 
-// lend lends a machine a crate of n bytes, as if Add had been called.
+// lend lends a crate of n bytes to a machine, as if Add had been called.
 func (q *quay) lend(m *machine, t transport.QueueType, n int) *loan {
 	r := q.memory.region(n, 1)
 	c := &crate{station: m.station, region: r, buffer: transport.NewBuffer(r.pieces[0].Bytes), home: new([]*crate)}
@@ -47,12 +47,12 @@ func (q *quay) lend(m *machine, t transport.QueueType, n int) *loan {
 	return l
 }
 
-// final is the final event of a loan.
+// final returns the final event of a loan.
 func final(l *loan, err error, n int) *transport.BufferEvent {
 	return &transport.BufferEvent{Buffer: l.crate.buffer, Queue: l.queue, Final: true, Err: err, Length: n, Time: time.Now()}
 }
 
-// A buffer may end as what happened allows, and in no other way.
+// The final event of a buffer may only have an error that earlier events allow.
 func TestLoanMayFail(t *testing.T) {
 	network := func(e syscall.Errno) error { return &inproc.Error{Errno: e, Err: errors.New("network")} }
 	unmatched := &inproc.Error{Errno: syscall.EIO, Err: syscall.ENODATA}
@@ -110,14 +110,14 @@ func TestLoanMayFail(t *testing.T) {
 	}
 }
 
-// A message comes once, to whom it was sent, as it was sent.
+// A letter arrives once, unchanged, at the right machine.
 func TestLetterArrives(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		happen func(q *quay, x *letter, l *loan)
 		want   string
 	}{
-		{name: "well", want: "from"}, // an end point cannot be made by hand
+		{name: "well", want: "from"}, // a test cannot create an end point
 		{name: "twice", happen: func(_ *quay, x *letter, _ *loan) { x.received++ }, want: "again"},
 		{name: "too long", happen: func(_ *quay, x *letter, _ *loan) { x.never = true }, want: "too long"},
 		{name: "another's", happen: func(_ *quay, x *letter, _ *loan) { x.to.TMID++ }, want: "another's"},
@@ -145,7 +145,7 @@ func TestLetterArrives(t *testing.T) {
 	}
 }
 
-// What was fetched is what was asked for, but in a life with the handles of another.
+// Fetched data must be the requested data, except in a life that reuses the handles of another.
 func TestCargoFetched(t *testing.T) {
 	key := cargoKey{portal: portalMachines, bits: 1}
 	for _, c := range []struct {
@@ -182,7 +182,7 @@ func TestCargoFetched(t *testing.T) {
 	}
 }
 
-// What a machine says of itself is what was seen of it.
+// A machine's statistics must agree with the checker's.
 func TestAudit(t *testing.T) {
 	for _, c := range []struct {
 		name   string

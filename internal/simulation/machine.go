@@ -13,38 +13,37 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// berth is a place where one transfer machine after another is.
+// berth is a place in which one transfer machine after another runs.
 type berth struct {
 	berthPlan
 	station *station
 	index   int
 
 	turn    chan struct{} // full while a machine is started or stopped
-	machine *machine      // that runs, nil if none; guarded by world.mu
+	machine *machine      // the running one, or nil; guarded by world.mu
 }
 
-// machine is a transfer machine from its making to its end. It is the handler of its own
-// events and of its buffers'.
+// machine is a transfer machine from creation to end. It handles its own events and those of its buffers.
 type machine struct {
 	*berth
 	tm        *transport.TransferMachine
 	callbacks transport.Callbacks
-	own       *transport.Channel // of synchronous delivery, but the TM's; nil: that
+	own       *transport.Channel // for synchronous delivery, separate from the TM's; nil: use the TM's
 	deliverer sync.WaitGroup
-	inside    atomic.Bool // a callback runs
+	inside    atomic.Bool // a callback is running
 
 	// Guarded by world.mu.
-	address  transport.Address // as soon as it has started
+	address  transport.Address // set when it has started
 	started  bool
-	stopping bool                         // the program wants it to end
-	aborted  bool                         // with what is queued
-	over     bool                         // it has stopped, or failed
-	open     int                          // loans that have not ended; a pool's buffers are not among them
-	held     int                          // end points
-	exposed  map[transport.MatchBits]bool // those of its passive buffers
+	stopping bool                         // the program has requested the stop
+	aborted  bool                         // with abort
+	over     bool                         // it has stopped or failed
+	open     int                          // loans that have not ended, without a pool's buffers
+	held     int                          // end points in use
+	exposed  map[transport.MatchBits]bool // its passive buffers
 	tallies  [transport.QueueTypes]transport.Stats
 	finals   [transport.QueueTypes]uint64
-	stats    [transport.QueueTypes]transport.Stats // as it says itself when it is over
+	stats    [transport.QueueTypes]transport.Stats // its own statistics at the end
 }
 
 func (m *machine) String() string {
@@ -53,7 +52,7 @@ func (m *machine) String() string {
 
 func (b *berth) world() *world { return b.station.life.member.w }
 
-// nid is where the berth's machines are.
+// nid returns the NID of the berth's machines.
 func (b *berth) nid() lnet.NID {
 	if b.rail == loopback {
 		return lnet.LoopbackNID
@@ -61,7 +60,7 @@ func (b *berth) nid() lnet.NID {
 	return b.station.life.member.nids[b.rail]
 }
 
-// running is the machine that runs, nil if there is none.
+// running returns the running machine, or nil.
 func (b *berth) running() *machine {
 	w := b.world()
 	w.mu.Lock()
@@ -69,7 +68,7 @@ func (b *berth) running() *machine {
 	return b.machine
 }
 
-// start starts a machine, unless one runs.
+// start starts a machine, unless one is running.
 func (b *berth) start() {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
@@ -123,7 +122,7 @@ func (b *berth) start() {
 	}
 }
 
-// make makes the transfer machine.
+// make creates the transfer machine.
 func (m *machine) make() error {
 	s := m.station
 	var err error
@@ -144,7 +143,7 @@ func (m *machine) make() error {
 	return errors.Join(err, m.tm.SetColour(m.colour))
 }
 
-// absent tells whether the berth's NI is not there, and how often NIs have changed.
+// absent reports whether the berth's NI is absent. It also returns how often the NIs have changed.
 func (b *berth) absent() (bool, int) {
 	w, l := b.world(), b.station.life
 	w.mu.Lock()
@@ -152,7 +151,7 @@ func (b *berth) absent() (bool, int) {
 	return b.rail != loopback && !l.present[b.rail], l.changes
 }
 
-// event takes the machine's own events.
+// event handles the machine's own events.
 func (m *machine) event(e *transport.TMEvent) {
 	w := m.world()
 	w.mu.Lock()
@@ -180,7 +179,7 @@ func (m *machine) event(e *transport.TMEvent) {
 	}
 }
 
-// begun notes that it has started: nobody else has its number. w.mu is held.
+// begun records that the machine has started, and checks that its number is unique. w.mu is held.
 func (m *machine) begun(e *transport.TMEvent) {
 	w := m.world()
 	if m.started || m.over || e.EndPoint == nil {
@@ -203,7 +202,7 @@ func (m *machine) begun(e *transport.TMEvent) {
 	}
 }
 
-// ended notes that it is over. w.mu is held.
+// ended records that the machine has ended. w.mu is held.
 func (m *machine) ended() {
 	m.over = true
 	m.stats = m.tm.AllStats()
@@ -215,7 +214,7 @@ func (m *machine) ended() {
 	}
 }
 
-// deliver delivers the machine's events, with synchronous delivery, until it is over.
+// deliver delivers the machine's events until it has ended (synchronous delivery).
 func (m *machine) deliver() {
 	c := m.own
 	if c == nil {
@@ -241,7 +240,7 @@ func (m *machine) deliver() {
 	}
 }
 
-// stop stops the machine that runs, if one does: with abort, or by waiting a while first.
+// stop stops the running machine, if any: with abort, or after waiting for its operations.
 func (b *berth) stop(abort bool) {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
@@ -266,8 +265,8 @@ func (b *berth) stop(abort bool) {
 	w.countDeed(deed)
 }
 
-// drain stops the machine without abort, and ends what is queued by itself; with a pool that
-// cannot be done.
+// drain stops the machine without abort, and ends the queued operations itself. That is not possible with
+// a pool.
 func (m *machine) drain() {
 	w := m.world()
 	if err := m.tm.Stop(false); err != nil && m.station.life.running() {
@@ -296,7 +295,7 @@ func (m *machine) drain() {
 	}
 }
 
-// fall ends the machine that runs, if one does, as its node has closed.
+// fall ends the running machine, if any, after its node has closed.
 func (b *berth) fall() {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
@@ -316,10 +315,10 @@ func (b *berth) fall() {
 	m.end()
 }
 
-// promptly bounds what takes no time unless something is broken.
+// promptly is the time limit for actions that take no time unless there is a bug.
 const promptly = 2 * time.Second
 
-// end ends the transfer machine, in time.
+// end waits for the end of the transfer machine, which must come in time.
 func (m *machine) end() {
 	w := m.world()
 	began := w.since()

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// settleMachines ends what waits for somebody, and waits until machines have nothing under
-// way but receive buffers.
+// settleMachines ends all operations that wait for something, and waits until only receive buffers are in
+// use.
 func (w *world) settleMachines() {
 	for _, m := range w.members {
 		l := m.current()
@@ -35,7 +35,7 @@ func (w *world) settleMachines() {
 	}
 }
 
-// idle tells whether nothing is under way. w.mu is held.
+// idle reports whether nothing is in progress. w.mu is held.
 func (s *station) idle() bool {
 	for _, c := range s.crates {
 		if c.loan != nil && c.loan.queue != transport.MsgRecv {
@@ -45,25 +45,25 @@ func (s *station) idle() bool {
 	return s.users == 0
 }
 
-// errandKind is what has to go through when all faults are over.
+// errandKind is a kind of exchange that must succeed after the faults have ended.
 type errandKind uint8
 
 const (
-	errandAsk   errandKind = iota // a message, and an answer
-	errandFetch                   // bulk that the peer fetches
-	errandFill                    // and that the peer fills
+	errandAsk   errandKind = iota // a message and an answer
+	errandFetch                   // a bulk transfer that the peer fetches
+	errandFill                    // a bulk transfer that the peer fills
 	errandKinds
 )
 
-// errand is one such thing.
+// errand is one exchange that must succeed.
 type errand struct {
 	from, to *berth
 	kind     errandKind
 	letter   *letter
 }
 
-// calmMachines has every machine reach another one now that nothing is broken any more, with
-// messages and bulk both ways, after all have come back that were stopped.
+// calmMachines starts all stopped machines again after the faults have ended. It then checks that every
+// machine can exchange messages and bulk data with another one, in both directions.
 func (w *world) calmMachines() {
 	w.addf("calm machines")
 	var berths []*berth
@@ -81,7 +81,7 @@ func (w *world) calmMachines() {
 	}
 	var left []*errand
 	for k, from := range berths {
-		for j := range berths { // the next that it can reach, itself at last
+		for j := range berths { // the next reachable one, which in the end is the machine itself
 			if to := berths[(k+1+j)%len(berths)]; from.reaches(to) {
 				for kind := range errandKinds {
 					left = append(left, &errand{from: from, to: to, kind: kind})
@@ -111,8 +111,7 @@ func (w *world) calmMachines() {
 	w.settleMachines()
 }
 
-// reaches tells whether a berth's machine is sure to reach another's, and the other way
-// round.
+// reaches reports whether the machines of two berths must be able to reach each other.
 func (b *berth) reaches(to *berth) bool {
 	w, from, other := b.world(), b.station.life.member, to.station.life.member
 	if b.rail == loopback || to.rail == loopback {
@@ -125,8 +124,8 @@ func (b *berth) reaches(to *berth) bool {
 		(w.routers > 0 || b.nid().Net() == to.nid().Net())
 }
 
-// tryErrands tries each, and returns what has not gone through, after as long as that may
-// take. Most is done in no time, so that they come one after the other.
+// tryErrands tries each errand and returns those that failed, after the longest time that they may take.
+// It tries one after the other, because most are done immediately.
 func (w *world) tryErrands(r *rand.Rand, errands []*errand) (left []*errand) {
 	for _, e := range errands {
 		e.try(r)
@@ -144,7 +143,7 @@ func (w *world) tryErrands(r *rand.Rand, errands []*errand) (left []*errand) {
 	return left
 }
 
-// try has the machine write a letter.
+// try sends the errand's letter.
 func (e *errand) try(r *rand.Rand) {
 	m, to := e.from.running(), e.to.running()
 	if e.letter = nil; m == nil || to == nil {
@@ -158,7 +157,7 @@ func (e *errand) try(r *rand.Rand) {
 	}
 }
 
-// await waits until an errand is done, or a time, and tells whether it is done.
+// await waits until an errand is done or the deadline has passed, and reports whether it is done.
 func (e *errand) await(deadline time.Duration) bool {
 	w, x := e.from.world(), e.letter
 	if x == nil {

@@ -11,40 +11,40 @@ import (
 const (
 	// portalMachines is the portal of all transfer machines.
 	portalMachines = 34
-	// letterMax is the longest message between them, and letterMin the shortest.
+	// letterMax and letterMin are the longest and shortest length of a letter in bytes.
 	letterMax = 1 << 10
 	letterMin = letterHead + transport.LargeDescriptorSize
-	// cargoMin is the least bulk: a stream is known by its first word.
+	// cargoMin is the smallest bulk transfer in bytes, because the first word identifies the stream.
 	cargoMin = 8
 )
 
-// berthPlan is what a seed says of a place for transfer machines.
+// berthPlan is a seed's plan for one berth.
 type berthPlan struct {
-	rail        int    // whose NID it is at; loopback: 0@lo
+	rail        int    // the rail of its NID; loopback: 0@lo
 	number      uint16 // transport.Dynamic: any
 	synchronous bool   // events are delivered by the program
-	pooled      bool   // it has a pool
+	pooled      bool   // it uses the station's pool
 	colour      uint32
-	queueLength int // of receive buffers
-	size        int // of each
+	queueLength int // number of receive buffers
+	size        int // bytes of each receive buffer
 	maxMessages int
 }
 
-// loopback is the rail of 0@lo.
+// loopback stands for 0@lo where a rail is expected.
 const loopback = -1
 
-// machinePlan is what a seed says of the transfer machines in a scenario.
+// machinePlan is a seed's plan for the transfer machines in a scenario.
 type machinePlan struct {
 	berths   [][]berthPlan // by member
-	couriers int           // agents that make their traffic
-	errands  int           // what these do in all
-	cargoMax int           // the most bulk, in bytes
-	spare    int           // buffers in a pool beyond what its machines hold
-	alert    time.Duration // the longest time-out
+	couriers int           // agents that generate their traffic
+	errands  int           // actions of all couriers together
+	cargoMax int           // largest bulk transfer in bytes
+	spare    int           // buffers in a pool beyond those that its machines hold
+	alert    time.Duration // longest timeout
 }
 
-// drawMachines draws the machines, in half of the scenarios; routers have none. It has a
-// source of its own, so that the rest is the same with and without.
+// drawMachines draws the machines, in half of the scenarios. Routers have none. It uses its own random
+// numbers, so the rest of the scenario does not depend on the machines.
 func (s *scenario) drawMachines() {
 	r := rand.New(rand.NewPCG(s.seed, 0x7a))
 	p := &s.machines
@@ -92,11 +92,11 @@ func (s *scenario) drawBerth(r *rand.Rand, k int, number uint16) berthPlan {
 	return b
 }
 
-// machineColours is how many colours pools have.
+// machineColours is the number of colours of a pool.
 const machineColours = 2
 
-// operationWithin bounds the time from an Add of what goes to another node, or from the
-// wish that what comes from there should end, to the final event.
+// operationWithin is the time limit for operations with other nodes. It runs from Add, or for operations
+// that wait for the peer from the request to end them, to the final event.
 func (s *scenario) operationWithin() time.Duration {
 	return max(s.sendWithin(), s.responseWithin()) + s.discoverWithin() + s.slack()
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// memberFaults are the kinds that one goroutine inflicts on nodes.
+// memberFaults are the faults of nodes. One goroutine inflicts them.
 var memberFaults = [...]Fault{
 	FaultRestart, FaultRestart, FaultDuplicateCookie, FaultLinkDown, FaultNIRemoved, FaultWallJump,
 	FaultNISet, FaultNISet, FaultSwitched, FaultSwitched,
 }
 
-// breakMembers inflicts the nodes' faults, spread over the scenario.
+// breakMembers inflicts the faults of nodes, distributed over the scenario.
 func (w *world) breakMembers(r *rand.Rand) {
 	for _, f := range w.memberFaults {
 		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.memberFaults)))))
@@ -58,7 +58,7 @@ func (w *world) breakMembers(r *rand.Rand) {
 	}
 }
 
-// restart ends a member's life, and gives it another.
+// restart ends a member's life and starts another.
 func (w *world) restart(r *rand.Rand, m, other *member, how rebirth) {
 	w.exchange(r, m, other)
 	if how != rebirthNew || r.IntN(3) == 0 {
@@ -70,7 +70,7 @@ func (w *world) restart(r *rand.Rand, m, other *member, how rebirth) {
 	}
 	m.end(r.IntN(3) > 0)
 	if l := other.current(); l != nil {
-		l.launch(w.draw(r, l, m, w.length(r))) // to nobody
+		l.launch(w.draw(r, l, m, w.length(r))) // to a handle that does not exist
 	}
 	if r.IntN(2) == 0 {
 		pause(episode(r))
@@ -79,8 +79,8 @@ func (w *world) restart(r *rand.Rand, m, other *member, how rebirth) {
 	w.exchange(r, m, other)
 }
 
-// haunt restarts a member while answers to it are held back, and has its new
-// life use the same handles that they are for.
+// haunt restarts a member while answers to it are delayed. The new life uses the same handles, so it may
+// receive them.
 func (w *world) haunt(r *rand.Rand, m, other *member, how rebirth) {
 	l, asked := m.current(), other.current()
 	first := l.burn(0)
@@ -111,8 +111,8 @@ func (w *world) ask(r *rand.Rand, l *life, to *member) {
 	}
 }
 
-// burn makes descriptors until the next one has at least the given object
-// cookie, and returns what it has.
+// burn creates descriptors until the next one has at least the given object cookie, and returns that
+// one's cookie.
 func (l *life) burn(until uint64) uint64 {
 	for {
 		h, err := l.node.Bind(portals.MD{})
@@ -144,7 +144,7 @@ func (w *world) linkDown(r *rand.Rand, m, other *member) {
 	m.devices[rail].SetUp(true)
 }
 
-// removeNI takes an NI away for a while.
+// removeNI removes an NI for a while.
 func (w *world) removeNI(r *rand.Rand, m, other *member) {
 	w.exchange(r, m, other)
 	rail := m.drawRail(r)
@@ -159,7 +159,7 @@ func (w *world) removeNI(r *rand.Rand, m, other *member) {
 	w.count(FaultNIRemoved, 1)
 }
 
-// hasAddress tells whether an address is one of the member's.
+// hasAddress reports whether an address belongs to the member.
 func (m *member) hasAddress(a netip.Addr) bool {
 	for _, nid := range m.nids {
 		if nid.IP() == a {

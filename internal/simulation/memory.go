@@ -11,14 +11,13 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// What memory holds before anybody writes to it: around a region and between
-// its pieces, and inside.
+// Initial contents of memory: around a region, between its pieces, and inside.
 const (
 	guardByte = 0xa5
 	blankByte = 0x5c
 
-	guardSize = 32 // before and behind a region
-	gapSize   = 8  // between two pieces
+	guardSize = 32 // bytes before and after a region
+	gapSize   = 8  // bytes between two pieces
 )
 
 var (
@@ -26,16 +25,14 @@ var (
 	blanks = bytes.Repeat([]byte{blankByte}, 4096)
 )
 
-// region is the memory of a descriptor: one piece or several, with guards
-// around each.
+// region is the memory of a descriptor. It has one or more pieces, with guards around each.
 type region struct {
 	backing []byte
 	pieces  []memory.Segment
 	n       int
 }
 
-// Memory hands memory on from one Run to the next. The zero value is ready; it
-// is safe for concurrent use.
+// Memory lets several Runs reuse memory. The zero value is ready to use. It is safe for concurrent use.
 type Memory struct {
 	pools [32]sync.Pool // by the logarithm of the size
 }
@@ -74,15 +71,14 @@ func (m *Memory) region(n, pieces int) *region {
 	return r
 }
 
-// release takes the memory back; nothing may use it any more.
+// release returns a region to the pools. The caller must not use it afterwards.
 func (m *Memory) release(r *region) {
 	b := r.backing[:cap(r.backing)]
 	m.pools[bits.Len(uint(len(b)-1))].Put(&b)
 	r.backing, r.pieces = nil, nil
 }
 
-// each calls f with the pieces of the n bytes at off, and where each begins,
-// until it returns false.
+// each calls f with each piece of the n bytes at off and the offset of the piece, until f returns false.
 func (r *region) each(off, n int, f func(b []byte, at int) bool) {
 	start := 0
 	for _, p := range r.pieces {
@@ -99,8 +95,7 @@ func (r *region) fill(s stream) {
 	r.each(0, r.n, func(b []byte, at int) bool { s.fill(b, at); return true })
 }
 
-// holds tells whether the n bytes at off are those of a stream from its byte
-// from on.
+// holds returns an error if the n bytes at off are not those of a stream from its byte from.
 func (r *region) holds(off, n int, s stream, from int) error {
 	var err error
 	r.each(off, n, func(b []byte, at int) bool {
@@ -114,7 +109,7 @@ func (r *region) holds(off, n int, s stream, from int) error {
 	return err
 }
 
-// blank tells whether nobody has written to the n bytes at off.
+// blank returns an error if the n bytes at off have changed.
 func (r *region) blank(off, n int) error {
 	var err error
 	r.each(off, n, func(b []byte, at int) bool {
@@ -132,7 +127,7 @@ func (r *region) blank(off, n int) error {
 	return err
 }
 
-// guarded tells whether nobody has written outside.
+// guarded returns an error if the bytes around the pieces have changed.
 func (r *region) guarded() error {
 	at := 0
 	check := func(n int) error {
@@ -158,7 +153,7 @@ func (r *region) guarded() error {
 	return nil
 }
 
-// describe puts the region into an MD, as bytes if it is one piece.
+// describe sets the region in an MD, as bytes if it has one piece.
 func (r *region) describe(d *portals.MD) {
 	if len(r.pieces) == 1 {
 		d.Bytes = r.pieces[0].Bytes

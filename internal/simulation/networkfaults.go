@@ -7,17 +7,17 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd"
 )
 
-// networkFaults are the kinds that one goroutine inflicts on the network.
+// networkFaults are the faults of the network. One goroutine inflicts them.
 var networkFaults = [...]Fault{
 	FaultCut, FaultHalfClose, FaultStall, FaultReset, FaultPartition, FaultOneWay, FaultSlow, FaultRace, FaultLostReply,
 	FaultRuleDrop, FaultRuleFail, FaultRuleDelay, FaultUnhealthy, FaultPeerRemoved,
 	FaultUnlinked, FaultLazyCleared, FaultForced, FaultForced, FaultPeerRemoved,
 }
 
-// episodeMax bounds how long a fault lasts.
+// episodeMax is the longest duration of a fault.
 const episodeMax = 6 * time.Second
 
-// episode draws how long a fault lasts: a moment, or longer than timeouts.
+// episode draws the duration of a fault: short, or longer than timeouts.
 func episode(r *rand.Rand) time.Duration {
 	d := 100*time.Millisecond + time.Duration(r.Int64N(int64(900*time.Millisecond)))
 	if r.IntN(3) == 0 {
@@ -26,7 +26,7 @@ func episode(r *rand.Rand) time.Duration {
 	return d
 }
 
-// breakNetwork inflicts the network's faults, spread over the scenario.
+// breakNetwork inflicts the faults of the network, distributed over the scenario.
 func (w *world) breakNetwork(r *rand.Rand) {
 	for _, f := range w.networkFaults {
 		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.networkFaults)))))
@@ -69,19 +69,19 @@ func (w *world) breakNetwork(r *rand.Rand) {
 	}
 }
 
-// count counts hits.
+// count adds n effects of a fault.
 func (w *world) count(f Fault, n uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.result.Faults[f] += n
 }
 
-// exchange has two members send each other something, for faults to bite on.
+// exchange makes two members send each other messages, so that faults have an effect.
 func (w *world) exchange(r *rand.Rand, a, b *member) {
 	for range 1 + r.IntN(4) {
 		n := w.length(r)
 		if r.IntN(4) == 0 {
-			n = w.fabric.SendBuffer/2 + r.IntN(64<<10) // more than a stream takes at once
+			n = w.fabric.SendBuffer/2 + r.IntN(64<<10) // more than a stream's buffer holds
 		}
 		if l := a.current(); l != nil {
 			l.launch(w.draw(r, l, b, n))
@@ -90,10 +90,10 @@ func (w *world) exchange(r *rand.Rand, a, b *member) {
 	}
 }
 
-// streams are the connections between two members.
+// streams returns the connections between two members.
 func (w *world) streams(a, b *member) []*simlnd.Conn { return w.network.ConnsBetween(a.host, b.host) }
 
-// cut breaks one of the streams between two members at a byte to come.
+// cut breaks one of the streams between two members at a later byte.
 func (w *world) cut(r *rand.Rand, a, b *member, m simlnd.CutMode) {
 	w.exchange(r, a, b)
 	for _, c := range w.streams(a, b) {
@@ -103,9 +103,8 @@ func (w *world) cut(r *rand.Rand, a, b *member, m simlnd.CutMode) {
 	w.exchange(r, a, b)
 }
 
-// stall holds the streams between two members up, for a while or until all
-// faults are over. What stalls is not the network, where acknowledgements would
-// stop too: it is a reader that has gone to sleep.
+// stall stops the streams between two members, for a while or until all faults have ended. It models a
+// receiver that does not read, and not a network that stops, which would also stop acknowledgements.
 func (w *world) stall(r *rand.Rand, a, b *member) {
 	w.exchange(r, a, b)
 	d := simlnd.Forward + simlnd.Direction(r.IntN(2))
@@ -128,7 +127,7 @@ func (w *world) stall(r *rand.Rand, a, b *member) {
 	}
 }
 
-// heal ends the faults that have no end of their own.
+// heal ends the faults that have no end.
 func (w *world) heal() {
 	for _, c := range w.network.Conns() {
 		c.Resume(simlnd.Both)
@@ -136,8 +135,7 @@ func (w *world) heal() {
 	w.healVerbs()
 }
 
-// partition cuts two members off from each other, or the second from the
-// first.
+// partition separates two members, in both directions or only from the first to the second.
 func (w *world) partition(r *rand.Rand, a, b *member, d simlnd.Direction, f Fault) {
 	if r.IntN(2) == 0 {
 		w.exchange(r, a, b)
@@ -160,7 +158,7 @@ func (w *world) sentBetween(a, b *member) (n uint64) {
 	return n
 }
 
-// slow makes b take what a sends slowly.
+// slow makes b receive slowly from a.
 func (w *world) slow(r *rand.Rand, a, b *member) {
 	sent := w.sentBetween(a, b)
 	link := w.fabric.Link
@@ -176,7 +174,7 @@ func (w *world) slow(r *rand.Rand, a, b *member) {
 	w.network.SetLink(a.host, b.host, simlnd.Forward, w.fabric.Link)
 }
 
-// race makes two members without a connection call each other at once.
+// race makes two unconnected members connect to each other at the same time.
 func (w *world) race(r *rand.Rand, a, b *member) {
 	there := w.network.Hold(a.host, b.host, simlnd.Forward)
 	back := w.network.Hold(a.host, b.host, simlnd.Backward)
@@ -193,7 +191,7 @@ func (w *world) race(r *rand.Rand, a, b *member) {
 	back.Release()
 }
 
-// loseReply has a fetch something from b, whose answer does not arrive.
+// loseReply makes a fetch data from b and loses the answer.
 func (w *world) loseReply(r *rand.Rand, a, b *member) {
 	w.exchange(r, a, b)
 	pause(100 * time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// newNode makes a node with a scenario's parameters.
+// newNode creates a node with a scenario's parameters.
 func newNode(s *scenario, mode discovery.Mode, routes bool, wall func() time.Time, log *slog.Logger) (*node.Node, error) {
 	p := node.DefaultParameters()
 	p.Discovery = mode
@@ -27,10 +27,10 @@ func newNode(s *scenario, mode discovery.Mode, routes bool, wall func() time.Tim
 	})
 }
 
-// delayMax bounds what a rule holds messages for.
+// delayMax is the longest delay of a message by a fault rule.
 const delayMax = 2 * time.Second
 
-// rule is a fault rule of a kind of fault, for whatever comes along.
+// rule returns a node's fault rule for a kind of fault, for messages of the type only.
 func rule(f Fault, status lnd.Status, rate int, latency time.Duration, only lnet.MsgType) fault.Rule {
 	r := fault.Rule{Kind: fault.Drop, Rate: rate}
 	switch f {
@@ -45,7 +45,7 @@ func rule(f Fault, status lnd.Status, rate int, latency time.Duration, only lnet
 	return r
 }
 
-// removeRules takes all rules of a kind away and returns how often they hit.
+// removeRules removes all rules of a kind and returns how often they matched.
 func removeRules(n *node.Node, k fault.Kind) (hits uint64) {
 	for _, s := range n.Faults(k) {
 		hits += s.Counts.Hits

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// rule has a node's own fault rules break what it exchanges with another.
+// rule adds fault rules to a node, which affect what it exchanges with another.
 func (w *world) rule(r *rand.Rand, a, b *member, f Fault) {
 	l := a.current()
 	if l == nil {
@@ -30,7 +30,7 @@ func (w *world) rule(r *rand.Rand, a, b *member, f Fault) {
 	w.count(f, removeRules(l.node, one.Kind))
 }
 
-// hurt sets healths by hand.
+// hurt sets health values by hand.
 func (w *world) hurt(r *rand.Rand, a, b *member) {
 	l := a.current()
 	if l == nil {
@@ -46,7 +46,7 @@ func (w *world) hurt(r *rand.Rand, a, b *member) {
 	w.checkHealth()
 }
 
-// unlinkTargets unlinks some of a node's targets, under what arrives for them.
+// unlinkTargets unlinks some of a node's targets while messages for them arrive.
 func (w *world) unlinkTargets(r *rand.Rand, a, b *member) {
 	l := b.current()
 	if l == nil {
@@ -70,7 +70,7 @@ func (w *world) unlinkTargets(r *rand.Rand, a, b *member) {
 	w.count(FaultUnlinked, uint64(len(targets)))
 }
 
-// clearLazy drops what waits on a node's lazy portal.
+// clearLazy discards the messages that wait on a node's lazy portal.
 func (w *world) clearLazy(r *rand.Rand, a, b *member) {
 	l := b.current()
 	if l == nil {

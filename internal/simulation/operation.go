@@ -10,18 +10,18 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// opKind is what an operation is.
+// opKind is the kind of an operation.
 type opKind uint8
 
 const (
 	opPlain opKind = iota // a PUT without acknowledgement
-	opAcked               // a PUT with one
+	opAcked               // a PUT with acknowledgement
 	opFetch               // a GET
 )
 
 func (k opKind) String() string { return [...]string{"put", "put+ack", "get"}[k] }
 
-// operation is one PUT or GET: what was meant, and what became of it.
+// operation is one PUT or GET: its intended effect and its outcome.
 type operation struct {
 	number uint32 // the low half of the match bits
 	kind   opKind
@@ -35,42 +35,42 @@ type operation struct {
 	length int
 	stream stream // of a PUT's payload
 	pieces int    // of its memory
-	// entry is the descriptor that alone may take it; nil: a standing one.
+	// entry is the only descriptor that may match it; nil: a permanent one.
 	entry *descriptor
-	// never says that nothing may take it.
+	// never is set if no entry may match it.
 	never bool
-	// content is what a GET brings: so many bytes of a stream.
+	// content is the data that a GET returns: the beginning of a stream.
 	content     stream
 	contentFrom int
 	contentLen  int
 
 	untracked bool          // MD option NoTrackResponse
-	threshold int           // of the MD; 0: just enough, so that it unlinks itself
-	linger    bool          // the program unlinks it by giveUp, not at once
-	giveUp    time.Duration // the program unlinks the MD so long after; 0: never
-	late      time.Duration // the entry is posted so long after
-	response  *operation    // what the target's handler sends back
-	answered  func()        // called by the handler that served it
+	threshold int           // of the MD; 0: the number of events, so that it unlinks itself
+	linger    bool          // the program unlinks it after giveUp, not at once
+	giveUp    time.Duration // delay after which the program unlinks the MD; 0: never
+	late      time.Duration // delay after which the entry is posted
+	response  *operation    // sent back by the target's handler
+	answered  func()        // called by the handler at the target
 
-	// What follows is guarded by world.mu.
+	// The following fields are guarded by world.mu.
 
 	md     *descriptor
 	handle lnet.Handle
 	began  time.Duration
-	sendBy time.Duration // the SEND event's deadline
-	endBy  time.Duration // the MD's last event's; 0: none
+	sendBy time.Duration // deadline of the SEND event
+	endBy  time.Duration // deadline of the MD's last event; 0: none
 
-	refused   error // by the call
+	refused   error // error of the call
 	sends     int
 	sendErr   error
 	delivered int // PUT or GET events at the target without an error
-	broken    int // and with one
+	broken    int // PUT or GET events at the target with an error
 	takenLen  int
 	takenAt   time.Duration
 	acks      int
 	replies   int
 	stale     int  // answers meant for another life with the same cookie
-	expired   bool // ended by its tracker
+	expired   bool // ended by its response tracker
 }
 
 func (o *operation) String() string {
@@ -78,13 +78,13 @@ func (o *operation) String() string {
 		o.number, o.kind, o.from, o.to, o.target, o.portal, o.tag, o.offset, o.length)
 }
 
-// bits are the match bits.
+// bits returns the match bits.
 func (o *operation) bits() uint64 { return uint64(o.tag)<<32 | uint64(o.number) }
 
-// hdrData goes along with a PUT.
+// hdrData returns the header data of a PUT.
 func (o *operation) hdrData() uint64 { return ^o.bits() }
 
-// newOperation numbers an operation. w.mu is not held.
+// newOperation creates an operation with the next number. w.mu is not held.
 func (w *world) newOperation(k opKind, to *member, target lnet.NID) *operation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +94,7 @@ func (w *world) newOperation(k opKind, to *member, target lnet.NID) *operation {
 	return o
 }
 
-// operationOf finds the operation with these match bits. w.mu is held.
+// operationOf returns the operation with these match bits. w.mu is held.
 func (w *world) operationOf(bits uint64) *operation {
 	k := uint32(bits)
 	if k == 0 || int(k) > len(w.ops) || w.ops[k-1].bits() != bits {
@@ -103,7 +103,7 @@ func (w *world) operationOf(bits uint64) *operation {
 	return w.ops[k-1]
 }
 
-// launch makes the call. It may run in a handler.
+// launch calls Put or Get of the node. It may run in a handler.
 func (l *life) launch(o *operation) {
 	w := l.member.w
 	d, h, err := l.bind(o)
@@ -155,7 +155,7 @@ func (l *life) launch(o *operation) {
 	}
 }
 
-// refuse notes that a call made no operation.
+// refuse records that the call returned an error.
 func (w *world) refuse(l *life, o *operation, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +170,7 @@ func (w *world) refuse(l *life, o *operation, err error) {
 	}
 }
 
-// unlink unlinks a descriptor that is still linked.
+// unlink unlinks a descriptor if it is still linked.
 func (l *life) unlink(d *descriptor) {
 	w := l.member.w
 	w.mu.Lock()
@@ -186,7 +186,7 @@ func (l *life) unlink(d *descriptor) {
 	}
 }
 
-// sent takes a SEND event. w.mu is held.
+// sent handles a SEND event. w.mu is held.
 func (o *operation) sent(d *descriptor, e *portals.Event) {
 	w, now := d.w, d.w.since()
 	o.sends++
@@ -208,7 +208,7 @@ func (o *operation) sent(d *descriptor, e *portals.Event) {
 	}
 }
 
-// msgType is the type of the request's message.
+// msgType returns the type of the request's message.
 func (o *operation) msgType() lnet.MsgType {
 	if o.kind == opFetch {
 		return lnet.MsgGet
@@ -216,10 +216,10 @@ func (o *operation) msgType() lnet.MsgType {
 	return lnet.MsgPut
 }
 
-// acked takes an ACK event. w.mu is held.
+// acked handles an ACK event. w.mu is held.
 func (o *operation) acked(d *descriptor, e *portals.Event) {
 	w := d.w
-	if e.Err != nil { // it came when the MD was gone already
+	if e.Err != nil { // it came after the MD was unlinked
 		return
 	}
 	if e.MatchBits != o.bits() {
@@ -230,7 +230,7 @@ func (o *operation) acked(d *descriptor, e *portals.Event) {
 				return
 			}
 		}
-		if e.MatchBits == lnet.PingMatchBits && d.owner.birth != rebirthNew { // of a push of that life's
+		if e.MatchBits == lnet.PingMatchBits && d.owner.birth != rebirthNew { // of a push of that life
 			o.stale++
 			w.result.Faults[FaultStaleAnswer]++
 			return
@@ -250,7 +250,7 @@ func (o *operation) acked(d *descriptor, e *portals.Event) {
 	}
 }
 
-// replied takes a REPLY event. w.mu is held.
+// replied handles a REPLY event. w.mu is held.
 func (o *operation) replied(d *descriptor, e *portals.Event) {
 	w := d.w
 	if e.Length > 0 {
@@ -282,8 +282,8 @@ func (o *operation) replied(d *descriptor, e *portals.Event) {
 	}
 }
 
-// pinged tells whether the first n bytes are the answer to a ping, which nodes
-// send of their own accord, of a former life with the same cookie.
+// pinged reports whether the first n bytes are the answer to a ping by a former life with the same
+// cookie. Nodes send pings on their own.
 func (d *descriptor) pinged(n int) bool {
 	if d.owner.birth == rebirthNew {
 		return false
@@ -294,8 +294,8 @@ func (d *descriptor) pinged(n int) bool {
 	return err == nil
 }
 
-// haunted tells whether the first n bytes are what a transfer machine of a former life with
-// the same cookie has fetched.
+// haunted reports whether the first n bytes are data that a transfer machine of a former life with the
+// same cookie fetched.
 func (d *descriptor) haunted(n int) bool {
 	if d.owner.birth == rebirthNew || n < cargoMin {
 		return false
@@ -304,7 +304,7 @@ func (d *descriptor) haunted(n int) bool {
 	return c != nil && c.passive && d.memory.holds(0, n, c.stream, 0) == nil
 }
 
-// answers tells whether a REPLY is the operation's.
+// answers returns an error if a REPLY does not belong to the operation.
 func (o *operation) answers(d *descriptor, e *portals.Event) error {
 	switch {
 	case o.kind != opFetch:
@@ -317,13 +317,12 @@ func (o *operation) answers(d *descriptor, e *portals.Event) error {
 	return d.memory.holds(0, o.contentLen, o.content, o.contentFrom)
 }
 
-// settled tells whether nothing more is to come of it. w.mu is held.
+// settled reports whether no more events are expected. w.mu is held.
 func (o *operation) settled() bool {
 	return o.refused != nil || o.from == nil || o.from.closed || o.sends > 0 && o.md.ended
 }
 
-// complete tells whether all events have come that can be hoped for. w.mu is
-// held.
+// complete reports whether all possible events have come. w.mu is held.
 func (o *operation) complete() bool {
 	switch o.kind {
 	case opAcked:

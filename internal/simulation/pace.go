@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// pace is when an agent does the next of its deeds: after a while, and now and then several at
-// once.
+// pace determines when an agent performs its next action: after a pause, and sometimes several at once.
 type pace struct {
-	gap     float64 // nanoseconds between two deeds, on the average
-	bursts  int     // one wait in so many is followed by a burst
-	longest int     // of fewer deeds than this
-	burst   int     // deeds that are left of one
+	gap     float64 // average nanoseconds between two actions
+	bursts  int     // one pause in so many is followed by a burst
+	longest int     // upper limit of the actions in a burst
+	burst   int     // remaining actions of the current burst
 }
 
-// wait waits until the next deed is due.
+// wait waits until the next action is due.
 func (p *pace) wait(r *rand.Rand) {
 	if p.burst > 0 {
 		p.burst--

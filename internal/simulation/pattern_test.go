@@ -6,8 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What fill writes is what differs expects, from any offset, and each byte
-// that is changed is found.
+// differs accepts what fill writes, at any offset, and detects a change of any byte.
 func TestStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := stream(rapid.Uint64().Draw(t, "stream"))
@@ -32,8 +31,8 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// A region is blank and guarded at first; each byte written to is found,
-// inside and outside.
+// A region is blank and guarded at first. Every byte that is written later is detected, inside and
+// outside.
 func TestRegion(t *testing.T) {
 	var m Memory
 	rapid.Check(t, func(t *rapid.T) {

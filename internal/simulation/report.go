@@ -11,63 +11,63 @@ import (
 // Fault is a kind of fault.
 type Fault uint8
 
-// The kinds. Each counts when it bites, not when it is ordered.
+// Kinds of faults. A fault counts when it takes effect, not when it is requested.
 const (
 	FaultCut             Fault = iota // a stream ends at some byte
-	FaultHalfClose                    // one direction of a stream ends, and what comes after vanishes
-	FaultStall                        // a direction of a stream with bytes in it stands still
+	FaultHalfClose                    // one direction of a stream ends, and later bytes are lost
+	FaultStall                        // a direction of a stream with bytes in it stalls
 	FaultReset                        // a stream is reset
-	FaultPartition                    // nothing passes between two nodes
-	FaultOneWay                       // nothing passes in one direction
-	FaultSlow                         // a node takes what is sent to it slowly
-	FaultRace                         // two nodes call each other at the same moment
-	FaultLostReply                    // a GET was served, and the answer is lost
-	FaultLostAck                      // a PUT was delivered, and the acknowledgement is lost
+	FaultPartition                    // two nodes are separated in both directions
+	FaultOneWay                       // two nodes are separated in one direction
+	FaultSlow                         // a node receives slowly
+	FaultRace                         // two nodes connect to each other at the same moment
+	FaultLostReply                    // a GET was served, and the answer was lost
+	FaultLostAck                      // a PUT was delivered, and the acknowledgement was lost
 	FaultRestart                      // a node comes back with a new incarnation
-	FaultDuplicateCookie              // a node comes back and uses a handle of its former life
-	FaultStaleAnswer                  // such a node takes an answer meant for its former life
-	FaultLinkDown                     // a node sees that a device is down
+	FaultDuplicateCookie              // a restarted node uses a handle of its former life
+	FaultStaleAnswer                  // such a node receives an answer meant for its former life
+	FaultLinkDown                     // a device is down
 	FaultNIRemoved                    // an NI is removed under traffic, and added again
-	FaultWallJump                     // the wall clock has jumped when it is read
-	FaultUnhealthy                    // an NI or a peer NI is seen in bad health
-	FaultPeerRemoved                  // a peer is deleted by hand, and configured again if it was
-	FaultNISet                        // an NI came or went for good
+	FaultWallJump                     // the wall clock jumped between two readings
+	FaultUnhealthy                    // an NI or a peer NI is in bad health
+	FaultPeerRemoved                  // a peer was deleted by hand, and configured again if it had been
+	FaultNISet                        // an NI was added or removed for good
 	FaultSwitched                     // discovery was switched off, on or to verify
-	FaultForced                       // a peer was discovered by hand, whatever was known
+	FaultForced                       // a peer was discovered by hand, even if it was up to date
 	FaultUndiscovered                 // such a discovery failed
 	FaultRouterLost                   // a router was restarted
-	FaultBuffers                      // messages wait for a router's buffers
-	FaultRuleDrop                     // a fault rule discards a message
-	FaultRuleFail                     // a fault rule fails one that is sent
-	FaultRuleDelay                    // a fault rule holds one
-	FaultCredits                      // messages wait for credits
+	FaultBuffers                      // a message waits for a router's buffers
+	FaultRuleDrop                     // a fault rule discarded a message
+	FaultRuleFail                     // a fault rule failed a message that was sent
+	FaultRuleDelay                    // a fault rule delayed a message
+	FaultCredits                      // a message waits for credits
 	FaultUnlinked                     // a target was unlinked under traffic
-	FaultLazyCleared                  // messages that waited on a lazy portal were dropped
-	FaultNoEntry                      // a message was sent that no entry takes
-	FaultSmallMD                      // a message was sent that its MD has no room for
+	FaultLazyCleared                  // messages that waited on a lazy portal were discarded
+	FaultNoEntry                      // a message was sent that no entry matches
+	FaultSmallMD                      // a message was sent that is too large for its MD
 	FaultLazyQueue                    // a message waits for an MD to be posted
 
-	// Over RDMA.
-	FaultVerbsBroken       // a connection is lost, with what is under way
-	FaultVerbsCut          // nothing passes between two nodes
-	FaultVerbsOneWay       // nothing passes in one direction
-	FaultVerbsRace         // two nodes call each other at the same moment
-	FaultVerbsLost         // a message is lost, and sent again
-	FaultVerbsStalled      // a message finds no way, or nobody who takes it
-	FaultVerbsRetried      // a device gives up, as nothing is acknowledged
-	FaultVerbsNotReady     // a message finds no receive
-	FaultVerbsNotReadyLong // a device gives up, as none is posted
+	// Faults over RDMA.
+	FaultVerbsBroken       // a connection is lost, with all operations in progress
+	FaultVerbsCut          // two nodes are separated in both directions
+	FaultVerbsOneWay       // two nodes are separated in one direction
+	FaultVerbsRace         // two nodes connect to each other at the same moment
+	FaultVerbsLost         // a message is lost and retransmitted
+	FaultVerbsStalled      // a message finds no path or no receiver
+	FaultVerbsRetried      // a device exhausts its retries without an acknowledgement
+	FaultVerbsNotReady     // a message finds no posted receive
+	FaultVerbsNotReadyLong // a device exhausts its retries without a posted receive
 	FaultVerbsFailed       // a request fails at the peer's device
 	FaultVerbsCMLost       // a message of the connection manager is lost
-	FaultVerbsStale        // it rejects a request as that of an old connection
-	FaultVerbsRejected     // a request is rejected, by whomever
-	FaultVerbsUnreachable  // an attempt to connect is given up
-	FaultVerbsEarly        // a message comes before the connection is established
-	FaultVerbsRemoved      // a device is taken away, and another one has its address
-	FaultVerbsMoved        // another way leads to a device's address
+	FaultVerbsStale        // the connection manager rejects a request as one of an old connection
+	FaultVerbsRejected     // a request is rejected, for any reason
+	FaultVerbsUnreachable  // a connection attempt fails because the peer is unreachable
+	FaultVerbsEarly        // a message arrives before the connection is established
+	FaultVerbsRemoved      // a device is removed, and another one gets its address
+	FaultVerbsMoved        // the path to a device's address changes
 	FaultVerbsPortDown     // a port is down
-	FaultVerbsKilled       // a process dies, of which peers are told
-	FaultVerbsCrashed      // a host does, of which nobody is
+	FaultVerbsKilled       // a process dies, and its kernel notifies peers
+	FaultVerbsCrashed      // a host dies, without notice to peers
 	faultKinds
 )
 
@@ -83,7 +83,7 @@ var faultNames = [faultKinds]string{
 
 func (f Fault) String() string { return faultNames[f] }
 
-// Faults lists the kinds.
+// Faults lists all kinds of faults.
 func Faults() []Fault {
 	all := make([]Fault, faultKinds)
 	for k := range all {
@@ -92,7 +92,7 @@ func Faults() []Fault {
 	return all
 }
 
-// Report is what happened in one or many scenarios.
+// Report counts what happened in one or more scenarios.
 type Report struct {
 	Scenarios int
 	Simulated time.Duration
@@ -101,15 +101,15 @@ type Report struct {
 	Operations, Refused uint64
 	Sent, SendFailed    uint64 // SEND events
 	Puts, Gets          uint64 // at the target
-	Broken, Truncated   uint64 // there too: cut off, or shortened
+	Broken, Truncated   uint64 // at the target: incomplete, or truncated
 	Acks, Replies       uint64
 	Expired             uint64 // ended by a response tracker
 	Pings, PingsFailed  uint64
 	Retried             uint64 // attempts beyond the first after the faults
-	Views               uint64 // of peers that were compared with what they are
+	Views               uint64 // views of peers that were compared with the peer
 	Violations          int
 	Faults              [faultKinds]uint64
-	Deeds               [deedKinds]uint64 // of transfer machines
+	Deeds               [deedKinds]uint64 // actions of transfer machines
 	Nodes               node.Counters     // summed over all lives
 }
 
@@ -169,7 +169,7 @@ func (r *Report) Add(o *Report) {
 	r.add(o.Nodes)
 }
 
-// Missing lists the kinds of fault that never bit.
+// Missing lists the faults that never took effect.
 func (r *Report) Missing() []Fault {
 	var missing []Fault
 	for _, f := range Faults() {
@@ -180,7 +180,7 @@ func (r *Report) Missing() []Fault {
 	return missing
 }
 
-// Print writes the report for people to read.
+// Print writes the report as text.
 func (r *Report) Print(w io.Writer) {
 	line := func(name string, v any) { fmt.Fprintf(w, "  %-24s %v\n", name, v) }
 	fmt.Fprintf(w, "simulation: %d seeds, %v simulated, %d violations\n",
@@ -215,12 +215,12 @@ func (r *Report) Print(w io.Writer) {
 	}
 }
 
-// Result is what one Run found.
+// Result is the result of one Run.
 type Result struct {
 	Report
 	Seed uint64
-	// Failures are the violations, the first of them if there are many.
+	// Failures are the violations; if there are many, only the first ones.
 	Failures []string
-	// Trace writes what happened.
+	// Trace writes the trace of the scenario.
 	Trace io.WriterTo
 }

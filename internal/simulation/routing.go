@@ -11,11 +11,11 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routedNets is how many nets there are in a scenario with routers. The first
-// members route between them; each of the others is on one net.
+// routedNets is the number of nets in a scenario with routers. The first members route between them. Each
+// other member is on one net.
 const routedNets = 3
 
-// drawRouters makes a scenario one with routers.
+// drawRouters adds routers to a scenario.
 func (s *scenario) drawRouters(r *rand.Rand) {
 	s.routers = 1 + r.IntN(2)
 	s.nodes = s.routers + 3 + r.IntN(4)
@@ -26,7 +26,7 @@ func (s *scenario) drawRouters(r *rand.Rand) {
 	}
 }
 
-// drawHomes says which rails members have NIs on.
+// drawHomes sets the rails on which members have NIs.
 func (s *scenario) drawHomes() {
 	for k := range s.nodes {
 		var home []int
@@ -39,7 +39,7 @@ func (s *scenario) drawHomes() {
 	}
 }
 
-// routes says that the member is a router.
+// routes reports whether the member is a router.
 func (m *member) routes() bool { return m.index < m.w.routers }
 
 // draw draws one of the member's NIDs.
@@ -48,9 +48,9 @@ func (m *member) draw(r *rand.Rand) lnet.NID {
 	return m.nids[home[r.IntN(len(home))]]
 }
 
-// target draws the NID of a member that a message from another one is for. While all
-// is well a router is called by the NID on the sender's net: its other NIDs are known
-// to be its own from the first check of the gateway on.
+// target draws a NID of the member to as the target of a message from another member. Without faults, it
+// returns a router's NID on the sender's net: other members learn its other NIDs only when they first
+// check the gateway.
 func (w *world) target(r *rand.Rand, from, to *member) lnet.NID {
 	if w.faultless() && to.routes() {
 		return to.towards(from.nids[w.homes[from.index][0]])
@@ -58,8 +58,8 @@ func (w *world) target(r *rand.Rand, from, to *member) lnet.NID {
 	return to.draw(r)
 }
 
-// towards is the member's NID that is on the net of another one, or else the
-// first one: a router is in between.
+// towards returns the member's NID on the net of nid. Otherwise it returns the first NID, which a router
+// connects.
 func (m *member) towards(nid lnet.NID) lnet.NID {
 	home := m.w.homes[m.index]
 	if rail := m.w.rail(nid); slices.Contains(home, rail) {
@@ -68,7 +68,7 @@ func (m *member) towards(nid lnet.NID) lnet.NID {
 	return m.nids[home[0]]
 }
 
-// rail is the rail of a NID.
+// rail returns the rail of a NID.
 func (w *world) rail(nid lnet.NID) int {
 	for _, o := range w.members {
 		if k := slices.Index(o.nids, nid); k >= 0 {
@@ -78,14 +78,13 @@ func (w *world) rail(nid lnet.NID) int {
 	return 0
 }
 
-// routed tells whether a NID is a router's.
+// routed reports whether a NID belongs to a router.
 func (w *world) routed(nid lnet.NID) bool {
 	o := w.owner(nid)
 	return o != nil && o.routes()
 }
 
-// addRoutes tells the node the ways to the nets that it is not on, unless it
-// knows them.
+// addRoutes adds routes to the nets that the node is not on, unless it has them already.
 func (l *life) addRoutes() {
 	m, w := l.member, l.member.w
 	if w.routers == 0 || m.routes() {

@@ -9,17 +9,16 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd"
 )
 
-// Options are what is not the seed's to decide.
+// Options are the settings that do not depend on the seed.
 type Options struct {
-	// Memory is used by several Runs, so that each need not make its own; nil:
-	// it does.
+	// Memory is memory that several Runs share. If it is nil, each Run allocates its own.
 	Memory *Memory
-	// Verbose adds what nodes and drivers log to the trace.
+	// Verbose adds the logs of nodes and drivers to the trace.
 	Verbose bool
 }
 
-// Run runs the scenario of a seed. It must be called in a testing/synctest
-// bubble, and returns when everything in it has ended.
+// Run runs the scenario of a seed. Call it in a testing/synctest bubble. It returns after all its
+// goroutines have ended.
 func Run(seed uint64, o Options) *Result {
 	w := newWorld(newScenario(seed), o)
 	w.torture()
@@ -68,10 +67,10 @@ func (w *world) torture() {
 	inspector.Wait()
 }
 
-// failuresKept bounds the failures that a result names.
+// failuresKept is the largest number of failures in a result.
 const failuresKept = 20
 
-// violate notes that something is not as it must be. world.mu may be held.
+// violate records a violation. world.mu may be held.
 func (w *world) violate(format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	w.addf("VIOLATION: %s", what)
@@ -83,7 +82,7 @@ func (w *world) violate(format string, args ...any) {
 	}
 }
 
-// faultsOfNetwork takes over the network's own counts.
+// faultsOfNetwork adds the network's own counters.
 func (w *world) faultsOfNetwork(f simlnd.Faults) {
 	w.result.Faults[FaultCut] += f.Cuts - f.HalfCloses
 	w.result.Faults[FaultHalfClose] += f.HalfCloses

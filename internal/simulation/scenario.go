@@ -13,26 +13,26 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// scenario is what a seed says before anything happens.
+// scenario is everything that a seed decides in advance.
 type scenario struct {
 	seed uint64
 
 	nodes, rails int
-	// oneNet puts all rails on one net, so that a node has several NIs there;
-	// else each rail is a net of its own.
+	// oneNet puts all rails on one net, so that a node has several NIs on it. Otherwise each rail is a
+	// net.
 	oneNet bool
 	ipv6   bool
-	// modes are what members do with what others tell, and configured which of
-	// them are told by hand which NIDs the others have.
+	// modes are the discovery modes of members. configured marks the members that are configured with the
+	// others' NIDs.
 	modes      []discovery.Mode
 	configured []bool
-	// absent are the NIs, by member and rail, that are not there at first.
+	// absent marks the NIs, by member and rail, that do not exist at first.
 	absent [][]bool
-	// routers are the first members, which forward messages; 0: all others can
-	// reach each other. homes are the rails, by member, that there are NIs on.
+	// routers is the number of routers, which are the first members. If it is 0, all members can reach
+	// each other. homes marks, by member, the rails with NIs.
 	routers       int
 	homes         [][]int
-	checkInterval time.Duration // of gateways
+	checkInterval time.Duration // interval of gateway checks
 	buffers       node.Buffers
 
 	fabric       simlnd.Config
@@ -45,10 +45,10 @@ type scenario struct {
 	sensitivity int
 	lndTimeout  time.Duration
 
-	agents     int // that make traffic
+	agents     int // agents that generate traffic
 	operations int
 	duration   time.Duration // of traffic and faults
-	largest    int           // payload in bytes
+	largest    int           // largest payload in bytes
 
 	networkFaults, memberFaults []Fault
 
@@ -87,7 +87,7 @@ func drawScenario(seed uint64) *scenario {
 		s.largest = 1 << 20
 	}
 	if r.IntN(8) == 0 {
-		// Nothing is so slow either that it could be overdue.
+		// Nothing is so slow either that an operation could be overdue.
 		s.fabric.Link.Loss, s.fabric.CutChance = 0, 0
 		s.fabric.SendBuffer, s.fabric.ReceiveBuffer = 0, 0
 		return s
@@ -104,7 +104,7 @@ func drawScenario(seed uint64) *scenario {
 	return s
 }
 
-// drawTransport draws the network and what drivers make of it.
+// drawTransport draws the network and the parameters of drivers.
 func (s *scenario) drawTransport(r *rand.Rand) {
 	s.fabric = simlnd.Config{Seed: s.seed ^ 0xfab, Link: drawLink(r)}
 	if r.IntN(3) == 0 {
@@ -126,7 +126,7 @@ func (s *scenario) drawTransport(r *rand.Rand) {
 	s.minReconnect = 50 * time.Millisecond << r.IntN(4)
 }
 
-// drawTimers draws how long members wait for what, and how often they try.
+// drawTimers draws timeouts and intervals.
 func (s *scenario) drawTimers(r *rand.Rand) {
 	s.transaction = time.Duration(4+r.IntN(7)) * time.Second
 	s.retries = r.IntN(4)
@@ -136,12 +136,12 @@ func (s *scenario) drawTimers(r *rand.Rand) {
 	s.lndTimeout = time.Duration(max(1, (int(s.transaction/time.Second)-1)/(s.retries+1))) * time.Second
 }
 
-// drawKnowledge draws how members know of each other's NIDs.
+// drawKnowledge draws how members get each other's NIDs: by configuration or discovery.
 func (s *scenario) drawKnowledge(r *rand.Rand) {
 	s.modes, s.configured = make([]discovery.Mode, s.nodes), make([]bool, s.nodes)
 	s.absent = make([][]bool, s.nodes)
 	how := r.IntN(10)
-	if s.routers > 0 && how != 4 { // routers are known by discovery, if only by some
+	if s.routers > 0 && how != 4 { // members find routers by discovery, even if only some use it
 		how = 9
 	}
 	for k := range s.nodes {
@@ -151,7 +151,7 @@ func (s *scenario) drawKnowledge(r *rand.Rand) {
 			s.absent[k][rail] = !slices.Contains(s.homes[k], rail)
 		}
 		switch how {
-		case 0: // as there was no discovery
+		case 0: // without discovery
 			s.modes[k], s.configured[k] = discovery.Static, true
 		case 1:
 			s.configured[k] = true
@@ -170,7 +170,7 @@ func (s *scenario) drawKnowledge(r *rand.Rand) {
 	}
 }
 
-// drawAbsent draws NIs that come later, if at all.
+// drawAbsent draws NIs that are added later or never.
 func (s *scenario) drawAbsent(r *rand.Rand) {
 	for range 1 + r.IntN(s.nodes) {
 		k, rail := r.IntN(s.nodes), r.IntN(s.rails)
@@ -181,7 +181,7 @@ func (s *scenario) drawAbsent(r *rand.Rand) {
 	}
 }
 
-// joined tells whether every two members share a net with these NIs absent.
+// joined reports whether every two members share a net with these NIs absent.
 func (s *scenario) joined(absent [][]bool) bool {
 	for a := range s.nodes {
 		for b := range a {
@@ -193,9 +193,9 @@ func (s *scenario) joined(absent [][]bool) bool {
 	return true
 }
 
-// sharedRail is a rail of b that a can reach, less than 0 if there is none.
+// sharedRail returns a rail of b that a can reach, or a negative number if there is none.
 func (s *scenario) sharedRail(a, b []bool) int {
-	if s.routers > 0 { // any will do
+	if s.routers > 0 { // any rail is reachable
 		for rail := range s.rails {
 			if !a[rail] && !b[rail] {
 				return rail
@@ -214,11 +214,10 @@ func (s *scenario) sharedRail(a, b []bool) int {
 	return -1
 }
 
-// discovers says that messages may wait for discovery.
+// discovers reports whether messages may wait for discovery.
 func (s *scenario) discovers() bool { return s.modes[0] != discovery.Static }
 
-// faultless says that nothing is ever broken, so that every operation must
-// come to its end as meant.
+// faultless reports whether the scenario has no faults, so that every operation must succeed.
 func (s *scenario) faultless() bool {
 	return len(s.networkFaults)+len(s.memberFaults) == 0
 }
@@ -241,7 +240,7 @@ func (s *scenario) String() string {
 		s.transaction, s.retries, s.lndTimeout, s.operations, s.duration, s.machines, s.verbs)
 }
 
-// driver is the configuration of a member's driver.
+// driver returns the configuration of a member's driver.
 func (s *scenario) driver() socklnd.Config {
 	c := socklnd.DefaultConfig()
 	c.Tunables = s.tunables
@@ -254,34 +253,32 @@ func (s *scenario) driver() socklnd.Config {
 	return c
 }
 
-// slowest is what slow receivers take, in bytes per second.
+// slowest is the rate of slow receivers in bytes per second.
 const slowest = 16 << 10
 
-// slack is how much longer anything may take because faults slow the network
-// down without stopping it: the longest episode, and what then still waits in
-// a stream's buffer.
+// slack is the additional time that everything may take because faults slow the network down: the longest
+// episode, and the time to send what is in a stream's buffer afterwards.
 func (s *scenario) slack() time.Duration {
 	return episodeMax + 64<<10/slowest*time.Second + 2*time.Second
 }
 
-// lifetime is how long after its commit a message may leave a node
-// (lnet-core 2.3).
+// lifetime is the time after its commit in which a message may leave a node (lnet-core 2.3).
 func (s *scenario) lifetime() time.Duration {
 	return s.lndTimeout*time.Duration(s.retries+1) + time.Second
 }
 
-// sendWithin bounds the time from a call to its SEND event: each attempt waits
-// for credits as long as the message lives, and then for a rule and the driver.
+// sendWithin is the time limit from a call to its SEND event. Each attempt waits for credits for up to
+// the message's lifetime, and then for a rule and the driver.
 func (s *scenario) sendWithin() time.Duration {
 	attempt := s.lifetime() + s.driverWithin() + delayMax + 3*time.Second
 	return attempt*time.Duration(s.retries+1) + s.slack()
 }
 
-// exchanges bounds how many pings and pushes a message waits for in a row: one of
-// each, and some more as the peer changes meanwhile, or is merged with another.
+// exchanges is the largest number of consecutive pings and pushes that a message waits for: one of each,
+// and some more if the peer changes or is merged with another at the same time.
 const exchanges = 6
 
-// discoverWithin bounds how long a message waits for discovery.
+// discoverWithin is the time limit for the discovery that a message waits for.
 func (s *scenario) discoverWithin() time.Duration {
 	if !s.discovers() {
 		return 0
@@ -289,9 +286,8 @@ func (s *scenario) discoverWithin() time.Duration {
 	return exchanges * (max(s.sendWithin(), s.responseWithin()) - s.slack() + 2*time.Second)
 }
 
-// responseWithin bounds the time from a call to the end of the wait for its
-// response: the tracker's life, the monitor's ticks, and a response that is
-// arriving by then (lnet-core 6.4).
+// responseWithin is the time limit from a call to the end of the wait for its response: the tracker's
+// lifetime, ticks of the monitor, and a response that is arriving at that time (lnet-core 6.4).
 func (s *scenario) responseWithin() time.Duration {
 	return s.transaction*5/4 + s.driverWithin() + delayMax + 4*time.Second + s.slack()
 }

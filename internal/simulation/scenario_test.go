@@ -36,8 +36,8 @@ func TestSharedRail(t *testing.T) {
 	}
 }
 
-// In every scenario any two members can reach each other in the beginning, each
-// way of knowing others occurs, and who knows them without discovery is told.
+// In every scenario any two members can reach each other at the start. Over all scenarios, members get
+// each other's NIDs in every way. Members without discovery are configured with them.
 func TestScenarios(t *testing.T) {
 	var on, off, verify, static, told, routed, rdma, mixed, bridged int
 	for seed := range uint64(400) {
@@ -82,7 +82,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// A router is called by the NID on the caller's net, others by theirs.
+// Members use a router's NID on their own net, and any NID of other members.
 func TestTowards(t *testing.T) {
 	w := &world{scenario: &scenario{rails: 2, routers: 1, homes: [][]int{{0, 1}, {1}}}}
 	for k := range 2 {
@@ -108,8 +108,7 @@ func TestTowards(t *testing.T) {
 	}
 }
 
-// The NIDs of two nodes taken for those of one are a violation, those of one are
-// not.
+// A peer that has the NIDs of two nodes is a violation. A peer that has those of one node is not.
 func TestCheckIdentity(t *testing.T) {
 	for _, c := range []struct {
 		name string

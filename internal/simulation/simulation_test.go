@@ -27,8 +27,8 @@ var (
 	report = flag.String("report", "", "a file that the report is written to")
 )
 
-// seedsPlain is the number of seeds of an ordinary test run, in which every
-// kind of fault must have bitten, and transfer machines must have done everything.
+// seedsPlain is the number of seeds of an ordinary test run. In these, every kind of fault must take
+// effect, and transfer machines must perform every kind of action.
 const seedsPlain = 200
 
 // TestSeeds runs scenarios.
@@ -68,7 +68,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// campaign hands seeds to workers and sums up.
+// campaign distributes seeds to workers and adds up their results.
 type campaign struct {
 	next, end uint64 // guarded by mu
 	verbose   bool
@@ -79,10 +79,10 @@ type campaign struct {
 	total simulation.Report
 }
 
-// failuresShown bounds the seeds whose trace is printed.
+// failuresShown is the largest number of seeds whose trace is printed.
 const failuresShown = 3
 
-// stuckAfter is real time that no scenario takes.
+// stuckAfter is more real time than any scenario needs.
 const stuckAfter = 2 * time.Minute
 
 func (c *campaign) work(t *testing.T) {
@@ -109,7 +109,7 @@ func (c *campaign) work(t *testing.T) {
 	}
 }
 
-// run runs one seed in a bubble of its own.
+// run runs one seed in a new bubble.
 func (c *campaign) run(t *testing.T, seed uint64) (r *simulation.Result) {
 	over := false
 	defer func() {
@@ -141,7 +141,7 @@ func replay(seed uint64) string {
 	return fmt.Sprintf("go test ./internal/simulation -run TestSeeds -seeds 1 -first %d -v", seed)
 }
 
-// commit names the source: as it was built, or as it lies here.
+// commit returns the commit of the binary or, without one, of the working tree.
 func commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

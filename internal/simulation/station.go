@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// station is the transport of a life: a domain on its node, a pool, and berths.
+// station is the transport layer of a life: a domain on its node, a pool, and berths.
 type station struct {
 	life   *life
 	domain *transport.Domain
@@ -18,10 +18,10 @@ type station struct {
 
 	// Guarded by world.mu.
 	small, large []*crate // free ones
-	crates       []*crate // all, but the pool's
+	crates       []*crate // all, except the pool's
 	machines     []*machine
-	closing      bool // nobody may enter
-	users        int  // who have entered
+	closing      bool // enter returns false
+	users        int  // callers between enter and leave
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	largeCrates = 8  // for bulk
 )
 
-// openStation gives a life its transport, if the scenario says so.
+// openStation creates the station of a life, if the scenario has machines.
 func (l *life) openStation() {
 	w, plans := l.member.w, l.member.w.machines.berths[l.member.index]
 	if len(plans) == 0 {
@@ -49,7 +49,7 @@ func (l *life) openStation() {
 	}
 	for k := range largeCrates {
 		pieces := 1
-		if k%2 == 0 && w.machines.cargoMax < 1<<20 { // else there are too many segments
+		if k%2 == 0 && w.machines.cargoMax < 1<<20 { // otherwise there are too many segments
 			pieces = 1 + k
 		}
 		s.addCrate(w.newRegion(w.machines.cargoMax, pieces), &s.large)
@@ -63,7 +63,7 @@ func (l *life) openStation() {
 	}
 }
 
-// newRegion is memory that finish releases.
+// newRegion allocates memory that finish releases.
 func (w *world) newRegion(n, pieces int) *region {
 	r := w.memory.region(n, pieces)
 	w.mu.Lock()
@@ -72,7 +72,7 @@ func (w *world) newRegion(n, pieces int) *region {
 	return r
 }
 
-// openPool makes a pool with buffers for all berths that want some.
+// openPool creates a pool with buffers for all berths that use one.
 func (s *station) openPool(ctx context.Context, plans []berthPlan) {
 	w := s.life.member.w
 	n, size := w.machines.spare, 0
@@ -99,7 +99,7 @@ func (s *station) openPool(ctx context.Context, plans []berthPlan) {
 	}
 }
 
-// enter keeps the station open until leave. w.mu is not held.
+// enter keeps the station open until leave. It returns false if the station is closing. w.mu is not held.
 func (s *station) enter() bool {
 	s.life.member.w.mu.Lock()
 	defer s.life.member.w.mu.Unlock()
@@ -116,15 +116,14 @@ func (s *station) leave() {
 	s.users--
 }
 
-// shut lets nobody enter any more.
+// shut makes enter return false from now on.
 func (s *station) shut() {
 	s.life.member.w.mu.Lock()
 	defer s.life.member.w.mu.Unlock()
 	s.closing = true
 }
 
-// vacate ends all machines while the node goes on, and looks that none of their entries is
-// left.
+// vacate ends all machines of a running node, and checks that none of their entries remain.
 func (s *station) vacate() {
 	w := s.life.member.w
 	s.shut()
@@ -141,7 +140,7 @@ func (s *station) vacate() {
 	w.countDeed(DeedVacated)
 }
 
-// close ends the station of a node that has closed: machines that ran have failed.
+// close closes the station of a closed node. Its running machines must have failed.
 func (s *station) close() {
 	w := s.life.member.w
 	s.shut()
@@ -171,8 +170,8 @@ func (s *station) close() {
 	}
 }
 
-// await waits until something is the case, as it must be in bounded time. F is called with
-// w.mu held.
+// await waits until f returns true, and records a violation if that takes too long. f is called with w.mu
+// held.
 func (s *station) await(what string, f func() bool) bool {
 	w := s.life.member.w
 	deadline := w.since() + w.operationWithin() + patience
@@ -191,7 +190,7 @@ func (s *station) await(what string, f func() bool) bool {
 	}
 }
 
-// renew registers a free crate anew.
+// renew deregisters a free crate and registers it again.
 func (s *station) renew(r *rand.Rand) {
 	w := s.life.member.w
 	from := &s.small
@@ -219,7 +218,7 @@ func (s *station) renew(r *rand.Rand) {
 	s.giveBack(c)
 }
 
-// forget says that a crate is none any more.
+// forget removes a crate from the station's list.
 func (s *station) forget(c *crate) {
 	w := s.life.member.w
 	w.mu.Lock()
@@ -254,7 +253,7 @@ func (s *station) starve(r *rand.Rand) {
 	})
 }
 
-// countDeed counts one. w.mu is not held.
+// countDeed counts an action. w.mu is not held.
 func (w *world) countDeed(d Deed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,30 +8,30 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Every node's portals.
+// Portals of every node.
 const (
-	portalMailbox = 10 + iota // a few MDs with a running offset, posted anew when they are full
-	portalSlots               // ManageRemote: each PUT has a place of its own
+	portalMailbox = 10 + iota // a few MDs with a running offset, posted again when they are full
+	portalSlots               // ManageRemote: each PUT has its own range
 	portalOneShot             // an MD for one operation
-	portalLazy                // the same, but lazy and posted late
-	portalUnique              // the same, for one initiator alone
+	portalLazy                // like portalOneShot, but lazy and posted late
+	portalUnique              // like portalOneShot, for one initiator
 	portalStore               // content for GETs
-	portalEmpty               // no entry ever
+	portalEmpty               // never has an entry
 )
 
 const (
 	mailboxSize = 8 << 10
-	mailboxMax  = 2 << 10 // of one message
+	mailboxMax  = 2 << 10 // bytes of one message
 	storeSize   = 16 << 10
 
-	// Stores by tag.
+	// Tags of stores.
 	storeTruncates = 1
 	storeRefuses   = 2
 
-	tagIgnored = 1<<32 - 1 // the low half of the match bits
+	tagIgnored = 1<<32 - 1 // mask of the low half of the match bits
 )
 
-// postStanding posts what is there from the start of a life.
+// postStanding posts the permanent descriptors at the start of a life.
 func (l *life) postStanding() {
 	w := l.member.w
 	if err := l.node.SetLazy(portalLazy); err != nil {
@@ -45,8 +45,7 @@ func (l *life) postStanding() {
 	}
 }
 
-// postMailbox posts a mailbox, and the next one when it is full: at once, or
-// when it gets round to it.
+// postMailbox posts a mailbox. When it is full, the next one follows at once or after a while.
 func (l *life) postMailbox(r *rand.Rand) {
 	w := l.member.w
 	md := portals.MD{Options: portals.OpPut | portals.MaxSize, MaxSize: mailboxMax, Unlink: true, Threshold: portals.Unlimited}
@@ -72,14 +71,14 @@ func (l *life) postMailbox(r *rand.Rand) {
 	l.attach(d, portals.Entry{Portal: portalMailbox, IgnoreBits: tagIgnored}, md)
 }
 
-// running tells whether the life goes on.
+// running reports whether the life has not ended.
 func (l *life) running() bool {
 	l.member.w.mu.Lock()
 	defer l.member.w.mu.Unlock()
 	return !l.ending
 }
 
-// postStore posts content to be fetched.
+// postStore posts data that GETs fetch.
 func (l *life) postStore(tag uint32) {
 	w := l.member.w
 	md := portals.MD{Options: portals.OpGet | portals.ManageRemote, Threshold: portals.Unlimited}
@@ -92,11 +91,11 @@ func (l *life) postStore(tag uint32) {
 	l.attach(d, portals.Entry{Portal: portalStore, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md)
 }
 
-// store is the content of the member's stores.
+// store returns the data of the member's stores.
 func (m *member) store() stream { return stream(0xc0<<56 | m.w.seed<<16 | uint64(m.index)) }
 
-// slot gives a PUT a place of its own in a large MD of the target's, a new one
-// if the last is full.
+// slot reserves a range for a PUT in a large MD of the target. It creates a new MD if the last one is
+// full.
 func (l *life) slot(o *operation, r *rand.Rand) {
 	w := l.member.w
 	w.mu.Lock()
@@ -121,18 +120,17 @@ func (l *life) slot(o *operation, r *rand.Rand) {
 	w.mu.Unlock()
 }
 
-// fit says how large a one-shot MD is.
+// fit is the size of a one-shot MD relative to the message.
 type fit uint8
 
 const (
 	fitExact     fit = iota
-	fitLoose         // there is room to spare
-	fitTruncates     // too small, and the message is shortened
+	fitLoose         // larger than necessary
+	fitTruncates     // too small, and the message is truncated
 	fitRefuses       // too small, and the message is dropped
 )
 
-// oneShot makes a descriptor that is for one operation alone, and the function
-// that posts it.
+// oneShot creates a descriptor for a single operation, and returns the function that posts it.
 func (l *life) oneShot(o *operation, portal uint32, f fit, match lnet.ProcessID, pieces int) (post func()) {
 	w := l.member.w
 	o.portal = portal

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// trace keeps what happened, for whoever has to understand a failure.
+// trace records what happened, to explain a failure.
 type trace struct {
 	start time.Time
 
@@ -23,7 +23,7 @@ type traceEntry struct {
 	args   []any
 }
 
-// addf notes something. The arguments must not change afterwards.
+// addf adds an entry. The arguments must not change afterwards.
 func (t *trace) addf(format string, args ...any) {
 	at := time.Since(t.start)
 	t.mu.Lock()
@@ -31,7 +31,7 @@ func (t *trace) addf(format string, args ...any) {
 	t.mu.Unlock()
 }
 
-// WriteTo writes the trace, a line for each entry.
+// WriteTo writes the trace, one line per entry.
 func (t *trace) WriteTo(w io.Writer) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +42,7 @@ func (t *trace) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// logger returns a logger whose lines become entries.
+// logger returns a logger that adds its lines to the trace.
 func (t *trace) logger(who string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(traceWriter{t, who}, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

@@ -10,13 +10,13 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// beat is the grid that agents wake up on, so that several of them do at once.
+// beat is the time grid on which agents wake up, so that several wake at once.
 const beat = 5 * time.Millisecond
 
 // pause waits for about d.
 func pause(d time.Duration) { time.Sleep(d.Round(beat)) }
 
-// traffic makes an agent's share of the scenario's operations.
+// traffic generates an agent's share of the scenario's operations.
 func (w *world) traffic(r *rand.Rand) {
 	share := w.scenario.operations / w.agents
 	pace := pace{gap: float64(w.duration) / float64(share), bursts: 20, longest: 25}
@@ -44,9 +44,8 @@ func (w *world) traffic(r *rand.Rand) {
 	}
 }
 
-// storm sends to one node's mailbox together with every other agent that has
-// the same idea within the second, so that many handler calls and credits of
-// one kind are wanted at once.
+// storm sends to one node's mailbox at the same time as every other agent that calls storm within the
+// same second. It makes many handler calls and credits of one kind necessary at once.
 func (w *world) storm(r *rand.Rand) {
 	second := w.since().Truncate(time.Second) + time.Second
 	time.Sleep(second - w.since())
@@ -65,7 +64,7 @@ func (w *world) storm(r *rand.Rand) {
 	}
 }
 
-// ping asks a node for its NIDs.
+// ping requests a node's NIDs.
 func (w *world) ping(r *rand.Rand, l *life, to *member) {
 	target := lnet.ProcessID{NID: w.target(r, l.member, to)}
 	within := time.Duration(1+r.IntN(5)) * time.Second
@@ -105,7 +104,7 @@ func (w *world) pair(r *rand.Rand) (from, to *member) {
 	return w.members[a], w.members[b]
 }
 
-// length draws the length of a message: small ones mostly.
+// length draws the length of a message. Most are small.
 func (w *world) length(r *rand.Rand) int {
 	switch k := r.IntN(100); {
 	case k < 8:
@@ -122,7 +121,7 @@ func (w *world) length(r *rand.Rand) int {
 	return w.largest - r.IntN(2)*r.IntN(w.largest)
 }
 
-// draw draws an operation and posts what it needs at its target.
+// draw draws an operation and posts the descriptors that it needs at its target.
 func (w *world) draw(r *rand.Rand, from *life, to *member, length int) *operation {
 	kind := opKind(r.IntN(3))
 	target := w.target(r, from.member, to)
@@ -171,7 +170,7 @@ var (
 	fits   = [...]fit{fitExact, fitExact, fitLoose, fitTruncates, fitRefuses}
 )
 
-// drawPut decides where at l a PUT goes.
+// drawPut draws the destination of a PUT at l.
 func (l *life) drawPut(r *rand.Rand, o *operation, from *life) {
 	w := l.member.w
 	switch k := r.IntN(20); {
@@ -188,7 +187,7 @@ func (l *life) drawPut(r *rand.Rand, o *operation, from *life) {
 		l.slot(o, r)
 	case k < 14:
 		l.oneShot(o, portalOneShot, fits[r.IntN(len(fits))], anyone, 1+r.IntN(3))()
-	case k < 17 && !w.faultless(): // its connection waits with it
+	case k < 17 && !w.faultless(): // its connection waits too
 		o.late = 1 + time.Duration(r.Int64N(int64(1500*time.Millisecond)))
 		post := l.oneShot(o, portalLazy, fits[r.IntN(len(fits))], anyone, 1)
 		w.after(o.late, func() {
@@ -203,9 +202,9 @@ func (l *life) drawPut(r *rand.Rand, o *operation, from *life) {
 	}
 }
 
-// drawUnique has a PUT go to an entry for one initiator, which may be another.
+// drawUnique sends a PUT to an entry for one initiator, which may be another one.
 func (l *life) drawUnique(r *rand.Rand, o *operation, from *life) {
-	who := o.target // 0@lo is its own source
+	who := o.target // the source of a message to 0@lo
 	if !who.IsLoopback() {
 		if o.source.IsZero() {
 			o.source = from.member.towards(o.target)
@@ -222,10 +221,10 @@ func (l *life) drawUnique(r *rand.Rand, o *operation, from *life) {
 	l.oneShot(o, portalUnique, fitExact, lnet.ProcessID{NID: who, PID: lnet.PIDLustre}, 1)()
 }
 
-// other is another member.
+// other returns another member.
 func (m *member) other() *member { return m.w.members[(m.index+1)%len(m.w.members)] }
 
-// respond makes the PUT that the handler of o sends back.
+// respond creates the PUT that the handler of o sends back.
 func (w *world) respond(r *rand.Rand, o *operation, to *life) *operation {
 	target := o.target
 	if !target.IsLoopback() {
@@ -237,7 +236,7 @@ func (w *world) respond(r *rand.Rand, o *operation, to *life) *operation {
 	return a
 }
 
-// drawGet decides what at l a GET fetches.
+// drawGet draws the data that a GET fetches at l.
 func (l *life) drawGet(r *rand.Rand, o *operation) {
 	switch k := r.IntN(20); {
 	case k < 12:

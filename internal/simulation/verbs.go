@@ -12,16 +12,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// verbsPlan says which rails are RDMA, and what that is like.
+// verbsPlan is a seed's plan for RDMA: the rails, and their properties.
 type verbsPlan struct {
-	rails      []bool // by rail; nil: all are TCP
+	rails      []bool // nil: all are TCP
 	fabric     fabric.Config
 	rnrRetries int
 	faults     []Fault // of the network
 }
 
-// verbsFaults are the kinds that the network of RDMA suffers; verbsMemberFaults those of
-// devices. Links that lose, break and fail do so besides, by their nature.
+// verbsFaults are faults of the RDMA network, verbsMemberFaults those of devices. Links also have loss
+// and errors according to their configuration.
 var (
 	verbsFaults = [...]Fault{
 		FaultVerbsBroken, FaultVerbsBroken, FaultVerbsCut, FaultVerbsOneWay, FaultVerbsRace, FaultVerbsRace,
@@ -30,10 +30,11 @@ var (
 	verbsMemberFaults = [...]Fault{FaultVerbsRemoved, FaultVerbsMoved, FaultLinkDown, FaultRestart}
 )
 
-// poolSize is the memory that a driver lends to transfers: little, so that some wait.
+// poolSize is the memory in bytes that a driver has for transfers. It is small, so that some transfers
+// wait.
 const poolSize = 6 << 20
 
-// drawVerbs has some rails of some scenarios be RDMA. It draws from numbers of its own.
+// drawVerbs draws the rails that use RDMA. It uses its own random numbers.
 func (s *scenario) drawVerbs() {
 	r := rand.New(rand.NewPCG(s.seed, 0x1b))
 	if r.IntN(5) < 2 {
@@ -52,7 +53,7 @@ func (s *scenario) drawVerbs() {
 		return
 	}
 	if s.routers > 0 {
-		s.ipv6 = false // no large NID goes over RDMA (o2iblnd 2.1)
+		s.ipv6 = false // RDMA has no large NIDs (o2iblnd 2.1)
 	}
 	p.fabric = fabric.Config{Seed: s.seed ^ 0x1b, Link: drawVerbsLink(r)}
 	if r.IntN(3) > 0 {
@@ -86,15 +87,15 @@ func drawVerbsLink(r *rand.Rand) fabric.Link {
 	}
 }
 
-// calmLink is as far as another one, and without faults.
+// calmLink returns a link with the same latency, but without faults.
 func calmLink(l fabric.Link) fabric.Link { return fabric.Link{Latency: l.Latency, Jitter: l.Jitter} }
 
-// isVerbs tells whether a rail is RDMA.
+// isVerbs reports whether a rail uses RDMA.
 func (s *scenario) isVerbs(rail int) bool { return rail < len(s.verbs.rails) && s.verbs.rails[rail] }
 
-// driverWithin bounds how long a driver may keep a message: over TCP until its timeout, noticed
-// within as long again; over RDMA it may wait for a connection first, and then for each half
-// of a transfer (o2iblnd 13.2).
+// driverWithin is the time limit for a message in a driver. Over TCP it is twice the timeout, because the
+// driver may notice the timeout that late. Over RDMA a message may first wait for a connection, and then
+// for each half of a transfer (o2iblnd 13.2).
 func (s *scenario) driverWithin() time.Duration {
 	if s.verbs.rails == nil {
 		return 2 * s.lndTimeout
@@ -102,7 +103,7 @@ func (s *scenario) driverWithin() time.Duration {
 	return protocol.WaitTimeout(s.lndTimeout) + 3*s.lndTimeout + time.Second
 }
 
-// verbsDriver is the configuration of a member's driver for RDMA.
+// verbsDriver returns the configuration of a member's RDMA driver.
 func (s *scenario) verbsDriver() o2iblnd.Config {
 	c := o2iblnd.DefaultConfig()
 	c.Tunables = s.tunables
@@ -115,11 +116,11 @@ func (s *scenario) verbsDriver() o2iblnd.Config {
 	return c
 }
 
-// device is a network device, which goes up and down.
+// device is a network device, which can go up and down.
 type device interface{ SetUp(up bool) }
 
-// verbsDevice is an RDMA device with one port, or what has its address now. Its owner alone
-// uses it.
+// verbsDevice is an RDMA device with one port. If the device was replaced, it is the one that has its
+// address now. It is not safe for concurrent use.
 type verbsDevice struct {
 	host *fabric.Host
 	at   *fabric.Device
@@ -129,14 +130,14 @@ type verbsDevice struct {
 // SetUp implements device.
 func (d *verbsDevice) SetUp(up bool) { d.at.Port(1).SetUp(up) }
 
-// replace takes the device away, and later another one has its address.
+// replace removes the device, calls meanwhile, and adds another device with the same address.
 func (d *verbsDevice) replace(meanwhile func()) {
 	d.at.Remove()
 	meanwhile()
 	d.at = d.host.AddDevice(d.addr)
 }
 
-// startVerbs gives a life its process and driver for RDMA, if it has any.
+// startVerbs starts the RDMA process and driver of a life, if it uses RDMA.
 func (l *life) startVerbs(c o2iblnd.Config) error {
 	m := l.member
 	if m.w.verbs.rails == nil {
@@ -149,7 +150,7 @@ func (l *life) startVerbs(c o2iblnd.Config) error {
 	return err
 }
 
-// on is the driver of a net.
+// on returns the driver of a net.
 func (l *life) on(n lnet.Net) lnd.Driver {
 	if n.Type() == lnet.TypeO2IB {
 		return l.verbs
@@ -157,8 +158,8 @@ func (l *life) on(n lnet.Net) lnd.Driver {
 	return l.driver
 }
 
-// crash ends what the member has on the networks, without a word of its own: the process
-// dies, of which its kernel tells peers over RDMA, or the host does.
+// crash ends everything that the member has on the networks without a normal shutdown. Either its process
+// dies, and the kernel notifies RDMA peers, or its host dies.
 func (l *life) crash() {
 	l.member.host.Crash()
 	switch {
@@ -170,7 +171,7 @@ func (l *life) crash() {
 	}
 }
 
-// closeVerbs ends the driver for RDMA and its process, which must have nothing left.
+// closeVerbs closes the RDMA driver and its process, which must have no resources left.
 func (l *life) closeVerbs() {
 	if l.process == nil {
 		return
@@ -183,8 +184,8 @@ func (l *life) closeVerbs() {
 	}
 }
 
-// faultsOfVerbs takes over the fabric's counts. Whatever happens, no key is used for what it
-// does not allow, and no completion queue overflows.
+// faultsOfVerbs adds the fabric's counters. It records a violation if a key was used for anything that it
+// does not allow, or if a completion queue overflowed.
 func (w *world) faultsOfVerbs(f fabric.Faults) {
 	for k, n := range map[Fault]uint64{
 		FaultVerbsBroken: f.Breaks, FaultVerbsLost: f.Losses, FaultVerbsStalled: f.Stalls, FaultVerbsRetried: f.RetryExceeded,

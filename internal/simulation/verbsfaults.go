@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// breakVerbs inflicts the faults of RDMA's network, spread over the scenario.
+// breakVerbs inflicts the faults of the RDMA network, distributed over the scenario.
 func (w *world) breakVerbs(r *rand.Rand) {
 	for _, f := range w.verbs.faults {
 		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.verbs.faults)))))
@@ -27,7 +27,7 @@ func (w *world) breakVerbs(r *rand.Rand) {
 	}
 }
 
-// cutVerbs has nothing pass between two members over RDMA, or nothing in one direction.
+// cutVerbs separates two members over RDMA, in both directions or in one.
 func (w *world) cutVerbs(r *rand.Rand, a, b *member, f Fault) {
 	if r.IntN(2) == 0 {
 		w.exchange(r, a, b)
@@ -48,7 +48,7 @@ func (w *world) cutVerbs(r *rand.Rand, a, b *member, f Fault) {
 	}
 }
 
-// raceVerbs makes two members without a connection over RDMA call each other at once.
+// raceVerbs makes two members without an RDMA connection connect to each other at the same time.
 func (w *world) raceVerbs(r *rand.Rand, a, b *member) {
 	there, back := w.rdma.Hold(a.verbs, b.verbs), w.rdma.Hold(b.verbs, a.verbs)
 	w.rdma.Break(a.verbs, b.verbs)
@@ -64,7 +64,7 @@ func (w *world) raceVerbs(r *rand.Rand, a, b *member) {
 	back.Release()
 }
 
-// spoil has the way between two members be bad for a while.
+// spoil makes the link between two members bad for a while.
 func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
 	link := w.verbs.fabric.Link
 	switch f {
@@ -80,7 +80,7 @@ func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
 		link.Stale = 0.5
 	}
 	w.rdma.SetLink(a.verbs, b.verbs, link)
-	if link.CMLoss+link.Stale > 0.4 { // who is connected does not notice
+	if link.CMLoss+link.Stale > 0.4 { // an established connection is not affected
 		w.rdma.Break(a.verbs, b.verbs)
 	}
 	for range 3 {
@@ -90,7 +90,7 @@ func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
 	w.rdma.SetLink(a.verbs, b.verbs, w.verbs.fabric.Link)
 }
 
-// healVerbs ends the faults that links have by their nature.
+// healVerbs removes the configured faults of links.
 func (w *world) healVerbs() {
 	for _, a := range w.members {
 		for _, b := range w.members {
@@ -99,8 +99,7 @@ func (w *world) healVerbs() {
 	}
 }
 
-// changeDevice takes one of a member's RDMA devices away for a while, or has another way lead
-// to its address.
+// changeDevice removes one of a member's RDMA devices for a while, or changes the path to its address.
 func (w *world) changeDevice(r *rand.Rand, m, other *member, f Fault) {
 	var mine []*verbsDevice
 	for _, rail := range w.homes[m.index] {

@@ -20,10 +20,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// patience bounds every call that brings something up or down.
+// patience is the time limit for calls that start or stop something.
 const patience = 2 * time.Minute
 
-// world is one scenario under way.
+// world is a running scenario.
 type world struct {
 	*scenario
 	trace
@@ -34,17 +34,16 @@ type world struct {
 	rdma    *fabric.Fabric
 	members []*member
 
-	// mu guards what follows, and the fields of lives, operations and
-	// descriptors that say so. It is held within handlers, but never across a
-	// call of a node.
+	// mu guards the following fields, and the fields of lives, operations and descriptors with a comment
+	// to that effect. Handlers hold it. It must not be held during a call of a node.
 	mu          sync.Mutex
 	ops         []*operation // by number, from 1
 	byHandle    map[lnet.Handle][]*operation
 	descriptors []*descriptor
 	letters     []*letter        // by number
 	cargoes     []*cargo         // by number
-	fetches     map[cargoKey]int // active receives that were asked for
-	served      map[cargoKey]int // and what was fetched
+	fetches     map[cargoKey]int // requested active receives
+	served      map[cargoKey]int // completed active receives
 	regions     []*region        // of crates
 	result      Result
 	stopped     bool // no new traffic
@@ -52,11 +51,11 @@ type world struct {
 	failuresMu sync.Mutex // guards failures and result.Failures
 	failures   int
 
-	// later counts the timers that have yet to run.
+	// later counts the timers that have not run yet.
 	later sync.WaitGroup
 }
 
-// member is a host with a node on it, which may die and come back.
+// member is a host with a node, which may die and start again.
 type member struct {
 	w       *world
 	index   int
@@ -64,21 +63,21 @@ type member struct {
 	verbs   *fabric.Host
 	devices []device   // by rail
 	nids    []lnet.NID // by rail
-	// configured says that it is told by hand which NIDs the others have.
+	// configured is set if the node is configured with the others' NIDs.
 	configured bool
 
 	wall wall
-	born time.Time // by the wall clock: the cookie of the present or last life
+	born time.Time // by the wall clock: the cookie of the current or last life
 
 	// Guarded by world.mu.
 	life  *life // nil while the node is down
 	lives int
-	// mode is what it does with what others tell; switched says that this was
-	// another once. absent are the rails without an NI, but for a while.
+	// mode is the discovery mode. switched is set if the mode was ever different. absent marks the rails
+	// that have no NI, apart from temporary removals.
 	mode     discovery.Mode
 	switched bool
 	absent   []bool
-	// generation counts the mailboxes of portalSlots.
+	// generation counts the large MDs of portalSlots.
 	generation uint32
 	// addresses are those of the latest machines, by berth.
 	addresses []transport.Address
@@ -91,23 +90,23 @@ type life struct {
 	birth  rebirth
 	node   *node.Node
 	driver *socklnd.Driver
-	// process and verbs are there if there is RDMA.
+	// process and verbs are set if the member has RDMA.
 	process *fabric.Process
 	verbs   *o2iblnd.Driver
-	// station is its transport, nil if it has none.
+	// station is the node's transport layer, or nil.
 	station *station
 
 	// Guarded by world.mu.
-	cookie  uint64 // of handles; 0: none is known yet
+	cookie  uint64 // of handles; 0: not known yet
 	ending  bool   // Close has been called
 	closed  bool   // Close has returned
 	slots   *descriptor
 	present []bool // NIs, by rail
-	changes int    // of these
-	cut     bool   // its last NI on a net was removed once
+	changes int    // number of NI changes
+	cut     bool   // the last NI on a net was removed at some time
 }
 
-// newWorld builds the network and starts the nodes.
+// newWorld creates the network and starts the nodes.
 func newWorld(s *scenario, o Options) *world {
 	w := &world{
 		scenario: s, memory: o.Memory, verbose: o.Verbose,
@@ -151,7 +150,7 @@ func (w *world) newMember(k int) *member {
 	return m
 }
 
-// net is the net of a rail.
+// net returns the net of a rail.
 func (w *world) net(rail int) lnet.Net {
 	if w.oneNet {
 		rail = 0
@@ -166,7 +165,7 @@ func (m *member) String() string { return fmt.Sprint("node", m.index) }
 
 func (l *life) String() string { return fmt.Sprintf("node%d.%d", l.member.index, l.number) }
 
-// has tells whether the NID is the member's.
+// has reports whether the NID belongs to the member.
 func (m *member) has(nid lnet.NID) bool {
 	for _, n := range m.nids {
 		if n == nid {
@@ -176,24 +175,23 @@ func (m *member) has(nid lnet.NID) bool {
 	return false
 }
 
-// current returns the member's life; nil if it is down.
+// current returns the member's life, or nil if it is down.
 func (m *member) current() *life {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	return m.life
 }
 
-// rebirth says what a new life has in common with the one before.
+// rebirth is what a new life shares with the previous one.
 type rebirth uint8
 
 const (
 	rebirthNew    rebirth = iota // nothing
 	rebirthCookie                // the cookie of its handles
-	rebirthTwin                  // and the incarnation of its NIs, so that nobody can tell
+	rebirthTwin                  // the cookie and the incarnation of its NIs, so that peers cannot detect it
 )
 
-// start gives the member a new life. Everything in it is of one moment, by the
-// wall clock.
+// start starts a new life of the member. The wall clock stands still meanwhile.
 func (m *member) start(r rebirth) {
 	w := m.w
 	if r == rebirthNew {
@@ -247,7 +245,7 @@ func (m *member) start(r rebirth) {
 	w.mu.Unlock()
 }
 
-// addNI brings the NI of a rail up.
+// addNI adds the NI of a rail.
 func (l *life) addNI(rail int) {
 	w := l.member.w
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -263,7 +261,7 @@ func (l *life) addNI(rail int) {
 	w.mu.Unlock()
 }
 
-// addPeers tells the node which NIDs belong together.
+// addPeers configures the NIDs of the other members.
 func (l *life) addPeers() {
 	w := l.member.w
 	if !l.member.configured {
@@ -276,7 +274,7 @@ func (l *life) addPeers() {
 	}
 }
 
-// configure tells the node which NIDs a member has.
+// configure configures the NIDs of a member.
 func (l *life) configure(m *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -286,14 +284,14 @@ func (l *life) configure(m *member) {
 	}
 }
 
-// cutOff tells whether the node's last NI on a net was removed once.
+// cutOff reports whether the node's last NI on a net was removed at some time.
 func (l *life) cutOff() bool {
 	l.member.w.mu.Lock()
 	defer l.member.w.mu.Unlock()
 	return l.cut
 }
 
-// removeNI takes the NI of a rail away.
+// removeNI removes the NI of a rail.
 func (l *life) removeNI(rail int) {
 	w := l.member.w
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -312,8 +310,7 @@ func (l *life) removeNI(rail int) {
 	}
 }
 
-// end ends the member's life. A crash cuts all its streams off first, and
-// nobody is told.
+// end ends the member's life. In a crash all its streams are cut first, without notice to peers.
 func (m *member) end(crash bool) {
 	w := m.w
 	w.mu.Lock()
@@ -354,10 +351,10 @@ func (m *member) end(crash bool) {
 	w.addf("%v has ended", l)
 }
 
-// closeWithin bounds how long a node may take to close.
+// closeWithin is the time limit for closing a node.
 const closeWithin = 30 * time.Second
 
-// after calls f later, in a goroutine of its own; drain waits for it.
+// after calls f in a new goroutine after d. drain waits for it.
 func (w *world) after(d time.Duration, f func()) {
 	w.later.Add(1)
 	time.AfterFunc(d, func() {
@@ -366,21 +363,21 @@ func (w *world) after(d time.Duration, f func()) {
 	})
 }
 
-// since is the time since the scenario began.
+// since returns the time since the scenario began.
 func (w *world) since() time.Duration { return time.Since(w.start) }
 
-// wall is a member's wall clock: it may jump, and may stand still.
+// wall is a member's wall clock. It may jump, and it may stand still.
 type wall struct {
 	mu     sync.Mutex // guards the rest
 	offset time.Duration
-	frozen time.Time // zero: it goes
+	frozen time.Time // zero: the clock runs
 	last   int64     // the latest reading
 	jumped bool      // since the latest reading
-	hits   uint64    // readings that a jump was seen by
+	hits   uint64    // readings that showed a jump
 }
 
-// now reads the clock. A clock that goes shows no microsecond twice, lest two lives
-// have one cookie or incarnation by chance.
+// now returns the time. A running clock never returns the same microsecond twice, so that two lives do
+// not get the same cookie or incarnation by chance.
 func (c *wall) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -408,7 +405,7 @@ func (c *wall) jump(d time.Duration) {
 	c.jumped = true
 }
 
-// freeze stops the clock at t; the zero time lets it go on.
+// freeze stops the clock at t. The zero time makes it run again.
 func (c *wall) freeze(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
