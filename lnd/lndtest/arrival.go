@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// arrival is the record of a message that came in. It is its own receiver.
+// arrival records an incoming message. It is also the message's receiver.
 type arrival struct {
 	n       *node
 	m       *lnd.Rx
@@ -19,11 +19,11 @@ type arrival struct {
 	rdma    bool
 	refused bool // as a protocol error
 
-	memory      *guarded // where it goes; nil: dropped
+	memory      *guarded // destination; nil: dropped
 	placed      bool
 	prompt      bool // placed within the upcall
 	withdrawn   bool
-	telling     bool // the upcall that withdraws it runs
+	telling     bool // Withdrawn is running for it
 	wanted      bool // a completion is due
 	posthumous  bool // placed after Close
 	completions int
@@ -35,7 +35,7 @@ var _ lnd.Receiver = (*arrival)(nil)
 func (a *arrival) id() uint64   { return a.header.Handle.Object }
 func (a *arrival) payload() int { return int(a.header.PayloadLength) }
 
-// keep places the first length bytes in fresh memory.
+// keep places the first length bytes in new memory.
 func (a *arrival) keep(length int) lnd.Placement {
 	return a.keepIn(newGuarded(length, 1))
 }
@@ -45,7 +45,7 @@ func (a *arrival) keepIn(g *guarded) lnd.Placement {
 	return lnd.Placement{Memory: g.memory(), Done: a}
 }
 
-// give notes that p was given. The records are locked.
+// give records the placement p. The records are locked.
 func (a *arrival) give(p lnd.Placement) {
 	a.placed, a.wanted, a.posthumous = true, p.Done != nil, a.n.closed
 }
@@ -69,7 +69,7 @@ func (a *arrival) Received(m *lnd.Rx, err error) {
 	s.changed.Broadcast()
 }
 
-// done tells whether the payload is in place. The records are locked.
+// done reports whether the payload is in place. The records are locked.
 func (a *arrival) done() bool { return a.completions > 0 && a.err == nil }
 
 // check checks the completion and the payload.
@@ -98,7 +98,8 @@ func (a *arrival) check() {
 	}
 }
 
-// sameHeader compares what arrived with what was sent.
+// sameHeader compares the header that arrived with the one that was sent. It returns "" or the
+// difference.
 func (a *arrival) sameHeader(o *outgoing) string {
 	if o.Header == a.header {
 		return ""

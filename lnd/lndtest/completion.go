@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Completion: each message is completed exactly once, whatever becomes of it,
-// and each error says whose fault it was. That the count is one, and that it
-// was reached before Close returned, is checked at the end of every scenario.
+// Completion: each message is completed exactly once, whatever happens to it, and each error is
+// classified by its cause. The end of every scenario checks that the count is one, and that it was
+// reached before Close returned.
 var completionCases = []scenario{
 	{name: "UnreachablePeer", nodes: 2, run: unreachable},
 	{name: "IsolatedPeer", nodes: 2, needs: canIsolate, run: isolated},
@@ -27,7 +27,7 @@ var completionCases = []scenario{
 func canKill(w *World) bool    { return w.Kill != nil }
 func canIsolate(w *World) bool { return w.Isolate != nil }
 
-// flood sends what does not fit into the buffers on the way.
+// flood sends more than the buffers between the nodes hold.
 func flood(from, to *node) []*outgoing { return from.puts(to, 32, lnet.MTU) }
 
 func unreachable(s *stage) {
@@ -75,13 +75,13 @@ func killedInPayload(s *stage) {
 		s.w.Kill(0, 1)
 		s.awaitComplete(out)
 		s.checkSomeFailed(out)
-		n[1].placeLater() // too late: the connection is gone
+		n[1].placeLater() // too late: the connection is lost
 		s.awaitWorking(n[0], n[1])
 		s.awaitWorking(n[1], n[0])
 	}
 }
 
-// checkSomeFailed checks that a connection that broke cost something.
+// checkSomeFailed checks that a broken connection made at least one message fail.
 func (s *stage) checkSomeFailed(out []*outgoing) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -94,8 +94,8 @@ func (s *stage) checkSomeFailed(out []*outgoing) {
 	s.t.Error("all messages on a broken connection were completed without an error")
 }
 
-// cutAtByte breaks a fresh connection at various bytes: within the set-up, a
-// header, a payload.
+// cutAtByte breaks a new connection at various bytes: during connection setup, in a header, and in a
+// payload.
 func cutAtByte(s *stage) {
 	for _, at := range []int{1, 10, 60, 100, 150, 200, 300, 5000, 70_000, lnet.MTU} {
 		n := s.open(2)
@@ -113,7 +113,7 @@ func cutAtByte(s *stage) {
 	}
 }
 
-// checkOnce checks that nothing arrived twice.
+// checkOnce checks that no message arrived twice.
 func (s *stage) checkOnce() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -161,8 +161,8 @@ func peerRestarts(s *stage) {
 	s.checkOnce()
 }
 
-// closeOnTheWay closes the sender; that everything was completed by then is
-// checked by node.close.
+// closeOnTheWay closes the sender while messages are in transit. node.close checks that everything was
+// completed by then.
 func closeOnTheWay(s *stage) {
 	n := s.open(2)
 	n[1].setPolicy(holdAll)
@@ -188,9 +188,8 @@ func closePending(s *stage) {
 	s.checkOnce()
 }
 
-// closeHeld closes the receiver while arrivals wait for their place. The place
-// that is then told completes them with an error, or without one if nothing
-// was missing.
+// closeHeld closes the receiver while arrivals wait for their placement. A placement after that completes
+// them with an error, or without one if nothing was missing.
 func closeHeld(s *stage) {
 	n := s.open(2)
 	n[1].setPolicy(holdAll)
@@ -225,15 +224,15 @@ func sendAfterClose(s *stage) {
 	n[0].i.Disconnect(n[1].id.NID) // harmless
 	ctx, cancel := s.closeContext()
 	defer cancel()
-	_ = n[0].i.Close(ctx) // again: what it returns is free, but it returns
+	_ = n[0].i.Close(ctx) // a second Close may return anything, but must return
 }
 
 type senderFunc func(m *lnd.Tx, err error)
 
 func (f senderFunc) Sent(m *lnd.Tx, err error) { f(m, err) }
 
-// protocolError has the node refuse one peer's messages: it costs that peer's
-// connections and nobody else's.
+// protocolError makes the node reject one peer's messages. That must close the connections of that peer,
+// and no others.
 func protocolError(s *stage) {
 	n := s.open(3)
 	bad, good, target := n[0], n[1], n[2]
@@ -257,8 +256,8 @@ func protocolError(s *stage) {
 			})
 			s.awaitDelivered(target, good.puts(target, 50, size)...)
 			target.setPolicy(keepAll)
-			// A peer that is just opening another connection has lost nothing
-			// to speak of: again.
+			// A peer that is opening another connection at that moment does not report the loss, so try
+			// again.
 			lost = s.within(s.h.Patience/tries, func() bool { return bad.downOf(target) > before })
 			s.mu.Lock()
 			if good.downOf(target)+target.downOf(good) != downs {
@@ -270,7 +269,7 @@ func protocolError(s *stage) {
 	}
 }
 
-// refuse makes a peer's messages protocol errors.
+// refuse returns a policy that treats a peer's messages as protocol errors.
 func refuse(bad *node) policy {
 	return func(a *arrival) (lnd.Placement, bool, error) {
 		if a.from == bad.id {

@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// guarded is scattered memory with guards before, between and after its
-// pieces, and inside the first and last ones, beyond the offset and length.
+// guarded is scattered memory. It has guards before, between and after its pieces, and in the first and
+// last piece outside of offset and length.
 type guarded struct {
 	backing  []byte
 	segments []memory.Segment
@@ -24,8 +24,8 @@ const (
 	guardByte = 0xa5
 )
 
-// newGuarded returns memory of the given length that lies in so many pieces,
-// of uneven sizes, some of them empty if there are more pieces than bytes.
+// newGuarded returns memory of the given length in the given number of pieces. They have different sizes.
+// Some are empty if there are more pieces than bytes.
 func newGuarded(length, pieces int) *guarded {
 	total := margin + length + margin
 	g := &guarded{
@@ -51,7 +51,7 @@ func newGuarded(length, pieces int) *guarded {
 	return g
 }
 
-// memory is what a message may name.
+// memory returns the memory as a vector for a message.
 func (g *guarded) memory() memory.Vector {
 	return memory.Vector{Segments: g.segments, Offset: margin, Length: g.length}
 }
@@ -59,7 +59,7 @@ func (g *guarded) memory() memory.Vector {
 // fill writes the pattern of a message.
 func (g *guarded) fill(id uint64) { g.memory().CopyFrom(pattern(id, g.length)) }
 
-// checkPattern checks that the memory holds the beginning of a message.
+// checkPattern checks that the memory holds the beginning of a message's pattern.
 func (g *guarded) checkPattern(id uint64) error {
 	at, want := 0, pattern(id, g.length)
 	for _, got := range g.memory().AppendBuffers(nil) {
@@ -78,7 +78,7 @@ func (g *guarded) checkPattern(id uint64) error {
 	return nil
 }
 
-// checkGuards checks that nothing outside was touched. It spoils the contents.
+// checkGuards checks that no byte outside was changed. It overwrites the contents.
 func (g *guarded) checkGuards() error {
 	for _, b := range g.memory().AppendBuffers(nil) {
 		copy(b, bytes.Repeat([]byte{guardByte}, len(b)))
@@ -89,8 +89,8 @@ func (g *guarded) checkGuards() error {
 	return nil
 }
 
-// pattern is the payload of a message: each byte depends on the message and on
-// the position. It must not be changed.
+// pattern returns the payload of a message. Each byte depends on the message and on the position. The
+// caller must not change it.
 func pattern(id uint64, n int) []byte {
 	at := id * 4099 % patterns
 	return table()[at : at+uint64(n)]

@@ -9,63 +9,57 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Harness is what a driver's test supplies.
+// Harness describes a driver to the suite.
 type Harness struct {
-	// New makes a world of n nodes, none of which has an interface open.
-	// Required.
+	// New creates a world of n nodes without open interfaces. Required.
 	New func(t *testing.T, n int) *World
-	// Bubble runs a case where time is simulated (synctest.Test); nil runs it
-	// in real time, and then the case must leave no goroutine behind.
+	// Bubble runs a case with simulated time (synctest.Test). If it is nil, the case runs in real time
+	// and must leave no goroutine behind.
 	Bubble func(t *testing.T, run func(t *testing.T))
-	// Settle blocks until nothing moves (synctest.Wait); nil if nobody can
-	// tell.
+	// Settle blocks until all goroutines are idle (synctest.Wait). It is nil if that cannot be detected.
 	Settle func()
 
-	// Only, if not nil, chooses the cases to run, by theme and name.
+	// Only selects the cases to run, by theme and name. If it is nil, all run.
 	Only func(theme, name string) bool
-	// Patience bounds the wait for what must happen; 0 means one minute. It
-	// must exceed the driver's timeouts.
+	// Patience is the time limit for expected events. 0 means one minute. It must be longer than the
+	// driver's timeouts.
 	Patience time.Duration
-	// Chain is the length of the chains of messages that send each other; 0
-	// means 100,000.
+	// Chain is the number of messages in chains that trigger each other. 0 means 100,000.
 	Chain int
-	// MaxUnplaced is the largest number of messages that the driver announces
-	// of one peer while it has been told the place of none; 0 does not check.
+	// MaxUnplaced is the largest number of messages that the driver announces for one peer before the
+	// first of them is placed. 0 disables the check.
 	MaxUnplaced int
-	// Ordered says that small messages to one peer travel on one connection
-	// from the first, and so must keep their order.
+	// Ordered is set if all small messages to one peer use the same connection from the first on, and so
+	// must keep their order.
 	Ordered bool
-	// Descriptors says that the process's open files shall be counted.
+	// Descriptors enables the check that no file descriptors leak.
 	Descriptors bool
-	// Allocations says that a message in steady state must allocate nothing,
-	// on both sides together, and that this can be measured.
+	// Allocations enables the check that a message in steady state allocates nothing, on both sides
+	// together.
 	Allocations bool
 }
 
-// World is one network with some nodes, used by one case. Optional functions
-// are nil where the driver's network cannot do it; the cases that need them are
-// then left out.
+// World is one network with some nodes, for one case. Optional functions are nil if the driver's network
+// does not support them. Cases that need them are then skipped.
 type World struct {
-	// NID is the NID of node k's interface, open or not. Required.
+	// NID returns the NID of node k's interface, even if that is not open. Required.
 	NID func(k int) lnet.NID
-	// Open brings node k's interface up. After the interface was closed it is
-	// a restart of the node, with a new incarnation. Required.
+	// Open opens node k's interface. If it was open before, this is a restart of the node with a new
+	// incarnation. Required.
 	Open func(ctx context.Context, k int, u lnd.Upper) (lnd.Interface, error)
-	// Close takes down what New made, after all interfaces were closed.
-	// Required.
+	// Close releases what New created, after all interfaces were closed. Required.
 	Close func()
 
-	// Renew replaces node k's driver by another one, as a new process does. The
-	// node's interface is not open.
+	// Renew replaces node k's driver by a new one, as a new process would. The node's interface is
+	// closed.
 	Renew func(k int)
-	// Kill breaks all connections between two nodes, noticeably for both.
+	// Kill breaks all connections between two nodes. Both notice it.
 	Kill func(a, b int)
-	// Isolate makes everything between two nodes vanish until heal is called.
+	// Isolate discards everything between two nodes until heal is called.
 	Isolate func(a, b int) (heal func())
-	// Hold keeps attempts to connect waiting until release is called.
+	// Hold delays connection requests between two nodes until release is called.
 	Hold func(a, b int) (release func())
-	// CutAfter breaks the next connection that a makes with b after n bytes
-	// towards b.
+	// CutAfter breaks the next connection from a to b after n bytes towards b.
 	CutAfter func(a, b int, n int)
 	// SetLink changes the link state of a node's device.
 	SetLink func(k int, up bool)

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Headers arrive bit by bit as they were handed down, whatever they say: only
-// their payload length, their type and, for the way, Tx.To matter to a driver.
+// Headers arrive bit by bit as they were sent. A driver only uses their type, their payload length and,
+// for the destination, Tx.To.
 var headerCases = []scenario{
 	{name: "Zero", nodes: 2, run: func(s *stage) {
 		s.open(2)
@@ -37,8 +37,8 @@ var headerCases = []scenario{
 
 var messageTypes = []lnet.MsgType{lnet.MsgAck, lnet.MsgPut, lnet.MsgGet, lnet.MsgReply}
 
-// exchangeHeaders sends one message of each type both ways, with fields that
-// value chooses, and compares what arrives.
+// exchangeHeaders sends one message of each type in both directions, with fields chosen by value, and
+// compares what arrives.
 func exchangeHeaders(s *stage, value func(most uint64) uint64) {
 	for k, from := range s.nodes {
 		to := s.nodes[1-k]
@@ -50,7 +50,7 @@ func exchangeHeaders(s *stage, value func(most uint64) uint64) {
 	}
 }
 
-// fields sets the fields that the message's type has.
+// fields sets the fields of the message's type.
 func (o *outgoing) fields(value func(most uint64) uint64) {
 	h := &o.Header
 	u32 := func() uint32 { return uint32(value(math.MaxUint32)) }
@@ -73,8 +73,7 @@ func (o *outgoing) fields(value func(most uint64) uint64) {
 	}
 }
 
-// routedHeaders sends messages whose source and destination are not the two
-// ends of the connection.
+// routedHeaders sends messages with a source and a destination other than the two ends of the connection.
 func routedHeaders(s *stage) {
 	n := s.open(2)
 	far := lnet.MakeNet(lnet.TypeO2IB, 7)
@@ -90,8 +89,8 @@ func routedHeaders(s *stage) {
 	s.awaitDelivered(n[1], out...)
 }
 
-// payloadCases send payloads of the sizes at which drivers change their ways,
-// as PUT one way and REPLY the other.
+// payloadCases send payloads of the sizes at which drivers change their method, as PUT in one direction
+// and as REPLY in the other.
 var payloadCases = func() []scenario {
 	var cases []scenario
 	for _, size := range []int{0, 1, 95, 96, 903, 904, 927, 928, 4095, 4096, 65536, lnet.MTU - 1, lnet.MTU} {
@@ -108,8 +107,8 @@ var payloadCases = func() []scenario {
 	return append(cases, scenario{name: "Get", nodes: 2, run: getAnswered})
 }()
 
-// getAnswered sends a GET and answers it the way the driver wants: by
-// Placement.Reply if it moves payload itself, else by a REPLY message.
+// getAnswered sends a GET and answers it as the driver requires: by Placement.Reply if the driver moves
+// the payload itself, otherwise by a REPLY message.
 func getAnswered(s *stage) {
 	n := s.open(2)
 	const size = 100_000

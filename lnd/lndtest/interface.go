@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// Interface: what an interface tells of itself.
+// Interface: the properties that an interface reports.
 var interfaceCases = []scenario{
 	{name: "Constants", nodes: 1, run: constants},
 	{name: "Counters", nodes: 2, run: counters},
@@ -35,7 +35,7 @@ func constants(s *stage) {
 	}
 }
 
-// tune has an interface go on with the options that it has, and refuse what are none.
+// tune applies an interface's current options to it, and checks that it rejects invalid ones.
 func tune(s *stage) {
 	n := s.open(2)
 	t, ok := n[0].i.(lnd.Tuner)
@@ -92,8 +92,7 @@ func counters(s *stage) {
 
 var isTotal = regexp.MustCompile(`_total$`)
 
-// link takes a device down and up: the node is told of each change, and
-// connections stay.
+// link takes a device down and up. The node must be notified of each change, and connections must stay.
 func link(s *stage) {
 	n := s.open(2)
 	s.awaitDelivered(n[1], n[0].put(n[1], 10))
@@ -117,7 +116,7 @@ func link(s *stage) {
 	s.awaitWorking(n[0], n[1])
 }
 
-// openAndClose opens and closes, with and without traffic.
+// openAndClose opens and closes interfaces, with and without traffic.
 func openAndClose(s *stage) {
 	for round := range 10 {
 		n := s.open(2)

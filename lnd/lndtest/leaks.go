@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// descriptors checks that opening, talking and closing leaves no file open.
+// descriptors checks that opening, exchanging messages and closing leaves no file descriptor open.
 func descriptors(t *testing.T, h *Harness) {
 	before := 0
 	for round := range 3 {
@@ -16,15 +16,15 @@ func descriptors(t *testing.T, h *Harness) {
 		s.w.Close()
 		files := openFiles(t)
 		if round == 0 {
-			before = files // the runtime has opened its own by now
+			before = files // the runtime has opened its own files by now
 		} else if files != before {
 			t.Errorf("%d files are open after round %d, %d before", files, round, before)
 		}
 	}
 }
 
-// descriptorsOfTheWithdrawn checks that a peer that has gone leaves no file
-// open although its arrivals still wait for their placement.
+// descriptorsOfTheWithdrawn checks that a lost peer leaves no file descriptor open even while its
+// arrivals still wait for their placement.
 func descriptorsOfTheWithdrawn(t *testing.T, h *Harness) {
 	s := newStage(t, h, 2)
 	defer s.w.Close()
@@ -37,7 +37,7 @@ func descriptorsOfTheWithdrawn(t *testing.T, h *Harness) {
 		n[0].close()
 		s.awaitWithdrawn(a)
 		if round == 0 {
-			before = openFiles(t) // the runtime has opened its own by now
+			before = openFiles(t) // the runtime has opened its own files by now
 		}
 		files := openFiles(t)
 		for range 1000 {
@@ -64,7 +64,7 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// allocations plays ping-pong and counts what a message costs.
+// allocations exchanges messages and counts the allocations per message.
 func allocations(t *testing.T, h *Harness) {
 	for _, size := range []int{0, 500, 5000} {
 		s := newStage(t, h, 2)

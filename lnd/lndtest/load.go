@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Load: all sizes both ways at once, and answers of a megabyte in both
-// directions, which stop a driver whose readers write.
+// Load: all sizes in both directions at once, and answers of 1 MiB in both directions, which block a
+// driver whose readers also write.
 var loadCases = []scenario{
 	{name: "MixedBothWays", nodes: 2, run: mixedBothWays},
 	{name: "BothAnswerLargeGets", nodes: 2, run: bothAnswerLargeGets},
@@ -38,8 +38,7 @@ func mixedBothWays(s *stage) {
 	}
 }
 
-// bothAnswerLargeGets has each node ask the other for a megabyte many times at
-// once, and answer from the handler.
+// bothAnswerLargeGets makes each node send many GETs of 1 MiB at once, and answer them from the handler.
 func bothAnswerLargeGets(s *stage) {
 	n := s.open(2)
 	const gets = 40
@@ -96,7 +95,7 @@ func bothAnswerLargeGets(s *stage) {
 	}
 }
 
-// incast has four nodes send large messages to one.
+// incast sends large messages from four nodes to one.
 func incast(s *stage) {
 	n := s.open(5)
 	out := make([][]*outgoing, 5)

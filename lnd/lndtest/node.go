@@ -10,46 +10,44 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// node records what one node's interface reports, and sends. Its records are
-// guarded by stage.mu.
+// node records the upcalls of one node's interface, and sends. Its records are guarded by stage.mu.
 type node struct {
 	s  *stage
 	k  int
 	id lnet.ProcessID
 
-	i      lnd.Interface // of the last life; nil before the first
+	i      lnd.Interface // of the current or last life; nil before the first
 	ready  bool          // Open has returned, Close has not
 	closed bool          // Close has returned and the node was not opened again
-	births []uint64      // of each life: the last message there was
+	births []uint64      // for each life, the number of messages before it
 	met    map[*node]*acquaintance
 
 	policy   policy
-	hook     func(a *arrival) // called first of all, without the lock
+	hook     func(a *arrival) // called first, without the lock
 	gone     func(a *arrival) // called in Withdrawn, without the lock
 	reborn   func(peer *node) // called in PeerRestarted, without the lock
-	held     []*arrival       // without a placement so far
+	held     []*arrival       // not placed yet
 	current  map[*lnd.Rx]*arrival
 	arrivals map[uint64][]*arrival
 	order    []*arrival
 	sent     []*outgoing
 	downs    []lnd.PeerDown
-	stalls   map[lnet.NID]time.Time // of peers that do not answer
+	stalls   map[lnet.NID]time.Time // since when, for peers that do not answer
 	losses   []lnet.NID             // ConnectionsLost
 	links    []lnd.LinkState
 }
 
 var _ lnd.Upper = (*node)(nil)
 
-// policy decides on an arrival: where its payload goes, whether that is said
-// later, or that it is a protocol error. It is called with the records locked;
-// nil keeps everything at once.
+// policy decides about an arrival. It returns the placement, or later to hold the arrival, or an error to
+// report a protocol error. It is called with the records locked. A nil policy keeps all payloads at once.
 type policy func(a *arrival) (p lnd.Placement, later bool, err error)
 
 func keepAll(a *arrival) (lnd.Placement, bool, error) { return a.keep(a.payload()), false, nil }
 
 func holdAll(*arrival) (lnd.Placement, bool, error) { return lnd.Placement{}, true, nil }
 
-// open brings the node up.
+// open opens the node's interface.
 func (n *node) open() {
 	n.s.t.Helper()
 	n.s.note(func() {
@@ -65,13 +63,13 @@ func (n *node) open() {
 		n.s.t.Fatalf("node %d: open: %v", n.k, err)
 	}
 	n.s.note(func() { n.i, n.ready = i, true })
-	n.place() // what arrived before Open had returned
+	n.place() // messages that arrived before Open returned
 	if got := i.NID(); got != n.id.NID {
 		n.s.t.Fatalf("node %d: NID %s, want %s", n.k, got, n.id.NID)
 	}
 }
 
-// close takes the node down. From then on nothing may happen on it.
+// close closes the node's interface. After that it must not make any more upcalls.
 func (n *node) close() {
 	n.s.t.Helper()
 	if !n.ready {
@@ -92,10 +90,10 @@ func (n *node) close() {
 	}
 }
 
-// setPolicy says what becomes of further arrivals.
+// setPolicy sets the policy for later arrivals.
 func (n *node) setPolicy(p policy) { n.s.note(func() { n.policy = p }) }
 
-// setHook has f called in further upcalls of Arrived, before anything else.
+// setHook makes later Arrived upcalls call f before anything else.
 func (n *node) setHook(f func(*arrival)) { n.s.note(func() { n.hook = f }) }
 
 // Arrived implements lnd.Upper.
@@ -167,13 +165,12 @@ func (n *node) Withdrawn(m *lnd.Rx) {
 	s.note(func() { a.telling = false })
 }
 
-// place tells where the payloads of held arrivals go, and of those to come:
-// they are kept whole. It may be called when the node is closed already.
+// place places held and later arrivals: they are kept completely. The node may be closed.
 func (n *node) place() {
 	n.answer(func(a *arrival) lnd.Placement { return a.keep(a.payload()) })
 }
 
-// answer places held arrivals; those to come are kept whole.
+// answer places held arrivals. Later arrivals are kept completely.
 func (n *node) answer(with func(*arrival) lnd.Placement) {
 	n.s.mu.Lock()
 	held := n.held
@@ -194,7 +191,7 @@ func (n *node) answer(with func(*arrival) lnd.Placement) {
 	}
 }
 
-// placeLater is place from a goroutine of its own.
+// placeLater is like place, but in a new goroutine.
 func (n *node) placeLater() {
 	done := make(chan struct{})
 	go func() {
@@ -257,14 +254,14 @@ func (n *node) LinkChanged(l lnd.LinkState) {
 	n.s.changed.Broadcast()
 }
 
-// alive notes an upcall or a completion after Close has returned.
+// alive reports a fault if an upcall or a completion comes after Close has returned.
 func (n *node) alive(what string) {
 	if n.closed {
 		n.s.fault(fmt.Sprintf("node %d: %s after Close had returned", n.k, what))
 	}
 }
 
-// downOf counts the notices that a peer is down. The records are locked.
+// downOf returns the number of notices that a peer is down. The records are locked.
 func (n *node) downOf(peer *node) int {
 	count := 0
 	for _, d := range n.downs {
@@ -275,8 +272,7 @@ func (n *node) downOf(peer *node) int {
 	return count
 }
 
-// lossesOf counts the notices that connections with a peer are lost. The records
-// are locked.
+// lossesOf returns the number of notices that connections to a peer were lost. The records are locked.
 func (n *node) lossesOf(peer *node) int {
 	count := 0
 	for _, nid := range n.losses {
@@ -287,7 +283,7 @@ func (n *node) lossesOf(peer *node) int {
 	return count
 }
 
-// from counts arrivals from a peer. The records are locked.
+// from returns the number of arrivals from a peer. The records are locked.
 func (n *node) from(peer *node) int {
 	count := 0
 	for _, a := range n.order {

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Order: messages on one connection keep theirs, and nothing is lost or
-// doubled, however many goroutines send.
+// Order: messages on one connection keep their order, and none is lost or duplicated, however many
+// goroutines send.
 var orderCases = []scenario{
 	{name: "OneSender", nodes: 2, run: func(s *stage) { manySenders(s, 1, 1000, 50) }},
 	{name: "OneSenderLarge", nodes: 2, run: func(s *stage) { manySenders(s, 1, 100, 20_000) }},
@@ -21,17 +21,18 @@ var orderCases = []scenario{
 	{name: "UrgentLargeFirst", nodes: 2, run: func(s *stage) { urgentFirst(s, largeUrgent) }},
 }
 
-// largeUrgent is the size of urgent messages that go by the connection of bulk, if there is one.
+// largeUrgent is the size in bytes of urgent messages that use the bulk connection, if there is one.
 const largeUrgent = 5000
 
-// urgentFirst: urgent messages do not queue behind bulk for a peer that reads slowly, and keep their order.
+// urgentFirst checks that urgent messages do not queue behind bulk data for a slow peer, and that they
+// keep their order.
 func urgentFirst(s *stage, size int) {
 	n := s.open(2)
 	s.awaitDelivered(n[1], n[0].puts(n[1], 3, largeUrgent)...)
 	n[1].setPolicy(holdAll)
 	bulk := n[0].puts(n[1], 120, 256<<10) // more than credits and the buffers of the network hold
 	s.await("an arrival", func() bool { return len(n[1].held) > 0 })
-	s.pause(100 * time.Millisecond) // until the network holds what it can
+	s.pause(100 * time.Millisecond) // until the network is full
 	urgent := make([]*outgoing, 5)
 	for k := range urgent {
 		urgent[k] = n[0].message(lnet.MsgPut, n[1], size, 1)
@@ -48,7 +49,7 @@ func urgentFirst(s *stage, size int) {
 	}
 }
 
-// arrivedAfter is how many of a list of messages arrived at n after another message.
+// arrivedAfter returns how many messages of a list arrived at n after the message first.
 func (s *stage) arrivedAfter(n *node, first *outgoing, list []*outgoing) (count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,9 +79,9 @@ func manySenders(s *stage, senders, each, size int) {
 	}
 }
 
-// largeMessage is where messages begin that may have a connection of their
-// own: while it is being opened they travel with the small ones, and those that
-// come after it stands may overtake them.
+// largeMessage is the size in bytes from which messages may use a separate connection. While that is
+// being opened, they use the same one as small messages. Messages that are sent after it is open may
+// overtake them.
 const largeMessage = 1000
 
 // orderHeldBack holds every third message for a while.
@@ -110,8 +111,7 @@ func orderHeldBack(s *stage) {
 	s.checkOrder(n[1], out)
 }
 
-// placedOf counts the arrivals of out that have their place. The records are
-// locked.
+// placedOf returns how many messages of out are placed. The records are locked.
 func (n *node) placedOf(out []*outgoing) int {
 	count := 0
 	for _, o := range out {
@@ -124,7 +124,7 @@ func (n *node) placedOf(out []*outgoing) int {
 	return count
 }
 
-// checkOrder checks that messages sent one after the other arrived so.
+// checkOrder checks that messages arrived in the order in which they were sent.
 func (s *stage) checkOrder(to *node, out []*outgoing) {
 	s.t.Helper()
 	if !s.h.Ordered {

@@ -7,8 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// outgoing is a message on its way out with the record of its completion. It
-// is its own sender.
+// outgoing is an outgoing message with the record of its completion. It is also the message's sender.
 type outgoing struct {
 	lnd.Tx
 	n *node
@@ -20,12 +19,10 @@ type outgoing struct {
 
 var _ lnd.Sender = (*outgoing)(nil)
 
-// id tells messages apart, on both sides: it rides in the header's handle,
-// which all types have.
+// id identifies a message on both sides. It is in the header's handle, which all message types have.
 func (o *outgoing) id() uint64 { return o.Header.Handle.Object }
 
-// message makes a message to a peer. Its payload has the given length and lies
-// in that many pieces of memory.
+// message creates a message to a peer, with a payload of the given length in the given number of pieces.
 func (n *node) message(t lnet.MsgType, to *node, size, pieces int) *outgoing {
 	n.s.mu.Lock()
 	defer n.s.mu.Unlock()
@@ -48,7 +45,7 @@ func (n *node) message(t lnet.MsgType, to *node, size, pieces int) *outgoing {
 	return o
 }
 
-// send hands o down.
+// send passes o to the driver and returns it.
 func (n *node) send(o *outgoing) *outgoing {
 	n.s.mu.Lock()
 	n.sent = append(n.sent, o)
@@ -63,7 +60,7 @@ func (n *node) put(to *node, size int) *outgoing {
 	return n.send(n.message(lnet.MsgPut, to, size, 1))
 }
 
-// puts sends several.
+// puts sends count PUTs of the given size.
 func (n *node) puts(to *node, count, size int) []*outgoing {
 	out := make([]*outgoing, count)
 	for k := range out {
@@ -102,7 +99,7 @@ func (o *outgoing) check() {
 	}
 }
 
-// awaitComplete waits until all are complete.
+// awaitComplete waits until all messages are complete.
 func (s *stage) awaitComplete(out []*outgoing) {
 	s.t.Helper()
 	s.await("completions", func() bool {
@@ -115,8 +112,8 @@ func (s *stage) awaitComplete(out []*outgoing) {
 	})
 }
 
-// awaitDelivered waits until all are complete without an error and have
-// arrived, exactly once, with the header that was sent and the whole payload.
+// awaitDelivered waits until all messages are complete without an error and have arrived exactly once,
+// with the header and payload that were sent.
 func (s *stage) awaitDelivered(to *node, out ...*outgoing) {
 	s.t.Helper()
 	s.awaitComplete(out)
@@ -156,11 +153,10 @@ func (s *stage) awaitDelivered(to *node, out ...*outgoing) {
 	}
 }
 
-// attempts is how often a message is sent that may get lost with a connection.
+// attempts is how often a message is sent that may be lost with a connection.
 const attempts = 200
 
-// awaitWorking sends until a message gets through: after a fault the first
-// ones may fail.
+// awaitWorking sends until a message arrives. The first messages after a fault may fail.
 func (s *stage) awaitWorking(from, to *node) {
 	s.t.Helper()
 	for range attempts {
@@ -171,14 +167,14 @@ func (s *stage) awaitWorking(from, to *node) {
 				s.awaitDelivered(to, o)
 				return
 			}
-			continue // lost with a connection that was on its way out
+			continue // lost with a connection that was closing
 		}
 		s.pause(s.h.Patience / attempts)
 	}
 	s.t.Fatalf("no message gets from node %d to node %d\n%s", from.k, to.k, s.describe())
 }
 
-// failures counts messages that failed. The records are locked.
+// failures returns how many messages failed. The records are locked.
 func failures(out []*outgoing) int {
 	count := 0
 	for _, o := range out {

@@ -5,8 +5,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Peers: notices of loss, new connections after it, and the races of two
-// sides that call each other.
+// Peers: notices of lost peers, later reconnections, and races between two sides that connect to each
+// other.
 var peerCases = []scenario{
 	{name: "DownAfterFailedConnect", nodes: 2, run: downAfterFailedConnect},
 	{name: "DownAfterLoss", nodes: 2, needs: canKill, run: downAfterLoss},
@@ -31,9 +31,9 @@ func downAfterFailedConnect(s *stage) {
 	}
 }
 
-// downAfterLoss breaks connections until both sides have said so. Once need
-// not do: who is just opening another connection has not lost the peer. But that
-// connections are lost, both say each time.
+// downAfterLoss breaks connections until both sides have reported the peer as down. Once may not be
+// enough, because a side that is opening another connection has not lost the peer. But both must report
+// each time that connections are lost.
 func downAfterLoss(s *stage) {
 	n := s.open(2)
 	const tries = 100
@@ -64,7 +64,7 @@ func downAfterLoss(s *stage) {
 	s.awaitWorking(n[0], n[1])
 }
 
-// checkDowns checks what notices say.
+// checkDowns checks the contents of the notices.
 func (s *stage) checkDowns(n *node) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -77,8 +77,7 @@ func (s *stage) checkDowns(n *node) {
 	}
 }
 
-// reconnectIdle breaks connections on which nothing is under way: the next
-// messages make new ones.
+// reconnectIdle breaks idle connections. The next messages must open new ones.
 func reconnectIdle(s *stage) {
 	n := s.open(2)
 	for range 5 {
@@ -111,7 +110,7 @@ func disconnect(s *stage) {
 	n[1].placeLater()
 	s.awaitWorking(n[0], n[1])
 	s.awaitWorking(n[1], n[0])
-	s.awaitDelivered(n[2], n[0].put(n[2], 10)) // the other peer's connections stayed
+	s.awaitDelivered(n[2], n[0].put(n[2], 10)) // the other peer's connections must stay
 }
 
 func disconnectUnknown(s *stage) {
@@ -121,11 +120,11 @@ func disconnectUnknown(s *stage) {
 	s.awaitDelivered(n[1], n[0].put(n[1], 10))
 }
 
-// raceRounds is how often a race is run, each time by two fresh nodes: whose
-// peer has just restarted may lose messages to its former life.
+// raceRounds is the number of times that a race is run. Each uses two new nodes, because messages to a
+// peer's former life may be lost if it has just restarted.
 const raceRounds = 6
 
-// bothSendFirst has both sides send their first messages at the same time.
+// bothSendFirst makes both sides send their first messages at the same time.
 func bothSendFirst(s *stage) {
 	for k := range raceRounds {
 		a, b := s.nodes[2*k], s.nodes[2*k+1]
@@ -137,8 +136,7 @@ func bothSendFirst(s *stage) {
 	}
 }
 
-// bothConnectAtOnce is bothSendFirst with attempts to connect that leave at
-// the same moment.
+// bothConnectAtOnce is like bothSendFirst, but both connection requests leave at the same moment.
 func bothConnectAtOnce(s *stage) {
 	for k := range raceRounds {
 		a, b := s.nodes[2*k], s.nodes[2*k+1]

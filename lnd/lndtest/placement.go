@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Placement: a payload goes where the node says, when the node says, and
-// nowhere else.
+// Placement: a payload is written to the memory that the node chooses, after it has chosen, and nowhere
+// else.
 var placementCases = []scenario{
 	{name: "Scattered", nodes: 2, run: scattered},
 	{name: "Truncated", nodes: 2, run: truncated},
@@ -75,8 +75,8 @@ func placedLater(s *stage) {
 	}
 }
 
-// heldBackPeerAlone holds one peer's messages for long while others queue
-// behind them, and sees another peer proceed.
+// heldBackPeerAlone holds one peer's messages for a long time while more queue behind them, and checks
+// that another peer makes progress.
 func heldBackPeerAlone(s *stage) {
 	n := s.open(3)
 	slow, fast, target := n[0], n[1], n[2]
@@ -99,8 +99,8 @@ func heldBackPeerAlone(s *stage) {
 	}
 }
 
-// checkUnplaced checks that no more arrivals were announced than there may be
-// while none is placed.
+// checkUnplaced checks that no more arrivals were announced than the driver may announce while none is
+// placed.
 func (s *stage) checkUnplaced(from, to *node) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -116,7 +116,7 @@ func (s *stage) checkUnplaced(from, to *node) {
 	}
 }
 
-// arrivalsDuringOpen opens a node that a peer is calling all the time.
+// arrivalsDuringOpen opens a node while a peer keeps sending to it.
 func arrivalsDuringOpen(s *stage) {
 	n := s.open(1)
 	for round := range 3 {

@@ -6,16 +6,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Probe: a peer that is in doubt is asked whether its life lasts. If it does nothing
-// happens to it, and if not that is told as any new life.
+// Probe: the driver checks whether a peer is still in the same life. If it is, nothing else happens. If
+// it is not, the node is notified as of any restart.
 var probeCases = []scenario{
 	{name: "OfNobody", nodes: 2, run: probeNobody},
 	{name: "OfALifeThatLasts", nodes: 2, run: probeTheLiving},
 	{name: "OfALifeThatIsOver", nodes: 2, needs: canIsolate, run: probeTheDead},
 }
 
-// probeNobody: there is no connection with a peer that was never met, nor with one
-// that has gone.
+// probeNobody probes a peer without a connection: one that was never connected, and one that is lost.
 func probeNobody(s *stage) {
 	n := s.open(2)
 	probe := func(want bool) {
@@ -34,7 +33,7 @@ func probeNobody(s *stage) {
 	}
 }
 
-// probeTheLiving probes again and again while messages go both ways.
+// probeTheLiving probes repeatedly while messages go in both directions.
 func probeTheLiving(s *stage) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
@@ -59,8 +58,8 @@ func probeTheLiving(s *stage) {
 	s.awaitDelivered(n[1], n[0].puts(n[1], 5, 100)...)
 }
 
-// probeTheDead has a peer restart unseen, and not answer. A node that is in doubt of
-// it is told so after a while, and not again when the two meet.
+// probeTheDead makes a peer restart unseen and not answer. A node that probes it is notified after a
+// while, and not again when the two connect.
 func probeTheDead(s *stage) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])

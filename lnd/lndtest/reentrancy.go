@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Reentrancy: upcalls and completions may send, and chains of messages that
-// send each other neither deepen the stack nor stop.
+// Reentrancy: upcalls and completions may send. Long chains of messages that trigger each other neither
+// deepen the stack nor stop.
 var reentrancyCases = []scenario{
 	{name: "PingPong", nodes: 2, run: func(s *stage) { pingPong(s, 0, s.h.Chain) }},
 	{name: "PingPongLarge", nodes: 2, run: func(s *stage) { pingPong(s, 10_000, s.h.Chain/50) }},
@@ -22,8 +22,8 @@ var reentrancyCases = []scenario{
 	{name: "DisconnectFromUpcalls", nodes: 2, run: disconnectFromUpcalls},
 }
 
-// maxDepth bounds the frames of a stack in a handler: far more than any way
-// through a driver takes, far fewer than a chain has links.
+// maxDepth is the largest number of stack frames in a handler. Every path through a driver needs far
+// fewer, and a chain has far more links.
 const maxDepth = 200
 
 func depth() int {
@@ -31,20 +31,19 @@ func depth() int {
 	return runtime.Callers(1, frames[:])
 }
 
-// player is an upper that answers each message with one of its own and counts
-// down. It makes no records, so that it allocates nothing. Its fields are
-// atomic because what orders the two players' steps is the network between
-// them, of which the race detector knows nothing.
+// player is an upper that answers each message with another one and counts down. It keeps no records, so
+// it allocates nothing. Its fields are atomic because only the network orders the steps of the two
+// players, which the race detector cannot see.
 type player struct {
 	i       atomic.Value // lnd.Interface
 	to      lnet.ProcessID
 	tx      lnd.Tx
 	scratch memory.Vector
-	// free counts what has happened of two things: the message before has
-	// left, and its answer has come. At 2 the next one goes out.
+	// free counts two events: the previous message has left, and its answer has come. At 2 the next
+	// message is sent.
 	free    atomic.Int32
-	left    atomic.Int64 // answers to come
-	final   atomic.Bool  // the last one has come
+	left    atomic.Int64 // answers that are still to come
+	final   atomic.Bool  // the last answer has come
 	deepest atomic.Int64
 	over    chan<- error
 }
@@ -115,7 +114,7 @@ func (p *player) step() {
 		return
 	}
 	if p.final.Load() {
-		p.free.Store(1) // nothing is under way
+		p.free.Store(1) // nothing is in progress
 		p.end(nil)
 		return
 	}
@@ -149,7 +148,7 @@ func newGame(s *stage, size int) (a, b *player, over chan error) {
 	return a, b, over
 }
 
-// play has a and b exchange so many messages.
+// play makes a and b exchange length messages.
 func play(a, b *player, over <-chan error, length int) error {
 	a.left.Store(int64(length))
 	b.left.Store(int64(length / 2))
@@ -169,10 +168,10 @@ func pingPong(s *stage, size, length int) {
 	}
 }
 
-// chain sends a message from within the completion of the one before.
+// chain sends each message from within the completion of the previous one.
 type chain struct {
 	i       lnd.Interface
-	want    bool // success
+	want    bool // success is expected
 	left    int
 	deepest int
 	over    chan error
@@ -191,8 +190,8 @@ func (c *chain) Sent(m *lnd.Tx, err error) {
 	}
 }
 
-// sendFromSent chains messages by their completions: to a peer that drops them,
-// or to one that is not there.
+// sendFromSent sends each message from the completion of the previous one, to a peer that drops them or
+// to one that does not exist.
 func sendFromSent(s *stage, reachable bool) {
 	n := s.open(1)
 	c := &chain{want: reachable, left: s.h.Chain, over: make(chan error, 1)}
@@ -205,8 +204,7 @@ func sendFromSent(s *stage, reachable bool) {
 			return lnd.Placement{}, false, nil
 		})
 	} else {
-		// The first failure takes a connection attempt; those after it come
-		// at once, or in batches.
+		// The first failure takes a whole connection attempt. Later ones come at once or in batches.
 		s.awaitComplete(n[0].puts(s.nodes[1], 1, 0))
 	}
 	o := n[0].message(lnet.MsgPut, s.nodes[1], 0, 1)
@@ -221,7 +219,7 @@ func sendFromSent(s *stage, reachable bool) {
 	}
 }
 
-// sendFromArrived answers from within the upcall, before the place is told.
+// sendFromArrived answers from within the upcall, before the placement.
 func sendFromArrived(s *stage) {
 	n := s.open(2)
 	for _, size := range []int{10, 5000} {
@@ -240,8 +238,7 @@ func sendFromArrived(s *stage) {
 	}
 }
 
-// disconnectFromUpcalls calls the interface back from an upcall and from a
-// completion.
+// disconnectFromUpcalls calls Disconnect from an upcall and from a completion.
 func disconnectFromUpcalls(s *stage) {
 	n := s.open(2)
 	done := make(chan struct{}, 1)

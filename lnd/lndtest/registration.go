@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Registration: what a device knows of a program's memory changes nothing of what
-// arrives there. Drivers that register nothing have nothing to show. That a device
-// touches no other memory is its own to check: see package rdma.
+// Registration: registering memory with a device does not change what arrives there. Drivers that do not
+// register memory skip these cases. The driver's own tests must check that a device accesses no other
+// memory: see package rdma.
 var registrationCases = []scenario{
 	{name: "Puts", nodes: 2, run: registeredPuts},
 	{name: "Gets", nodes: 2, run: registeredGets},
@@ -17,7 +17,7 @@ var registrationCases = []scenario{
 	{name: "EndsWithTheInterface", nodes: 2, run: registrationEnds},
 }
 
-// registrars returns the nodes' interfaces, if they register memory.
+// registrars returns the nodes' interfaces if they register memory.
 func (s *stage) registrars() []memory.Registrar {
 	var list []memory.Registrar
 	for _, n := range s.open(len(s.nodes)) {
@@ -31,7 +31,7 @@ func (s *stage) registrars() []memory.Registrar {
 	return list
 }
 
-// register makes a region of g, which the pieces that which says yes to lie in.
+// register registers a region of g that covers the pieces for which which returns true.
 func (s *stage) register(g *guarded, by memory.Registrar, which func(piece int) bool) *memory.Region {
 	s.t.Helper()
 	r := memory.NewRegion(g.backing, nil)
@@ -99,7 +99,7 @@ func registeredGets(s *stage) {
 			get.Sink = get.sink.memory()
 			s.awaitDelivered(n[1], n[0].send(get))
 			if !get.Replied {
-				continue // a REPLY would come
+				continue // a REPLY would be necessary
 			}
 			if get.ReplyLength != size {
 				s.t.Errorf("ReplyLength %d, want %d", get.ReplyLength, size)
@@ -111,7 +111,7 @@ func registeredGets(s *stage) {
 	}
 }
 
-// registeredTwice sends from memory that lies in two regions, one of which goes.
+// registeredTwice sends from memory that belongs to two regions, one of which is released.
 func registeredTwice(s *stage) {
 	by := s.registrars()
 	if by == nil {
@@ -130,8 +130,8 @@ func registeredTwice(s *stage) {
 	s.awaitDelivered(n[1], n[0].send(o))
 }
 
-// releasedInBetween releases memory as soon as the message is complete, and sends
-// from it again, which is then memory like any other.
+// releasedInBetween releases memory as soon as the message is complete, and sends from it again without
+// registration.
 func releasedInBetween(s *stage) {
 	by := s.registrars()
 	if by == nil {
@@ -153,7 +153,7 @@ func releasedInBetween(s *stage) {
 	}
 }
 
-// registrationEnds closes interfaces under a region, while messages use it.
+// registrationEnds closes the interfaces while a region is registered and messages use it.
 func registrationEnds(s *stage) {
 	by := s.registrars()
 	if by == nil {

@@ -7,10 +7,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Restart: a peer begins a new life, and the node is told, once and before the
-// first message of that life arrives; of nothing else is it told so. That no
-// message comes before the notice, and no notice without a life, is checked in
-// all cases, by node.meets and node.PeerRestarted.
+// Restart: when a peer begins a new life, the node is notified once, before the first message of that
+// life arrives. It gets no other such notices. In all cases, node.meets checks that no message comes
+// before the notice, and node.PeerRestarted checks that no notice comes without a restart.
 var restartCases = []scenario{
 	{name: "NoneWithinOneLife", nodes: 2, run: noneWithinOneLife},
 	{name: "ThePeerCalls", nodes: 2, run: func(s *stage) { restarts(s, s.restart, s.hearFrom) }},
@@ -24,7 +23,7 @@ var restartCases = []scenario{
 	{name: "SendAndDisconnectWithinPeerRestarted", nodes: 2, run: withinPeerRestarted},
 }
 
-// acquaintance is what a node, in its present life, has heard of a peer.
+// acquaintance is what a node, in its present life, has received from a peer.
 type acquaintance struct {
 	lives []int // from which messages have arrived
 	told  int   // notices of a restart
@@ -40,14 +39,14 @@ func (n *node) with(peer *node) *acquaintance {
 	return a
 }
 
-// lifeOf tells in which of n's lives it made a message; lives count from 1.
-// The records are locked.
+// lifeOf returns the number of n's life in which it created a message, counted from 1. The records are
+// locked.
 func (n *node) lifeOf(id uint64) int {
 	life, _ := slices.BinarySearch(n.births, id)
 	return life
 }
 
-// nodeOf returns the node with a NID, nil if there is none.
+// nodeOf returns the node with a NID, or nil.
 func (s *stage) nodeOf(nid lnet.NID) *node {
 	k := slices.IndexFunc(s.nodes, func(n *node) bool { return n.id.NID == nid })
 	if k < 0 {
@@ -56,8 +55,8 @@ func (s *stage) nodeOf(nid lnet.NID) *node {
 	return s.nodes[k]
 }
 
-// meets checks that the node knows of a life of the peer's from which a message
-// arrives: of all lives but the first one it was told. The records are locked.
+// meets checks that the node was notified of the peer's life from which a message arrives. The first life
+// needs no notice. The records are locked.
 func (n *node) meets(a *arrival) {
 	peer := n.s.nodeOf(a.from.NID)
 	if peer == nil {
@@ -97,7 +96,7 @@ func (n *node) PeerRestarted(nid lnet.NID) {
 	}
 }
 
-// checkTold checks how often n was told that a peer has restarted.
+// checkTold checks the number of restart notices that n got for a peer.
 func (s *stage) checkTold(n, peer *node, want int) {
 	s.t.Helper()
 	s.settle()
@@ -108,8 +107,8 @@ func (s *stage) checkTold(n, peer *node, want int) {
 	}
 }
 
-// restart ends a node's life and begins another, every other time with another
-// driver, where there can be one.
+// restart ends a node's life and begins another, every second time with a new driver if the world allows
+// it.
 func (s *stage) restart(n, _ *node) {
 	s.t.Helper()
 	n.close()
@@ -120,8 +119,8 @@ func (s *stage) restart(n, _ *node) {
 	n.open()
 }
 
-// restartUnseen is restart while the other node can see nothing of it: it still
-// has the connections of the old life.
+// restartUnseen is like restart, but isolates the other node from it, which keeps the connections of the
+// old life.
 func (s *stage) restartUnseen(n, other *node) {
 	s.t.Helper()
 	heal := s.w.Isolate(n.k, other.k)
@@ -129,7 +128,7 @@ func (s *stage) restartUnseen(n, other *node) {
 	heal()
 }
 
-// hearFrom has the peer speak first, reach the node, and converse both at once.
+// hearFrom makes the peer send first, before the node sends to it.
 func (s *stage) hearFrom(n, peer *node) { s.awaitWorking(peer, n) }
 
 func (s *stage) reach(n, peer *node) { s.awaitWorking(n, peer) }
@@ -140,9 +139,9 @@ func (s *stage) converse(n, peer *node) {
 	}
 }
 
-// restarts has a peer restart several times. After the first words the node has
-// been told of each life, and goes on without hearing of it again. The peer,
-// whose lives know nothing of each other, is told nothing.
+// restarts makes a peer restart several times. firstWords exchanges the first messages of each life,
+// after which the node must have been notified once. The peer must get no notice, because its lives do
+// not remember each other.
 func restarts(s *stage, restart, firstWords func(n, peer *node)) {
 	n := s.open(2)
 	node, peer := n[0], n[1]
@@ -165,8 +164,7 @@ func restarts(s *stage, restart, firstWords func(n, peer *node)) {
 	s.checkTold(peer, node, 0)
 }
 
-// noneWithinOneLife ends connections in every way that there is: who connects
-// again has not restarted.
+// noneWithinOneLife ends connections in all possible ways. A peer that reconnects has not restarted.
 func noneWithinOneLife(s *stage) {
 	n := s.open(2)
 	ends := []func(){
@@ -182,7 +180,7 @@ func noneWithinOneLife(s *stage) {
 			s.awaitWorking(n[1-round%2], n[round%2])
 			end()
 			if round == 2 {
-				s.settle() // else the next one calls while this one ends
+				s.settle() // otherwise the next side connects while this connection ends
 			}
 		}
 	}
@@ -193,7 +191,7 @@ func noneWithinOneLife(s *stage) {
 	}
 }
 
-// onlyOneOfThree has one peer restart and not the other.
+// onlyOneOfThree makes one peer restart and not the other.
 func onlyOneOfThree(s *stage) {
 	n := s.open(3)
 	everybody := func() {
@@ -219,8 +217,8 @@ func onlyOneOfThree(s *stage) {
 	}
 }
 
-// bothRestart has the two sides restart in turn: each life hears of the lives
-// that the other one began after they met.
+// bothRestart makes the two sides restart in turn. Each life is notified of the lives that the other side
+// began after they connected.
 func bothRestart(s *stage) {
 	n := s.open(2)
 	for round := range 6 {
@@ -234,7 +232,7 @@ func bothRestart(s *stage) {
 	}
 }
 
-// withinPeerRestarted sends, and loses the connections, within the upcall.
+// withinPeerRestarted sends messages, and loses the connections, within the upcall.
 func withinPeerRestarted(s *stage) {
 	n := s.open(2)
 	var sent []*outgoing

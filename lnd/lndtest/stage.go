@@ -18,12 +18,12 @@ import (
 type scenario struct {
 	name  string
 	nodes int
-	// needs tells whether the world can do what the case wants; nil: any can.
+	// needs reports whether the world has what the case needs; nil: every world has.
 	needs func(w *World) bool
 	run   func(s *stage)
 }
 
-// play runs the scenario and then checks what holds for all.
+// play runs the scenario and then makes the checks that apply to all scenarios.
 func (c scenario) play(t *testing.T, h *Harness) {
 	if h.Bubble != nil {
 		h.Bubble(t, func(t *testing.T) { c.perform(t, h) })
@@ -46,7 +46,7 @@ func (c scenario) perform(t *testing.T, h *Harness) {
 	c.run(s)
 }
 
-// stage is where a scenario plays: a world and a recorder for each node.
+// stage is a running scenario: a world and a recorder for each node.
 type stage struct {
 	t     *testing.T
 	h     *Harness
@@ -73,7 +73,7 @@ func newStage(t *testing.T, h *Harness, n int) *stage {
 	return s
 }
 
-// open opens the first n nodes and returns all.
+// open opens the first n nodes and returns all nodes.
 func (s *stage) open(n int) []*node {
 	s.t.Helper()
 	for _, n := range s.nodes[:n] {
@@ -82,7 +82,7 @@ func (s *stage) open(n int) []*node {
 	return s.nodes
 }
 
-// await waits until ok, which is called with the records locked, holds.
+// await waits until ok returns true. ok is called with the records locked.
 func (s *stage) await(what string, ok func() bool) {
 	s.t.Helper()
 	if !s.within(s.h.Patience, ok) {
@@ -90,7 +90,7 @@ func (s *stage) await(what string, ok func() bool) {
 	}
 }
 
-// within waits until ok holds, but no longer than d.
+// within waits up to d until ok returns true, and reports whether it did.
 func (s *stage) within(d time.Duration, ok func() bool) bool {
 	late := false
 	timer := time.AfterFunc(d, func() {
@@ -111,7 +111,7 @@ func (s *stage) within(d time.Duration, ok func() bool) bool {
 	return true
 }
 
-// note runs f with the records locked and wakes who waits for them.
+// note calls f with the records locked and wakes the goroutines that wait for them.
 func (s *stage) note(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,25 +119,23 @@ func (s *stage) note(f func()) {
 	s.changed.Broadcast()
 }
 
-// settle lets everything happen that happens by itself, where that can be
-// known.
+// settle waits until nothing more happens without outside action, if the harness can detect that.
 func (s *stage) settle() {
 	if s.h.Settle != nil {
 		s.h.Settle()
 	}
 }
 
-// pause lets some time go by: a retry comes no sooner.
+// pause waits for d, so that a retry does not follow immediately.
 func (s *stage) pause(d time.Duration) {
 	s.within(d, func() bool { return false })
 }
 
-// finish closes what is open and checks what must hold at the end of each
-// scenario.
+// finish closes what is open and makes the checks at the end of each scenario.
 func (s *stage) finish() {
 	s.t.Helper()
 	for _, n := range s.nodes {
-		n.place() // who closes owes nothing
+		n.place() // Close must not wait for placements
 		n.close()
 	}
 	s.mu.Lock()
@@ -157,7 +155,7 @@ func (s *stage) finish() {
 	}
 }
 
-// fault notes what a handler found wrong. The records are locked.
+// fault records an error that a handler found. The records are locked.
 func (s *stage) fault(text string) {
 	if len(s.faults) < 20 && !slices.Contains(s.faults, text) {
 		s.faults = append(s.faults, text)
@@ -165,7 +163,7 @@ func (s *stage) fault(text string) {
 	s.changed.Broadcast()
 }
 
-// describe tells how far things have got.
+// describe describes the progress of all messages.
 func (s *stage) describe() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,12 +174,12 @@ func (s *stage) describe() string {
 	return b.String()
 }
 
-// closeContext bounds a Close.
+// closeContext returns a context with the time limit of a Close.
 func (s *stage) closeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.h.Patience)
 }
 
-// checkError checks that a completion's error is of a driver and classified.
+// checkError checks that a completion's error comes from a driver and is classified.
 func checkError(t *testing.T, what string, err error) {
 	t.Helper()
 	if err == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Stall: a peer that does not answer any more is told of long before anything is
-// closed for it, and what has not begun can be taken back. What a notice says is
-// checked by node.PeerStalled.
+// Stall: the driver reports a peer that no longer answers long before it closes a connection, and
+// messages that have not been started can be recalled. node.PeerStalled checks the contents of the
+// notices.
 var stallCases = []scenario{
 	{name: "ToldAndHealed", nodes: 2, needs: canIsolate, run: stallHeals},
 	{name: "WhileNobodyTakes", nodes: 2, run: noStall},
@@ -24,7 +24,8 @@ var stallCases = []scenario{
 	{name: "RecallFromOthers", nodes: 3, run: recallFromOthers},
 }
 
-// awaitStall waits until n is told that the peer does not answer, or does.
+// awaitStall waits until n is notified that the peer does not answer, or if want is false, that it
+// answers again.
 func (s *stage) awaitStall(n, peer *node, want bool) {
 	s.t.Helper()
 	s.await("PeerStalled", func() bool {
@@ -50,13 +51,13 @@ func stallHeals(s *stage) {
 	}
 }
 
-// linkBack: where the peer's link is back the driver waits anew for what is due. The
-// way is healed soon after the time that was due before: TCP has times of its own,
-// beyond which idle connections end whatever the driver thinks.
+// linkBack checks that the driver restarts its timeouts when the peer's link is back. The network is
+// healed soon after the old timeout, because TCP has its own timeouts, after which idle connections end
+// in any case.
 func linkBack(s *stage) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
-	s.pause(5 * time.Second) // until all connections stand: calls have times of their own too
+	s.pause(5 * time.Second) // until all connections are open, since connection attempts have timeouts too
 	timeout := n[0].i.Timeout()
 	heal := s.w.Isolate(0, 1)
 	out := n[0].puts(n[1], 5, 100)
@@ -70,7 +71,7 @@ func linkBack(s *stage) {
 	s.awaitDelivered(n[1], out...)
 }
 
-// noStall: a peer that takes no messages answers all the same.
+// noStall checks that a peer that reads no messages is not reported as stalled.
 func noStall(s *stage) {
 	n := s.open(2)
 	n[1].setPolicy(holdAll)
@@ -100,7 +101,7 @@ func stallConnecting(s *stage) {
 	s.awaitStall(n[0], n[1], false)
 }
 
-// recall takes back two of three messages; the others arrive once all is well.
+// recall recalls two of three messages. The others must arrive after the network is healed.
 func recall(s *stage, to lnet.NID, send func(from, to *node) []*outgoing) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
@@ -123,8 +124,8 @@ func recall(s *stage, to lnet.NID, send func(from, to *node) []*outgoing) {
 	s.awaitWorking(n[0], n[1])
 }
 
-// checkRecalled checks that only the chosen ones were taken back, that these have
-// not arrived, and that all others do.
+// checkRecalled checks that only the chosen messages were recalled, that these have not arrived, and that
+// all others do.
 func (s *stage) checkRecalled(to *node, out []*outgoing, chosen func(*outgoing) bool) {
 	s.t.Helper()
 	var rest []*outgoing
@@ -146,8 +147,8 @@ func (s *stage) checkRecalled(to *node, out []*outgoing, chosen func(*outgoing) 
 	s.awaitDelivered(to, rest...)
 }
 
-// recallFromOthers: to recall what goes to one peer leaves the others' alone, and
-// what has arrived or is written may be asked for in vain.
+// recallFromOthers checks that a recall for one peer does not affect messages to others, and that
+// messages that have arrived or are written are not recalled.
 func recallFromOthers(s *stage) {
 	n := s.open(3)
 	n[1].setPolicy(holdAll)

@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// Withdrawal: an arrival that waits for its placement does not outlive its
-// connection unnoticed. The node is told, once, and its answer then ends the
-// matter. What must not happen at any time is checked by node.Withdrawn.
+// Withdrawal: if a connection is lost while an arrival waits for its placement, the node is notified
+// once, and its placement then completes the arrival. node.Withdrawn checks what must not happen at any
+// time.
 var withdrawalCases = []scenario{
 	{name: "ConnectionKilled", nodes: 2, needs: canKill, run: func(s *stage) {
 		withdrawals(s, func(n []*node) { s.w.Kill(n[0].k, n[1].k) })
@@ -30,12 +30,12 @@ var withdrawalCases = []scenario{
 	{name: "PlacedAtTheSameMoment", nodes: 2, run: placedAtTheSameMoment},
 }
 
-// parkable is a payload that fits into any buffer on the way. What does not can
-// keep a peer's end from arriving for as long as a transport probes.
+// parkable is a payload size that fits into every buffer between the nodes. A larger payload can delay
+// the end of the stream for as long as a transport retransmits.
 const parkable = 2000
 
-// park sends until a message has arrived, which then waits, and returns it. One
-// may get lost with a connection that is still on its way out.
+// park sends until a message has arrived, which then waits for its placement, and returns it. A message
+// may be lost if its connection is just closing.
 func (s *stage) park(from, to *node, size int) *arrival {
 	s.t.Helper()
 	to.setPolicy(holdAll)
@@ -57,7 +57,7 @@ func (s *stage) awaitWithdrawn(a *arrival) {
 	s.await("Withdrawn", func() bool { return a.withdrawn && !a.telling })
 }
 
-// awaitFailed waits until a is complete, with an error.
+// awaitFailed waits until a is completed with an error.
 func (s *stage) awaitFailed(a *arrival) {
 	s.t.Helper()
 	s.await("completion of what was withdrawn", func() bool { return a.completions > 0 })
@@ -68,7 +68,7 @@ func (s *stage) awaitFailed(a *arrival) {
 	}
 }
 
-// restore opens what is closed and lets messages through again.
+// restore opens closed nodes and heals the network.
 func (s *stage) restore() {
 	s.t.Helper()
 	for _, n := range s.nodes {
@@ -80,8 +80,7 @@ func (s *stage) restore() {
 	s.awaitWorking(s.nodes[1], s.nodes[0])
 }
 
-// withdrawals has a connection end while an arrival waits on it, which is then
-// placed, or dropped.
+// withdrawals makes a connection end while an arrival waits. The arrival is then placed or dropped.
 func withdrawals(s *stage, end func(n []*node)) {
 	n := s.open(2)
 	answers := map[string]func(*arrival) lnd.Placement{
@@ -117,7 +116,7 @@ func withdrawnAtOnce(s *stage) {
 	s.restore()
 }
 
-// answeredWithinWithdrawn answers from within the upcall, and sends.
+// answeredWithinWithdrawn places the arrival from within Withdrawn, and sends.
 func answeredWithinWithdrawn(s *stage) {
 	n := s.open(2)
 	for range 3 {
@@ -140,8 +139,8 @@ func answeredWithinWithdrawn(s *stage) {
 	s.restore()
 }
 
-// placedAtTheSameMoment has placement and withdrawal cross. That the arrival
-// is completed once, whoever wins, is checked at the end.
+// placedAtTheSameMoment makes placement and withdrawal happen at the same time. The end of the scenario
+// checks that the arrival is completed once, whichever comes first.
 func placedAtTheSameMoment(s *stage) {
 	n := s.open(2)
 	for round := range 10 {

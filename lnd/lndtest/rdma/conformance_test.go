@@ -13,9 +13,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// TestConformance runs the driver through the suite that all drivers share: with
-// the limits of verbs, with RDMA for whatever has a byte, and with one message at
-// a time.
+// TestConformance runs the suite that all drivers share, in three variants: with the limits of verbs,
+// with RDMA for every payload, and with one message at a time.
 func TestConformance(t *testing.T) {
 	tiny := rdma.DefaultLimits()
 	tiny.Immediate = 0

@@ -8,32 +8,32 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// device is one interface's hardware: what it may touch, and the pool that the
-// driver has registered for everything else. The fabric's lock guards it.
+// device is one interface's hardware: the memory that it may access, and the pool that the driver has
+// registered for everything else. It is guarded by the fabric's lock.
 type device struct {
 	fabric  *Fabric
 	closed  bool
 	regions map[*registration]struct{} // of programs
-	pool    [32][]*registration        // free, by the logarithm of their size
-	lent    int                        // of the pool
+	pool    [32][]*registration        // free ones, by the logarithm of their size
+	lent    int                        // buffers of the pool in use
 }
 
-// registration is memory that a device may touch.
+// registration is memory that a device may access.
 type registration struct {
 	device *device
 	bytes  []byte
-	uses   int // by messages under way
+	uses   int // messages in progress that use it
 	ended  bool
 }
 
-// piece is contiguous memory that a device is told to touch, and by what right.
+// piece is contiguous memory for a device to access, and the registration that allows it.
 type piece struct {
 	bytes []byte
 	by    *registration
 }
 
-// buffer is the memory of a message as a device sees it: the program's own, or a
-// copy in the driver's pool.
+// buffer is the memory of a message from the device's point of view: the program's own, or a copy in the
+// driver's pool.
 type buffer struct {
 	pieces []piece
 	bounce *registration // nil: the memory itself
@@ -62,7 +62,7 @@ func (r *registration) Release() error {
 	return nil
 }
 
-// borrow takes n bytes out of the pool.
+// borrow allocates n bytes from the pool.
 func (d *device) borrow(n int) *registration {
 	class := bits.Len(uint(max(n, 1) - 1))
 	free := d.pool[class]
@@ -80,8 +80,8 @@ func (d *device) giveBack(r *registration) {
 	d.lent--
 }
 
-// buffer makes memory ready for the device: as it is if all of it is registered
-// with this interface, else as room in the pool.
+// buffer prepares memory for the device. It returns the memory itself if all of it is registered with
+// this interface, and otherwise a buffer of the pool.
 func (i *Interface) buffer(v memory.Vector) buffer {
 	b := buffer{memory: v}
 	if v.Length == 0 {
@@ -117,8 +117,8 @@ func (b *buffer) release() {
 	*b = buffer{}
 }
 
-// load brings what is to be sent into the pool, if it goes through there, and
-// unload what has come out of it. It is the processor that copies.
+// load copies outgoing data into the pool, and unload copies incoming data out of it. They do nothing for
+// memory outside of the pool.
 func (b *buffer) load() {
 	if b.bounce != nil {
 		b.memory.CopyTo(b.bounce.bytes)
@@ -131,7 +131,7 @@ func (b *buffer) unload(n int) {
 	}
 }
 
-// write is an RDMA WRITE of n bytes: the two devices touch memory.
+// write is an RDMA WRITE of n bytes, in which both devices access memory.
 func (f *Fabric) write(from *device, src []piece, to *device, dst []piece, n int) {
 	var s, d piece
 	for n > 0 {
@@ -150,8 +150,8 @@ func (f *Fabric) write(from *device, src []piece, to *device, dst []piece, n int
 	}
 }
 
-// check is what hardware does: a key must be of this device and alive, and the
-// memory lie within what it stands for.
+// check checks what hardware checks: the key must be valid and of this device, and the memory within its
+// registration.
 func (d *device) check(p piece) {
 	r := p.by
 	begin, at := uintptr(unsafe.Pointer(unsafe.SliceData(r.bytes))), uintptr(unsafe.Pointer(unsafe.SliceData(p.bytes)))
@@ -167,7 +167,7 @@ func (d *device) check(p piece) {
 	}
 }
 
-// close ends all registrations. What the pool has lent must be back.
+// close ends all registrations. All buffers of the pool must have been returned.
 func (d *device) close() {
 	for r := range d.regions {
 		if r.uses > 0 {
@@ -182,7 +182,7 @@ func (d *device) close() {
 	}
 }
 
-// violated reports that memory was, or could have been, touched without a right.
+// violated reports that memory was, or could have been, accessed without permission.
 func (f *Fabric) violated(format string, args ...any) {
 	if f.report == nil {
 		panic("rdma: " + fmt.Sprintf(format, args...))

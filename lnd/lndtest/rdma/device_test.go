@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// upper takes PUTs into one place, at once or when it is told to.
+// upper receives PUTs into one buffer, at once or on request.
 type upper struct {
 	i     lnd.Interface
 	place memory.Vector
@@ -58,7 +58,7 @@ type sent struct{ errs []error }
 
 func (s *sent) Sent(_ *lnd.Tx, err error) { s.errs = append(s.errs, err) }
 
-// What a device may not do is found out, and what it may is not.
+// Every forbidden access is reported, and no allowed access is.
 func TestViolationsAreReported(t *testing.T) {
 	const size = 10_000
 	type scene struct {
@@ -69,7 +69,7 @@ func TestViolationsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(x *scene)
-		want string // of the report; "": there is none
+		want string // of the report; "": no report
 		got  int
 	}{
 		{"registered", func(x *scene) { x.a.i.Send(x.tx) }, "", 1},
@@ -149,7 +149,7 @@ func TestViolationsAreReported(t *testing.T) {
 	}
 }
 
-// A device may refuse memory, and what it took is free again when it is closed.
+// A device may refuse to register memory. Memory that it has registered is released when it is closed.
 func TestTheDeviceRefusesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := rdma.New(lnet.TypeO2IB, nil)

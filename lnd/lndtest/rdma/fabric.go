@@ -12,34 +12,33 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Fabric is a network with devices on it. All methods are safe for concurrent use.
+// Fabric is a network with devices. All methods are safe for concurrent use.
 type Fabric struct {
 	report func(error)
 	typ    lnet.NetType
 
 	mu    sync.Mutex
 	ports map[lnet.NID]*Interface // that are open
-	lives uint64                  // of interfaces, so far
+	lives uint64                  // number of interfaces so far
 }
 
-// New makes a fabric for nets of one type. report hears of each violation, under
-// the fabric's lock: a header that cannot be carried, or memory that a device was told to
-// touch and may not, that was released too early, or that the pool never gets back. nil:
-// it panics.
+// New creates a fabric for nets of one type. It calls report for each violation, with the fabric's lock
+// held: a header that cannot be sent, or memory that was accessed without permission, released too early,
+// or never returned to the pool. If report is nil, a violation panics.
 func New(typ lnet.NetType, report func(error)) *Fabric {
 	return &Fabric{report: report, typ: typ, ports: make(map[lnet.NID]*Interface)}
 }
 
-// Limits are what a Driver's interfaces do at a time.
+// Limits are the limits of a Driver's interfaces.
 type Limits struct {
-	// Immediate is the largest payload, and the largest sink of a GET, that goes
-	// without RDMA.
+	// Immediate is the largest payload, and the largest sink of a GET, in bytes that is sent without
+	// RDMA.
 	Immediate int
-	// Unplaced is how many messages of one peer arrive while none of them is placed.
+	// Unplaced is the number of messages of one peer that may arrive before the first of them is placed.
 	Unplaced int
 }
 
-// DefaultLimits are those of o2iblnd 10.1, and 8 messages.
+// DefaultLimits returns the limits of o2iblnd 10.1, with 8 messages.
 func DefaultLimits() Limits { return Limits{Immediate: 3976, Unplaced: 8} }
 
 // Driver opens interfaces on a fabric.
@@ -52,10 +51,11 @@ type Driver struct {
 
 var _ lnd.Driver = (*Driver)(nil)
 
-// NewDriver makes a driver.
+// NewDriver returns a driver on the fabric.
 func (f *Fabric) NewDriver(l Limits) *Driver { return &Driver{fabric: f, limits: l} }
 
-// FailRegister has the devices refuse further memory of programs; nil: they take it.
+// FailRegister makes the devices return err when programs register memory. If err is nil, they register
+// it again.
 func (d *Driver) FailRegister(err error) {
 	d.fabric.mu.Lock()
 	defer d.fabric.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *Fabric) SetLink(nid lnet.NID, s lnd.LinkState) {
 	}
 }
 
-// Registered tells how many registrations of programs the device with a NID has.
+// Registered returns the number of registrations of programs on the device with a NID.
 func (f *Fabric) Registered(nid lnet.NID) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,12 +142,12 @@ type end struct {
 	other   *end
 	dead    bool
 	credits int         // messages that may be announced to the other side
-	out     []*transfer // that wait for credits
-	under   []*transfer // sent by this side, and not over
+	out     []*transfer // transfers that wait for credits
+	under   []*transfer // sent by this side, and not complete
 }
 
-// connect returns i's end of the connection with a peer, making one if there is
-// none; nil: nobody is there. The lock is held.
+// connect returns i's end of the connection to a peer. It opens one if necessary, and returns nil if the
+// peer does not exist. The lock is held.
 func (i *Interface) connect(peer lnet.NID) *end {
 	if e := i.ends[peer]; e != nil {
 		return e
@@ -164,8 +164,7 @@ func (i *Interface) connect(peer lnet.NID) *end {
 	return e
 }
 
-// meet has the upper side told if the peer has begun a new life. Nothing is sent
-// there until it has been.
+// meet notifies the upper side if the peer has begun a new life. Nothing is sent to the peer before that.
 func (i *Interface) meet(p *Interface) {
 	before := i.met[p.nid]
 	i.met[p.nid] = p.life
@@ -187,7 +186,7 @@ func (i *Interface) meet(p *Interface) {
 	})
 }
 
-// pump sends what waits as far as there are credits. The lock is held.
+// pump sends waiting transfers as long as there are credits. The lock is held.
 func (e *end) pump() {
 	for len(e.out) > 0 && e.credits > 0 && !e.dead && e.i.telling[e.peer] == 0 {
 		m := e.out[0]
@@ -198,13 +197,13 @@ func (e *end) pump() {
 	}
 }
 
-// over takes a transfer off the connection's list.
+// over removes a transfer from the connection's list.
 func (e *end) over(m *transfer) {
 	e.under = slices.DeleteFunc(e.under, func(o *transfer) bool { return o == m })
 }
 
-// kill ends a connection, for a reason that counts on this side; the other one has
-// lost it. What was on it ends with an error. The lock is held.
+// kill ends a connection with the given status on this side. The other side loses the connection. All
+// transfers on it end with an error. The lock is held.
 func (e *end) kill(s lnd.Status, why error) {
 	if e.dead {
 		return
@@ -230,7 +229,7 @@ func (e *end) kill(s lnd.Status, why error) {
 	}
 }
 
-// unstarted is how a message failed that the peer has seen nothing of.
+// unstarted returns the status of a message that the peer has not seen.
 func unstarted(s lnd.Status) lnd.Status {
 	if s == lnd.StatusNetworkTimeout {
 		return lnd.StatusRemoteDropped
@@ -238,7 +237,7 @@ func unstarted(s lnd.Status) lnd.Status {
 	return s
 }
 
-// lost tells that the connection with a peer is gone, unless all are.
+// lost notifies the upper side that the connection to a peer is lost, unless the interface is closing.
 func (i *Interface) lost(peer lnet.NID, err error) {
 	if i.closed {
 		return
@@ -250,5 +249,5 @@ func (i *Interface) lost(peer lnet.NID, err error) {
 	})
 }
 
-// String names the interface in messages of tests.
+// String returns the name of the interface for messages of tests.
 func (i *Interface) String() string { return fmt.Sprintf("rdma %s", i.nid) }

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Interface is a driver's side of one NI.
+// Interface is the driver's part of one NI.
 type Interface struct {
 	fabric   *Fabric
 	driver   *Driver
@@ -23,15 +23,15 @@ type Interface struct {
 	life     uint64
 	idle     chan struct{} // closed when run has ended
 
-	// The fabric's lock guards the rest.
+	// The following fields are guarded by the fabric's lock.
 	device   device
 	link     lnd.LinkState
 	closed   bool
-	stopped  bool // run has ended, or is about to
+	stopped  bool // run has ended, or will end soon
 	ends     map[lnet.NID]*end
 	met      map[lnet.NID]uint64    // lives of peers
-	telling  map[lnet.NID]int       // PeerRestarted calls under way
-	heard    map[lnet.NID]time.Time // of peers
+	telling  map[lnet.NID]int       // PeerRestarted calls in progress
+	heard    map[lnet.NID]time.Time // time of the last message, by peer
 	steps    []func()               // for run
 	wake     sync.Cond
 	counters struct{ immediate, puts, gets, direct, bounced uint64 }
@@ -42,15 +42,13 @@ var (
 	_ memory.Registrar = (*Interface)(nil)
 )
 
-// post leaves a step to the interface's goroutine, which takes it without the
-// lock. The lock is held.
+// post queues a step for the interface's goroutine, which runs it without the lock. The lock is held.
 func (i *Interface) post(step func()) {
 	i.steps = append(i.steps, step)
 	i.wake.Signal()
 }
 
-// run makes upcalls and completions, in order, until the interface is closed and
-// there are none left.
+// run makes upcalls and completions, in order, until the interface is closed and none are left.
 func (i *Interface) run() {
 	f := i.fabric
 	defer close(i.idle)
@@ -75,35 +73,35 @@ func (i *Interface) run() {
 	}
 }
 
-// NID implements lnd.Interface, as do the next ones.
+// NID implements lnd.Interface, as do the following methods.
 func (i *Interface) NID() lnet.NID { return i.nid }
 
-// Device is what Config said.
+// Device returns the device name from Config.
 func (i *Interface) Device() string { return i.name }
 
-// LargeNIDs is false: verbs have no header for them (o2iblnd 2).
+// LargeNIDs returns false, because verbs have no header for large NIDs (o2iblnd 2).
 func (i *Interface) LargeNIDs() bool { return false }
 
-// Tunables are those in force.
+// Tunables returns the current tunables.
 func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
 
-// Timeout is that of no use: nothing gets lost here without anybody knowing.
+// Timeout returns a value that has no effect: nothing is lost here without notice.
 func (i *Interface) Timeout() time.Duration { return 50 * time.Second }
 
-// Options are none.
+// Options returns nil, because the driver has no options.
 func (i *Interface) Options() any { return nil }
 
-// Refusals are none: nobody is turned away.
+// Refusals returns zeros, because no connection is refused.
 func (i *Interface) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 
-// Link is the state of the device's link.
+// Link returns the state of the device's link.
 func (i *Interface) Link() lnd.LinkState {
 	i.fabric.mu.Lock()
 	defer i.fabric.mu.Unlock()
 	return i.link
 }
 
-// Counters tell how messages went.
+// Counters returns counts of messages by the way in which they were sent.
 func (i *Interface) Counters() []lnd.Counter {
 	i.fabric.mu.Lock()
 	defer i.fabric.mu.Unlock()
@@ -208,10 +206,10 @@ func (i *Interface) Recall(peer lnet.NID, which func(m *lnd.Tx) bool) {
 	}
 }
 
-// LinkBack implements lnd.Interface: no message here has a time that runs.
+// LinkBack implements lnd.Interface. It does nothing, because messages have no timeouts here.
 func (*Interface) LinkBack(lnet.NID) {}
 
-// Probe implements lnd.Interface: a connection of a life that is over ends with it.
+// Probe implements lnd.Interface. A connection ends with the peer's life, so no check is necessary.
 func (i *Interface) Probe(peer lnet.NID) bool {
 	i.fabric.mu.Lock()
 	defer i.fabric.mu.Unlock()

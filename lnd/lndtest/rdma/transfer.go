@@ -8,16 +8,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// transfer is a message on its way, from Send to its last completion on either
-// side:
+// transfer is a message in transit, from Send to its last completion on either side:
 //
-//	IMMEDIATE  the payload comes along
+//	IMMEDIATE  message with the payload
 //	PUT        request; placement, PUT_ACK; RDMA WRITE by the sender, PUT_DONE
 //	GET        request with its sink; placement, RDMA WRITE by the receiver, GET_DONE
 //
-// The fabric's lock guards it.
+// It is guarded by the fabric's lock.
 type transfer struct {
-	tx     *lnd.Tx // nil: the sender's part is over
+	tx     *lnd.Tx // nil: the sender has completed it
 	from   *Interface
 	end    *end // the sender's
 	kind   kind
@@ -28,8 +27,8 @@ type transfer struct {
 	stage     stage
 	placement lnd.Placement
 	target    buffer // of a PUT, at the receiver
-	credit    bool   // the receiver owes one for it
-	failure   error  // why it was cut
+	credit    bool   // the receiver has not returned the credit
+	failure   error  // reason of an early end
 }
 
 type kind uint8
@@ -40,21 +39,21 @@ const (
 	get
 )
 
-// stage is how far the receiver has come.
+// stage is the receiver's progress.
 type stage uint8
 
 const (
 	unseen  stage = iota
-	telling       // Arrived runs
-	parked        // it has returned, and there is no placement
+	telling       // Arrived is running
+	parked        // Arrived has returned without a placement
 	placing       // the receiver waits for PUT_DONE
 	done
 )
 
-// to is the receiver.
+// to returns the receiver.
 func (m *transfer) to() *Interface { return m.end.other.i }
 
-// sent completes the sender's part, in its goroutine. The lock is held.
+// sent completes the message at the sender, in the sender's goroutine. The lock is held.
 func (m *transfer) sent(err error) {
 	tx := m.tx
 	if tx == nil {
@@ -68,7 +67,7 @@ func (m *transfer) sent(err error) {
 	m.from.post(func() { tx.Done.Sent(tx, err) })
 }
 
-// announce sends the first message. The lock is held.
+// announce sends the first message of the transfer. The lock is held.
 func (m *transfer) announce() {
 	i, tx := m.from, m.tx
 	size := i.driver.limits.Immediate
@@ -97,8 +96,8 @@ func (m *transfer) announce() {
 	}
 }
 
-// immediate sends the payload along: from a message buffer into one of those that
-// the receiver has ready.
+// immediate sends the payload with the message: from one message buffer into one that the receiver has
+// posted.
 func (m *transfer) immediate() {
 	i, to, payload := m.from, m.to(), m.tx.Payload
 	i.counters.immediate++
@@ -112,7 +111,7 @@ func (m *transfer) immediate() {
 	m.source = buffer{bounce: in}
 }
 
-// arrive announces the message to the receiver, in its goroutine.
+// arrive calls Arrived of the receiver, in the receiver's goroutine.
 func (m *transfer) arrive() {
 	f, i := m.from.fabric, m.to()
 	f.mu.Lock()
@@ -138,8 +137,8 @@ func (m *transfer) arrive() {
 	}
 }
 
-// withdraw tells that no payload will come, unless the placement is known. It
-// comes behind a placement that was given within Arrived. The lock is held.
+// withdraw reports that no payload will come, unless the message is placed. It follows a placement within
+// Arrived. The lock is held.
 func (m *transfer) withdraw() {
 	f, i := m.from.fabric, m.to()
 	i.post(func() {
@@ -152,14 +151,14 @@ func (m *transfer) withdraw() {
 	})
 }
 
-// settle ends the receiver's part. The lock is held.
+// settle completes the receiver's part. The lock is held.
 func (m *transfer) settle() {
 	m.stage = done
 	m.free()
 	m.repay()
 }
 
-// free gives up the receiver's memory.
+// free releases the receiver's memory.
 func (m *transfer) free() {
 	m.target.release()
 	if m.kind == immediate && m.source.bounce != nil {
@@ -167,7 +166,7 @@ func (m *transfer) free() {
 	}
 }
 
-// repay gives the sender its credit back.
+// repay returns the credit to the sender.
 func (m *transfer) repay() {
 	if m.credit {
 		m.credit = false
@@ -176,7 +175,7 @@ func (m *transfer) repay() {
 	}
 }
 
-// cut ends a transfer whose connection has died. The lock is held.
+// cut ends a transfer because its connection is lost. The lock is held.
 func (m *transfer) cut(err error) {
 	m.failure = err
 	m.sent(err)
@@ -188,23 +187,23 @@ func (m *transfer) cut(err error) {
 		p := m.placement
 		m.settle()
 		m.to().post(func() { m.received(p, m.lost()) })
-	case unseen, telling, done: // arrive sees to it, or it is through
+	case unseen, telling, done: // arrive handles it, or it is complete
 	}
 }
 
-// lost is the receiver's error.
+// lost returns the receiver's error.
 func (m *transfer) lost() error {
 	return failure("receive", m.rx.From.NID, lnd.StatusNetworkTimeout, lnd.ErrDisconnected)
 }
 
-// received completes the receiver's part.
+// received completes the message at the receiver.
 func (m *transfer) received(p lnd.Placement, err error) {
 	if p.Done != nil {
 		p.Done.Received(&m.rx, err)
 	}
 }
 
-// place takes the placement, in the receiver's goroutine.
+// place handles the placement, in the receiver's goroutine.
 func (m *transfer) place(p lnd.Placement) {
 	f := m.from.fabric
 	f.mu.Lock()
@@ -230,7 +229,7 @@ func (m *transfer) place(p lnd.Placement) {
 	m.received(p, nil)
 }
 
-// finish ends a transfer that is through. The lock is held.
+// finish ends a completed transfer. The lock is held.
 func (m *transfer) finish() {
 	m.end.over(m)
 	m.settle()
@@ -238,8 +237,8 @@ func (m *transfer) finish() {
 
 var errNothing = errors.New("nothing there")
 
-// reply answers a GET into its sink and tells the requester (o2iblnd 10.3). The
-// lock is held.
+// reply writes the answer to a GET into its sink and notifies the requester (o2iblnd 10.3). The lock is
+// held.
 func (m *transfer) reply(p lnd.Placement) {
 	i, tx := m.to(), m.tx
 	if p.Done == nil {
@@ -260,8 +259,8 @@ func (m *transfer) reply(p lnd.Placement) {
 	m.sent(nil)
 }
 
-// ready tells the sender of a PUT where its payload goes, or that it is not
-// wanted (o2iblnd 10.2). The lock is held, and released.
+// ready tells the sender of a PUT the address for its payload, or that the payload is not wanted (o2iblnd
+// 10.2). The lock is held, and released.
 func (m *transfer) ready(p lnd.Placement) {
 	f := m.from.fabric
 	if p.Done == nil || p.Memory.Length == 0 { // PUT_NAK
@@ -278,7 +277,7 @@ func (m *transfer) ready(p lnd.Placement) {
 	f.mu.Unlock()
 }
 
-// transmit moves the payload, in the sender's goroutine, and tells the receiver.
+// transmit moves the payload, in the sender's goroutine, and notifies the receiver.
 func (m *transfer) transmit() {
 	f := m.from.fabric
 	f.mu.Lock()
