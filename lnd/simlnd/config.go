@@ -2,57 +2,55 @@ package simlnd
 
 import "time"
 
-// Config says what a fabric is like. The zero value is a perfect network: no
-// latency, no limit of bandwidth, no faults.
+// Config is the configuration of a fabric. The zero value is a perfect network: no latency, unlimited
+// bandwidth, no faults.
 type Config struct {
-	// Seed decides every delay and random fault.
+	// Seed determines every delay and random fault.
 	Seed uint64
-	// Link is what lies between any two hosts for which SetLink has not said
-	// otherwise.
+	// Link is the default link between two hosts. SetLink overrides it.
 	Link Link
-	// SendBuffer and ReceiveBuffer bound, per direction of a stream, the bytes
-	// that the peer has not acknowledged and those that it has not read; 0
-	// means 64 KiB each. Socket options (Stream.Configure) override them.
+	// SendBuffer and ReceiveBuffer are the largest number of bytes, in one direction of a stream, that
+	// the peer has not acknowledged and that it has not read. 0 means 64 KiB each. Socket options
+	// (Stream.Configure) override them.
 	SendBuffer    int
 	ReceiveBuffer int
-	// CutChance is the probability, 0 to 1, that a direction of a new stream
-	// resets the stream at a random byte below CutWithin.
+	// CutChance is the probability, 0 to 1, that a direction of a new stream resets the stream at a
+	// random byte below CutWithin.
 	CutChance float64
 	CutWithin int64
 }
 
-// Link is the nature of the way from one host to another.
+// Link is the properties of the link from one host to another.
 type Link struct {
-	// Latency is the one-way delay; to each write a random part of Jitter is
-	// added. Order within a stream is kept.
+	// Latency is the one-way delay. A random part of Jitter is added for each write. The order within a
+	// stream is kept.
 	Latency, Jitter time.Duration
-	// Bandwidth is in bytes per second, for each stream alone; 0 is without
-	// limit.
+	// Bandwidth is in bytes per second and applies to each stream separately. 0 means unlimited.
 	Bandwidth int64
-	// Loss is the probability, 0 to 1, that a write or a connection request
-	// is lost and comes later by a retransmission.
+	// Loss is the probability, 0 to 1, that a write or a connection request is lost and arrives later by
+	// retransmission.
 	Loss float64
 }
 
 const defaultBuffer = 64 << 10
 
-// How TCP behaves on a way that loses everything. The numbers are Linux's.
+// Behaviour of TCP on a link that loses everything. The numbers are those of Linux.
 const (
-	// retransmitFirst doubles with each retransmission up to retransmitMax;
-	// retransmitLimit after the first the stream is given up.
+	// retransmitFirst is the first interval. It doubles with each retransmission up to retransmitMax. The
+	// stream fails retransmitLimit after the first retransmission.
 	retransmitFirst = 200 * time.Millisecond
 	retransmitMax   = 120 * time.Second
 	retransmitLimit = 924 * time.Second
-	// synFirst doubles with each repeated connection request; after synLimit
-	// the attempt is given up.
+	// synFirst is the first interval. It doubles with each repeated connection request. The attempt fails
+	// after synLimit.
 	synFirst = time.Second
 	synLimit = 127 * time.Second
-	// neighbourLimit is how long an address is looked for that nobody has.
+	// neighbourLimit is the time after which an address that no host has is unreachable.
 	neighbourLimit = 3 * time.Second
 )
 
-// nextTry returns the first moment not before now in a series of tries that
-// began at start and doubles its interval from first to most.
+// nextTry returns the first time, not before now, of a series of attempts that begins at start. The
+// interval between them doubles from first to most.
 func nextTry(start, now, first, most time.Duration) time.Duration {
 	t, step := start+first, first
 	for t < now {

@@ -18,8 +18,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// TestConformance runs socklnd's engine over fabrics of various natures
-// through the suite that all drivers share.
+// TestConformance runs the suite that all drivers share, with socklnd over fabrics with different
+// properties.
 func TestConformance(t *testing.T) {
 	lan := simlnd.Link{Latency: 50 * time.Microsecond, Jitter: 20 * time.Microsecond, Bandwidth: 1 << 30}
 	bad := simlnd.Link{Latency: 5 * time.Millisecond, Jitter: 5 * time.Millisecond, Loss: 0.02}
@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 	}
 	for k, nature := range natures {
 		if testenv.Race && nature.name != "ManyConnections" {
-			continue // the others have the same goroutines
+			continue // the other fabrics use the same goroutines
 		}
 		t.Run(nature.name, func(t *testing.T) {
 			t.Parallel()
@@ -56,9 +56,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestRaces has nodes call each other at once over a network on which nothing
-// is lost but everything takes its own time: every message must arrive. Each
-// seed is another interleaving.
+// TestRaces makes nodes connect to each other at once, over a network without loss but with varying
+// delays. Every message must arrive. Each seed gives another interleaving.
 func TestRaces(t *testing.T) {
 	for seed := range uint64(testenv.Fewer(60)) {
 		t.Run(fmt.Sprint("Seed", seed), func(t *testing.T) {
@@ -84,7 +83,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// fabric is the nature of a fabric and of the drivers on it.
+// fabric is the properties of a fabric and of its drivers.
 type fabric struct {
 	simlnd.Config
 	ipv6         bool
@@ -101,7 +100,7 @@ func (f fabric) address(k int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 0, 0, byte(k + 1)})
 }
 
-// world makes a fabric with n hosts and a driver on each.
+// world creates a fabric with n hosts and a driver on each.
 func (f fabric) world(t *testing.T, n int) *lndtest.World {
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	fab := simlnd.New(f.Config)

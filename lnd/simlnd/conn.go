@@ -7,43 +7,41 @@ import (
 	"time"
 )
 
-// Conn is a connection as the fabric sees it: the handle by which a test
-// breaks it. Forward is from the host that dialled to the one that listened.
-// All methods are safe for concurrent use.
+// Conn is a connection of the fabric. Tests use it to inject faults. Forward is the direction from the
+// host that dialled to the one that listened. All methods are safe for concurrent use.
 type Conn struct {
 	fabric *Fabric
 	serial uint64
 
 	mu    sync.Mutex // guards ends, pipes and death
-	ends  [2]stream  // the caller's, the listener's
-	pipes [2]pipe    // out of the caller's, out of the listener's
-	// death gives up ends that have heard nothing for too long.
+	ends  [2]stream  // of the dialling host, of the listening host
+	pipes [2]pipe    // data from the dialling host, data from the listening host
+	// death closes ends that have received nothing for too long.
 	death *time.Timer
 }
 
-// Direction is one way of a connection, or between two places, or both.
+// Direction is one direction of a connection or between two places, or both.
 type Direction uint8
 
-// The directions.
+// Directions.
 const (
 	Both     Direction = iota
-	Forward            // from the first place to the second; from caller to listener
-	Backward           // the other way
+	Forward            // from the first place to the second; from the dialling host to the listening one
+	Backward           // the opposite direction
 )
 
 func (d Direction) forward() bool  { return d != Backward }
 func (d Direction) backward() bool { return d != Forward }
 
-// CutMode says what a connection that is cut looks like.
+// CutMode is the effect of Conn.Cut on a connection.
 type CutMode uint8
 
 const (
-	// CutReset resets both ends; what was delivered before can be read.
+	// CutReset resets both ends. Bytes delivered before can still be read.
 	CutReset CutMode = iota
-	// CutEnd shows the reader an orderly end, and what comes after vanishes.
-	// The other direction goes on.
+	// CutEnd shows the reader an orderly end, and discards later bytes. The other direction continues.
 	CutEnd
-	// CutStall stops the direction until Resume.
+	// CutStall stalls the direction until Resume.
 	CutStall
 )
 
@@ -64,16 +62,16 @@ func newConn(f *Fabric, from, to netip.AddrPort) *Conn {
 	return c
 }
 
-// From is the address of the end that dialled.
+// From returns the address of the end that dialled.
 func (c *Conn) From() netip.AddrPort { return c.ends[0].local }
 
-// To is the address that was dialled.
+// To returns the address that was dialled.
 func (c *Conn) To() netip.AddrPort { return c.ends[1].local }
 
-// Serial counts connections in the order in which they were established.
+// Serial returns the number of the connection, in the order in which they were established.
 func (c *Conn) Serial() uint64 { return c.serial }
 
-// Sent is the number of bytes written so far in one direction.
+// Sent returns the number of bytes written so far in one direction.
 func (c *Conn) Sent(d Direction) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +80,8 @@ func (c *Conn) Sent(d Direction) uint64 {
 	return n
 }
 
-// Reset resets the connection at once: both ends read what has been delivered
-// and then ECONNRESET.
+// Reset resets the connection at once. Both ends can read the bytes that were delivered, and then get
+// ECONNRESET.
 func (c *Conn) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +91,7 @@ func (c *Conn) Reset() {
 	}
 }
 
-// Cut breaks a direction as soon as at bytes of it in all have been delivered.
+// Cut breaks a direction as soon as at bytes have been delivered in it since the start of the connection.
 func (c *Conn) Cut(d Direction, at uint64, m CutMode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +103,7 @@ func (c *Conn) Cut(d Direction, at uint64, m CutMode) {
 	})
 }
 
-// Stall holds back what is sent, without end and without a timeout.
+// Stall stops the delivery in a direction until Resume. The connection does not time out.
 func (c *Conn) Stall(d Direction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,8 +125,8 @@ func (c *Conn) Resume(d Direction) {
 	})
 }
 
-// Corrupt flips the bits of mask in the byte at offset at, counted from the
-// beginning of the connection; bytes already read stay as they were.
+// Corrupt flips the bits of mask in the byte at offset at, counted from the beginning of the connection.
+// It does not affect bytes that were read already.
 func (c *Conn) Corrupt(d Direction, at uint64, mask byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +145,7 @@ func (c *Conn) each(d Direction, f func(*pipe)) {
 	}
 }
 
-// block cuts or heals the two ways.
+// block interrupts or restores each direction.
 func (c *Conn) block(forward, backward bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +155,8 @@ func (c *Conn) block(forward, backward bool) {
 	c.armDeath(now)
 }
 
-// armDeath sets the timer that gives up ends which hear nothing: those that
-// wait for acknowledgements and those that probe (keepalive).
+// armDeath sets the timer for ends that receive nothing: those that wait for acknowledgements and those
+// that send keepalive probes.
 func (c *Conn) armDeath(now time.Duration) {
 	at := forever
 	for i := range c.ends {
@@ -188,7 +186,7 @@ func (c *Conn) die() {
 	c.armDeath(now)
 }
 
-// deathAt is when the end gives up, with things as they stand.
+// deathAt returns the time at which the end times out in its current state.
 func (s *stream) deathAt() time.Duration {
 	if s.err != nil || s.closed || !s.out.blocked && !s.in.blocked {
 		return forever

@@ -12,9 +12,9 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// Dial implements socklnd.Network. A request that vanishes is repeated as TCP
-// does until the attempt is given up with ETIMEDOUT; an address that nobody
-// has, or that is on a device that is down, is EHOSTUNREACH after a while.
+// Dial implements socklnd.Network. Like TCP, it repeats a lost request until the attempt fails with
+// ETIMEDOUT. It returns EHOSTUNREACH after a while if no host has the address, or if the address is on a
+// device that is down.
 func (h *Host) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
 	s, err := h.dial(ctx, from, to)
 	if err != nil {
@@ -28,10 +28,10 @@ type attempt struct {
 	h     *Host
 	tuple tuple
 	way   way
-	// random draws the delays, and seeds those of the connection.
+	// random draws the delays, and the seeds for those of the connection.
 	random *rand.Rand
 	began  time.Duration
-	next   time.Duration // when the request is repeated, counted from began
+	next   time.Duration // time of the next request, since began
 }
 
 func (h *Host) dial(ctx context.Context, from, to netip.AddrPort) (*stream, error) {
@@ -59,7 +59,7 @@ func (h *Host) dial(ctx context.Context, from, to netip.AddrPort) (*stream, erro
 	}
 }
 
-// begin checks the local side and takes the 4-tuple.
+// begin checks the local address and reserves the 4-tuple.
 func (h *Host) begin(from, to netip.AddrPort) (*attempt, error) {
 	f := h.fabric
 	f.mu.Lock()
@@ -97,7 +97,7 @@ func (h *Host) begin(from, to netip.AddrPort) (*attempt, error) {
 	}, nil
 }
 
-// seed mixes the addresses and a number.
+// seed mixes the addresses and a number to a seed.
 func (w way) seed(n uint64) uint64 {
 	from, to := w.from.As16(), w.to.As16()
 	x := n
@@ -110,7 +110,7 @@ func (w way) seed(n uint64) uint64 {
 	return x
 }
 
-// roundTrip draws how long request and answer take.
+// roundTrip draws the round-trip time of request and answer.
 func (a *attempt) roundTrip() time.Duration {
 	f := a.h.fabric
 	f.mu.Lock()
@@ -130,8 +130,8 @@ func (a *attempt) roundTrip() time.Duration {
 	return d
 }
 
-// arrive is the request's arrival: a stream, an error, or neither if it
-// vanishes.
+// arrive handles the arrival of the request. It returns a stream, an error, or neither if the request is
+// lost.
 func (a *attempt) arrive() (*stream, error) {
 	f := a.h.fabric
 	f.mu.Lock()
@@ -151,7 +151,7 @@ func (a *attempt) arrive() (*stream, error) {
 		return nil, syscall.ECONNREFUSED
 	}
 	if old := remote.inUse[tuple{a.tuple.remote, a.tuple.local}]; old != nil {
-		// Left over from a life of ours before; TCP finds out.
+		// The peer still has a stream of this host's former life. TCP detects that.
 		f.mu.Unlock()
 		old.c.mu.Lock()
 		old.fail(errReset)
@@ -174,14 +174,14 @@ func (a *attempt) arrive() (*stream, error) {
 	}
 	if !l.offer(&c.ends[1]) {
 		c.Reset()
-		_ = c.ends[0].Close() // known to nobody
+		_ = c.ends[0].Close() // it was not returned to anyone
 		_ = c.ends[1].Close()
 		return nil, errReset
 	}
 	return &c.ends[0], nil
 }
 
-// connect makes the connection. Fabric.mu is held.
+// connect creates the connection. Fabric.mu is held.
 func (a *attempt) connect(remote *Host) *Conn {
 	f := a.h.fabric
 	c := newConn(f, a.tuple.local, a.tuple.remote)
@@ -202,7 +202,7 @@ func (a *attempt) connect(remote *Host) *Conn {
 	return c
 }
 
-// offer queues a stream to be accepted.
+// offer queues a stream to be accepted. It returns false if the listener is closed.
 func (l *listener) offer(s *stream) bool {
 	l.h.fabric.mu.Lock()
 	defer l.h.fabric.mu.Unlock()
@@ -214,7 +214,7 @@ func (l *listener) offer(s *stream) bool {
 	return true
 }
 
-// again waits until the request is repeated.
+// again waits until the next request is due.
 func (a *attempt) again(ctx context.Context) error {
 	f := a.h.fabric
 	f.faults.requestsLost.Add(1)
@@ -237,7 +237,7 @@ func (a *attempt) again(ctx context.Context) error {
 	return f.sleep(ctx, min(a.next, limit)-waited)
 }
 
-// fail gives the 4-tuple back.
+// fail releases the 4-tuple and returns err.
 func (a *attempt) fail(err error) error {
 	a.h.fabric.mu.Lock()
 	defer a.h.fabric.mu.Unlock()

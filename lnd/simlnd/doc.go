@@ -1,16 +1,14 @@
-// Package simlnd is a network in memory: hosts with devices and addresses, and
-// byte streams between them that behave as TCP does and break as one says.
-// socklnd's engine runs over it unchanged (NewDriver), so that whole nodes can
-// be tested without a socket, thousands of seeds a minute.
+// Package simlnd is a network in memory. It has hosts with devices and addresses. The byte streams
+// between them behave like TCP and fail when a test requests it. socklnd runs over it unchanged
+// (NewDriver), so whole nodes can be tested without sockets, with thousands of seeds per minute.
 //
-// Fabric.Host makes a host, and finds it again by its name. What breaks does so
-// between two Places: hosts with all their devices, or single devices.
+// Fabric.Host creates a host or returns the existing one of that name. Faults affect the connection
+// between two Places. A Place is a host with all its devices, or a single device.
 //
-// Delays and random faults of a stream come from the fabric's seed, the
-// stream's addresses and its number among those between them, whatever else
-// goes on. Time is package time's: in a testing/synctest bubble, in which the
-// Fabric must then have been made, it is simulated.
+// Delays and random faults of a stream depend only on the fabric's seed, the stream's addresses, and the
+// number of earlier attempts between these addresses. Time is that of package time. In a testing/synctest
+// bubble it is simulated. The Fabric must then be created inside the bubble.
 //
-// The package starts no goroutine that outlives a timer's callback; there is
-// one timer at most per direction of a stream.
+// The package starts no goroutine that lives longer than a timer's callback. Each direction of a stream
+// has at most one timer.
 package simlnd

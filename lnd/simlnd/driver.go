@@ -2,10 +2,9 @@ package simlnd
 
 import "github.com/lnetd/lnetd/lnd/socklnd"
 
-// NewDriver returns a socklnd driver whose streams are those of h. Seed, wall
-// clock and source ports are the fabric's where c leaves them to the driver:
-// the same fabric seed gives the same jitter, and two lives of an interface
-// never have the same incarnation.
+// NewDriver returns a socklnd driver that uses the streams of h. If c does not set the seed, the wall
+// clock or the source ports, they come from the fabric. Then the same fabric seed gives the same jitter,
+// and two lives of an interface never have the same incarnation.
 func NewDriver(h *Host, c socklnd.Config) (*socklnd.Driver, error) {
 	c.Network = h
 	if c.Wall == nil {
@@ -20,7 +19,7 @@ func NewDriver(h *Host, c socklnd.Config) (*socklnd.Driver, error) {
 	return socklnd.New(c)
 }
 
-// seed derives a seed, not 0, from the fabric's and the host's name.
+// seed derives a nonzero seed from the fabric's seed and the host's name.
 func (h *Host) seed() uint64 {
 	x := h.fabric.config.Seed
 	for _, b := range []byte(h.name) {

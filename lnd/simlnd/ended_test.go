@@ -12,8 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// TestEnded shows how a stream that nobody reads has ended, with and without
-// bytes left to read.
+// TestEnded checks Ended for a stream without a reader, with and without unread bytes.
 func TestEnded(t *testing.T) {
 	keepalive := socklnd.StreamOptions{KeepaliveIdle: time.Second, KeepaliveInterval: time.Second, KeepaliveCount: 3}
 	for name, c := range map[string]struct {
@@ -54,8 +53,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestEndedBehindAFullWindow shows an end that cannot arrive because nobody
-// reads what is before it: who sends is answered with a reset, which can.
+// TestEndedBehindAFullWindow checks an end that cannot arrive because the bytes before it are not read. A
+// sender at the other end gets a reset, which does arrive.
 func TestEndedBehindAFullWindow(t *testing.T) {
 	link := Link{Latency: time.Millisecond}
 	connect(t, Config{Link: link, SendBuffer: 1000, ReceiveBuffer: 500}, func(t *testing.T, p *pair) {

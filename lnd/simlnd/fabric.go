@@ -14,23 +14,23 @@ type Fabric struct {
 	done   chan struct{} // closed by Close
 	faults counters
 
-	// mu guards what follows and the hosts' and listeners' state. Conn.mu may
-	// be taken while it is held, never the other way.
+	// mu guards the following fields and the state of hosts and listeners. Conn.mu may be locked while mu
+	// is held, but not the other way round.
 	mu       sync.Mutex
 	closed   bool
 	hosts    map[string]*Host
 	owners   map[netip.Addr]*Device
 	conns    []*Conn // in the order of Conn.serial
 	serial   uint64
-	ordinals map[way]uint64 // connection attempts so far
+	ordinals map[way]uint64 // number of connection attempts
 	links    map[way]Link
-	cuts     map[way]int // partitions in force
+	cuts     map[way]int // number of partitions in effect
 	holds    []*Hold
 	watchers []func(*Conn)
 	lastWall int64
 }
 
-// A way leads from one address to another.
+// A way is a pair of addresses, with a direction.
 type way struct{ from, to netip.Addr }
 
 // New returns a fabric without hosts.
@@ -53,8 +53,7 @@ func New(c Config) *Fabric {
 	}
 }
 
-// Close takes the fabric down: streams that are still open are reset, and
-// nothing happens in it any more.
+// Close closes the fabric. It resets open streams, and nothing more happens in the fabric.
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	if f.closed {
@@ -77,10 +76,10 @@ func (f *Fabric) Close() {
 	}
 }
 
-// Host returns the host called name, a new one with one device for each
-// address if there is none: "eth0" has the first one, and so on. An address
-// may have a prefix length, "10.0.0.1/16"; else the subnet has 24 bits, or 64.
-// It panics if an address is malformed or another device has it.
+// Host returns the host with the given name. If there is no such host, it creates one with a device for
+// each address: "eth0" for the first, and so on. An address may have a prefix length, such as
+// "10.0.0.1/16". The default is 24, or 64 for IPv6. Host panics if an address is malformed or used by
+// another device.
 func (f *Fabric) Host(name string, addrs ...string) *Host {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +94,7 @@ func (f *Fabric) Host(name string, addrs ...string) *Host {
 	return h
 }
 
-// SetLink changes the nature of the way between two places.
+// SetLink sets the properties of the link between two places.
 func (f *Fabric) SetLink(a, b Place, d Direction, l Link) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,9 +104,9 @@ func (f *Fabric) SetLink(a, b Place, d Direction, l Link) {
 	f.refresh()
 }
 
-// Partition lets everything that is sent between two places vanish until Heal
-// is called as often: bytes are sent again after it, unless the stream has
-// given up; connection requests too.
+// Partition discards everything that is sent between two places, until Heal is called as often as
+// Partition. Bytes are retransmitted afterwards unless the stream has timed out. Connection requests are
+// repeated too.
 func (f *Fabric) Partition(a, b Place, d Direction) { f.partition(a, b, d, 1) }
 
 // Heal ends a Partition with the same arguments.
@@ -125,7 +124,7 @@ func (f *Fabric) partition(a, b Place, d Direction, n int) {
 	f.refresh()
 }
 
-// ways yields the ways between the addresses of two places.
+// ways yields the address pairs of two places in the direction d.
 func (f *Fabric) ways(a, b Place, d Direction) func(func(way) bool) {
 	return func(yield func(way) bool) {
 		for _, x := range a.addresses() {
@@ -138,15 +137,14 @@ func (f *Fabric) ways(a, b Place, d Direction) func(func(way) bool) {
 	}
 }
 
-// Conns returns the connections that are open at one end or both, oldest
-// first.
+// Conns returns the connections with at least one open end, oldest first.
 func (f *Fabric) Conns() []*Conn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.conns)
 }
 
-// ConnsBetween returns those of Conns between two places, whoever dialled.
+// ConnsBetween returns the connections of Conns between two places, opened from either side.
 func (f *Fabric) ConnsBetween(a, b Place) []*Conn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,19 +159,19 @@ func (f *Fabric) ConnsBetween(a, b Place) []*Conn {
 	return found
 }
 
-// OnConnect calls established for each new connection before either end can
-// use it, in the goroutine that dialled. This is the place to break it.
+// OnConnect sets a function to call for each new connection before either end can use it, in the
+// goroutine that dialled. It can inject faults into the connection.
 func (f *Fabric) OnConnect(established func(*Conn)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watchers = append(f.watchers, established)
 }
 
-// now is the time since the fabric was made.
+// now returns the time since the fabric was created.
 func (f *Fabric) now() time.Duration { return time.Since(f.start) }
 
-// wall is a wall clock that never shows the same time twice, so that every
-// life of an interface has its own incarnation.
+// wall is a wall clock that never returns the same time twice, so that every life of an interface has a
+// different incarnation.
 func (f *Fabric) wall() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +179,7 @@ func (f *Fabric) wall() time.Time {
 	return time.Unix(0, f.lastWall)
 }
 
-// link is the nature of a way. f.mu is held.
+// link returns the properties of a way. f.mu is held.
 func (f *Fabric) link(w way) Link {
 	if l, ok := f.links[w]; ok {
 		return l
@@ -189,14 +187,13 @@ func (f *Fabric) link(w way) Link {
 	return f.config.Link
 }
 
-// open tells whether what is sent on a way arrives. f.mu is held.
+// open reports whether data sent on a way arrives. f.mu is held.
 func (f *Fabric) open(w way) bool {
 	from, to := f.owners[w.from], f.owners[w.to]
 	return from != nil && to != nil && from.up && to.up && f.cuts[w] == 0
 }
 
-// refresh brings the connections up to date with links, partitions and
-// devices. f.mu is held.
+// refresh updates the connections after a change of links, partitions or devices. f.mu is held.
 func (f *Fabric) refresh() {
 	for _, c := range f.conns {
 		f.adapt(c)
@@ -212,8 +209,8 @@ func (f *Fabric) adapt(c *Conn) {
 	c.block(!f.open(forward), !f.open(backward))
 }
 
-// forget takes a closed end out of the host's table, and the connection out
-// of the fabric's if it is over.
+// forget removes a closed end from the host's table. It also removes the connection from the fabric's if
+// over is set.
 func (f *Fabric) forget(s *stream, over bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,24 +7,23 @@ import (
 	"sync/atomic"
 )
 
-// Faults counts the faults that happened: each when it bit, not when it was
-// ordered.
+// Faults counts faults. A fault counts when it takes effect, not when it is requested.
 type Faults struct {
-	Resets       uint64 // connections reset, by order or because the other end was closed
+	Resets       uint64 // connections reset, on request or because the other end was closed
 	Cuts         uint64 // Conn.Cut, Config.CutChance
-	HalfCloses   uint64 // those of them with CutEnd
+	HalfCloses   uint64 // Cuts with CutEnd
 	Stalls       uint64 // Conn.Stall
 	Partitions   uint64 // Fabric.Partition
 	DevicesDown  uint64 // Device.SetUp(false)
 	Crashes      uint64 // Host.Crash
 	Losses       uint64 // writes and requests lost, Link.Loss
-	RequestsLost uint64 // connection requests that vanished
+	RequestsLost uint64 // connection requests that were lost
 	Refusals     uint64 // ECONNREFUSED
-	Unreachable  uint64 // attempts given up: ETIMEDOUT, EHOSTUNREACH, ENETUNREACH
-	Timeouts     uint64 // ends of connections given up
+	Unreachable  uint64 // failed attempts: ETIMEDOUT, EHOSTUNREACH, ENETUNREACH
+	Timeouts     uint64 // ends of connections that timed out
 	Overflows    uint64 // requests dropped by a full backlog
-	Corruptions  uint64 // bytes spoilt
-	Held         uint64 // connection requests held by a Hold
+	Corruptions  uint64 // bytes that were corrupted
+	Held         uint64 // connection requests delayed by a Hold
 }
 
 type counters struct {
@@ -32,7 +31,7 @@ type counters struct {
 	refusals, unreachable, timeouts, overflows, corruptions, held atomic.Uint64
 }
 
-// Faults returns the counts so far.
+// Faults returns the counters.
 func (f *Fabric) Faults() Faults {
 	c := &f.faults
 	return Faults{
@@ -54,8 +53,8 @@ func (f *Fabric) Faults() Faults {
 	}
 }
 
-// Hold keeps connection requests between two places waiting, so that both
-// sides can be made to call each other at the same moment.
+// Hold delays connection requests between two places. With it, a test can make both sides connect to each
+// other at the same moment.
 type Hold struct {
 	f        *Fabric
 	ways     []way
@@ -63,7 +62,7 @@ type Hold struct {
 	released chan struct{}
 }
 
-// Hold begins to hold connection requests.
+// Hold starts to delay connection requests.
 func (f *Fabric) Hold(a, b Place, d Direction) *Hold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,14 +74,14 @@ func (f *Fabric) Hold(a, b Place, d Direction) *Hold {
 	return h
 }
 
-// Waiting is the number of requests that are held.
+// Waiting returns the number of requests that are delayed.
 func (h *Hold) Waiting() int {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
 	return h.waiting
 }
 
-// Release lets all of them go and ends the hold.
+// Release lets all delayed requests continue and ends the hold.
 func (h *Hold) Release() {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
@@ -92,7 +91,7 @@ func (h *Hold) Release() {
 	}
 }
 
-// awaitHolds waits until nothing holds requests on the way.
+// awaitHolds waits until no Hold applies to the way.
 func (f *Fabric) awaitHolds(ctx context.Context, w way) error {
 	for {
 		h := f.enterHold(w)
@@ -129,8 +128,7 @@ func (f *Fabric) enterHold(w way) *Hold {
 	return nil
 }
 
-// Break resets every connection between two places and returns how many there
-// were.
+// Break resets every connection between two places and returns their number.
 func (f *Fabric) Break(a, b Place) int {
 	conns := f.ConnsBetween(a, b)
 	for _, c := range conns {

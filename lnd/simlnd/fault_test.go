@@ -56,8 +56,8 @@ func TestCutAtAByte(t *testing.T) {
 	}
 }
 
-// What is sent behind a cut vanishes while there is a reader; once it has
-// gone the sender learns of it, as on any other stream.
+// Bytes that are sent after a cut are lost as long as there is a reader. After the reader has closed, the
+// sender gets an error, as on any other stream.
 func TestCutEndOfAHostThatCrashed(t *testing.T) {
 	cut := func(p *pair) { p.conn.Cut(Forward, 0, CutEnd) }
 	crash := func(p *pair) { p.b.Crash() }
@@ -99,7 +99,7 @@ func TestCorrupt(t *testing.T) {
 	connect(t, Config{Link: Link{Latency: time.Millisecond}}, func(t *testing.T, p *pair) {
 		p.conn.Corrupt(Forward, 5, 0x80) // to come
 		mustWrite(t, p.caller, make([]byte, 8))
-		p.conn.Corrupt(Forward, 2, 0x01) // on its way
+		p.conn.Corrupt(Forward, 2, 0x01) // in transit
 		b := make([]byte, 8)
 		if _, err := p.accepted.Read([][]byte{b}); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestStreamsGiveUp(t *testing.T) {
 				if _, err := p.caller.Read(bufs("x")); err != syscall.ETIMEDOUT || time.Since(start) != c.after {
 					t.Errorf("%v after %v", err, time.Since(start))
 				}
-				// The other end knows nothing of it until it speaks.
+				// The other end notices only when it sends.
 				p.f.Heal(p.a, p.b, Both)
 				mustWrite(t, p.accepted, []byte("hello?"))
 				if _, err := p.accepted.Read(bufs("x")); err != syscall.ECONNRESET {
@@ -195,7 +195,7 @@ func TestDeviceDown(t *testing.T) {
 				changes <- err == nil && d.Up
 			})
 		}()
-		<-changes // the first look
+		<-changes // the first check
 		eth0 := p.b.Interface("eth0")
 		eth0.SetUp(false)
 		if <-changes {
@@ -299,8 +299,8 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// TestSeedDecides runs the same traffic twice: with one seed it takes the same
-// time and meets the same faults, whatever the scheduler does.
+// TestSeedDecides runs the same traffic twice. With the same seed it takes the same time and has the same
+// faults, whatever the scheduler does.
 func TestSeedDecides(t *testing.T) {
 	run := func(seed uint64) (end time.Duration, got int, faults Faults) {
 		c := Config{

@@ -14,8 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Host is a host on a fabric. It implements socklnd.Network for what runs on
-// it.
+// Host is a host on a fabric. It implements socklnd.Network.
 type Host struct {
 	fabric *Fabric
 	name   string
@@ -23,14 +22,14 @@ type Host struct {
 	// Guarded by Fabric.mu.
 	devices   []*Device
 	listeners map[netip.AddrPort]*listener
-	inUse     map[tuple]*stream // a nil stream: being connected
+	inUse     map[tuple]*stream // nil while being connected
 	lastPort  uint16
 	pokes     []chan struct{}
 }
 
 var _ socklnd.Network = (*Host)(nil)
 
-// tuple names a stream on a host.
+// tuple identifies a stream on a host.
 type tuple struct{ local, remote netip.AddrPort }
 
 // Place is a *Host, which stands for all its addresses, or a *Device.
@@ -47,10 +46,10 @@ type Device struct {
 	speed int
 }
 
-// Name is the host's name.
+// Name returns the host's name.
 func (h *Host) Name() string { return h.name }
 
-// AddDevice gives the host one more device with the given addresses.
+// AddDevice adds a device with the given addresses to the host.
 func (h *Host) AddDevice(name string, addrs ...string) *Device {
 	h.fabric.mu.Lock()
 	defer h.fabric.mu.Unlock()
@@ -69,7 +68,7 @@ func (h *Host) addDevice(name string, addrs ...string) *Device {
 	return d
 }
 
-// assign gives the device its addresses.
+// assign sets the device's addresses.
 func (d *Device) assign(addrs []string) {
 	for _, a := range addrs {
 		p := parsePrefix(a)
@@ -92,18 +91,18 @@ func parsePrefix(s string) netip.Prefix {
 	return netip.PrefixFrom(a, 64)
 }
 
-// Interface returns the device called name, nil if there is none.
+// Interface returns the device with the given name, or nil.
 func (h *Host) Interface(name string) *Device {
 	h.fabric.mu.Lock()
 	defer h.fabric.mu.Unlock()
 	return h.find(func(d *Device) bool { return d.name == name })
 }
 
-// Name is the device's name.
+// Name returns the device's name.
 func (d *Device) Name() string { return d.name }
 
-// SetUp takes the device up or down. While it is down nothing is sent from it
-// or reaches it; streams wait, until they give up.
+// SetUp takes the device up or down. While it is down it neither sends nor receives. Streams wait until
+// they time out.
 func (d *Device) SetUp(up bool) {
 	f := d.host.fabric
 	f.mu.Lock()
@@ -133,8 +132,7 @@ func (d *Device) SetAddrs(addrs ...string) {
 	d.host.changed()
 }
 
-// SetSpeed sets the link speed that the device shows, in Mbit/s; 0 is
-// unknown.
+// SetSpeed sets the link speed of the device in Mbit/s. 0 means unknown.
 func (d *Device) SetSpeed(mbps int) {
 	d.host.fabric.mu.Lock()
 	defer d.host.fabric.mu.Unlock()
@@ -196,7 +194,7 @@ func (h *Host) Watch(ctx context.Context, changed func()) error {
 		i := slices.Index(h.pokes, poke)
 		h.pokes = slices.Delete(h.pokes, i, i+1)
 	}()
-	changed() // for what happened before
+	changed() // changes before this call
 	for {
 		select {
 		case <-ctx.Done():
@@ -209,20 +207,19 @@ func (h *Host) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// changed tells the watchers that a device has changed. Fabric.mu is held.
+// changed notifies the watchers of a device change. Fabric.mu is held.
 func (h *Host) changed() {
 	for _, poke := range h.pokes {
 		select {
 		case poke <- struct{}{}:
-		default: // one is waiting already
+		default: // a notification is pending already
 		}
 	}
 }
 
-// Crash takes the power away for a moment: the host's streams and listeners
-// are gone and no peer is told; one that sends is answered with a reset. What
-// runs on the host sees ECONNABORTED and is to be closed; then the host can be
-// used anew.
+// Crash simulates a power failure of the host. Its streams and listeners are gone without notice to
+// peers. A peer that sends is answered with a reset. Programs on the host get ECONNABORTED and must be
+// closed. After that the host can be used again.
 func (h *Host) Crash() {
 	h.fabric.mu.Lock()
 	defer h.fabric.mu.Unlock()
@@ -246,7 +243,7 @@ func (h *Host) unuse(s *stream) {
 	}
 }
 
-// Listen implements socklnd.Network. Port 0 takes any free one.
+// Listen implements socklnd.Network. Port 0 selects a free port.
 func (h *Host) Listen(at netip.AddrPort, backlog int) (socklnd.Listener, error) {
 	f := h.fabric
 	f.mu.Lock()
@@ -268,7 +265,7 @@ func (h *Host) Listen(at netip.AddrPort, backlog int) (socklnd.Listener, error) 
 	return l, nil
 }
 
-// nextPort counts through the ephemeral ports.
+// nextPort returns the next ephemeral port.
 func (h *Host) nextPort() uint16 {
 	const first = 32768
 	if h.lastPort++; h.lastPort < first {

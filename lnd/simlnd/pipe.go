@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// pipe is one direction of a connection. Its bytes are counted from the
-// beginning:
+// pipe is one direction of a connection. Offsets are counted from the beginning:
 //
-//	read <= delivered <= written     what the reader took, can take, what was sent
-//	acked <= delivered               what the sender knows to be delivered
+//	read <= delivered <= written     bytes the reader has read, can read, bytes that were written
+//	acked <= delivered               bytes the sender knows to be delivered
 //
-// The buffer begins at read. Once nobody reads any more, nothing is added to it.
+// The buffer begins at offset read. Nothing is added to it after the reader has closed.
 //
-// Everything in it is guarded by Conn.mu.
+// It is guarded by Conn.mu.
 type pipe struct {
 	c        *Conn
 	from, to *stream
@@ -26,25 +25,25 @@ type pipe struct {
 	read, delivered           uint64
 	acked, written            uint64
 	segments                  segments
-	lastAt, freeAt            time.Duration // last arrival; when the line is free
+	lastAt, freeAt            time.Duration // last arrival; time at which the line is free
 
 	timer   *time.Timer
 	timerAt time.Duration
 
-	blocked      bool // the way is cut: partition or a device that is down
+	blocked      bool // by a partition or a device that is down
 	blockedSince time.Duration
-	unackedSince time.Duration // when the oldest byte that is not acked was written
+	unackedSince time.Duration // time of writing of the oldest byte that is not acknowledged
 	stalled      bool
-	gone         bool // nobody reads any more: bytes are answered with a reset when they arrive
-	void         bool // bytes vanish
+	gone         bool // the reader has closed: arriving bytes are answered with a reset
+	void         bool // bytes are lost
 	finished     bool // the end of the stream has been delivered
 
-	cut     uint64 // the byte before which the cut happens
+	cut     uint64 // offset of the cut
 	cutMode CutMode
 	flips   []flip
 }
 
-// A flip spoils one byte.
+// A flip corrupts one byte.
 type flip struct {
 	at   uint64
 	mask byte
@@ -55,7 +54,7 @@ const (
 	forever = time.Duration(math.MaxInt64) // a time
 )
 
-// write copies what fits of bufs into the pipe.
+// write copies as much of bufs into the pipe as fits, and returns the number of bytes.
 func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	free := p.sendBuffer - int(p.written-p.acked)
 	start := p.written
@@ -77,7 +76,7 @@ func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	if p.void {
 		p.written = start
 		if (p.to.closed || p.to.err != nil) && !p.blocked && !p.stalled {
-			p.answerReset(now) // nobody is there any more
+			p.answerReset(now) // the reader has closed
 		}
 		return n
 	}
@@ -95,7 +94,7 @@ func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	return n
 }
 
-// spoil flips the bytes that are in the buffer.
+// spoil applies the flips to the bytes in the buffer.
 func (p *pipe) spoil() {
 	kept := p.flips[:0]
 	for _, f := range p.flips {
@@ -109,7 +108,7 @@ func (p *pipe) spoil() {
 	p.flips = kept
 }
 
-// schedule sends n bytes, or an end, on its way.
+// schedule sends n bytes, or an end.
 func (p *pipe) schedule(kind segmentKind, n int, now time.Duration) {
 	at := now
 	if p.link != (Link{}) {
@@ -119,7 +118,7 @@ func (p *pipe) schedule(kind segmentKind, n int, now time.Duration) {
 	p.segments.push(segment{kind: kind, end: p.written, at: p.lastAt})
 }
 
-// depart returns when the last of n bytes is on the line.
+// depart returns the time at which the last of n bytes is sent.
 func (p *pipe) depart(n int, now time.Duration) time.Duration {
 	if p.link.Bandwidth == 0 {
 		return now
@@ -151,8 +150,7 @@ func (p *pipe) opposite() *pipe {
 	return &p.c.pipes[0]
 }
 
-// advance delivers what has arrived and fits, and sets the timer for what is
-// on its way.
+// advance delivers the segments that have arrived and fit, and sets the timer for those in transit.
 func (p *pipe) advance(now time.Duration) {
 	before := p.delivered
 	for p.segments.n() > 0 && !p.blocked && !p.stalled {
@@ -173,8 +171,8 @@ func (p *pipe) advance(now time.Duration) {
 	p.acknowledge(now)
 }
 
-// deliver delivers s as far as it fits and tells whether all of it did. It may
-// empty the queue of segments, by resetting the stream; then it returns false.
+// deliver delivers as much of s as fits and reports whether that was all. It may empty the queue of
+// segments by resetting the stream. Then it returns false.
 func (p *pipe) deliver(s *segment, now time.Duration) bool {
 	switch s.kind {
 	case segmentEnd:
@@ -186,8 +184,7 @@ func (p *pipe) deliver(s *segment, now time.Duration) bool {
 		return false
 	}
 	if p.gone {
-		// To a stream that was closed: TCP answers with a reset, which may
-		// already be here.
+		// The stream was closed: TCP answers with a reset, which may have arrived already.
 		p.delivered = s.end
 		p.answerReset(now)
 		return p.segments.n() > 0
@@ -203,8 +200,8 @@ func (p *pipe) deliver(s *segment, now time.Duration) bool {
 	return end == s.end
 }
 
-// overtake delivers a reset that is queued behind bytes for which there is no
-// room: it waits for no window.
+// overtake delivers a reset that is queued behind bytes that do not fit. A reset does not wait for the
+// window.
 func (p *pipe) overtake(now time.Duration) {
 	if p.gone || p.stalled || !p.segments.ends(segmentReset) || p.segments.front().kind != segmentData {
 		return
@@ -216,7 +213,7 @@ func (p *pipe) overtake(now time.Duration) {
 	}
 }
 
-// cutNow carries out the cut.
+// cutNow applies the cut.
 func (p *pipe) cutNow() {
 	p.cut = never
 	p.c.fabric.faults.cuts.Add(1)
@@ -234,20 +231,19 @@ func (p *pipe) cutNow() {
 	}
 }
 
-// abandon ends the storing of bytes for the reader and forgets those on their
-// way.
+// abandon stops storing bytes for the reader and discards those in transit.
 func (p *pipe) abandon() {
 	p.drop()
 	p.gone = true
 }
 
-// finish shows the reader the end of the stream.
+// finish delivers the end of the stream to the reader.
 func (p *pipe) finish() {
 	p.finished = true
 	p.to.readable.Broadcast()
 }
 
-// answerReset resets the writer of p, whose bytes nobody wants.
+// answerReset resets the writer of p, because the reader has closed.
 func (p *pipe) answerReset(now time.Duration) {
 	back := p.opposite()
 	if back.to.err != nil || back.to.closed || back.segments.ends(segmentReset) {
@@ -257,8 +253,7 @@ func (p *pipe) answerReset(now time.Duration) {
 	back.advance(now)
 }
 
-// acknowledge tells the sender what has been delivered, unless the way back
-// is cut.
+// acknowledge informs the sender of the delivered bytes, unless the opposite direction is blocked.
 func (p *pipe) acknowledge(now time.Duration) {
 	if p.acked == p.delivered || p.opposite().blocked {
 		return
@@ -270,13 +265,12 @@ func (p *pipe) acknowledge(now time.Duration) {
 	}
 }
 
-// writable tells whether a quarter of the buffer is free; waking a writer for
-// less is not worth it.
+// writable reports whether at least a quarter of the buffer is free. Less is not worth waking a writer.
 func (p *pipe) writable() bool {
 	return int(p.written-p.acked)*4 <= p.sendBuffer*3
 }
 
-// unread is the number of bytes that the reader can have at once.
+// unread returns the number of bytes that can be read without waiting.
 func (p *pipe) unread() int {
 	if p.gone {
 		return p.buf.n
@@ -284,7 +278,7 @@ func (p *pipe) unread() int {
 	return int(p.delivered - p.read)
 }
 
-// take moves what has been delivered into bufs.
+// take moves delivered bytes into bufs and returns their number.
 func (p *pipe) take(bufs [][]byte, now time.Duration) int {
 	left, n := p.unread(), 0
 	for _, b := range bufs {
@@ -320,7 +314,7 @@ func (p *pipe) wake() {
 	p.advance(p.c.fabric.now())
 }
 
-// block cuts the way, or heals it. What was on its way is then sent again.
+// block interrupts the direction or restores it. Segments in transit are then retransmitted.
 func (p *pipe) block(blocked bool, now time.Duration) {
 	if p.blocked == blocked {
 		return
@@ -337,7 +331,7 @@ func (p *pipe) block(blocked bool, now time.Duration) {
 	p.opposite().acknowledge(now)
 }
 
-// drop forgets what is on its way.
+// drop discards what is in transit.
 func (p *pipe) drop() {
 	p.segments.clear()
 	p.buf.trim(p.buf.n - p.unread())

@@ -4,14 +4,14 @@ import "math/bits"
 
 // ring is a queue of bytes that grows by doubling.
 type ring struct {
-	b    []byte // length 0 or a power of two
+	b    []byte // its length is 0 or a power of two
 	head int
 	n    int
 }
 
 const ringMin = 1 << 10
 
-// append adds a copy of b at the end.
+// append appends a copy of b.
 func (r *ring) append(b []byte) {
 	if len(b) == 0 {
 		return
@@ -25,8 +25,7 @@ func (r *ring) append(b []byte) {
 	r.n += len(b)
 }
 
-// take moves bytes from the beginning to b, which must not be longer than the
-// ring.
+// take moves bytes from the beginning to b, which must not be longer than the ring.
 func (r *ring) take(b []byte) {
 	if len(b) == 0 {
 		return
@@ -36,7 +35,7 @@ func (r *ring) take(b []byte) {
 	r.discard(len(b))
 }
 
-// discard drops n bytes from the beginning.
+// discard removes n bytes from the beginning.
 func (r *ring) discard(n int) {
 	if r.n -= n; r.n == 0 {
 		r.head = 0
@@ -45,10 +44,10 @@ func (r *ring) discard(n int) {
 	r.head = (r.head + n) & (len(r.b) - 1)
 }
 
-// trim drops n bytes from the end.
+// trim removes n bytes from the end.
 func (r *ring) trim(n int) { r.n -= n }
 
-// flip changes the byte at an index.
+// flip flips the bits of mask in the byte at an index.
 func (r *ring) flip(at int, mask byte) { r.b[(r.head+at)&(len(r.b)-1)] ^= mask }
 
 func (r *ring) grow(n int) {

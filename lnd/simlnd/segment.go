@@ -2,7 +2,7 @@ package simlnd
 
 import "time"
 
-// segment is what travels in a pipe: bytes up to an offset, or an end.
+// segment is an element in transit in a pipe: the bytes up to an offset, or an end.
 type segment struct {
 	kind segmentKind
 	end  uint64
@@ -17,7 +17,7 @@ const (
 	segmentReset             // the stream is reset
 )
 
-// segments is a FIFO that allocates only while it grows.
+// segments is a FIFO queue that allocates only when it grows.
 type segments struct {
 	list []segment
 	head int
@@ -28,7 +28,7 @@ func (q *segments) front() *segment { return &q.list[q.head] }
 
 func (q *segments) last() *segment { return &q.list[len(q.list)-1] }
 
-// push appends s; bytes that arrive together are one segment.
+// push appends s. Bytes that arrive at the same time become one segment.
 func (q *segments) push(s segment) {
 	if q.n() > 0 {
 		if last := q.last(); last.kind == segmentData && s.kind == segmentData && last.at == s.at {
@@ -51,12 +51,12 @@ func (q *segments) pop() {
 
 func (q *segments) clear() { q.list, q.head = q.list[:0], 0 }
 
-// ends tells whether the last segment is of the kind.
+// ends reports whether the last segment is of the kind.
 func (q *segments) ends(k segmentKind) bool {
 	return q.n() > 0 && q.last().kind == k
 }
 
-// delay lets nothing arrive before at and returns the last arrival.
+// delay postpones all arrivals to at or later, and returns the last arrival time.
 func (q *segments) delay(at time.Duration) time.Duration {
 	for i := q.head; i < len(q.list); i++ {
 		q.list[i].at = max(q.list[i].at, at)

@@ -20,7 +20,7 @@ type stream struct {
 
 	readable, writable sync.Cond
 	closed             bool
-	err                error // why the stream is dead
+	err                error // why the stream has failed
 	keepalive          time.Duration
 
 	readBound, writeBound bound
@@ -120,7 +120,7 @@ func (s *stream) SetWriteDeadline(t time.Time) error {
 	return s.bound(&s.writeBound, t, s.writable.Broadcast)
 }
 
-// bound sets a deadline; wake wakes those who wait when it passes.
+// bound sets a deadline. wake is called when it passes.
 func (s *stream) bound(b *bound, t time.Time, wake func()) error {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *stream) wake() {
 	s.writable.Broadcast()
 }
 
-// Configure implements socklnd.Stream: it takes the buffer sizes and the
-// keepalive; the rest has no meaning here.
+// Configure implements socklnd.Stream. It applies the buffer sizes and the keepalive, and ignores the
+// rest.
 func (s *stream) Configure(o socklnd.StreamOptions) error {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -209,8 +209,8 @@ func (s *stream) Trying() (trying bool, silent time.Duration) {
 	return trying, silent
 }
 
-// Close implements socklnd.Stream. What was written before is still delivered,
-// unless bytes were left unread: then the peer sees a reset.
+// Close implements socklnd.Stream. Bytes that were written before are still delivered. If bytes were left
+// unread, the peer sees a reset instead.
 func (s *stream) Close() error {
 	s.c.mu.Lock()
 	if s.closed {
@@ -233,10 +233,10 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// hangUp tells the peer of the end.
+// hangUp sends the end of the stream to the peer.
 func (s *stream) hangUp(now time.Duration) {
 	unread := s.in.unread() > 0
-	s.in.gone = true // what arrives from now on is answered with a reset
+	s.in.gone = true // later arrivals are answered with a reset
 	if unread {
 		s.out.drop()
 		s.out.schedule(segmentReset, 0, now)
@@ -247,8 +247,8 @@ func (s *stream) hangUp(now time.Duration) {
 	s.in.advance(now)
 }
 
-// fail kills the stream at this end and tells whether it was alive: what has
-// been delivered can be read, then err. The peer learns of it when it sends.
+// fail ends the stream on this side and reports whether it was open. Delivered bytes can be read, then
+// reads return err. The peer notices when it sends.
 func (s *stream) fail(err error) bool {
 	if s.err != nil || s.closed {
 		return false
@@ -260,8 +260,7 @@ func (s *stream) fail(err error) bool {
 	return true
 }
 
-// release lets go of the buffers and timers of a connection both ends of
-// which are closed. Conn.mu is held.
+// release frees the buffers and timers of a connection with both ends closed. Conn.mu is held.
 func (c *Conn) release() {
 	for i := range c.pipes {
 		p := &c.pipes[i]

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// pair is a stream between two hosts, both ends.
+// pair is the two ends of a stream between two hosts.
 type pair struct {
 	f                *Fabric
 	a, b             *Host
@@ -33,7 +33,7 @@ func at(addr string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), port)
 }
 
-// connect runs test on a fresh stream in a bubble.
+// connect runs test with a new stream in a bubble.
 func connect(t *testing.T, c Config, test func(t *testing.T, p *pair)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestDeadlines(t *testing.T) {
 		if _, err := p.caller.Read(bufs("x")); err != nil {
 			t.Errorf("read without a bound: %v", err)
 		}
-		// A bound in the past wakes who already waits.
+		// A deadline in the past wakes a waiting reader or writer.
 		errs := make(chan error)
 		go func() { _, err := p.caller.Read(bufs("x")); errs <- err }()
 		synctest.Wait()

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// nobody is an upper side that drops what comes.
+// nobody is an upper that drops all messages.
 type nobody struct {
 	i       lnd.Interface
 	timeout time.Duration // LNet's
@@ -35,9 +35,9 @@ func (*nobody) Sent(*lnd.Tx, error)             {}
 func (u *nobody) LNDTimeout() time.Duration     { return u.timeout }
 func (*nobody) Vouched(lnet.NID) bool           { return false }
 
-// Given a peer that sends half a message and no more, when the LND timeout has
-// passed, then its connection is closed within a quarter more; the timeout is
-// sock_timeout, or what LNet derives where that is 0.
+// Given a peer that sends half a message and then stops, when the LND timeout has passed, then its
+// connection is closed within a quarter of the timeout more. The timeout is sock_timeout, or the one that
+// LNet derives if that is 0.
 //
 // socklnd 14 (1), 14 (5)-(6)
 func TestWhenAMessageThatStopsIsNoticed(t *testing.T) {
@@ -92,9 +92,9 @@ func TestWhenAMessageThatStopsIsNoticed(t *testing.T) {
 	}
 }
 
-// Given a peer that nobody is, when messages for it keep coming, then calls come
-// with pauses that double between their bounds, and most messages fail at once; a
-// connection that could be made lets the pauses begin anew.
+// Given the address of a peer that does not exist, when messages are sent to it again and again, then the
+// pauses between connection attempts double between their bounds, and most messages fail at once. A
+// successful connection resets the pause.
 //
 // socklnd 7 (1), 7 (4)-(5)
 func TestPausesBetweenCalls(t *testing.T) {
@@ -124,7 +124,7 @@ func TestPausesBetweenCalls(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		for _, a := range []netip.Addr{at, to} { // on the second nobody listens
+		for _, a := range []netip.Addr{at, to} { // the second address has no listener
 			f.Host(a.String(), a.String())
 		}
 		d, u := open(at)
@@ -149,7 +149,7 @@ func TestPausesBetweenCalls(t *testing.T) {
 			}
 			return seconds
 		}
-		within := func(got []int, want ...int) { // up to a quarter more
+		within := func(got []int, want ...int) { // up to a quarter later
 			for k := range want {
 				if got[k] < want[k] || got[k] > want[k]*5/4 {
 					t.Errorf("pauses of %v seconds, want %v or up to a quarter more", got, want)
