@@ -12,34 +12,34 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Bounds of a document. They are checked before the YAML library reads it, so that a
-// document costs time and memory in proportion to its size. A site with 20,000 peers of
-// four NIDs and 20,000 routes uses two thirds of the parts and a third of the bytes.
+// Bounds of a document. They are checked before the YAML library reads it, so that time and
+// memory are proportional to the size of the document. A site with 20,000 peers of four NIDs each
+// and 20,000 routes uses two thirds of partsMax and a third of the bytes.
 const (
-	// partsMax bounds what separates values: lines, commas, colons, dashes and brackets. A
-	// value takes about 200 bytes while the document is read, and no document has more
-	// values than parts.
+	// partsMax bounds the separators of values: lines, commas, colons, dashes and brackets. A
+	// value takes about 200 bytes of memory while the document is read, and no document has more
+	// values than separators.
 	partsMax = 1_000_000
-	// documentsMax bounds the documents of a stream.
+	// documentsMax bounds the documents in one YAML stream.
 	documentsMax = 1000
-	// rulesMax bounds the rules of "udsp", those of "selection", and the NIs of a document: each
-	// is compared with all before it.
+	// rulesMax bounds the rules of "udsp", the rules of "selection", and the NIs of a document,
+	// because each of them is compared with all earlier ones.
 	rulesMax = 1000
-	// depthMax bounds the lists and mappings around a value. A configuration uses eight.
+	// depthMax bounds the lists and mappings around a value. Real configurations use eight.
 	depthMax = 64
-	// aliasedMax bounds what aliases stand for, each time that one stands there: values,
-	// and aliasedText bytes of text count as one.
+	// aliasedMax bounds the values that aliases expand to. Each use of an alias counts, and each
+	// aliasedText bytes of text count as one value.
 	aliasedMax  = 100_000
 	aliasedText = 64
-	// keyMax bounds the bytes of one key in the path of a value.
+	// keyMax bounds the bytes that one key contributes to the path of a value.
 	keyMax = 64
-	// diagnosedMax bounds the bytes that are read again to find out why a document is no
-	// YAML: one that is longer is read once.
+	// diagnosedMax bounds the size of a document that is read again to find out why it is not
+	// valid YAML. A longer document is read only once.
 	diagnosedMax = 1 << 20
 )
 
-// ReadFile reads a configuration file. It returns at most one byte more than a document may
-// have, which Parse refuses.
+// ReadFile reads a configuration file. It reads at most one byte more than a document may have;
+// Parse rejects a document of that length.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, api.DocumentMax+1))
 }
 
-// measure returns what is too much of a document, or nil.
+// measure returns a problem if the document exceeds a bound on its size, or nil.
 func (r *reading) measure(data []byte) *Problem {
 	if len(data) > api.DocumentMax {
 		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d bytes", api.DocumentMax), Remedy: "split it"}
@@ -64,7 +64,7 @@ func (r *reading) measure(data []byte) *Problem {
 	return nil
 }
 
-// nested returns what is nested too deeply in a document, or nil.
+// nested returns a problem if values are nested too deeply, or nil.
 func (r *reading) nested(data []byte) *Problem {
 	m := measuring{data: plainBytes(data)}
 	at := m.deep()
@@ -75,10 +75,10 @@ func (r *reading) nested(data []byte) *Problem {
 	return r.tooDeep(line, at-bytes.LastIndexByte(m.data[:at], '\n'))
 }
 
-// plainBytes is a document without every other byte if it is UTF-16: what separates values
-// is ASCII.
+// plainBytes returns the document. If it is UTF-16, it returns only the low byte of each code
+// unit, which is enough because all separators are ASCII.
 func plainBytes(data []byte) []byte {
-	low := 0 // offset of the low byte
+	low := 0 // offset of the low byte within a code unit
 	switch {
 	case bytes.HasPrefix(data, []byte("\xff\xfe")):
 	case bytes.HasPrefix(data, []byte("\xfe\xff")):
@@ -93,7 +93,8 @@ func plainBytes(data []byte) []byte {
 	return plain
 }
 
-// few returns the items of a section, or its first rulesMax if it has more, which is a problem.
+// few returns items. If there are more than rulesMax, it adds a problem and returns the first
+// rulesMax.
 func few(section string, items []place) []place {
 	if len(items) <= rulesMax {
 		return items
@@ -109,16 +110,16 @@ func (r *reading) tooDeep(line, column int) *Problem {
 	}
 }
 
-// measuring goes through a document that has not been read as YAML. It knows as much of
-// YAML as it needs in order not to refuse a document for what stands in text.
+// measuring scans a document before it is parsed as YAML. It recognizes just enough of YAML not
+// to reject a document because of characters within text.
 type measuring struct {
 	data  []byte
-	depth int // brackets that are open
+	depth int // open brackets
 	dash  int // dashes at the beginning of the line
 	quote byte
 }
 
-// parts is at least the number of values.
+// parts returns an upper bound of the number of values.
 func (m *measuring) parts() (n int) {
 	for k, c := range m.data {
 		switch c {
@@ -135,19 +136,19 @@ func (m *measuring) parts() (n int) {
 	return n
 }
 
-// ends reports whether a word that is no text ends before k.
+// ends reports whether a token outside of text ends before offset k.
 func (m *measuring) ends(k int) bool {
 	return k >= len(m.data) || bytes.IndexByte([]byte(" \t\r\n,[]{}\"'"), m.data[k]) >= 0
 }
 
-// deep is the place of the bracket or dash that is nested too deeply, or -1.
+// deep returns the offset of the first bracket or dash that is nested too deeply, or -1.
 func (m *measuring) deep() int {
-	begins := true // of a line
+	begins := true // at the beginning of a line
 	for k := 0; k < len(m.data); k++ {
 		switch c := m.data[k]; {
 		case c == '\n':
 			begins, m.dash = true, 0
-			if k+1 < len(m.data) && isLetter(m.data[k+1]) { // a section begins
+			if k+1 < len(m.data) && isLetter(m.data[k+1]) { // a new section begins
 				m.depth, m.quote = 0, 0
 			}
 		case m.quote != 0:
@@ -177,12 +178,12 @@ func (m *measuring) deep() int {
 	return -1
 }
 
-// fresh reports whether a value or a comment may begin at k.
+// fresh reports whether a value or a comment may begin at offset k.
 func (m *measuring) fresh(k int) bool { return k == 0 || m.ends(k-1) }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// quoted takes a byte within quotes, and returns how many that follow belong to it.
+// quoted handles a byte within quotes. It returns how many of the following bytes belong to it.
 func (m *measuring) quoted(c byte) int {
 	switch {
 	case c == '\\' && m.quote == '"':
@@ -193,7 +194,7 @@ func (m *measuring) quoted(c byte) int {
 	return 0
 }
 
-// deeper is a value that has more than depth lists and mappings around it, or nil.
+// deeper returns the first value with more than depth lists and mappings around it, or nil.
 func deeper(n *yaml.Node, depth int) *yaml.Node {
 	if len(n.Content) > 0 && depth == 0 {
 		return n
@@ -206,7 +207,7 @@ func deeper(n *yaml.Node, depth int) *yaml.Node {
 	return nil
 }
 
-// under is a reader that ends with ctx.
+// under is a reader that fails once ctx is done.
 type under struct {
 	ctx context.Context
 	io.Reader

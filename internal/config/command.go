@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Commands are the change in the words of lnetdctl, for a shell. What no command can say is
-// a comment: "# avoid_asym_router_failure changes".
+// Commands returns the lnetdctl commands that make the change, quoted for a shell. A change that
+// no command can make is a shell comment, such as "# avoid_asym_router_failure changes".
 func (c Change[T]) Commands() []string {
 	from, to := any(c.From), any(c.To)
 	switch any(c.From).(type) {
@@ -42,7 +42,7 @@ func (c Change[T]) Commands() []string {
 	return []string{"set routing 1"}
 }
 
-// comment says what becomes of the order: no command changes it.
+// comment returns a shell comment with the new order, because no command changes the order.
 func (o Order) comment() string {
 	names := make([]string, len(o))
 	for k := range o {
@@ -51,10 +51,10 @@ func (o Order) comment() string {
 	return "# the order of NIs becomes " + strings.Join(names, ", ") + ": peers learn the primary NID of the first"
 }
 
-// Commands is a comment: no command changes options of drivers.
+// Commands returns a shell comment, because no command changes options of drivers.
 func (c DriverChange) Commands() []string { return []string{"# " + c.String()} }
 
-// command joins words, quoted for a shell where they need it.
+// command joins words with blanks and quotes those that a shell would interpret.
 func command(words ...string) string {
 	for k, w := range words {
 		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
@@ -93,7 +93,7 @@ func niCommands(from, to *NI) []string {
 	return list
 }
 
-// unsaid are comments on the tunables that no command sets.
+// unsaid returns a shell comment for each tunable that no command sets.
 func (n *NI) unsaid() (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(n.Options)) {
 		if !slices.Contains([]string{"conns_per_peer", "tos", timeoutOption}, name) {
@@ -103,7 +103,7 @@ func (n *NI) unsaid() (list []string) {
 	return list
 }
 
-// named are the options that name the NI.
+// named returns the command options that identify the NI.
 func (n *NI) named() []string {
 	switch {
 	case !n.NID.IsZero():
@@ -116,7 +116,7 @@ func (n *NI) named() []string {
 	return []string{"--net", n.Net.String()}
 }
 
-// given are the options for what is not the driver's default.
+// given returns the command options for everything that differs from the driver's defaults.
 func (n *NI) given() (words []string) {
 	t, none := &n.Tunables, lnd.Tunables{PeerTimeout: -1}
 	if t.PeerTimeout != none.PeerTimeout {
@@ -206,7 +206,8 @@ func routeCommands(from, to *Route) []string {
 	return []string{command(words...)}
 }
 
-// policyCommands add rules behind those that there are, or make the list anew.
+// policyCommands appends the additional rules. If it cannot, it deletes all rules and adds the
+// new list.
 func policyCommands(from, to *Policies) (list []string) {
 	rules := to.Rules
 	if n := len(from.Rules); n <= len(rules) && reflect.DeepEqual(from.Rules, rules[:n]) {
@@ -257,8 +258,9 @@ func typedCommands(from, to []selection.TypedRule) (list []string) {
 	return list
 }
 
-// parameterCommands set what differs, in an order in which each is possible: what bounds
-// retry_count goes up before it, and down after it.
+// parameterCommands returns a "set" command for each difference, in an order in which every step
+// is valid. Parameters that bound retry_count come before it when it grows, and after it
+// otherwise.
 func parameterCommands(from, to *Parameters) (list []string) {
 	type value struct {
 		name     string
@@ -303,7 +305,8 @@ func parameterCommands(from, to *Parameters) (list []string) {
 	return list
 }
 
-// discoveryWord is what "set discovery" takes to get from one mode to another. A 1 leaves Verify.
+// discoveryWord returns the argument of "set discovery" that leads from one mode to the other.
+// Setting 1 does not change Verify.
 func discoveryWord(from, to discovery.Mode) string {
 	switch {
 	case to == discovery.Off:
@@ -314,7 +317,7 @@ func discoveryWord(from, to discovery.Mode) string {
 	return to.String()
 }
 
-// rest are the parameters that no command sets.
+// rest returns the parameters that no command sets; the others are zero.
 func rest(p node.Parameters) node.Parameters {
 	return node.Parameters{
 		PeerNIsMax: p.PeerNIsMax, RouterCheckInterval: p.RouterCheckInterval, RouterPingTimeout: p.RouterPingTimeout,

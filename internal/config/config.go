@@ -8,49 +8,49 @@ import (
 	"github.com/lnetd/lnetd/selftest"
 )
 
-// Config is a whole configuration, checked: the node, and lnetd around it.
+// Config is a complete, validated configuration of the node and of lnetd itself.
 type Config struct {
-	// State is what the node shall be.
+	// State is the state that the node must reach.
 	State
-	// Site is what else the node shall be, if it depends on the machine.
+	// Site is the part of that state that depends on the host.
 	Site Site
-	// Selftest says whether the node serves LNet selftest, and within which bounds.
+	// Selftest holds whether the node serves LNet selftest, and with which limits.
 	Selftest Selftest
-	// Transport says whether lnetd hosts transfer machines for other processes.
+	// Transport holds whether lnetd hosts transfer machines for other processes.
 	Transport Transport
-	// ControlSocket is the control socket's path; empty: the default.
+	// ControlSocket is the path of the control socket. Empty means the default.
 	ControlSocket string
-	// MetricsAddr is the address that metrics are served on; empty: none.
+	// MetricsAddr is the listen address of the metrics server. Empty means no server.
 	MetricsAddr string
-	// Metrics says which metrics are served, and to whom.
+	// Metrics selects the metrics that are served and the clients that may read them.
 	Metrics Metrics
 	// LogLevel is the lowest level that is logged.
 	LogLevel slog.Level
-	// LogFormat is FormatAuto, FormatJSON, FormatText or FormatJournal.
+	// LogFormat is the format of log lines.
 	LogFormat Format
-	// SHA256 is that of the file, in hex; empty: there is none.
+	// SHA256 is the hash of the file in hex. It is empty if there is no file.
 	SHA256 string
-	// LNDTimeouts are the timeouts in seconds of the drivers by net, as "net set --lnd-timeout"
-	// sets them. They are for all NIs on the net, also for those that the file does not name.
+	// LNDTimeouts holds driver timeouts in seconds by net, as "net set --lnd-timeout" sets them.
+	// They apply to all NIs on the net, including those that the file does not name.
 	LNDTimeouts map[lnet.Net]int
-	// Given says what of all this the file speaks of.
+	// Given records which settings the file contains.
 	Given Given
-	// Warnings name what was written and has no effect.
+	// Warnings names settings that have no effect.
 	Warnings Problems
 }
 
-// Format is how log lines are written.
+// Format is the format of log lines.
 type Format uint8
 
-// The formats of log lines.
+// Formats of log lines.
 const (
-	FormatAuto Format = iota // the journal if standard error is it, text on a terminal, else JSON
+	FormatAuto Format = iota // the journal if standard error is connected to it, text on a terminal, otherwise JSON
 	FormatJSON
 	FormatText
-	FormatJournal // fields of systemd's journal
+	FormatJournal // systemd's journal, with fields
 )
 
-// Default is the configuration of an empty file.
+// Default returns the configuration of an empty file.
 func Default() Config {
 	return Config{
 		State: State{

@@ -12,12 +12,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// cptMax bounds the numbers of CPU partitions; how many this machine has is for others
-// to compare.
+// cptMax bounds the numbers of CPU partitions. This package does not check how many the host has.
 const cptMax = 4095
 
-// ParseCPTs reads a list of CPU partitions: "[0,2-3]", "0,2" or "1"; nil stands for
-// "*", all of them (lnetctl 9.1, 12.1). The numbers are in order, each once.
+// ParseCPTs parses a list of CPU partitions such as "[0,2-3]", "0,2" or "1". It returns nil for
+// "*", which means all of them (lnetctl 9.1, 12.1). The result is sorted, without duplicates.
 func ParseCPTs(s string) ([]int, error) {
 	list := strings.TrimSpace(s)
 	if list == "*" {
@@ -36,12 +35,12 @@ func ParseCPTs(s string) ([]int, error) {
 	return cptsOf(expr)
 }
 
-// cptsOf are the numbers of an expression, in order.
+// cptsOf returns the numbers of an expression, sorted and without duplicates.
 func cptsOf(expr lnet.RangeExpr) ([]int, error) {
 	var cpts []int
 	for _, r := range expr {
 		if r == (lnet.Range{Lo: 0, Hi: math.MaxUint32, Stride: 1}) {
-			return nil, nil // "*", all of them
+			return nil, nil // "*" means all of them
 		}
 		if r.Hi > cptMax {
 			return nil, fmt.Errorf("Unable to parse CPT '%d': not in 0 to %d", r.Hi, cptMax) //nolint:staticcheck // as above
@@ -54,7 +53,7 @@ func cptsOf(expr lnet.RangeExpr) ([]int, error) {
 	return slices.Compact(cpts), nil
 }
 
-// cpts reads a list of CPU partitions as text, or as a list of numbers and texts.
+// cpts parses a list of CPU partitions, given as text or as a YAML list of numbers and texts.
 func (p place) cpts() ([]int, bool) {
 	if p.node.Kind != yaml.SequenceNode {
 		s, ok := p.textOf(cptText)

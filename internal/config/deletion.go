@@ -11,47 +11,48 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Deletion is what a document describes that is to be deleted (lnetctl 7.4). Where it names
-// no more than a net or an "idx" that is enough.
+// Deletion is the parsed form of a document that lists what to delete (lnetctl 7.4). An entry
+// needs no more than what identifies it, such as the net or the "idx".
 type Deletion struct {
-	// Nets are to be deleted with all of their NIs, NIs one by one.
+	// Nets are deleted with all of their NIs. NIs are deleted one by one.
 	Nets []NamedNet
 	NIs  []NI
-	// Peers lose their Others, or what is Listed; those that have neither are deleted.
+	// Peers lose the NIDs in Others or Listed. A peer with neither is deleted.
 	Peers  []Peer
 	Routes []Route
-	// Rules are places.
+	// Rules holds positions in the list of rules.
 	Rules      []Numbered
 	TypedRules []TypedDeletion
-	// Globals are the keys of "global": some get their defaults.
+	// Globals holds the keys of "global" to reset. Only some of them have a default to reset to.
 	Globals map[string]bool
-	// Routing ends, and Buffers get their defaults.
+	// Routing disables routing. Buffers resets the router buffers to their defaults.
 	Routing, Buffers bool
-	// Site is what depends on the machine: NIs by "ip2nets".
+	// Site holds deletions that depend on the host, namely NIs by "ip2nets".
 	Site Site
-	// Details are the levels of detail at which "import --show" is to show nets, by name, peers, by their
-	// first NID, and under "route" all routes.
+	// Details holds the levels of detail that "import --show" uses: for nets by their name, for
+	// peers by their first NID, and for all routes under the key "route".
 	Details map[string]int64
-	// Warnings name what was written and has no effect.
+	// Warnings names settings that have no effect.
 	Warnings Problems
 	name     string
 }
 
-// NamedNet is a net that a document names.
+// NamedNet is a net that a document refers to.
 type NamedNet struct {
 	Net lnet.Net
-	// Where is the place in the file, "name:line: key".
+	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// Numbered is an item that a document names by number.
+// Numbered is an item that a document refers to by number.
 type Numbered struct {
 	Number int
-	// Where is the place in the file, "name:line: key".
+	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// ParseDeletion reads a document of what is to be deleted. Its errors are those of ParseOver.
+// ParseDeletion parses a document that lists what to delete. It returns the same errors as
+// ParseOver.
 func ParseDeletion(ctx context.Context, name string, data []byte, drivers []DriverOptions) (Deletion, error) {
 	r := newReading(ctx, name, drivers)
 	f := r.read(data)
@@ -80,11 +81,11 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	return d, err
 }
 
-// net takes a block of "net": its NIs, or the net if it has none. If it names them by a pattern
-// alone, it is a rule of c.
+// net adds a block of "net": its NIs, or the whole net if it names no NI. A block that names NIs
+// only by an address pattern becomes a rule of c instead.
 func (d *Deletion) net(f *fileNet, c *Config) {
 	if f.name.node == f.at.node {
-		return // noted already
+		return // already reported
 	}
 	n, ok := f.name.net()
 	if !ok || n.Type() == lnet.TypeLO {
@@ -119,8 +120,8 @@ func (d *Deletion) net(f *fileNet, c *Config) {
 	}
 }
 
-// peer takes an entry of "peer" or "peers". Of "peer", with its primary NID among its NIDs, or
-// none of those, it is the whole peer.
+// peer adds an entry of "peer" or "peers". An entry of "peer" stands for the whole peer if it
+// lists the primary NID among its NIDs, or lists no NIDs.
 func (d *Deletion) peer(f *filePeer) {
 	p, ok := f.peer()
 	if !ok {
@@ -135,7 +136,7 @@ func (d *Deletion) peer(f *filePeer) {
 	d.detail(p.Primary.String(), f.at)
 }
 
-// detail keeps the level of detail that a block asks for, the highest of all under the same name.
+// detail records the level of detail that a block requests. The highest level under a name wins.
 func (d *Deletion) detail(name string, at place) {
 	level, ok := at.numberUnder("detail")
 	if before, has := d.Details[name]; !ok || has && before >= level {
@@ -147,7 +148,7 @@ func (d *Deletion) detail(name string, at place) {
 	d.Details[name] = level
 }
 
-// indexes returns the places of the rules of "udsp" that are named.
+// indexes returns the positions of the "udsp" rules that the document lists.
 func indexes(list []place) (out []Numbered) {
 	for _, at := range list {
 		value, ok := at.member("idx")
@@ -162,8 +163,8 @@ func indexes(list []place) (out []Numbered) {
 	return out
 }
 
-// Delete returns what a node that is have is to be without what d describes. Its NIs are in the
-// form that those of have are in. What is not there is a warning; the error is Problems.
+// Delete returns have without what d describes. The NIs of d must be resolved in the same way as
+// those of have. Each item that does not exist gives a warning. The error is a Problems.
 func Delete(have *State, d *Deletion) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: d.name}
 	absent := m.warn
@@ -210,7 +211,7 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 	return m.done()
 }
 
-// same tells whether o, which is up, is the NI that n names.
+// same reports whether n identifies the running NI o.
 func (n *NI) same(o *NI) bool {
 	if n.Net != o.Net {
 		return false
@@ -227,7 +228,7 @@ func (m *merge) deleteNIs(which func(*NI) bool) bool {
 	return len(m.NIs) < had
 }
 
-// deletePeers deletes peers, or the NIDs that are named with them.
+// deletePeers deletes the given peers, or only the NIDs listed with them.
 func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
 	m.index()
 	m.gone = map[int]bool{}
@@ -257,7 +258,7 @@ func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
 	m.Peers = left
 }
 
-// deleteNIDs deletes the other NIDs of named.
+// deleteNIDs deletes the other NIDs that named lists.
 func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
 	for _, nid := range named.Others {
 		if !slices.Contains(p.Others, nid) {
@@ -267,7 +268,8 @@ func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
 	p.Others = slices.DeleteFunc(p.Others, func(n lnet.NID) bool { return slices.Contains(named.Others, n) })
 }
 
-// deleteRules deletes rules, the places of which are those before anything is deleted.
+// deleteRules deletes rules by position. All positions refer to the list before the first
+// deletion.
 func (m *merge) deleteRules(list []Numbered, absent func(where, what string)) {
 	m.Rules = slices.Clone(m.Rules)
 	rules := slices.SortedStableFunc(slices.Values(list), func(a, b Numbered) int { return a.Number - b.Number })
@@ -281,8 +283,8 @@ func (m *merge) deleteRules(list []Numbered, absent func(where, what string)) {
 	}
 }
 
-// reset gives the parameters that are among keys their defaults: of some there are none
-// (lnetctl 7.4).
+// reset sets the parameters in keys to their defaults. Keys without a default are left as they
+// are (lnetctl 7.4).
 func (m *merge) reset(keys map[string]bool) {
 	p := &m.Parameters
 	if keys["numa_range"] {
@@ -296,9 +298,10 @@ func (m *merge) reset(keys map[string]bool) {
 	}
 }
 
-// Settled takes away what cannot be without NIs that have has and s has not, as a node does
-// when a net goes: routes by gateways on the net; peers whose primary NID is there, and
-// NIDs of others, if they have none on another local net (lnetctl 4.3).
+// Settled removes what cannot exist without the NIs that have contains and s does not. It matches
+// what a node does when a net is deleted. Routes by gateways on that net are removed. A peer that
+// has no NID on another local net is removed if its primary NID is on the deleted net; otherwise
+// it loses its NIDs there (lnetctl 4.3).
 func (s *State) Settled(have *State) {
 	local, gone := map[lnet.Net]bool{}, map[lnet.Net]bool{}
 	for k := range s.NIs {

@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// Listed is what the numbers in brackets behind the name of an interface mean if the machine has no
-// interface of that name: in eth[1-4/2] they are then those of interfaces, eth1 and eth3 (lnetctl 11).
+// Listed is the second meaning of the numbers in brackets after an interface name. It applies if
+// the host has no interface of that name. In eth[1-4/2] the numbers are then those of interfaces:
+// eth1 and eth3 (lnetctl 11).
 type Listed struct {
-	// Numbers are in order; nil: all.
+	// Numbers is sorted. Nil means all numbers.
 	Numbers []int
-	// CPTs are the CPU partitions for each of the interfaces; nil: all.
+	// CPTs are the CPU partitions of each of the interfaces. Nil means all.
 	CPTs []int
 }
 
-// ParseDevice reads the name of an interface, and the CPU partitions that may stand in brackets behind
-// it, into an NI. Without brackets it has the CPU partitions that are given for all. A name that ends
-// with a digit is always that of one interface.
+// ParseDevice parses the name of an interface, optionally followed by CPU partitions in brackets,
+// and returns an NI for it. Without brackets, the NI uses the CPU partitions in all. A name that
+// ends in a digit always names a single interface.
 func ParseDevice(s string, all []int) (NI, error) {
 	name, expr, has := strings.Cut(s, "[")
 	switch {
@@ -37,7 +38,8 @@ func ParseDevice(s string, all []int) (NI, error) {
 	return NI{Device: name, CPTs: numbers, Listed: listedBehind(name, numbers, all)}, nil
 }
 
-// listedBehind returns what numbers behind a name may mean besides CPU partitions; nil: nothing.
+// listedBehind returns the second meaning of the numbers after a name. It returns nil if the name
+// ends in a digit.
 func listedBehind(name string, numbers, all []int) *Listed {
 	if last := name[len(name)-1]; last >= '0' && last <= '9' {
 		return nil
@@ -45,9 +47,9 @@ func listedBehind(name string, numbers, all []int) *Listed {
 	return &Listed{Numbers: numbers, CPTs: all}
 }
 
-// ExpandDevices puts the interfaces that a name with numbers stands for in place of each NI that has
-// one, if there is no interface of that very name among names. An NI of which there is none of both
-// stays as it is.
+// ExpandDevices replaces each NI whose name has numbers by one NI per interface that the numbers
+// select. It leaves an NI unchanged if names contains its exact name, or none of the numbered
+// interfaces.
 func ExpandDevices(nis []NI, names []string) []NI {
 	if !slices.ContainsFunc(nis, func(n NI) bool { return n.Listed != nil }) {
 		return nis
@@ -73,7 +75,7 @@ func ExpandDevices(nis []NI, names []string) []NI {
 	return out
 }
 
-// among returns those of names that are a prefix and one of the numbers, in the numbers' order.
+// among returns the names that consist of prefix and one of the numbers, sorted by number.
 func (l *Listed) among(prefix string, names []string) (found []string) {
 	number := func(name string) int {
 		digits, ok := strings.CutPrefix(name, prefix)
@@ -91,7 +93,7 @@ func (l *Listed) among(prefix string, names []string) (found []string) {
 	return slices.Compact(found)
 }
 
-// DevicesOf returns the names of the interfaces of NIs.
+// DevicesOf returns the interface names of NIs.
 func DevicesOf(nis []NI) (names []string) {
 	for k := range nis {
 		names = append(names, nis[k].Device)

@@ -9,20 +9,22 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Diff returns the steps that make a node which is have into one which is want, in an
-// order in which a node takes them: what goes, what stands on others first (routes, peers,
-// NIs); options of drivers; policies; parameters; what comes, in the opposite order;
-// buffers. So policies are in force before there is anything that they are about, and as
-// long. The inverses in the opposite order lead back, but that NIs which went are behind the
-// others. Routing is last, whether it begins or ends: a router that has begun to stop has to
-// start anew on the way back.
+// Diff returns the steps that change a node from state have to state want, in an order that a
+// node accepts. The order is: removals, dependents first (routes, peers, NIs); options of
+// drivers; policies; parameters; additions in the opposite order; buffers. Policies are therefore
+// in force before anything that they apply to exists, and remain in force until it is gone.
+// Routing comes last, whether it is enabled or disabled, because a router that has begun to stop
+// must restart to be restored.
 //
-// A driver is replaced when its options change, so all NIs on its nets go and come back.
-// What stands on something that goes or comes goes before and comes back after it:
-// with the last and the first NI of a net the peers that have NIDs there and the
-// routes by gateways there; with a peer that changes the routes by it; and routes to
-// a net that an NI joins. Where entries stand in files is no difference, nor is the order of
-// peers and routes. That of NIs is: the first one has the node's primary NID.
+// The inverses in reverse order lead back to have, except that NIs that were removed come after
+// the others.
+//
+// A change of a driver's options replaces the driver, so all NIs on its nets are removed and
+// added again. Dependents are removed before and added after: peers with NIDs on a net and routes
+// by gateways on it, when the net loses its last NI or gains its first one; routes by a peer that
+// changes; and routes to a net that an NI joins. Positions in files are not compared, nor is the
+// order of peers and routes. The order of NIs is compared, because the first one determines the
+// node's primary NID.
 func Diff(have, want *State) []Step {
 	d := newDiffer(have, want)
 	var steps []Step
@@ -45,27 +47,27 @@ func Diff(have, want *State) []Step {
 	if have.Buffers != want.Buffers {
 		steps = append(steps, Change[node.Buffers]{&have.Buffers, &want.Buffers})
 	}
-	if (have.Routing == RoutingOff) != (want.Routing == RoutingOff) { // how it begins makes no difference later
+	if (have.Routing == RoutingOff) != (want.Routing == RoutingOff) { // whether routing is on from start or later does not matter here
 		steps = append(steps, Change[Routing]{&have.Routing, &want.Routing})
 	}
 	return steps
 }
 
-// differ knows what stays as it is. What stands in neither map goes, or comes.
+// differ records which NIs, peers and routes stay unchanged. All others are removed or added.
 type differ struct {
 	have, want *State
 
-	// drivers are the changes of drivers, and replaced the net types that they are for.
+	// drivers are the changes of drivers; replaced holds their net types.
 	drivers  []Step
 	replaced map[lnet.NetType]bool
 
 	nis    map[niKey]bool
 	peers  map[lnet.NID]bool // by primary NID
 	routes map[routeKey]bool
-	// away are the nets without an NI that is there all the time: when the last one
-	// goes, on the way there or back, it takes along what stands on the net.
+	// away holds the nets without an NI that stays throughout. When the last NI of such a net is
+	// removed, on the way there or back, everything that depends on the net is removed too.
 	away map[lnet.Net]bool
-	// haves are the peers that there are, wants those that shall be.
+	// haves and wants are the present and the wanted peers, by primary NID.
 	haves, wants map[lnet.NID]*Peer
 }
 
@@ -97,7 +99,7 @@ func byKey[K comparable, T any](list []T, key func(*T) K) map[K]*T {
 	return m
 }
 
-// keepNIs finds the NIs that stay, and returns the nets that others join.
+// keepNIs finds the NIs that stay. It returns the nets that new NIs join.
 func (d *differ) keepNIs() (joined map[lnet.Net]bool) {
 	haves := byKey(d.have.NIs, (*NI).key)
 	joined = map[lnet.Net]bool{}
@@ -119,8 +121,7 @@ func (d *differ) keepNIs() (joined map[lnet.Net]bool) {
 	return joined
 }
 
-// keepPeers finds the peers that stay as they are, and returns the NIDs of the
-// others.
+// keepPeers finds the peers that stay unchanged. It returns the NIDs of the others.
 func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	changed = map[lnet.NID]bool{}
 	for _, peers := range []map[lnet.NID]*Peer{d.haves, d.wants} {
@@ -138,12 +139,12 @@ func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	return changed
 }
 
-// onAway tells whether a peer has a NID on a net that is away for a while.
+// onAway reports whether the peer has a NID on a net that is temporarily without NIs.
 func (d *differ) onAway(p *Peer) bool {
 	return slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return d.away[n.Net()] })
 }
 
-// remains is what of a peer that there is remains until NIDs come; nil: nothing.
+// remains returns the part of an existing peer that stays until its new NIDs are added, or nil.
 func (d *differ) remains(p *Peer) *Peer {
 	w := d.wants[p.Primary]
 	if w == nil || w.SingleRail != p.SingleRail || w.Locked != p.Locked || d.onAway(p) {
@@ -162,7 +163,7 @@ func (d *differ) nisThatGo() (steps []Step) {
 	return steps
 }
 
-// nisThatChange are those that stay, with other tunables.
+// nisThatChange returns the changes of NIs that stay but get other tunables.
 func (d *differ) nisThatChange() (steps []Step) {
 	haves := byKey(d.have.NIs, (*NI).key)
 	for k := range d.want.NIs {
@@ -182,7 +183,7 @@ func (d *differ) nisThatCome() (steps []Step) {
 	return steps
 }
 
-// order puts the NIs in order, if they are not when all have come.
+// order returns a step that reorders the NIs if they are out of order after all have been added.
 func (d *differ) order() []Step {
 	nis := slices.DeleteFunc(slices.Clone(d.have.NIs), func(i NI) bool { return !d.nis[i.key()] })
 	for k := range d.want.NIs {
@@ -247,7 +248,7 @@ func (p *Policies) equal(o *Policies) bool {
 
 func (p *Policies) empty() bool { return len(p.Rules) == 0 && len(p.TypedRules) == 0 }
 
-// policies changes them as a whole, if it is their turn.
+// policies returns the change of all policies if now is true and they differ.
 func (d *differ) policies(now bool) []Step {
 	h, w := &d.have.Policies, &d.want.Policies
 	if !now || h.equal(w) {
@@ -272,8 +273,9 @@ func (d *differ) changeDrivers() {
 	}
 }
 
-// Forgets returns a function that reports whether a node on its way from have to want forgets a
-// peer that discovery has found: all NIs on a net of it go, or routes by it do.
+// Forgets returns a function that reports whether a node forgets a discovered peer while it
+// changes from have to want. It does if all NIs on one of the peer's nets are removed, or routes
+// by the peer are.
 func Forgets(have, want *State) func(*Peer) bool {
 	d := newDiffer(have, want)
 	gone := map[lnet.NID]bool{}
@@ -287,8 +289,8 @@ func Forgets(have, want *State) func(*Peer) bool {
 	}
 }
 
-// KeepDrivers changes want so that no driver on whose nets have has NIs is replaced. It
-// returns the changes that it takes out.
+// KeepDrivers changes want so that no driver is replaced on whose nets have has NIs. It returns
+// the driver changes that it dropped.
 func KeepDrivers(have, want *State) (out []Step) {
 	kept := maps.Clone(want.Drivers)
 	for _, s := range newDiffer(have, want).drivers {

@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// Errand is a block "ping" or "discover" of a document that is to be executed (lnetctl
-// 7.6).
+// Errand is a "ping" or "discover" block of a document, to be executed (lnetctl 7.6).
 type Errand struct {
-	// Discover says that the NIDs are to be discovered; else they are pinged.
+	// Discover selects discovery. Otherwise the NIDs are pinged.
 	Discover bool
-	// Force discovers peers that are up to date, too.
+	// Force also discovers peers that are up to date.
 	Force bool
-	// NIDs are as they were written, with ranges and names of hosts.
+	// NIDs are the targets as written, with ranges and host names.
 	NIDs []string
-	// Source is the local NID to ping from; empty: any.
+	// Source is the local NID to ping from. Empty means any.
 	Source string
-	// Timeout bounds the wait for each; 0: the default.
+	// Timeout bounds the wait for each NID. Zero means the default.
 	Timeout time.Duration
-	// SeqNo is the number that the document's author has given to the block; nil: none.
+	// SeqNo is the sequence number that the document gives to the block, or nil.
 	SeqNo *int64
 }
 
@@ -35,8 +34,8 @@ var (
 	milliseconds = scalar{Whole{1, math.MaxInt32}}
 )
 
-// ParseErrands reads the errands of a document, in their order. Other sections of it are
-// not looked at. Its errors are those of ParseOver.
+// ParseErrands returns the errands of a document in order. It ignores all other sections. It
+// returns the same errors as ParseOver.
 func ParseErrands(ctx context.Context, name string, data []byte) ([]Errand, error) {
 	r := newReading(ctx, name, nil)
 	var errands []Errand

@@ -9,20 +9,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// file is a configuration file as it was written: its shape is right, its
-// values have not been judged.
+// file is a configuration file whose shape has been checked, but not its values.
 type file struct {
 	nets     []fileNet
 	netRules []place // items of "ip2nets"
 	peers    []filePeer
 	routes   []place
 	rules    []place // items of "udsp"
-	typed    []place // items of "selection", there and in "lnetd"
+	typed    []place // items of "selection", both at the top and in "lnetd"
 	routing  []place // values of "enable"
 	buffers  map[string]place
 	globals  fileGlobals
 	lnetd    fileLnetd
-	any      bool // a key is there
+	any      bool // the file has at least one key
 }
 
 // fileNet is an item of "net".
@@ -31,40 +30,41 @@ type fileNet struct {
 	name place  // net type
 	own  fileNI // interfaces and tunables directly under the net
 	nis  []fileNI
-	list bool // "local NI(s)" is there
+	list bool // "local NI(s)" is present
 }
 
 // fileNI is an item of "local NI(s)".
 type fileNI struct {
 	at         place
 	interfaces []fileInterface
-	named      *member // "interfaces" or "intf"; nil: not there
+	named      *member // "interfaces" or "intf", or nil
 	nid        *place
 	tunables   *fileTunables
-	lnd        *place // "lnd tunables"; nil: not there
-	cpts       *place // "CPT"; nil: not there
-	pattern    *place // of addresses (lnetctl 11); nil: not there
+	lnd        *place // "lnd tunables", or nil
+	cpts       *place // "CPT", or nil
+	pattern    *place // of addresses (lnetctl 11), or nil
 }
 
-// fileInterface is one of "interfaces".
+// fileInterface is an item of "interfaces".
 type fileInterface struct {
 	place
-	cpts *place // its own; nil: not there
+	cpts *place // the interface's CPTs, or nil
 }
 
-// fileTunables is "tunables"; nil: not there.
+// fileTunables is "tunables".
 type fileTunables struct {
 	at                                                   place
 	peerTimeout, peerCredits, peerBufferCredits, credits *int
-	// direct says that tunables of the LND stand there too, as in exports of 2.9 and 2.10.
+	// direct reports that LND tunables are present too, as in exports of 2.9 and 2.10.
 	direct bool
 }
 
-// fileGlobals holds members of "global" by the present name of their key.
+// fileGlobals holds the members of "global" by the current name of their key.
 type fileGlobals map[string]member
 
-// take keeps a member. One key may stand in several sections, of which the last holds: in
-// another spelling it is a mistake, but for numa_range, which exports of 2.9 have in "numa" too.
+// take adds a member. One key may occur in several sections, and the last one wins. Another
+// spelling of the same key is an error, except for numa_range, which exports of 2.9 have in
+// "numa" too.
 func (f fileGlobals) take(name string, m member) {
 	if now := renamedGlobals[name]; now != "" {
 		name = now
@@ -77,21 +77,21 @@ func (f fileGlobals) take(name string, m member) {
 	f[name] = m
 }
 
-// fileLnetd holds values of "lnetd", of its sections "selftest", "transport" and "metrics"
-// by key, and those of drivers.
+// fileLnetd holds the values of the section "lnetd": those of "selftest", "transport" and
+// "metrics" by key, and those of the drivers.
 type fileLnetd struct {
 	own     map[string]place
 	drivers map[lnet.NetType]Values
-	// driverKeys are those of drivers; nil: there are none.
+	// driverKeys holds the keys of each driver that the file contains. It may be nil.
 	driverKeys map[lnet.NetType]map[string]bool
 	selftest   map[string]place
 	transport  map[string]place
 	metrics    map[string]place
-	written    map[string]any // Given.Around; nil: there is nothing
+	written    map[string]any // Given.Around, or nil
 }
 
-// fileSections are the sections of a file. A section may stand twice: lnetctl
-// applies one after the other.
+// fileSections holds a reader for each section. A section may occur twice: as in lnetctl, one is
+// applied after the other.
 var fileSections = map[string]func(*file, place){
 	"net": func(f *file, at place) {
 		for _, item := range at.optionalItems() {
@@ -109,7 +109,7 @@ var fileSections = map[string]func(*file, place){
 	"global":     (*file).global,
 	"lnetd":      (*file).lnetdSection,
 	"ip2nets":    func(f *file, at place) { f.netRules = append(f.netRules, at.optionalItems()...) },
-	"statistics": func(*file, place) {}, // of older exports: a state
+	"statistics": func(*file, place) {}, // state in older exports
 
 	"use_tcp_bonding": (*file).tcpBonding,
 }
@@ -135,7 +135,7 @@ func (r *reading) read(data []byte) file {
 	return f
 }
 
-// sections are those that a document may have.
+// sections returns the sections that a document may have.
 func (r *reading) sections() *shape {
 	if r.top == nil {
 		r.top = sections(r.drivers)
@@ -163,14 +163,15 @@ func (f *file) global(at place) {
 	}
 }
 
-// tcpBonding takes a setting that has no effect, and warns where kernels do (lnet-core 13).
+// tcpBonding ignores a setting that has no effect. It warns in the cases in which kernels do
+// (lnet-core 13).
 func (f *file) tcpBonding(at place) {
 	if on, err := parseTruth(at.node.Value); err == nil && on {
 		at.warn("it has no effect: each interface of a tcp net is an NI of its own").try("leave it out, or write 'use_tcp_bonding: 0'")
 	}
 }
 
-// numa takes the older name of a global value.
+// numa reads the older form of numa_range.
 func (f *file) numa(at place) {
 	for _, m := range at.optionalMembers() {
 		if m.key == "range" {
@@ -179,7 +180,7 @@ func (f *file) numa(at place) {
 	}
 }
 
-// optionalItems are the items of a list that may be left empty.
+// optionalItems returns the items of a list that may be empty.
 func (p place) optionalItems() []place {
 	if p.empty() {
 		return nil
@@ -187,7 +188,7 @@ func (p place) optionalItems() []place {
 	return p.items()
 }
 
-// optionalMembers are the members of a mapping that may be left empty.
+// optionalMembers returns the members of a mapping that may be empty.
 func (p place) optionalMembers() []member {
 	if p.empty() {
 		return nil
@@ -195,8 +196,8 @@ func (p place) optionalMembers() []member {
 	return p.members(false)
 }
 
-// readNet reads an item of "net". Keys that describe no configuration, such as
-// statistics in a full export, are passed over.
+// readNet reads an item of "net". It skips keys that describe state instead of configuration,
+// such as the statistics in a full export.
 func readNet(at place) fileNet {
 	n := fileNet{at: at, name: at, own: fileNI{at: at}}
 	var named *member
@@ -229,7 +230,7 @@ func readNet(at place) fileNet {
 	return n
 }
 
-// member takes a key of an NI.
+// member stores a key of an NI.
 func (ni *fileNI) member(m member) {
 	switch m.key {
 	case "interfaces":
@@ -260,7 +261,8 @@ func (ni *fileNI) member(m member) {
 	}
 }
 
-// takeNames keeps the key that names the interfaces, which has two spellings.
+// takeNames records the key that names the interfaces. It has two spellings, of which only one
+// may occur.
 func (ni *fileNI) takeNames(m member) {
 	if ni.named != nil {
 		m.again(*ni.named)
@@ -293,7 +295,7 @@ func readTunables(at place) *fileTunables {
 	return t
 }
 
-// takeKnown takes the members of a mapping whose keys are known.
+// takeKnown copies the members of a mapping whose keys are known.
 func takeKnown[K any](at place, known map[string]K, into map[string]place) {
 	for _, m := range at.optionalMembers() {
 		if _, ok := known[m.key]; ok {
@@ -302,7 +304,7 @@ func takeKnown[K any](at place, known map[string]K, into map[string]place) {
 	}
 }
 
-// lnetdSection takes the section "lnetd".
+// lnetdSection reads the section "lnetd".
 func (f *file) lnetdSection(at place) {
 	for _, m := range at.optionalMembers() {
 		f.lnetd.write(m)
@@ -327,7 +329,7 @@ func (f *file) lnetdSection(at place) {
 	}
 }
 
-// driverOption takes a key of "lnetd" that is a driver's, or its section.
+// driverOption reads a key of "lnetd" that is an option or the section of a driver.
 func (f *file) driverOption(m member) {
 	drivers := m.value.file.drivers
 	for k := range drivers {
@@ -345,14 +347,14 @@ func (f *file) driverOption(m member) {
 	}
 }
 
-// write keeps a member that is about lnetd around the node.
+// write records a member that configures lnetd itself instead of the node.
 func (f *fileLnetd) write(m member) {
 	if !aroundKeys[m.key] || m.value.empty() {
 		return
 	}
 	var v any
 	if m.value.node.Decode(&v) != nil {
-		return // it is reported when it is read
+		return // reported when the value is read
 	}
 	if f.written == nil {
 		f.written = map[string]any{}
@@ -360,7 +362,7 @@ func (f *fileLnetd) write(m member) {
 	f.written[m.key] = v
 }
 
-// noteKeys keeps the keys of a driver.
+// noteKeys records the keys of a driver.
 func (f *fileLnetd) noteKeys(t lnet.NetType, members []member) {
 	if f.driverKeys == nil {
 		f.driverKeys = map[lnet.NetType]map[string]bool{}

@@ -12,47 +12,47 @@ import (
 	"github.com/lnetd/lnetd/internal/spelling"
 )
 
-// form is what may stand behind a key. From forms come what is said of unknown keys,
-// and the schema; values are judged by who reads them.
+// form describes what a key accepts as its value. Unknown keys and the schema are derived from
+// forms. The code that reads a value validates it.
 type form interface {
-	// check judges the keys in a value; up are the mappings around it. What is of
-	// another kind is for who reads it.
+	// check reports unknown keys in a value. The mappings around the value are in up. A value of
+	// another kind is left to the code that reads it.
 	check(at place, up []*shape)
-	// schema describes the value at a path of keys.
+	// schema returns the schema of the value at a path of keys.
 	schema(s *schemer, path string) schema
 }
 
 // shape is a mapping.
 type shape struct {
-	// key is what the mapping is the value of, for people; empty: the document.
+	// key is the key of the mapping in messages. It is empty for the document itself.
 	key  string
 	keys map[string]form
-	// shown are keys of exports that describe a state.
+	// shown holds keys that describe state in exports.
 	shown []string
-	// needed must be there: one of each list.
+	// needed holds lists of keys. One key of each list must be present.
 	needed [][]string
-	// elsewhere are remedies for keys that do not stand here.
+	// elsewhere holds remedies for keys that belong to another mapping.
 	elsewhere map[string]string
-	// numbers is a key whose numbered values may stand beside it if it has no value itself;
-	// empty: there is none.
+	// numbers is a key whose numbered values may be members of this mapping if the key itself has
+	// no value. It is empty if there is no such key.
 	numbers string
-	// ours says that lnetd alone has such a mapping: every unknown key is a mistake.
+	// ours marks a mapping that only lnetd has. Every unknown key in it is an error.
 	ours bool
 }
 
 // scalar is a single value.
 type scalar struct{ kind Kind }
 
-// list is a list, which may be left empty.
+// list is a list, possibly empty.
 type list struct{ of form }
 
-// numbered is a list, or a mapping whose keys only number it.
+// numbered is a list, or a mapping whose keys are only numbers.
 type numbered struct{ of form }
 
-// either is one of several forms, told apart by their kind in YAML.
+// either is one of several forms, distinguished by their YAML kind.
 type either []form
 
-// state is anything.
+// state accepts any value.
 type state struct{}
 
 func (scalar) check(place, []*shape) {}
@@ -81,7 +81,7 @@ func (f numbered) check(at place, up []*shape) {
 	}
 }
 
-// isIndex tells whether a key numbers a value.
+// isIndex reports whether a key is a number.
 func isIndex(key string) bool {
 	_, err := strconv.ParseUint(key, 0, 32)
 	return err == nil
@@ -110,8 +110,8 @@ func (s *shape) shows(key string) bool {
 	return slices.Contains(s.shown, key) || slices.Contains(s.shown, "cpt[]") && strings.HasPrefix(key, "cpt[")
 }
 
-// unknown notes a key that the mapping does not have. One that looks like a slip is a
-// mistake; others are named once and skipped, since files outlive releases.
+// unknown reports a key that the mapping does not have. A key that looks like a misspelling is an
+// error. Others give one warning each and are skipped, because files outlive releases.
 func (s *shape) unknown(at place, m member, up []*shape) {
 	file, name := at.file, s.key+"."+m.key
 	if file.named[name] || len(file.problems) >= notedMax {
@@ -142,7 +142,8 @@ func (s *shape) unknown(at place, m member, up []*shape) {
 	m.at.warn("Ignoring unrecognized key '%s' for '%s'", m.key, s.key)
 }
 
-// remedy says what somebody may have meant by a key, and whether that is likely.
+// remedy returns what the author probably meant by a key, and whether the key is likely a
+// mistake.
 func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) {
 	if there := s.elsewhere[key]; there != "" {
 		return there, true
@@ -189,7 +190,7 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 	return "there may be " + alternatives(names), false
 }
 
-// holders are the keys of s behind which a mapping with a key may stand.
+// holders returns the keys of s whose mapping accepts key.
 func (s *shape) holders(key string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
 		if in := shapeOf(s.keys[name]); in != nil && in.keys[key] != nil {
@@ -199,9 +200,8 @@ func (s *shape) holders(key string) (names []string) {
 	return names
 }
 
-// homesOf returns the mappings of a document that have a key, by the keys that they stand
-// behind. Those of parts that lnetd alone has, but for drivers, are left out: other programs
-// use their keys with another meaning.
+// homesOf returns the keys of all mappings in a document that accept key. It omits parts that
+// only lnetd has, except for drivers, because other programs use these keys with another meaning.
 func (p place) homesOf(key string) []string {
 	r := p.file
 	if r.homes == nil {
@@ -223,13 +223,13 @@ func (s *shape) addHomes(homes map[string][]string) {
 	}
 }
 
-// atTop is the remedy for a section that does not stand at the top.
+// atTop is the remedy for a section that is not at the top.
 const atTop = "it belongs at the beginning of a line, without blanks before it"
 
-// mostNames bounds what is told in one line.
+// mostNames bounds the names listed in one message.
 const mostNames = 24
 
-// shapeOf is the mapping of a form; nil: it has none.
+// shapeOf returns the mapping within a form, or nil for a form without a mapping.
 func shapeOf(f form) *shape {
 	switch f := f.(type) {
 	case *shape:
@@ -250,7 +250,7 @@ func shapeOf(f form) *shape {
 	return nil
 }
 
-// alternatives is "'a', 'b' or 'c'".
+// alternatives returns words as "'a', 'b' or 'c'".
 func alternatives(words []string) string {
 	quoted := make([]string, len(words))
 	for k, w := range words {

@@ -2,37 +2,37 @@ package config
 
 import "github.com/lnetd/lnetd/lnet"
 
-// Given says what a file speaks of, beside what it says: what it leaves out has its default
-// in a Config, and stays as it is when the file is put over a node that runs.
+// Given records which settings a file contains. A setting that is absent has its default in a
+// Config, and stays unchanged when the file is applied over a running node.
 type Given struct {
-	// Any tells whether there is anything in the file but comments.
+	// Any reports whether the file contains anything but comments.
 	Any bool
-	// Globals are the keys of "global", also those that stand at the top.
+	// Globals holds the keys of "global", including those at the top.
 	Globals map[string]bool
-	// Lnetd are the keys of the section "lnetd", with those of drivers.
+	// Lnetd holds the keys of the section "lnetd", including those of drivers.
 	Lnetd map[string]bool
-	// Around is what the section lnetd says around the node, by keys.
+	// Around holds the settings of lnetd itself in the section "lnetd", by key.
 	Around map[string]any
-	// Drivers are the keys of drivers in the section lnetd, by the type of their nets.
+	// Drivers holds the driver keys in the section "lnetd", by net type.
 	Drivers map[lnet.NetType]map[string]bool
-	// Buffers are the keys of "buffers".
+	// Buffers holds the keys of "buffers".
 	Buffers map[string]bool
-	// Routing tells whether "routing" says anything.
+	// Routing reports whether "routing" has a value.
 	Routing bool
-	// Networks tells whether the command line names the NIs, which holds over any file.
+	// Networks reports whether the command line names the NIs. It takes precedence over any file.
 	Networks bool
-	// CommandLine is what the command line says over the file.
+	// CommandLine holds the settings of the command line, which override the file.
 	CommandLine Override
-	// RuleIDs are the IDs that Config.TypedRules have in the file. Others were assigned when it
-	// was read.
+	// RuleIDs holds the IDs of Config.TypedRules that the file contains. Other IDs were assigned
+	// when it was read.
 	RuleIDs map[int]bool
-	// RuleWhere are the places of Config.TypedRules in the file, by their IDs.
+	// RuleWhere holds the positions of Config.TypedRules in the file, by ID.
 	RuleWhere map[int]string
-	// Indexes are the "idx" of Config.Rules, in their order.
+	// Indexes holds the "idx" of Config.Rules, in the same order.
 	Indexes []int
 }
 
-// given is what f speaks of.
+// given returns the settings that f contains.
 func (f *file) given(indexes []int) Given {
 	g := Given{
 		Any: f.any, Globals: keys(f.globals), Lnetd: keys(f.lnetd.own), Buffers: keys(f.buffers),
@@ -52,7 +52,7 @@ func (f *file) given(indexes []int) Given {
 	return g
 }
 
-// keys are those of m; nil: there are none.
+// keys returns the set of keys of m, or nil if m is empty.
 func keys[M ~map[string]V, V any](m M) map[string]bool {
 	if len(m) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 // routerSensitivity is the default of router_sensitivity.
 const routerSensitivity = 100
 
-// globalKeys are the keys of "global" (lnetctl 6).
+// globalKeys holds the keys of "global" (lnetctl 6).
 var globalKeys = map[string]setting[Config]{
 	"numa_range":                 global("numa_range", func(c *Config, v int) { c.Parameters.NUMARange = uint32(v) }),
 	"max_interfaces":             global("max_interfaces", (*Config).setInterfacesMax),
@@ -33,14 +33,14 @@ var globalKeys = map[string]setting[Config]{
 	"max_recovery_ping_interval": global("max_recovery_ping_interval", func(c *Config, v int) { c.Parameters.MaxRecoveryPingInterval = seconds(v) }),
 }
 
-// global takes a parameter that commands set, too.
+// global returns the setting of a parameter that commands set too.
 func global(name string, set func(*Config, int)) setting[Config] {
 	return ranged(documentRange(name), set)
 }
 
-// documentRange is the range of a parameter in documents. Commands take any number for some,
-// and keep another in its place, as kernels do: in a document what is below 0, or has more
-// than 31 bits, is a slip.
+// documentRange returns the range of a parameter in documents. Commands accept any number for
+// some parameters and replace it by a valid one, as kernels do. In documents, negative numbers
+// and numbers of more than 31 bits are errors.
 func documentRange(name string) api.Range {
 	r := api.GlobalRange(name)
 	if r.Max == math.MaxInt64 {
@@ -50,10 +50,10 @@ func documentRange(name string) api.Range {
 	return r
 }
 
-// renamedGlobals are older names of keys of "global", and the present ones.
+// renamedGlobals maps older names of keys of "global" to the current ones.
 var renamedGlobals = map[string]string{"max_intf": "max_interfaces"}
 
-// setInterfacesMax takes the default in place of what is too small, as LNet does.
+// setInterfacesMax replaces a value that is too small by the default, as LNet does.
 func (c *Config) setInterfacesMax(v int) {
 	if v < lnet.InterfacesMin {
 		v = lnet.InterfacesMax
@@ -61,7 +61,8 @@ func (c *Config) setInterfacesMax(v int) {
 	c.Parameters.InterfacesMax = v
 }
 
-// discoveryKey takes 0 or 1, as kernels do, or the name of a mode. A name holds whatever the mode was.
+// discoveryKey accepts 0 or 1, as kernels do, or the name of a mode. A name always sets that
+// mode.
 var discoveryKey = setting[Config]{
 	either{scalar{wholeIn(documentRange("discovery"))}, scalar{discoveryWords}},
 	func(c *Config, at place) {
@@ -73,7 +74,8 @@ var discoveryKey = setting[Config]{
 	},
 }
 
-// discoveryWords are the modes of discovery by name.
+// discoveryWords holds the names of the discovery modes; discoveryModes holds the modes in the
+// same order.
 var (
 	discoveryWords = Words{discovery.On.String(), discovery.Off.String(), discovery.Verify.String()}
 	discoveryModes = []discovery.Mode{discovery.On, discovery.Off, discovery.Verify}
@@ -83,7 +85,7 @@ func (c *Config) setDiscovery(v int) {
 	switch {
 	case v == 0:
 		c.Parameters.Discovery = discovery.Off
-	case c.Parameters.Discovery == discovery.Off: // else it may be Verify, which shows as 1
+	case c.Parameters.Discovery == discovery.Off: // otherwise it may be Verify, which shows as 1
 		c.Parameters.Discovery = discovery.On
 	}
 }
@@ -92,8 +94,8 @@ func (c *Config) setResponseTracking(v int) {
 	c.Parameters.ResponseTracking = node.ResponseTracking(v)
 }
 
-// applyGlobals takes the values of "global". Those that bound each other are
-// compared when all are known (lnetctl 7.3).
+// applyGlobals stores the values of "global". Values that bound each other are compared after all
+// have been read (lnetctl 7.3).
 func (c *Config) applyGlobals(f fileGlobals) {
 	for name, m := range f {
 		at := m.value

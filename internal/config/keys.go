@@ -9,26 +9,26 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Keys of lnetctl's sections: what may stand behind each (lnetctl 9, 10, 11), and those
-// that exports show of the state (lnetctl 5, 7.7).
+// Keys of lnetctl's sections with the values that each accepts (lnetctl 9, 10, 11), and the keys
+// that describe state in exports (lnetctl 5, 7.7).
 
-// niStatus are keys that an export has at an NI.
+// niStatus holds the keys of an NI's state in exports.
 var niStatus = []string{
 	"status", "statistics", "sent_stats", "received_stats", "dropped_stats", "health stats", "dev cpt", "udsp info", "refs",
 	"tx_q_num_of_buf", "available_tx_credits", "min_tx_credits", seqNoKey, "detail",
-	"tcp bonding", // of releases up to 2.12
+	"tcp bonding", // in releases up to 2.12
 }
 
-// peerStatus are keys that an export has at a peer and its NIDs.
+// peerStatus holds the keys of the state of a peer and its NIDs in exports.
 var peerStatus = []string{
 	"peer state", "state", "udsp info", "max_ni_tx_credits", "available_tx_credits", "min_tx_credits", "tx_q_num_of_buf",
 	"available_rtr_credits", "min_rtr_credits", "refcount", "statistics", "sent_stats", "received_stats", "dropped_stats",
 	"health stats", seqNoKey, "detail",
-	"send_count", "recv_count", "drop_count", // of releases up to 2.10
+	"send_count", "recv_count", "drop_count", // in releases up to 2.10
 }
 
-// kernelTunables are "lnd tunables" that kernels show of their drivers (lnetctl 5.1
-// item 8, 9.1). What lnetd has no driver for, or no such option of, means nothing.
+// kernelTunables holds the "lnd tunables" that kernels show (lnetctl 5.1 item 8, 9.1). They have
+// no effect if lnetd has no such driver, or if its driver has no such option.
 var kernelTunables = map[lnet.NetType][]string{
 	lnet.TypeTCP: {"conns_per_peer", "timeout", "tos"},
 	lnet.TypeO2IB: {
@@ -63,14 +63,14 @@ var (
 			"local": scalar{patternText}, "remote": scalar{patternText}, "priority": priority,
 		},
 	}}
-	hopForm = either{ // -1, and its unsigned form, stand for none
+	hopForm = either{ // -1, also in its unsigned form, means no hop count
 		scalar{wholeIn(api.HopsRange)}, scalar{Whole{-1, -1}}, scalar{Whole{math.MaxUint32, math.MaxUint32}},
 	}
 	index    = scalar{Whole{0, ruleIndexMax}}
 	priority = scalar{wholeIn(api.PriorityRange)}
 )
 
-// niKeys are the keys of an NI.
+// niKeys returns the keys of an NI.
 func niKeys(drivers []DriverOptions) map[string]form {
 	return map[string]form{
 		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": tunablesForm,
@@ -78,7 +78,7 @@ func niKeys(drivers []DriverOptions) map[string]form {
 	}
 }
 
-// netShape is an item of "net".
+// netShape returns the form of an item of "net".
 func netShape(drivers []DriverOptions) *shape {
 	keys := niKeys(drivers)
 	keys["local NI(s)"] = list{&shape{
@@ -89,7 +89,7 @@ func netShape(drivers []DriverOptions) *shape {
 	return &shape{key: "net", keys: keys, elsewhere: map[string]string{"ip-range": "it is for 'ip2nets' alone"}, shown: niStatus, needed: [][]string{{"net type", "net"}}}
 }
 
-// netRuleShape is an item of "ip2nets".
+// netRuleShape returns the form of an item of "ip2nets".
 func netRuleShape(drivers []DriverOptions) *shape {
 	keys := niKeys(drivers)
 	delete(keys, "nid")
@@ -100,7 +100,7 @@ func netRuleShape(drivers []DriverOptions) *shape {
 	}, shown: []string{seqNoKey}, needed: [][]string{{"net-spec"}}}
 }
 
-// sections are those of a document.
+// sections returns the form of a document.
 func sections(drivers []DriverOptions) *shape {
 	keys := map[string]form{
 		"net":     list{netShape(drivers)},
@@ -137,9 +137,9 @@ func sections(drivers []DriverOptions) *shape {
 		"numa":       &shape{key: "numa", shown: []string{seqNoKey, "cpts"}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
 		"global":     &shape{key: "global", shown: []string{seqNoKey}, keys: formsOf(globalKeys)},
 		"lnetd":      lnetdShape(drivers),
-		"statistics": state{}, // of older exports
+		"statistics": state{}, // state in older exports
 
-		"use_tcp_bonding": state{}, // without effect (lnetctl 11)
+		"use_tcp_bonding": state{}, // has no effect (lnetctl 11)
 	}
 	for key, s := range globalKeys { // the older form
 		keys[key] = s.form
@@ -151,8 +151,8 @@ const onlyExec = "it is for 'import --exec' alone"
 
 var buffers = scalar{Whole{-1, node.BuffersMax}}
 
-// tunablesOf is "lnd tunables" with the options of all drivers. Unknown keys are for
-// who knows the net.
+// tunablesOf returns the form of "lnd tunables" with the options of all drivers. Unknown keys are
+// checked later, when the net is known.
 func tunablesOf(drivers []DriverOptions) form {
 	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: allTunables}
 	for _, d := range drivers {
@@ -163,11 +163,11 @@ func tunablesOf(drivers []DriverOptions) form {
 	return unjudged{s}
 }
 
-// tunablesForm is "tunables". Exports of 2.9 and 2.10 have the tunables of the LND there too.
-// Unknown keys are for who knows the net.
+// tunablesForm is the form of "tunables". Exports of 2.9 and 2.10 have the LND tunables there
+// too. Unknown keys are checked later, when the net is known.
 var tunablesForm = unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{seqNoKey}, allTunables...)}}
 
-// allTunables are those of kernelTunables.
+// allTunables holds the names of all kernelTunables.
 var allTunables = func() (all []string) {
 	for _, names := range kernelTunables {
 		all = append(all, names...)
@@ -175,12 +175,12 @@ var allTunables = func() (all []string) {
 	return all
 }()
 
-// unjudged is a mapping whose keys others judge.
+// unjudged is a mapping whose keys are checked later.
 type unjudged struct{ *shape }
 
 func (unjudged) check(place, []*shape) {}
 
-// directTunablesFor is "tunables" of a net, with those of its LND.
+// directTunablesFor returns the form of "tunables" for a net, including the tunables of its LND.
 func directTunablesFor(t lnet.NetType, options []Option) *shape {
 	s := tunablesFor(t, options)
 	maps.Copy(s.keys, commonTunables)
@@ -188,7 +188,7 @@ func directTunablesFor(t lnet.NetType, options []Option) *shape {
 	return s
 }
 
-// tunablesFor is "lnd tunables" of a net.
+// tunablesFor returns the form of "lnd tunables" for a net.
 func tunablesFor(t lnet.NetType, options []Option) *shape {
 	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: kernelTunables[t]}
 	for _, o := range options {
@@ -197,7 +197,7 @@ func tunablesFor(t lnet.NetType, options []Option) *shape {
 	return s
 }
 
-// lnetdShape is the section "lnetd".
+// lnetdShape returns the form of the section "lnetd".
 func lnetdShape(drivers []DriverOptions) *shape {
 	keys := formsOf(lnetdKeys)
 	for key := range moduleStrings {

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// lnetdKeys are the keys of the section "lnetd", but for those of drivers.
+// lnetdKeys holds the keys of the section "lnetd", except for those of drivers.
 var lnetdKeys = map[string]setting[Config]{
 	"control_socket": texts(pathText, func(c *Config, s string) error {
 		c.ControlSocket = s
@@ -42,7 +42,7 @@ var lnetdKeys = map[string]setting[Config]{
 	"peer_buffer_credits":         parameter(0, 1<<24, func(p *node.Parameters, n int) { p.PeerBufferCredits = n }),
 	"lnd_timeouts":                lndTimeouts,
 	"lock_prim":                   {list{scalar{nidText}}, (*Config).lockPeers},
-	// Of older releases, without effect (lnet-core 8.5).
+	// Options of older releases, without effect (lnet-core 8.5).
 	"dead_router_check_interval":    obsolete,
 	"live_router_check_interval":    obsolete,
 	"router_sensitivity_percentage": obsolete,
@@ -52,7 +52,7 @@ var lnetdKeys = map[string]setting[Config]{
 		func(c *Config, f Format) { c.LogFormat = f }),
 }
 
-// lndTimeouts takes the timeouts of drivers by net.
+// lndTimeouts reads the driver timeouts by net.
 var lndTimeouts = setting[Config]{
 	list{&shape{
 		key: "lnd_timeouts", needed: [][]string{{"net"}, {"timeout"}}, ours: true,
@@ -86,7 +86,7 @@ var lndTimeouts = setting[Config]{
 	},
 }
 
-// lockPeers locks the primary NIDs of peers that the file has.
+// lockPeers locks the primary NIDs of peers that the file contains.
 func (c *Config) lockPeers(at place) {
 	for _, item := range at.optionalItems() {
 		nids, ok := item.nids(1)
@@ -101,19 +101,19 @@ func (c *Config) lockPeers(at place) {
 	}
 }
 
-// maxSeconds is a day: more is a slip.
+// maxSeconds is one day. Larger values are taken as mistakes.
 const maxSeconds = 24 * 3600
 
-// parameter takes a whole number for a parameter of the node.
+// parameter returns the setting of a whole number that is a parameter of the node.
 func parameter(lo, hi int, set func(*node.Parameters, int)) setting[Config] {
 	return wholes(lo, hi, func(c *Config, n int) { set(&c.Parameters.Parameters, n) })
 }
 
-// obsolete takes a whole number that means nothing.
+// obsolete accepts any whole number and ignores it.
 var obsolete = wholes(math.MinInt32, math.MaxInt32, func(*Config, int) {})
 
-// applyLnetd takes the section "lnetd". It comes after "global", which has fewer
-// words for discovery.
+// applyLnetd stores the values of the section "lnetd". It runs after "global", which cannot
+// express all discovery modes.
 func (c *Config) applyLnetd(f *file) {
 	before := c.Parameters.Discovery
 	for name, at := range f.lnetd.own {
@@ -139,13 +139,13 @@ func (c *Config) applyLnetd(f *file) {
 	}
 }
 
-// formatWords are those of the formats, in order.
+// formatWords holds the names of the formats, in the order of their constants.
 var formatWords = Words{"auto", "json", "text", "journal"}
 
-// String is its word in the configuration.
+// String returns the name of the format in the configuration.
 func (f Format) String() string { return formatWords[f] }
 
-// ParseLevel reads a level of the log: debug, info, warn or error.
+// ParseLevel parses a log level: debug, info, warn or error.
 func ParseLevel(s string) (slog.Level, error) {
 	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 		if strings.EqualFold(s, l.String()) {

@@ -11,21 +11,21 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// merge is a State that grows, and what was wrong and worth a word.
+// merge is a State under change, together with the problems and warnings found so far.
 type merge struct {
 	State
 	name     string // the document's
 	problems Problems
 	warnings Problems
 
-	// routeAt and ownerAt are the places of routes, and of the peers that NIDs belong to.
+	// routeAt and ownerAt hold positions: that of a route, and that of the peer that has a NID.
 	routeAt map[routeKey]int
 	ownerAt map[lnet.NID]int
-	// gone are the places of peers that are deleted.
+	// gone holds the positions of deleted peers.
 	gone map[int]bool
 }
 
-// index notes the places of routes and peers.
+// index records the positions of routes and peers.
 func (m *merge) index() {
 	m.routeAt, m.ownerAt = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, len(m.Peers))
 	for k := range m.Routes {
@@ -38,7 +38,7 @@ func (m *merge) index() {
 	}
 }
 
-// ownerOf is the peer that has the NID, or nil.
+// ownerOf returns the peer that has the NID, or nil.
 func (m *merge) ownerOf(nid lnet.NID) *Peer {
 	k, ok := m.ownerAt[nid]
 	if !ok {
@@ -47,8 +47,8 @@ func (m *merge) ownerOf(nid lnet.NID) *Peer {
 	return &m.Peers[k]
 }
 
-// wrong notes an entry of the document that does not go together with others, or with what
-// the node is. Where is its place, or what it is.
+// wrong records an entry of the document that conflicts with another one or with the node's
+// state. The argument where is the entry's position, or its name.
 func (m *merge) wrong(where, text, remedy string) {
 	m.problems = append(m.problems, m.problem(where, text, remedy))
 }
@@ -66,7 +66,7 @@ func (m *merge) done() (State, Problems, error) {
 	return m.State, inOrder(m.warnings), nil
 }
 
-// clone is a copy of which the lists can be changed.
+// clone returns a copy whose lists can be changed.
 func (s *State) clone() State {
 	c := *s
 	c.NIs, c.Peers, c.Routes = slices.Clone(s.NIs), slices.Clone(s.Peers), slices.Clone(s.Routes)
@@ -77,11 +77,11 @@ func (s *State) clone() State {
 	return c
 }
 
-// Add is what a node which is have shall be with what a document has added, which
-// ParseOver has read over have, and which is settled (lnetctl 7). The document's NIs are
-// in the form that those of have are in, and its options of drivers are those of have with the
-// document's (AddDrivers). The error is Problems, one for each entry that
-// cannot be added; the others are warnings. name is the document's.
+// Add returns the state of a node in state have after the document c has been added (lnetctl 7).
+// ParseOver must have read c over have, and c must be settled. The NIs of c must be resolved in
+// the same way as those of have. Its driver options must include those of have (see AddDrivers).
+// The error is a Problems with each entry that cannot be added; the other Problems are warnings.
+// The document is called name in messages.
 func Add(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: name}
 	m.index()
@@ -114,8 +114,8 @@ func Add(have *State, name string, c *Config) (State, Problems, error) {
 	return m.done()
 }
 
-// Replace is what a node which is have shall be if it is to be what a document says and
-// nothing else, as Add takes it.
+// Replace returns the state of a node in state have after the document c has replaced it. It has
+// the same requirements as Add.
 func Replace(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: c.State.clone(), name: name}
 	m.TypedRules = c.KeepRuleIDs(have)
@@ -145,8 +145,8 @@ func find[T any](list []T, is func(*T) bool) *T {
 	return nil
 }
 
-// addNI adds an NI. One that is there in the same form is no change; one that differs in
-// what can be changed in place is changed.
+// addNI adds an NI. If an equal one exists, nothing changes. If the existing one differs only in
+// settings that can be changed in place, these are changed.
 func (m *merge) addNI(i NI) {
 	if has := find(m.NIs, func(o *NI) bool { return o.key() == i.key() }); has != nil {
 		switch {
@@ -172,11 +172,11 @@ func (m *merge) addNI(i NI) {
 	m.NIs = append(m.NIs, i)
 }
 
-// timeoutOption is the option of NIs that is the LND timeout.
+// timeoutOption is the NI option for the LND timeout.
 const timeoutOption = "timeout"
 
-// takeTimeout gives an NI that says none the LND timeout that holds for its whole net, as
-// "net set --net" sets it (lnetctl 4.5).
+// takeTimeout sets the LND timeout of an NI without one to the timeout that holds for its whole
+// net, as "net set --net" sets it (lnetctl 4.5).
 func (m *merge) takeTimeout(i *NI) {
 	if _, given := i.Options[timeoutOption]; given {
 		return
@@ -209,7 +209,7 @@ func (m *merge) addRoute(r Route) {
 	m.Routes = append(m.Routes, r)
 }
 
-// mergePeer adds a peer, or NIDs to one that is configured.
+// mergePeer adds a peer, or adds NIDs to a configured one.
 func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 	has := m.ownerOf(p.Primary)
 	if has != nil && has.Primary != p.Primary {
@@ -246,14 +246,14 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 	}
 }
 
-// undiscovered tells whether an entry is that of a gateway that had not been discovered
-// when a kernel exported its configuration: such are never Multi-Rail and have one NID.
-// What says so little must not keep discovery from its work.
+// undiscovered reports whether p is the entry of a gateway that was not discovered yet when a
+// kernel exported its configuration. Such an entry is not Multi-Rail and has one NID. It is not
+// configured, because that would prevent discovery of the gateway.
 func (p *Peer) undiscovered(gateways map[lnet.NID]bool) bool {
 	return p.SingleRail && !p.Locked && len(p.Others) == 0 && gateways[p.Primary]
 }
 
-// gatewaysOf are the NIDs that routes lead through.
+// gatewaysOf returns the gateways of routes.
 func gatewaysOf(routes []Route) map[lnet.NID]bool {
 	all := make(map[lnet.NID]bool, len(routes))
 	for k := range routes {
@@ -262,8 +262,9 @@ func gatewaysOf(routes []Route) map[lnet.NID]bool {
 	return all
 }
 
-// checkGateways notes the peers of have that lose a NID that routes lead through. Nodes refuse that.
-// where is the place of the entry by which a peer loses it.
+// checkGateways reports the peers of have that lose a NID that routes use as a gateway. Nodes
+// reject such a change. The function where returns the position of the entry that removes the NID
+// from a peer.
 func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy string) {
 	lost := gatewaysOf(m.Routes)
 	for k := range m.Peers {
@@ -285,13 +286,13 @@ func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy
 	}
 }
 
-// LeaveUndiscovered leaves out the entries of gateways that discovery has to make.
+// LeaveUndiscovered removes the entries of gateways that discovery will create.
 func (s *State) LeaveUndiscovered() {
 	gateways := gatewaysOf(s.Routes)
 	s.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(p Peer) bool { return p.undiscovered(gateways) })
 }
 
-// addPolicies adds rules at their places. One that is there is no change.
+// addPolicies inserts rules at their positions. Rules that exist already are left as they are.
 func (m *merge) addPolicies(c *Config) {
 	var p selection.Policies
 	for _, r := range m.Rules {
@@ -310,8 +311,8 @@ func (m *merge) addPolicies(c *Config) {
 	m.TypedRules = p.Typed()
 }
 
-// AddDrivers puts the options of drivers that the document has over those of have. An option
-// that the document gives its default loses its value in have.
+// AddDrivers merges the document's driver options over those of have. If the document sets an
+// option to its default, the value in have is removed.
 func (c *Config) AddDrivers(have *State) {
 	drivers := maps.Clone(have.Drivers)
 	for t, given := range c.Given.Drivers {
@@ -329,7 +330,7 @@ func (c *Config) AddDrivers(have *State) {
 	c.Drivers = drivers
 }
 
-// check says what does not go together, and leaves out the routes that are not for this node.
+// check reports conflicts and removes the routes that are not for this node.
 func (m *merge) check() {
 	m.checkRoutes()
 	if most := m.Parameters.InterfacesMax; most > 0 && len(m.NIs) >= most {
@@ -337,8 +338,8 @@ func (m *merge) check() {
 	}
 }
 
-// checkRoutes leaves out routes of the document that are not for this node. A route that was
-// there before is an error.
+// checkRoutes removes the document's routes that are not for this node. It is an error if a route
+// existed before.
 func (m *merge) checkRoutes() {
 	misplaced := misplacedRoutes(m.NIs)
 	m.Routes = slices.DeleteFunc(m.Routes, func(r Route) bool {
@@ -356,7 +357,7 @@ func (m *merge) checkRoutes() {
 	})
 }
 
-// changesInPlace tells whether an NI can become o while it is up.
+// changesInPlace reports whether an NI can become o while it is up.
 func (n *NI) changesInPlace(o *NI) bool {
 	if n.key() != o.key() || n.moved(o) || n.Tunables != o.Tunables || !slices.Equal(n.CPTs, o.CPTs) {
 		return false
@@ -372,5 +373,5 @@ func (n *NI) changesInPlace(o *NI) bool {
 	return !differ(n.Options, o.Options) && !differ(o.Options, n.Options)
 }
 
-// inPlace are the options of NIs that can be changed while they are up (lnetctl 4.5).
+// inPlace holds the NI options that can be changed while the NI is up (lnetctl 4.5).
 var inPlace = map[string]bool{"conns_per_peer": true, "timeout": true}

@@ -1,24 +1,24 @@
 package config
 
-// Metrics is what "metrics" in "lnetd" says.
+// Metrics is the section "metrics" in "lnetd".
 type Metrics struct {
-	// Peers is the most peers that have series of their own.
+	// Peers is the maximum number of peers with their own series.
 	Peers int
-	// LustreCompat adds names that dashboards of Lustre's exporters use.
+	// LustreCompat adds the metric names that dashboards of Lustre's exporters use.
 	LustreCompat bool
-	// WebConfig is the path of a web-config.yml; empty: neither TLS nor passwords.
+	// WebConfig is the path of a web-config.yml. If it is empty, neither TLS nor passwords are
+	// used.
 	WebConfig string
 }
 
-// DefaultMetricsPeers is Metrics.Peers of a file that does not say it, and MetricsPeersMax
-// the most that it may say: each makes a scrape longer by some 100 bytes for each of its
-// series.
+// DefaultMetricsPeers is the default of Metrics.Peers, and MetricsPeersMax its maximum. Each peer
+// adds about 100 bytes per series to a scrape.
 const (
 	DefaultMetricsPeers = 1000
 	MetricsPeersMax     = 65536
 )
 
-// metricsKeys are the keys of "metrics".
+// metricsKeys holds the keys of "metrics".
 var metricsKeys = map[string]setting[Metrics]{
 	"peers":         wholes(1, MetricsPeersMax, func(m *Metrics, n int) { m.Peers = n }),
 	"lustre_compat": truths(func(m *Metrics, b bool) { m.LustreCompat = b }),

@@ -9,9 +9,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Mismatches returns what the string "ip2nets" chooses on a machine although no address of the
-// interface is in the patterns of the entry. It is chosen all the same, as kernels do
-// (lnetctl 13.3): an entry is for the whole machine.
+// Mismatches describes the interfaces that the string "ip2nets" selects although none of their
+// addresses matches the patterns of the entry. They are used nevertheless, as kernels do (lnetctl
+// 13.3), because an entry applies to the whole host.
 func (l *Site) Mismatches(machine []Interface) (out []string) {
 	usable := slices.DeleteFunc(slices.Clone(machine), func(i Interface) bool { return !i.Up || i.Loopback })
 	for k := range l.IP2Nets {
@@ -41,7 +41,7 @@ func listAddrs(addrs []netip.Addr) string {
 	return strings.Join(all, ", ")
 }
 
-// chosen are the interfaces that a net names, or the first one with an IPv4 address.
+// chosen returns the interfaces that a net names, or the first one with an IPv4 address.
 func chosen(spec *lnet.NetSpec, usable []Interface) (out []Interface) {
 	nis, err := nisOf(lnet.Networks{*spec})
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// addNet adds the NIs of one net block (lnetctl 9.1).
+// addNet adds the NIs of an item of "net" (lnetctl 9.1).
 func (c *Config) addNet(f fileNet) {
-	var n lnet.Net // zero: it is noted that there is none
+	var n lnet.Net // stays zero if the name is missing, which has been reported
 	if f.name.node != f.at.node {
 		n, _ = f.name.net()
 	}
 	if n.Type() == lnet.TypeLO {
-		return // it is there without being asked for
+		return // always exists
 	}
 	if f.own.pattern != nil {
 		if f.patternAlone() {
@@ -59,7 +59,7 @@ func (c *Config) addNet(f fileNet) {
 	}
 }
 
-// addNI adds an NI that does not stand in the file already.
+// addNI adds an NI, or reports a problem if the file contains it already.
 func (c *Config) addNI(ni NI, at place) {
 	switch {
 	case ni.Net == 0:
@@ -79,8 +79,8 @@ func (c *Config) addNI(ni NI, at place) {
 	c.NIs = append(c.NIs, ni)
 }
 
-// addNetPattern takes a net whose interfaces have addresses of a pattern, with or
-// without an interface that has to have one (lnetctl 11).
+// addNetPattern adds a rule for a net whose interfaces have addresses in a pattern. It may name
+// an interface that must have such an address (lnetctl 11).
 func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 	a, ok := ni.pattern.addressRange()
 	r := NetRule{net: n, ranges: []addressRange{a}, tunables: ni.tunables.tunables(), options: ni.options(n)}
@@ -90,7 +90,7 @@ func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 	}
 }
 
-// patternAlone reports whether nothing beside "pattern" names NIs in another way, and notes what does.
+// patternAlone reports whether nothing but "pattern" selects NIs, and adds a problem otherwise.
 func (f *fileNet) patternAlone() bool {
 	beside := ""
 	switch {
@@ -106,8 +106,8 @@ func (f *fileNet) patternAlone() bool {
 	return false
 }
 
-// places returns an NI for each interface that is named, or one for the NID. A NID
-// beside an interface has to be the one that the interface gives.
+// places returns an NI for each interface that is named, or one for the NID. If a NID is given in
+// addition to an interface, the interface must have that NID.
 func (ni *fileNI) places(n lnet.Net) []NI {
 	nid, ok := ni.ownNID(n)
 	if !ok {
@@ -145,7 +145,7 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 	return out
 }
 
-// ownNID is what "nid" says, if it is there.
+// ownNID returns the value of "nid", or the zero NID if it is absent.
 func (ni *fileNI) ownNID(n lnet.Net) (lnet.NID, bool) {
 	if ni.nid == nil {
 		return lnet.NID{}, true
@@ -166,7 +166,7 @@ func (ni *fileNI) ownNID(n lnet.Net) (lnet.NID, bool) {
 	return nid, true
 }
 
-// allCPTs is what "CPT" says for all interfaces, if it is there.
+// allCPTs returns the value of "CPT", which applies to all interfaces.
 func (ni *fileNI) allCPTs() ([]int, bool) {
 	if ni.cpts == nil {
 		return nil, true
@@ -174,7 +174,7 @@ func (ni *fileNI) allCPTs() ([]int, bool) {
 	return ni.cpts.cpts()
 }
 
-// device reads the name of an interface, and its CPU partitions if it has its own.
+// device parses the name of an interface and the interface's CPU partitions.
 func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 	s, ok := i.textOf(deviceText)
 	if !ok {
@@ -199,7 +199,7 @@ func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 	return ni, true
 }
 
-// tunables fills what is not given with "the driver's default".
+// tunables returns the tunables. Absent ones are set to "the driver's default".
 func (f *fileTunables) tunables() lnd.Tunables {
 	t := lnd.Tunables{PeerTimeout: -1}
 	if f == nil {
@@ -219,13 +219,13 @@ func (f *fileTunables) tunables() lnd.Tunables {
 	return t
 }
 
-// saysOptions reports whether the NI has tunables of its LND.
+// saysOptions reports whether the NI has LND tunables.
 func (ni *fileNI) saysOptions() bool {
 	return ni.lnd != nil || ni.tunables != nil && ni.tunables.direct
 }
 
-// options reads the tunables of the LND for a net, if there is a driver for it. They are in
-// "lnd tunables", or in "tunables", where exports of 2.9 and 2.10 have them; the former hold.
+// options returns the LND tunables for a net, if it has a driver. Values in "lnd tunables" take
+// precedence over values in "tunables", where exports of 2.9 and 2.10 have them.
 func (ni *fileNI) options(n lnet.Net) Values {
 	if n == 0 {
 		return nil

@@ -10,28 +10,28 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// NetRule is an item of "ip2nets": a net for nodes that have certain interfaces or
-// addresses (lnetctl 10).
+// NetRule is an item of "ip2nets": a net for hosts that have certain interfaces or addresses
+// (lnetctl 10).
 type NetRule struct {
 	net lnet.Net
-	// devices, if there are any, must all be usable and have an address in ranges; of a name that
-	// stands for several, those that there are and that do, at least one.
+	// devices must all be usable and have an address in ranges. A name that stands for several
+	// interfaces selects the existing ones that do, of which there must be at least one.
 	devices []NI
-	// all are the CPU partitions of interfaces that are not named.
+	// all holds the CPU partitions of interfaces that are not named.
 	all []int
-	// must says that the rule has to be for this machine.
+	// must reports that it is an error if the rule does not match this host.
 	must bool
-	// ranges are of addresses; none: any.
+	// ranges holds the address ranges. None means any address.
 	ranges   []addressRange
 	tunables lnd.Tunables
 	options  Values
-	// where is the place in the file, "name:line: key".
+	// where is the position in the file, "name:line: key".
 	where string
 }
 
 // addressRange is a set of addresses: IPv4 by octets, or IPv6 by a prefix.
 type addressRange struct {
-	octets *lnet.IPPattern // nil: prefix
+	octets *lnet.IPPattern // if nil, prefix is used
 	prefix netip.Prefix
 }
 
@@ -57,7 +57,7 @@ func (r *addressRange) match(a netip.Addr) bool {
 	return r.prefix.Contains(a.WithZone(""))
 }
 
-// addNetRules takes the items of "ip2nets".
+// addNetRules adds the items of "ip2nets".
 func (c *Config) addNetRules(list []place) {
 	for _, at := range list {
 		if r, ok := readNetRule(at); ok {
@@ -87,7 +87,7 @@ func readNetRule(at place) (r NetRule, good bool) {
 				a, ok := v.addressRange()
 				r.ranges, good = append(r.ranges, a), good && ok
 			}
-		case "local NI(s)", "nid", "pattern": // noted already
+		case "local NI(s)", "nid", "pattern": // already reported
 		default:
 			ni.member(m)
 		}
@@ -109,7 +109,7 @@ func readNetRule(at place) (r NetRule, good bool) {
 	return r, good
 }
 
-// into puts interfaces and CPU partitions into a rule.
+// into stores interfaces and CPU partitions in a rule.
 func (ni *fileNI) into(r *NetRule) (good bool) {
 	r.all, good = ni.allCPTs()
 	for _, at := range ni.interfaces {
@@ -120,7 +120,7 @@ func (ni *fileNI) into(r *NetRule) (good bool) {
 	return good
 }
 
-// addressRange reads an item of "ip-range".
+// addressRange parses an item of "ip-range".
 func (p place) addressRange() (addressRange, bool) {
 	s, ok := p.textOf(rangeText)
 	if !ok {
@@ -133,8 +133,8 @@ func (p place) addressRange() (addressRange, bool) {
 	return r, err == nil
 }
 
-// match returns the interfaces, with their CPU partitions, that the rule makes NIs of; none: it is
-// not for this machine.
+// match returns the interfaces, with their CPU partitions, for which the rule creates NIs. It
+// returns none if the rule is not for this host.
 func (r *NetRule) match(machine []Interface) (found []NI) {
 	switch {
 	case len(r.devices) > 0:
@@ -172,7 +172,8 @@ func (r *NetRule) matchNames(machine []Interface) []NI {
 	return found
 }
 
-// named returns the interfaces that the rule names. A name that the machine has stands for no others.
+// named returns the interfaces that the rule names. A name that the host has stands only for
+// itself.
 func (r *NetRule) named(machine []Interface) []NI {
 	list := slices.Clone(r.devices)
 	for k := range list {
@@ -183,8 +184,8 @@ func (r *NetRule) named(machine []Interface) []NI {
 	return list
 }
 
-// remedy says what would be right in place of a rule that its interfaces contradict: which addresses
-// they have, and which interfaces fit.
+// remedy returns advice for a rule that contradicts the interfaces it names: which addresses they
+// have, and which interfaces match.
 func (r *NetRule) remedy(machine []Interface) string {
 	var parts, fit []string
 	named := DevicesOf(ExpandDevices(r.named(machine), namesOf(machine)))
@@ -205,7 +206,7 @@ func (r *NetRule) remedy(machine []Interface) string {
 	return strings.Join(append(append(parts, fit...), "name that, or leave intf out"), "; ")
 }
 
-// fits tells whether an interface can be used, and has an address in the ranges.
+// fits reports whether an interface is up and has an address in the ranges.
 func (r *NetRule) fits(i *Interface) bool {
 	return i.Up && slices.ContainsFunc(i.Addrs, func(a netip.Addr) bool {
 		return len(r.ranges) == 0 || slices.ContainsFunc(r.ranges, func(in addressRange) bool { return in.match(a) })

@@ -10,44 +10,44 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// DriverOptions are what can be set of the drivers of one net type. Who composes
-// lnetd has a table of them and hands it to Parse: this package knows no driver.
+// DriverOptions describes the options of the drivers for one net type. The caller of Parse passes
+// a table of them, so that this package depends on no driver.
 type DriverOptions struct {
-	// Type is that of the driver's nets.
+	// Type is the net type.
 	Type lnet.NetType
-	// Section names the mapping in "lnetd" that holds Parameters: "socklnd". Empty: there
-	// is none.
+	// Section names the mapping in "lnetd" that holds Parameters, such as "socklnd". It is empty
+	// if there is no such mapping.
 	Section string
-	// About is what the reference says above the section, without line ends.
+	// About is the comment above the section in the reference, on one line.
 	About string
-	// Own are the keys that stand in "lnetd" itself. The reference says of them
-	// what it says in reference.yaml, not their Help.
+	// Own holds options that are keys of "lnetd" itself. The reference describes them in
+	// reference.yaml and ignores their Help.
 	Own []Option
-	// Parameters are the keys of the section: module parameters under their own
+	// Parameters holds the keys of the section, which are module parameters under their own
 	// names. No name is also in Own.
 	Parameters []Option
-	// Tunables are the keys of "lnd tunables", which belong to one NI.
+	// Tunables holds the keys of "lnd tunables", which apply to one NI.
 	Tunables []Option
-	// Check says what is wrong with values of Own and Parameters together.
+	// Check returns an error if the values of Own and Parameters conflict.
 	Check func(Values) error
 }
 
-// Option is one thing that can be set of a driver, or of one of its NIs.
+// Option is an option of a driver or of one of its NIs.
 type Option struct {
 	Name string
 	Kind Kind
-	// Default is what holds if nothing is given. Empty: what holds depends on
-	// more, so that any value says something.
+	// Default is the value that an absent option has. It is empty if that value depends on other
+	// settings; then every given value is kept.
 	Default string
-	// Help is what the reference says behind the value; a few words, or none.
+	// Help is a short comment for the reference. It may be empty.
 	Help string
 }
 
-// Values are options by name, as their kinds read them. What is given but equals
-// the default is left out: values that are equal mean the same.
+// Values holds options by name, in the form that their kinds return. A value that equals the
+// default is omitted, so that equal Values have the same meaning.
 type Values map[string]string
 
-// with adds a value; v may be nil.
+// with sets a value and returns the result. v may be nil.
 func (v Values) with(o *Option, value string) Values {
 	if v == nil {
 		v = Values{}
@@ -59,8 +59,8 @@ func (v Values) with(o *Option, value string) Values {
 	return v
 }
 
-// Number is the value of an option whose kind is a number; false if it is not
-// given. It panics if the kind is another one.
+// Number returns the value of a numeric option, or false if it is not set. It panics if the
+// option is not a number.
 func (v Values) Number(name string) (int, bool) {
 	text, ok := v[name]
 	if !ok {
@@ -73,20 +73,20 @@ func (v Values) Number(name string) (int, bool) {
 	return n, true
 }
 
-// Kind is what the values of an option may be: Whole, Within, Truth, Words, Text or
+// Kind describes the values of an option. It is one of Whole, Within, Truth, Words, Text and
 // Shown.
 type Kind interface {
-	// expected is what the value is called: "a number".
+	// expected returns what a value is called in messages, such as "a number".
 	expected() string
-	// right says what may be written, for a remedy, with an example if that helps.
+	// right describes valid values for a remedy, with an example if that helps.
 	right() (what, example string)
-	// schema describes the values.
+	// schema returns the JSON Schema of the values.
 	schema() schema
-	// read checks a value, and puts it into the form in which it is kept.
+	// read validates a value and returns it in canonical form.
 	read(text string) (string, error)
 }
 
-// Whole takes whole numbers from Min to Max.
+// Whole accepts whole numbers from Min to Max.
 type Whole struct{ Min, Max int }
 
 func (Whole) expected() string { return "a number" }
@@ -110,7 +110,7 @@ func (k Whole) right() (what, example string) {
 	return fmt.Sprintf("a whole number from %d to %d", k.Min, k.Max), example
 }
 
-// typical is a number for examples where 1 would be odd.
+// typical is a number for examples where 1 would look odd.
 const typical = 10
 
 func (k Whole) read(text string) (string, error) {
@@ -121,8 +121,7 @@ func (k Whole) read(text string) (string, error) {
 	return strconv.Itoa(n), err
 }
 
-// Within takes whole numbers, and the next one from Min to Max in place of one
-// beyond.
+// Within accepts any whole number and limits it to Min to Max.
 type Within struct{ Min, Max int }
 
 func (Within) expected() string { return "a number" }
@@ -134,8 +133,8 @@ func (k Within) read(text string) (string, error) {
 	return strconv.Itoa(max(k.Min, min(n, k.Max))), err
 }
 
-// Truth takes yes and no in all spellings that YAML has, and 1 and 0, which are
-// what is kept. With Count other numbers mean yes too: it was a number in older releases.
+// Truth accepts a boolean in all spellings of YAML, and 1 and 0. The canonical form is 1 or 0.
+// With Count, larger numbers mean yes too, because the option was a number in older releases.
 type Truth struct{ Count bool }
 
 func (Truth) expected() string { return "a word" }
@@ -153,7 +152,7 @@ func (k Truth) read(text string) (string, error) {
 	return "0", err
 }
 
-// Words takes one of several words.
+// Words accepts one of several words.
 type Words []string
 
 func (Words) expected() string { return "a word" }
@@ -167,7 +166,8 @@ func (k Words) read(text string) (string, error) {
 	return text, nil
 }
 
-// Text is anything: What it is, "a path", and an Example.
+// Text accepts any text. The field What describes it, such as "a path", and Example is a valid
+// value.
 type Text struct{ What, Example string }
 
 func (k Text) expected() string { return "a word" }
@@ -176,8 +176,7 @@ func (k Text) right() (what, example string) { return k.What, k.Example }
 
 func (Text) read(text string) (string, error) { return text, nil }
 
-// Shown is what an export shows and nobody can set: whatever stands there means
-// nothing.
+// Shown is a key that exports contain and that cannot be set. Any value is ignored.
 type Shown struct{}
 
 func (Shown) expected() string { return "" }
@@ -186,7 +185,7 @@ func (Shown) right() (what, example string) { return "anything", "" }
 
 func (Shown) read(string) (string, error) { return "", nil }
 
-// parseWhole reads a whole number.
+// parseWhole parses a whole number.
 func parseWhole(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil || n != int64(int(n)) || strings.Contains(text, "_") {
@@ -195,7 +194,7 @@ func parseWhole(text string) (int, error) {
 	return int(n), nil
 }
 
-// parseTruth reads a boolean in any of YAML's spellings.
+// parseTruth parses a boolean in any of YAML's spellings.
 func parseTruth(text string) (bool, error) {
 	switch strings.ToLower(text) {
 	case "true", "yes", "on", "y", "1":
@@ -206,8 +205,7 @@ func parseTruth(text string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", text)
 }
 
-// read reads the members of a mapping into v, which may be nil, but for what is none of
-// the options.
+// read stores those members of a mapping in v that are options. v may be nil.
 func (v Values) read(members []member, options []Option) Values {
 	for _, m := range members {
 		if o := findOption(options, m.key); o == nil {
@@ -227,7 +225,7 @@ func findOption(options []Option, name string) *Option {
 	return &options[k]
 }
 
-// option reads the value of an option; false if there is none, or it is wrong.
+// option reads the value of an option. It returns false if there is no value, or it is invalid.
 func (p place) option(o *Option) (string, bool) {
 	if _, shown := o.Kind.(Shown); shown || !p.scalar(o.Kind) {
 		return "", false
@@ -245,14 +243,13 @@ func (p place) option(o *Option) (string, bool) {
 	return value, true
 }
 
-// Names of options in "lnetd" that the command line's --port sets.
+// Names of the options in "lnetd" that the flag --port sets.
 const (
-	// PortOption is the port that other nodes call.
+	// PortOption is the port to listen on.
 	PortOption = "port"
-	// ConnectPortOption is the port that they are called on; the former if it is
-	// not given.
+	// ConnectPortOption is the port to connect to. It defaults to the value of PortOption.
 	ConnectPortOption = "connect_port"
 )
 
-// PortKind is the kind of both.
+// PortKind is the kind of both options.
 var PortKind = Whole{1, math.MaxUint16}

@@ -11,11 +11,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Override holds what the command line says over the file. Zero values leave
-// what the file says.
+// Override holds settings of the command line, which override the file. A zero value leaves the
+// setting of the file.
 type Override struct {
 	Networks      []string // module-parameter syntax, or NIDs: "tcp(eth0)", "tcp1(eth1,eth2)", "10.0.0.1@tcp"
-	Port          *int     // to listen on and to call; for drivers with PortOption
+	Port          *int     // to listen on and to connect to; for drivers with PortOption
 	ControlSocket string
 	MetricsAddr   string
 	WebConfig     string // Metrics.WebConfig
@@ -23,7 +23,7 @@ type Override struct {
 	LogLevel      string
 }
 
-// Apply changes c as o says, or not at all. Errors name the option.
+// Apply applies o to c. If it returns an error, c is unchanged. Errors name the option.
 func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 	next := *c
 	var errs []error
@@ -52,7 +52,7 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 	return nil
 }
 
-// applyAround changes what c says around the node. bad takes errors with their option.
+// applyAround applies the settings of lnetd itself. It calls bad for each invalid option.
 func (c *Config) applyAround(o *Override, bad func(option string, err error)) {
 	if o.ControlSocket != "" {
 		c.ControlSocket = o.ControlSocket
@@ -78,7 +78,7 @@ func (c *Config) applyAround(o *Override, bad func(option string, err error)) {
 	}
 }
 
-// setPort makes port the one to listen on and the one to call.
+// setPort sets the port to listen on and to connect to.
 func (c *Config) setPort(port int, drivers []DriverOptions) error {
 	text, err := PortKind.read(strconv.Itoa(port))
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Config) setPort(port int, drivers []DriverOptions) error {
 	return nil
 }
 
-// networksOrNIDs reads "networks" strings, of which some are NIDs.
+// networksOrNIDs parses "networks" strings, some of which may be NIDs.
 func networksOrNIDs(list []string) ([]NI, error) {
 	var nids []NI
 	var others []string
@@ -122,7 +122,7 @@ func networksOrNIDs(list []string) ([]NI, error) {
 	return append(nis, nids...), err
 }
 
-// networks reads "networks" strings (lnetctl 13.1). Several are one list.
+// networks parses "networks" strings as one list (lnetctl 13.1).
 func networks(list []string) ([]NI, error) {
 	specs, err := lnet.ParseNetworks(strings.Join(list, ","))
 	if err != nil {
@@ -135,12 +135,12 @@ func networks(list []string) ([]NI, error) {
 	return nis, err
 }
 
-// nisOf are the NIs of the interfaces, or one for a net that names none.
+// nisOf returns an NI for each interface, or one for a net that names no interface.
 func nisOf(specs lnet.Networks) (nis []NI, _ error) {
 	for _, s := range specs {
 		devices := s.Interfaces
 		if len(devices) == 0 {
-			devices = []lnet.InterfaceSpec{{}} // the driver's choice
+			devices = []lnet.InterfaceSpec{{}} // the driver chooses
 		}
 		for k := range devices {
 			cpts, err := cptsOf(s.CPTsOf(k))

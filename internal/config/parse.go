@@ -2,24 +2,24 @@ package config
 
 import "context"
 
-// Parse reads a configuration file called name, in which the options of drivers
-// may stand. The error is Problems: everything that is wrong in it.
+// Parse parses a configuration file, which is called name in messages. The file may contain the
+// options of drivers. The error is a Problems with everything that is wrong.
 func Parse(name string, data []byte, drivers []DriverOptions) (Config, error) {
 	return newReading(context.Background(), name, drivers).config(data, Default())
 }
 
-// ParseOver is Parse of a document that is put over a node: what it leaves out of the
-// parameters, of routing and of the buffers is that of base. It returns ctx's error if ctx is
-// done before the document is read.
+// ParseOver is like Parse for a document that is applied over a node in state base. Parameters,
+// routing and buffers that the document omits are those of base. It returns the cause of ctx if
+// ctx ends first.
 func ParseOver(ctx context.Context, name string, data []byte, drivers []DriverOptions, base *State) (Config, error) {
 	over := Default()
 	over.Parameters, over.Routing, over.Buffers = base.Parameters, base.Routing, base.Buffers
 	return newReading(ctx, name, drivers).config(data, over)
 }
 
-// ParseInstead is Parse of a document that replaces what there is: what it leaves out around the
-// node is what the command line says, which was checked before, or the default. It returns ctx's
-// error if ctx is done before the document is read.
+// ParseInstead is like Parse for a document that replaces a node's configuration. Settings of
+// lnetd itself that the document omits are those of the command line, which must be valid, or the
+// defaults. It returns the cause of ctx if ctx ends first.
 func ParseInstead(ctx context.Context, name string, data []byte, drivers []DriverOptions, line *Override) (Config, error) {
 	over := Default()
 	over.applyAround(line, func(string, error) {})
@@ -30,7 +30,7 @@ func newReading(ctx context.Context, name string, drivers []DriverOptions) *read
 	return &reading{ctx: ctx, name: name, drivers: drivers}
 }
 
-// config puts a document over c.
+// config applies a document to c.
 func (r *reading) config(data []byte, c Config) (Config, error) {
 	f := r.read(data)
 	for _, n := range f.nets {
@@ -56,7 +56,8 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 	return c, err
 }
 
-// judged is what was worth a word, and all that was wrong, or why the document was not read.
+// judged returns the warnings, and as the error all problems, or the reason why the document was
+// not read.
 func (r *reading) judged() (Problems, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (r *reading) judged() (Problems, error) {
 	return inOrder(r.warnings), nil
 }
 
-// checkDrivers has each driver judge what is set of it.
+// checkDrivers calls the Check functions of the drivers.
 func (r *reading) checkDrivers(c *Config) {
 	for k := range r.drivers {
 		d := &r.drivers[k]

@@ -9,29 +9,29 @@ import (
 // peerNIDsMax bounds the NIDs of one peer (lnetctl 12.2).
 const peerNIDsMax = 128
 
-// Peer is a peer to configure (lnetctl 9.3, 11).
+// Peer is the configuration of a peer (lnetctl 9.3, 11).
 type Peer struct {
 	Primary lnet.NID
-	// Others are its further NIDs, without the primary one and 0@lo.
+	// Others holds the further NIDs, without the primary one and 0@lo.
 	Others []lnet.NID
-	// SingleRail says that the peer is not Multi-Rail.
+	// SingleRail reports that the peer is not Multi-Rail.
 	SingleRail bool
-	// Locked says that its primary NID is. A file cannot ask for that.
+	// Locked reports that the primary NID is locked.
 	Locked bool
-	// Found says that nobody has configured the peer: it is there to be deleted, and
-	// comes again by itself.
+	// Found reports that the peer was discovered, not configured. It can be deleted, but is
+	// discovered again.
 	Found bool
-	// Listed are all of its NIDs as a list of "peers" has them, in that order; nil: the
-	// entry adds its NIDs to those that there are.
+	// Listed holds all NIDs in order, if the entry is one of "peers". If it is nil, the entry
+	// adds its NIDs to those that the peer has.
 	Listed []lnet.NID
-	// Where is the place in the file, "name:line: key".
+	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// peerPlaces finds the peers of a file: there may be hundreds of thousands.
+// peerPlaces indexes the peers of a file, of which there may be hundreds of thousands.
 type peerPlaces struct {
 	owner map[lnet.NID]lnet.NID // the primary NID of the peer that has a NID
-	at    map[peerKey]int       // places in Config.Peers
+	at    map[peerKey]int       // positions in Config.Peers
 }
 
 type peerKey struct {
@@ -41,7 +41,7 @@ type peerKey struct {
 
 func (p *Peer) key() peerKey { return peerKey{p.Primary, p.SingleRail} }
 
-// first returns the place of the first entry with a primary NID.
+// first returns the position of the first entry with the given primary NID.
 func (s *peerPlaces) first(primary lnet.NID) (int, bool) {
 	at, there := s.at[peerKey{primary, false}]
 	single, too := s.at[peerKey{primary, true}]
@@ -54,14 +54,14 @@ func (s *peerPlaces) first(primary lnet.NID) (int, bool) {
 // filePeer is an item of "peer" or "peers".
 type filePeer struct {
 	at        place
-	primary   *place // nil: the first of nids
+	primary   *place // if nil, the first of nids
 	multiRail *place
 	nids      []place
-	lacks     bool // the primary NID, which is noted
-	list      bool // nids are all that the peer has
+	lacks     bool // the primary NID is missing, which has been reported
+	list      bool // nids is the complete list
 }
 
-// readPeers reads "peer". Keys that describe a state are passed over.
+// readPeers reads "peer". It skips keys that describe state.
 func readPeers(at place) []filePeer {
 	var peers []filePeer
 	for _, item := range at.optionalItems() {
@@ -91,8 +91,8 @@ func readPeers(at place) []filePeer {
 	return peers
 }
 
-// readPeerLists reads "peers", the form of the Multi-Rail design (lnetctl 11): all
-// NIDs of a peer, the primary one first. The design prints them below "nids" and beside it.
+// readPeerLists reads "peers", the form of the Multi-Rail design (lnetctl 11). An entry lists all
+// NIDs of a peer, the primary one first. The design shows them both below "nids" and beside it.
 func readPeerLists(at place) []filePeer {
 	var peers []filePeer
 	for _, item := range at.optionalItems() {
@@ -121,8 +121,8 @@ func readPeerLists(at place) []filePeer {
 	return peers
 }
 
-// addPeers validates the peers. A peer that stands twice gets the NIDs of both, or those of the
-// last list alone.
+// addPeers validates and adds the peers. If a peer occurs twice, it gets the NIDs of both
+// entries. An entry of "peers" replaces earlier ones.
 func (c *Config) addPeers(list []filePeer) {
 	places := peerPlaces{map[lnet.NID]lnet.NID{}, map[peerKey]int{}}
 	for _, f := range list {
@@ -138,8 +138,8 @@ func (c *Config) addPeers(list []filePeer) {
 	}
 }
 
-// addPeer adds a peer, or its NIDs to an entry that there is. Entries that contradict each
-// other are both kept, and the node reports what is wrong.
+// addPeer adds a peer, or adds its NIDs to an existing entry. Contradictory entries are both
+// kept, and the node reports the conflict.
 func (c *Config) addPeer(p Peer, f *filePeer, places *peerPlaces) {
 	var added []lnet.NID
 	ok := true
@@ -180,7 +180,7 @@ func (f *filePeer) peer() (Peer, bool) {
 		nids, valid := at.nids(peerNIDsMax)
 		ok = ok && valid
 		for _, nid := range nids {
-			// A node that talks to itself shows 0@lo among its own NIDs.
+			// A node that pings itself shows 0@lo among its own NIDs.
 			if nid != p.Primary && !nid.IsLoopback() && !slices.Contains(p.Others, nid) {
 				p.Others = append(p.Others, nid)
 			}
@@ -221,7 +221,7 @@ func (f *filePeer) readPrimary(p *Peer) bool {
 	return true
 }
 
-// sameNet returns a NID that a peer with one NID on each net cannot have.
+// sameNet returns a NID that prevents the peer from having at most one NID on each net.
 func (p *Peer) sameNet() (lnet.NID, bool) {
 	nets := map[lnet.Net]bool{p.Primary.Net(): true}
 	for _, nid := range p.Others {
@@ -233,8 +233,8 @@ func (p *Peer) sameNet() (lnet.NID, bool) {
 	return lnet.NID{}, false
 }
 
-// Named returns the NIDs that an entry identifies a peer by, in order: those of a list, or the
-// primary one.
+// Named returns the NIDs by which an entry identifies a peer, in order. These are all NIDs of a
+// list, or else the primary one.
 func (p *Peer) Named() []lnet.NID {
 	if p.Listed != nil {
 		return p.Listed
@@ -242,7 +242,7 @@ func (p *Peer) Named() []lnet.NID {
 	return []lnet.NID{p.Primary}
 }
 
-// WithPrimary returns the peer with nid as its primary NID, if it is one of its NIDs.
+// WithPrimary returns the peer with nid as its primary NID, if nid is one of its NIDs.
 func (p *Peer) WithPrimary(nid lnet.NID) Peer {
 	out := *p
 	if slices.Contains(p.Others, nid) {

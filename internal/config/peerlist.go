@@ -7,15 +7,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// refreshed returns the peer with exactly these NIDs, of which there is at least one. It keeps
-// its primary NID if that is among them. Otherwise the first one is the primary NID, and a
-// lock goes with the NID that it was for. Two NIDs on a net make it Multi-Rail.
+// refreshed returns the peer with exactly these NIDs. The list must not be empty. The peer keeps
+// its primary NID if that is in the list. Otherwise the first NID becomes the primary one, and a
+// lock is removed. Two NIDs on one net make the peer Multi-Rail.
 func (p *Peer) refreshed(nids []lnet.NID) Peer {
 	out := *p
 	if !slices.Contains(nids, p.Primary) {
 		out.Primary, out.Locked = nids[0], false
 	}
-	kept := Without(p.nids(), Without(p.nids(), nids)) // in the order that the node has them in
+	kept := Without(p.nids(), Without(p.nids(), nids)) // in the order that the node has
 	out.Others = Without(append(kept, Without(nids, kept)...), []lnet.NID{out.Primary})
 	if _, clash := out.sameNet(); clash {
 		out.SingleRail = false
@@ -33,13 +33,13 @@ func Without(a, b []lnet.NID) (out []lnet.NID) {
 	return out
 }
 
-// elsewhere is what is said of a NID of a list that belongs to another peer.
+// elsewhere returns the message for a listed NID that belongs to another peer.
 func (p *Peer) elsewhere(nid, owner lnet.NID) string {
 	return fmt.Sprintf("NID %d, %s, belongs to the peer %s already: it is ignored", slices.Index(p.Listed, nid), nid, owner)
 }
 
-// refresh makes p, a list of "peers", complete for the peer of c that has one of its NIDs, or a
-// new peer.
+// refresh applies p, an entry of "peers", to the peer of c that has one of its NIDs. If there is
+// none, it adds a peer. The list replaces all NIDs of the peer.
 func (c *Config) refresh(p Peer, f *filePeer, places *peerPlaces) {
 	owner, at, there := places.owner, 0, false
 	for _, nid := range p.nids() {
@@ -79,9 +79,9 @@ func (c *Config) refresh(p Peer, f *filePeer, places *peerPlaces) {
 	c.Peers[at] = into
 }
 
-// claim finds the peer that each list of "peers" describes: the first one that has a NID of
-// the list, and that no earlier list is for. What they do not list is free for the other
-// peers of the document, wherever these stand. The keys are places in list.
+// claim finds the peer that each list of "peers" describes. It is the first one that has a NID of
+// the list and is not claimed by an earlier list. NIDs that such a peer loses become available to
+// all other peers of the document. The keys of the result are positions in list.
 func (m *merge) claim(list []Peer) map[int]int {
 	targets, claimed := map[int]int{}, map[int]bool{}
 	for k := range list {
@@ -103,7 +103,8 @@ func (m *merge) claim(list []Peer) map[int]int {
 	return targets
 }
 
-// refreshPeer makes a list complete for the peer at a place, or for a new one if at is negative.
+// refreshPeer sets the NIDs of the peer at a position to those of a list. It adds a peer if at is
+// negative.
 func (m *merge) refreshPeer(p *Peer, at int) {
 	var nids []lnet.NID
 	for _, nid := range p.nids() {
@@ -136,8 +137,8 @@ func (m *merge) refreshPeer(p *Peer, at int) {
 	}
 }
 
-// deleteListed deletes the NIDs of a list from the peer that has the first of them that any has.
-// The peer goes if none is left.
+// deleteListed deletes the NIDs of a list from one peer: the owner of the first NID that has an
+// owner. It deletes the peer if no NID is left.
 func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 	at := -1
 	for _, nid := range p.Listed {

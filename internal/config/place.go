@@ -15,30 +15,30 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// place is a value in a file: where it stands and what it is called. Its
-// methods read the value as one kind of thing or note a problem.
+// place is a value in a file with its position and path. Its methods read the value as one kind
+// of thing, and record a problem if it is not.
 type place struct {
 	file *reading
 	path string
 	node *yaml.Node
 }
 
-// reading is one file under way.
+// reading is the state of reading one file.
 type reading struct {
 	ctx      context.Context // ends the reading
 	name     string
 	drivers  []DriverOptions
-	top      *shape // of a document; nil: not made yet
+	top      *shape // form of a document; nil until it is needed
 	problems Problems
 	warnings Problems
-	routes   map[routeKey]bool       // that stand in it
-	seen     map[string]bool         // paths without indices, for the reference's test; nil: they are not kept
-	named    map[string]bool         // keys that a warning has named
-	homes    map[string][]string     // mappings by the keys that they have
-	meant    map[*yaml.Node][]string // keys that misspelled ones of a mapping stand for
+	routes   map[routeKey]bool       // routes in the file
+	seen     map[string]bool         // paths without indices, for the test of the reference; nil otherwise
+	named    map[string]bool         // unknown keys for which there is a warning
+	homes    map[string][]string     // names of the mappings that have a key
+	meant    map[*yaml.Node][]string // what misspelled keys of a mapping probably mean
 }
 
-// below is a value in p. An alias is the value that it stands for.
+// below returns the place of a value within p. An alias is resolved.
 func (p place) below(path string, n *yaml.Node) place {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -46,7 +46,7 @@ func (p place) below(path string, n *yaml.Node) place {
 	return place{file: p.file, path: path, node: n}
 }
 
-// key is the last key of the path.
+// key returns the last key of the path.
 func (p place) key() string {
 	path := p.path
 	for strings.HasSuffix(path, "]") {
@@ -55,7 +55,7 @@ func (p place) key() string {
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
-// what describes the value for a message.
+// what describes the value for messages.
 func (p place) what() string {
 	switch p.node.Kind {
 	case yaml.MappingNode:
@@ -69,30 +69,30 @@ func (p place) what() string {
 	return strconv.Quote(p.node.Value)
 }
 
-// empty tells that a key has no value.
+// empty reports whether a key has no value.
 func (p place) empty() bool {
 	return p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!null" || p.node.Kind == 0
 }
 
-// none tells that there is no value, or no item in it.
+// none reports whether there is no value, or an empty list or mapping.
 func (p place) none() bool {
 	return p.empty() || p.node.Kind != yaml.ScalarNode && len(p.node.Content) == 0
 }
 
-// member is one key of a mapping with its place and its value.
+// member is a key of a mapping with its place and its value.
 type member struct {
 	key   string
 	at    place
 	value place
 }
 
-// again notes that m says in another spelling what before says already.
+// again reports that m repeats, in another spelling, what before has set.
 func (m member) again(before member) {
 	m.at.wrong("stands twice: line %d has it as '%s', and line %d as '%s'",
 		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).try("leave one of the two out")
 }
 
-// raw returns a mapping's members in order, and judges nothing.
+// raw returns a mapping's members in order, without checks.
 func (p place) raw() []member {
 	out := make([]member, 0, len(p.node.Content)/2)
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
@@ -106,10 +106,9 @@ func (p place) raw() []member {
 	return out
 }
 
-// members returns a mapping's members in order. A key that stands twice is a
-// problem unless twice is set.
+// members returns a mapping's members in order. A duplicate key is a problem unless twice is set.
 func (p place) members(twice bool) []member {
-	if p.file.ctx.Err() != nil { // what is read is not used
+	if p.file.ctx.Err() != nil { // the result is not used
 		return nil
 	}
 	if p.node.Kind != yaml.MappingNode {
@@ -162,7 +161,7 @@ func (p place) items() []place {
 	return out
 }
 
-// member returns the value of one key of a mapping; other keys are passed over.
+// member returns the value of a key of a mapping.
 func (p place) member(key string) (place, bool) {
 	for _, m := range p.members(false) {
 		if m.key == key {
@@ -172,8 +171,7 @@ func (p place) member(key string) (place, bool) {
 	return place{}, false
 }
 
-// values returns the items of a list, or the values of a mapping whose keys only
-// number them.
+// values returns the items of a list, or the values of a mapping whose keys are only numbers.
 func (p place) values() []place {
 	if p.node.Kind == yaml.SequenceNode {
 		return p.items()
@@ -185,18 +183,17 @@ func (p place) values() []place {
 	return p.numbers()
 }
 
-// numbers returns the values of a mapping's keys that are numbers.
+// numbers returns the values of those keys of a mapping that are numbers.
 func (p place) numbers() (out []place) {
 	for _, m := range p.optionalMembers() {
-		if isIndex(m.key) { // others are noted when keys are checked
+		if isIndex(m.key) { // others are reported when keys are checked
 			out = append(out, m.value)
 		}
 	}
 	return out
 }
 
-// named returns the value itself or, if it is a mapping, that of its one key that
-// counts (lnetctl 11).
+// named returns the value itself or, if it is a mapping, the value of the given key (lnetctl 11).
 func (p place) named(key string) place {
 	if p.node.Kind == yaml.MappingNode {
 		if at, ok := p.member(key); ok {
@@ -206,23 +203,24 @@ func (p place) named(key string) place {
 	return p
 }
 
-// means tells whether a key of a mapping has been noted as a misspelled one of several.
+// means reports whether the mapping has a misspelled key that probably means one of keys.
 func (p place) means(keys ...string) bool {
 	return slices.ContainsFunc(p.file.meant[p.node], func(key string) bool { return slices.Contains(keys, key) })
 }
 
-// missing notes that a mapping lacks a key, with values of a kind.
+// missing reports that a mapping lacks a key, unless a misspelling of it was reported. The kind
+// is that of its values.
 func (p place) missing(key string, kind Kind) {
-	if p.node.Kind == yaml.MappingNode && !p.means(key) { // else that is noted
+	if p.node.Kind == yaml.MappingNode && !p.means(key) { // otherwise it is reported already
 		p.wrong("the key %q is missing", key).remedy(remedyOf(kind, key))
 	}
 }
 
-// bad notes that the value is none of a kind.
+// bad reports that the value is not of the given kind.
 func (p place) bad(err error, kind Kind) {
 	remedy := remedyOf(kind, p.key())
 	for outer, inner := (*lnet.FieldError)(nil), (*lnet.FieldError)(nil); errors.As(err, &outer) && errors.As(outer.Err, &inner); {
-		err = inner // which names the part of the value that is wrong
+		err = inner // it names the part of the value that is wrong
 	}
 	if words, ok := kind.(Words); ok {
 		if like := spelling.Nearest(p.node.Value, words); like != "" {
@@ -232,7 +230,7 @@ func (p place) bad(err error, kind Kind) {
 	p.wrong("%v", err).remedy(remedy)
 }
 
-// scalar tells whether the value is a single one, which is noted if not.
+// scalar reports whether the value is a single one, and records a problem otherwise.
 func (p place) scalar(kind Kind) bool {
 	switch {
 	case p.empty() && p.key() != "":
@@ -245,10 +243,10 @@ func (p place) scalar(kind Kind) bool {
 	return true
 }
 
-// text reads a word.
+// text reads a text without further description.
 func (p place) text() (string, bool) { return p.textOf(Text{What: "a word"}) }
 
-// textOf reads a word that means something.
+// textOf reads a text of the given kind.
 func (p place) textOf(kind Text) (string, bool) {
 	if !p.scalar(kind) {
 		return "", false
@@ -256,7 +254,7 @@ func (p place) textOf(kind Text) (string, bool) {
 	return p.node.Value, true
 }
 
-// word reads one of several words, and returns which.
+// word reads one of several words, and returns its index.
 func (p place) word(words Words) (int, bool) {
 	s, ok := p.text()
 	if !ok {
@@ -269,7 +267,7 @@ func (p place) word(words Words) (int, bool) {
 	return slices.Index(words, s), true
 }
 
-// number reads a whole number from lo to hi. Quotes around it do not matter.
+// number reads a whole number from lo to hi. It may be in quotes.
 func (p place) number(lo, hi int) (int, bool) {
 	kind := Whole{lo, hi}
 	if !p.scalar(kind) {
@@ -285,10 +283,10 @@ func (p place) number(lo, hi int) (int, bool) {
 	return n, err == nil
 }
 
-// in reads a whole number of a range.
+// in reads a whole number in a range.
 func (p place) in(r api.Range) (int, bool) { return p.number(int(r.Min), int(r.Max)) }
 
-// priority reads a whole number from 0 that is shown as such.
+// priority reads a priority, a whole number of at least 0.
 func (p place) priority() (uint32, bool) {
 	n, ok := p.in(api.PriorityRange)
 	return uint32(n), ok
@@ -320,7 +318,7 @@ func (p place) net() (lnet.Net, bool) {
 	return n, true
 }
 
-// nets reads a net, or several by ranges.
+// nets reads one net, or several as ranges; at most limit.
 func (p place) nets(limit int) ([]lnet.Net, bool) {
 	if s, ok := p.textOf(netText); !ok || !strings.Contains(s, "[") {
 		n, ok := p.net()
@@ -333,7 +331,7 @@ func (p place) nets(limit int) ([]lnet.Net, bool) {
 	return nets, err == nil
 }
 
-// badNet notes that the value is no net.
+// badNet reports that the value is not a net.
 func (p place) badNet(err error) {
 	p.bad(err, netText)
 	var types []string
@@ -346,7 +344,7 @@ func (p place) badNet(err error) {
 	}
 }
 
-// nids reads a NID, or several with the ranges of lnetctl 12.2; at most limit.
+// nids reads one NID, or several with the ranges of lnetctl 12.2; at most limit.
 func (p place) nids(limit int) ([]lnet.NID, bool) {
 	s, ok := p.textOf(nidText)
 	if !ok {
@@ -375,7 +373,7 @@ func (p place) pattern() (lnet.Pattern, bool) {
 	return d, err == nil
 }
 
-// where is the value's place for an operator: "file:line: key".
+// where returns the position for messages: "file:line: key".
 func (p place) where() string {
 	return fmt.Sprintf("%s:%d: %s", p.file.name, p.node.Line, p.path)
 }

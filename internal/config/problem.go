@@ -14,11 +14,11 @@ import (
 // Problem is one finding about a document.
 type Problem = api.Problem
 
-// Problems are all findings about a document.
+// Problems holds all findings about a document.
 type Problems = api.Problems
 
-// ProblemAt is about the entry at where in a document: "name:line: key", or what an entry
-// without a place is called.
+// ProblemAt returns a problem with the entry at where, which is "name:line: key", or the name of
+// an entry without a position.
 func ProblemAt(name, where, text, remedy string) *Problem {
 	p := &Problem{File: name, Key: where, Text: text, Remedy: remedy}
 	if at, ok := strings.CutPrefix(where, name+":"); ok {
@@ -30,17 +30,17 @@ func ProblemAt(name, where, text, remedy string) *Problem {
 	return p
 }
 
-// noted is a problem that has been noted.
+// noted is a problem that has been recorded.
 type noted struct{ problem *Problem }
 
-// try adds what would be right.
+// try sets the remedy.
 func (n noted) try(format string, args ...any) { n.problem.Remedy = fmt.Sprintf(format, args...) }
 
-// remedy adds what would be right; empty: it is not known.
+// remedy sets the remedy, which may be empty.
 func (n noted) remedy(text string) { n.problem.Remedy = text }
 
-// WithWarnings returns p, which is in order, with warnings, marked as such: all that was found in
-// a document with errors. If there are many, errors have precedence.
+// WithWarnings returns the sorted problems p together with the warnings, which are marked as
+// such. If there are too many, errors have precedence.
 func WithWarnings(p, warnings Problems) Problems {
 	room := min(len(warnings), max(problemsMax-len(p), 0))
 	if room == 0 {
@@ -62,21 +62,21 @@ func sortProblems(p Problems) {
 	})
 }
 
-// problemsMax is how many problems are told, notedMax how many are kept until then.
+// problemsMax bounds the problems that are reported, notedMax those that are recorded before.
 const (
 	problemsMax = 100
 	notedMax    = 10_000
 )
 
-// note adds a problem to a list, unless there are too many.
+// note appends a problem to a list, unless the list is full.
 func note(list *Problems, one *Problem) {
 	if len(*list) < notedMax {
 		*list = append(*list, one)
 	}
 }
 
-// inOrder sorts by place, since keys have been looked at in any order, leaves out what
-// has been noted twice, and tells of the first alone if there are many.
+// inOrder sorts problems by position, because keys are checked in any order. It removes
+// duplicates and returns the first problemsMax if there are more.
 func inOrder(p Problems) Problems {
 	atLeast := ""
 	if len(p) == notedMax {
@@ -94,14 +94,14 @@ func inOrder(p Problems) Problems {
 	return append(p[:problemsMax:problemsMax], &Problem{File: p[0].File, Text: more, Remedy: "mend these first"})
 }
 
-// wrong notes a problem with the value.
+// wrong records a problem with the value.
 func (p place) wrong(format string, args ...any) noted {
 	w := p.problem(format, args...)
 	note(&p.file.problems, w)
 	return noted{w}
 }
 
-// warn notes something about the value that the operator should know.
+// warn records a warning about the value.
 func (p place) warn(format string, args ...any) noted {
 	w := p.problem(format, args...)
 	note(&p.file.warnings, w)
@@ -117,13 +117,13 @@ func (p place) problem(format string, args ...any) *Problem {
 	return &Problem{File: p.file.name, Line: p.node.Line, Column: p.node.Column, Key: p.path, Text: text}
 }
 
-// How much of a value, and of anything else, a problem repeats; bytes.
+// Maximum length in bytes of a value and of other texts that a problem repeats.
 const (
 	longestEcho = 60
 	longestText = 600
 )
 
-// cut is the beginning of a text, with a mark if that is not all of it.
+// cut returns s, shortened and marked with "..." if it is longer than most bytes.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

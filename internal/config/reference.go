@@ -10,12 +10,11 @@ import (
 //go:embed reference.yaml
 var reference []byte
 
-// driversMark is the line of reference.yaml in whose place sections of drivers
-// stand.
+// driversMark is the line of reference.yaml that the sections of drivers replace.
 const driversMark = "    #: drivers\n"
 
-// Reference is a configuration file with every key and its default, those of
-// drivers too.
+// Reference returns a configuration file with every key and its default, including those of
+// drivers.
 func Reference(drivers []DriverOptions) []byte {
 	before, after, _ := bytes.Cut(reference, []byte(driversMark))
 	text := bytes.Clone(before)

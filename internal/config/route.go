@@ -10,20 +10,20 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routesMax bounds the routes that one entry names by ranges.
+// routesMax bounds the routes that one entry creates with ranges.
 const routesMax = 1024
 
-// Route is a way to a remote net (lnetctl 9.2).
+// Route is a route to a remote net (lnetctl 9.2).
 type Route struct {
 	Net     lnet.Net
 	Gateway lnet.NID
 	node.RouteOptions
-	// Where is the place in the file, "name:line: key".
+	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// addRoute adds a route for each gateway of an item of "route". Keys that describe
-// a state, and those of old releases, are passed over.
+// addRoute adds a route for each gateway of an item of "route". It ignores keys of old releases
+// and keys that describe state.
 func (c *Config) addRoute(at place) {
 	var net, gateway *place
 	var o node.RouteOptions
@@ -82,7 +82,7 @@ func (c *Config) addRoute(at place) {
 	}
 }
 
-// addOneRoute adds a route that does not stand in the file already: the first holds.
+// addOneRoute adds a route. If the file contains it already, the first one stays.
 func (c *Config) addOneRoute(r Route, at place) {
 	if at.file.routes[r.key()] {
 		at.warn("the route to %s by %s stands twice: the first one holds", r.Net, r.Gateway).try("leave one of the two out")
@@ -95,8 +95,8 @@ func (c *Config) addOneRoute(r Route, at place) {
 	c.Routes = append(c.Routes, r)
 }
 
-// LeaveRoutes leaves out the routes that are not for a node with the NIs of the state, since a
-// configuration may be that of a whole site (decisions 132), and calls left for each.
+// LeaveRoutes removes the routes that are not for a node with the NIs of s, because a
+// configuration may be written for a whole site (decisions 132). It calls left for each.
 func (s *State) LeaveRoutes(left func(r *Route, why string)) {
 	misplaced := misplacedRoutes(s.NIs)
 	s.Routes = slices.DeleteFunc(slices.Clone(s.Routes), func(r Route) bool {
@@ -108,9 +108,10 @@ func (s *State) LeaveRoutes(left func(r *Route, why string)) {
 	})
 }
 
-// misplacedRoutes returns a function that says why a route is not for a node with the NIs, and
-// what helps; both are empty if it is: it leads to a local net, or by this node itself, or by a
-// gateway on its own net or on a net that the node is not on.
+// misplacedRoutes returns a function that reports why a route is not for a node with the given
+// NIs, with a remedy. Both results are empty if it is. A route is misplaced if its net is local,
+// if its gateway is this node, or if the gateway is on the route's own net or on a net that is
+// not local.
 func misplacedRoutes(nis []NI) func(*Route) (why, remedy string) {
 	local, own := map[lnet.Net]bool{}, map[lnet.NID]bool{}
 	for k := range nis {
@@ -133,7 +134,7 @@ func misplacedRoutes(nis []NI) func(*Route) (why, remedy string) {
 	}
 }
 
-// hops reads a hop count; -1, and its unsigned form, stand for none.
+// hops reads a hop count. -1, also in its unsigned form, means none.
 func (p place) hops() (uint32, bool) {
 	if n, err := parseWhole(p.node.Value); err == nil && (n == -1 || n == math.MaxUint32) {
 		return 0, true

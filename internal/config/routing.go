@@ -6,28 +6,28 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Routing says whether and how a node becomes a router.
+// Routing is whether and how a node becomes a router.
 type Routing uint8
 
-// How a node becomes a router.
+// Ways of becoming a router.
 const (
 	RoutingOff Routing = iota
-	// RoutingOn: "routing" with "enable: 1". The node forwards from the start and
-	// lets the others know when all had the time to learn of it (lnetctl 4.9).
+	// RoutingOn is "routing" with "enable: 1". The node forwards from the start, and announces it
+	// after peers had the time to discover it (lnetctl 4.9).
 	RoutingOn
-	// RoutingAtOnce: "forwarding: enabled". The others know from the start.
+	// RoutingAtOnce is "forwarding: enabled". The node announces it from the start.
 	RoutingAtOnce
 )
 
-// Values of "enable" in an export: the states of a router (lnetctl 4.9).
+// Values of "enable" in an export: the routing states (lnetctl 4.9).
 const (
 	exportedDisabled = int(node.RoutingDisabled)
 	exportedStopping = int(node.RoutingStopping)
 	exportedLast     = int(node.RoutingStarting)
 )
 
-// readRouting returns the values of "enable" in "routing": a mapping, or as a full
-// export has it a list with the state of the buffers.
+// readRouting returns the values of "enable" in "routing". A full export has a list that also
+// contains the state of the buffers.
 func readRouting(at place) []place {
 	parts := []place{at}
 	if at.empty() || at.node.Kind == yaml.SequenceNode {
@@ -52,8 +52,8 @@ func readBuffers(at place) map[string]place {
 	return buffers
 }
 
-// applyRouting takes "routing" and "buffers". What stands there comes after
-// "forwarding", as an import comes after the module's parameters.
+// applyRouting stores "routing" and "buffers". They take precedence over "forwarding", as an
+// import comes after the module's parameters.
 func (c *Config) applyRouting(f *file) {
 	for _, at := range f.routing {
 		state, ok := at.number(exportedDisabled, exportedLast)
@@ -65,7 +65,7 @@ func (c *Config) applyRouting(f *file) {
 			c.Routing = RoutingOn
 		}
 	}
-	if len(f.buffers) > 0 { // a pool that is not named gets its default
+	if len(f.buffers) > 0 { // a pool that is not mentioned gets its default
 		for key, into := range c.buffers() {
 			if _, ok := f.buffers[key]; !ok {
 				*into = 0
@@ -77,7 +77,7 @@ func (c *Config) applyRouting(f *file) {
 		if into == nil {
 			continue
 		}
-		// -1 is "as it is".
+		// -1 leaves the value.
 		if n, ok := at.number(-1, node.BuffersMax); ok {
 			if n >= 0 {
 				*into = n
@@ -86,7 +86,7 @@ func (c *Config) applyRouting(f *file) {
 	}
 }
 
-// buffers are the numbers of router buffers by key.
+// buffers returns the numbers of router buffers by key.
 func (s *State) buffers() map[string]*int {
 	return map[string]*int{"tiny": &s.Buffers.Tiny, "small": &s.Buffers.Small, "large": &s.Buffers.Large}
 }

@@ -12,7 +12,7 @@ import (
 // ruleIndexMax bounds "idx".
 const ruleIndexMax = 1 << 20
 
-// notThere is how older releases print a pattern that a rule has not.
+// notThere is how older releases print a pattern that a rule does not have.
 const notThere = "NA"
 
 // fileRule is an item of "udsp".
@@ -23,7 +23,7 @@ type fileRule struct {
 	priority *member
 }
 
-// addRules takes the items of "udsp" in the order of their idx, and returns those
+// addRules adds the items of "udsp" in the order of their idx. It returns the idx of each rule
 // (lnetctl 9.4).
 func (c *Config) addRules(list []place) (indexes []int) {
 	var rules []fileRule
@@ -49,7 +49,7 @@ func (c *Config) addRules(list []place) (indexes []int) {
 			r.at.warn("the rule %s stands twice", r.rule)
 		case err != nil:
 			r.at.wrong("%v", err).try("write 'src', 'dst' or both; or 'dst' and 'rte'")
-		case len(p.Rules()) > len(indexes): // and not a priority for a rule that there was
+		case len(p.Rules()) > len(indexes): // not just the priority of an existing rule
 			indexes = append(indexes, *r.idx)
 		}
 	}
@@ -88,7 +88,7 @@ func readRule(at place) (fileRule, bool) {
 	case r.priority == nil:
 		return r, good
 	case !good:
-		r.priority.value.priority() // its mistakes count, too
+		r.priority.value.priority() // reports its errors too
 		return r, false
 	case !r.rule.HasPriority():
 		r.priority.value.warn("a rule of two patterns has no priority: it is taken as a preference")
@@ -98,7 +98,7 @@ func readRule(at place) (fileRule, bool) {
 	return r, good
 }
 
-// takePriority keeps the priority, which stands in the rule or in its "action".
+// takePriority records the priority, which is in the rule itself or in its "action".
 func (r *fileRule) takePriority(m member) {
 	if r.priority != nil {
 		m.again(*r.priority)

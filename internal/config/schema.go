@@ -16,17 +16,17 @@ type schema map[string]any
 // schemaDialect is the version of JSON Schema.
 const schemaDialect = "https://json-schema.org/draft/2020-12/schema"
 
-// indexPattern is a key that numbers a value.
+// indexPattern matches a key that only numbers a value.
 const indexPattern = "^[0-9]+$"
 
-// schemer makes a schema of forms.
+// schemer builds a JSON Schema from forms.
 type schemer struct {
-	help map[string]string // what the reference says, by path of keys
+	help map[string]string // comments of the reference document, by path of keys
 }
 
-// Schema is a JSON Schema of configuration files, for editors. It knows keys, kinds and
-// ranges, and takes no key that means nothing; what Parse refuses beyond that, it cannot
-// say.
+// Schema returns a JSON Schema of configuration files, for editors. It describes keys, kinds of
+// values and ranges, and rejects unknown keys. Parse makes further checks that a schema cannot
+// express.
 func Schema(drivers []DriverOptions) []byte {
 	s := &schemer{help: helpOf(Reference(drivers))}
 	top := sections(drivers).schema(s, "")
@@ -39,7 +39,8 @@ func Schema(drivers []DriverOptions) []byte {
 	return append(b, '\n')
 }
 
-// helpOf are the comments of a document by path of keys, those of its examples too.
+// helpOf returns the comments of a document by path of keys, including those of commented
+// examples.
 func helpOf(reference []byte) map[string]string {
 	help := map[string]string{}
 	var examples strings.Builder
@@ -77,7 +78,7 @@ func commentsOf(n *yaml.Node, path string, help map[string]string) {
 	}
 }
 
-// plainComment is the first paragraph of a comment, without an example.
+// plainComment returns the first paragraph of a comment, without its example.
 func plainComment(comment string) string {
 	var words []string
 	for line := range strings.Lines(comment) {
@@ -152,7 +153,7 @@ func (f either) schema(s *schemer, path string) schema {
 	return schema{"anyOf": forms}
 }
 
-// schema takes numbers in quotes, too, in whose ranges a schema cannot look.
+// schema also accepts numbers in quotes. A schema cannot check the range of those.
 func (k Whole) schema() schema {
 	number := schema{"type": "integer", "minimum": k.Min}
 	if k.Max < math.MaxInt32 {

@@ -11,13 +11,14 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// aroundKeys are the keys of the section "lnetd" that are not about the node.
+// aroundKeys holds the keys of the section "lnetd" that configure lnetd itself instead of the
+// node.
 var aroundKeys = map[string]bool{
 	"control_socket": true, "log_format": true, "log_level": true, "metrics": true, "metrics_addr": true,
 	"selftest": true, "transport": true,
 }
 
-// shownParameters are the parameters that only the section "lnetd" sets.
+// shownParameters holds the parameters that only the section "lnetd" sets.
 var shownParameters = map[string]func(*node.Parameters) int{
 	"alive_router_check_interval": func(p *node.Parameters) int { return inSeconds(p.RouterCheckInterval) },
 	"router_ping_timeout":         func(p *node.Parameters) int { return inSeconds(p.RouterPingTimeout) },
@@ -37,8 +38,8 @@ func oneIf(b bool) int {
 	return 0
 }
 
-// Section is what the section "lnetd" says of a node that is s, by keys: what is not the
-// default, without selection rules. Its values are strings, ints, and lists and maps of such.
+// Section returns the section "lnetd" for a node in state s, by keys. It omits defaults and
+// selection rules. The values are strings, ints, and lists and maps of these.
 func (s *State) Section(drivers []DriverOptions) map[string]any {
 	out := map[string]any{}
 	defaults := node.DefaultParameters()
@@ -69,7 +70,7 @@ func (s *State) Section(drivers []DriverOptions) map[string]any {
 	return out
 }
 
-// section adds what is set of a driver.
+// section adds the options of a driver.
 func (d *DriverOptions) section(v Values, out map[string]any) {
 	below := map[string]any{}
 	for name, text := range v {
@@ -88,7 +89,7 @@ func (d *DriverOptions) section(v Values, out map[string]any) {
 	}
 }
 
-// lndTimeouts are the timeouts that were set for nets, in the order of their NIs.
+// lndTimeouts returns the timeouts that were set for nets, in the order of their NIs.
 func (s *State) lndTimeouts() (list []map[string]any) {
 	done := map[lnet.Net]bool{}
 	for k := range s.NIs {
@@ -101,7 +102,7 @@ func (s *State) lndTimeouts() (list []map[string]any) {
 	return list
 }
 
-// SetLNDTimeouts sets the timeouts of drivers on the NIs of nets.
+// SetLNDTimeouts sets the driver timeouts of the NIs on the given nets.
 func (s *State) SetLNDTimeouts(timeouts map[lnet.Net]int) {
 	if len(timeouts) == 0 {
 		return
@@ -114,8 +115,8 @@ func (s *State) SetLNDTimeouts(timeouts map[lnet.Net]int) {
 	}
 }
 
-// WithOwn returns drivers with what others say of options that belong to this host rather than
-// to a node, such as ports, where drivers say nothing of them.
+// WithOwn returns drivers, completed from others. It adds the options that belong to the host
+// rather than to a node, such as ports, unless drivers has them already.
 func WithOwn(drivers, others map[lnet.NetType]Values, options []DriverOptions) map[lnet.NetType]Values {
 	s := State{Drivers: drivers}
 	for k := range options {

@@ -6,35 +6,34 @@ import (
 	"github.com/lnetd/lnetd/selftest"
 )
 
-// Selftest is what "selftest" in "lnetd" says.
+// Selftest is the section "selftest" in "lnetd".
 type Selftest struct {
-	// Enabled has the node serve tests, and be a console, from its start; else
-	// that is for "lnetdctl lst enable".
+	// Enabled reports that the node serves tests and is a console from the start. Otherwise
+	// "lnetdctl lst enable" enables that.
 	Enabled bool
-	// Agent is the agent's part: its bounds and module parameters.
+	// Agent holds the limits and module parameters of the test agent.
 	Agent selftest.Config
 }
 
-// SelftestMemoryMin is the least that "memory" may be, a bulk of 1 MiB for each
-// side, and SelftestMemoryMax the most; bytes.
+// SelftestMemoryMin and SelftestMemoryMax bound "memory", in bytes. The minimum is a bulk of 1
+// MiB for each side.
 const (
 	SelftestMemoryMin = 2 << 20
 	SelftestMemoryMax = 1 << 40
 )
 
-// SetMemory divides n bytes of bulk buffers: one half for what the node asks for
-// as a client, the other for what it serves.
+// SetMemory limits bulk buffers to n bytes. Half of it is for tests that the node runs as a
+// client, the other half for requests that it serves.
 func (s *Selftest) SetMemory(n int) {
 	s.Agent.ClientMemory = n / 2
 	s.Agent.ServerMemory = n - n/2
 }
 
-// Memory is what SetMemory has divided.
+// Memory returns the limit that SetMemory has set, in bytes.
 func (s *Selftest) Memory() int { return s.Agent.ClientMemory + s.Agent.ServerMemory }
 
-// selftestKeys are the keys of "selftest", module parameters under their own
-// names (selftest 10). Where 0 stands for never, that is a negative value for
-// the agent.
+// selftestKeys holds the keys of "selftest", which are module parameters under their own names
+// (selftest 10). A timeout of 0 means never, which is a negative value for the agent.
 var selftestKeys = map[string]setting[Selftest]{
 	"enabled":            truths(func(s *Selftest, b bool) { s.Enabled = b }),
 	"memory":             wholes(SelftestMemoryMin>>20, SelftestMemoryMax>>20, func(s *Selftest, n int) { s.SetMemory(n << 20) }),
@@ -48,7 +47,7 @@ var selftestKeys = map[string]setting[Selftest]{
 	"brw_inject_errors":  wholes(0, math.MaxInt32, func(s *Selftest, n int) { s.Agent.InjectErrors = n }),
 }
 
-// orNever is a number of seconds, or -1 for 0.
+// orNever returns n, or -1 for 0.
 func orNever(n int) int {
 	if n == 0 {
 		return -1

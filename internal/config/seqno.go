@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SeqNos are the numbers that their author has given to the blocks of a document, by which errors
-// about a block name it (lnetctl 11). A block is an item of a section, or a section without items.
+// SeqNos holds the sequence numbers that a document gives to its blocks. Errors about a block
+// contain its number (lnetctl 11). A block is an item of a section, or a section without items.
 type SeqNos []seqNo
 
 // seqNo is a block, with its number if it has one.
@@ -22,8 +22,7 @@ type seqNo struct {
 	has    bool
 }
 
-// ParseSeqNos reads the numbers of a document's blocks. It returns nil if the
-// document cannot be read.
+// ParseSeqNos returns the sequence numbers in a document, or nil if the document cannot be read.
 func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
 	if !bytes.Contains(data, []byte(seqNoKey)) {
 		return nil
@@ -49,9 +48,9 @@ func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
 	return list
 }
 
-// Of returns the number of the block that a problem is about, if it has one.
+// Of returns the number of the block that a problem refers to, if it has one.
 func (l SeqNos) Of(p *Problem) (int64, bool) {
-	for _, b := range slices.Backward(l) { // a section may stand several times
+	for _, b := range slices.Backward(l) { // a section may occur several times
 		rest, ok := strings.CutPrefix(p.Key, b.path)
 		if ok && (rest == "" || strings.ContainsAny(rest[:1], ".[:")) && (p.Line == 0 || b.line <= p.Line) {
 			return b.number, b.has
@@ -62,11 +61,11 @@ func (l SeqNos) Of(p *Problem) (int64, bool) {
 
 const seqNoKey = "seq_no"
 
-// seqNo returns the number that stands in a block, at any depth.
+// seqNo returns the sequence number in a block, at any depth.
 func (p place) seqNo() (int64, bool) { return p.numberUnder(seqNoKey) }
 
-// numberUnder returns the first number that stands under a key in a block, at any depth. A negative one
-// is none, as in the interface that the design has.
+// numberUnder returns the first number under a key in a block, at any depth. Negative numbers are
+// ignored, as in the interface of the design.
 func (p place) numberUnder(key string) (int64, bool) {
 	switch p.node.Kind {
 	case yaml.SequenceNode:

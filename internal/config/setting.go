@@ -6,14 +6,14 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// setting is a key that sets something in a T: what may stand behind it, and what it
-// does.
+// setting is a key that sets a field of T. It holds the form of the value and the function that
+// stores it.
 type setting[T any] struct {
 	form form
 	read func(*T, place)
 }
 
-// formsOf are the forms of settings by key.
+// formsOf returns the forms of settings by key.
 func formsOf[T any](settings map[string]setting[T]) map[string]form {
 	forms := map[string]form{}
 	for key, s := range settings {
@@ -22,7 +22,7 @@ func formsOf[T any](settings map[string]setting[T]) map[string]form {
 	return forms
 }
 
-// wholes takes a whole number from lo to hi.
+// wholes returns the setting of a whole number from lo to hi.
 func wholes[T any](lo, hi int, set func(*T, int)) setting[T] {
 	return setting[T]{scalar{Whole{lo, hi}}, func(t *T, at place) {
 		if n, ok := at.number(lo, hi); ok {
@@ -31,15 +31,15 @@ func wholes[T any](lo, hi int, set func(*T, int)) setting[T] {
 	}}
 }
 
-// ranged takes a whole number of a range that commands have, too.
+// ranged returns the setting of a whole number in a range that commands use too.
 func ranged[T any](r api.Range, set func(*T, int)) setting[T] {
 	return wholes(int(r.Min), int(r.Max), set)
 }
 
-// wholeIn are the numbers of a range.
+// wholeIn returns the kind of the numbers in a range.
 func wholeIn(r api.Range) Whole { return Whole{int(r.Min), int(r.Max)} }
 
-// truths takes yes or no.
+// truths returns the setting of a boolean.
 func truths[T any](set func(*T, bool)) setting[T] {
 	return setting[T]{scalar{Truth{}}, func(t *T, at place) {
 		if b, ok := at.truth(); ok {
@@ -48,7 +48,7 @@ func truths[T any](set func(*T, bool)) setting[T] {
 	}}
 }
 
-// texts takes a word that set judges.
+// texts returns the setting of a text that set validates.
 func texts[T any](kind Text, set func(*T, string) error) setting[T] {
 	return setting[T]{scalar{kind}, func(t *T, at place) {
 		if s, ok := at.textOf(kind); ok {
@@ -59,7 +59,7 @@ func texts[T any](kind Text, set func(*T, string) error) setting[T] {
 	}}
 }
 
-// wordsOf takes one of several words, each of which stands for a value.
+// wordsOf returns the setting of one of several words, each of which stands for a value.
 func wordsOf[T, V any](words Words, values []V, set func(*T, V)) setting[T] {
 	return setting[T]{scalar{words}, func(t *T, at place) {
 		if k, ok := at.word(words); ok {
@@ -68,7 +68,7 @@ func wordsOf[T, V any](words Words, values []V, set func(*T, V)) setting[T] {
 	}}
 }
 
-// Texts that several keys have.
+// Kinds of text that several keys have.
 var (
 	nidText     = Text{"a NID", "10.0.0.1@tcp"}
 	netText     = Text{"a net", "tcp1"}
@@ -79,7 +79,7 @@ var (
 	cptText     = Text{"a list of CPU partitions", `"[0,1]"`}
 )
 
-// remedyOf says what to write as the value of a key; the key may be empty.
+// remedyOf returns advice on what to write as the value of a key. The key may be empty.
 func remedyOf(kind Kind, key string) string {
 	what, example := kind.right()
 	switch {

@@ -10,22 +10,22 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Interface is a network interface of the machine.
+// Interface is a network interface of the host.
 type Interface struct {
 	Name         string
 	Addrs        []netip.Addr
 	Up, Loopback bool
 }
 
-// ErrNoRules says that none of the rules of "ip2nets" is for this machine.
+// ErrNoRules reports that none of the "ip2nets" rules matches this host.
 var ErrNoRules = errors.New("none is for the interfaces and addresses of this machine")
 
-// RuleError is the error of one rule of a Site that contradicts the machine.
+// RuleError is the error of a rule that contradicts the host's interfaces.
 type RuleError struct {
-	// Where is the rule's place in the file, "name:line: key".
+	// Where is the rule's position in the file, "name:line: key".
 	Where string
 	Err   error
-	// Remedy says what would be right.
+	// Remedy is advice for the operator.
 	Remedy string
 }
 
@@ -33,31 +33,31 @@ func (e *RuleError) Error() string { return e.Where + ": " + e.Err.Error() }
 
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// Site is what a file says for all machines of a site; what of it is for a machine
-// depends on its addresses. Settle finds out.
+// Site is the part of a configuration that is written for all hosts of a site. Which of it
+// applies to a host depends on the host's addresses. Config.Settle resolves it.
 type Site struct {
-	// Rules are those of "ip2nets", IP2Nets those of "ip2nets" in "lnetd".
+	// Rules are those of "ip2nets" at the top, IP2Nets those of "ip2nets" in "lnetd".
 	Rules   []NetRule
 	IP2Nets lnet.IP2Nets
-	// Where is the place of the first of Rules, or that of IP2Nets, in the file: "name:line: key".
+	// Where is the position of the first of Rules, or of IP2Nets, in the file: "name:line: key".
 	Where string
-	// Routes are those of "routes" in "lnetd". A gateway that is this node makes it
-	// a router, if Automatic: the file does not say whether it is one.
+	// Routes are those of "routes" in "lnetd". If Automatic is set, a gateway that is this node
+	// makes the node a router. Automatic is set if the file does not configure forwarding.
 	Routes    []Route
 	Automatic bool
 }
 
-// Empty reports whether nothing depends on the machine.
+// Empty reports whether nothing depends on the host.
 func (l *Site) Empty() bool { return len(l.Rules) == 0 && len(l.IP2Nets) == 0 && len(l.Routes) == 0 }
 
-// NeedsMachine reports whether what the node is to be depends on the interfaces of the machine. Settle
-// finds out.
+// NeedsMachine reports whether the state depends on the interfaces of the host. If so, Settle
+// must resolve it.
 func (c *Config) NeedsMachine() bool {
 	return !c.Site.Empty() || slices.ContainsFunc(c.NIs, func(n NI) bool { return n.Listed != nil })
 }
 
-// Settle returns what the node is to be on a machine that has these interfaces.
-// ErrNoRules; lnet.ErrNoMatch; a RuleError; or an error of NIs that cannot be together.
+// Settle returns the state for a host with the given interfaces. It returns ErrNoRules,
+// lnet.ErrNoMatch, a *RuleError, or an error if the NIs conflict.
 func (c *Config) Settle(machine []Interface) (State, error) {
 	s := c.State
 	s.NIs = slices.Clip(ExpandDevices(s.NIs, namesOf(machine)))
@@ -79,8 +79,8 @@ func (c *Config) Settle(machine []Interface) (State, error) {
 	return s, nil
 }
 
-// settleRules adds NIs by the rules of "ip2nets". Of those for one net the first
-// that matches holds (lnetctl 10).
+// settleRules adds NIs for the rules of "ip2nets". For each net, the first rule that matches is
+// used (lnetctl 10).
 func (l *Site) settleRules(s *State, machine []Interface) error {
 	done := map[lnet.Net]bool{}
 	for k := range l.Rules {
@@ -104,8 +104,8 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 	return nil
 }
 
-// settleStrings adds NIs by the module parameter: the nets of all entries that match
-// (lnetctl 13.3).
+// settleStrings adds NIs for the module parameter: the nets of all entries that match (lnetctl
+// 13.3).
 func (l *Site) settleStrings(s *State, machine []Interface) error {
 	if len(l.IP2Nets) == 0 {
 		return nil
@@ -125,7 +125,7 @@ func (l *Site) settleStrings(s *State, machine []Interface) error {
 	return err
 }
 
-// at returns NIs with their place in a file.
+// at sets the position in the file of NIs and returns them.
 func at(nis []NI, where string) []NI {
 	for k := range nis {
 		nis[k].Where = where
@@ -148,8 +148,8 @@ func (s *State) has(nid lnet.NID, machine []Interface) bool {
 	})
 }
 
-// moduleStrings are the keys of "lnetd" that hold strings of LNet's own module
-// parameters (lnetctl 13).
+// moduleStrings holds the keys of "lnetd" with strings of LNet's own module parameters (lnetctl
+// 13).
 var moduleStrings = map[string]func(*Config, place, string) error{
 	"networks": func(c *Config, where place, s string) error {
 		nis, err := networks([]string{s})
@@ -179,7 +179,7 @@ var moduleStrings = map[string]func(*Config, place, string) error{
 	},
 }
 
-// addModuleStrings takes the strings that are not empty.
+// addModuleStrings adds the strings that are not empty.
 func (c *Config) addModuleStrings(own map[string]place) {
 	given := map[string]bool{}
 	for name, read := range moduleStrings {

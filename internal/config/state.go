@@ -10,52 +10,52 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// State is what a node shall be. Diff tells two apart.
+// State is the configuration that a node has or must reach. Diff compares two.
 type State struct {
-	// NIs are the interfaces to bring up, in order. None: lnetd finds one itself.
+	// NIs are the interfaces to bring up, in order. If the list is empty, lnetd chooses one.
 	NIs []NI
 	// Parameters are those of the whole node.
 	Parameters Parameters
-	// Peers and Routes are in the order in which they are to be made.
+	// Peers and Routes are created in this order.
 	Peers  []Peer
 	Routes []Route
 	Policies
-	// Routing says whether the node forwards, with Buffers.
+	// Routing reports whether the node forwards, with Buffers.
 	Routing Routing
 	Buffers node.Buffers
-	// Drivers are what was set of drivers by the type of their nets; those of which
-	// nothing was are not there.
+	// Drivers holds driver options by net type. A net type without options is absent.
 	Drivers map[lnet.NetType]Values
 }
 
 // NI is an interface to bring up.
 type NI struct {
 	Net lnet.Net
-	// Device names the network device. If it is empty the one that owns NID's
-	// address is taken, or, with no NID either, the driver's choice.
+	// Device names the network device. If it is empty, the device with NID's address is used or,
+	// without a NID, the driver's choice.
 	Device string
 	// NID, if not zero, is the NID that the interface must have.
 	NID lnet.NID
-	// Tunables are those that all drivers share; a zero or negative field
-	// (PeerTimeout: negative) takes the driver's default.
+	// Tunables are those that all drivers share. A zero field, or a negative PeerTimeout, means
+	// the driver's default.
 	Tunables lnd.Tunables
-	// Options are the driver's tunables for this NI alone.
+	// Options are the driver's tunables for this NI.
 	Options Values
-	// CPTs are the CPU partitions for it, in order; nil: all.
+	// CPTs are the CPU partitions for it, sorted. Nil means all.
 	CPTs []int
-	// Listed, if it is not nil, is what Device may stand for instead of one interface, until Settle.
+	// Listed, if not nil, is a second meaning of Device, until Settle resolves it.
 	Listed *Listed
-	// Own is the NID that the NI has; zero: it is not up.
+	// Own is the NID that the NI has. It is zero while the NI is not up.
 	Own lnet.NID
-	// Where is the place in the file, "name:line: key".
+	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// Order is the order of NIs: those of a net stand together, and the first of all has the
-// node's primary NID, which peers know it by.
+// Order is the order of NIs. NIs of one net are adjacent. The first NI has the node's primary
+// NID, which identifies the node to peers.
 type Order []NI
 
-// orderOf is the order that a node has its NIs in: the nets as their first NIs come.
+// orderOf returns the order in which a node has its NIs. Nets are in the order of their first
+// NIs.
 func orderOf(nis []NI) Order {
 	first := map[lnet.Net]int{}
 	for k := range nis {
@@ -72,20 +72,20 @@ func (o Order) equal(p Order) bool {
 	return slices.EqualFunc(o, p, func(a, b NI) bool { return a.key() == b.key() })
 }
 
-// Parameters are those of the node, and what is but shown beside them.
+// Parameters are those of the node, and one that is only shown.
 type Parameters struct {
 	node.Parameters
-	// RouterSensitivity is a percentage that has no effect.
+	// RouterSensitivity is a percentage without effect.
 	RouterSensitivity int
 }
 
-// Policies are the rules by which paths are chosen, in order.
+// Policies are the rules for path selection, in order.
 type Policies struct {
 	Rules      []selection.Rule
 	TypedRules []selection.TypedRule
 }
 
-// String is what the operator calls the NI: "tcp(eth0)", or its NID or net.
+// String returns the operator's name for the NI: "tcp(eth0)", or its NID or net.
 func (n *NI) String() string {
 	switch {
 	case n.Device != "":
@@ -96,7 +96,7 @@ func (n *NI) String() string {
 	return n.Net.String()
 }
 
-// place is where the NI stands in a file, or what it is called.
+// place returns the NI's position in the file, or its name.
 func (n *NI) place() string {
 	if n.Where != "" {
 		return n.Where
@@ -104,7 +104,7 @@ func (n *NI) place() string {
 	return "NI " + n.String()
 }
 
-// niKey is what makes two NIs one.
+// niKey identifies an NI.
 type niKey struct {
 	net    lnet.Net
 	device string
@@ -117,18 +117,18 @@ func (n *NI) equal(o *NI) bool {
 	return n.key() == o.key() && !n.moved(o) && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options) && slices.Equal(n.CPTs, o.CPTs)
 }
 
-// Moved reports whether o is the NI n after its interface has got another address.
+// Moved reports whether o is the same NI as n after its interface got another address.
 func (n *NI) Moved(o *NI) bool { return n.key() == o.key() && n.moved(o) }
 
-// moved reports whether the interface of an NI has another address by now.
+// moved reports whether both NIs are up with different addresses.
 func (n *NI) moved(o *NI) bool { return n.Own != o.Own && !n.Own.IsZero() && !o.Own.IsZero() }
 
-// setDriver makes v what is set of the drivers for a net type.
+// setDriver sets the options of the driver for a net type, unless v is empty.
 func (s *State) setDriver(t lnet.NetType, v Values) {
 	if len(v) == 0 {
 		return
 	}
-	drivers := maps.Clone(s.Drivers) // others may have copied the State
+	drivers := maps.Clone(s.Drivers) // the map may be shared with a copy of the State
 	if drivers == nil {
 		drivers = map[lnet.NetType]Values{}
 	}
@@ -136,20 +136,20 @@ func (s *State) setDriver(t lnet.NetType, v Values) {
 	s.Drivers = drivers
 }
 
-// nids are all NIDs of the peer.
+// nids returns all NIDs of the peer.
 func (p *Peer) nids() []lnet.NID { return append([]lnet.NID{p.Primary}, p.Others...) }
 
-// equal tells whether two entries make the same peer, wherever they stand and in
-// whichever order they have its NIDs.
+// equal reports whether two entries describe the same peer. Their positions and the order of NIDs
+// are ignored.
 func (p *Peer) equal(o *Peer) bool {
 	return p.Primary == o.Primary && p.SingleRail == o.SingleRail && p.Locked == o.Locked &&
 		len(p.Others) == len(o.Others) && len(p.shared(o).Others) == len(p.Others)
 }
 
-// Equal tells whether two entries make the same peer, wherever they stand.
+// Equal reports whether two entries describe the same peer, wherever they are in files.
 func (p *Peer) Equal(o *Peer) bool { return p.equal(o) }
 
-// shared is the peer with those of its NIDs alone that another entry for it has too.
+// shared returns the peer with only those NIDs that o has too.
 func (p *Peer) shared(o *Peer) Peer {
 	out := *p
 	out.Others = nil
@@ -161,7 +161,7 @@ func (p *Peer) shared(o *Peer) Peer {
 	return out
 }
 
-// routeKey is what makes two routes one.
+// routeKey identifies a route.
 type routeKey struct {
 	net     lnet.Net
 	gateway lnet.NID
@@ -169,5 +169,5 @@ type routeKey struct {
 
 func (r *Route) key() routeKey { return routeKey{r.Net, r.Gateway} }
 
-// equal tells whether two entries make the same route, wherever they stand.
+// equal reports whether two entries describe the same route, wherever they are in files.
 func (r *Route) equal(o *Route) bool { return r.key() == o.key() && r.RouteOptions == o.RouteOptions }

@@ -7,32 +7,32 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Step is one of the steps from one State to another. Its dynamic type is one of
-// Change[NI], Change[Order], Change[Peer], Change[Route], Change[Policies], Change[Parameters],
-// Change[node.Buffers], Change[Routing] and DriverChange. Who applies steps looks
-// there for what to do; a step itself does nothing.
+// Step is a step from one State to another. Its dynamic type is one of Change[NI], Change[Order],
+// Change[Peer], Change[Route], Change[Policies], Change[Parameters], Change[node.Buffers],
+// Change[Routing] and DriverChange. The caller applies a step according to its type; a step
+// itself does nothing.
 type Step interface {
-	// Inverse takes the step back.
+	// Inverse returns the step that reverts this one.
 	Inverse() Step
-	// Commands are the step in the words of lnetdctl, one after the other, without its
-	// name: "net add --net tcp1 --if eth1".
+	// Commands returns the lnetdctl commands for the step, in order, without the program's name:
+	// "net add --net tcp1 --if eth1".
 	Commands() []string
-	// String tells an operator what the step does: "add NI tcp(eth0)".
+	// String describes the step for an operator: "add NI tcp(eth0)".
 	String() string
 }
 
-// Change makes of a thing another one. Routes come and go as a whole: one of From and To
-// is nil. So do NIs and peers, with both set if an NI changes in place or a peer loses or
-// gains NIDs.
-// Of the others a node has exactly one: both are set.
+// Change replaces From by To. A route is added or removed as a whole, so one of From and To is
+// nil. An NI or a peer is added or removed in the same way; both are set if an NI changes in
+// place, or a peer loses or gains NIDs. For all other types both are set, because a node has
+// exactly one of each.
 type Change[T NI | Order | Peer | Route | Policies | Parameters | node.Buffers | Routing] struct {
 	From, To *T
 }
 
-// Inverse is the change back.
+// Inverse returns the opposite change.
 func (c Change[T]) Inverse() Step { return Change[T]{From: c.To, To: c.From} }
 
-// String tells an operator what the change does.
+// String describes the change for an operator.
 func (c Change[T]) String() string {
 	verb, thing := "change", c.To
 	switch {
@@ -44,7 +44,7 @@ func (c Change[T]) String() string {
 	return verb + " " + what(any(thing))
 }
 
-// what names a thing that changes, given as a pointer.
+// what returns the name of a thing that changes. The argument is a pointer.
 func what(thing any) string {
 	switch v := thing.(type) {
 	case *NI:
@@ -65,20 +65,20 @@ func what(thing any) string {
 	return "routing"
 }
 
-// DriverChange replaces the driver for a net type by one with other options. The node has no
-// NI of the type when the step is due.
+// DriverChange replaces the driver for a net type by one with other options. The node must have
+// no NI of that type when the step is applied.
 type DriverChange struct {
 	Type     lnet.NetType
 	From, To Values
 }
 
-// Inverse is the change back.
+// Inverse returns the opposite change.
 func (c DriverChange) Inverse() Step {
 	c.From, c.To = c.To, c.From
 	return c
 }
 
-// String tells an operator what the change does.
+// String describes the change for an operator.
 func (c DriverChange) String() string {
 	return fmt.Sprintf("change the options of %s nets", c.Type)
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/lnetd/lnetd/internal/spelling"
 )
 
-// suspicion is the likeliest reason why a text is no YAML.
+// suspicion is the most likely reason why a text is not valid YAML.
 type suspicion struct {
 	line, column int
 	text, remedy string
 }
 
-// suspect looks through a text that is no YAML for the mistakes that people make; nil:
-// it has found none. It is told the keys that there are.
+// suspect searches a text that is not valid YAML for common mistakes. It returns nil if it finds
+// none. The form top supplies the known keys.
 func suspect(text string, top *shape) *suspicion {
 	d := &detective{keys: map[string]bool{}}
 	top.walk(func(key string) { d.keys[spelling.Plain(key)] = true })
@@ -39,22 +39,22 @@ func (s *shape) walk(f func(key string)) {
 	}
 }
 
-// detective goes through lines, as far as it understands them.
+// detective scans lines, as far as it recognizes their syntax.
 type detective struct {
-	keys    map[string]bool // plain
+	keys    map[string]bool // known keys, as spelling.Plain returns them
 	number  int
 	found   *suspicion
 	open    []bracket
-	quote   rune // 0: not in quotes
+	quote   rune // 0 outside of quotes
 	quoteAt bracket
-	escaped bool  // behind a backslash in double quotes
-	levels  []int // columns of the mappings and lists that are open
-	nested  bool  // the last line leaves its value to deeper ones
-	literal int   // column of a key whose value is a block of text; -1: none
+	escaped bool  // after a backslash in double quotes
+	levels  []int // columns of the open mappings and lists
+	nested  bool  // the value of the last line is on deeper lines
+	literal int   // column of a key whose value is a text block, or -1
 	begun   bool
 }
 
-// bracket is one that is open.
+// bracket is an open bracket.
 type bracket struct {
 	is           rune
 	line, column int
@@ -68,7 +68,7 @@ func (d *detective) suspect(column int, remedy, format string, args ...any) {
 	}
 }
 
-// unclosed notes the quote, or else the bracket, that is open.
+// unclosed reports the open quote or, without one, the open bracket.
 func (d *detective) unclosed() {
 	switch {
 	case d.quote != 0:
@@ -87,7 +87,7 @@ func (d *detective) line(line string) {
 	if len(d.open) > 0 || d.quote != 0 {
 		m := keyed.FindStringSubmatch(content)
 		if len(m) > 1 && d.keys[spelling.Plain(m[1])] && (d.quote != 0 || content == line) {
-			d.unclosed() // the next key, within a value
+			d.unclosed() // the next key within an unclosed value
 			return
 		}
 		d.scan(content, len(line)-len(content))
@@ -125,10 +125,10 @@ func (d *detective) line(line string) {
 	}
 }
 
-// keyed is a key with its colon, and what stands behind it.
+// keyed matches a key with its colon and the value after it.
 var keyed = regexp.MustCompile(`^("[^"]*"|'[^']*'|[^"'\[\]{}#&*!|>%@,][^#]*?)\s*:(?:[ \t]+(.*))?$`)
 
-// content looks at what stands behind the indentation and dashes.
+// content checks the line after indentation and dashes.
 func (d *detective) content(content string, indent int) {
 	m := keyed.FindStringSubmatchIndex(content)
 	if m == nil {
@@ -158,7 +158,7 @@ func (d *detective) content(content string, indent int) {
 	d.scan(value, indent+at)
 }
 
-// noKey looks at a line that has no key.
+// noKey checks a line without a key.
 func (d *detective) noKey(content string, indent int) {
 	before, after, colon := strings.Cut(content, ":")
 	word := strings.TrimSpace(before)
@@ -179,7 +179,7 @@ func (d *detective) noKey(content string, indent int) {
 	}
 }
 
-// level puts a mapping or a list at a column, if it may be there.
+// level opens a mapping or a list at a column, or reports that it may not be there.
 func (d *detective) level(column int, isList bool) {
 	deeper := -1
 	for len(d.levels) > 0 && d.levels[len(d.levels)-1] > column {
@@ -199,7 +199,7 @@ func (d *detective) level(column int, isList bool) {
 	d.nested = isList
 }
 
-// misplaced notes that a line is indented as nothing before it.
+// misplaced reports a line whose indentation matches no line before.
 func (d *detective) misplaced(column, deeper int) {
 	if len(d.levels) == 0 {
 		d.suspect(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", deeper),
@@ -210,9 +210,9 @@ func (d *detective) misplaced(column, deeper int) {
 		"indented by %d blanks, as no line before", column)
 }
 
-// scan follows quotes and brackets in the rest of a line.
+// scan tracks quotes and brackets in the rest of a line.
 func (d *detective) scan(s string, column int) {
-	fresh, closed := true, false // a value may begin; one with brackets has ended
+	fresh, closed := true, false // a value may begin; a value in brackets has ended
 	for k, c := range s {
 		at := column + k + 1
 		switch {
@@ -245,10 +245,10 @@ func (d *detective) scan(s string, column int) {
 	}
 }
 
-// escapes may stand behind a backslash in double quotes.
+// escapes are the characters that may follow a backslash in double quotes.
 const escapes = "0abt\tnvfre \"/\\N_LPxuU"
 
-// quoted takes a letter within quotes.
+// quoted handles a character within quotes.
 func (d *detective) quoted(c rune, at int) {
 	switch {
 	case d.escaped:
@@ -263,12 +263,12 @@ func (d *detective) quoted(c rune, at int) {
 	}
 }
 
-// anchored tells whether a text that begins with '*' is an alias.
+// anchored reports whether a text that begins with '*' is an alias.
 func anchored(s string) bool { return aliased.MatchString(s) }
 
 var aliased = regexp.MustCompile(`^\*[0-9A-Za-z_-]+\s*([,}\]#]|$)`)
 
-// bracket takes a letter within brackets, and tells whether it closes the last.
+// bracket handles a character within brackets. It reports whether that closes the outermost one.
 func (d *detective) bracket(c rune, at int) (closed bool) {
 	last := d.open[len(d.open)-1]
 	switch c {

@@ -14,11 +14,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// sectionsMax bounds the sections that are taken out of a document because they are no
-// YAML, so that the rest can be judged.
+// sectionsMax bounds the sections that are removed from a document because they are not valid
+// YAML, so that the rest can be checked.
 const sectionsMax = 32
 
-// documents are those of a file. A section that is no YAML is noted and left out.
+// documents returns the documents of a file. A section that is not valid YAML is reported and
+// left out.
 func (r *reading) documents(data []byte) []*yaml.Node {
 	if p := r.measure(data); p != nil {
 		note(&r.problems, p)
@@ -46,8 +47,8 @@ func (r *reading) documents(data []byte) []*yaml.Node {
 	return nil
 }
 
-// unfolded are documents in which values are not nested too deeply and aliases stand for a
-// bounded number of values.
+// unfolded returns docs, or nil and a problem if values are nested too deeply or aliases stand
+// for too many values.
 func (r *reading) unfolded(docs []*yaml.Node) []*yaml.Node {
 	u := unfolding{sizes: map[*yaml.Node]int{}}
 	for _, doc := range docs {
@@ -63,13 +64,13 @@ func (r *reading) unfolded(docs []*yaml.Node) []*yaml.Node {
 	return docs
 }
 
-// unfolding counts what aliases stand for.
+// unfolding counts the values that aliases stand for.
 type unfolding struct {
-	sizes   map[*yaml.Node]int // with aliases written out; 0: being counted
+	sizes   map[*yaml.Node]int // with aliases expanded; 0 while it is being counted
 	aliased int
 }
 
-// look returns the alias that makes it too much, if there is one.
+// look returns the first alias that exceeds the bound, or nil.
 func (u *unfolding) look(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		if u.aliased += u.size(n); u.aliased > aliasedMax {
@@ -84,7 +85,7 @@ func (u *unfolding) look(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// size is that of a value, or more than aliasedMax if it contains itself.
+// size returns the size of a value. It returns more than aliasedMax if the value contains itself.
 func (u *unfolding) size(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -105,7 +106,7 @@ func (u *unfolding) size(n *yaml.Node) int {
 	return size
 }
 
-// decode reads YAML until r.ctx is done.
+// decode decodes YAML until r.ctx is done.
 func (r *reading) decode(data []byte) (docs []*yaml.Node, _ error) {
 	d := yaml.NewDecoder(under{r.ctx, bytes.NewReader(data)})
 	for {
@@ -123,8 +124,8 @@ func (r *reading) decode(data []byte) (docs []*yaml.Node, _ error) {
 	}
 }
 
-// withoutSection empties the lines of the section around a line; false: there was
-// nothing to empty.
+// withoutSection empties the lines of the section that contains a line. It returns false if they
+// are empty already.
 func withoutSection(data []byte, line int) ([]byte, bool) {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	if line < 1 || line > len(lines) {
@@ -145,13 +146,14 @@ func withoutSection(data []byte, line int) ([]byte, bool) {
 	return bytes.Join(lines, nil), emptied
 }
 
-// startsSection tells whether a line begins with a key that is not indented, or is
-// between documents.
+// startsSection reports whether a line begins with a key that is not indented, or separates
+// documents.
 func startsSection(line []byte) bool {
 	return len(line) > 0 && !bytes.ContainsAny(line[:1], " \t\r\n#-]}") || bytes.HasPrefix(line, []byte("---"))
 }
 
-// diagnose says in plain words why a text is no YAML, with the place if it can be found.
+// diagnose returns a plain explanation why a text is not valid YAML, with the position if it can
+// be found.
 func (r *reading) diagnose(text string, err error) *Problem {
 	p := &Problem{File: r.name}
 	if p.Line, p.Column = badByte(text); p.Line > 0 {
@@ -183,8 +185,8 @@ func (r *reading) diagnose(text string, err error) *Problem {
 	return p
 }
 
-// lineOf is the first line with which a text has an error, or 0 if the text is too long to
-// be read again and again.
+// lineOf returns the first line with which the text gives the error. It returns 0 if the text is
+// too long to be parsed repeatedly.
 func (r *reading) lineOf(text string, err error) int {
 	if len(text) > diagnosedMax/sectionsMax {
 		return 0
@@ -201,8 +203,8 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// badByte is the place of the first byte that cannot be in YAML; line 0: there is none.
-// What begins as UTF-16 is for the decoder.
+// badByte returns the position of the first byte that is not allowed in YAML. The line is 0 if
+// there is none. A text that begins as UTF-16 is left to the decoder.
 func badByte(text string) (line, column int) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return 0, 0

@@ -13,43 +13,43 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Transport is what "transport" in "lnetd" says: whether lnetd hosts transfer machines
-// for other processes, and for whose.
+// Transport is the section "transport" in "lnetd". It configures whether lnetd hosts transfer
+// machines for other processes, and for which.
 type Transport struct {
 	Enabled bool
-	// Socket is the path that programs connect to; empty: the default.
+	// Socket is the path that programs connect to. Empty means the default.
 	Socket string
-	// Group owns the socket; negative: that of lnetd.
+	// Group is the group of the socket. If it is negative, the socket has lnetd's group.
 	Group int
-	// Rules say who may connect; none: clients.DefaultRules.
+	// Rules control which programs may connect. None means clients.DefaultRules.
 	Rules []clients.Rule
-	// Farewell is how long programs have to end when lnetd does.
+	// Farewell is the time that programs have to end when lnetd stops.
 	Farewell time.Duration
-	// PollTime is how long lnetd looks for submissions of programs that want it before it
-	// sleeps; 0: not at all.
+	// PollTime is how long lnetd polls for submissions of programs that request it, before it
+	// sleeps. Zero disables polling.
 	PollTime time.Duration
 }
 
-// TransportFarewellMax is the longest Transport.Farewell.
+// TransportFarewellMax is the maximum of Transport.Farewell.
 const TransportFarewellMax = time.Minute
 
 const (
 	defaultFarewell  = 2 * time.Second
 	maxPollTime      = 1_000_000 // µs
-	maxRules         = 64        // each has metrics of its own
+	maxRules         = 64        // each has its own metrics
 	maxRuleName      = 63
 	maxQuota         = 1 << 24
-	maxQuotaBuffers  = 1 << 20 // transport/remote believes in no index beyond
+	maxQuotaBuffers  = 1 << 20 // transport/remote rejects larger indices
 	maxQuotaMemory   = 1 << 24 // MiB
 	maxQuotaRequests = 1_000_000
 )
 
-// Clients is the configuration of those who are hosted, without what they stand on.
+// Clients returns the configuration of hosted clients, without the resources that they need.
 func (t *Transport) Clients() clients.Config {
 	return clients.Config{Rules: t.Rules, Farewell: t.Farewell, PollTime: t.PollTime}
 }
 
-// transportKeys are the keys of "transport".
+// transportKeys holds the keys of "transport".
 var transportKeys = map[string]setting[Transport]{
 	"enabled": truths(func(t *Transport, b bool) { t.Enabled = b }),
 	"socket": texts(pathText, func(t *Transport, s string) error {
@@ -96,7 +96,7 @@ func (t *Transport) readRules(at place) {
 	}
 }
 
-// given is the value of a key of a mapping, if there is one. It notes nothing.
+// given returns the value of a key of a mapping, if it has one. It reports no problems.
 func (p place) given(key string) (place, bool) {
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
 		if p.node.Content[i].Value == key {
@@ -106,7 +106,7 @@ func (p place) given(key string) (place, bool) {
 	return place{}, false
 }
 
-// ruleKeys are the keys of an item of "rules".
+// ruleKeys holds the keys of an item of "rules".
 var ruleKeys = map[string]setting[clients.Rule]{
 	"name": texts(Text{"a word", "servers"}, func(r *clients.Rule, s string) error {
 		if s == "" || len(s) > maxRuleName || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -128,7 +128,7 @@ var ruleKeys = map[string]setting[clients.Rule]{
 	"user": {quotasWithout("user", "requests"), func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") }},
 }
 
-// quotasWithout are quotas, of which one has no meaning there.
+// quotasWithout returns the form of quotas without the one that does not apply.
 func quotasWithout(key, never string) form {
 	forms := formsOf(quotaKeys)
 	delete(forms, never)
@@ -144,7 +144,7 @@ func readRuleNIDs(r *clients.Rule, at place) {
 	}
 }
 
-// quotaKeys are the keys of "each" and "user" in a rule.
+// quotaKeys holds the keys of "each" and "user" in a rule.
 var quotaKeys = map[string]setting[clients.Quotas]{
 	"connections":  wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.Connections = n }),
 	"tms":          wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.TMs = n }),
@@ -155,7 +155,7 @@ var quotaKeys = map[string]setting[clients.Quotas]{
 	"requests":     wholes(1, maxQuotaRequests, func(q *clients.Quotas, n int) { q.Requests = n }),
 }
 
-// quotas reads quotas, of which one has no meaning here.
+// quotas reads quotas, except for the one that does not apply.
 func (p place) quotas(q *clients.Quotas, never string) {
 	for _, m := range p.optionalMembers() {
 		if key, ok := quotaKeys[m.key]; ok && m.key != never {
@@ -187,10 +187,10 @@ func (p place) span(lo, hi uint32) clients.Span {
 	return clients.Span{First: uint32(first), Last: uint32(last)}
 }
 
-// getent are the databases of names.
+// getent holds the name of the database for each kind of name.
 var getent = map[string]string{"user": "passwd", "group": "group"}
 
-// ids reads a list of names and numbers of users or groups.
+// ids reads a list of user or group names and numbers.
 func (p place) ids(kind string, find func(name string) (string, error)) (ids []uint32) {
 	for _, item := range p.items() {
 		if id, ok := item.id(kind, find); ok {
@@ -200,13 +200,13 @@ func (p place) ids(kind string, find func(name string) (string, error)) (ids []u
 	return ids
 }
 
-// id reads a number, or a name that this machine knows.
+// id reads a number, or a name that exists on this host.
 func (p place) id(kind string, find func(name string) (string, error)) (uint32, bool) {
 	s, ok := p.text()
 	if !ok {
 		return 0, false
 	}
-	// The last number stands for none.
+	// The largest number means none.
 	if n, err := strconv.ParseUint(s, 10, 32); err == nil && n < math.MaxUint32 {
 		return uint32(n), true
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// TunablesOf are values of an NI's options, given as numbers by name: the error says which
-// is not known, or cannot be.
+// TunablesOf returns the options of an NI, given as numbers by name. The error names an option
+// that does not exist or has an invalid value.
 func TunablesOf(options []Option, given map[string]int64) (Values, error) {
 	var v Values
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -25,7 +25,7 @@ func TunablesOf(options []Option, given map[string]int64) (Values, error) {
 	return v, nil
 }
 
-// With is v with a number.
+// With returns a copy of v with a number set.
 func (v Values) With(name string, n int) Values {
 	out := maps.Clone(v)
 	if out == nil {
@@ -35,8 +35,8 @@ func (v Values) With(name string, n int) Values {
 	return out
 }
 
-// Names tells whether n names the NI o, which may be up: by interface or NID, or, if the
-// driver has chosen for both, by the NID that they have come to.
+// Names reports whether n identifies the NI o, which may be up: by interface or NID or, if the
+// driver has chosen for both, by the resulting NID.
 func (n *NI) Names(o *NI) bool {
 	return n.key() == o.key() || n.same(o) || o.same(n) || n.Net == o.Net && n.Own == o.Own && !n.Own.IsZero()
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// ruleTypes are the values of "type" in "selection", ruleTypeWords their names.
+// ruleTypes holds the values of "type" in "selection", ruleTypeWords their names.
 var (
 	ruleTypes     = []selection.RuleType{selection.RuleNet, selection.RuleNID, selection.RulePeer}
 	ruleTypeWords = Words{selection.RuleNet.String(), selection.RuleNID.String(), selection.RulePeer.String()}
 )
 
-// addTypedRules takes the items of "selection" (lnetctl 11). Those without an ID
-// get what is free when those with one have theirs. It returns the IDs of the others, and the
-// places of all by their IDs.
+// addTypedRules adds the items of "selection" (lnetctl 11). Rules without an ID get a free one
+// after the others have theirs. It returns the IDs that the file contains, and the positions of
+// all rules by ID.
 func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]string) {
 	type item struct {
 		at   place
@@ -65,12 +65,12 @@ func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]st
 	return ids, where
 }
 
-// clashing returns the rule of a list beside which r cannot be, or nil.
+// clashing returns the rule in list that conflicts with r, or nil.
 func clashing(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
 	return find(list, func(o *selection.TypedRule) bool { return o.ID == r.ID || o.SameMatch(r) })
 }
 
-// clashText says why r cannot be beside old.
+// clashText describes why r conflicts with old.
 func clashText(old, r *selection.TypedRule) string {
 	if old.SameMatch(r) {
 		return fmt.Sprintf("the %s rule with id %d is about the same, with priority %d", old.Type, old.ID, old.Priority)
@@ -78,13 +78,13 @@ func clashText(old, r *selection.TypedRule) string {
 	return fmt.Sprintf("there is a %s rule with id %d", old.Type, old.ID)
 }
 
-// sameRule returns the rule of a list that is r, whatever its ID is, or nil.
+// sameRule returns the rule in list that equals r except for the ID, or nil.
 func sameRule(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
 	return find(list, func(o *selection.TypedRule) bool { return o.SameMatch(r) && o.Priority == r.Priority })
 }
 
-// addTypedRules adds the rules of a document that are not there, under whichever ID. A rule that
-// has no ID in the document gets one that no rule of the node has.
+// addTypedRules adds the rules of a document that the node does not have under any ID. A rule
+// without an ID in the document gets a free one.
 func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
 	add := func(r selection.TypedRule) {
 		where := c.Given.RuleWhere[r.ID]
@@ -116,13 +116,13 @@ func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
 	}
 }
 
-// KeepRuleIDs returns the rules of "selection" in c for a node that has the rules of have: an ID
-// never changes. A rule that the node has keeps its ID, whichever the document gives it; so does one
-// of another priority that has no ID in the document. If a new rule of the document is given that
-// ID, the new rule has it. Rules that have no ID yet get free ones.
+// KeepRuleIDs returns the "selection" rules of c for a node with the rules of have. The ID of an
+// existing rule never changes, even if the document has another one for it. This also holds for a
+// rule that gets another priority, if the document has no ID for it. A new rule whose ID is in
+// the document takes precedence. Rules without an ID get free ones.
 func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
 	given := func(r *selection.TypedRule) bool { return c.Given.RuleIDs[r.ID] }
-	kept := map[int]int{} // by their IDs in c
+	kept := map[int]int{} // by the ID in c
 	for k := range c.TypedRules {
 		r := &c.TypedRules[k]
 		old := find(have.TypedRules, func(o *selection.TypedRule) bool {
@@ -136,7 +136,7 @@ func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
 		again = false
 		for id, as := range kept {
 			if _, keeps := kept[as]; !keeps && c.Given.RuleIDs[as] {
-				delete(kept, id) // a new rule is given this ID
+				delete(kept, id) // a new rule has this ID
 				again = true
 			}
 		}
@@ -161,17 +161,17 @@ func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
 	return p.Typed()
 }
 
-// TypedDeletion names a rule of "selection" that is to be deleted, by what is given of it.
+// TypedDeletion identifies a "selection" rule to delete. Absent fields match any rule.
 type TypedDeletion struct {
 	selection.TypedRule
-	// ByType says that Type is given; with patterns it always is.
+	// ByType reports that Type is set. It is always set together with patterns.
 	ByType bool
-	// Where is the place in the file, "name:line: key".
+	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// readTypedDeletions reads the items of "selection" in a document of what is to be deleted: by
-// ID, by what the rule matches, or both. Their priorities do not count.
+// readTypedDeletions reads the items of "selection" in a document that lists what to delete. An
+// item has an ID, or what the rule matches, or both. Priorities are ignored.
 func readTypedDeletions(list []place) (out []TypedDeletion) {
 	for _, at := range list {
 		r, byType, ok := readTypedRule(at, false)
@@ -189,12 +189,12 @@ func readTypedDeletions(list []place) (out []TypedDeletion) {
 	return out
 }
 
-// names reports whether d is about the rule r.
+// names reports whether d identifies the rule r.
 func (d *TypedDeletion) names(r *selection.TypedRule) bool {
 	return (d.ID == selection.AnyID || d.ID == r.ID) && (!d.ByType || d.Type == r.Type) && (!d.HasPattern() || d.SameMatch(r))
 }
 
-// String says what names the rule.
+// String returns what identifies the rule.
 func (d *TypedDeletion) String() string {
 	var words []string
 	if d.ID != selection.AnyID {
@@ -214,7 +214,7 @@ func (d *TypedDeletion) String() string {
 	return strings.Join(words, ", ")
 }
 
-// deleteTypedRules deletes the rules that are named.
+// deleteTypedRules deletes the rules that list identifies.
 func (m *merge) deleteTypedRules(list []TypedDeletion, absent func(where, what string)) {
 	m.TypedRules = slices.Clone(m.TypedRules)
 	for k := range list {
@@ -227,11 +227,11 @@ func (m *merge) deleteTypedRules(list []TypedDeletion, absent func(where, what s
 	}
 }
 
-// unsigned puts AnyID behind all IDs.
+// unsigned makes AnyID greater than all IDs.
 func unsigned(id int) uint { return uint(id) }
 
-// readTypedRule reads a rule. If it is not whole it need have neither a priority nor a type. byType
-// says that it has one.
+// readTypedRule reads a rule. If whole is false, priority and type may be absent; byType reports
+// whether the type is present.
 func readTypedRule(at place, whole bool) (_ selection.TypedRule, byType, ok bool) {
 	r := selection.TypedRule{ID: selection.AnyID}
 	var typ, priority *place
@@ -280,12 +280,13 @@ func readTypedRule(at place, whole bool) (_ selection.TypedRule, byType, ok bool
 	return r, true, checkPatterns(patterns, r.Type) && good
 }
 
-// patternTypes are the types of rules that have a pattern under a key.
+// patternTypes maps keys of patterns to the type of rule that has them.
 var patternTypes = map[string]selection.RuleType{
 	"net": selection.RuleNet, "nid": selection.RuleNID, "local": selection.RulePeer, "remote": selection.RulePeer,
 }
 
-// checkPatterns reports whether all patterns are of rules of a type, and notes those that are not.
+// checkPatterns reports whether all patterns belong to rules of type typ, and adds a problem for
+// each that does not.
 func checkPatterns(patterns []member, typ selection.RuleType) (good bool) {
 	own := slices.IndexFunc(patterns, func(m member) bool { return patternTypes[m.key] == typ })
 	good = true

@@ -2,8 +2,8 @@ package spelling
 
 import "strings"
 
-// Nearest returns the one of words that word may be a misspelling of. It returns "" if none
-// is near. Case, and the difference between a blank, "_" and "-", are ignored.
+// Nearest returns the word in words that word is most likely a misspelling of, or "" if none is
+// similar enough. Case, blanks, "_" and "-" are ignored.
 func Nearest(word string, words []string) string {
 	if len(word) > LongestWord {
 		return ""
@@ -19,7 +19,7 @@ func Nearest(word string, words []string) string {
 	return best
 }
 
-// LongestWord is the length beyond which a text is no misspelled word; bytes.
+// LongestWord is the maximum length of a misspelled word in bytes. Longer texts match nothing.
 const LongestWord = 64
 
 var plainer = strings.NewReplacer("_", "", "-", "", " ", "")
@@ -27,7 +27,7 @@ var plainer = strings.NewReplacer("_", "", "-", "", " ", "")
 // Plain returns s in lower case, without blanks, "_" and "-".
 func Plain(s string) string { return plainer.Replace(strings.ToLower(s)) }
 
-// slips returns how many slips a word of n letters may have.
+// slips returns how many typing errors a word of n letters may contain.
 func slips(n int) int {
 	const short, middle, long = 3, 6, 12
 	switch {
@@ -41,8 +41,8 @@ func slips(n int) int {
 	return 3
 }
 
-// distance returns how many letters have to be inserted, deleted, replaced, or swapped with
-// their neighbour, to turn a into b.
+// distance returns the number of edits that turn a into b. An edit inserts, deletes or replaces a
+// letter, or swaps two neighbours.
 func distance(a, b string) int {
 	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
