@@ -203,8 +203,8 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// badByte returns the position of the first byte that is not allowed in YAML. The line is 0 if
-// there is none. A text that begins as UTF-16 is left to the decoder.
+// badByte returns the position of the first byte that is not allowed in YAML, or line 0. A text
+// that begins as UTF-16 is left to the decoder.
 func badByte(text string) (line, column int) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return 0, 0

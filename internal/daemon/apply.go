@@ -16,12 +16,13 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// undoPatience bounds each step of the way back after one that failed.
+// undoPatience bounds each step of undoing a failed change.
 const undoPatience = 10 * time.Second
 
-// apply takes the steps one by one. If one fails, those before it are taken back by
-// their inverses, and the node is what it was. The error is for an operator. With wait, NIs whose interface cannot be used yet wait for it; else they
-// are refused. Who calls it has its turn among the changes.
+// apply applies the steps one by one. If one fails, apply reverts the earlier ones with their
+// inverses, so that the node is as before. The error is for an operator. If wait is set, an NI
+// whose interface is not usable yet waits for it; otherwise such an NI is an error. The caller
+// must be in turn among the changes.
 func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) error {
 	before, nids := t.engines.configured(), t.nids()
 	for k := 0; k < len(steps); {
@@ -47,7 +48,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 	return nil
 }
 
-// nids are those of the NIs, in the node's order.
+// nids returns the NIDs of the NIs, in the node's order.
 func (t *nodeTask) nids() (nids []lnet.NID) {
 	for _, i := range t.NIs() {
 		nids = append(nids, i.NID)
@@ -55,14 +56,14 @@ func (t *nodeTask) nids() (nids []lnet.NID) {
 	return nids
 }
 
-// arrange puts the NIs of the node in order.
+// arrange puts the node's NIs in the given order.
 func (t *nodeTask) arrange(ctx context.Context, nids []lnet.NID) error {
 	ctx, cancel := context.WithTimeout(ctx, undoPatience)
 	defer cancel()
 	return t.ArrangeNIs(ctx, nids)
 }
 
-// setOrder puts the NIs in another order, in which their own NIDs stand for those that are up.
+// setOrder puts the NIs in another order. NIs that are up are identified by their own NIDs.
 func (t *nodeTask) setOrder(ctx context.Context, o config.Order) error {
 	t.engines.order(o)
 	var nids []lnet.NID
@@ -79,7 +80,7 @@ func (t *nodeTask) setOrder(ctx context.Context, o config.Order) error {
 	return nil
 }
 
-// undo takes steps back, also if ctx has ended.
+// undo reverts steps, even if ctx has ended.
 func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	ctx = context.WithoutCancel(ctx)
 	var back []config.Step
@@ -105,7 +106,7 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	}
 }
 
-// takeBatch takes steps that go together, all or none.
+// takeBatch applies steps that belong together, all or none.
 func (t *nodeTask) takeBatch(ctx context.Context, batch []config.Step, wait bool) error {
 	if len(batch) == 1 {
 		return t.take(ctx, batch[0], wait)
@@ -121,7 +122,7 @@ func (t *nodeTask) takeBatch(ctx context.Context, batch []config.Step, wait bool
 	return t.changeRoutes(ctx, batch)
 }
 
-// take takes one step.
+// take applies one step.
 func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
 	if t.failStep != nil {
 		if err := t.failStep(s); err != nil {
@@ -162,12 +163,12 @@ func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
 	panic(fmt.Sprintf("daemon: no such step: %T", s))
 }
 
-// changePeer makes a peer, deletes it, or changes its NIDs.
+// changePeer creates a peer, deletes it, or changes its NIDs.
 func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer]) error {
 	if c.To == nil {
 		err := t.DeletePeer(ctx, c.From.Primary, true)
 		if errors.Is(err, discovery.ErrNotFound) {
-			return nil // of a gateway that was left to discovery, or gone with its net
+			return nil // it was a gateway left to discovery, or its net is gone
 		}
 		return err
 	}
@@ -179,11 +180,11 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 		}
 	}
 	if c.To.Found {
-		return nil // what it has lost comes back by itself
+		return nil // its lost NIDs are discovered again
 	}
 	o := discovery.ConfigureOptions{SingleRail: c.To.SingleRail, Lock: c.To.Locked}
 	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, o)
-	if err != nil && c.From != nil { // what it lost comes back
+	if err != nil && c.From != nil { // restore the deleted NIDs
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
 		err = errors.Join(err, t.ConfigurePeer(back, c.To.Primary, c.From.Others, o))
 		cancel()
@@ -201,7 +202,7 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 	return refused(err, f)
 }
 
-// setPolicies puts policies in force in place of those that there are.
+// setPolicies replaces the policies.
 func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error {
 	err := t.ChangePolicies(ctx, func(p *selection.Policies) error {
 		*p = selection.Policies{}
@@ -227,8 +228,8 @@ func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error
 	return nil
 }
 
-// setRouting makes the node a router, or an end node again. One that is about to stop comes
-// back, which a command alone does not have it do (lnetctl 4.9).
+// setRouting makes the node a router or an end node. It also resumes a router that is about to
+// stop, which a command alone does not do (lnetctl 4.9).
 func (t *nodeTask) setRouting(r config.Routing) error {
 	if r == config.RoutingOff {
 		t.DisableRouting()
@@ -244,7 +245,7 @@ func (t *nodeTask) setRouting(r config.Routing) error {
 	return nil
 }
 
-// refused is an entry of the configuration that the node did not take.
+// refused returns the fault for an entry of the configuration that the node rejected.
 func refused(err error, f api.Fault) error {
 	f.Code, f.Errno = api.CodeConfigInvalid, -int(server.Errno(err))
 	return f.Because(err)

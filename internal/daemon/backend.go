@@ -16,16 +16,16 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// backend shows the node to the control interface, and changes it. It implements
-// server.Backend; what a method does is said there.
+// backend gives the control interface access to the node. It implements server.Backend, which
+// documents the methods.
 type backend struct {
 	daemon *Daemon
 	node   *nodeTask
 	lst    *selftestTask
 	guests *clientsTask
-	// documents are worked on one at a time: one of the longest takes 400 MB meanwhile.
+	// documents lets one document be processed at a time, because a large one takes up to 400 MB.
 	documents changes
-	// boot is when the machine was booted, on the monotonic clock.
+	// boot is the time of the host's boot, on the monotonic clock.
 	boot time.Time
 }
 
@@ -66,8 +66,8 @@ func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) 
 	if err != nil {
 		return api.PingResult{}, b.withCause(to.NID, err)
 	}
-	// A ping discovers nothing: what is known of the peer is from before, and of
-	// a stranger the NID that was pinged stands for the peer.
+	// A ping does not discover. The peer's data, if any, is from before. For an unknown peer, the
+	// NID that was pinged stands for the peer.
 	res := api.PingResult{Primary: to.NID, PID: info.PID}
 	if peer, ok := b.node.Peer(to.NID); ok {
 		res.Primary, res.MultiRail = peer.Primary, peer.MultiRail
@@ -110,8 +110,8 @@ func (b *backend) Peer(nid lnet.NID) (api.Peer, bool) {
 	return controlPeer(&info, b.boot, []api.PeerNI{}), true
 }
 
-// AddPeer refuses a gateway, also one that the configuration file has made a peer
-// before it was a gateway (lnetctl 4.10, 8.3).
+// AddPeer rejects a gateway, even if the configuration file had made it a peer before it was a
+// gateway (lnetctl 4.10, 8.3).
 func (b *backend) AddPeer(ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions) error {
 	for _, nid := range append([]lnet.NID{primary}, others...) {
 		if b.node.owns(nid) {
@@ -148,7 +148,7 @@ func (b *backend) SetPeerHealth(nid lnet.NID, value int) error {
 	return errors.Join(errs...)
 }
 
-// setAll calls set for each of a list. What has gone meanwhile needs nothing.
+// setAll calls set for each item of a list. It ignores items that no longer exist.
 func setAll[T any](list []T, set func(*T) error) error {
 	var errs []error
 	for k := range list {

@@ -18,14 +18,14 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// clientsPatience bounds the end of operations of clients that are told to go, beyond
-// what they have for their farewell.
+// clientsPatience bounds how long operations of clients may take to end, in addition to the
+// clients' farewell.
 const clientsPatience = 10 * time.Second
 
 // clientsTask hosts transfer machines for other processes.
 type clientsTask struct {
 	config config.Transport
-	// listener is nil if nobody is hosted.
+	// listener is nil if lnetd hosts no clients.
 	listener clients.Listener
 	node     func() *node.Node
 	log      *slog.Logger
@@ -33,15 +33,16 @@ type clientsTask struct {
 	ready    chan struct{}
 }
 
-// newClientsTask makes the task, with a listener that the caller closes if the task does not
-// run; nil: nobody is hosted.
+// newClientsTask returns a task that hosts clients on l, or none if l is nil. If the task does
+// not run, the caller must close l.
 func newClientsTask(c config.Transport, l clients.Listener, n func() *node.Node, log *slog.Logger) *clientsTask {
 	return &clientsTask{config: c, listener: l, node: n, log: log, ready: make(chan struct{})}
 }
 
-// clientsSocket is where clients connect if nothing is said: where remote.FindSocket looks
-// for it, if the control socket is at its default place, and else beside it, under a name
-// that no other lnetd has.
+// clientsSocket returns the default path of the clients' socket. If the control socket has its
+// default name, it is the path that remote.FindSocket uses, in the control socket's directory.
+// Otherwise its name is derived from that of the control socket, so that it is unique to this
+// lnetd.
 func clientsSocket(control string) string {
 	dir, name := filepath.Split(control)
 	if name == filepath.Base(api.DefaultSocket()) {
@@ -64,7 +65,7 @@ func socketUnusable(path string, err error) error {
 	return f.Because(err)
 }
 
-// path is where clients connect; empty: nowhere.
+// path returns the path that clients connect to. It is empty if lnetd hosts no clients.
 func (t *clientsTask) path() string {
 	if t.listener == nil {
 		return ""
@@ -75,7 +76,7 @@ func (t *clientsTask) path() string {
 func (t *clientsTask) Ready() <-chan struct{} { return t.ready }
 func (t *clientsTask) String() string         { return "clients" }
 
-// Run hosts clients over the node, which is up and stays so until Run has returned.
+// Run hosts clients over the node, which must be up until Run returns.
 func (t *clientsTask) Run(ctx context.Context) error {
 	if t.listener == nil {
 		close(t.ready)
@@ -98,7 +99,7 @@ func (t *clientsTask) Run(ctx context.Context) error {
 	case err = <-served:
 		served <- nil
 	}
-	// Clients are told to go, and have their farewell, while the node still works.
+	// Clients are asked to leave, and have their farewell, while the node still works.
 	closing, cancel := context.WithTimeout(context.Background(), t.config.Farewell+clientsPatience)
 	defer cancel()
 	return errors.Join(err, s.Close(closing), <-served)

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// knownCPTs returns the CPU partitions for an NI without those from has on, which this machine does
-// not have. nil stands for all.
+// knownCPTs returns the NI's CPU partitions that exist on a host with the given number of them.
+// Nil stands for all.
 func knownCPTs(ni *config.NI, has int) []int {
 	known := slices.DeleteFunc(slices.Clone(ni.CPTs), func(c int) bool { return c >= has })
 	if len(known) == has || len(known) == 0 {
@@ -24,13 +24,14 @@ func knownCPTs(ni *config.NI, has int) []int {
 	return known
 }
 
-// unknownCPTs returns the CPU partitions for an NI that a machine with so many does not have.
+// unknownCPTs returns the NI's CPU partitions that do not exist on a host with the given number
+// of them.
 func unknownCPTs(ni *config.NI, has int) []int {
 	return slices.DeleteFunc(slices.Clone(ni.CPTs), func(c int) bool { return c < has })
 }
 
-// warnOfCPTs warns of the CPU partitions in a document that a machine with so many does not have: it
-// may be the export of a larger machine.
+// warnOfCPTs returns a warning for each NI of a document with CPU partitions that this host does
+// not have. The document may be the export of a larger host.
 func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems) {
 	for k := range nis {
 		ni := &nis[k]
@@ -48,7 +49,7 @@ func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems
 	return warnings
 }
 
-// logCPTs logs what warnOfCPTs warns of.
+// logCPTs logs the warnings of warnOfCPTs.
 func (e *engines) logCPTs(nis []config.NI) {
 	for k := range nis {
 		if ni := &nis[k]; len(unknownCPTs(ni, e.cpts)) > 0 {
@@ -57,17 +58,17 @@ func (e *engines) logCPTs(nis []config.NI) {
 	}
 }
 
-// ForeseeCPTs warns of the CPU partitions for NIs in a file that the machine behind sysfs does not
-// have.
+// ForeseeCPTs returns a warning for each NI of a file with CPU partitions that do not exist on
+// the host that sysfs describes.
 func ForeseeCPTs(file string, s *config.State, sysfs fs.FS) config.Problems {
 	m, err := numa.Read(sysfs)
 	if err != nil {
-		return nil // the start warns
+		return nil // reported at the start
 	}
 	return warnOfCPTs(file, s.NIs, m.CPTs())
 }
 
-// CPTs are the CPU partitions of the machine, for "debug cpts".
+// CPTs returns the CPU partitions of the host, for "debug cpts".
 func (b *backend) CPTs() []api.CPT {
 	layout := []numa.CPT{{Distances: []uint32{numa.LocalDistance}}}
 	if m := b.node.machine; m != nil {
@@ -80,7 +81,7 @@ func (b *backend) CPTs() []api.CPT {
 	return all
 }
 
-// shortList is a list of numbers, which are in order, as the kernel prints it: "0-3,8".
+// shortList formats sorted numbers as the kernel does: "0-3,8".
 func shortList(numbers []int) string {
 	var parts []string
 	for k := 0; k < len(numbers); {
@@ -97,7 +98,7 @@ func shortList(numbers []int) string {
 	return strings.Join(parts, ",")
 }
 
-// checkCPTs returns an error if this machine does not have one of the CPU partitions for NIs.
+// checkCPTs returns an error if an NI has a CPU partition that this host does not have.
 func (e *engines) checkCPTs(nis []config.NI) error {
 	for k := range nis {
 		if unknown := unknownCPTs(&nis[k], e.cpts); len(unknown) > 0 {
@@ -108,7 +109,7 @@ func (e *engines) checkCPTs(nis []config.NI) error {
 	return nil
 }
 
-// shownCPTs returns the CPU partitions for an NI as lnetctl shows them: "[0,1]".
+// shownCPTs formats the CPU partitions of an NI as lnetctl does: "[0,1]".
 func (e *engines) shownCPTs(nid lnet.NID) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -20,54 +20,55 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// stopPatience bounds an orderly end, in which clients have their farewell; the node takes
-// most of the rest, when peers do not answer any more. Beside a farewell as long as by
-// default it is less than the 90 s that systemd waits by default.
+// stopPatience bounds an orderly stop, including the farewell of clients. The node takes most of
+// the rest when peers no longer answer. With the default farewell, it is less than the 90 s that
+// systemd waits by default.
 func stopPatience(c *config.Config) time.Duration {
 	return c.Transport.Farewell + clientsPatience + selftestPatience + closePatience + 5*time.Second
 }
 
-// startPatience bounds a start beside the wait for gateways.
+// startPatience bounds the start, without the wait for gateways.
 const startPatience = 30 * time.Second
 
-// Daemon is lnetd.
+// Daemon is an lnetd.
 type Daemon struct {
 	config  config.Config
 	drivers Drivers
 	log     *slog.Logger
-	bounded *boundedlog.Log // of which log, and those of all tasks, are parts
+	bounded *boundedlog.Log // the log behind log and the logs of all tasks
 	started time.Time
-	// systemd has started this process, or nobody has; a test listens instead.
+	// systemd represents the service manager. It does nothing if systemd did not start this
+	// process.
 	systemd *systemd.Manager
-	// sysfs is where the machine's layout is read.
+	// sysfs is where the host's layout is read.
 	sysfs fs.FS
 	// programs use the node in this process.
 	programs []program
 
-	level *slog.LevelVar // nil: Reload leaves it
+	level *slog.LevelVar // nil if Reload cannot change it
 
-	reloads sync.Mutex // held by Reload; before all else that is held
+	reloads sync.Mutex // held by Reload; acquired before all other locks
 	record  reloadRecord
 
-	mu     sync.Mutex    // guards the rest; nothing waits for anything while it is held
-	loaded config.Config // config with what Reload has changed around the node
-	// configured is the level that the configuration says; loaded has the one that holds.
+	mu     sync.Mutex    // guards the fields below; not held while waiting
+	loaded config.Config // config, with the changes that Reload made to lnetd itself
+	// configured is the level in the configuration; loaded has the level in force.
 	configured slog.Level
-	// written is what files have said around the node, by keys of the section "lnetd". What takes
-	// a restart is in it before it holds.
+	// written holds what files configure of lnetd itself, by keys of the section "lnetd". It
+	// includes settings that need a restart.
 	written map[string]any
 	clients *clientsTask // nil before Run
 	node    *nodeTask    // nil before Run
 }
 
-// program is part of this process and no part of lnetd.
+// program runs in this process but is not part of lnetd.
 type program struct {
 	name string
 	run  func(context.Context, *node.Node) error
 }
 
-// New returns a daemon that will run with the given configuration, for which the
-// options of the drivers were known, and log to log; nil discards.
+// New returns a daemon with the given configuration, which must have been parsed with the options
+// of drivers. It logs to log, or nowhere if log is nil.
 func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 	bounded := boundedlog.New(log)
 	d := &Daemon{
@@ -79,17 +80,16 @@ func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 	return d
 }
 
-// Use adds a program that uses the node in this process, before Run. It is called
-// once the node is up, and must return when ctx is done; if it ends earlier so does
-// the daemon.
+// Use adds a program that uses the node in this process. It must be called before Run. The daemon
+// calls run when the node is up. The function must return when ctx is done. If it returns
+// earlier, the daemon stops.
 func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) error) {
 	d.programs = append(d.programs, program{name: name, run: run})
 }
 
-// Run brings the node up, serves it until ctx is done, and takes it down in
-// good order, which it bounds. It returns nil if all went well; what an
-// operator can do something about is a *api.Fault. A second Run is not
-// possible.
+// Run brings the node up, serves it until ctx is done, and takes it down within a time limit. It
+// returns nil if there was no error, and an *api.Fault for errors that an operator can correct.
+// It must be called once.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.bounded.End()
 	for _, w := range d.config.Warnings {
@@ -135,8 +135,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}, patience)
 }
 
-// tellStart tells systemd of the start, which takes as long as gateways have to answer
-// if the configuration wants to know that: else it would be ended within, again and again.
+// tellStart reports the start to systemd. If the configuration requires gateways to be checked
+// before use, it asks for the time that they have to answer, because systemd would otherwise end
+// lnetd.
 func (d *Daemon) tellStart() {
 	d.systemd.Status("starting")
 	if p := &d.config.Parameters; p.CheckRoutersBeforeUse {
@@ -144,7 +145,7 @@ func (d *Daemon) tellStart() {
 	}
 }
 
-// watch has the node watched until the function that it returns is called.
+// watch monitors the node until the returned function is called.
 func (d *Daemon) watch(up *nodeTask) (stop func()) {
 	w := watch{systemd: d.systemd, status: d.status, log: d.log, loops: func() []node.Progress {
 		select {
@@ -160,7 +161,7 @@ func (d *Daemon) watch(up *nodeTask) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// metricsTask serves metrics on a listener.
+// metricsTask returns a task that serves metrics on a listener.
 func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
 	d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
 	return newServeTask("metrics", func(ctx context.Context) error {
@@ -168,15 +169,15 @@ func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
 	})
 }
 
-// host makes the tasks those that Reload changes.
+// host sets the tasks that Reload changes.
 func (d *Daemon) host(guests *clientsTask, up *nodeTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clients, d.node = guests, up
 }
 
-// machine is the NUMA layout; nil, with which all is equally near, if it cannot be
-// read.
+// machine returns the NUMA layout. It returns nil if the layout cannot be read; all interfaces
+// are equally near then.
 func (d *Daemon) machine() *numa.Machine {
 	m, err := numa.Read(d.sysfs)
 	if err != nil {
@@ -193,8 +194,7 @@ func (d *Daemon) version() api.Version {
 	}
 }
 
-// serveTask is a server that is ready as soon as it runs: its listener has
-// been made before.
+// serveTask is a server that is ready as soon as it runs, because its listener exists already.
 type serveTask struct {
 	name  string
 	serve func(context.Context) error

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// wanted returns what the node is to be by the configuration that lnetd has loaded. Drivers with
-// NIs in keep are not replaced: what would change of them is returned; nil replaces all.
+// wanted returns the state that the loaded configuration describes. If keep is not nil, drivers
+// with NIs in keep are not replaced, and wanted returns the changes of drivers that it left out.
 func (t *nodeTask) wanted(ctx context.Context, keep *config.State) (config.State, []config.Step, error) {
 	want := t.config.State
 	want.LeaveUndiscovered()
@@ -26,10 +26,10 @@ func (t *nodeTask) wanted(ctx context.Context, keep *config.State) (config.State
 	return want, kept, nil
 }
 
-// replacement returns what a settled document that is to replace what the node is makes of it. It is the
-// same as wanted would return if lnetd had been started with the document, on this host and with
-// this command line. A node without any NI stays so if the document names no net: LNet was
-// configured like that.
+// replacement returns the state that a settled document describes if it replaces the state have.
+// It is what wanted would return if lnetd had been started with the document, on this host and
+// with this command line. A node without NIs stays without if the document names no net, because
+// LNet was configured like that.
 func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *config.State) (config.State, error) {
 	want := c.State
 	switch {
@@ -47,7 +47,7 @@ func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *conf
 	return want, nil
 }
 
-// find returns the NI that is taken if a configuration names none.
+// find returns the NI that is used if a configuration names none.
 func (t *nodeTask) find(ctx context.Context) ([]config.NI, error) {
 	if t.found != nil {
 		return []config.NI{*t.found}, nil
@@ -64,9 +64,9 @@ func (t *nodeTask) find(ctx context.Context) ([]config.NI, error) {
 	return nil, nil
 }
 
-// complete puts into want, which c has made, what does not stand in c: the ports and the like that
-// lnetd was started with, and the defaults of NIs and buffers. It returns what it takes out because
-// drivers with NIs in keep are not replaced.
+// complete adds to want, which was made from c, what c does not contain: ports and similar
+// settings that lnetd was started with, and the defaults of NIs and buffers. It returns the
+// driver changes that it left out because drivers with NIs in keep are not replaced.
 func (t *nodeTask) complete(want *config.State, c *config.Config, keep *config.State) (kept []config.Step) {
 	want.Drivers = config.WithOwn(want.Drivers, t.config.Drivers, t.drivers.Options())
 	want.SetLNDTimeouts(c.LNDTimeouts)
@@ -79,8 +79,8 @@ func (t *nodeTask) complete(want *config.State, c *config.Config, keep *config.S
 	return kept
 }
 
-// addition completes a settled document that is to be added to what the node is, and returns what it
-// takes out because drivers with NIs are not replaced.
+// addition completes a settled document that is added to the state have. It returns the driver
+// changes that it left out because drivers with NIs are not replaced.
 func (t *nodeTask) addition(c *config.Config, have *config.State) (kept []config.Step) {
 	c.AddDrivers(have)
 	said := c.Drivers

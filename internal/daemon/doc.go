@@ -1,8 +1,7 @@
-// Package daemon is lnetd: it composes a node, its drivers, the control
-// interface and the metrics listener from a configuration, and takes them down
-// again in the opposite order.
+// Package daemon implements lnetd. From a configuration, it starts a node, its drivers, the
+// control interface and the metrics listener, and stops them in the opposite order.
 //
-// cmd/lnetd calls New and Run. Run owns one goroutine per Task and one that
-// watches the node for systemd, and ends after the last of them, or after a bound when one
-// of them hangs.
+// cmd/lnetd calls New and Run. Run starts one goroutine per Task and one that watches the node
+// for systemd. It returns after the last of them has ended, or after a time limit if one of them
+// hangs.
 package daemon

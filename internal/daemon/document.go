@@ -12,18 +12,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// plan is what a document would make of the node.
+// plan is the result of applying a document to the node's state.
 type plan struct {
 	want     config.State
 	warnings config.Problems
-	// around is the document, for what it says of lnetd around the node; nil: nothing.
+	// around is the document, if it may configure lnetd itself; otherwise nil.
 	around *config.Config
-	// given are the keys of "lnetd" of which around says something; nil: all, as what it leaves out
-	// gets its default.
+	// given holds the keys of "lnetd" that around contains. If it is nil, all keys count, and
+	// those that around omits get their defaults.
 	given map[string]bool
-	// waits says that no rule for the site in the document is for this machine yet.
+	// waits reports that no site rule in the document matches this host yet.
 	waits bool
-	// kept are changes of drivers that take a restart, because the drivers have NIs.
+	// kept holds changes of drivers that need a restart, because the drivers have NIs.
 	kept []config.Step
 }
 
@@ -35,7 +35,7 @@ func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) 
 	return b.shown(&have, b.daemon.section(nil, nil)), nil
 }
 
-// up returns what the node is, or an error if LNet is not configured.
+// up returns the node's state, or an error if LNet is not configured.
 func (b *backend) up(ctx context.Context) (config.State, error) {
 	if b.LNetDown() {
 		return config.State{}, networkDown()
@@ -43,8 +43,8 @@ func (b *backend) up(ctx context.Context) (config.State, error) {
 	return b.node.have(ctx)
 }
 
-// ChangeConfiguration has the peers of both configurations by their primary NIDs, so that the two
-// differ by what changes alone.
+// ChangeConfiguration sorts the peers of both configurations by primary NID, so that the two
+// differ only by what changes.
 func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	done, err := b.changeConfiguration(ctx, r)
 	err = b.numbered(ctx, &r.Document, err)
@@ -97,8 +97,8 @@ func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationCh
 	return done, err
 }
 
-// tryDocument says what a document would do. It has its turn only while it reads what the
-// node is.
+// tryDocument returns what a document would change. It is in turn only while it reads the node's
+// state.
 func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
 	var have config.State
 	if busy := b.InTurn(ctx, func() { have, err = b.up(ctx) }); busy != nil {
@@ -113,7 +113,7 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 	return done, err
 }
 
-// foreseen says what a document would make of a node.
+// foreseen returns what a document would change in a node with state have.
 func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	done, p, _, err := b.planned(ctx, have, r)
 	if err == nil {
@@ -128,18 +128,19 @@ func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.Confi
 }
 
 const (
-	// collectFrom is the length of a document for which memory is collected more often, and at
-	// once when it was worked on, before the next document takes as much.
+	// collectFrom is the length of a document from which memory is collected more often, and also
+	// right after the document, before the next one needs as much.
 	collectFrom = 1 << 20
-	// collectPercent is how much the heap may grow between collections meanwhile; percent. It holds
-	// for the whole process, since the garbage is made inside the YAML parser, where no other bound
-	// reaches. It costs CPU alone: nothing is allocated per message. Two dry runs of 200,000 peers
-	// take 313 MB at most and 12.9 s of CPU, with 100 percent 441 MB and 10.0 s; 15 MiB of "["
-	// take 70 MB and 86 MB.
+	// collectPercent is the percentage by which the heap may grow between collections while a
+	// large document is processed. It applies to the whole process, because the garbage is
+	// created inside the YAML parser, which has no other bound. It costs only CPU time, because
+	// messages allocate nothing. Two dry runs of 200,000 peers take at most 313 MB and 12.9 s of
+	// CPU, compared to 441 MB and 10.0 s with 100 percent. A document of 15 MiB of "[" takes 70
+	// MB, compared to 86 MB.
 	collectPercent = 25
 )
 
-// alone calls do when no other document is worked on, or returns why it was not called.
+// alone calls do while no other document is processed, or returns why it was not called.
 func (b *backend) alone(ctx context.Context, d *api.Document, do func()) error {
 	return b.documents.inTurn(ctx, func() {
 		if len(d.Text) >= collectFrom {
@@ -150,7 +151,8 @@ func (b *backend) alone(ctx context.Context, d *api.Document, do func()) error {
 	})
 }
 
-// planned is a document's plan, the steps to take, and what to answer before they are taken.
+// planned returns a document's plan, the steps to apply, and the answer as far as it is known
+// before.
 func (b *backend) planned(ctx context.Context, have *config.State, r *api.ConfigurationChange) (
 	done api.ConfigurationChanged, p plan, steps []config.Step, err error,
 ) {
@@ -179,8 +181,8 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 	return done, p, steps, nil
 }
 
-// checkTwice returns the NIs of a document that cannot be, each with another one of it, or with
-// one that the node has.
+// checkTwice returns an error for the NIs of a document that conflict with another NI of the
+// document or of the node.
 func (t Drivers) checkTwice(name string, p *plan) error {
 	if p.around == nil {
 		return nil
@@ -193,7 +195,7 @@ func (t Drivers) checkTwice(name string, p *plan) error {
 	return nil
 }
 
-// plan reads a document, and finds what it makes of the node.
+// plan parses a document and returns its effect on the node.
 func (b *backend) plan(ctx context.Context, have *config.State, r *api.ConfigurationChange) (plan, error) {
 	switch r.Mode {
 	case api.ModeDelete:
@@ -255,8 +257,8 @@ func (b *backend) planReplacement(ctx context.Context, have *config.State, r *ap
 	return p, err
 }
 
-// settle makes c that of this machine. If none of its rules for the site is, it waits for an
-// interface if r says so.
+// settle resolves c for this host. If no site rule matches, c waits for an interface if r
+// requests it; otherwise that is an error.
 func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bool, _ error) {
 	s, err := b.node.settled(c)
 	for _, text := range b.node.mismatches(&c.Site) {
@@ -277,8 +279,8 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 	return err != nil, nil
 }
 
-// placedFault is the error of a document whose rules for the site are not for this machine, with
-// the line of a rule, and with the warnings about the rest.
+// placedFault returns the error of a document whose site rules do not match this host, with the
+// line of a rule and the warnings about the rest of the document.
 func placedFault(name string, c *config.Config, err error) error {
 	f, ok := errors.AsType[*api.Fault](err)
 	if !ok {
@@ -289,20 +291,20 @@ func placedFault(name string, c *config.Config, err error) error {
 		where, cause, remedy = e.Where, e.Err.Error(), e.Remedy
 	}
 	placed := *f
-	placed.Remedy = "" // it stands behind the line
+	placed.Remedy = "" // it follows the line
 	problems := config.Problems{config.ProblemAt(name, where, f.Text+": "+cause, remedy)}
 	placed.Problems = problemsOf(config.WithWarnings(problems, c.Warnings))
 	return &placed
 }
 
-// noRules is lnetctl's text about rules of which none is for this machine (lnetctl 10).
+// noRules is lnetctl's message if no ip2nets rule matches this host (lnetctl 10).
 const noRules = "No ip2nets rules applied"
 
-// rulesWait says what becomes of them.
+// rulesWait describes what happens to such rules.
 const rulesWait = "lnetd waits for an interface that one is for"
 
-// emptyFault is a document that would take everything away without saying so, as a file does
-// that is being written.
+// emptyFault is the error of an empty document. It would delete everything, although the file may
+// just be in the process of being written.
 func emptyFault(name string) error {
 	return &api.Fault{
 		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " is empty: nothing is changed",
@@ -310,7 +312,8 @@ func emptyFault(name string) error {
 	}
 }
 
-// planDeletion is plan for what is to be deleted. Peers that nobody configured can be, too.
+// planDeletion is plan for a document that lists what to delete. It can delete discovered peers
+// too.
 func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api.Document) (plan, error) {
 	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
 	if err != nil {
@@ -326,7 +329,7 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
 }
 
-// chooseNIs adds the NIs to d that its rules choose on this machine.
+// chooseNIs adds to d the NIs that its rules select on this host.
 func (b *backend) chooseNIs(doc *api.Document, d *config.Deletion) error {
 	if d.Site.Empty() {
 		return nil
@@ -340,7 +343,7 @@ func (b *backend) chooseNIs(doc *api.Document, d *config.Deletion) error {
 	return nil
 }
 
-// settled is a configuration's state on this machine.
+// settled returns the state that a configuration describes on this host.
 func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 	s := c.State
 	if c.NeedsMachine() {
@@ -355,7 +358,7 @@ func (t *nodeTask) settled(c *config.Config) (config.State, error) {
 	return s, nil
 }
 
-// settleFault says that rules for a site are not for this machine.
+// settleFault is the error of site rules that do not match this host.
 func settleFault(err error) error {
 	f := api.Fault{
 		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: noRules,
@@ -370,7 +373,7 @@ func settleFault(err error) error {
 	return f.Because(err)
 }
 
-// problemsFault is a document that has errors.
+// problemsFault is the error of a document with errors.
 func problemsFault(name string, err error, warnings ...*config.Problem) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
@@ -392,8 +395,8 @@ func problemsOf(list config.Problems) []api.Problem {
 	return out
 }
 
-// Described reads a document as one of what is to be deleted is read, which need not say
-// more than names.
+// Described finds what a document describes. The document is parsed like one that lists what to
+// delete, which needs no more than names.
 func (b *backend) Described(ctx context.Context, doc api.Document) (found api.Described, err error) {
 	if busy := b.alone(ctx, &doc, func() { found, err = b.described(ctx, &doc) }); busy != nil {
 		return found, busy
@@ -458,7 +461,8 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 	return found, nil
 }
 
-// setDetail sets the level of detail of what the document calls by another name.
+// setDetail copies the level of detail under the document's name for an item to the item's own
+// name.
 func setDetail(found *api.Described, name string, d *config.Deletion, said string) {
 	level, ok := d.Details[said]
 	if !ok {
@@ -470,7 +474,7 @@ func setDetail(found *api.Described, name string, d *config.Deletion, said strin
 	found.Details[name] = level
 }
 
-// describes tells whether an NI that is up is among those that a document names.
+// describes reports whether an NI that is up is among those that a document names.
 func describes(d *config.Deletion, n lnet.Net, i *api.NI) bool {
 	return slices.ContainsFunc(d.Nets, func(o config.NamedNet) bool { return o.Net == n }) || slices.ContainsFunc(d.NIs, func(o config.NI) bool {
 		return o.Net == n && (o.Device != "" && slices.Contains(i.Interfaces, o.Device) || o.NID == i.NID)

@@ -16,68 +16,66 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Driver is all that lnetd knows of the drivers for one net type. Another one is
-// another entry of Drivers, and nothing else.
+// Driver is everything that lnetd needs to know about the drivers for one net type. To add a
+// driver, add an entry to Drivers; no other code changes.
 type Driver struct {
-	// DriverOptions are what can be set. Tunables are in the order in which
-	// "net show" prints them.
+	// DriverOptions describes the options. Tunables are in the order in which "net show" prints
+	// them.
 	config.DriverOptions
-	// Name is what an operator calls the driver: "TCP".
+	// Name is the operator's name for the driver, such as "TCP".
 	Name string
-	// Make makes a driver of which v is set. It logs to log.
+	// Make creates a driver with the options v. The driver logs to log.
 	Make func(v config.Values, log *slog.Logger) (Made, error)
-	// Options are what lnd.Config.Options shall be for an NI of which v is set.
-	// Nil: the driver has no options.
+	// Options returns lnd.Config.Options for an NI with the options v. If it is nil, NIs have no
+	// options.
 	Options func(v config.Values) any
-	// Defaults are what holds for an NI that says nothing: common tunables, and options
-	// by name. Nil: it is not known.
+	// Defaults returns the common tunables and the options of an NI without settings, if the
+	// driver has the options v. If it is nil, the defaults are not known.
 	Defaults func(v config.Values) (lnd.Tunables, config.Values)
-	// Chosen are the options of which 0 leaves the value to the driver: what it shows of them, if
-	// anything, is known once the NI is up.
+	// Chosen names the options for which 0 leaves the choice to the driver. Their values are
+	// known only when the NI is up.
 	Chosen []string
-	// Usable finds the NID that an NI with a device, a NID or both would have now, and
-	// its device. The error, for an operator, says why its interface cannot be used.
-	// Nil: interfaces always can.
+	// Usable returns the NID that an NI with a device, a NID or both would have now, and its
+	// device. The error tells an operator why the interface cannot be used. If Usable is nil,
+	// interfaces are always usable.
 	Usable func(ni *config.NI) (lnet.NID, string, error)
-	// BuiltIn reports whether this lnetd was built with the driver. Nil: it was.
+	// BuiltIn reports whether this lnetd was built with the driver. Nil means yes.
 	BuiltIn func() bool
-	// Watch calls changed after each event that may have made an interface usable, until
-	// ctx is done. Nil: there are none.
+	// Watch calls changed after each event that may have made an interface usable, until ctx is
+	// done. If it is nil, the driver has no such events.
 	Watch func(ctx context.Context, changed func()) error
-	// Show returns the tunables in force on an NI by name; those that are not there
-	// are not shown. Nil: there are none.
+	// Show returns the tunables in force on an NI by name. Absent ones are not shown. If it is
+	// nil, none are shown.
 	Show func(i *node.NIInfo) map[string]int64
-	// Again is asked when the first NI of a driver could not be brought up: it
-	// returns what shall be set of the driver that is made in place of this one, or
-	// nil if that would not help. Nil: it never would.
+	// Again is called when the first NI of a driver could not be brought up. It returns the
+	// options of the driver to try instead, or nil if that would not help. A nil Again never
+	// helps.
 	Again func(v config.Values, err error, log *slog.Logger) config.Values
-	// Explain puts an error of an NI into words for an operator, or returns nil if
-	// it has no better ones. Nil: it has none.
+	// Explain converts an error of an NI for an operator. It returns nil if it has no better
+	// explanation. It may be nil.
 	Explain func(err error) error
-	// Find finds an interface for a node that was told of none. Nil: it does not
-	// look for one.
+	// Find returns an interface for a node whose configuration names none. If it is nil, the
+	// driver does not look for one.
 	Find func(ctx context.Context, log *slog.Logger) (config.NI, error)
 }
 
-// Made is a driver that runs.
+// Made is a running driver.
 type Made struct {
 	lnd.Driver
-	// Close ends the driver, when it has no interfaces any more; nil: there is
-	// nothing to end.
+	// Close, if not nil, stops the driver after its interfaces were closed.
 	Close func() error
-	// Attrs are what the log says of the driver with each NI, as slog.Logger.Info
-	// has it.
+	// Attrs are attributes of the driver that are logged with each NI, as for slog.Logger.Info.
 	Attrs []any
 }
 
-// Drivers are the table of drivers, one for each net type. If a node is told of no
-// net, the first that can find an interface is asked for one.
+// Drivers is the table of drivers, one for each net type. If the configuration names no net, the
+// first entry with a Find function chooses an interface.
 type Drivers []Driver
 
-// AllDrivers are the drivers of this lnetd.
+// AllDrivers returns the drivers of this lnetd.
 func AllDrivers() Drivers { return Drivers{TCP(nil), O2IB(nil, rdmacore.Open)} }
 
-// orHost is a network that a driver is on; nil is the host's.
+// orHost returns n, or the host's network if n is nil.
 func orHost(n socklnd.Network) socklnd.Network {
 	if n == nil {
 		return socklnd.HostNetwork()
@@ -85,7 +83,7 @@ func orHost(n socklnd.Network) socklnd.Network {
 	return n
 }
 
-// Options are what can be set, for config.Parse.
+// Options returns the options of the drivers, for config.Parse.
 func (t Drivers) Options() []config.DriverOptions {
 	options := make([]config.DriverOptions, len(t))
 	for k := range t {
@@ -94,8 +92,9 @@ func (t Drivers) Options() []config.DriverOptions {
 	return options
 }
 
-// of is the driver for a net type. NIs of a type that there is none for can be kept in the
-// configuration of a running node, for an lnetd that has one (decisions 99).
+// of returns the driver for a net type. If there is none, it returns a placeholder. A running
+// node may keep NIs of such a type in its configuration, for an lnetd with the driver (decisions
+// 99).
 func (t Drivers) of(typ lnet.NetType) *Driver {
 	for k := range t {
 		if t[k].Type == typ {
@@ -106,11 +105,11 @@ func (t Drivers) of(typ lnet.NetType) *Driver {
 	return &d
 }
 
-// errNoDriver means that this lnetd has no driver for a net type. In contrast to an
-// interface that is missing, a driver does not come while lnetd runs.
+// errNoDriver means that this lnetd has no driver for a net type. Unlike a missing interface, a
+// driver cannot appear while lnetd runs.
 var errNoDriver = errors.New("this lnetd has no driver")
 
-// remedyNoDriver says what helps then: another build, if there is one that has the driver.
+// remedyNoDriver returns the remedy: another build, if one has the driver.
 func remedyNoDriver(t lnet.NetType) string {
 	if t == lnet.TypeO2IB {
 		return "leave the net out, or run an lnetd that is built with the driver: make build TAGS=o2ib " +
@@ -123,7 +122,7 @@ func remedyNoDriver(t lnet.NetType) string {
 
 func isNoDriver(err error) bool { return errors.Is(err, errNoDriver) }
 
-// noDriver is an NI that there is no driver for, for an operator.
+// noDriver returns the error of an NI without a driver, for an operator.
 func noDriver(ni *config.NI) error {
 	return api.Fault{
 		Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
@@ -133,8 +132,8 @@ func noDriver(ni *config.NI) error {
 	}.Because(errNoDriver)
 }
 
-// Undriven lists the NIs of a state that this lnetd has no driver for: such a configuration
-// is not for this lnetd.
+// Undriven returns a problem for each NI of a state that this lnetd has no driver for. Such a
+// configuration is not usable with this lnetd.
 func (t Drivers) Undriven(file string, s *config.State) (list config.Problems) {
 	for k := range s.NIs {
 		ni := &s.NIs[k]
@@ -151,7 +150,8 @@ func undriven(file string, ni *config.NI) *config.Problem {
 	return config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, causeOf(noDriver(ni))), remedyNoDriver(ni.Net.Type()))
 }
 
-// absent is a driver that this lnetd does not have, with what can be set of it.
+// absent returns a placeholder for a driver that this lnetd does not have, with the driver's
+// options.
 func absent(o config.DriverOptions) Driver {
 	return Driver{
 		DriverOptions: o,
@@ -168,7 +168,7 @@ func shownTunable(o *config.Option, v int64) api.Tunable {
 	return api.Tunable{Name: o.Name, Value: v, Truth: truth}
 }
 
-// shown are the tunables of an NI in order (lnetctl 5.1 item 8).
+// shown returns the tunables of an NI in order (lnetctl 5.1 item 8).
 func (t Drivers) shown(i *node.NIInfo) []api.Tunable {
 	d := t.of(i.Net.Type())
 	if d.Show == nil {

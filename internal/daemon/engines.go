@@ -19,35 +19,35 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// engines are the drivers that a node has, each made when it is first needed, and its NIs.
-// Who changes the node's configuration uses them, in turn; who only looks may any time.
+// engines holds the node's NIs and its drivers, each created when it is first needed. Code that
+// changes the node's configuration uses it in turn. Code that only reads may use it at any time.
 type engines struct {
 	table  Drivers
 	values map[lnet.NetType]config.Values
 	log    *slog.Logger
-	cpts   int // CPU partitions that there are
-	// interfaces lists the machine's network interfaces, for messages.
+	cpts   int // number of CPU partitions
+	// interfaces returns the host's network interfaces, for messages.
 	interfaces func() ([]config.Interface, error)
 	made       map[lnet.NetType]*engine
 
-	mu  sync.Mutex // held while nis or values changes, or somebody looks out of turn
+	mu  sync.Mutex // held to change nis or values, and to read them out of turn
 	nis []localNI  // in order
 }
 
-// localNI is an NI that the node has, or is to have when its interface can be used.
+// localNI is an NI that the node has, or will have when its interface is usable.
 type localNI struct {
-	config.NI        // as it was configured, with what is in force; Own: its NID
-	device    string // which it is on
-	former    string // the name that its device had when it was configured, if it was renamed since
-	waits     error  // why it is not up; nil: it is
-	// shown are the options in force when it came up or was changed.
+	config.NI        // as configured, with the values in force; Own is its NID
+	device    string // the device that it is on
+	former    string // the device's configured name, if the device was renamed since
+	waits     error  // why it is not up, or nil
+	// shown holds the options in force when the NI came up or was last changed.
 	shown map[string]int64
 }
 
-// engine is a driver that was made.
+// engine is a driver that was created.
 type engine struct {
 	Made
-	nis int // that it has ever brought up
+	nis int // number of NIs that it has brought up so far
 }
 
 func newEngines(table Drivers, values map[lnet.NetType]config.Values, cpts int, log *slog.Logger) *engines {
@@ -57,7 +57,7 @@ func newEngines(table Drivers, values map[lnet.NetType]config.Values, cpts int, 
 	}
 }
 
-// engine is the driver for a net type, which is made if there is none.
+// engine returns the driver for a net type, and creates it if necessary.
 func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 	if m := e.made[d.Type]; m != nil {
 		return m, nil
@@ -72,8 +72,8 @@ func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 	return e.made[d.Type], nil
 }
 
-// addNI brings an NI up on a node. If its interface cannot be used and wait is set, the
-// NI waits for it. Its errors are for an operator, and have the NI's place in its file.
+// addNI brings up an NI on a node. If its interface is not usable and wait is set, the NI waits
+// for it. Errors are for an operator and contain the NI's position in the file.
 func (e *engines) addNI(ctx context.Context, n *node.Node, ni *config.NI, wait bool) error {
 	err := e.add(ctx, n, ni, wait)
 	if f, ok := errors.AsType[*api.Fault](err); ok && f.Code == api.CodeInterface && ni.Where != "" {
@@ -99,7 +99,7 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 		switch {
 		case err == nil:
 		case errors.Is(err, syscall.EADDRNOTAVAIL):
-			l.waits = err // an IPv6 address that is still tentative
+			l.waits = err // the IPv6 address is still tentative
 		default:
 			return err
 		}
@@ -119,10 +119,10 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 	return nil
 }
 
-// unusable is an NI that cannot be brought up and is not to wait.
+// unusable returns the error of an NI that cannot be brought up and does not wait.
 func (e *engines) unusable(ni *config.NI, cause error) error {
 	if f, ok := errors.AsType[*api.Fault](cause); ok {
-		return f // in an operator's words
+		return f // made for an operator already
 	}
 	f := api.Fault{
 		Code: api.CodeInterface, Errno: -int(server.Errno(cause)),
@@ -136,7 +136,7 @@ func (e *engines) unusable(ni *config.NI, cause error) error {
 	return f.Because(cause)
 }
 
-// listInterfaces are the machine's network interfaces with their addresses.
+// listInterfaces returns the host's network interfaces with their addresses as text.
 func (e *engines) listInterfaces() string {
 	all, err := e.interfaces()
 	if err != nil {
@@ -153,7 +153,7 @@ func (e *engines) listInterfaces() string {
 	return strings.Join(names, ", ")
 }
 
-// nameOfInterface is what an operator has called an NI's interface.
+// nameOfInterface returns the operator's name of an NI's interface.
 func nameOfInterface(ni *config.NI) string {
 	if ni.Device != "" {
 		return ni.Device
@@ -161,7 +161,7 @@ func nameOfInterface(ni *config.NI) string {
 	return ni.NID.String()
 }
 
-// bringUp brings an NI up. The error is for an operator.
+// bringUp brings up an NI. The error is for an operator.
 func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *localNI) error {
 	v := e.values[d.Type]
 	m, err := e.open(ctx, n, d, v, l)
@@ -182,7 +182,7 @@ func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *local
 	return d.explain(&l.NI, err)
 }
 
-// sameNID is the NI, named otherwise, that has the NID that an NI would have; nil: there is none.
+// sameNID returns the NI with another name that has the NID that ni would have, or nil.
 func (e *engines) sameNID(d *Driver, ni *config.NI) *localNI {
 	if d.Usable == nil {
 		return nil
@@ -199,7 +199,7 @@ func (e *engines) sameNID(d *Driver, ni *config.NI) *localNI {
 	return nil
 }
 
-// twice is the error of an NI where another one has its interface or its NID.
+// twice returns the error of an NI whose interface or NID another NI has.
 func twice(ni *config.NI, other *localNI, err error) error {
 	return api.Fault{
 		Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
@@ -207,7 +207,8 @@ func twice(ni *config.NI, other *localNI, err error) error {
 	}.Because(err)
 }
 
-// open brings an NI up. Without a driver the error is an operator's.
+// open brings up an NI. If the driver cannot be created, the returned engine is nil and the error
+// is for an operator.
 func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Values, l *localNI) (*engine, error) {
 	m, err := e.engine(d, v)
 	if err != nil {
@@ -231,7 +232,7 @@ func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Va
 	return m, nil
 }
 
-// removeNI takes an NI off a node that addNI has brought up there, or has waiting.
+// removeNI removes an NI that addNI has brought up on the node, or that waits.
 func (e *engines) removeNI(ctx context.Context, n *node.Node, ni *config.NI) error {
 	k := e.find(ni)
 	if k < 0 {
@@ -251,7 +252,7 @@ func (e *engines) removeNI(ctx context.Context, n *node.Node, ni *config.NI) err
 	return nil
 }
 
-// order puts the NIs in the order that they had before; others come last.
+// order restores the order of NIs in before. Other NIs come last.
 func (e *engines) order(before []config.NI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -267,7 +268,7 @@ func (e *engines) order(before []config.NI) {
 	slices.SortStableFunc(e.nis, func(a, b localNI) int { return place(&a) - place(&b) })
 }
 
-// changeNI has other options hold for an NI from now on.
+// changeNI changes the options of an NI.
 func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI) error {
 	k := e.find(from)
 	if k < 0 {
@@ -296,9 +297,9 @@ func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI)
 	return nil
 }
 
-// set sets something else of the drivers for a net type that the node has no NI of.
+// set changes the options of the driver for a net type. The node must have no NI of that type.
 func (e *engines) set(t lnet.NetType, v config.Values) error {
-	values := maps.Clone(e.values) // others may look at it
+	values := maps.Clone(e.values) // readers may hold the old map
 	if values == nil {
 		values = map[lnet.NetType]config.Values{}
 	}
@@ -309,7 +310,7 @@ func (e *engines) set(t lnet.NetType, v config.Values) error {
 	return e.end(t)
 }
 
-// options are what lnd.Config.Options shall be.
+// options returns lnd.Config.Options for an NI with the options v.
 func (d *Driver) options(v config.Values) any {
 	if d.Options == nil {
 		return nil
@@ -324,7 +325,7 @@ func (d *Driver) show(i *node.NIInfo) map[string]int64 {
 	return d.Show(i)
 }
 
-// usable says why an NI's interface cannot be used now; nil: it can.
+// usable returns why an NI's interface cannot be used now, or nil if it can.
 func (d *Driver) usable(ni *config.NI) error {
 	if d.Usable == nil {
 		return nil
@@ -333,7 +334,7 @@ func (d *Driver) usable(ni *config.NI) error {
 	return err
 }
 
-// again is what shall be set of a driver in place of one that brought up no NI.
+// again returns the options to try instead for a driver that has brought up no NI yet, or nil.
 func (d *Driver) again(m *engine, v config.Values, err error, log *slog.Logger) config.Values {
 	if d.Again == nil || m.nis > 0 {
 		return nil
@@ -341,7 +342,7 @@ func (d *Driver) again(m *engine, v config.Values, err error, log *slog.Logger) 
 	return d.Again(v, err, log)
 }
 
-// explain turns an error of an NI into what an operator needs to know.
+// explain converts an error of an NI for an operator.
 func (d *Driver) explain(ni *config.NI, err error) error {
 	if d.Explain != nil {
 		if better := d.Explain(err); better != nil {
@@ -356,7 +357,7 @@ func (d *Driver) explain(ni *config.NI, err error) error {
 	return f.Because(err)
 }
 
-// close ends all drivers. The node has closed their interfaces.
+// close stops all drivers. The node must have closed their interfaces.
 func (e *engines) close() error {
 	var errs []error
 	for t := range e.made {
@@ -365,7 +366,7 @@ func (e *engines) close() error {
 	return errors.Join(errs...)
 }
 
-// end ends the driver for a net type.
+// end stops the driver for a net type.
 func (e *engines) end(t lnet.NetType) error {
 	m := e.made[t]
 	delete(e.made, t)

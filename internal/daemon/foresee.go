@@ -9,23 +9,23 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Foresee says what would become of a state's NIs and routes on this machine now: which NIs
-// would have to wait, with the remedy, which routes would be left out, and what would be refused. It changes nothing, and
-// does not look at rules for a site.
+// Foresee returns what would happen to a state's NIs and routes on this host now: the NIs that
+// would wait, with the remedy; the routes that would be left out; and what would be rejected. It
+// changes nothing, and ignores site rules.
 func (t Drivers) Foresee(file string, s *config.State, remedy string) (waits, refused config.Problems) {
 	waits, refused = t.foresee(file, s, nil, remedy)
 	return waits, append(refused, t.twice(file, s.NIs)...)
 }
 
-// RefusedFault is the error of a configuration with NIs that this machine cannot have.
+// RefusedFault is the error of a configuration with NIs that this host cannot have.
 func RefusedFault(refused config.Problems) error {
 	return api.Fault{
 		Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the NIDs and interfaces of this machine with: ip addr",
 	}.Because(refused)
 }
 
-// twice lists the NIs that cannot be, since those before them have their interface or their NID on
-// the same net by now, under whatever name. Without a file it is that where they stand.
+// twice returns a problem for each NI whose interface or NID an earlier NI has on the same net,
+// even under another name. If file is empty, it is taken from the position of the NI.
 func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 	var up []localNI
 	for k := range nis {
@@ -36,7 +36,7 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 		}
 		nid, device, err := d.Usable(ni)
 		if err != nil {
-			continue // it waits, or is up and its interface is away
+			continue // it waits, or it is up and its interface is missing
 		}
 		other := slices.IndexFunc(up, func(o localNI) bool { return o.Net == ni.Net && (o.device == device || o.Own == nid) })
 		if other >= 0 {
@@ -58,11 +58,10 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 	return refused
 }
 
-// mismatchRemedy says what helps if an interface is chosen by another one's address.
+// mismatchRemedy is the remedy if an interface is selected by another one's address.
 const mismatchRemedy = "name that interface, or write the section \"ip2nets\", whose rules are for interfaces"
 
-// ForeseeRules says whether the rules of c for the site are for none of the interfaces of this
-// machine.
+// ForeseeRules returns a warning if no site rule of c matches an interface of this host.
 func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	machine, err := hostInterfaces()
 	if err != nil || !c.NeedsMachine() {
@@ -71,7 +70,7 @@ func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	return foreseeRules(file, c, machine)
 }
 
-// foreseeRules is ForeseeRules for a machine with these interfaces.
+// foreseeRules is ForeseeRules for a host with the given interfaces.
 func foreseeRules(file string, c *config.Config, machine []config.Interface) (waits config.Problems) {
 	for _, text := range c.Site.Mismatches(machine) {
 		waits = append(waits, config.ProblemAt(file, c.Site.Where, text, mismatchRemedy))
@@ -84,7 +83,7 @@ func foreseeRules(file string, c *config.Config, machine []config.Interface) (wa
 	return waits
 }
 
-// foresee is Foresee for a node that has the NIs there are, but for those that stand twice.
+// foresee is Foresee for a node that already has the NIs there. It does not look for duplicates.
 func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy string) (waits, refused config.Problems) {
 	known := slices.Clone(s.NIs)
 	for k := range known {
@@ -110,7 +109,7 @@ func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy
 	routes := config.State{NIs: known, Routes: s.Routes}
 	routes.LeaveRoutes(func(r *config.Route, why string) {
 		if len(s.NIs) == 0 && r.Gateway.Net() != r.Net {
-			return // lnetd finds an NI, or rules give some
+			return // lnetd chooses an NI, or rules provide some
 		}
 		waits = append(waits, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s by %s is left out: %s", r.Net, r.Gateway, why), ""))
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// isFound tells whether discovery has found exactly the peer that an entry says, as a node's
-// own export has it.
+// isFound reports whether p describes exactly a discovered peer of the node, as the node's own
+// export does.
 func (t *nodeTask) isFound(p config.Peer) bool {
 	i, ok := t.Peer(p.Primary)
 	if !ok {
@@ -18,7 +18,7 @@ func (t *nodeTask) isFound(p config.Peer) bool {
 	return found.Found && found.Equal(&p)
 }
 
-// foundPeers returns the peers that discovery has found and that entries of a document name.
+// foundPeers returns the discovered peers that entries of a document refer to.
 func (t *nodeTask) foundPeers(entries []config.Peer) (found []config.Peer) {
 	for _, nid := range namedNIDs(entries) {
 		i, ok := t.Peer(nid)
@@ -33,7 +33,7 @@ func (t *nodeTask) foundPeers(entries []config.Peer) (found []config.Peer) {
 	return found
 }
 
-// namedNIDs returns the NIDs by which entries of a document name peers.
+// namedNIDs returns the NIDs by which entries of a document identify peers.
 func namedNIDs(entries []config.Peer) (nids []lnet.NID) {
 	for k := range entries {
 		nids = append(nids, entries[k].Named()...)
@@ -41,8 +41,8 @@ func namedNIDs(entries []config.Peer) (nids []lnet.NID) {
 	return nids
 }
 
-// keepPrimaries has peers that discovery has found keep their primary NIDs when lists of
-// "peers" configure them, in whichever order these have their NIDs.
+// keepPrimaries makes discovered peers keep their primary NIDs when entries of "peers" configure
+// them, in whatever order these list their NIDs.
 func (t *nodeTask) keepPrimaries(peers []config.Peer) {
 	for k := range peers {
 		p := &peers[k]

@@ -16,7 +16,7 @@ func (b *backend) Globals() api.Globals {
 	})
 }
 
-// globalsOf are parameters as they are shown.
+// globalsOf converts parameters for the control interface.
 func globalsOf(p *config.Parameters) api.Globals {
 	return api.Globals{
 		NUMARange:               int64(p.NUMARange),
@@ -47,7 +47,7 @@ func (b *backend) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 	return nil
 }
 
-// change puts what c has into p.
+// change sets the parameters that are present in c.
 func change(p *node.Parameters, c *api.GlobalsChange) {
 	set := func(v *int64, into func(int64)) {
 		if v != nil {
@@ -73,8 +73,8 @@ func change(p *node.Parameters, c *api.GlobalsChange) {
 	set(c.MaxRecoveryPingInterval, func(v int64) { p.MaxRecoveryPingInterval = time.Duration(v) * time.Second })
 }
 
-// discoveryMode is the mode after "discovery" was set to 0 or 1. Verify shows as 1,
-// so that 1, as of a backup that is fed back, leaves it.
+// discoveryMode returns the mode after "discovery" was set to 0 or 1. Verify is shown as 1.
+// Therefore 1, for example from a restored backup, does not change it.
 func discoveryMode(now discovery.Mode, on bool) discovery.Mode {
 	switch {
 	case !on:

@@ -13,9 +13,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// have is what the node, which is up, is configured to be, by a file, a document or commands.
-// It is read from the node and its drivers and kept nowhere else, so that it is always true.
-// Peers that were only discovered are not in it. The caller has its turn among the changes.
+// have returns the configuration of the running node, whether it came from a file, a document or
+// commands. It is read from the node and its drivers and stored nowhere else, so it is always
+// current. It omits peers that were only discovered. The caller must be in turn among the
+// changes.
 func (t *nodeTask) have(ctx context.Context) (config.State, error) {
 	t.engines.follow(t.NIs())
 	s := config.State{
@@ -47,7 +48,7 @@ func (t *nodeTask) have(ctx context.Context) (config.State, error) {
 	return s, nil
 }
 
-// configuredPeer is a peer as a file would have it.
+// configuredPeer converts a peer to an entry of a file.
 func configuredPeer(i *node.PeerInfo) config.Peer {
 	p := config.Peer{
 		Primary: i.Primary, SingleRail: !i.State.Has(discovery.MultiRail), Locked: i.State.Has(discovery.LockPrimary),
@@ -61,9 +62,9 @@ func configuredPeer(i *node.PeerInfo) config.Peer {
 	return p
 }
 
-// shown is a state in the words of the commands, with what the section "lnetd" says around the
-// node. Peers are in the state's order, which is that of "export" if the node is asked. It depends
-// on the state and on the host, not on whether the state is in force.
+// shown converts a state for the control interface, together with the settings of lnetd itself.
+// Peers keep the state's order, which is that of "export" for the node's own state. The result
+// depends on the state and on the host, not on whether the state is in force.
 func (b *backend) shown(s *config.State, around map[string]any) api.Configuration {
 	c := api.Configuration{
 		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
@@ -83,7 +84,7 @@ func (b *backend) shown(s *config.State, around map[string]any) api.Configuratio
 	for _, r := range s.Routes {
 		c.Routes = append(c.Routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
 	}
-	slices.SortFunc(c.Routes, compareRoutes) // a node keeps them at random places
+	slices.SortFunc(c.Routes, compareRoutes) // a node keeps them in random order
 	c.Peers = slices.Grow(c.Peers, len(s.Peers))
 	for k := range s.Peers {
 		p := &s.Peers[k]
@@ -104,7 +105,7 @@ func compareRoutes(a, b api.Route) int {
 	return a.Gateway.Compare(b.Gateway)
 }
 
-// shownRouting shows the buffers of a node that forwards, and of others if they were set.
+// shownRouting shows the router buffers if the node forwards or the buffers were set.
 func shownRouting(s *config.State) (r api.Routing) {
 	buffers := s.Buffers.Resolved()
 	if s.Routing != config.RoutingOff {
@@ -118,8 +119,8 @@ func shownRouting(s *config.State) (r api.Routing) {
 	return r
 }
 
-// shownNI is an NI with its configuration alone: its interface, its NID if that was asked for,
-// and what holds for it with drivers of which values are set.
+// shownNI shows only the configuration of an NI: its interface, its NID if that was configured,
+// and its settings for drivers with the given options.
 func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) api.NI {
 	shown := api.NI{NID: ni.NID, CPT: allCPTs(b.node.cpts())}
 	if ni.CPTs != nil {
@@ -144,8 +145,8 @@ func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) 
 	return shown
 }
 
-// namedByNIDs returns the two states with the NIDs of NIs whose interface has got another address,
-// which are the only difference between them.
+// namedByNIDs returns both states with NIDs set in those NIs whose interface got another address,
+// because these NIs differ in nothing else.
 func namedByNIDs(have, want *config.State) (before, after config.State) {
 	before, after = *have, *want
 	before.NIs, after.NIs = slices.Clone(have.NIs), slices.Clone(want.NIs)

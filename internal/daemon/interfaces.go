@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// hostInterfaces lists the host's network interfaces in their order.
+// hostInterfaces returns the host's network interfaces in their order.
 func hostInterfaces() ([]config.Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {

@@ -14,29 +14,27 @@ import (
 	"unicode/utf8"
 )
 
-// What the journal knows a line by.
+// Names in entries of the journal.
 const (
 	journalIdentifier = "lnetd"
 	journalPrefix     = "LNET_"
 	journalNameMost   = 64
 )
 
-// journalHandler writes lines as entries of systemd's journal. MESSAGE is the text
-// with all attributes, as people read it; LNET_EVENT the text alone, which does not
-// change, and each attribute a field: LNET_PEER of "peer". An entry that cannot be
-// written goes to the fallback.
+// journalHandler writes log lines as entries of systemd's journal. MESSAGE is the text with all
+// attributes, for people. LNET_EVENT is only the constant text. Each attribute is a field:
+// LNET_PEER for "peer". An entry that cannot be written goes to the fallback.
 //
-// The package journal of go-systemd would do that as well, but for a socket that is its own
-// for the whole process, that it waits for a journal that is stuck for ever, and
-// would stop the node with it.
+// The package journal of go-systemd is not used because it has one socket for the whole process
+// and waits without limit for a journal that is stuck, which would stop the node too.
 type journalHandler struct {
 	journal  *journal
 	level    slog.Leveler
 	fallback slog.Handler
 
-	groups []string // open ones
-	fields []byte   // of attributes that all lines have
-	text   []byte   // the same, in MESSAGE
+	groups []string // open groups
+	fields []byte   // attributes of all lines
+	text   []byte   // the same in MESSAGE
 }
 
 func newJournalHandler(j *journal, level slog.Leveler, fallback slog.Handler) *journalHandler {
@@ -46,7 +44,7 @@ func newJournalHandler(j *journal, level slog.Leveler, fallback slog.Handler) *j
 // Enabled implements slog.Handler.
 func (h *journalHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
 
-// entry is where an entry is put together.
+// entry is a buffer for one entry.
 type entry struct{ fields, text []byte }
 
 var entries = sync.Pool{New: func() any { return new(entry) }}
@@ -92,7 +90,7 @@ func (h *journalHandler) WithGroup(name string) slog.Handler {
 	return &n
 }
 
-// priorityOf is the level as syslog has it.
+// priorityOf returns the level as a syslog priority.
 func priorityOf(l slog.Level) string {
 	switch {
 	case l >= slog.LevelError:
@@ -128,8 +126,8 @@ func (e *entry) add(groups []string, a slog.Attr) {
 	e.text = appendWord(e.text, value)
 }
 
-// appendWord appends text so that it ends where it ends, and cannot be taken for
-// anything else.
+// appendWord appends s, in quotes if its end would not be clear, or if it could be taken for
+// something else.
 func appendWord(b []byte, s string) []byte {
 	for _, r := range s {
 		if r <= ' ' || r == '"' || r == '=' || r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -142,8 +140,8 @@ func appendWord(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// fieldName is an attribute's name as the journal takes it: capitals, digits and
-// underscores, 64 at most.
+// fieldName returns an attribute's name in the form that the journal requires: capitals, digits
+// and underscores, at most 64 characters.
 func fieldName(key string) string {
 	b := []byte(journalPrefix)
 	for k := 0; k < len(key) && len(b) < journalNameMost; k++ {
@@ -160,8 +158,8 @@ func fieldName(key string) string {
 	return string(b)
 }
 
-// appendField appends a field in the journal's native form: of a value with a line's
-// end in it the length comes first.
+// appendField appends a field in the journal's native form. A value that contains a newline is
+// preceded by its length.
 func appendField[T string | []byte](b []byte, name string, value T) []byte {
 	b = append(b, name...)
 	for k := range len(value) {
@@ -174,8 +172,8 @@ func appendField[T string | []byte](b []byte, name string, value T) []byte {
 	return append(append(append(b, '='), value...), '\n')
 }
 
-// textOf is a value as text. One whose methods panic, as those of a nil pointer may,
-// says so.
+// textOf returns a value as text. If a method of the value panics, as with a nil pointer, the
+// text contains the panic.
 func textOf(v slog.Value) (s string) {
 	defer func() {
 		if p := recover(); p != nil {

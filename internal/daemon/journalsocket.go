@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// journalSocket is where systemd's journal takes entries.
+	// journalSocket is the path of systemd's journal socket.
 	journalSocket = "/run/systemd/journal/socket"
-	// journalPatience is how long one entry waits for a journal that reads nothing.
+	// journalPatience is how long an entry waits for a journal that does not read.
 	journalPatience = 100 * time.Millisecond
 )
 
-// isJournal tells whether w is the stream to the journal that systemd gave to this
-// process and told of in JOURNAL_STREAM.
+// isJournal reports whether w is the stream to the journal that systemd passed to this process
+// and identified in JOURNAL_STREAM.
 func isJournal(w io.Writer, stream string) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {
@@ -34,25 +34,25 @@ func isJournal(w io.Writer, stream string) bool {
 	return stream == fmt.Sprintf("%d:%d", s.Dev, s.Ino)
 }
 
-// journal is the journal's socket, which may come and go. It may be used
-// concurrently. What a journal that is stuck does not take is lost, and told of
-// when it takes entries again: the node does not wait for it.
+// journal is a connection to the journal, which may restart. It may be used concurrently. Entries
+// that a stuck journal does not accept are lost, so that the node does not wait. Their number is
+// logged when the journal accepts entries again.
 type journal struct {
 	path string
-	// lost are entries since the journal got stuck; 0: it is not.
+	// lost counts the entries lost since the journal got stuck. It is 0 while the journal works.
 	lost    atomic.Uint64
 	waiters atomic.Int32
 
-	mu   sync.Mutex // guards conn; not held while something is sent
+	mu   sync.Mutex // guards conn; not held while sending
 	conn *net.UnixConn
 }
 
 func newJournal(path string) *journal { return &journal{path: path} }
 
-// put sends an entry, or loses it, and tells whether there is a journal. It waits for
-// at most journalPatience, and that once for a journal that is stuck.
+// put sends or drops an entry, and reports whether there is a journal. It waits for at most
+// journalPatience, and only once for a stuck journal.
 func (j *journal) put(entry []byte) bool {
-	for range 2 { // a journal that has begun anew has another socket
+	for range 2 { // a restarted journal has another socket
 		conn := j.connected()
 		if conn == nil {
 			return false
@@ -62,7 +62,7 @@ func (j *journal) put(entry []byte) bool {
 		switch {
 		case err == nil:
 			if lost > 0 && j.lost.CompareAndSwap(lost, 0) && j.send(conn, lostEntry(lost), false) != nil {
-				j.lost.Add(lost) // for the next one to tell
+				j.lost.Add(lost) // the next entry reports them
 			}
 			return true
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
@@ -74,7 +74,7 @@ func (j *journal) put(entry []byte) bool {
 	return false
 }
 
-// lostEntry tells how many are missing.
+// lostEntry returns an entry with the number of lost entries.
 func lostEntry(n uint64) []byte {
 	e := entry{text: []byte(textLost)}
 	b := appendField(nil, "LNET_EVENT", textLost)
@@ -86,12 +86,12 @@ func lostEntry(n uint64) []byte {
 
 const textLost = "the journal took nothing for a while: lines of the log are lost"
 
-// connected is a socket that is connected; nil: there is no journal.
+// connected returns a connected socket, or nil without a journal.
 func (j *journal) connected() *net.UnixConn {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.conn == nil {
-		// This does not block, whoever listens.
+		// This never blocks.
 		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: j.path, Net: "unixgram"})
 		if err != nil {
 			return nil
@@ -101,7 +101,7 @@ func (j *journal) connected() *net.UnixConn {
 	return j.conn
 }
 
-// leave closes a socket that is of no use any more.
+// leave closes a socket that no longer works.
 func (j *journal) leave(c *net.UnixConn) {
 	j.mu.Lock()
 	if j.conn == c {
@@ -117,8 +117,8 @@ func (j *journal) close() {
 	}
 }
 
-// send sends an entry as a datagram, or, if it is too large for one, as a file. It
-// waits only if it may.
+// send sends an entry as a datagram or, if it is too large, as a file. It waits only if wait is
+// set.
 func (j *journal) send(c *net.UnixConn, entry []byte, wait bool) error {
 	err := j.sendMessage(c, entry, nil, wait)
 	if !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
@@ -158,7 +158,7 @@ func (j *journal) sendMessage(c *net.UnixConn, data, rights []byte, wait bool) (
 	return sent
 }
 
-// beginWait has all who wait do so until one time, which is set by the first.
+// beginWait gives all waiting senders the same deadline, which the first one sets.
 func (j *journal) beginWait(c *net.UnixConn) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -172,7 +172,7 @@ func (j *journal) beginWait(c *net.UnixConn) error {
 	return nil
 }
 
-// sealed is a file in memory that nobody changes any more, as the journal wants it.
+// sealed returns a memory file that cannot be changed, as the journal requires.
 func sealed(b []byte) (int, error) {
 	fd, err := unix.MemfdCreate("lnetd-log", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

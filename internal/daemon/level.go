@@ -10,10 +10,10 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Log says how lnetd logs.
+// Log returns the settings of the log.
 func (b *backend) Log() api.Log { return b.daemon.logging() }
 
-// SetLog has another level hold until lnetd ends or its configuration is reloaded.
+// SetLog changes the level until lnetd ends or its configuration is reloaded.
 func (b *backend) SetLog(level string) error {
 	l, err := config.ParseLevel(level)
 	if err != nil {
@@ -26,7 +26,7 @@ func (b *backend) SetLog(level string) error {
 		return syscall.EOPNOTSUPP
 	}
 	d.setLevel(l)
-	d.loaded.LogLevel = l // so that a reload finds a difference
+	d.loaded.LogLevel = l // so that a reload detects a difference
 	return nil
 }
 
@@ -39,13 +39,14 @@ func (d *Daemon) logging() api.Log {
 	}
 }
 
-// setLevel changes the level and tells of it, at the lower of both. mu is held.
+// setLevel changes the level and logs the change, at the more verbose level of the two. The
+// caller must hold mu.
 func (d *Daemon) setLevel(to slog.Level) {
 	from := d.level.Level()
 	if to == from {
 		return
 	}
-	d.level.Set(min(from, to, slog.LevelInfo)) // or nobody would read it
+	d.level.Set(min(from, to, slog.LevelInfo)) // otherwise the line could be suppressed
 	d.log.Info("the level of the log has changed", "level", nameOf(to), "from", nameOf(from))
 	d.level.Set(to)
 }

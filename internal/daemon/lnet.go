@@ -25,12 +25,13 @@ func networkDown() error {
 
 func (b *backend) LNetDown() bool { return b.node.unconfigured.Load() }
 
-// SetLNet ends LNet, but for 0@lo, or makes it what lnetd was started with (lnetctl 4.1).
+// SetLNet unconfigures LNet except for 0@lo, or configures it as at the start of lnetd (lnetctl
+// 4.1).
 func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 	t := b.node
 	switch {
 	case r.Configured != t.unconfigured.Load():
-		return nil // it is as it is wanted
+		return nil // nothing to do
 	case r.Configured:
 		if r.All {
 			if _, err := t.replace(ctx); err != nil {
@@ -52,7 +53,7 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 	if err := t.apply(ctx, config.Diff(&have, &want), true); err != nil {
 		return err
 	}
-	t.StopRouting() // or LNet could not be configured with it for some seconds
+	t.StopRouting() // otherwise LNet could not be configured as a router again for some seconds
 	t.pending = nil
 	t.unconfigured.Store(true)
 	for _, k := range []fault.Kind{fault.Drop, fault.Delay} {
@@ -62,7 +63,7 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 	return t.forgetPeers(ctx)
 }
 
-// forgetPeers deletes all peers, also those that nobody has configured.
+// forgetPeers deletes all peers, including discovered ones.
 func (t *nodeTask) forgetPeers(ctx context.Context) error {
 	var primaries []lnet.NID
 	for p, err := range t.PeersAfter(ctx, 0) {
@@ -81,7 +82,7 @@ func (t *nodeTask) forgetPeers(ctx context.Context) error {
 	return nil
 }
 
-// checkUnused says who needs LNet.
+// checkUnused returns an error that names a user of LNet, if it has any.
 func (b *backend) checkUnused() error {
 	busy := func(cause, remedy string) error {
 		return &api.Fault{Code: api.CodeLNetBusy, Errno: -int(syscall.EBUSY), Text: "LNet busy", Cause: cause, Remedy: remedy}
@@ -117,13 +118,13 @@ func (b *backend) Recovery() api.Recovery {
 	return api.Recovery{Local: local, Peers: peers}
 }
 
-// CPT spreads NIDs over the partitions. No NI is bound to some of them.
+// CPT returns the partition of a NID. No NI is bound to particular partitions.
 func (b *backend) CPT(nid lnet.NID) int {
 	n := b.node.cpts()
 	return nid.CPT(n, n)
 }
 
-// SetPeerState sets the flags that tests may set.
+// SetPeerState sets flags of a peer, for tests.
 func (b *backend) SetPeerState(ctx context.Context, nid lnet.NID, state uint32) error {
 	nids := []lnet.NID{nid}
 	if nid.IsZero() {

@@ -16,11 +16,11 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// NewLogger returns lnetd's logger, which writes lines of at least the given level,
-// which may change, to w, or, with FormatJournal, to systemd's journal, and to w as
-// JSON when that cannot be had. FormatAuto is the journal if that is what w is, text on a
-// terminal, and JSON elsewhere. Whatever an attribute's text is, a line stays one
-// line, and has no control characters.
+// NewLogger returns lnetd's logger. It writes lines of at least the given level, which may
+// change, to w. With FormatJournal it writes to systemd's journal, and to w as JSON if the
+// journal is not available. FormatAuto selects the journal if w is connected to it, text if w is
+// a terminal, and JSON otherwise. A line never contains line breaks or control characters,
+// whatever the attributes are.
 func NewLogger(w io.Writer, level slog.Leveler, format config.Format) *slog.Logger {
 	format = formatFor(w, format)
 	if format == config.FormatJournal {
@@ -29,7 +29,7 @@ func NewLogger(w io.Writer, level slog.Leveler, format config.Format) *slog.Logg
 	return slog.New(newZapHandler(w, level, format))
 }
 
-// formatFor is a format for w that is not FormatAuto.
+// formatFor returns the format for w, which is never FormatAuto.
 func formatFor(w io.Writer, format config.Format) config.Format {
 	switch {
 	case format != config.FormatAuto:
@@ -42,7 +42,7 @@ func formatFor(w io.Writer, format config.Format) config.Format {
 	return config.FormatJSON
 }
 
-// newZapHandler is zap, behind slog: text or JSON.
+// newZapHandler returns a handler that writes text or JSON with zap.
 func newZapHandler(w io.Writer, level slog.Leveler, format config.Format) slog.Handler {
 	e := zap.NewProductionEncoderConfig()
 	e.TimeKey, e.MessageKey = "time", "msg"
@@ -57,7 +57,7 @@ func newZapHandler(w io.Writer, level slog.Leveler, format config.Format) slog.H
 	return zapslog.NewHandler(core, zapslog.AddStacktraceAt(slog.LevelError+1))
 }
 
-// enabler has zap ask slog for the level.
+// enabler makes zap use the level of slog.
 type enabler struct{ slog.Leveler }
 
 func (e enabler) Enabled(l zapcore.Level) bool { return l >= zapLevel(e.Level()) }
@@ -74,9 +74,9 @@ func zapLevel(l slog.Level) zapcore.Level {
 	return zapcore.ErrorLevel
 }
 
-// printable writes lines, of which zap makes one call each. It escapes as JSON what
-// would end a line before its end, or move a terminal's cursor: peers have a say in
-// some attributes, and zap leaves what is not ASCII as it is.
+// printable writes one line per call, as zap does. It escapes characters that would end the line
+// early or move a terminal's cursor. Peers determine the text of some attributes, and zap escapes
+// only ASCII.
 type printable struct{ w io.Writer }
 
 func (p printable) Write(line []byte) (int, error) {
@@ -89,7 +89,7 @@ func (p printable) Write(line []byte) (int, error) {
 	return p.w.Write(line)
 }
 
-// harmless tells that a line is ASCII without control characters.
+// harmless reports whether a line is ASCII without control characters.
 func harmless(line []byte) bool {
 	for k, c := range line {
 		if (c < ' ' || c > '~') && c != '\t' && (c != '\n' || k < len(line)-1) {

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// AddNet adds the NIs to what the node is. Those of a net that is there keep its common
-// tunables (lnetctl 4.2).
+// AddNet adds NIs to the node. NIs on an existing net use the net's common tunables (lnetctl
+// 4.2).
 func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []string, _ error) {
 	if b.LNetDown() {
 		return nil, networkDown()
@@ -41,7 +41,7 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []str
 	return warnings, b.node.apply(ctx, config.Diff(&have, &want), false)
 }
 
-// checkAddition says why an NI cannot be added.
+// checkAddition returns an error if an NI cannot be added.
 func (b *backend) checkAddition(have *config.State, before []config.NI, ni *config.NI) error {
 	const text = "cannot add LNet NI"
 	for _, o := range slices.Concat(have.NIs, before) {
@@ -55,7 +55,7 @@ func (b *backend) checkAddition(have *config.State, before []config.NI, ni *conf
 	return nil
 }
 
-// thereIs says which NI is in the way of another one, and why it waits, if it does.
+// thereIs names the existing NI that conflicts with another one, and why it waits, if it does.
 func thereIs(o *config.NI, waits error) string {
 	text := fmt.Sprintf("there is the NI %s already", o)
 	switch {
@@ -67,7 +67,7 @@ func thereIs(o *config.NI, waits error) string {
 	return text
 }
 
-// remedyThereIs says what helps where an NI is in the way of another one.
+// remedyThereIs returns the remedy for a conflict with an existing NI.
 func remedyThereIs(o *config.NI) string {
 	which := "--net " + o.Net.String() + " --if " + o.Device
 	switch {
@@ -83,7 +83,7 @@ func netRefused(errno syscall.Errno, text, cause, remedy string) error {
 	return &api.Fault{Code: api.CodeNetRefused, Errno: -int(errno), Text: text, Cause: cause, Remedy: remedy}
 }
 
-// additions are the NIs that are asked for, and what else there is to say of them.
+// additions returns the requested NIs, with warnings.
 func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []string, _ error) {
 	ni, err := b.template(r)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 			one := ni
 			one.Net, one.Device, one.NID = n.Net, n.Device, n.NID
 			if n.CPTs != nil {
-				one.CPTs = n.CPTs // its own, before those of the command
+				one.CPTs = n.CPTs // its own CPTs take precedence over those of the command
 			}
 			nis = append(nis, one)
 		}
@@ -138,7 +138,7 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 	return b.node.engines.resolved(nis, values, values), warnings, nil
 }
 
-// template is an NI with the tunables that are asked for.
+// template returns an NI with the requested tunables.
 func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 	ni := config.NI{Tunables: lnd.Tunables{PeerTimeout: -1}}
 	for _, n := range []struct {
@@ -175,7 +175,7 @@ func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 	return ni, nil
 }
 
-// DeleteNet takes NIs away, and what cannot be without them.
+// DeleteNet deletes NIs, and everything that depends on them.
 func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 	if b.LNetDown() {
 		return networkDown()
@@ -194,7 +194,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 		for _, name := range r.Interfaces {
 			ni, err := config.ParseDevice(name, nil)
 			if err != nil {
-				ni.Device = name // there is none such
+				ni.Device = name // no such interface exists
 			}
 			ni.Net = r.Net
 			d.NIs = append(d.NIs, ni)

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// downReason says why an NI is down, and the link's cause, if that is known.
+// downReason returns why an NI is down, with the cause at the link if it is known.
 func downReason(i *node.NIInfo) string {
 	if i.LinkCause == "" {
 		return i.Down.String()
@@ -21,8 +21,8 @@ func downReason(i *node.NIInfo) string {
 	return i.Down.String() + " (" + i.LinkCause + ")"
 }
 
-// controlNI describes an NI as lnetctl shows it, with its CPU partitions, and with times
-// since boot.
+// controlNI converts an NI for the control interface, with its CPU partitions. Times are relative
+// to boot.
 func controlNI(i *node.NIInfo, drivers Drivers, cpts string, boot time.Time) api.NI {
 	ni := api.NI{
 		NID:        i.NID,
@@ -67,7 +67,7 @@ func controlNI(i *node.NIInfo, drivers Drivers, cpts string, boot time.Time) api
 		ni.Interfaces = []string{i.Device}
 	}
 	if i.NID.IsLoopback() {
-		ni.Health.Value = 0 // kernels keep none for it
+		ni.Health.Value = 0 // kernels have no health for it
 		ni.DevCPT = selection.UnknownCPT
 	}
 	return ni
@@ -84,8 +84,8 @@ func statistics(t *node.Traffic) api.Statistics {
 	}
 }
 
-// udspInfo is what policies did to an NI or a peer NI; the greatest priority, none,
-// shows as -1.
+// udspInfo returns the effect of policies on an NI or a peer NI. The greatest priority means none
+// and is shown as -1.
 func udspInfo(p *node.PolicyInfo) api.UDSPInfo {
 	return api.UDSPInfo{
 		NetPriority:       int(int32(p.NetPriority)),
@@ -95,7 +95,7 @@ func udspInfo(p *node.PolicyInfo) api.UDSPInfo {
 	}
 }
 
-// allCPTs is "[0,1,2]".
+// allCPTs returns a list such as "[0,1,2]".
 func allCPTs(n int) string {
 	all := make([]int, max(n, 1))
 	for k := range all {
@@ -116,8 +116,8 @@ func latency(l node.Latency) api.Latency {
 	return api.Latency{Samples: l.Samples, Min: uint64(l.Min), Max: uint64(l.Max), Avg: uint64(l.Avg)}
 }
 
-// bootTime is when the machine was booted. Asked for anew each time it would
-// differ by the moment between two looks at clocks, and what is shown with it.
+// bootTime returns when the host was booted. It is computed once: the result of each call differs
+// by the time between reading two clocks, and so would the values that are shown.
 func bootTime() time.Time {
 	var up unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
@@ -126,7 +126,7 @@ func bootTime() time.Time {
 	return time.Now().Add(-time.Duration(up.Nano()))
 }
 
-// secondsSince is when t is, in seconds since boot; 0 for the zero time.
+// secondsSince returns t in seconds since boot, or 0 for the zero time.
 func secondsSince(boot, t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -16,35 +16,34 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// closePatience bounds the node's own end: a router drains for up to 10 s first
-// (lnet-core 9.1), then peers that do not answer any more take their time.
+// closePatience bounds the end of the node. A router first drains for up to 10 s (lnet-core 9.1).
+// Then closing takes time if peers no longer answer.
 const closePatience = 20 * time.Second
 
-// nodeTask is the node with its drivers. The node may be used once the task is
-// ready.
+// nodeTask is the node with its drivers. The node may be used once the task is ready.
 type nodeTask struct {
 	*node.Node
-	config  config.Config // as it was loaded last; changed in turn
-	machine *numa.Machine // nil: one NUMA node
+	config  config.Config // as loaded last; changed in turn
+	machine *numa.Machine // nil means one NUMA node
 	log     *slog.Logger
 	drivers Drivers
 	engines *engines
-	// interfaces lists the machine's network interfaces.
+	// interfaces returns the host's network interfaces.
 	interfaces func() ([]config.Interface, error)
 	changes    changes
-	// routerSensitivity has no effect: it is kept to be shown.
+	// routerSensitivity has no effect. It is stored only to be shown.
 	routerSensitivity atomic.Int64
-	// unconfigured says that LNet was told to end (lnetctl 4.1): there is 0@lo alone.
+	// unconfigured reports that LNet was unconfigured (lnetctl 4.1), so that only 0@lo is left.
 	unconfigured atomic.Bool
-	// failStep, if it is there, has a step fail: for tests.
+	// failStep, if not nil, makes a step fail in tests.
 	failStep func(config.Step) error
-	// found is the NI that was found for a configuration that names none.
+	// found is the NI that was chosen for a configuration that names none.
 	found *config.NI
-	// unsettled says that no rule for the site has been for this machine yet. It changes
-	// in turn, as do the postponed routes.
+	// unsettled reports that no site rule has matched this host yet. It is changed in turn, like
+	// the postponed routes.
 	unsettled atomic.Bool
-	// pending are documents whose rules for the site have been for this machine not yet,
-	// which were imported with --wait. It changes in turn.
+	// pending holds documents imported with --wait whose site rules have not matched this host
+	// yet. It is changed in turn.
 	pending   []config.Config
 	postponed postponed
 	ready     chan struct{}
@@ -61,7 +60,7 @@ func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Lo
 	return t
 }
 
-// cpts is the number of CPU partitions.
+// cpts returns the number of CPU partitions.
 func (t *nodeTask) cpts() int { return cptsOf(t.machine) }
 
 func cptsOf(m *numa.Machine) int {
@@ -74,7 +73,7 @@ func cptsOf(m *numa.Machine) int {
 func (t *nodeTask) Ready() <-chan struct{} { return t.ready }
 func (t *nodeTask) String() string         { return "node" }
 
-// Run brings the node and its NIs up, waits, and takes them down.
+// Run brings up the node and its NIs, waits until ctx is done, and takes them down.
 func (t *nodeTask) Run(ctx context.Context) error {
 	if err := t.settle(); err != nil {
 		return err
@@ -96,13 +95,13 @@ func (t *nodeTask) Run(ctx context.Context) error {
 		close(t.ready)
 		t.watchInterfaces(ctx)
 		<-ctx.Done()
-	case ctx.Err() != nil: // told to stop before it was up
+	case ctx.Err() != nil: // stopped before it was up
 		err = nil
 	}
 	return errors.Join(err, t.down())
 }
 
-// down closes the node, then the drivers below it.
+// down closes the node, then the drivers.
 func (t *nodeTask) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
@@ -112,8 +111,8 @@ func (t *nodeTask) down() error {
 	return t.engines.close()
 }
 
-// up makes the node, which is new, what the configuration says. What the node was
-// told when it was made is there already.
+// up applies the configuration to the new node. The settings that were passed when the node was
+// created are in force already.
 func (t *nodeTask) up(ctx context.Context) error {
 	want, _, err := t.wanted(ctx, nil)
 	if err != nil {
@@ -142,7 +141,7 @@ func (t *nodeTask) up(ctx context.Context) error {
 	return t.checkGateways(ctx)
 }
 
-// settle makes the configuration that of this machine.
+// settle resolves the configuration for this host.
 func (t *nodeTask) settle() error {
 	s, unsettled, err := t.settledOrWaiting(&t.config)
 	t.config.State = s
@@ -150,10 +149,10 @@ func (t *nodeTask) settle() error {
 	return err
 }
 
-// mismatches returns what the rules of l choose although the interface contradicts them.
+// mismatches returns what the rules of l select although the interface contradicts them.
 func (t *nodeTask) mismatches(l *config.Site) []string {
 	if len(l.IP2Nets) == 0 {
-		return nil // most documents: the interfaces need not be read again
+		return nil // as in most documents; avoids reading the interfaces again
 	}
 	machine, err := t.interfaces()
 	if err != nil {
@@ -169,8 +168,8 @@ func (t *nodeTask) logMismatches(l *config.Site) {
 	}
 }
 
-// settledOrWaiting is a configuration's state on this machine; without what is for it by
-// rules if none is, which may come with an interface.
+// settledOrWaiting resolves c for this host. If no site rule matches yet, it returns the state
+// without rules and reports unsettled, because a matching interface may still appear.
 func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled bool, _ error) {
 	s, err := t.settled(c)
 	t.logMismatches(&c.Site)
@@ -181,13 +180,13 @@ func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled
 	return s, false, err
 }
 
-// fitsNothing reports whether err says that no rule for the site is for this machine.
+// fitsNothing reports whether err means that no site rule matches this host.
 func fitsNothing(err error) bool {
 	return errors.Is(err, config.ErrNoRules) || errors.Is(err, lnet.ErrNoMatch)
 }
 
-// checkGateways waits until each gateway has answered once, or not, if routers are
-// to be checked before use (lnet-core 8.5).
+// checkGateways waits until each gateway has answered once or failed to, if routers are to be
+// checked before use (lnet-core 8.5).
 func (t *nodeTask) checkGateways(ctx context.Context) error {
 	if !t.config.Parameters.CheckRoutersBeforeUse {
 		return nil
@@ -208,7 +207,7 @@ func (t *nodeTask) checkGateways(ctx context.Context) error {
 	return nil
 }
 
-// gateways are those of the routes that there are, each once.
+// gateways returns the set of gateways of all routes.
 func (t *nodeTask) gateways() map[lnet.NID]bool {
 	all := map[lnet.NID]bool{}
 	for _, r := range t.Routes() {

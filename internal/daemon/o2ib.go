@@ -22,20 +22,21 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// o2ib is the entry of o2iblnd in the table of drivers.
+// o2ib holds the dependencies of the o2iblnd entry in the table of drivers.
 type o2ib struct {
-	network socklnd.Network // whose devices it is on; nil: the host's
-	// open opens the RDMA of this process.
+	network socklnd.Network // network with the devices; nil means the host's
+	// open opens RDMA for this process.
 	open func() (verbs.Provider, error)
-	// privileged tells whether this process may use privileged ports.
+	// privileged reports whether this process may use privileged ports.
 	privileged func() bool
-	// rdma is where RDMA devices are looked for.
+	// rdma lists the RDMA devices.
 	rdma *rdmaSystem
 	// events calls event after each event about RDMA devices, until ctx is done.
 	events func(ctx context.Context, event func()) error
 }
 
-// O2IB is LNet over verbs that open opens, on the devices of a network; nil is the host's.
+// O2IB returns the driver for LNet over RDMA. The function open opens verbs. The devices are
+// those of network, or of the host if it is nil.
 func O2IB(network socklnd.Network, open func() (verbs.Provider, error)) Driver {
 	o := &o2ib{network: network, open: open, privileged: mayUsePrivilegedPorts, rdma: hostRDMA, events: watchRDMA}
 	return o.driver()
@@ -58,7 +59,7 @@ func (o *o2ib) driver() Driver {
 				{Name: "fmr_cache", Kind: count},
 				{Name: "ntx", Kind: count},
 				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
-				{Name: "timeout", Kind: config.Shown{}}, // set while an NI is up alone
+				{Name: "timeout", Kind: config.Shown{}}, // can be set only while an NI is up
 				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
 			},
 			Check: func(v config.Values) error {
@@ -78,9 +79,9 @@ func (o *o2ib) driver() Driver {
 	}
 }
 
-// o2ibParameters are ko2iblnd's module parameters under their own names (o2iblnd 15), and
-// what a program in user space needs besides. What says nothing here is taken, and left
-// alone.
+// o2ibParameters returns ko2iblnd's module parameters under their own names (o2iblnd 15), and some
+// that only a program in user space needs. Parameters that only the kernel's driver uses are
+// accepted and shown, but have no effect.
 func o2ibParameters() []setting[o2iblnd.Config] {
 	type config = o2iblnd.Config
 	const (
@@ -128,7 +129,7 @@ func o2ibParameters() []setting[o2iblnd.Config] {
 	}
 }
 
-// o2ibConfig is a driver's configuration of which v is set.
+// o2ibConfig returns a driver's configuration with the options v.
 func o2ibConfig(v config.Values) o2iblnd.Config {
 	c := o2iblnd.DefaultConfig()
 	putAll(&c, v, o2ibParameters())
@@ -166,7 +167,7 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 	}, nil
 }
 
-// netDevices are a network's devices for o2iblnd.
+// netDevices adapts a network's devices to o2iblnd.
 type netDevices struct{ socklnd.Network }
 
 func (n netDevices) Device(name string, nid lnet.NID) (o2iblnd.NetDevice, error) {
@@ -181,7 +182,7 @@ func (n netDevices) Device(name string, nid lnet.NID) (o2iblnd.NetDevice, error)
 	return found, nil
 }
 
-// o2ibOptions are the options of an NI.
+// o2ibOptions returns the options of an NI.
 func o2ibOptions(v config.Values) any {
 	if len(v) == 0 {
 		return nil
@@ -206,7 +207,7 @@ func o2ibOptions(v config.Values) any {
 	return o
 }
 
-// o2ibDefaults are the tunables and options of an NI that says nothing.
+// o2ibDefaults returns the tunables and options of an NI without settings.
 func o2ibDefaults(v config.Values) (lnd.Tunables, config.Values) {
 	c := o2ibConfig(v)
 	f := protocol.Flow{
@@ -224,7 +225,7 @@ func o2ibDefaults(v config.Values) (lnd.Tunables, config.Values) {
 	return c.Tunables, options
 }
 
-// kernelOnly are parameters that are only shown, by name.
+// kernelOnly returns the parameters that are only shown, by name.
 func kernelOnly(k *o2iblnd.KernelOnly) map[string]int64 {
 	return map[string]int64{
 		"map_on_demand": number(k.MapOnDemand != 0), "fmr_pool_size": int64(k.FMRPoolSize),
@@ -232,7 +233,7 @@ func kernelOnly(k *o2iblnd.KernelOnly) map[string]int64 {
 	}
 }
 
-// o2ibShow are an NI's tunables as kernels show them (lnetctl 5.1 item 8).
+// o2ibShow returns an NI's tunables as kernels show them (lnetctl 5.1 item 8).
 func o2ibShow(i *node.NIInfo) map[string]int64 {
 	o, ok := i.Options.(o2iblnd.Options)
 	if !ok {
@@ -245,8 +246,7 @@ func o2ibShow(i *node.NIInfo) map[string]int64 {
 	return shown
 }
 
-// o2ibExplain puts into words a service that cannot be had, and memory that may not be
-// locked.
+// o2ibExplain explains why a port is not available, or why memory cannot be locked.
 func o2ibExplain(err error) error {
 	f := api.Fault{Code: api.CodeInterface}
 	var listen *lnd.ListenError

@@ -18,8 +18,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// rdmaPause is the time between two looks at the names of the RDMA devices, one directory. They make up
-// for events that do not come: containers without rights get none.
+// rdmaPause is the interval at which the names of the RDMA devices are read, which is one
+// directory. It makes up for missing events: containers without privileges get none.
 const rdmaPause = 5 * time.Second
 
 // rdmaDevice is an RDMA device.
@@ -35,7 +35,7 @@ func (d rdmaDevice) String() string {
 	return d.name + " (" + strings.Join(d.nets, ", ") + ")"
 }
 
-// usable finds an NI's NID and network device, and asks whether RDMA can be had there.
+// usable returns an NI's NID and network device, and checks that RDMA is available there.
 func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
 	p, err := o.open()
 	if err != nil {
@@ -55,7 +55,7 @@ func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
 	return nid, device, nil
 }
 
-// unusable says why there is no RDMA for an NI.
+// unusable returns the error of an NI without RDMA.
 func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 	if errors.Is(err, verbs.ErrNotBuilt) {
 		return noDriver(ni)
@@ -71,7 +71,7 @@ func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 	return f.Because(err)
 }
 
-// remedy says which devices have RDMA.
+// remedy names the devices that have RDMA.
 func (o *o2ib) remedy(device string) string {
 	list := o.rdma.list()
 	if len(list) == 0 {
@@ -85,8 +85,8 @@ func (o *o2ib) remedy(device string) string {
 	return "take a network device of one of these RDMA devices: " + strings.Join(all, "; ")
 }
 
-// probe listens at an address for a moment, on any port: who may not have it, or has no
-// device there, learns so.
+// probe listens briefly at an address, on any port. It returns an error if the process lacks the
+// right to do so, or if no RDMA device has the address.
 func probe(p verbs.Provider, at netip.Addr) (err error) {
 	c, err := p.OpenChannel()
 	if err != nil {
@@ -101,15 +101,15 @@ func probe(p verbs.Provider, at netip.Addr) (err error) {
 	return nil
 }
 
-// watch calls changed when RDMA devices have come or gone, until ctx is done. The watches of other
-// networks report network devices. At each of the kernel's events it also opens RDMA for a moment, by
-// which devices that were removed are released (verbs.Provider).
+// watch calls changed when RDMA devices were added or removed, until ctx is done. Network devices
+// are reported by the watches of other drivers. At each kernel event, watch also opens RDMA
+// briefly, which releases removed devices (verbs.Provider).
 func (o *o2ib) watch(ctx context.Context, changed func()) error {
 	events := make(chan struct{}, 1)
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() {
-		_ = o.events(ctx, func() { // without them the names remain
+		_ = o.events(ctx, func() { // on failure, polling the names remains
 			select {
 			case events <- struct{}{}:
 			default: // one is enough
@@ -135,7 +135,7 @@ func (o *o2ib) watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// releaseRemoved gives back what this process has of devices that were removed.
+// releaseRemoved releases this process's resources of removed devices.
 func (o *o2ib) releaseRemoved() {
 	if p, err := o.open(); err == nil {
 		_ = p.Close()

@@ -8,20 +8,21 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// owns reports whether an NI of this node that is up has a NID.
+// owns reports whether an NI of this node that is up has the NID.
 func (t *nodeTask) owns(nid lnet.NID) bool { return slices.Contains(t.nids(), nid) }
 
-// foreign removes the NIDs of this node from a peer of a list. It reports whether any are
-// left: this node is not a peer of its own, although messages to itself, and its discovery,
-// leave an entry, which "peer show --nid" still shows.
+// foreign removes the NIDs of this node from a listed peer, and reports whether any are left.
+// This node is not its own peer, although messages to itself, and discovery of itself, leave an
+// entry. "peer show --nid" still shows that entry.
 func foreign(p *node.PeerInfo, own []lnet.NID) bool {
 	p.NIs = slices.DeleteFunc(p.NIs, func(i node.PeerNIInfo) bool { return slices.Contains(own, i.NID) })
 	return len(p.NIs) > 0
 }
 
-// withoutOwn returns the peers of a configuration without the NIDs that NIs of this host have. One
-// file for a whole site lists every server as a peer, also the one that reads it (decisions 97). A
-// list of "peers" keeps its other NIDs. A peer whose primary NID is stated goes with that.
+// withoutOwn returns the peers of a configuration without the NIDs of this host's NIs. A file for
+// a whole site lists every server as a peer, including the host that reads it (decisions 97). An
+// entry of "peers" keeps its other NIDs. An entry of "peer" is removed if its primary NID is this
+// host's.
 func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Peer {
 	if len(peers) == 0 {
 		return peers
@@ -30,7 +31,7 @@ func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Pee
 	for k := range nis {
 		nid := nis[k].NID
 		if d := t.drivers.of(nis[k].Net.Type()); nid.IsZero() && d.Usable != nil {
-			nid, _, _ = d.Usable(&nis[k]) // zero: its interface is missing
+			nid, _, _ = d.Usable(&nis[k]) // zero if its interface is missing
 		}
 		own[nid], own[nis[k].Own] = true, true
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// part is a part of a configuration around the node, with the key of "lnetd" that says it.
+// part is a part of lnetd's own configuration, with its key in "lnetd".
 type part struct {
 	name, key string
 	of        func(*config.Config) any
-	// put has what c says hold from now on, and returns whether it does. mu is held. Nil:
-	// that takes a restart.
+	// put applies the part as configured in c, and reports whether it is in force. The caller
+	// must hold mu. If put is nil, the part needs a restart.
 	put func(d *Daemon, c *config.Config) bool
 }
 
@@ -32,8 +32,8 @@ var parts = []part{
 	{"transport: rules", "transport", func(c *config.Config) any { return c.Transport.Rules }, (*Daemon).putRules},
 }
 
-// partsThatDiffer are the parts of which c says something else than what holds: all, or
-// those with a key that is given. mu is held.
+// partsThatDiffer returns the parts in which c differs from the settings in force. If given is
+// not nil, only the parts with these keys count. The caller must hold mu.
 func (d *Daemon) partsThatDiffer(c *config.Config, given map[string]bool) (list []part) {
 	for _, p := range parts {
 		if (given == nil || given[p.key]) && !reflect.DeepEqual(p.of(&d.loaded), p.of(c)) {
@@ -43,8 +43,8 @@ func (d *Daemon) partsThatDiffer(c *config.Config, given map[string]bool) (list 
 	return list
 }
 
-// foresee says which keys of the section "lnetd" change with a document, all or those that are
-// given, and which parts take a restart.
+// foresee returns the keys of the section "lnetd" that a document changes, and the parts that
+// need a restart. If given is not nil, only these keys count.
 func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, restart []string) {
 	before, after := d.section(nil, nil), d.section(c, given)
 	d.mu.Lock()
@@ -67,14 +67,14 @@ func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, rest
 			changes = append(changes, "# "+name+" changes, of lnetd itself")
 		case later[key]:
 			changes = append(changes, "# "+key+" changes, of lnetd itself, with a restart")
-		default: // it is only written otherwise
+		default: // only the text of the setting changes
 			changes = append(changes, "# "+key+" changes, of lnetd itself")
 		}
 	}
 	return changes, restart
 }
 
-// aroundKeys are the keys of all parts.
+// aroundKeys returns the keys of all parts.
 func aroundKeys() map[string]bool {
 	keys := map[string]bool{}
 	for _, p := range parts {
@@ -83,7 +83,7 @@ func aroundKeys() map[string]bool {
 	return keys
 }
 
-// lnetdKeys are the keys of "lnetd" that a document has; never nil.
+// lnetdKeys returns the keys of "lnetd" in a document. The result is never nil.
 func lnetdKeys(c *config.Config) map[string]bool {
 	if c.Given.Lnetd == nil {
 		return map[string]bool{}
@@ -91,8 +91,9 @@ func lnetdKeys(c *config.Config) map[string]bool {
 	return c.Given.Lnetd
 }
 
-// section is what the section "lnetd" says around the node: as it is, or as it would be with a
-// document, by all keys or by those that are given.
+// section returns the settings of lnetd itself in the section "lnetd". If c is nil, these are the
+// present ones, otherwise those after document c with the given keys, or all keys if given is
+// nil.
 func (d *Daemon) section(c *config.Config, given map[string]bool) map[string]any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +114,8 @@ func (d *Daemon) section(c *config.Config, given map[string]bool) map[string]any
 	return out
 }
 
-// writtenWith is what is written around the node once a document is in force. mu is held.
+// writtenWith returns the written settings of lnetd itself after a document. The caller must hold
+// mu.
 func (d *Daemon) writtenWith(c *config.Config, given map[string]bool) map[string]any {
 	out := map[string]any{}
 	if given != nil {
@@ -124,8 +126,8 @@ func (d *Daemon) writtenWith(c *config.Config, given map[string]bool) map[string
 	return out
 }
 
-// putParts puts in force what c says around the node, of all keys or of those that are given, and
-// returns the names of the parts that take a restart.
+// putParts applies c's settings of lnetd itself, for the given keys or for all if given is nil.
+// It returns the names of the parts that need a restart.
 func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +152,7 @@ func (d *Daemon) putLevel(c *config.Config) bool {
 	return true
 }
 
-// putRules puts other rules for clients in force, if clients are served.
+// putRules replaces the client rules. It returns false if lnetd hosts no clients.
 func (d *Daemon) putRules(c *config.Config) bool {
 	if d.clients == nil {
 		return false
@@ -160,7 +162,7 @@ func (d *Daemon) putRules(c *config.Config) bool {
 		return false
 	}
 	rules := c.Transport.Rules
-	if err := s.SetRules(rules); err != nil { // the configuration was checked
+	if err := s.SetRules(rules); err != nil { // the configuration was validated
 		d.log.Error("rules for clients do not hold", "err", err)
 		return false
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// controlPeer describes a peer as lnetctl shows it, with times since boot; its NIs
-// are appended to nis.
+// controlPeer converts a peer for the control interface. Times are relative to boot. Its NIs are
+// appended to nis.
 func controlPeer(i *node.PeerInfo, boot time.Time, nis []api.PeerNI) api.Peer {
 	p := api.Peer{
 		ID: uint64(i.ID), Primary: i.Primary, MultiRail: i.MultiRail, State: uint32(i.State), Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,

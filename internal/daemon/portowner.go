@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// portInUse is the fault of a port that is another's, naming the other.
+// portInUse returns the fault for a port that another process uses. It names the process.
 func portInUse(at netip.AddrPort, remedy string) error {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	return api.Fault{
@@ -34,7 +34,7 @@ type listening struct {
 	inode string
 }
 
-// portOwner says who listens where we wanted to, as far as proc shows it.
+// portOwner describes the process that listens at the address, as far as proc shows it.
 func portOwner(proc string, at netip.AddrPort) string {
 	var found []listening
 	for _, name := range []string{"tcp", "tcp6"} {
@@ -63,13 +63,13 @@ func portOwner(proc string, at netip.AddrPort) string {
 	return "who listens there cannot be seen from here"
 }
 
-// conflicts tells whether a listener on have keeps another from want.
+// conflicts reports whether a listener on have prevents a listener on want.
 func conflicts(have, want netip.AddrPort) bool {
 	a, b := have.Addr().Unmap(), want.Addr().Unmap()
 	return have.Port() == want.Port() && (a == b || a.IsUnspecified() || b.IsUnspecified())
 }
 
-// listeners reads the sockets in state LISTEN.
+// listeners returns the sockets in state LISTEN.
 func listeners(r io.Reader) []listening {
 	const stateListen = "0A"
 	var out []listening
@@ -88,8 +88,7 @@ func listeners(r io.Reader) []listening {
 	return out
 }
 
-// parseProcAddr reads "0100007F:03DC": words of the address in the host's byte
-// order, then the port.
+// parseProcAddr parses "0100007F:03DC": words of the address in host byte order, then the port.
 func parseProcAddr(s string) (netip.AddrPort, bool) {
 	addr, port, ok := strings.Cut(s, ":")
 	b, err := hex.DecodeString(addr)
@@ -104,7 +103,7 @@ func parseProcAddr(s string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a, uint16(n)), ok
 }
 
-// holder finds the process that has the socket open; 0 if none can be seen.
+// holder returns the process that has the socket open, or 0 if none is visible.
 func holder(proc, inode string) int {
 	want := "socket:[" + inode + "]"
 	fds, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "fd", "[0-9]*"))

@@ -22,9 +22,9 @@ import (
 // all devices for each network device. Here a whole table is read only if a network device was not looked
 // for before, or has moved.
 type rdmaSystem struct {
-	class    string                                          // rdmamap.RdmaClassDir
-	devices  func() []string                                 // the devices, in any order
-	counters func(device string, port int) map[string]uint64 // those that a port has
+	class    string                                          // the devices, in any order
+	devices  func() []string                                 // those that a port has
+	counters func(device string, port int) map[string]uint64 // the device of an InfiniBand interface
 	ipoib    func(netdev string) (device string, err error)  // finds the device of an InfiniBand interface
 
 	mu    sync.Mutex       // guards found
@@ -37,20 +37,20 @@ type place struct {
 	file   string // names the network device; "" for InfiniBand, whose tables name none
 }
 
-// hostRDMA is what the host has.
+// hostRDMA is the RDMA system of the host.
 var hostRDMA = &rdmaSystem{
 	class: rdmamap.RdmaClassDir, devices: rdmamap.GetRdmaDeviceList, counters: portCounters,
 	ipoib: rdmamap.GetRdmaDeviceForNetdevice,
 }
 
-// names are the devices, in order.
+// names returns the devices, sorted.
 func (s *rdmaSystem) names() []string {
 	names := s.devices()
 	slices.Sort(names)
 	return names
 }
 
-// children are the names in a directory, in order. It returns none if the directory cannot be read.
+// children returns the sorted names in a directory, or none if the directory cannot be read.
 func children(dir string) (names []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -144,7 +144,7 @@ func (s *rdmaSystem) ports(netdevs []string) (list []metrics.RDMAPort) {
 	seen := map[string]bool{}
 	for _, netdev := range netdevs {
 		device := s.deviceOf(netdev)
-		if device == "" || seen[device] { // it may just have gone
+		if device == "" || seen[device] { // it may have been removed just now
 			continue
 		}
 		seen[device] = true
@@ -157,10 +157,10 @@ func (s *rdmaSystem) ports(netdevs []string) (list []metrics.RDMAPort) {
 	return list
 }
 
-// lifespan lies among a port's counters, and says how old they may be.
+// lifespan is listed among a port's counters, but is their maximum age.
 const lifespan = "lifespan"
 
-// portCounters are those that a port has. Not every device has both kinds.
+// portCounters returns the counters of a port. Not every device has both kinds.
 func portCounters(device string, port int) map[string]uint64 {
 	all := map[string]uint64{}
 	for _, read := range []func(string, int) ([]rdmamap.RdmaStatEntry, error){rdmamap.GetRdmaSysfsStats, rdmamap.GetRdmaSysfsHwStats} {

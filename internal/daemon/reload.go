@@ -9,20 +9,19 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// SetLevel has Reload change the level of what is logged, before Run.
+// SetLevel makes Reload change the log level l. It must be called before Run.
 func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
 
-// Reload has a configuration that load reads hold in place of the one that does, by what
-// differs: what stays is not disturbed. It waits until lnetd is up. If the configuration has
-// errors, or a change fails, the node is as it was. What needs a restart is logged, and so
-// is all else that there is to say.
+// Reload replaces the configuration by the one that load returns. It changes only what differs,
+// and waits until lnetd is up. If the configuration has errors, or a change fails, the node stays
+// as it is. Errors, warnings and the settings that need a restart are logged.
 func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error)) {
 	d.systemd.Reloading("reads the configuration anew; " + d.status())
 	d.record.note(d.reload(ctx, load), time.Now())
 	d.systemd.Reloaded(d.status())
 }
 
-// reload is Reload, and says what has come of it.
+// reload is Reload, and returns the outcome.
 func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error)) reloadOutcome {
 	c, err := load()
 	if err != nil {
@@ -53,7 +52,7 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 	return out
 }
 
-// reloadNode makes the node what c says, and returns what needs a restart.
+// reloadNode applies c to the node. It returns the changes that need a restart.
 func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []string, err error) {
 	d.mu.Lock()
 	t := d.node
@@ -70,8 +69,8 @@ func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []strin
 	return left, errors.Join(busy, err)
 }
 
-// reload makes the node what c says, by what differs. While LNet is not configured that is
-// for when it is. Who calls it has its turn among the changes.
+// reload applies the differences between c and the node's state. If LNet is not configured, c is
+// applied when it is. The caller must be in turn among the changes.
 func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string, err error) {
 	if t.config.Given.Any && !c.Given.Any {
 		return nil, emptyFault("that lnetd reads")
@@ -100,8 +99,8 @@ func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string,
 	return left, nil
 }
 
-// replace makes the node, which is up, what its configuration says. It returns the steps
-// that need a restart, which are not taken. Who calls it has its turn among the changes.
+// replace applies the node's loaded configuration to the node, which is up. It returns the steps
+// that need a restart and were not applied. The caller must be in turn among the changes.
 func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	have, err := t.have(ctx)
 	if err != nil {

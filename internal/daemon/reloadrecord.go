@@ -8,19 +8,19 @@ import (
 	"github.com/lnetd/lnetd/internal/metrics"
 )
 
-// reloadRecord is what has become of the configuration: metrics and the status show it. The
-// zero value knows none.
+// reloadRecord records the outcome of reloads, for metrics and the status. The zero value is
+// empty.
 type reloadRecord struct {
 	mu     sync.Mutex // guards the rest
 	record metrics.Configuration
-	why    string // the last reload has failed; empty: it has not
+	why    string // why the last reload failed; empty if it succeeded
 }
 
-// reloadOutcome is what has come of a reload.
+// reloadOutcome is the outcome of a reload.
 type reloadOutcome struct {
-	holds  *config.Config // that was taken; nil: the one before holds
-	partly bool           // the rest of it waits for a restart
-	err    error          // it has failed, or there is a fault in what belongs to it
+	holds  *config.Config // the configuration that was applied, or nil
+	partly bool           // some of it needs a restart
+	err    error          // why the reload failed, or an error in a file that the configuration names
 }
 
 func (r *reloadRecord) get() metrics.Configuration {
@@ -29,21 +29,21 @@ func (r *reloadRecord) get() metrics.Configuration {
 	return r.record
 }
 
-// failure is why the last reload has failed; empty: it has not.
+// failure returns why the last reload failed, or "" if it succeeded.
 func (r *reloadRecord) failure() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.why
 }
 
-// began notes the configuration that lnetd begins with.
+// began records the configuration at the start.
 func (r *reloadRecord) began(c *config.Config, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.record.SHA256, r.record.Loaded = c.SHA256, now
 }
 
-// note notes a reload.
+// note records a reload.
 func (r *reloadRecord) note(out reloadOutcome, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// find returns the place of an NI by its names, or -1.
+// find returns the index of the NI with the same names, or -1.
 func (e *engines) find(ni *config.NI) int {
 	for k := range e.nis {
 		if o := &e.nis[k]; o.Net == ni.Net && o.Device == ni.Device && o.NID == ni.NID {
@@ -21,8 +21,7 @@ func (e *engines) find(ni *config.NI) int {
 	return -1
 }
 
-// configured are the NIs that were brought up and those that wait, in order, in the form
-// that resolve gives.
+// configured returns the NIs that are up or wait, in order, in the form that resolve returns.
 func (e *engines) configured() []config.NI {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -33,9 +32,9 @@ func (e *engines) configured() []config.NI {
 	return out
 }
 
-// follow gives each NI that has followed its renamed device the new name, which is the one that
-// works at the next start (decisions 98). An NI keeps its former name while another NI of its net
-// has the new one.
+// follow updates the device names of NIs whose device was renamed, because the new name is the
+// one that works at the next start (decisions 98). An NI keeps its former name while another NI
+// of its net has the new one.
 func (e *engines) follow(infos []node.NIInfo) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,8 +51,8 @@ func (e *engines) follow(infos []node.NIInfo) {
 	}
 }
 
-// renamed returns the new names of the devices that were renamed, by the places of their NIs. mu
-// is held.
+// renamed returns the new names of renamed devices, by the index of their NI. The caller must
+// hold mu.
 func (e *engines) renamed(infos []node.NIInfo) map[int]string {
 	names := map[int]string{}
 	for k := range e.nis {
@@ -66,8 +65,8 @@ func (e *engines) renamed(infos []node.NIInfo) map[int]string {
 	return names
 }
 
-// dropOneTaken removes a name that another NI of the net would have, too, and reports whether
-// there was one. Names that devices exchange are not taken. mu is held.
+// dropOneTaken removes a name that another NI of the net would have too, and reports whether it
+// found one. Names that devices exchange do not conflict. The caller must hold mu.
 func (e *engines) dropOneTaken(renamed map[int]string) bool {
 	for k, name := range renamed {
 		for o := range e.nis {
@@ -80,11 +79,11 @@ func (e *engines) dropOneTaken(renamed map[int]string) bool {
 	return false
 }
 
-// resolved returns NIs of a document in the form that have.NIs has: the same NI has the same
-// names, and options that are the driver's default are left out. So two NIs that mean the same
-// are equal. What the document leaves out has the default that the options said of the drivers
-// give; kept are the options that the drivers of the node will have. The two differ if a driver
-// cannot be replaced. NIs of a net have the common tunables of its first one (lnetctl 9.1).
+// resolved returns NIs of a document in the form of State.NIs of have. The same NI gets the same
+// names, and options with the driver's default are omitted, so that NIs with the same meaning are
+// equal. Settings that the document omits get the defaults of drivers with the options said. The
+// options kept are those that the node's drivers will have; they differ from said if a driver
+// cannot be replaced. All NIs of a net get the common tunables of its first one (lnetctl 9.1).
 func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.Values) []config.NI {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,7 +100,7 @@ func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.V
 	return out
 }
 
-// resolve is resolved for one NI. mu is held.
+// resolve is resolved for one NI. The caller must hold mu.
 func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	out := *ni
 	out.CPTs = knownCPTs(ni, e.cpts)
@@ -126,7 +125,7 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	out.Tunables.PeerCredits = min(out.Tunables.PeerCredits, out.Tunables.Credits)
 	_, running := d.Defaults(e.values[d.Type])
 	inForce, usual := d.Defaults(kept)
-	fill(&out.Tunables.PeerBufferCredits, inForce.PeerBufferCredits) // an NI's 0 is the driver's
+	fill(&out.Tunables.PeerBufferCredits, inForce.PeerBufferCredits) // 0 means the driver's value
 	out.Options = nil
 	for name, text := range ni.Options {
 		if options[name] != running[name] || !has.showsUnasked(name, text) {
@@ -145,9 +144,9 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	return out
 }
 
-// optionsOf are all options of an NI with drivers of which values are set: its own, those that
-// are in force without being asked for, and the driver's defaults; without those that the driver
-// is to choose when the NI comes up.
+// optionsOf returns all options of an NI for drivers with the given options: its own, those in
+// force without being set, and the driver's defaults. It omits options that the driver chooses
+// when the NI comes up.
 func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values) config.Values {
 	d := e.table.of(ni.Net.Type())
 	if d.Defaults == nil {
@@ -175,7 +174,7 @@ func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values
 	return options
 }
 
-// deviceOf is the device of an NI: the one that it names, or the one that it is on.
+// deviceOf returns the device that an NI is on, or else the one that it names.
 func (e *engines) deviceOf(ni *config.NI) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -191,9 +190,9 @@ func fill(to *int, n int) {
 	}
 }
 
-// showsUnasked reports whether an option is in force on an NI although it was not set, as
-// the connections per peer that follow from the link's speed: its export has it, and means
-// nothing by it.
+// showsUnasked reports whether an option is in force on an NI although it was not set, such as
+// the connections per peer that follow from the link speed. An export contains such an option,
+// but it is not a setting.
 func (l *localNI) showsUnasked(name, text string) bool {
 	if l == nil {
 		return false
@@ -203,8 +202,8 @@ func (l *localNI) showsUnasked(name, text string) bool {
 	return !asked && shown && strconv.FormatInt(n, 10) == text
 }
 
-// same reports whether a document's NI on the same net is one that there is, under any of
-// its names. A document from before its device was renamed has the former name.
+// same reports whether a document's NI is the existing NI o on the same net, under any of its
+// names. A document from before the device was renamed has the former name.
 func (d *Driver) same(o *localNI, ni *config.NI) bool {
 	if o.Device == ni.Device && o.NID == ni.NID {
 		return true
@@ -215,13 +214,13 @@ func (d *Driver) same(o *localNI, ni *config.NI) bool {
 	}
 	nid := ni.NID
 	if nid.IsZero() && d.Usable != nil {
-		nid, _, _ = d.Usable(ni) // zero: the interface is away
+		nid, _, _ = d.Usable(ni) // zero if the interface is missing
 	}
 	return nid == o.Own || nid.IsZero() && configured
 }
 
-// present is the NID that an NI which there is would have now: its own, but for one that is
-// named by its interface, if that has other addresses by now.
+// present returns the NID that an existing NI would have now. This is its own NID, unless the NI
+// is configured by its interface and the interface has other addresses now.
 func (d *Driver) present(o *localNI) lnet.NID {
 	if d.Usable == nil || o.Own.IsZero() || o.Device == "" || !o.NID.IsZero() {
 		return o.Own
@@ -229,7 +228,7 @@ func (d *Driver) present(o *localNI) lnet.NID {
 	now := config.NI{Net: o.Net, Device: o.Device}
 	nid, _, err := d.Usable(&now)
 	if err != nil {
-		return o.Own // it is away, and may come back as it was
+		return o.Own // it is missing, and may return unchanged
 	}
 	now.NID = o.Own
 	if _, _, err := d.Usable(&now); err == nil {
@@ -238,8 +237,8 @@ func (d *Driver) present(o *localNI) lnet.NID {
 	return nid
 }
 
-// told is a step for Commands, which do not name what is the default of drivers of which
-// values are set.
+// told returns the step in a form for Commands, without the tunables that are the defaults of
+// drivers with the given options.
 func (e *engines) told(s config.Step, values map[lnet.NetType]config.Values) config.Step {
 	c, ok := s.(config.Change[config.NI])
 	if !ok || c.To == nil || c.From != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routesAtOnce bounds the routes that come or go together, which the node does nothing else
-// meanwhile for.
+// routesAtOnce bounds the routes that are added or deleted together. The node is blocked
+// meanwhile.
 const routesAtOnce = 1024
 
-// batchOf are the first steps, one or as many routes as can come or go together.
+// batchOf returns the first step, or as many first steps as can add or delete routes together.
 func batchOf(steps []config.Step) []config.Step {
 	first, ok := steps[0].(config.Change[config.Route])
 	for k := range min(len(steps), routesAtOnce) {
@@ -58,8 +58,8 @@ func (t *nodeTask) leaveOut(r *config.Route, cause error) {
 	t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", cause)
 }
 
-// addRoutes adds routes, all or none. Those that lead nowhere at the moment, or are there
-// already, are passed over as LNet does (lnetctl 13.2).
+// addRoutes adds routes, all or none. Like LNet, it skips routes that exist already or whose
+// gateway is not reachable at the moment (lnetctl 13.2).
 func (t *nodeTask) addRoutes(ctx context.Context, routes []*config.Route) error {
 	own := t.nids()
 	routes = slices.DeleteFunc(slices.Clone(routes), func(r *config.Route) bool {

@@ -21,7 +21,7 @@ func (b *backend) Routes() []api.Route {
 	for _, r := range b.node.postponed.all() { // they are down
 		routes = append(routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
 	}
-	slices.SortFunc(routes, compareRoutes) // the node keeps them at random places
+	slices.SortFunc(routes, compareRoutes) // the node keeps them in random order
 	return routes
 }
 

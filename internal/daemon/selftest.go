@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	// selftestPatience bounds the end of LNet selftest, and leavePatience how much of
-	// it the console may take to take leave of its nodes, of which some may be gone.
+	// selftestPatience bounds the end of LNet selftest. leavePatience is the part of it in which
+	// the console ends its session with its nodes, some of which may no longer answer.
 	selftestPatience = 10 * time.Second
 	leavePatience    = selftestPatience / 2
 )
 
-// selftestTask is LNet selftest on the node: an agent and a console while it is
-// enabled, else nothing. It implements server.Selftest.
+// selftestTask runs LNet selftest on the node: an agent and a console while it is enabled,
+// otherwise nothing. It implements server.Selftest.
 type selftestTask struct {
 	config config.Selftest
 	log    *slog.Logger
-	node   func() *node.Node // to be called once Run is
+	node   func() *node.Node // may be called once Run runs
 	ready  chan struct{}
 
-	turn chan struct{} // held while it is enabled or disabled
+	turn chan struct{} // held to enable or disable
 
-	mu      sync.Mutex // guards the rest
-	up      bool       // between Run's beginning and its end
+	mu      sync.Mutex // guards the fields below
+	up      bool       // true while Run runs
 	bounds  api.LstBounds
-	agent   *selftest.Agent // nil: not enabled
+	agent   *selftest.Agent // nil if not enabled
 	console *console.Console
 	ending  bool // Disable has begun, but agent has not ended yet
 }
@@ -49,7 +49,8 @@ func newSelftestTask(c config.Selftest, n func() *node.Node, log *slog.Logger) *
 func (t *selftestTask) Ready() <-chan struct{} { return t.ready }
 func (t *selftestTask) String() string         { return "selftest" }
 
-// Run enables selftest if the configuration says so, waits, and disables it.
+// Run enables selftest if the configuration requests it, waits until ctx is done, and disables
+// it.
 func (t *selftestTask) Run(ctx context.Context) error {
 	t.mu.Lock()
 	t.up = true
@@ -75,7 +76,7 @@ func (t *selftestTask) Run(ctx context.Context) error {
 	return nil
 }
 
-// settings are the configuration with b over it.
+// settings returns the configuration, overridden by b.
 func (t *selftestTask) settings(b api.LstBounds) (config.Selftest, api.LstBounds) {
 	c := t.config
 	if b.Memory != 0 {
@@ -95,7 +96,7 @@ func (t *selftestTask) settings(b api.LstBounds) (config.Selftest, api.LstBounds
 	}
 }
 
-// inTurn calls do when nobody else enables or disables.
+// inTurn calls do when selftest is not being enabled or disabled.
 func (t *selftestTask) inTurn(ctx context.Context, do func() error) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -106,7 +107,7 @@ func (t *selftestTask) inTurn(ctx context.Context, do func() error) error {
 	}
 }
 
-// Enable implements server.Selftest. What Disable has left it ends first.
+// Enable implements server.Selftest. It first completes a Disable that ran out of time.
 func (t *selftestTask) Enable(b api.LstBounds) error {
 	return t.inTurn(context.Background(), func() error {
 		t.mu.Lock()
@@ -142,9 +143,8 @@ func (t *selftestTask) Enable(b api.LstBounds) error {
 	})
 }
 
-// Disable implements server.Selftest. Once begun it goes on when ctx is canceled.
-// What could not be ended in time is ending: the node takes part no more, and the
-// next call, or Enable, waits for it again.
+// Disable implements server.Selftest. Once begun, it continues when ctx is canceled. If it runs
+// out of time, the node no longer takes part in tests, and the next call, or Enable, waits again.
 func (t *selftestTask) Disable(ctx context.Context, force bool) error {
 	return t.inTurn(ctx, func() error {
 		t.mu.Lock()
@@ -160,8 +160,8 @@ func (t *selftestTask) Disable(ctx context.Context, force bool) error {
 	})
 }
 
-// end ends the console, then the agent, which must have time left when the
-// console's nodes do not answer.
+// end closes the console, then the agent. The agent must have time left if the console's nodes do
+// not answer.
 func (t *selftestTask) end(ctx context.Context) error {
 	t.mu.Lock()
 	a, c := t.agent, t.console
@@ -187,7 +187,7 @@ func (t *selftestTask) end(ctx context.Context) error {
 	return nil
 }
 
-// inUse says what Disable would end.
+// inUse returns an error that names the session that Disable would end, or nil.
 func inUse(a *selftest.Agent, c *console.Console) error {
 	busy := api.Fault{
 		Code: api.CodeLstBusy, Errno: -int(syscall.EBUSY), Remedy: "end it there, or add --force",
@@ -238,7 +238,7 @@ func (t *selftestTask) Status() api.LstStatus {
 	return s
 }
 
-// controlSession is a node's session as the control interface shows it.
+// controlSession converts a node's session for the control interface.
 func controlSession(i *selftest.SessionInfo) *api.LstAgentSession {
 	s := &api.LstAgentSession{
 		Name: i.Name, Console: i.ID.NID.String(), Stamp: i.ID.Stamp, Age: time.Since(i.Made).Seconds(),

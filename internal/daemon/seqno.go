@@ -10,8 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// numbered adds to the error of a document the numbers that its author has given to the blocks that
-// are wrong.
+// numbered adds to the error of a document the sequence numbers of the blocks with errors.
 func (b *backend) numbered(ctx context.Context, doc *api.Document, err error) error {
 	f, ok := errors.AsType[*api.Fault](err)
 	if !ok || !strings.Contains(doc.Text, "seq_no") {
@@ -22,7 +21,7 @@ func (b *backend) numbered(ctx context.Context, doc *api.Document, err error) er
 		return err
 	}
 	numbered := *f
-	if n, ok := list.Of(config.ProblemAt(doc.Name, f.Text, "", "")); ok { // the text may begin with a place
+	if n, ok := list.Of(config.ProblemAt(doc.Name, f.Text, "", "")); ok { // the text may begin with a position
 		numbered.SeqNo = &n
 	}
 	numbered.Problems = slices.Clone(f.Problems)

@@ -6,18 +6,18 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// setting is an option of a driver, and the way in which it gets into the driver's
-// own configuration, a C.
+// setting is an option of a driver, with the function that stores it in the driver's
+// configuration C.
 type setting[C any] struct {
 	config.Option
 	put func(*C, string)
 }
 
-// integer is a type that a number is kept in.
+// integer is a type for numeric settings.
 type integer interface{ ~int | ~int64 | ~uint8 }
 
-// whole is a setting that is a number from lo to hi; at is where it is kept, in
-// units of unit. Its default is that of defaults.
+// whole returns a setting that is a number from lo to hi. It is stored at the field that at
+// returns, in multiples of unit. Its default is the value in defaults.
 func whole[C any, T integer](defaults *C, name string, lo, hi int, unit T, at func(*C) *T, help string) setting[C] {
 	return setting[C]{
 		config.Option{
@@ -27,7 +27,7 @@ func whole[C any, T integer](defaults *C, name string, lo, hi int, unit T, at fu
 	}
 }
 
-// truth is a setting that is 0 or 1, as module parameters are written.
+// truth returns a setting that is 0 or 1, as in module parameters.
 func truth[C any](defaults *C, name string, at func(*C) *bool, help string) setting[C] {
 	text := strconv.FormatInt(number(*at(defaults)), 10)
 	return setting[C]{
@@ -36,7 +36,7 @@ func truth[C any](defaults *C, name string, at func(*C) *bool, help string) sett
 	}
 }
 
-// numberOf is the number that an option's kind has let pass.
+// numberOf returns the number of an option that its kind has validated.
 func numberOf(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -45,7 +45,7 @@ func numberOf(text string) int {
 	return n
 }
 
-// optionsOf are the settings as config knows them.
+// optionsOf returns the options of settings.
 func optionsOf[C any](settings []setting[C]) []config.Option {
 	options := make([]config.Option, len(settings))
 	for k := range settings {
@@ -54,7 +54,7 @@ func optionsOf[C any](settings []setting[C]) []config.Option {
 	return options
 }
 
-// putAll puts what is given of the settings into c.
+// putAll stores the values of the given settings in c.
 func putAll[C any](c *C, v config.Values, settings []setting[C]) {
 	for k := range settings {
 		if text, ok := v[settings[k].Name]; ok {

@@ -14,29 +14,30 @@ import (
 	"github.com/lnetd/lnetd/internal/unixsocket"
 )
 
-// Names of the sockets that lnetd listens at: FileDescriptorName= of those that systemd makes,
-// and under which it keeps those that lnetd has made.
+// Names of the sockets that lnetd listens on. They are the FileDescriptorName= of sockets that
+// systemd creates, and the names under which systemd keeps sockets that lnetd has created.
 const (
 	controlSocketName = "control"
 	clientsSocketName = "clients"
 	metricsSocketName = "metrics"
 )
 
-// sockets are those that lnetd listens at, beside its NIs'.
+// sockets are the sockets that lnetd listens on, except those of NIs.
 type sockets struct {
 	control *unixsocket.Listener
-	clients clients.Listener // nil: nobody is hosted
-	metrics net.Listener     // nil: there are none
+	clients clients.Listener // nil if lnetd hosts no clients
+	metrics net.Listener     // nil if metrics are not served
 }
 
-// listen makes the sockets, or takes those that systemd has. With an error some may be there.
+// listen creates the sockets, or adopts those that systemd passed. If it returns an error, some
+// of them may be open.
 func (d *Daemon) listen() (s sockets, err error) {
 	path := d.config.ControlSocket
 	if path == "" {
 		path = api.DefaultSocket()
 	}
-	// The control socket comes first: it is what tells a second lnetd from the first,
-	// before that one has disturbed anything.
+	// The control socket comes first, because it stops a second lnetd before that one has
+	// disturbed anything.
 	if s.control, err = d.listenControl(path); err != nil {
 		return s, err
 	}
@@ -57,7 +58,7 @@ func (d *Daemon) listen() (s sockets, err error) {
 	return s, nil
 }
 
-// close closes the sockets; those that tasks have closed already stay so.
+// close closes the sockets. It does no harm if tasks have closed some of them already.
 func (s *sockets) close() {
 	if s.control != nil {
 		_ = s.control.Close()
@@ -70,8 +71,8 @@ func (s *sockets) close() {
 	}
 }
 
-// listenControl is the control socket: the one that systemd has made, or kept, or a new one at
-// the path.
+// listenControl returns the control socket: the one that systemd created or kept, or a new one at
+// path.
 func (d *Daemon) listenControl(path string) (*unixsocket.Listener, error) {
 	l, err := d.unixListener(unixSocket{
 		name: controlSocketName, kind: systemd.UnixStream, path: path, group: -1,
@@ -83,8 +84,8 @@ func (d *Daemon) listenControl(path string) (*unixsocket.Listener, error) {
 	return l, err
 }
 
-// listenClients is the socket for clients beside the control socket, or where it is
-// configured, or that of systemd.
+// listenClients returns the socket for clients: the one of systemd, or one at the configured
+// path, or next to the control socket.
 func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 	c := &d.config.Transport
 	path := c.Socket
@@ -103,12 +104,12 @@ func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 	})
 }
 
-// unixSocket is a socket in the file system that lnetd needs.
+// unixSocket describes a Unix socket that lnetd needs.
 type unixSocket struct {
 	name   string
 	kind   systemd.Kind
 	path   string
-	group  int // negative: lnetd's own
+	group  int // negative means lnetd's own group
 	listen func() (*unixsocket.Listener, error)
 }
 
@@ -136,7 +137,7 @@ func (d *Daemon) unixListener(s unixSocket) (*unixsocket.Listener, error) {
 	return l, nil
 }
 
-// passed is the socket that a socket unit has made; nil: there is none.
+// passed returns the socket that a socket unit created, or nil.
 func (d *Daemon) passed(name string, kind systemd.Kind) (*os.File, error) {
 	files := d.systemd.Passed(name)
 	if len(files) == 0 {
@@ -167,12 +168,12 @@ func wrongSocket(name string, kind systemd.Kind, err error) error {
 	return f.Because(err)
 }
 
-// fileListener is a listener that can be copied.
+// fileListener is a listener whose socket can be duplicated.
 type fileListener interface {
 	File() (*os.File, error)
 }
 
-// keep has systemd keep a listener for the next lnetd.
+// keep stores a listener in systemd for the next lnetd. It reports whether systemd keeps it.
 func (d *Daemon) keep(name string, l fileListener) bool {
 	f, err := l.File()
 	if err != nil {
@@ -183,8 +184,8 @@ func (d *Daemon) keep(name string, l fileListener) bool {
 	return d.systemd.Keep(name, f)
 }
 
-// kept are the sockets that systemd has kept under a name, of which use takes one, if one is
-// of use; what is not is dropped.
+// kept offers the sockets that systemd has kept under a name to use, until use accepts one. If
+// none is accepted, they are dropped.
 func (d *Daemon) kept(name string, kind systemd.Kind, use func(*os.File) bool) {
 	files := d.systemd.Kept(name)
 	used := false
@@ -210,14 +211,14 @@ func (d *Daemon) keptUnix(s *unixSocket) (found *unixsocket.Listener) {
 			d.log.Debug("a socket was kept", "path", s.path)
 			return true
 		}
-		l.LeaveFile(!reachable) // or it is somebody else's
+		l.LeaveFile(!reachable) // a reachable one belongs to another process
 		_ = l.Close()
 		return false
 	})
 	return found
 }
 
-// ofGroup tells whether a file is of a group; negative: lnetd's own.
+// ofGroup reports whether a file belongs to a group. Negative means lnetd's own group.
 func ofGroup(path string, group int) bool {
 	if group < 0 {
 		group = os.Getegid()
@@ -230,8 +231,8 @@ func ofGroup(path string, group int) bool {
 	return ok && int(st.Gid) == group
 }
 
-// listenMetrics is where metrics are served: the socket that systemd has made, or kept, or a
-// new one at the configured address; nil: nowhere.
+// listenMetrics returns the metrics listener: the socket that systemd created or kept, or a new
+// one at the configured address. It returns nil if metrics are not served.
 func (d *Daemon) listenMetrics() (net.Listener, error) {
 	f, err := d.passed(metricsSocketName, systemd.TCP)
 	if err != nil {
@@ -275,14 +276,15 @@ func (d *Daemon) listenMetrics() (net.Listener, error) {
 	return l, nil
 }
 
-// isAt tells whether a listener is what one would get at an address, of which port 0 is any.
+// isAt reports whether a listener is what listening at an address would give. Port 0 matches any
+// port.
 func isAt(have net.Addr, want string) bool {
 	at, err := net.ResolveTCPAddr("tcp", want)
 	tcp, ok := have.(*net.TCPAddr)
 	if err != nil || !ok || at.Port != 0 && at.Port != tcp.Port {
 		return false
 	}
-	if len(at.IP) == 0 { // ":9100", all addresses
+	if len(at.IP) == 0 { // ":9100" means all addresses
 		return tcp.IP.IsUnspecified()
 	}
 	return tcp.IP.Equal(at.IP)

@@ -10,8 +10,8 @@ import (
 // namedMost bounds the things of one kind that a status line names.
 const namedMost = 4
 
-// status is the line that systemd shows: what is up, what is waited for, and whether the last
-// reload failed.
+// status returns the line that systemd shows: what is up, what lnetd waits for, and whether the
+// last reload failed.
 func (d *Daemon) status() string {
 	d.mu.Lock()
 	t := d.node
@@ -30,7 +30,7 @@ func (d *Daemon) status() string {
 	return line
 }
 
-// status says what is up and what is waited for. The node is ready.
+// status describes what is up and what the node waits for. The node must be ready.
 func (t *nodeTask) status() string {
 	if t.unconfigured.Load() {
 		return "LNet is not configured"
@@ -75,7 +75,7 @@ func count(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// some names the first of many.
+// some returns the first names and the number of the others.
 func some(names []string) string {
 	if len(names) <= namedMost {
 		return strings.Join(names, ", ")

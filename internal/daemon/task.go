@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Task is a part of the daemon with a life of its own.
+// Task is an independently running part of the daemon.
 type Task interface {
-	// Run does the task's work until ctx is done and then returns nil, with
-	// nothing of it left. It is called once.
+	// Run does the task's work until ctx is done. It then cleans up and returns nil. It is called
+	// once.
 	Run(ctx context.Context) error
 	// Ready is closed when others can rely on the task.
 	Ready() <-chan struct{}
-	// String names the task.
+	// Ready returns a channel that is closed when other tasks can rely on this one.
 	String() string
 }
 
@@ -30,10 +30,9 @@ type running struct {
 	done   chan struct{} // closed when Run has returned
 }
 
-// run starts the tasks one after the other, each when the one before it is
-// ready, and calls started. When ctx is done or a task ends it calls stopping
-// and stops the tasks in the opposite order, each when the one after it has
-// ended; patience bounds that. It returns the errors of the tasks.
+// run starts the tasks one after the other, each when its predecessor is ready, and then calls
+// started. When ctx is done or a task ends, it calls stopping and stops the tasks in the opposite
+// order, each after its successor has ended, within patience. It returns the errors of the tasks.
 func run(ctx context.Context, tasks []Task, started, stopping func(), patience time.Duration) error {
 	ended := make(chan struct{}, len(tasks))
 	var up []*running
@@ -57,7 +56,7 @@ func run(ctx context.Context, tasks []Task, started, stopping func(), patience t
 		case <-ctx.Done():
 		}
 	}
-	// What ended before it was told to is a failure, even without an error.
+	// A task that ended before it was stopped is a failure, even if it returned no error.
 	for _, r := range up {
 		select {
 		case <-r.done:

@@ -22,26 +22,25 @@ import (
 
 // Ports of LNet over TCP.
 const (
-	// unprivilegedPort is where lnetd listens if it may not listen on 988, as kernel
-	// nodes do, and was not told where to.
+	// unprivilegedPort is where lnetd listens if no port is configured and it has no right to
+	// listen on 988, the port of kernel nodes.
 	unprivilegedPort = 9988
-	// highestPrivileged is the highest port that secure acceptors take callers
-	// from.
+	// highestPrivileged is the highest source port that secure acceptors accept.
 	highestPrivileged = 1023
 )
 
-// longestPoll is the highest busy_poll, in µs.
+// longestPoll is the maximum of busy_poll, in µs.
 const longestPoll = int(socklnd.MaxBusyPoll / time.Microsecond)
 
-// tcp is the entry of socklnd in the table of drivers.
+// tcp holds the dependencies of the socklnd entry in the table of drivers.
 type tcp struct {
-	network socklnd.Network // nil: the host's
-	// privileged tells whether this process may use privileged ports, linkPending
+	network socklnd.Network // nil means the host's
+	// privileged reports whether this process may use privileged ports. linkPending reports
 	// whether an interface may become usable soon.
 	privileged, linkPending func() bool
 }
 
-// TCP is LNet over TCP on a network; nil is the host's.
+// TCP returns the driver for LNet over TCP on a network, or on the host's network if it is nil.
 func TCP(network socklnd.Network) Driver {
 	t := tcp{network: network, privileged: mayUsePrivilegedPorts, linkPending: linkPending}
 	return t.driver()
@@ -57,7 +56,7 @@ func (t *tcp) driver() Driver {
 			Parameters: optionsOf(tcpParameters()),
 			Tunables: []config.Option{
 				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
-				{Name: "timeout", Kind: config.Shown{}}, // set while an NI is up alone
+				{Name: "timeout", Kind: config.Shown{}}, // can be set only while an NI is up
 				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
 				{Name: "busy_poll", Kind: config.Whole{Min: 0, Max: longestPoll}},
 			},
@@ -83,8 +82,8 @@ func (t *tcp) driver() Driver {
 	}
 }
 
-// tcpOwn are the settings that stand in "lnetd" itself. What holds without them
-// depends on what this process may do.
+// tcpOwn holds the settings that are keys of "lnetd" itself. Their defaults depend on the
+// privileges of this process.
 var tcpOwn = []setting[socklnd.Config]{
 	{
 		config.Option{Name: config.PortOption, Kind: config.PortKind},
@@ -100,7 +99,7 @@ var tcpOwn = []setting[socklnd.Config]{
 		},
 	}, {
 		config.Option{Name: "accept", Kind: config.Words{"secure", "all", "none"}},
-		func(c *socklnd.Config, text string) { _ = c.Accept.UnmarshalText([]byte(text)) }, // it is one of them
+		func(c *socklnd.Config, text string) { _ = c.Accept.UnmarshalText([]byte(text)) }, // validated already
 	}, {
 		config.Option{Name: "source_ports", Kind: config.Words{"auto", "privileged", "any"}, Default: "auto"},
 		func(c *socklnd.Config, text string) { c.SourcePorts = sourcePorts[text] },
@@ -111,8 +110,8 @@ var sourcePorts = map[string]socklnd.SourcePorts{
 	"auto": socklnd.SourceAuto, "privileged": socklnd.SourcePrivileged, "any": socklnd.SourceAny,
 }
 
-// tcpParameters are ksocklnd's module parameters, and the acceptor's, under their
-// own names (socklnd 19, lnet-wire 5.4).
+// tcpParameters returns the module parameters of ksocklnd and of the acceptor under their own
+// names (socklnd 19, lnet-wire 5.4).
 func tcpParameters() []setting[socklnd.Config] {
 	type config = socklnd.Config
 	const (
@@ -168,7 +167,7 @@ func tcpParameters() []setting[socklnd.Config] {
 	}
 }
 
-// port is a setting that is a port; 0 leaves it to another one.
+// port returns the setting of a port. 0 means that another setting applies.
 func port(name, help string, of func(*socklnd.Config) *int) setting[socklnd.Config] {
 	return setting[socklnd.Config]{
 		config.Option{Name: name, Kind: config.Whole{Min: 0, Max: 65535}, Default: "0", Help: help},
@@ -180,7 +179,7 @@ func port(name, help string, of func(*socklnd.Config) *int) setting[socklnd.Conf
 	}
 }
 
-// tcpConfig is a driver's configuration of which v is set.
+// tcpConfig returns a driver's configuration with the options v.
 func tcpConfig(v config.Values) socklnd.Config {
 	c := socklnd.DefaultConfig()
 	putAll(&c, v, tcpOwn)
@@ -192,9 +191,9 @@ func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
 	c := tcpConfig(v)
 	c.Network, c.Logger = t.network, log
 	if _, given := v["accept"]; !given && c.AcceptPort > highestPrivileged && !t.privileged() {
-		// A node without privileges calls from ports above 1023 and was told to
-		// listen above them too: it accepts its likes. Kernel nodes do not call it
-		// in any case.
+		// A node without privileges connects from ports above 1023 and was configured to listen
+		// above them too. It accepts nodes of the same kind. Kernel nodes do not connect to it in
+		// any case.
 		c.Accept = socklnd.AcceptAll
 		log.Info("no right to use privileged ports: accept=all, so that nodes like this one can call it")
 	}
@@ -205,7 +204,7 @@ func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
 	return Made{Driver: d, Close: d.Close, Attrs: []any{"port", c.AcceptPort, "accept", c.Accept.String()}}, nil
 }
 
-// tcpOptions are the options of an NI.
+// tcpOptions returns the options of an NI.
 func tcpOptions(v config.Values) any {
 	if len(v) == 0 {
 		return nil
@@ -228,7 +227,7 @@ func tcpOptions(v config.Values) any {
 	return o
 }
 
-// tcpDefaults are the tunables and options of an NI that says nothing.
+// tcpDefaults returns the tunables and options of an NI without settings.
 func tcpDefaults(v config.Values) (lnd.Tunables, config.Values) {
 	c := tcpConfig(v)
 	return c.Tunables, config.Values{
@@ -239,7 +238,7 @@ func tcpDefaults(v config.Values) (lnd.Tunables, config.Values) {
 	}
 }
 
-// tcpShow is an NI's tunables as a kernel shows them, with busy_poll where it is in use.
+// tcpShow returns an NI's tunables as a kernel shows them, and busy_poll if it is in use.
 func tcpShow(i *node.NIInfo) map[string]int64 {
 	shown := map[string]int64{"timeout": int64(i.LNDTimeout / time.Second), "tos": -1}
 	if o, ok := i.Options.(socklnd.Options); ok {
@@ -254,9 +253,9 @@ func tcpShow(i *node.NIInfo) map[string]int64 {
 	return shown
 }
 
-// tcpAgain has lnetd listen and call where it may without privileges, and accept
-// others that have none, if the port is forbidden and nobody has asked for it. A
-// port to call that was configured stays.
+// tcpAgain returns options with an unprivileged port to listen on and connect to, which accept
+// peers without privileges. It does so if the default port is forbidden and no port is
+// configured. A configured port to connect to is kept.
 func tcpAgain(v config.Values, err error, log *slog.Logger) config.Values {
 	var listen *lnd.ListenError
 	_, given := v[config.PortOption]
@@ -273,7 +272,7 @@ func tcpAgain(v config.Values, err error, log *slog.Logger) config.Values {
 	return again
 }
 
-// warnUnprivileged says what the port that was taken means.
+// warnUnprivileged logs the consequences of the unprivileged port.
 func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
 	log.Warn("no right to listen on port 988: listening on another one", "port", c.AcceptPort, "accept", c.Accept.String())
 	log.Warn("kernel nodes cannot call this node: they call port 988 only; other lnetd can if they are told which port to call",
@@ -283,7 +282,7 @@ func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
 	log.Warn("to be a full node run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
 }
 
-// tcpExplain puts a port that cannot be had into words.
+// tcpExplain explains why a port is not available.
 func tcpExplain(err error) error {
 	var listen *lnd.ListenError
 	switch {
@@ -306,11 +305,11 @@ func portForbidden(at netip.AddrPort, err error) error {
 	}.Because(err)
 }
 
-// mayUsePrivilegedPorts tries to have one.
+// mayUsePrivilegedPorts reports whether this process may use privileged ports, by binding one.
 func mayUsePrivilegedPorts() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return true // the real attempt will tell
+		return true // the real attempt will show
 	}
 	defer func() { _ = unix.Close(fd) }()
 	err = unix.Bind(fd, &unix.SockaddrInet4{Port: highestPrivileged, Addr: [4]byte{127, 0, 0, 1}})

@@ -14,14 +14,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// linkPatience bounds the wait for an interface that is configured but not yet
-// usable, as at boot.
+// linkPatience bounds the wait for an interface that is configured but not usable yet, as at
+// boot.
 const linkPatience = 5 * time.Second
 
-// remedyNoNet says how a node that was told of no net is told of one.
+// remedyNoNet tells the operator how to configure a net.
 const remedyNoNet = `to choose, write the nets into the configuration file: "net: [{net type: tcp, interfaces: {0: eth0}}]", or start lnetd with --net "tcp(eth0)"`
 
-// find takes tcp on the first usable interface, or else on the loopback interface.
+// find returns an NI of net tcp on the first usable interface, or else on the loopback interface.
 func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	network := orHost(t.network)
 	ni := config.NI{Net: lnet.MakeNet(lnet.TypeTCP, 0), Tunables: lnd.Tunables{PeerTimeout: -1}}
@@ -41,8 +41,8 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	return ni, nil
 }
 
-// firstUsable finds the first usable interface. It waits for at most linkPatience
-// if no interface is usable and one waits for its link.
+// firstUsable returns the first usable interface. If none is usable and one waits for its link,
+// it waits for at most linkPatience.
 func (t *tcp) firstUsable(ctx context.Context, network socklnd.Network, log *slog.Logger) (socklnd.Device, error) {
 	dev, err := network.Device("", lnet.NID{})
 	if err == nil || !t.linkPending() {

@@ -13,12 +13,13 @@ import (
 // kernelEvents is the multicast group of the kernel's own events about devices.
 const kernelEvents = 1
 
-// maxUevent is how long an event may be (the kernel's buffer has 2 KiB, and the path comes on top).
+// maxUevent is the maximum length of an event. The kernel's buffer has 2 KiB, and the path is
+// added.
 const maxUevent = 16 << 10
 
-// watchRDMA calls event after each of the kernel's events about RDMA devices: one has come, gone or
-// changed, or a process may not use one any more. It also calls it when events were lost. It returns
-// when ctx is done.
+// watchRDMA calls event after each kernel event about RDMA devices: a device was added, removed
+// or changed, or a process may no longer use one. It also calls event if events were lost. It
+// returns when ctx is done.
 func watchRDMA(ctx context.Context, event func()) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
@@ -30,7 +31,7 @@ func watchRDMA(ctx context.Context, event func()) error {
 		return fmt.Errorf("device events: %w", os.NewSyscallError("bind", err))
 	}
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
-	event() // what came before the subscription
+	event() // for events before the subscription
 	b := make([]byte, maxUevent)
 	for {
 		n, err := f.Read(b)
@@ -47,12 +48,13 @@ func watchRDMA(ctx context.Context, event func()) error {
 	}
 }
 
-// ofRDMA reports whether an event of the kernel's is about an RDMA device, or about the file by which
-// processes use one. An event is "ACTION@PATH" and then "KEY=VALUE" words, each with a zero byte behind it.
+// ofRDMA reports whether a kernel event is about an RDMA device, or about the file by which
+// processes use one. An event is "ACTION@PATH" followed by "KEY=VALUE" words, each terminated by
+// a zero byte.
 func ofRDMA(b []byte) bool {
 	head, words, _ := bytes.Cut(b, []byte{0})
 	if !bytes.ContainsRune(head, '@') {
-		return false // of another program: such events begin otherwise
+		return false // sent by another program; such events begin otherwise
 	}
 	for word := range bytes.SplitSeq(words, []byte{0}) {
 		switch string(word) {

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// withCause adds the cause and a remedy to the error of a message that had no path.
+// withCause adds the cause and a remedy to the error of a message without a path.
 func (b *backend) withCause(to lnet.NID, err error) error {
 	if err == nil || server.Errno(err) != syscall.EHOSTUNREACH {
 		return err
@@ -22,8 +22,8 @@ func (b *backend) withCause(to lnet.NID, err error) error {
 	return &server.UnreachableError{Err: err, Cause: cause, Remedy: remedy}
 }
 
-// whyUnreachable says why this node has no path to a NID: its NI waits, there is no route,
-// or the gateways are down or have not answered yet. It is empty if there is a path.
+// whyUnreachable returns why this node has no path to a NID: its NI waits, there is no route, or
+// the gateways are down or have not answered yet. It returns "" if there is a path.
 func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 	net := to.Net()
 	for _, i := range b.node.NIs() {
@@ -62,7 +62,7 @@ func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 	return strings.Join(reasons, "; "), remedy
 }
 
-// waitsOn says which NI on a net is not up and why; empty: none.
+// waitsOn describes an NI on the net that is not up, with the cause. It returns "" if all are up.
 func (b *backend) waitsOn(net lnet.Net) string {
 	for _, w := range b.node.engines.waiting() {
 		if w.Net == net {
@@ -72,7 +72,7 @@ func (b *backend) waitsOn(net lnet.Net) string {
 	return ""
 }
 
-// whyDown says why the routes by a gateway are down.
+// whyDown returns why the routes by a gateway are down.
 func (b *backend) whyDown(gateway lnet.NID) string {
 	p, ok := b.node.Peer(gateway)
 	if !ok || !p.State.Has(discovery.RouterDiscovered) {

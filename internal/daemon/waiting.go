@@ -15,14 +15,14 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// waitingNI is an NI whose interface cannot be used yet.
+// waitingNI is an NI whose interface is not usable yet.
 type waitingNI struct {
 	config.NI
 	cause string
-	place int // among all NIs
+	place int // index among all NIs
 }
 
-// waiting are the NIs whose interface cannot be used yet. It may be called out of turn.
+// waiting returns the NIs whose interface is not usable yet. It may be called out of turn.
 func (e *engines) waiting() (list []waitingNI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -34,7 +34,7 @@ func (e *engines) waiting() (list []waitingNI) {
 	return list
 }
 
-// waitsFor returns why an NI that there is, by its names, is not up; nil: it is.
+// waitsFor returns why the existing NI with these names is not up, or nil if it is.
 func (e *engines) waitsFor(ni *config.NI) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -44,8 +44,8 @@ func (e *engines) waitsFor(ni *config.NI) error {
 	return nil
 }
 
-// waitingOf warns of the NIs of a document that wait, also of those that it did not add. c is nil if
-// the document deletes.
+// waitingOf returns a warning for each NI of a document that waits, even if the document did not
+// add it. c is nil for a document that deletes.
 func (e *engines) waitingOf(name string, c *config.Config) (list config.Problems) {
 	if c == nil {
 		return nil
@@ -59,7 +59,7 @@ func (e *engines) waitingOf(name string, c *config.Config) (list config.Problems
 	return list
 }
 
-// causeOf says in few words why something waits.
+// causeOf returns the cause of an error in a few words.
 func causeOf(err error) string {
 	var f *api.Fault
 	if errors.As(err, &f) && f.Cause != "" {
@@ -68,7 +68,7 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// waitsOn reports whether an NI on a net waits and all others of the net do, too.
+// waitsOn reports whether the net has NIs and all of them wait.
 func (e *engines) waitsOn(n lnet.Net) bool {
 	waits := false
 	for k := range e.nis {
@@ -89,8 +89,8 @@ const (
 	textUndriven = "NI stays down: this lnetd has no driver for its net"
 )
 
-// retry brings up the NIs that wait and whose interface can be used now, and tells
-// whether there are any.
+// retry brings up the waiting NIs whose interface is usable now. It reports whether any was
+// brought up.
 func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 	if len(e.waiting()) == 0 {
 		return false
@@ -122,7 +122,7 @@ func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 	return some
 }
 
-// watchInterfaces brings NIs up when what they wait for comes, until ctx is done.
+// watchInterfaces brings NIs up when their interfaces become usable, until ctx is done.
 func (t *nodeTask) watchInterfaces(ctx context.Context) {
 	var wg sync.WaitGroup
 	for k := range t.drivers {
@@ -132,7 +132,7 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 		}
 		wg.Go(func() {
 			err := watch(ctx, func() {
-				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // if not, ctx is done
+				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // on failure ctx is done
 			})
 			if err != nil && ctx.Err() == nil {
 				t.log.Warn("interfaces are not watched: NIs that wait for one stay down", "cause", err)
@@ -142,7 +142,7 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 	wg.Wait()
 }
 
-// retry is called in turn, when interfaces may have changed.
+// retry must be called in turn, when interfaces may have changed.
 func (t *nodeTask) retry(ctx context.Context) {
 	if !t.unconfigured.Load() {
 		t.settleAgain(ctx)
@@ -152,7 +152,7 @@ func (t *nodeTask) retry(ctx context.Context) {
 	}
 }
 
-// settleAgain looks whether a rule for the site is for this machine now.
+// settleAgain checks whether a site rule matches this host now.
 func (t *nodeTask) settleAgain(ctx context.Context) {
 	if t.unsettled.Load() && t.settleNow(ctx, &t.config) {
 		t.unsettled.Store(false)
@@ -160,8 +160,8 @@ func (t *nodeTask) settleAgain(ctx context.Context) {
 	t.pending = slices.DeleteFunc(t.pending, func(c config.Config) bool { return t.settleNow(ctx, &c) })
 }
 
-// settleNow adds what the rules of c for the site are for on this machine, and makes that its
-// state. It returns false if none is yet.
+// settleNow resolves c for this host, stores the state in c, and adds the NIs of its site rules.
+// It returns false if no rule matches yet.
 func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	s, err := t.settled(c)
 	if err != nil {
@@ -185,7 +185,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 		err = t.apply(ctx, config.Diff(&have, &want), true)
 	}
 	if err != nil {
-		boundedlog.New(t.log).Tell(boundedlog.Line{ // interfaces may come and go
+		boundedlog.New(t.log).Tell(boundedlog.Line{ // interfaces may change often
 			Level: slog.LevelError, Text: "the NIs that the rules for this site give cannot be added",
 		}, slog.Any("err", err))
 		return false
@@ -194,13 +194,13 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	return true
 }
 
-// postpone keeps a route until its gateway's net is there.
+// postpone keeps a route until its gateway's net has an NI.
 func (t *nodeTask) postpone(r *config.Route) {
 	t.log.Info("route waits for an NI on its gateway's net", "net", r.Net.String(), "gateway", r.Gateway.String())
 	t.postponed.add(*r)
 }
 
-// postponed are routes whose gateway's net has no NI that is up.
+// postponed holds the routes whose gateway's net has no NI that is up.
 type postponed struct {
 	mu     sync.Mutex // guards routes
 	routes []config.Route
@@ -212,14 +212,14 @@ func (p *postponed) add(r config.Route) {
 	p.routes = append(p.routes, r)
 }
 
-// all are the routes as they are now.
+// all returns a copy of the routes.
 func (p *postponed) all() []config.Route {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.routes)
 }
 
-// remove reports whether there was such a route.
+// remove removes a route and reports whether it was there.
 func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +228,7 @@ func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
 	return len(p.routes) < before
 }
 
-// take removes all routes, and returns them.
+// take removes all routes and returns them.
 func (p *postponed) take() []config.Route {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,7 +237,7 @@ func (p *postponed) take() []config.Route {
 	return routes
 }
 
-// addPostponed adds the routes that have waited for an NI that is up now.
+// addPostponed adds the postponed routes whose net has an NI now.
 func (t *nodeTask) addPostponed(ctx context.Context) {
 	routes := t.postponed.take()
 	for k := range routes {
@@ -247,7 +247,7 @@ func (t *nodeTask) addPostponed(ctx context.Context) {
 	}
 }
 
-// warnIfNoneIsUp says what the node waits for, if it has no NI at all.
+// warnIfNoneIsUp logs what the node waits for if no NI is up.
 func (t *nodeTask) warnIfNoneIsUp() {
 	waiting := t.engines.waiting()
 	if len(t.NIs()) > 1 || len(waiting) == 0 {

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// watchPause is the time between two looks at the node, at most.
+	// watchPause is the maximum time between two checks of the node.
 	watchPause = 5 * time.Second
-	// looksPerWatchdog is how often it is looked within the watchdog's time, at least: one
-	// that comes late on a busy host costs nothing.
+	// looksPerWatchdog is the minimum number of checks per watchdog interval, so that a check may
+	// be late on a busy host.
 	looksPerWatchdog = 4
-	// stuckAfter is how long a loop may be at one step if there is no watchdog; else it is
-	// half of the watchdog's time.
+	// stuckAfter is how long a loop may be at one step without a watchdog. With a watchdog, the
+	// limit is half of its interval.
 	stuckAfter = 15 * time.Second
 )
 
-// watch looks again and again whether the node's loops get on. It feeds the watchdog if they
-// do, and keeps the status true.
+// watch checks periodically whether the node's loops make progress. If they do, it feeds the
+// watchdog. It also keeps the status current.
 type watch struct {
 	systemd *systemd.Manager
-	loops   func() []node.Progress // none: there is no node yet
+	loops   func() []node.Progress // empty while there is no node
 	status  func() string
 	log     *slog.Logger
 }
 
-// run watches until ctx is done.
+// run checks until ctx is done.
 func (w *watch) run(ctx context.Context) {
 	pause, looks := watchTimes(w.systemd.Watchdog())
 	v := vigil{looks: looks}
@@ -61,9 +61,9 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// watchTimes are the pause between looks, and the number of looks that find a stuck loop where
-// the one before them did. They are counted, not timed: a process that was stopped finds its
-// loops where they were, once.
+// watchTimes returns the time between checks, and the number of checks after which a loop that
+// has not moved is stuck. Checks are counted, because elapsed time misleads: a process that was
+// suspended finds its loops unmoved once.
 func watchTimes(watchdog time.Duration) (pause time.Duration, looks int) {
 	if watchdog == 0 {
 		return watchPause, int(stuckAfter / watchPause)
@@ -72,13 +72,13 @@ func watchTimes(watchdog time.Duration) (pause time.Duration, looks int) {
 	return pause, int(watchdog / 2 / pause)
 }
 
-// vigil compares what was seen of loops.
+// vigil compares successive observations of loops.
 type vigil struct {
-	looks int // at a loop that is at work and at the same step make it a stuck one
+	looks int // number of checks at the same step that make a busy loop stuck
 	seen  map[string]sight
 }
 
-// sight is what was seen of a loop, and how often it has been the same since.
+// sight is an observation of a loop, with the number of times it has been the same.
 type sight struct {
 	step  uint64
 	again int

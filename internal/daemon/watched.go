@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// watched is what metrics are read from.
+// watched is the source of metrics.
 type watched struct {
 	*nodeTask
 	guests   *clientsTask
@@ -47,7 +47,7 @@ func (w watched) Selftest() metrics.Selftest { return w.selftest.figures() }
 // Configuration implements metrics.Host.
 func (w watched) Configuration() metrics.Configuration { return w.reloads.get() }
 
-// figures are what metrics show of LNet selftest.
+// figures returns the metrics of LNet selftest.
 func (t *selftestTask) figures() (f metrics.Selftest) {
 	t.mu.Lock()
 	a, c, ending := t.agent, t.console, t.ending

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/internal/metrics"
 )
 
-// CheckWebConfig reads the web_config of the metrics, if there is one, with the
-// certificates that it names. It returns what is worth a warning; its error is a *api.Fault.
+// CheckWebConfig reads the web_config of the metrics, if there is one, with the certificates that
+// it names. It returns warnings. The error is an *api.Fault.
 func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
 	if c.Metrics.WebConfig == "" {
 		return nil, nil
@@ -24,7 +24,7 @@ func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
 	return warnings, nil
 }
 
-// checkWebConfig is CheckWebConfig whose warnings are logged.
+// checkWebConfig is CheckWebConfig, and logs the warnings.
 func (d *Daemon) checkWebConfig(c *config.Config) error {
 	warnings, err := CheckWebConfig(c)
 	for _, w := range warnings {
@@ -33,7 +33,7 @@ func (d *Daemon) checkWebConfig(c *config.Config) error {
 	return err
 }
 
-// metricsOptions are what the configuration says of the metrics.
+// metricsOptions returns the configured options of the metrics.
 func (d *Daemon) metricsOptions() metrics.Options {
 	return metrics.Options{
 		Version: api.BuildVersion(), Revision: api.BuildRevision(), LustreCompat: d.config.Metrics.LustreCompat, PeersMax: d.config.Metrics.Peers,

@@ -1,15 +1,15 @@
 package modparam
 
-// sections are those of a document, in its order.
+// sections holds the sections of a document, in order.
 var sections = []string{"buffers", "global", "lnetd", "lnetd/socklnd", "lnetd/o2iblnd", "lnetd/selftest"}
 
-// Configuration makes a document for lnetd of the modprobe file name, with the
-// meaning that the file has for the kernel: what stands twice holds as it stands
-// last, strings stand in the section "lnetd". Each key stands on the line of its option.
-// The warnings name what has no effect.
+// Configuration converts the modprobe file called name into a document for lnetd with the meaning
+// that the file has for the kernel. If an option occurs twice, the last one wins. Module strings
+// go to the section "lnetd". Each key is on the line of its option. The warnings name options
+// without effect.
 //
-// The error is Problems, with the warnings among them; the document then has the rest. A
-// file in which no option is for lnetd is an error.
+// The error is a Problems that includes the warnings; the document then contains the valid
+// options. A file without any option for lnetd is an error.
 func Configuration(name string, data []byte) (yaml []byte, warnings Problems, err error) {
 	bad := &findings{file: name}
 	options := modprobeOptions(data, bad)
@@ -30,7 +30,7 @@ func Configuration(name string, data []byte) (yaml []byte, warnings Problems, er
 	return byLine(all), warnings, err
 }
 
-// understands reports whether lnetd has the parameter of one of the options.
+// understands reports whether lnetd has the parameter of at least one of the options.
 func understands(options []option) bool {
 	for _, o := range options {
 		if _, ok := modules[o.module][o.name]; ok {

@@ -9,51 +9,50 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ErrNoData says that there was nothing to convert.
+// ErrNoData means that the texts contain nothing to convert.
 var ErrNoData = errors.New("no ip2nets, routes, or networks data")
 
-// Kind is what stands in a text.
+// Kind is the kind of a text.
 type Kind int
 
 // Kinds of texts.
 const (
-	// Modprobe is a file of /etc/modprobe.d, of which the options of lnet count.
+	// Modprobe is a file of /etc/modprobe.d.
 	Modprobe Kind = iota
-	// IP2Nets, Routes and Networks are strings of these module parameters, of which
-	// entries stand on lines of their own or between semicolons; among Routes may be
-	// lines of lnet_routes.conf.
+	// IP2Nets, Routes and Networks are the strings of these module parameters. Entries are
+	// separated by line ends or semicolons. Routes may also contain lines of lnet_routes.conf.
 	IP2Nets
 	Routes
 	Networks
-	// Mixed is any of these, line by line: "options lnet ..." and NAME=VALUE, and
-	// entries of which the form tells what they are.
+	// Mixed is any of these, line by line: "options lnet ...", NAME=VALUE, and entries whose form
+	// shows what they are.
 	Mixed
 )
 
-// A Text is what Convert reads.
+// A Text is an input of Convert.
 type Text struct {
-	// Name stands in errors.
+	// Name is the name in error messages.
 	Name string
 	Kind Kind
 	Data []byte
 }
 
-// A conversion is what Convert has read so far.
+// A conversion holds what Convert has read so far.
 type conversion struct {
 	nets   []netSpec
 	rules  []rule
 	routes []route
-	others []option       // that set something else
-	given  map[string]int // lines of strings in the text that is being read
+	others []option       // options that are not one of the strings
+	given  map[string]int // line of each string in the current text
 	bad    *findings
 }
 
-// Convert makes a YAML document of texts, as lnet_legacy2yaml does (lnetctl 14.5):
-// sections net, ip2nets and route, each in the order of the texts, with patterns and
-// ranges as they were written. Routes without a count of hops have defaultHop; 0: none.
-// Behind them stands what other parameters set, which lnet_legacy2yaml leaves out.
+// Convert converts texts to a YAML document, as lnet_legacy2yaml does (lnetctl 14.5). The
+// sections net, ip2nets and route follow the order of the texts. Patterns and ranges are
+// unchanged. Routes without a hop count get defaultHop, or none if it is 0. Settings of other
+// parameters, which lnet_legacy2yaml omits, come after them.
 //
-// The error is ErrNoData, or Problems with the warnings among them.
+// The error is ErrNoData, or a Problems that includes the warnings.
 func Convert(texts []Text, defaultHop int) (yaml []byte, warnings Problems, err error) {
 	var c conversion
 	var found Problems
@@ -88,7 +87,7 @@ func Convert(texts []Text, defaultHop int) (yaml []byte, warnings Problems, err 
 	return append(c.document(), bySection(settings)...), warnings, nil
 }
 
-// replaced returns old with more, which holds where both set the same.
+// replaced returns old with more added. Settings in more replace those with the same key in old.
 func replaced(old, more []setting) []setting {
 	old = slices.DeleteFunc(old, func(o setting) bool {
 		return slices.ContainsFunc(more, func(m setting) bool { return m.section == o.section && m.key == o.key })
@@ -96,7 +95,7 @@ func replaced(old, more []setting) []setting {
 	return append(old, more...)
 }
 
-// warnOfRules warns of nets that several rules are for: a kernel takes all that match.
+// warnOfRules warns of nets with several rules, because a kernel uses all that match.
 func (c *conversion) warnOfRules(found *Problems) {
 	first, warned := map[string]*rule{}, map[string]bool{}
 	for k := range c.rules {
@@ -120,7 +119,7 @@ func (c *conversion) warnOfRules(found *Problems) {
 
 var kinds = map[string]Kind{"ip2nets": IP2Nets, "routes": Routes, "networks": Networks}
 
-// options takes the options of lnet and its drivers.
+// options adds the options of lnet and its drivers.
 func (c *conversion) options(all []option) {
 	for _, o := range all {
 		kind, isString := kinds[o.name]
@@ -136,7 +135,7 @@ func (c *conversion) options(all []option) {
 	}
 }
 
-// mixed takes lines of any kind.
+// mixed reads lines of any kind.
 func (c *conversion) mixed(data []byte) {
 	for line, text := range logicalLines(data) {
 		text = strings.Trim(text, blanks)
@@ -162,11 +161,11 @@ func (c *conversion) mixed(data []byte) {
 	}
 }
 
-// letters are what names of parameters consist of.
+// letters are the characters of parameter names.
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// kindOf tells by its form what an entry is: routes have a NID, or braces; ip2nets
-// have something behind the net.
+// kindOf returns the kind of an entry by its form. Routes contain a NID or braces. Rules of
+// ip2nets have more than one word.
 func kindOf(entry string) Kind {
 	switch fields := strings.Fields(entry); {
 	case strings.ContainsAny(entry, "@{"):
@@ -177,7 +176,7 @@ func kindOf(entry string) Kind {
 	return Networks
 }
 
-// value takes a string of a kind, which begins on a line.
+// value reads a string of the given kind, which begins on the given line.
 func (c *conversion) value(kind Kind, s string, line int) {
 	for line, entry := range entries(s, line) {
 		switch kind {

@@ -1,11 +1,10 @@
-// Package modparam reads what sites wrote before there was YAML: files of
-// /etc/modprobe.d, the strings networks, ip2nets and routes of LNet's module
-// parameters, and lines of lnet_routes.conf (lnetctl 13, 14.4, 14.5).
+// Package modparam reads configurations from before LNet had YAML: files of /etc/modprobe.d, the
+// strings networks, ip2nets and routes of LNet's module parameters, and lines of lnet_routes.conf
+// (lnetctl 13, 14.4, 14.5).
 //
-// Convert makes the document of them that Lustre's lnet_legacy2yaml makes, in which
-// all patterns stand as they were written, and behind it what other options set. Configuration
-// makes one for lnetd of a modprobe file, which means to lnetd what the file means to the
-// kernel, line by line.
+// Convert writes the document that Lustre's lnet_legacy2yaml writes, with all patterns unchanged,
+// followed by the settings of other options. Configuration writes a document for lnetd from a
+// modprobe file. To lnetd, the document means what the file means to the kernel, line by line.
 //
-// cmd/lnetdctl calls it. It does no I/O and has no goroutines.
+// cmd/lnetdctl calls this package. It does no I/O and starts no goroutines.
 package modparam

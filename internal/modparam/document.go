@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// document writes what was read (lnetctl 9, 10).
+// document returns what was read as YAML (lnetctl 9, 10).
 func (c *conversion) document() []byte {
 	var b []byte
 	put := func(format string, args ...any) { b = fmt.Appendf(b, format, args...) }
@@ -59,7 +59,7 @@ func (c *conversion) document() []byte {
 	return b
 }
 
-// scalar is a text as YAML takes it for one: with quotes if it could be anything else.
+// scalar returns a text as a YAML string, in quotes if it could be taken for anything else.
 func scalar(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	if s == "" || !strings.Contains(plain, s[:1]) || strings.Trim(s, plain+"_.:@/-,*[]") != "" || s[len(s)-1] == ':' {

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// entries are the parts of a string that semicolons and line ends separate, with
-// their lines, without comments and empty ones. first is the line of the first.
+// entries yields the parts of a string between semicolons and line ends, with their line numbers.
+// It skips comments and empty parts. The number of the first line is first.
 func entries(text string, first int) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for k, line := range strings.Split(text, "\n") {
@@ -23,14 +23,14 @@ func entries(text string, first int) iter.Seq2[int, string] {
 	}
 }
 
-// A netSpec is a net with its interfaces as they were written: "tcp0(eth0,eth1[2])[3]".
+// A netSpec is a net with its interfaces as written: "tcp0(eth0,eth1[2])[3]".
 type netSpec struct {
 	net        string
 	interfaces []string
-	cpts       string // with brackets, or empty
+	cpts       string // in brackets, or empty
 }
 
-// readNetSpecs reads a list of them, and leaves out lo.
+// readNetSpecs reads a list of nets. It omits lo.
 func readNetSpecs(s string) ([]netSpec, error) {
 	if _, err := lnet.ParseNetworks(s); err != nil {
 		return nil, because(err)
@@ -59,7 +59,7 @@ func readNetSpecs(s string) ([]netSpec, error) {
 	return all, nil
 }
 
-// splitOutside splits s at commas that stand in no brackets.
+// splitOutside splits s at commas outside of brackets.
 func splitOutside(s string) []string {
 	var parts []string
 	depth, start := 0, 0
@@ -78,7 +78,7 @@ func splitOutside(s string) []string {
 	return append(parts, s[start:])
 }
 
-// A rule is one net of an entry of ip2nets, with the patterns of that entry.
+// A rule is one net of an ip2nets entry, with the patterns of that entry.
 type rule struct {
 	netSpec
 	patterns []string
@@ -86,7 +86,7 @@ type rule struct {
 	line     int
 }
 
-// readRules reads an entry of ip2nets.
+// readRules reads an ip2nets entry.
 func readRules(entry string, line int, bad *findings) []rule {
 	fields := strings.Fields(entry)
 	specs, err := readNetSpecs(fields[0])

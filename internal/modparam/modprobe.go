@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// An option is one NAME=VALUE of an "options" line. line is where that line begins.
+// An option is one NAME=VALUE of an "options" line, which begins on the given line.
 type option struct {
 	module, name, value string
 	line                int
 }
 
-// otherCommands are lines of modprobe files that set nothing.
+// otherCommands holds commands of modprobe files that set no parameters.
 var otherCommands = []string{"alias", "blacklist", "config", "include", "install", "remove", "softdep", "weakdep"}
 
 const blanks = " \t\r\v\f"
@@ -27,8 +27,8 @@ func modprobeOptions(data []byte, bad *findings) []option {
 	return all
 }
 
-// logicalLines calls yield with the lines and their numbers; those that end with a
-// backslash go on in the next one.
+// logicalLines yields lines with their numbers. A line that ends in a backslash continues on the
+// next one.
 func logicalLines(data []byte) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		first := 0
@@ -92,9 +92,8 @@ func cutWord(s string) (word, rest string) {
 	return s, ""
 }
 
-// assignments reads NAME=VALUE ..., where a value with blanks stands in quotes, or
-// all of an assignment does. Single quotes around several do nothing: they are what
-// is left of a shell's.
+// assignments reads NAME=VALUE pairs. A value with blanks, or the whole pair, must be in quotes.
+// Single quotes around several pairs are ignored, because they may be left over from a shell.
 func assignments(s string) ([]option, error) {
 	var all []option
 	for {
@@ -127,9 +126,8 @@ func assignments(s string) ([]option, error) {
 	}
 }
 
-// quoted cuts off the first word of s, which does not begin with a blank. Blanks in
-// quotes do not end it. Quotes around the whole word are taken off, those around a
-// value are not.
+// quoted cuts the first word off s, which must not begin with a blank. Blanks in quotes do not
+// end the word. Quotes around the whole word are removed. Quotes around a value are kept.
 func quoted(s string) (word, rest string, err error) {
 	if s[0] == '"' || s[0] == '\'' {
 		end := strings.IndexByte(s[1:], s[0])
@@ -154,7 +152,7 @@ func quoted(s string) (word, rest string, err error) {
 	return s[:end], s[end:], nil
 }
 
-// cutShort quotes the beginning of s.
+// cutShort returns the beginning of s in quotes.
 func cutShort(s string) string {
 	if len(s) > 40 {
 		return fmt.Sprintf("%q...", s[:40])

@@ -2,15 +2,15 @@ package modparam
 
 import "github.com/lnetd/lnetd/lnet"
 
-// A parameter is a module's parameter that lnetd has.
+// A parameter is a module parameter that lnetd has.
 type parameter struct {
 	// section is one of sections.
 	section, key string
-	// read validates a value and returns what stands in the document; nil is wholeNumber.
+	// read validates a value and returns it as written in the document. Nil means wholeNumber.
 	read func(value string) (string, error)
 }
 
-// modules are the modules of which lnetd has parameters, and these (lnetctl 13.4).
+// modules holds the module parameters that lnetd has, by module (lnetctl 13.4).
 var modules = map[string]map[string]parameter{
 	"lnet": {
 		"tiny_router_buffers":  {"buffers", "tiny", pool},
@@ -55,7 +55,7 @@ var modules = map[string]map[string]parameter{
 	"lnet_selftest": ofSelftest(),
 }
 
-// useless are the parameters of these modules that lnetd has no use for.
+// useless holds the parameters of these modules that have no use in lnetd.
 var useless = map[string][]string{
 	"lnet": {"config_on_load", "local_nid_dist_zero", "lock_prim_nid", "portal_rotor", "rnet_htable_size", "use_tcp_bonding"},
 	"ksocklnd": {
@@ -64,7 +64,7 @@ var useless = map[string][]string{
 	"ko2iblnd": {"dev_failover", "ib_mtu", "ipif_name", "nscheds", "use_fastreg_gaps"},
 }
 
-// lustre are other modules of which a site may set something that it would miss, with what to do instead.
+// lustre holds other modules whose settings a site may miss, with what to do instead.
 var lustre = map[string]string{
 	"kgnilnd": "", "kkfilnd": "", "libcfs": "",
 	// An alias for nodes with Omni-Path hardware, in a file that Lustre installs everywhere.
@@ -98,7 +98,7 @@ func ofO2iblnd() map[string]parameter {
 	return inSection("lnetd/o2iblnd", all)
 }
 
-// inSection returns the parameters with their section, under their own names.
+// inSection adds the section and the key, which is the parameter's name.
 func inSection(section string, all map[string]parameter) map[string]parameter {
 	for name, p := range all {
 		p.section, p.key = section, name

@@ -13,10 +13,10 @@ import (
 // Problem is one finding about a text. Column and Key are not used.
 type Problem = api.Problem
 
-// Problems are all findings about texts.
+// Problems holds all findings about texts.
 type Problems = api.Problems
 
-// split returns p as warnings if it holds no mistake. Otherwise it returns p as the error.
+// split returns p as warnings if it contains no error. Otherwise it returns p as the error.
 func split(p Problems) (warnings Problems, err error) {
 	if slices.ContainsFunc(p, func(one *Problem) bool { return !one.Warning }) {
 		return nil, p
@@ -24,7 +24,8 @@ func split(p Problems) (warnings Problems, err error) {
 	return p, nil
 }
 
-// Bounds of the mistakes, and of the warnings, that are kept of one text, and of the length of each in bytes.
+// Bounds of the errors, and of the warnings, that are kept for one text, and of the length of
+// each in bytes.
 const (
 	problemsMax = 100
 	longestText = 600
@@ -34,15 +35,15 @@ const (
 type findings struct {
 	file             string
 	errors, warnings Problems
-	more             int // that are not kept
+	more             int // number of findings that were not kept
 }
 
-// add adds a mistake.
+// add adds an error.
 func (f *findings) add(line int, format string, args ...any) {
 	f.note(&f.errors, &Problem{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// addRemedied adds a mistake and what would be right.
+// addRemedied adds an error with a remedy.
 func (f *findings) addRemedied(line int, remedy, format string, args ...any) {
 	f.note(&f.errors, &Problem{Line: line, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
@@ -76,7 +77,7 @@ func (f *findings) all() Problems {
 	return list
 }
 
-// because is what an error says is wrong, without what it says it is wrong of.
+// because returns the innermost error, which has no context.
 func because(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner

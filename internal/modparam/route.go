@@ -10,18 +10,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// A route is an entry of routes, with its net and gateway as they were written.
+// A route is an entry of routes, with its net and gateway as written.
 type route struct {
 	net, gateway string
-	hops         int   // 0: not given
-	priority     int64 // -1: not given
+	hops         int   // 0 if absent
+	priority     int64 // -1 if absent
 }
 
-// maxHops is what a count of hops may be.
+// maxHops is the maximum hop count.
 const maxHops = math.MaxUint8
 
-// readRoute reads an entry of routes in either syntax: NET [HOPS] GATEWAY[:PRIORITY],
-// or NET: { gateway: GATEWAY, hop: HOPS, priority: PRIORITY }.
+// readRoute reads an entry of routes in either syntax: NET [HOPS] GATEWAY[:PRIORITY], or NET: {
+// gateway: GATEWAY, hop: HOPS, priority: PRIORITY }.
 func readRoute(entry string) (route, error) {
 	read := readBlankRoute
 	if strings.Contains(entry, "{") {
@@ -38,7 +38,7 @@ func readRoute(entry string) (route, error) {
 	return r, nil
 }
 
-// inner is an error without the text of the entry, which is not the one that was read.
+// inner returns an error without the text of the entry, because that text was rewritten.
 func inner(err error) error {
 	if field := (*lnet.FieldError)(nil); errors.As(err, &field) && field.Err != nil {
 		return field.Err
@@ -116,7 +116,7 @@ func readBraceRoute(entry string) (r route, err error) {
 	return r, nil
 }
 
-// cutMember splits "KEY: VALUE", of which the colon may be missing.
+// cutMember splits "KEY: VALUE". The colon may be missing.
 func cutMember(member string) (key, value string) {
 	end := strings.IndexAny(member, ":"+blanks)
 	if end < 0 {

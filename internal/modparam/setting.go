@@ -9,14 +9,15 @@ import (
 	"github.com/lnetd/lnetd/internal/spelling"
 )
 
-// A setting is what an option sets: a key of a section, or of a section in "lnetd".
+// A setting is the effect of an option: a value for a key of a section, or of a section in
+// "lnetd".
 type setting struct {
 	section, key, value string
 	line                int
 }
 
-// settingsOf returns what the options set, in the order of their parameters. Of a parameter that stands twice
-// the last one holds. It adds options that are wrong or have no effect to bad.
+// settingsOf returns the settings of options, in the order of their parameters. If a parameter
+// occurs twice, the last one wins. Options that are invalid or have no effect are added to bad.
 func settingsOf(options []option, bad *findings) []setting {
 	last := map[[2]string]option{}
 	var order [][2]string
@@ -52,9 +53,8 @@ func settingsOf(options []option, bad *findings) []setting {
 	return all
 }
 
-// isKnown reports whether lnetd has the parameter. If not, it notes why: a misspelled name is a
-// mistake, and what lnetd has no use for is a warning. Modules that have nothing to do
-// with LNet are no concern of lnetd.
+// isKnown reports whether lnetd has the parameter. If not, a misspelled name is added to bad as
+// an error, and an unused one as a warning. Modules unrelated to LNet are ignored.
 func isKnown(o *option, bad *findings) bool {
 	known, has := modules[o.module]
 	if !has {
@@ -83,7 +83,7 @@ func isKnown(o *option, bad *findings) bool {
 	return false
 }
 
-// foreign notes an option of a module that lnetd does not have, if its author may miss it.
+// foreign adds a warning for an option of an unknown module, if the author may miss its effect.
 func foreign(o *option, bad *findings) {
 	names := slices.Concat(slices.Collect(maps.Keys(modules)), slices.Collect(maps.Keys(lustre)))
 	slices.Sort(names)
@@ -94,7 +94,7 @@ func foreign(o *option, bad *findings) {
 	}
 }
 
-// bySection writes settings as YAML, section after section.
+// bySection returns settings as YAML, section by section.
 func bySection(all []setting) []byte {
 	var b []byte
 	inLnetd := false
@@ -126,9 +126,9 @@ func bySection(all []setting) []byte {
 	return b
 }
 
-// byLine writes settings as YAML in which each stands on the line of its option: a document for
-// each line. So what is said of the YAML is true of the options, too. Those of "buffers", which are valid
-// already, stand together, because the section replaces an earlier one.
+// byLine returns settings as YAML with each setting on the line of its option, one document per
+// line. Messages about the YAML therefore apply to the options too. Settings of "buffers", which
+// are validated already, are together, because that section replaces an earlier one.
 func byLine(all []setting) []byte {
 	all = slices.Clone(all)
 	first := 0
@@ -156,7 +156,7 @@ func byLine(all []setting) []byte {
 	return b
 }
 
-// flow writes settings without line ends.
+// flow returns settings without line ends.
 func flow(all []setting) string {
 	var top []string
 	for _, section := range sections {
@@ -179,13 +179,13 @@ func flow(all []setting) string {
 	return strings.Join(top, ", ")
 }
 
-// Option returns the option that sets what stands at a path of keys in the YAML of Configuration, as
-// "options MODULE NAME"; or "" if none does.
+// Option returns the option that sets the value at a path of keys in the YAML of Configuration,
+// as "options MODULE NAME". It returns "" if no option does.
 func Option(path string) string {
 	return optionNames[path]
 }
 
-// optionNames are the options by the paths of their keys.
+// optionNames maps paths of keys to options.
 var optionNames = func() map[string]string {
 	all := map[string]string{}
 	for module, parameters := range modules {

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// wholeNumber reads a number as kernels do: decimal, octal with a leading 0, or hexadecimal.
+// wholeNumber parses a number as kernels do: decimal, octal with a leading 0, or hexadecimal.
 func wholeNumber(value string) (string, error) {
 	digits := strings.TrimLeft(value, "+-")
 	n, err := strconv.ParseInt(value, 0, 64)
@@ -19,10 +19,10 @@ func wholeNumber(value string) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// buffersMax is the largest router pool that lnetd has.
+// buffersMax is the maximum size of a router pool in lnetd.
 const buffersMax = 1 << 20
 
-// pool reads a number of router buffers.
+// pool parses a number of router buffers.
 func pool(value string) (string, error) {
 	number, err := wholeNumber(value)
 	if err != nil {
@@ -34,7 +34,7 @@ func pool(value string) (string, error) {
 	return number, nil
 }
 
-// truth reads a module's boolean, of which 0, n and N mean no.
+// truth parses a module's boolean. 0, n and N mean no.
 func truth(value string) (string, error) {
 	switch value {
 	case "0", "n", "N":
@@ -45,7 +45,7 @@ func truth(value string) (string, error) {
 	return wholeNumber(value)
 }
 
-// not reads a boolean that says the opposite.
+// not parses a boolean and negates it.
 func not(value string) (string, error) {
 	yes, err := truth(value)
 	switch {
@@ -57,7 +57,7 @@ func not(value string) (string, error) {
 	return "0", nil
 }
 
-// word takes a value that is one of words.
+// word returns a function that accepts one of words.
 func word(words ...string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		for _, w := range words {
@@ -69,7 +69,7 @@ func word(words ...string) func(string) (string, error) {
 	}
 }
 
-// checked takes a string that a parser of package lnet takes.
+// checked returns a function that accepts what a parser of package lnet accepts.
 func checked[T any](parse func(string) (T, error)) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if _, err := parse(value); err != nil {
@@ -79,7 +79,8 @@ func checked[T any](parse func(string) (T, error)) func(string) (string, error) 
 	}
 }
 
-// withoutWhat is an error without the name of the parameter, which stands before it.
+// withoutWhat returns an error without the name of the parameter, because callers put that before
+// it.
 func withoutWhat(err error) error {
 	if field := (*lnet.FieldError)(nil); errors.As(err, &field) {
 		return fmt.Errorf("%q: %w", field.Value, field.Err)

@@ -1,4 +1,4 @@
-// Package daemontest helps tests that run lnetd: it hears what lnetd tells
-// systemd, so that nobody has to guess when lnetd is ready, keeps its log, and
-// holds the commands that test scripts use.
+// Package daemontest helps tests that run lnetd. It receives lnetd's notifications to systemd, so
+// that tests need not guess when lnetd is ready. It also captures the log, and provides commands
+// for test scripts.
 package daemontest

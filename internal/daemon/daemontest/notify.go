@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Notify is a socket that a process tells its state to, as if it were
-// systemd's. Put Env into the process's environment. A goroutine reads it until
-// Close, as systemd does: a process waits while the socket is full.
+// Notify is a notification socket in place of systemd's. Put Env into the environment of the
+// process. A goroutine reads the socket until Close, because a process blocks while the socket is
+// full.
 type Notify struct {
 	conn *net.UnixConn
 	path string
-	done chan struct{} // closed when nothing is read anymore
+	done chan struct{} // closed when reading has ended
 
 	mu    sync.Mutex
 	heard []string
-	more  chan struct{} // closed, and replaced, when there is more in heard
+	more  chan struct{} // closed and replaced when heard grows
 }
 
-// NewNotify makes the socket at path.
+// NewNotify creates the socket at path.
 func NewNotify(path string) (*Notify, error) {
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -55,11 +55,10 @@ func (n *Notify) read() {
 	}
 }
 
-// Env is the environment variable that names the socket.
+// Env returns the environment variable that names the socket.
 func (n *Notify) Env() string { return "NOTIFY_SOCKET=" + n.path }
 
-// Await waits until the process has told the state, such as "READY=1", or
-// patience is at its end.
+// Await waits until the process has sent the state, such as "READY=1", or patience is over.
 func (n *Notify) Await(state string, patience time.Duration) error {
 	end := time.NewTimer(patience)
 	defer end.Stop()

@@ -17,24 +17,24 @@ import (
 
 const (
 	startPatience = 2 * time.Minute
-	// stopPatience is more than lnetd gives itself.
+	// stopPatience is more than lnetd's own limit.
 	stopPatience = time.Minute
 	ctlPatience  = 3 * time.Minute
 )
 
-// Launch says how lnetd is run.
+// Launch describes how to run lnetd.
 type Launch struct {
-	// Name is what the test calls it.
+	// Name is the test's name for the process.
 	Name string
-	// Namespace is the network namespace that it runs in; empty: that of the test.
+	// Namespace is the network namespace to run in. Empty means that of the test.
 	Namespace string
 	// Programs is the directory of lnetdctl.
 	Programs string
-	// Socket is the control socket that it will have.
+	// Socket is the path of its control socket.
 	Socket string
-	// Command is lnetd, or what becomes lnetd, and its arguments.
+	// Command is the command and its arguments. It is lnetd, or a program that becomes lnetd.
 	Command []string
-	// Env comes on top of the test's environment.
+	// Env is added to the test's environment.
 	Env    []string
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -43,11 +43,11 @@ type Launch struct {
 // Process is a running lnetd.
 type Process struct {
 	Launch
-	// Log is what it has said.
+	// Log is its output.
 	Log *Log
 
 	cmd   *exec.Cmd
-	ended chan error // what Wait returned
+	ended chan error // the result of Wait
 }
 
 // Build builds lnetd and lnetdctl into a directory, with flags for go build.
@@ -61,8 +61,8 @@ func Build(dir string, flags ...string) error {
 	return nil
 }
 
-// Run starts lnetd and waits until it is ready. It is killed at the test's end if
-// it still runs.
+// Run starts lnetd and waits until it is ready. It is killed at the end of the test if it still
+// runs.
 func Run(t *testing.T, l Launch) *Process {
 	t.Helper()
 	notify, err := NewNotify(filepath.Join(testenv.SocketDir(t), "notify"))
@@ -71,8 +71,8 @@ func Run(t *testing.T, l Launch) *Process {
 	}
 	defer func() { _ = notify.Close() }()
 	p := &Process{Launch: l, Log: &Log{}, ended: make(chan error, 1)}
-	// ip and what stands before lnetd end by becoming the next program: the
-	// process is lnetd itself.
+	// ip, and a wrapper around lnetd, replace themselves by the next program, so the process is
+	// lnetd itself.
 	command := l.Command
 	if l.Namespace != "" {
 		command = append([]string{"ip", "netns", "exec", l.Namespace}, command...)
@@ -80,7 +80,7 @@ func Run(t *testing.T, l Launch) *Process {
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(append(os.Environ(), notify.Env()), l.Env...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = l.Stdin, l.Stdout, p.Log
-	// Should the tests be killed, nothing of them goes on.
+	// If the tests are killed, no process of them is left.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -98,16 +98,16 @@ func Run(t *testing.T, l Launch) *Process {
 	return p
 }
 
-// Kill ends lnetd without giving it a chance, if it still runs.
+// Kill kills lnetd if it still runs.
 func (p *Process) Kill(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("kill: %v", err)
 	}
-	p.ended <- <-p.ended // wait, and let others wait too
+	p.ended <- <-p.ended // wait, and leave the result for other waiters
 }
 
-// Stop ends lnetd with SIGTERM and checks that it ends well.
+// Stop ends lnetd with SIGTERM and checks that it ends without an error.
 func (p *Process) Stop(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -124,7 +124,7 @@ func (p *Process) Stop(t *testing.T) {
 	}
 }
 
-// Ctl runs lnetdctl against the daemon and returns stdout and exit status.
+// Ctl runs lnetdctl against the daemon and returns stdout and the exit status.
 func (p *Process) Ctl(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), ctlPatience)
@@ -138,7 +138,7 @@ func (p *Process) Ctl(t *testing.T, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Must is Ctl of a command that has to succeed.
+// Must is like Ctl for a command that must succeed.
 func (p *Process) Must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, status := p.Ctl(t, args...)
@@ -148,7 +148,7 @@ func (p *Process) Must(t *testing.T, args ...string) string {
 	return out
 }
 
-// Within tries f until it succeeds or d is over, ever less often.
+// Within retries f at growing intervals until it succeeds or d is over.
 func Within(t *testing.T, d time.Duration, what string, f func() error) {
 	t.Helper()
 	over := time.After(d)
@@ -165,7 +165,7 @@ func Within(t *testing.T, d time.Duration, what string, f func() error) {
 	}
 }
 
-// PID is the process's.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends lnetd a signal.

@@ -22,20 +22,19 @@ import (
 
 const patience = 3 * time.Minute
 
-// Setup prepares a script: PORT is a TCP port that is free on 127.0.0.2 to
-// 127.0.0.5.
+// Setup prepares a script. PORT is a TCP port that is free on 127.0.0.2 to 127.0.0.5.
 func Setup(env *testscript.Env) error {
 	port, err := FreePort("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 	if err != nil {
 		return err
 	}
 	env.Setenv("PORT", strconv.Itoa(port))
-	env.Setenv("LNETDCTL_HINTS", "never") // scripts compare what stderr has
+	env.Setenv("LNETDCTL_HINTS", "never") // scripts compare stderr
 	env.Values[notifiesKey{}] = map[string]*Notify{}
 	return nil
 }
 
-// Commands are the commands of our own that scripts may use.
+// Commands returns additional commands for scripts.
 //
 //	listen NAME             hear what the next process tells systemd, as NAME
 //	await NAME STATE        wait until it has told STATE
@@ -98,7 +97,7 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Defer(func() { _ = conn.Close() })
 	ts.Check(conn.SetDeadline(time.Now().Add(patience)))
-	// The server asks for the body when the request is being worked on.
+	// The server asks for the body once it processes the request.
 	_, err = io.WriteString(conn, "POST /v1/ping HTTP/1.1\r\nHost: lnetd\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
 	ts.Check(err)
 	reply, err := bufio.NewReader(conn).ReadString('\n')
@@ -132,7 +131,7 @@ func junk(ts *testscript.TestScript, neg bool, args []string) {
 		c, err := net.Dial("tcp", args[1])
 		ts.Check(err)
 		ts.Check(c.SetDeadline(time.Now().Add(patience)))
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n\r\n") // what was refused already takes nothing
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n\r\n") // the connection may be refused already
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			ts.Fatalf("junk: still welcome")
 		}
@@ -152,7 +151,7 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
 
-// FreePort finds a port that nobody listens on at any of the addresses.
+// FreePort returns a port that is free at all of the addresses.
 func FreePort(addrs ...string) (int, error) {
 	for range 20 {
 		port, err := tryPort(addrs)
