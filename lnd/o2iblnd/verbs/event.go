@@ -5,22 +5,22 @@ import (
 	"net/netip"
 )
 
-// EventKind is what a connection event tells; the numbers are librdmacm's.
+// EventKind is the kind of a connection event. The numbers are those of librdmacm.
 type EventKind uint32
 
-// The events, and what follows them (o2iblnd 12.6).
+// Kinds of events, and what the driver must do (o2iblnd 12.6).
 const (
 	EventAddrResolved   EventKind = 0
 	EventAddrError      EventKind = 1
 	EventRouteResolved  EventKind = 2
 	EventRouteError     EventKind = 3
-	EventConnectRequest EventKind = 4 // a new ID, which is the receiver's to destroy
+	EventConnectRequest EventKind = 4 // a new ID, which the receiver must destroy
 	EventConnectError   EventKind = 6
 	EventUnreachable    EventKind = 7
 	EventRejected       EventKind = 8
 	EventEstablished    EventKind = 9
 	EventDisconnected   EventKind = 10
-	EventDeviceRemoval  EventKind = 11 // destroy the ID, and all else on the device
+	EventDeviceRemoval  EventKind = 11 // destroy the ID, and everything else on the device
 	EventAddrChange     EventKind = 14
 	EventTimewaitExit   EventKind = 15
 )
@@ -42,34 +42,34 @@ func name[K ~uint32 | ~uint8](names map[K]string, k K) string {
 	return fmt.Sprint(uint32(k))
 }
 
-// Reasons in EventRejected's Status. All but RejectConsumer come from the
-// connection manager, with private data of zeros (o2iblnd 6).
+// Reasons in the Status of EventRejected. All except RejectConsumer come from the connection manager,
+// with private data of zeros (o2iblnd 6).
 const (
-	RejectTimeout    = 4  // the caller has given up
-	RejectNoListener = 8  // nobody listens there
-	RejectStale      = 10 // of a connection that the peer's manager still knows
-	RejectConsumer   = 28 // Reject; with zeros: destroyed without an answer
-	RejectInvalidID  = 6  // the peer knows nothing of the connection
+	RejectTimeout    = 4  // the calling side has given up
+	RejectNoListener = 8  // no listener at the address
+	RejectStale      = 10 // for a connection that the peer's manager still has
+	RejectConsumer   = 28 // Reject; with private data of zeros: destroyed without an answer
+	RejectInvalidID  = 6  // the peer does not have the connection
 )
 
-// Event is a connection event. It has no memory but its own.
+// Event is a connection event. It refers to no memory outside of it.
 type Event struct {
 	Kind EventKind
 	// Status is 0, a negative errno, or for EventRejected a reason.
 	Status int32
-	// ID is whose event it is. Listener is that of an EventConnectRequest.
+	// ID is the ID of the event. Listener is set for EventConnectRequest.
 	ID, Listener ID
-	// Local and Remote are the ends' addresses in an EventConnectRequest.
+	// Local and Remote are the addresses of the two ends. They are set for EventConnectRequest.
 	Local, Remote netip.AddrPort
-	// PrivateLen bytes of Private came from the peer, padded with zeros to the size
-	// that the transport carries (o2iblnd 3.5).
+	// PrivateLen is the number of bytes in Private. They came from the peer, padded with zeros to the
+	// size that the transport carries (o2iblnd 3.5).
 	PrivateLen int
 	Private    [MaxAcceptPrivate]byte
-	// Retries and RNRRetries are what the peer asked for.
+	// Retries and RNRRetries are the values that the peer requested.
 	Retries, RNRRetries uint8
 }
 
-// AsyncKind is what a device event tells; the numbers are libibverbs'.
+// AsyncKind is the kind of a device event. The numbers are those of libibverbs.
 type AsyncKind uint32
 
 // Device events (o2iblnd 16).
@@ -78,7 +78,7 @@ const (
 	AsyncQPFatal        AsyncKind = 1
 	AsyncQPRequestError AsyncKind = 2
 	AsyncQPAccessError  AsyncKind = 3
-	AsyncCommEst        AsyncKind = 4 // heard of the peer before it was established: ID.Established
+	AsyncCommEst        AsyncKind = 4 // a message arrived before the connection was established: call ID.Established
 	AsyncDeviceFatal    AsyncKind = 8
 	AsyncPortActive     AsyncKind = 9
 	AsyncPortError      AsyncKind = 10
@@ -99,6 +99,6 @@ func (k AsyncKind) String() string { return name(asyncNames, k) }
 // AsyncEvent is a device event.
 type AsyncEvent struct {
 	Kind AsyncKind
-	Port uint32 // of AsyncPort... and the changes
-	QPN  uint32 // of AsyncQP... and AsyncCommEst
+	Port uint32 // for AsyncPort... and the changes
+	QPN  uint32 // for AsyncQP... and AsyncCommEst
 }

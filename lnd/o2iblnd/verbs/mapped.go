@@ -2,8 +2,8 @@ package verbs
 
 import "syscall"
 
-// Map maps zeroed memory outside of Go's heap, of huge pages if it is asked to and there are any;
-// syscall.Munmap gives it back. It is for implementations of Device.Alloc.
+// Map maps zeroed memory outside of Go's heap. If huge is set it uses huge pages if there are any. Unmap
+// it with syscall.Munmap. It is for implementations of Device.Alloc.
 func Map(size int, huge bool) ([]byte, error) {
 	const (
 		access = syscall.PROT_READ | syscall.PROT_WRITE

@@ -2,7 +2,7 @@ package verbs
 
 import "sync/atomic"
 
-// Owned is the part of an ID that knows its owner. It is for implementations.
+// Owned holds the owner of an ID. It is for implementations.
 type Owned struct{ owner atomic.Pointer[any] }
 
 // SetOwner implements ID.
@@ -16,7 +16,7 @@ func (o *Owned) Owner() any {
 	return nil
 }
 
-// PiecesFit tells whether all that requests name is among n pieces. It is for
+// PiecesFit reports whether all pieces that the requests refer to are among n pieces. It is for
 // implementations of ID.Post.
 func PiecesFit(requests []Request, n int) bool {
 	for k := range requests {

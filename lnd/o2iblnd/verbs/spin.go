@@ -2,15 +2,15 @@ package verbs
 
 import "time"
 
-// Spin adapts how long a CQ is looked at before its waiter sleeps: Limit while that pays, and
-// ever less while it does not. The zero value never spins. It is for
+// Spin adapts how long a CQ is polled before its waiter sleeps. The time grows up to a limit while
+// polling finds completions, and shrinks while it does not. The zero value starts at 0. It is for
 // implementations of CQ.Wait, which have one caller.
 type Spin struct{ now time.Duration }
 
-// spinSteps is how often the time is halved before nothing is left of it.
+// spinSteps is how often the time is halved before it becomes 0.
 const spinSteps = 6
 
-// Time is how long to look on now, of at most limit.
+// Time returns how long to poll now, at most limit.
 func (s *Spin) Time(limit time.Duration) time.Duration {
 	if limit <= 0 {
 		return 0
@@ -22,11 +22,10 @@ func (s *Spin) Time(limit time.Duration) time.Duration {
 	return s.now
 }
 
-// Found says that looking on has found something, or that it was there at once: the
-// next look is longer.
+// Found records that polling found completions, or that some were there at once. The next time is longer.
 func (s *Spin) Found(limit time.Duration) {
 	s.now = min(max(2*s.now, limit>>(spinSteps-1)), max(limit, 0))
 }
 
-// Missed says that it was in vain: the next look is shorter.
+// Missed records that polling found no completions. The next time is shorter.
 func (s *Spin) Missed() { s.now /= 2 }

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// TestSpin: who finds something looks on for longer, up to the limit, and who does not ever
-// shorter, until it is not worth it.
+// TestSpin: the time grows up to the limit while polling finds completions, and shrinks to 0 while it
+// does not.
 func TestSpin(t *testing.T) {
 	const limit = 64 * time.Microsecond
 	var s verbs.Spin

@@ -2,8 +2,8 @@ package verbs
 
 import "fmt"
 
-// The values below have the layout of the shim's C structures (o2iblnd 19.2): they are
-// handed over as they are.
+// The values below have the layout of the shim's C structures (o2iblnd 19.2), which get them without
+// conversion.
 
 // Recv is a buffer for one message.
 type Recv struct {
@@ -20,10 +20,10 @@ type Piece struct {
 	LKey uint32
 }
 
-// Opcode is what a request does.
+// Opcode is the operation of a request.
 type Opcode uint8
 
-// Requests.
+// Operations.
 const (
 	Send      Opcode = 0
 	RDMAWrite Opcode = 1
@@ -35,16 +35,16 @@ type Flags uint8
 const (
 	// FlagSignalled asks for a completion.
 	FlagSignalled Flags = 1
-	// FlagInline has the bytes, QP.Inline at most, taken before Post returns: their memory
-	// may be used again at once.
+	// FlagInline copies the bytes, at most QP.Inline, before Post returns. Their memory can then be
+	// reused at once.
 	FlagInline Flags = 2
 )
 
-// Request is a work request of the send queue. Its memory is Count pieces from First on,
-// of those that Post is given.
+// Request is a work request of the send queue. Its memory is Count pieces, from index First on, of the
+// pieces passed to Post.
 type Request struct {
 	WRID   uint64
-	Remote uint64 // of RDMAWrite, with RKey
+	Remote uint64 // for RDMAWrite, with RKey
 	RKey   uint32
 	First  uint16
 	Count  uint16
@@ -53,7 +53,7 @@ type Request struct {
 	_      [6]byte
 }
 
-// Status is how a work request ended; the numbers are libibverbs'.
+// Status is the result of a work request. The numbers are those of libibverbs.
 type Status uint8
 
 // Statuses (o2iblnd 11).
@@ -61,10 +61,10 @@ const (
 	Success          Status = 0
 	LocalLengthError Status = 1  // a message longer than the buffer
 	LocalQPError     Status = 2  //
-	LocalProtection  Status = 4  // a key that does not fit the local memory
+	LocalProtection  Status = 4  // a key does not match the local memory
 	Flushed          Status = 5  // the queue pair was in the error state
-	RemoteInvalid    Status = 9  // the peer could not take the message
-	RemoteAccess     Status = 10 // the peer's key does not allow it
+	RemoteInvalid    Status = 9  // the peer could not receive the message
+	RemoteAccess     Status = 10 // the peer's key does not allow the access
 	RemoteOperation  Status = 11 // the peer's own queue pair failed
 	RetryExceeded    Status = 12 // the peer does not acknowledge
 	RNRExceeded      Status = 13 // the peer has no buffer posted
@@ -86,10 +86,10 @@ func (s Status) String() string {
 	return fmt.Sprint("status ", uint8(s))
 }
 
-// CompletionOp is what has completed; of a failed one it says nothing.
+// CompletionOp is the operation that completed. It is undefined if that failed.
 type CompletionOp uint8
 
-// What completes.
+// Completed operations.
 const (
 	CompletedSend  CompletionOp = 0
 	CompletedWrite CompletionOp = 1

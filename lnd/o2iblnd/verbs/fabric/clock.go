@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// happening is what will happen in the fabric.
+// happening is a scheduled event of the fabric.
 type happening struct {
 	at  time.Duration
-	seq uint64 // decides among those at the same time
+	seq uint64 // orders events at the same time
 	do  func()
 }
 
@@ -28,11 +28,10 @@ func (a *agenda) Pop() any {
 	return h
 }
 
-// now is the time since the fabric was made.
+// now returns the time since the fabric was created.
 func (f *Fabric) now() time.Duration { return time.Since(f.start) }
 
-// after has do called, with the lock held, when d has passed; without delay before the lock is
-// given back.
+// after calls do after d with the lock held. Without delay, it is called before the lock is released.
 func (f *Fabric) after(d time.Duration, do func()) {
 	if f.closed {
 		return
@@ -49,7 +48,7 @@ func (f *Fabric) after(d time.Duration, do func()) {
 	}
 }
 
-// arm sets the timer for the first happening.
+// arm sets the timer for the first scheduled event.
 func (f *Fabric) arm() {
 	f.disarm()
 	if len(f.agenda) == 0 || f.closed {
@@ -67,7 +66,7 @@ func (f *Fabric) disarm() {
 	f.timer = nil
 }
 
-// tick lets happen what is due.
+// tick runs the events that are due.
 func (f *Fabric) tick() {
 	defer f.ticks.Done()
 	f.lock()
@@ -76,7 +75,7 @@ func (f *Fabric) tick() {
 		heap.Pop(&f.agenda).(happening).do()
 		f.settle()
 	}
-	if f.timer != nil && f.timerAt <= f.now() { // it was this one, or one that is late
+	if f.timer != nil && f.timerAt <= f.now() { // this timer, or one that is late
 		f.arm()
 	}
 }
@@ -88,7 +87,7 @@ func (f *Fabric) unlock() {
 	f.mu.Unlock()
 }
 
-// settle lets happen what happens without delay.
+// settle runs the events without delay.
 func (f *Fabric) settle() {
 	for k := 0; k < len(f.soon); k++ {
 		f.soon[k]()

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// cmState is where an ID stands with the connection manager.
+// cmState is the state of an ID in the connection manager.
 type cmState uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	cmRouteResolved
 	cmRequestSent     // waits for the answer
 	cmRequestReceived // has not answered
-	cmReplySent       // waits to hear that it arrived
+	cmReplySent       // waits for the confirmation that it arrived
 	cmEstablished
 	cmDisconnectSent
 	cmDisconnectReceived
@@ -30,8 +30,7 @@ const (
 	cmDestroyed
 )
 
-// id implements verbs.ID. Its messages are functions that are called at the other end
-// (Fabric.carry).
+// id implements verbs.ID. Its messages are functions, which Fabric.carry calls at the other end.
 type id struct {
 	verbs.Owned
 	ch            *channel
@@ -44,20 +43,20 @@ type id struct {
 	state       cmState
 	random      *rand.Rand
 	qp          *qp
-	peer        *id          // once known
-	request     *connRequest // that was sent, or received
-	reply       *verbs.Event // what the peer gets of Accept
-	epoch       int          // counts the messages that waited for one
+	peer        *id          // nil until known
+	request     *connRequest // the one that was sent or received
+	reply       *verbs.Event // the event that the peer gets for Accept
+	epoch       int          // number of messages that were waited for
 	backlog     int          // of a listener
 	unharvested int          // requests of a listener
-	told        bool         // of the end
+	told        bool         // the end was reported
 	addrKnown   bool         // the peer's address is resolved
 }
 
-// connRequest is a connection request, however often it is sent.
+// connRequest is a connection request, including its retransmissions.
 type connRequest struct {
 	from  *id
-	taken *id // who was made of it, while that lives
+	taken *id // created for the request; nil after it is gone
 	event verbs.Event
 }
 
@@ -76,7 +75,7 @@ func (i *id) push(e verbs.Event) {
 	i.ch.ready.Signal()
 }
 
-// call runs f for a call of the process's.
+// call runs f for a call of the process.
 func (i *id) call(what string, f func() error) error {
 	i.ch.p.others.Add(1)
 	i.f.lock()
@@ -100,7 +99,7 @@ func (i *id) QPN() uint32 {
 	return i.qp.number
 }
 
-// resolve tells after a moment that the peer is there, or after timeout that it is not.
+// resolve reports after a moment that the peer exists, or after timeout that it does not.
 func (i *id) resolve(good, bad verbs.EventKind, next cmState, timeout time.Duration) {
 	w := i.way()
 	l := i.f.link(w)
@@ -137,7 +136,7 @@ func (i *id) ResolveRoute(timeout time.Duration) error {
 	})
 }
 
-// padded returns an event with private data as the transport carries it (o2iblnd 3.5).
+// padded returns an event with private data in the size that the transport carries (o2iblnd 3.5).
 func padded(kind verbs.EventKind, status int32, b []byte, size int) verbs.Event {
 	e := verbs.Event{Kind: kind, Status: status, PrivateLen: size}
 	copy(e.Private[:size], b)
@@ -164,7 +163,7 @@ func (i *id) Connect(p verbs.ConnParam) error {
 	})
 }
 
-// insist sends until the state has changed, and gives up after cmRetries.
+// insist retransmits until the state has changed. After cmRetries attempts it calls giveUp.
 func (i *id) insist(send, giveUp func()) {
 	i.epoch++
 	epoch, state, tries := i.epoch, i.state, 0
@@ -201,7 +200,7 @@ func (i *id) sendRequest() {
 	})
 }
 
-// arriveRequest has a request taken by who listens, or rejected.
+// arriveRequest delivers a request to the listener, or rejects it.
 func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 	port := f.owners[to.Addr()]
 	w := r.from.way()
@@ -215,7 +214,7 @@ func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 		f.reject(w.back(), r.from, nil, verbs.RejectStale, nil)
 		return
 	}
-	if i := r.taken; i != nil { // it has been sent again
+	if i := r.taken; i != nil { // a retransmission
 		if i.state == cmReplySent {
 			i.sendReply()
 		}
@@ -235,10 +234,10 @@ func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 	i.push(e)
 }
 
-// rejectDelay is the time between the flush of a rejected queue pair and the event.
+// rejectDelay is the time from the flush of a rejected queue pair to the event.
 const rejectDelay = 10 * time.Microsecond
 
-// reject tells to that it was rejected by from, which may be the connection manager alone.
+// reject notifies to that from has rejected it. from may be the connection manager.
 func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
 	f.faults.rejects.Add(1)
 	random := to.random
@@ -248,7 +247,7 @@ func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
 	e := padded(verbs.EventRejected, reason, private, verbs.MaxRejectPrivate)
 	f.carry(w, random, func() {
 		switch {
-		case to.state == cmRequestReceived: // as kernels, it does not tell before Accept, which fails
+		case to.state == cmRequestReceived: // like kernels, it does not report this before Accept, which then fails
 			to.state = cmFailed
 			return
 		case to.state == cmRequestSent:
@@ -258,8 +257,8 @@ func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
 		}
 		to.state = cmFailed
 		to.told = true
-		// As librdmacm does, which puts the queue pair into the error state before it delivers the
-		// event: what was posted is flushed, and the completions may be seen first.
+		// Like librdmacm, it puts the queue pair into the error state before it delivers the event. So
+		// posted work is flushed, and the completions may be seen first.
 		if to.qp != nil {
 			to.qp.fail()
 		}
@@ -306,7 +305,7 @@ func (i *id) sendReply() {
 			active.qp.connect(i.qp, active.request.event.Retries, i.reply.RNRRetries)
 			active.state = cmEstablished
 			active.push(*i.reply)
-		case active.state == cmEstablished && active.peer == i: // it has been sent again
+		case active.state == cmEstablished && active.peer == i: // a retransmission
 		default:
 			return
 		}
@@ -314,7 +313,7 @@ func (i *id) sendReply() {
 	})
 }
 
-// ready says that the peer has the answer.
+// ready confirms that the peer has the answer.
 func (i *id) ready() {
 	if i.state != cmReplySent {
 		return
@@ -339,7 +338,7 @@ func (i *id) Established() error {
 func (i *id) Disconnect() error {
 	return i.call("disconnect", func() error {
 		if i.reply == nil && (i.request == nil || i.state == cmRequestReceived) {
-			return syscall.EINVAL // neither Connect nor Accept
+			return syscall.EINVAL // neither Connect nor Accept was called
 		}
 		i.qp.fail()
 		switch i.state {
@@ -373,7 +372,7 @@ func (i *id) sendDisconnect() {
 	})
 }
 
-// sendGone answers the peer's end.
+// sendGone answers the end of the peer.
 func (i *id) sendGone() {
 	peer := i.peer
 	i.f.carry(i.way(), i.random, func() {
@@ -388,7 +387,7 @@ func (i *id) disconnected(status int32) {
 	i.tell(status)
 }
 
-// tell says once that the connection has ended.
+// tell reports once that the connection has ended.
 func (i *id) tell(status int32) {
 	if !i.told {
 		i.told = true
@@ -413,7 +412,7 @@ func (i *id) Destroy() {
 	i.destroy()
 }
 
-// destroy ends i with a word to the peer, which may get lost.
+// destroy ends i and notifies the peer with a message that may be lost.
 func (i *id) destroy() {
 	switch i.state {
 	case cmRequestSent:
@@ -428,14 +427,14 @@ func (i *id) destroy() {
 	i.vanish()
 }
 
-// withdraw has who has got i's request hear that it has been given up.
+// withdraw notifies the receiver of i's request that i has given up.
 func (f *Fabric) withdraw(i *id) {
 	if to := i.request.taken; to != nil {
 		f.reject(i.way(), to, i, verbs.RejectTimeout, nil)
 	}
 }
 
-// vanish ends i without a word to the peer.
+// vanish ends i without notice to the peer.
 func (i *id) vanish() {
 	if i.state == cmDestroyed {
 		return
@@ -443,7 +442,7 @@ func (i *id) vanish() {
 	h := i.ch.p.host
 	if i.state == cmListening {
 		delete(h.listeners, i.local)
-		for _, e := range slices.Clone(i.ch.queue) { // requests that nobody has harvested
+		for _, e := range slices.Clone(i.ch.queue) { // requests that were not read
 			if e.Listener == verbs.ID(i) {
 				e.ID.(*id).destroy()
 			}

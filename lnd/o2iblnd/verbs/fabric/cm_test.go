@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// How long the connection manager waits for an answer, and all its tries together.
+// How long the connection manager waits for an answer, and for all its attempts together.
 const (
 	cmTimeout = 4294967296 * time.Nanosecond
 	cmGivesUp = 16 * cmTimeout
@@ -27,9 +27,9 @@ func took(t *testing.T, since time.Time, want time.Duration) {
 	}
 }
 
-// TestMessageBeforeEstablished: who accepted gets messages while the word that the peer knows of it is
-// lost; it is established when it says that it has heard the peer, or with a repetition
-// (o2iblnd 3.3).
+// TestMessageBeforeEstablished: the accepting side gets messages although the peer's confirmation is
+// lost. The connection is established when that side calls Established, or with a retransmission (o2iblnd
+// 3.3).
 func TestMessageBeforeEstablished(t *testing.T) {
 	for name, notify := range map[string]bool{"Notify": true, "Repetition": false} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestMessageBeforeEstablished(t *testing.T) {
 				b.receives(j, 1, 2)
 				accepted := time.Now()
 				must(t, j.Accept(param))
-				f.SetLink(f.Host("a"), f.Host("b"), bad) // from when the answer is under way
+				f.SetLink(f.Host("a"), f.Host("b"), bad) // after the answer was sent
 				a.event(verbs.EventEstablished, 0)
 				a.send(i, 1, 2)
 				b.completed(1, verbs.Success)
@@ -72,7 +72,7 @@ func TestMessageBeforeEstablished(t *testing.T) {
 	}
 }
 
-// TestUnreachable: requests, answers and ends are repeated, and given up at last.
+// TestUnreachable: requests, answers and disconnects are retransmitted, and fail in the end.
 func TestUnreachable(t *testing.T) {
 	silence := func(f *fabric.Fabric) {
 		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{CMLoss: 1})
@@ -134,7 +134,7 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// TestLostReject: the request is repeated, and taken for a new one.
+// TestLostReject: the request is retransmitted and treated as a new one.
 func TestLostReject(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -154,7 +154,7 @@ func TestLostReject(t *testing.T) {
 	})
 }
 
-// TestBothDial: requests that are held meet, and both can be accepted (o2iblnd 12.2).
+// TestBothDial: requests that a Hold delays cross each other, and both can be accepted (o2iblnd 12.2).
 func TestBothDial(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -178,7 +178,7 @@ func TestBothDial(t *testing.T) {
 	})
 }
 
-// TestStale: the connection manager still knows a connection, and rejects with that reason.
+// TestStale: the connection manager still has a connection, and rejects the request for that reason.
 func TestStale(t *testing.T) {
 	bubble(t, fabric.Config{Link: fabric.Link{Stale: 1}}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -191,11 +191,11 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// TestBacklog: requests that nobody harvests are rejected from some number on.
+// TestBacklog: requests are rejected when too many of them have not been read.
 func TestBacklog(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
-		ch, err := b.p.OpenChannel() // on which nobody waits
+		ch, err := b.p.OpenChannel() // without a caller of Events
 		must(t, err)
 		to := netip.AddrPortFrom(b.addr.Addr(), 988)
 		l, err := ch.Listen(to, 3)
@@ -211,7 +211,7 @@ func TestBacklog(t *testing.T) {
 			t.Error("another one is rejected")
 		}
 		nothing(t, a.events)
-		l.Destroy() // and with it those that wait
+		l.Destroy() // and with it the waiting requests
 		for range 3 {
 			a.event(verbs.EventRejected, verbs.RejectConsumer)
 		}
@@ -219,7 +219,7 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// TestRightsAndLimits: what a process may not, or not any more.
+// TestRightsAndLimits: calls that fail for lack of rights or because of limits.
 func TestRightsAndLimits(t *testing.T) {
 	bubble(t, fabric.Config{Device: verbs.DeviceAttr{MaxMemory: 1 << 17, MaxQP: 1}}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -247,8 +247,7 @@ func TestRightsAndLimits(t *testing.T) {
 	})
 }
 
-// TestTwoProcessesAndAddresses: processes of a host share its addresses, not its ports, and do not
-// touch each other's memory.
+// TestTwoProcessesAndAddresses: processes of a host share its addresses, but not its ports or memory.
 func TestTwoProcessesAndAddresses(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)

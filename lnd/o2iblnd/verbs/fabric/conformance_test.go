@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// The addresses of a world's two hosts.
+// Addresses of a world's two hosts.
 const addrA, addrB = "10.0.0.1", "10.0.0.2"
 
 func world(t *testing.T, c fabric.Config) *verbstest.World {

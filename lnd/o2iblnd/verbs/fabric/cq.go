@@ -24,7 +24,7 @@ type cq struct {
 	queue      queue[entry]
 }
 
-// entry is a completion, with the slots that come back when it is harvested.
+// entry is a completion, with the number of slots that become free when it is polled.
 type entry struct {
 	verbs.Completion
 	qp           *qp
@@ -49,8 +49,7 @@ func (d *opened) NewCQ(entries, vector int) (verbs.CQ, error) {
 
 func (q *cq) Entries() int { return q.entries }
 
-// push adds a completion, unless there is no room: then the queue, and its queue pairs with it, are
-// lost.
+// push adds a completion. If the queue is full, the queue and its queue pairs are lost.
 func (q *cq) push(e entry) {
 	if q.closed || q.overflowed {
 		return
@@ -91,7 +90,7 @@ func (q *cq) Poll(wc []verbs.Completion) (int, error) {
 	return q.harvest(wc), nil
 }
 
-// Wait implements verbs.CQ; it never spins.
+// Wait implements verbs.CQ. It never spins.
 func (q *cq) Wait(wc []verbs.Completion, _ time.Duration) (int, error) {
 	f := q.d.p.host.fabric
 	f.lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// opened is a Device as a process has opened it; it implements verbs.Device.
+// opened is a Device opened by a process. It implements verbs.Device.
 type opened struct {
 	p     *Process
 	hw    *Device
@@ -45,7 +45,7 @@ func (i *id) Device() (d verbs.Device, port int, err error) {
 
 func (d *opened) Attr() verbs.DeviceAttr { return d.attr }
 
-// call runs f for a call of the process's, if the device is still there.
+// call runs f for a call of the process, if the device still exists.
 func (d *opened) call(f func() error) error {
 	d.p.others.Add(1)
 	d.p.host.fabric.lock()
@@ -132,17 +132,17 @@ type region struct {
 	addr   uint64
 	key    uint32
 	access verbs.Access
-	own    bool // of Alloc
+	own    bool // allocated by Alloc
 }
 
-// poison is what memory of an Alloc is full of when it has been closed.
+// poison fills memory of Alloc after it was closed.
 const poison = 0xdb
 
-// remoteKey is what the key for remote use differs by.
+// remoteKey is the difference between a region's local and remote key.
 const remoteKey = 0x5a00_0000
 
-// Alloc implements verbs.Device. The memory is Go's, so that the race detector sees who uses it
-// when a device does.
+// Alloc implements verbs.Device. It uses Go's memory, so that the race detector sees conflicting accesses
+// of the device.
 func (d *opened) Alloc(size int, _ bool, a verbs.Access) (verbs.Memory, error) {
 	if size <= 0 {
 		return nil, verbs.Wrap(syscall.EINVAL, "allocate %d bytes", size)
@@ -167,11 +167,11 @@ func (d *opened) register(m *region) (verbs.Memory, error) {
 		case len(d.regions) >= d.attr.MaxMR:
 			return syscall.ENOMEM
 		}
-		const page, gap = 4096, 1 << 20 // nobody steps from one region into the next
+		const page, gap = 4096, 1 << 20 // the gap makes an overrun of a region fail
 		m.key, m.addr = f.number(), f.space
 		f.space += (size+page-1)/page*page + gap
 		if !m.own {
-			m.addr += 8 // programs' memory begins anywhere
+			m.addr += 8 // programs' memory begins at any address
 		}
 		d.regions[m.key] = m
 		d.registered += size
@@ -199,14 +199,14 @@ func (m *region) Close() error {
 	delete(m.d.regions, m.key)
 	m.d.registered -= uint64(len(m.b))
 	if m.own && !f.config.Recycler.put(m.b) {
-		for k := range m.b { // a read of it after this shows
+		for k := range m.b { // reveals later reads
 			m.b[k] = poison
 		}
 	}
 	return nil
 }
 
-// find returns the bytes that a key for local use allows; ok is false if it does not.
+// find returns the bytes that a key for local use allows. ok is false if it does not allow the access.
 func (d *opened) find(addr uint64, size, key uint32, need verbs.Access) (b []byte, ok bool) {
 	m := d.regions[key]
 	if m == nil || m.access&need != need || addr < m.addr {

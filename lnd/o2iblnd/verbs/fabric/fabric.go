@@ -16,7 +16,7 @@ type Fabric struct {
 	start  time.Time
 	faults counters
 
-	// mu guards what follows, and the state of all that is on the fabric.
+	// mu guards the following fields, and the state of everything on the fabric.
 	mu       sync.Mutex
 	closed   bool
 	agenda   agenda
@@ -24,19 +24,19 @@ type Fabric struct {
 	seq      uint64
 	timer    *time.Timer
 	timerAt  time.Duration
-	ticks    sync.WaitGroup // timers that are armed or run
+	ticks    sync.WaitGroup // timers that are set or running
 	hosts    map[string]*Host
 	owners   map[netip.Addr]*Port
 	links    map[way]Link
 	cuts     map[way]int
-	ordinals map[way]uint64 // connection attempts so far
+	ordinals map[way]uint64 // number of connection attempts
 	holds    []*Hold
-	numbers  uint32 // of queue pairs, and of keys
+	numbers  uint32 // last number of a queue pair or key
 	space    uint64 // the next free address
 	spare    []*work
 }
 
-// A way leads from one address to another.
+// A way is a pair of addresses, with a direction.
 type way struct{ from, to netip.Addr }
 
 func (w way) back() way { return way{w.to, w.from} }
@@ -56,8 +56,7 @@ func New(c Config) *Fabric {
 	}
 }
 
-// Close takes the fabric down: its processes die, nothing happens any more, and its timer has
-// ended.
+// Close closes the fabric. Its processes die, nothing more happens, and its timer has ended.
 func (f *Fabric) Close() {
 	f.lock()
 	f.closed = true
@@ -71,7 +70,7 @@ func (f *Fabric) Close() {
 	f.ticks.Wait()
 }
 
-// SetLink changes the nature of the ways between two places.
+// SetLink sets the properties of the links between two places.
 func (f *Fabric) SetLink(a, b Place, l Link) {
 	f.lock()
 	defer f.unlock()
@@ -80,8 +79,7 @@ func (f *Fabric) SetLink(a, b Place, l Link) {
 	}
 }
 
-// Cut lets everything vanish that is sent from one place to another, until Mend has been
-// called as often.
+// Cut discards everything that is sent from one place to another, until Mend is called as often as Cut.
 func (f *Fabric) Cut(from, to Place) { f.cut(from, to, 1) }
 
 // Mend ends a Cut with the same arguments.
@@ -119,8 +117,8 @@ func (f *Fabric) ways(from, to Place) (ways []way) {
 	return ways
 }
 
-// Break ends every connection between two places and returns how many there were: what either
-// end has under way, or sends next, fails with verbs.RetryExceeded.
+// Break breaks every connection between two places and returns their number. Everything that either end
+// has in progress, or sends next, fails with verbs.RetryExceeded.
 func (f *Fabric) Break(a, b Place) (n int) {
 	f.lock()
 	defer f.unlock()
@@ -153,7 +151,7 @@ func (f *Fabric) sortedHosts() []*Host {
 	return hosts
 }
 
-// link is the nature of a way.
+// link returns the properties of a way.
 func (f *Fabric) link(w way) Link {
 	if l, ok := f.links[w]; ok {
 		return l
@@ -161,13 +159,14 @@ func (f *Fabric) link(w way) Link {
 	return f.config.Link
 }
 
-// open tells whether what is sent on a way arrives.
+// open reports whether data sent on a way arrives.
 func (f *Fabric) open(w way) bool {
 	from, to := f.owners[w.from], f.owners[w.to]
 	return from.works() && to.works() && f.cuts[w] == 0
 }
 
-// carry lets a message of the connection manager happen at the end of a way, unless it is lost.
+// carry schedules do, a message of the connection manager, at the end of a way, unless the message is
+// lost.
 func (f *Fabric) carry(w way, random *rand.Rand, do func()) {
 	l := f.link(w)
 	if l.CMLoss > 0 && random.Float64() < l.CMLoss {
@@ -189,7 +188,7 @@ func (l *Link) delay(random *rand.Rand) time.Duration {
 	return d
 }
 
-// random returns the numbers of one end of a connection attempt.
+// random returns the random numbers of one end of a connection attempt.
 func (f *Fabric) random(w way, ordinal, end uint64) *rand.Rand {
 	h := f.config.Seed
 	for _, a := range []netip.Addr{w.from, w.to} {
@@ -200,15 +199,15 @@ func (f *Fabric) random(w way, ordinal, end uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h, ordinal<<1|end))
 }
 
-// Hold keeps connection requests waiting, so that both sides can be made to call each
-// other at the same moment.
+// Hold delays connection requests. With it, a test can make both sides connect to each other at the same
+// moment.
 type Hold struct {
 	f    *Fabric
 	ways []way
 	held []func()
 }
 
-// Hold begins to hold the requests from one place to another.
+// Hold starts to delay the requests from one place to another.
 func (f *Fabric) Hold(from, to Place) *Hold {
 	f.lock()
 	defer f.unlock()
@@ -217,14 +216,14 @@ func (f *Fabric) Hold(from, to Place) *Hold {
 	return h
 }
 
-// Waiting is the number of requests that are held.
+// Waiting returns the number of delayed requests.
 func (h *Hold) Waiting() int {
 	h.f.lock()
 	defer h.f.unlock()
 	return len(h.held)
 }
 
-// Release lets all of them go and ends the hold.
+// Release lets all delayed requests continue and ends the hold.
 func (h *Hold) Release() {
 	h.f.lock()
 	defer h.f.unlock()
@@ -237,7 +236,7 @@ func (h *Hold) Release() {
 	h.held = nil
 }
 
-// hold keeps a request if somebody holds it.
+// hold delays a request if a Hold applies to it. It reports whether that is so.
 func (f *Fabric) hold(w way, do func()) bool {
 	for _, h := range f.holds {
 		if slices.Contains(h.ways, w) {
@@ -249,7 +248,7 @@ func (f *Fabric) hold(w way, do func()) bool {
 	return false
 }
 
-// number returns a fresh one, for a queue pair or a key.
+// number returns a new number for a queue pair or a key.
 func (f *Fabric) number() uint32 {
 	f.numbers++
 	return f.numbers

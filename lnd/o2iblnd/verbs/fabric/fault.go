@@ -2,28 +2,28 @@ package fabric
 
 import "sync/atomic"
 
-// Faults counts the faults that happened: each when it bit, not when it was ordered.
+// Faults counts faults. A fault counts when it takes effect, not when it is requested.
 type Faults struct {
 	Losses         uint64 // messages lost, Link.Loss
-	Stalls         uint64 // messages that found no way, or no queue pair that takes them
+	Stalls         uint64 // messages that found no path, or no queue pair to receive them
 	CMLosses       uint64 // messages of the connection manager lost, Link.CMLoss
-	Retries        uint64 // messages sent again, for whatever reason
-	RetryExceeded  uint64 // connections that failed so
-	RNR            uint64 // messages that found no receive, Link.RNR too
-	RNRExceeded    uint64 // connections that failed so
+	Retries        uint64 // messages retransmitted for any reason
+	RetryExceeded  uint64 // connections that failed because of Retries
+	RNR            uint64 // messages that found no posted receive, including Link.RNR
+	RNRExceeded    uint64 // connections that failed because of RNR
 	Breaks         uint64 // Fabric.Break, Link.Break
 	Failures       uint64 // requests that failed, Link.Fail
 	Stale          uint64 // requests rejected as stale, Link.Stale
 	Rejects        uint64 // rejects of all kinds
-	Unreachable    uint64 // attempts given up
+	Unreachable    uint64 // failed connection attempts
 	Protection     uint64 // accesses to memory that a key does not allow
 	Overflows      uint64 // completion queues that overflowed
 	Cuts           uint64 // Fabric.Cut; a Partition is two
 	PortsDown      uint64 // Port.SetUp(false)
 	Removals       uint64 // Device.Remove
 	Kills, Crashes uint64 // Process.Kill, Host.Crash
-	Held           uint64 // requests held by a Hold
-	EarlyMessages  uint64 // messages that came before ESTABLISHED
+	Held           uint64 // requests delayed by a Hold
+	EarlyMessages  uint64 // messages that arrived before EventEstablished
 }
 
 type counters struct {
@@ -31,7 +31,7 @@ type counters struct {
 	overflows, cuts, portsDown, removals, kills, crashes, held, early atomic.Uint64
 }
 
-// Faults returns the counts so far.
+// Faults returns the counters.
 func (f *Fabric) Faults() Faults {
 	c := &f.faults
 	return Faults{

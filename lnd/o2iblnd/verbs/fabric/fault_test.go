@@ -10,14 +10,14 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// Time-outs of queue pairs.
+// Timeouts of queue pairs.
 const (
 	ackTimeout = 2147483648 * time.Nanosecond
 	rnrTimer   = 655360 * time.Microsecond
 )
 
-// TestPartition: messages wait, and come in order when it ends in time; else the connection
-// fails, at the end that sends.
+// TestPartition: messages wait, and arrive in order if the partition ends in time. Otherwise the
+// connection fails at the sending end.
 func TestPartition(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -50,7 +50,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// TestLostAcknowledgement: the message has come, and the sender does not know.
+// TestLostAcknowledgement: the message arrives, but the sender gets no acknowledgement.
 func TestLostAcknowledgement(t *testing.T) {
 	for name, heals := range map[string]bool{"Heals": true, "Lasts": false} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,8 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestReceiverNotReady: so many times a message is repeated (o2iblnd 3.4).
+// TestReceiverNotReady: a message without a posted receive is retransmitted RNRRetries times (o2iblnd
+// 3.4).
 func TestReceiverNotReady(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -100,8 +101,8 @@ func TestReceiverNotReady(t *testing.T) {
 	})
 }
 
-// TestCrash: nobody is told; whoever sends learns it, and a new process is there when the host is
-// on again.
+// TestCrash: peers get no notice, and a sender gets an error. After the host is on again, it can run a
+// new process.
 func TestCrash(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -122,7 +123,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestKill: all that a killed process calls fails.
+// TestKill: all calls of a killed process fail.
 func TestKill(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -143,7 +144,7 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestPort: processes hear of a port that goes down; messages wait for it.
+// TestPort: processes are notified when a port goes down. Messages wait for it.
 func TestPort(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -176,7 +177,7 @@ func TestPort(t *testing.T) {
 	})
 }
 
-// TestRequestsThatFail: a link has receives be missing, or requests fail at the peer's device.
+// TestRequestsThatFail: a link makes receives appear missing, or requests fail at the peer's device.
 func TestRequestsThatFail(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -201,7 +202,7 @@ func TestRequestsThatFail(t *testing.T) {
 	})
 }
 
-// TestRemoval: a device goes, with all that is on it, and another one gets its address.
+// TestRemoval: a device is removed with everything on it, and another one gets its address.
 func TestRemoval(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -245,11 +246,11 @@ func TestRemoval(t *testing.T) {
 	})
 }
 
-// TestOverflow: a completion queue without room loses all that use it.
+// TestOverflow: when a completion queue overflows, all its queue pairs are lost.
 func TestOverflow(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
-		small, err := b.dev.NewCQ(8, 0) // from which nobody harvests
+		small, err := b.dev.NewCQ(8, 0) // never polled
 		must(t, err)
 		big := b.cq
 		b.cq = small
@@ -279,7 +280,7 @@ func TestOverflow(t *testing.T) {
 	})
 }
 
-// TestSlotsComeBackWithHarvest: room for requests and receives is made by Poll, not by what happens.
+// TestSlotsComeBackWithHarvest: Poll frees slots for requests and receives. Completion alone does not.
 func TestSlotsComeBackWithHarvest(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
@@ -306,7 +307,7 @@ func TestSlotsComeBackWithHarvest(t *testing.T) {
 	})
 }
 
-// TestBreak: connections between two places end, those under way at once.
+// TestBreak: connections between two places fail. Operations in progress fail at once.
 func TestBreak(t *testing.T) {
 	bubble(t, fabric.Config{Link: fabric.Link{Latency: time.Millisecond}}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)

@@ -43,9 +43,9 @@ type Port struct {
 	down   bool
 }
 
-// Host returns the host called name, a new one if there is none, with one device of one port
-// for each address: "rxe0" has the first one, and so on. It panics if an address is
-// malformed or taken.
+// Host returns the host with the given name. If there is no such host, it creates one with a device of
+// one port for each address: "rxe0" for the first, and so on. Host panics if an address is malformed or
+// in use.
 func (f *Fabric) Host(name string, addrs ...string) *Host {
 	f.lock()
 	defer f.unlock()
@@ -60,10 +60,10 @@ func (f *Fabric) Host(name string, addrs ...string) *Host {
 	return h
 }
 
-// Name is the host's name.
+// Name returns the host's name.
 func (h *Host) Name() string { return h.name }
 
-// AddDevice gives the host one more device, with a port for each address.
+// AddDevice adds a device to the host, with a port for each address.
 func (h *Host) AddDevice(addrs ...string) *Device {
 	h.fabric.lock()
 	defer h.fabric.unlock()
@@ -101,18 +101,18 @@ func (h *Host) Device(k int) *Device {
 // Port returns the n-th port of the device, from 1.
 func (d *Device) Port(n int) *Port { return d.ports[n-1] }
 
-// Name is the device's name, which no other of the host has.
+// Name returns the device's name, which is unique on the host.
 func (d *Device) Name() string { return d.name }
 
-// AddAddress gives the port one more address.
+// AddAddress adds an address to the port.
 func (p *Port) AddAddress(addr string) {
 	p.device.host.fabric.lock()
 	defer p.device.host.fabric.unlock()
 	p.add(addr)
 }
 
-// SetUp takes the port up or down. Processes hear of it (verbs.AsyncPortError); connections
-// stay, and wait.
+// SetUp takes the port up or down. Processes are notified (verbs.AsyncPortError). Connections stay and
+// wait.
 func (p *Port) SetUp(up bool) {
 	f := p.device.host.fabric
 	f.lock()
@@ -144,8 +144,8 @@ func (d *Device) notify(e verbs.AsyncEvent) {
 	}
 }
 
-// ChangeAddress tells the IDs on the port that the way to its addresses has changed, as when a
-// bond fails over (verbs.EventAddrChange).
+// ChangeAddress notifies the IDs on the port that the path to its addresses has changed, as when a bond
+// fails over (verbs.EventAddrChange).
 func (p *Port) ChangeAddress() {
 	f := p.device.host.fabric
 	f.lock()
@@ -159,9 +159,8 @@ func (p *Port) ChangeAddress() {
 	}
 }
 
-// Remove takes the device away: its IDs and processes are told, queue pairs fail without a
-// completion, peers hear nothing. Its addresses stay, without a device, until another one
-// gets them.
+// Remove removes the device. Its IDs and processes are notified, queue pairs fail without a completion,
+// and peers get no notice. Its addresses stay without a device until another one gets them.
 func (d *Device) Remove() {
 	f := d.host.fabric
 	f.lock()
@@ -185,8 +184,8 @@ func (d *Device) Remove() {
 	d.notify(verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal})
 }
 
-// Released reports whether no process has the device open any more, and no ID is on it. The kernel
-// waits for that when a device is removed.
+// Released reports whether no process has the device open and it has no IDs. The kernel waits for that
+// when a device is removed.
 func (d *Device) Released() bool {
 	d.host.fabric.lock()
 	defer d.host.fabric.unlock()
@@ -198,8 +197,8 @@ func (d *Device) Released() bool {
 	return true
 }
 
-// Crash ends the host's processes without a word to anybody, as when the power fails.
-// It is off until the next Open.
+// Crash ends the host's processes without notice to peers, as in a power failure. The host is off until
+// the next Open.
 func (h *Host) Crash() {
 	h.fabric.lock()
 	defer h.fabric.unlock()

@@ -14,7 +14,7 @@ import (
 
 const port = 987
 
-// node is a process with all that a driver has of it. Its waiters end with the fabric.
+// node is a process with everything that a driver has open. Its waiting goroutines end with the fabric.
 type node struct {
 	t           *testing.T
 	p           *fabric.Process
@@ -30,7 +30,7 @@ type node struct {
 	waiters     sync.WaitGroup
 }
 
-// bubble runs a test on a fabric in a bubble.
+// bubble runs a test with a fabric in a bubble.
 func bubble(t *testing.T, c fabric.Config, test func(t *testing.T, f *fabric.Fabric)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func next[T any](t *testing.T, from chan T) (v T) {
 	return v
 }
 
-// nothing says that nothing more has happened by now.
+// nothing checks that no more events have come.
 func nothing[T any](t *testing.T, from chan T) {
 	t.Helper()
 	synctest.Wait()
@@ -137,7 +137,7 @@ func (n *node) completed(wrid uint64, s verbs.Status) verbs.Completion {
 	return c
 }
 
-// Sizes of queue pairs, and how often a connection tries.
+// Sizes of queue pairs, and the number of retries of a connection.
 const (
 	queueSize = 64
 	retries   = 3
@@ -184,7 +184,7 @@ func (n *node) trySend(i verbs.ID, wrids ...uint64) error {
 
 var param = verbs.ConnParam{Retries: retries, RNRRetries: 2}
 
-// connect connects two nodes, which expect nothing else to happen.
+// connect connects two nodes. It fails the test if any other event comes.
 func connect(a, b *node) (i, j verbs.ID) {
 	a.t.Helper()
 	i = a.resolved(b)

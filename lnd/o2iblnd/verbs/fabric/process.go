@@ -11,18 +11,18 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Process is a process on a host; it implements verbs.Provider. It takes what hardware
-// leaves open the hard way:
-//   - a slot of the queue of requests comes back when the completion of that request, or of a
-//     later one, has been harvested, and a receive's with its own completion;
-//   - completions of a queue pair that is destroyed stay in their queue;
-//   - keys for local and for remote use differ, and addresses are those of Memory.Addr alone;
-//   - a queue pair of a device that was removed, or of a completion queue that overflowed,
-//     completes nothing any more;
-//   - a peer that disconnects hears of its end when this side has called Disconnect or
-//     Destroy, or after minutes;
-//   - receives posted after an error are forgotten;
-//   - requests posted before the connection is established fail with EINVAL.
+// Process is a process on a host. It implements verbs.Provider. If hardware may behave in several ways,
+// it chooses the hardest for a driver:
+//   - A slot of the send queue becomes free when the completion of that request, or of a
+//     later one, is polled. A receive's slot becomes free with its own completion.
+//   - Completions of a destroyed queue pair stay in their queue.
+//   - Keys for local and for remote use differ, and only addresses of Memory.Addr are valid.
+//   - A queue pair of a removed device, or of an overflowed completion queue, has no
+//     more completions.
+//   - A peer that disconnects is notified of the end after this side has called Disconnect
+//     or Destroy, or after minutes.
+//   - Receives posted after an error are discarded.
+//   - Requests posted before the connection is established fail with EINVAL.
 type Process struct {
 	host *Host
 
@@ -35,7 +35,7 @@ type Process struct {
 	channels []*channel
 }
 
-// Open starts a process on the host, which is switched on if it is off.
+// Open starts a process on the host. It switches the host on if it is off.
 func (h *Host) Open() *Process {
 	h.fabric.lock()
 	defer h.fabric.unlock()
@@ -45,15 +45,15 @@ func (h *Host) Open() *Process {
 	return p
 }
 
-// DropRights has the process lose CAP_NET_BIND_SERVICE: ports below 1024 are EACCES.
+// DropRights removes CAP_NET_BIND_SERVICE from the process: ports below 1024 return EACCES.
 func (p *Process) DropRights() {
 	p.host.fabric.lock()
 	defer p.host.fabric.unlock()
 	p.plain = true
 }
 
-// Kill ends the process as its kernel does: peers that are connected, or wait for an answer, are told
-// (o2iblnd 12.1, 6). All calls of the process fail with verbs.ErrClosed from then on.
+// Kill ends the process as a kernel does: connected peers and those that wait for an answer are notified
+// (o2iblnd 12.1, 6). After that all calls of the process fail with verbs.ErrClosed.
 func (p *Process) Kill() {
 	f := p.host.fabric
 	f.lock()
@@ -64,7 +64,7 @@ func (p *Process) Kill() {
 	}
 }
 
-// end takes the process out of the world; bury ends each of its IDs.
+// end ends the process. It calls bury to end each of its IDs.
 func (p *Process) end(bury func(*id)) {
 	for _, i := range p.sortedIDs() {
 		bury(i)
@@ -162,7 +162,7 @@ func (c *channel) Listen(addr netip.AddrPort, backlog int) (verbs.ID, error) {
 	return i, nil
 }
 
-// local finds the port that has a local address.
+// local returns the port with a local address.
 func (c *channel) local(a netip.Addr) (*Port, error) {
 	port := c.p.host.fabric.owners[a]
 	switch {
@@ -242,13 +242,13 @@ func (c *channel) Close() error {
 		return verbs.Wrap(syscall.EBUSY, "close the event channel: %d IDs left", n)
 	}
 	for i := range c.ids {
-		i.destroy() // of requests that nobody has harvested
+		i.destroy() // of requests that were not read
 	}
 	c.close()
 	return nil
 }
 
-// held counts the IDs that the process knows of.
+// held returns the number of IDs that the process has received.
 func (c *channel) held() int {
 	n := len(c.ids)
 	for k := range c.queue {

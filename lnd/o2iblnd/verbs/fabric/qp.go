@@ -10,14 +10,15 @@ import (
 type qpState uint8
 
 const (
-	qpInit  qpState = iota // takes receives
+	qpInit  qpState = iota // receives can be posted
 	qpReady                // connected
 	qpError                // flushes
-	qpLost                 // completes nothing any more
+	qpLost                 // no more completions
 	qpDestroyed
 )
 
-// qp is a queue pair, one end of a connection; its id has the calls. Fabric.mu guards it.
+// qp is a queue pair, which is one end of a connection. Its id has the methods for callers. It is guarded
+// by Fabric.mu.
 type qp struct {
 	f      *Fabric
 	i      *id
@@ -31,24 +32,24 @@ type qp struct {
 	recvs                queue[verbs.Recv]
 	sends                queue[*work] // posted, oldest first; the first `placed` of them wait for their acknowledgement
 	placed               int
-	arrived              int // of the others: how many have come to the peer
+	arrived              int // number of the others that have arrived at the peer
 	sendsUsed, recvsUsed int
-	unsignalled          int           // completed without a completion
+	unsignalled          int           // completed without a completion event so far
 	lastArrival, lastAck time.Duration // keep the order
 
 	retries, rnrRetries uint8 // allowed
-	tries, rnrTries     uint8 // had
-	waiting             bool  // for the next try
-	severed             bool  // whatever is sent fails
+	tries, rnrTries     uint8 // attempts so far
+	waiting             bool  // for the next attempt
+	severed             bool  // everything that is sent fails
 	early               bool  // AsyncCommEst was delivered
 }
 
-// work is a request that was posted.
+// work is a posted request.
 type work struct {
 	verbs.Request
 	pieces []verbs.Piece
 	inline []byte
-	taken  bool // into inline
+	taken  bool // copied to inline
 	size   uint32
 }
 
@@ -75,7 +76,7 @@ func (i *id) CreateQP(size *verbs.QP) error {
 	})
 }
 
-// connect makes the queue pair ready, unless it has failed meanwhile.
+// connect makes the queue pair ready, unless it has failed in between.
 func (q *qp) connect(peer *qp, retries, rnrRetries uint8) {
 	q.peer, q.retries, q.rnrRetries = peer, retries, rnrRetries
 	if q.state == qpInit {
@@ -100,7 +101,7 @@ func (i *id) Post(recvs []verbs.Recv, requests []verbs.Request, pieces []verbs.P
 		}
 		q.recvsUsed++
 		nrecvs++
-		q.recvs.push(r) // forgotten after an error
+		q.recvs.push(r) // discarded after an error
 	}
 	for k := range requests {
 		if err = q.post(&requests[k], pieces); err != nil {
@@ -138,7 +139,7 @@ func (q *qp) post(r *verbs.Request, pieces []verbs.Piece) error {
 	return nil
 }
 
-// depart sends the last n requests on their way.
+// depart sends the last n requests.
 func (q *qp) depart(n int) {
 	if q.state != qpReady || n == 0 {
 		return
@@ -161,7 +162,7 @@ func (q *qp) depart(n int) {
 	}
 }
 
-// deliver places at the peer what has arrived there, in order.
+// deliver places messages at the peer that have arrived there, in order.
 func (q *qp) deliver() {
 	for q.state == qpReady && q.arrived > 0 && !q.waiting {
 		w := *q.sends.at(q.placed)
@@ -202,7 +203,7 @@ func (q *qp) deliver() {
 	}
 }
 
-// again sends the message that was lost once more, or gives up.
+// again retransmits the lost message, or makes the connection fail after the last retry.
 func (q *qp) again() {
 	q.waiting = true
 	q.f.after(q.f.config.AckTimeout, func() {
@@ -221,7 +222,8 @@ func (q *qp) again() {
 	})
 }
 
-// notReady sends the message that found no receive once more, or gives up.
+// notReady retransmits the message that found no receive, or makes the connection fail after the last
+// retry.
 func (q *qp) notReady(w *work) {
 	q.f.faults.rnr.Add(1)
 	if q.rnrTries >= q.rnrRetries && q.rnrRetries < rnrForever {
@@ -239,8 +241,8 @@ func (q *qp) notReady(w *work) {
 	})
 }
 
-// place moves the bytes of a message, and completes the peer's receive. False: it was not
-// possible, which has been dealt with.
+// place moves the bytes of a message and completes the peer's receive. If that is impossible, it handles
+// the failure and returns false.
 func (q *qp) place(w *work) bool {
 	p := q.peer
 	if w.Op == verbs.RDMAWrite {
@@ -283,7 +285,8 @@ func (q *qp) place(w *work) bool {
 	return true
 }
 
-// heard is called when a message comes: who waits to be established hears of it.
+// heard is called when a message arrives. It delivers AsyncCommEst if the connection is not established
+// yet.
 func (q *qp) heard() {
 	if q.i.state != cmReplySent {
 		return
@@ -301,7 +304,7 @@ func (q *qp) take(c verbs.Completion) {
 	q.complete(c, 0, 1)
 }
 
-// gather copies a message's bytes; false: a key does not allow it.
+// gather copies a message's bytes. It returns false if a key does not allow that.
 func (q *qp) gather(w *work, to []byte) bool {
 	if w.taken {
 		copy(to, w.inline)
@@ -328,7 +331,7 @@ func (d *opened) gather(w *work, to []byte) bool {
 	return true
 }
 
-// acknowledge completes the oldest message that was placed, when its acknowledgement is back.
+// acknowledge completes the oldest placed message after its acknowledgement has arrived.
 func (q *qp) acknowledge() {
 	w := q.i.way().back()
 	l := q.f.link(w)
@@ -341,8 +344,8 @@ func (q *qp) acknowledge() {
 	q.f.after(q.lastAck-now, func() { q.acknowledged(w, q.retries) })
 }
 
-// acknowledged pops the oldest message, unless the acknowledgement is lost: then it is asked
-// for again.
+// acknowledged completes the oldest message. If the acknowledgement is lost, it requests it again
+// instead.
 func (q *qp) acknowledged(w way, tries uint8) {
 	switch {
 	case q.state != qpReady:
@@ -366,7 +369,7 @@ func (q *qp) pop(s verbs.Status) {
 	q.finish(w, s)
 }
 
-// finish ends a request; its slot comes back with this completion, or with the next.
+// finish ends a request. Its slot becomes free with this completion, or with the next one.
 func (q *qp) finish(w *work, s verbs.Status) {
 	q.unsignalled++
 	if s != verbs.Success || w.Flags&verbs.FlagSignalled != 0 {
@@ -386,8 +389,8 @@ func (q *qp) complete(c verbs.Completion, sends, recvs int) {
 	q.cq.push(entry{c, q, sends, recvs})
 }
 
-// err ends the connection at w: what was placed before it is taken for acknowledged, since
-// its acknowledgement came before the failure could be known, if it could come.
+// err makes the connection fail at w. Messages placed before w count as acknowledged, because their
+// acknowledgements would have arrived before the failure.
 func (q *qp) err(w *work, s verbs.Status) {
 	if s == verbs.RetryExceeded && !q.f.open(q.i.way().back()) {
 		w = *q.sends.at(0)
@@ -415,7 +418,7 @@ func (q *qp) fail() {
 	}
 }
 
-// sever has fail what is under way, or is sent next.
+// sever makes all requests fail that are in progress or sent later.
 func (q *qp) sever() {
 	q.severed = true
 	if q.state == qpReady && q.sends.n > 0 {
@@ -423,7 +426,7 @@ func (q *qp) sever() {
 	}
 }
 
-// lose ends the queue pair without a completion.
+// lose ends the queue pair without any completions.
 func (q *qp) lose() {
 	if q.state != qpDestroyed && q.state != qpLost {
 		q.state = qpLost
@@ -449,7 +452,7 @@ func (q *qp) drop() {
 	q.sends, q.recvs, q.placed, q.arrived = queue[*work]{}, queue[verbs.Recv]{}, 0, 0
 }
 
-// work takes a request over.
+// work copies a request.
 func (f *Fabric) work(r *verbs.Request, pieces []verbs.Piece) *work {
 	var w *work
 	if k := len(f.spare) - 1; k >= 0 {

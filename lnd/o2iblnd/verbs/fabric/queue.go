@@ -1,6 +1,6 @@
 package fabric
 
-// queue is a first-in-first-out list in a ring that grows.
+// queue is a FIFO queue in a growing ring.
 type queue[T any] struct {
 	ring    []T
 	head, n int
@@ -18,7 +18,7 @@ func (q *queue[T]) push(v T) {
 	q.n++
 }
 
-// at returns the k-th element, or room for the next.
+// at returns the k-th element, or the free element after the last.
 func (q *queue[T]) at(k int) *T {
 	if k += q.head; k >= len(q.ring) {
 		k -= len(q.ring)

@@ -2,10 +2,9 @@ package fabric
 
 import "sync"
 
-// Recycler keeps the memory of closed regions for other fabrics, so that a fabric that lives
-// for a moment, as in a fuzz target, costs little. The contents of such memory are undefined,
-// and no poison shows a use after the region was closed. A nil Recycler keeps nothing. Methods
-// are safe for concurrent use.
+// Recycler keeps the memory of closed regions for other fabrics. It makes short-lived fabrics cheap, as
+// in fuzz targets. The contents of such memory are undefined, and use of a region after it was closed is
+// not detected. A nil Recycler keeps nothing. Methods are safe for concurrent use.
 type Recycler struct {
 	mu   sync.Mutex
 	free map[int][][]byte // by size
@@ -23,7 +22,7 @@ func (r *Recycler) take(size int) []byte {
 	return make([]byte, size)
 }
 
-// put keeps b. It returns false if r is nil.
+// put keeps b for reuse. It returns false if r is nil.
 func (r *Recycler) put(b []byte) bool {
 	if r == nil {
 		return false

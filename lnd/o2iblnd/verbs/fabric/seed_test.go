@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// TestSeedDecides: with one seed everything happens at the same time, with another not.
+// TestSeedDecides: runs with one seed have the same times. A run with another seed does not.
 func TestSeedDecides(t *testing.T) {
 	run := func(seed uint64) (trace []string) {
 		c := fabric.Config{Seed: seed, Link: fabric.Link{Latency: time.Microsecond, Jitter: time.Millisecond, Loss: 0.05, CMLoss: 0.2}}
@@ -45,8 +45,8 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
-// TestSeeds: whatever breaks, messages of a connection come in order and without a gap, and who
-// sends learns in the end that nobody is there.
+// TestSeeds: whatever faults occur, messages of a connection arrive in order and without gaps, and a
+// sender gets an error in the end if the peer is gone.
 func TestSeeds(t *testing.T) {
 	const all = 20 // has every fault
 	seeds := uint64(testenv.Fewer(all))
@@ -85,8 +85,8 @@ func added(a, b fabric.Faults) fabric.Faults {
 	return a
 }
 
-// talker is a small driver: it keeps connections to others and sends on each every second, with its
-// number. Its goroutine ends when its process has.
+// talker is a small driver. It keeps connections to other hosts, and sends its number on each every
+// second. Its goroutine ends when its process has ended.
 type talker struct {
 	*node
 	others        []string
@@ -103,7 +103,7 @@ type link struct {
 	heard          time.Time
 }
 
-const slots = 8 // receives of a connection, and half of the messages under way
+const slots = 8 // receives of a connection; at most half as many messages in progress
 
 func newTalker(t *testing.T, h *fabric.Host, addr string, others []string, seed uint64) *talker {
 	t.Helper()
@@ -138,8 +138,8 @@ func (x *talker) run() {
 	}
 }
 
-// check ends the connection whose call has failed; that is only so when its process or device
-// has ended, or the caller has given up.
+// check ends the connection of a failed call. A call may fail only if its process or device has ended, or
+// the dialling side has given up.
 func (x *talker) check(i verbs.ID, err error) bool {
 	if err != nil {
 		if !errors.Is(err, verbs.ErrClosed) && !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EINVAL) && !verbs.Full(err) {
@@ -158,7 +158,7 @@ func (x *talker) end(i verbs.ID) {
 	i.Destroy()
 }
 
-// begin gives a connection its queue pair and receives.
+// begin creates the queue pair and receives of a connection.
 func (x *talker) begin(i verbs.ID) bool {
 	k := &link{i: i, heard: time.Now()}
 	x.links[i] = k
@@ -200,15 +200,15 @@ func (x *talker) handle(e verbs.Event) {
 	}
 }
 
-// talk sends a message on each connection, and makes one more if there are few.
+// talk sends a message on each connection, and opens another one if there are few.
 func (x *talker) talk() {
 	for i, k := range x.links {
 		if !k.up {
 			continue
 		}
-		n := 1 + x.random.IntN(3*slots) // more than there is room for, at times
+		n := 1 + x.random.IntN(3*slots) // sometimes more than there are slots
 		for range n {
-			out := x.mem.Addr() + 4096 // what is sent tells nothing: the length does
+			out := x.mem.Addr() + 4096 // the length carries the number, not the contents
 			_, posted, err := i.Post(nil, []verbs.Request{{WRID: k.sent, Count: 1, Flags: verbs.FlagSignalled}}, []verbs.Piece{{Addr: out, Len: uint32(k.sent % 61), LKey: x.mem.LKey()}})
 			if k.sent += uint64(posted); err != nil {
 				if !verbs.Full(err) {
@@ -296,7 +296,7 @@ func chaos(t *testing.T, seed uint64) (faults fabric.Faults) {
 			}
 		}
 		faults = f.Faults()
-		for _, h := range hosts { // from now on all is well
+		for _, h := range hosts { // no more faults from here on
 			for _, o := range hosts {
 				f.SetLink(h, o, fabric.Link{Latency: 5 * time.Microsecond})
 			}

@@ -18,17 +18,17 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// batch is how many connection events are fetched in one crossing.
+// batch is the largest number of connection events that one crossing returns.
 const batch = 16
 
 // channel implements verbs.Channel.
 type channel struct {
 	handle[*C.o2_chan]
 	w      waiter
-	events [batch]C.o2_event // of the one caller of Events
+	events [batch]C.o2_event // used by the one caller of Events
 
 	known sync.Mutex     // guards ids
-	ids   map[uint64]*id // by token; nil once closed
+	ids   map[uint64]*id // by token; nil after Close
 }
 
 func (p *provider) OpenChannel() (verbs.Channel, error) {
@@ -42,8 +42,8 @@ func (p *provider) OpenChannel() (verbs.Channel, error) {
 	return c, nil
 }
 
-// open makes an ID by way of start, which is told the ID's number. Its events are not
-// delivered before it is known.
+// open creates an ID by calling start with the ID's token. Its events are not delivered before it is in
+// c.ids.
 func (c *channel) open(start func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id) C.int) (verbs.ID, error) {
 	i := &id{ch: c, handle: handle[*C.o2_id]{p: c.p}, token: c.p.tokens.Add(1)}
 	c.known.Lock()
@@ -104,7 +104,7 @@ func (c *channel) Events(ev []verbs.Event) (n int, err error) {
 	return n, verbs.Wrap(errors.Join(err, failed), "connection events")
 }
 
-// deliver translates an event, unless its ID or listener has been destroyed.
+// deliver converts an event. It returns false if the event's ID or listener was destroyed.
 func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 	c.known.Lock()
 	defer c.known.Unlock()
@@ -113,7 +113,7 @@ func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 	if e.fresh != nil {
 		listener := c.ids[uint64(e.listener)]
 		if listener == nil {
-			C.o2_id_destroy(e.fresh) // the caller is told
+			C.o2_id_destroy(e.fresh) // the dialling side is notified
 			return false
 		}
 		fresh := &id{ch: c, handle: handle[*C.o2_id]{p: c.p, c: e.fresh}, token: uint64(e.token)}
@@ -166,7 +166,7 @@ func (i *id) addrs() [2]netip.AddrPort {
 	return [2]netip.AddrPort{fromAddr(&l), fromAddr(&r)}
 }
 
-// call is do with an error that says what was tried.
+// call is like do, with an error that names the attempted operation.
 func (i *id) call(what string, f func(c *C.o2_id) C.int) error {
 	if _, err := do(&i.handle, f); err != nil {
 		return verbs.Wrap(err, "%s, %s - %s", what, i.Local(), i.Remote())

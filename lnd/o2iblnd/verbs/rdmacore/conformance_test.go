@@ -22,14 +22,14 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/verbstest"
 )
 
-// The machine's addresses on RDMA devices, two or more; tests that need them
-// are skipped without. They may be on one device.
+// Environment variable with the machine's addresses on RDMA devices, two or more. Tests that need them
+// are skipped without it. They may be on one device.
 const addresses = "LNETD_TEST_RDMA"
 
-// A device that a test may take away: its address, its network device, its own name.
+// Environment variable with a device that a test may remove: its address, its network device, its name.
 const spare = "LNETD_TEST_RDMA_SPARE"
 
-// How a test starts itself as a victim: an address and a Service.
+// Environment variable with which a test starts itself as a victim: an address and a Service.
 const victim = "LNETD_TEST_RDMA_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -81,7 +81,7 @@ func open(t testing.TB) verbs.Provider {
 	return p
 }
 
-// ports are those of the worlds, so that one that has failed is in nobody's way.
+// ports are those of the worlds, so that a failed world does not block the next.
 var ports uint16 = 18500
 
 func world(t *testing.T, a, b netip.Addr) *verbstest.World {
@@ -92,7 +92,7 @@ func world(t *testing.T, a, b netip.Addr) *verbstest.World {
 		Foreign: netip.MustParseAddr("192.0.2.1"), Plain: netip.MustParseAddr("127.0.0.1"),
 	}
 	last := a.As4()
-	last[3] = 253 // of a network that tests have for themselves
+	last[3] = 253 // tests use this network exclusively
 	w.Nobody = netip.AddrFrom4(last)
 	w.Victim = startVictim
 	w.Close = func(t *testing.T) {
@@ -125,7 +125,8 @@ func startVictim(t *testing.T, at netip.AddrPort, s verbstest.Service) (kill fun
 	return kill
 }
 
-// TestEventsOnDevices: ports and devices go, and what a driver has of them can be given back.
+// TestEventsOnDevices: ports go down and devices are removed. The driver can close everything that it has
+// on them.
 func TestEventsOnDevices(t *testing.T) {
 	var addr, netdev, link string
 	if _, err := fmt.Sscan(os.Getenv(spare), &addr, &netdev, &link); err != nil {

@@ -12,33 +12,34 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// context is an RDMA device as librdmacm has opened it. The library keeps it open until the process ends,
-// and a device that many drivers serve, soft-RoCE among them, cannot be removed while a process has it
-// open: "rdma link delete" hangs. So when the kernel has begun to remove the device, and nothing of this
-// process uses it any more, its descriptors are replaced by ones of /dev/null, which the library may
-// close whenever it likes.
+// context is an RDMA device as librdmacm has opened it. The library keeps it open until the process ends.
+// Some devices that several drivers share, such as soft-RoCE, cannot be removed while a process has them
+// open: "rdma link delete" hangs. So when the kernel has begun to remove the device, and this process no
+// longer uses it, the descriptors are replaced by ones of /dev/null. The library may close those at any
+// time.
 type context struct {
 	files   [2]file // for commands and for events
-	sysfs   string  // the directory that goes when the removal begins
-	inode   uint64  // of the directory: another device may get its name
-	over    bool    // librdmacm has said that the device is removed
+	sysfs   string  // this directory disappears when the removal begins
+	inode   uint64  // of the directory, because another device may get its name
+	over    bool    // librdmacm has reported that the device is removed
 	devices map[*device]struct{}
 }
 
-// file is a descriptor and what it was opened on, since the library may have closed it meanwhile.
+// file is a descriptor and the file that it was opened on. The library may have closed the descriptor
+// since.
 type file struct {
 	fd         int
 	dev, inode uint64
 	rdev       uint64
 }
 
-// contexts are those that this process has, by the library's address.
+// contexts are the contexts of this process, by the library's address.
 var contexts struct {
 	sync.Mutex
 	all map[uintptr]*context
 }
 
-// noteContext notes that this process has the context at key, with its descriptors and its directory in
+// noteContext records that this process has the context at key, with its descriptors and its directory in
 // sysfs, and that d uses it if d is not nil.
 func noteContext(key uintptr, fds [2]int32, sysfs string, d *device) {
 	contexts.Lock()
@@ -62,7 +63,7 @@ func noteContext(key uintptr, fds [2]int32, sysfs string, d *device) {
 	}
 }
 
-// leaveContext notes that d uses its context no more.
+// leaveContext records that d no longer uses its context.
 func leaveContext(d *device) {
 	contexts.Lock()
 	defer contexts.Unlock()
@@ -71,8 +72,7 @@ func leaveContext(d *device) {
 	}
 }
 
-// releaseRemoved has the devices that were removed reported to those that use them, and gives back those
-// that nothing uses.
+// releaseRemoved reports removed devices to their users, and releases those that are not in use.
 func releaseRemoved() {
 	contexts.Lock()
 	defer contexts.Unlock()
@@ -95,7 +95,7 @@ func releaseRemoved() {
 // removed reports whether the kernel has begun to remove the device.
 func (x *context) removed() bool { return x.over || x.inode != 0 && inodeOf(x.sysfs) != x.inode }
 
-// endContext notes that the device of the context at key is removed.
+// endContext records that the device of the context at key is removed.
 func endContext(key uintptr) {
 	contexts.Lock()
 	defer contexts.Unlock()
@@ -104,7 +104,7 @@ func endContext(key uintptr) {
 	}
 }
 
-// inodeOf returns the number of a directory's inode, or 0 if there is none.
+// inodeOf returns the inode number of a directory, or 0 if it does not exist.
 func inodeOf(dir string) uint64 {
 	var s unix.Stat_t
 	if dir == "" || unix.Stat(dir, &s) != nil {
@@ -121,7 +121,7 @@ func fileOf(fd int) (f file) {
 	return f
 }
 
-// discard replaces the descriptor, unless it is something else by now.
+// discard replaces the descriptor, unless it refers to another file by now.
 func (f file) discard() {
 	if f.inode == 0 || fileOf(f.fd) != f {
 		return
@@ -134,21 +134,21 @@ func (f file) discard() {
 	_ = null.Close()
 }
 
-// lost has Events return verbs.AsyncDeviceFatal, once.
+// lost makes Events return verbs.AsyncDeviceFatal once.
 func (d *device) lost() {
 	if d.removed.CompareAndSwap(present, reported) {
 		_ = d.w.file.SetReadDeadline(time.Unix(1, 0)) // wakes Events
 	}
 }
 
-// The states of device.removed: it is there, its end is to be told of, it was told of.
+// States of device.removed: present, removed but not reported, reported.
 const (
 	present int32 = iota
 	reported
 	told
 )
 
-// fatal returns the event of a device that was removed, if it is to be delivered.
+// fatal returns the event of a removed device if it is still to be delivered.
 func (d *device) fatal(ev []verbs.AsyncEvent) int {
 	if len(ev) == 0 || !d.removed.CompareAndSwap(reported, told) {
 		return 0

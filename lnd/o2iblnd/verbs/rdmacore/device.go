@@ -19,11 +19,11 @@ import (
 type device struct {
 	handle[*C.o2_dev]
 	context C.uintptr_t
-	anchor  *C.o2_id // has librdmacm keep the device open; nil: there was no port for it
+	anchor  *C.o2_id // makes librdmacm keep the device open; nil: the device had no port for it
 	w       waiter
 	attr    verbs.DeviceAttr
 	queues  atomic.Int64 // completion queues, which the library does not count
-	removed atomic.Int32 // whether it was removed, and that was reported
+	removed atomic.Int32 // one of the states below
 }
 
 func (i *id) Device() (d verbs.Device, port int, err error) {
@@ -56,7 +56,7 @@ func (i *id) Device() (d verbs.Device, port int, err error) {
 	return d, port, err
 }
 
-// noteUse notes what an ID is bound to, and that d uses it if d is not nil.
+// noteUse records the device that an ID is bound to, and that d uses it if d is not nil.
 func noteUse(c *C.o2_id, d *device) {
 	var port C.int
 	if key := C.o2_id_context(c, &port); key != 0 {
@@ -122,7 +122,7 @@ type region struct {
 	b          []byte
 	lkey, rkey C.uint32_t
 	own        bool           // mapped by Alloc
-	pin        runtime.Pinner // of a program's memory, should it be Go's
+	pin        runtime.Pinner // pins a program's memory, in case it is Go's
 }
 
 func (d *device) register(m *region, a verbs.Access) (verbs.Memory, error) {

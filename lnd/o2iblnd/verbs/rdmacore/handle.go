@@ -10,20 +10,20 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// handle is an object of C's, which is not ended during its calls.
+// handle is a C object that is not destroyed during calls on it.
 type handle[T comparable] struct {
 	p  *provider
 	mu sync.RWMutex
-	c  T // a pointer; nil: ended
+	c  T // a pointer; nil: destroyed
 }
 
-// do calls f, whose result is a count or a negative errno.
+// do calls f, which returns a count or a negative errno.
 func do[T comparable, R ~int32](h *handle[T], f func(c T) R) (int, error) {
 	h.p.others.Add(1)
 	return hold(h, f)
 }
 
-// hold is do for a call that is counted elsewhere.
+// hold is like do, for a call that is counted elsewhere.
 func hold[T comparable, R ~int32](h *handle[T], f func(c T) R) (int, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -33,7 +33,7 @@ func hold[T comparable, R ~int32](h *handle[T], f func(c T) R) (int, error) {
 	return result(f(h.c))
 }
 
-// end calls f, and if that succeeds it was the last call.
+// end calls f to destroy the object. If f succeeds, no more calls are possible.
 func end[T comparable, R ~int32](h *handle[T], f func(c T) R) error {
 	h.p.others.Add(1)
 	h.mu.Lock()
@@ -62,7 +62,8 @@ type waiter struct {
 	raw  syscall.RawConn
 }
 
-// newWaiter takes over fd, which is in non-blocking mode, unless it is an errno.
+// newWaiter creates a waiter that owns fd, which is in non-blocking mode. If fd is a negative errno it
+// returns the error.
 func newWaiter[R ~int32](fd R, name string) (w waiter, err error) {
 	if fd < 0 {
 		return w, syscall.Errno(-fd)
@@ -72,8 +73,8 @@ func newWaiter[R ~int32](fd R, name string) (w waiter, err error) {
 	return w, err
 }
 
-// wait calls harvest until it has something, and in between until there is something to read. The one
-// error is that the descriptor was closed.
+// wait calls harvest until that returns true, and waits in between until the descriptor is readable. It
+// returns an error only if the descriptor was closed.
 func (w *waiter) wait(harvest func(fd uintptr) bool) error {
 	if err := w.raw.Read(harvest); err != nil {
 		return verbs.ErrClosed
@@ -81,5 +82,5 @@ func (w *waiter) wait(harvest func(fd uintptr) bool) error {
 	return nil
 }
 
-// end has a wait end.
+// end makes wait return.
 func (w *waiter) end() { _ = w.file.Close() }

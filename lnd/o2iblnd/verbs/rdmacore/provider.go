@@ -25,15 +25,15 @@ import (
 type provider struct {
 	polls, posts, sleeps, events, others atomic.Uint64
 
-	tokens   atomic.Uint64 // numbers by which C names IDs
+	tokens   atomic.Uint64 // identify IDs in C
 	channels atomic.Int64  // open
 	mu       sync.Mutex
 	devices  map[C.uintptr_t]*device // by the library's context
 }
 
-var loading sync.Mutex // of the libraries, into a table in C
+var loading sync.Mutex // protects the loading of the libraries, into a table in C
 
-// Open finds rdma-core and asks the kernel whether this process may use it. The error is
+// Open loads rdma-core and checks whether the kernel lets this process use RDMA. The error is
 // verbs.ErrNoLibrary or verbs.ErrNoRDMA.
 func Open() (verbs.Provider, error) {
 	loading.Lock()
@@ -50,7 +50,7 @@ func Open() (verbs.Provider, error) {
 	return p, c.Close()
 }
 
-// Live is how many objects of the libraries the process has, for tests that look for leaks.
+// Live returns the number of library objects in this process. Tests use it to detect leaks.
 func Live() int { return int(C.o2_live()) }
 
 func (p *provider) Crossings() verbs.Crossings {

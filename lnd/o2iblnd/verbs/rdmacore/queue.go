@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// The values that are handed to C as they are: each line fails to compile if a layout differs.
+// Values that are passed to C without conversion. A line fails to compile if the layouts differ.
 const (
 	_ = -(unsafe.Sizeof(verbs.Recv{}) ^ C.sizeof_o2_recv)
 	_ = -(unsafe.Sizeof(verbs.Piece{}) ^ C.sizeof_o2_sge)
@@ -24,7 +24,7 @@ const (
 	_ = -(unsafe.Offsetof(verbs.Completion{}.Vendor) ^ unsafe.Offsetof(C.o2_wc{}.vendor))
 )
 
-// cq implements verbs.CQ. handle.mu is held for writing to poll, too: one at a time.
+// cq implements verbs.CQ. Polling also holds handle.mu for writing, so there is one poll at a time.
 type cq struct {
 	handle[*C.o2_cq]
 	d       *device
@@ -32,7 +32,8 @@ type cq struct {
 	w       waiter
 	spin    verbs.Spin
 
-	// What Wait tells its harvest, and what that tells it, so that nothing is allocated.
+	// Arguments and results of the harvest function in Wait. They are fields so that Wait does not
+	// allocate.
 	wc    []verbs.Completion
 	limit time.Duration
 	n     int

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
 )
 
-// TestShimIsThin counts the lines that have to do with C, without empty ones and comments:
-// what cannot be tested without a device stays small.
+// TestShimIsThin counts the lines that deal with C, without empty lines and comments. Code that cannot be
+// tested without a device must stay small.
 func TestShimIsThin(t *testing.T) {
 	const most = 800
 	files, err := filepath.Glob("*.[cgh]*")
@@ -45,7 +45,7 @@ func TestShimIsThin(t *testing.T) {
 	}
 }
 
-// TestOpenSaysWhatIsMissing: on a machine without RDMA, in every build, the error says what to do.
+// TestOpenSaysWhatIsMissing: without RDMA on the machine, in every build, the error describes what to do.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	p, err := rdmacore.Open()
 	if err == nil {

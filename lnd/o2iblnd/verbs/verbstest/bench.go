@@ -9,15 +9,15 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Bench measures messages there and back and RDMA WRITEs between two processes of a world, as a
-// driver would do them: each end has a goroutine that waits at its queue and answers from there.
+// Bench measures round trips of messages, and RDMA WRITEs, between two processes of a world. Like in a
+// driver, each end has a goroutine that waits at its queue and answers from there.
 func Bench(b *testing.B, w *World, spin time.Duration) {
 	b.Run("RoundTrip", func(b *testing.B) { roundTrips(b, w, 1, spin) })
 	b.Run("RoundTrip64", func(b *testing.B) { roundTrips(b, w, 64, spin) })
 	b.Run("WriteMegabyte", func(b *testing.B) { writes(b, w, spin) })
 }
 
-// pinger is an end of a connection whose only work is to answer.
+// pinger is an end of a connection that only answers.
 type pinger struct {
 	b    *testing.B
 	p    verbs.Provider
@@ -27,8 +27,8 @@ type pinger struct {
 	q    verbs.CQ
 	m    verbs.Memory
 	i    verbs.ID
-	left int // messages that are to come
-	own  int // those of them that are answered
+	left int // messages that are still to come
+	own  int // those of them that it must answer
 
 	recvs    []verbs.Recv
 	requests []verbs.Request
@@ -121,7 +121,7 @@ func (x *pinger) close() {
 	x.must(x.ch.Close())
 }
 
-// post posts n messages with one completion, and again the receives that were harvested.
+// post posts n messages with one completion, and posts the completed receives again.
 func (x *pinger) post(n int) {
 	for range n {
 		x.requests = append(x.requests, verbs.Request{Count: 1})
@@ -135,7 +135,7 @@ func (x *pinger) post(n int) {
 	x.requests, x.recvs = x.requests[:0], x.recvs[:0]
 }
 
-// serve answers until no more messages are to come.
+// serve answers until no more messages are expected.
 func (x *pinger) serve(spin time.Duration) {
 	for x.left > 0 {
 		n, err := x.q.Wait(x.wc[:], spin)
@@ -179,7 +179,7 @@ func roundTrips(b *testing.B, w *World, flight int, spin time.Duration) {
 	x.serve(spin)
 	ends.Wait()
 	b.StopTimer()
-	// Each round trip is two messages of this end: one sent, one received.
+	// Each round trip has two messages at this end: one sent and one received.
 	b.ReportMetric(float64(w.A.Crossings().Sub(before).Data())/float64(2*b.N), "crossings/msg")
 	x.close()
 	y.close()

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// connect: both ends know each other, their device and its port.
+// connect: both ends have each other's address, their device and its port.
 func connect(s *stage) {
 	a := s.a.dial(s.b.addr)
 	a.SetOwner("a")
@@ -31,7 +31,7 @@ func connect(s *stage) {
 		s.Error("the event does not lead to its owner")
 	}
 	s.b.expect(verbs.EventEstablished)
-	s.must(b.Established()) // once more
+	s.must(b.Established()) // a second time
 
 	for _, e := range []struct {
 		*end
@@ -53,7 +53,7 @@ func connect(s *stage) {
 
 func private(n int, fill byte) []byte { return bytes.Repeat([]byte{fill}, n) }
 
-// checkPrivate: the bytes have come, and zeros after them, or their number is exact.
+// checkPrivate checks that the bytes have arrived, followed by zeros, or with their exact length.
 func checkPrivate(s *stage, e *verbs.Event, want []byte, padded int) {
 	s.Helper()
 	if e.PrivateLen != padded && e.PrivateLen != len(want) || !bytes.Equal(e.Private[:len(want)], want) || !bytes.Equal(e.Private[len(want):e.PrivateLen], make([]byte, e.PrivateLen-len(want))) {
@@ -61,7 +61,7 @@ func checkPrivate(s *stage, e *verbs.Event, want []byte, padded int) {
 	}
 }
 
-// privateData: what goes along comes along, padded with zeros (o2iblnd 3.5).
+// privateData: private data arrives, padded with zeros (o2iblnd 3.5).
 func privateData(s *stage) {
 	a := s.a.dial(s.b.addr)
 	tooLong := param
@@ -100,7 +100,7 @@ func privateData(s *stage) {
 	a.Destroy()
 }
 
-// reject: the reason comes with its data, and the caller can call again.
+// reject: the reason arrives with its data, and the dialling side can try again.
 func reject(s *stage) {
 	for round := range byte(3) {
 		a := s.a.dial(s.b.addr)
@@ -120,7 +120,7 @@ func reject(s *stage) {
 	s.part(a, b)
 }
 
-// nobodyListens: the connection manager itself rejects (o2iblnd 6).
+// nobodyListens: the connection manager rejects a request without a listener (o2iblnd 6).
 func nobodyListens(s *stage) {
 	a := s.a.dial(netip.AddrPortFrom(s.AddrB, s.port+1))
 	s.must(a.Connect(param))
@@ -132,7 +132,7 @@ func nobodyListens(s *stage) {
 	a.Destroy()
 }
 
-// nobodyThere: the address is not resolved.
+// nobodyThere: an address that no host has is not resolved.
 func nobodyThere(s *stage) {
 	i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: netip.AddrPortFrom(s.Nobody, s.port), Timeout: timeout})
 	s.must(err)
@@ -158,7 +158,7 @@ func destroyedUnanswered(s *stage) {
 	a.Destroy()
 }
 
-// callerGivesUp: who is called may hear of it, or learns it when he accepts.
+// callerGivesUp: the listening side may get an event, or an error from Accept.
 func callerGivesUp(s *stage) {
 	a := s.a.dial(s.b.addr)
 	s.must(a.Connect(param))
@@ -176,7 +176,7 @@ func callerGivesUp(s *stage) {
 	b.Destroy()
 }
 
-// listenErrors: addresses that cannot be listened at, or called from.
+// listenErrors: addresses that are invalid for Listen or Dial.
 func listenErrors(s *stage) {
 	try := func(name string, addr netip.AddrPort, want error) {
 		s.Helper()
@@ -200,7 +200,7 @@ func listenErrors(s *stage) {
 	s.must(err)
 	again.Destroy()
 
-	var ids []verbs.ID // of one source port
+	var ids []verbs.ID // with one source port
 	for range 3 {
 		i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: s.b.addr, Privileged: true, Timeout: timeout})
 		s.must(err)
@@ -215,7 +215,7 @@ func listenErrors(s *stage) {
 	}
 }
 
-// orderOfCalls: what comes at the wrong time is refused.
+// orderOfCalls: calls in a wrong state return errors.
 func orderOfCalls(s *stage) {
 	i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: s.b.addr, Timeout: timeout})
 	s.must(err)

@@ -1,11 +1,11 @@
-// Package verbstest is the conformance suite of package verbs, which each of its
-// implementations runs, and a server for processes that the suite has killed.
+// Package verbstest is the conformance suite of package verbs. The tests of each implementation run it.
+// It also has a server for the processes that the suite kills.
 //
-// Where implementations differ, which a driver has to bear, the suite allows both: the status of an
-// error that a local key or a long message makes; whether what is posted after an error is flushed or
-// forgotten (soft-RoCE flushes requests and forgets receives); more room than was asked for; whether who is
-// called hears of a caller that gives up before Accept fails.
+// Implementations may differ, and a driver must support all of them. The suite therefore accepts several
+// results: the status of an error caused by a local key or a long message; whether work posted after an
+// error is flushed or discarded (soft-RoCE flushes requests and discards receives); more room than
+// requested; and whether the listening side gets an event when the dialling side gives up before Accept.
 //
-// Each end of a test has a goroutine at its channel, its completion queue and its device, as a
-// driver has them; they end before the test does.
+// Each end of a test has goroutines at its channel, its completion queue and its device, like a driver.
+// They end before the test does.
 package verbstest

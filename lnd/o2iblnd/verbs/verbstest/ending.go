@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// processDies: its kernel tells the peer (o2iblnd 12.1).
+// processDies: the kernel of a killed process notifies the peer (o2iblnd 12.1).
 func processDies(s *stage) {
 	addr := netip.AddrPortFrom(s.AddrB, s.port+10)
 	kill := s.Victim(s.T, addr, Accept)
@@ -41,8 +41,8 @@ func processDies(s *stage) {
 	i.Destroy()
 }
 
-// processDiesUnanswered: a request that waits for an answer is rejected without data
-// (o2iblnd 6).
+// processDiesUnanswered: if the process is killed, a request that waits for an answer is rejected without
+// data (o2iblnd 6).
 func processDiesUnanswered(s *stage) {
 	addr := netip.AddrPortFrom(s.AddrB, s.port+11)
 	kill := s.Victim(s.T, addr, Ignore)
@@ -57,7 +57,7 @@ func processDiesUnanswered(s *stage) {
 	i.Destroy()
 }
 
-// reconnect: connections come and go, on the same queue.
+// reconnect: many connections are opened and closed on the same queue.
 func reconnect(s *stage) {
 	for n := range uint64(10) {
 		a, b := s.connect(4)
@@ -70,7 +70,7 @@ func reconnect(s *stage) {
 	}
 }
 
-// endsInOrder: nothing ends before what uses it.
+// endsInOrder: no object can be closed before its users.
 func endsInOrder(s *stage) {
 	a, b := s.connect(1)
 	busy := func(name string, f func() error) {
@@ -83,7 +83,7 @@ func endsInOrder(s *stage) {
 	busy("channel", s.a.ch.Close)
 	busy("device", s.a.dev.Close)
 	busy("process", s.a.p.Close)
-	s.a.send(a, 1, outbox, 8) // all is as before
+	s.a.send(a, 1, outbox, 8) // everything still works
 	s.b.receive(b)
 	s.a.succeeded(a)
 	s.part(a, b)
@@ -105,7 +105,7 @@ func endsInOrder(s *stage) {
 	}
 }
 
-// endsWaits: who waits is told, and a device that was closed is opened anew.
+// endsWaits: closing ends waiting calls, and a closed device can be opened again.
 func endsWaits(s *stage) {
 	s.a.listener.Destroy()
 	s.must(s.a.cq.Close())

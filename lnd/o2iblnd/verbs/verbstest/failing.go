@@ -7,8 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// noReceiveAtFirst: a message waits for the receive, with the patience that the receiver
-// has asked for (o2iblnd 3.4).
+// noReceiveAtFirst: a message waits for a receive as often as the receiver has requested (o2iblnd 3.4).
 func noReceiveAtFirst(s *stage) {
 	a, b := s.connectWith(0, verbs.ConnParam{Retries: 5, RNRRetries: 0}, verbs.ConnParam{RNRRetries: 7})
 	copy(s.a.mem.Bytes()[outbox:], "patience")
@@ -21,7 +20,7 @@ func noReceiveAtFirst(s *stage) {
 	s.part(a, b)
 }
 
-// noReceiveAtAll: the sender's queue pair fails, and what is behind the message is flushed.
+// noReceiveAtAll: the sender's queue pair fails, and requests after the message are flushed.
 func noReceiveAtAll(s *stage) {
 	a, b := s.connectWith(0, verbs.ConnParam{Retries: 5, RNRRetries: 7}, verbs.ConnParam{RNRRetries: 1})
 	s.a.receives(a, 0, 1)
@@ -33,7 +32,7 @@ func noReceiveAtAll(s *stage) {
 
 var flushed = []verbs.Status{verbs.Flushed}
 
-// failed waits for the completions of what was posted, with one of the statuses for each.
+// failed waits for the completions of posted work. Each must have one of its wanted statuses.
 func (s *stage) failed(e *end, i verbs.ID, want map[uint64][]verbs.Status) {
 	s.Helper()
 	for len(want) > 0 {
@@ -45,7 +44,7 @@ func (s *stage) failed(e *end, i verbs.ID, want map[uint64][]verbs.Status) {
 	}
 }
 
-// write posts an RDMA WRITE of 8 bytes, WRID 101, and a message behind it, WRID 102.
+// write posts an RDMA WRITE of 8 bytes, WRID 101, and a message after it, WRID 102.
 func (s *stage) write(i verbs.ID, remote uint64, rkey uint32, p verbs.Piece) {
 	s.Helper()
 	_, _, err := i.Post(nil, []verbs.Request{
@@ -55,15 +54,15 @@ func (s *stage) write(i verbs.ID, remote uint64, rkey uint32, p verbs.Piece) {
 	s.must(err)
 }
 
-// remoteKey: a wrong key touches nothing, and ends the connection at both ends: the peer's
-// receives are flushed, or go with Disconnect.
+// remoteKey: a wrong key changes no memory and ends the connection on both sides. The peer's receives are
+// flushed, or removed by Disconnect.
 func remoteKey(s *stage) {
 	a, b := s.connect(2)
 	s.write(a, s.b.mem.Addr()+sink, s.b.mem.RKey()+0x1234_0000, s.a.piece(bulk, 8))
 	s.denied(a, b)
 }
 
-// remoteBounds: so do addresses outside of the registration.
+// remoteBounds: addresses outside of the registration have the same effect.
 func remoteBounds(s *stage) {
 	a, b := s.connect(2)
 	s.write(a, s.b.mem.Addr()+arena-4, s.b.mem.RKey(), s.a.piece(bulk, 8))
@@ -91,8 +90,7 @@ func (s *stage) denied(a, b verbs.ID) {
 	b.Destroy()
 }
 
-// localKey: a wrong key of one's own fails with the first request that has it. Soft-RoCE has
-// another status for it.
+// localKey: a wrong local key makes the first request with it fail. Soft-RoCE has another status for it.
 func localKey(s *stage) {
 	a, b := s.connect(1)
 	p := s.a.piece(bulk, 8)
@@ -102,8 +100,8 @@ func localKey(s *stage) {
 	s.part(a, b)
 }
 
-// messageTooLong: a message that is longer than the receive fails at both ends. Soft-RoCE has
-// other statuses for it.
+// messageTooLong: a message that is longer than the receive fails on both sides. Soft-RoCE has other
+// statuses for it.
 func messageTooLong(s *stage) {
 	a, b := s.connect(1)
 	s.a.send(a, 101, bulk, 2*buffer)
@@ -112,7 +110,7 @@ func messageTooLong(s *stage) {
 	s.part(a, b)
 }
 
-// disconnect: both ends hear of it, and what is posted is flushed.
+// disconnect: both sides are notified, and posted work is flushed.
 func disconnect(s *stage) {
 	a, b := s.connect(2)
 	s.must(a.Disconnect())
@@ -130,7 +128,7 @@ func disconnect(s *stage) {
 	b.Destroy()
 }
 
-// destroyConnected: the peer hears of it.
+// destroyConnected: the peer is notified.
 func destroyConnected(s *stage) {
 	a, b := s.connect(2)
 	b.Destroy()
@@ -140,7 +138,7 @@ func destroyConnected(s *stage) {
 	a.Destroy()
 }
 
-// fail: what is posted is flushed, also what leaves no completion else; the peer hears nothing yet.
+// fail: posted work is flushed, including requests without FlagSignalled. The peer is not notified yet.
 func fail(s *stage) {
 	a, b := s.connectWith(1, param, verbs.ConnParam{RNRRetries: 7})
 	_, _, err := b.Post(nil, nil, nil)
@@ -151,7 +149,7 @@ func fail(s *stage) {
 	s.part(a, b)
 }
 
-// postAfterError: what is posted to a queue pair that has failed is flushed, or never heard of again.
+// postAfterError: work posted to a failed queue pair is flushed or discarded.
 func postAfterError(s *stage) {
 	a, b := s.connect(0)
 	s.must(a.Fail())

@@ -8,30 +8,30 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Harness is what the suite needs of an implementation.
+// Harness describes an implementation to the suite.
 type Harness struct {
-	// New makes a world.
+	// New creates a world.
 	New func(t *testing.T) *World
-	// Bubble runs f, in a testing/synctest bubble if the implementation can.
+	// Bubble runs f, in a testing/synctest bubble if the implementation supports that.
 	Bubble func(t *testing.T, f func(t *testing.T))
-	// Patience is how long something that must happen may take.
+	// Patience is the time limit for expected events.
 	Patience time.Duration
 }
 
-// World is two processes that reach each other.
+// World is two processes that can reach each other.
 type World struct {
 	A, B         verbs.Provider
 	AddrA, AddrB netip.Addr
-	// Port is the first of twenty that are free.
+	// Port is the first of twenty free ports.
 	Port uint16
-	// Foreign is an address that is not this machine's, Plain a local one without a device,
-	// Nobody one of the network that nobody has.
+	// Foreign is an address of another host, Plain a local address without a device, and Nobody an
+	// address in the network that no host has.
 	Foreign, Plain, Nobody netip.Addr
-	// Victim starts a process that runs Serve at addr, which is B's, and returns when that
-	// is ready. kill ends it as kill -9 does.
+	// Victim starts a process that runs Serve at addr, which is B's address, and returns when the server
+	// is ready. kill ends it like kill -9.
 	Victim func(t *testing.T, addr netip.AddrPort, s Service) (kill func())
-	// Close ends the world. If the test has not failed, it checks that nothing is left of the
-	// processes.
+	// Close closes the world. If the test has not failed, it checks that the processes have no resources
+	// left.
 	Close func(t *testing.T)
 }
 

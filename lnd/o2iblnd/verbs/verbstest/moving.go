@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Where messages are sent from and bulk is: behind the receives.
+// Offsets of outgoing messages and of bulk data, after the receives.
 const (
 	outbox = recvs * buffer
 	bulk   = 1 << 20
@@ -17,7 +17,7 @@ const (
 	mega   = 1 << 20
 )
 
-// fill writes what depends on n and on the place.
+// fill writes a pattern that depends on n and on the position.
 func fill(b []byte, n uint64) {
 	for k := range b {
 		b[k] = byte(uint64(k)*31 + uint64(k>>8) + n)
@@ -41,7 +41,7 @@ func (e *end) message(n uint64) verbs.Piece {
 
 func messageSize(n uint64) int { return 8 + int(n*37%(buffer-8)) }
 
-// got checks that the n-th message has come into the k-th receive.
+// got checks that the n-th message has arrived in the k-th receive.
 func (e *end) got(c verbs.Completion, n, k uint64) {
 	e.s.Helper()
 	body := e.received(k)[:c.Bytes]
@@ -51,7 +51,7 @@ func (e *end) got(c verbs.Completion, n, k uint64) {
 	}
 }
 
-// receive waits for a message, and passes what was sent over.
+// receive waits for a message, and ignores completions of sends.
 func (e *end) receive(i verbs.ID) verbs.Completion {
 	e.s.Helper()
 	for {
@@ -61,8 +61,8 @@ func (e *end) receive(i verbs.ID) verbs.Completion {
 	}
 }
 
-// messages: thousands of them, one way and back, arrive in order and whole, each receive
-// posted again together with the answer.
+// messages: thousands of messages in both directions arrive in order and intact. Each receive is posted
+// again together with the answer.
 func messages(s *stage) {
 	const rounds = 2000
 	a, b := s.connect(recvs)
@@ -86,7 +86,7 @@ func messages(s *stage) {
 	s.part(a, b)
 }
 
-// manyOnOneQueue: eight connections share a queue, each with many messages under way.
+// manyOnOneQueue: eight connections share a queue, each with many messages in progress.
 func manyOnOneQueue(s *stage) {
 	const (
 		conns  = 8
@@ -99,7 +99,7 @@ func manyOnOneQueue(s *stage) {
 	for k := range as {
 		as[k], ids[k] = s.connect(0)
 		list := make([]verbs.Recv, window)
-		for n := range list { // all connections share the buffers: nobody looks at them
+		for n := range list { // all connections share the buffers, so their contents are not checked
 			list[n] = s.b.recv(n)
 		}
 		_, _, err := ids[k].Post(list, nil, nil)
@@ -113,7 +113,7 @@ func manyOnOneQueue(s *stage) {
 		if n <= 0 {
 			return
 		}
-		for sent[k]+n-acked[as[k].QPN()] > sends { // slots come back with completions
+		for sent[k]+n-acked[as[k].QPN()] > sends { // completions free slots
 			c := next(s, s.a.completions, "completion")
 			if c.Status != verbs.Success {
 				s.Fatalf("sending: %+v", c)
@@ -154,7 +154,7 @@ func manyOnOneQueue(s *stage) {
 	}
 }
 
-// unsignalled: a chain completes once, for its last request.
+// unsignalled: a chain has one completion, for its last request.
 func unsignalled(s *stage) {
 	a, b := s.connect(recvs)
 	for round := range uint64(20) {
@@ -181,7 +181,7 @@ func unsignalled(s *stage) {
 	s.part(a, b)
 }
 
-// writeMegabyte: what was written is there when the message behind it is received.
+// writeMegabyte: the written data is present when the message after it is received.
 func writeMegabyte(s *stage) {
 	a, b := s.connect(recvs)
 	source, target := s.a.mem.Bytes()[bulk:][:mega], s.b.mem.Bytes()[sink:][:mega]
@@ -207,8 +207,8 @@ func writeMegabyte(s *stage) {
 	s.part(a, b)
 }
 
-// writeFromPieces: two pieces at odd addresses into each of many places at odd addresses, in one
-// call with the message behind them.
+// writeFromPieces: one call writes two pieces at odd addresses to each of many odd addresses, and sends
+// the message after them.
 func writeFromPieces(s *stage) {
 	a, b := s.connect(recvs)
 	const (
@@ -242,7 +242,7 @@ func writeFromPieces(s *stage) {
 	s.part(a, b)
 }
 
-// inline: memory may be used again when Post has returned.
+// inline: memory may be reused after Post has returned.
 func inline(s *stage) {
 	a := s.a.dial(s.b.addr)
 	a.Destroy()
@@ -276,7 +276,7 @@ func inline(s *stage) {
 	s.part(i, b)
 }
 
-// programsMemory: memory that was not made here is registered and written to, by its own key.
+// programsMemory: memory that the device did not allocate can be registered and written with its own key.
 func programsMemory(s *stage) {
 	a, b := s.connect(recvs)
 	program := make([]byte, 100_000)
@@ -305,7 +305,7 @@ func programsMemory(s *stage) {
 	}
 }
 
-// sendQueueFull: a chain is taken as far as there is room; harvesting makes room again.
+// sendQueueFull: Post takes as much of a chain as fits. Polling completions makes room again.
 func sendQueueFull(s *stage) {
 	a := s.a.dial(s.b.addr)
 	s.must(a.Connect(param))
@@ -313,7 +313,7 @@ func sendQueueFull(s *stage) {
 	s.must(b.Accept(param))
 	s.a.expect(verbs.EventEstablished)
 	s.b.expect(verbs.EventEstablished)
-	// There is no receive: what was sent stays.
+	// The peer has no receive posted, so the messages stay in the queue.
 	chain := make([]verbs.Request, 4096)
 	for k := range chain {
 		chain[k] = verbs.Request{WRID: uint64(k), Count: 1, Flags: verbs.FlagSignalled}
@@ -335,7 +335,7 @@ func sendQueueFull(s *stage) {
 	s.part(a, b)
 }
 
-// receiveQueueFull: so are receives.
+// receiveQueueFull: Post also takes only as many receives as fit.
 func receiveQueueFull(s *stage) {
 	a := s.a.dial(s.b.addr)
 	list := make([]verbs.Recv, 4096)
@@ -349,7 +349,7 @@ func receiveQueueFull(s *stage) {
 	a.Destroy()
 }
 
-// tooLarge: a queue pair beyond the device's limits is refused, and a smaller one can be made.
+// tooLarge: a queue pair beyond the device's limits is refused. A smaller one can be created.
 func tooLarge(s *stage) {
 	i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: s.b.addr, Timeout: timeout})
 	s.must(err)

@@ -16,8 +16,8 @@ const (
 	Ignore                // do not answer
 )
 
-// Serve serves requests until its process dies, or p's channel is closed; ready is called when
-// it listens.
+// Serve handles requests until its process dies or p's channel is closed. It calls ready when it is
+// listening.
 func Serve(p verbs.Provider, addr netip.AddrPort, s Service, ready func()) error {
 	ch, err := p.OpenChannel()
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	timeout = 5 * time.Second // of resolutions
 )
 
-// stage is a test with its two ends.
+// stage is a test with two ends.
 type stage struct {
 	*testing.T
 	h Harness
@@ -55,7 +55,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// end opens what a driver has of a process.
+// end opens what a driver opens in a process.
 func (s *stage) end(p verbs.Provider, addr netip.Addr) *end {
 	s.Helper()
 	e := &end{s: s, p: p, addr: netip.AddrPortFrom(addr, s.port), events: make(chan verbs.Event, 1024), completions: make(chan verbs.Completion, 4*entries), asyncs: make(chan verbs.AsyncEvent, 1024)}
@@ -124,7 +124,7 @@ func (e *end) ended(err error) {
 	}
 }
 
-// close takes the end down in the order that a driver does.
+// close closes everything in the order in which a driver does.
 func (e *end) close() {
 	e.s.Helper()
 	if e.listener != nil {
@@ -144,7 +144,7 @@ func (s *stage) close() {
 	s.b.close()
 }
 
-// next waits for what comes out of a channel.
+// next waits for a value from a channel.
 func next[T any](s *stage, from chan T, what string) (v T) {
 	s.Helper()
 	select {
@@ -155,7 +155,7 @@ func next[T any](s *stage, from chan T, what string) (v T) {
 	return v
 }
 
-// expect waits for an event; what comes of the ends of connections before is passed over.
+// expect waits for an event. It ignores the ends of earlier connections.
 func (e *end) expect(kind verbs.EventKind) verbs.Event {
 	e.s.Helper()
 	for {
@@ -169,7 +169,7 @@ func (e *end) expect(kind verbs.EventKind) verbs.Event {
 	}
 }
 
-// completion waits for one of a queue pair.
+// completion waits for a completion of a queue pair.
 func (e *end) completion(i verbs.ID) verbs.Completion {
 	e.s.Helper()
 	for {
@@ -198,7 +198,7 @@ const (
 
 var param = verbs.ConnParam{Retries: 5, RNRRetries: 6}
 
-// dial resolves the other end, and makes a queue pair.
+// dial resolves the other end and creates a queue pair.
 func (e *end) dial(to netip.AddrPort) verbs.ID {
 	e.s.Helper()
 	i, err := e.ch.Dial(verbs.Dial{From: e.addr.Addr(), To: to, Timeout: timeout})
@@ -215,7 +215,7 @@ func (e *end) pair(i verbs.ID) verbs.ID {
 	return i
 }
 
-// receives posts n buffers of 4 KiB at the beginning of the arena, with their number as WRID.
+// receives posts n buffers of 4 KiB at the beginning of the arena. Their WRID is their number.
 func (e *end) receives(i verbs.ID, from, n int) {
 	e.s.Helper()
 	list := make([]verbs.Recv, n)
@@ -236,7 +236,7 @@ func (e *end) received(k uint64) []byte {
 	return e.mem.Bytes()[int(k)%recvs*buffer:][:buffer]
 }
 
-// piece is memory of the arena.
+// piece returns a piece of the arena.
 func (e *end) piece(off, n int) verbs.Piece {
 	return verbs.Piece{Addr: e.mem.Addr() + uint64(off), Len: uint32(n), LKey: e.mem.LKey()}
 }
@@ -248,7 +248,7 @@ func (e *end) send(i verbs.ID, wrid uint64, off, n int) {
 	e.s.must(err)
 }
 
-// connect connects a with b, with n receives posted at both.
+// connect connects a and b, with n receives posted on both sides.
 func (s *stage) connect(n int) (a, b verbs.ID) { return s.connectWith(n, param, param) }
 
 func (s *stage) connectWith(n int, call, answer verbs.ConnParam) (a, b verbs.ID) {
