@@ -57,15 +57,17 @@ func (c *Config) NeedsMachine() bool {
 }
 
 // Settle returns the state for a host with the given interfaces. It returns ErrNoRules,
-// lnet.ErrNoMatch, a *RuleError, or an error if the NIs conflict.
+// lnet.ErrNoMatch, a *RuleError, or an error if the NIs conflict. With an error, the state is that
+// without the rules of the site.
 func (c *Config) Settle(machine []Interface) (State, error) {
-	s := c.State
-	s.NIs = slices.Clip(ExpandDevices(s.NIs, namesOf(machine)))
+	named := c.State
+	named.NIs = slices.Clip(ExpandDevices(named.NIs, namesOf(machine)))
+	s := named
 	if err := c.Site.settleRules(&s, machine); err != nil {
-		return s, err
+		return named, err
 	}
 	if err := c.Site.settleStrings(&s, machine); err != nil {
-		return s, err
+		return named, err
 	}
 	s.Routes = slices.Clip(s.Routes)
 	for _, r := range c.Site.Routes {

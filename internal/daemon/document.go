@@ -264,18 +264,17 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 	for _, text := range b.node.mismatches(&c.Site) {
 		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, text, mismatchRemedy))
 	}
-	switch {
-	case err == nil:
-		c.State = s
-	case !fitsNothing(err) || !r.Wait && !r.Dry:
-		return false, placedFault(r.Name, c, err)
-	default:
+	if err != nil {
+		if !fitsNothing(err) || !r.Wait && !r.Dry {
+			return false, placedFault(r.Name, c, err)
+		}
 		remedy := rulesWait
 		if r.Dry {
 			remedy = "with --wait it waits for an interface that one is for"
 		}
 		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, noRules+": "+causeOf(err), remedy))
 	}
+	c.State = s
 	return err != nil, nil
 }
 

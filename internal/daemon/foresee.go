@@ -75,9 +75,11 @@ func foreseeRules(file string, c *config.Config, machine []config.Interface) (wa
 	for _, text := range c.Site.Mismatches(machine) {
 		waits = append(waits, config.ProblemAt(file, c.Site.Where, text, mismatchRemedy))
 	}
-	if s, err := c.Settle(machine); fitsNothing(err) {
+	s, err := c.Settle(machine)
+	if fitsNothing(err) {
 		waits = append(waits, config.ProblemAt(file, c.Site.Where, noRules+": "+err.Error(), rulesWait))
-	} else if err == nil {
+	}
+	if err == nil || fitsNothing(err) {
 		c.State = s
 	}
 	return waits

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -373,4 +374,32 @@ func TestListedInterfaces(t *testing.T) {
 		t.Errorf("--check: %v, NIs %v", waits, c.NIs)
 	}
 	want(t, startNode(t, parse(t, document)).ready(t), "the start", both, nil)
+}
+
+// Interfaces that numbers stand for come up although a rule of the same document waits for an interface.
+//
+// lnetctl 11 (15)
+func TestListedInterfacesBesideARuleThatWaits(t *testing.T) {
+	const document = "net: [{net: tcp5, interfaces: {0: 'eth[0-4]'}}, {net: tcp6, pattern: 10.99.*.*}]\n"
+	want := []string{"10.77.0.11@tcp5", "10.78.0.11@tcp5"}
+	up := func(r *nodeRun) []string {
+		return slices.DeleteFunc(r.nids(), func(nid string) bool { return !strings.HasSuffix(nid, "@tcp5") })
+	}
+	if diff := cmp.Diff(want, up(startNode(t, parse(t, document)).ready(t))); diff != "" {
+		t.Error("the start:", diff)
+	}
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	var err error
+	busy := r.InTurn(t.Context(), func() {
+		_, err = r.ChangeConfiguration(t.Context(), api.ConfigurationChange{
+			Document: api.Document{Name: "t.yaml", Text: document}, Mode: api.ModeAdd, Wait: true,
+		})
+	})
+	if diff := cmp.Diff(want, up(r)); diff != "" || err != nil || busy != nil {
+		t.Errorf("import --wait: %v, %v, %s", busy, err, diff)
+	}
+	c := parse(t, document)
+	if waits := foreseeRules("t.yaml", &c, twoInterfaces); len(waits) != 1 || len(c.NIs) != 2 {
+		t.Errorf("--check: %v, NIs %v", waits, c.NIs)
+	}
 }

@@ -175,7 +175,7 @@ func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled
 	t.logMismatches(&c.Site)
 	if fitsNothing(err) {
 		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)
-		return c.State, true, nil
+		return s, true, nil
 	}
 	return s, false, err
 }
