@@ -19,8 +19,8 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // crowd is a backend that knows very many peers.

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 	"github.com/lnetd/lnetd/internal/control/controltest"
 	"github.com/lnetd/lnetd/internal/control/server"
-	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // serve answers for a daemon until the test ends.

@@ -1,12 +1,12 @@
 package server
 
 import (
-	"path/filepath"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -18,9 +18,9 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/internal/testenv"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

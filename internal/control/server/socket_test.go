@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/unixsocket"
 	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/unixsocket"
 )
 
 func TestListenMakesThePrivateDirectoryAndSocket(t *testing.T) {
