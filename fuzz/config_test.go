@@ -9,11 +9,11 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon"
 )
 
-// FuzzConfig reads configurations and errands. What is refused is refused with a place
-// and a text, and what is taken has NIs that a driver can be asked for.
+// FuzzConfig parses configurations. An error must have a position and a text. A valid configuration must
+// have NIs that a driver can open.
 func FuzzConfig(f *testing.F) {
 	options := daemon.AllDrivers().Options()
-	// Small ones: Go's engine takes its time to minimise large inputs.
+	// Small seeds, because Go's fuzzing engine takes long to minimise large inputs.
 	addBytes(f,
 		"net:\n-     net type: tcp\n      local NI(s):\n      -     interfaces:\n                  0: eth0\n            tunables:\n"+
 			"                  peer_credits: 8\n            lnd tunables:\n                  tos: -1\n            CPT: \"[0]\"\n",
@@ -56,7 +56,7 @@ func addBytes(f *testing.F, texts ...string) {
 	}
 }
 
-// named tells that an error of a configuration says what is wrong where.
+// named checks that an error of a configuration says what is wrong and where.
 func named(t *testing.T, err error) {
 	t.Helper()
 	var problems config.Problems

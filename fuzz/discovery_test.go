@@ -11,10 +11,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// FuzzDiscovery drives a machine by bytes, and keeps the book that a node would
-// keep by its actions: each NID is attached to at most one peer, Views say the
-// same, and every message and caller that waits is let go exactly once. When
-// nobody answers any more the machine comes to rest.
+// FuzzDiscovery drives a discovery machine with bytes, and tracks its actions like a node. Each NID must
+// belong to at most one peer, Views must agree with that, and every waiting message and caller must be
+// released exactly once. When there are no more answers, the machine must become idle.
 func FuzzDiscovery(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
@@ -72,7 +71,7 @@ func (d *discovering) byte() byte {
 
 func (d *discovering) net() lnet.Net { return lnet.Net(lnet.TypeTCP)<<16 | lnet.Net(d.byte()%3) }
 
-// nid draws one of few, so that peers meet.
+// nid draws one of a few NIDs, so that peers share some.
 func (d *discovering) nid() lnet.NID {
 	b := d.byte()
 	net := lnet.Net(lnet.TypeTCP)<<16 | lnet.Net(b&3)
@@ -85,7 +84,7 @@ func (d *discovering) nid() lnet.NID {
 	return lnet.NIDFromNumber(net, uint32(b>>2&7))
 }
 
-// content is ping info read from bytes, as it would come from a stranger.
+// content reads ping info from the bytes, as an untrusted peer may send it.
 func (d *discovering) content() discovery.Content {
 	b := d.byte()
 	info := lnet.PingInfo{
@@ -109,10 +108,10 @@ func (d *discovering) content() discovery.Content {
 	return c
 }
 
-// take draws a ping or push that is under way, perhaps one that was canceled.
+// take draws a ping or push that is in progress, or one that was canceled.
 func (d *discovering) take(from *[]discovery.RequestID) discovery.RequestID {
 	if len(*from) == 0 {
-		return discovery.RequestID(d.byte()) // nobody waits for it, or somebody does
+		return discovery.RequestID(d.byte()) // may or may not be in progress
 	}
 	k := int(d.byte()) % len(*from)
 	id := (*from)[k]
@@ -194,7 +193,7 @@ func (d *discovering) event() {
 	}
 }
 
-// configure is done whole or not at all.
+// configure configures a peer. Either everything takes effect or nothing.
 func (d *discovering) configure(o discovery.ConfigureOptions) {
 	primary, others := d.nid(), []lnet.NID{d.nid(), d.nid()}
 	d.look()
@@ -211,7 +210,7 @@ func (d *discovering) configure(o discovery.ConfigureOptions) {
 	}
 }
 
-// look does what the machine wants, in the book.
+// look performs the actions of the machine.
 func (d *discovering) look() {
 	for _, a := range d.machine.Actions() {
 		switch a := a.(type) {
@@ -250,8 +249,7 @@ func (d *discovering) look() {
 	d.compare()
 }
 
-// compare looks whether the book agrees with the Views, and these with the
-// machine.
+// compare checks that the tracked state agrees with the Views, and these with the machine.
 func (d *discovering) compare() {
 	nids := 0
 	for id, v := range d.views {
@@ -275,7 +273,7 @@ func (d *discovering) compare() {
 	}
 }
 
-// rest lets everything fail that is under way and is begun, while time passes.
+// rest makes everything fail that is in progress or starts, while time passes.
 func (d *discovering) rest() {
 	for range 20_000 {
 		d.look()

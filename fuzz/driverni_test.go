@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// driverMessage is a message that a driverNI has sent, and how often it has ended.
+// driverMessage is a message that a driverNI has sent, and the number of its completions.
 type driverMessage struct {
 	tx lnd.Tx
 	ni *driverNI
@@ -22,9 +22,8 @@ type driverMessage struct {
 	ends int // ni.mu guards it
 }
 
-// driverNI is one life of an NI of a driver without a node. It answers like a node: it
-// acknowledges PUTs, sends a REPLY to each GET, and keeps what comes for lazyPortal until that
-// is set otherwise.
+// driverNI is one life of an NI of a driver without a node. It answers like a node: it acknowledges PUTs
+// and sends a REPLY to each GET. It keeps messages for lazyPortal until that mode is changed.
 type driverNI struct {
 	nid    lnet.NID
 	opened chan struct{} // closed when iface is set
@@ -36,10 +35,10 @@ type driverNI struct {
 	messages []*driverMessage
 }
 
-// driverKeeps is how much of a payload a driverNI keeps, and of what it replies.
+// driverKeeps is how many bytes of a payload a driverNI keeps, and sends in a reply.
 const driverKeeps = 4096
 
-// driverPayload is what all messages of driverNIs carry.
+// driverPayload is the payload of all messages of driverNIs.
 var driverPayload [1 << 20]byte
 
 func openDriverNI(t *testing.T, d lnd.Driver, nid lnet.NID) *driverNI {
@@ -54,7 +53,7 @@ func openDriverNI(t *testing.T, d lnd.Driver, nid lnet.NID) *driverNI {
 	return n
 }
 
-// shut closes the NI, and checks that by then each of its messages has ended once.
+// shut closes the NI, and checks that each of its messages has been completed once by then.
 func (n *driverNI) shut(t *testing.T) {
 	t.Helper()
 	if err := n.iface.Close(context.Background()); err != nil {
@@ -64,7 +63,7 @@ func (n *driverNI) shut(t *testing.T) {
 	n.check(t)
 }
 
-// check checks that each message has ended once, and that no arrival is left.
+// check checks that each message was completed once, and that no arrival is left.
 func (n *driverNI) check(t *testing.T) {
 	t.Helper()
 	n.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// lnetNamed fails unless err says what is wrong, or how much is missing.
+// lnetNamed fails the test unless err says what is wrong, or how much is missing.
 func lnetNamed(t *testing.T, err error) {
 	t.Helper()
 	var (
@@ -32,9 +32,8 @@ func lnetNamed(t *testing.T, err error) {
 	}
 }
 
-// lnetBounded fails if f, which may be called several times, allocates more
-// than limit bytes. Small allocations may be missed; it is the large ones that
-// hurt.
+// lnetBounded fails the test if f, which may be called several times, allocates more than limit bytes. It
+// may miss small allocations.
 func lnetBounded(t *testing.T, limit uint64, f func()) {
 	t.Helper()
 	before := roughlyAllocated()
@@ -42,8 +41,7 @@ func lnetBounded(t *testing.T, limit uint64, f func()) {
 	if roughlyAllocated()-before <= limit {
 		return
 	}
-	// Others allocate too, and what they did shows up at any time. What f
-	// itself does shows up every time.
+	// Other goroutines allocate too, at any time. Only the allocations of f appear in every attempt.
 	least := uint64(math.MaxUint64)
 	for range 5 {
 		var before, after runtime.MemStats
@@ -57,13 +55,13 @@ func lnetBounded(t *testing.T, limit uint64, f func()) {
 	}
 }
 
-// roughlyAllocated is how many bytes were allocated so far, without stopping
-// the world for an exact count.
+// roughlyAllocated returns the number of bytes allocated so far, without stopping the world for an exact
+// count.
 func roughlyAllocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// textLimit is what parsing so many bytes of text may cost.
+// textLimit returns how many bytes parsing the text may allocate.
 func textLimit(s string) uint64 { return 1<<16 + 256*uint64(len(s)) }

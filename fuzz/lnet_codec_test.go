@@ -190,7 +190,7 @@ func checkPingError(t *testing.T, p lnet.PingInfo, err error, maxNIs int) {
 	}
 }
 
-// sameInfo tells whether b is a with the features that follow from its lists.
+// sameInfo reports whether b is a with the features that follow from its lists.
 func sameInfo(a, b lnet.PingInfo) bool {
 	a.Features &^= lnet.FeatLargeAddr
 	if slices.ContainsFunc(a.NIs, func(ni lnet.PingNI) bool { return ni.NID.IsLarge() }) {

@@ -10,9 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/modparam"
 )
 
-// FuzzModparam reads module parameters as all that they may be. What comes out is
-// YAML that lnetd's reader takes apart, with no key that it does not know; what is
-// wrong is told with a line.
+// FuzzModparam parses module parameters of every kind. The result must be YAML that lnetd can parse,
+// without unknown keys. Errors must name a line.
 func FuzzModparam(f *testing.F) {
 	addTexts(f,
 		"tcp0(eth0,eth1) 10.0.0.*; o2ib0 192.168.[1-2].*", "routes='tcp0 1 10.0.0.1@o2ib0'", "tcp *.*.*.*", "networks=tcp0(eth0[1],eth1)[2-3]",
@@ -53,7 +52,7 @@ func checkModparam(t *testing.T, s string, yaml []byte, err error, drivers []con
 		}
 		return
 	}
-	// Values may be beyond what lnetd takes; the form is its form.
+	// Values may be out of lnetd's range, but the syntax must be valid.
 	if _, err := config.Parse("fuzz", yaml, drivers); err != nil {
 		for _, form := range []string{"yaml:", "unknown key", "invalid key", "is not a mapping", "is not a list"} {
 			if strings.Contains(err.Error(), form) {

@@ -10,10 +10,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// FuzzO2iblndConn has an established connection, with requests of its own under way,
-// receive messages of a peer that says what it likes: bodies with any types and
-// credits. Whatever comes, each message of ours ends once, what the peer can make us
-// keep is bounded, and no RDMA goes beyond what we have.
+// FuzzO2iblndConn has an established connection with requests in progress. It receives messages of a peer
+// with any bodies, types and credits. Each of our messages must end once, the memory that the peer can
+// make us keep must be bounded, and no RDMA may exceed our memory.
 func FuzzO2iblndConn(f *testing.F) {
 	eachRDMA(f, func(x *recording.Transfer) {
 		if x.Kind == recording.Sent && len(x.Data) < 256 {
@@ -23,7 +22,7 @@ func FuzzO2iblndConn(f *testing.F) {
 	for _, b := range madeMessages(f) {
 		f.Add(append([]byte{b[6], 0, byte(len(b) - 48)}, b[48:]...))
 	}
-	// The answers to our own requests.
+	// Answers to our own requests.
 	f.Add([]byte("\xd4\x00\x24\x00\x00\x01\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x10\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h := newHostile(t)
@@ -77,7 +76,7 @@ func newHostile(t *testing.T) *hostile {
 	return h
 }
 
-// receive is a message with a good header and any body.
+// receive receives a message with a valid header and any body.
 func (h *hostile) receive(kind, credits byte, body []byte) {
 	if h.buffers == 0 {
 		h.c.Failed(-1, nil, &h.batch) // it waits, and then fails: RNR
@@ -100,7 +99,7 @@ func (h *hostile) receive(kind, credits byte, body []byte) {
 	h.carry()
 }
 
-// carry does what the machine says: sends complete at once, LNet takes what it can.
+// carry performs the machine's actions: sends complete at once, LNet receives what it can.
 func (h *hostile) carry() {
 	for !h.batch.Empty() {
 		b := h.batch
@@ -144,7 +143,7 @@ func (h *hostile) carry() {
 	}
 }
 
-// place answers every other arrival, and keeps the rest.
+// place places every other arrival and keeps the rest.
 func (h *hostile) place(rx *o2iblnd.Rx) {
 	if len(h.waiting) < hostileDepth/2 {
 		h.waiting = append(h.waiting, rx)
@@ -160,7 +159,7 @@ func (h *hostile) place(rx *o2iblnd.Rx) {
 	}
 }
 
-// end ends the connection, and with it everything.
+// end ends the connection and everything on it.
 func (h *hostile) end() {
 	h.c.Flushed(&h.batch)
 	h.carry()

@@ -13,8 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// eachRDMA calls f with all that was sent over RDMA, or with a request to connect, in
-// the recordings.
+// eachRDMA calls f with every transfer in the recordings, including connection requests.
 func eachRDMA(f testing.TB, do func(x *recording.Transfer)) {
 	f.Helper()
 	for _, name := range recording.RDMANames() {
@@ -30,7 +29,7 @@ func eachRDMA(f testing.TB, do func(x *recording.Transfer)) {
 	}
 }
 
-// FuzzO2iblndMessage decodes messages, and encodes again what it takes.
+// FuzzO2iblndMessage decodes messages, and encodes valid ones again.
 func FuzzO2iblndMessage(f *testing.F) {
 	eachRDMA(f, func(x *recording.Transfer) {
 		if x.Kind != recording.Written {
@@ -77,7 +76,7 @@ func FuzzO2iblndMessage(f *testing.F) {
 	})
 }
 
-// madeMessages are messages that no recording has.
+// madeMessages returns messages that no recording contains.
 func madeMessages(f testing.TB) (all [][]byte) {
 	f.Helper()
 	src := lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeO2IB, 0), 0x0a080001)
@@ -112,7 +111,7 @@ func madeMessages(f testing.TB) (all [][]byte) {
 	return all
 }
 
-// checkO2iblndError lets only errors pass that say what is wrong with which field.
+// checkO2iblndError fails the test unless the error says what is wrong with which field.
 func checkO2iblndError(t *testing.T, err error) {
 	t.Helper()
 	var (

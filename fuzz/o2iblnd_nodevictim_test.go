@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// rdmaNode is a whole node, with a peer beside the stranger that is well-behaved.
+// rdmaNode is a whole node, with a well-behaved peer beside the stranger.
 type rdmaNode struct {
 	*rdmaAttack
 	it, friend *rdmaHost
@@ -75,7 +75,7 @@ func (v *rdmaNode) ask(t lnet.MsgType, n int) {
 	o.refused = err != nil
 }
 
-// isWell has the victim and its friend send each other something.
+// isWell makes the victim and its friend exchange messages.
 func (v *rdmaNode) isWell() {
 	v.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), friendPatience)
@@ -109,14 +109,14 @@ func (v *rdmaNode) check() {
 	v.checkQuiet()
 }
 
-// checkQuiet waits until nothing is under way at the victim: it may be asking just now how the
-// stranger is, or itself.
+// checkQuiet waits until nothing is in progress at the victim. It may just be probing the stranger, or
+// itself.
 func (v *rdmaNode) checkQuiet() {
 	v.Helper()
 	var left string
 	for range friendPatience / (100 * time.Millisecond) {
 		c, i := v.it.node.Counters(), v.it.node.NIs()[1]
-		n := v.counter("connections") // with the friend, which both may have made, and both ends of one with itself
+		n := v.counter("connections") // to the friend, which either side may have opened, and both ends of one to itself
 		if c.Committed == 0 && i.Credits.Available == i.Credits.Max && n <= 2+2 {
 			return
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// rdmaPeer is a process on a fabric that says what a test wants: it plays kernels and
-// attackers. It does nothing by itself but to go on with calls of its own. In a bubble
-// nothing moves when the test looks.
+// rdmaPeer is a process on a fabric that sends what a test wants. Tests use it as a kernel or an
+// attacker. By itself, it only completes the connections that it opens. In a bubble, it is idle while the
+// test checks it.
 type rdmaPeer struct {
 	t    *testing.T
 	at   netip.Addr
@@ -74,7 +74,7 @@ func newRDMAPeer(t *testing.T, h *fabric.Host, at netip.Addr) *rdmaPeer {
 	return p
 }
 
-// run takes the events of the connection manager until the process ends.
+// run handles the events of the connection manager until the process ends.
 func (p *rdmaPeer) run() {
 	var ev [1]verbs.Event
 	for {
@@ -97,7 +97,7 @@ func (p *rdmaPeer) run() {
 	}
 }
 
-// harvest takes what comes on connections until the process ends.
+// harvest receives messages on connections until the process ends.
 func (p *rdmaPeer) harvest() {
 	var wc [16]verbs.Completion
 	for {
@@ -116,7 +116,7 @@ func (p *rdmaPeer) harvest() {
 	}
 }
 
-// prepare makes the queue pair of a connection. p.mu is held.
+// prepare creates the queue pair of a connection. p.mu is held.
 func (p *rdmaPeer) prepare(id verbs.ID) {
 	l := &rdmaLine{p: p, id: id, first: len(p.lines) % rdmaLinesMost * rdmaReceives}
 	if err := id.CreateQP(&verbs.QP{CQ: p.cq, Sends: 64, Recvs: rdmaReceives, SendPieces: 1}); err != nil {
@@ -139,7 +139,7 @@ func (l *rdmaLine) receive(n uint64) {
 	_, _, _ = l.id.Post([]verbs.Recv{{WRID: n, Addr: at, Len: rdmaBuffer, LKey: l.p.mem.LKey()}}, nil, nil) // it may have ended
 }
 
-// call asks for a connection, with private data of the test's.
+// call requests a connection, with private data of the test.
 func (p *rdmaPeer) call(to netip.Addr, private []byte) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -151,7 +151,7 @@ func (p *rdmaPeer) call(to netip.Addr, private []byte) {
 	id.SetOwner(private)
 }
 
-// take returns the oldest request for a connection; false: there is none.
+// take returns the oldest connection request, or false without one.
 func (p *rdmaPeer) take() (verbs.Event, bool) {
 	synctest.Wait()
 	p.mu.Lock()
@@ -164,7 +164,7 @@ func (p *rdmaPeer) take() (verbs.Event, bool) {
 	return e, true
 }
 
-// accept takes a request for a connection.
+// accept accepts a connection request.
 func (p *rdmaPeer) accept(id verbs.ID, private []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *rdmaPeer) accept(id verbs.ID, private []byte) {
 	_ = id.Accept(verbs.ConnParam{Private: private, Retries: 5, RNRRetries: 6}) // the caller may have given up
 }
 
-// event is the oldest event of the others; false: there is none.
+// event returns the oldest other event, or false without one.
 func (p *rdmaPeer) event() (verbs.Event, bool) {
 	synctest.Wait()
 	p.mu.Lock()
@@ -185,14 +185,14 @@ func (p *rdmaPeer) event() (verbs.Event, bool) {
 	return e, true
 }
 
-// line is the connection of an ID; nil: it has none.
+// line returns the connection of an ID, or nil.
 func (p *rdmaPeer) line(id verbs.ID) *rdmaLine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lines[id.QPN()]
 }
 
-// say sends bytes. An error says that the connection has ended.
+// say sends bytes. It returns an error if the connection has ended.
 func (l *rdmaLine) say(b []byte) error {
 	at := rdmaReceives * rdmaLinesMost * rdmaBuffer
 	n := copy(l.p.mem.Bytes()[at:], b)
@@ -210,7 +210,7 @@ func (l *rdmaLine) write(n int, to uint64, key uint32) error {
 	return err
 }
 
-// heard is all that has come and was not taken.
+// heard returns all messages that have arrived and were not dropped.
 func (l *rdmaLine) heard() [][]byte {
 	synctest.Wait()
 	l.p.mu.Lock()
@@ -218,7 +218,7 @@ func (l *rdmaLine) heard() [][]byte {
 	return l.got
 }
 
-// drop takes the n-th message away.
+// drop removes the n-th message.
 func (l *rdmaLine) drop(n int) {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()

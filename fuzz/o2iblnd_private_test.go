@@ -10,9 +10,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// FuzzO2iblndPrivate feeds private data of the CM to whoever may get some: a side that
-// is called, one whose call is answered, one whose call is rejected. What is rejected
-// has a reason, and every session that begins keeps to what was offered.
+// FuzzO2iblndPrivate passes private data of the CM to every side that may get it: the listening side, and
+// the dialling side when its request is answered or rejected. A rejection must have a reason, and every
+// session must keep to what was offered.
 func FuzzO2iblndPrivate(f *testing.F) {
 	eachRDMA(f, func(x *recording.Transfer) {
 		if x.Kind == recording.CMRequest || x.Kind == recording.CMReply {
@@ -40,7 +40,7 @@ func FuzzO2iblndPrivate(f *testing.F) {
 	})
 }
 
-// judge is the side that is called.
+// judge passes the data to the listening side.
 func judge(t *testing.T, self o2iblnd.Self, b []byte, port uint16) {
 	t.Helper()
 	for _, v1 := range []bool{false, true} {
@@ -68,7 +68,7 @@ func judge(t *testing.T, self o2iblnd.Self, b []byte, port uint16) {
 	}
 }
 
-// answer is the side whose call is answered.
+// answer passes the data to the dialling side as an answer.
 func answer(t *testing.T, self o2iblnd.Self, peer lnet.NID, b []byte) {
 	t.Helper()
 	var request, m o2iblnd.Message
@@ -87,7 +87,7 @@ func answer(t *testing.T, self o2iblnd.Self, peer lnet.NID, b []byte) {
 	}
 }
 
-// reject is the side whose call is rejected: it ends soon.
+// reject passes the data to the dialling side as a rejection. The attempts must end soon.
 func reject(t *testing.T, self o2iblnd.Self, peer lnet.NID, b []byte, status int) {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0)

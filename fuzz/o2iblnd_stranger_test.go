@@ -19,11 +19,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// FuzzO2iblndStranger has a driver on a fabric meet a host that does with the connection
-// manager, with messages and with RDMA what a program of bytes says: it calls, answers,
-// rejects, and talks on connections that it has. Whatever it does, each message of the driver
-// ends once, nothing is left of the stranger, memory and connections are bounded, and no key
-// allows what it must not. TestO2iblndStrangers plays the same programs with a whole node.
+// FuzzO2iblndStranger runs a driver on a fabric against a hostile host. A program of bytes decides what
+// that host does with the connection manager, with messages and with RDMA: it dials, answers, rejects,
+// and sends on its connections. Each message of the driver must end once, nothing of the host may be
+// left, memory and connections must be bounded, and no key may be used for what it does not allow.
+// TestO2iblndStrangers runs the same programs against a whole node.
 func FuzzO2iblndStranger(f *testing.F) {
 	for _, b := range rdmaPrograms(f) {
 		f.Add(b)
@@ -36,9 +36,9 @@ func FuzzO2iblndStranger(f *testing.F) {
 	})
 }
 
-// TestO2iblndStrangers plays strangers beside a peer that means well, against a whole node. In
-// addition to what FuzzO2iblndStranger checks, each PUT and GET of the node ends once, its
-// credits come back, and the node and the other peer go on talking.
+// TestO2iblndStrangers runs hostile hosts beside a well-behaved peer, against a whole node. In addition
+// to the checks of FuzzO2iblndStranger, each PUT and GET of the node must end once, its credits must come
+// back, and the node and the other peer must still be able to exchange messages.
 func TestO2iblndStrangers(t *testing.T) {
 	all := rdmaPrograms(t)
 	tries := testenv.Fewer(len(all))
@@ -47,7 +47,7 @@ func TestO2iblndStrangers(t *testing.T) {
 	}
 }
 
-// playRDMAStranger has a stranger do what b says, against a victim.
+// playRDMAStranger runs the program b against a victim.
 func playRDMAStranger(t *testing.T, b []byte, build func(*rdmaAttack) rdmaVictim) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRDMAStranger(t, b, build)
@@ -59,17 +59,17 @@ func playRDMAStranger(t *testing.T, b []byte, build func(*rdmaAttack) rdmaVictim
 	})
 }
 
-// What a program may have the stranger do.
+// Actions of a program, with their arguments.
 const (
-	actCall      byte = iota // depth, life: a good request
+	actCall      byte = iota // depth, life: a valid request
 	actCallRaw               // n, bytes: any request
-	actAnswer                // depth: a good answer to a request of the victim's
+	actAnswer                // depth: a valid answer to a request of the victim
 	actAnswerRaw             // n, bytes: any answer
-	actReject                // n, bytes: any reject
-	actSay                   // connection, type, credits, n, bytes: a good header and any body
+	actReject                // n, bytes: any rejection
+	actSay                   // connection, type, credits, n, bytes: a valid header and any body
 	actSayRaw                // connection, n, bytes: anything
-	actDone                  // connection, status: an end to what the victim has asked for last
-	actWrite                 // connection, n: into memory that the victim has lent last
+	actDone                  // connection, status: ends the victim's last request
+	actWrite                 // connection, n: writes to the victim's last sink
 	actHangUp                // connection
 	actPut                   // length: the victim sends the stranger something
 	actGet                   // length: it fetches something
@@ -77,7 +77,7 @@ const (
 	actions
 )
 
-// rdmaProgramMost bounds a program: what a longer one does, shorter ones do.
+// rdmaProgramMost is the longest program. Longer ones do nothing that shorter ones cannot do.
 const rdmaProgramMost = 1024
 
 var (
@@ -86,14 +86,14 @@ var (
 	rdmaStranger   = netip.MustParseAddr("10.8.0.3")
 )
 
-// rdmaVictim is what a stranger attacks: a driver alone, or a whole node.
+// rdmaVictim is the target of the attack: a driver alone, or a whole node.
 type rdmaVictim interface {
 	// ask sends the stranger a PUT of n bytes, or a GET.
 	ask(t lnet.MsgType, n int)
-	// isWell checks that a peer beside the stranger can talk with the victim.
+	// isWell checks that a well-behaved peer can exchange messages with the victim.
 	isWell()
 	counters() []lnd.Counter
-	// check waits until the stranger, which has died, is forgotten, and checks that nothing is left.
+	// check waits until the victim has forgotten the dead stranger, and checks that nothing is left.
 	check()
 	close()
 }
@@ -111,12 +111,12 @@ type rdmaAttack struct {
 
 const (
 	rdmaPool      = 4 << 20          // of the victim
-	rdmaMoment    = time.Millisecond // in which all that is under way arrives
+	rdmaMoment    = time.Millisecond // long enough for everything in transit to arrive
 	rdmaStepsMost = 48
 	rdmaWaitMost  = 64 // seconds
 )
 
-// rdmaMemory is what fabrics of strangers share, since a pool costs more than what most programs do.
+// rdmaMemory is shared by all fabrics, because allocating a pool takes longer than most programs.
 var rdmaMemory = new(fabric.Recycler)
 
 func newRDMAStranger(t *testing.T, b []byte, build func(*rdmaAttack) rdmaVictim) *rdmaAttack {
@@ -157,7 +157,7 @@ func (s *rdmaAttack) byte() byte {
 	return b
 }
 
-// raw is the next so many bytes.
+// raw returns the next n bytes.
 func (s *rdmaAttack) raw() []byte {
 	n := min(int(s.byte()), len(s.bytes))
 	b := s.bytes[:n]
@@ -213,7 +213,7 @@ func (s *rdmaAttack) step() {
 	time.Sleep(rdmaMoment)
 }
 
-// message has a header as the victim expects it.
+// message returns a message with the header that the victim expects.
 func (s *rdmaAttack) message(t o2iblnd.Type) o2iblnd.Message {
 	return o2iblnd.Message{
 		Version: o2iblnd.V2, Type: t, Src: o2ibNID(rdmaStranger), SrcStamp: 77, Dst: o2ibNID(rdmaVictimAddr), DstStamp: s.stamp,
@@ -229,7 +229,7 @@ func (s *rdmaAttack) encode(m *o2iblnd.Message) []byte {
 	return b
 }
 
-// call calls the victim, and waits for what it says.
+// call dials the victim and waits for its reaction.
 func (s *rdmaAttack) call(private []byte) {
 	s.peer.call(rdmaVictimAddr, private)
 	time.Sleep(rdmaMoment)
@@ -240,7 +240,7 @@ func (s *rdmaAttack) call(private []byte) {
 	}
 }
 
-// answer accepts a call of the victim's.
+// answer accepts a request of the victim.
 func (s *rdmaAttack) answer(private []byte) {
 	if e, ok := s.peer.take(); ok {
 		s.peer.accept(e.ID, private)
@@ -248,7 +248,7 @@ func (s *rdmaAttack) answer(private []byte) {
 	}
 }
 
-// line is one of the connections that there are, or were; nil if there was none.
+// line draws a connection, open or closed. It returns nil if there has been none so far.
 func (s *rdmaAttack) line() *rdmaLine {
 	k := int(s.byte())
 	if len(s.lines) == 0 {
@@ -257,7 +257,7 @@ func (s *rdmaAttack) line() *rdmaLine {
 	return s.lines[k%len(s.lines)]
 }
 
-// say says something with a good header and any body.
+// say sends a message with a valid header and any body.
 func (s *rdmaAttack) say() {
 	l, kind, credits, body := s.line(), s.byte(), s.byte(), s.raw()
 	if l == nil {
@@ -271,7 +271,7 @@ func (s *rdmaAttack) say() {
 	_ = l.say(b)
 }
 
-// asked is what the victim has said last on a connection, if it makes sense.
+// asked returns the victim's last message on a connection, if it is valid.
 func (s *rdmaAttack) asked(l *rdmaLine) (m o2iblnd.Message, ok bool) {
 	heard := l.heard()
 	if len(heard) == 0 {
@@ -281,7 +281,7 @@ func (s *rdmaAttack) asked(l *rdmaLine) (m o2iblnd.Message, ok bool) {
 	return m, err == nil
 }
 
-// done ends what the victim has asked for last, or says where to write what it wants to.
+// done ends the victim's last request, or gives the address for its data.
 func (s *rdmaAttack) done() {
 	l, status := s.line(), int32(int8(s.byte()))
 	if l == nil {
@@ -302,7 +302,7 @@ func (s *rdmaAttack) done() {
 	_ = l.say(s.encode(&answer))
 }
 
-// write writes into memory that the victim has lent last, or beyond it.
+// write writes to the victim's last sink, or beyond it.
 func (s *rdmaAttack) write() {
 	l, n := s.line(), int(s.byte())<<6
 	if l == nil {
@@ -313,12 +313,12 @@ func (s *rdmaAttack) write() {
 	}
 }
 
-// check looks at the victim after the attack, and again when all that waits has ended.
+// check checks the victim after the attack, and again when everything that waits has ended.
 func (s *rdmaAttack) check() {
 	s.Helper()
 	s.victim.isWell()
 	s.checkBounds()
-	s.peer.proc.Kill() // while it is there the victim asks now and then how it is
+	s.peer.proc.Kill() // while it lives, the victim probes it now and then
 	s.victim.check()
 	if f := s.fab.Faults(); f.Overflows > 0 {
 		s.Errorf("%d completion queues have overflowed", f.Overflows)
@@ -328,7 +328,7 @@ func (s *rdmaAttack) check() {
 	}
 }
 
-// checkBounds checks that the stranger has no more than its share of the victim
+// checkBounds checks that the stranger uses only its share of the victim's resources
 // (docs/spec/README.md, settled questions).
 func (s *rdmaAttack) checkBounds() {
 	if n := s.counter("arena_bytes"); n > 3*rdmaPool+uint64(len(s.lines)+4)*2*rdmaReceives*rdmaBuffer {
@@ -352,8 +352,7 @@ func (s *rdmaAttack) close() {
 	s.fab.Close()
 }
 
-// rdmaPrograms are programs for strangers: recorded and made messages in place of each other,
-// and stories.
+// rdmaPrograms returns programs: recorded and generated messages in all places, and whole stories.
 func rdmaPrograms(t testing.TB) (all [][]byte) {
 	t.Helper()
 	add := func(b []byte) { all = append(all, b) }

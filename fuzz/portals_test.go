@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// FuzzPortals drives a table by bytes: each deed is one byte and what it needs
-// of the next ones. Handlers do deeds too.
+// FuzzPortals drives a table with bytes. Each action is one byte and arguments in the following bytes.
+// Handlers also perform actions.
 func FuzzPortals(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
@@ -31,29 +31,29 @@ func FuzzPortals(f *testing.F) {
 	})
 }
 
-// matching is a table with a book of what must hold of it.
+// matching is a table and the state that it must have.
 type matching struct {
 	t       *testing.T
 	bytes   []byte
 	table   *portals.Table
 	mds     []*matchingMD
-	open    []*portals.Operation // under way
+	open    []*portals.Operation // in progress
 	waiting []*portals.Operation // delayed
 	lazy    [2]bool
 	last    uint64 // latest object cookie
 	depth   int    // of handlers
 }
 
-// matchingMD is what is known of an MD.
+// matchingMD is the expected state of an MD.
 type matchingMD struct {
 	handle   lnet.Handle
 	entry    portals.Entry
 	md       portals.MD
 	attached bool
 	unlinked bool // Unlink was called
-	aborted  bool // and found it
+	aborted  bool // Unlink succeeded
 	over     bool // the last event came
-	under    int  // operations under way
+	under    int  // operations in progress
 	uses     int  // operations so far
 	handling bool
 }
@@ -74,7 +74,7 @@ func (m *matching) nid(b byte) lnet.NID {
 	return lnet.NIDFromNumber(2<<16, uint32(b&3)+1)
 }
 
-// md draws an MD and enters it in the book.
+// md draws an MD and records it.
 func (m *matching) md(attached bool) *matchingMD {
 	b, c := m.byte(), m.byte()
 	d := &matchingMD{attached: attached}
@@ -121,7 +121,7 @@ func (m *matching) event(d *matchingMD, e *portals.Event) {
 	d.handling = false
 }
 
-// enter notes a new MD's handle.
+// enter records a new MD's handle.
 func (m *matching) enter(d *matchingMD, h lnet.Handle) {
 	if h.Interface != 7 || h.Object <= m.last || h.Object&3 != 1 {
 		m.t.Fatalf("handle %v after %x", h, m.last)
@@ -131,7 +131,7 @@ func (m *matching) enter(d *matchingMD, h lnet.Handle) {
 	m.mds = append(m.mds, d)
 }
 
-// owner finds the MD that an operation got.
+// owner returns the MD of an operation.
 func (m *matching) owner(o *portals.Operation) *matchingMD {
 	d, ok := o.Event.UserPtr.(*matchingMD)
 	if !ok {
@@ -140,7 +140,7 @@ func (m *matching) owner(o *portals.Operation) *matchingMD {
 	return d
 }
 
-// started notes an operation that has begun, and looks at where it goes.
+// started records an operation that has begun, and checks its destination.
 func (m *matching) started(o *portals.Operation) {
 	d := m.owner(o)
 	if d.unlinked || d.over {
@@ -158,7 +158,7 @@ func (m *matching) started(o *portals.Operation) {
 	m.open = append(m.open, o)
 }
 
-// accepted is started for a request that was matched.
+// accepted is like started, for a matched request.
 func (m *matching) accepted(o *portals.Operation) {
 	d := m.owner(o)
 	if !m.matches(d, o) || o.Event.Length > o.Length || o.Event.Length < o.Length && d.md.Options&portals.Truncate == 0 {
@@ -178,8 +178,7 @@ func (m *matching) matches(d *matchingMD, o *portals.Operation) bool {
 		(d.entry.Match.NID.IsAny() || d.entry.Match.NID == e.Initiator.NID || slices.Contains(o.Aliases, d.entry.Match.NID))
 }
 
-// unmatched fails if there is an entry that would have taken or dropped o, and
-// cannot be used up.
+// unmatched fails the test if an entry that is not used up would have received or dropped o.
 func (m *matching) unmatched(o *portals.Operation) {
 	for _, d := range m.mds {
 		if !d.unlinked && d.md.Threshold < 0 && d.md.Options&portals.MaxSize == 0 && m.matches(d, o) {
@@ -188,7 +187,7 @@ func (m *matching) unmatched(o *portals.Operation) {
 	}
 }
 
-// given fails unless o was delayed, and is not any more.
+// given fails the test unless o was delayed and no longer is.
 func (m *matching) given(o *portals.Operation) {
 	i := slices.Index(m.waiting, o)
 	if i < 0 {
@@ -203,7 +202,7 @@ func (m *matching) dropped(q portals.Operations) {
 	}
 }
 
-// left fails if what should have been given up is still delayed.
+// left fails the test if a matching operation is still delayed.
 func (m *matching) left(which func(*portals.Operation) bool) {
 	if slices.ContainsFunc(m.waiting, which) {
 		m.t.Fatal("still delayed")
@@ -301,7 +300,7 @@ func (m *matching) request() {
 		m.waiting = append(m.waiting, o)
 	case portals.Drop:
 		if o.Length == 0 {
-			m.unmatched(o) // nothing is too long
+			m.unmatched(o) // no length is too large
 		}
 	}
 }
@@ -337,7 +336,7 @@ func (m *matching) finish(which int) {
 func (m *matching) unlink(d *matchingMD) {
 	before := d.unlinked || d.over
 	if !before {
-		// The handler hears of it before Unlink returns.
+		// The handler is called before Unlink returns.
 		d.unlinked = true
 	}
 	err := m.table.Unlink(d.handle)
@@ -378,7 +377,7 @@ func (m *matching) lazyDeed() {
 	}
 }
 
-// expire unlinks what is overdue.
+// expire unlinks overdue MDs.
 func (m *matching) expire(now int64) {
 	for _, o := range m.table.AppendOverdue(nil, now) {
 		i := slices.IndexFunc(m.mds, func(d *matchingMD) bool { return d.handle == o.Handle })
@@ -387,7 +386,7 @@ func (m *matching) expire(now int64) {
 		}
 		d := m.mds[i]
 		was := d.unlinked
-		d.unlinked = true // the handler hears of it before the call returns
+		d.unlinked = true // the handler is called before the call returns
 		err := m.table.UnlinkOverdue(o.Handle, now)
 		d.aborted = d.aborted || err == nil
 		switch {
@@ -399,7 +398,7 @@ func (m *matching) expire(now int64) {
 	}
 }
 
-// end ends all that is under way. Nothing may be left.
+// end ends everything in progress. Nothing may be left.
 func (m *matching) end() {
 	for len(m.open) > 0 {
 		m.finish(0)

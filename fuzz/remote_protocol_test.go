@@ -59,8 +59,8 @@ func FuzzRemoteRequest(f *testing.F) {
 	})
 }
 
-// remoteSized is b with its own length in it, which a mutation seldom writes by itself,
-// unless it says that it is nothing.
+// remoteSized returns b with its own length in it, which a mutation seldom writes by itself. It keeps a
+// length of zero.
 func remoteSized(b []byte) []byte {
 	if len(b) < protocol.HeaderSize || b[8] == 0 {
 		return b
@@ -70,8 +70,8 @@ func remoteSized(b []byte) []byte {
 	return b
 }
 
-// remoteHello looks at a client that comes in: its name is fit to be shown, and what it is
-// granted is what it has asked for.
+// remoteHello checks a client's hello: its name must be printable, and it must be granted what it has
+// requested.
 func remoteHello(t *testing.T, h *protocol.Hello) {
 	t.Helper()
 	remoteText(t, h.Program, protocol.MaxProgram)
@@ -101,7 +101,7 @@ func remoteText(t testing.TB, s string, most int) {
 	}
 }
 
-// remoteReplies are the bodies of replies, one of each kind.
+// remoteReplies returns one reply body of each kind.
 func remoteReplies() []protocol.Body {
 	notice := protocol.CutOff(syscall.EPROTO)
 	return []protocol.Body{
@@ -112,7 +112,7 @@ func remoteReplies() []protocol.Body {
 	}
 }
 
-// FuzzRemoteReply reads what a client gets from lnetd, or from who stands in its place, as
+// FuzzRemoteReply decodes the replies that a client gets from lnetd, or from a process in its place, as
 // each kind of reply.
 func FuzzRemoteReply(f *testing.F) {
 	for i, r := range remoteReplies() {
@@ -146,7 +146,7 @@ func FuzzRemoteReply(f *testing.F) {
 	})
 }
 
-// remoteReply has a body decoded by that type.
+// remoteReply decodes a body as the type of r.
 func remoteReply(t *testing.T, r protocol.Body, body []byte) {
 	t.Helper()
 	var err error

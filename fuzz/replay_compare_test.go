@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// said is all that a unit says, field by field.
+// said is the decoded contents of a unit.
 type said struct {
 	Name    string
 	Order   string
@@ -33,8 +33,8 @@ func read(u *recording.Unit) said {
 	return s
 }
 
-// difference says in which fields what we sent, got, is not what the recorded
-// node sent. Nothing is exempt: besides the fields all bytes must be the same.
+// difference describes the fields in which the unit that we sent, got, differs from the recorded one,
+// want. Besides the fields, all bytes must be equal.
 func difference(want, got *recording.Unit) string {
 	if bytes.Equal(want.Raw, got.Raw) {
 		return ""
@@ -46,8 +46,8 @@ func difference(want, got *recording.Unit) string {
 	return diff
 }
 
-// An allowance is something in which our node may differ from the recorded one.
-// Each is used by name; a role that does not need one that it names fails.
+// An allowance is something in which our node may differ from the recorded one. A role fails if it names
+// an allowance that it does not need.
 type allowance string
 
 const (
@@ -74,8 +74,8 @@ const (
 // allowed in every role.
 var byChance = []allowance{objectNumbers, placesOfACKs}
 
-// allow puts recorded values in the place of ours, where a difference is
-// allowed, and returns the names of these.
+// allow replaces our values by recorded ones where a difference is allowed, and returns the allowances
+// that it used.
 func allow(want, got *recording.Unit) (used []allowance) {
 	if want.Kind != recording.KindMessage || got.Kind != recording.KindMessage {
 		return nil

@@ -17,9 +17,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// probe pings our node from the kernels' side on every CONTROL connection. The
-// next that it says there must be the answer: all that it had to say before has
-// been heard.
+// probe pings our node from the kernels on every CONTROL connection. The next unit that our node sends
+// there must be the answer, so it has nothing else left to send.
 func (p *play) probe() {
 	p.t.Helper()
 	if calls := p.stage.unexpected(); len(calls) > 0 {
@@ -32,8 +31,7 @@ func (p *play) probe() {
 	}
 }
 
-// pingOn has a kernel ping our node on a CONTROL connection, and waits for the
-// answer.
+// pingOn pings our node on a CONTROL connection and waits for the answer.
 func (p *play) pingOn(c *recording.Conversation) {
 	p.t.Helper()
 	k := slices.IndexFunc(p.steps, func(s *step) bool { return s.c == c && s.Kind == recording.KindHello && !s.ours })
@@ -55,8 +53,7 @@ func (p *play) pingOn(c *recording.Conversation) {
 	}
 }
 
-// compareState compares what our node knows of its peers with what the kernel
-// knew in the end.
+// compareState compares our node's view of its peers with the kernel's at the end.
 func (p *play) compareState() {
 	p.t.Helper()
 	var got []string
@@ -78,8 +75,8 @@ func (p *play) compareState() {
 	}
 }
 
-// closes has a connection end when its first side did. If that is the kernel, it says no more; our node
-// must close the connection, and have nothing left to say.
+// closes ends a connection when its first side did in the recording. If that is the kernel, our node must
+// close the connection without sending more.
 func (p *play) closes(c *recording.Conversation, ours recording.Side) {
 	var at time.Time
 	first := ours
@@ -104,8 +101,8 @@ func (p *play) closes(c *recording.Conversation, ours recording.Side) {
 	}})
 }
 
-// end closes our node, which has nothing to say but, as a router, that it is one
-// no more (decisions 23).
+// end closes our node. It must send nothing, except that a router announces that it no longer routes
+// (decisions 23).
 func (p *play) end() {
 	p.t.Helper()
 	if p.selftest != nil {
@@ -133,8 +130,8 @@ func (p *play) end() {
 	}
 }
 
-// checkAllowances checks that a role names just what it needs, besides what is a
-// matter of chance.
+// checkAllowances checks that a role names exactly the allowances that it needs, apart from those that
+// depend on timing.
 func (p *play) checkAllowances() {
 	p.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
@@ -153,7 +150,7 @@ func (p *play) checkAllowances() {
 	}
 }
 
-// streams are what our node has said on each connection.
+// streams returns what our node has sent on each connection.
 func (p *play) streams() []tshark.Stream {
 	var streams []tshark.Stream
 	for _, c := range p.order() {

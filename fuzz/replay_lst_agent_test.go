@@ -13,27 +13,25 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// selftester is selftest on our node: an agent, and a console that is used by
-// the roles that were one.
+// selftester runs selftest on our node: an agent, and a console for roles that had one.
 type selftester struct {
 	p       *play
 	agent   *selftest.Agent
 	console *console.Console
 	closed  bool
 
-	// By recorded match bits of replies: ours in their place, and the sequence
-	// number of a ping of ours.
+	// By recorded match bits of replies: our match bits, and the sequence number of one of our pings.
 	ids  map[uint64]uint64
 	seqs map[uint64]uint32
 	// All sequence numbers of pings.
 	recordedSeqs, ourSeqs []uint32
 
-	bulk map[uint64]message.BRWRequest // what was asked for, by recorded match bits
+	bulk map[uint64]message.BRWRequest // bulk requests, by recorded match bits
 	gets map[lnet.Handle]uint64        // match bits of bulk that was fetched
 }
 
-// startAgent starts selftest. Its clocks are those from which the recorded node
-// drew its match bits and the stamps of its sessions.
+// startAgent starts selftest. Its clocks are set so that match bits and session stamps start like those
+// of the recorded node.
 func (p *play) startAgent() {
 	p.t.Helper()
 	s := &selftester{p: p, ids: map[uint64]uint64{}, seqs: map[uint64]uint32{},
@@ -93,7 +91,7 @@ func (s *selftester) close() {
 	}
 }
 
-// end checks that nothing is left of the sessions, and ends selftest.
+// end checks that no sessions are left, and stops selftest.
 func (s *selftester) end() {
 	s.p.t.Helper()
 	if i, ok := s.agent.Session(); ok {
@@ -110,11 +108,11 @@ func (s *selftester) end() {
 	s.close()
 }
 
-// answers prepares what a kernel is about to say to our node.
+// answers prepares for what a kernel will send to our node.
 func (s *selftester) answers(u *recording.Unit) {
 	s.p.t.Helper()
 	if isRequest(u) && u.Header.MatchBits == uint64(message.ServiceStat) {
-		// It asks how much has been sent. What was heard may not be counted yet.
+		// The unit asks for counters. Messages that were received may not be counted yet.
 		none := func() bool { return s.p.node.Counters().Committed == 0 }
 		if err := waitFor("the end of all messages", none); err != nil {
 			s.p.t.Fatal(err)
@@ -125,8 +123,8 @@ func (s *selftester) answers(u *recording.Unit) {
 	}
 }
 
-// awaitIdle waits until the units of our node have ended. Recorded queries came
-// seconds after that; ours come at once.
+// awaitIdle waits until the units of our node have ended. The recorded queries came seconds later, but
+// ours come at once.
 func awaitIdle(p *play) {
 	if err := p.selftest.idle(); err != nil {
 		p.t.Fatal(err)
@@ -145,7 +143,7 @@ func (s *selftester) idle() error {
 	})
 }
 
-// waitFor looks now and then whether something has come of which nobody tells.
+// waitFor polls for an event that has no notification.
 func waitFor(what string, come func() bool) error {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -160,7 +158,7 @@ func waitFor(what string, come func() bool) error {
 	return nil
 }
 
-// lstSession is what was done in one session, from the first command to the last.
+// lstSession is the commands of one session, from the first to the last.
 type lstSession struct {
 	name        string
 	loop        int32
@@ -169,8 +167,8 @@ type lstSession struct {
 	brw         console.BRW
 }
 
-// lst gives our console the commands of sessions, one after the other, without
-// the pauses: each command ends when the recorded nodes have answered.
+// lst runs the commands of sessions in our console, one after the other and without the pauses. Each
+// command ends when the recorded nodes have answered.
 func lst(sessions ...lstSession) func(p *play) {
 	return func(p *play) {
 		p.ask(func() error {
@@ -184,8 +182,8 @@ func lst(sessions ...lstSession) func(p *play) {
 	}
 }
 
-// session is the commands of the recordings: new_session, add_group twice,
-// add_batch, add_test, run, query, stop, show_error, end_session.
+// session runs the commands of the recordings: new_session, add_group twice, add_batch, add_test, run,
+// query, stop, show_error, end_session.
 func (s *selftester) session(l *lstSession) error {
 	ctx := context.Background()
 	const key = 311

@@ -32,13 +32,13 @@ const (
 	simplePayload allowance = "payload of simple checks"
 )
 
-// isRequest tells whether a unit is a request of selftest's.
+// isRequest reports whether a unit is a request of selftest.
 func isRequest(u *recording.Unit) bool {
 	return u.Kind == recording.KindMessage && u.Header.Type == lnet.MsgPut && len(u.Payload) == message.Size &&
 		(u.Header.Portal == message.TestPortal || u.Header.Portal == message.FrameworkPortal)
 }
 
-// isReply tells whether a unit is a reply of selftest's.
+// isReply reports whether a unit is a reply of selftest.
 func isReply(u *recording.Unit) bool {
 	if u.Kind != recording.KindMessage || u.Header.Type != lnet.MsgPut || u.Header.Portal != message.ReplyPortal {
 		return false
@@ -47,8 +47,8 @@ func isReply(u *recording.Unit) bool {
 	return err == nil
 }
 
-// allow puts recorded values in the place of ours, where a difference is allowed,
-// and returns the names of these.
+// allow replaces our values by recorded ones where a difference is allowed, and returns the allowances
+// that it used.
 func (s *selftester) allow(want, got *recording.Unit) []allowance {
 	switch {
 	case isRequest(want) && isRequest(got):
@@ -59,7 +59,7 @@ func (s *selftester) allow(want, got *recording.Unit) []allowance {
 	return s.allowBulk(want, got)
 }
 
-// allowRequest is that of requests, whose IDs are remembered.
+// allowRequest is allow for requests. It remembers their IDs.
 func (s *selftester) allowRequest(want, got *recording.Unit) (used []allowance) {
 	got.Payload = slices.Clone(got.Payload)
 	w, g := message.ReplyID(want.Payload), message.ReplyID(got.Payload)
@@ -81,7 +81,7 @@ func (s *selftester) allowRequest(want, got *recording.Unit) (used []allowance) 
 	return used
 }
 
-// compareIDs compares all match bits and sequence numbers that were given out.
+// compareIDs compares all match bits and sequence numbers that were used.
 func (s *selftester) compareIDs() {
 	s.p.t.Helper()
 	recorded, ours := slices.Sorted(maps.Keys(s.ids)), slices.Sorted(maps.Values(s.ids))
@@ -95,7 +95,7 @@ func (s *selftester) compareIDs() {
 	}
 }
 
-// allowStat is that of the counters in replies to STAT.
+// allowStat is allow for the counters in replies to STAT.
 func allowStat(want, got *recording.Unit) (used []allowance) {
 	var w, g message.StatReply
 	if w.Decode(want.Payload) != nil || g.Decode(got.Payload) != nil || !bytes.Equal(g.Append(nil), got.Payload) {
@@ -113,8 +113,7 @@ func allowStat(want, got *recording.Unit) (used []allowance) {
 	return used
 }
 
-// allowBulk is that of bulk that is to be checked simply: ours must be full of
-// the pattern.
+// allowBulk is allow for bulk data with simple checks. Ours must be filled with the pattern.
 func (s *selftester) allowBulk(want, got *recording.Unit) []allowance {
 	if want.Kind != recording.KindMessage || want.Header.Type != got.Header.Type || bytes.Equal(want.Payload, got.Payload) {
 		return nil
@@ -134,8 +133,8 @@ func (s *selftester) allowBulk(want, got *recording.Unit) []allowance {
 	return []allowance{simplePayload}
 }
 
-// toOurs puts our match bits and sequence numbers into a kernel's answer to a
-// ping, if they are others than the recorded ones, and tells whether they are.
+// toOurs replaces the match bits and sequence number in a kernel's answer to a ping by ours. It reports
+// whether they differ from the recorded ones.
 func (s *selftester) toOurs(u *recording.Unit) bool {
 	if u.Kind != recording.KindMessage || u.Header.Portal != message.ReplyPortal || u.Header.Type != lnet.MsgPut {
 		return false

@@ -24,13 +24,13 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// TestReplayRDMA plays the conversations that kernel nodes have had over RDMA, on the fabric
-// in memory: our driver and node take the place of either kernel, the other one says and
-// writes what it has said and written. Ours connects, pings, discovers, pushes, answers and
-// moves bulk by itself; what selftest did it is told to do. All that it sends must equal,
-// byte for byte, what the kernel has sent, and what it writes too, but for what is each
-// side's own: cookies, addresses and keys of memory, and numbers of memory descriptors. Fragments are offered
-// as by later kernels, and credits may go back sooner (o2iblnd 9.4).
+// TestReplayRDMA replays the conversations of kernel nodes over RDMA, on the fabric in memory. Our driver
+// and node take the place of either kernel. The test sends and writes what the other kernel sent and
+// wrote. Our node connects, pings, discovers, pushes, answers and moves bulk data by itself. The test
+// makes it do what selftest did. Everything that it sends and writes must equal, byte for byte, what the
+// kernel sent and wrote. The exceptions are values that each side chooses: cookies, addresses and keys of
+// memory, and numbers of memory descriptors. Fragments are offered as by later kernels, and credits may
+// be returned sooner (o2iblnd 9.4).
 //
 // o2iblnd 2.2 (1), 3.6 agree, 3.7, 10.2 (1), 10.3 (1)
 func TestReplayRDMA(t *testing.T) {
@@ -54,7 +54,7 @@ func TestReplayRDMA(t *testing.T) {
 	}
 }
 
-// rdmaPlay is a conversation being played, with our node on one side.
+// rdmaPlay is the replay of a conversation, with our node on one side.
 type rdmaPlay struct {
 	t     *testing.T
 	c     *recording.RDMAConversation
@@ -69,29 +69,29 @@ type rdmaPlay struct {
 	kernel *rdmaPeer
 	line   *rdmaLine
 
-	cookies  map[o2iblnd.Cookie]o2iblnd.Cookie // ours, by those of the kernel in our place
+	cookies  map[o2iblnd.Cookie]o2iblnd.Cookie // recorded cookies to ours
 	handles  map[lnet.Handle]lnet.Handle       // likewise
 	sinks    []rdmaSink                        // of ours
 	owed     int                               // credits that the kernel has returned later than ours
-	compared int                               // messages of ours
+	compared int                               // number of our messages
 	rooms    []rdmaRoom
-	calls    chan error // results of what our node was asked for
+	calls    chan error // results of our node's operations
 	asked    int
 }
 
-// rdmaStep is a transfer, with its message if it is one.
+// rdmaStep is a transfer, and its message if it has one.
 type rdmaStep struct {
 	*recording.Transfer
 	m     o2iblnd.Message
 	order binary.AppendByteOrder
 	ours  bool
-	said  bool // our node was made to send it
+	said  bool // the test made our node send it
 }
 
-// rdmaSink is memory of ours, and what the kernel in our place had for it.
+// rdmaSink is memory of our node, and the kernel's descriptor for it.
 type rdmaSink struct{ recorded, ours o2iblnd.Descriptor }
 
-// rdmaRoom is what our node puts up for a PUT, and what is to come there.
+// rdmaRoom is our node's buffer for a PUT, and its expected contents.
 type rdmaRoom struct{ got, want []byte }
 
 func newRDMAPlay(t *testing.T, c *recording.RDMAConversation, side recording.Side) *rdmaPlay {
@@ -152,14 +152,14 @@ func (p *rdmaPlay) nid(s recording.Side) lnet.NID {
 	return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeO2IB, 0), p.c.Addrs[s])
 }
 
-// isSelftest tells whether a message is a request of selftest's.
+// isSelftest reports whether a message is a request of selftest.
 func (s *rdmaStep) isSelftest() bool {
 	h := &s.m.LNet
 	return s.Kind == recording.Sent && h.Portal != lnet.ReservedPortal && (h.Type == lnet.MsgPut || h.Type == lnet.MsgGet) &&
 		(s.m.Type == o2iblnd.Immediate || s.m.Type == o2iblnd.PutReq || s.m.Type == o2iblnd.GetReq)
 }
 
-// content is what a step's message carries: within it, or by the WRITEs that follow.
+// content returns the payload of a step: in the message, or in the WRITEs that follow.
 func (p *rdmaPlay) content(k int) []byte {
 	s := &p.steps[k]
 	if s.m.Type == o2iblnd.Immediate {
@@ -184,8 +184,8 @@ func (p *rdmaPlay) content(k int) []byte {
 	return b
 }
 
-// attach lets our node take what the kernel will put to selftest's portals, and have what it
-// will get there.
+// attach attaches buffers for what the kernel will put to selftest's portals, and data for what it will
+// get there.
 func (p *rdmaPlay) attach() {
 	p.t.Helper()
 	for k := range p.steps {
@@ -238,7 +238,7 @@ func (p *rdmaPlay) run() {
 	}
 }
 
-// request plays the request for the connection.
+// request plays the connection request.
 func (p *rdmaPlay) request(s *rdmaStep) (e verbs.Event) {
 	p.t.Helper()
 	if !s.ours {
@@ -259,7 +259,7 @@ func (p *rdmaPlay) request(s *rdmaStep) (e verbs.Event) {
 	return e
 }
 
-// reply plays the answer to the request.
+// reply plays the answer to the connection request.
 func (p *rdmaPlay) reply(s *rdmaStep, request verbs.Event) {
 	p.t.Helper()
 	if !s.ours {
@@ -278,8 +278,8 @@ func (p *rdmaPlay) reply(s *rdmaStep, request verbs.Event) {
 	p.line = p.kernel.line(e.ID)
 }
 
-// act has our node do what an administrator did before it said what is due: the one who
-// called did so by discovering, pinging, or using selftest.
+// act makes our node do what an administrator did before its next message: discovery, a ping, or
+// selftest.
 func (p *rdmaPlay) act() {
 	p.t.Helper()
 	other := p.nid(recording.Active + recording.Passive - p.side)
@@ -308,7 +308,7 @@ func (p *rdmaPlay) act() {
 	go func() { p.calls <- do() }()
 }
 
-// next is the first message of ours from step k on.
+// next returns the first message of ours from step k on.
 func (p *rdmaPlay) next(k int) int {
 	for !p.steps[k].ours || p.steps[k].Kind != recording.Sent {
 		k++
@@ -316,7 +316,7 @@ func (p *rdmaPlay) next(k int) int {
 	return k
 }
 
-// send has our node send a message of selftest's: the recorded one.
+// send sends the recorded message of selftest from our node.
 func (p *rdmaPlay) send(k int) {
 	p.t.Helper()
 	s := &p.steps[k]
@@ -343,7 +343,7 @@ func (p *rdmaPlay) send(k int) {
 	}
 }
 
-// say has the kernel say something, with our cookies, handles and its own memory.
+// say sends a message of the kernel, with our cookies and handles and its own memory.
 func (p *rdmaPlay) say(s *rdmaStep) {
 	p.t.Helper()
 	m := s.m
@@ -365,7 +365,7 @@ func (p *rdmaPlay) say(s *rdmaStep) {
 	}
 }
 
-// encode is a message like that of a step, with what it carries.
+// encode encodes a message like that of a step, with its payload.
 func (p *rdmaPlay) encode(s *rdmaStep, m *o2iblnd.Message) []byte {
 	p.t.Helper()
 	b, err := m.Append(nil, s.order)
@@ -382,11 +382,11 @@ func (p *rdmaPlay) encode(s *rdmaStep, m *o2iblnd.Message) []byte {
 	return append(b, content...)
 }
 
-// write has the kernel write to our memory what it wrote to that of the kernel in our place.
+// write writes to our memory what the kernel wrote to that of the recorded node.
 func (p *rdmaPlay) write(s *rdmaStep) {
 	p.t.Helper()
 	for _, k := range p.sinks {
-		at := uint64(0) // in the sink
+		at := uint64(0) // offset in the sink
 		for _, f := range k.recorded.Fragments {
 			if k.recorded.Key == s.Key && s.Addr >= f.Addr && s.Addr < f.Addr+uint64(f.Length) {
 				at += s.Addr - f.Addr
@@ -402,8 +402,8 @@ func (p *rdmaPlay) write(s *rdmaStep) {
 	p.t.Errorf("a WRITE to %#x with key %#x", s.Addr, s.Key)
 }
 
-// compareWritten compares what our node has written with what the kernel did. The sink is as
-// long as what the kernel has written together.
+// compareWritten compares what our node has written with what the kernel wrote. The sink is as long as
+// all of the kernel's writes together.
 func (p *rdmaPlay) compareWritten(k int) {
 	p.t.Helper()
 	s, at := &p.steps[k], 0
@@ -418,8 +418,8 @@ func (p *rdmaPlay) compareWritten(k int) {
 	}
 }
 
-// hear compares what our node says next with what the kernel has said, after having it do what
-// it does not by itself.
+// hear compares our node's next message with the recorded one. It first makes our node do what it does
+// not do by itself.
 func (p *rdmaPlay) hear(k int) {
 	p.t.Helper()
 	s := &p.steps[k]
@@ -435,7 +435,7 @@ func (p *rdmaPlay) hear(k int) {
 			p.t.Fatal(err)
 		}
 		if m.Type != s.m.Type || m.LNet.Type != s.m.LNet.Type {
-			continue // the place of an ACK beside a push is a matter of chance
+			continue // the place of an ACK beside a push depends on timing
 		}
 		p.line.drop(n)
 		p.allow(s, &m)
@@ -446,7 +446,7 @@ func (p *rdmaPlay) hear(k int) {
 	p.t.Errorf("our node has %d messages to say, and none is a %v %v", len(heard), s.m.Type, s.m.LNet.Type)
 }
 
-// allow puts the kernel's own numbers in the place of ours.
+// allow replaces our values by the recorded ones where they may differ.
 func (p *rdmaPlay) allow(s *rdmaStep, m *o2iblnd.Message) {
 	p.t.Helper()
 	want := &s.m
@@ -485,11 +485,11 @@ func (p *rdmaPlay) compareBytes(got, want []byte) {
 	p.t.Errorf("kernel (-), we (+), %v:\n%s", errors.Join(err, err2), diff)
 }
 
-// end looks whether all has come, and nothing is left.
+// end checks that everything has come and nothing is left.
 func (p *rdmaPlay) end() {
 	p.t.Helper()
 	p.t.Logf("%d messages of ours are the kernel's, and of %d bulks what they carry", p.compared, len(p.rooms))
-	if p.owed < 0 { // before the end ours may be ahead of what the kernel had heard
+	if p.owed < 0 { // at the end our node may be ahead of what the kernel had received
 		p.t.Errorf("our node has returned %d credits fewer than the kernel", -p.owed)
 	}
 	if left := p.line.heard(); len(left) > 0 {

@@ -11,32 +11,33 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// role is a node of a recording in whose place ours is.
+// role is a node of a recording that our node replaces.
 type role struct {
 	file, name string
 	devices    []device
 	nis        []ni
 	parameters func(p *node.Parameters)
-	// server is whom selftest's client sends its requests to; "": we are the
+	// server is the node to which selftest's client sends its requests. "" means that our node is the
 	// server.
 	server string
 	acts   []act
-	// until is when the play ends, if not with the recording; left is how many units come later.
+	// until is the time at which the play ends, 0 for the end of the recording. left is the number of
+	// later units.
 	until time.Duration
 	left  int
-	// peers are what the kernel knew of others in the end.
+	// peers is the kernel's view of its peers at the end.
 	peers   []string
 	differs []allowance
-	chance  []allowance // besides those that are a matter of chance in every role
+	chance  []allowance // in addition to those allowed in every role
 }
 
 type device struct{ name, addrs string }
 
 type ni struct{ nid, device string }
 
-// act is what an administrator did.
+// act is an action of an administrator.
 type act struct {
-	at time.Duration // since the first packet; it comes before the steps then
+	at time.Duration // since the first packet; before the steps at that time
 	do func(p *play)
 }
 
@@ -86,7 +87,7 @@ var consoleApart = []*role{
 	},
 }
 
-// addedAndDeleted has NIs that come and go.
+// addedAndDeleted has NIs that are added and deleted.
 var addedAndDeleted = []*role{
 	{
 		file: "o7-tcp-net-del-add-push", name: "peerA", devices: ethA,
@@ -98,15 +99,15 @@ var addedAndDeleted = []*role{
 			{16100 * time.Millisecond, func(p *play) { p.addNI(ni{"10.77.0.11@tcp9", "eth0"}) }},
 			{25900 * time.Millisecond, removeNI("10.77.0.11@tcp9")},
 		},
-		// When the net of a peer's primary NID goes, a kernel pushes at once to the NID that becomes the
-		// primary one. Ours asks the peer for its primary NID first, and pushes then.
+		// When the net of a peer's primary NID is removed, a kernel pushes at once to the NID that
+		// becomes the primary one. Our node first asks the peer for its primary NID, and then pushes.
 		until: 33300 * time.Millisecond, left: 15,
 		peers: []string{"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp 10.78.0.12@tcp1"},
 	},
 }
 
-// untilCut has two rails of which one is cut at 5.2 s. The GET that leaves on it at 6.4 s is lost; what comes
-// later depends on timeouts of up to 50 s.
+// untilCut has two rails. One is cut at 5.2 s, and the GET sent on it at 6.4 s is lost. What comes later
+// depends on timeouts of up to 50 s.
 var untilCut = []*role{
 	{
 		file: "o6-tcp-rail-cut-recovery", name: "peerA", devices: ethA,
@@ -162,7 +163,7 @@ var discoveryAndRouting = []*role{
 		parameters: discoveryOff,
 		acts: []act{
 			{10 * time.Second, startSelftest},
-			// The first answer to a request waits until its sender has been pinged.
+			// The first answer to a request waits for a ping of its sender.
 			{10130 * time.Millisecond, sendNext},
 		},
 		peers: []string{"10.77.0.11@tcp multi-rail false: 10.77.0.11@tcp"},
@@ -258,8 +259,8 @@ var discoveryAndRouting = []*role{
 	},
 }
 
-// selftestRoles are those of a recording in which selftest's client says the
-// first word: it waits until discovery is through.
+// selftestRoles returns the roles of a recording in which selftest's client sends first. It waits for the
+// end of discovery.
 func selftestRoles(file string, client, server []allowance) []*role {
 	return []*role{
 		{
@@ -307,10 +308,9 @@ func removeNI(nid string) func(p *play) {
 	}
 }
 
-// lastUsed makes the rail of a connection the one that our node has used last, as
-// the kernel had, by an answer on it: the next choice among rails is the other
-// one. Of an ACK and a push on two rails at one time, either may be the later one
-// in ours; where the turns begin says nothing.
+// lastUsed makes our node use the rail of a connection last, by an answer on it, as the kernel did. The
+// next choice among rails is then the other one. If an ACK and a push use two rails at one time, our node
+// may send either one last. The starting point of the rotation has no other meaning.
 func lastUsed(active string) func(p *play) {
 	return func(p *play) {
 		for _, c := range p.order() {
@@ -321,7 +321,7 @@ func lastUsed(active string) func(p *play) {
 	}
 }
 
-// sendNext has our node send its next message of selftest's.
+// sendNext makes our node send its next message of selftest.
 func sendNext(p *play) {
 	for _, s := range p.steps {
 		if s.ours && !s.done && p.isSelftest(s) {
@@ -339,14 +339,13 @@ func parseNID(p *play, text string) lnet.NID {
 	return nid
 }
 
-// soon has a gateway checked as soon as there is something to check. The test
-// then says itself when checks come (checkRouter): what passes between two is
-// a quarter of a minute in the recording.
+// soon is an interval after which gateways are checked as soon as possible. The test then decides when
+// checks happen (checkRouter). In the recording they are 15 seconds apart.
 const soon = time.Nanosecond
 
 func checkedRouters(p *node.Parameters) { p.RouterCheckInterval = soon }
 
-// untilChecked has no check begin after the one whose ping our node says next.
+// untilChecked stops checks after the one whose ping our node sends next.
 func untilChecked(p *play) {
 	p.onPing = func() { setCheckInterval(p, 0) }
 }
@@ -373,11 +372,11 @@ func addRoute(net, gateway string) func(p *play) {
 	}
 }
 
-// checkRouter lets the check of the gateway come that is due.
+// checkRouter allows the check of the gateway that is due.
 func checkRouter(p *play) {
 	setCheckInterval(p, soon)
 	for _, r := range p.node.Routes() {
-		// The discoverer looks at its parameters when it has something to do.
+		// The discoverer reads its parameters only when it has something to do.
 		p.ask(func() error {
 			_, err := p.node.PrimaryNID(context.Background(), r.Gateway)
 			return err
@@ -386,7 +385,7 @@ func checkRouter(p *play) {
 	untilChecked(p)
 }
 
-// routeIs checks what lnetctl route show says.
+// routeIs checks the state of the route, as lnetctl route show prints it.
 func routeIs(up bool) func(p *play) {
 	return func(p *play) {
 		for _, r := range p.node.Routes() {
@@ -397,8 +396,8 @@ func routeIs(up bool) func(p *play) {
 	}
 }
 
-// startRouting makes our node a router that says so in the time that a node
-// takes to do it, but with short parameters: what it forwards comes later.
+// startRouting makes our node a router that announces this as fast as other nodes do, but with short
+// parameters. It forwards messages later.
 func startRouting(p *play) {
 	recorded := p.node.Parameters()
 	short := recorded

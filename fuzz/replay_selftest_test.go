@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// isSelftest tells whether a message is a request of selftest's, and no answer to
-// one: those our node sends by itself.
+// isSelftest reports whether a message is a request of selftest. Answers to requests do not count: our
+// node sends them by itself.
 func (p *play) isSelftest(s *step) bool {
 	return s.Kind == recording.KindMessage && s.Header.Portal != lnet.ReservedPortal &&
 		(s.Header.Type == lnet.MsgPut || s.Header.Type == lnet.MsgGet) &&
@@ -27,14 +27,14 @@ func (p *play) isLocal(nid lnet.NID) bool {
 	return false
 }
 
-// room is what our node puts up for a kernel's PUT.
+// room is our node's buffer for a kernel's PUT.
 type room struct {
 	step  *step
 	bytes []byte
 }
 
-// startSelftest lets our node take what kernels will put to selftest's portals,
-// and have what they will get there.
+// startSelftest attaches buffers for what kernels will put to selftest's portals, and data for what they
+// will get there.
 func startSelftest(p *play) {
 	p.t.Helper()
 	p.delivered = node.NewEventQueue(node.EventsOf(portals.EventPut))
@@ -58,8 +58,7 @@ func startSelftest(p *play) {
 	}
 }
 
-// awaitDelivered waits until all has come to selftest's portals that has been
-// sent there.
+// awaitDelivered waits until everything that was sent to selftest's portals has arrived there.
 func (p *play) awaitDelivered() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -72,8 +71,7 @@ func (p *play) awaitDelivered() {
 	}
 }
 
-// compareDelivered compares what came to selftest's portals with what kernels
-// sent.
+// compareDelivered compares what arrived at selftest's portals with what kernels sent.
 func (p *play) compareDelivered() {
 	p.t.Helper()
 	p.awaitDelivered()
@@ -84,7 +82,7 @@ func (p *play) compareDelivered() {
 	}
 }
 
-// answer is the REPLY to a GET.
+// answer returns the REPLY to a GET.
 func (p *play) answer(get *step) *step {
 	for _, s := range p.steps {
 		if s.Kind == recording.KindMessage && s.Header.Type == lnet.MsgReply && s.Header.Handle == get.Header.Handle {
@@ -95,8 +93,8 @@ func (p *play) answer(get *step) *step {
 	return nil
 }
 
-// send has our node send a message of selftest's: the recorded one. A client
-// leaves the path to LNet; a server answers from where it was asked.
+// send sends the recorded message of selftest from our node. A client lets LNet choose the path. A server
+// answers from the NID that was asked.
 func (p *play) send(s *step) {
 	p.t.Helper()
 	p.awaitDelivered() // it answers something of that

@@ -16,16 +16,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// stage is a Network on which our node has the addresses of a recorded node,
-// and the kernels that we play have theirs. Underneath are TCP sockets on
-// loopback.
+// stage is a Network on which our node has the addresses of a recorded node, and the kernels that the
+// test plays have theirs. TCP sockets on loopback carry the bytes.
 type stage struct {
 	socklnd.Network
 	t       *testing.T
 	devices []socklnd.Device
 	kernels net.Listener // listens for all kernels
 
-	calling sync.Mutex // held by who calls our node, so that it knows who it is
+	calling sync.Mutex // held while connecting to our node, so that it can identify the caller
 
 	mu    sync.Mutex
 	used  map[call]bool // source ports are in use towards an address
@@ -34,7 +33,7 @@ type stage struct {
 	ours  map[netip.AddrPort]*stageListener
 }
 
-// call is a TCP connection's addresses, that of who calls first.
+// call is the addresses of a TCP connection, from the dialling side's point of view.
 type call struct{ from, to netip.AddrPort }
 
 func newStage(t *testing.T, devices []socklnd.Device) *stage {
@@ -59,7 +58,7 @@ func (s *stage) Device(name string, nid lnet.NID) (socklnd.Device, error) {
 	return socklnd.Device{}, fmt.Errorf("device %q for %s: %w", name, nid, syscall.ENODEV)
 }
 
-// Watch implements socklnd.Network: nothing ever changes.
+// Watch implements socklnd.Network. Nothing ever changes.
 func (s *stage) Watch(ctx context.Context, _ func()) error {
 	<-ctx.Done()
 	return nil
@@ -78,7 +77,7 @@ func (s *stage) Listen(at netip.AddrPort, backlog int) (socklnd.Listener, error)
 	return ours, nil
 }
 
-// Dial implements socklnd.Network. The connection is put where accept finds it.
+// Dial implements socklnd.Network. accept finds the connection.
 func (s *stage) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +104,7 @@ func (s *stage) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stre
 	return &stageStream{Stream: stream, stage: s, call: c, local: from, remote: to, ready: s.gate(c)}, nil
 }
 
-// dialSelf connects our node to itself, of which nobody hears.
+// dialSelf connects our node to itself. The test does not see these connections.
 func (s *stage) dialSelf(ctx context.Context, l *stageListener, from netip.AddrPort) (socklnd.Stream, error) {
 	s.calling.Lock()
 	defer s.calling.Unlock()
@@ -118,7 +117,7 @@ func (s *stage) dialSelf(ctx context.Context, l *stageListener, from netip.AddrP
 	return &stageStream{Stream: stream, stage: s, call: c, local: from, remote: l.at, ready: make(chan struct{})}, nil
 }
 
-// slot is where a connection of our node's waits. s.mu is held.
+// slot returns the channel in which a connection of our node waits. s.mu is held.
 func (s *stage) slot(c call) chan net.Conn {
 	if s.calls[c] == nil {
 		s.calls[c] = make(chan net.Conn, 1)
@@ -126,7 +125,7 @@ func (s *stage) slot(c call) chan net.Conn {
 	return s.calls[c]
 }
 
-// gate is closed when our node may use a connection. s.mu is held.
+// gate returns a channel that is closed when our node may use a connection. s.mu is held.
 func (s *stage) gate(c call) chan struct{} {
 	if s.ready[c] == nil {
 		s.ready[c] = make(chan struct{})
@@ -134,7 +133,7 @@ func (s *stage) gate(c call) chan struct{} {
 	return s.ready[c]
 }
 
-// await waits until our node may use a connection, whose HELLOs have been said.
+// await waits until our node may use a connection with completed HELLOs.
 func (s *stage) await(c call) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -147,7 +146,7 @@ func (s *stage) await(c call) {
 	}
 }
 
-// accept takes a call of our node, from and to where the recorded node called.
+// accept accepts a connection that our node opens between the recorded addresses.
 func (s *stage) accept(c call) net.Conn {
 	s.t.Helper()
 	s.mu.Lock()
@@ -163,7 +162,7 @@ func (s *stage) accept(c call) net.Conn {
 	}
 }
 
-// unexpected lists the calls of our node that nobody has taken.
+// unexpected lists the connections of our node that were not accepted.
 func (s *stage) unexpected() []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +175,7 @@ func (s *stage) unexpected() []call {
 	return left
 }
 
-// call calls our node as a kernel did.
+// call connects to our node as a kernel did.
 func (s *stage) call(c call) net.Conn {
 	s.t.Helper()
 	s.mu.Lock()
@@ -201,7 +200,7 @@ type stageListener struct {
 	socklnd.Listener
 	s       *stage
 	at      netip.AddrPort
-	callers chan netip.AddrPort // who calls next
+	callers chan netip.AddrPort // address of the next connection
 }
 
 // Accept implements socklnd.Listener.
@@ -232,14 +231,14 @@ type stageStream struct {
 	ready      chan struct{}
 }
 
-// Configure implements socklnd.Stream: the HELLOs are through.
+// Configure implements socklnd.Stream. It is called after the HELLOs.
 func (s *stageStream) Configure(o socklnd.StreamOptions) error {
 	s.configured.Store(true)
 	return s.Stream.Configure(o)
 }
 
-// Read implements socklnd.Stream. The first one after Configure is for messages:
-// the connection is one of those that are chosen from.
+// Read implements socklnd.Stream. The first Read after Configure is for messages: from then on the
+// connection is in use.
 func (s *stageStream) Read(bufs [][]byte) (int, error) {
 	if s.configured.Load() {
 		s.once.Do(func() { close(s.ready) })
@@ -247,7 +246,7 @@ func (s *stageStream) Read(bufs [][]byte) (int, error) {
 	return s.Stream.Read(bufs)
 }
 
-// Close implements socklnd.Stream: its addresses may be used again.
+// Close implements socklnd.Stream. The addresses can be used again.
 func (s *stageStream) Close() error {
 	s.stage.mu.Lock()
 	if s.stage.ready[s.call] == s.ready {
@@ -261,7 +260,7 @@ func (s *stageStream) Close() error {
 func (s *stageStream) LocalAddr() netip.AddrPort  { return s.local }
 func (s *stageStream) RemoteAddr() netip.AddrPort { return s.remote }
 
-// has tells whether an address is our node's.
+// has reports whether an address belongs to our node.
 func (s *stage) has(a netip.Addr) bool {
 	return slices.ContainsFunc(s.devices, func(d socklnd.Device) bool { return d.Has(a) })
 }

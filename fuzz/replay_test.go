@@ -22,20 +22,17 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// These tests play recorded conversations between kernel nodes live, over TCP
-// sockets: our socklnd and node take the place of one of the kernels, the others
-// say what the recording has them say. Ours is told to do what an administrator,
-// or selftest, made the kernel do (roles); it connects, discovers, pushes, routes
-// and answers by itself. Everything that it sends must equal, byte for byte, what
-// the kernel in its place sent, on the same connections, but for what a role
-// allows by name (allowance).
+// These tests replay recorded conversations between kernel nodes live, over TCP sockets. Our socklnd and
+// node take the place of one of the kernels. The test sends what the others sent in the recording. It
+// makes our node do what an administrator, or selftest, made the kernel do (roles). Our node connects,
+// discovers, pushes, routes and answers by itself. Everything that it sends must equal, byte for byte and
+// on the same connections, what the kernel in its place sent. A role names the exceptions (allowance).
 //
-// What a node draws from its wall clock is given to ours from the recording:
-// the interface cookie in its handles and the incarnations of its NIs. Addresses
-// and ports are those of the recording; underneath, sockets on loopback stand for
-// them (stage). On each connection ours must keep to the recorded order; what
-// happens on two connections is played in the recorded order, but ours may be
-// ahead of it. In the end another decoder reads all that ours has said.
+// Values that a node takes from its wall clock come from the recording: the interface cookie in its
+// handles and the incarnations of its NIs. Addresses and ports are those of the recording. Sockets on
+// loopback carry the bytes (stage). On each connection our node must keep the recorded order. Units of
+// different connections are sent in the recorded order, but our node may be ahead of it. At the end,
+// tshark decodes everything that our node has sent.
 func TestReplay(t *testing.T) {
 	playAll(t, roles, func(p *play) {
 		p.run()
@@ -46,8 +43,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// playAll plays all roles, each to its end by what course says, and has another
-// decoder read what we have said.
+// playAll plays all roles, each with course, and then has tshark decode what our node has sent.
 func playAll(t *testing.T, roles []*role, course func(p *play)) {
 	var mu sync.Mutex
 	var said []tshark.Stream
@@ -68,42 +64,42 @@ func playAll(t *testing.T, roles []*role, course func(p *play)) {
 	t.Run("tshark", func(t *testing.T) { tshark.Check(t, said...) })
 }
 
-// play is one recording being played, with our node in one role.
+// play is the replay of one recording, with our node in one role.
 type play struct {
 	t     *testing.T
 	role  *role
 	steps []*step
 	acts  []act
 	left  int   // units after role.until
-	ends  []act // of connections; our node may wait for an answer then
+	ends  []act // ends of connections; our node may wait for an answer at that time
 	begin time.Time
-	us    []lnet.NID // that our node has said in a HELLO
+	us    []lnet.NID // NIDs of our node's HELLOs
 
 	stage       *stage
 	node        *node.Node
 	driver      *socklnd.Driver
 	incarnation atomic.Uint64    // of the next NI
-	rooms       []room           // for what comes to selftest's portals
-	delivered   *node.EventQueue // what has come there
-	expected    int              // what has not come there, but has been sent
-	selftest    *selftester      // plays selftest by itself; nil: p.send does
+	rooms       []room           // buffers for messages to selftest's portals
+	delivered   *node.EventQueue // messages that arrived there
+	expected    int              // messages that were sent there and have not arrived
+	selftest    *selftester      // runs selftest; nil: p.send sends its messages
 
 	wires   map[*recording.Conversation]*wire
 	ended   map[*recording.Conversation]bool
-	handles map[lnet.Handle]lnet.Handle // recorded and our node's
+	handles map[lnet.Handle]lnet.Handle // recorded handle to our node's handle
 	used    map[allowance]int
-	calls   chan error // results of what our node was asked
+	calls   chan error // results of our node's operations
 	asked   int
-	onPing  func() // when our node has said its next ping
+	onPing  func() // called when our node has sent its next ping
 }
 
-// step is a unit of the recording.
+// step is one unit of the recording.
 type step struct {
 	recording.TimedUnit
 	c    *recording.Conversation
 	at   time.Duration // since the first packet
-	ours bool          // said by the node in whose place ours is
-	said bool          // our node was made to send it
+	ours bool          // sent by the node that ours replaces
+	said bool          // the test made our node send it
 	done bool
 }
 
@@ -155,8 +151,8 @@ func newPlay(t *testing.T, r *role) *play {
 	return p
 }
 
-// run plays the steps in the order of the recording: the kernels' are said, ours
-// are waited for, after acts and messages of selftest that cause them.
+// run plays the steps in the order of the recording. It sends those of the kernels and waits for those of
+// our node, after the acts and selftest messages that cause them.
 func (p *play) run() {
 	p.t.Helper()
 	for _, s := range p.steps {
@@ -189,7 +185,7 @@ func (p *play) run() {
 	}
 }
 
-// act does what was done until some time.
+// act performs the acts up to a time.
 func (p *play) act(until time.Duration) {
 	p.t.Helper()
 	for {
@@ -209,8 +205,7 @@ func (p *play) act(until time.Duration) {
 	}
 }
 
-// settle waits until our node has digested what it has been told. A kernel has
-// seconds for that.
+// settle waits until our node has processed what it received. A kernel has seconds for that.
 func (p *play) settle() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -218,7 +213,7 @@ func (p *play) settle() {
 	busy := func(q node.PeerInfo) bool { return q.State.Has(discovery.Discovering) }
 	errNothing := errors.New("nothing is to change")
 	for {
-		// What asks discovery comes after all that discovery has been told.
+		// The discoverer handles this after everything that it received before.
 		err := p.node.ChangePolicies(ctx, func(*selection.Policies) error { return errNothing })
 		if !errors.Is(err, errNothing) {
 			p.t.Fatalf("our node does not come to rest: %v", err)
@@ -229,13 +224,14 @@ func (p *play) settle() {
 	}
 }
 
-// ask has our node do something that ends when others have answered.
+// ask starts an operation of our node that ends after others have answered.
 func (p *play) ask(f func() error) {
 	p.asked++
 	go func() { p.calls <- f() }()
 }
 
-// say has a kernel say something. What it sends back of ours is what ours sent.
+// say sends a unit of a kernel. Values of ours that it sends back are replaced by those that our node
+// sent.
 func (p *play) say(s *step) {
 	p.t.Helper()
 	u := s.Unit
@@ -249,7 +245,7 @@ func (p *play) say(s *step) {
 		p.selftest.answers(&u)
 	}
 	if u.Kind == recording.KindNoop && p.used[zeroCopyRequests] > 0 {
-		return // it acknowledges what ours has not asked for
+		return // it acknowledges something that our node has not requested
 	}
 	if slices.ContainsFunc(p.rooms, func(r room) bool { return r.step == s }) {
 		p.expected++
@@ -257,7 +253,7 @@ func (p *play) say(s *step) {
 	p.wire(s.c).say(&u)
 }
 
-// hear waits for what our node says next on the connection of s: s.
+// hear waits for the next unit of our node on the connection of s, which must be s.
 func (p *play) hear(s *step) {
 	p.t.Helper()
 	for {
@@ -272,8 +268,8 @@ func (p *play) hear(s *step) {
 	}
 }
 
-// swapped is the step after s on its connection that our node has said first, if
-// one of the two is an ACK.
+// swapped returns the step after s on its connection if our node has sent that one first and one of the
+// two is an ACK.
 func (p *play) swapped(s *step, got *recording.Unit) *step {
 	isACK := func(u *recording.Unit) bool { return u.Kind == recording.KindMessage && u.Header.Type == lnet.MsgAck }
 	if isACK(&s.Unit) == isACK(got) {
@@ -287,7 +283,7 @@ func (p *play) swapped(s *step, got *recording.Unit) *step {
 	return nil
 }
 
-// match compares what our node said with a step.
+// match compares a unit of our node with a step.
 func (p *play) match(s *step, got *recording.Unit) {
 	p.t.Helper()
 	s.done = true
@@ -313,8 +309,8 @@ func (p *play) match(s *step, got *recording.Unit) {
 	}
 }
 
-// wire is the kernel's end of a conversation: one that our node opened, or one
-// that the kernel opens now.
+// wire returns the kernel's end of a conversation. Our node has opened the connection, or the kernel
+// opens it now.
 func (p *play) wire(c *recording.Conversation) *wire {
 	p.t.Helper()
 	if w := p.wires[c]; w != nil {
@@ -335,7 +331,7 @@ func callOf(c *recording.Conversation) call {
 	return call{c.Addrs[recording.Active], c.Addrs[recording.Passive]}
 }
 
-// waiting tells what our node has said and nobody has looked at.
+// waiting describes what our node has sent and was not checked.
 func (p *play) waiting() string {
 	var s strings.Builder
 	for _, c := range p.order() {
@@ -347,7 +343,7 @@ func (p *play) waiting() string {
 	return s.String()
 }
 
-// order lists the conversations by the time of their first step.
+// order returns the conversations in order of their first step.
 func (p *play) order() []*recording.Conversation {
 	var all []*recording.Conversation
 	for _, s := range p.steps {

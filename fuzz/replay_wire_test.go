@@ -17,21 +17,21 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is the time limit for expected events.
 const patience = 3 * time.Minute
 
-// wire is a kernel's end of a connection with our node.
+// wire is a kernel's end of a connection to our node.
 type wire struct {
 	t    *testing.T
 	name string
 	conn net.Conn
-	// others tells what our node has said elsewhere, when it says nothing here.
+	// others describes what our node has sent on other connections, for error messages.
 	others func() string
-	got    []byte           // all that our node has sent
-	seen   []recording.Unit // of it, what has been looked at
+	got    []byte           // everything that our node has sent
+	seen   []recording.Unit // units of got that were checked
 }
 
-// next is the next thing that our node says.
+// next returns the next unit that our node sends.
 func (w *wire) next(what string) recording.Unit {
 	w.t.Helper()
 	if err := w.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -56,7 +56,7 @@ func (w *wire) next(what string) recording.Unit {
 	}
 }
 
-// waiting is what has come and nobody has looked at.
+// waiting describes the bytes that have arrived and were not checked.
 func (w *wire) waiting() string {
 	_ = w.conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 	more, _ := io.ReadAll(w.conn) // until the deadline
@@ -69,7 +69,7 @@ func (w *wire) waiting() string {
 	return s.String()
 }
 
-// parsed is how many bytes have been looked at.
+// parsed returns the number of bytes that were checked.
 func (w *wire) parsed() int {
 	n := 0
 	for k := range w.seen {
@@ -78,7 +78,7 @@ func (w *wire) parsed() int {
 	return n
 }
 
-// say sends something to our node.
+// say sends a unit to our node.
 func (w *wire) say(u *recording.Unit) {
 	w.t.Helper()
 	if _, err := w.conn.Write(u.Raw); err != nil {
@@ -86,7 +86,7 @@ func (w *wire) say(u *recording.Unit) {
 	}
 }
 
-// hangUp has the kernel end its side of the connection, which ours may have closed already.
+// hangUp closes the kernel's side of the connection. Our side may have closed it already.
 func (w *wire) hangUp() {
 	w.t.Helper()
 	if err := w.conn.(*net.TCPConn).CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) {
@@ -94,7 +94,7 @@ func (w *wire) hangUp() {
 	}
 }
 
-// rest is all that our node says until it closes the connection.
+// rest returns everything that our node sends until it closes the connection.
 func (w *wire) rest() []recording.Unit {
 	w.t.Helper()
 	more, err := io.ReadAll(w.conn) // a reset ends it too
@@ -106,7 +106,7 @@ func (w *wire) rest() []recording.Unit {
 	return units[len(w.seen):]
 }
 
-// rewrite makes raw bytes of what u says, where it differs from a recorded one.
+// rewrite encodes u again to raw bytes if it differs from the recorded unit.
 func rewrite(t *testing.T, u *recording.Unit) {
 	t.Helper()
 	order := binary.LittleEndian

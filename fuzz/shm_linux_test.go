@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// FuzzShmSubmission reads what a client puts into its ring.
+// FuzzShmSubmission reads what a client has written into its ring.
 func FuzzShmSubmission(f *testing.F) {
 	for _, s := range []shm.Submission{
 		{Opcode: shm.OpMsgRecv, Buffer: 1, Generation: 2, Operation: 3, MinReceive: 4096, MaxMessages: 16},
@@ -42,7 +42,7 @@ func FuzzShmSubmission(f *testing.F) {
 	})
 }
 
-// FuzzShmCompletion reads what lnetd puts into a client's ring.
+// FuzzShmCompletion reads what lnetd has written into a client's ring.
 func FuzzShmCompletion(f *testing.F) {
 	for _, c := range []shm.Completion{
 		{Buffer: 1, Generation: 2, Operation: 3, Length: 4096, Time: 1 << 40, Final: true},
@@ -71,8 +71,8 @@ func FuzzShmCompletion(f *testing.F) {
 	})
 }
 
-// shmFile makes a ring file, and a descriptor of it that stays with the test, which maps
-// it as somebody who writes into it what he wants.
+// shmFile creates a ring file. The test keeps a descriptor and maps the file, like a process that writes
+// arbitrary bytes into it.
 func shmFile(f testing.TB) (h *shm.Host, files shm.Files, memory []byte) {
 	f.Helper()
 	s := shm.Sizes{Submissions: 8, Completions: 2}
@@ -87,8 +87,8 @@ func shmFile(f testing.TB) (h *shm.Host, files shm.Files, memory []byte) {
 	return h, files, memory
 }
 
-// FuzzShmRing writes into a ring file, before a client attaches to it or, later, while both
-// use it. Neither takes out more than there can be, nor finds more room.
+// FuzzShmRing writes into a ring file, before a client attaches to it or while both sides use it. Neither
+// side may read more entries than the ring can hold, nor find more room.
 func FuzzShmRing(f *testing.F) {
 	h, files, memory := shmFile(f)
 	f.Add(bytes.Clone(memory[:640]), false)
@@ -146,7 +146,7 @@ func FuzzShmRing(f *testing.F) {
 	})
 }
 
-// shmTaken takes out what there is, and returns how many entries it was.
+// shmTaken reads all entries and returns their number.
 func shmTaken(t *testing.T, next func() (bool, error)) (n int) {
 	t.Helper()
 	for {

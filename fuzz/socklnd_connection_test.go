@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// FuzzSocklndConnection plays a stranger who drives whole connections with a driver, in both
-// roles and through time. Each deed is one byte and the bytes that it needs of the next ones.
-// Whatever the stranger does: nothing panics, every message of the driver ends once, and
-// nothing of the stranger is left when it has gone. TestSocklndStrangers plays the same
-// programs, and longer ones, with a whole node.
+// FuzzSocklndConnection runs a hostile host that opens and accepts connections with a driver while time
+// passes. Each action is one byte and arguments in the following bytes. Nothing may panic, every message
+// of the driver must end once, and nothing of the host may be left when it has gone. TestSocklndStrangers
+// runs the same programs, and longer ones, with a whole node.
 func FuzzSocklndConnection(f *testing.F) {
 	for _, b := range strangerPrograms(24) {
 		f.Add(b)
@@ -21,16 +20,16 @@ func FuzzSocklndConnection(f *testing.F) {
 	})
 }
 
-// TestSocklndStrangers plays strangers beside a peer that means well, against a whole node.
-// In addition to what FuzzSocklndConnection checks, every operation of the node ends once, its
-// credits come back, and the peer beside the stranger notices nothing.
+// TestSocklndStrangers runs hostile hosts beside a well-behaved peer, against a whole node. In addition
+// to the checks of FuzzSocklndConnection, every operation of the node must end once, its credits must
+// come back, and the other peer must not be affected.
 func TestSocklndStrangers(t *testing.T) {
 	for _, b := range strangerPrograms(160) {
 		playStranger(t, b, newNodeVictim, 80, 8*time.Hour)
 	}
 }
 
-// strangerPrograms returns programs for strangers: stories, and random ones of n bytes.
+// strangerPrograms returns programs: whole stories, and random ones of n bytes.
 func strangerPrograms(n int) [][]byte {
 	all := [][]byte{
 		{},
@@ -49,8 +48,8 @@ func strangerPrograms(n int) [][]byte {
 	return all
 }
 
-// playStranger has a stranger do at most so many deeds against a victim, and at most let so
-// much time go by.
+// playStranger runs at most deeds actions of a stranger against a victim, in which at most the time most
+// passes.
 func playStranger(t *testing.T, b []byte, build func(*stranger) strangerVictim, deeds int, most time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStranger(t, b, build)
@@ -64,7 +63,7 @@ func playStranger(t *testing.T, b []byte, build func(*stranger) strangerVictim, 
 	})
 }
 
-// deed does what the next byte says.
+// deed performs the action of the next byte.
 func (s *stranger) deed() {
 	switch s.byte() % 17 {
 	case 0:

@@ -13,10 +13,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// streamsMost bounds the streams that the stranger has at a time.
+// streamsMost is the largest number of streams that the stranger has at a time.
 const streamsMost = 24
 
-// dial calls the victim, from a privileged port or another one.
+// dial connects to the victim, from a privileged port or another one.
 func (s *stranger) dial() {
 	b := s.byte()
 	if len(s.streams) >= streamsMost {
@@ -29,7 +29,7 @@ func (s *stranger) dial() {
 	}
 	c, err := s.host.Dial(context.Background(), from, netip.AddrPortFrom(victimAddr, 988))
 	if err != nil {
-		return // while the victim's NI is away
+		return // while the victim's NI is removed
 	}
 	s.dialled++
 	s.streams = append(s.streams, &strangerStream{
@@ -44,8 +44,8 @@ func (s *stranger) order(b byte) byteOrder {
 	return binary.LittleEndian
 }
 
-// hello is a HELLO of the stranger's, mostly a sensible one. It never claims to be
-// from the victim's friend, who could not be told from it.
+// hello returns a HELLO of the stranger, which is valid in most cases. It never has the NID of the
+// victim's friend, because the victim could not distinguish the two.
 func (s *stranger) hello(c *strangerStream, b byte) []byte {
 	h := protocol.Hello{
 		Version: c.version, Src: tcpNID(c.us), Dst: s.victimID.NID, SrcPID: lnet.PIDLustre,
@@ -75,7 +75,7 @@ func (s *stranger) hello(c *strangerStream, b byte) []byte {
 	return out
 }
 
-// introduce says request and HELLO, or one of them.
+// introduce sends an acceptor request and a HELLO, or one of them.
 func (s *stranger) introduce() {
 	c, b := s.stream(), s.byte()
 	if c == nil {
@@ -98,7 +98,7 @@ func (s *stranger) introduce() {
 	s.write(c, out, b>>7 == 1)
 }
 
-// write writes all, or a part for now.
+// write writes all of b, or only a part for now.
 func (s *stranger) write(c *strangerStream, b []byte, cut bool) {
 	c.rest = append(c.rest, b...)
 	n := len(c.rest)
@@ -112,7 +112,7 @@ func (s *stranger) write(c *strangerStream, b []byte, cut bool) {
 	}
 }
 
-// finishWrite writes what is left of what was begun.
+// finishWrite writes the rest of a partial write.
 func (s *stranger) finishWrite() {
 	if c := s.stream(); c != nil {
 		s.write(c, nil, s.byte()&1 == 1)
@@ -132,7 +132,7 @@ func (s *stranger) babble() {
 // Sizes of payloads.
 var strangerSizes = [...]int{0, 1, 300, 4096, 5000, 70_000, 1 << 20}
 
-// send sends a message, mostly a sensible one.
+// send sends a message, which is valid in most cases.
 func (s *stranger) send() {
 	c, b := s.stream(), s.byte()
 	if c == nil {
@@ -175,7 +175,7 @@ func (s *stranger) send() {
 	} else {
 		h.Length = uint32(size)
 	}
-	if e&15 == 12 { // says one length, and sends another
+	if e&15 == 12 { // announces one length, and sends another
 		h.PayloadLength = uint32(strangerSizes[int(s.byte())%len(strangerSizes)] + 1)
 	}
 	var out []byte
@@ -201,7 +201,7 @@ func (s *stranger) noop() {
 	}
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func (s *stranger) pass() {
 	s.await([...]time.Duration{
 		time.Millisecond, 100 * time.Millisecond, 3 * time.Second, 11 * time.Second, 26 * time.Second,
@@ -248,7 +248,7 @@ func (s *stranger) forget(c *strangerStream) {
 	}
 }
 
-// read takes what has come on a stream.
+// read reads what has arrived on a stream.
 func (s *stranger) read() {
 	c, b := s.stream(), s.byte()
 	if c == nil {
@@ -271,14 +271,14 @@ func (s *stranger) read() {
 	}
 }
 
-// answer answers a HELLO of the victim's, of whatever type.
+// answer answers a HELLO of the victim for a connection of any type.
 func (s *stranger) answer() {
 	if c := s.stream(); c != nil {
 		s.write(c, s.hello(c, s.byte()), s.byte()&7 == 7)
 	}
 }
 
-// isSentTo has the victim send the stranger something.
+// isSentTo makes the victim send a message to the stranger.
 func (s *stranger) isSentTo() {
 	b := s.byte()
 	to := lnet.ProcessID{NID: tcpNID(strangerAddr[b>>7]), PID: lnet.PIDLustre}
@@ -288,7 +288,7 @@ func (s *stranger) isSentTo() {
 	s.victim.ask(to, strangerSizes[int(b>>2)%len(strangerSizes)], b)
 }
 
-// restartVictim takes the victim's NI away and brings it up again, in a new life.
+// restartVictim removes the victim's NI and opens it again in a new life.
 func (s *stranger) restartVictim() {
 	s.renewed = true
 	s.victim.restart(time.Duration(s.byte()&3) * time.Second)
@@ -302,12 +302,12 @@ func (s *stranger) resetAll() {
 	}
 }
 
-// conns are the connections with the victim, whoever called.
+// conns returns the connections to the victim, opened from either side.
 func (s *stranger) conns() []*simlnd.Conn {
 	return s.fabric.ConnsBetween(s.host, s.fabric.Host("victim"))
 }
 
-// leave ends all that the stranger has.
+// leave closes everything that the stranger has open.
 func (s *stranger) leave() {
 	for _, l := range s.listeners {
 		_ = l.Close()

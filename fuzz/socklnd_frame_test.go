@@ -50,8 +50,7 @@ func FuzzSocklndFrame(f *testing.F) {
 	})
 }
 
-// checkAcknowledged walks over the first cookies only: a frame may announce
-// 2^64 of them.
+// checkAcknowledged checks only the first cookies, because a frame may announce 2^64 of them.
 func checkAcknowledged(t *testing.T, frame protocol.Frame, v protocol.Version) {
 	t.Helper()
 	set, err := protocol.Acknowledged(frame, v)
@@ -77,8 +76,8 @@ func checkAcknowledged(t *testing.T, frame protocol.Frame, v protocol.Version) {
 	}
 }
 
-// FuzzSocklndAckQueue adds cookies in any order and takes them out in any
-// way. What the peer decodes is each cookie once.
+// FuzzSocklndAckQueue adds cookies in any order and removes them in any way. The peer must decode each
+// cookie once.
 func FuzzSocklndAckQueue(f *testing.F) {
 	f.Add([]byte{2, 3, 4, 0, 9, 8, 1})
 	f.Add([]byte{5, 7, 6, 255, 200, 0, 201, 202, 203, 255, 255})

@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// nodeVictim is a whole node, with a peer beside the stranger that is well-behaved.
+// nodeVictim is a whole node, with a well-behaved peer beside the stranger.
 type nodeVictim struct {
 	*stranger
 	node, friend *node.Node
@@ -27,7 +27,7 @@ type nodeVictim struct {
 	operations   []*strangerOperation
 }
 
-// strangerOperation is a PUT or GET of the victim, and how often it has ended.
+// strangerOperation is a PUT or GET of the victim, and the number of its final events.
 type strangerOperation struct {
 	mu              sync.Mutex
 	handle          lnet.Handle
@@ -154,8 +154,8 @@ func (v *nodeVictim) setLazy(b byte) {
 	}
 }
 
-// isWell has the victim and its friend talk to each other, which must work whatever
-// the stranger does.
+// isWell makes the victim and its friend exchange messages, which must succeed whatever the stranger
+// does.
 func (v *nodeVictim) isWell() {
 	ctx, cancel := context.WithTimeout(context.Background(), friendPatience)
 	defer cancel()
@@ -178,11 +178,11 @@ func (v *nodeVictim) check() {
 	v.isWell()
 	v.await(longEnough)
 	v.isWell()
-	synctest.Wait() // the event of its last answer has been delivered
+	synctest.Wait() // the event of its last answer must be delivered
 	v.checkOperations()
 	v.checkCredits()
-	// The driver knows the friend, and perhaps itself: a stranger that claims to be the
-	// victim is answered there, once for both ends of the connections.
+	// The driver has the friend as a peer, and perhaps itself: a stranger that claims to be the victim
+	// gets an answer, once for both ends of the connections.
 	checkDriver(v.stranger, v.node.NIs()[1].Driver, v.node.Refusals(), 2, 3+2*3)
 }
 
@@ -199,7 +199,7 @@ func (v *nodeVictim) close() {
 	}
 }
 
-// checkOperations looks whether each PUT and GET of the victim has ended, once.
+// checkOperations checks that each PUT and GET of the victim has ended once.
 func (v *nodeVictim) checkOperations() {
 	for k, o := range v.operations {
 		o.mu.Lock()
@@ -215,7 +215,7 @@ func (v *nodeVictim) checkOperations() {
 	}
 }
 
-// checkCredits looks whether nothing is under way at the victim.
+// checkCredits checks that nothing is in progress at the victim.
 func (v *nodeVictim) checkCredits() {
 	if c := v.node.Counters(); c.Committed != 0 {
 		v.Errorf("%d messages are under way", c.Committed)
@@ -234,8 +234,8 @@ func (v *nodeVictim) checkCredits() {
 	}
 }
 
-// checkDriver checks that the victim's driver knows at most peers others by at most conns
-// connections, that no message waits, and that each of the stranger's calls was counted.
+// checkDriver checks that the victim's driver has at most peers peers with at most conns connections,
+// that no message waits, and that each of the stranger's connection attempts was counted.
 func checkDriver(s *stranger, list []lnd.Counter, refused lnd.RefusalCounts, peers, conns uint64) {
 	s.Helper()
 	counters := map[string]uint64{}

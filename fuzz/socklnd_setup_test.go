@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// FuzzSocklndSetup feeds a newcomer's bytes to both sides' set-up machines, at
-// once and in chunks, and expects the same outcome from as many bytes.
+// FuzzSocklndSetup passes a new peer's bytes to the handshake machines of both sides, at once and in
+// chunks, and expects the same outcome from the same bytes.
 func FuzzSocklndSetup(f *testing.F) {
 	nid, err := lnet.ParseNID("192.168.1.20@tcp")
 	if err != nil {
@@ -45,7 +45,7 @@ func FuzzSocklndSetup(f *testing.F) {
 	})
 }
 
-// setUp tells what a machine makes of bytes, and how many of them it took.
+// setUp returns the outcome of a machine for the bytes, and how many of them it consumed.
 func setUp(t *testing.T, s *protocol.Setup, b []byte, chunk int) (outcome string, took int) {
 	t.Helper()
 	for took < len(b) {

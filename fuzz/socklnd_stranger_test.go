@@ -15,14 +15,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Times and bounds of a stranger's play.
+// Time limits and bounds of a run.
 const (
-	longEnough = 15 * time.Minute // in which all that waits has come to its end
-	// friendPatience is how long the peer beside the stranger may have to wait, for
-	// connections too.
+	longEnough = 15 * time.Minute // everything that waits has ended after this time
+	// friendPatience is how long the well-behaved peer may have to wait, including for connections.
 	friendPatience = 30 * time.Second
-	// memoryMost bounds what a program may make the process allocate in all: it is
-	// far above what the node, a few hours of timers and the largest payloads take.
+	// memoryMost is how many bytes the process may allocate during a program. It is far more than the
+	// node, a few hours of timers and the largest payloads need.
 	memoryMost = 256 << 20
 )
 
@@ -33,13 +32,13 @@ var (
 	strangerAddr = [2]netip.Addr{netip.MustParseAddr("10.0.0.3"), netip.MustParseAddr("10.0.0.4")}
 )
 
-// Portals of the victim: on one is an MD, the other is lazy or empty.
+// Portals of the victim: one has an MD, the other is lazy or empty.
 const (
 	openPortal = 1
 	lazyPortal = 2
 )
 
-// strangerVictim is what a stranger attacks: a driver alone, or a whole node.
+// strangerVictim is the target of the attack: a driver alone, or a whole node.
 type strangerVictim interface {
 	// ask sends the stranger a PUT or GET of size bytes, chosen by b.
 	ask(to lnet.ProcessID, size int, b byte)
@@ -47,14 +46,14 @@ type strangerVictim interface {
 	restart(pause time.Duration)
 	// setLazy makes PUTs wait on lazyPortal, lets them in, or drops them, by b.
 	setLazy(b byte)
-	// isWell checks that a peer beside the stranger can talk with the victim.
+	// isWell checks that a well-behaved peer can exchange messages with the victim.
 	isWell()
 	// check waits until the stranger's connections have ended, and checks that nothing is left.
 	check()
 	close()
 }
 
-// stranger is a host that drives streams to and from a victim by bytes.
+// stranger is a host that opens and accepts streams with a victim, driven by bytes.
 type stranger struct {
 	*testing.T
 	bytes  []byte
@@ -70,21 +69,21 @@ type stranger struct {
 	mu        sync.Mutex // guards accepted
 	accepted  []*strangerStream
 
-	handles   []lnet.Handle // of what the victim has sent
+	handles   []lnet.Handle // of the victim's messages
 	life      int64         // the stranger's
 	port      uint16
-	dialled   uint64 // streams that the victim's acceptor had to take
+	dialled   uint64 // streams that the victim's acceptor had to accept
 	renewed   bool   // the victim's NI is not the first one
-	allocated uint64 // at the beginning
+	allocated uint64 // at the start
 }
 
-// strangerStream is one end of a connection in the stranger's hands.
+// strangerStream is the stranger's end of a connection.
 type strangerStream struct {
 	socklnd.Stream
 	us      netip.Addr
 	version protocol.Version
 	order   byteOrder
-	rest    []byte // of what was begun to be written
+	rest    []byte // of a partial write
 }
 
 type byteOrder interface {
@@ -116,7 +115,7 @@ func newStranger(t *testing.T, b []byte, build func(*stranger) strangerVictim) *
 
 func tcpNID(a netip.Addr) lnet.NID { return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), a) }
 
-// accept takes the victim's calls.
+// accept accepts the victim's connections.
 func (s *stranger) accept(l socklnd.Listener, at netip.Addr) {
 	for {
 		c, err := l.Accept()
@@ -138,7 +137,7 @@ func (s *stranger) byte() byte {
 	return b
 }
 
-// stream is one of those that there are, nil if there is none.
+// stream draws an open stream, or returns nil if there are no streams.
 func (s *stranger) stream() *strangerStream {
 	s.mu.Lock()
 	s.streams = append(s.streams, s.accepted...)
@@ -150,7 +149,7 @@ func (s *stranger) stream() *strangerStream {
 	return s.streams[int(s.byte())%len(s.streams)]
 }
 
-// await lets the time of the stranger's bubble go by. Outside of a bubble it panics.
+// await lets time pass in the stranger's bubble. It panics outside of a bubble.
 func (s *stranger) await(d time.Duration) {
 	synctest.Wait()
 	time.Sleep(d)

@@ -63,7 +63,7 @@ func FuzzTransportDescriptor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if n := len(b) &^ 7; seal && n >= 8 {
-			// What a mutation seldom makes by itself: the checksum that fits.
+			// Add the correct checksum, which a mutation seldom produces by itself.
 			for i := range 8 {
 				b[n-8+i] = 0
 				for k := i; k < n-8; k += 8 {

@@ -2,8 +2,8 @@ package fuzz
 
 import "testing"
 
-// FuzzYardstick does nothing. The executions of other targets are compared with its own
-// (.ci/run fuzz), because on a busy machine no absolute figure shows that a target starves.
+// FuzzYardstick does nothing. .ci/run fuzz compares the executions of other targets with those of this
+// one, because on a busy machine no absolute number shows that a target gets too little CPU time.
 func FuzzYardstick(f *testing.F) {
 	f.Add([]byte{1})
 	f.Fuzz(func(*testing.T, []byte) {})
