@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// costs returns the bytes that are allocated while a document is read.
+// costs returns the bytes that reading a document allocates.
 func costs(text string) (uint64, error) {
 	var before, after runtime.MemStats
 	data := []byte(text)
@@ -28,8 +28,8 @@ func costs(text string) (uint64, error) {
 	return after.TotalAlloc - before.TotalAlloc, err
 }
 
-// checkCosts tests that twice as long a document costs about twice as much: of what is
-// quadratic it costs four times as much.
+// checkCosts tests that a document of twice the length costs about twice as much. Anything
+// quadratic would cost four times as much.
 func checkCosts(t interface {
 	Helper()
 	Errorf(string, ...any)
@@ -49,7 +49,7 @@ func repeated(before, unit, after string) func(size int) string {
 	return func(size int) string { return before + strings.Repeat(unit, max(size/len(unit), 1)) + after }
 }
 
-// numberedLines are as long as size together.
+// numberedLines returns numbered lines with a total length of size.
 func numberedLines(size int, format string) string {
 	var b strings.Builder
 	for k := 0; b.Len() < size; k++ {
@@ -93,7 +93,7 @@ func TestCostOfADocument(t *testing.T) {
 	}
 }
 
-// What repeats anything costs in proportion to how often.
+// Repeating anything costs memory in proportion to the number of repetitions.
 func TestCostOfAnything(t *testing.T) {
 	word := rapid.StringOfN(rapid.SampledFrom([]rune("[]{}:,-?&*!|>'\"#%@ \t\nabn0<")), 1, 12, -1)
 	rapid.Check(t, func(t *rapid.T) {
@@ -102,8 +102,8 @@ func TestCostOfAnything(t *testing.T) {
 	})
 }
 
-// A bracket that is nested too deeply is found before the document is read as YAML, one that
-// comments and quotes hide when it is. What is text does not count.
+// A bracket that is nested too deeply is found before the document is parsed as YAML. If comments
+// and quotes hide it, it is found afterwards. Brackets in text do not count.
 func TestDepth(t *testing.T) {
 	nest := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, text := range []string{
@@ -128,7 +128,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// A document may be as long as the control interface takes, and have so many documents.
+// A document may be as long, and contain as many documents, as the control interface accepts.
 func TestBoundsOfADocument(t *testing.T) {
 	for _, c := range []struct{ text, says string }{
 		{"#" + strings.Repeat(" ", api.DocumentMax-2) + "\n", ""},
@@ -143,7 +143,7 @@ func TestBoundsOfADocument(t *testing.T) {
 	}
 }
 
-// ReadFile reads no more of an endless file than shows that it is too long.
+// ReadFile stops reading an endless file as soon as it is too long.
 func TestReadFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lnet.conf")
 	if err := os.WriteFile(name, []byte("net: []\n"), 0o600); err != nil {
@@ -160,7 +160,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// site has as many peers with four NIDs, and as many routes.
+// site has n peers with four NIDs each, and n routes.
 func site(n int) string {
 	var b strings.Builder
 	b.WriteString("route:\n")
@@ -186,7 +186,7 @@ func TestSiteWithinBounds(t *testing.T) {
 	}
 }
 
-// A document is not read for a caller that has left.
+// Reading stops when the caller has left.
 func TestReadingEndsWithItsContext(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -200,7 +200,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Bytes that no site writes are problems with a place, or mean what they look like.
+// Unusual bytes give problems with a position, or mean what they look like.
 func TestOddBytes(t *testing.T) {
 	const plain = "route:\n  - net: tcp1\n    gateway: 1.2.3.4@tcp\n"
 	for _, text := range []string{
@@ -225,7 +225,8 @@ func TestOddBytes(t *testing.T) {
 	}
 }
 
-// Rules and NIs are compared with each other: there are few, in documents to add and to delete.
+// Rules and NIs are compared with each other, so their number is bounded in documents that add
+// and that delete.
 func TestFewRules(t *testing.T) {
 	items := func(section, item string, n int) string {
 		var b strings.Builder
@@ -253,7 +254,7 @@ func TestFewRules(t *testing.T) {
 	}
 }
 
-// leaving is a context that ends when it is looked at so many times.
+// leaving is a context that ends after it was checked a given number of times.
 type leaving struct {
 	context.Context
 	looks int
@@ -266,9 +267,9 @@ func (l *leaving) Err() error {
 	return nil
 }
 
-func (l *leaving) Value(key any) any { return nil } // it is no context of the library's
+func (l *leaving) Value(key any) any { return nil } // the library does not recognize the context as its own
 
-// Reading looks for the end of its context all the time, not only while the text is scanned.
+// Reading checks for the end of its context throughout, not only while it scans the text.
 func TestReadingLooksForItsEnd(t *testing.T) {
 	const items = 200
 	text := []byte(site(items))
@@ -288,7 +289,7 @@ func TestReadingLooksForItsEnd(t *testing.T) {
 	}
 }
 
-// Peers that stand many times, in both forms, are found without a look at all others.
+// Duplicate peers, in both forms, are found without comparing each peer with all others.
 func TestRepeatedPeers(t *testing.T) {
 	n := testenv.Fewer(5_000)
 	var b strings.Builder

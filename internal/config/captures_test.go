@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon"
 )
 
-// captures are what kernels of 2.15 and 2.17 have exported, by name.
+// captures returns exports of kernels of 2.15 and 2.17, by name.
 func captures(t *testing.T) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("testdata", "captures", "*.yaml"))
@@ -29,8 +29,8 @@ func captures(t *testing.T) map[string][]byte {
 	return files
 }
 
-// What kernels export is taken without a word, in block style, in flow style and in
-// JSON, with numbers in quotes, and says the same in all of them.
+// Exports of kernels are accepted without warnings in block style, in flow style and in JSON,
+// with numbers in quotes, and mean the same in all of them.
 //
 // lnetctl 7 (7)-(8), 8 (3)
 func TestCaptures(t *testing.T) {
@@ -58,7 +58,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// taken is a text's configuration without places.
+// taken returns the configuration of a text without positions.
 func taken(t *testing.T, text []byte) config.Config {
 	t.Helper()
 	c, err := config.Parse("f", text, daemon.AllDrivers().Options())
@@ -78,7 +78,7 @@ func placeless(c config.Config) config.Config {
 	return c
 }
 
-// rewritten is a text after each of its nodes was changed.
+// rewritten returns a text after change was called for each of its nodes.
 func rewritten(t *testing.T, text []byte, change func(*yaml.Node)) []byte {
 	t.Helper()
 	var doc yaml.Node

@@ -11,8 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// The tests below are cases of the reference's regression suites, as far as a file
-// alone shows them.
+// The tests below are cases of the reference's regression suites that need only a file.
 
 // sanity-lnet 2 (27), 4 (104), 5 (230), 5 (265)
 // lnetctl 9.1 (2)
@@ -66,8 +65,8 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 	const warning = "All tunables of NIs of a net should be the same"
 	tests := []struct {
 		name, text string
-		timeouts   []time.Duration // peer_timeout, -1: the default
-		conns      []int           // conns_per_peer, 0: the default
+		timeouts   []time.Duration // peer_timeout; -1 means the default
+		conns      []int           // conns_per_peer; 0 means the default
 		warns      bool
 		cpts       [][]int
 	}{
@@ -148,8 +147,7 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 	}
 }
 
-// A file's tos is kept within a byte, where a command's would be refused (lnetctl
-// 9.1).
+// A tos in a file is limited to one byte. A command would reject the value (lnetctl 9.1).
 //
 // sanity-lnet 5 (232)
 func TestTOSOfFiles(t *testing.T) {
@@ -167,8 +165,8 @@ func TestTOSOfFiles(t *testing.T) {
 	}
 }
 
-// What udsp show and export print of rules makes the same rules again: with a
-// priority of 0, pairs, ranges and strides, and in their order.
+// Rules as printed by udsp show and by export give the same rules again: with priority 0, with
+// two patterns, with ranges and strides, and in the same order.
 //
 // selection 6.9 import
 func TestShownRulesLoadAgain(t *testing.T) {
@@ -209,7 +207,7 @@ func TestShownRulesLoadAgain(t *testing.T) {
 	}
 }
 
-// Parameters of older routers are taken and change nothing.
+// Parameters of older routers are accepted and have no effect.
 //
 // lnet-core 8.5 ignored
 // lnetctl 6 (3)-(4)

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Steps are told in the words of lnetdctl, in an order in which each command is possible.
+// The steps are printed as lnetdctl commands, in an order in which each command is possible.
 func TestCommands(t *testing.T) {
 	tests := []struct {
 		name, have, want string
@@ -96,7 +96,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// NIs that differ in what can be changed in place are not taken down.
+// NIs that differ only in what can be changed in place are not taken down.
 //
 // lnetctl 4.5 (3)
 func TestCommandsInPlace(t *testing.T) {

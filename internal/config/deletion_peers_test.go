@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A peer that a document names twice is deleted once. NIDs of a peer are deleted alone.
+// A peer that occurs twice in a document is deleted once. NIDs of a peer are deleted
+// individually.
 func TestDeletePeers(t *testing.T) {
 	c, err := Parse("f", []byte(peersOf("1", "2", "3", "4")), testDrivers)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Numbers in brackets behind a name are CPU partitions if the machine has an interface of that name,
-// or the name ends with a digit; otherwise they are those of interfaces. It is so in all forms.
+// Numbers in brackets after a name are CPU partitions if the host has an interface of that name,
+// or the name ends in a digit. Otherwise they select interfaces. This holds in all forms.
 //
 // lnetctl 11 (15)
 func TestListedInterfaces(t *testing.T) {
@@ -19,7 +19,7 @@ func TestListedInterfaces(t *testing.T) {
 		addr := netip.AddrFrom4([4]byte{10, 0, byte(k % 2), byte(k + 1)})
 		machine = append(machine, Interface{Name: name, Up: name != "eth4", Loopback: k == 0, Addrs: []netip.Addr{addr}})
 	}
-	without := machine[:len(machine)-1] // eth itself is not there
+	without := machine[:len(machine)-1] // without eth itself
 	for _, tt := range []struct {
 		document string
 		machine  []Interface
@@ -31,7 +31,7 @@ func TestListedInterfaces(t *testing.T) {
 		{"net: [{net: tcp, interfaces: ['eth[*]'], CPT: 2}]", without, "eth1[2]|eth3[2]|eth4[2]|eth10[2]"},
 		{"net: [{net: tcp, interfaces: [{intf: 'eth[1-4/2]', CPT: '1,3'}]}]", without, "eth1[1 3]|eth3[1 3]"},
 		{"net: [{net: tcp, local NI(s): [{interfaces: {0: 'lustre[0,1]'}}]}]", without, "lustre[0 1]"},
-		{"net: [{net: tcp, interfaces: ['eth[5-9]']}]", without, "eth[5 6 7 8 9]"}, // it waits, or is refused
+		{"net: [{net: tcp, interfaces: ['eth[5-9]']}]", without, "eth[5 6 7 8 9]"}, // it waits, or is rejected
 		{"net: [{net: tcp, interfaces: ['eth1[0-9]', 'ib[0-1]']}]", without, "eth1[0 1 2 3 4 5 6 7 8 9]|ib[0 1]"},
 		{"net: [{net: tcp, intf: 'eth[1-4/2]', pattern: '10.0.0.*'}]", without, "eth1"},
 		{"ip2nets: [{net-spec: tcp, interfaces: {0: 'eth[1-4]'}}]", without, "eth1|eth3"},

@@ -15,7 +15,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// stepTexts are what steps say; a peer that changes, with its NIDs before and after.
+// stepTexts returns the texts of steps. A peer that changes is shown with its NIDs before and
+// after.
 func stepTexts(steps []Step) []string {
 	var texts []string
 	for _, s := range steps {
@@ -32,7 +33,7 @@ func TestDiff(t *testing.T) {
 	const (
 		tcp  = "net: [{net type: tcp, interfaces: [eth0]}]\n"
 		both = "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, interfaces: [eth1]}]\n"
-		// all is a node with something of everything.
+		// all is a node with something of every kind.
 		all = both + `
 peer: [{primary nid: 10.0.0.2@tcp, peer ni: [{nid: 10.0.1.2@tcp1}]}, {primary nid: 10.0.0.3@tcp}]
 route: [{net: tcp5, gateway: 10.0.0.2@tcp}, {net: tcp6, gateway: 10.0.0.9@tcp}]
@@ -72,7 +73,7 @@ buffers: {tiny: 5}
 			[]string{"remove NI tcp(eth0)", "add NI tcp(eth0)"}},
 		{"parameters between what goes and what comes", tcp, "net: [{net type: tcp, interfaces: [eth1]}]\nglobal: {retry_count: 1}\n",
 			[]string{"remove NI tcp(eth0)", "change parameters", "add NI tcp(eth1)"}},
-		// With the last NI of a net go, for a moment, those who need it.
+		// When a net loses its last NI, everything that depends on it is removed temporarily.
 		{"a net for a moment", all, strings.Replace(all, "interfaces: [eth1]", "interfaces: [eth2]", 1), []string{
 			"remove route to tcp5 by 10.0.0.2@tcp", "remove peer 10.0.0.2@tcp", "remove NI tcp1(eth1)",
 			"add NI tcp1(eth2)", "add peer 10.0.0.2@tcp", "add route to tcp5 by 10.0.0.2@tcp",
@@ -84,7 +85,7 @@ buffers: {tiny: 5}
 			[]string{"remove route to tcp1 by 10.0.0.9@tcp", "add NI tcp1(eth1)", "add route to tcp1 by 10.0.0.9@tcp"}},
 		{"a figure of a route", tcp + "route: [{net: tcp5, gateway: 10.0.0.9@tcp}]\n", tcp + "route: [{net: tcp5, gateway: 10.0.0.9@tcp, hop: 2}]\n",
 			[]string{"remove route to tcp5 by 10.0.0.9@tcp", "add route to tcp5 by 10.0.0.9@tcp"}},
-		// A NID is at no time at two peers.
+		// A NID never belongs to two peers.
 		{"a NID goes to another peer", "peer: [{primary nid: 1.0.0.1@tcp, peer ni: [{nid: 1.0.0.2@tcp}, {nid: 1.0.0.3@tcp}]}, {primary nid: 1.0.0.4@tcp}]\n",
 			"peer: [{primary nid: 1.0.0.1@tcp, peer ni: [{nid: 1.0.0.2@tcp}]}, {primary nid: 1.0.0.4@tcp, peer ni: [{nid: 1.0.0.3@tcp}]}]\n",
 			[]string{
@@ -121,7 +122,7 @@ buffers: {tiny: 5}
 	}
 }
 
-// A driver with NIs stays as it is where it must not be replaced; others do not.
+// KeepDrivers keeps a driver with NIs that must not be replaced. Other drivers change.
 func TestKeepDrivers(t *testing.T) {
 	have := mustParse(t, "net: [{net type: tcp, interfaces: [eth0]}]\nlnetd: {socklnd: {nagle: 1}, o2iblnd: {ntx: 1}}\n").State
 	want := mustParse(t, "lnetd: {socklnd: {min_reconnectms: 3}}\n").State
@@ -140,8 +141,8 @@ func TestKeepDrivers(t *testing.T) {
 	}
 }
 
-// model is a node that takes steps as strictly as one does: what is missing, and
-// what stands in the way of a step, is an error.
+// model is a node that checks steps as strictly as a real one: it returns an error if something
+// is missing or in the way.
 type model struct{ State }
 
 func (m *model) apply(s Step) error {
@@ -265,8 +266,7 @@ func (m *model) changeRoute(c Change[Route]) error {
 	return nil
 }
 
-// drawState draws what a node can be: few of everything, so that two have much in
-// common.
+// drawState draws a state from few values, so that two states have much in common.
 func drawState(t *rapid.T, name string) State {
 	s := State{Parameters: Parameters{RouterSensitivity: rapid.IntRange(0, 1).Draw(t, name+" parameters")}}
 	s.Routing = Routing(rapid.IntRange(0, 2).Draw(t, name+" routing"))
@@ -311,9 +311,8 @@ func drawState(t *rapid.T, name string) State {
 	return s
 }
 
-// The steps from one state lead to another on a node that refuses what it cannot
-// take, the inverses lead back from wherever one is, and there are no steps where
-// there is nothing to do.
+// The steps from one state lead to another on a node that rejects invalid steps. The inverses
+// lead back from every intermediate state. There are no steps between equal states.
 func TestDiffLeadsThereAndBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawState(t, "a"), drawState(t, "b")
@@ -338,14 +337,14 @@ func TestDiffLeadsThereAndBack(t *testing.T) {
 				t.Fatalf("back: %v\nof %q", err, stepTexts(steps[:failed]))
 			}
 		}
-		if err := m.arrange(a.NIs); err != nil { // what went is behind the others
+		if err := m.arrange(a.NIs); err != nil { // removed NIs are behind the others
 			t.Fatal(err)
 		}
 		same(t, "back", &m.State, &a)
 	})
 }
 
-// same fails unless there is no way, and no need of one, from one state to another.
+// same fails unless both states are equal and no step is needed between them.
 func same(t *rapid.T, what string, have, want *State) {
 	for _, p := range [][2]*State{{have, want}, {want, have}, {have, have}} {
 		if steps := Diff(p[0], p[1]); len(steps) > 0 {
@@ -359,11 +358,11 @@ func same(t *rapid.T, what string, have, want *State) {
 	}
 }
 
-// phases are the kinds of steps in the order in which what comes has to come.
+// phase returns the position of a step's kind in the order of additions.
 func phase(s Step) int {
 	switch s := s.(type) {
 	case DriverChange:
-		return 1 // the NIs on the driver's nets are away meanwhile
+		return 1 // the NIs on the driver's nets are removed meanwhile
 	case Change[NI], Change[Order]:
 		return 2
 	case Change[Peer]:
@@ -381,11 +380,11 @@ func phase(s Step) int {
 	}
 }
 
-// What goes goes in the opposite order of what comes, and before it.
+// Removals are in the opposite order of additions, and come first.
 func TestOrderOfSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawState(t, "a"), drawState(t, "b")
-		a.Parameters.RouterSensitivity, b.Parameters.RouterSensitivity = 0, 1 // divides the two
+		a.Parameters.RouterSensitivity, b.Parameters.RouterSensitivity = 0, 1 // separates the two halves
 		steps := Diff(&a, &b)
 		middle := slices.IndexFunc(steps, func(s Step) bool { _, ok := s.(Change[Parameters]); return ok })
 		goes, comes := steps[:middle], steps[middle+1:]

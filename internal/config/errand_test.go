@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What import --exec executes stands in "ping" and "discover"; other sections are not
-// looked at, and in other documents these two are refused.
+// import --exec executes "ping" and "discover" and ignores other sections. Other documents must
+// not contain these two.
 //
 // sanity-lnet 5 (350)
 // lnetctl 7 (6)

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon"
 )
 
-// What is said of files as sites have them: exports and files written by hand for releases from
-// 2.7 on. In testdata/field each file is followed by that.
+// The messages about files of real sites: exports and hand-written files for releases from 2.7
+// on. In testdata/field, each file is followed by its messages.
 func TestFieldFiles(t *testing.T) {
 	name := filepath.Join("testdata", "field", "field.txtar")
 	archive, err := txtar.ParseFile(name)
@@ -44,8 +44,8 @@ func TestFieldFiles(t *testing.T) {
 	}
 }
 
-// Tunables of the LND mean the same directly under "tunables", as exports of 2.9 and 2.10 have
-// them, and under "lnd tunables", which hold if both are there.
+// LND tunables mean the same directly under "tunables", as in exports of 2.9 and 2.10, and under
+// "lnd tunables". The latter take precedence.
 func TestDirectTunables(t *testing.T) {
 	options := daemon.AllDrivers().Options()
 	parse := func(text string) []config.NI {

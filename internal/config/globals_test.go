@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 )
 
-// discovery in "global", and in its older form, is a number or the name of a mode.
+// discovery, in "global" and in its older form, is a number or the name of a mode.
 //
 // lnetctl 11 (10)
 func TestDiscoveryInDocuments(t *testing.T) {

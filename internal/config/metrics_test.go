@@ -32,7 +32,7 @@ func TestMetricsErrors(t *testing.T) {
 	})
 }
 
-// The command line's words hold over the file's, also if they say no.
+// Settings of the command line override those of the file, even if they disable something.
 func TestApplyMetrics(t *testing.T) {
 	c := mustParse(t, "lnetd: {metrics: {lustre_compat: true, web_config: a}}\n")
 	if err := c.Apply(Override{}, testDrivers); err != nil || !c.Metrics.LustreCompat || c.Metrics.WebConfig != "a" {
@@ -43,7 +43,7 @@ func TestApplyMetrics(t *testing.T) {
 	}
 }
 
-// The example of the page on monitoring can be taken as it is.
+// The example on the page about monitoring is valid.
 func TestMonitoringPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "monitoring.md"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// An entry of the module parameter may choose an interface that its patterns do not match, which is
-// said together with the interface that they do.
+// An entry of the module parameter may select an interface that its patterns do not match. The
+// message names it, and the interface that they match.
 //
 // lnetctl 11 (11)
 func TestMismatches(t *testing.T) {
@@ -27,7 +27,7 @@ func TestMismatches(t *testing.T) {
 		{"tcp1 192.168.184.*", []string{`tcp1(eth0) has no address of the patterns of "tcp1 192.168.184.*"; eth1 has 192.168.184.7`}},
 		{"tcp1(eth1) 192.168.184.*", nil},
 		{"tcp1 192.184.*.*", nil},
-		{"tcp1(eth0) 10.*.*.*", nil}, // it is for other machines
+		{"tcp1(eth0) 10.*.*.*", nil}, // it is for other hosts
 		{"tcp1(eth0,eth1) 192.*.*.*", nil},
 	} {
 		rules, err := lnet.ParseIP2Nets(tt.rules)

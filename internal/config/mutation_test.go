@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// mutation spoils a line of a text.
+// mutation corrupts a line of a text.
 type mutation struct {
 	name  string
 	spoil func(r *rand.Rand, lines []string, k int)
@@ -69,7 +69,7 @@ var mutations = []mutation{
 	}},
 }
 
-// onKey spoils the key of a line.
+// onKey corrupts the key of a line.
 func onKey(spoil func(r *rand.Rand, key string) string) func(*rand.Rand, []string, int) {
 	return func(r *rand.Rand, lines []string, k int) {
 		if m := keyOf.FindStringSubmatch(lines[k]); m != nil {
@@ -78,10 +78,9 @@ func onKey(spoil func(r *rand.Rand, key string) string) func(*rand.Rand, []strin
 	}
 }
 
-// Real files that were spoilt in 1,000 ways: nothing panics; what is refused is refused
-// with a line, a key or the reason, and a remedy; and what is taken either says the same
-// as before, or says so in a warning, or was spoilt in a way that leaves a file which
-// somebody may have meant.
+// Given 1,000 corruptions of real files, nothing panics. A rejected file gives a line, a key or
+// the reason, and a remedy. An accepted file means the same as before, or gives a warning, or the
+// corruption leaves a file that an operator may have intended.
 //
 // lnetctl 7 (2)
 func TestMutations(t *testing.T) {
@@ -140,7 +139,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// mayDiffer are mutations that may leave a file which somebody may have meant.
+// mayDiffer holds the mutations that may leave a file that an operator may have intended.
 var mayDiffer = map[string]bool{
 	"cut off": true, // it ends earlier
 }

@@ -59,7 +59,7 @@ func TestKinds(t *testing.T) {
 	for _, tt := range []struct {
 		kind Kind
 		text string
-		want string // empty: refused
+		want string // empty if rejected
 	}{
 		{Whole{-1, 9}, "-1", "-1"},
 		{Whole{-1, 9}, "0x9", "9"},
@@ -84,8 +84,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Drivers have their sections and their tunables apart, and what is the default is
-// as if it were not there.
+// Drivers have separate sections and tunables. A value that equals the default is treated as
+// absent.
 func TestOptionsOfSeveralDrivers(t *testing.T) {
 	c := mustParse(t, `
 lnetd:
@@ -114,8 +114,8 @@ net:
 	}
 }
 
-// The reference has every key that can be set, but for sections about what a node
-// shall have, which are checked elsewhere.
+// The reference contains every key that can be set, except for sections about the node's state,
+// which other tests check.
 func TestReferenceIsWhole(t *testing.T) {
 	r := newReading(t.Context(), "reference.yaml", testDrivers)
 	r.seen = map[string]bool{}

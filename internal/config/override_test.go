@@ -39,7 +39,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A NID in place of a net is that of the NI; there may be several, beside nets.
+// A NID in place of a net selects the NI with that NID. Several are possible, also together with
+// nets.
 func TestApplyNIDs(t *testing.T) {
 	c := Default()
 	if err := c.Apply(Override{Networks: []string{"127.0.0.2@tcp", "tcp1(eth0)", "fd00::1@tcp"}}, testDrivers); err != nil {
@@ -72,7 +73,7 @@ func TestApplyNothing(t *testing.T) {
 	}
 }
 
-// One bad option leaves everything as it was, and all bad ones are named.
+// One invalid option leaves everything unchanged. All invalid options are reported.
 func TestApplyWhole(t *testing.T) {
 	c := Default()
 	err := c.Apply(Override{
@@ -94,7 +95,7 @@ func TestApplyWhole(t *testing.T) {
 	}
 }
 
-// A port on the command line holds for a copy alone.
+// A port on the command line affects only the copy.
 func TestApplyToACopy(t *testing.T) {
 	c := mustParse(t, "lnetd: {port: 1, accept: all}\n")
 	before := c

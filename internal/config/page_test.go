@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon"
 )
 
-// The examples of the page on configuration can be taken as they are.
+// The examples on the page about configuration are valid.
 func TestPage(t *testing.T) {
 	for k, e := range examplesOfPage(t) {
 		c, err := config.Parse("example", e, daemon.AllDrivers().Options())

@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// alike compares NIDs, and NIs wherever they stand.
+// alike compares NIDs, and ignores the positions of NIs.
 var alike = cmp.Options{
 	cmp.Comparer(func(a, b lnet.NID) bool { return a == b }), cmpopts.IgnoreFields(NI{}, "Where"),
 }
@@ -64,7 +64,7 @@ func TestEmptyFile(t *testing.T) {
 	}
 }
 
-// What lnetctl exports is taken as it is.
+// Exports of lnetctl are accepted unchanged.
 //
 // lnetctl 7 (8), 8 (3)
 func TestExports(t *testing.T) {
@@ -80,7 +80,7 @@ func TestExports(t *testing.T) {
 	tests := []struct {
 		file string
 		nis  []NI
-		// How much else there is.
+		// Numbers of other entries.
 		peers, routes, rules int
 	}{
 		{"a-tcp-ping-discovery-on-peerA.yaml", []NI{ni("tcp", "eth0", "10.77.0.11@tcp", 1, -1)}, 1, 0, 0},
@@ -110,7 +110,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// without is an NI without one of its options.
+// without returns an NI without one of its options.
 func without(ni NI, option string) NI {
 	delete(ni.Options, option)
 	return ni
@@ -129,13 +129,13 @@ func parseFile(t *testing.T, name string) Config {
 	return c
 }
 
-// A full export says the same as a backup of the same node.
+// A full export means the same as a backup of the same node.
 //
 // lnetctl 7 (7), 8 (3), 16
 func TestFullExportIsABackup(t *testing.T) {
 	backup, full := parseFile(t, "cli-backup-peerA.yaml"), parseFile(t, "cli-export-peerA.yaml")
 	for k := range full.NIs {
-		full.NIs[k].NID = lnet.NID{} // which a backup leaves to the interface
+		full.NIs[k].NID = lnet.NID{} // a backup leaves it to the interface
 	}
 	for _, c := range []*Config{&backup, &full} {
 		for k := range c.Peers {
@@ -334,7 +334,7 @@ numa:
 	}
 }
 
-// Mistakes are named with file, line and key, all of them at once.
+// All mistakes are reported at once, with file, line and key.
 //
 // lnetctl 7 (2), 9.1 (2)
 func TestErrors(t *testing.T) {
@@ -441,7 +441,7 @@ statistics:
 	}
 }
 
-// Health switched off switches resends off.
+// Disabling health disables resends.
 //
 // lnetctl 7 (3)
 func TestNoHealthNoRetries(t *testing.T) {
@@ -451,7 +451,7 @@ func TestNoHealthNoRetries(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file: an error or a configuration that drivers take.
+// Any file gives either an error or a configuration that drivers accept.
 func TestParseNeverPanics(t *testing.T) {
 	word := rapid.SampledFrom([]string{
 		"net", "net type", "local NI(s)", "interfaces", "nid", "tunables", "lnd tunables", "credits", "tos",

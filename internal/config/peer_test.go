@@ -106,7 +106,7 @@ func TestPeerErrors(t *testing.T) {
 	})
 }
 
-// errorTest is a text and the beginnings of the errors that it draws.
+// errorTest is a text and the beginnings of the errors that it gives.
 type errorTest struct {
 	name, text string
 	want       []string
@@ -137,7 +137,7 @@ func testErrors(t *testing.T, tests []errorTest) {
 	}
 }
 
-// plain are lines without columns and remedies: "file:line: key: text".
+// plain returns problems as "file:line: key: text", without columns and remedies.
 func plain(p Problems) []string {
 	var lines []string
 	for _, one := range p {
@@ -148,8 +148,8 @@ func plain(p Problems) []string {
 	return lines
 }
 
-// A NID belongs to the first peer that has it, however many name it. A peer that is refused for
-// that does not count as one that stands in the file already.
+// A NID belongs to the first of several peers that list it. A peer that is rejected for that
+// reason does not count as an earlier entry.
 func TestNIDOfSeveralPeers(t *testing.T) {
 	const text = `peer:
   - {primary nid: 1@gni, peer ni: [{nid: 9@gni}]}

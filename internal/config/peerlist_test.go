@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// peerTexts are peers, each with its primary NID first.
+// peerTexts returns peers as text, each with its primary NID first.
 func peerTexts(peers []Peer) (out []string) {
 	for k := range peers {
 		p := &peers[k]
@@ -30,8 +30,9 @@ func warningTexts(list Problems) (out []string) {
 	return out
 }
 
-// A list of "peers" is all that the peer has, which any of its NIDs names. Documents are taken one
-// after another, as the design's own examples are; the same document once more changes nothing.
+// An entry of "peers" lists all NIDs of a peer, which any of them identifies. The documents are
+// applied one after another, as in the design's examples. Applying the same document again
+// changes nothing.
 //
 // lnetctl 11 (3)
 func TestPeerListsRefresh(t *testing.T) {
@@ -94,8 +95,8 @@ func TestPeerListsRefresh(t *testing.T) {
 	}
 }
 
-// A NID that routes lead through cannot go, whichever way it would. The error has the line, and is
-// for NIDs alone that would really go.
+// A NID that routes use as a gateway cannot be removed in any way. The error has the line, and
+// occurs only for NIDs that would really be removed.
 func TestGatewaysStay(t *testing.T) {
 	const have = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]\n" +
 		"route: [{net: o2ib, gateway: 10.0.0.1@tcp}]\npeers: [{nids: [10.0.0.1@tcp, 10.0.0.2@tcp]}, {nids: [10.0.0.3@tcp, 10.0.0.4@tcp]}]\n"
@@ -141,7 +142,7 @@ func TestGatewaysStay(t *testing.T) {
 	}
 }
 
-// added is what a document makes of a node that is have, and what there is to say of it.
+// added returns the state of a node after a document was added, with the messages.
 func added(t *testing.T, have *State, text string) (State, []string) {
 	t.Helper()
 	c, err := Parse("d", []byte(text), testDrivers)
@@ -155,7 +156,7 @@ func added(t *testing.T, have *State, text string) (State, []string) {
 	return want, append(warningTexts(c.Warnings), warningTexts(warnings)...)
 }
 
-// A list of "peers" that is deleted takes away its NIDs alone, from the peer that has one of them.
+// Deleting an entry of "peers" removes only its NIDs, from the peer that has one of them.
 //
 // lnetctl 11 (4)
 func TestPeerListsAreDeleted(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// formAt is what stands behind keys, from the top of a document.
+// formAt returns the form of the value at a path of keys.
 func formAt(t *testing.T, path string) form {
 	t.Helper()
 	var f form = sections(testDrivers)
@@ -22,7 +22,8 @@ func formAt(t *testing.T, path string) form {
 	return f
 }
 
-// Documents take the numbers that commands and the interface take, since a backup keeps them.
+// Documents accept the same numbers as commands and the interface, because a backup contains
+// them.
 func TestRangesAreThoseOfTheInterface(t *testing.T) {
 	ranges := map[string]api.Range{
 		"net/tunables/peer_timeout": api.PeerTimeoutRange, "net/tunables/peer_credits": api.CreditsRange,
@@ -33,14 +34,14 @@ func TestRangesAreThoseOfTheInterface(t *testing.T) {
 		"global/max_intf": documentRange("max_interfaces"), "numa/range": documentRange("numa_range"),
 	}
 	for _, name := range api.SettableGlobals() {
-		if name != "recovery_interval" { // which has no effect, whatever it is
+		if name != "recovery_interval" { // it has no effect, whatever its value
 			ranges["global/"+name], ranges[name] = documentRange(name), documentRange(name)
 		}
 	}
 	for path, want := range ranges {
 		form := formAt(t, path)
 		if several, ok := form.(either); ok {
-			form = several[0] // the number, and words beside it
+			form = several[0] // the number; the others are words
 		}
 		kind, ok := form.(scalar)
 		if got := fmt.Sprint(kind.kind); !ok || got != fmt.Sprint(wholeIn(want)) {
@@ -49,7 +50,7 @@ func TestRangesAreThoseOfTheInterface(t *testing.T) {
 	}
 }
 
-// What is at the ends of ranges is read as it is, and what is beyond them is refused.
+// Values at the ends of a range are accepted unchanged. Values beyond them are rejected.
 func TestEndsOfRanges(t *testing.T) {
 	tests := []struct {
 		text  string // with %d

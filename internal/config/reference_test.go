@@ -16,12 +16,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// alike compares NIDs, and NIs wherever they stand.
+// alike compares NIDs, and ignores the positions of NIs.
 var alike = cmp.Options{
 	cmp.Comparer(func(a, b lnet.NID) bool { return a == b }), cmpopts.IgnoreFields(config.NI{}, "Where"),
 }
 
-// The reference of lnetd's own drivers changes nothing, and draws no warning.
+// The reference with lnetd's own drivers changes nothing and gives no warning.
 //
 // lnetctl 14 (1)
 func TestReference(t *testing.T) {
@@ -39,7 +39,7 @@ func TestReference(t *testing.T) {
 		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
 		Options:  config.Values{"conns_per_peer": "0", "tos": "-1", "busy_poll": "0"},
 	}}
-	// These hold as they are written only if somebody writes them.
+	// These have the written value only if the file contains it.
 	want.Drivers = map[lnet.NetType]config.Values{
 		lnet.TypeTCP: {"port": "988", "connect_port": "988", "accept": "secure"},
 	}
@@ -49,8 +49,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// Every parameter of a driver stands in the reference, with its default and what is
-// said about it.
+// The reference contains every parameter of a driver with its default and its help.
 func TestReferenceOfDrivers(t *testing.T) {
 	options := daemon.AllDrivers().Options()
 	lines := strings.Split(string(config.Reference(options)), "\n")
@@ -71,7 +70,7 @@ func TestReferenceOfDrivers(t *testing.T) {
 	}
 }
 
-// The examples in the reference's comments can be taken as they are.
+// The examples in the reference's comments are valid.
 func TestReferenceExamples(t *testing.T) {
 	options := daemon.AllDrivers().Options()
 	text := examplesOfReference()
@@ -89,7 +88,7 @@ func TestReferenceExamples(t *testing.T) {
 	}
 }
 
-// examplesOfReference are the examples in its comments.
+// examplesOfReference returns the examples in the reference's comments.
 func examplesOfReference() []byte {
 	var text strings.Builder
 	for line := range strings.Lines(string(config.Reference(daemon.AllDrivers().Options()))) {
@@ -100,8 +99,8 @@ func examplesOfReference() []byte {
 	return []byte(text.String())
 }
 
-// Every key that the schema knows stands in the reference or its examples, but for
-// other forms of the same and what exports show.
+// The reference or its examples contain every key of the schema, except for alternative forms and
+// keys that describe state.
 func TestReferenceHasEveryKey(t *testing.T) {
 	options := daemon.AllDrivers().Options()
 	var schema map[string]any

@@ -72,7 +72,7 @@ func TestRouteErrors(t *testing.T) {
 	})
 }
 
-// Of two routes to one net by one gateway the first holds, with a word.
+// If a net has two routes by the same gateway, the first one is used and a warning is given.
 func TestRouteTwice(t *testing.T) {
 	c := mustParse(t, "route:\n  - {net: tcp7, gateway: '10.0.0.[1-2]@tcp'}\n  - {net: tcp7, gateway: 10.0.0.2@tcp, hop: 2}\n")
 	want := []string{"f:3: route[1]: the route to tcp7 by 10.0.0.2@tcp stands twice: the first one holds"}

@@ -23,7 +23,7 @@ func TestRules(t *testing.T) {
 	tests := []struct {
 		name, text string
 		want       []string
-		warns      string // what the warning holds
+		warns      string // text that the warning contains
 	}{
 		{"by idx, not by place", `
 udsp:
@@ -132,7 +132,7 @@ func TestTypedRuleErrors(t *testing.T) {
 	})
 }
 
-// Two rules of one idx are both taken, in the order of the file, with a word.
+// Two rules with the same idx are both used, in the order of the file, with a warning.
 func TestIndexTwice(t *testing.T) {
 	c := mustParse(t, "udsp:\n  - {idx: 1, src: tcp1}\n  - {idx: 0, src: tcp}\n  - {idx: 1, src: tcp2}\n")
 	want := []string{"f:4: udsp[2]: the idx 1 stands twice: rules of one idx come in the order of the file"}

@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon"
 )
 
-// The schema that is committed is that of lnetd's drivers.
+// The committed schema is the one for lnetd's drivers.
 func TestSchemaIsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "lnetd.schema.json")
 	want := config.Schema(daemon.AllDrivers().Options())
@@ -33,13 +33,13 @@ func TestSchemaIsUpToDate(t *testing.T) {
 	}
 }
 
-// What Parse takes without a word is valid: the reference, its examples, those of the
-// page, and what kernels export.
+// Everything that Parse accepts without a warning is valid: the reference, its examples, those of
+// the page, and exports of kernels.
 func TestSchemaTakes(t *testing.T) {
 	options := daemon.AllDrivers().Options()
 	texts := captures(t)
 	texts["reference"] = config.Reference(options)
-	// Sections stand twice there, each in an example of its own.
+	// Sections occur several times there, once per example.
 	texts["examples of the reference"] = regexp.MustCompile(`(?m)^([a-z])`).ReplaceAll(examplesOfReference(), []byte("---\n$1"))
 	for k, text := range examplesOfPage(t) {
 		texts[fmt.Sprintf("example %d of the page", k)] = text
@@ -51,7 +51,7 @@ func TestSchemaTakes(t *testing.T) {
 	}
 }
 
-// What administrators misspell, and values out of their range, are invalid.
+// Misspelled keys and values out of range are invalid.
 func TestSchemaRefuses(t *testing.T) {
 	for _, text := range []string{
 		"nett: []", "net: {net type: tcp}", "net: [{net tpye: tcp}]", "net: [{interfaces: {0: eth0}}]",
@@ -75,7 +75,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// validate is what is wrong in a document by the schema.
+// validate returns what is wrong in a document according to the schema.
 func validate(t *testing.T, text []byte) []string {
 	t.Helper()
 	var schema any
@@ -94,7 +94,7 @@ func validate(t *testing.T, text []byte) []string {
 	}
 }
 
-// validator knows what of JSON Schema the schema uses.
+// validator implements the part of JSON Schema that the schema uses.
 type validator struct {
 	t        *testing.T
 	problems []string
@@ -162,7 +162,7 @@ func (v *validator) scalar(key string, rule, value any, path string) {
 	}
 }
 
-// object looks at the members of a mapping; those of numbered ones have numbers as keys.
+// object validates the members of a mapping. A numbered mapping has numbers as keys.
 func (v *validator) object(schema map[string]any, value any, path string) {
 	members := map[string]any{}
 	switch value := value.(type) {

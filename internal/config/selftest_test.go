@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/selftest"
 )
 
-// A node serves tests only if that is asked for.
+// A node serves tests only if the configuration enables that.
 func TestSelftestIsOffByDefault(t *testing.T) {
 	for _, text := range []string{"", "lnetd:\n    selftest:\n", "lnetd:\n    selftest: {memory: 64}\n"} {
 		if c := mustParse(t, text); c.Selftest.Enabled {
@@ -60,7 +60,7 @@ func TestSelftestErrors(t *testing.T) {
 	})
 }
 
-// The example of the page on selftest can be taken as it is.
+// The example on the page about selftest is valid.
 //
 // selftest 10
 func TestSelftestPage(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An error about a block has the number of that block, wherever in the block the number and the error
-// stand, in documents one after another and with a section that stands twice.
+// An error about a block has the number of that block, wherever in the block the number and the
+// error are, also with several documents and with a section that occurs twice.
 //
 // lnetctl 11 (13)
 func TestSeqNos(t *testing.T) {
@@ -57,7 +57,7 @@ net:
 	}
 }
 
-// A number is welcome in every block, and changes nothing.
+// Every block may have a number, which changes nothing.
 //
 // lnetctl 11 (13)
 func TestSeqNosAreNoConfiguration(t *testing.T) {
@@ -89,7 +89,7 @@ numa: {range: 3, seq_no: 13}
 	}
 }
 
-// "detail" is the level at which a net, a peer and the routes are to be shown; it changes nothing.
+// "detail" is the level of detail for a net, a peer or the routes. It changes nothing.
 //
 // lnetctl 7 (5)
 func TestDetails(t *testing.T) {

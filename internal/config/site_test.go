@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// machineOf has the loopback interface, eth0 and eth1 with an IPv4 and an IPv6
-// address each, a down and one without addresses.
+// machineOf returns the loopback interface, eth0 and eth1 with an IPv4 and an IPv6 address each,
+// an interface that is down, and one without addresses.
 func machineOf() []Interface {
 	addrs := func(list ...string) (out []netip.Addr) {
 		for _, s := range list {
@@ -29,7 +29,7 @@ func machineOf() []Interface {
 	}
 }
 
-// settled are the NIs of a configuration on that machine.
+// settled returns the NIs of a configuration on that host.
 func settled(t *testing.T, text string) ([]string, error) {
 	t.Helper()
 	c := mustParse(t, text)
@@ -44,7 +44,7 @@ func settled(t *testing.T, text string) ([]string, error) {
 	return nis, err
 }
 
-// Rules of files are for machines with certain interfaces or addresses.
+// Rules in files apply to hosts with certain interfaces or addresses.
 //
 // lnetctl 10
 // lnet-wire 12 (2)
@@ -53,7 +53,7 @@ func TestRulesOfASite(t *testing.T) {
 	const two = "ip2nets:\n  - {net-spec: tcp, interfaces: {0: eth0, 1: eth1}, ip-range: {0: 10.0.0.11, 1: 10.1.0.12}}\n"
 	for _, tt := range []struct {
 		name, text string
-		want       string // "none": no rule is for the machine
+		want       string // "none" if no rule matches the host
 	}{
 		{"none stand there", "ip2nets: []\n", ""},
 		{"an exact address", "ip2nets: [{net-spec: tcp, ip-range: {0: 10.0.0.11}}]", "tcp(eth0)"},
@@ -102,7 +102,7 @@ func TestRulesOfASite(t *testing.T) {
 	}
 }
 
-// The NIs of a rule have its tunables.
+// NIs of a rule have the rule's tunables.
 //
 // lnetctl 10
 func TestTunablesOfRules(t *testing.T) {
@@ -118,7 +118,7 @@ func TestTunablesOfRules(t *testing.T) {
 	}
 }
 
-// The strings of module parameters hold as the keys of a file do.
+// The strings of module parameters have the same effect as the keys of a file.
 //
 // lnetctl 13 (1), 13 (3)
 func TestModuleStringsOfNets(t *testing.T) {
@@ -144,7 +144,7 @@ func TestModuleStringsOfNets(t *testing.T) {
 	}
 	for text, want := range map[string]error{
 		"lnetd: {ip2nets: tcp 10.9.9.9}":                             lnet.ErrNoMatch,
-		"lnetd: {ip2nets: 'tcp(eth0) 10.0.*.*; tcp(eth0) 10.1.*.*'}": nil, // one interface on a net twice
+		"lnetd: {ip2nets: 'tcp(eth0) 10.0.*.*; tcp(eth0) 10.1.*.*'}": nil, // one interface twice on a net
 	} {
 		if _, err := settled(t, text); err == nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("%s: %v", text, err)
@@ -152,8 +152,8 @@ func TestModuleStringsOfNets(t *testing.T) {
 	}
 }
 
-// A route by a NID of this node makes it a router, unless somebody has said whether
-// it is one.
+// A route whose gateway is a NID of this node makes it a router, unless the configuration says
+// whether it is one.
 //
 // lnetctl 13 (2)
 func TestModuleStringOfRoutes(t *testing.T) {
@@ -218,8 +218,7 @@ func TestErrorsOfASite(t *testing.T) {
 	})
 }
 
-// Nets on the command line are in place of those of the file, whatever these depend
-// on.
+// Nets on the command line replace those of the file, even those that rules select.
 func TestNetsInPlaceOfRules(t *testing.T) {
 	c := mustParse(t, "ip2nets: [{net-spec: tcp, ip-range: [1.2.3.4]}]\nlnetd: {ip2nets: tcp 1.2.3.4}\n")
 	if err := c.Apply(Override{Networks: []string{"tcp(x)"}}, testDrivers); err != nil {
@@ -231,7 +230,7 @@ func TestNetsInPlaceOfRules(t *testing.T) {
 	}
 }
 
-// An interface beside a pattern has to have such an address.
+// An interface given together with a pattern must have a matching address.
 //
 // lnetctl 11 (2)
 func TestInterfaceThatHasToFit(t *testing.T) {
@@ -258,8 +257,8 @@ func TestInterfaceThatHasToFit(t *testing.T) {
 	}
 }
 
-// A pattern names the NIs of an item alone, or checks the interface. In a deletion it names no more
-// than the NIs that it matches.
+// A pattern selects the NIs of an item, or checks the given interface. In a deletion, it selects
+// only the NIs that it matches.
 //
 // lnetctl 11 (2)
 func TestPatternsOfNets(t *testing.T) {
@@ -293,7 +292,7 @@ func TestPatternsOfNets(t *testing.T) {
 	}
 }
 
-// CPU partitions of rules and of module parameters are those of their interfaces.
+// The CPU partitions of rules and of module parameters apply to their interfaces.
 //
 // lnetctl 9.1 (1)
 func TestCPTsOfASite(t *testing.T) {

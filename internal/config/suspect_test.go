@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What looks for the reason why a text is no YAML finds none in texts that are.
+// The search for syntax mistakes finds none in valid YAML.
 func TestNothingSuspectInYAML(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join("testdata", "captures", "*.yaml"))
 	if err != nil {
@@ -69,8 +69,8 @@ o: 1
 	}
 }
 
-// How a file was saved does not matter: with a byte order mark, lines as elsewhere, two
-// documents, anchors, UTF-16.
+// The way a file was saved does not matter: a byte order mark, other line ends, two documents,
+// anchors, UTF-16.
 //
 // lnetctl 7 (8)
 func TestFilesFromElsewhere(t *testing.T) {
@@ -93,7 +93,7 @@ func TestFilesFromElsewhere(t *testing.T) {
 	}
 }
 
-// Where the reader of YAML does not say in which line it stopped, that is found out.
+// If the YAML parser does not report a line, the line is determined.
 func TestLineOfAnErrorWithoutOne(t *testing.T) {
 	text := "global:\n    discovery: 1\nudsp:\n" + strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001) + "\nnuma: {range: x}\n"
 	_, err := Parse("f", []byte(text), testDrivers)
@@ -103,7 +103,7 @@ func TestLineOfAnErrorWithoutOne(t *testing.T) {
 	}
 }
 
-// A problem repeats the beginning of what is long.
+// A problem repeats only the beginning of a long value.
 func TestLongValuesAreCut(t *testing.T) {
 	long := strings.Repeat("ä", 1<<17)
 	for _, text := range []string{
@@ -119,7 +119,7 @@ func TestLongValuesAreCut(t *testing.T) {
 	}
 }
 
-// A small file cannot stand for a large one.
+// A small file cannot expand to a large one.
 func TestAliasesAreBounded(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("a: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -136,7 +136,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	}
 }
 
-// Of very many mistakes the first are told, and how many there are.
+// Of very many mistakes, the first are reported, with the number of the others.
 func TestManyMistakes(t *testing.T) {
 	_, err := Parse("f", []byte("route:\n"+strings.Repeat("  - {net: tpc, gatway: 1.2.3@tcp, hop: 0}\n", 3000)), testDrivers)
 	var problems Problems
@@ -149,7 +149,7 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// A document of very many values is not looked at.
+// A document with too many values is not parsed.
 func TestManyValues(t *testing.T) {
 	for _, text := range []string{"net: [" + strings.Repeat("a,", partsMax/2) + "]\n", strings.Repeat("\n", partsMax+1)} {
 		_, err := Parse("f", []byte(text), testDrivers)

@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// An NI that joins a net has the LND timeout that all NIs there have, unless it says one; of
-// other nets it has none.
+// An NI that is added to a net gets the LND timeout that all NIs of the net have, unless it sets
+// one. NIs of other nets do not matter.
 func TestAddedNIHasTheNetsTimeout(t *testing.T) {
 	tcp := lnet.MakeNet(lnet.TypeTCP, 0)
 	ni := func(device, timeout string) NI {

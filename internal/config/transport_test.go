@@ -57,7 +57,7 @@ lnetd:
 	}
 }
 
-// Programs are hosted unless that is switched off.
+// Clients are hosted unless the configuration disables that.
 func TestTransportIsOnByDefault(t *testing.T) {
 	for _, text := range []string{"", "lnetd: {transport: }\n", "lnetd: {transport: {farewell: 0}}\n", "lnetd: {transport: {rules: }}\n"} {
 		if c := mustParse(t, text); !c.Transport.Enabled || c.Transport.Group >= 0 || len(c.Transport.Rules) > 0 {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A parameter that a document has in two spellings is an error that names both, in any
-// order.
+// If a document has a parameter in two spellings, the error names both, in any order.
 func TestTwoSpellings(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"global", "global: {max_interfaces: 30, max_intf: 40}",
@@ -38,7 +37,7 @@ func TestTwoSpellings(t *testing.T) {
 	}
 }
 
-// A section that stands in "lnetd" belongs at the top.
+// A section found in "lnetd" belongs at the top.
 func TestSectionsBelowLnetd(t *testing.T) {
 	for _, section := range []string{"net", "peer", "peers", "route", "udsp", "routing", "buffers", "numa", "global"} {
 		want := "lnetd." + section + ": invalid key '" + section + "'; it belongs at the beginning of a line, without blanks before it"
@@ -48,7 +47,7 @@ func TestSectionsBelowLnetd(t *testing.T) {
 	}
 }
 
-// A value may be in one spelling in several sections: the last holds.
+// A value may occur with one spelling in several sections. The last one is used.
 func TestOneSpellingInSeveralSections(t *testing.T) {
 	if c := mustParse(t, "global: {max_intf: 30}\nglobal: {max_intf: 40}"); c.Parameters.InterfacesMax != 40 {
 		t.Errorf("max_interfaces %d, want 40", c.Parameters.InterfacesMax)

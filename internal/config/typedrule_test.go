@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// typedTexts are the rules with their IDs first.
+// typedTexts returns the rules as text, with their IDs first.
 func typedTexts(s *State) (out []string) {
 	for k := range s.TypedRules {
 		r := &s.TypedRules[k]
@@ -18,8 +18,8 @@ func typedTexts(s *State) (out []string) {
 	return out
 }
 
-// Rules without IDs get theirs on the node, one document after another, as the design's own
-// examples are. The same rule is no change, whichever ID it has.
+// Rules without IDs get one on the node. The documents are applied one after another, as in the
+// design's examples. An equal rule is not a change, whatever its ID.
 //
 // lnetctl 11 (5)
 func TestTypedRulesOfSeveralDocuments(t *testing.T) {
@@ -81,8 +81,8 @@ func TestTypedRulesOfSeveralDocuments(t *testing.T) {
 	}
 }
 
-// A document that replaces what the node is leaves the rules that stay their IDs. New rules have
-// the IDs that the document gives them, before all others.
+// After a document replaces the configuration, the rules that remain keep their IDs. New rules
+// have the IDs that the document gives them, which take precedence.
 //
 // lnetctl 11 (5)
 func TestTypedRulesKeepTheirIDs(t *testing.T) {
@@ -115,7 +115,7 @@ func TestTypedRulesKeepTheirIDs(t *testing.T) {
 	}
 }
 
-// Rules of one document that cannot be together.
+// Conflicting rules in one document.
 func TestTypedRulesThatClash(t *testing.T) {
 	for items, want := range map[string]string{
 		"{id: 1, type: net, net: tcp, priority: 1}, {id: 1, type: nid, nid: 10.0.0.1@tcp, priority: 1}": "d:1:56: selection[1]: there is a net rule with id 1; " +
@@ -130,15 +130,15 @@ func TestTypedRulesThatClash(t *testing.T) {
 	}
 }
 
-// Patterns of several types, or of another type than the rule is said to have, contradict each
-// other, also where a rule is deleted.
+// Patterns of several types, or of another type than that of the rule, contradict each other,
+// also where a rule is deleted.
 //
 // lnetctl 11 (1), 11 (6)
 func TestTypedRulesOfTwoTypes(t *testing.T) {
 	const several, other = "'%s' and '%s' contradict each other: they are of rules of the types %s and %s", "a rule of the type %s has no '%s'"
 	for _, tt := range []struct {
 		item string
-		want []string // without a rule's type too
+		want []string // the same if the type is absent
 	}{
 		{"type: nid, nid: 10.0.0.1@tcp, net: 10.0.0.2@tcp", []string{"net: " + fmt.Sprintf(several, "nid", "net", "nid", "net")}},
 		{"type: nid, net: 10.0.0.2@tcp, nid: 10.0.0.1@tcp", []string{"net: " + fmt.Sprintf(several, "nid", "net", "nid", "net")}},
@@ -171,8 +171,8 @@ func TestTypedRulesOfTwoTypes(t *testing.T) {
 	}
 }
 
-// What names no rule to delete draws a warning that says where to find its name. It does not
-// suggest the first rule.
+// An item that identifies no rule to delete gives a warning that explains where to find the ID.
+// It does not suggest the first rule.
 func TestRulesThatAreNotNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"selection: [{priority: 0}]": "write the id that lnetdctl export has for the rule, or its type and patterns",
@@ -189,7 +189,7 @@ func TestRulesThatAreNotNamed(t *testing.T) {
 	}
 }
 
-// Rules are deleted by ID, by what they match, or by both; priorities do not count.
+// Rules are deleted by ID, by what they match, or by both. Priorities are ignored.
 //
 // lnetctl 11 (6)
 func TestTypedRulesAreDeleted(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is said of the files in testdata/typos, and the schema")
 
-// What an administrator is told of the mistakes that people make. In testdata/typos
-// each file is followed by that.
+// The messages for common mistakes. In testdata/typos, each file is followed by its messages.
 //
 // lnetctl 7 (2)
 func TestTypos(t *testing.T) {

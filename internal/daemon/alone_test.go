@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// One document is worked on at a time. One whose client leaves while it waits is not.
+// Only one document is processed at a time. A document whose client leaves while it waits is not
+// processed.
 func TestOneDocumentAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &backend{documents: newChanges()}

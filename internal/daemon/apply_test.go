@@ -21,8 +21,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// What a kernel node exported does what it says. The node itself, which is among its peers
-// there, is left out.
+// A kernel node's export takes effect. The node itself, which is among the exported peers, is
+// left out.
 //
 // lnetctl 8 (3)
 // decisions 97
@@ -67,7 +67,7 @@ func TestExportIsApplied(t *testing.T) {
 	if r.Routing().Ever {
 		t.Errorf("routing %+v", r.Routing())
 	}
-	// The gateway cannot be configured by a command for that.
+	// A command cannot configure the gateway for that reason.
 	err = r.AddPeer(t.Context(), nid(t, "10.77.0.12@tcp"), nil, discovery.ConfigureOptions{})
 	if !errors.Is(err, discovery.ErrBusy) {
 		t.Errorf("a gateway is added as peer: %v", err)
@@ -81,8 +81,8 @@ func TestTypedRulesAreApplied(t *testing.T) {
 	}
 }
 
-// A gateway that may not be reached, or a net that is here already, costs the route
-// and no more; the log says why.
+// Only the route is left out if its gateway is unreachable or its net is local. The log gives the
+// reason.
 func TestRoutesThatLeadNowhere(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+`
 route:
@@ -98,7 +98,7 @@ route:
 			t.Errorf("%+v", route)
 		}
 	}
-	slices.Sort(got) // routes are at random places
+	slices.Sort(got) // routes are in random order
 	if diff := cmp.Diff([]string{"tcp8 10.77.0.20@tcp", "tcp8 10.77.0.21@tcp"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -113,8 +113,7 @@ route:
 	}
 }
 
-// The entry of a gateway that nobody had discovered does not keep it from being
-// discovered here.
+// The exported entry of a gateway that was not discovered does not prevent its discovery here.
 func TestGatewayThatWasNotDiscovered(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+`
 route:
@@ -164,7 +163,7 @@ func TestRoutingAtStart(t *testing.T) {
 	}
 }
 
-// A router says so to others after the two timers, and drains before it ends.
+// A router announces itself after the two timers, and drains before it ends.
 func TestLifeOfARouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startNode(t, parse(t, twoNets+`
@@ -193,14 +192,13 @@ lnetd: {alive_router_check_interval: 20, router_ping_timeout: 10}
 	})
 }
 
-// after lets time pass in a bubble.
+// after advances the time in a bubble.
 func after(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// With check_routers_before_use the start waits for an answer, and goes on without
-// one.
+// With check_routers_before_use, the start waits for an answer, and continues without one.
 //
 // lnet-core 8.5 before
 func TestGatewaysAreChecked(t *testing.T) {
@@ -223,7 +221,7 @@ func TestStopWhileSettingUp(t *testing.T) {
 	}
 }
 
-// change has a node that runs take the steps from one configuration to another.
+// change applies the steps from one configuration to another on a running node.
 func (r *nodeRun) change(t *testing.T, have, want string) error {
 	t.Helper()
 	a, b := parse(t, have).State, parse(t, want).State
@@ -234,7 +232,7 @@ func (r *nodeRun) change(t *testing.T, have, want string) error {
 	return err
 }
 
-// shape is what a node is, as text.
+// shape returns the node's state as text.
 func (r *nodeRun) shape(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -250,7 +248,7 @@ func (r *nodeRun) shape(t *testing.T) []string {
 	for _, route := range r.Routes() {
 		routes = append(routes, fmt.Sprintf("route %s %s %d", route.Net, route.Gateway, route.Priority))
 	}
-	slices.Sort(routes) // they are at random places
+	slices.Sort(routes) // they are in random order
 	g, b := r.Globals(), r.node.Buffers()
 	return append(append(out, routes...), fmt.Sprint("rules ", r.Rules(), r.TypedRules()),
 		fmt.Sprint("retries ", g.RetryCount, " sensitivity ", g.RouterSensitivity, " tiny ", b.Tiny, " routing ", r.Routing().State))
@@ -286,8 +284,8 @@ buffers: {tiny: 16}
 `
 )
 
-// The steps make a node that runs what one is that starts with the configuration,
-// and the steps back make it what it was.
+// The steps change a running node into the state of a node that starts with the configuration.
+// The inverse steps restore its former state.
 func TestStepsOnANodeThatRuns(t *testing.T) {
 	r := startNode(t, parse(t, beforeChange)).ready(t)
 	before := r.shape(t)
@@ -306,7 +304,7 @@ func TestStepsOnANodeThatRuns(t *testing.T) {
 	}
 }
 
-// When a step fails those before it are taken back.
+// When a step fails, the earlier ones are undone.
 func TestStepThatFails(t *testing.T) {
 	for name, bad := range map[string]string{
 		"an NI":             strings.Replace(afterChange, "[eth1]", "[eth1, eth9]", 1),
@@ -331,7 +329,7 @@ func TestStepThatFails(t *testing.T) {
 	}
 }
 
-// A driver that the node has no NIs of is had anew.
+// A driver without NIs is created again.
 func TestDriverAnew(t *testing.T) {
 	f := &fakeDrivers{}
 	r := startTwo(t, f, "net: [{net: <200:0>, interfaces: [ib0]}]\n").ready(t)
@@ -348,8 +346,7 @@ func TestDriverAnew(t *testing.T) {
 	}
 }
 
-// One changes the node at a time; who has no turn before his time is over does
-// nothing.
+// Only one change is made at a time. A change whose context ends before its turn is not made.
 func TestChangesHaveTheirTurn(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	ctx, cancel := context.WithCancelCause(t.Context())

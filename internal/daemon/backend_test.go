@@ -142,7 +142,7 @@ func TestSetGlobals(t *testing.T) {
 	if diff := cmp.Diff(want, r.Globals()); diff != "" {
 		t.Error(diff)
 	}
-	// Whole or not at all.
+	// All or nothing.
 	err = r.SetGlobals(t.Context(), api.GlobalsChange{RouterSensitivity: v(1), NUMARange: v(1), RetryCount: v(60)})
 	if !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("retries beyond the timeout: %v", err)
@@ -345,8 +345,9 @@ func TestCPTs(t *testing.T) {
 	}
 }
 
-// Given CPU partitions that this machine does not have, then documents that add or replace warn of them, at the place of the NI,
-// and so does --check; the start, which has no terminal, logs them. "net add" refuses them, and logs nothing.
+// Given CPU partitions that this host does not have, documents that add or replace give a warning
+// at the position of the NI, and so does --check. The start logs a warning, because it has no
+// terminal. "net add" rejects them and logs nothing.
 //
 // lnetctl 9.1 (2)
 // decisions 73
@@ -392,8 +393,7 @@ func TestUnknownCPTsAreWarnedOf(t *testing.T) {
 	}
 }
 
-// Given a time that lies on the border of two seconds, then it shows as the same
-// however often it is looked at.
+// Given a time on the border of two seconds, it is shown as the same value each time.
 func TestATimeShowsTheSameEachTime(t *testing.T) {
 	boot := bootTime()
 	due := boot.Add(7 * time.Second)

@@ -13,10 +13,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// The tests below are cases of the reference's regression suites, as far as a file
-// and the node that it makes show them.
+// The tests below are cases of the reference's regression suites that need a file and the
+// resulting node.
 
-// peerYAML is a peer as the suites write it.
+// peerYAML returns a peer as the suites write it.
 func peerYAML(primary string, others ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "    - primary nid: %s\n      Multi-Rail: True\n      peer ni:\n        - nid: %s\n", primary, primary)
@@ -26,11 +26,11 @@ func peerYAML(primary string, others ...string) string {
 	return b.String()
 }
 
-// The peers of a file are there when the node is up, and no others.
+// The peers of a file exist when the node is up, and no others.
 //
 // sanity-lnet 3 (14), 3 (15), 3 (17)
 func TestPeersOfAFile(t *testing.T) {
-	// five makes five peers whose NIDs are on nets.
+	// five returns five peers whose NIDs are on the given nets.
 	five := func(nets ...string) (yaml string, want []string) {
 		for k := range 5 {
 			var nids []string
@@ -89,7 +89,7 @@ buffers: {tiny: 17, small: 9, large: 5}
 	}
 }
 
-// Policies of a file show at the NIs and peer NIs of their nets.
+// Policies of a file are shown at the NIs and peer NIs of their nets.
 //
 // sanity-lnet 9 (404)
 func TestPoliciesOfAFile(t *testing.T) {

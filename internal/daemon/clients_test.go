@@ -21,12 +21,12 @@ func connect(t *testing.T, path string) (*transport.Domain, error) {
 	t.Helper()
 	d, err := transport.NewDomain(t.Context(), remote.New(remote.Config{Path: path, Program: "test"}))
 	if err == nil {
-		t.Cleanup(func() { _ = d.Close() }) // lnetd may have gone
+		t.Cleanup(func() { _ = d.Close() }) // lnetd may have ended
 	}
 	return d, err
 }
 
-// guestNIDs are the NIDs of a domain that are not 0@lo.
+// guestNIDs returns the NIDs of a domain except 0@lo.
 func guestNIDs(t *testing.T, d *transport.Domain) (nids []string) {
 	t.Helper()
 	all, err := d.NIDs(t.Context())
@@ -41,8 +41,8 @@ func guestNIDs(t *testing.T, d *transport.Domain) (nids []string) {
 	return nids
 }
 
-// A program that connects sees the NIDs of the node. When lnetd ends it is told so, while
-// the node is still there, and the socket goes.
+// A client sees the NIDs of the node. When lnetd ends, the client is notified while the node
+// still exists, and the socket is removed.
 func TestClientsAreHosted(t *testing.T) {
 	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "")
 	r.ready(t)
@@ -63,7 +63,7 @@ func TestClientsAreHosted(t *testing.T) {
 	}
 }
 
-// Who is not to be hosted finds no socket.
+// Programs that are not allowed as clients find no socket.
 func TestClientsAreNotHosted(t *testing.T) {
 	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "lnetd: {transport: {enabled: false}}")
 	r.ready(t)
@@ -73,7 +73,7 @@ func TestClientsAreNotHosted(t *testing.T) {
 	r.stop(t)
 }
 
-// Rules that are reloaded hold for those who connect then, and nobody else.
+// Reloaded rules apply only to clients that connect afterwards.
 func TestClientsRulesReload(t *testing.T) {
 	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "")
 	r.ready(t)
@@ -112,7 +112,7 @@ func TestClientsRulesReload(t *testing.T) {
 	r.stop(t)
 }
 
-// A socket at which somebody else listens is not taken away from him.
+// lnetd does not take over a socket on which another process listens.
 func TestClientsSocketInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.sock")
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
@@ -127,8 +127,8 @@ func TestClientsSocketInUse(t *testing.T) {
 	}
 }
 
-// A socket that systemd has made is taken, and left to systemd in the end; one of another
-// type is refused.
+// A socket created by systemd is used, and left to systemd at the end. A socket of another type
+// is rejected.
 func TestClientsSocketOfSystemd(t *testing.T) {
 	for network, fits := range map[string]bool{"unixpacket": true, "unix": false} {
 		path := filepath.Join(t.TempDir(), "x.sock")
@@ -177,7 +177,7 @@ func TestClientsSocketOfSystemd(t *testing.T) {
 	}
 }
 
-// Where lnetd has its socket by default programs look for it.
+// Programs look for lnetd's socket at its default path.
 func TestClientsSocketIsFound(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	if got, want := clientsSocket(api.DefaultSocket()), remote.FindSocket(); got != want {
@@ -190,7 +190,7 @@ func TestClientsSocketIsFound(t *testing.T) {
 	}
 }
 
-// A full disk has a remedy of its own where the socket for clients is made.
+// A full disk has its own remedy when the socket for clients is created.
 func TestClientsSocketOnAFullDisk(t *testing.T) {
 	f, ok := errors.AsType[*api.Fault](socketUnusable("/run/lnetd/clients", syscall.ENOSPC))
 	if !ok || !strings.HasPrefix(f.Remedy, "the file system of /run/lnetd/clients is full") || !strings.Contains(f.Remedy, "transport: socket") {

@@ -33,7 +33,7 @@ type daemonRun struct {
 	done   chan error
 }
 
-// start runs a daemon with the configuration on a network.
+// startDaemon runs a daemon with the configuration on a network.
 func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 	t.Helper()
 	drivers := Drivers{TCP(n)}
@@ -47,13 +47,13 @@ func startDaemon(t *testing.T, n *fakeNetwork, text string) *daemonRun {
 	return runDaemon(t, c, drivers, nil)
 }
 
-// runDaemon runs a daemon that was changed before.
+// runDaemon runs a daemon after change was called for it.
 func runDaemon(t *testing.T, c config.Config, drivers Drivers, change func(*Daemon)) *daemonRun {
 	t.Helper()
 	return runUnder(t, newFakeSystemd(t), systemd.Config{}, c, drivers, change)
 }
 
-// runUnder is runDaemon by a manager, which c says more of.
+// runUnder is runDaemon under the service manager f, which m configures further.
 func runUnder(t *testing.T, f *fakeSystemd, m systemd.Config, c config.Config, drivers Drivers, change func(*Daemon)) *daemonRun {
 	t.Helper()
 	r := &daemonRun{socket: c.ControlSocket, log: &daemontest.Log{}, fakeSystemd: f, done: make(chan error, 1)}
@@ -71,7 +71,7 @@ func runUnder(t *testing.T, f *fakeSystemd, m systemd.Config, c config.Config, d
 	return r
 }
 
-// ready waits until the daemon says so.
+// ready waits until the daemon reports that it is ready.
 func (r *daemonRun) ready(t *testing.T) *client.Client {
 	t.Helper()
 	select {
@@ -87,7 +87,7 @@ func (r *daemonRun) ready(t *testing.T) *client.Client {
 	return c
 }
 
-// stop ends the daemon in good order.
+// stop ends the daemon and checks that it ends without an error.
 func (r *daemonRun) stop(t *testing.T) {
 	t.Helper()
 	r.cancel()
@@ -204,8 +204,8 @@ func TestLoopbackIsTheLastResort(t *testing.T) {
 	}
 }
 
-// Without the right to listen on 988 another port is taken, and the log says
-// what that means.
+// Without the right to listen on 988, another port is used, and the log explains the
+// consequences.
 func TestPortIsForbidden(t *testing.T) {
 	n := host(device("eth0", "192.0.2.5/24"))
 	n.forbidden = func(at netip.AddrPort) bool { return at.Port() < 1024 }

@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// NIs have the defaults of the drivers that stand in the same document, on a fresh node and on one
-// that runs, with import and with the first apply.
+// NIs have the defaults of the drivers in the same document, on a new node and on a running one,
+// with import and with the first apply.
 func TestDefaultsOfTheSameDocument(t *testing.T) {
 	const text = "lnetd: {networks: 'tcp1(eth1)', socklnd: {peer_credits: 16, credits: 64}}\n"
 	want := api.Tunables{PeerTimeout: 180, PeerCredits: 16, Credits: 64}
@@ -37,8 +37,8 @@ func TestDefaultsOfTheSameDocument(t *testing.T) {
 	}
 }
 
-// An NI without router buffers of its own has the driver's, and a driver with NIs stays as it is when a
-// document is imported: the second import finds nothing to change.
+// An NI without its own router buffers has the driver's. A driver with NIs is not replaced by an
+// import. The second import finds nothing to change.
 func TestImportWhereTheDriverStays(t *testing.T) {
 	const text = "lnetd: {socklnd: {peer_buffer_credits: 0}}\nnet: [{net: tcp1, interfaces: [eth1]}]\n"
 	r := startNode(t, parse(t, "lnetd: {networks: 'tcp(eth0)', socklnd: {peer_buffer_credits: 151}}\n")).ready(t)
@@ -52,7 +52,7 @@ func TestImportWhereTheDriverStays(t *testing.T) {
 	r.settles(t, api.ModeAdd, text)
 }
 
-// A tunable that changes is a difference.
+// A changed tunable is a difference.
 func TestChangedTunableIsADifference(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	done := r.consistent(t, api.ModeReplace, strings.Replace(twoNets, "[eth0]", "[eth0]\n    tunables: {credits: 64}", 1))
@@ -61,7 +61,7 @@ func TestChangedTunableIsADifference(t *testing.T) {
 	}
 }
 
-// What commands set beyond the words of a kernel's export stands in a backup: LND timeouts, locked
+// A backup contains what commands set in addition to a kernel's export: LND timeouts, locked
 // primary NIDs, buffers of a node that does not forward, and the level of the log.
 func TestBackupHasWhatCommandsSet(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+"lnetd: {router_ping_timeout: 7, discovery: verify, metrics_addr: none}\n")).ready(t)
@@ -90,8 +90,7 @@ func TestBackupHasWhatCommandsSet(t *testing.T) {
 	}
 }
 
-// A document without nets means the interface that lnetd takes by itself; on a node without any
-// NI, none.
+// A document without nets means the interface that lnetd chooses, or no NI on a node without any.
 func TestDocumentWithoutNets(t *testing.T) {
 	const text = "global: {numa_range: 7}\n"
 	fresh := startNode(t, parse(t, text)).ready(t)
@@ -108,7 +107,7 @@ func TestDocumentWithoutNets(t *testing.T) {
 	r.settles(t, api.ModeReplace, backup(t, r))
 }
 
-// A router that starts goes on starting when its document is imported again.
+// A router that is starting continues to start when its document is imported again.
 func TestImportLeavesAStartingRouter(t *testing.T) {
 	for _, text := range []string{"routing: {enable: 1}\n", "lnetd: {forwarding: enabled}\n"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestImportLeavesAStartingRouter(t *testing.T) {
 	}
 }
 
-// An import that gives an option of a driver its default takes the value back.
+// An import that sets a driver's option to its default removes the former value.
 func TestImportOfADefault(t *testing.T) {
 	r := startNodeWith(t, parse(t, "net: [{net: tcp, interfaces: [eth0]}]\nlnetd: {o2iblnd: {ntx: 9, timeout: 7}}\n"), Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"))), absent(AllDrivers()[1].DriverOptions)}).ready(t)
 	const text = "lnetd: {o2iblnd: {ntx: 512}}\n"
@@ -140,8 +139,8 @@ func TestImportOfADefault(t *testing.T) {
 	r.settles(t, api.ModeAdd, text)
 }
 
-// A reload that fails leaves the configuration that LNet is configured by later, and whether it
-// waits for an interface that a rule is for.
+// A failed reload does not change the configuration that LNet is configured with later, nor
+// whether it waits for an interface that a rule matches.
 func TestFailedReloadLeavesTheConfiguration(t *testing.T) {
 	r := startNode(t, parse(t, beforeChange)).ready(t)
 	before := r.configuration(t)

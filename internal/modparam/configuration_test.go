@@ -70,7 +70,7 @@ func lines(p Problems) []string {
 	return strings.Split(p.Error(), "\n")
 }
 
-// Every parameter that is passed on is one that lnetd's reader takes.
+// lnetd's parser accepts every parameter that is passed on.
 func TestEveryParameterIsTaken(t *testing.T) {
 	values := map[string]string{
 		"networks": "tcp(eth0)", "ip2nets": "tcp 10.0.0.*", "routes": "tcp9 10.0.0.1@tcp", "accept": "all", "forwarding": "disabled",
@@ -94,7 +94,7 @@ func TestEveryParameterIsTaken(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is said at once, with its line, and warnings beside it.
+// All mistakes are reported at once, with their lines, together with the warnings.
 func TestConfigurationTellsWhatIsWrong(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -166,7 +166,7 @@ options kgnilnd credits=9
 	}
 }
 
-// A text with more mistakes than anyone reads has its first ones.
+// A text with very many mistakes reports only the first ones.
 func TestProblemsAreBounded(t *testing.T) {
 	text := strings.Repeat("options lnet network=tcp zc=1\n", 5000) + "options lnet " + strings.Repeat("x", 1<<20)
 	_, _, err := Configuration("x", []byte(text))
@@ -183,7 +183,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-// lnetd says of the document that stands for a file what is true of the file's lines.
+// Messages about the document that stands for a file apply to the lines of the file.
 func TestLinesOfTheFile(t *testing.T) {
 	const text = "# of the site\noptions lnet \\\n  networks=tcp(eth0)\noptions ksocklnd conns_per_peer=200\n\noptions lnet lnet_health_sensitivity=5000 routes=\"tcp9 10.0.0.1@tcp\"\n"
 	yaml, _, err := Configuration("lustre.conf", []byte(text))
@@ -208,7 +208,7 @@ func TestLinesOfTheFile(t *testing.T) {
 	}
 }
 
-// Pools of buffers in several lines are one section, which replaces what was there.
+// Buffer pools on several lines form one section, which replaces an earlier one.
 func TestBuffersInSeveralLines(t *testing.T) {
 	yaml, _, err := Configuration("x", []byte("options lnet tiny_router_buffers=600\noptions lnet accept=all\noptions lnet large_router_buffers=0x100\n"))
 	if err != nil {

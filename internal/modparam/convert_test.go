@@ -217,7 +217,7 @@ route:
 `},
 }
 
-// What is converted, and to what.
+// Conversions and their results.
 //
 // lnetctl 14 (4)-(5)
 func TestConvert(t *testing.T) {
@@ -238,7 +238,7 @@ func TestConvertTellsWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		texts []Text
-		want  []string // in the lines of the error
+		want  []string // contained in the lines of the error
 	}{
 		// sanity-lnet 10 (611)
 		{"hop 0", inline("routes='tcp0 0 10.0.0.1@o2ib0'"), []string{"inline:1: invalid route 'tcp0 0 10.0.0.1@o2ib0': hopcount 0 is out of range: it is 1 to 255"}},

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// values are what a parameter may be set to, where a small number may not do.
+// values holds valid values of parameters for which a small number may not be valid.
 var values = map[string][]string{
 	"accept": {"secure", "all", "none"}, "forwarding": {"enabled", "disabled"},
 	"lnet_drop_asym_route": {"0", "1", "y", "N"}, "lnet_peer_discovery_disabled": {"0", "1"},
@@ -29,7 +29,7 @@ var values = map[string][]string{
 	"rpc_timeout": {"32"}, "session_timeout": {"90"}, "tx_buffer_size": {"0", "65536"}, "rx_buffer_size": {"0", "65536"},
 }
 
-// machine has eth0 and eth1.
+// machine returns a host with eth0 and eth1.
 func machine() []config.Interface {
 	return []config.Interface{
 		{Name: "eth0", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.11")}, Up: true},
@@ -37,8 +37,9 @@ func machine() []config.Interface {
 	}
 }
 
-// modprobeText draws a modprobe file whose strings mean the same in YAML: a rule of ip2nets is the
-// only one for its net and names the interface that has such an address, and no gateway is this node.
+// modprobeText draws a modprobe file whose strings mean the same in YAML: each ip2nets rule is
+// the only one for its net and names the interface with such an address, and no gateway is this
+// node.
 func modprobeText(t *rapid.T) string {
 	var lines []string
 	option := func(module, assignments string) {
@@ -81,7 +82,7 @@ func modprobeText(t *rapid.T) string {
 	return strings.Join(rapid.Permutation(lines).Draw(t, "lines"), "\n")
 }
 
-// The YAML of legacy2yaml makes the same node as the modprobe file itself.
+// The YAML of legacy2yaml describes the same node as the modprobe file itself.
 func TestConversionKeepsWhatAFileMeans(t *testing.T) {
 	options := drivers()
 	read := func(t *rapid.T, yaml []byte) (config.Config, string) {
@@ -118,7 +119,7 @@ func TestConversionKeepsWhatAFileMeans(t *testing.T) {
 		if (wrong == "") != (gotWrong == "") {
 			t.Fatalf("imported: %s\nconverted: %s\nof\n%s\n->\n%s", wrong, gotWrong, text, converted)
 		}
-		if wrong != "" { // values that lnetd refuses
+		if wrong != "" { // values that lnetd rejects
 			return
 		}
 		if diff := cmp.Diff(want, got, alike); diff != "" {
