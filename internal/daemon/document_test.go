@@ -20,13 +20,13 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// sameThings lets cmp compare configurations.
+// sameThings are options to compare configurations.
 var sameThings = cmp.Options{
 	cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
 	cmp.Comparer(func(a, b lnet.Pattern) bool { return a.String() == b.String() }),
 }
 
-// document changes the node's configuration by a document.
+// document changes the node's configuration with a document.
 func (r *nodeRun) document(t *testing.T, mode api.Mode, text string) (done api.ConfigurationChanged, err error) {
 	t.Helper()
 	request := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: text}, Mode: mode}
@@ -36,8 +36,8 @@ func (r *nodeRun) document(t *testing.T, mode api.Mode, text string) (done api.C
 	return done, err
 }
 
-// configuration is what the node is configured to be, with the peers by their primary NIDs: their
-// order is that of their age, which a change that is taken back does not restore.
+// configuration returns the node's configuration with peers sorted by primary NID. Their own
+// order is that of their age, which undoing a change does not restore.
 func (r *nodeRun) configuration(t *testing.T) api.Configuration {
 	t.Helper()
 	c := r.configurationByAge(t)
@@ -45,7 +45,7 @@ func (r *nodeRun) configuration(t *testing.T) api.Configuration {
 	return c
 }
 
-// configurationByAge is configuration as it is.
+// configurationByAge returns the node's configuration with peers in their own order.
 func (r *nodeRun) configurationByAge(t *testing.T) (c api.Configuration) {
 	t.Helper()
 	var err error
@@ -55,7 +55,7 @@ func (r *nodeRun) configurationByAge(t *testing.T) (c api.Configuration) {
 	return c
 }
 
-// A document that is added is taken away by its deletion, and is what it says meanwhile.
+// A document that is added takes effect, and deleting it restores the former state.
 //
 // lnetctl 7 (3)-(4)
 // sanity-lnet 3 (14)-(15), 3 (17)
@@ -95,7 +95,7 @@ global: {numa_range: 7, max_interfaces: 100, discovery: 0}
 			if err != nil || len(gone.Warnings) > 0 {
 				t.Fatalf("%v, %+v", err, gone.Warnings)
 			}
-			gone.After.Routing.Ever = before.Routing.Ever // that it has forwarded is remembered
+			gone.After.Routing.Ever = before.Routing.Ever // it is remembered that the node has forwarded
 			if diff := cmp.Diff(before, gone.After, sameThings); diff != "" {
 				t.Errorf("(-before +after): %s", diff)
 			}
@@ -103,7 +103,7 @@ global: {numa_range: 7, max_interfaces: 100, discovery: 0}
 	}
 }
 
-// A deletion of NIDs leaves the peer, and one that names too much says so.
+// Deleting NIDs leaves the peer. A deletion of things that do not exist gives warnings.
 //
 // lnetctl 7 (4)
 // sanity-lnet 3 (18a)
@@ -125,7 +125,7 @@ func TestDocumentDeletesNIDs(t *testing.T) {
 	}
 }
 
-// What replaces is all that there is afterwards; what the node is already is no step.
+// A replacement removes everything else. Items that stay unchanged need no step.
 func TestDocumentReplaces(t *testing.T) {
 	r := startNode(t, parse(t, beforeChange)).ready(t)
 	after := startNode(t, parse(t, afterChange)).ready(t)
@@ -157,7 +157,7 @@ func TestDocumentReplaces(t *testing.T) {
 	}
 }
 
-// What commands have changed counts at once, and goes when a document replaces it.
+// Changes by commands are part of the configuration at once, and a replacement removes them.
 func TestDocumentReplacesWhatCommandsDid(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	before := r.configuration(t)
@@ -187,7 +187,7 @@ func TestDocumentReplacesWhatCommandsDid(t *testing.T) {
 	}
 }
 
-// All that is wrong in a document is said at once, and nothing is changed.
+// All mistakes in a document are reported at once, and nothing is changed.
 func TestDocumentWithMistakes(t *testing.T) {
 	r := startNode(t, parse(t, beforeChange)).ready(t)
 	before := r.shape(t)
@@ -226,7 +226,7 @@ func TestDocumentWithMistakes(t *testing.T) {
 	}
 }
 
-// What takes a restart is named, and the rest is done.
+// Settings that need a restart are listed, and all others are applied.
 func TestDocumentThatNeedsARestart(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	done, err := r.document(t, api.ModeAdd, "lnetd: {socklnd: {nagle: 1}, metrics_addr: '127.0.0.1:1'}\nglobal: {numa_range: 7}\n")
@@ -270,7 +270,7 @@ func TestEmptyDocument(t *testing.T) {
 var richChange = strings.Replace(strings.Replace(afterChange, "interfaces: [eth0]", "interfaces: [eth0]\n    tunables: {credits: 64}", 1),
 	"net:\n", "net:\n  - {net type: tcp2, interfaces: [eth1]}\n", 1) + "routing: {enable: 1}\n"
 
-// Whichever step fails, the node is what it was; also if who asked has gone.
+// Whichever step fails, the node's state is restored, even if the client has left.
 func TestEachStepFails(t *testing.T) {
 	r := startNode(t, parse(t, beforeChange)).ready(t)
 	request := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: richChange}, Mode: api.ModeReplace}
@@ -319,7 +319,7 @@ func TestEachStepFails(t *testing.T) {
 	}
 }
 
-// The NIs are in the order of a document, as after a restart with it, also the node's first.
+// The NIs, including the first one, are in the order of the document, as after a restart with it.
 func TestDocumentOrdersNIs(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	before := r.shape(t)
@@ -344,7 +344,7 @@ func TestDocumentOrdersNIs(t *testing.T) {
 	}
 }
 
-// A router that is stopping is one again if a document says so, whatever a command is told.
+// A document turns a router that is stopping into a router again, although a command cannot.
 func TestDocumentWhileRoutingStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		routing := twoNets + "routing: {enable: 1}\n"
@@ -361,8 +361,8 @@ func TestDocumentWhileRoutingStops(t *testing.T) {
 	})
 }
 
-// What a document that replaces does not name gets its default, also in the section "lnetd", but
-// for what belongs to the host: lnetd's ports, and what accepts calls.
+// Settings that a replacement omits get their defaults, also in the section "lnetd". Settings
+// of the host stay: lnetd's ports, and which connections it accepts.
 func TestDocumentThatReplacesLeaves(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+`
 global: {discovery: 0, retry_count: 1}
@@ -386,8 +386,7 @@ lnetd: {router_ping_timeout: 7, socklnd: {nagle: 1}, port: 9988, accept: all, co
 	}
 }
 
-// A peer that discovery has found is no change if a document says the same of it, and is
-// deleted if that is asked for.
+// A document that describes a discovered peer changes nothing. The peer can be deleted.
 func TestDocumentWithAFoundPeer(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	const peer = "peer: [{primary nid: 10.77.0.20@tcp, Multi-Rail: %v, peer ni: [{nid: 10.77.0.20@tcp}]}]\n"
@@ -416,7 +415,7 @@ func TestDocumentWithAFoundPeer(t *testing.T) {
 	}
 }
 
-// A plan says what apply would refuse, or have wait.
+// A plan reports what apply would reject or let wait.
 func TestPlanForesees(t *testing.T) {
 	r := startNode(t, parse(t, "net: [{net: tcp, interfaces: [eth0]}]\n")).ready(t)
 	request := api.ConfigurationChange{Mode: api.ModeReplace, Dry: true, Document: api.Document{Name: "d.yaml", Text: `
@@ -445,7 +444,7 @@ route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@t
 	}
 }
 
-// What a document would delete and is not there is named with its line.
+// A document that deletes something that does not exist gives a warning with the line.
 func TestAbsentHasALine(t *testing.T) {
 	r := startNode(t, parse(t, "net: [{net: tcp, interfaces: [eth0]}]\n")).ready(t)
 	done, err := r.document(t, api.ModeDelete, `
@@ -481,8 +480,8 @@ lnetd:
 	}
 }
 
-// Of lnetd around the node a document changes what can be, and says so beforehand; what it
-// does not speak of stays.
+// A document changes settings of lnetd itself as far as that is possible, and lists them
+// beforehand. Settings that it does not contain stay.
 func TestDocumentAroundTheNode(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	level := &slog.LevelVar{}
@@ -512,8 +511,8 @@ func TestDocumentAroundTheNode(t *testing.T) {
 	}
 }
 
-// What a document that replaces leaves out of lnetd around the node has the value of the command
-// line, or its default, also where that takes a restart; then there is nothing left to change.
+// Settings of lnetd itself that a replacement omits get the value of the command line, or the
+// default, even if that needs a restart. Nothing is left to change then.
 //
 // lnetctl 8 (3)
 func TestDocumentResetsAroundTheNode(t *testing.T) {
@@ -529,7 +528,7 @@ func TestDocumentResetsAroundTheNode(t *testing.T) {
 	if err != nil || level.Level() != slog.LevelWarn {
 		t.Fatal(err, level)
 	}
-	if diff := cmp.Diff([]string{"metrics_addr", "selftest", "transport: rules"}, done.Restart); diff != "" { // no programs are served here
+	if diff := cmp.Diff([]string{"metrics_addr", "selftest", "transport: rules"}, done.Restart); diff != "" { // no clients are hosted here
 		t.Error(diff)
 	}
 	r.settles(t, api.ModeReplace, twoNets+rest)
@@ -554,8 +553,9 @@ func TestDocumentResetsAroundTheNode(t *testing.T) {
 	}
 }
 
-// An interface, and a NID, is on a net once, under whatever name: a document with two NIs that are
-// one, or with one that the node has otherwise, is refused, and its plan and a reload are, too.
+// An interface or a NID can be on a net only once, under whatever name. A document with two such
+// NIs, or with one that the node has under another name, is rejected, and so are its plan and a
+// reload.
 //
 // lnetctl 8 (3)
 func TestNIUnderTwoNamesIsRefused(t *testing.T) {
@@ -565,7 +565,7 @@ func TestNIUnderTwoNamesIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		has, text string
 		mode      api.Mode
-		want      string // an NI; empty: the document is taken
+		want      string // an NI; empty if the document is accepted
 	}{
 		{has: "{net: tcp, interfaces: [eth0]}", text: both, mode: api.ModeReplace, want: "net[1]"},
 		{has: "{net: tcp, interfaces: [eth0]}", text: both, mode: api.ModeAdd, want: "net[1]"},
@@ -608,8 +608,8 @@ func TestNIUnderTwoNamesIsRefused(t *testing.T) {
 	}
 }
 
-// The difference that a document makes has of NIs that come what the backup has of them then; what
-// the driver chooses when they come up is not invented.
+// The difference that a document makes shows an added NI as a backup does once the NI is up.
+// Values that the driver chooses then are not invented.
 //
 // lnetctl 8 (3)
 func TestDifferenceOfAnNIThatComes(t *testing.T) {

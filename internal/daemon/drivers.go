@@ -44,8 +44,8 @@ type Driver struct {
 	// Watch calls changed after each event that may have made an interface usable, until ctx is
 	// done. If it is nil, the driver has no such events.
 	Watch func(ctx context.Context, changed func()) error
-	// Show returns the tunables in force on an NI by name. Absent ones are not shown. If it is
-	// nil, none are shown.
+	// Show returns the tunables in force on an NI by name. Absent ones are not shown. A nil Show
+	// shows no tunables.
 	Show func(i *node.NIInfo) map[string]int64
 	// Again is called when the first NI of a driver could not be brought up. It returns the
 	// options of the driver to try instead, or nil if that would not help. A nil Again never
@@ -92,9 +92,9 @@ func (t Drivers) Options() []config.DriverOptions {
 	return options
 }
 
-// of returns the driver for a net type. If there is none, it returns a placeholder. A running
-// node may keep NIs of such a type in its configuration, for an lnetd with the driver (decisions
-// 99).
+// of returns the driver for a net type, or a placeholder for a type without a driver. A running
+// node may keep NIs of such a type in its configuration, for an lnetd that has the driver
+// (decisions 99).
 func (t Drivers) of(typ lnet.NetType) *Driver {
 	for k := range t {
 		if t[k].Type == typ {

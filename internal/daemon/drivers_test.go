@@ -19,19 +19,18 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// fakeType is the type of a driver's own nets.
+// fakeType is the net type of a fake driver.
 const fakeType lnet.NetType = 200
 
-// fakeDrivers make drivers that carry nothing, with the tunables of o2iblnd
-// (o2iblnd 15).
+// fakeDrivers creates drivers that transport nothing, with the tunables of o2iblnd (o2iblnd 15).
 type fakeDrivers struct {
-	made   []config.Values // what each was made with
+	made   []config.Values // the options of each driver
 	closed int
-	refuse func(v config.Values) error // of NIs
+	refuse func(v config.Values) error // rejects NIs if not nil
 	again  func(v config.Values, err error) config.Values
 }
 
-// fakeTunables are those of an NI, by name as YAML has them.
+// fakeTunables are those of an NI, by their YAML names.
 type fakeTunables config.Values
 
 func (f *fakeDrivers) driver() Driver {
@@ -104,7 +103,7 @@ func (d *fakeDriver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error
 	return &fakeInterface{config: c}, nil
 }
 
-// fakeInterface is an interface that nothing goes through.
+// fakeInterface is an interface without traffic.
 type fakeInterface struct{ config lnd.Config }
 
 func (i *fakeInterface) NID() lnet.NID {
@@ -144,8 +143,8 @@ func startTwo(t *testing.T, f *fakeDrivers, text string) *nodeRun {
 	return startNodeWith(t, c, drivers)
 }
 
-// A second driver is an entry of the table: files configure it, it runs beside the
-// first, shows its tunables in their order, and ends with the node.
+// A second driver is an entry of the table. Files configure it, it runs in addition to the first,
+// shows its tunables in order, and ends with the node.
 //
 // lnetctl 5.1
 func TestSecondDriver(t *testing.T) {
@@ -200,7 +199,7 @@ lnetd:
 	}
 }
 
-// A driver that nothing needs is not made.
+// A driver that is not needed is not created.
 func TestDriverThatIsNotNeeded(t *testing.T) {
 	f := &fakeDrivers{}
 	startTwo(t, f, "net: [{net type: tcp, interfaces: [eth0]}]\nlnetd: {fakelnd: {service: 1}}\n").ready(t)
@@ -218,14 +217,14 @@ func TestDriverThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// A driver whose first NI cannot be may have another in its place, once; later NIs
-// have to do with what there is.
+// If the first NI of a driver fails, one other driver may be tried. Later NIs use the driver that
+// exists.
 func TestDriverInPlaceOfAnother(t *testing.T) {
 	other := config.Values{"service": "5"}
 	for _, tt := range []struct {
 		name string
-		bad  []string // services that refuse NIs
-		nis  int      // that are up before one is refused
+		bad  []string // services that reject NIs
+		nis  int      // number that is up before one is rejected
 		made int
 		ok   bool
 	}{
@@ -264,7 +263,7 @@ func TestDriverInPlaceOfAnother(t *testing.T) {
 	}
 }
 
-// What helps where a driver is missing is another build only if there is one that has it.
+// If a driver is missing, the remedy is another build only if a build has the driver.
 //
 // decisions 99
 func TestRemedyWithoutADriver(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// A peer that is not configured loses single NIDs to a list that is deleted, and keeps its primary
-// NID when a list configures it, wherever in the list that stands.
+// A discovered peer loses individual NIDs when a list with them is deleted. It keeps its primary
+// NID when a list configures it, wherever in the list that NID is.
 //
 // lnetctl 11 (3)-(4), 11 (9)
 func TestListsOfAPeerThatIsNotConfigured(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// fakeJournal is a socket such as the journal has.
+// fakeJournal is a socket like the journal's.
 type fakeJournal struct {
 	*net.UnixConn
 	path string
@@ -44,7 +44,7 @@ func journalPath(t *testing.T) string {
 	return filepath.Join(testenv.SocketDir(t), "socket")
 }
 
-// next is the next entry, by its fields.
+// next returns the next entry, by its fields.
 func (f *fakeJournal) next(t *testing.T) map[string]string {
 	t.Helper()
 	data, oob := make([]byte, 1<<20), make([]byte, unix.CmsgSpace(4))
@@ -61,7 +61,7 @@ func (f *fakeJournal) next(t *testing.T) map[string]string {
 	return fieldsOf(t, data)
 }
 
-// passed is what is in a file that was passed, which is sealed.
+// passed returns the content of a file that was passed, and checks that it is sealed.
 func passed(t *testing.T, oob []byte) []byte {
 	t.Helper()
 	messages, err := unix.ParseSocketControlMessage(oob)
@@ -85,7 +85,7 @@ func passed(t *testing.T, oob []byte) []byte {
 	return b
 }
 
-// fieldsOf reads the journal's native form.
+// fieldsOf parses the journal's native form.
 func fieldsOf(t *testing.T, b []byte) map[string]string {
 	t.Helper()
 	fields := map[string]string{}
@@ -112,8 +112,8 @@ func fieldsOf(t *testing.T, b []byte) map[string]string {
 	return fields
 }
 
-// Given all kinds of attributes, when they are logged, then the journal gets each as a
-// field, and all in MESSAGE, in one line.
+// Given all kinds of attributes, when they are logged, then the journal receives each as a field,
+// and all of them in MESSAGE on one line.
 func TestJournalEntry(t *testing.T) {
 	f := listenJournal(t, journalPath(t))
 	level := &slog.LevelVar{}
@@ -149,8 +149,8 @@ func TestJournalEntry(t *testing.T) {
 	}
 }
 
-// Given an entry that no datagram has room for, when it is logged, then it comes as a
-// sealed file.
+// Given an entry that is too large for a datagram, when it is logged, then it is sent as a sealed
+// file.
 func TestJournalLargeEntry(t *testing.T) {
 	f := listenJournal(t, journalPath(t))
 	j := newJournal(f.path)
@@ -162,8 +162,8 @@ func TestJournalLargeEntry(t *testing.T) {
 	}
 }
 
-// Given a journal that goes away and comes back, when lines are logged, then those
-// in between are on standard error, with all their attributes.
+// Given a journal that restarts, when lines are logged, then those in between are written to
+// standard error with all their attributes.
 func TestJournalGoesAndComes(t *testing.T) {
 	path := journalPath(t)
 	var out bytes.Buffer
@@ -188,14 +188,14 @@ func TestJournalGoesAndComes(t *testing.T) {
 	}
 }
 
-// Given a journal that reads nothing, when much is logged by many, then all go on,
-// what it does not take is lost, and told of when it reads again.
+// Given a journal that does not read, when many goroutines log, then none of them is blocked.
+// Entries that the journal does not accept are lost, and reported when it reads again.
 func TestJournalStuck(t *testing.T) {
 	f := listenJournal(t, journalPath(t))
 	j := newJournal(f.path)
 	defer j.close()
 	log := slog.New(newJournalHandler(j, slog.LevelInfo, slog.DiscardHandler))
-	const lines = 20000 // more than a socket holds; at journalPatience each it would take half an hour
+	const lines = 20000 // more than a socket holds; with journalPatience for each, it would take half an hour
 	done := make(chan struct{})
 	for range 4 {
 		go func() {
@@ -212,7 +212,7 @@ func TestJournalStuck(t *testing.T) {
 	if lost == 0 {
 		t.Fatal("nothing is lost")
 	}
-	f.next(t) // there is room for one, and none to tell of what is lost
+	f.next(t) // leaves room for one entry, but not for the report of lost ones
 	log.Info("line")
 	now := j.lost.Load()
 	if now < lost {
@@ -237,7 +237,7 @@ func TestJournalStuck(t *testing.T) {
 	}
 }
 
-// The journal is written to if standard error is the stream that JOURNAL_STREAM names.
+// The journal is used if standard error is the stream that JOURNAL_STREAM names.
 func TestFormatFor(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stream"))
 	if err != nil {
@@ -269,8 +269,8 @@ func TestFormatFor(t *testing.T) {
 	}
 }
 
-// Given text that a peer has a say in, with all that moves a cursor or ends a line, when
-// it is logged, then it is one printable line in each format, and JSON says what it was.
+// Given text from a peer with all characters that move a cursor or end a line, when it is logged,
+// then it is one printable line in each format, and JSON preserves it.
 func TestHostileText(t *testing.T) {
 	hostile := "a\nb\r\x1b[31m\x00\u0085\u009b2J\u2028\u202e\U000e0041\ufeff\xff\"end"
 	for _, format := range []config.Format{config.FormatJSON, config.FormatText} {

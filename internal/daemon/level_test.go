@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// Given a daemon that runs, when the level of its log is set, then it holds at once, and
-// the log says so whatever the levels are; a reload brings back what is written.
+// Given a running daemon, when the level of its log is set, then it applies at once, and the log
+// reports it whatever the levels are. A reload restores the configured level.
 func TestSetLogLevel(t *testing.T) {
 	level := &slog.LevelVar{}
 	c := parse(t, "lnetd: {log_level: warn, log_format: json}")

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// LNet is not unconfigured while a hosted client has transfer machines, or a session of
-// selftest is held; and is when they are gone.
+// LNet cannot be unconfigured while a hosted client has transfer machines, or a selftest session
+// exists. It can when they are gone.
 //
 // lnetctl 4.1
 func TestLNetIsBusy(t *testing.T) {

@@ -21,7 +21,7 @@ func tcpNet(n uint16) lnet.Net { return lnet.MakeNet(lnet.TypeTCP, n) }
 
 func number64(n int) *int { return &n }
 
-// refusal is the error number and the text of what was refused; "" of what was not.
+// refusal returns the error number and the text of an error, or "" without an error.
 func refusal(t *testing.T, err error) (int, string) {
 	t.Helper()
 	var f *api.Fault
@@ -34,8 +34,8 @@ func refusal(t *testing.T, err error) (int, string) {
 	return f.Errno, f.Text
 }
 
-// Rules in the syntax of the module parameter keep the CPTs of interfaces, and those of the command
-// are for the others.
+// Rules in the syntax of the module parameter keep the CPTs of interfaces. The CPTs of the
+// command apply to the other interfaces.
 //
 // lnetctl 11 (8)
 func TestIP2NetsKeepCPTs(t *testing.T) {
@@ -65,7 +65,7 @@ func TestIP2NetsKeepCPTs(t *testing.T) {
 	}
 }
 
-// NIs are added to a node that runs, and taken away, with the errors of kernels.
+// NIs are added to a running node, and deleted, with the errors of kernels.
 //
 // lnetctl 4.2 (1)-(3), 4.3 (1)
 // sanity-lnet 5 (199)
@@ -134,7 +134,7 @@ func TestNetsAreAddedAndDeleted(t *testing.T) {
 			t.Errorf("%+v: cause %q", tt.r, cause)
 		}
 	}
-	// All that an NI that cannot come up was to come with is not there either.
+	// If one NI of an addition fails, the others are not added either.
 	if err := add(api.NetAddition{Net: tcpNet(7), Interfaces: []string{"eth0", "eth9"}}); err == nil {
 		t.Error("eth9 is up")
 	}
@@ -143,8 +143,8 @@ func TestNetsAreAddedAndDeleted(t *testing.T) {
 	}
 }
 
-// With the last NI of a net go the routes by gateways there, and the peers that cannot be
-// reached any more.
+// When a net loses its last NI, routes by gateways on the net are removed, and peers that are
+// unreachable then.
 //
 // lnetctl 4.3 (2)
 func TestNetTakesAlongWhatStandsOnIt(t *testing.T) {
@@ -162,7 +162,7 @@ peer:
 		t.Fatal(err)
 	}
 	want := []string{
-		"10.77.0.20@tcp: 10.77.0.20@tcp gateway", // made by its route
+		"10.77.0.20@tcp: 10.77.0.20@tcp gateway", // created by its route
 		"10.77.0.40@tcp: 10.77.0.40@tcp 10.78.0.40@tcp1 multi-rail configured",
 		"10.77.0.50@tcp: 10.77.0.50@tcp 10.78.0.50@tcp1 multi-rail configured",
 		"10.99.0.60@tcp5: 10.99.0.60@tcp5 multi-rail configured",
@@ -175,7 +175,7 @@ peer:
 	}
 }
 
-// LNet ends but for 0@lo, with all but the parameters, and comes back as lnetd was started.
+// LNet ends except for 0@lo and the parameters. It is configured again as at the start of lnetd.
 //
 // lnetctl 4.1
 func TestLNetIsUnconfigured(t *testing.T) {
@@ -211,7 +211,7 @@ func TestLNetIsUnconfigured(t *testing.T) {
 	if nets := r.Nets(); r.LNetDown() || len(nets) != 1 {
 		t.Errorf("%v, %+v", r.LNetDown(), nets)
 	}
-	r.setLNet(t, api.LNet{Configured: true, All: true}) // it is configured: nothing
+	r.setLNet(t, api.LNet{Configured: true, All: true}) // already configured, so nothing happens
 	if len(r.Nets()) != 1 {
 		t.Errorf("%+v", r.Nets())
 	}
@@ -222,7 +222,7 @@ func TestLNetIsUnconfigured(t *testing.T) {
 	}
 }
 
-// A peer is what a test says.
+// A test can set the state of a peer.
 //
 // lnetctl 4.11 (3)
 func TestPeerStateIsSet(t *testing.T) {
@@ -251,8 +251,8 @@ func TestPeerStateIsSet(t *testing.T) {
 	}
 }
 
-// A reload changes what differs: NIs, routes and values come and go, the level of the log
-// too; one with errors or that cannot be leaves all as it was.
+// A reload changes what differs: NIs, routes, parameters, and the level of the log. A reload with
+// errors, or one that fails, changes nothing.
 func TestReload(t *testing.T) {
 	level := &slog.LevelVar{}
 	c := parse(t, beforeChange)
@@ -314,7 +314,8 @@ func TestReload(t *testing.T) {
 	r.stop(t)
 }
 
-// An NI that is there is named, however the one that is added is, with what deletes it.
+// Adding an NI that exists already names it, under whatever name it is added, with the command to
+// delete it.
 func TestAdditionOfAnNIThatIsThere(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	for _, add := range []api.NetAddition{
@@ -333,8 +334,8 @@ func TestAdditionOfAnNIThatIsThere(t *testing.T) {
 	}
 }
 
-// A name with numbers in brackets stands for several interfaces wherever interfaces are named: at the
-// start, in --check, in documents and their deletion, and for "net add" and "net del".
+// A name with numbers in brackets selects several interfaces wherever interfaces are named: at
+// the start, in --check, in documents and their deletion, and in "net add" and "net del".
 //
 // lnetctl 11 (15)
 func TestListedInterfaces(t *testing.T) {
@@ -356,7 +357,7 @@ func TestListedInterfaces(t *testing.T) {
 	list := []string{"eth[0-4]"}
 	want(t, r, "net add", both, r.addNet(t, api.NetAddition{Net: tcpNet(5), Interfaces: list}))
 	want(t, r, "net del", nil, r.DeleteNet(t.Context(), api.NetDeletion{Net: tcpNet(5), Interfaces: list}))
-	for _, mode := range []api.Mode{api.ModeAdd, api.ModeAdd} { // again, it is there
+	for _, mode := range []api.Mode{api.ModeAdd, api.ModeAdd} { // the second time, it exists
 		_, err := r.document(t, mode, document)
 		want(t, r, "import", both, err)
 	}

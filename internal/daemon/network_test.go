@@ -13,12 +13,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// fakeNetwork is a host without a wire: nobody ever calls, and nobody answers.
+// fakeNetwork is a host without a wire: no peer connects or answers.
 type fakeNetwork struct {
 	devices []socklnd.Device
-	// events each make one more device known to those who watch.
+	// events holds devices, each of which an event makes visible to watchers.
 	events []socklnd.Device
-	// taken and forbidden are what Listen says of ports.
+	// taken and forbidden decide what Listen returns for a port.
 	taken, forbidden func(netip.AddrPort) bool
 }
 

@@ -15,12 +15,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// nodeRun is a node under test as the control interface sees it.
+// nodeRun is a node under test as seen by the control interface.
 type nodeRun struct {
 	*backend
 	log    *daemontest.Log
 	cancel context.CancelFunc
-	// machine are the host's interfaces by which rules for a site are settled.
+	// machine holds the host's interfaces, which resolve site rules.
 	machine atomic.Pointer[[]config.Interface]
 	done    chan error
 }
@@ -34,8 +34,8 @@ func parse(t *testing.T, text string) config.Config {
 	return c
 }
 
-// startNode starts a node with the configuration on a host with the interfaces
-// eth0, 10.77.0.11, and eth1, 10.78.0.11, and no wire.
+// startNode starts a node with the configuration on a host with the interfaces eth0, 10.77.0.11,
+// and eth1, 10.78.0.11, and no wire.
 func startNode(t *testing.T, c config.Config) *nodeRun {
 	t.Helper()
 	return startNodeWith(t, c, Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24")))})
@@ -81,14 +81,14 @@ func (r *nodeRun) ready(t *testing.T) *nodeRun {
 	return r
 }
 
-// addNet adds NIs, with whatever warnings.
+// addNet adds NIs and ignores warnings.
 func (r *nodeRun) addNet(t *testing.T, n api.NetAddition) error {
 	t.Helper()
 	_, err := r.AddNet(t.Context(), n)
 	return err
 }
 
-// setLNet configures LNet, or ends it, in turn as the server does.
+// setLNet configures or unconfigures LNet, in turn as the server does.
 func (r *nodeRun) setLNet(t *testing.T, l api.LNet) {
 	t.Helper()
 	var err error
@@ -100,7 +100,7 @@ func (r *nodeRun) setLNet(t *testing.T, l api.LNet) {
 	}
 }
 
-// peers are all that the node knows.
+// peers returns all peers of the node.
 func (r *nodeRun) peers(t *testing.T) []api.Peer {
 	t.Helper()
 	var peers []api.Peer
@@ -114,7 +114,7 @@ func (r *nodeRun) peers(t *testing.T) []api.Peer {
 	return peers
 }
 
-// peerText is "primary=NID NID ... flags".
+// peerText returns "primary=NID NID ... flags".
 func peerText(p *api.Peer) string {
 	s := p.Primary.String() + ":"
 	for _, ni := range p.NIs {

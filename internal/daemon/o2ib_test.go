@@ -30,7 +30,7 @@ import (
 
 func noRDMA() (verbs.Provider, error) { return nil, verbs.Wrap(verbs.ErrNoRDMA, "open") }
 
-// o2ibValues are what a file's section "o2iblnd" sets.
+// o2ibValues returns the options in a file's section "o2iblnd".
 func o2ibValues(t *testing.T, section string) config.Values {
 	t.Helper()
 	return parse(t, "lnetd: {o2iblnd: {"+section+"}}").Drivers[lnet.TypeO2IB]
@@ -52,7 +52,7 @@ func TestO2IBConfig(t *testing.T) {
 	}
 }
 
-// Every parameter lands in a field of its own.
+// Every parameter is stored in a separate field.
 func TestO2IBParametersAreApart(t *testing.T) {
 	owner := map[string]string{}
 	for _, s := range o2ibParameters() {
@@ -79,7 +79,7 @@ func TestO2IBParametersAreApart(t *testing.T) {
 	}
 }
 
-// fabricHost are the drivers of a host with an RDMA device on eth0.
+// fabricHost returns the drivers of a host with an RDMA device on eth0.
 func fabricHost(t *testing.T, f *fabric.Fabric, name, addr string) Drivers {
 	t.Helper()
 	h := f.Host(name, addr)
@@ -93,8 +93,8 @@ func fabricHost(t *testing.T, f *fabric.Fabric, name, addr string) Drivers {
 	return Drivers{TCP(devices), o.driver()}
 }
 
-// Two nodes with an NI over RDMA: they ping each other, and show the tunables that a kernel
-// shows, by what it exports itself.
+// Two nodes with an NI over RDMA ping each other. They show the tunables that a kernel shows and
+// exports.
 func TestO2IBNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fabric.New(fabric.Config{})
@@ -144,7 +144,7 @@ func TestO2IBNodes(t *testing.T) {
 	})
 }
 
-// What keeps an NI over RDMA from coming up is said with what can be done.
+// If an NI over RDMA cannot come up, the error has the cause and a remedy.
 func TestO2IBUsable(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()
@@ -185,8 +185,8 @@ func TestO2IBUsable(t *testing.T) {
 	}
 }
 
-// A device that comes is noticed by its event, or by its name if no event comes; without either nothing
-// is done. At each event RDMA is opened for a moment, which releases devices that were removed.
+// A new device is noticed by its event or, without an event, by its name. Otherwise nothing is
+// done. At each event, RDMA is opened briefly, which releases removed devices.
 func TestO2IBWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fabric.New(fabric.Config{})
@@ -254,7 +254,8 @@ func TestO2IBExplain(t *testing.T) {
 	}
 }
 
-// Without the right to privileged ports none is called from, unless that is asked for.
+// Without the right to use privileged ports, connections use other ports, unless the
+// configuration requires them.
 func TestO2IBSourcePorts(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()

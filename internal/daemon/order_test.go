@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// order is what an export, or a backup, lists, in its order.
+// order returns what an export or a backup lists, in order.
 func order(nets []api.Net, routes []api.Route, peers []api.Peer) []string {
 	var out []string
 	for _, n := range nets {
@@ -38,9 +38,9 @@ func order(nets []api.Net, routes []api.Route, peers []api.Peer) []string {
 	return out
 }
 
-// What is added one by one, in any order, is exported in the order that the manual of "export"
-// says: nets and NIs as they were added, routes by net and gateway, peers as they were met, each
-// with its primary NID and the others of that net first.
+// Items that are added one by one in any order are exported in the order that the manual of
+// "export" describes: nets and NIs as added, routes by net and gateway, peers by age, each with
+// its primary NID and the others of that net first.
 func TestOrderOfExport(t *testing.T) {
 	const (
 		tcp3  = "net: [{net type: tcp3, interfaces: [eth1]}]\n"
@@ -105,8 +105,8 @@ func TestOrderOfExport(t *testing.T) {
 	}
 }
 
-// Given peers that were configured in another order than that of their NIDs, when the
-// configuration is asked for, then they are in the order of the list of peers, which "export" has.
+// Given peers that were configured in an order that differs from that of their NIDs, when the
+// configuration is read, then they are in the order of the list of peers, which "export" uses.
 func TestConfigurationHasPeersInTheOrderOfExports(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+"peer: [{primary nid: 10.77.0.30@tcp}, {primary nid: 10.77.0.20@tcp}, {primary nid: 10.78.0.10@tcp1}]\n")).ready(t)
 	if _, err := r.document(t, api.ModeAdd, "peer: [{primary nid: 10.77.0.10@tcp}]\n"); err != nil {

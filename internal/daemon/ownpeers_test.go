@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Given a node whose NI is up, or is found by itself, when documents that do not name the NI list
-// its NID among peers, then lists lose that NID alone, a peer whose primary NID it is goes, and the
-// document is as good as one that names the NI.
+// Given a node whose NI is up or chosen automatically, when documents that do not name the NI
+// list its NID among peers, then lists lose only that NID, and a peer with that primary NID is
+// removed. The result is the same as for a document that names the NI.
 //
 // decisions 97
 func TestOwnNIDsOfPeersWithoutNet(t *testing.T) {

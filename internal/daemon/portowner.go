@@ -103,7 +103,7 @@ func parseProcAddr(s string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a, uint16(n)), ok
 }
 
-// holder returns the process that has the socket open, or 0 if none is visible.
+// holder returns the process that has the socket open, or 0 if no such process is visible.
 func holder(proc, inode string) int {
 	want := "socket:[" + inode + "]"
 	fds, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "fd", "[0-9]*"))

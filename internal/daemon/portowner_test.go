@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// procNet is /proc/net/tcp with the given sockets: address, state, uid, inode.
+// procNet returns /proc/net/tcp with the given sockets: address, state, uid, inode.
 func procNet(sockets ...string) string {
 	text := "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 	for i, s := range sockets {
@@ -29,7 +29,7 @@ func procNet(sockets ...string) string {
 	return text + "nonsense\n"
 }
 
-// procAddr writes an address as /proc does: words in the host's byte order.
+// procAddr formats an address as /proc does: words in host byte order.
 func procAddr(a netip.AddrPort) string {
 	var s string
 	for w := range slices.Chunk(a.Addr().AsSlice(), 4) {
@@ -77,7 +77,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// A listener of this very process is found and named.
+// A listener of this process is found and named.
 func TestPortOwnerIsThisProcess(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,8 +94,8 @@ func TestPortOwnerIsThisProcess(t *testing.T) {
 	}
 }
 
-// The remedy for a port that is in use says how to run beside the kernel's LNet, and what another
-// port costs.
+// The remedy for a port that is in use explains how to run besides the kernel's LNet, and the
+// disadvantage of another port.
 func TestPortInUseRemedy(t *testing.T) {
 	err := tcpExplain(&lnd.ListenError{Addr: netip.MustParseAddrPort("127.0.0.1:988"), Err: syscall.EADDRINUSE})
 	var fault *api.Fault

@@ -26,12 +26,13 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// documents is small for every day; go test -run TestRandomDocuments -documents 10000 is the long form.
+// documents is small by default. For a long run:
+// go test -run TestRandomDocuments -documents 10000
 var documents = flag.Int("documents", testenv.Fewer(60), "how many random documents TestRandomDocuments applies")
 
 var firstDocument = flag.Int("first-document", 0, "the first of them")
 
-// document is a random document as YAML has it.
+// document is a random document as a YAML value.
 type document map[string]any
 
 func (d document) text(t interface{ Fatal(...any) }) string {
@@ -42,7 +43,7 @@ func (d document) text(t interface{ Fatal(...any) }) string {
 	return string(b)
 }
 
-// drawDocument draws a document that a node with the interfaces eth0 and eth1 can be.
+// drawDocument draws a document for a node with the interfaces eth0 and eth1.
 func drawDocument(t *rapid.T, name string, drivers Drivers) document {
 	d := document{"global": drawGlobals(t, name)}
 	nets := drawNets(t, name, drivers)
@@ -58,7 +59,7 @@ func drawDocument(t *rapid.T, name string, drivers Drivers) document {
 		local[n["net type"].(string)] = true
 	}
 	if len(nets) == 0 {
-		local["tcp"] = true // lnetd takes it
+		local["tcp"] = true // lnetd chooses it
 	}
 	d["route"] = drawRoutes(t, name, local)
 	peers, primaries := drawPeers(t, name)
@@ -96,7 +97,8 @@ func maybe(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
 
 func pick(t *rapid.T, what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
 
-// drawValue draws a value of an option, often its default; false: it is not given.
+// drawValue draws a value of an option, often its default. It returns false if the option is
+// absent.
 func drawValue(t *rapid.T, name string, o *config.Option) (any, bool) {
 	if rapid.IntRange(0, 4).Draw(t, name+" given") > 0 {
 		return nil, false
@@ -205,8 +207,8 @@ func drawPeers(t *rapid.T, name string) (list []any, primaries []any) {
 	return list, primaries
 }
 
-// drawPeerLists draws lists of "peers", of NIDs that entries of "peer" may have too. NIDs of the
-// first of those, which may be locked, are in none.
+// drawPeerLists draws entries of "peers" whose NIDs may also be in entries of "peer". They never
+// contain NIDs of the first of those, which may be locked.
 func drawPeerLists(t *rapid.T, name string) (list []any) {
 	var nids []any
 	for k := 1; k < 4; k++ {
@@ -223,7 +225,7 @@ func drawPeerLists(t *rapid.T, name string) (list []any) {
 
 func maybeOne(t *rapid.T, what string) int { return rapid.IntRange(0, 1).Draw(t, what) }
 
-// drawAround draws what the section "lnetd" says around the node.
+// drawAround draws the settings of lnetd itself in the section "lnetd".
 func drawAround(t *rapid.T, name string, out map[string]any) {
 	values := map[string][]any{
 		"control_socket": {"/run/a.sock", "/run/b.sock"},
@@ -254,7 +256,7 @@ func drawLnetd(t *rapid.T, name string, drivers Drivers) map[string]any {
 		}
 		below := drawOptions(t, name+" "+d.Section, d.Parameters)
 		if _, err := config.Parse("f", []byte(document{"lnetd": map[string]any{d.Section: below}}.text(t)), drivers.Options()); err == nil {
-			out[d.Section] = below // the options go together
+			out[d.Section] = below // the options are compatible
 		}
 	}
 	if maybe(t, name+" port") {
@@ -283,7 +285,7 @@ func drawLnetd(t *rapid.T, name string, drivers Drivers) map[string]any {
 	return out
 }
 
-// backup is what "export --backup" has of a node, as YAML.
+// backup returns "export --backup" of a node as YAML.
 func backup(t *testing.T, r *nodeRun) string {
 	t.Helper()
 	c := r.configuration(t)
@@ -314,7 +316,7 @@ func backup(t *testing.T, r *nodeRun) string {
 		for _, ni := range p.NIs {
 			nids = append(nids, map[string]any{"nid": ni.NID.String()})
 		}
-		known := p.Gateway || discovery.State(p.State).Has(discovery.Configured) // others are traffic's
+		known := p.Gateway || discovery.State(p.State).Has(discovery.Configured) // others come from traffic
 		if known && !p.Primary.IsLoopback() {
 			peers = append(peers, map[string]any{"primary nid": p.Primary.String(), "Multi-Rail": p.MultiRail, "peer ni": nids})
 		}
@@ -371,10 +373,10 @@ func backupNI(ni *api.NI) map[string]any {
 	}
 }
 
-// What documents make of nodes, fresh ones and such as run, is what they say: a plan of a
-// document is empty exactly if the difference is; there is neither after it was applied, and a
-// fresh node is then the same as one that was another one before; and a backup makes a fresh node
-// the same again. What was imported is no change the second time.
+// Documents have the described effect on new and on running nodes. A document's plan is empty
+// exactly if the difference is, and both are empty after it was applied. A new node then equals
+// one that had another configuration before. A backup restores the same state on a new node.
+// Importing a document twice changes nothing the second time.
 //
 // lnetctl 8 (3)
 func TestRandomDocuments(t *testing.T) {
@@ -388,7 +390,7 @@ func TestRandomDocuments(t *testing.T) {
 	draw := rapid.Custom(func(t *rapid.T) [2]string {
 		before := drawDocument(t, "a", drivers)
 		if lnetd, ok := before["lnetd"].(map[string]any); ok {
-			delete(lnetd, "port") // a document that does not name it leaves it
+			delete(lnetd, "port") // a document that omits it leaves it
 		}
 		return [2]string{before.text(t), drawDocument(t, "b", drivers).text(t)}
 	})
@@ -414,7 +416,7 @@ func testDocuments(t *testing.T, drivers Drivers, before, text string) {
 		return r
 	}
 	running := start(before)
-	running.settles(t, api.ModeReplace, before) // what it was started with
+	running.settles(t, api.ModeReplace, before) // the document that it was started with
 	running.consistent(t, api.ModeReplace, text)
 	done, err := running.takes(t, api.ModeReplace, text)
 	later := slices.DeleteFunc(done.Restart, func(name string) bool {
@@ -446,7 +448,7 @@ func testDocuments(t *testing.T, drivers Drivers, before, text string) {
 
 	added := start(before)
 	if _, err := added.tries(t, api.ModeAdd, text, true); err != nil {
-		return // it contradicts what is there
+		return // it conflicts with the node's state
 	}
 	added.consistent(t, api.ModeAdd, text)
 	if _, err := added.takes(t, api.ModeAdd, text); err != nil {
@@ -457,11 +459,11 @@ func testDocuments(t *testing.T, drivers Drivers, before, text string) {
 
 var ruleID = regexp.MustCompile(`(selection:\s+- id: )\d+`)
 
-// withoutRuleID returns a backup without the ID of its selection rule. A rule that a document finds
-// on the node keeps the ID that it has there (decisions 170).
+// withoutRuleID returns a backup without the ID of its selection rule. A rule that the node has
+// already keeps its ID (decisions 170).
 func withoutRuleID(text string) string { return ruleID.ReplaceAllString(text, "${1}N") }
 
-// same fails if two nodes are configured to be different, or know different peers.
+// same fails if two nodes differ in their configuration or their peers.
 func same(t *testing.T, what string, a, b *nodeRun) {
 	t.Helper()
 	if diff := cmp.Diff(backup(t, a), backup(t, b)); diff != "" {
@@ -478,7 +480,7 @@ func asJSON(t *testing.T, c api.Configuration) string {
 	return string(b)
 }
 
-// change1 changes the node by a document, or only plans that.
+// tries changes the node with a document, or only plans the change.
 func (r *nodeRun) tries(t *testing.T, mode api.Mode, text string, dry bool) (done api.ConfigurationChanged, err error) {
 	t.Helper()
 	request := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: text}, Mode: mode, Wait: true, Dry: dry}
@@ -496,7 +498,7 @@ func (r *nodeRun) takes(t *testing.T, mode api.Mode, text string) (api.Configura
 	return r.tries(t, mode, text, false)
 }
 
-// consistent fails unless there are commands in a plan exactly if there is a difference.
+// consistent fails unless a plan has commands exactly if there is a difference.
 func (r *nodeRun) consistent(t *testing.T, mode api.Mode, text string) api.ConfigurationChanged {
 	t.Helper()
 	done, err := r.tries(t, mode, text, true)

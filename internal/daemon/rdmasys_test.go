@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/internal/metrics"
 )
 
-// sysfs makes a tree of files for a test. A value of "" is an entry that cannot be read.
+// sysfs creates a tree of files for a test. A value of "" is an entry that cannot be read.
 func sysfs(t *testing.T, files map[string]string) *rdmaSystem {
 	t.Helper()
 	s := &rdmaSystem{class: t.TempDir()}
@@ -40,8 +40,8 @@ func sysfs(t *testing.T, files map[string]string) *rdmaSystem {
 	return s
 }
 
-// Devices are found by any of the network devices that they serve, of which a table has many empty
-// entries. The counters of each of their ports are read.
+// Devices are found by any of the network devices that they serve, although most entries of a
+// table are empty. The counters of each of their ports are read.
 func TestRDMASystem(t *testing.T) {
 	s := sysfs(t, map[string]string{
 		"mlx5_0/ports/1/gid_attrs/ndevs/0": "",
@@ -76,8 +76,8 @@ func TestRDMASystem(t *testing.T) {
 	}
 }
 
-// A network device that was found before costs one file to read. One that has moved to another device,
-// or has gone, is found there, or not any more.
+// Finding a known network device again reads only one file. A device that moved is found in its
+// new place, and one that was removed is not found.
 func TestRDMASystemFollowsDevices(t *testing.T) {
 	const first, second = "rxe0/ports/1/gid_attrs/ndevs/0", "rxe1/ports/1/gid_attrs/ndevs/7"
 	s := sysfs(t, map[string]string{first: "eth0", second: "eth1"})
@@ -94,7 +94,7 @@ func TestRDMASystemFollowsDevices(t *testing.T) {
 		}
 	}
 	want("eth0", "rxe0", first)
-	write(second, "eth0") // it would be found here, too, but nothing looks
+	write(second, "eth0") // it would be found here too, but this is not read
 	want("eth0", "rxe0", first)
 	write(first, "eth1")
 	want("eth0", "rxe1", second)

@@ -35,7 +35,7 @@ func numbered(index int, name, addr string) socklnd.Device {
 	return d
 }
 
-// interfaces are those of a configuration, by net.
+// interfaces returns the interfaces of a configuration, by net.
 func interfaces(c *api.Configuration) (all []string) {
 	for _, n := range c.Nets {
 		for k := range n.NIs {
@@ -45,9 +45,9 @@ func interfaces(c *api.Configuration) (all []string) {
 	return all
 }
 
-// Given NIs named by a device, by a device and a NID, and by a NID alone, when the device is
-// renamed, then the configuration has the name that works at the next start; the document with
-// the former name changes nothing, and so does that with the new one.
+// Given NIs configured by a device, by a device and a NID, and by a NID, when the device is
+// renamed, then the configuration has the name that works at the next start. Documents with the
+// former and with the new name change nothing.
 //
 // decisions 98
 func TestConfigurationFollowsARenamedDevice(t *testing.T) {
@@ -63,7 +63,7 @@ net:
   - {net type: tcp4, local NI(s): [{interfaces: {0: eth9}}]}
 `
 		r := startNodeWith(t, parse(t, document), Drivers{TCP(n)}).ready(t)
-		for _, name := range []string{"fast0", "fast1"} { // twice
+		for _, name := range []string{"fast0", "fast1"} { // two times
 			n.set(lo, numbered(2, name, "10.77.0.11/24"), eth1)
 			c := r.configuration(t)
 			if got, want := interfaces(&c), []string{"tcp " + name, "tcp1 " + name, "tcp2 " + name, "tcp3 eth1", "tcp4 eth9"}; !slices.Equal(got, want) {
@@ -89,10 +89,10 @@ net:
 	})
 }
 
-// Given NIs of one net that are up and one that waits, when a device gets the name that the
-// waiting NI has, then its NI keeps the former name, the configuration can be read again, and the
-// waiting NI can be deleted alone. The NI has the new name after that. Devices that exchange
-// their names do so in the configuration.
+// Given NIs of one net that are up and one that waits, when a device gets the name of the waiting
+// NI, then its NI keeps the former name, the configuration can be read again, and the waiting NI
+// can be deleted individually. The NI gets the new name after that. If devices exchange their
+// names, so does the configuration.
 //
 // decisions 98
 func TestRenamedToTheNameOfAWaitingNI(t *testing.T) {
@@ -117,7 +117,7 @@ func TestRenamedToTheNameOfAWaitingNI(t *testing.T) {
 		}
 		n.set(lo, numbered(2, "eth1", first), numbered(3, "eth0", second)) // eth0 and eth1 exchanged
 		shown("tcp3 eth7", "tcp3 eth1", "tcp3 eth0")
-		n.set(lo, numbered(2, "eth7", first), numbered(3, "eth1", second)) // eth1 follows its device, eth7 is taken
+		n.set(lo, numbered(2, "eth7", first), numbered(3, "eth1", second)) // eth1 follows its device, but eth7 is taken
 		shown("tcp3 eth7", "tcp3 eth1", "tcp3 eth0")
 		var err error
 		busy := r.InTurn(t.Context(), func() {
@@ -133,8 +133,8 @@ func TestRenamedToTheNameOfAWaitingNI(t *testing.T) {
 	})
 }
 
-// Given a device that was renamed and another one that has its name now, when a document names
-// that one, then the NI moves: the name means another device.
+// Given a renamed device and another one that has its name now, when a document uses that name,
+// then the NI moves, because the name refers to another device.
 func TestFormerNameOfAnotherDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := indexedNetwork{&changingNetwork{fakeNetwork: host(lo, numbered(2, "eth0", "10.77.0.11/24"))}}

@@ -202,8 +202,8 @@ func (l *localNI) showsUnasked(name, text string) bool {
 	return !asked && shown && strconv.FormatInt(n, 10) == text
 }
 
-// same reports whether a document's NI is the existing NI o on the same net, under any of its
-// names. A document from before the device was renamed has the former name.
+// same reports whether a document's NI is the existing NI o on the same net, whichever of o's
+// names it uses. A document from before the device was renamed has the former name.
 func (d *Driver) same(o *localNI, ni *config.NI) bool {
 	if o.Device == ni.Device && o.NID == ni.NID {
 		return true

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Routes that come one after the other come together, and so do those that go; nothing else
-// does.
+// Consecutive additions of routes are applied together, and so are consecutive deletions. Other
+// steps are not.
 func TestRoutesComeTogether(t *testing.T) {
 	r := &config.Route{}
 	come, gone, ni := config.Change[config.Route]{To: r}, config.Change[config.Route]{From: r}, config.Change[config.NI]{}
@@ -33,7 +33,7 @@ func TestRoutesComeTogether(t *testing.T) {
 	}
 }
 
-// routesLeftOut are the routes that warnings with a line name, and why, in order.
+// routesLeftOut returns the routes that warnings with a line name, with the cause, in order.
 func routesLeftOut(warnings []api.Problem) (all []string) {
 	for _, w := range warnings {
 		if route, why, ok := strings.Cut(strings.TrimPrefix(w.Text, "the route to "), " is left out: "); ok && w.Line > 0 {
@@ -44,7 +44,7 @@ func routesLeftOut(warnings []api.Problem) (all []string) {
 	return all
 }
 
-// routeNames are the routes of a node.
+// routeNames returns the routes of a node.
 func (r *nodeRun) routeNames() (all []string) {
 	for _, route := range r.Routes() {
 		all = append(all, fmt.Sprintf("%s by %s", route.Net, route.Gateway))
@@ -52,9 +52,9 @@ func (r *nodeRun) routeNames() (all []string) {
 	return all
 }
 
-// Given routes to nets that this host is on, waits to be on, and is not on, by gateways on those
-// very nets, then each is left out with a warning, and nothing is refused: at the start, with
-// --check, import, apply, plan and a reload. A site's file is one for all hosts.
+// Given routes to nets that this host is on, waits for, or is not on, by gateways on the same
+// nets, each is left out with a warning, and nothing is rejected: at the start, with --check,
+// import, apply, plan and a reload. A site's file is meant for all hosts.
 //
 // decisions 132
 func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 	}
 }
 
-// Of routes that come together none stays if one cannot be.
+// If one of several routes cannot be added, none of them is.
 func TestRoutesComeAllOrNone(t *testing.T) {
 	r := startNode(t, parse(t, beforeChange)).ready(t)
 	before := r.configuration(t)
@@ -123,7 +123,7 @@ func TestRoutesComeAllOrNone(t *testing.T) {
 	for k := range 5 {
 		gateway := nid(t, fmt.Sprintf("10.77.1.%d@tcp", k+1))
 		if k == 3 {
-			gateway = nid(t, "10.77.0.11@o2ib5") // on the net that the route leads to
+			gateway = nid(t, "10.77.0.11@o2ib5") // on the route's own net
 		}
 		steps = append(steps, config.Change[config.Route]{To: &config.Route{Net: lnet.MakeNet(lnet.TypeO2IB, 5), Gateway: gateway, Where: "here"}})
 	}

@@ -21,11 +21,10 @@ import (
 
 var _ server.Selftest = (*selftestTask)(nil)
 
-// selftestRun is LNet selftest on a node, 10.77.0.11, that is alone on a network
-// in memory.
+// selftestRun runs LNet selftest on a node, 10.77.0.11, that is alone on an in-memory network.
 type selftestRun struct {
 	*selftestTask
-	stop func() error // ends Run and returns what it did
+	stop func() error // ends Run and returns its error
 }
 
 func startSelftest(t *testing.T, text string) *selftestRun {
@@ -35,7 +34,7 @@ func startSelftest(t *testing.T, text string) *selftestRun {
 	return startSelftestOn(t, fabric.Host("a", "10.77.0.11"), "10.77.0.11", text)
 }
 
-// startSelftestOn is startSelftest for a host of one's own.
+// startSelftestOn is startSelftest for the given host.
 func startSelftestOn(t *testing.T, host *simlnd.Host, addr, text string) *selftestRun {
 	t.Helper()
 	c := parse(t, "net: [{net type: tcp, local NI(s): [{nid: "+addr+"@tcp}]}]\n"+text)
@@ -79,7 +78,7 @@ func (r *selftestRun) mustConsole(t *testing.T) *console.Console {
 	return c
 }
 
-// A node takes part only when it is told to, and again after it was told not to.
+// A node takes part only while selftest is enabled. It can be enabled again.
 func TestSelftestIsEnabledByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startSelftest(t, "")
@@ -126,7 +125,7 @@ func TestSelftestIsEnabledByConfiguration(t *testing.T) {
 	})
 }
 
-// What is in use is disabled only by force; that ends the session and its tests.
+// Selftest in use can be disabled only by force, which ends the session and its tests.
 func TestSelftestInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startSelftest(t, "lnetd: {selftest: {enabled: true}}\n")
@@ -156,7 +155,7 @@ func TestSelftestInUse(t *testing.T) {
 		if _, err := c.Run(ctx, 1, "batch", 0); err != nil {
 			t.Fatal(err)
 		}
-		after(time.Second) // the loops are done
+		after(time.Second) // the loops have ended
 		s := r.Status()
 		if s.Console == nil || s.Console.Name != "s" || s.Session == nil {
 			t.Fatalf("%+v", s)
@@ -199,8 +198,8 @@ func TestSelftestInUse(t *testing.T) {
 	})
 }
 
-// A node that has died keeps nobody from disabling selftest, nor does a caller who
-// loses patience leave it half enabled.
+// A dead node does not prevent selftest from being disabled. A caller that gives up does not
+// leave it half enabled.
 func TestSelftestIsDisabledBesideADeadNode(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

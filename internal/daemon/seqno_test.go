@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Errors about a block of a document have the number that its author has given to it, whether the
-// document is wrong, contradicts the node, or cannot be carried out.
+// Errors about a block of a document have the block's sequence number, whether the document is
+// invalid, conflicts with the node, or fails.
 //
 // lnetctl 11 (13)
 func TestSeqNosAreEchoed(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSeqNosAreEchoed(t *testing.T) {
 	}
 }
 
-// What a document describes comes with the level of detail that it asks for, by the names that things have.
+// The description of a document has the requested levels of detail under the names of the items.
 //
 // lnetctl 7 (5)
 func TestDetailsAreKept(t *testing.T) {

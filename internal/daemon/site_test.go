@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// What rules of a site, or strings of module parameters, make of a machine is what
-// one would have written for it.
+// Site rules and strings of module parameters have the same effect on a host as a configuration
+// written for it.
 //
 // lnetctl 10
 // sanity-lnet 6 (150), 6 (151)
@@ -37,7 +37,7 @@ func TestSiteIsAsWrittenForTheMachine(t *testing.T) {
 	}
 }
 
-// A gateway that is this node makes it a router.
+// A gateway that is this node makes the node a router.
 //
 // lnetctl 13 (2)
 func TestRouterByRoutes(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 		"lnetd: {ip2nets: tcp 10.1.2.3}\n":                   {-2, lnet.ErrNoMatch},
 	} {
 		c := parse(t, text)
-		r := startNode(t, c).ready(t) // an interface that a rule is for may come
+		r := startNode(t, c).ready(t) // an interface that a rule matches may appear
 		if nis := r.node.NIs(); len(nis) != 1 || !strings.Contains(r.log.String(), "no rule for this site is for this machine") {
 			t.Errorf("%s: NIs %+v\n%s", text, nis, r.log)
 		}
@@ -70,15 +70,15 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 			t.Errorf("the cause is lost: %v", err)
 		}
 	}
-	// An interface that only a string names is for the driver to find.
+	// An interface that only a string names is left to the driver.
 	r := startNode(t, parse(t, "lnetd: {ip2nets: 'tcp(eth7) 10.77.*.*'}\n")).ready(t)
 	if w := r.Waiting(); len(w) != 1 || w[0].Interface != "eth7" {
 		t.Errorf("%+v", w)
 	}
 }
 
-// An entry of the string "ip2nets" that chooses an interface by the address of another one is a
-// warning wherever the string is: at the start, in --check, with a document, with a reload, and of "net add".
+// An entry of the string "ip2nets" that selects an interface by another one's address gives a
+// warning everywhere: at the start, in --check, with a document, with a reload, and in "net add".
 //
 // lnetctl 11 (11)
 func TestMismatchesAreWarned(t *testing.T) {

@@ -184,8 +184,8 @@ func (d *Daemon) keep(name string, l fileListener) bool {
 	return d.systemd.Keep(name, f)
 }
 
-// kept offers the sockets that systemd has kept under a name to use, until use accepts one. If
-// none is accepted, they are dropped.
+// kept calls use with each socket that systemd has kept under a name, until use accepts one. If
+// use accepts no socket, they are dropped.
 func (d *Daemon) kept(name string, kind systemd.Kind, use func(*os.File) bool) {
 	files := d.systemd.Kept(name)
 	used := false

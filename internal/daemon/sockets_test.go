@@ -44,7 +44,7 @@ func wantNames(t *testing.T, f *fakeSystemd, want ...string) {
 	}
 }
 
-// freeAddress is one of this host's that nobody listens at.
+// freeAddress returns a free address of this host.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,8 +64,8 @@ func fetch(addr string) error {
 	return r.Body.Close()
 }
 
-// Sockets that lnetd has made are kept, and the next one has them: who connects in between
-// waits and is served.
+// Sockets that lnetd has created are kept, and the next lnetd gets them. Clients that connect in
+// between wait and are served.
 func TestSocketsAreKept(t *testing.T) {
 	f, dir, addr := newFakeSystemd(t), t.TempDir(), freeAddress(t)
 	control, guests := filepath.Join(dir, "control.sock"), filepath.Join(dir, "lnetd.sock")
@@ -107,14 +107,15 @@ func TestSocketsAreKept(t *testing.T) {
 	r.stop(t)
 }
 
-// What was kept and has no use any more is closed, its file removed, and its address free.
+// A kept socket that is no longer needed is closed, its file removed, and its address free.
 func TestKeptInVain(t *testing.T) {
 	f, dir, addr := newFakeSystemd(t), t.TempDir(), freeAddress(t)
 	r := under(t, f, dir, "lnetd: {metrics_addr: '"+addr+"'}")
 	r.ready(t)
 	r.stop(t)
 
-	// The socket for clients has another place now, the metrics another address at their port.
+	// The clients' socket has another path now, and metrics have another address with the same
+	// port.
 	_, port, _ := net.SplitHostPort(addr)
 	r = under(t, f, dir, "lnetd: {metrics_addr: '0.0.0.0:"+port+"', transport: {socket: "+dir+"/other}}", f.passed()...)
 	r.ready(t)
@@ -130,7 +131,7 @@ func TestKeptInVain(t *testing.T) {
 	}
 	r.stop(t)
 
-	// No clients, no metrics.
+	// Neither clients nor metrics.
 	r = under(t, f, dir, "lnetd: {transport: {enabled: false}}", f.passed()...)
 	r.ready(t)
 	wantNames(t, f, "kept-control")
@@ -139,7 +140,7 @@ func TestKeptInVain(t *testing.T) {
 	}
 	r.stop(t)
 
-	// The file of the control socket has been removed, by whomever.
+	// The file of the control socket has been removed.
 	if err := os.Remove(filepath.Join(dir, "control.sock")); err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +152,8 @@ func TestKeptInVain(t *testing.T) {
 	r.stop(t)
 }
 
-// Sockets that systemd has made are taken as they are, all three, and none is kept besides;
-// they are there when lnetd is not.
+// All three sockets created by systemd are used unchanged. No other socket is kept. They
+// exist while lnetd does not run.
 func TestSocketsOfSystemd(t *testing.T) {
 	f, dir := newFakeSystemd(t), t.TempDir()
 	control, guests := filepath.Join(dir, "c"), filepath.Join(dir, "g")
@@ -205,7 +206,7 @@ func TestSocketsOfSystemd(t *testing.T) {
 	}
 }
 
-// A socket of another type, or two of one name, ends lnetd with a word on the unit.
+// A socket of another type, or two with one name, end lnetd with an error about the unit.
 func TestWrongSockets(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(dir, "p"), Net: "unixpacket"})

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/internal/systemd"
 )
 
-// The status says what is up and what is waited for, as it changes, and why the last reload has
+// The status shows what is up and what lnetd waits for, as it changes, and why the last reload
 // failed.
 func TestStatus(t *testing.T) {
 	f := newFakeSystemd(t)
@@ -45,7 +45,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What is many is counted, and the first are named.
+// Long lists are shown as the first names and the number of the others.
 func TestSome(t *testing.T) {
 	for n, want := range map[int]string{1: "a", 4: "a, a, a, a", 6: "a, a, a, a and 2 more"} {
 		if got := some(strings.Split(strings.Repeat("a", n), "")); got != want {
@@ -59,7 +59,7 @@ func TestSome(t *testing.T) {
 	}
 }
 
-// A start that waits for gateways says how long it may take: systemd would end it within.
+// A start that waits for gateways announces its duration, because systemd would otherwise end it.
 func TestStartMayBeLong(t *testing.T) {
 	c := parse(t, "lnetd: {check_routers_before_use: 1, router_ping_timeout: 600}\n")
 	c.ControlSocket = t.TempDir() + "/c.sock"

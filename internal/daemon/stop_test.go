@@ -7,8 +7,7 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 )
 
-// lnetd gives itself, and asks systemd for, the time that clients have for their farewell, and
-// 45 s.
+// lnetd has, and requests from systemd, 45 s in addition to the farewell of clients.
 func TestStopPatience(t *testing.T) {
 	c := config.Default()
 	if got := stopPatience(&c); got >= time.Minute {

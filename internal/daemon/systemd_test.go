@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeSystemd is a manager of one service: it hears what that says, and has a store of files.
+// fakeSystemd is a manager of one service. It receives the service's notifications and stores its
+// files.
 type fakeSystemd struct {
-	states chan string // what was told, but for statuses and what follows
+	states chan string // notifications, except for statuses and what follows them
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	statuses []string
-	alive    int // how often the watchdog was fed
+	alive    int // number of watchdog notifications
 	store    []*os.File
 }
 
@@ -77,7 +78,7 @@ func (f *fakeSystemd) note(values map[string]string, files []*os.File) {
 	}
 }
 
-// copyOf is a file with a descriptor of its own.
+// copyOf returns a copy of a file with another descriptor.
 func copyOf(f *os.File, name string) *os.File {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -90,7 +91,7 @@ func copyOf(f *os.File, name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// passed are copies of what is in the store, as a service has them that is started anew.
+// passed returns copies of the stored files, as a restarted service receives them.
 func (f *fakeSystemd) passed() (files []*os.File) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +101,7 @@ func (f *fakeSystemd) passed() (files []*os.File) {
 	return files
 }
 
-// names are those of what is in the store.
+// names returns the names of the stored files.
 func (f *fakeSystemd) names() (names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +111,7 @@ func (f *fakeSystemd) names() (names []string) {
 	return names
 }
 
-// heard is the status that was told last.
+// heard returns the last status.
 func (f *fakeSystemd) heard() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +121,7 @@ func (f *fakeSystemd) heard() string {
 	return f.statuses[len(f.statuses)-1]
 }
 
-// fed is how often the watchdog was fed.
+// fed returns the number of watchdog notifications.
 func (f *fakeSystemd) fed() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

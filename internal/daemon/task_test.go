@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// story is what tasks report, in order.
+// story records reports of tasks, in order.
 type story struct {
 	mu    sync.Mutex
 	lines []string
@@ -26,14 +26,14 @@ func (s *story) add(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-// fakeTask tells when it begins and ends.
+// fakeTask reports its beginning and its end.
 type fakeTask struct {
 	name  string
 	story *story
 	ready chan struct{}
-	// run, if there is one, is what the task does once it is ready.
+	// run, if not nil, is called once the task is ready.
 	run func(ctx context.Context) error
-	// slow keeps it from being ready.
+	// slow, if not nil, delays the task's readiness.
 	slow <-chan struct{}
 }
 
@@ -102,7 +102,7 @@ func TestTaskThatFailsStopsTheOthers(t *testing.T) {
 	}
 }
 
-// A task that fails before it is ready keeps those behind it from starting.
+// If a task fails before it is ready, later tasks do not start.
 func TestTaskThatNeverGetsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s story
@@ -153,7 +153,7 @@ func TestStopWhileStarting(t *testing.T) {
 	})
 }
 
-// A task that hangs does not keep the daemon from ending, and is named.
+// A task that hangs does not prevent the daemon from ending, and is named.
 func TestTaskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s story

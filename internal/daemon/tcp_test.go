@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// tcpValues are what a file's section "lnetd" sets of TCP.
+// tcpValues returns the TCP options in a file's section "lnetd".
 func tcpValues(t *testing.T, lnetd string) config.Values {
 	t.Helper()
 	return parse(t, "lnetd: {"+lnetd+"}").Drivers[lnet.TypeTCP]
@@ -39,7 +39,7 @@ func TestTCPConfig(t *testing.T) {
 	}
 }
 
-// Every parameter lands in a field of its own.
+// Every parameter is stored in a separate field.
 func TestTCPParametersAreApart(t *testing.T) {
 	owner := map[string]string{}
 	for _, s := range tcpParameters() {
@@ -64,8 +64,8 @@ func TestTCPParametersAreApart(t *testing.T) {
 	}
 }
 
-// Without the right to use privileged ports a node accepts its likes, unless
-// somebody has said whom it accepts.
+// Without the right to use privileged ports, a node accepts nodes of the same kind, unless the
+// configuration says what it accepts.
 func TestTCPAcceptsItsLikes(t *testing.T) {
 	for _, tt := range []struct {
 		lnetd      string
@@ -93,7 +93,7 @@ func TestTCPAcceptsItsLikes(t *testing.T) {
 	}
 }
 
-// A port that is forbidden, and that nobody has asked for, gives way to another one.
+// If the default port is forbidden, another one is used.
 func TestTCPTakesAnUnprivilegedPort(t *testing.T) {
 	forbidden := &lnd.ListenError{
 		Addr: netip.MustParseAddrPort("10.0.0.1:988"), Err: os.NewSyscallError("bind", syscall.EACCES),

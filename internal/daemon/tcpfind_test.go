@@ -12,14 +12,14 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// An interface that gets its link a moment after the start is waited for, as
-// at boot; one that never gets it is given up.
+// The start waits for an interface that gets its link shortly afterwards, as at boot. It gives up
+// on one that never gets it.
 func TestWaitForLink(t *testing.T) {
 	tests := []struct {
 		name    string
 		events  []socklnd.Device
 		pending bool
-		device  string // the interface that is taken; empty: loopback
+		device  string // the interface that is used; empty means loopback
 		took    time.Duration
 	}{
 		{"comes", []socklnd.Device{device("eth0", "192.0.2.5/24")}, true, "eth0", 0},
@@ -52,8 +52,8 @@ func TestWaitForLink(t *testing.T) {
 	}
 }
 
-// An interface waits for its link if it is switched on and does not run. The
-// loopback interface never does.
+// An interface waits for its link if it is switched on and does not run. The loopback interface
+// never waits.
 func TestWaitsForLink(t *testing.T) {
 	const ethernet = net.FlagBroadcast | net.FlagMulticast
 	for _, tt := range []struct {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Events about RDMA devices, and about the files by which processes use them, are told from others.
+// Events about RDMA devices, and about the files by which processes use them, are distinguished
+// from others.
 func TestOfRDMA(t *testing.T) {
 	event := func(words ...string) string { return strings.Join(words, "\x00") + "\x00" }
 	for text, want := range map[string]bool{
@@ -29,8 +30,8 @@ func TestOfRDMA(t *testing.T) {
 	}
 }
 
-// The watch looks once when it has subscribed, since a device may have come before, and ends with its
-// context.
+// The watch calls event once after it has subscribed, because a device may have been added
+// before. It ends with its context.
 func TestWatchRDMA(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	looks := 0

@@ -22,9 +22,9 @@ func stepTexts(e *selection.Explanation) (texts []string) {
 	return texts
 }
 
-// A ping, a discovery and an explanation without a path say why there is none: no NI and no
-// route, an NI that waits, a route whose gateway's net waits, or a gateway that is down.
-// Each has another remedy.
+// The error of a ping, a discovery and an explanation without a path contains the cause: no NI
+// and no route, an NI that waits, a route whose gateway's net waits, or a gateway that is down.
+// Each has its own remedy.
 func TestUnreachableHasACause(t *testing.T) { synctest.Test(t, testUnreachable) }
 
 func testUnreachable(t *testing.T) {
@@ -36,7 +36,7 @@ route:
   - {net: tcp5, gateway: 10.79.0.1@tcp3}
   - {net: tcp6, gateway: 10.77.0.77@tcp}
 `)).ready(t)
-	synctest.Wait() // until the gateway has been looked for
+	synctest.Wait() // until discovery of the gateway has ended
 	for _, c := range []struct{ to, cause, remedy string }{
 		{"10.9.9.9@tcp7", "this node has no NI on tcp7 and no route to it", "lnetdctl route add --net tcp7 --gateway NID"},
 		{"10.9.9.9@o2ib", "this node has no NI on o2ib and no route to it", "lnetdctl route add --net o2ib"},
@@ -63,8 +63,8 @@ route:
 	}
 }
 
-// This node is not a peer of its own: it cannot be added as one, its own messages and a
-// document make none, and other peers do not have its NIDs.
+// This node is not its own peer. It cannot be added as one, its own messages and a document do
+// not create one, and other peers do not have its NIDs.
 //
 // decisions 97
 func TestThisNodeIsNoPeer(t *testing.T) {
@@ -81,7 +81,7 @@ peer:
   - {primary nid: 10.77.0.11@tcp, peer ni: [{nid: 10.77.0.11@tcp}]}
   - {primary nid: 10.77.0.12@tcp, peer ni: [{nid: 10.77.0.12@tcp}, {nid: 10.78.0.11@tcp1}]}
 `
-	for range 2 { // again, nothing is left to do
+	for range 2 { // the second time, nothing is left to do
 		if _, err := r.document(t, api.ModeAdd, text); err != nil {
 			t.Fatal(err)
 		}

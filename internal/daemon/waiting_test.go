@@ -23,7 +23,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// changingNetwork is a host whose devices come and go.
+// changingNetwork is a host whose devices can change.
 type changingNetwork struct {
 	*fakeNetwork
 	mu       sync.Mutex // guards the devices and watchers
@@ -54,7 +54,7 @@ func (n *changingNetwork) Watch(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// set changes the devices; it returns when all who watch have looked.
+// set changes the devices. It returns when all watchers have been called.
 func (n *changingNetwork) set(devices ...socklnd.Device) {
 	n.mu.Lock()
 	n.devices = devices
@@ -78,8 +78,8 @@ func (r *nodeRun) nids() (all []string) {
 	return all
 }
 
-// An NI on a net that there is no driver for waits too, or no RDMA, with its tunables, and
-// what stands on its net; who does not want to wait is told so.
+// An NI without a driver, or without RDMA, waits too, with its tunables and the routes that
+// depend on its net. A request that must not wait gets an error.
 //
 // lnetctl 4.2 (2)
 func TestNIWaitsForADriver(t *testing.T) {
@@ -140,8 +140,8 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 	check("refused")
 }
 
-// The others come up; an NI comes up when its interface can be used, in its place; what
-// stands on its net too. One that is there keeps its NI when it goes.
+// The other NIs come up. A waiting NI comes up in its position when its interface is usable, with
+// the routes that depend on it. An NI that is up stays when its interface is removed.
 //
 // lnetctl 4.2 (2)
 func TestNIWaitsForItsInterface(t *testing.T) {
@@ -199,8 +199,8 @@ route: [{net: tcp9, gateway: 10.78.0.1@tcp1}]
 	})
 }
 
-// An interface has another address: its NI stays as it is, and down, until the configuration
-// is applied once more.
+// If an interface gets another address, its NI stays unchanged and down until the configuration
+// is applied again.
 func TestInterfaceHasAnotherAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, interfaces: [eth1]}]"
@@ -212,7 +212,7 @@ func TestInterfaceHasAnotherAddress(t *testing.T) {
 			steps   int
 			nids    []string
 		}{
-			{[]socklnd.Device{lo, eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}}, // it is away
+			{[]socklnd.Device{lo, eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}}, // it is missing
 			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24", "10.77.0.11/24"), eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}},
 			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 3, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
 			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 0, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
@@ -228,8 +228,8 @@ func TestInterfaceHasAnotherAddress(t *testing.T) {
 	})
 }
 
-// A document whose NIs may wait is applied, and says of those that do why; without leave to
-// wait it is refused.
+// A document whose NIs may wait is applied, and warns of those that do, with the cause. Without
+// permission to wait, it is rejected.
 func TestDocumentWithNIsThatWait(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	request := api.ConfigurationChange{
@@ -251,8 +251,9 @@ func TestDocumentWithNIsThatWait(t *testing.T) {
 	}
 }
 
-// Given NIs that wait, one for its interface and one for a driver, then what would add them again, or a route by a gateway
-// on their net, says that they wait, and documents that have them warn, under whatever name.
+// Given NIs that wait for an interface or a driver, adding them again, or a route by a gateway on
+// their net, gives an error that mentions the wait. Documents that contain them give a warning,
+// under whatever name.
 //
 // lnetctl 11 (12)
 func TestWaitingNIsAreNamed(t *testing.T) {
@@ -296,7 +297,7 @@ func TestWaitingNIsAreNamed(t *testing.T) {
 	}
 }
 
-// A route that waits for its NI can be deleted, and does not come then.
+// A waiting route can be deleted, and is not added later.
 func TestRouteThatWaitsIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &changingNetwork{fakeNetwork: host(lo, device("eth0", "10.77.0.11/24"))}
@@ -320,8 +321,8 @@ route: [{net: tcp9, gateway: 10.78.0.1@tcp1}, {net: tcp9, gateway: 10.78.0.2@tcp
 	})
 }
 
-// With no NI at all lnetd is up too, and says what it waits for. An NI that waits can be
-// removed, and does not come up any more.
+// Without any NI that is up, lnetd is ready too, and reports what it waits for. A waiting NI can
+// be removed, and does not come up later.
 func TestNothingIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &changingNetwork{fakeNetwork: host(lo)}
@@ -343,7 +344,7 @@ func TestNothingIsUp(t *testing.T) {
 	})
 }
 
-// Rules for a site are looked at again while none has been for this machine.
+// Site rules are checked again until a rule matches this host.
 //
 // sanity-lnet 6 (155)
 func TestRulesWaitForAnInterface(t *testing.T) {
@@ -362,8 +363,8 @@ func TestRulesWaitForAnInterface(t *testing.T) {
 	})
 }
 
-// Given a port that another program has, when interfaces come and go, then the NI of a rule is
-// tried again each time, and that it cannot be had is said at most four times a minute.
+// Given a port that another program uses, when interfaces change, then the NI of a rule is tried
+// again each time, and the failure is logged at most four times a minute.
 func TestRulesThatFailAreNotSaidAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &changingNetwork{fakeNetwork: host(lo)}
@@ -387,7 +388,7 @@ func TestRulesThatFailAreNotSaidAgainAndAgain(t *testing.T) {
 	})
 }
 
-// Who does not wait is refused, with what there is.
+// A request that does not wait is rejected, with the list of interfaces.
 //
 // lnetctl 4.2 (2)
 func TestInterfaceThatCannotBeUsed(t *testing.T) {
@@ -417,8 +418,8 @@ func TestInterfaceThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Connections per peer and the LND timeout of NIs that are up change at once, and back;
-// what an export shows of them is no difference.
+// Connections per peer and the LND timeout of running NIs change at once, and back. An export
+// that shows them is not a difference.
 //
 // lnetctl 4.5 (3)
 // sanity-lnet 5 (241)

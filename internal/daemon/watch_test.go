@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// A loop is stuck when it is found at work at the same step again and again. One that waits,
-// goes on, or is seen for the first time is not.
+// A loop is stuck if it is repeatedly found busy at the same step. A loop that waits, makes
+// progress, or is seen for the first time is not stuck.
 func TestVigil(t *testing.T) {
 	work := func(step uint64) node.Progress { return node.Progress{Loop: "a", Step: step} }
 	wait := node.Progress{Loop: "a", Step: 7, Waits: true}
@@ -59,8 +59,9 @@ func TestWatchTimes(t *testing.T) {
 	}
 }
 
-// The watchdog is fed while the loops get on, is not while one is stuck, which is said and
-// logged once, and is again when it gets on. The status is kept true all the time.
+// The watchdog is fed while the loops make progress. While one is stuck, it is not fed, and the
+// status and one log line say so. It is fed again when the loop recovers. The status is current
+// all the time.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, log := newFakeSystemd(t), &daemontest.Log{}
@@ -88,7 +89,7 @@ func TestWatch(t *testing.T) {
 		}
 		status.Store("2 NIs are up")
 		loop.Store(&node.Progress{Loop: "monitor", Step: 5})
-		if n := fed(60 * time.Second); n != 2 { // until it was found there for 10 s
+		if n := fed(60 * time.Second); n != 2 { // until the loop was found there for 10 s
 			t.Errorf("stuck: fed %d times", n)
 		}
 		if got := f.heard(); got != "stuck: the monitor of the node; 2 NIs are up" {

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/internal/metrics"
 )
 
-// CheckWebConfig reads the web_config of the metrics, if there is one, with the certificates that
-// it names. It returns warnings. The error is an *api.Fault.
+// CheckWebConfig reads the web_config file of the metrics, if one is configured, and the
+// certificates that it names. It returns warnings. The error is an *api.Fault.
 func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
 	if c.Metrics.WebConfig == "" {
 		return nil, nil

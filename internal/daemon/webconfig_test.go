@@ -15,8 +15,8 @@ import (
 // secretHash is "secret", hashed at the lowest cost.
 const secretHash = "$2a$04$6PZ9jJIjqomm9fpzuo4bVeu/k.9dUsgA4u3EgXlENgM1DC4AGCCiS"
 
-// Given metrics with passwords, when the file is changed, then it holds at once, and a
-// reload says whether it has errors; lnetd goes on either way.
+// Given metrics with passwords, when the file is changed, then the change applies at once, and a
+// reload reports errors in it. lnetd continues in both cases.
 func TestWebConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web.yml")
 	write := func(text string) {
