@@ -2,8 +2,8 @@ package spelling
 
 import "strings"
 
-// Nearest returns the word in words that word is most likely a misspelling of, or "" if none is
-// similar enough. Case, blanks, "_" and "-" are ignored.
+// Nearest returns the word in words that word is most likely a misspelling of, or "" if no
+// word is similar enough. Case, blanks, "_" and "-" are ignored.
 func Nearest(word string, words []string) string {
 	if len(word) > LongestWord {
 		return ""
