@@ -2,14 +2,9 @@ package netns
 
 import (
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/namespace"
 )
@@ -52,30 +47,12 @@ func TestBesideAnotherLNet(t *testing.T) {
 // listen has a TCP listener in the host's namespace.
 func (h *host) listen(t *testing.T, address string) net.Listener {
 	t.Helper()
-	made := make(chan net.Listener)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		defer close(made)
-		f, err := os.Open(filepath.Join("/run/netns", h.name))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer func() { _ = f.Close() }()
-		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
-			t.Error(err)
-			return
-		}
-		l, err := net.Listen("tcp4", address)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		made <- l
-	}()
-	l := <-made
-	if l == nil {
-		t.FailNow()
+	var l net.Listener
+	if err := namespace.Do(h.name, func() (err error) {
+		l, err = net.Listen("tcp4", address)
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l

@@ -7,12 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 	"github.com/lnetd/lnetd/internal/namespace"
@@ -114,33 +111,13 @@ func (w *world) link(t *testing.T, host int, state string) {
 // dialTimeout bounds a dial within a namespace.
 const dialTimeout = 10 * time.Second
 
-// dialIn returns a dialer whose connections are within a namespace. Its thread goes there
-// and comes back: were it to end, so would the processes that were started by it.
+// dialIn returns a dialer whose connections are within a namespace.
 func dialIn(name string) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-		runtime.LockOSThread()
-		home, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			runtime.UnlockOSThread()
-			return nil, err
-		}
-		defer func() { _ = home.Close() }()
-		there, err := os.Open(filepath.Join("/run/netns", name))
-		if err != nil {
-			runtime.UnlockOSThread()
-			return nil, err
-		}
-		defer func() { _ = there.Close() }()
-		if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-			runtime.UnlockOSThread()
-			return nil, os.NewSyscallError("setns", err)
-		}
-		defer func() {
-			if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
-				panic(back) // the thread would be somewhere else for good
-			}
-			runtime.UnlockOSThread()
-		}()
-		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, addr)
+		err = namespace.Do(name, func() (err error) {
+			conn, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, addr)
+			return err
+		})
+		return conn, err
 	}
 }

@@ -1,0 +1,38 @@
+package namespace
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Do calls f in the network namespace name and returns its error. The goroutine stays on one thread,
+// which enters the namespace for the call and returns to its own afterwards. It must not end there: the
+// kernel kills processes that have a parent-death signal when the thread that started them ends. f must
+// not start goroutines that depend on the namespace.
+func Do(name string, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = home.Close() }()
+	there, err := os.Open(filepath.Join("/run/netns", name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = there.Close() }()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return os.NewSyscallError("setns", err)
+	}
+	defer func() {
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+			panic(fmt.Sprintf("the thread cannot leave the namespace %s: %v", name, err))
+		}
+	}()
+	return f()
+}
