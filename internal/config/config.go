@@ -33,7 +33,7 @@ type Config struct {
 	// LNDTimeouts holds driver timeouts in seconds by net, as "net set --lnd-timeout" sets them.
 	// They apply to all NIs on the net, including those that the file does not name.
 	LNDTimeouts map[lnet.Net]int
-	// Given records which settings the file contains.
+	// Given records which of these settings the file contains.
 	Given Given
 	// Warnings names settings that have no effect.
 	Warnings Problems

@@ -298,10 +298,11 @@ func (m *merge) reset(keys map[string]bool) {
 	}
 }
 
-// Settled removes what cannot exist without the NIs that have contains and s does not. It matches
-// what a node does when a net is deleted. Routes by gateways on that net are removed. A peer that
-// has no NID on another local net is removed if its primary NID is on the deleted net; otherwise
-// it loses its NIDs there (lnetctl 4.3).
+// Settled removes from s what cannot exist without the NIs that have contains and s does not. It
+// does what a node does when it loses all NIs of a net (lnetctl 4.3). Routes by gateways on that
+// net are removed. A peer with its primary NID on that net is removed, unless it has another NID
+// on a local net: then that NID becomes its primary one, unless the primary NID is locked. Peers
+// without any NID on a local net lose their NIDs on the net.
 func (s *State) Settled(have *State) {
 	local, gone := map[lnet.Net]bool{}, map[lnet.Net]bool{}
 	for k := range s.NIs {

@@ -289,8 +289,8 @@ func Forgets(have, want *State) func(*Peer) bool {
 	}
 }
 
-// KeepDrivers changes want so that no driver is replaced on whose nets have has NIs. It returns
-// the driver changes that it dropped.
+// KeepDrivers changes want so that it does not replace drivers of which have contains NIs. It
+// returns the driver changes that it dropped.
 func KeepDrivers(have, want *State) (out []Step) {
 	kept := maps.Clone(want.Drivers)
 	for _, s := range newDiffer(have, want).drivers {

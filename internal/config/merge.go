@@ -77,11 +77,11 @@ func (s *State) clone() State {
 	return c
 }
 
-// Add returns the state of a node in state have after the document c has been added (lnetctl 7).
-// ParseOver must have read c over have, and c must be settled. The NIs of c must be resolved in
-// the same way as those of have. Its driver options must include those of have (see AddDrivers).
-// The error is a Problems with each entry that cannot be added; the other Problems are warnings.
-// The document is called name in messages.
+// Add returns the state of a node in state have after the document c has been added (lnetctl 7),
+// and warnings. The error is a Problems with each entry that cannot be added. The document is
+// called name in messages. ParseOver must have read c over have, and c must be settled. The NIs
+// of c must be resolved in the same way as those of have. The driver options of c must include
+// those of have (see AddDrivers).
 func Add(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: name}
 	m.index()
@@ -338,8 +338,8 @@ func (m *merge) check() {
 	}
 }
 
-// checkRoutes removes the document's routes that are not for this node. It is an error if a route
-// existed before.
+// checkRoutes removes the document's routes that are not for this node. It reports an error if a
+// route that the node had before is not for it any more.
 func (m *merge) checkRoutes() {
 	misplaced := misplacedRoutes(m.NIs)
 	m.Routes = slices.DeleteFunc(m.Routes, func(r Route) bool {

@@ -28,7 +28,8 @@ type DriverOptions struct {
 	Parameters []Option
 	// Tunables holds the keys of "lnd tunables", which apply to one NI.
 	Tunables []Option
-	// Check returns an error if the values of Own and Parameters conflict.
+	// Check returns an error if the values of Own and Parameters are invalid together. It may be
+	// nil.
 	Check func(Values) error
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// State is the configuration that a node has or must reach. Diff compares two.
+// State is the configuration that a node has or must reach. Diff compares two States.
 type State struct {
 	// NIs are the interfaces to bring up, in order. If the list is empty, lnetd chooses one.
 	NIs []NI

@@ -2,8 +2,9 @@ package daemon
 
 import "context"
 
-// changes serializes changes of the node's configuration by start, reload and control requests.
-// Only one change is in turn at a time, so what it has read still holds when it acts.
+// changes serializes the changes that start, reload and control requests make to the node's
+// configuration. A caller is in turn while its function runs under inTurn. No other change is
+// made then, so what the caller has read still holds when it acts.
 type changes struct {
 	slot chan struct{}
 	// after, if not nil, is called when something may have changed.

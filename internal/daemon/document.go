@@ -311,8 +311,8 @@ func emptyFault(name string) error {
 	}
 }
 
-// planDeletion is plan for a document that lists what to delete. It can delete discovered peers
-// too.
+// planDeletion is like plan for a document that lists what to delete, which may include
+// discovered peers.
 func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api.Document) (plan, error) {
 	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
 	if err != nil {

@@ -70,7 +70,7 @@ func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	return foreseeRules(file, c, machine)
 }
 
-// foreseeRules is ForeseeRules for a host with the given interfaces.
+// foreseeRules is like ForeseeRules for a host with the given interfaces.
 func foreseeRules(file string, c *config.Config, machine []config.Interface) (waits config.Problems) {
 	for _, text := range c.Site.Mismatches(machine) {
 		waits = append(waits, config.ProblemAt(file, c.Site.Where, text, mismatchRemedy))
@@ -85,7 +85,8 @@ func foreseeRules(file string, c *config.Config, machine []config.Interface) (wa
 	return waits
 }
 
-// foresee is Foresee for a node that already has the NIs there. It does not look for duplicates.
+// foresee is like Foresee for a node that already has the NIs there. It does not look for
+// duplicates.
 func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy string) (waits, refused config.Problems) {
 	known := slices.Clone(s.NIs)
 	for k := range known {

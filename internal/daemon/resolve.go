@@ -21,7 +21,8 @@ func (e *engines) find(ni *config.NI) int {
 	return -1
 }
 
-// configured returns the NIs that are up or wait, in order, in the form that resolve returns.
+// configured returns the NIs that are up or wait, in order. Their names, tunables and options are
+// resolved (see resolved).
 func (e *engines) configured() []config.NI {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,11 +80,12 @@ func (e *engines) dropOneTaken(renamed map[int]string) bool {
 	return false
 }
 
-// resolved returns NIs of a document in the form of State.NIs of have. The same NI gets the same
-// names, and options with the driver's default are omitted, so that NIs with the same meaning are
-// equal. Settings that the document omits get the defaults of drivers with the options said. The
-// options kept are those that the node's drivers will have; they differ from said if a driver
-// cannot be replaced. All NIs of a net get the common tunables of its first one (lnetctl 9.1).
+// resolved returns NIs of a document in the form that configured returns. The same NI gets the
+// same names, and options with the driver's default are omitted, so that NIs with the same
+// meaning are equal. Settings that the document omits get the defaults of drivers with the
+// options said. The options kept are those that the node's drivers will have. They differ from
+// said if a driver cannot be replaced. All NIs of a net get the common tunables of its first one
+// (lnetctl 9.1).
 func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.Values) []config.NI {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,7 +102,7 @@ func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.V
 	return out
 }
 
-// resolve is resolved for one NI. The caller must hold mu.
+// resolve is like resolved for one NI. The caller must hold mu.
 func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	out := *ni
 	out.CPTs = knownCPTs(ni, e.cpts)

@@ -41,8 +41,8 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	return ni, nil
 }
 
-// firstUsable returns the first usable interface. If an interface waits for its link and no other
-// is usable, firstUsable waits for at most linkPatience.
+// firstUsable returns the first usable interface. If no interface is usable but one waits for its
+// link, firstUsable waits for at most linkPatience.
 func (t *tcp) firstUsable(ctx context.Context, network socklnd.Network, log *slog.Logger) (socklnd.Device, error) {
 	dev, err := network.Device("", lnet.NID{})
 	if err == nil || !t.linkPending() {

@@ -23,7 +23,8 @@ func (b *backend) withCause(to lnet.NID, err error) error {
 }
 
 // whyUnreachable returns why this node has no path to a NID: its NI waits, there is no route, or
-// the gateways are down or have not answered yet. It returns "" if there is a path.
+// the gateways are down or have not answered yet. It returns "" if the node has an NI on the net,
+// or a route that is up.
 func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 	net := to.Net()
 	for _, i := range b.node.NIs() {

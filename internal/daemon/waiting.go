@@ -152,7 +152,8 @@ func (t *nodeTask) retry(ctx context.Context) {
 	}
 }
 
-// settleAgain checks whether a site rule matches this host now.
+// settleAgain checks again whether site rules match this host: those of the configuration and
+// those of pending documents.
 func (t *nodeTask) settleAgain(ctx context.Context) {
 	if t.unsettled.Load() && t.settleNow(ctx, &t.config) {
 		t.unsettled.Store(false)
@@ -160,8 +161,8 @@ func (t *nodeTask) settleAgain(ctx context.Context) {
 	t.pending = slices.DeleteFunc(t.pending, func(c config.Config) bool { return t.settleNow(ctx, &c) })
 }
 
-// settleNow resolves c for this host, stores the state in c, and adds the NIs of its site rules.
-// It returns false if no rule matches yet.
+// settleNow adds the NIs and routes that the site rules of c give on this host, and stores the
+// resolved state in c. It returns false if no rule matches yet, or the NIs cannot be added.
 func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	s, err := t.settled(c)
 	if err != nil {
@@ -247,7 +248,7 @@ func (t *nodeTask) addPostponed(ctx context.Context) {
 	}
 }
 
-// warnIfNoneIsUp logs what the node waits for if no NI is up.
+// warnIfNoneIsUp logs what the node waits for if it has no NI except 0@lo.
 func (t *nodeTask) warnIfNoneIsUp() {
 	waiting := t.engines.waiting()
 	if len(t.NIs()) > 1 || len(waiting) == 0 {
