@@ -44,7 +44,7 @@ func TestBesideAnotherLNet(t *testing.T) {
 	_ = kernel.Close()
 }
 
-// listen has a TCP listener in the host's namespace.
+// listen opens a TCP listener in the host's namespace.
 func (h *host) listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var l net.Listener

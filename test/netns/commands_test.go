@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// Given two nodes with two networks, when the one discovers the other, then it
-// shows both NIDs as one peer in good health. Under load, when tcp1 gets a
-// priority by a policy, then explain says so and all traffic moves to tcp1; when
-// the policy is deleted both rails carry again. Nothing fails meanwhile.
+// Given two nodes with two networks, when one discovers the other, then it shows both NIDs as one healthy
+// peer. Under load, when a policy gives tcp1 a priority, then explain reports it and all traffic moves to
+// tcp1. When the policy is deleted, both rails carry traffic again. Nothing fails at any time.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	_, a, b := rails(t, &configuration{patient: true})
@@ -29,10 +28,10 @@ func TestPolicy(t *testing.T) {
 	wantLines(t, a.Must(t, "udsp", "show"), "idx: 0", "src: tcp1", "priority: 0")
 	why := a.Must(t, "explain", b.host.nid())
 	wantLines(t, why, fmt.Sprintf("path  %s -> %s", a.host.nidOn(1), b.host.nidOn(1)), "> tcp1  net priority 0, the next has none", "tcp   net priority none, the one above has 0")
-	l.goesOn(t, 50, noticePatience) // what had chosen its path before has left
+	l.goesOn(t, 50, noticePatience) // messages with an older choice of path have left
 	tcp, tcp1 := a.traffic(t, 0), a.traffic(t, 1)
 	l.goesOn(t, 200, noticePatience)
-	// A ping of discovery or of recovery may go by tcp.
+	// A ping of discovery or of recovery may use tcp.
 	if n := a.traffic(t, 0).since(tcp).sent; n > 2 {
 		t.Errorf("with the policy %d messages were sent on tcp", n)
 	}
@@ -52,7 +51,7 @@ func TestPolicy(t *testing.T) {
 	b.Stop(t)
 }
 
-// wantLines checks that a text has lines that contain these, in this order.
+// wantLines checks that a text has lines that contain the given ones, in this order.
 func wantLines(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	rest := strings.Split(text, "\n")

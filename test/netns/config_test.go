@@ -9,56 +9,56 @@ import (
 	"time"
 )
 
-// configuration is the part of a configuration file that differs between tests.
-// Times are short, so that tests are.
+// configuration is the part of a configuration file that differs between tests. Its timeouts are short,
+// to keep tests short.
 type configuration struct {
 	routes []route
 	router bool // routing: enable: 1
-	// patient is for tests in which nothing is to time out.
+	// patient is for tests in which nothing should time out.
 	patient bool
-	// alone turns discovery off.
+	// alone disables discovery.
 	alone bool
-	// selftest has the node take part in LNet selftest, with these keys besides.
+	// selftest enables LNet selftest on the node, with these additional keys.
 	selftest []string
 }
 
-// route leads to a network through a gateway that is known by its NID on another.
+// route is a route to a network. The gateway is given by its NID on another network.
 type route struct {
 	to, on  int
 	gateway *host
 	hops    int
 }
 
-// Times of the configuration, in seconds. T, the LND timeout, is what a busy machine
-// must not spend by itself.
+// Times of the configuration, in seconds. T is the LND timeout. Delays of a busy machine must stay below
+// it.
 const (
 	transactionTimeout = 14
-	// patientTransaction is for tests in which nothing is to time out.
+	// patientTransaction is for tests in which nothing should time out.
 	patientTransaction = 60
 	retryCount         = 1
-	// lndTimeout is the LND timeout that follows (lnet-core 6.5).
+	// lndTimeout is the resulting LND timeout (lnet-core 6.5).
 	lndTimeout    = (transactionTimeout - 1) / (retryCount + 1)
 	routerCheck   = 1
 	routerSilence = 3
 )
 
-// The same as durations.
+// The same values as durations.
 const (
 	transaction = transactionTimeout * time.Second
 	tt          = lndTimeout * time.Second
-	// connectionsDown bounds how long a driver takes to see that a connection
-	// makes no progress: it looks four times in T, in steps of a second (socklnd 14).
+	// connectionsDown is the time limit for a driver to detect that a connection makes no progress. It
+	// checks four times in T, in steps of a second (socklnd 14).
 	connectionsDown = tt + max(tt/4, time.Second)
-	// answersDown bounds how long a request without an answer takes to end: it is
-	// looked for in steps of half the transaction timeout (lnet-core 6.4).
+	// answersDown is the time limit for a request without an answer. Requests are checked in steps of
+	// half the transaction timeout (lnet-core 6.4).
 	answersDown = transaction + transaction/2
-	// lateness is what a busy machine may add.
+	// lateness is the delay that a busy machine may add.
 	lateness = 10 * time.Second
-	// announced is when a router that was told to forward says so (lnet-core 9.1).
+	// announced is the time after which a router announces that it forwards (lnet-core 9.1).
 	announced = (routerCheck + routerSilence) * time.Second
 )
 
-// write makes the host's configuration file and returns its path.
+// write writes the host's configuration file and returns its path.
 func (h *host) write(t *testing.T, c *configuration) string {
 	t.Helper()
 	var b strings.Builder
@@ -84,11 +84,11 @@ func (h *host) write(t *testing.T, c *configuration) string {
 	if c.alone {
 		put("    discovery: 0")
 	}
-	// Health comes back in few pings, and those are never far apart.
+	// Health recovers after a few pings, which are close together.
 	put("    health_sensitivity: 250\n    max_recovery_ping_interval: 2")
 	put("lnetd:\n    control_socket: %s", h.socket())
 	put("    alive_router_check_interval: %d\n    router_ping_timeout: %d", routerCheck, routerSilence)
-	// Of lnd_timeout, and back soon.
+	// Derive the timeout from lnd_timeout, and reconnect soon.
 	put("    socklnd:\n        sock_timeout: 0\n        min_reconnectms: 500\n        max_reconnectms: 1000")
 	if c.selftest != nil {
 		put("    selftest: {enabled: true, %s}", strings.Join(c.selftest, ", "))

@@ -14,14 +14,14 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// noticePatience bounds what a survivor takes to notice, and a ping to work
-// again: the reconnect interval after a few failures, and some.
+// noticePatience is the time limit for a surviving node to detect a failure, and for a ping to work
+// again. It covers the reconnect interval after a few failures.
 const noticePatience = 20 * time.Second
 
-// scratch is where what all tests share lies; TestMain makes it.
+// scratch is the directory that all tests share. TestMain creates it.
 var scratch string
 
-// programs is the directory of lnetd and lnetdctl, built when it is first asked for.
+// programs returns the directory of lnetd and lnetdctl. It builds them on the first call.
 var programs = sync.OnceValues(func() (string, error) { return scratch, daemontest.Build(scratch) })
 
 func programsDir(t *testing.T) string {
@@ -44,17 +44,15 @@ type daemon struct {
 	host *host
 }
 
-// start runs lnetd on the host with nothing but a control socket, through a
-// wrapper if there is one, and waits until it is ready. It is killed at the
-// test's end if it still runs.
+// start runs lnetd on the host with only a control socket, through a wrapper if one is given, and waits
+// until it is ready. It kills lnetd at the end of the test.
 func (h *host) start(t *testing.T, wrapper ...string) *daemon {
 	t.Helper()
 	return h.run(t, nil, nil, nil, append(wrapper, program(t, "lnetd"), "--control-socket", h.socket())...)
 }
 
-// startWith is start with a configuration. A router is ready when it says that it
-// is one: a route through it counts as up until its gateway is asked, and then as
-// down for so long.
+// startWith is like start, with a configuration. A router is ready when it announces that it routes. A
+// route through it counts as up until its gateway is pinged, and then as down for the same time.
 func (h *host) startWith(t *testing.T, c *configuration) *daemon {
 	t.Helper()
 	d := h.run(t, nil, nil, nil, program(t, "lnetd"), "--config", h.write(t, c))
@@ -72,8 +70,7 @@ func (h *host) startWith(t *testing.T, c *configuration) *daemon {
 
 func (h *host) socket() string { return filepath.Join(h.dir, "control.sock") }
 
-// run runs a program that is lnetd in the host's namespace and waits until it is
-// ready.
+// run runs an lnetd program in the host's namespace and waits until it is ready.
 func (h *host) run(t *testing.T, env []string, stdin io.Reader, stdout io.Writer, command ...string) *daemon {
 	t.Helper()
 	return &daemon{host: h, Process: daemontest.Run(t, daemontest.Launch{
@@ -82,7 +79,7 @@ func (h *host) run(t *testing.T, env []string, stdin io.Reader, stdout io.Writer
 	})}
 }
 
-// wantPing checks that a ping of the host is answered, as lnetctl prints it.
+// wantPing checks that a ping of the host is answered, in the output format of lnetctl.
 func (d *daemon) wantPing(t *testing.T, to *host) {
 	t.Helper()
 	out, status := d.Ctl(t, "ping", "--timeout", "10", to.nid())
@@ -95,8 +92,7 @@ func answer(to *host) string {
 	return fmt.Sprintf("ping:\n- primary nid: %[1]s\n  Multi-Rail: false\n  peer_ni:\n  - nid: %[1]s\n", to.nid())
 }
 
-// pass waits while what is under test goes on; the load, or a clock that only the
-// operating system has, is what the time is for.
+// pass waits while the test's processes run, for the load or for a clock of the operating system.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -1,9 +1,8 @@
-// Package netns holds tests of lnetd as it is used: whole processes in network
-// namespaces of their own, joined by switches whose ports can be cut (carrier)
-// and whose frames can be dropped (nftables). They need root, iproute2 and
-// nftables. The namespaces are the tests' own and go with them.
+// Package netns tests lnetd as it is used: as whole processes in separate network namespaces. Switches
+// connect the namespaces. The tests can cut a switch's ports (carrier) and drop its frames (nftables).
+// They need root, iproute2 and nftables. Each test creates its namespaces and deletes them at its end.
 //
-// Routers are cmd/lnetd. Hosts that send are this test binary run once more: it
-// is lnetd too, with the same configuration file and control socket, and has a
-// load besides that uses the node in its own process (party).
+// Routers are cmd/lnetd. Hosts that send are a second process of this test binary. It is also lnetd, with
+// the same configuration file and control socket, and in addition generates load in its own process
+// (party).
 package netns

@@ -50,7 +50,7 @@ func TestHostedPrograms(t *testing.T) {
 	}
 }
 
-// programs is a program's domain of the host's lnetd, until the end of the test.
+// programs opens a program's domain on the host's lnetd. It is closed at the end of the test.
 func (h *host) programs(t *testing.T) *tmhost.Host {
 	t.Helper()
 	p, err := tmhost.Open(t.Context(), tmhost.Config{

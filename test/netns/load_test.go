@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Where messages go. The match bits are the sender's number and the operation's.
+// Destinations of messages. The match bits are the number of the sender and of the operation.
 const (
 	putPortal = 20
 	getPortal = 21
@@ -26,7 +26,7 @@ const (
 	mebibyte  = 1 << 20
 )
 
-// pattern is where all contents are taken from; it is the same in every process.
+// pattern is the source of all payloads. It is the same in every process.
 var pattern = sync.OnceValue(func() []byte {
 	b := make([]byte, mebibyte+patternSpan)
 	if _, err := rand.NewChaCha8([32]byte{1}).Read(b); err != nil {
@@ -37,32 +37,32 @@ var pattern = sync.OnceValue(func() []byte {
 
 const patternSpan = 1 << 16
 
-// offsetOf is where the contents of an operation begin.
+// offsetOf returns the offset of an operation's payload in the pattern.
 func offsetOf(seq uint64) int { return int(seq*7919) % patternSpan }
 
-// Plan is a load to begin: PUTs with an ACK and GETs by turns.
+// Plan is the configuration of a load: alternating PUTs with an ACK and GETs.
 type Plan struct {
 	To     string // NID
 	Number int    // of the load; set by begin
-	Sizes  []int  // bytes, by turns
-	// Rate is how many operations begin in a second, whether others end or not,
-	// as long as fewer than Window are under way.
+	Sizes  []int  // in bytes, used in turn
+	// Rate is the number of operations that begin per second, whether or not others end. Window limits
+	// those in progress.
 	Rate, Window int
 }
 
-// Report is what became of a load.
+// Report is the result of a load.
 type Report struct {
-	Puts, Gets   uint64 // that ended well
+	Puts, Gets   uint64 // successful ones
 	Bytes        uint64
 	Acknowledged set // the PUTs
 	Failures     []Failure
-	Slowest      time.Duration // of those that ended well
-	// Stall is the longest time in which nothing ended well.
+	Slowest      time.Duration // longest duration of a successful operation
+	// Stall is the longest time without a successful operation.
 	Stall    time.Duration
 	Findings []string
 }
 
-// Failure is an operation that did not end well.
+// Failure is an operation that failed.
 type Failure struct {
 	Seq          uint64
 	Get          bool
@@ -96,7 +96,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// begunBetween are the failures of operations that began in a span of time.
+// begunBetween returns the failures of operations that began in a span of time.
 func (r *Report) begunBetween(from, until time.Time) (failed []Failure) {
 	for _, f := range r.Failures {
 		if f.Begun.After(from) && f.Begun.Before(until) {
@@ -119,7 +119,7 @@ func (s *set) add(seq uint64) (news bool) {
 	return news
 }
 
-// without is the number of members that o lacks.
+// without returns the number of members that o does not contain.
 func (s set) without(o set) (n int) {
 	for k, word := range s {
 		if k < len(o) {
@@ -132,7 +132,7 @@ func (s set) without(o set) (n int) {
 	return n
 }
 
-// sender is a load that runs.
+// sender is a running load.
 type sender struct {
 	node *node.Node
 	to   lnet.ProcessID
@@ -142,10 +142,10 @@ type sender struct {
 	report   Report
 	next     uint64
 	active   int
-	progress time.Time // when something last ended well
+	progress time.Time // end of the latest successful operation
 	stopped  bool
-	stop     chan struct{} // closed when no more shall begin
-	drained  chan struct{} // closed when stopped and nothing is under way
+	stop     chan struct{} // closed when no more operations must begin
+	drained  chan struct{} // closed after stop, when no operation is in progress
 }
 
 func newSender(n *node.Node, p Plan) (*sender, error) {
@@ -160,7 +160,7 @@ func newSender(n *node.Node, p Plan) (*sender, error) {
 	return s, nil
 }
 
-// pace is how often operations begin.
+// pace is the interval at which operations begin.
 const pace = 5 * time.Millisecond
 
 func (s *sender) run() {
@@ -183,7 +183,7 @@ func (s *sender) run() {
 	}
 }
 
-// operation is one, and the handler of its MD, whose events come one at a time.
+// operation is one operation, and the handler of its MD. Its events come one at a time.
 type operation struct {
 	s      *sender
 	seq    uint64
@@ -223,7 +223,7 @@ func (s *sender) issue() {
 	} else {
 		err = s.node.Put(h, s.to, node.PutOptions{Portal: putPortal, MatchBits: bits, HdrData: uint64(o.size), Ack: true})
 	}
-	if err != nil { // there will be no event but that of Unlink
+	if err != nil { // no event follows except that of Unlink
 		o.failed = err
 		if err := s.node.Unlink(h); err != nil {
 			o.finding("%v", err)
@@ -237,7 +237,7 @@ func (o *operation) finding(format string, args ...any) {
 	o.s.report.Findings = addFinding(o.s.report.Findings, fmt.Sprintf("operation %d: ", o.seq)+fmt.Sprintf(format, args...))
 }
 
-// addFinding keeps the first few.
+// addFinding appends f, up to a limit.
 func addFinding(all []string, f string) []string {
 	const enough = 20
 	if len(all) < enough {
@@ -256,7 +256,7 @@ func (o *operation) HandleEvent(e *portals.Event) {
 		o.sent = true
 		if e.Err != nil {
 			o.failed = e.Err
-			if !e.Unlinked { // no answer is to be expected
+			if !e.Unlinked { // no answer will come
 				if err := o.s.node.Unlink(e.MD); err != nil {
 					o.finding("%v", err)
 				}
@@ -284,7 +284,7 @@ func (o *operation) answer(e *portals.Event) {
 	if o.answered {
 		o.finding("a second %s", e.Type)
 	}
-	if e.Err != nil { // broken off, or too late
+	if e.Err != nil { // incomplete, or too late
 		o.failed = e.Err
 		return
 	}
@@ -299,7 +299,7 @@ func (o *operation) answer(e *portals.Event) {
 
 var errNoAnswer = errors.New("no answer")
 
-// unreachable is the cause of what had no path.
+// unreachable is the cause of an operation without a path.
 const unreachable = "unreachable"
 
 func (o *operation) outcome() error {
@@ -312,7 +312,7 @@ func (o *operation) outcome() error {
 	return errNoAnswer
 }
 
-// end notes how the operation ended.
+// end records the result of the operation.
 func (o *operation) end(err error) {
 	s, now := o.s, time.Now()
 	s.mu.Lock()
@@ -337,14 +337,14 @@ func (o *operation) end(err error) {
 	s.checkDrained()
 }
 
-// checkDrained notes that nothing is left to wait for. s.mu is held.
+// checkDrained closes drained if the load is stopped and idle. s.mu is held.
 func (s *sender) checkDrained() {
 	if s.stopped && s.active == 0 {
 		close(s.drained)
 	}
 }
 
-// cause is the class of an error.
+// cause returns the class of an error.
 func cause(err error) string {
 	switch {
 	case errors.Is(err, errNoAnswer):
@@ -363,7 +363,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// finish waits until everything has ended.
+// finish waits until all operations have ended.
 func (s *sender) finish(patience time.Duration) Report {
 	close(s.stop)
 	select {

@@ -21,8 +21,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// partyEnv, in the environment of the test binary, makes it a party; the value is
-// the path of its configuration file.
+// partyEnv is an environment variable that makes the test binary a party. Its value is the path of the
+// configuration file.
 const partyEnv = "LNETD_NETNS_PARTY"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	namespace.Sweep(namespaces)
-	// Tests wait for timeouts most of the time.
+	// Tests spend most of their time waiting for timeouts.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -50,8 +50,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// serveParty is lnetd with a load besides, which is commanded over standard input
-// and output; it ends when the input does, or by SIGTERM.
+// serveParty runs lnetd with a load. Standard input and output carry the commands for the load. It ends
+// at the end of the input, or by SIGTERM.
 func serveParty(path string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -111,7 +111,7 @@ func (h *host) startParty(t *testing.T, c *configuration) *party {
 	if err := errors.Join(in.Close(), out.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// lnetd is ready; wait for the load to be, too.
+	// lnetd is ready. Wait until the load is ready, too.
 	p.call(t, "Arrivals", 0, &Arrivals{})
 	return p
 }
@@ -145,20 +145,20 @@ func (p *party) call(t *testing.T, method string, args, reply any) {
 	}
 }
 
-// callPatience bounds a call; the longest waits for all operations' ends.
+// callPatience is the time limit of a call. The longest call waits for the end of all operations.
 const callPatience = answersDown + 2*lateness
 
-// load is one that runs.
+// load is a running load.
 type load struct {
 	from, to *party
 	number   int // in the match bits
-	id       int // with its party
+	id       int // at its party
 }
 
-// numbers tells loads apart, also those that follow each other.
+// numbers gives each load a different number.
 var numbers atomic.Int32
 
-// begin has p send to another party.
+// begin starts to send from p to another party.
 func (p *party) begin(t *testing.T, to *party, kind Plan) *load {
 	t.Helper()
 	l := &load{from: p, to: to, number: int(numbers.Add(1))}
@@ -167,7 +167,7 @@ func (p *party) begin(t *testing.T, to *party, kind Plan) *load {
 	return l
 }
 
-// look is the report so far.
+// look returns the current report.
 func (l *load) look(t *testing.T) *Report {
 	t.Helper()
 	var r Report
@@ -175,9 +175,9 @@ func (l *load) look(t *testing.T) *Report {
 	return &r
 }
 
-// end stops the load, waits until every operation has ended, and checks what
-// holds however the network fares: each had its events, contents were right, what
-// was acknowledged has arrived, and nothing twice.
+// end stops the load, waits until every operation has ended, and makes the checks that do not depend on
+// the network: each operation had its events, payloads were right, acknowledged messages have arrived,
+// and no message arrived twice.
 func (l *load) end(t *testing.T) *Report {
 	t.Helper()
 	var r Report
@@ -194,7 +194,7 @@ func (l *load) end(t *testing.T) *Report {
 	return &r
 }
 
-// goesOn waits until n more operations have ended well.
+// goesOn waits until n more operations have succeeded.
 func (l *load) goesOn(t *testing.T, n uint64, patience time.Duration) {
 	t.Helper()
 	before := l.look(t).done()
@@ -206,7 +206,7 @@ func (l *load) goesOn(t *testing.T, n uint64, patience time.Duration) {
 	})
 }
 
-// wantRest checks that nothing is under way on a daemon any more.
+// wantRest checks that nothing is in progress on a daemon.
 func (d *daemon) wantRest(t *testing.T) {
 	t.Helper()
 	daemontest.Within(t, answersDown, "rest on "+d.host.nid(), func() error {

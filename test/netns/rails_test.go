@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// rails makes two parties on networks 0 and 1, tcp and tcp1.
+// rails starts two parties on networks 0 and 1, tcp and tcp1.
 func rails(t *testing.T, c *configuration) (w *world, a, b *party) {
 	t.Helper()
 	w = newWorld(t, 2)
@@ -20,16 +20,15 @@ func rails(t *testing.T, c *configuration) (w *world, a, b *party) {
 	return w, x.startParty(t, c), y.startParty(t, c)
 }
 
-// mixed is what goes over rails and through routers: messages of all sizes that
-// drivers treat differently, and not so many that the machine is busy.
+// mixed is the load for rails and routers. It has messages of all sizes that drivers treat differently,
+// but not so many that the machine is busy.
 var mixed = Plan{
 	Sizes: []int{64, 4096, 1024, 20000, 0, 512, 65536, 2048, 1, 900, 3000, 8192, 300, 16384, 96},
 	Rate:  100, Window: 1 << 14,
 }
 
-// Given two nodes that have two networks in common, when each sends to the other
-// by one NID, then nothing fails, and both rails carry the same number of
-// messages, within 5 %.
+// Given two nodes on two common networks, when each sends to one NID of the other, then nothing fails,
+// and both rails carry the same number of messages, within 5 %.
 func TestTwoRails(t *testing.T) {
 	t.Parallel()
 	_, a, b := rails(t, &configuration{patient: true})
@@ -54,7 +53,7 @@ func TestTwoRails(t *testing.T) {
 	b.Stop(t)
 }
 
-// wantEven checks that two rails carried the same, within 5 % of the mean.
+// wantEven checks that two rails carried the same number of messages, within 5 % of the mean.
 func wantEven(t *testing.T, what string, x, y uint64) {
 	t.Helper()
 	if mean := (x + y) / 2; max(x, y)-min(x, y) > mean/20 {
@@ -75,7 +74,7 @@ func (r *Report) wantNoFailure(t *testing.T) {
 	}
 }
 
-// wantCarrying checks that both rails carry messages of the load, soon.
+// wantCarrying waits until both rails carry messages of the load.
 func (l *load) wantCarrying(t *testing.T, patience time.Duration) {
 	t.Helper()
 	for network := range 2 {
@@ -90,9 +89,9 @@ func (l *load) wantCarrying(t *testing.T, patience time.Duration) {
 	}
 }
 
-// Given load over two rails, when one link loses its carrier for less than T, on
-// one end or on both, then no PUT+ACK and no GET fails, none takes longer than a
-// transaction timeout, the other rail carries meanwhile, and afterwards both do.
+// Given load over two rails, when one link loses its carrier for less than T, on one end or on both, then
+// no PUT+ACK and no GET fails, and none takes longer than a transaction timeout. The other rail carries
+// traffic during the cut, and both do afterwards.
 func TestShortCut(t *testing.T) {
 	t.Parallel()
 	_, a, b := rails(t, &configuration{patient: true})
@@ -120,20 +119,19 @@ func TestShortCut(t *testing.T) {
 	b.Stop(t)
 }
 
-// shortCut is far less than T, which is (60-1)/2 s there: TCP tries again within a
-// cut's length after the repair.
+// shortCut is much shorter than T, which is (60-1)/2 s there. TCP retransmits within the same time after
+// the repair.
 const shortCut = 2 * time.Second
 
-// Given load over two rails, when one of them is cut for longer than T, then what
-// was under way on it fails cleanly, traffic moves to the other rail in the time
-// that each end has for it, nothing fails any more until the repair, and then both
-// rails carry again and nothing fails.
+// Given load over two rails, when one of them is cut for longer than T, then operations in progress on it
+// fail with the right error, and traffic moves to the other rail within the time limit of each end. After
+// that nothing fails until the repair. Then both rails carry traffic again and nothing fails.
 func TestLongCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
 		cut  func(t *testing.T, w *world, a, b *host) (mend func())
-		// noticed is how long each end has until it uses the rail no more.
+		// noticedA and noticedB are the time limits for each end to stop using the rail.
 		noticedA, noticedB time.Duration
 	}{
 		{"carrier at both ends", func(t *testing.T, _ *world, a, b *host) func() {
@@ -161,7 +159,7 @@ func TestLongCut(t *testing.T) {
 			idle := [2]traffic{a.traffic(t, 1), b.traffic(t, 1)}
 			pass(t, tt)
 			for k, p := range []*party{a, b} {
-				// Recovery pings try the rail.
+				// Recovery pings still use the rail.
 				if n := p.traffic(t, 1).since(idle[k]).sent; n > 10 {
 					t.Errorf("%s sent %d messages by the rail that is cut, in %v", p.host.nid(), n, tt)
 				}
@@ -206,7 +204,7 @@ func TestLongCut(t *testing.T) {
 type deadRail struct {
 	name string
 	cut  func(t *testing.T, w *world, a, b *host) (mend func())
-	// What a and b show of the other's NI; empty: nothing need be shown.
+	// What a and b report about the other's NI; empty: nothing required.
 	troubleA, troubleB string
 }
 
@@ -248,7 +246,7 @@ func TestDeadRail(t *testing.T) {
 			ab.goesOn(t, 200, noticePatience)
 			ba.goesOn(t, 200, noticePatience)
 			for k, p := range []*party{a, b} {
-				// Recovery pings try the rail.
+				// Recovery pings still use the rail.
 				if n := p.traffic(t, 1).since(idle[k]).sent; n > 20 {
 					t.Errorf("%s sent %d messages by the rail that is cut", p.host.nid(), n)
 				}
@@ -277,10 +275,10 @@ func TestDeadRail(t *testing.T) {
 	}
 }
 
-// Given LNet selftest in a closed loop over two rails, when one is cut, wherever that
-// is, then requests go on by the other one as soon as both ends know, which they do
-// until the repair, though all that may be under way may be held up; its nodes answer;
-// and after the repair all requests come to their end, none with an error.
+// Given LNet selftest in a closed loop over two rails, when one is cut at any place, then requests
+// continue on the other one as soon as both ends have detected the cut, which they do before the repair.
+// Until then all requests in progress may be delayed. The nodes answer throughout. After the repair all
+// requests end without an error.
 func TestClosedLoopOverADeadRail(t *testing.T) {
 	t.Parallel()
 	for _, c := range deadRails {
@@ -304,7 +302,7 @@ func TestClosedLoopOverADeadRail(t *testing.T) {
 			mend := c.cut(t, w, a.host, b.host)
 			known := func() {
 				a.wantTrouble(t, b.host.nidOn(1), c.troubleA)
-				if c.troubleA == "" { // else b is not told: it finds out if an answer is on its way there
+				if c.troubleA == "" { // otherwise b gets no notice: it detects the cut only if an answer is in transit
 					b.wantTrouble(t, a.host.nidOn(1), c.troubleB)
 				}
 			}
@@ -333,8 +331,8 @@ func TestClosedLoopOverADeadRail(t *testing.T) {
 	}
 }
 
-// wantTrouble waits until what is shown of a peer's NID begins so, or, for "none",
-// until nothing is shown.
+// wantTrouble waits until the reported trouble of a peer's NID begins with the text or, for "none", until
+// none is reported.
 func (p *party) wantTrouble(t *testing.T, nid, begins string) {
 	t.Helper()
 	daemontest.Within(t, noticePatience, "trouble of "+nid, func() error {
@@ -346,8 +344,7 @@ func (p *party) wantTrouble(t *testing.T, nid, begins string) {
 	})
 }
 
-// wantHealthy waits until recovery pings have brought back the health of the party's
-// NIs and those of a peer.
+// wantHealthy waits until recovery pings have restored the health of the party's NIs and those of a peer.
 func (p *party) wantHealthy(t *testing.T, patience time.Duration, peer *host) {
 	t.Helper()
 	daemontest.Within(t, patience, "health of "+peer.nid(), func() error {
@@ -361,21 +358,18 @@ func (p *party) wantHealthy(t *testing.T, patience time.Duration, peer *host) {
 	})
 }
 
-// recoveryPatience bounds how long it takes after a repair until health is back:
-// the last requests without an answer lower it when they time out, and then it takes
-// a few pings.
+// recoveryPatience is the time limit after a repair for health to recover. The last requests without an
+// answer lower it when they time out. After that a few pings are necessary.
 const recoveryPatience = answersDown + noticePatience
 
-// told bounds how long it takes until an NI whose carrier is gone is used no more:
-// the kernel tells at once.
+// told is the time limit for an NI without carrier to be avoided. The kernel reports the loss at once.
 const told = 2 * time.Second
 
-// moved bounds how long traffic may go into a black hole: until its connections
-// are found dead, and then, because what was written counts as sent, until the
-// attempt to connect again has failed too.
+// moved is how long traffic may be sent into a black hole: until its connections are detected as dead and
+// then, because written data counts as sent, until the attempt to reconnect has failed too.
 const moved = connectionsDown + tt + 3*time.Second
 
-// lastBegun is when the last of the failures began.
+// lastBegun returns the start time of the last operation that failed.
 func (r *Report) lastBegun() (last time.Time) {
 	for _, f := range r.Failures {
 		if f.Begun.After(last) {
@@ -385,8 +379,8 @@ func (r *Report) lastBegun() (last time.Time) {
 	return last
 }
 
-// wantCleanFailures checks that what failed ended in time, and for a reason that
-// the network had; more are such reasons besides those of a broken rail.
+// wantCleanFailures checks that operations failed in time, and for an expected reason. more are
+// additional reasons besides those of a broken rail.
 func (r *Report) wantCleanFailures(t *testing.T, more ...string) {
 	t.Helper()
 	reasons := append(slices.Clone(more), errNoAnswer.Error(), lnd.StatusLocalError.String(), lnd.StatusLocalDropped.String(),
@@ -406,8 +400,8 @@ func (r *Report) wantCleanFailures(t *testing.T, more ...string) {
 	}
 }
 
-// wantNoStall checks that something ended well at all times: what still has a path
-// does not wait for what has none.
+// wantNoStall checks that operations succeeded at all times: those with a path must not wait for those
+// without.
 func (r *Report) wantNoStall(t *testing.T) {
 	t.Helper()
 	if most := tt * 3 / 4; r.Stall > most {
@@ -415,7 +409,7 @@ func (r *Report) wantNoStall(t *testing.T) {
 	}
 }
 
-// wantNoneFailed checks that no operation failed that began in a span.
+// wantNoneFailed checks that no operation that began in a span failed.
 func (r *Report) wantNoneFailed(t *testing.T, when string, from, until time.Time) {
 	t.Helper()
 	failed := r.begunBetween(from, until)

@@ -8,14 +8,13 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// large fills one of a router's large buffers with each message.
+// large has messages that fill one of a router's large buffers each.
 var large = Plan{Sizes: []int{mebibyte}, Rate: 10, Window: 1 << 10}
 
-// Given three networks with a host on each and a router on all of them, when the
-// hosts send to each other through it, then every message of 1 MiB and less arrives
-// by the router. When the router is killed under load, what was under way fails
-// cleanly and the routes are down; when it runs again, the routes are up and
-// messages pass without anybody else having been touched.
+// Given three networks with a host on each and a router on all of them, when the hosts send to each other
+// through it, then every message of 1 MiB and less arrives through the router. When the router is killed
+// under load, operations in progress fail with the right error and the routes go down. When it runs
+// again, the routes come up and messages pass, without a restart of any other node.
 func TestRouter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
@@ -89,7 +88,7 @@ func TestRouter(t *testing.T) {
 	router.Stop(t)
 }
 
-// wantRoutes waits until so many of the daemon's routes are up, and no others.
+// wantRoutes waits until exactly up of the daemon's routes are up.
 func (d *daemon) wantRoutes(t *testing.T, patience time.Duration, up int) {
 	t.Helper()
 	daemontest.Within(t, patience, fmt.Sprintf("%d routes of %s up", up, d.host.nid()), func() error {
@@ -106,11 +105,11 @@ func (d *daemon) wantRoutes(t *testing.T, patience time.Duration, up int) {
 	})
 }
 
-// Given a client and a server with two routers between them, under load that both
-// routers carry, when one dies, then what it held fails cleanly, the other carries
-// all, and nothing fails that begins once the death is noticed: at once if the
-// router's system closes its connections, in the time of a dead connection if it has
-// lost its power. When it is back, both carry.
+// Given a client and a server with two routers between them, under load that both routers carry, when one
+// dies, then messages on it fail with the right error, the other carries all traffic, and nothing that
+// begins after the death is detected fails. Detection is immediate if the router's system closes its
+// connections, and takes the time limit for dead connections if it has lost power. When the router is
+// back, both carry traffic.
 func TestTwoRouters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -245,7 +244,7 @@ func testRouterChain(t *testing.T, alone bool) {
 	}
 }
 
-// wantRouting waits until each of the routers has passed messages on.
+// wantRouting waits until each of the routers has forwarded messages.
 func wantRouting(t *testing.T, patience time.Duration, routers ...*daemon) {
 	t.Helper()
 	for _, d := range routers {

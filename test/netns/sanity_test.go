@@ -35,7 +35,7 @@ func newSanity(t *testing.T, configuration ...string) *sanity {
 	return s
 }
 
-// fresh leaves lo alone.
+// fresh removes everything except lo.
 func (s *sanity) fresh() {
 	s.Helper()
 	s.ok("lnet", "unconfigure")
@@ -51,7 +51,7 @@ func (s *sanity) ok(args ...string) string {
 	return out
 }
 
-// fails runs a command that must not succeed, and returns what it says.
+// fails runs a command that must fail, and returns its output.
 func (s *sanity) fails(args ...string) string {
 	s.Helper()
 	out, err := s.ctl(args...)
@@ -61,14 +61,14 @@ func (s *sanity) fails(args ...string) string {
 	return out
 }
 
-// ctl runs lnetdctl and returns all that it prints.
+// ctl runs lnetdctl and returns its output.
 func (s *sanity) ctl(args ...string) (string, error) {
 	c := exec.Command(program(s.T, "lnetdctl"), append([]string{"--control-socket", s.host.socket()}, args...)...)
 	b, err := c.CombinedOutput()
 	return string(b), err
 }
 
-// file writes a file for a command.
+// file writes a file for a command and returns its path.
 func (s *sanity) file(text string) string {
 	s.Helper()
 	f, err := os.CreateTemp(s.host.dir, "*.yaml")
@@ -84,7 +84,7 @@ func (s *sanity) file(text string) string {
 	return f.Name()
 }
 
-// backup is what "export --backup" prints.
+// backup returns the output of "export --backup".
 func (s *sanity) backup() string {
 	s.Helper()
 	name := filepath.Join(s.host.dir, "backup")
@@ -113,7 +113,7 @@ func (s *sanity) equal(what, want, got string) {
 	}
 }
 
-// section is one of a document.
+// section returns a section of a document.
 func (s *sanity) section(text, key string) any {
 	s.Helper()
 	m, _ := s.loaded(text).(map[string]any)
@@ -345,7 +345,7 @@ func TestSanityErrands(t *testing.T) {
 	own := s.ip0 + "@tcp"
 	s.ok("import", "--exec", s.file("ping:\n    nids:\n        0: "+own+"\n"))
 	s.ok("import", "-e", s.file("discover:\n    nids:\n        0: "+own+"\n"))
-	// The node itself is not among its peers (decisions 97); asked for, it is shown.
+	// The node itself is not in its list of peers (decisions 97), but is shown on request.
 	if out := s.ok("peer", "show"); strings.Contains(out, own) {
 		t.Errorf("peer show: %s", out)
 	}

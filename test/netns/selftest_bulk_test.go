@@ -11,8 +11,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// bulks are sizes with the offsets that go with them: data may not touch more pages
-// than its length needs.
+// bulks are sizes with the offsets for them. Data may not touch more pages than its length needs.
 var bulks = []struct {
 	words  string
 	length int
@@ -27,21 +26,20 @@ var bulks = []struct {
 	{"size=1M", mebibyte},
 }
 
-// Every size meets each of these; the concurrencies are dealt out by turns.
+// Every size is combined with each of these. The concurrencies are used in turn.
 var (
 	bulkOps       = []string{"read", "write"}
 	bulkChecks    = []string{"", "check=simple", "check=full", "check=discard"}
 	concurrencies = []int{64, 1, 16, 2, 32, 8, 4}
 )
 
-// bulkVolume is about how much data a test moves; bytes. loopMost keeps those of
-// small sizes short.
+// bulkVolume is about how many bytes a test transfers. loopMost keeps tests of small sizes short.
 const (
 	bulkVolume = 4 * mebibyte
 	loopMost   = 20
 )
 
-// batchPatience bounds the run of a batch that ends by itself.
+// batchPatience is the time limit of a batch that ends by itself.
 const batchPatience = patientTransaction * time.Second
 
 // Given three lnetd on one network, or with a router before the server, when a user
@@ -86,8 +84,7 @@ func testSelftest(t *testing.T, b *bed) {
 	b.end(t)
 }
 
-// testBulk runs a batch of tests with the k-th size, and returns how much data that
-// has moved.
+// testBulk runs a batch of tests with the k-th size, and returns how many bytes it has transferred.
 func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
 	t.Helper()
 	active, passive := b.clients[0], b.servers[0]
@@ -119,13 +116,13 @@ func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
 	u.run(t, batch)
 	u.wantStopped(t, batchPatience, batch)
 
-	// The console has asked nothing of the server meanwhile.
+	// The console has sent no requests to the server since.
 	if got := since(passive.selftest(t).Counters, atServer); got != total {
 		t.Errorf("%s: the server counts %+v, want %+v", batch, got, total)
 	}
 	status := active.selftest(t)
 	got := since(status.Counters, atClient)
-	got.Received = 0 // the console's
+	got.Received = 0 // requests of the console
 	if want := (api.LstCounters{Sent: total.Received}); got != want {
 		t.Errorf("%s: the client counts %+v, want %+v", batch, got, want)
 	}

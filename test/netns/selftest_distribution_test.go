@@ -20,7 +20,7 @@ import (
 func TestSelftestDistribution(t *testing.T) {
 	t.Parallel()
 	const concurrency, loop, size = 2, 10, 16 << 10
-	// Without discovery nodes send each other nothing but what tests are about.
+	// Without discovery, nodes exchange only the messages of the tests.
 	b := newBed(t, 4, 3, &configuration{patient: true, alone: true}, roomy...)
 	u := b.session(t)
 	for k, c := range []struct {
@@ -76,7 +76,7 @@ func TestSelftestDistribution(t *testing.T) {
 	b.end(t)
 }
 
-// puts are the PUTs, requests that is, that each client has sent to each server.
+// puts returns the number of PUTs, which are requests, from each client to each server.
 func (b *bed) puts(t *testing.T) (n [4][3]uint64) {
 	t.Helper()
 	for i, active := range b.clients {

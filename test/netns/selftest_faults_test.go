@@ -39,7 +39,7 @@ func TestSelftestSpoiltData(t *testing.T) {
 	}, "show_error", "c", "s")
 	u.endSession(t, []*party{honest, spoiler})
 
-	// A new session begins with nothing.
+	// A new session starts with zero counters.
 	u = honest.user()
 	u.begin(t, []*party{honest}, []*party{spoiler})
 	u.wantNoErrors(t)
@@ -108,7 +108,7 @@ func TestSelftestFlippedByte(t *testing.T) {
 	b.end(t)
 }
 
-// wantStop stops a batch whose nodes are all there.
+// wantStop stops a batch whose nodes all answer.
 func (u user) wantStop(t *testing.T, batch string, options ...string) {
 	t.Helper()
 	got := u.lst(t, append(append([]string{"stop"}, options...), batch)...)
@@ -172,7 +172,7 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 		t.Errorf("the other client counts %d errors", s.BRWErrors)
 	}
 
-	// From a ping on the console knows; it waits for its 3 s if nobody refuses.
+	// The console detects the death at the next ping. It waits for 3 s if the connection is not refused.
 	die(t, client)
 	active := "Active [session: test id: " + b.console.host.nid() + "]"
 	const down = "Down [session: <NULL> id: LNET_NID_ANY]"
@@ -185,7 +185,7 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 	if got := u.lst(t, "stop", "b"); got.status != 255 || got.stdout != "" || !stopFailed(client).MatchString(got.stderr) {
 		t.Errorf("stop: %s", got)
 	}
-	// What is on its way over a connection is waited for; then that is seen to be dead.
+	// Messages in transit on a connection are waited for until the connection is detected as dead.
 	u.wantSaid(t, said{
 		stdout: "c:\nTotal 2 error nodes in c\ns:\nTotal 1 error nodes in s\n",
 		stderr: "RPC failure, can't show error on " + client.id() + "\n" +
@@ -207,7 +207,7 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 
 var statOfOne = regexp.MustCompile(`^Failed to stat on 1 nodes\n\[LNet Bandwidth of s\]\n\[R\] Avg: [0-9.]+ +MiB/s *\n$`)
 
-// stopFailed is what stop says of a node that does not answer.
+// stopFailed matches the output of stop for a node that does not answer.
 func stopFailed(p *party) *regexp.Regexp {
 	return regexp.MustCompile("^stop batch RPC failed on " + regexp.QuoteMeta(p.id()) + `: Unknown error -[0-9]+\n$`)
 }

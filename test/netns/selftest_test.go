@@ -18,22 +18,22 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// roomy are nodes of LNet selftest that nobody looks after for long: no session
-// expires while a test is set up. 64 MiB of bulk data make large tests wait.
+// roomy configures LNet selftest so that no session expires while a test is set up. 64 MiB of bulk data
+// make large tests wait.
 var roomy = []string{"memory: 64", "session_timeout: 600"}
 
-// bed is nodes that take part in LNet selftest: the console, the clients, and the
-// servers, which are behind a router if there is one.
+// bed is the nodes of a selftest: the console, the clients, and the servers, which may be behind a
+// router.
 type bed struct {
 	world            *world
 	console          *party
 	clients, servers []*party
-	router           *daemon // nil: none
-	// configuration is that of all nodes, unless there is a router.
+	router           *daemon // nil: no router
+	// configuration is the configuration of all nodes, unless there is a router.
 	configuration *configuration
 }
 
-// newBed starts them all. selftest are keys of its section of the configuration.
+// newBed starts all nodes. selftest are keys of that section of the configuration.
 func newBed(t *testing.T, clients, servers int, c *configuration, selftest ...string) *bed {
 	t.Helper()
 	b := &bed{world: newWorld(t, 1), configuration: c}
@@ -48,7 +48,7 @@ func newBed(t *testing.T, clients, servers int, c *configuration, selftest ...st
 	return b
 }
 
-// newRoutedBed is newBed with a router before the servers.
+// newRoutedBed is like newBed, with a router before the servers.
 func newRoutedBed(t *testing.T, clients, servers int, selftest ...string) *bed {
 	t.Helper()
 	b := &bed{world: newWorld(t, 2)}
@@ -73,7 +73,7 @@ func (b *bed) all() []*party {
 	return slices.Concat([]*party{b.console}, b.clients, b.servers)
 }
 
-// end checks that nothing is left on any node, and ends them.
+// end checks that nothing is left on any node, and stops them.
 func (b *bed) end(t *testing.T) {
 	t.Helper()
 	for _, p := range b.all() {
@@ -89,7 +89,7 @@ func (b *bed) end(t *testing.T) {
 	}
 }
 
-// nids names parties that follow each other as users do, with a range.
+// nids returns the NIDs of consecutive parties as a range, the way users write it.
 func nids(parties []*party) string {
 	first, last := parties[0].host, parties[len(parties)-1].host
 	if first == last {
@@ -99,21 +99,21 @@ func nids(parties []*party) string {
 	return fmt.Sprintf("10.213.%d.[%d-%d]@%s", network, first.number, last.number, lnetOf(network))
 }
 
-// id is how lst prints a node.
+// id returns the node's name as lst prints it.
 func (d *daemon) id() string { return "12345-" + d.host.nid() }
 
-// user is who sits at a console, with a session's key in the environment.
+// user is a user of a console, with a session's key in the environment.
 type user struct {
 	at  *daemon
 	key int32
 }
 
-// keys tells the sessions of users apart.
+// keys gives each user a different session.
 var keys atomic.Int32
 
 func (d *daemon) user() user { return user{d, keys.Add(1)} }
 
-// said is what a command has come to.
+// said is the output and the result of a command.
 type said struct {
 	stdout, stderr string
 	status         int
@@ -144,7 +144,7 @@ func (u user) environ() []string {
 	return append(os.Environ(), "LNETDCTL_HINTS=never", "LNETD_CONTROL_SOCKET="+u.at.Socket, fmt.Sprintf("LST_SESSION=%d", u.key))
 }
 
-// want checks what a command says on stdout. It succeeds, and complains of nothing.
+// want checks a command's standard output. The command must succeed without any error output.
 func (u user) want(t *testing.T, stdout string, args ...string) {
 	t.Helper()
 	u.wantSaid(t, said{stdout: stdout}, args...)
@@ -161,7 +161,7 @@ func (s said) String() string {
 	return fmt.Sprintf("status %d\n%s--stderr--\n%s", s.status, s.stdout, s.stderr)
 }
 
-// lines has lst read commands, and checks what all of them say.
+// lines passes the commands to lst's standard input, and checks their output.
 func (u user) lines(t *testing.T, stdout string, commands ...string) {
 	t.Helper()
 	want := said{stdout: stdout}
@@ -170,7 +170,7 @@ func (u user) lines(t *testing.T, stdout string, commands ...string) {
 	}
 }
 
-// session makes a session with the clients in a group c and the servers in s.
+// session creates a session with the clients in a group c and the servers in a group s.
 func (b *bed) session(t *testing.T) user {
 	t.Helper()
 	u := b.console.user()
@@ -185,7 +185,7 @@ func (u user) begin(t *testing.T, clients, servers []*party) {
 		"new_session test", "add_group c "+nids(clients), "add_group s "+nids(servers))
 }
 
-// addTests makes a batch of tests, each given as add_test has it.
+// addTests creates a batch of tests, each with the arguments of add_test.
 func (u user) addTests(t *testing.T, batch string, tests ...string) {
 	t.Helper()
 	commands := []string{"add_batch " + batch}
@@ -211,13 +211,13 @@ func (u user) wantStopped(t *testing.T, patience time.Duration, batch string) {
 	})
 }
 
-// wantNoErrors checks that show_error has nothing to show.
+// wantNoErrors checks that show_error reports no errors.
 func (u user) wantNoErrors(t *testing.T) {
 	t.Helper()
 	u.want(t, "c:\nTotal 0 error nodes in c\ns:\nTotal 0 error nodes in s\n", "show_error", "c", "s")
 }
 
-// endSession ends it, and checks that it is over on all nodes that are given.
+// endSession ends the session, and checks that it has ended on all given nodes.
 func (u user) endSession(t *testing.T, on []*party) {
 	t.Helper()
 	u.want(t, "", "end_session")
@@ -226,13 +226,13 @@ func (u user) endSession(t *testing.T, on []*party) {
 	}
 }
 
-// selftest is what lst status shows.
+// selftest returns the output of lst status.
 func (d *daemon) selftest(t *testing.T) api.LstStatus {
 	t.Helper()
 	return ask(t, d, func(ctx context.Context, c *client.Client) (api.LstStatus, error) { return c.LstStatus(ctx) })
 }
 
-// wantNoSession waits until the node is in no session, nor has one as a console.
+// wantNoSession waits until the node is in no session, as a member or as the console.
 func (d *daemon) wantNoSession(t *testing.T, patience time.Duration) {
 	t.Helper()
 	daemontest.Within(t, patience, "no session on "+d.host.nid(), func() error {
@@ -246,8 +246,7 @@ func (d *daemon) wantNoSession(t *testing.T, patience time.Duration) {
 	})
 }
 
-// wantRequests waits until a node has sent and received more requests: its tests
-// run.
+// wantRequests waits until a node has sent and received n more requests, so its tests are running.
 func (d *daemon) wantRequests(t *testing.T, n uint32) {
 	t.Helper()
 	before := d.selftest(t).Counters
@@ -259,7 +258,7 @@ func (d *daemon) wantRequests(t *testing.T, n uint32) {
 	})
 }
 
-// since is what came after an earlier look.
+// since returns the difference to an earlier reading.
 func since(now, before api.LstCounters) api.LstCounters {
 	return api.LstCounters{
 		Errors: now.Errors - before.Errors, Sent: now.Sent - before.Sent, Received: now.Received - before.Received,

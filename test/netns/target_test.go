@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Loads are what a party does; net/rpc calls its methods.
+// Loads are the loads of a party. net/rpc calls its methods.
 type Loads struct {
 	node *node.Node
 
@@ -19,16 +19,16 @@ type Loads struct {
 	sources map[int]*Arrivals // by number
 }
 
-// Arrivals are what has come from a sender.
+// Arrivals is what has arrived from a sender.
 type Arrivals struct {
-	Arrived  set // PUTs, whole
+	Arrived  set // complete PUTs
 	Broken   int // PUTs cut short by a lost connection
 	served   set // GETs
 	Findings []string
 }
 
-// Memory for PUTs: an MD goes when less than one more message fits, and is posted
-// anew. PUTs that find none wait for it.
+// Memory for PUTs. An MD unlinks itself when less than one more message fits, and is posted again. PUTs
+// that find no MD wait.
 const (
 	buffers    = 4
 	bufferSize = 4 * mebibyte
@@ -61,7 +61,7 @@ func (l *Loads) post(memory []byte) error {
 	return err
 }
 
-// from is the account of a request's sender. l.mu is held.
+// from returns the record of a request's sender. l.mu is held.
 func (l *Loads) from(e *portals.Event) (a *Arrivals, seq uint64) {
 	number := int(e.MatchBits >> numberBit)
 	if a = l.sources[number]; a == nil {
@@ -116,7 +116,7 @@ func (l *Loads) served(e *portals.Event) {
 	}
 }
 
-// Begin begins a load and tells its id.
+// Begin starts a load and returns its ID.
 func (l *Loads) Begin(p *Plan, id *int) error {
 	s, err := newSender(l.node, *p)
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *Loads) sender(id int) *sender {
 	return l.senders[id]
 }
 
-// Look tells how a load fares.
+// Look returns the report of a running load.
 func (l *Loads) Look(id int, r *Report) error {
 	*r = l.sender(id).look()
 	return nil
@@ -148,7 +148,7 @@ func (l *Loads) End(id int, r *Report) error {
 	return nil
 }
 
-// Arrivals tells what has come from the sender with a number.
+// Arrivals returns what has arrived from the sender with a number.
 func (l *Loads) Arrivals(number int, a *Arrivals) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

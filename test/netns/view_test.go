@@ -10,7 +10,7 @@ import (
 
 // What a daemon shows, as values; the commands' text is looked at where it matters.
 
-// ask is a question to the control socket.
+// ask sends a request to the control socket.
 func ask[T any](t *testing.T, d *daemon, question func(context.Context, *client.Client) (T, error)) T {
 	t.Helper()
 	c := client.New(d.Socket)
@@ -22,7 +22,7 @@ func ask[T any](t *testing.T, d *daemon, question func(context.Context, *client.
 	return answer
 }
 
-// ni is the NI on a network.
+// ni returns the NI on a network.
 func (d *daemon) ni(t *testing.T, network int) api.NI {
 	t.Helper()
 	nets := ask(t, d, func(ctx context.Context, c *client.Client) ([]api.Net, error) {
@@ -31,7 +31,7 @@ func (d *daemon) ni(t *testing.T, network int) api.NI {
 	return nets[0].NIs[0]
 }
 
-// counter is a counter of the driver on the NI of the first network.
+// counter returns a counter of the driver on the NI of the first network.
 func (d *daemon) counter(t *testing.T, name string) uint64 {
 	t.Helper()
 	ni := d.ni(t, d.host.networks[0])
@@ -53,7 +53,7 @@ func (d *daemon) traffic(t *testing.T, network int) traffic {
 	return traffic{sent: s.Sent, received: s.Received}
 }
 
-// since is what came after an earlier look.
+// since returns the difference to an earlier reading.
 func (c traffic) since(before traffic) traffic {
 	return traffic{sent: c.sent - before.sent, received: c.received - before.received}
 }
@@ -65,7 +65,7 @@ func (d *daemon) routes(t *testing.T) []api.Route {
 	})
 }
 
-// health is the health of the peer NI with a NID, -1 if nobody knows it.
+// health returns the health of the peer NI with a NID, or -1 if it does not exist.
 func (d *daemon) health(t *testing.T, nid string) int {
 	t.Helper()
 	peers := ask(t, d, func(ctx context.Context, c *client.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })
@@ -79,7 +79,7 @@ func (d *daemon) health(t *testing.T, nid string) int {
 	return -1
 }
 
-// trouble is what is shown to speak against the peer NI with a NID.
+// trouble returns the reported trouble of the peer NI with a NID.
 func (d *daemon) trouble(t *testing.T, nid string) string {
 	t.Helper()
 	peers := ask(t, d, func(ctx context.Context, c *client.Client) ([]api.Peer, error) { return c.Peers(ctx, nid) })
@@ -93,7 +93,7 @@ func (d *daemon) trouble(t *testing.T, nid string) string {
 	return ""
 }
 
-// closes is how many connections on a network the daemon has closed.
+// closes returns how many connections on a network the daemon has closed.
 func (d *daemon) closes(t *testing.T, network int) uint64 {
 	t.Helper()
 	for _, k := range d.ni(t, network).Counters {

@@ -14,21 +14,20 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// world is hosts and the networks between them. Each host is a namespace, and so
-// is the room where the switches stand.
+// world is hosts and the networks between them. Each host is a namespace. Another namespace has the
+// switches.
 type world struct {
 	id    string // begins the names of its namespaces
 	hosts int
 }
 
-// worlds tells those of one process apart.
+// worlds gives each world of this process a different number.
 var worlds atomic.Int32
 
-// namespaces begins the names of all namespaces of these tests; a process ID
-// follows.
+// namespaces is the prefix of the names of all namespaces of these tests. A process ID follows.
 const namespaces = "lnetd-"
 
-// newWorld makes networks 0 to n-1 without hosts.
+// newWorld creates networks 0 to n-1 without hosts.
 func newWorld(t *testing.T, n int) *world {
 	t.Helper()
 	testenv.NeedRoot(t)
@@ -47,8 +46,7 @@ func (w *world) room() string { return w.id + "room" }
 
 func bridge(network int) string { return fmt.Sprintf("net%d", network) }
 
-// host is a namespace with one interface, eth0 and so on, for each of its
-// networks.
+// host is a namespace with one interface, eth0 and so on, for each of its networks.
 type host struct {
 	world    *world
 	name     string // of the namespace
@@ -57,12 +55,12 @@ type host struct {
 	dir      string // for the host's sockets and files
 }
 
-// host adds a host that is on the given networks.
+// host adds a host on the given networks.
 func (w *world) host(t *testing.T, networks ...int) *host {
 	t.Helper()
 	w.hosts++
 	h := &host{world: w, name: w.id + strconv.Itoa(w.hosts), number: w.hosts, networks: networks, dir: t.TempDir()}
-	// Another user may run what is there.
+	// Another user may run the programs there.
 	if err := os.Chmod(filepath.Dir(h.dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -73,23 +71,23 @@ func (w *world) host(t *testing.T, networks ...int) *host {
 	return h
 }
 
-// pair makes two hosts on one network.
+// pair creates two hosts on one network.
 func pair(t *testing.T) (a, b *host) {
 	t.Helper()
 	w := newWorld(t, 1)
 	return w.host(t, 0), w.host(t, 0)
 }
 
-// port is the name of the host's port at a network's switch.
+// port returns the name of the host's port at a network's switch.
 func (h *host) port(network int) string { return ports(network) + strconv.Itoa(h.number) }
 
-// ports begins the names of all ports of a network's switch.
+// ports returns the prefix of all port names of a network's switch.
 func ports(network int) string { return fmt.Sprintf("n%dh", network) }
 
-// addr is the host's address on a network.
+// addr returns the host's address on a network.
 func (h *host) addr(network int) string { return fmt.Sprintf("10.213.%d.%d", network, h.number) }
 
-// lnetOf is the LNet of a network.
+// lnetOf returns the LNet net of a network.
 func lnetOf(network int) string {
 	if network == 0 {
 		return "tcp"
@@ -97,12 +95,12 @@ func lnetOf(network int) string {
 	return fmt.Sprintf("tcp%d", network)
 }
 
-// nid is the host's NID on its first network.
+// nid returns the host's NID on its first network.
 func (h *host) nid() string { return h.nidOn(h.networks[0]) }
 
 func (h *host) nidOn(network int) string { return h.addr(network) + "@" + lnetOf(network) }
 
-// pull cuts the cables of hosts to a network: their interfaces lose the carrier.
+// pull cuts the cables between hosts and a network: their interfaces lose the carrier.
 func pull(t *testing.T, network int, hosts ...*host) {
 	t.Helper()
 	for _, h := range hosts {
@@ -118,8 +116,7 @@ func plug(t *testing.T, network int, hosts ...*host) {
 	}
 }
 
-// blackHole has a network's switch drop every frame, which nobody is told of.
-// What it returns mends it.
+// blackHole makes a network's switch drop every frame, without notice to the hosts. mend ends that.
 func (w *world) blackHole(t *testing.T, network int) (mend func()) {
 	t.Helper()
 	table := fmt.Sprintf("hole%d", network)
