@@ -21,10 +21,10 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// patience bounds what is waited for that comes for certain.
+// patience is the time limit for events that must happen.
 const patience = time.Minute
 
-// build is a program that is built once.
+// build is a program that is built on first use.
 type build struct {
 	flags []string
 	once  sync.Once
@@ -32,7 +32,7 @@ type build struct {
 	err   error
 }
 
-// lnetd is what campaigns run; racy is with the race detector, if the test has it.
+// lnetd is the program that campaigns run. racy is built with the race detector if the test is.
 var (
 	lnetd build
 	racy  = build{flags: raceFlags()}
@@ -45,7 +45,7 @@ func raceFlags() []string {
 	return nil
 }
 
-// program is the path of the program.
+// program returns the path of the program.
 func (b *build) program(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
@@ -73,13 +73,13 @@ func (b *build) forget() {
 	}
 }
 
-// address is the n-th loopback address of this run; other runs have others.
+// address returns the n-th loopback address of this run. Other runs use other addresses.
 func address(n int) string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 16+pid>>8%200, pid&255, n)
 }
 
-// settings are what differs from one lnetd to another.
+// settings are the differences between one lnetd and another.
 type settings struct {
 	host         int // its number
 	listen, call int // ports; call 0: as listen
@@ -172,7 +172,7 @@ func launch(t testing.TB, s settings) *daemon {
 	return d
 }
 
-// configure writes the configuration file: what is given, and what is the same in all.
+// configure writes the configuration file: the given text, and the part that is always the same.
 func (d *daemon) configure(text string) {
 	d.t.Helper()
 	if err := os.WriteFile(d.config, []byte(text+d.base), 0o600); err != nil {
@@ -180,7 +180,7 @@ func (d *daemon) configure(text string) {
 	}
 }
 
-// listen takes lnetd's log, and waits for its end.
+// listen reads lnetd's log until its end, and waits for the end of the process.
 func (d *daemon) listen(stderr io.Reader, ready chan struct{}) {
 	r := bufio.NewReader(stderr)
 	for {
@@ -198,7 +198,7 @@ func (d *daemon) listen(stderr io.Reader, ready chan struct{}) {
 	close(d.ended)
 }
 
-// end sends a signal that ends lnetd, and waits until it has.
+// end sends a signal that ends lnetd, and waits for its end.
 func (d *daemon) end(s syscall.Signal) {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(s); err != nil {
@@ -211,7 +211,7 @@ func (d *daemon) end(s syscall.Signal) {
 	}
 }
 
-// complaints are lines of lnetd's log that are errors, or the end of it by a fault.
+// complaints returns the lines of lnetd's log that are errors or the start of a crash.
 func (d *daemon) complaints() (lines []string) {
 	for line := range strings.Lines(d.log.String()) {
 		if strings.Contains(line, `"level":"error"`) || strings.Contains(line, `"level":"ERROR"`) || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "WARNING: DATA RACE") {
@@ -221,7 +221,7 @@ func (d *daemon) complaints() (lines []string) {
 	return lines
 }
 
-// sound demands that lnetd runs, and has seen nothing go wrong that must not.
+// sound checks that lnetd is running and has logged no errors.
 func (d *daemon) sound() {
 	d.t.Helper()
 	select {
@@ -234,7 +234,7 @@ func (d *daemon) sound() {
 	}
 }
 
-// figures are what a process holds.
+// figures are the resources of a process.
 type figures struct {
 	rss                 int // bytes
 	fds, maps, memfds   int
@@ -248,7 +248,7 @@ func (f figures) String() string {
 		float64(f.rss)/(1<<20), f.fds, f.memfds, f.maps, f.memfdMaps, f.threads, f.goroutines)
 }
 
-// figures reads what lnetd holds.
+// figures reads lnetd's resources.
 func (d *daemon) figures() figures {
 	d.t.Helper()
 	f := processFigures(d.t, d.cmd.Process.Pid)
@@ -256,8 +256,8 @@ func (d *daemon) figures() figures {
 	return f
 }
 
-// holds demands that lnetd holds no more than it did, but for a few connections of those who
-// ask it how it is.
+// holds checks that lnetd uses no more resources than before, apart from a few connections for status
+// requests.
 func (d *daemon) holds(before figures) {
 	d.t.Helper()
 	const few = 4
@@ -277,7 +277,7 @@ func (d *daemon) holds(before figures) {
 	d.t.Logf("lnetd, after:  %v", now)
 }
 
-// metric is the value of a metric without labels.
+// metric returns the value of a metric without labels.
 func (d *daemon) metric(name string) float64 {
 	d.t.Helper()
 	r, err := http.Get(d.metrics)
@@ -300,7 +300,7 @@ func (d *daemon) metric(name string) float64 {
 	return 0
 }
 
-// processFigures reads what a process holds from /proc.
+// processFigures reads the resources of a process from /proc.
 func processFigures(t testing.TB, pid int) (f figures) {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/", pid)
@@ -337,7 +337,7 @@ func processFigures(t testing.TB, pid int) (f figures) {
 	return f
 }
 
-// processorTime is how long a process has run.
+// processorTime returns the CPU time of a process.
 func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -350,7 +350,7 @@ func processorTime(t testing.TB, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
 }
 
-// pids are the clients that lnetd has, by process, with how many connections each.
+// pids returns lnetd's clients by process ID, with the number of connections of each.
 func (d *daemon) pids() map[int]int {
 	d.t.Helper()
 	all, err := d.control.Clients(d.t.Context())
@@ -383,8 +383,7 @@ func freePort(t testing.TB, hosts ...string) int {
 	return port
 }
 
-// telling is the part of a log that tells most: how a fault begins, if there is one, else the
-// end.
+// telling returns the most useful part of a log: the start of a crash, or otherwise the end.
 func telling(log string) string {
 	for _, fault := range []string{"\npanic:", "\nfatal error:", "\nunexpected fault", "\nSIG"} {
 		if at := strings.Index(log, fault); at >= 0 {
@@ -395,7 +394,7 @@ func telling(log string) string {
 	return tail(log, 60)
 }
 
-// tail is the last n lines of a text.
+// tail returns the last n lines of a text.
 func tail(text string, n int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

@@ -1,8 +1,8 @@
-// Package hosting runs an lnetd with clients in processes of their own, and does to them what
-// befalls processes: they are killed, stopped and forked, write what they like, come in
-// numbers, and lnetd ends under them. Each test is a campaign, with a short form for everybody
-// and a long one, `make hosting`.
+// Package hosting runs lnetd with clients in separate processes and tests what can happen to processes:
+// they are killed, stopped and forked, they write arbitrary bytes, there are many of them, and lnetd ends
+// before they do. Each test is a campaign. It has a short form for ordinary test runs and a long one,
+// `make hosting`.
 //
-// Clients are the test's program once more, in a role (program_test.go): they use
-// transport/remote as anybody would, or, to do harm, its protocol and rings by hand.
+// A client is a second process of the test binary, in a role (program_test.go). It uses transport/remote
+// like any program or, to do harm, the protocol and the rings directly.
 package hosting

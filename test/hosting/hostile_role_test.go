@@ -20,8 +20,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// hostileKinds are the ways of doing harm, by name, and one that does none. Each is one attempt, after which lnetd
-// is as it was: nil if lnetd has done as it should.
+// hostileKinds are the ways of doing harm, by name, and one that does none. Each function makes one
+// attempt, after which lnetd must be as before. It returns nil if lnetd has reacted correctly.
 var hostileKinds = map[string]func(h *hostile) error{
 	"scribbled rings":     (*hostile).scribble,
 	"bad memory":          (*hostile).badMemory,
@@ -41,12 +41,12 @@ type hostile struct {
 	order  order
 	random *rand.Rand
 	over   *atomic.Bool
-	// reasons count why lnetd has cut it off, without numbers.
+	// reasons counts lnetd's reasons for closing the connection, without their numbers.
 	reasons map[string]int
 	rounds  int
 }
 
-// beHostile does what o.Kind says until it is told to end; "burn" just takes a processor.
+// beHostile does what o.Kind says until the test ends it. "burn" only uses CPU time.
 func beHostile(_ context.Context, o order, in *bufio.Scanner) error {
 	var over atomic.Bool
 	h := &hostile{order: o, random: rand.New(rand.NewPCG(o.Seed, 5)), over: &over, reasons: make(map[string]int)}
@@ -72,7 +72,7 @@ func beHostile(_ context.Context, o order, in *bufio.Scanner) error {
 	return nil
 }
 
-// cut notes why it was cut off, which has to be told.
+// cut records why lnetd closed the connection. lnetd must have sent a reason.
 func (h *hostile) cut(p *raw) error {
 	text, err := p.reason()
 	if err != nil {
@@ -82,10 +82,11 @@ func (h *hostile) cut(p *raw) error {
 	return nil
 }
 
-// numbers are what differs from one reason to the next.
+// numbers matches the parts in which reasons differ.
 var numbers = regexp.MustCompile(`[0-9]\S*`)
 
-// scribble does good things and writes anything over them, until it is cut off.
+// scribble makes valid requests and overwrites them with arbitrary bytes until lnetd closes the
+// connection.
 func (h *hostile) scribble() error {
 	p, err := rawJoin(h.order.Socket, "scribbler")
 	if err != nil {
@@ -138,10 +139,10 @@ func (h *hostile) scribble() error {
 			return h.cut(p)
 		}
 	}
-	return nil // lnetd bears it
+	return nil // lnetd ignores it
 }
 
-// badMemory hands over what is no proper memory.
+// badMemory passes invalid memory to lnetd.
 func (h *hostile) badMemory() error {
 	p, err := rawJoin(h.order.Socket, "bad memory")
 	if err != nil {
@@ -186,7 +187,7 @@ func (h *hostile) badMemory() error {
 	return h.noMemory(p)
 }
 
-// noMemory hands over other descriptors, none, and too many.
+// noMemory passes other descriptors, none, and too many.
 func (h *hostile) noMemory(p *raw) error {
 	zero, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
 	if err != nil {
@@ -234,7 +235,7 @@ func (h *hostile) noMemory(p *raw) error {
 	return nil
 }
 
-// badRanges registers what does not lie in its areas.
+// badRanges registers ranges outside of its areas.
 func (h *hostile) badRanges() error {
 	p, err := rawJoin(h.order.Socket, "bad ranges")
 	if err != nil {
@@ -272,7 +273,7 @@ func (h *hostile) badRanges() error {
 	return nil
 }
 
-// garbage sends records that are none.
+// garbage sends invalid records.
 func (h *hostile) garbage() error {
 	p, err := rawDial(h.order.Socket)
 	if err != nil {
@@ -299,7 +300,7 @@ func (h *hostile) garbage() error {
 	}
 	reply, _, _, err := p.read()
 	if err == nil && reply.Status == 0 {
-		// It was not spoilt so that it matters, such as in its sequence.
+		// The change had no effect, for example in the sequence number.
 		return nil
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -307,13 +308,13 @@ func (h *hostile) garbage() error {
 	}
 	if p.cutOff == "" {
 		p.close()
-		return nil // a failure of HELLO, in words
+		return nil // an error of HELLO, with a text
 	}
 	h.reasons[numbers.ReplaceAllString(p.cutOff, "#")]++
 	return nil
 }
 
-// requests asks as fast as it can for a while.
+// requests sends requests as fast as possible for a while.
 func (h *hostile) requests() error {
 	p, err := rawJoin(h.order.Socket, "flood of requests")
 	if err != nil {
@@ -329,7 +330,7 @@ func (h *hostile) requests() error {
 	return nil
 }
 
-// calls connects as fast as it can.
+// calls connects as fast as possible.
 func (h *hostile) calls() error {
 	for range 50 {
 		p, err := rawDial(h.order.Socket)
@@ -341,7 +342,7 @@ func (h *hostile) calls() error {
 	return nil
 }
 
-// silence holds many connections on which nothing is said, for a while.
+// silence holds many idle connections for a while.
 func (h *hostile) silence() error {
 	var all []*raw
 	for range 500 {
@@ -362,7 +363,7 @@ func (h *hostile) silence() error {
 	return nil
 }
 
-// bells rings lnetd's bell for nothing, and for NOPs, as fast as it can.
+// bells wakes lnetd without submissions, and with NOPs, as fast as possible.
 func (h *hostile) bells() error {
 	p, err := rawJoin(h.order.Socket, "flood of bells")
 	if err != nil {
@@ -389,7 +390,7 @@ func (h *hostile) bells() error {
 	return nil
 }
 
-// pending tells whether there is something to read, or the end.
+// pending reports whether there is data to read, or the end of the stream.
 func pending(conn interface {
 	SyscallConn() (syscall.RawConn, error)
 }) (is bool) {
@@ -407,5 +408,5 @@ func pending(conn interface {
 	return is
 }
 
-// wordAt is a word of the ring file that both sides use.
+// wordAt returns a word of the ring file that both sides use.
 func wordAt(file []byte, at int) unsafe.Pointer { return unsafe.Pointer(&file[at]) }

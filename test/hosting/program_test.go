@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// long has the tests do all that there is to do.
+// long selects the long form of each campaign.
 var long = flag.Bool("long", false, "the long form of each campaign")
 
-// roleEnv has the program be a client.
+// roleEnv is an environment variable that makes the program a client.
 const roleEnv = "LNETD_HOSTING_ROLE"
 
-// order is what a client is to do.
+// order is the configuration of a client.
 type order struct {
 	Role   string
 	Socket string // lnetd's
@@ -35,7 +35,8 @@ type order struct {
 	Pause  time.Duration
 }
 
-// roles are what a client can be. Each says "up" when it works, and ends when in does.
+// roles are the roles of clients. A client prints "up" when it is ready, and ends at the end of its
+// input.
 var roles = map[string]func(ctx context.Context, o order, in *bufio.Scanner) error{
 	"echo":    beEcho,
 	"ping":    bePing,
@@ -78,19 +79,19 @@ func play(text string) error {
 	return role(context.Background(), o, bufio.NewScanner(os.Stdin))
 }
 
-// guest is a client.
+// guest is a client process.
 type guest struct {
 	t     testing.TB
 	order order
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	lines chan string // what it says; closed at its end
+	lines chan string // its output lines; closed at its end
 
 	mu  sync.Mutex // guards said
 	out []string
 }
 
-// enter starts a client that lives until the end of the test, and waits until it is up.
+// enter starts a client that runs until the end of the test, and waits until it is up.
 func enter(t testing.TB, o order) *guest {
 	t.Helper()
 	g := begin(t, o)
@@ -111,7 +112,7 @@ func begin(t testing.TB, o order) *guest {
 	if g.stdin, err = g.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	// Children of a client have it too, and must not keep Wait from returning.
+	// Children of a client inherit the pipe and must not keep Wait from returning.
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -137,20 +138,20 @@ func (g *guest) read(out *os.File) {
 		g.mu.Unlock()
 		select {
 		case g.lines <- s.Text():
-		default: // nobody wants them
+		default: // not read
 		}
 	}
 	close(g.lines)
 }
 
-// said is all that it has said.
+// said returns all output so far.
 func (g *guest) said() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return tail(strings.Join(g.out, "\n"), 40)
 }
 
-// expect waits for a line that begins so, and returns the rest of it.
+// expect waits for a line with the prefix, and returns the rest of the line.
 func (g *guest) expect(prefix string) string {
 	g.t.Helper()
 	over := time.After(patience)
@@ -172,7 +173,7 @@ func (g *guest) expect(prefix string) string {
 	}
 }
 
-// ask has the client answer a command.
+// ask sends a command to the client and returns its answer.
 func (g *guest) ask(command, answer string) string {
 	g.t.Helper()
 	if _, err := io.WriteString(g.stdin, command+"\n"); err != nil {
@@ -181,7 +182,7 @@ func (g *guest) ask(command, answer string) string {
 	return g.expect(answer)
 }
 
-// askInto is ask for an answer in JSON.
+// askInto is like ask, for an answer in JSON.
 func (g *guest) askInto(command, answer string, v any) {
 	g.t.Helper()
 	if text := g.ask(command, answer); json.Unmarshal([]byte(text), v) != nil {
@@ -191,20 +192,19 @@ func (g *guest) askInto(command, answer string, v any) {
 
 func (g *guest) pid() int { return g.cmd.Process.Pid }
 
-// kill ends the client at once, if it still runs, and returns when the kernel has cleared
-// up behind it.
+// kill kills the client if it still runs, and returns when the kernel has released its resources.
 func (g *guest) kill() error {
 	_ = g.cmd.Process.Kill()
 	_ = g.stdin.Close()
 	err := g.cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
-		return err // it has ended by itself, badly
+		return err // it has ended by itself with an error
 	}
 	return nil
 }
 
-// leave has the client end by itself, well.
+// leave makes the client end normally.
 func (g *guest) leave() {
 	g.t.Helper()
 	_ = g.stdin.Close()
@@ -213,7 +213,7 @@ func (g *guest) leave() {
 	}
 }
 
-// say tells the test something.
+// say sends a value to the test.
 func say(what string, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// raw is a client that speaks the protocol by hand.
+// raw is a client that uses the protocol directly.
 type raw struct {
 	conn     *net.UnixConn
 	sequence uint32
 	hello    protocol.HelloReply
-	// cutOff is the reason that lnetd has given, "" if none yet.
+	// cutOff is the reason that lnetd has sent for closing the connection, or "".
 	cutOff string
 	errno  syscall.Errno
 }
@@ -42,8 +42,8 @@ func rawDial(socket string) (*raw, error) {
 	}
 }
 
-// rawJoin connects, and says HELLO. It tries again while lnetd will not hear of it, since
-// this user has connected too fast.
+// rawJoin connects and sends HELLO. It tries again while lnetd refuses because this user has connected
+// too often.
 func rawJoin(socket, program string) (*raw, error) {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		p, err := rawDial(socket)
@@ -73,7 +73,7 @@ func (p *raw) write(record []byte, fds ...int) error {
 	return err
 }
 
-// read reads a record that is no notice. io.EOF: lnetd has closed the connection.
+// read reads a record that is not a notice. It returns io.EOF if lnetd has closed the connection.
 func (p *raw) read() (h protocol.Header, body []byte, fds []int, err error) {
 	for ended := false; ; {
 		b, control := make([]byte, protocol.MaxRecord), make([]byte, 256)
@@ -113,7 +113,7 @@ func (p *raw) read() (h protocol.Header, body []byte, fds []int, err error) {
 	}
 }
 
-// request asks for something, and returns what came with the reply.
+// request sends a request, and returns the descriptors that came with the reply.
 func (p *raw) request(r protocol.Request, reply protocol.Body, with ...int) (fds []int, err error) {
 	p.sequence++
 	record, err := protocol.AppendRequest(nil, p.sequence, r)
@@ -141,7 +141,7 @@ func (p *raw) ask(r protocol.Request, reply protocol.Body) error {
 	return err
 }
 
-// refused demands an errno for an answer.
+// refused checks that a request fails with an errno.
 func (p *raw) refused(what string, want syscall.Errno, r protocol.Request, with ...int) error {
 	if _, err := p.request(r, &protocol.Empty{}, with...); !errors.Is(err, want) {
 		return fmt.Errorf("%s: answered %v, want %v", what, err, want)
@@ -149,8 +149,8 @@ func (p *raw) refused(what string, want syscall.Errno, r protocol.Request, with 
 	return nil
 }
 
-// reason reads to the end of the connection, and returns why lnetd has ended it. It is an
-// error if it has not said that in words.
+// reason reads to the end of the connection, and returns lnetd's reason for closing it. It returns an
+// error if lnetd has sent none.
 func (p *raw) reason() (string, error) {
 	for {
 		_, _, fds, err := p.read()
@@ -174,7 +174,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// share makes an area of whole pages. The caller closes fd and memory.
+// share creates an area of whole pages. The caller closes fd and memory.
 func (p *raw) share(size int) (id uint32, m *shm.Memory, fd int, err error) {
 	if m, fd, err = shm.Create("hosting", size); err != nil {
 		return 0, nil, 0, err
@@ -198,7 +198,7 @@ func (p *raw) register(area uint32, offset, size int) (b protocol.BufRegisterRep
 	return b, err
 }
 
-// rawRing is a TM by hand: the ring file as bytes.
+// rawRing is a TM without the client library: the ring file as bytes.
 type rawRing struct {
 	handle      uint32
 	at          transport.Address
@@ -231,7 +231,7 @@ func (p *raw) start(address string, entries uint32) (*rawRing, error) {
 	return r, nil
 }
 
-// attach is the client's proper end of the ring. It owns the descriptors.
+// attach returns the regular client end of the ring. It owns the descriptors.
 func (r *rawRing) attach() (*shm.Client, error) {
 	return shm.AttachRing(shm.Files{Ring: r.fds[0], Submissions: r.fds[1], Completions: r.fds[2]})
 }

@@ -1,12 +1,9 @@
-// Package kernel holds tests of lnetd beside real kernel nodes: guests of a
-// laboratory that boots Lustre's LNet, of two versions, on two bridges of a
-// network namespace, where lnetd has hosts too. LNET_LAB names its directory;
-// where it is not set the tests skip. They need root, QEMU, Python and iproute2, and a C
-// compiler with rdma-core's headers: where there is RDMA lnetd runs in a guest of its own.
+// Package kernel tests lnetd with real kernel nodes. A laboratory boots guests with Lustre's LNet, in two
+// versions, on two bridges of a network namespace, in which lnetd also has hosts. LNET_LAB is the
+// directory of the laboratory. The tests are skipped if it is not set. They need root, QEMU, Python and
+// iproute2, and a C compiler with rdma-core's headers, because lnetd with RDMA runs in another guest.
 //
-// `.ci/run kernel` sets it if the laboratory is there. Namespaces and guests are
-// the tests' own and go with them, and so does their state unless LNET_LAB_RUN
-// names a directory where snapshots shall stay, for the next time to be quicker.
-// A guest is slow: what is waited for has minutes, and nothing is said about how
-// long it took.
+// `.ci/run kernel` sets LNET_LAB if the laboratory exists. Each run creates its namespaces and guests and
+// removes them with their state. If LNET_LAB_RUN is set, it is a directory for snapshots, which make the
+// next run faster. Guests are slow, so time limits are minutes, and the tests do not check durations.
 package kernel

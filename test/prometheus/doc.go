@@ -1,6 +1,5 @@
-// Package prometheus holds tests of what lnetd gives to Prometheus: rules, alerts, their
-// pages and the dashboard, judged by promtool; and a real Prometheus that scrapes two
-// lnetd, in network namespaces of their own, while they work and while a link is cut. They
-// need Debian's package prometheus, the latter also root and iproute2. There are no
-// goroutines of its own.
+// Package prometheus tests what lnetd provides for Prometheus. promtool checks the rules, alerts, their
+// pages and the dashboard. A real Prometheus scrapes two lnetd in separate network namespaces, in normal
+// operation and while a link is cut. The tests need Debian's package prometheus. The latter also need
+// root and iproute2. The package starts no goroutines.
 package prometheus

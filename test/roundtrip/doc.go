@@ -1,3 +1,3 @@
-// Package roundtrip holds tests of what lnetdctl exports and imports, with an lnetd that
-// runs in a network namespace of its own. They need root and iproute2.
+// Package roundtrip tests that lnetdctl can import what it has exported. lnetd runs in a separate network
+// namespace. The tests need root and iproute2.
 package roundtrip

@@ -1,4 +1,4 @@
-// Package service tests the units of deploy/systemd under a real systemd: a machine in
-// systemd-nspawn, made of a copy of the root file system that LNETD_TEST_MACHINE names, with
-// lnetd installed. `.ci/run service` makes one and runs it.
+// Package service tests the units in deploy/systemd with a real systemd. A systemd-nspawn machine, made
+// from a copy of the root file system in LNETD_TEST_MACHINE, has lnetd installed. `.ci/run service`
+// creates the root file system and runs the tests.
 package service

@@ -1,13 +1,12 @@
-// Package soak runs two nodes in two processes over TCP on the loopback device,
-// at full rate and with connections killed at random, and checks that nothing
-// that was acknowledged is lost, nothing comes twice, every operation ends
-// exactly once and memory stays flat. Each node knows one NID of the other and
-// learns the rest by discovery before connections break; all rails then carry messages. Its test runs it for some seconds,
-// `make soak TIME=30m` for longer.
+// Package soak runs two nodes in two processes over TCP on the loopback device, at full rate, and kills
+// connections at random. It checks that no acknowledged message is lost, that none arrives twice, that
+// every operation ends exactly once and that memory does not grow. Each node is configured with one NID
+// of the other and discovers the rest before connections are broken. Then all rails carry messages. The
+// test takes a few seconds, `make soak TIME=30m` takes longer.
 //
-// Run is the parent process; it talks to Serve, the child, over pipes. Both
-// have the same work: a sender, a receiver and a breaker.
+// Run is the parent process. It communicates with Serve, the child, over pipes. Both do the same work,
+// with a sender, a receiver and a breaker.
 //
-// Goroutines of a process: the sender's pacer, the breaker's killer, the
-// sampler, the reader of notes. Run and Serve wait for all of them.
+// Goroutines of a process are the sender's pacer, the breaker's killer, the sampler, and the reader of
+// notes. Run and Serve wait for all of them.
 package soak
