@@ -377,6 +377,25 @@ func TestListedInterfaces(t *testing.T) {
 	want(t, startNode(t, parse(t, document)).ready(t), "the start", both, nil)
 }
 
+// A pattern that matches no interface deletes nothing, with a warning, and the rest of the document goes on.
+//
+// decisions 65
+func TestDeletionByAPatternThatMatchesNothing(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	had := r.nids()
+	done, err := r.document(t, api.ModeDelete, "net: [{net: tcp6, pattern: 10.99.*.*}, {net: tcp7}]\n")
+	var said []string
+	for _, w := range done.Warnings {
+		said = append(said, w.Text)
+	}
+	want := []string{"there is no net tcp7: nothing is deleted", "no pattern matches an interface of this host: nothing is deleted"}
+	slices.Sort(said)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, said); diff != "" || err != nil || !slices.Equal(r.nids(), had) {
+		t.Errorf("%v, NIs %v, %s", err, r.nids(), diff)
+	}
+}
+
 // Interfaces that numbers stand for come up although a rule of the same document waits for an interface.
 //
 // lnetctl 11 (15)
