@@ -97,7 +97,7 @@ func TestDeviceRemoved(t *testing.T) {
 	})
 }
 
-// TestAddressMoves: where an address has another device, everything is made anew.
+// TestAddressMoves: when an address moves to another device, everything is created again.
 //
 // o2iblnd 16
 func TestAddressMoves(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAddressMoves(t *testing.T) {
 	})
 }
 
-// TestPort: a port that goes down is told of, and connections stay.
+// TestPort: the node is notified when a port goes down, and connections stay.
 //
 // o2iblnd 16
 func TestPort(t *testing.T) {

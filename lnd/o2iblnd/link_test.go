@@ -44,7 +44,7 @@ func (n *oneDevice) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// is makes the device what it shall be.
+// is puts the device into the given state.
 func (n *oneDevice) is(d *o2iblnd.NetDevice) {
 	n.mu.Lock()
 	n.dev = d
@@ -53,7 +53,7 @@ func (n *oneDevice) is(d *o2iblnd.NetDevice) {
 	synctest.Wait()
 }
 
-// A link that is down says why: each cause has words of its own.
+// The reason of a link that is down has a different text for each cause.
 //
 // o2iblnd 16
 func TestLinkCause(t *testing.T) {

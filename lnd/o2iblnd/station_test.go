@@ -38,7 +38,7 @@ type station struct {
 	news
 }
 
-// news is what a station was told.
+// news are the upcalls of a station.
 type news struct {
 	downs     []lnd.PeerDown
 	restarted int

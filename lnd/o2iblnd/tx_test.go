@@ -14,7 +14,7 @@ func TestResendable(t *testing.T) {
 		lnd.StatusLocalInterrupt: true, lnd.StatusLocalDropped: true, lnd.StatusLocalAborted: true, lnd.StatusLocalNoRoute: true,
 		lnd.StatusLocalTimeout: true, lnd.StatusRemoteDropped: true,
 	}
-	// What a connection completes with (protocol.Conn).
+	// Completions of a connection (protocol.Conn).
 	for _, s := range []lnd.Status{
 		lnd.StatusOK, lnd.StatusLocalAborted, lnd.StatusLocalError, lnd.StatusLocalTimeout, lnd.StatusRemoteError, lnd.StatusRemoteDropped,
 		lnd.StatusRemoteTimeout, lnd.StatusNetworkTimeout,

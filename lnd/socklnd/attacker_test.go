@@ -126,7 +126,7 @@ func (a *attack) open(k int) (net.Conn, error) {
 			return nil, err
 		}
 		h := protocol.Hello{
-			// Each claims to be somebody else.
+			// Each claims a different NID.
 			Version: protocol.V3, Src: lnet.NIDFromNumber(nid.Net(), uint32(10<<24+k)), Dst: nid,
 			SrcPID: lnet.PIDLustre, SrcIncarnation: 1, Type: protocol.BulkOut,
 		}

@@ -41,7 +41,7 @@ func newRinging(t *testing.T) *ringing {
 	return r
 }
 
-// attend has somebody sleep there.
+// attend starts a goroutine that sleeps there.
 func (r *ringing) attend() {
 	go func() {
 		r.ended <- r.bell.Attend(func() bool {

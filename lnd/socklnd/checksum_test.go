@@ -122,7 +122,7 @@ func TestReceivedChecksumsAreVerified(t *testing.T) {
 				w.send(withSum(v, w.message(pattern(size), nil), size, true))
 				n.arrival()
 
-				// A bad one behind which nobody looks costs nothing.
+				// A wrong checksum that is not verified has no effect.
 				n.onArrival(func(a *arrival) error { a.place(memory.Of(make([]byte, size/2))); return nil })
 				w.send(withSum(v, w.message(pattern(size), nil), size, false))
 				n.arrival()

@@ -121,7 +121,7 @@ func TestConnsPerPeer4GivesNineConnections(t *testing.T) {
 	if got := n.counter("connects_total"); got != 9 {
 		t.Errorf("%d connections", got)
 	}
-	// Nobody calls again: the next message goes out on what there is.
+	// There is no further attempt: the next message uses the existing connections.
 	s := n.put(p.id(), 10)
 	control.receive()
 	s.done()

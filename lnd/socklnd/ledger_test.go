@@ -16,7 +16,7 @@ func (closable) LocalAddr() netip.AddrPort  { return netip.AddrPort{} }
 func (closable) RemoteAddr() netip.AddrPort { return netip.AddrPort{} }
 func (closable) Close() error               { return nil }
 
-// What a connection has moved is counted once at any moment of its end.
+// The bytes of a connection are counted once, whenever it ends.
 func TestBytesOfAnEndingConnection(t *testing.T) {
 	i := &Interface{driver: &Driver{}, peers: map[lnet.ProcessID]*peer{}}
 	i.options.Store(&options{})

@@ -85,7 +85,7 @@ func (p *pulled) change(d Device, err error) {
 	p.events <- struct{}{}
 }
 
-// linked hears of link states too.
+// linked also records link states.
 type linked struct {
 	*node
 	states chan lnd.LinkState

@@ -88,7 +88,7 @@ func (a *arrival) place(m memory.Vector) {
 	a.node.Receive(a.rx, lnd.Placement{Memory: m, Done: a})
 }
 
-// drop says that nobody wants it.
+// drop discards the message.
 func (a *arrival) drop() { a.node.Receive(a.rx, lnd.Placement{}) }
 
 // Received implements lnd.Receiver.

@@ -108,7 +108,7 @@ func TestAPlacementForAConnectionThatIsGone(t *testing.T) {
 	if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError {
 		t.Errorf("arrival with %v, want a remote error", a.err)
 	}
-	// The same for one that nobody wants.
+	// The same for a message that is dropped.
 	control, bulkIn, _ = p.callUs()
 	control.put(33)
 	late = await(t, held, "arrival")

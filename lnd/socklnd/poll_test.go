@@ -91,7 +91,7 @@ func (n *node) callers(p *puppet, count int) (over func()) {
 	return over
 }
 
-// inCaller tells whether it runs in the goroutine of a caller of Poll.
+// inCaller reports whether it runs in the goroutine of a caller of Poll.
 func inCaller() bool {
 	stack := make([]byte, 1<<14)
 	return strings.Contains(string(stack[:runtime.Stack(stack, false)]), ").Poll(")

@@ -161,7 +161,7 @@ func TestRecallFromABatch(t *testing.T) {
 	}
 }
 
-// What is recalled from a dead connection has failed.
+// Messages recalled from a dead connection have failed.
 func TestRecallFromADeadConnection(t *testing.T) {
 	c := batchOf(newNarrow(0), 0, &lnd.Tx{Done: endings{}})
 	if left := c.die(net.ErrClosed); len(left) != 1 {
@@ -199,7 +199,7 @@ func TestRecallWhileConnectionsDie(t *testing.T) {
 	}
 }
 
-// A connection that is about to carry messages belongs to whoever fills it.
+// A connection that is about to carry messages belongs to the goroutine that fills it.
 func TestRecallLeavesReservedConnectionsAlone(t *testing.T) {
 	ended := endings{}
 	c := batchOf(newNarrow(0), 0, &lnd.Tx{Done: ended})

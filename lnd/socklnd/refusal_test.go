@@ -121,7 +121,7 @@ var refusalCases = []struct {
 	}},
 }
 
-// Whoever is turned away counts under one reason.
+// Every refused connection is counted under one reason.
 func TestEveryRefusalHasAReason(t *testing.T) {
 	shown := map[lnd.Refusal]bool{}
 	for _, c := range refusalCases {

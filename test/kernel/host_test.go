@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/namespace"
 )
 
-// host is lnetd in a namespace of its own, with a cable to each of its networks.
+// host is lnetd in a separate namespace, with a cable to each of its networks.
 type host struct {
 	daemon
 	*daemontest.Process

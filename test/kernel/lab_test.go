@@ -173,7 +173,7 @@ func (l *lab) try(t *testing.T, args ...string) (string, int) {
 
 func address(network, number int) string { return fmt.Sprintf("10.%d.0.%d", 77+network, number) }
 
-// member is somebody on the bridges, in the kernel or not.
+// member is a node on the bridges, in the kernel or not.
 type member struct {
 	lab      *lab
 	number   int // in its addresses

@@ -49,7 +49,7 @@ func TestMatrix(t *testing.T) {
 	})
 }
 
-// manyConnections is the test of what a kernel does that shall have several connections with a peer.
+// manyConnections tests a kernel that is configured to have several connections to a peer.
 const manyConnections = "TestConnectionsPerPeer"
 
 // matrix has the peer by script run some of its rows, each of which has an address.

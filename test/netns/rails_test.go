@@ -204,7 +204,7 @@ func TestLongCut(t *testing.T) {
 type deadRail struct {
 	name string
 	cut  func(t *testing.T, w *world, a, b *host) (mend func())
-	// What a and b report about the other's NI; empty: nothing required.
+	// Reports of a and b about the other's NI; empty: not required.
 	troubleA, troubleB string
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// What a daemon shows, as values; the commands' text is looked at where it matters.
+// State of a daemon, as values. Tests check the text of commands only where it matters.
 
 // ask sends a request to the control socket.
 func ask[T any](t *testing.T, d *daemon, question func(context.Context, *client.Client) (T, error)) T {

@@ -216,7 +216,7 @@ func (p *pod) write(t *testing.T, name, content string) {
 	}
 }
 
-// listeners are the TCP ports on which somebody in the pod listens.
+// listeners returns the TCP ports on which a process in the pod listens.
 func (p *pod) listeners(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("ip", "netns", "exec", p.namespace, "ss", "-tlnH").CombinedOutput()

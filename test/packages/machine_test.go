@@ -86,7 +86,7 @@ func (m *machine) read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// has tells whether there is a file, or a link that may lead nowhere.
+// has reports whether a file exists, or a link that may be dangling.
 func (m *machine) has(t *testing.T, name string) bool {
 	t.Helper()
 	_, err := os.Lstat(m.Path(name))

@@ -17,7 +17,7 @@ import (
 // commandPatience bounds a command that only says that there is no lnetd.
 const commandPatience = time.Minute
 
-// quoted are commands of lnetdctl in a page, on lines of their own and within sentences.
+// quoted returns the commands of lnetdctl in a page, on separate lines and within sentences.
 var quoted = regexp.MustCompile("(?m)(?:(?:^ {4})|`)(lnetdctl [^`\n]+)")
 
 // The commands that pages on alerts tell to use exist, with their options: without an lnetd

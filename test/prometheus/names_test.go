@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What stands in a PromQL expression that is not the name of a metric.
+// Words of a PromQL expression that are not names of metrics.
 var (
 	literals  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	selectors = regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]`)
@@ -54,7 +54,7 @@ var others = []string{
 	"up", "ALERTS", "process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// known tells whether a name is that of a metric of lnetd, or recorded by its rules.
+// known reports whether a name is a metric of lnetd, or one that its rules record.
 func known(t *testing.T) func(name string) bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -78,7 +78,7 @@ func counters(t *testing.T, d *daemontest.Process) api.LstCounters {
 	return status.Counters
 }
 
-// is tells whether a query's value is within bounds.
+// is reports whether a query's value is within bounds.
 func (s *server) is(query string, least, most float64) error {
 	v, err := s.value(query)
 	if err == nil && (v < least || v > most) {
@@ -87,7 +87,7 @@ func (s *server) is(query string, least, most float64) error {
 	return err
 }
 
-// rulesAreRight tells whether all rules that are shipped were evaluated, without an error.
+// rulesAreRight reports whether all shipped rules were evaluated without an error.
 func (s *server) rulesAreRight() error {
 	var v struct {
 		Groups []struct {
@@ -111,7 +111,7 @@ func (s *server) rulesAreRight() error {
 	return nil
 }
 
-// fires tells whether an alert fires for these instances, and no others.
+// fires reports whether an alert fires for exactly these instances.
 func (s *server) fires(alert string, instances ...string) error {
 	got, err := s.firing(alert)
 	if err == nil && !slices.Equal(got, instances) {

@@ -163,7 +163,7 @@ func journal(t *testing.T, m *machine) {
 	m.logged(t, of+" PRIORITY=7 SYSLOG_IDENTIFIER=lnetd LNET_EVENT=accepted", "accepted nid=127.0.0.1@tcp")
 	m.logged(t, of+" PRIORITY=6 LNET_LEVEL=debug", "the level of the log has changed level=debug from=info")
 	m.sh(t, "systemctl stop lnetd")
-	// What it says in other ways, before there is a log, comes as text.
+	// Output before the log is set up is plain text.
 	m.Write(t, config, "net: nonsense\n")
 	if out, err := m.Try(t, "systemctl start lnetd"); err == nil {
 		t.Errorf("it starts: %s", out)
@@ -175,7 +175,7 @@ func journal(t *testing.T, m *machine) {
 func reload(t *testing.T, m *machine) {
 	m.sh(t, "systemctl start lnetd")
 	pid := m.pid(t, "lnetd")
-	// A configuration that comes slowly: nobody has written it yet.
+	// A slow configuration: the pipe has no data yet.
 	m.sh(t, "cd /etc/lnetd && mv lnetd.yaml lnetd.old && mkfifo --mode=644 lnetd.yaml && systemctl reload --no-block lnetd")
 	m.await(t, "lnetd", "StatusText", with("reads the configuration anew; 1 NI is up"))
 	if s := m.property(t, "lnetd", "ActiveState"); s != "reloading" {
@@ -305,7 +305,7 @@ func crash(t *testing.T, m *machine) {
 	}
 }
 
-// What was kept and is not needed any more goes: nobody can connect there.
+// Sockets that are no longer needed are removed: connecting to them fails.
 func notNeeded(t *testing.T, m *machine) {
 	m.Write(t, config, oneNI+metric)
 	m.sh(t, "systemctl start lnetd")
@@ -328,7 +328,7 @@ func notNeeded(t *testing.T, m *machine) {
 
 const quickWatchdog = "[Service]\nWatchdogSec=4s\n"
 
-// An lnetd that is stopped is ended by the watchdog, and started anew.
+// The watchdog kills an lnetd that is stopped, and systemd starts it again.
 func stopped(t *testing.T, m *machine) {
 	m.drop(t, "lnetd.service", quickWatchdog)
 	m.sh(t, "systemctl start lnetd")

@@ -91,7 +91,7 @@ type arrivedPage struct {
 	settled time.Time // when the sender had settled the page; zero: not yet
 }
 
-// A settled page stays for a while, for messages that nobody acknowledges and
+// A settled page stays for a while, for messages without acknowledgement and
 // that are still on the way.
 const pageLinger = 30 * time.Second
 

@@ -37,7 +37,7 @@ func TestPlansAreMixed(t *testing.T) {
 	}
 }
 
-// Payloads that are not what is expected are told apart.
+// Unexpected payloads are classified.
 func TestPatternDiffersEverywhere(t *testing.T) {
 	pattern := newPattern()
 	if !bytes.Equal(pattern, newPattern()) {

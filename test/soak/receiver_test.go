@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// What arrives is held against the plan of the peer's sender.
+// Arrivals are compared with the plan of the peer's sender.
 func TestReceiverChecksArrivals(t *testing.T) {
 	c := DefaultConfig()
 	pattern := newPattern()

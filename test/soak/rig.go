@@ -33,7 +33,7 @@ func newRig(ctx context.Context, c *Config, s side, network socklnd.Network, log
 	t.Tunables.PeerCredits = peerCredits
 	t.SockTimeout = c.lndTimeout()
 	t.AcceptTimeout = c.lndTimeout()
-	// Broken connections shall be back at once: it is the breaking that counts.
+	// Reconnect at once, because the test is about broken connections.
 	t.MinReconnect, t.MaxReconnect = 20*time.Millisecond, 200*time.Millisecond
 	t.Network = network
 	t.Seed = c.seed(s)
@@ -150,7 +150,7 @@ func (r *rig) meet(ctx context.Context, nids []lnet.NID) error {
 	})
 }
 
-// until looks again and again, until there is nothing wrong, or ctx is done: then it returns what still is.
+// until calls wrong repeatedly until it returns nil or ctx is done, and returns the last result.
 func until(ctx context.Context, pause time.Duration, wrong func() error) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

@@ -35,7 +35,7 @@ type sender struct {
 	account  *account
 	findings *findings
 	start    time.Time
-	// settled is told of pages all of whose messages have ended.
+	// settled is called with pages all of whose messages have ended.
 	settled func(page uint64, acked *bitmap)
 
 	progress atomic.Int64 // when an operation last ended well; see now

@@ -27,7 +27,7 @@ func (c *Conn) wake() (at time.Time) {
 	return at
 }
 
-// What is under way can have its full time again (o2iblnd 13.2).
+// Work in progress can get its full timeout again (o2iblnd 13.2).
 //
 // o2iblnd 13.2 (2)
 func TestRenew(t *testing.T) {

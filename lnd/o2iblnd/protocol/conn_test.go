@@ -367,7 +367,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// What a driver may call at any time does no harm.
+// Methods that a driver may call at any time do no harm.
 func TestCallsOutOfPlace(t *testing.T) {
 	c, b := NewConn(Options{}), Batch{}
 	c.Received(start, 0, nil, &b)

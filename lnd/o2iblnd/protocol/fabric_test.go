@@ -193,7 +193,7 @@ func describe(message []byte) string {
 	return s
 }
 
-// finish hears of the end of a message that was sent.
+// finish is called at the end of a sent message.
 func (e *end) finish(d Done) {
 	o := e.pending[d.Tx]
 	if o == nil {
@@ -220,7 +220,7 @@ func (e *end) finish(d Done) {
 	}
 }
 
-// place hears of the end of an arrival.
+// place is called at the end of an arrival.
 func (e *end) place(p Placed) {
 	o := e.placing[p.Rx]
 	if o == nil {

@@ -85,7 +85,7 @@ func encode(t rapid.TB, m *Message, order binary.AppendByteOrder) []byte {
 	return append(b, m.Payload...)
 }
 
-// What is encoded decodes to the same, into a message that was something else.
+// An encoded message decodes to the same values, even into a message that was used before.
 //
 // o2iblnd 4 (1), 5.1, 5.3 (1), 5.4, 5.5 (1), 5.6, 5.7, 5.8
 func TestMessagesRoundTrip(t *testing.T) {
@@ -240,7 +240,7 @@ func TestBigEndianCookies(t *testing.T) {
 	}
 }
 
-// What cannot be sent is an error that leaves the buffer as it was.
+// A message that cannot be sent returns an error and leaves the buffer unchanged.
 //
 // o2iblnd 2.1 (1)
 func TestAppendRefuses(t *testing.T) {

@@ -212,7 +212,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// What follows a reject (o2iblnd 6).
+// Actions after a rejection (o2iblnd 6).
 //
 // o2iblnd 6 (2)-(9), 8 (2), 2.2 (2)
 func TestRejections(t *testing.T) {
@@ -413,7 +413,7 @@ func TestRaces(t *testing.T) {
 			var request, call Message
 			us.Request(&ours, theirs.NID, &request)
 			them.Request(&theirs, ours.NID, &call)
-			// Their call is taken, whoever they are.
+			// Their request is accepted.
 			if r, ok := us.Accept(&call, &ours, true); !ok {
 				t.Errorf("%s: we reject with %+v", c.name, r)
 			}

@@ -27,7 +27,7 @@ func eachRecording(t *testing.T, run func(t *testing.T, c *recording.RDMAConvers
 	}
 }
 
-// isMessage tells whether a recorded transfer holds a message.
+// isMessage reports whether a recorded transfer is a message.
 func isMessage(x *recording.Transfer) bool {
 	switch x.Kind {
 	case recording.CMRequest, recording.CMReply, recording.Sent:

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// What a kernel says to calls, good and bad, and what it offers instead.
+// A kernel's answers to valid and invalid connection requests, and what it offers instead.
 //
 // o2iblnd 3.6 (1), 6 (1)
 func TestCalls(t *testing.T) {
@@ -70,7 +70,7 @@ func TestV1BesideV2(t *testing.T) {
 	}
 }
 
-// What is no CONNREQ of a version that there is, is told the version that there is.
+// A request that is not a CONNREQ of a known version is rejected with the supported version.
 //
 // o2iblnd 3.6 (1)
 func TestOtherCalls(t *testing.T) {
@@ -212,7 +212,7 @@ func TestFetch(t *testing.T) {
 	})
 }
 
-// What nobody waits for is answered, or its credit comes back.
+// An unexpected message is answered, or its credit is returned.
 //
 // o2iblnd 9.5 (1), 10.2 (2), 10.3 (2)
 func TestUnmatched(t *testing.T) {
@@ -251,7 +251,7 @@ func TestUnmatched(t *testing.T) {
 	})
 }
 
-// What breaks the rules costs the connection.
+// A protocol violation closes the connection.
 //
 // o2iblnd 2.2 (3), 4 (3), 9.4 (1), 18 (7)
 func TestWhatCostsAConnection(t *testing.T) {
@@ -286,7 +286,7 @@ func TestWhatCostsAConnection(t *testing.T) {
 	}
 }
 
-// What lies behind the end of a message is nobody's.
+// Bytes after the end of a message are ignored.
 //
 // o2iblnd 4 (3)
 func TestBytesBeyondTheEnd(t *testing.T) {

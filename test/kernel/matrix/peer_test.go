@@ -29,7 +29,7 @@ const (
 
 var little, big = binary.LittleEndian, binary.BigEndian
 
-// peer is a node of ours, at an address of its own.
+// peer is one of our nodes, with a separate address.
 type peer struct {
 	t            *testing.T
 	self, kernel lnet.NID
