@@ -388,7 +388,7 @@ func TestDeletionByAPatternThatMatchesNothing(t *testing.T) {
 	for _, w := range done.Warnings {
 		said = append(said, w.Text)
 	}
-	want := []string{"there is no net tcp7: nothing is deleted", "no pattern matches an interface of this host: nothing is deleted"}
+	want := []string{"there is no net tcp7: nothing is deleted", "No ip2nets rules applied: none is for the interfaces and addresses of this machine: nothing is deleted"}
 	slices.Sort(said)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, said); diff != "" || err != nil || !slices.Equal(r.nids(), had) {
