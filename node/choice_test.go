@@ -477,6 +477,7 @@ func TestNIsNearTheMemory(t *testing.T) {
 		if err := say(t, a, b0); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the push that follows the discovery is a PUT too
 		register := func() *memory.Region {
 			t.Helper()
 			r, err := a.Register(t.Context(), make([]byte, 4096))

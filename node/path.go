@@ -198,6 +198,15 @@ func (m *message) discovers() bool {
 	return !m.out.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
 }
 
+// regionOf returns the region of the first byte of h's MD. It returns nil on a machine with one
+// NUMA node, where the region does not matter.
+func (n *Node) regionOf(h lnet.Handle) *memory.Region {
+	if n.topology.Load().view.Distances == nil {
+		return nil
+	}
+	return n.table.Region(h)
+}
+
 // nearest returns the CPT nearest to the first byte of m's payload, if that is known because
 // the byte is in registered memory. Otherwise it returns the sender's CPT (selection 5.3).
 func (n *Node) nearest(m *message, t *topology) int {

@@ -109,9 +109,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	m.out.urgent, m.tx.Urgent = m.out.reserved, m.out.reserved
 	m.out.started = n.now()
 	m.tx.Header.Type, m.tx.More = r.typ, r.more
-	if n.topology.Load().view.Distances != nil {
-		m.out.region = n.table.Region(h)
-	}
+	m.out.region = n.regionOf(h)
 	p := n.plan(m, to.NID)
 	parameters := n.parameters.Load()
 	b := portals.Begin{Type: r.typ, Response: r.wantReply}
