@@ -30,8 +30,8 @@ test: ## go test ./...; what needs root or a Debian package is skipped
 test-all: ## every test, with the race detector, as .ci/run does; needs root, tshark, iproute2
 	.ci/run tools race
 
-race: ## go test -race ./...
-	go test -race $(PKG)
+race: ## go test under the race detector; what needs root or a Debian package is skipped
+	go test -race -exec $(CURDIR)/.ci/race $(PKG)
 
 lint: ## golangci-lint, import floors included
 	.ci/run tools lint
@@ -71,13 +71,13 @@ explore: ## every short path of discovery's machines, with a budget of faults: m
 	go test -count=1 -timeout 0 -v -run '^TestExplore$$' ./discovery -explore-full
 
 stories: ## PROGRAMS random programs of transfer machines of either kind beside their model, over each Core
-	go test $(if $(RACE),-race) -count=1 -timeout 0 -v -run '^TestStories$$' ./transport/mem ./transport/inproc -rapid.checks $(PROGRAMS)
+	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestStories$$' ./transport/mem ./transport/inproc -rapid.checks $(PROGRAMS)
 
 soak: ## two nodes in two processes over TCP with connections that break, for TIME; RACE=1, RAILS=2
-	go test $(if $(RACE),-race) -count=1 -timeout 0 -v -run '^TestSoak$$' ./test/soak -soak $(TIME) -rails $(RAILS)
+	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestSoak$$' ./test/soak -soak $(TIME) -rails $(RAILS)
 
 hosting: ## lnetd and clients that die, stop, do harm, come in numbers and soak for TIME; long forms
-	go test $(if $(RACE),-race) -count=1 -timeout 0 -v ./test/hosting -long -soak $(TIME)
+	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v ./test/hosting -long -soak $(TIME)
 
 service: ## the units of deploy/systemd under a real systemd; needs root, systemd-container, debootstrap
 	.ci/run tools service
