@@ -2,35 +2,35 @@ package protocol
 
 import "slices"
 
-// AckQueue holds the acknowledgements that wait to be sent on one connection,
-// merged into as few NOOPs as the encoding allows (socklnd 10.4). The zero
-// value is an empty queue of a V3 or V4 connection.
+// AckQueue holds the acknowledgements that are to be sent on one connection. It merges them into as
+// few NOOPs as the encoding allows (socklnd 10.4). The zero value is an empty queue of a V3 or V4
+// connection.
 //
-// The caller bounds Len: a peer that sends requests and reads nothing makes
-// the queue grow.
+// The caller must limit Len, because the queue grows without bound if a peer sends requests but
+// reads nothing.
 type AckQueue struct {
-	// Single keeps every cookie in a NOOP of its own, the only form that V2
-	// knows. Set it before the first Add.
+	// Single puts every cookie into a separate NOOP, which is the only form that V2 supports. Set
+	// it before the first Add.
 	Single bool
 
-	// queued[head:] wait. Popping moves head, so that a queue in a steady
+	// queued[head:] is the queue. Removing an element increments head, so that a queue in steady
 	// state allocates nothing.
 	queued []pendingAck
 	head   int
 }
 
-// pendingAck is a queued NOOP: its cookies, and whether it takes more. What
-// a and b mean is what they mean on the wire (Cookies): 0,b one; a>b two;
-// a<b a range.
+// pendingAck is a queued NOOP. a and b have the same meaning as on the wire (see Cookies): a = 0:
+// the cookie b; a > b: the two cookies; a < b: a range. If closed is set, no more cookies are
+// merged into it.
 type pendingAck struct {
 	a, b   uint64
 	closed bool
 }
 
-// Add queues the acknowledgement of the cookie k. No request (0) is nothing;
-// KeepaliveCookie queues a keepalive unless something waits already or the
-// peer does not know keepalives (Single). A duplicate of what the last queued NOOP
-// acknowledges is dropped.
+// Add queues the acknowledgement of the cookie k. If k is 0, there is no request and Add does
+// nothing. KeepaliveCookie queues a keepalive, unless the queue is not empty or the peer does not
+// support keepalives (Single). Add discards a cookie that the last queued NOOP already
+// acknowledges.
 func (q *AckQueue) Add(k uint64) {
 	if k == 0 || k == KeepaliveCookie && q.Single {
 		return
@@ -49,10 +49,10 @@ func (q *AckQueue) Add(k uint64) {
 	q.queued = append(q.queued, pendingAck{b: k})
 }
 
-// Len is the number of NOOPs that wait.
+// Len returns the number of queued NOOPs.
 func (q *AckQueue) Len() int { return len(q.queued) - q.head }
 
-// Next takes the next NOOP out of the queue; false when it is empty.
+// Next removes the next NOOP from the queue and returns it. It returns false if the queue is empty.
 func (q *AckQueue) Next() (Frame, bool) {
 	if q.Len() == 0 {
 		return Frame{}, false
@@ -62,8 +62,9 @@ func (q *AckQueue) Next() (Frame, bool) {
 	return Frame{Type: FrameNoop, Request: p.a, Ack: p.b}, true
 }
 
-// TakePiggyback takes one cookie out of the queue, to ride in the Ack of an
-// LNET frame; false when none waits. A keepalive stays: it cannot ride.
+// TakePiggyback removes one cookie from the queue, to be sent in the Ack field of an LNET frame. It
+// returns false if there is none. A keepalive stays in the queue, because an LNET frame cannot
+// carry it.
 func (q *AckQueue) TakePiggyback() (uint64, bool) {
 	if q.Len() == 0 || q.queued[q.head].b == KeepaliveCookie {
 		return 0, false
@@ -88,7 +89,7 @@ func (q *AckQueue) TakePiggyback() (uint64, bool) {
 	return k, true
 }
 
-// merge takes the cookie k, which is not 0 or 1, in if it can.
+// merge adds the cookie k, which is not 0 or 1, to p. It returns false if that is not possible.
 func (p *pendingAck) merge(k uint64, single bool) bool {
 	switch {
 	case p.b == KeepaliveCookie:
@@ -114,7 +115,7 @@ func (p *pendingAck) merge(k uint64, single bool) bool {
 	return false
 }
 
-// fillPair makes two cookies a range of three if k completes one.
+// fillPair turns a pair of cookies and k into a range of three, if they are consecutive.
 func (p *pendingAck) fillPair(k uint64) bool {
 	lo, hi := p.b, p.a
 	switch {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drain takes all NOOPs out as (c0, c1).
+// drain removes all NOOPs from q and returns them as (c0, c1).
 func drain(q *AckQueue) [][2]uint64 {
 	var out [][2]uint64
 	for {
@@ -76,7 +76,7 @@ func TestAckQueuePiggyback(t *testing.T) {
 	tests := []struct {
 		name string
 		add  []uint64
-		ride []uint64 // taken one after the other
+		ride []uint64 // cookies in the order in which they are removed
 		rest [][2]uint64
 	}{
 		{"nothing waits", nil, nil, nil},
@@ -112,8 +112,8 @@ func TestAckQueuePiggyback(t *testing.T) {
 	}
 }
 
-// Whatever is added, merged, sent and piggybacked, in any order: what the
-// peer decodes is each cookie exactly once, and nothing else.
+// In whatever order cookies are added, merged, sent and piggybacked, the peer decodes each cookie
+// exactly once, and nothing else.
 func TestAckQueueAcknowledgesEachCookieOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		single := rapid.Bool().Draw(t, "V2")
@@ -122,7 +122,7 @@ func TestAckQueueAcknowledgesEachCookieOnce(t *testing.T) {
 			version = V2
 		}
 		q := AckQueue{Single: single}
-		outstanding := map[uint64]bool{} // requests that the peer waits for
+		outstanding := map[uint64]bool{} // requests for which the peer waits
 		base := rapid.SampledFrom([]uint64{FirstCookie, 1000, 1<<64 - 24}).Draw(t, "base")
 		fresh := map[uint64]bool{} // cookies not used yet
 		for k := range uint64(24) {
@@ -197,7 +197,7 @@ func TestAckQueueAllocatesNothingInASteadyState(t *testing.T) {
 	step := func() {
 		for range 10 {
 			q.Add(k)
-			k += 5 // too far apart to merge more than two
+			k += 5 // too far apart for a range
 		}
 		for q.Len() > 2 {
 			q.Next()

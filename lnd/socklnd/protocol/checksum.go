@@ -2,26 +2,23 @@ package protocol
 
 import "hash/crc32"
 
-// ChecksumInit is the value to start a Checksum with.
+// ChecksumInit is the initial value of a Checksum.
 const ChecksumInit uint32 = 0xffffffff
 
-// Checksum continues the checksum sum over more bytes: the CRC-32 with the
-// reflected polynomial 0xEDB88320 and without the final inversion that IEEE
-// has (socklnd 9).
+// Checksum extends the checksum sum by more bytes. It is the CRC-32 with the reflected polynomial
+// 0xEDB88320, but without the final inversion of the IEEE variant (socklnd 9).
 func Checksum(sum uint32, b ...[]byte) uint32 {
 	for _, p := range b {
-		// The library inverts before and after; two more inversions undo
-		// both.
+		// crc32.Update inverts before and after. Inverting twice more undoes that.
 		sum = ^crc32.Update(^sum, crc32.IEEETable, p)
 	}
 	return sum
 }
 
-// ChecksumStart is the checksum of a received message before its payload:
-// frame holds the FrameSize bytes as they came, header those of the LNet
-// header, empty for a NOOP. V2 covers both, the frame with its csum field
-// zeroed; V3 and V4 cover the payload alone, so that their NOOPs can only
-// carry ChecksumInit.
+// ChecksumStart returns the checksum of a received message before its payload. frame holds
+// FrameSize bytes as received. header holds the bytes of the LNet header, and is empty for a NOOP.
+// In V2 the checksum covers both, with the csum field of the frame set to zero. In V3 and V4 it
+// covers only the payload, so their NOOPs can only carry ChecksumInit.
 func ChecksumStart(v Version, frame, header []byte) uint32 {
 	if v != V2 {
 		return ChecksumInit

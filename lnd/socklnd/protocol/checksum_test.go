@@ -29,8 +29,8 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// The two checksums of the worked example: what V2 sends, and what V3 would
-// take for the same message.
+// The two checksums of the worked example: the one that V2 sends, and the one that V3 would expect
+// for the same message.
 //
 // socklnd 9 (2), 9 (4)
 func TestChecksumCoverage(t *testing.T) {

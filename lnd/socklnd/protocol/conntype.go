@@ -2,12 +2,12 @@ package protocol
 
 import "strconv"
 
-// ConnType says what a connection is for, from the point of view of the side
-// that states it: one side's BULK_OUT is the other's BULK_IN (socklnd 2.1).
+// ConnType is the purpose of a connection, as seen by the side that states it: one side's BULK_OUT
+// is the other side's BULK_IN (socklnd 2.1).
 type ConnType int32
 
-// The connection types. None is 0xffffffff on the wire; in the answer to a
-// HELLO it means "refused, try again".
+// The connection types. None is 0xffffffff on the wire. In an answer to a HELLO it means "refused,
+// try again".
 const (
 	None    ConnType = -1
 	Any     ConnType = 0
@@ -16,11 +16,11 @@ const (
 	BulkOut ConnType = 3
 )
 
-// Valid tells whether a connection can have the type: Any to BulkOut.
+// Valid reports whether a connection can have the type: Any to BulkOut.
 func (c ConnType) Valid() bool { return c >= Any && c <= BulkOut }
 
-// Invert is the type that the other side gives to the connection; None if c
-// is not Valid.
+// Invert returns the type that the other side gives to the connection. It returns None if c is not
+// Valid.
 func (c ConnType) Invert() ConnType {
 	switch c {
 	case Any, Control:
@@ -33,7 +33,7 @@ func (c ConnType) Invert() ConnType {
 	return None
 }
 
-// String is "CONTROL", or the number of an unknown type.
+// String returns a name such as "CONTROL", or the number of an unknown type.
 func (c ConnType) String() string {
 	switch c {
 	case None:

@@ -7,11 +7,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// KeepaliveCookie is the cookie that no request carries; alone in a NOOP it
-// makes the NOOP a keepalive, and acknowledges nothing (socklnd 10.1, 11).
+// KeepaliveCookie is a cookie that is never used for a request. A NOOP with only this cookie is a
+// keepalive and acknowledges nothing (socklnd 10.1, 11).
 const KeepaliveCookie uint64 = 1
 
-// FirstCookie is the first cookie of a sender's requests.
+// FirstCookie is the first cookie that a sender uses for a request.
 const FirstCookie uint64 = 2
 
 var (
@@ -20,20 +20,20 @@ var (
 	errNoFrames     = errors.New("v1 has no frames")
 )
 
-// Cookies are the zero-copy requests that one frame acknowledges: none, one,
-// two single ones, or a range. It is a value; All may be called repeatedly.
+// Cookies are the zero-copy requests that one frame acknowledges: none, one, two separate ones, or
+// a range.
 type Cookies struct {
-	// first to last are acknowledged; both 0: none. With pair only the two
-	// are.
+	// first to last are acknowledged, or only these two if pair is set. Both are 0 if there are
+	// none.
 	first, last uint64
 	pair        bool
 }
 
-// Acknowledged tells which cookies f acknowledges on a connection of version
-// v (socklnd 10.3). The error is a *lnet.FieldError.
+// Acknowledged returns the cookies that f acknowledges on a connection of version v (socklnd 10.3).
+// The error is a *lnet.FieldError.
 //
-// A range may announce any number of cookies, up to 2^64-2: compare Len with
-// the number of outstanding requests before walking over All.
+// A range may hold up to 2^64-2 cookies: compare Len with the number of outstanding requests before
+// you iterate over All.
 func Acknowledged(f Frame, v Version) (Cookies, error) {
 	switch {
 	case !v.Framed():
@@ -66,7 +66,7 @@ func cookieField(k uint64, err error) error {
 	return &lnet.FieldError{What: "frame", Field: "zc_cookies", Value: k, Err: err}
 }
 
-// Len is the number of cookies.
+// Len returns the number of cookies.
 func (c Cookies) Len() uint64 {
 	switch {
 	case c.last == 0:
@@ -77,7 +77,7 @@ func (c Cookies) Len() uint64 {
 	return c.last - c.first + 1
 }
 
-// Contains tells whether the cookie k is acknowledged.
+// Contains reports whether the cookie k is acknowledged.
 func (c Cookies) Contains(k uint64) bool {
 	if c.pair {
 		return k == c.first || k == c.last
@@ -85,7 +85,7 @@ func (c Cookies) Contains(k uint64) bool {
 	return k != 0 && c.first <= k && k <= c.last
 }
 
-// All walks over the cookies in ascending order.
+// All iterates over the cookies in ascending order.
 func (c Cookies) All() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		step := uint64(1)

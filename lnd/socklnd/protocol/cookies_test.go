@@ -86,7 +86,7 @@ func TestAcknowledgedRejects(t *testing.T) {
 	}
 }
 
-// A range as wide as the counter is told by Len, without a walk.
+// Len returns the size of a range as wide as the counter without iterating over it.
 func TestAcknowledgedHugeRange(t *testing.T) {
 	set, err := Acknowledged(Frame{Type: FrameNoop, Request: 2, Ack: math.MaxUint64}, V3)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Layout of the frame before each message of V2 to V4, in the byte order of
-// the sender's HELLO (socklnd 8.1).
+// Layout of the frame before each message in V2 to V4, in the byte order of the sender's HELLO
+// (socklnd 8.1).
 //
 //	 0 type u32         0xc0 NOOP, 0xc1 LNET
 //	 4 csum u32         0: none
@@ -20,26 +20,24 @@ const (
 	// FrameSize is the size of a Frame in bytes.
 	FrameSize = 24
 
-	// FrameNoop is the type of a frame that stands alone.
+	// FrameNoop is the type of a frame without an LNet message.
 	FrameNoop uint32 = 0xc0
-	// FrameLNet is the type of a frame that an LNet header and payload
-	// follow.
+	// FrameLNet is the type of a frame that is followed by an LNet header and payload.
 	FrameLNet uint32 = 0xc1
 )
 
-// ErrFrameType is in the chain of errors about a frame of unknown type.
+// ErrFrameType is wrapped by the error for a frame of unknown type.
 var ErrFrameType = errors.New("neither NOOP (0xc0) nor LNET (0xc1)")
 
 // Frame is the header that the driver puts before each message.
 type Frame struct {
 	// Type is FrameNoop or FrameLNet.
 	Type uint32
-	// Checksum is 0 when there is none. We send 0 (socklnd 9).
+	// Checksum is 0 if the frame has none. We send 0 (socklnd 9).
 	Checksum uint32
-	// Request is zc_cookies[0]: in an LNET frame the cookie of a zero-copy
-	// request, 0 for none; in a NOOP the first value of an acknowledgement.
-	// Ack is zc_cookies[1]: an acknowledged cookie, 0 for none. See
-	// Acknowledged.
+	// Request is zc_cookies[0]. In an LNET frame it is the cookie of a zero-copy request, or 0 if
+	// there is none. In a NOOP it is the first value of an acknowledgement. Ack is zc_cookies[1]:
+	// an acknowledged cookie, or 0. See Acknowledged.
 	Request, Ack uint64
 }
 
@@ -51,7 +49,7 @@ func (f *Frame) Append(b []byte, order binary.AppendByteOrder) []byte {
 	return order.AppendUint64(b, f.Ack)
 }
 
-// Put writes f into the first FrameSize bytes of b.
+// Put writes f to the first FrameSize bytes of b.
 func (f *Frame) Put(b []byte, order binary.ByteOrder) {
 	_ = b[FrameSize-1]
 	order.PutUint32(b, f.Type)
@@ -60,9 +58,9 @@ func (f *Frame) Put(b []byte, order binary.ByteOrder) {
 	order.PutUint64(b[16:], f.Ack)
 }
 
-// Decode reads f from the first FrameSize bytes of b. A short b is
-// io.ErrUnexpectedEOF, an unknown type a *lnet.FieldError with ErrFrameType;
-// f is then unchanged.
+// Decode reads f from the first FrameSize bytes of b. It returns io.ErrUnexpectedEOF if b is too
+// short, and a *lnet.FieldError with ErrFrameType if the type is unknown. On an error f is
+// unchanged.
 func (f *Frame) Decode(b []byte, order binary.ByteOrder) error {
 	if len(b) < FrameSize {
 		return fmt.Errorf("frame: %d bytes of %d: %w", len(b), FrameSize, io.ErrUnexpectedEOF)

@@ -70,7 +70,8 @@ func TestFrameTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-// One wrong bit in the type is an error that says so, or the other type.
+// If one bit of the type is wrong, Decode returns an error that names the type, or decodes the
+// other type.
 //
 // socklnd 8.1 (2)
 func TestFrameWithOneBitOfTheTypeFlipped(t *testing.T) {

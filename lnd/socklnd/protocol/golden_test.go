@@ -30,7 +30,7 @@ func mustNID(s string) lnet.NID {
 	return n
 }
 
-// unhex reads a dump with any white space in it.
+// unhex decodes a hexadecimal dump, which may contain white space.
 func unhex(t testing.TB, dump string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(dump), ""))
@@ -40,7 +40,7 @@ func unhex(t testing.TB, dump string) []byte {
 	return b
 }
 
-// hello from A to B (V3, CONTROL, LE), changed by edit.
+// helloAB is the HELLO from A to B (V3, CONTROL, LE), changed by edit.
 func helloAB(edit func(*Hello)) Hello {
 	h := Hello{
 		Version: V3, Src: nidA, Dst: nidB, SrcPID: lnet.PIDLustre,
@@ -52,7 +52,7 @@ func helloAB(edit func(*Hello)) Hello {
 	return h
 }
 
-// answerBA is B's answer to it.
+// answerBA is B's answer to it, changed by edit.
 func answerBA(edit func(*Hello)) Hello {
 	return helloAB(func(h *Hello) {
 		h.Src, h.Dst, h.SrcIncarnation = nidB, nidA, incarnationB

@@ -10,9 +10,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Layouts of a HELLO (socklnd 4.1 to 4.3). Integers are in the sender's byte
-// order, which the magic reveals; a 20-byte NID is never swapped; V1 is
-// always little-endian.
+// Layouts of a HELLO (socklnd 4.1 to 4.3). Integers are in the sender's byte order, which the magic
+// shows. V1 is always little-endian. The bytes of a 20-byte NID are never swapped.
 //
 //	V2, V3                    V4                        V1
 //	 0 magic "Eric"            0 magic "Eric"            0 magic 0xeebc0ded
@@ -39,31 +38,31 @@ const (
 
 	largeNIDSize = 20
 
-	// versionV1 is what bytes 4 to 8 of a V1 HELLO hold: major 1, minor 0.
+	// versionV1 is the number in bytes 4 to 8 of a V1 HELLO: major 1, minor 0.
 	versionV1 = 1
 )
 
-// Hello is what each side of a connection says first (socklnd 4).
+// Hello is the first message that each side sends on a connection (socklnd 4).
 type Hello struct {
-	// Version is the layout.
+	// Version determines the layout.
 	Version Version
-	// Src is the NID of the sender's NI. Dst is the peer's, which nobody
-	// verifies; it may be zero, and V1 does not carry it.
+	// Src is the NID of the sender's NI. Dst is the NID of the receiver's NI; receivers do not
+	// verify it. Dst may be zero, and V1 does not carry it.
 	Src, Dst lnet.NID
-	// SrcPID is the sender's; DstPID is 0 from an active side and ignored.
+	// SrcPID is the sender's PID. DstPID is 0 if an active side sends the HELLO, and receivers
+	// ignore it.
 	SrcPID, DstPID lnet.PID
-	// SrcIncarnation tells lives of the sender's NI apart; DstIncarnation is
-	// 0 from an active side and ignored.
+	// SrcIncarnation distinguishes the lives of the sender's NI. DstIncarnation is 0 if an active
+	// side sends the HELLO, and receivers ignore it.
 	SrcIncarnation, DstIncarnation uint64
-	// Type is the sender's view of the connection. A decoded one may have
-	// any value.
+	// Type is the sender's view of the connection. DecodeHello accepts any value.
 	Type ConnType
-	// IPs are IPv4 addresses of the sender's bonded interfaces. Obsolete:
-	// discarded on receipt and never sent (socklnd 4.4). Not in V4.
+	// IPs are the IPv4 addresses of the sender's bonded interfaces. They are obsolete: receivers
+	// discard them, and we never send any (socklnd 4.4). V4 has no such list.
 	IPs []netip.Addr
 }
 
-// MagicError is a HELLO that starts with none of the known magics.
+// MagicError is the error for a HELLO that starts with an unknown magic.
 type MagicError struct {
 	// Magic holds the four bytes as a little-endian number.
 	Magic uint32
@@ -73,12 +72,10 @@ func (e *MagicError) Error() string {
 	return fmt.Sprintf("hello: unknown magic %#x", e.Magic)
 }
 
-// UnknownVersionError is a HELLO of a version that is not spoken here. A
-// passive side answers it with a HELLO of its own of type None (socklnd
-// 5.1).
+// UnknownVersionError is the error for a HELLO of an unsupported version. A passive side answers it
+// with a HELLO of type None (socklnd 5.1).
 type UnknownVersionError struct {
-	// Version is the number found; for the magic of V1 it is
-	// major + minor*65536.
+	// Version is the number received. After the magic of V1 it is major + minor*65536.
 	Version uint32
 	// Order is the sender's byte order.
 	Order binary.ByteOrder
@@ -106,7 +103,7 @@ func helloField(field string, value any, err error) error {
 	return &lnet.FieldError{What: "hello", Field: field, Value: value, Err: err}
 }
 
-// fixedSize is the size of a HELLO of version v without addresses.
+// fixedSize returns the size of a HELLO of version v without addresses.
 func fixedSize(v Version) int {
 	switch v {
 	case V1:
@@ -117,12 +114,11 @@ func fixedSize(v Version) int {
 	return helloSizeV2
 }
 
-// Size is the number of bytes that Append appends.
+// Size returns the number of bytes that Append appends.
 func (h *Hello) Size() int { return fixedSize(h.Version) + 4*len(h.IPs) }
 
-// Append appends the HELLO in the given byte order, which V1 ignores. A value
-// that the layout cannot carry, above all a NID, is an error and leaves b as
-// it was.
+// Append appends the HELLO in the given byte order, which V1 ignores. It returns an error and an
+// unchanged b if the layout cannot carry a value, such as a NID of 20 bytes.
 func (h *Hello) Append(b []byte, order binary.AppendByteOrder) ([]byte, error) {
 	if err := h.check(); err != nil {
 		return b, err
@@ -143,7 +139,7 @@ func (h *Hello) Append(b []byte, order binary.AppendByteOrder) ([]byte, error) {
 	return b, nil
 }
 
-// check tells what of h its version cannot carry.
+// check returns an error for the first field that the version of h cannot carry.
 func (h *Hello) check() error {
 	if !h.Version.Valid() {
 		return &UnknownVersionError{Version: uint32(h.Version), Order: binary.LittleEndian}
@@ -180,7 +176,7 @@ func (h *Hello) checkIPs() error {
 	return nil
 }
 
-// nid4 is n as 64 bits; no NID at all is 0.
+// nid4 returns n as 64 bits. The zero NID becomes 0.
 func nid4(n lnet.NID) (uint64, bool) {
 	if n.IsZero() {
 		return 0, true
@@ -225,7 +221,7 @@ func (h *Hello) appendV4(b []byte, order binary.AppendByteOrder) []byte {
 	return h.appendTail(b, order)
 }
 
-// appendTail appends what follows the NIDs in V2 to V4.
+// appendTail appends the fields after the NIDs in V2 to V4.
 func (h *Hello) appendTail(b []byte, order binary.AppendByteOrder) []byte {
 	b = order.AppendUint32(b, uint32(h.SrcPID))
 	b = order.AppendUint32(b, uint32(h.DstPID))
@@ -235,11 +231,10 @@ func (h *Hello) appendTail(b []byte, order binary.AppendByteOrder) []byte {
 	return order.AppendUint32(b, uint32(len(h.IPs)))
 }
 
-// HelloNeed tells how many bytes of a HELLO are needed, given its first bytes
-// b: 4 for the magic, then 8 with the version, then those of the fixed part,
-// then all. The HELLO is complete when the result is not more than len(b);
-// bytes after it are not looked at. No more than MaxHelloSize is ever asked
-// for.
+// HelloNeed returns how many bytes of a HELLO the caller must read, given its first bytes b: first
+// 4 for the magic, then 8 to include the version, then the fixed part, then the whole HELLO. The
+// HELLO is complete if the result is not more than len(b). HelloNeed ignores bytes after it. The
+// result is at most MaxHelloSize.
 //
 // Errors are *MagicError, *UnknownVersionError and *lnet.FieldError.
 func HelloNeed(b []byte) (int, error) {
@@ -268,7 +263,7 @@ func HelloNeed(b []byte) (int, error) {
 	return fixed + 4*n, nil
 }
 
-// helloOrder reads the byte order off the magic at the start of b.
+// helloOrder determines the byte order from the magic at the start of b.
 func helloOrder(b []byte) (binary.ByteOrder, uint32, error) {
 	magic := binary.LittleEndian.Uint32(b)
 	switch magic {
@@ -294,13 +289,12 @@ func helloVersion(b []byte, order binary.ByteOrder, magic uint32) (Version, erro
 	return 0, &UnknownVersionError{Version: version, Order: order}
 }
 
-// helloIPs reads the number of addresses off a complete fixed part.
+// helloIPs reads the number of addresses from a complete fixed part.
 func helloIPs(b []byte, order binary.ByteOrder, v Version) (int, error) {
 	var n uint32
 	switch v {
 	case V4:
-		// The field exists, but no list ever follows and its value means
-		// nothing (socklnd 4.2).
+		// The field exists in V4, but no list follows and its value is ignored (socklnd 4.2).
 		return 0, nil
 	case V1:
 		if t := order.Uint32(b[24:]); t != uint32(lnet.MsgHello) {
@@ -320,10 +314,9 @@ func helloIPs(b []byte, order binary.ByteOrder, v Version) (int, error) {
 	return int(n), nil
 }
 
-// DecodeHello reads a whole HELLO, for which HelloNeed gave len(b), and the
-// byte order of its sender, in which the frames on that connection come too.
-// On an error h is zero; besides those of HelloNeed there is
-// io.ErrUnexpectedEOF for a short one.
+// DecodeHello decodes a complete HELLO, of the length that HelloNeed returned. It also returns the
+// byte order of the sender, which applies to the frames on that connection too. On an error h is
+// zero. The errors are those of HelloNeed, and io.ErrUnexpectedEOF if b is too short.
 func DecodeHello(b []byte) (h Hello, order binary.ByteOrder, err error) {
 	need, err := HelloNeed(b)
 	if err != nil {
@@ -335,7 +328,7 @@ func DecodeHello(b []byte) (h Hello, order binary.ByteOrder, err error) {
 	if len(b) > need {
 		return Hello{}, nil, helloField("length", len(b), errTrailing)
 	}
-	// HelloNeed has checked magic, version and the count of addresses.
+	// HelloNeed has checked the magic, the version and the number of addresses.
 	order, magic, _ := helloOrder(b)
 	h.Version, _ = helloVersion(b, order, magic)
 	switch h.Version {
@@ -394,7 +387,7 @@ func (h *Hello) decodeV4(b []byte, order binary.ByteOrder) (err error) {
 	return nil
 }
 
-// decodeTail reads what follows the NIDs in V2 to V4.
+// decodeTail reads the fields after the NIDs in V2 to V4.
 func (h *Hello) decodeTail(b []byte, order binary.ByteOrder) {
 	h.SrcPID = lnet.PID(order.Uint32(b))
 	h.DstPID = lnet.PID(order.Uint32(b[4:]))
@@ -403,7 +396,7 @@ func (h *Hello) decodeTail(b []byte, order binary.ByteOrder) {
 	h.Type = ConnType(order.Uint32(b[24:]))
 }
 
-// decodeIPs reads the addresses, which fill b.
+// decodeIPs reads the addresses from b, up to its end.
 func (h *Hello) decodeIPs(b []byte, order binary.ByteOrder) error {
 	for ; len(b) > 0; b = b[4:] {
 		n := order.Uint32(b)
@@ -417,7 +410,7 @@ func (h *Hello) decodeIPs(b []byte, order binary.ByteOrder) error {
 	return nil
 }
 
-// sourceNID4 takes only what identifies an NI (socklnd 5.1).
+// sourceNID4 converts v, and returns an error unless it identifies an NI (socklnd 5.1).
 func sourceNID4(v uint64) (lnet.NID, error) {
 	n := lnet.NIDFrom4(v)
 	if n.IsAny() {
@@ -429,7 +422,7 @@ func sourceNID4(v uint64) (lnet.NID, error) {
 	return n, nil
 }
 
-// destNID4 takes the wildcard and nothing too, since nobody looks at them.
+// destNID4 converts v. It also accepts the wildcard and 0, because receivers ignore the field.
 func destNID4(v uint64) (lnet.NID, error) {
 	if v == 0 {
 		return lnet.NID{}, nil
@@ -441,8 +434,8 @@ func destNID4(v uint64) (lnet.NID, error) {
 	return n, nil
 }
 
-// largeNID reads a 20-byte NID. Type 0xff makes it the wildcard whatever
-// the other bytes are; 20 zeros are no NID.
+// largeNID reads a 20-byte NID. Type 0xff makes it the wildcard, whatever the other bytes are. 20
+// zero bytes are the zero NID.
 func largeNID(field string, b []byte) (lnet.NID, error) {
 	if b[1] == 0xff {
 		return lnet.AnyNID, nil

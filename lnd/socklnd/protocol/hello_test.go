@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// anyOrder is what both byte orders of encoding/binary are.
+// anyOrder has the methods of both byte order types of encoding/binary.
 type anyOrder interface {
 	binary.ByteOrder
 	binary.AppendByteOrder
@@ -27,7 +27,7 @@ func orderOf(bigEndian bool) anyOrder {
 	return binary.LittleEndian
 }
 
-// equalNIDs lets cmp look at values with NIDs in them.
+// equalNIDs lets cmp compare values that contain NIDs.
 var equalNIDs = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
 
 var equalAddrs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -63,8 +63,8 @@ func TestHelloExamplesEncodeAndDecode(t *testing.T) {
 	}
 }
 
-// A reader that asks HelloNeed after every byte never reads past the HELLO,
-// never asks for fewer bytes than it has, and ends exactly with it.
+// A reader that calls HelloNeed after every byte never reads past the HELLO. The result is never
+// less than what it has read, and is equal to it at the end of the HELLO.
 //
 // socklnd 5.1 (4)
 func TestHelloNeedGrowsStepByStep(t *testing.T) {
@@ -119,7 +119,7 @@ func TestHelloNeedIsDecidedAsEarlyAsPossible(t *testing.T) {
 	}
 }
 
-// put changes bytes of a HELLO.
+// put returns a copy of b with other bytes at offset.
 func put(b []byte, offset int, with ...byte) []byte {
 	b = bytes.Clone(b)
 	copy(b[offset:], with)
@@ -203,8 +203,8 @@ func named(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// Whatever single bit is wrong, the decoder says what, or it decodes
-// something that encodes to the same bytes again.
+// If any single bit is wrong, DecodeHello returns an error for the field, or decodes a value that
+// encodes to the same bytes.
 func TestHelloWithOneBitFlipped(t *testing.T) {
 	for _, c := range helloExamples {
 		wire := unhex(t, c.dump)
@@ -287,8 +287,8 @@ func TestHelloAppendRefusesWhatItCannotCarry(t *testing.T) {
 	}
 }
 
-// What nobody looks at does not get in the way: a destination that is zero or
-// the wildcard, and the count in V4.
+// Values that receivers ignore may be anything: a destination that is zero or the wildcard, and the
+// count in V4.
 //
 // socklnd 4.2, 4.4 (1)
 func TestHelloIgnores(t *testing.T) {

@@ -2,24 +2,23 @@ package protocol
 
 import "slices"
 
-// maxLives is how many lives of a peer are told apart: the present one and a
-// few whose HELLOs may still be on their way.
+// maxLives is the number of lives of a peer that are remembered: the current one, and a few whose
+// HELLOs may still be in transit.
 const maxLives = 4
 
-// Lives remembers the incarnations that a peer was met with, the one met last
-// first. It so tells a new life from the first contact, and from a life that is
-// over and whose HELLO comes late. Incarnations are not ordered by size: a host
-// that has rebooted may have set its clock back. The zero value has met nobody;
-// a copy is a memory of its own.
+// Lives remembers the incarnations in which a peer was seen, the most recent one first. It
+// distinguishes a new life from the first contact, and from an earlier life whose HELLO arrives
+// late. Incarnations are not ordered by value, because a rebooted host may have set its clock back.
+// The zero value has seen no incarnation. A copy is independent of the original.
 type Lives struct {
 	met      [maxLives]uint64
 	n        int
-	presumed bool // the life met last is over
+	presumed bool // the most recent life is over
 }
 
-// Meet records that the peer was met with an incarnation. It tells whether the
-// peer has begun a new life: it was met before, and never with this one, and that
-// was not presumed.
+// Meet records that the peer was seen with an incarnation. It reports whether the peer has
+// restarted: it was seen before, but never with this incarnation, and Presume has not already
+// reported the restart.
 func (l *Lives) Meet(incarnation uint64) (restarted bool) {
 	k := slices.Index(l.met[:l.n], incarnation)
 	known := l.presumed
@@ -34,13 +33,13 @@ func (l *Lives) Meet(incarnation uint64) (restarted bool) {
 	return restarted
 }
 
-// Presume notes that the life met last is over, though the next one has not been
-// met. It tells whether that is news.
+// Presume records that the most recent life is over, although the next one has not been seen yet.
+// It reports whether this was unknown.
 func (l *Lives) Presume() bool {
 	news := !l.presumed && l.n > 0
 	l.presumed = true
 	return news
 }
 
-// Any tells whether the peer was ever met.
+// Any reports whether the peer was ever seen.
 func (l *Lives) Any() bool { return l.n > 0 }

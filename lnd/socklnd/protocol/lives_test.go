@@ -45,8 +45,9 @@ func TestLivesAreToldApart(t *testing.T) {
 	}
 }
 
-// TestALifeThatIsPresumedOver shows that the next life is no news then; but it is if
-// the presumption proves wrong, and so is the one after it.
+// TestALifeThatIsPresumedOver shows that Meet does not report the life after a presumed end as a
+// restart. If the presumption was wrong, Presume reports the next end as new again, and Meet
+// reports the next life as a restart.
 func TestALifeThatIsPresumedOver(t *testing.T) {
 	var l Lives
 	if l.Presume() {
@@ -71,12 +72,12 @@ func TestALifeThatIsPresumedOver(t *testing.T) {
 	}
 }
 
-// TestLivesEqualTheModel holds Lives against the list of all meetings: a
-// restart is a life that is not among the last few different ones.
+// TestLivesEqualTheModel compares Lives with a list of all incarnations in the order of their last
+// meeting. A restart is an incarnation that is not among the last few.
 func TestLivesEqualTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Lives
-		var model []uint64 // different ones, the one met last at the end
+		var model []uint64 // distinct incarnations, the one seen last at the end
 		for _, life := range rapid.SliceOf(rapid.Uint64Range(0, 7)).Draw(t, "meetings") {
 			known := false
 			rest := model[:0:0]
@@ -96,8 +97,8 @@ func TestLivesEqualTheModel(t *testing.T) {
 	})
 }
 
-// TestPeeringTellsOfRestarts shows which HELLOs bring the news, on both sides,
-// and that the news comes once.
+// TestPeeringTellsOfRestarts shows which HELLOs report a restart, on both sides, and that each
+// restart is reported once.
 func TestPeeringTellsOfRestarts(t *testing.T) {
 	const first, second = incarnationA, incarnationA + 1
 	accept := func(life uint64, edit func(*Inbound)) func(*Peering) string {
@@ -124,7 +125,7 @@ func TestPeeringTellsOfRestarts(t *testing.T) {
 	none := func(o *Outbound) { o.Reply.Type = None }
 	for _, test := range []struct {
 		name    string
-		closed  bool // the connections of the first life
+		closed  bool // the connections of the first life have been closed
 		hello   func(*Peering) string
 		verdict string
 		want    bool

@@ -6,22 +6,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Peering is what a side remembers of a peer from one connection to the next:
-// the version and the incarnation of the first one. All connections of a peer
-// share them (socklnd 5.3, 5.4). The zero value remembers nothing.
+// Peering is what one side remembers of a peer between connections: the version and the incarnation
+// of the first connection. All connections with a peer share them (socklnd 5.3, 5.4). The zero
+// value remembers nothing.
 type Peering struct {
-	Version     Version // 0: none recorded
+	Version     Version // 0 if none is recorded
 	Incarnation uint64
-	// Lives outlast the connections. Who forgets a peer may keep them, for the
-	// Peering of the same peer later on.
+	// Lives outlives the connections. A caller that forgets a peer may keep it and pass it to a
+	// later Peering of the same peer.
 	Lives     Lives
 	restarted bool
 	refusals  int // in a row
 }
 
-// Restarted tells, once, that the HELLO judged last has shown a life of the
-// peer's that is neither the first nor one that was met before, whatever has
-// become of the connection.
+// Restarted reports whether the last HELLO has shown a new life of the peer: not the first one, and
+// none that was seen before. The outcome of the connection does not matter. Each restart is
+// reported once.
 func (p *Peering) Restarted() bool {
 	restarted := p.restarted
 	p.restarted = false
@@ -34,27 +34,27 @@ func (p *Peering) meet(incarnation uint64) {
 	}
 }
 
-// maxRefusals is how often in a row a peer is told NONE. More crash kernels:
-// the connection is then closed without an answer.
+// maxRefusals is the number of HELLOs of type NONE that are sent to a peer in a row. More would
+// crash kernels, so the next connections are closed without an answer.
 const maxRefusals = 2
 
-// MayRefuse counts a refusal and tells whether it may be sent.
+// MayRefuse counts a refusal and reports whether it may be sent.
 func (p *Peering) MayRefuse() bool {
 	p.refusals++
 	return p.refusals <= maxRefusals
 }
 
-// Verdict is what becomes of a connection whose HELLO has been read.
+// Verdict is the decision on a connection whose HELLO has been read.
 type Verdict uint8
 
 const (
-	// Register: the connection is good; a passive side answers with its HELLO.
+	// Register accepts the connection. A passive side answers with its HELLO.
 	Register Verdict = iota
-	// Refuse: answer with a HELLO of type NONE, then close.
+	// Refuse sends a HELLO of type NONE, then closes the connection.
 	Refuse
-	// RefuseStale: as Refuse, after closing all connections of the peer.
+	// RefuseStale closes all connections with the peer, and then does the same as Refuse.
 	RefuseStale
-	// Drop: close without an answer.
+	// Drop closes the connection without an answer.
 	Drop
 )
 
@@ -64,25 +64,25 @@ func (v Verdict) String() string {
 
 // Inbound is what a passive side knows when it decides on a connection.
 type Inbound struct {
-	// Hello is what came; for an unprivileged peer with the identity made up
-	// for it.
+	// Hello is the received HELLO. For an unprivileged peer it holds the identity that we assigned
+	// to it.
 	Hello Hello
-	// Self is our NI's NID.
+	// Self is the NID of our NI.
 	Self lnet.NID
-	// Closing: the NI is shutting down, the peer is being torn down, or this
-	// caller has gone already: it may be of a set, or a life, that is over, and
-	// those that have come up since must not end with it.
+	// Closing is set if the NI is shutting down, the peer is being closed, or the caller has
+	// already closed this connection. Such a connection may belong to an earlier life of the peer,
+	// and must not close newer connections.
 	Closing bool
-	// Connecting: we are connecting to the address that this one comes from.
+	// Connecting is set if we are connecting to the address that the connection comes from.
 	Connecting bool
-	// SameAddress: both ends have one address; no limit applies.
+	// SameAddress is set if both ends have the same address. Then no limit applies.
 	SameAddress bool
-	// Conns is the number of connections between the two addresses of the
-	// type that this one would get; Limit is how many there may be.
+	// Conns is the number of connections between the two addresses that have the same type. Limit
+	// is the maximum.
 	Conns, Limit int
 }
 
-// Accept decides on an inbound connection and records what it must (socklnd
+// Accept decides on an inbound connection and records the version and the incarnation (socklnd
 // 5.3).
 func (p *Peering) Accept(in Inbound) Verdict {
 	h := &in.Hello
@@ -111,17 +111,17 @@ func (p *Peering) Accept(in Inbound) Verdict {
 type Outcome uint8
 
 const (
-	// Connected: the connection is good.
+	// Connected accepts the connection.
 	Connected Outcome = iota
-	// Duplicate: there are enough connections of the type; close this one.
+	// Duplicate closes the connection, because there are enough of its type.
 	Duplicate
-	// Race: the peer refused, as it does when it connects to us; try again
-	// after a pause.
+	// Race means that the peer refused, as it does while it connects to us. Try again after a
+	// pause.
 	Race
-	// OtherVersion: the peer refused the version; try again with its own.
+	// OtherVersion means that the peer refused the version. Try again with the peer's version.
 	OtherVersion
-	// Stale: the peer is not the one that the recorded connections belong
-	// to; close them all and try again.
+	// Stale means that the recorded connections belong to another incarnation or version of the
+	// peer. Close them all and try again.
 	Stale
 )
 
@@ -131,13 +131,13 @@ func (o Outcome) String() string {
 
 // Outbound is what an active side knows when it decides on a connection.
 type Outbound struct {
-	Want         lnet.ProcessID // whom we are connecting to
+	Want         lnet.ProcessID // the process to which we are connecting
 	Sent, Reply  Hello
 	SameAddress  bool
 	Conns, Limit int
 }
 
-// Connect decides on an outbound connection and records what it must. An error
+// Connect decides on an outbound connection and records the version and the incarnation. An error
 // is a hard failure.
 func (p *Peering) Connect(out Outbound) (Outcome, error) {
 	sent, reply := &out.Sent, &out.Reply
@@ -166,7 +166,7 @@ func (p *Peering) Connect(out Outbound) (Outcome, error) {
 	return Connected, nil
 }
 
-// Counts is the number of connections with a peer by type.
+// Counts holds the number of connections with a peer by type.
 type Counts struct{ Any, Control, BulkIn, BulkOut int }
 
 // Of returns the counter of a type.
@@ -183,16 +183,16 @@ func (c *Counts) Of(t ConnType) *int {
 	}
 }
 
-// Wanted tracks which connections an active side still has to open: one
-// CONTROL, and PerType each of BULK_IN and BULK_OUT (socklnd 2.2, 2.3). A type
-// once complete stays so until its count drops to zero.
+// Wanted determines which connections an active side still has to open: one CONTROL, and PerType
+// each of BULK_IN and BULK_OUT (socklnd 2.2, 2.3). Once a type is complete, it stays so until its
+// count drops to zero.
 type Wanted struct {
 	PerType  int
 	counts   Counts
 	complete [4]bool
 }
 
-// Add counts a connection, opened by either side.
+// Add counts a new connection, whichever side opened it.
 func (w *Wanted) Add(t ConnType) {
 	n := w.counts.Of(t)
 	*n++
@@ -210,8 +210,8 @@ func (w *Wanted) Remove(t ConnType) {
 	}
 }
 
-// SetPerType changes PerType. Types of which there are as many are complete; of the others
-// more are to be opened. CONTROL stays as it is.
+// SetPerType changes PerType. A bulk type is then complete if it has at least n connections;
+// otherwise more are opened. CONTROL does not change.
 func (w *Wanted) SetPerType(n int) {
 	if w.PerType == n {
 		return
@@ -222,8 +222,8 @@ func (w *Wanted) SetPerType(n int) {
 	}
 }
 
-// Settle declares every type of which there is a connection complete; it
-// reports whether that leaves nothing to open (socklnd 7).
+// Settle marks all types as complete if each of them has a connection, and reports whether it did
+// so (socklnd 7).
 func (w *Wanted) Settle() bool {
 	for _, t := range [...]ConnType{Control, BulkIn, BulkOut} {
 		if *w.counts.Of(t) == 0 {
@@ -236,10 +236,10 @@ func (w *Wanted) Settle() bool {
 	return true
 }
 
-// Skip declares one type complete: the peer has as many as it wants.
+// Skip marks a type as complete, because the peer has as many connections of it as it wants.
 func (w *Wanted) Skip(t ConnType) { w.complete[t] = true }
 
-// Next returns the type to open next; none if all are complete.
+// Next returns the type to open next. It returns false if all are complete.
 func (w *Wanted) Next() (ConnType, bool) {
 	switch {
 	case !w.complete[Control]:
@@ -261,8 +261,8 @@ func (w *Wanted) limit(t ConnType) int {
 	return max(w.PerType, 1)
 }
 
-// ConnsPerPeer is the number of connections of each bulk type that a link of
-// the speed in Mbit/s deserves (socklnd 2.2); an unknown speed is 0.
+// ConnsPerPeer returns the number of connections of each bulk type for a link of the given speed in
+// Mbit/s (socklnd 2.2). An unknown speed is 0.
 func ConnsPerPeer(mbps int) int {
 	n := 1
 	for g := max(mbps, 1000) / 1000; g >= 4; g /= 4 {

@@ -9,11 +9,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// low and high are NIDs of which the second is the higher.
+// low and high are NIDs; high is the higher of the two.
 var low, high = nidA, nidB
 
-// TestPeeringAccept follows the rows of socklnd 5.3: the first that holds
-// decides.
+// TestPeeringAccept checks the rows of socklnd 5.3: the first row that applies decides.
 //
 // socklnd 5.3 (1)-(8)
 func TestPeeringAccept(t *testing.T) {
@@ -71,7 +70,7 @@ func TestPeeringAccept(t *testing.T) {
 			if got := p.Accept(test.in); got != test.want {
 				t.Errorf("verdict %s, want %s", got, test.want)
 			}
-			p.Lives, p.restarted = Lives{}, false // another story
+			p.Lives, p.restarted = Lives{}, false // not compared here
 			if p != test.after {
 				t.Errorf("recorded %+v, want %+v", p, test.after)
 			}
@@ -79,7 +78,7 @@ func TestPeeringAccept(t *testing.T) {
 	}
 }
 
-// TestPeeringConnect follows the rows of socklnd 5.4.
+// TestPeeringConnect checks the rows of socklnd 5.4.
 //
 // socklnd 5.4 (1)-(4), 5.4 (6)-(10)
 func TestPeeringConnect(t *testing.T) {
@@ -142,7 +141,7 @@ func TestPeeringConnect(t *testing.T) {
 			if got != test.want {
 				t.Errorf("outcome %d (error %v), want %d", got, err, test.want)
 			}
-			p.Lives, p.restarted = Lives{}, false // another story
+			p.Lives, p.restarted = Lives{}, false // not compared here
 			if p != test.after {
 				t.Errorf("recorded %+v, want %+v", p, test.after)
 			}
@@ -158,14 +157,14 @@ func TestPeeringRefusesAtMostTwiceInARow(t *testing.T) {
 				t.Errorf("round %d, refusal %d: may be sent: %v, want %v", round, k+1, got, want)
 			}
 		}
-		// A connection that is taken ends the row.
+		// An accepted connection resets the count of refusals in a row.
 		if v := p.Accept(Inbound{Hello: helloAB(nil), Self: high, SameAddress: true}); v != Register {
 			t.Fatal(v)
 		}
 	}
 }
 
-// opened opens what is wanted and returns the order.
+// opened opens all wanted connections and returns their types in order.
 func opened(w *Wanted) []ConnType {
 	var order []ConnType
 	for t, missing := w.Next(); missing; t, missing = w.Next() {

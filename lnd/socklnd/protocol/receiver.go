@@ -9,18 +9,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Receiver is the receiving half of an established connection as a machine
-// without I/O (socklnd 13): the caller puts bytes of the stream where Buffers
-// says, reports them with Filled, and calls Next until it asks for more bytes.
+// Receiver is the receiving half of an established connection, without I/O (socklnd 13). The caller
+// reads from the stream into Buffers, reports the number of bytes with Filled, and calls Next until
+// it returns NeedBytes.
 //
-// Payload goes straight from the stream into the memory that Place names; the
-// next message's beginning rides along in the tail of the same read. Only
-// what came along with a header is copied. How far a read may run ahead of
-// the message at hand is learned from the traffic: small payloads let it run,
-// after a large one it fetches just the next header, so that the payload
-// behind that header is not copied either.
+// Payload is read from the stream directly into the memory that the caller passes to Place. The
+// same read continues with the beginning of the next message. Only payload that was read together
+// with its header is copied. Receiver decides by the last payload how far a read may go beyond the
+// current message. After a small payload it reads as much as fits. After a large one it reads just
+// the next header, so that the payload after that header is not copied either.
 //
-// A Receiver is used by one goroutine at a time. After an error it is dead.
+// Only one goroutine at a time may use a Receiver. After an error it must not be used again.
 type Receiver struct {
 	version Version
 	order   binary.ByteOrder
@@ -29,36 +28,36 @@ type Receiver struct {
 	frame  Frame
 	header *lnet.Header
 
-	// buf[r:w] holds bytes of the stream that have not been consumed. buf is
-	// small, or large from the pool while much arrives at once.
+	// buf[r:w] holds bytes of the stream that have not been consumed. buf is small, or a large
+	// buffer from the pool while much data arrives at once.
 	buf   []byte
 	r, w  int
 	small [smallBuffer]byte
-	large *[largeBuffer]byte // buf's array if it is large
+	large *[largeBuffer]byte // buf's array if it is a large buffer
 	full  bool               // the last read filled the small buffer
 
-	// exact forbids reading past the next header: the last payload was large.
+	// exact forbids reading past the next header, because the last payload was large.
 	exact bool
 
-	wanted [][]byte // where the wanted payload goes
-	done   int      // leading elements of wanted that are full
+	wanted [][]byte // destination of the wanted payload
+	done   int      // number of leading elements of wanted that are full
 	filled int      // bytes of wanted[done] that are full
-	left   int      // bytes that wanted still takes
-	slop   int      // payload bytes to discard behind them
+	left   int      // wanted bytes that are still missing
+	slop   int      // payload bytes after them, to be discarded
 	sum    uint32   // checksum so far, if the frame has one
-	iov    [][]byte // what Buffers returns
-	copied uint64   // bytes of payloads, from buf
+	iov    [][]byte // result of Buffers
+	copied uint64   // payload bytes that were copied from buf
 }
 
 const (
-	// mostCopied is the payload size beyond which nothing is to be copied: copying a
-	// page costs less than another read.
+	// mostCopied is the largest payload, in bytes, for which copying is accepted. Up to about a
+	// page, copying costs less than another read.
 	mostCopied = 4096
-	// smallBuffer is what an idle connection reads into: a message with so much payload,
-	// and headers of any version. It bounds how much of a large payload can come
-	// along with its header, and so be copied.
+	// smallBuffer is the size of an idle connection's buffer: room for a payload of mostCopied
+	// bytes and the headers of any version. It limits how much of a large payload can be read
+	// together with its header and must be copied.
 	smallBuffer = mostCopied + 512
-	// largeBuffer is what a busy connection reads into.
+	// largeBuffer is the size of a busy connection's buffer.
 	largeBuffer = 64 << 10
 )
 
@@ -72,30 +71,29 @@ const (
 	receiveSlop                         // unwanted payload
 )
 
-// Event is what Receiver.Next found.
+// Event is the result of Receiver.Next.
 type Event uint8
 
 const (
-	// NeedBytes means that more of the stream is needed.
+	// NeedBytes means that more bytes of the stream are needed.
 	NeedBytes Event = iota
 	// GotNoop means that Frame holds a NOOP.
 	GotNoop
-	// GotAck means that Frame, of an LNET message that is still to come,
-	// acknowledges a cookie; the acknowledgement counts before the payload.
+	// GotAck means that Frame acknowledges a cookie and belongs to an LNET message that has not
+	// been read yet. The acknowledgement takes effect before the payload.
 	GotAck
-	// GotHeader means that Frame and the header are complete and that Place
-	// must be called before Next goes on.
+	// GotHeader means that Frame and the header are complete. Place must be called before the next
+	// call of Next.
 	GotHeader
-	// GotPayload means that the wanted part of the payload is in place. What
-	// is left of it is discarded by the next calls.
+	// GotPayload means that the wanted part of the payload has been stored. The next calls discard
+	// the rest.
 	GotPayload
 )
 
 var largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// NewReceiver returns the receiver of a connection of the version whose peer
-// sends its framing headers in the given order. LNet headers are decoded into
-// h.
+// NewReceiver returns the receiver of a connection of version v. order is the byte order of the
+// frames that the peer sends. LNet headers are decoded into h.
 func NewReceiver(v Version, order binary.ByteOrder, h *lnet.Header) *Receiver {
 	m := &Receiver{version: v, order: order, header: h}
 	m.buf = m.small[:]
@@ -112,18 +110,18 @@ func (m *Receiver) start() {
 	}
 }
 
-// Frame is the framing header of the message at hand; zero cookies and
-// checksum on a V1 connection.
+// Frame returns the frame of the current message. On a V1 connection its cookies and checksum are
+// zero.
 func (m *Receiver) Frame() Frame { return m.frame }
 
-// Partial tells whether a message has begun and is not complete: the receive
+// Partial reports whether a message has begun and is not complete. While it is true, the receive
 // timer runs (socklnd 14).
 func (m *Receiver) Partial() bool {
 	return m.w > m.r || m.state > receiveHeader || m.state == receiveHeader && m.version.Framed()
 }
 
-// Buffers returns where the next bytes of the stream belong, in order. The
-// caller fills any prefix of them. The slice is valid until Filled.
+// Buffers returns where to store the next bytes of the stream, in order. The caller fills any
+// prefix of them and calls Filled. The slice is valid until Filled is called.
 func (m *Receiver) Buffers() [][]byte {
 	if m.r == m.w {
 		m.r, m.w = 0, 0
@@ -155,8 +153,8 @@ func (m *Receiver) Buffers() [][]byte {
 	return m.iov
 }
 
-// tail returns the room behind the buffered bytes, need bytes of it at least,
-// and just that many if reading ahead is forbidden.
+// tail returns the free space after the buffered bytes, at least need bytes. If reading ahead is
+// forbidden, it returns exactly need bytes.
 func (m *Receiver) tail(need int) []byte {
 	if len(m.buf)-m.w < need {
 		m.w = copy(m.buf, m.buf[m.r:m.w])
@@ -183,9 +181,9 @@ func (m *Receiver) Filled(n int) {
 	m.full = m.w == smallBuffer && m.large == nil
 }
 
-// resize fits the buffer to the traffic. A read that fills the small one calls
-// for the large one, unless it did so with the beginning of a large payload:
-// that goes into place, and needs no buffer.
+// resize adapts the buffer to the traffic. It switches to a large buffer after a read that filled
+// the small one. It does not do so if the current payload is large, because such a payload is read
+// directly into its destination and needs no buffer.
 func (m *Receiver) resize() {
 	direct := m.exact && m.state == receivePayload
 	switch {
@@ -204,18 +202,18 @@ func (m *Receiver) grow() {
 	m.buf = m.large[:]
 }
 
-// Large tells whether the receiver holds a large buffer.
+// Large reports whether the receiver holds a large buffer.
 func (m *Receiver) Large() bool { return m.large != nil }
 
-// Rest gives the large buffer back unless bytes are in it. A caller that
-// finds the connection idle calls it between reads.
+// Rest releases the large buffer if it is empty. The caller calls it between reads when the
+// connection is idle.
 func (m *Receiver) Rest() {
 	if m.large != nil && m.r == m.w {
 		m.release()
 	}
 }
 
-// Close gives back what the receiver holds. The receiver is dead afterwards.
+// Close releases the memory of the receiver, which must not be used afterwards.
 func (m *Receiver) Close() {
 	m.forget()
 	if m.large != nil {
@@ -237,7 +235,7 @@ func (m *Receiver) forget() {
 	m.wanted = m.wanted[:0]
 }
 
-// advance notes that the next n bytes of the wanted payload are in place.
+// advance counts n more bytes of the wanted payload as stored.
 func (m *Receiver) advance(n int) {
 	m.left -= n
 	m.filled += n
@@ -247,15 +245,15 @@ func (m *Receiver) advance(n int) {
 	}
 }
 
-// take consumes n buffered bytes.
+// take consumes n buffered bytes and returns them.
 func (m *Receiver) take(n int) []byte {
 	b := m.buf[m.r : m.r+n]
 	m.r += n
 	return b
 }
 
-// Next consumes buffered bytes up to the next event. An error means that the
-// peer broke the protocol.
+// Next consumes buffered bytes up to the next event. It returns an error if the peer violated the
+// protocol.
 func (m *Receiver) Next() (Event, error) {
 	for {
 		switch m.state {
@@ -316,9 +314,8 @@ func (m *Receiver) Next() (Event, error) {
 	}
 }
 
-// Place says where the payload of the message at hand goes: its first bytes
-// into bufs, as many as bufs take, which must not be more than the payload
-// has; the rest is discarded. bufs is not kept.
+// Place sets where to store the payload of the current message. The first bytes go into bufs, and
+// the rest is discarded. bufs must not be larger than the payload. Place does not keep the slice.
 func (m *Receiver) Place(bufs [][]byte) error {
 	if m.state != receivePlace {
 		return errors.New("placement without a message")
@@ -339,7 +336,7 @@ func (m *Receiver) Place(bufs [][]byte) error {
 	return nil
 }
 
-// takePayload copies what came along with the header.
+// takePayload copies the payload bytes that were read together with the header.
 func (m *Receiver) takePayload() {
 	for m.left > 0 && m.r < m.w {
 		n := copy(m.wanted[m.done][m.filled:], m.buf[m.r:m.w])
@@ -349,13 +346,12 @@ func (m *Receiver) takePayload() {
 	}
 }
 
-// Copied is how many bytes of payloads were copied since they came along with a header, and
-// did not go from the stream into their place.
+// Copied returns the number of payload bytes that were copied because they were read together with
+// a header.
 func (m *Receiver) Copied() uint64 { return m.copied }
 
-// Abandon has what is left of the payload at hand discarded, since the memory that Place
-// has named cannot be written or read, which Next or a read has found. It returns false if
-// no payload is at hand.
+// Abandon discards the rest of the current payload. The caller uses it if Next or a read finds that
+// the memory passed to Place cannot be accessed. It returns false if there is no current payload.
 func (m *Receiver) Abandon() bool {
 	if m.state != receivePayload {
 		return false
@@ -367,8 +363,8 @@ func (m *Receiver) Abandon() bool {
 	return true
 }
 
-// sumFrame begins the checksum of a message (socklnd 9): V2 sums the framing
-// header, as if its checksum were 0, V3 and V4 do not.
+// sumFrame starts the checksum of a message (socklnd 9). In V2 it covers the frame with its
+// checksum field set to 0, in V3 and V4 it does not cover the frame.
 func (m *Receiver) sumFrame(raw []byte) uint32 {
 	if m.version != V2 {
 		return ChecksumInit
@@ -386,8 +382,7 @@ func (m *Receiver) checkNoop(raw []byte) error {
 	return nil
 }
 
-// checkPayload compares the checksum, if there is one and nothing of the
-// payload is discarded.
+// checkPayload verifies the checksum, if there is one and no part of the payload is discarded.
 func (m *Receiver) checkPayload() error {
 	if m.frame.Checksum == 0 || m.slop != 0 {
 		return nil
@@ -398,7 +393,7 @@ func (m *Receiver) checkPayload() error {
 	return nil
 }
 
-// ChecksumError is a checksum that does not match (socklnd 9).
+// ChecksumError is the error for a checksum that does not match (socklnd 9).
 type ChecksumError struct{ Got, Want uint32 }
 
 func (e *ChecksumError) Error() string {

@@ -9,7 +9,7 @@ import (
 
 const mib = 1 << 20
 
-// repeat is n messages of a kind.
+// repeat returns n copies of m.
 func repeat(n int, m sentMessage) []sentMessage {
 	ms := make([]sentMessage, n)
 	for k := range ms {
@@ -18,8 +18,8 @@ func repeat(n int, m sentMessage) []sentMessage {
 	return ms
 }
 
-// copies runs a stream through a receiver that always finds as much as it has
-// room for, and returns how much of each payload was copied.
+// copies passes a stream to a receiver. Every read fills the receiver's buffers. It returns how
+// much of each payload was copied.
 func copies(t *testing.T, messages []sentMessage) *reception {
 	t.Helper()
 	r := newReception(V3, binary.LittleEndian, messages)
@@ -54,8 +54,8 @@ func TestReceiverCopiesNothingBetweenNoops(t *testing.T) {
 }
 
 func TestReceiverCopiesLittleWhenSmallMessagesTurnLarge(t *testing.T) {
-	// Given a connection with some small messages, when a large one comes, then
-	// what came along with its header is bounded by the small buffer.
+	// Given a connection with some small messages, when a large one comes, then no more of it is
+	// copied than fits into the small buffer.
 	var messages []sentMessage
 	for range 10 {
 		messages = append(messages, putOf(100), putOf(mib))
@@ -69,9 +69,9 @@ func TestReceiverCopiesLittleWhenSmallMessagesTurnLarge(t *testing.T) {
 }
 
 func TestReceiverGivesTheLargeBufferBackToReadLargePayloads(t *testing.T) {
-	// Given a burst of small messages, for which the receiver reads far ahead,
-	// when the traffic turns to large ones with small ones between, then only
-	// the first is copied beyond the small buffer.
+	// Given a burst of small messages, for which the receiver reads far ahead, when large messages
+	// with small ones between them follow, then only for the first of them more is copied than fits
+	// into the small buffer.
 	messages := repeat(2000, putOf(100))
 	burst := len(messages)
 	for range 5 {
@@ -160,7 +160,7 @@ func TestReceiverAllocatesNothingInASteadyState(t *testing.T) {
 			var stream []byte
 			for _, m := range messages {
 				b := encodeStream(t, test.version, binary.LittleEndian, []sentMessage{m})
-				if test.sums { // the field is 0 so far
+				if test.sums { // the field is still 0
 					binary.LittleEndian.PutUint32(b[4:], Checksum(ChecksumInit, b))
 				}
 				stream = append(stream, b...)

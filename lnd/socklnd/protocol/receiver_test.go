@@ -14,15 +14,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// sentMessage is a message of a stream, and where its payload shall go.
+// sentMessage is a message of a stream, and the memory for its payload.
 type sentMessage struct {
 	frame   Frame
 	header  lnet.Header
 	payload []byte
-	// pieces are the sizes of the memory that the payload is placed in;
-	// together they may be less than the payload.
+	// pieces are the sizes of the memory into which the payload is placed. Their sum may be less
+	// than the payload.
 	pieces []int
-	// spoilt alters the checksum.
+	// spoilt makes the checksum wrong.
 	spoilt bool
 }
 
@@ -34,7 +34,7 @@ func (s *sentMessage) wanted() int {
 	return n
 }
 
-// putOf is a PUT with n bytes of payload, all of them wanted in one piece.
+// putOf returns a PUT with n bytes of payload, all of them wanted in one piece.
 func putOf(n int) sentMessage {
 	s := sentMessage{frame: Frame{Type: FrameLNet}, header: headerPut, payload: pattern(n), pieces: []int{n}}
 	s.header.PayloadLength = uint32(n)
@@ -45,7 +45,7 @@ func noop(request, ack uint64) sentMessage {
 	return sentMessage{frame: Frame{Type: FrameNoop, Request: request, Ack: ack}}
 }
 
-// pattern is n bytes of which no two neighbouring stretches are alike.
+// pattern returns n bytes in which adjacent ranges differ.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for k := range b {
@@ -54,7 +54,7 @@ func pattern(n int) []byte {
 	return b
 }
 
-// encodeStream puts messages one behind the other.
+// encodeStream encodes messages one after the other.
 func encodeStream(t rapid.TB, v Version, order anyOrder, messages []sentMessage) []byte {
 	t.Helper()
 	var b []byte
@@ -87,7 +87,7 @@ func encodeStream(t rapid.TB, v Version, order anyOrder, messages []sentMessage)
 	return b
 }
 
-// received is an event and what stood in the receiver then.
+// received is an event and the state of the receiver at that time.
 type received struct {
 	Event   Event
 	Frame   Frame
@@ -95,7 +95,7 @@ type received struct {
 	Payload []byte
 }
 
-// wantedEvents are the events that a stream of messages gives.
+// wantedEvents returns the expected events for a stream of messages.
 func wantedEvents(v Version, messages []sentMessage) []received {
 	var out []received
 	for _, m := range messages {
@@ -113,16 +113,16 @@ func wantedEvents(v Version, messages []sentMessage) []received {
 	return out
 }
 
-// reception drives a receiver through a stream.
+// reception passes a stream to a receiver and records its events.
 type reception struct {
 	rx       *Receiver
 	header   lnet.Header
-	messages []sentMessage // those still to be placed
+	messages []sentMessage // messages that have not been placed
 	placed   [][]byte
 
 	events []received
-	// direct counts the payload bytes of the message at hand that went straight
-	// into place; copied holds, for each message, those that did not.
+	// direct counts the payload bytes of the current message that were read directly into their
+	// destination. copied holds the number of other payload bytes of each message.
 	direct int
 	copied []int
 	reads  int
@@ -139,7 +139,7 @@ func newReception(v Version, order binary.ByteOrder, messages []sentMessage) *re
 	return r
 }
 
-// feed hands the stream over in reads of at most the sizes that chunk returns.
+// feed passes the stream to the receiver in reads of at most the sizes that chunk returns.
 func (r *reception) feed(stream []byte, chunk func() int) error {
 	for len(stream) > 0 {
 		n, limit := 0, min(chunk(), len(stream))
@@ -199,7 +199,7 @@ var chunkings = []struct {
 	size func() int
 }{{"whole", whole}, {"byte by byte", oneByte}, {"by sevens", sevenByte}}
 
-// everyKind is a stream with every kind of message.
+// everyKind returns a stream with every kind of message.
 func everyKind(v Version) []sentMessage {
 	ms := []sentMessage{putOf(10), putOf(0)}
 	scattered := putOf(5000)
@@ -243,12 +243,12 @@ func TestReceiverReadsEveryKindOfMessageInAnyChunks(t *testing.T) {
 	}
 }
 
-// drawMessages draws what a peer may send on a connection of version v.
+// drawMessages draws messages that a peer may send on a connection of version v.
 func drawMessages(t *rapid.T, v Version) []sentMessage {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) sentMessage {
 		checksum := uint32(0)
 		if v.Framed() && rapid.Bool().Draw(t, "checksum") {
-			checksum = 1 // encodeStream puts the right one in
+			checksum = 1 // encodeStream replaces it by the correct one
 		}
 		if v.Framed() && rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
 			n := noop(rapid.Uint64Range(0, 9).Draw(t, "a"), rapid.Uint64Range(0, 9).Draw(t, "b"))
@@ -381,7 +381,7 @@ func TestReceiverRejects(t *testing.T) {
 	}
 	t.Run("a NID with reserved bits", func(t *testing.T) {
 		stream := encodeStream(t, V3, binary.LittleEndian, []sentMessage{putOf(0)})
-		stream[FrameSize+7] = 0xff // of dest_nid
+		stream[FrameSize+7] = 0xff // a byte of dest_nid
 		err := newReception(V3, binary.LittleEndian, nil).feed(stream, whole)
 		var field *lnet.FieldError
 		if !errors.As(err, &field) {
@@ -417,8 +417,8 @@ func TestReceiverRefusesAPlacement(t *testing.T) {
 	}
 }
 
-// What is left of a payload without a place is discarded, wherever in it that turns out,
-// and the next message is found behind it.
+// Abandon discards the rest of a payload, however much of it has arrived, and the receiver finds
+// the next message after it.
 func TestAbandonedPayload(t *testing.T) {
 	for _, arrived := range []int{0, 1, 5000, 9000} {
 		var h lnet.Header
@@ -464,7 +464,7 @@ func TestAbandonedPayload(t *testing.T) {
 	}
 }
 
-// feedTo puts bytes where the receiver wants them, without a look at them.
+// feedTo copies b into the receiver's buffers without calling Next.
 func feedTo(rx *Receiver, b []byte) error {
 	for len(b) > 0 {
 		n := 0

@@ -32,8 +32,9 @@ func parseCommand(line string) command {
 	return c
 }
 
-// runScript runs a text of commands. Below each stand four dashes and what it
-// prints, up to an empty line; lines that begin with # are comments.
+// runScript executes the commands in a file and compares their output. After each command the file
+// has a line of four dashes and the expected output, up to an empty line. Lines that begin with #
+// are comments.
 func runScript(t *testing.T, path string, run func(command) string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -41,7 +42,7 @@ func runScript(t *testing.T, path string, run func(command) string) {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	printed := false // what the script says a command prints is passed over
+	printed := false // the lines are the expected output of a command
 	for line := range strings.Lines(string(text)) {
 		switch {
 		case strings.TrimSpace(line) == "":

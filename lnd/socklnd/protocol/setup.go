@@ -6,29 +6,28 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Setup reads what comes in before a connection stands, as a machine without
-// I/O: on the passive side an acceptor request and then a HELLO (lnet-wire
-// 5.4, socklnd 5.1), on the active side the HELLO that answers. It asks for
-// exactly the bytes that belong to the set-up, and holds them in a fixed
-// amount of memory.
+// Setup reads what the peer sends before a connection is established, without I/O. On the passive
+// side that is an acceptor request and then a HELLO (lnet-wire 5.4, socklnd 5.1); on the active
+// side it is the HELLO that answers ours. It asks for exactly the bytes of the set-up, and needs a
+// fixed amount of memory.
 //
-// The caller reads into Want, reports with Filled, and goes on until Filled
-// returns GotRequest or GotHello. After GotRequest the same Setup reads the
-// HELLO. After an error it is dead.
+// The caller reads into Want, reports the number of bytes with Filled, and repeats this until
+// Filled returns GotRequest or GotHello. After GotRequest the same Setup reads the HELLO. After an
+// error it must not be used again.
 type Setup struct {
 	buf     [MaxHelloSize]byte
 	n       int
 	need    int
-	request bool // the request is still to come
+	request bool // the request has not been read yet
 
-	// Request is what the peer wants, after GotRequest.
+	// Request is the peer's acceptor request, after GotRequest.
 	Request lnet.AcceptorRequest
-	// Hello is the peer's HELLO and Order its byte order, after GotHello.
+	// Hello is the peer's HELLO, and Order its byte order, after GotHello.
 	Hello Hello
 	Order binary.ByteOrder
 }
 
-// SetupStep is what Setup.Filled has completed.
+// SetupStep is the result of Setup.Filled.
 type SetupStep uint8
 
 const (
@@ -40,18 +39,18 @@ const (
 	GotHello
 )
 
-// NewPassiveSetup returns the machine of the accepting side.
+// NewPassiveSetup returns a Setup for the accepting side.
 func NewPassiveSetup() *Setup { return &Setup{request: true, need: 4} }
 
-// NewActiveSetup returns the machine of the connecting side.
+// NewActiveSetup returns a Setup for the connecting side.
 func NewActiveSetup() *Setup { return &Setup{need: 4} }
 
-// Want is where the next bytes belong; any number of them may come at a time.
+// Want returns where to store the next bytes. The caller may fill any part of it, from its start.
 func (s *Setup) Want() []byte { return s.buf[s.n:s.need] }
 
-// Filled reports that n bytes of Want are there. Errors are those of
-// lnet.AcceptorRequestNeed, HelloNeed and DecodeHello; some of them are owed
-// an answer (lnet-wire 5.4, socklnd 5.1).
+// Filled reports that the first n bytes of Want have been filled. The errors are those of
+// lnet.AcceptorRequestNeed, HelloNeed and DecodeHello. Some of them must be answered (lnet-wire
+// 5.4, socklnd 5.1).
 func (s *Setup) Filled(n int) (SetupStep, error) {
 	s.n += n
 	if s.n < s.need {

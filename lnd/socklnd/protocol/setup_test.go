@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// setUp feeds bytes to a Setup, at most chunk at a time, and returns the steps
-// that it completed and how many bytes it took.
+// setUp passes bytes to a Setup, at most chunk at a time. It returns the completed steps and the
+// number of bytes that were used.
 func setUp(s *Setup, b []byte, chunk int) (steps []SetupStep, took int, err error) {
 	for took < len(b) {
 		n := copy(s.Want()[:min(chunk, len(s.Want()))], b[took:])
@@ -84,8 +84,8 @@ func TestSetupOfTheActiveSideReadsAHelloAtOnce(t *testing.T) {
 	}
 }
 
-// TestSetupErrorsComeEarly shows which errors are owed an answer, and that the
-// answer can be given before the peer has said everything.
+// TestSetupErrorsComeEarly shows which errors must be answered, and that the error comes before the
+// peer has sent all of its message.
 func TestSetupErrorsComeEarly(t *testing.T) {
 	hello := func(v uint32, order anyOrder) []byte {
 		return order.AppendUint32(order.AppendUint32(nil, lnet.MagicProto), v)

@@ -11,16 +11,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// TestStories runs the scripts in testdata: two sides that set up connections
-// with each other, in every order that matters. The commands:
+// TestStories runs the scripts in testdata. In each of them two sides open connections to each
+// other, in a particular order. The commands:
 //
 //	node <name> nid=<nid> life=<incarnation> [conns=<conns per peer>]
-//	dial <from> <to>      the opener takes its next step; its HELLO is under way
+//	dial <from> <to>      the opener takes its next step and sends its HELLO
 //	accept <from> <to>    the HELLO arrives and is decided on
 //	answer <from> <to>    the answer arrives and is decided on
-//	open <from> <to>      all three, until nothing is missing or a pause is due
+//	open <from> <to>      all three, until no connection is missing or a pause is due
 //	close <a> <b>         all connections between the two end
-//	restart <name> life=<incarnation>   forgets everything; nobody tells the others
+//	restart <name> life=<incarnation>   loses all state, and the others are not notified
 //	wait <duration>       time passes
 //	show                  what each side has and remembers
 func TestStories(t *testing.T) {
@@ -36,7 +36,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// story is a cast of sides.
+// story is the state of a script: the clock, the sides and the connection attempts.
 type story struct {
 	now   time.Time
 	sides []*side
@@ -65,7 +65,7 @@ type link struct {
 	id  int
 }
 
-// call is a connection on its way from one side to another.
+// call is a connection attempt from one side to another.
 type call struct {
 	from, to *side
 	sent     Hello
@@ -124,7 +124,7 @@ func (s *story) call(from, to *side) *call {
 	return s.calls[k]
 }
 
-// begin is the beginning of a side's life: it remembers nothing.
+// begin starts a new life of a side, with empty state.
 func (x *side) begin(d command) (err error) {
 	if conns := d.values["conns"]; conns != "" {
 		if x.perType, err = strconv.Atoi(conns); err != nil {
@@ -138,7 +138,7 @@ func (x *side) begin(d command) (err error) {
 	return err
 }
 
-// dial is what an opener does; false means that it has ended or pauses.
+// dial performs the next step of an opener. It returns false if the opener has ended or pauses.
 func (s *story) dial(from, to *side) bool {
 	t, missing := from.wanted.Next()
 	if !missing {
@@ -236,7 +236,7 @@ func (s *story) answer(c *call) {
 	}
 }
 
-// tell says what x has found out about a peer.
+// tell prints what x has learned about a peer.
 func (s *story) tell(x, peer *side) {
 	if x.peering.Restarted() {
 		s.printf("%s: %s has restarted", x.name, peer.name)
@@ -269,7 +269,7 @@ func (x *side) add(l link) {
 	x.backoff.Reset()
 }
 
-// drop closes all of x's connections.
+// drop closes all connections of x.
 func (x *side) drop(s *story) {
 	for _, l := range x.conns {
 		x.wanted.Remove(l.typ)
@@ -290,7 +290,7 @@ func (x *side) count(t ConnType) int {
 	return n
 }
 
-// limit is how many connections of a type x takes, as the driver does.
+// limit returns the number of connections of type t that x accepts, as the driver does.
 func (x *side) limit(t ConnType) int {
 	if t == Control {
 		return 1

@@ -6,12 +6,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Version is the protocol version that the two ends of a connection agreed
-// on in their HELLOs (socklnd 4, 20.1).
+// Version is the protocol version that both ends of a connection agreed on in their HELLOs (socklnd
+// 4, 20.1).
 type Version uint32
 
-// The versions that kernels speak. V3 is what they use over IPv4, V4 over
-// IPv6; V1 and V2 are of peers older than Lustre 2.0.
+// The versions that kernels support. They use V3 over IPv4 and V4 over IPv6. V1 and V2 are used by
+// peers older than Lustre 2.0.
 const (
 	V1 Version = 1 // bare LNet messages, always little-endian
 	V2 Version = 2 // framing, checksums, single zero-copy acknowledgements
@@ -19,17 +19,17 @@ const (
 	V4 Version = 4 // large NIDs
 )
 
-// Valid tells whether v is one of V1 to V4.
+// Valid reports whether v is one of V1 to V4.
 func (v Version) Valid() bool { return v >= V1 && v <= V4 }
 
-// Framed tells whether each message starts with a Frame (all but V1).
+// Framed reports whether each message starts with a Frame (all versions but V1).
 func (v Version) Framed() bool { return v >= V2 }
 
-// LargeNIDs tells whether HELLO and LNet headers carry 20-byte NIDs.
+// LargeNIDs reports whether HELLO and LNet headers carry 20-byte NIDs.
 func (v Version) LargeNIDs() bool { return v >= V4 }
 
-// HeaderSize is the size in bytes of the LNet header of a message, without
-// the Frame before it.
+// HeaderSize returns the size in bytes of the LNet header of a message, without the Frame before
+// it.
 func (v Version) HeaderSize() int {
 	if v.LargeNIDs() {
 		return lnet.HeaderNID16Size
@@ -37,8 +37,8 @@ func (v Version) HeaderSize() int {
 	return lnet.HeaderNID4Size
 }
 
-// Overhead is the number of bytes of a message besides its payload: Frame
-// and LNet header.
+// Overhead returns the number of bytes of a message besides its payload: the Frame and the LNet
+// header.
 func (v Version) Overhead() int {
 	if !v.Framed() {
 		return v.HeaderSize()
@@ -46,8 +46,8 @@ func (v Version) Overhead() int {
 	return FrameSize + v.HeaderSize()
 }
 
-// AppendHeader appends h in the layout of v. A NID that the layout cannot
-// carry is an error and leaves b as it was.
+// AppendHeader appends h in the layout of v. It returns an error and an unchanged b if the layout
+// cannot carry a NID of h.
 func (v Version) AppendHeader(b []byte, h *lnet.Header) ([]byte, error) {
 	if v.LargeNIDs() {
 		return h.AppendNID16(b), nil
@@ -64,5 +64,5 @@ func (v Version) DecodeHeader(b []byte, h *lnet.Header) error {
 	return h.DecodeNID4(b)
 }
 
-// String is "v3"; for versions that nobody speaks too.
+// String returns a name such as "v3", for unsupported versions too.
 func (v Version) String() string { return "v" + strconv.FormatUint(uint64(v), 10) }
