@@ -5,33 +5,33 @@ import (
 	"math/bits"
 )
 
-// Variant says how a checksum takes bytes of 0x80 and more (o2iblnd 7, trap 1).
+// Variant determines how a checksum adds bytes of 0x80 and above (o2iblnd 7, trap 1).
 type Variant uint8
 
 const (
-	// NoChecksum: none is sent.
+	// NoChecksum sends no checksum.
 	NoChecksum Variant = iota
-	// Unsigned is that of kernels since 6.2, and of other processors than x86.
+	// Unsigned is used by kernels since 6.2, and on processors other than x86.
 	Unsigned
-	// Signed is that of older kernels on x86.
+	// Signed is used by older kernels on x86.
 	Signed
 )
 
-// Checking says what becomes of checksums that come.
+// Checking determines what happens to received checksums.
 type Checking uint8
 
 const (
-	// Check verifies those that are there, in either variant.
+	// Check verifies a checksum if the message has one. Either variant is valid.
 	Check Checking = iota
-	// DontCheck lets everything pass: peers send wrong ones (o2iblnd 7, trap 2).
+	// DontCheck accepts all checksums, because peers send wrong ones (o2iblnd 7, trap 2).
 	DontCheck
 )
 
-// checksumAt is where the checksum stands in a message.
+// checksumAt is the offset of the checksum in a message.
 const checksumAt = 12
 
-// Checksum is the checksum of a message, whose own field counts as zero
-// (o2iblnd 7). It is never 0.
+// Checksum returns the checksum of a message, with its checksum field counted as zero (o2iblnd 7).
+// It is never 0.
 func Checksum(message []byte, v Variant) uint32 {
 	var sum uint32
 	for i, c := range message {
@@ -50,7 +50,7 @@ func Checksum(message []byte, v Variant) uint32 {
 	return sum
 }
 
-// Seal puts the checksum of a whole message, payload included, into it.
+// Seal stores the checksum of a complete message, including its payload, in the message.
 func Seal(message []byte, order binary.ByteOrder, v Variant) {
 	var sum uint32
 	if v != NoChecksum {

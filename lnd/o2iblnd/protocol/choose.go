@@ -2,10 +2,10 @@ package protocol
 
 import "github.com/lnetd/lnetd/lnet"
 
-// Choose says in which form an LNet message travels (o2iblnd 10.1): Immediate,
-// PutReq or GetReq. payload is its length, sink that of the memory where the answer
-// to a GET belongs; 0: the driver does not know it. far: the peer is no more than a
-// router on the way. device: the memory is a device's, which no message can carry.
+// Choose returns the form in which an LNet message is sent: Immediate, PutReq or GetReq (o2iblnd
+// 10.1). payload is its length in bytes. sink is the length of the memory for the answer to a GET,
+// or 0 if the driver does not know it. far is set if the peer is a router to the destination.
+// device is set if the memory belongs to a device and cannot be copied into a message.
 func Choose(t lnet.MsgType, payload, sink int, far, device bool) Type {
 	switch t {
 	case lnet.MsgGet:

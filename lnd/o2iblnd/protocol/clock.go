@@ -12,9 +12,9 @@ var (
 	errNoAnswer = errors.New("no answer")
 )
 
-// Tick tells of the time: at least every quarter of the timeout while the connection is Busy, and at
-// KeepaliveDue. A message that is overdue costs the connection (o2iblnd 13.2), and one on which nothing was
-// sent for long gets a NOOP.
+// Tick handles timeouts. The caller calls it at KeepaliveDue, and at least every quarter of the
+// timeout while the connection is Busy. An overdue message ends the connection (o2iblnd 13.2). If
+// nothing was sent for long, Tick sends a NOOP.
 func (c *Conn) Tick(now time.Time, b *Batch) {
 	switch c.state {
 	case ActiveConnect:
@@ -42,7 +42,7 @@ func overdueError(tx *Tx) error {
 	return tx.form.wrap(why)
 }
 
-// overdue is a message whose time is over; nil: there is none.
+// overdue returns a message whose deadline has passed, or nil.
 func (c *Conn) overdue(now time.Time) (late *Tx) {
 	c.each(func(tx *Tx) bool {
 		if !tx.deadline.IsZero() && !now.Before(tx.deadline) {
@@ -53,7 +53,8 @@ func (c *Conn) overdue(now time.Time) (late *Tx) {
 	return late
 }
 
-// each calls f with every message that has a deadline, some twice, until it is false.
+// each calls f with every message that has a deadline, until f returns false. It may call f twice
+// with the same message.
 func (c *Conn) each(f func(*Tx) bool) {
 	for tx := c.prompt.head; tx != nil; tx = tx.next {
 		if !f(tx) {
@@ -88,7 +89,8 @@ func (c *Conn) Busy() (busy bool) {
 	return busy
 }
 
-// KeepaliveDue is when an established connection that sends nothing gets a NOOP; zero: never.
+// KeepaliveDue returns when a NOOP is due on an established connection that sends nothing else. It
+// returns the zero time if keepalives are off.
 func (c *Conn) KeepaliveDue() time.Time {
 	if c.o.Keepalive <= 0 {
 		return time.Time{}
@@ -96,7 +98,7 @@ func (c *Conn) KeepaliveDue() time.Time {
 	return c.sent.Add(c.o.Keepalive)
 }
 
-// SetTimeout changes Options.Timeout for what begins from now on.
+// SetTimeout changes Options.Timeout for messages that begin from now on.
 func (c *Conn) SetTimeout(d time.Duration) {
 	if d == 0 {
 		d = defaultTimeout
@@ -104,13 +106,13 @@ func (c *Conn) SetTimeout(d time.Duration) {
 	c.o.Timeout = d
 }
 
-// Renew gives all that is under way its full time again: a link was away and is back.
+// Renew restarts the timeout of all messages in progress, after a link has come back.
 func (c *Conn) Renew(now time.Time) {
 	c.each(func(tx *Tx) bool { tx.deadline = c.limit(now); return true })
 }
 
-// Probe sends a NOOP, which is completed if the other side's queue pair lives: see
-// Alive. False: there is no connection. If NOOPs are under way there is no other.
+// Probe sends a NOOP, which completes if the peer's queue pair is alive: see Alive. It sends none
+// if NOOPs are already in progress. It returns false if the connection is not established.
 func (c *Conn) Probe(now time.Time, b *Batch) bool {
 	if c.state != Established {
 		return false

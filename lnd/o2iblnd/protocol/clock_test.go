@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// wake is when Tick has something to do; zero: not before something else happens.
+// wake returns when Tick must be called next, or the zero time if that depends on another event.
 func (c *Conn) wake() (at time.Time) {
 	earlier := func(t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
@@ -27,7 +27,7 @@ func (c *Conn) wake() (at time.Time) {
 	return at
 }
 
-// Work in progress can get its full timeout again (o2iblnd 13.2).
+// Renew restarts the timeout of messages in progress (o2iblnd 13.2).
 //
 // o2iblnd 13.2 (2)
 func TestRenew(t *testing.T) {
@@ -65,7 +65,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A probe is a NOOP, of which there are no more than may be.
+// A probe is a NOOP, and counts toward the maximum number of NOOPs in progress.
 //
 // o2iblnd 9.5 (3)
 func TestProbe(t *testing.T) {
@@ -94,7 +94,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Sizes of the LNet header and ours fit together (o2iblnd 4, 5).
+// The sizes of the LNet header and of our messages are consistent (o2iblnd 4, 5).
 //
 // o2iblnd 4 (4), 5.9 (1), 9.3 (1)
 func TestSizes(t *testing.T) {

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// ErrDisconnected is that the peer, or the CM, has ended the connection.
+// ErrDisconnected means that the peer or the CM has ended the connection.
 var ErrDisconnected = errors.New("disconnected")
 
-// Close ends the connection for a reason: an event of the CM, of a device, an error
-// that LNet has found, or somebody's wish, which has health LocalAborted. What was
-// never posted is completed at once, so that it can go elsewhere; arrivals are
-// withdrawn. The rest ends with Flushed. A second call does nothing.
+// Close ends the connection because of an event of the CM or of a device, an error that LNet has
+// found, or a request of the caller, which has health LocalAborted. Messages of which nothing was
+// posted are completed at once, so that the caller can send them elsewhere. Arrivals are withdrawn.
+// The rest is completed by Flushed. A second call does nothing.
 func (c *Conn) Close(f *Failure, b *Batch) {
 	if c.state >= Closing {
 		return
@@ -35,9 +35,9 @@ func (c *Conn) abortQueue(q *queue, b *Batch) {
 	}
 }
 
-// Flushed tells that the queue pair is in error, or gone, and that no completion
-// of it will be told any more: the memory of what was under way is free
-// (o2iblnd 12.1). All that is left is completed.
+// Flushed reports that the queue pair is in error or destroyed, and that no more completions will
+// be reported for it. So the memory of messages in progress is no longer in use (o2iblnd 12.1).
+// Flushed completes everything that is left.
 func (c *Conn) Flushed(b *Batch) {
 	if c.state == Disconnected {
 		return
@@ -59,8 +59,7 @@ func (c *Conn) Flushed(b *Batch) {
 	c.requests.places, c.requests.free = nil, nil
 }
 
-// abort completes a message that the end of the connection has overtaken
-// (o2iblnd 13.3).
+// abort completes a message that was not finished when the connection ended (o2iblnd 13.3).
 func (c *Conn) abort(tx *Tx, b *Batch) {
 	if !tx.active {
 		return
@@ -90,8 +89,7 @@ func (c *Conn) abort(tx *Tx, b *Batch) {
 	c.end(tx, f, b)
 }
 
-// lost is the failure of what a connection that is not, or no more, established
-// would have to do with.
+// lost returns the failure of a message on a connection that is not established, or no longer so.
 func (c *Conn) lost(h Health, why error) *Failure {
 	f := &Failure{Health: h, Errno: syscall.ECONNABORTED, Err: why}
 	if c.failure != nil {

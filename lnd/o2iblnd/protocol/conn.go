@@ -10,19 +10,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Options say how a connection works; the zero value has the defaults.
+// Options configure a connection. The zero value has the defaults.
 type Options struct {
 	Flow Flow
-	// Timeout is how long a message may be queued or unanswered (o2iblnd 13.2), and
-	// Keepalive how long nothing may be sent; negative: for ever.
+	// Timeout is how long a message may be queued or unanswered (o2iblnd 13.2). Keepalive is how
+	// long nothing may be sent before a NOOP is due. Negative values mean no limit.
 	Timeout, Keepalive time.Duration
-	// Gather is how many pieces an RDMA WRITE takes, and SendQueue how many work
-	// requests the queue pair (o2iblnd 11). Who has a source of more pieces than
-	// Gather times the peer's fragments puts it together.
+	// Gather is the maximum number of pieces of an RDMA WRITE, and SendQueue the maximum number of
+	// work requests of the queue pair (o2iblnd 11). If a source has more pieces than Gather times
+	// the peer's fragments, the caller must copy it into fewer pieces.
 	Gather, SendQueue int
 	Checksum          Variant
 	Check             Checking
-	// Number tells the connections of a peer apart, for cookies.
+	// Number distinguishes the connections with a peer in cookies.
 	Number uint16
 }
 
@@ -51,68 +51,70 @@ func (o Options) resolved() Options {
 	return o
 }
 
-// State is how far a connection has come (o2iblnd 12.1).
+// State is the state of a connection (o2iblnd 12.1).
 type State uint8
 
 // The states.
 const (
 	Init          State = iota
-	ActiveConnect       // we have asked
-	PassiveWait         // we have accepted
+	ActiveConnect       // we have sent a request
+	PassiveWait         // we have accepted a request
 	Established
-	Closing      // to be taken down
-	Disconnected // and nothing is left of it
+	Closing      // about to be disconnected
+	Disconnected // all messages are completed
 )
 
-// String is "ESTABLISHED".
+// String returns a name such as "ESTABLISHED".
 func (s State) String() string {
 	return [...]string{"INIT", "ACTIVE_CONNECT", "PASSIVE_WAIT", "ESTABLISHED", "CLOSING", "DISCONNECTED"}[s]
 }
 
-// Conn is one connection, a queue pair, as a machine without I/O: events go in, with
-// the time, and what is to be done is appended to a Batch.
+// Conn is one connection, a queue pair, without I/O. Its methods receive events and the time, and
+// append the resulting actions to a Batch.
 //
-// A driver posts ReceiveBuffers receive buffers, numbered from 0, then calls Connect
-// or Accept, and Establish when the CM says so. Then Immediate, Put and Get
-// send; Received, Completed and Failed tell of completions; Consumed, Sink, Reply and
-// Refuse answer arrivals; Tick tells of the time. A connection ends by Batch.Disconnect, of
-// its own accord or by Close, and then by Flushed, once, when the queue pair touches
-// no memory any more: all that was under way is completed by then, each exactly once.
+// A driver posts ReceiveBuffers receive buffers, numbered from 0, then calls Connect or Accept, and
+// calls Establish when the CM reports the connection. Then Immediate, Put and Get send messages.
+// The driver reports completions with Received, Completed and Failed, answers arrivals with
+// Consumed, Sink, Reply and Refuse, and passes the time with Tick. The connection ends with
+// Batch.Disconnect, on its own initiative or after Close. When the queue pair no longer accesses
+// memory, the driver calls Flushed once. After that all messages have been completed, each exactly
+// once.
 type Conn struct {
 	o       Options
 	session Session
 	state   State
 	credits Credits
 
-	// PUT_REQs and GET_REQs that have no place for an answer yet are in reserved, what needs credits is in
-	// normal, what needs none in prompt. Urgent messages have queues that go before reserved and normal.
+	// PUT_REQs and GET_REQs that wait for a place for their answer are in reserved. Messages that
+	// need credits are in normal, those that need none in prompt. Urgent messages have their own
+	// queues, which are served before reserved and normal.
 	urgentReserved, reserved, urgent, normal, prompt queue
 	requests                                         requests
 	slots                                            []slot
-	oldest                                           int // slot that is used next
-	room                                             int // work requests that the send queue has room for
+	oldest                                           int // slot to use next
+	room                                             int // free work requests of the send queue
 
-	rxs   []*Rx // all there are
+	rxs   []*Rx // all that exist
 	free  []*Rx
-	early []early // what has come before Establish
+	early []early // messages received before Establish
 
 	in, out  Message // for decoding and encoding
 	alive    time.Time
 	sent     time.Time
-	deadline time.Time // to connect
+	deadline time.Time // for connecting
 	failure  *Failure
 }
 
-// slot is a chain that is posted.
+// slot is a posted chain.
 type slot struct {
 	used  bool
 	part  bool
 	form  Type
-	tx    *Tx // nil: a NOOP, or what it belongs to has ended
+	tx    *Tx // nil: a NOOP, or the message has already been completed
 	count int // work requests
 }
 
-// early is a message that has come before its connection was established.
+// early is a message that was received before its connection was established.
 type early struct {
 	buffer int
 	data   []byte
@@ -125,36 +127,37 @@ func NewConn(o Options) *Conn {
 	return c
 }
 
-// State is the connection's.
+// State returns the state of the connection.
 func (c *Conn) State() State { return c.state }
 
-// Session is what was agreed upon; zero before Establish.
+// Session returns the agreed session. It is zero before Establish.
 func (c *Conn) Session() *Session { return &c.session }
 
-// Credits are for display.
+// Credits returns the credits, for display.
 func (c *Conn) Credits() *Credits { return &c.credits }
 
-// Alive is when the peer last gave a sign of life; zero if never.
+// Alive returns when the peer was last known to be alive, or the zero time.
 func (c *Conn) Alive() time.Time { return c.alive }
 
-// Failure is why the connection has ended, or is about to; nil: it is not.
+// Failure returns why the connection has ended or is about to end. It returns nil if neither is the
+// case.
 func (c *Conn) Failure() *Failure { return c.failure }
 
-// Slots is how many chains may be posted at a time; constant.
+// Slots returns the maximum number of chains that are posted at a time. It is constant.
 func (c *Conn) Slots() int { return max(c.o.Flow.ConcurrentSends, v1MinSends) + 1 }
 
-// Connect notes that the CM was asked for the connection.
+// Connect records that the CM was asked to connect.
 func (c *Conn) Connect(now time.Time) {
 	c.state = ActiveConnect
 	c.deadline = now.Add(ConnectTimeout(c.o.Timeout))
 }
 
-// Accept notes that the CM was told to accept it. There is no time limit but the CM's
-// (o2iblnd 12.1).
+// Accept records that the CM was asked to accept the connection. Only the CM limits the time for
+// that (o2iblnd 12.1).
 func (c *Conn) Accept() { c.state = PassiveWait }
 
-// Establish makes the connection usable. What has come before is looked at now
-// (o2iblnd 3.3).
+// Establish makes the connection usable. It handles messages that were received before (o2iblnd
+// 3.3).
 func (c *Conn) Establish(now time.Time, s Session, b *Batch) {
 	if c.state != ActiveConnect && c.state != PassiveWait {
 		return
@@ -171,24 +174,23 @@ func (c *Conn) Establish(now time.Time, s Session, b *Batch) {
 	c.early = nil
 }
 
-// Immediate sends a message with its payload, h.PayloadLength bytes: see
-// Send.Payload.
+// Immediate sends a message together with its payload of h.PayloadLength bytes: see Send.Payload.
 func (c *Conn) Immediate(now time.Time, tx *Tx, h *lnet.Header, b *Batch) {
 	c.begin(now, tx, Immediate, h)
 	c.enqueue(now, tx, c.credited(tx), b)
 }
 
-// Put sends a message whose payload the peer shall have written by RDMA from source,
-// which must stay as it is until tx is done.
+// Put sends a message whose payload is transferred by RDMA from source. source must not change
+// until tx is done.
 func (c *Conn) Put(now time.Time, tx *Tx, h *lnet.Header, source []Segment, b *Batch) {
 	c.begin(now, tx, PutReq, h)
 	tx.source = source
 	c.enqueue(now, tx, c.reserving(tx), b)
 }
 
-// Get sends a GET whose answer the peer writes into sink by RDMA. The memory must not
-// be touched until tx is done. sink shall be as long as the answer will be: see
-// Done.Sure. One that no peer may be sent fails.
+// Get sends a GET. The peer writes the answer into sink by RDMA. The memory must not be accessed
+// until tx is done. sink should be as long as the answer will be: see Done.Sure. tx fails if sink
+// cannot be sent to a peer.
 func (c *Conn) Get(now time.Time, tx *Tx, h *lnet.Header, sink *Descriptor, b *Batch) {
 	c.begin(now, tx, GetReq, h)
 	if c.state != Established {
@@ -203,7 +205,7 @@ func (c *Conn) Get(now time.Time, tx *Tx, h *lnet.Header, sink *Descriptor, b *B
 	c.enqueue(now, tx, c.reserving(tx), b)
 }
 
-// credited is where a message waits for credits.
+// credited returns the queue in which a message waits for credits.
 func (c *Conn) credited(tx *Tx) *queue {
 	if tx.Urgent {
 		return &c.urgent
@@ -211,7 +213,7 @@ func (c *Conn) credited(tx *Tx) *queue {
 	return &c.normal
 }
 
-// reserving is where a PUT_REQ or GET_REQ waits for a place for its answer.
+// reserving returns the queue in which a PUT_REQ or GET_REQ waits for a place for its answer.
 func (c *Conn) reserving(tx *Tx) *queue {
 	if tx.Urgent {
 		return &c.urgentReserved
@@ -219,7 +221,7 @@ func (c *Conn) reserving(tx *Tx) *queue {
 	return &c.reserved
 }
 
-// waiting are the queues of messages of which nothing was posted.
+// waiting returns the queues of messages of which nothing was posted.
 func (c *Conn) waiting() [4]*queue {
 	return [...]*queue{&c.urgentReserved, &c.reserved, &c.urgent, &c.normal}
 }
@@ -230,7 +232,7 @@ func (c *Conn) begin(now time.Time, tx *Tx, form Type, h *lnet.Header) {
 	tx.rx = nil
 }
 
-// limit is the deadline of what begins now; zero: there is none.
+// limit returns the deadline of a message that begins now, or the zero time if there is no limit.
 func (c *Conn) limit(now time.Time) time.Time {
 	if c.o.Timeout < 0 {
 		return time.Time{}
@@ -240,7 +242,7 @@ func (c *Conn) limit(now time.Time) time.Time {
 
 var errNotUp = errors.New("the connection is not established")
 
-// enqueue queues what was begun.
+// enqueue queues a message that was begun.
 func (c *Conn) enqueue(now time.Time, tx *Tx, q *queue, b *Batch) {
 	if c.state != Established {
 		c.end(tx, c.lost(LocalError, errNotUp), b)
@@ -260,7 +262,7 @@ func (c *Conn) enqueue(now time.Time, tx *Tx, q *queue, b *Batch) {
 	c.pump(now, b)
 }
 
-// end completes a message, once.
+// end completes a message. It does nothing if the message is already completed.
 func (c *Conn) end(tx *Tx, f *Failure, b *Batch) {
 	c.endWith(tx, Done{Tx: tx, Failure: f}, b)
 }
@@ -286,7 +288,7 @@ func (c *Conn) endWith(tx *Tx, d Done, b *Batch) {
 	b.Done = append(b.Done, d)
 }
 
-// Recall takes back messages of which nothing was posted, and for which match is true.
+// Recall cancels the messages for which match returns true and of which nothing was posted.
 func (c *Conn) Recall(match func(*Tx) bool, b *Batch) {
 	for _, q := range c.waiting() {
 		kept := queue{}
@@ -305,10 +307,10 @@ func (c *Conn) Recall(match func(*Tx) bool, b *Batch) {
 	}
 }
 
-// String is for scripts and displays.
+// String returns the state and the credits, for scripts and displays.
 func (c *Conn) String() string {
 	return fmt.Sprintf("%v: %v", c.state, &c.credits)
 }
 
-// order is the one in which we send (o2iblnd 4).
+// order is the byte order in which we send (o2iblnd 4).
 var order = binary.LittleEndian

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// hear has e receive a message of its peer's.
+// hear makes e receive a message from its peer.
 func (e *end) hear(m Message) {
 	s := e.c.Session()
 	m.Version, m.Src, m.SrcStamp, m.Dst, m.DstStamp = s.Version, s.Peer, s.PeerStamp, s.Self, s.SelfStamp
@@ -27,8 +27,7 @@ func (e *end) hearAsIs(m Message) {
 	e.pollRecv()
 }
 
-// What costs a connection, and nothing else does: the error names what is wrong
-// (o2iblnd 2.2, 4, 9.4, 21).
+// Only these errors end a connection, and each error names what is wrong (o2iblnd 2.2, 4, 9.4, 21).
 //
 // o2iblnd 2.2 (3), 4 (5)-(6), 5.3 (2), 5.9 (3), 9.4 (1), 10.3 (4)
 func TestWhatCostsAConnection(t *testing.T) {
@@ -87,7 +86,7 @@ func TestWhatCostsAConnection(t *testing.T) {
 				s := a.c.Session()
 				m.Version, m.Src, m.SrcStamp, m.Dst, m.DstStamp = s.Version, s.Peer, s.PeerStamp, s.Self, s.SelfStamp
 				c.as(&m)
-				if m.Payload != nil { // nob says that it is all there
+				if m.Payload != nil { // nob includes the payload
 					b := wireOf(t, m)
 					order.PutUint32(b[8:], uint32(len(b)))
 					a.c.Received(start, 0, b, &a.b)
@@ -118,8 +117,8 @@ func TestWhatCostsAConnection(t *testing.T) {
 	}
 }
 
-// Hazards of kernel peers, by their rows (o2iblnd 18). Rows 5 and 8 are what peers do
-// that nobody can see; 9 is a timeout like any other (testdata/script/timeout).
+// Hazards of kernel peers, by row (o2iblnd 18). Rows 5 and 8 describe behaviour of peers that
+// cannot be observed; row 9 is an ordinary timeout (testdata/script/timeout).
 //
 // o2iblnd 18 (1)-(4), 18 (6)-(7), 18 (10)-(11), 9.5 (4), 10.2 (3), 10.3 (3)
 func TestHazards(t *testing.T) {
@@ -149,7 +148,7 @@ func TestHazards(t *testing.T) {
 		}
 	})
 	t.Run("2 a GET_DONE never says more than the sink has", func(t *testing.T) {
-		for _, length := range []uint32{100, 5000} { // of the sink, by the header
+		for _, length := range []uint32{100, 5000} { // length of the sink, from the header
 			_, b := newPair(t, Options{}, V2, 8, 256)
 			b.hear(Message{Type: GetReq, LNet: lnet.Header{Dest: nid2, Src: nid1, Type: lnet.MsgGet, Length: length}, Sink: *descriptor(0, 1000, 1)})
 			rx := b.waiting[0]
@@ -197,7 +196,7 @@ func TestHazards(t *testing.T) {
 		if Type(b.wire[0].message[6]) != PutNak {
 			t.Error("257 fragments in a PUT_ACK")
 		}
-		// They are taken from others.
+		// We accept them from peers.
 		b.hear(Message{Type: GetReq, LNet: lnet.Header{Dest: nid2, Src: nid1, Type: lnet.MsgGet, Length: 257}, Sink: *descriptor(0, 257, 257)})
 		if len(b.waiting) != 2 {
 			t.Error("257 fragments of a peer")
@@ -213,7 +212,7 @@ func TestHazards(t *testing.T) {
 		for id := range 40 {
 			a.immediate(id, 1)
 			b.put(id, 10, 1)
-			settleInOrder(a, b) // Returned fails at one too many
+			settleInOrder(a, b) // Returned fails if one credit too many is returned
 		}
 		if a.dropped || b.dropped {
 			t.Error(a.c.Failure(), b.c.Failure())
@@ -254,7 +253,7 @@ func TestHazards(t *testing.T) {
 	t.Run("11 a race is never lost", TestRaces)
 }
 
-// A sink that wants less than there is gets so much (o2iblnd 10.2, 21).
+// If the sink is shorter than the payload, only as much is written (o2iblnd 10.2, 21).
 //
 // o2iblnd 10.2 (3)
 func TestPutIsCutToTheSink(t *testing.T) {
@@ -267,8 +266,8 @@ func TestPutIsCutToTheSink(t *testing.T) {
 	}
 }
 
-// A PUT_DONE of fewer bytes than the sink has, and one that says why there are none,
-// fail the arrival and leave the connection (o2iblnd 10.2).
+// If a PUT_DONE reports fewer bytes than the sink has, or an error, the arrival fails and the
+// connection stays (o2iblnd 10.2).
 //
 // o2iblnd 10.2 (1)
 func TestPutDoneOfLess(t *testing.T) {
@@ -292,7 +291,7 @@ func TestPutDoneOfLess(t *testing.T) {
 	}
 }
 
-// Several PUTs finish in any order (o2iblnd 10.2, 21).
+// Several PUTs may finish in any order (o2iblnd 10.2, 21).
 //
 // o2iblnd 10.2 (5)
 func TestPutsFinishInReverse(t *testing.T) {
@@ -311,7 +310,7 @@ func TestPutsFinishInReverse(t *testing.T) {
 	}
 }
 
-// The forms that messages travel in (o2iblnd 10.1).
+// The forms in which messages are sent (o2iblnd 10.1).
 //
 // o2iblnd 10.1
 func TestChoose(t *testing.T) {
@@ -339,8 +338,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Messages that nothing was posted of can be taken back, and what they had reserved
-// with them.
+// Recall cancels messages of which nothing was posted, and frees the places that they have
+// reserved.
 func TestRecall(t *testing.T) {
 	a, b := newPair(t, Options{}, V2, 4, 256)
 	for id := range 4 {
@@ -367,7 +366,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// Methods that a driver may call at any time do no harm.
+// Calls that a driver makes at an unexpected time have no effect.
 func TestCallsOutOfPlace(t *testing.T) {
 	c, b := NewConn(Options{}), Batch{}
 	c.Received(start, 0, nil, &b)
@@ -411,7 +410,7 @@ func TestCallsOutOfPlace(t *testing.T) {
 	}
 }
 
-// A message that cannot be sent fails and costs nothing.
+// A message that cannot be sent fails and uses no credits.
 func TestWhatCannotBeSent(t *testing.T) {
 	a, _ := newPair(t, Options{}, V2, 8, 256)
 	large := a.header(lnet.MsgPut, 1, 1)
@@ -427,8 +426,8 @@ func TestWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// Requests of two connections with a peer have different cookies (o2iblnd 5.9), also
-// when places are used again.
+// The requests of two connections with a peer have different cookies, even if places are reused
+// (o2iblnd 5.9).
 //
 // o2iblnd 5.9 (2)
 func TestCookiesDiffer(t *testing.T) {
@@ -454,7 +453,8 @@ func TestCookiesDiffer(t *testing.T) {
 	}
 }
 
-// The numbers of Health are lnd's (o2iblnd 13.3), and what a Failure is.
+// The values of Health are those of lnd.Status (o2iblnd 13.3), and errors.Is and errors.As work
+// with a Failure.
 //
 // o2iblnd 13.3
 func TestHealth(t *testing.T) {
@@ -473,7 +473,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// Tunables have the kernel's defaults and bounds (o2iblnd 15, 8).
+// Tunables have the kernel's defaults and limits (o2iblnd 15, 8).
 //
 // o2iblnd 8 (1), 15, 9.1
 func TestFlow(t *testing.T) {

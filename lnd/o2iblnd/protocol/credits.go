@@ -2,30 +2,30 @@ package protocol
 
 import "fmt"
 
-// Credits counts what may be sent on a connection (o2iblnd 9). Each credit stands for
+// Credits counts the messages that may be sent on a connection (o2iblnd 9). Each credit represents
 // a receive buffer that the other side has posted.
 type Credits struct {
 	version Version
 	depth   int
-	// high is how many owed credits are returned by a NOOP.
+	// high is the number of owed credits at which a NOOP returns them.
 	high int
-	// sends is how many SENDs may be posted and not completed.
+	// sends is the maximum number of SENDs that are posted and not completed.
 	sends int
 
 	credits     int // messages that may still be sent
 	outstanding int // credits owed to the peer
-	held        int // messages of the peer's whose credits it does not have back
-	reserved    int // requests that may still be begun
+	held        int // received messages whose credits were not returned yet
+	reserved    int // requests that may still begin
 	posted      int // SENDs not completed, at most sends
 	noops       int // NOOPs not completed
 }
 
-// Flow are the tunables of Credits (o2iblnd 15); the zero value has the defaults.
+// Flow holds the tunables of Credits (o2iblnd 15). The zero value has the defaults.
 type Flow struct {
-	// PeerCredits and HighWater say at which share of a queue credits are returned:
-	// peer_credits, peer_credits_hiw.
+	// PeerCredits and HighWater (peer_credits, peer_credits_hiw) determine the fraction of a queue
+	// at which credits are returned.
 	PeerCredits, HighWater int
-	// ConcurrentSends is concurrent_sends; 0: as many as PeerCredits.
+	// ConcurrentSends is concurrent_sends. 0 means the value of PeerCredits.
 	ConcurrentSends int
 }
 
@@ -37,7 +37,7 @@ const (
 	v1MaxSends     = 16
 )
 
-// Resolved is f with defaults and bounds.
+// Resolved returns f with defaults filled in and limits applied.
 func (f Flow) Resolved() Flow {
 	if f.PeerCredits <= 0 {
 		f.PeerCredits = minPeerCredits
@@ -51,10 +51,10 @@ func (f Flow) Resolved() Flow {
 	return f
 }
 
-// highWater is how many owed credits are worth a NOOP. It is never 0, which would
-// make NOOPs without end (o2iblnd 18, row 3), and always more than a third of the
-// queue: a peer that has not got around to what was sent so far then cannot be sent
-// more NOOPs than it has buffers for (o2iblnd 9.6), so that RNR does not happen.
+// highWater returns the number of owed credits at which a NOOP returns them. It is never 0, because
+// that would cause an endless exchange of NOOPs (o2iblnd 18, row 3). It is always more than a third
+// of the queue. Therefore a peer that has not yet handled what was sent is not sent more NOOPs than
+// it has buffers (o2iblnd 9.6), and RNR does not occur.
 func (f Flow) highWater(v Version, depth int) int {
 	if v == V1 {
 		return v1HighWater
@@ -62,7 +62,7 @@ func (f Flow) highWater(v Version, depth int) int {
 	return max(depth*f.HighWater/f.PeerCredits, depth/(noopBuffers+1)+1)
 }
 
-// concurrent is how many SENDs may be under way.
+// concurrent returns the maximum number of SENDs in progress.
 func (f Flow) concurrent(v Version) int {
 	if v == V1 {
 		return min(max(f.ConcurrentSends, v1MinSends), v1MaxSends)
@@ -70,7 +70,7 @@ func (f Flow) concurrent(v Version) int {
 	return f.ConcurrentSends
 }
 
-// NewCredits are those of a new connection.
+// NewCredits returns the credits of a new connection.
 func NewCredits(v Version, depth int, f Flow) Credits {
 	f = f.Resolved()
 	return Credits{
@@ -79,11 +79,11 @@ func NewCredits(v Version, depth int, f Flow) Credits {
 	}
 }
 
-// MayPost tells whether one more SEND may be under way.
+// MayPost reports whether another SEND may be posted.
 func (c *Credits) MayPost() bool { return c.posted < c.sends }
 
-// MaySend tells whether there is a credit for a message, if it needs one. In V1 the
-// last one is kept for a NOOP.
+// MaySend reports whether a message of type t has the credit that it needs, if it needs one. In V1
+// the last credit is reserved for a NOOP.
 func (c *Credits) MaySend(t Type) bool {
 	switch {
 	case !t.Credit(c.version):
@@ -94,16 +94,16 @@ func (c *Credits) MaySend(t Type) bool {
 	return c.credits > 0
 }
 
-// MayReserve tells whether a PUT_REQ or GET_REQ may be begun.
+// MayReserve reports whether a PUT_REQ or GET_REQ may begin.
 func (c *Credits) MayReserve() bool { return c.reserved > 0 }
 
-// Reserve begins one: it has a place in the queue from now on (o2iblnd 9.3).
+// Reserve counts a request that begins. From now on it has a place in the queue (o2iblnd 9.3).
 func (c *Credits) Reserve() { c.reserved-- }
 
-// Answered notes that its answer has come and that the buffer is posted again.
+// Answered counts an answer that has arrived and whose buffer has been posted again.
 func (c *Credits) Answered() { c.reserved++ }
 
-// Post counts a SEND that is posted now, and returns the credits that it carries.
+// Post counts a SEND that is being posted, and returns the number of credits that it carries.
 func (c *Credits) Post(t Type) (carried uint8) {
 	if t.Credit(c.version) {
 		c.credits--
@@ -118,7 +118,7 @@ func (c *Credits) Post(t Type) (carried uint8) {
 	return carried
 }
 
-// Posted notes that a SEND has completed.
+// Posted counts a SEND that has completed.
 func (c *Credits) Posted(t Type) {
 	c.posted--
 	if t == Noop {
@@ -126,8 +126,8 @@ func (c *Credits) Posted(t Type) {
 	}
 }
 
-// Returned takes the credits that a message carries. The error, a *Failure, is that
-// there are more of them than were spent (o2iblnd 9.4).
+// Returned adds the credits that a message returns. It returns a *Failure if more are returned than
+// were spent (o2iblnd 9.4).
 func (c *Credits) Returned(n uint8) error {
 	if c.credits+int(n) > c.depth {
 		return broken("credits %d: %d of %d are here already", n, c.credits, c.depth)
@@ -136,8 +136,7 @@ func (c *Credits) Returned(n uint8) error {
 	return nil
 }
 
-// Took counts a message that has come. The error, a *Failure, is that the peer had no
-// credit for it.
+// Took counts a received message. It returns a *Failure if the peer had no credit for the message.
 func (c *Credits) Took(t Type) error {
 	if !t.Credit(c.version) {
 		return nil
@@ -149,13 +148,13 @@ func (c *Credits) Took(t Type) error {
 	return nil
 }
 
-// Owe notes that the buffer of a message that had consumed a credit is posted again.
+// Owe counts a reposted buffer of a message that had consumed a credit.
 func (c *Credits) Owe() { c.outstanding++ }
 
-// NoopDue tells whether a NOOP is to be sent, when nothing else can be: the queue of
-// what needs no credit is empty, and the other one is so, or waits for credits. idle:
-// nothing was sent for so long that the peer is to be shown that we live
-// (o2iblnd 9.5).
+// NoopDue reports whether to send a NOOP. The caller asks only if it can send nothing else: the
+// queue of messages without credits is empty, and the other one is empty or waits for credits. idle
+// means that nothing was sent for so long that a NOOP must show the peer that we are alive (o2iblnd
+// 9.5).
 func (c *Credits) NoopDue(idle bool) bool {
 	if c.outstanding < c.high && !idle {
 		return false
@@ -163,7 +162,7 @@ func (c *Credits) NoopDue(idle bool) bool {
 	return c.MayPost() && c.MaySend(Noop) && c.noops < c.maxNoops()
 }
 
-// maxNoops is how many NOOPs may be under way. In V1 credits bound them.
+// maxNoops returns the maximum number of NOOPs in progress. In V1 the credits limit them.
 func (c *Credits) maxNoops() int {
 	if c.version == V1 {
 		return c.depth
@@ -171,7 +170,7 @@ func (c *Credits) maxNoops() int {
 	return noopBuffers
 }
 
-// String is for scripts and displays: "credits 8, owed 0, reserved 8, posted 0".
+// String returns a text for scripts and displays: "credits 8, owed 0, reserved 8, posted 0".
 func (c *Credits) String() string {
 	return fmt.Sprintf("credits %d, owed %d, reserved %d, posted %d", c.credits, c.outstanding, c.reserved, c.posted)
 }

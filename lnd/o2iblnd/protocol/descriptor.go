@@ -8,12 +8,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Cookie names a request of its sender's; for everybody else it is 8 opaque bytes,
-// sent back bit by bit. It is read and written as a little-endian number whatever
-// the order of its message, so that this holds (o2iblnd 4, 5.9).
+// Cookie identifies a request of its sender. For the receiver it is 8 opaque bytes, which it sends
+// back unchanged. It is always encoded as a little-endian number, whatever the byte order of the
+// message, so that the bytes stay the same (o2iblnd 4, 5.9).
 type Cookie uint64
 
-// Descriptor says where the sink of an RDMA is (o2iblnd 5.5).
+// Descriptor describes the memory of the sink of an RDMA (o2iblnd 5.5).
 //
 //	 0          4          8 + 12i        12 + 12i
 //	+----------+----------+--------------+------------------+
@@ -22,17 +22,17 @@ type Cookie uint64
 type Descriptor struct {
 	// Key is the rkey of all fragments.
 	Key uint32
-	// Fragments are 1 to MaxFragments pieces, filled in order.
+	// Fragments are 1 to MaxFragments pieces, which are filled in order.
 	Fragments []Fragment
 }
 
-// Fragment is a piece of a sink. Its address means something to its owner alone.
+// Fragment is a piece of a sink. Only its owner can interpret the address.
 type Fragment struct {
 	Addr   uint64
 	Length uint32
 }
 
-// Length is the sum of the fragments, in bytes.
+// Length returns the sum of the fragments' lengths, in bytes.
 func (d *Descriptor) Length() (sum int) {
 	for i := range d.Fragments {
 		sum += int(d.Fragments[i].Length)
@@ -40,9 +40,9 @@ func (d *Descriptor) Length() (sum int) {
 	return sum
 }
 
-// Sure is how many of the n bytes that a GET_DONE reports are there in any case:
-// all of them if they fill the sink, else those of the fragments that are full. A
-// kernel may have dropped the end (o2iblnd 18, row 1).
+// Sure returns how many of the n bytes that a GET_DONE reports are certainly there. These are all
+// of them if they fill the sink, and otherwise those of the full fragments. A kernel may have
+// dropped the end (o2iblnd 18, row 1).
 func (d *Descriptor) Sure(n int) int {
 	if n >= d.Length() {
 		return n
@@ -58,7 +58,7 @@ func (d *Descriptor) Sure(n int) int {
 	return full
 }
 
-// copyFrom makes d a copy of o, in d's own memory.
+// copyFrom makes d a copy of o that uses d's memory.
 func (d *Descriptor) copyFrom(o *Descriptor) {
 	d.Key = o.Key
 	d.Fragments = append(d.Fragments[:0], o.Fragments...)
@@ -70,8 +70,8 @@ var (
 	errTotal         = fmt.Errorf("not 1 to %d bytes in all", lnet.MTU)
 )
 
-// sendable tells whether d may be sent to a peer that writes so many fragments: no
-// peer gets more than MaxOffered (o2iblnd 18, row 4).
+// sendable returns an error if d must not be sent to a peer that writes the given number of
+// fragments. No peer is sent more than MaxOffered (o2iblnd 18, row 4).
 func (d *Descriptor) sendable(fragments int) error {
 	if n := len(d.Fragments); n < 1 || n > min(fragments, MaxOffered) {
 		return &lnet.FieldError{What: "descriptor", Field: "nfrags", Value: n, Err: errManyFragments}
@@ -92,8 +92,8 @@ func (d *Descriptor) append(b []byte, order binary.AppendByteOrder) []byte {
 	return b
 }
 
-// decode reads a descriptor, all of whose fragments must lie in b. The memory of
-// d.Fragments is used again.
+// decode reads a descriptor, all of whose fragments must be within b. It reuses the memory of
+// d.Fragments.
 func (d *Descriptor) decode(b []byte, order binary.ByteOrder) error {
 	d.Key = order.Uint32(b)
 	n := order.Uint32(b[4:])

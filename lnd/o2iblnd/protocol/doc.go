@@ -1,13 +1,12 @@
-// Package protocol is the sans-I/O part of ko2iblnd's protocol: codecs and state
-// machines. Messages, events and times go in, values and actions come out; it
-// touches no device, no clock and no log. The driver, package o2iblnd, calls it.
+// Package protocol is ko2iblnd's protocol without I/O: codecs and state machines. It receives
+// messages, events and times, and returns values and actions. It uses no device, no clock and no
+// log. Package o2iblnd, the driver, calls it.
 //
-// Message and Reject are the codecs. Listener judges who calls, Peering is what
-// is known of a peer from one attempt to connect to the next, Spread how many
-// connections it has. Conn is an established connection: Credits, queues, and
-// transfers in both roles, whose actions it appends to a Batch. Choose says in
-// which form a message travels.
+// Message and Reject are the codecs. Listener checks the requests of callers. Peering is what is
+// known of a peer between attempts to connect. Spread counts the connections with a peer. Conn is
+// one connection, with Credits, queues, and transfers in both roles; it appends its actions to a
+// Batch. Choose selects the form in which a message is sent.
 //
-// Nothing here starts a goroutine, and nothing is safe for concurrent use:
-// whoever owns a connection calls its machine.
+// The package starts no goroutines, and nothing is safe for concurrent use: the owner of a
+// connection makes all its calls.
 package protocol

@@ -11,13 +11,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// start is when the tests' time begins.
+// start is the time at which the tests begin.
 var start = time.Unix(1_700_000_000, 0)
 
-// end is one end of a connection over a wire in memory: its machine, a driver that
-// does what the machine says, a device, and an LNet above. The device checks what a
-// real one would: that a SEND finds a receive buffer, that the send queue does not
-// overflow, that no slot is used twice.
+// end is one end of a connection over a wire in memory: a Conn, a driver that carries out its
+// batches, a device, and an LNet above them. The device checks what a real one would: that a SEND
+// finds a receive buffer, that the send queue does not overflow, and that no slot is used twice.
 type end struct {
 	t    rapid.TB
 	name string
@@ -30,14 +29,14 @@ type end struct {
 	posted  []int
 	used    map[int]bool // slots
 	wrs     int
-	wire    []chain // posted, and not arrived at the peer
-	sends   []chain // arrived, their completions not polled
+	wire    []chain // posted, not yet arrived at the peer
+	sends   []chain // arrived, completions not polled
 	recvs   []recv  // completions not polled
 
-	memory []byte // addresses count from its beginning
+	memory []byte // addresses are offsets
 	brk    int
 
-	slow    [4]int // of 100 chances to step, how many each kind of step misses
+	slow    [4]int // for each kind of step, the percentage of its chances that is skipped
 	waiting []*Rx  // arrivals without an answer
 	gone    map[*Rx]bool
 	pending map[*Tx]*op
@@ -45,7 +44,7 @@ type end struct {
 	done    int
 	placed  int
 	failed  int
-	dropped bool // the connection is being taken down
+	dropped bool // the connection is being disconnected
 	trace   func(format string, args ...any)
 }
 
@@ -59,14 +58,14 @@ type chain struct {
 
 type recv struct{ buffer, n int }
 
-// op is one message of the LNet above: its payload is made of its number.
+// op is one message of LNet. Its payload is derived from its number.
 type op struct {
 	id    int
 	form  Type
 	n     int
-	at    int // where it lies at an end
+	at    int // address at this end
 	tx    *Tx
-	spare int // by how much a sink is larger than the answer
+	spare int // bytes by which a sink is larger than the answer
 }
 
 func fill(b []byte, id int) {
@@ -94,7 +93,7 @@ func sessions(v Version, depth, fragments int) (s1, s2 Session) {
 	return s1, s2
 }
 
-// newPair is a connection that both ends have established.
+// newPair returns a connection that both ends have established.
 func newPair(t rapid.TB, o Options, v Version, depth, fragments int) (a, b *end) {
 	a, b = newEnd(t, "A", o, v, depth), newEnd(t, "B", o, v, depth)
 	a.peer, b.peer = b, a
@@ -106,7 +105,7 @@ func newPair(t rapid.TB, o Options, v Version, depth, fragments int) (a, b *end)
 	return a, b
 }
 
-// carry does what the machine says.
+// carry carries out the batch of the connection.
 func (e *end) carry() {
 	e.posted = append(e.posted, e.b.Receives...)
 	for i := range e.b.Sends {
@@ -193,7 +192,7 @@ func describe(message []byte) string {
 	return s
 }
 
-// finish is called at the end of a sent message.
+// finish is called when a sent message is done.
 func (e *end) finish(d Done) {
 	o := e.pending[d.Tx]
 	if o == nil {
@@ -220,7 +219,7 @@ func (e *end) finish(d Done) {
 	}
 }
 
-// place is called at the end of an arrival.
+// place is called when an arrival is placed.
 func (e *end) place(p Placed) {
 	o := e.placing[p.Rx]
 	if o == nil {
@@ -243,17 +242,17 @@ func (e *end) place(p Placed) {
 	e.c.Release(p.Rx)
 }
 
-// room is memory for n bytes.
+// room allocates n bytes and returns their address.
 func (e *end) room(n int) int {
 	if e.brk+n > len(e.memory) {
-		e.brk = 0 // what was there is done with in these tests
+		e.brk = 0 // the earlier contents are no longer used in these tests
 	}
 	at := e.brk
 	e.brk += n
 	return at
 }
 
-// put, get and immediate send message number id with n bytes.
+// put sends message number id with n bytes of payload in several pieces.
 func (e *end) put(id, n, pieces int) *op {
 	o := e.payload(id, n)
 	o.form = PutReq
@@ -279,13 +278,13 @@ func (e *end) payload(id, n int) *op {
 	return o
 }
 
-// get asks for n bytes with a sink that has spare ones.
+// get asks for n bytes. Its sink has spare bytes more.
 func (e *end) get(id, n, spare, fragments int) *op {
 	o := &op{id: id, form: GetReq, n: n, at: e.room(n + spare), tx: &Tx{}, spare: spare}
 	e.pending[o.tx] = o
 	h := e.header(lnet.MsgGet, id, 0)
 	h.Length = uint32(n + spare)
-	h.Offset = uint32(n) // tells the other end how much to answer
+	h.Offset = uint32(n) // how many bytes the other end answers with
 	e.c.Get(e.now, o.tx, &h, descriptor(o.at, n+spare, fragments), &e.b)
 	e.carry()
 	return o
@@ -299,7 +298,7 @@ func (e *end) header(t lnet.MsgType, id, n int) lnet.Header {
 	}
 }
 
-// cut is n bytes at an address in pieces.
+// cut divides n bytes at an address into pieces.
 func cut(at, n, pieces int) (list []Segment) {
 	for pieces = min(max(pieces, 1), max(n, 1)); pieces > 0; pieces-- {
 		k := n / pieces
@@ -317,8 +316,8 @@ func descriptor(at, n, fragments int) *Descriptor {
 	return d
 }
 
-// answer answers the i-th arrival that waits; sink or source have so many pieces. A
-// third of the PUTs that can be are cut short if short.
+// answer answers the i-th waiting arrival. The sink or source has the given number of pieces. If
+// drop is set, the arrival is refused.
 func (e *end) answer(i, pieces int, drop bool) {
 	rx := e.waiting[i]
 	e.waiting = append(e.waiting[:i], e.waiting[i+1:]...)
@@ -349,7 +348,7 @@ func (e *end) answer(i, pieces int, drop bool) {
 	e.carry()
 }
 
-// deliver has the oldest chain arrive at the peer.
+// deliver makes the oldest chain arrive at the peer.
 func (e *end) deliver() bool {
 	if len(e.wire) == 0 {
 		return false
@@ -382,7 +381,7 @@ func (e *end) deliver() bool {
 	return true
 }
 
-// checkNoops checks that each NOOP that was not looked at has a buffer of its own
+// checkNoops checks that there is a receive buffer for each NOOP that the driver has not polled
 // (o2iblnd 9.6).
 func (e *end) checkNoops() {
 	n := 0
@@ -396,7 +395,7 @@ func (e *end) checkNoops() {
 	}
 }
 
-// pollSend and pollRecv take one completion.
+// pollSend polls one completion of a chain.
 func (e *end) pollSend() bool {
 	if len(e.sends) == 0 {
 		return false
@@ -421,8 +420,8 @@ func (e *end) pollRecv() bool {
 	return true
 }
 
-// step does something that can be done at e; false: there is nothing, or nothing that
-// its haste lets it do now.
+// step performs one possible step at e. It returns false if no step is possible, or if it was
+// skipped according to slow.
 func (e *end) step(r *rand.Rand) bool {
 	for _, k := range r.Perm(4) {
 		if r.IntN(100) < e.slow[k] {
@@ -439,7 +438,7 @@ func (e *end) step(r *rand.Rand) bool {
 	return false
 }
 
-// settle goes on until nothing can be done.
+// settle performs steps until no step is possible.
 func settle(a, b *end, r *rand.Rand) {
 	a.slow, b.slow = [4]int{}, [4]int{}
 	for again := true; again; {
@@ -447,7 +446,7 @@ func settle(a, b *end, r *rand.Rand) {
 	}
 }
 
-// disconnect takes the connection down at e, as the driver does.
+// flush disconnects e, as the driver does.
 func (e *end) flush() {
 	e.wire, e.sends, e.recvs = nil, nil, nil
 	e.c.Flushed(&e.b)
@@ -456,7 +455,7 @@ func (e *end) flush() {
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// wireOf is a message as it stands on the wire.
+// wireOf returns the encoded message.
 func wireOf(t rapid.TB, m Message) []byte {
 	t.Helper()
 	b, err := m.Append(nil, binary.LittleEndian)

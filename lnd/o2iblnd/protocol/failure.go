@@ -6,13 +6,12 @@ import (
 	"syscall"
 )
 
-// Health is the class of a failure (o2iblnd 13.3). Its numbers are those of
-// lnd.Status.
+// Health is the class of a failure (o2iblnd 13.3). Its values are those of lnd.Status.
 type Health uint8
 
-// The classes that this driver has.
+// The classes that this driver uses.
 const (
-	// OK: nobody is to blame, and nothing is to be sent again.
+	// OK means that neither side failed, and that the message is not sent again.
 	OK             Health = 0
 	LocalDropped   Health = 2
 	LocalAborted   Health = 3
@@ -24,16 +23,16 @@ const (
 	NetworkTimeout Health = 10
 )
 
-// Failure is why a message failed, a connection ended, or none was made. It is an
-// Errno for errors.Is, and what Err is.
+// Failure is why a message failed, or why a connection ended or was not established. errors.Is
+// finds its Errno, and Err.
 type Failure struct {
 	Health Health
 	Errno  syscall.Errno
-	// Err says more; nil: there is no more to say.
+	// Err has details. It may be nil.
 	Err error
 }
 
-// Error is "connection timed out: PUT_REQ unanswered".
+// Error returns a text such as "connection timed out: PUT_REQ unanswered".
 func (f *Failure) Error() string {
 	if f.Err == nil {
 		return f.Errno.Error()
@@ -41,7 +40,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%v: %v", f.Errno, f.Err)
 }
 
-// Unwrap is both causes.
+// Unwrap returns both Errno and Err.
 func (f *Failure) Unwrap() []error {
 	if f.Err == nil {
 		return []error{f.Errno}
@@ -49,8 +48,8 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Errno, f.Err}
 }
 
-// failureOf is an error about what a peer has sent: a Failure as it is, any other one
-// is that it has broken the protocol.
+// failureOf converts an error about a received message. A *Failure is returned as it is; any other
+// error means that the peer has violated the protocol.
 func failureOf(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -59,12 +58,12 @@ func failureOf(err error) *Failure {
 	return &Failure{Health: RemoteError, Errno: syscall.EPROTO, Err: err}
 }
 
-// broken is a failure of the connection: the peer has broken the protocol.
+// broken returns the failure of a connection whose peer has violated the protocol.
 func broken(format string, args ...any) *Failure {
 	return &Failure{Health: RemoteError, Errno: syscall.EPROTO, Err: fmt.Errorf(format, args...)}
 }
 
-// Unconnected is the failure of an attempt to connect (o2iblnd 3.2, 13.3).
+// Unconnected returns the failure of an attempt to connect (o2iblnd 3.2, 13.3).
 func Unconnected(errno syscall.Errno, err error) *Failure {
 	f := &Failure{Health: LocalDropped, Errno: errno, Err: err}
 	switch errno {
@@ -79,8 +78,8 @@ func Unconnected(errno syscall.Errno, err error) *Failure {
 // CMEvent is an event of the connection manager that ends an attempt.
 type CMEvent uint8
 
-// The events, as librdmacm names them (o2iblnd 12.6). CMTimeout is no event: there
-// was none in ConnectTimeout.
+// The events, named as in librdmacm (o2iblnd 12.6). CMTimeout is not an event: it means that no
+// event came within ConnectTimeout.
 const (
 	CMAddrError CMEvent = iota
 	CMRouteError
@@ -90,12 +89,12 @@ const (
 	CMTimeout
 )
 
-// String is "ADDR_ERROR".
+// String returns a name such as "ADDR_ERROR".
 func (e CMEvent) String() string {
 	return [...]string{"ADDR_ERROR", "ROUTE_ERROR", "UNREACHABLE", "CONNECT_ERROR", "DISCONNECTED", "no answer"}[e]
 }
 
-// Failure is how the attempt has failed.
+// Failure returns the failure of the attempt that the event ends.
 func (e CMEvent) Failure() *Failure {
 	errno := [...]syscall.Errno{syscall.EHOSTUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.ENOTCONN,
 		syscall.ECONNRESET, syscall.ENETDOWN}[e]

@@ -32,7 +32,7 @@ func mustNID(s string) lnet.NID {
 	return n
 }
 
-// unhex reads a dump with any white space in it.
+// unhex decodes a hexadecimal dump, which may contain white space.
 func unhex(t testing.TB, dump string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(dump), ""))
@@ -42,7 +42,8 @@ func unhex(t testing.TB, dump string) []byte {
 	return b
 }
 
-// from1 is a message of the first node to the second, from2 one the other way.
+// from1 returns a message from the first node to the second. from2 returns one in the other
+// direction.
 func from1(edit Message) Message {
 	edit.Version = V2
 	edit.Src, edit.SrcStamp, edit.Dst = nid1, stamp1, nid2
@@ -132,10 +133,10 @@ var vectors = []struct {
 	},
 }
 
-// byteOrder is an order for reading.
+// byteOrder returns the byte order as one for decoding.
 func byteOrder(o binary.AppendByteOrder) binary.ByteOrder { return putOrder(o) }
 
-// The vectors of o2iblnd 22, both ways, and their checksums in both variants
+// The vectors of o2iblnd 22 encode and decode, and have the right checksums in both variants
 // (o2iblnd 7).
 //
 // o2iblnd 4 (1), 5.1, 5.2, 5.3 (1), 5.6, 5.8, 5.9 (1), 7 (1)-(2), 22
@@ -181,7 +182,7 @@ var equate = cmp.Options{
 	cmp.Comparer(func(a, b lnet.NID) bool { return a == b }),
 }
 
-// The reject among the vectors.
+// The reject of the vectors.
 //
 // o2iblnd 6 (1), 22, 3.5
 func TestRejectVector(t *testing.T) {
@@ -190,7 +191,7 @@ func TestRejectVector(t *testing.T) {
 	if got := r.Append(nil, binary.LittleEndian); !bytes.Equal(got, want) {
 		t.Errorf("% x, want % x", got, want)
 	}
-	// The CM puts zeros behind it (o2iblnd 3.5).
+	// The CM appends zeros (o2iblnd 3.5).
 	got, err := DecodeReject(append(want, make([]byte, 124)...))
 	if err != nil || got != r {
 		t.Errorf("%+v, %v", got, err)
@@ -200,7 +201,7 @@ func TestRejectVector(t *testing.T) {
 	}
 }
 
-// Of short and of old rejects version and reason count (o2iblnd 6).
+// Only version and reason of short and of old rejects are used (o2iblnd 6).
 //
 // o2iblnd 6 (1)
 func TestRejectForms(t *testing.T) {

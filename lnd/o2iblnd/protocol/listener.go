@@ -10,31 +10,31 @@ import (
 // Self is one of our NIs.
 type Self struct {
 	NID lnet.NID
-	// Stamp is its incarnation: neither 0 nor all ones, and another one each time
-	// that it starts (o2iblnd 2.2).
+	// Stamp is its incarnation. It is neither 0 nor all ones, and differs each time the NI starts
+	// (o2iblnd 2.2).
 	Stamp uint64
-	// Depth and Fragments are the most that it accepts.
+	// Depth and Fragments are the maximums that it accepts.
 	Depth, Fragments int
-	// Down: it does not take callers yet.
+	// Down is set if the NI does not accept callers yet.
 	Down bool
 }
 
-// limits is what a reject tells of s.
+// limits returns the limits that a reject by s contains.
 func (s *Self) limits() Params {
 	return Params{Depth: uint16(s.Depth), Fragments: uint16(s.Fragments), Size: MaxMessage}
 }
 
-// Listener judges callers of an interface, which is shared by all NIs on it.
+// Listener checks requests that arrive at an interface. All NIs on the interface share it.
 type Listener struct {
 	NIs []Self
-	// Privileged: callers come from ports below 1024.
+	// Privileged requires callers to use ports below 1024.
 	Privileged bool
-	// V1: that version is spoken too.
+	// V1 is set if that version is supported too.
 	V1    bool
 	Check Checking
 }
 
-// ErrRejected says that a caller was turned away.
+// ErrRejected is the error for a caller that was rejected.
 var ErrRejected = errors.New("rejected")
 
 var (
@@ -51,11 +51,10 @@ var (
 
 const privilegedPorts = 1024
 
-// Judge reads the private data of a caller from a port into m and checks it, in the
-// order that decides on the reason (o2iblnd 3.6 rows 1 to 10). It returns the NI that
-// is wanted, an index in NIs. An error says what is wrong; the reject then is the
-// answer. Resources, and what is known of the peer, come behind: see NoRoom and
-// Peering.Accept.
+// Judge decodes the private data of a caller into m and checks it, in the order that determines the
+// reason (o2iblnd 3.6 rows 1 to 10). port is the port of the caller. Judge returns the requested
+// NI, as an index in NIs. If the request is invalid, it returns an error and the reject to send. It
+// does not check resources and what is known of the peer: see NoRoom and Peering.Accept.
 func (l *Listener) Judge(port uint16, data []byte, m *Message) (ni int, r Reject, err error) {
 	r = Reject{Version: V2, Why: Fatal, Limits: Params{Size: MaxMessage}}
 	if l.Privileged && port >= privilegedPorts {
@@ -88,16 +87,17 @@ func (l *Listener) Judge(port uint16, data []byte, m *Message) (ni int, r Reject
 	return ni, Reject{}, nil
 }
 
-// unknownV1 is what kernels that fall back to V1 say of an incarnation that they do
-// not know (o2iblnd 2.2, 6).
+// unknownV1 is the value that kernels send for an unknown incarnation when they fall back to V1
+// (o2iblnd 2.2, 6).
 const unknownV1 = ^uint64(0)
 
-// knows tells whether what a caller says of our incarnation may stand.
+// knows reports whether our incarnation in a caller's request is correct or unknown to the caller.
 func knows(m *Message, stamp uint64) bool {
 	return m.DstStamp == 0 || m.DstStamp == stamp || m.Version == V1 && m.DstStamp == unknownV1
 }
 
-// find returns the NI with a NID, or -1 and why there is none.
+// find returns the NI with the given NID. If no NI has it, find returns -1 and the reason for a
+// reject.
 func (l *Listener) find(nid lnet.NID) (ni int, why Reason) {
 	why = Fatal
 	if len(l.NIs) == 0 {
@@ -114,7 +114,7 @@ func (l *Listener) find(nid lnet.NID) (ni int, why Reason) {
 	return -1, why
 }
 
-// params checks what a caller offers.
+// params checks the parameters that a caller offers.
 func (l *Listener) params(self *Self, m *Message) (Reason, error) {
 	depth, tooDeep, tooMany := self.Depth, TooDeep, TooManyFrag
 	if m.Version == V1 {
@@ -136,7 +136,7 @@ func (l *Listener) params(self *Self, m *Message) (Reason, error) {
 	return 0, nil
 }
 
-// NoRoom is the answer to a caller whom Judge has let pass, and for whom there are no
+// NoRoom returns the reject for a caller that Judge has accepted, but for which there are no
 // resources (o2iblnd 3.6 row 11).
 func (s *Self) NoRoom(m *Message) Reject { return s.reject(m, NoResources) }
 
@@ -144,8 +144,9 @@ func (s *Self) reject(m *Message, why Reason) Reject {
 	return Reject{Version: m.Version, Why: why, Stamp: s.Stamp, Limits: s.limits()}
 }
 
-// Agree makes the CONNACK for a caller in ack, and the session that it begins. depth
-// is what the device can do, at most what the caller has asked for (o2iblnd 3.6).
+// Agree stores the CONNACK for a caller in ack, and returns the session that begins. depth is the
+// queue depth that the device supports. At most the depth that the caller has requested is used
+// (o2iblnd 3.6).
 func (s *Self) Agree(m *Message, depth int, ack *Message) Session {
 	depth = min(depth, int(m.Params.Depth))
 	*ack = Message{

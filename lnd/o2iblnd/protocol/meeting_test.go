@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two sides of any limits and versions, of which each may remember the other from a life
-// before: a few attempts lead to a connection on whose terms both agree, within the
-// limits of both, or to a failure that nothing could have saved (o2iblnd 6, 12.3).
+// Two sides with any limits and versions, each of which may remember an earlier life of the other,
+// connect to each other. After a few attempts they agree on parameters within the limits of both,
+// or fail if no parameters are possible (o2iblnd 6, 12.3).
 //
 // o2iblnd 6 (4)-(7), 12.3, 8 (2)-(3)
 func TestAnyTwoMeet(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAnyTwoMeet(t *testing.T) {
 				agree(t, s1, s2, &ours, &theirs)
 				return
 			}
-			connected = false // they were closed
+			connected = false // they have been closed
 			d := us.Rejected(time.Time{}, Rejection{Request: &request, Status: cmConsumer, Data: r.Append(nil, binary.LittleEndian), Waiting: true})
 			if !d.Redial {
 				if theirs.Depth >= MinDepth {
@@ -59,7 +59,7 @@ func TestAnyTwoMeet(t *testing.T) {
 	})
 }
 
-// remembered is what a side may have kept of the other.
+// remembered returns what one side may remember of the other.
 func remembered(t *rapid.T, who string, of *Self) (p Peering) {
 	switch rapid.IntRange(0, 3).Draw(t, who+" remember") {
 	case 1:

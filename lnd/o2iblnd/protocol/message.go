@@ -9,11 +9,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Magic begins messages and rejects (o2iblnd 4).
+// Magic is the first field of messages and rejects (o2iblnd 4).
 const Magic = 0x0be91b91
 
-// Message is a message of any type; fields that its type does not use are not
-// written, and are zero when read (but for the memory that Fragments keeps).
+// Message is a message of any type. Fields that its type does not use are not encoded, and are zero
+// after decoding (Fragments keeps its memory).
 //
 // The header (o2iblnd 4), in the sender's byte order. NIDs are nid4 (lnet-wire 2.2):
 //
@@ -39,33 +39,33 @@ const Magic = 0x0be91b91
 type Message struct {
 	Version Version
 	Type    Type
-	// Credits are returned to the receiver.
+	// Credits is the number of credits that are returned to the receiver.
 	Credits uint8
-	// Src and Dst are NIDs of o2ib, or lnet.AnyNID as destination.
+	// Src and Dst are NIDs of o2ib. Dst may also be lnet.AnyNID.
 	Src, Dst lnet.NID
-	// SrcStamp and DstStamp are the incarnations of both, as the sender knows them.
+	// SrcStamp and DstStamp are the incarnations of both NIs, as the sender knows them.
 	SrcStamp, DstStamp uint64
 
 	Params Params      // CONNREQ, CONNACK
 	LNet   lnet.Header // IMMEDIATE, PUT_REQ, GET_REQ
-	// Cookie is the request's: src_cookie in a PUT_ACK.
+	// Cookie is the cookie of the request. In a PUT_ACK it is src_cookie.
 	Cookie Cookie
-	// SinkCookie is dst_cookie, in a PUT_ACK.
+	// SinkCookie is dst_cookie of a PUT_ACK.
 	SinkCookie Cookie
 	Status     int32      // PUT_NAK, PUT_DONE, GET_DONE
 	Sink       Descriptor // PUT_ACK, GET_REQ
-	// Payload is what follows in an IMMEDIATE: a part of what was decoded. There
-	// may be less or more of it than LNet.PayloadLength, see Content.
+	// Payload is the rest of an IMMEDIATE, a part of the decoded bytes. Its length may differ from
+	// LNet.PayloadLength: see Content.
 	Payload []byte
 }
 
-// Params are what sides agree upon (o2iblnd 5.1).
+// Params are the parameters on which both sides agree (o2iblnd 5.1).
 type Params struct {
 	// Depth is the number of credits of each direction.
 	Depth uint16
-	// Fragments is the most RDMA WRITEs of one transfer.
+	// Fragments is the maximum number of RDMA WRITEs of one transfer.
 	Fragments uint16
-	// Size is the largest message, MaxMessage.
+	// Size is the length of the largest message: MaxMessage.
 	Size uint32
 }
 
@@ -83,10 +83,9 @@ var (
 	errNotContent = errors.New("more than has come")
 )
 
-// Append appends m, without payload and checksum: who sends an IMMEDIATE appends
-// LNet.PayloadLength bytes, and then may Seal the whole. It allocates nothing if b
-// has room for MaxMessage bytes. On an error, a *lnet.FieldError, b is returned as it
-// was.
+// Append appends m, without payload and checksum. To send an IMMEDIATE, the caller then appends
+// LNet.PayloadLength bytes, and may Seal the whole. Append allocates nothing if b has room for
+// MaxMessage bytes. On an error, a *lnet.FieldError, it returns b unchanged.
 func (m *Message) Append(b []byte, order binary.AppendByteOrder) ([]byte, error) {
 	at := len(b)
 	b, err := m.append(b, order)
@@ -101,7 +100,7 @@ func (m *Message) Append(b []byte, order binary.AppendByteOrder) ([]byte, error)
 	return b, nil
 }
 
-// putOrder is a byte order that can append as one that can put; both have both.
+// putOrder returns the same byte order as a binary.ByteOrder.
 func putOrder(order binary.AppendByteOrder) binary.ByteOrder {
 	if order == binary.AppendByteOrder(binary.BigEndian) {
 		return binary.BigEndian
@@ -161,7 +160,7 @@ func (m *Message) append(b []byte, order binary.AppendByteOrder) ([]byte, error)
 	return b, nil
 }
 
-// check tells whether d can be encoded.
+// check returns an error if d cannot be encoded.
 func (d *Descriptor) check() error {
 	if n := len(d.Fragments); n < 1 || n > MaxFragments {
 		return &lnet.FieldError{What: "descriptor", Field: "nfrags", Value: n, Err: errFragments}
@@ -169,7 +168,7 @@ func (d *Descriptor) check() error {
 	return nil
 }
 
-// appendRequest appends what PUT_REQ and GET_REQ begin with.
+// appendRequest appends the fields with which PUT_REQ and GET_REQ begin.
 func (m *Message) appendRequest(b []byte) ([]byte, error) {
 	b, err := m.LNet.AppendNID4(b)
 	return binary.LittleEndian.AppendUint64(b, uint64(m.Cookie)), err
@@ -181,14 +180,13 @@ func (p *Params) append(b []byte, order binary.AppendByteOrder) []byte {
 	return order.AppendUint32(b, p.Size)
 }
 
-// Decode reads what was received, in the order of the rules (o2iblnd 4); bytes
-// behind the message are ignored. It returns the sender's byte order. An error costs
-// the connection: it is a *lnet.TruncatedError, a *lnet.MagicError, a
-// *lnet.VersionError or a *lnet.FieldError; m then has undefined contents, but for
-// what Peek reads.
+// Decode decodes a received message and checks it in the order of the rules (o2iblnd 4). It ignores
+// bytes after the message. It returns the sender's byte order. An error must end the connection. It
+// is a *lnet.TruncatedError, a *lnet.MagicError, a *lnet.VersionError or a *lnet.FieldError. The
+// contents of m are then undefined, except for Version.
 //
-// It allocates nothing but for more Fragments than m has ever had, and keeps no
-// reference to b but for Payload.
+// Decode allocates memory only if there are more Fragments than m has ever had. It keeps no
+// reference to b except in Payload.
 func (m *Message) Decode(b []byte, c Checking) (binary.ByteOrder, error) {
 	order, err := m.peek(b)
 	if err != nil {
@@ -221,7 +219,7 @@ func (m *Message) Decode(b []byte, c Checking) (binary.ByteOrder, error) {
 	return order, nil
 }
 
-// peek reads magic and version.
+// peek decodes the magic and the version.
 func (m *Message) peek(b []byte) (binary.ByteOrder, error) {
 	if len(b) < 6 {
 		return nil, &lnet.TruncatedError{What: "message", Need: 6, Have: len(b)}
@@ -259,7 +257,7 @@ func (m *Message) decodeHeader(b []byte, order binary.ByteOrder) error {
 	return nil
 }
 
-// clear forgets the body of the message before.
+// clear resets the body of the previous message.
 func (m *Message) clear() {
 	m.Params, m.LNet = Params{}, lnet.Header{}
 	m.Cookie, m.SinkCookie, m.Status = 0, 0, 0
@@ -267,7 +265,7 @@ func (m *Message) clear() {
 	m.Payload = nil
 }
 
-// decodeBody reads the body of a message of nob bytes, which stands in b.
+// decodeBody decodes the body of a message of nob bytes, which is in b.
 func (m *Message) decodeBody(b []byte, nob int, order binary.ByteOrder) error {
 	body := b[headerSize:nob]
 	switch m.Type {
@@ -308,8 +306,8 @@ func (m *Message) decodeRequest(body []byte) error {
 
 func cookie(b []byte) Cookie { return Cookie(binary.LittleEndian.Uint64(b)) }
 
-// Content is the payload of an IMMEDIATE. The error, a *lnet.FieldError, is that its
-// header promises more than has come; it costs the message, not the connection
+// Content returns the payload of an IMMEDIATE. It returns a *lnet.FieldError if the header
+// announces more bytes than were received. Then the message is dropped, but the connection stays
 // (o2iblnd 5.3).
 func (m *Message) Content() ([]byte, error) {
 	if uint64(m.LNet.PayloadLength) > uint64(len(m.Payload)) {
@@ -318,12 +316,12 @@ func (m *Message) Content() ([]byte, error) {
 	return m.Payload[:m.LNet.PayloadLength], nil
 }
 
-// fieldError is apart from its callers to keep them small.
+// fieldError is a separate function to keep its callers small.
 func (m *Message) fieldError(field string, value any, err error) error {
 	return &lnet.FieldError{What: "message", Field: field, Value: value, Err: err}
 }
 
-// inHex shows, in an error, a number whose digits mean something.
+// inHex prints a number in hexadecimal in an error.
 type inHex uint64
 
 func (v inHex) String() string { return fmt.Sprintf("%#x", uint64(v)) }

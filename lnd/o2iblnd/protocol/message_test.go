@@ -39,7 +39,7 @@ func drawHeader(t *rapid.T, types ...lnet.MsgType) lnet.Header {
 	return h
 }
 
-// messages are messages of any type that can be encoded.
+// messages generates messages of any type that can be encoded.
 var messages = rapid.Custom(func(t *rapid.T) Message {
 	m := Message{
 		Version:  rapid.SampledFrom([]Version{V1, V2}).Draw(t, "version"),
@@ -85,7 +85,7 @@ func encode(t rapid.TB, m *Message, order binary.AppendByteOrder) []byte {
 	return append(b, m.Payload...)
 }
 
-// An encoded message decodes to the same values, even into a message that was used before.
+// An encoded message decodes to the same values, even into a Message that was used before.
 //
 // o2iblnd 4 (1), 5.1, 5.3 (1), 5.4, 5.5 (1), 5.6, 5.7, 5.8
 func TestMessagesRoundTrip(t *testing.T) {
@@ -107,8 +107,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 	})
 }
 
-// Every truncation is an error, but that of a payload, which costs the message alone
-// (o2iblnd 4, 5.3).
+// Every truncated message is an error. If only the payload is truncated, the error drops just the
+// message (o2iblnd 4, 5.3).
 //
 // o2iblnd 4 (4), 5.5 (2)
 func TestMessagesCutShort(t *testing.T) {
@@ -124,7 +124,7 @@ func TestMessagesCutShort(t *testing.T) {
 	})
 }
 
-// Decode never panics, and whatever it takes encodes again.
+// Decode never panics, and every message that it accepts can be encoded again.
 func TestDecodeTakesAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := messages.Draw(t, "message")
@@ -143,8 +143,8 @@ func TestDecodeTakesAnything(t *testing.T) {
 	})
 }
 
-// What receivers check, in the order of the rules: each row breaks one rule and all
-// behind it, and is told of that one (o2iblnd 4).
+// Decode checks the rules in their order: each row violates one rule in addition to those below it,
+// and the error is about that rule (o2iblnd 4).
 //
 // o2iblnd 4 (3)-(4), 2.1 (2), 5.5 (2)
 func TestDecodeRules(t *testing.T) {
@@ -180,7 +180,7 @@ func TestDecodeRules(t *testing.T) {
 	var m Message
 	for _, r := range rows {
 		if r.name == "reserved bits of LNet's NID" {
-			b = append([]byte(nil), good...) // it hides the type of what is behind
+			b = append([]byte(nil), good...) // the edit hides the type, so undo the earlier ones
 		}
 		b = r.edit(b)
 		if _, err := m.Decode(b, Check); err == nil || err.Error() != r.want {
@@ -197,7 +197,7 @@ func TestPutReqHasPutOrReply(t *testing.T) {
 	}
 }
 
-// Bytes behind a message are ignored, but a payload may be there (o2iblnd 4, 5.3).
+// Bytes after a message are ignored, except that they may be a payload (o2iblnd 4, 5.3).
 //
 // o2iblnd 4 (6), 5.3 (2)
 func TestBytesBehindAMessage(t *testing.T) {
@@ -224,7 +224,7 @@ func TestBytesBehindAMessage(t *testing.T) {
 	}
 }
 
-// Cookies and the LNet header are not swapped (o2iblnd 4).
+// The bytes of cookies and of the LNet header are not swapped (o2iblnd 4).
 //
 // o2iblnd 4 (2), 5.2
 func TestBigEndianCookies(t *testing.T) {
@@ -266,8 +266,8 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// The largest IMMEDIATE fills a receive buffer, and so do 257 fragments not
-// (o2iblnd 5.1, 10.1).
+// The largest IMMEDIATE fills a receive buffer. A GET_REQ with 257 fragments fits into one (o2iblnd
+// 5.1, 10.1).
 func TestLargestMessages(t *testing.T) {
 	if MaxPayload != 3976 {
 		t.Errorf("MaxPayload is %d", MaxPayload)
@@ -277,7 +277,7 @@ func TestLargestMessages(t *testing.T) {
 	}
 }
 
-// Neither encoding nor decoding allocates.
+// Encoding and decoding allocate nothing.
 func TestCodecAllocatesNothing(t *testing.T) {
 	var m Message
 	for _, v := range vectors {
@@ -285,7 +285,7 @@ func TestCodecAllocatesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Decode(b, Check); err != nil { // makes room for fragments
+		if _, err := m.Decode(b, Check); err != nil { // allocates memory for the fragments
 			t.Fatal(err)
 		}
 		if n := testing.AllocsPerRun(100, func() {

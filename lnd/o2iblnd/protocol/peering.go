@@ -9,31 +9,32 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Peering is what a side remembers of a peer from one attempt to connect to the
-// next, on either side (o2iblnd 6, 12.3, 12.4). The zero value remembers nothing.
+// Peering is what one side remembers of a peer between attempts to connect, by either side (o2iblnd
+// 6, 12.3, 12.4). The zero value remembers nothing.
 type Peering struct {
-	// Version and Stamp are those of the last contact; 0: there was none.
+	// Version and Stamp are those of the last contact. They are 0 before the first one.
 	Version Version
 	Stamp   uint64
-	// V1: that version is spoken too, if the peer speaks no other.
+	// V1 is set if that version is used with a peer that supports no other.
 	V1 bool
-	// The most that the peer accepts; 0: as much as we do.
+	// Maximums that the peer accepts; 0: the same as ours.
 	depth, fragments int
 
-	lives     [maxLives]uint64 // incarnations that were met, the last one first
+	lives     [maxLives]uint64 // incarnations that were seen, the most recent one first
 	met       int
 	restarted bool
 
 	redials int // in a row
 }
 
-// maxLives is how many lives of a peer are told apart.
+// maxLives is the number of lives of a peer that are remembered.
 const maxLives = 4
 
 var errOther = errors.New("not the one of this connection")
 
-// Restarted tells, once, that the peer was met in a life that is neither its first
-// nor one that was met before. Incarnations are not ordered: clocks are set back.
+// Restarted reports whether the peer was seen in a new life: not the first one, and not one that
+// was seen before. Each restart is reported once. Incarnations are not ordered by value, because
+// clocks may be set back.
 func (p *Peering) Restarted() bool {
 	restarted := p.restarted
 	p.restarted = false
@@ -57,13 +58,13 @@ func (p *Peering) meet(stamp uint64) {
 	p.lives[0] = stamp
 }
 
-// Accept decides on a caller whom Listener.Judge has let pass, and records it
-// (o2iblnd 3.6 rows 12 and 13, 12.3). connected: there are connections with the
-// peer, made or in the making. With ok false the answer is the reject, and all of
-// them are to be closed: they are of another life or version.
+// Accept decides on a caller that Listener.Judge has accepted, and records it (o2iblnd 3.6 rows 12
+// and 13, 12.3). connected means that there are connections with the peer, or attempts to connect.
+// If ok is false, the caller is answered with the reject r, and all of these connections must be
+// closed, because they belong to another life or version.
 //
-// A race is never lost: both connections are of use, while rejects for the
-// race go on for long between versions that order NIDs differently (o2iblnd 12.2, 18 row 11).
+// Accept never rejects because of a race. Both connections are useful, and between versions that
+// order NIDs differently such rejects would repeat for a long time (o2iblnd 12.2, 18 row 11).
 func (p *Peering) Accept(m *Message, self *Self, connected bool) (r Reject, ok bool) {
 	known := p.Version != 0 && p.Stamp != 0
 	other := known && (p.Version != m.Version || p.Stamp != m.SrcStamp)
@@ -75,7 +76,7 @@ func (p *Peering) Accept(m *Message, self *Self, connected bool) (r Reject, ok b
 	return Reject{}, true
 }
 
-// Request makes the next CONNREQ to a peer in m.
+// Request stores the next CONNREQ to a peer in m.
 func (p *Peering) Request(self *Self, to lnet.NID, m *Message) {
 	v := V2
 	if p.Version == V1 && p.V1 {
@@ -97,8 +98,8 @@ func (p *Peering) Request(self *Self, to lnet.NID, m *Message) {
 	}
 }
 
-// Connected judges the CONNACK, in m, that answers a request (o2iblnd 3.7). The
-// error costs the connection, which is made by then.
+// Connected checks the CONNACK m that answers a request (o2iblnd 3.7). On an error the connection,
+// which is already established, must be closed.
 func (p *Peering) Connected(request, m *Message) (Session, error) {
 	if err := answers(request, m); err != nil {
 		return Session{}, &Failure{Health: LocalError, Errno: syscall.ECONNABORTED, Err: err}
@@ -138,49 +139,49 @@ func answers(request, m *Message) error {
 	return nil
 }
 
-// Rejection is how an attempt was rejected.
+// Rejection describes how an attempt was rejected.
 type Rejection struct {
-	// Request is what was rejected.
+	// Request is the rejected request.
 	Request *Message
-	// Status is the CM's, and Data the private data that came along.
+	// Status is the status of the CM, and Data the private data of the reject.
 	Status int
 	Data   []byte
-	// Waiting: messages wait for the peer. Calling: the peer is connecting to us.
+	// Waiting is set if messages wait for the peer, and Calling if the peer is connecting to us.
 	Waiting, Calling bool
 }
 
-// Decision is what follows an attempt that was rejected.
+// Decision is what to do after a rejected attempt.
 type Decision struct {
-	// Redial: dial again, at At; not before that, and not at all if there is a
-	// connection by then.
+	// Redial asks for another attempt at the time At. Make none if there is a connection by then.
 	Redial bool
 	At     time.Time
-	// Failure, without Redial: what waits for the peer has failed. Nil: nothing
-	// waits, or it waits for the peer's own call.
+	// Failure is set, without Redial, if the messages that wait for the peer have failed. It is nil
+	// if no messages wait, or if they wait for the connection that the peer opens.
 	Failure *Failure
-	// Why is the reason; 0: the reject had none.
+	// Why is the reason of the reject, or 0 if the reject has no reason.
 	Why Reason
 }
 
-// Status of CM rejects (o2iblnd 6).
+// Status values of CM rejects (o2iblnd 6).
 const (
 	cmBadService = 8
 	cmStale      = 10
 	cmConsumer   = 28
 )
 
-// racePause is how long the peer whom a race was lost to has for its own call
-// (o2iblnd 12.2).
+// racePause is how long to wait, after a lost race, for the connection that the peer opens (o2iblnd
+// 12.2).
 const racePause = time.Second
 
-// Redials in a row: so many at once, then one a second (o2iblnd 12.4).
+// The first maxRedials redials in a row follow at once, the next ones after redialPause (o2iblnd
+// 12.4).
 const (
 	maxRedials  = 10
 	redialPause = time.Second
 )
 
-// Rejected decides what follows a rejected attempt (o2iblnd 6, 12.4), and records
-// what the reject has told.
+// Rejected decides what to do after a rejected attempt (o2iblnd 6, 12.4), and records what the
+// reject says about the peer.
 func (p *Peering) Rejected(now time.Time, r Rejection) Decision {
 	switch r.Status {
 	case cmConsumer:
@@ -205,7 +206,7 @@ func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject) Decision
 	offer := &r.Request.Params
 	why := reject.Why
 	if why == Fatal && reject.Version != r.Request.Version {
-		// One that is older, or one of us, who speak no V1 any more.
+		// The peer is older than V2, or an lnetd that does not accept V1.
 		why = Uncompat
 	}
 	switch limits := &reject.Limits; why {
@@ -232,7 +233,7 @@ func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject) Decision
 	return p.redial(now, r, why, changed)
 }
 
-// redial dials again if somebody needs it.
+// redial asks for another attempt if messages wait for it, or if the peer's version has changed.
 func (p *Peering) redial(now time.Time, r *Rejection, why Reason, changed bool) Decision {
 	d := Decision{At: now, Why: why}
 	if r.Calling || !r.Waiting && !changed {
@@ -249,12 +250,12 @@ func (p *Peering) redial(now time.Time, r *Rejection, why Reason, changed bool) 
 	return d
 }
 
-// refused ends a row of attempts.
+// refused ends a series of attempts.
 func (p *Peering) refused(errno syscall.Errno, err error) Decision {
 	p.Failed()
 	return Decision{Failure: Unconnected(errno, err)}
 }
 
-// Failed notes that a row of attempts has ended without a connection: the next one
-// is the first of its own, and offers all that we have.
+// Failed ends a series of attempts without a connection. The next attempt starts a new series and
+// offers our own maximums.
 func (p *Peering) Failed() { p.redials, p.depth, p.fragments = 0, 0, 0 }

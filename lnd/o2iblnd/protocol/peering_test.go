@@ -13,11 +13,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// we are the second node of the vectors.
+// we returns the NI of the second node of the vectors.
 func we() Self { return Self{NID: nid2, Stamp: stamp2, Depth: 8, Fragments: MaxFragments} }
 
-// CONNREQs, in the order of the checks: each row is told its reason, and what the
-// reject may say (o2iblnd 3.6, 21).
+// CONNREQs in the order of the checks: each row is rejected for its reason, and the reject contains
+// what it may (o2iblnd 3.6, 21).
 //
 // o2iblnd 2.2 (2), 3.6 (1)-(10), 8 (3)
 func TestCallers(t *testing.T) {
@@ -145,7 +145,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// Two NIs on an interface are told apart by dstnid (o2iblnd 3.1).
+// dstnid selects one of two NIs on an interface (o2iblnd 3.1).
 //
 // o2iblnd 3.1 (2)
 func TestTwoNIsOfAListener(t *testing.T) {
@@ -160,7 +160,7 @@ func TestTwoNIsOfAListener(t *testing.T) {
 	}
 }
 
-// The answer to a caller, lowered to what the device can do (o2iblnd 3.6, 3.7).
+// The answer to a caller, limited to what the device supports (o2iblnd 3.6, 3.7).
 //
 // o2iblnd 3.6 (11), 3.6 agree, 3.7
 func TestAgree(t *testing.T) {
@@ -224,11 +224,11 @@ func TestRejections(t *testing.T) {
 		data    []byte
 		v1      bool
 		spokeV1 bool
-		idle    bool // nothing waits
+		idle    bool // no messages wait
 		calling bool
-		next    func(*Message) // what changes in the next request
+		next    func(*Message) // change of the next request
 		after   time.Duration
-		errno   syscall.Errno // it has failed
+		errno   syscall.Errno // the attempt has failed
 		health  Health
 		rest    bool // no redial, no failure
 	}{
@@ -302,8 +302,8 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// At least as many fragments are offered as every version accepts, and no more
-// (o2iblnd 15), and no queue is so small that a kernel would not stop (o2iblnd 9.5).
+// We offer at least as many fragments as every version accepts, and no more (o2iblnd 15). We offer
+// no queue so small that a kernel would return credits endlessly (o2iblnd 9.5).
 //
 // o2iblnd 9.5 (4), 15
 func TestWhatIsOffered(t *testing.T) {
@@ -320,8 +320,8 @@ func TestWhatIsOffered(t *testing.T) {
 	}
 }
 
-// Ten attempts at once, then one a second; a connection, or the end of the row, lets
-// the next row begin at once (o2iblnd 12.4, 21).
+// The first ten attempts follow at once, the next ones after a second each. After a connection, or
+// at the end of the series, a new series begins at once (o2iblnd 12.4, 21).
 //
 // o2iblnd 12.4
 func TestRedials(t *testing.T) {
@@ -355,8 +355,8 @@ func TestRedials(t *testing.T) {
 	}
 }
 
-// A peer that has restarted: its first call while there are connections of its life
-// before is stale, and the next is taken (o2iblnd 12.3, 21).
+// If a peer has restarted while there are connections with its previous life, its first request is
+// rejected as stale, and the next one is accepted (o2iblnd 12.3, 21).
 //
 // o2iblnd 3.6 (12), 12.3
 func TestRestartedPeer(t *testing.T) {
@@ -390,7 +390,7 @@ func TestRestartedPeer(t *testing.T) {
 	if r, ok := call(9, V1, true); ok || r != want {
 		t.Fatalf("another version: %+v", r)
 	}
-	for stamp := range uint64(100) { // bounded memory
+	for stamp := range uint64(100) { // memory stays limited
 		call(1000+stamp, V2, false)
 	}
 	if p.Stamp != 1099 {
@@ -398,14 +398,14 @@ func TestRestartedPeer(t *testing.T) {
 	}
 }
 
-// We never call a race lost, so two nodes that dial at once converge with every kernel
-// (o2iblnd 12.2): one whose order lets it win, one whose order does not, and us.
+// We never reject because of a race, so two nodes that connect at the same time converge (o2iblnd
+// 12.2). The peer is a kernel whose order makes it win, a kernel whose order does not, or an lnetd.
 //
 // o2iblnd 3.6 (13), 12.2, 18 (11)
 func TestRaces(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		order func(lnet.NID) uint64 // nil: the peer is one of us
+		order func(lnet.NID) uint64 // nil: the peer is an lnetd
 	}{{"with one of us", nil}, {"with a kernel of 2.15", orderOfOld}, {"with a kernel of 2.16", orderOfNew}} {
 		for _, nids := range [][2]lnet.NID{{nid1, nid2}, {nid2, nid1}} {
 			ours, theirs := Self{NID: nids[0], Stamp: 1, Depth: 8, Fragments: 256}, Self{NID: nids[1], Stamp: 2, Depth: 8, Fragments: 256}
@@ -418,7 +418,7 @@ func TestRaces(t *testing.T) {
 				t.Errorf("%s: we reject with %+v", c.name, r)
 			}
 			if c.order == nil || c.order(ours.NID) >= c.order(theirs.NID) {
-				continue // ours is too: two connections, which is harmless
+				continue // ours is accepted too: two connections are harmless
 			}
 			lost := Reject{V2, RaceLost, 2, Params{8, 257, 4096}}
 			d := us.Rejected(start, Rejection{Request: &request, Status: cmConsumer,
@@ -430,7 +430,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// The orders of kernels on little-endian hosts (o2iblnd 12.2, 22).
+// The orders used by kernels on little-endian hosts (o2iblnd 12.2, 22).
 func orderOfOld(n lnet.NID) uint64 { v, _ := n.NID4(); return v }
 
 func orderOfNew(n lnet.NID) uint64 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Received takes what has come in a receive buffer. The buffer is the connection's
-// until it is in Batch.Receives.
+// Received handles the message in a receive buffer. The buffer belongs to the connection until its
+// number is in Batch.Receives.
 func (c *Conn) Received(now time.Time, buffer int, data []byte, b *Batch) {
 	switch c.state {
 	case ActiveConnect, PassiveWait:
@@ -25,7 +25,7 @@ func (c *Conn) Received(now time.Time, buffer int, data []byte, b *Batch) {
 	c.pump(now, b)
 }
 
-// receive acts on a message (o2iblnd 9.4). A failure ends the connection.
+// receive handles one message (o2iblnd 9.4). A failure ends the connection.
 func (c *Conn) receive(now time.Time, buffer int, data []byte, b *Batch) *Failure {
 	m := &c.in
 	if _, err := m.Decode(data, c.o.Check); err != nil {
@@ -61,8 +61,8 @@ func (c *Conn) receive(now time.Time, buffer int, data []byte, b *Batch) *Failur
 	return nil
 }
 
-// arriveImmediate hands a message on. One that is shorter than it says is dropped, and
-// the connection stays (o2iblnd 5.3).
+// arriveImmediate passes a message to LNet. If it is shorter than its header says, it is dropped
+// and the connection stays (o2iblnd 5.3).
 func (c *Conn) arriveImmediate(buffer int, m *Message, b *Batch) {
 	payload, err := m.Content()
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Conn) arriveRequest(buffer int, m *Message, b *Batch) *Failure {
 	return nil
 }
 
-// newRx takes an Rx from those that were released.
+// newRx returns a released Rx, or a new one.
 func (c *Conn) newRx(buffer int, m *Message) *Rx {
 	if len(c.free) == 0 {
 		rx := &Rx{}
@@ -105,8 +105,8 @@ func (c *Conn) newRx(buffer int, m *Message) *Rx {
 	return rx
 }
 
-// Release gives back an arrival that is in Batch.Placed, when the batch has been
-// carried out.
+// Release returns an arrival from Batch.Placed to the connection, after the caller has carried out
+// the batch.
 func (c *Conn) Release(rx *Rx) {
 	if rx.state != rxPlaced {
 		return
@@ -116,19 +116,20 @@ func (c *Conn) Release(rx *Rx) {
 	c.free = append(c.free, rx)
 }
 
-// repost gives the receive buffer of a request back.
+// repost posts the receive buffer of a request again.
 func (c *Conn) repost(rx *Rx, b *Batch) {
 	b.Receives = append(b.Receives, rx.buffer)
 	rx.buffer = -1
 	rx.Payload = nil
 }
 
-// unanswered is an error about an answer to nothing.
+// unanswered returns the failure for an answer without a request.
 func unanswered(m *Message) *Failure {
 	return broken("%v: cookie %v: nothing waits for it", m.Type, inHex(m.Cookie))
 }
 
-// putAck writes what the sink has room for, and tells it so (o2iblnd 10.2 step 4b).
+// putAck starts to write as many bytes as the sink has room for, followed by a PUT_DONE (o2iblnd
+// 10.2 step 4b).
 func (c *Conn) putAck(now time.Time, buffer int, m *Message, b *Batch) *Failure {
 	tx := c.requests.take(m.Cookie, PutReq)
 	if tx == nil {
@@ -149,8 +150,8 @@ func (c *Conn) putAck(now time.Time, buffer int, m *Message, b *Batch) *Failure 
 	return nil
 }
 
-// plan prepares the RDMA of n bytes. It returns n, or a status if there would be too
-// many WRITEs (o2iblnd 10.2).
+// plan prepares the RDMA of n bytes. It returns n, or a negative status if too many WRITEs would be
+// necessary (o2iblnd 10.2).
 func (c *Conn) plan(tx *Tx, source []Segment, sink *Descriptor, n int) int {
 	tx.zip = newZipper(source, sink, n)
 	if writes := tx.zip.count(c.o.Gather); writes > c.session.Fragments {
@@ -161,7 +162,7 @@ func (c *Conn) plan(tx *Tx, source []Segment, sink *Descriptor, n int) int {
 	return n
 }
 
-// refusal is the failure that a status tells of; nil: it tells of none.
+// refusal returns the failure that a status reports, or nil if the status reports success.
 func refusal(m *Message) *Failure {
 	if m.Status >= 0 {
 		return nil
@@ -182,8 +183,8 @@ func (c *Conn) putNak(buffer int, m *Message, b *Batch) *Failure {
 
 var errShortPut = errors.New("fewer bytes were written than there was room for")
 
-// putDone ends a PUT at the sink. Its buffer is that of the PUT_REQ, whose credit goes
-// back now (o2iblnd 9.4).
+// putDone completes a PUT at the sink. Its buffer is that of the PUT_REQ, whose credit can be
+// returned now (o2iblnd 9.4).
 func (c *Conn) putDone(buffer int, m *Message, b *Batch) *Failure {
 	tx := c.requests.take(m.Cookie, PutAck)
 	if tx == nil {
@@ -199,12 +200,12 @@ func (c *Conn) putDone(buffer int, m *Message, b *Batch) *Failure {
 	return nil
 }
 
-// wholeMark follows, behind its end, where no kernel looks (o2iblnd 4), a GET_DONE of ours
-// for less than was asked for: all of it was written, other than by kernels (o2iblnd 18,
-// row 1).
+// wholeMark follows a GET_DONE of ours that has fewer bytes than requested. It means that all of
+// these bytes were written, which is not certain with kernels (o2iblnd 18, row 1). Kernels ignore
+// bytes after the end of a message (o2iblnd 4).
 var wholeMark = []byte{0xa5, 'l', 'n', 'd'}
 
-// getDone ends a GET at the sink (o2iblnd 10.3 step 4).
+// getDone completes a GET at the sink (o2iblnd 10.3 step 4).
 func (c *Conn) getDone(buffer int, data []byte, m *Message, b *Batch) *Failure {
 	tx := c.requests.find(m.Cookie)
 	if tx == nil || tx.form != GetReq {

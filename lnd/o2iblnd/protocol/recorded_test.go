@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/recording"
 )
 
-// eachRecording runs a test for the connections of each recording of kernel nodes, and of others.
+// eachRecording runs a test for the connections in each recording of kernel nodes, and in others.
 func eachRecording(t *testing.T, run func(t *testing.T, c *recording.RDMAConversation), others ...string) {
 	t.Helper()
 	for _, name := range append(append(recording.RDMANames(), "o4-o2ib-two-rails"), others...) {
@@ -37,7 +37,7 @@ func isMessage(x *recording.Transfer) bool {
 	return false
 }
 
-// Every message that kernels have sent decodes, and encodes again to the same bytes.
+// Every message that kernels have sent decodes, and encodes to the same bytes.
 //
 // o2iblnd 4 (1), 5.1, 5.2, 5.3 (1), 5.4, 5.5 (1), 5.6, 5.7, 5.8, 3.5
 func TestRecordedMessages(t *testing.T) {
@@ -65,7 +65,7 @@ func TestRecordedMessages(t *testing.T) {
 				}
 				again = append(again, p...)
 			}
-			// The CM pads what the passive side says with zeros (o2iblnd 3.5).
+			// The CM pads the private data of the passive side with zeros (o2iblnd 3.5).
 			if n := len(again); !bytes.Equal(again, x.Data[:n]) || len(bytes.Trim(x.Data[n:], "\x00")) > 0 {
 				t.Errorf("transfer %d became\n% x, was\n% x", i, again, x.Data)
 			}
@@ -74,10 +74,10 @@ func TestRecordedMessages(t *testing.T) {
 	}, "o2-o2ib-credits-mismatch")
 }
 
-// A recorded conversation, with our machine in the place of either kernel: the other one
-// says what it has said, ours is told what the kernel's LNet did. What it sends must be
-// what the kernel sent, on the wire and by RDMA, but for cookies, and for credits that
-// go back sooner: with the answer to a request, not behind it (o2iblnd 9.4).
+// A recorded conversation, in which our Conn replaces either kernel. It receives what the other
+// kernel has sent, and is called as the kernel's LNet acted. On the wire and by RDMA it must send
+// what the kernel sent. Only cookies may differ, and credits may be returned earlier: with the
+// answer to a request instead of after it (o2iblnd 9.4).
 //
 // o2iblnd 2.2 (1), 3.6 agree, 3.7, 10.2 (1), 10.3 (1)
 func TestRecordedConversations(t *testing.T) {
@@ -106,11 +106,11 @@ type player struct {
 	peering  Peering
 	request  Message
 	session  Session
-	buffers  int                  // that are posted
+	buffers  int                  // posted buffers
 	waiting  []*Rx                // arrivals
-	cookies  map[Cookie]Cookie    // of the recorded side, by ours
-	writes   []recording.Transfer // that the recorded side made since its last SEND
-	owed     int                  // credits that the recorded side has returned later than ours
+	cookies  map[Cookie]Cookie    // cookies of the recorded side, by ours
+	writes   []recording.Transfer // WRITEs of the recorded side since its last SEND
+	owed     int                  // credits that the recorded side has returned later than we did
 	txs      map[*Tx]bool
 	segments []Segment
 }
@@ -151,7 +151,7 @@ func (p *player) play(x *recording.Transfer) {
 	}
 }
 
-// self is the NI that we take the place of.
+// self returns the NI that we replace.
 func self(m *Message, ours bool) Self {
 	s := Self{NID: m.Src, Stamp: m.SrcStamp, Depth: int(m.Params.Depth), Fragments: MaxFragments}
 	if !ours {
@@ -165,13 +165,13 @@ func (p *player) connect(m *Message, ours bool) {
 	p.buffers = ReceiveBuffers(V2, int(m.Params.Depth))
 	p.request = *m
 	if !ours {
-		return // judged when the answer tells who we are
+		return // checked with the answer, which contains our NID
 	}
 	s := self(m, true)
 	var got Message
 	p.peering.Request(&s, m.Dst, &got)
 	want := *m
-	want.Params.Fragments = MaxOffered // so that no version needs a second try (o2iblnd 15)
+	want.Params.Fragments = MaxOffered // so that no version needs a second attempt (o2iblnd 15)
 	if !bytes.Equal(wireOf(p.t, got), wireOf(p.t, want)) {
 		p.fatalf("CONNREQ %+v, want %+v", got, want)
 	}
@@ -205,7 +205,7 @@ func (p *player) accept(m *Message, data []byte, ours bool) {
 	p.c.Accept()
 }
 
-// hear has the machine receive what the other kernel has sent, with our cookies in it.
+// hear passes a message of the other kernel to the Conn, with our cookies in it.
 func (p *player) hear(data []byte) {
 	b := bytes.Clone(data)
 	switch Type(b[6]) {
@@ -223,7 +223,7 @@ func (p *player) hear(data []byte) {
 	p.carry()
 }
 
-// carry does what is not to be compared.
+// carry carries out a batch that is not compared with the recording.
 func (p *player) carry() {
 	if p.b.Disconnect {
 		p.fatalf("disconnected: %v", p.b.Failure)
@@ -234,7 +234,7 @@ func (p *player) carry() {
 	p.finish()
 }
 
-// finish takes note of all but Sends, which stay for say if there are any.
+// finish handles everything except Sends. If there are Sends, they are left for say.
 func (p *player) finish() {
 	p.buffers += len(p.b.Receives)
 	for _, d := range p.b.Done {
@@ -245,7 +245,7 @@ func (p *player) finish() {
 	}
 	for _, rx := range p.b.Arrivals {
 		p.waiting = append(p.waiting, rx)
-		if rx.Type == Immediate { // LNet consumes it
+		if rx.Type == Immediate { // LNet consumes it at once
 			p.waiting = p.waiting[:len(p.waiting)-1]
 			p.b.Arrivals = nil
 			p.c.Consumed(p.now, rx, &p.b)
@@ -266,7 +266,7 @@ func (p *player) finish() {
 	}
 }
 
-// say has the machine do what the kernel did, and compares.
+// say makes the Conn do what the kernel did, and compares the results.
 func (p *player) say(m *Message, want []byte) {
 	tx := &Tx{}
 	switch m.Type {
@@ -285,7 +285,7 @@ func (p *player) say(m *Message, want []byte) {
 	case GetDone:
 		source := []Segment{{Addr: 2 << 40, Key: 6, Length: uint32(m.Status)}}
 		p.c.Reply(p.now, p.arrival(GetReq, m.Cookie), source, &p.b)
-	case PutDone: // of its own accord
+	case PutDone: // sent without a call
 	default:
 		p.fatalf("the recording has %v", m.Type)
 	}

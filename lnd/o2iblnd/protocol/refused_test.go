@@ -11,9 +11,9 @@ import (
 	"github.com/lnetd/lnetd/internal/recording"
 )
 
-// Two kernels with different peer_credits: 8, 16 and 32 call each other. In the place of a caller, our
-// requests equal the recorded ones, the second ones after the rejects that were recorded; in the place of
-// who is called, our rejects and answers do.
+// Three kernels with different peer_credits (8, 16 and 32) connect to each other. If we replace the
+// caller, our requests equal the recorded ones, including those after a recorded reject. If we
+// replace the called node, our rejects and answers equal the recorded ones.
 //
 // o2iblnd 6 (3), 3.6 (1), 3.7
 func TestRecordedRefusals(t *testing.T) {
@@ -22,7 +22,7 @@ func TestRecordedRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := rec.Conversations
-	// What each node was configured with, by its address (the notes beside the recording).
+	// peer_credits of each node, by its address (from the notes beside the recording).
 	depth := map[string]int{"10.77.0.11": 8, "10.77.0.12": 16, "10.77.0.13": 32}
 	type event struct {
 		call int
@@ -30,7 +30,7 @@ func TestRecordedRefusals(t *testing.T) {
 		made time.Time
 	}
 	var events []event
-	stamps := map[string]uint64{} // of the nodes, as what they say has them
+	stamps := map[string]uint64{} // incarnations of the nodes, from their messages
 	for n, c := range all {
 		for k := range c.Transfers[:2] {
 			x := &c.Transfers[k]
@@ -50,7 +50,7 @@ func TestRecordedRefusals(t *testing.T) {
 	}
 	// A request without the called node's stamp was made before the first reject was read.
 	slices.SortStableFunc(events, func(a, b event) int { return a.made.Compare(b.made) })
-	peerings := map[string]*Peering{} // of each pair
+	peerings := map[string]*Peering{} // by pair of nodes
 	recorded, requests := make([]Message, len(all)), make([]Message, len(all))
 	var rejected, accepted []int
 	for _, e := range events {
@@ -71,7 +71,7 @@ func TestRecordedRefusals(t *testing.T) {
 			self := Self{NID: m.Src, Stamp: m.SrcStamp, Depth: depth[caller], Fragments: MaxFragments}
 			p.Request(&self, m.Dst, &requests[e.call])
 			want := *m
-			want.Params.Fragments = MaxOffered // so that no version needs a second try (o2iblnd 15)
+			want.Params.Fragments = MaxOffered // so that no version needs a second attempt (o2iblnd 15)
 			if diff := cmp.Diff(wireOf(t, want), wireOf(t, requests[e.call])); diff != "" {
 				t.Errorf("call %d of %s by %s (-want +got):\n%s", e.call, called, caller, diff)
 			}

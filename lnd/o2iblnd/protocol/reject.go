@@ -12,18 +12,18 @@ type Reason uint8
 
 // The reasons.
 const (
-	RaceLost    Reason = 1 // both sides dial
+	RaceLost    Reason = 1 // both sides connect
 	NoResources Reason = 2
 	Fatal       Reason = 3
-	Uncompat    Reason = 4 // use the rejecter's version
-	Stale       Reason = 5 // other incarnation, the reject has it
+	Uncompat    Reason = 4 // use the version of the reject
+	Stale       Reason = 5 // wrong incarnation; the reject has the right one
 	TooManyFrag Reason = 6 // offer fewer fragments
 	TooDeep     Reason = 7 // offer a smaller queue
-	BadService  Reason = 8 // nobody sends it
-	Early       Reason = 9 // not up yet
+	BadService  Reason = 8 // never sent
+	Early       Reason = 9 // the NI is not up yet
 )
 
-// String is "CONN_STALE", as kernels spell it.
+// String returns a name such as "CONN_STALE", as kernels write it.
 func (r Reason) String() string {
 	names := [...]string{"CONN_RACE", "NO_RESOURCES", "FATAL", "CONN_UNCOMPAT", "CONN_STALE", "RDMA_FRAGS",
 		"MSG_QUEUE_SIZE", "INVALID_SRV_ID", "EARLY"}
@@ -42,10 +42,10 @@ func (r Reason) String() string {
 type Reject struct {
 	Version Version
 	Why     Reason
-	// Stamp is the rejecter's incarnation; 0 if there is no such NI, or if the
+	// Stamp is the incarnation of the rejecting NI. It is 0 if there is no such NI, or if the
 	// reject has an old form.
 	Stamp uint64
-	// Limits are the rejecter's; zero likewise.
+	// Limits are the limits of the rejecting NI. They are zero in the same cases.
 	Limits Params
 }
 
@@ -54,7 +54,7 @@ const (
 	rejectShort = 7 // up to the reason
 )
 
-// magicUnified is that of a protocol for all drivers that never came.
+// magicUnified is the magic of a planned protocol for all drivers, which was never introduced.
 const magicUnified = 0x45726963
 
 // Append appends the 24 bytes of r.
@@ -66,10 +66,10 @@ func (r *Reject) Append(b []byte, order binary.AppendByteOrder) []byte {
 	return r.Limits.append(b, order)
 }
 
-// DecodeReject reads the private data of a reject, with any zeros behind it. Of the
-// forms that are older than V2, and of short ones, only version and reason count. The
-// errors are those of Message.Decode: whoever rejects does not speak the protocol,
-// or it was its CM that did (o2iblnd 3.5, 6).
+// DecodeReject decodes the private data of a reject, which may end in zeros. If the reject is
+// short, or its form is older than V2, only the version and the reason are used. The errors are
+// those of Message.Decode. They mean that the peer does not speak the protocol, or that its CM sent
+// the reject (o2iblnd 3.5, 6).
 func DecodeReject(b []byte) (Reject, error) {
 	if len(b) < rejectShort {
 		return Reject{}, &lnet.TruncatedError{What: "reject", Need: rejectShort, Have: len(b)}

@@ -6,10 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two machines whose steps come in any order: no SEND ever finds no receive buffer, the
-// send queue never overflows, every message is completed once with its bytes in
-// place, nothing waits for ever, and in the end all credits are accounted for
-// (o2iblnd 9.6, 21).
+// Two ends perform their steps in any order. Every SEND finds a receive buffer, the send queue
+// never overflows, every message is completed once with its bytes in place, no message waits
+// forever, and in the end all credits are accounted for (o2iblnd 9.6, 21).
 //
 // o2iblnd 8 (1), 9.1, 9.2, 9.3 (1)-(3), 9.4 (2)-(3), 9.6, 10.4, 11 (1), 11 (3), 18 (7)
 func TestAnySchedule(t *testing.T) {
@@ -78,8 +77,8 @@ func TestAnySchedule(t *testing.T) {
 	})
 }
 
-// A connection that is cut at any moment, by either side, by time or by an error:
-// every message, and every arrival, ends once (o2iblnd 12.1, 13.3).
+// A connection ends at any moment: either side closes it, a message times out, or an error occurs.
+// Every message and every arrival is completed once (o2iblnd 12.1, 13.3).
 //
 // o2iblnd 12.1 (1)
 func TestCutAnywhere(t *testing.T) {
@@ -125,7 +124,7 @@ func TestCutAnywhere(t *testing.T) {
 				e.c.Failed(slot, nil, &e.b)
 			case 3:
 				e.c.Received(e.now, 0, []byte("nonsense"), &e.b)
-			case 4: // Flushed alone
+			case 4: // only Flushed
 			}
 			e.carry()
 		}

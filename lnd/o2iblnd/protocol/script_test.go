@@ -12,16 +12,16 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// Stories of connections, in testdata: two ends of one connection, A and B, whose
-// every step the script takes. Go test -rewrite writes what they print.
+// Scripts in testdata: one connection with the ends A and B, step by step. Go test -rewrite updates
+// the expected output.
 //
 //	pair depth=8 version=0x12 gather=2 queue=1024 fragments=256 timeout=50s keepalive=100s established=false
 //	immediate END n=100        send n bytes; put and get likewise, pieces=2, fragments=2 or spare=10
 //	deliver END [count=1]      the oldest chain of END arrives; all: every one
-//	sent END [count=1]         END polls the completion of a chain; all
-//	recv END [count=1]         END polls a message; all
-//	answer END [pieces=1]      LNet at END answers what arrived first; refuse, refuse errno=12
-//	settle                     all of that, until nothing can be done
+//	sent END [count=1]         END polls the completion of a chain; all: every one
+//	recv END [count=1]         END polls a message; all: every one
+//	answer END [pieces=1]      LNet at END answers its first arrival; refuse, refuse errno=12
+//	settle                     performs such steps until none remains
 //	tick END after=50s         time passes
 //	establish END, close END, fail END, abort END, flush END, show
 func TestScripts(t *testing.T) {
@@ -175,7 +175,7 @@ func repeat(count int, f func() bool) {
 	}
 }
 
-// settleInOrder goes on until nothing can be done, always in the same order.
+// settleInOrder performs steps until no step is possible, always in the same order.
 func settleInOrder(a, b *end) {
 	for again := true; again; {
 		again = false

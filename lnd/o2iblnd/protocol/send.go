@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pump posts what may be posted (o2iblnd 9.3), and a NOOP if that is all.
+// pump posts as many messages as possible (o2iblnd 9.3), and then a NOOP if one is due.
 func (c *Conn) pump(now time.Time, b *Batch) {
 	if c.state != Established {
 		return
@@ -43,8 +43,8 @@ func (c *Conn) noop(now time.Time, b *Batch) {
 	c.send(now, slot{form: Noop, count: 1}, Send{}, b)
 }
 
-// post posts the first message of a queue. False: the send queue has no room for it
-// now; the next completion makes some.
+// post posts the first message of a queue. It returns false if the send queue has no room for it.
+// The next completion makes room.
 func (c *Conn) post(now time.Time, q *queue, b *Batch) bool {
 	tx := q.head
 	writes := tx.zip.count(c.o.Gather)
@@ -53,7 +53,7 @@ func (c *Conn) post(now time.Time, q *queue, b *Batch) bool {
 		if whole <= c.o.SendQueue || c.room < c.o.SendQueue {
 			return false
 		}
-		// The chain is longer than the send queue: a part of it (o2iblnd 11).
+		// The chain is longer than the send queue, so post a part of it (o2iblnd 11).
 		for range c.room {
 			tx.zip.next(b, c.o.Gather)
 		}
@@ -76,7 +76,7 @@ func (c *Conn) post(now time.Time, q *queue, b *Batch) bool {
 	return true
 }
 
-// message makes the message to send in c.out.
+// message stores the message to send in c.out.
 func (c *Conn) message(tx *Tx) {
 	m := &c.out
 	m.Type = tx.form
@@ -100,13 +100,13 @@ func (c *Conn) message(tx *Tx) {
 	}
 }
 
-// send posts the message in c.out behind the WRITEs of s.
+// send posts the message in c.out after the WRITEs of s.
 func (c *Conn) send(now time.Time, k slot, s Send, b *Batch) {
 	c.out.Credits = c.credits.Post(k.form)
 	s.from = len(b.heads)
 	heads, err := c.out.Append(b.heads, order)
 	if err != nil {
-		panic("o2iblnd: " + err.Error()) // all was checked when it was queued
+		panic("o2iblnd: " + err.Error()) // the message was checked when it was queued
 	}
 	b.heads, s.to = heads, len(heads)
 	if c.o.Checksum != NoChecksum && s.Payload == nil {
@@ -121,8 +121,8 @@ func (c *Conn) send(now time.Time, k slot, s Send, b *Batch) {
 	c.take(k, s, b)
 }
 
-// take posts a chain in a slot. Slots are used in turn: chains complete in the order
-// in which they were posted.
+// take assigns a slot to a chain and posts it. Slots are used in turn, because chains complete in
+// the order in which they were posted.
 func (c *Conn) take(k slot, s Send, b *Batch) {
 	for c.slots[c.oldest].used {
 		c.oldest = (c.oldest + 1) % len(c.slots)
@@ -138,7 +138,7 @@ func (c *Conn) take(k slot, s Send, b *Batch) {
 	b.Sends = append(b.Sends, s)
 }
 
-// Completed tells that a chain has completed without an error.
+// Completed reports that a chain has completed without an error.
 func (c *Conn) Completed(now time.Time, number int, b *Batch) {
 	if number < 0 || number >= len(c.slots) || !c.slots[number].used {
 		return
@@ -159,12 +159,12 @@ func (c *Conn) Completed(now time.Time, number int, b *Batch) {
 	c.pump(now, b)
 }
 
-// Failed reports that a work request has failed: a chain by its slot, -1 for a WRITE
-// that was not signalled, or a receive. The connection ends (o2iblnd 11). What the queue
-// pair flushes afterwards need not be reported.
+// Failed reports that a work request has failed: a chain (number is its slot), an unsignalled WRITE
+// or a receive (number is -1). The connection ends (o2iblnd 11). The caller need not report what
+// the queue pair flushes afterwards.
 //
-// Before Establish it does nothing. The receives of an attempt that was rejected are flushed
-// before the CM delivers the reject, and only the reject says what follows (o2iblnd 6).
+// Before Establish it does nothing. The receives of a rejected attempt are flushed before the CM
+// delivers the reject, and only the reject determines what to do next (o2iblnd 6).
 func (c *Conn) Failed(number int, err error, b *Batch) {
 	if c.state < Established {
 		return

@@ -1,15 +1,15 @@
 package protocol
 
-// Spread is how many connections there are with a peer, and which one a message
-// takes (o2iblnd 12.5). The zero value is that of a peer with none.
+// Spread counts the connections with a peer, and selects the one for the next message (o2iblnd
+// 12.5). The zero value has no connections.
 type Spread struct {
 	dialling int
 	up       int
 	next     int
 }
 
-// Want is how many attempts to begin now that a message is to be sent: perPeer for a
-// peer with none, else none, however many of a set are lost.
+// Want returns the number of attempts to start when a message is to be sent. It is perPeer if there
+// are no connections and no attempts, and 0 otherwise, even if some connections of a set are lost.
 func (s *Spread) Want(perPeer int) int {
 	if s.up > 0 || s.dialling > 0 {
 		return 0
@@ -17,17 +17,17 @@ func (s *Spread) Want(perPeer int) int {
 	return max(perPeer, 1)
 }
 
-// Dialled notes that an attempt has begun.
+// Dialled counts an attempt that has started.
 func (s *Spread) Dialled() { s.dialling++ }
 
-// Failed notes that an attempt is over, without a connection and another attempt. It
-// tells whether nothing is left: what waits has failed.
+// Failed counts an attempt that has ended without a connection and is not repeated. It reports
+// whether no connections and attempts are left, so that waiting messages have failed.
 func (s *Spread) Failed() bool {
 	s.dialling--
 	return s.Empty()
 }
 
-// Up notes that a connection stands, of an attempt of ours or not.
+// Up counts an established connection. ours means that it results from one of our attempts.
 func (s *Spread) Up(ours bool) {
 	if ours {
 		s.dialling--
@@ -35,17 +35,17 @@ func (s *Spread) Up(ours bool) {
 	s.up++
 }
 
-// Down notes that a connection has gone. It tells whether nothing is left.
+// Down counts a connection that has ended. It reports whether no connections and attempts are left.
 func (s *Spread) Down() bool {
 	s.up--
 	return s.Empty()
 }
 
-// Empty tells whether there is neither a connection nor an attempt of ours.
+// Empty reports whether there is neither a connection nor an attempt to open one.
 func (s *Spread) Empty() bool { return s.up == 0 && s.dialling == 0 }
 
-// Pick returns the connection for the next message, counted from 0 in any order that
-// the caller keeps, each in turn. There must be one.
+// Pick returns the index of the connection for the next message. It returns each index in turn; the
+// caller determines the order. There must be at least one connection.
 func (s *Spread) Pick() int {
 	if s.next >= s.up {
 		s.next = 0

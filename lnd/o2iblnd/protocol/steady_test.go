@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// loop is two machines on which messages go around without anything that allocates: what
-// is left are the machines' own allocations.
+// loop has two connected Conns that exchange messages. Its own code allocates nothing, so that all
+// allocations are those of the Conns.
 type loop struct {
 	conns   [2]*Conn
 	batches [2]Batch
@@ -40,7 +40,7 @@ func newLoop() *loop {
 	return l
 }
 
-// carry carries the batches of both out until they are empty.
+// carry carries out the batches of both until they are empty.
 func (l *loop) carry() {
 	for again := true; again; {
 		again = false
@@ -112,7 +112,7 @@ func (l *loop) get() {
 	l.carry()
 }
 
-// In steady state the machine allocates nothing.
+// In steady state a Conn allocates nothing.
 func TestConnAllocatesNothing(t *testing.T) {
 	l := newLoop()
 	for range 100 {
@@ -137,7 +137,7 @@ func benchmark(b *testing.B, message func(l *loop)) {
 	}
 }
 
-// Both sides of one message, with what returns its credit.
+// Both sides of one message, including the return of its credit.
 func BenchmarkConnImmediate(b *testing.B) { benchmark(b, (*loop).immediate) }
 func BenchmarkConnPut(b *testing.B)       { benchmark(b, (*loop).put) }
 func BenchmarkConnGet(b *testing.B)       { benchmark(b, (*loop).get) }

@@ -6,46 +6,46 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Tx is a message on its way out: an LNet message, or the answer to a request. The
-// caller owns it, but for the time from Conn.Immediate, Put or Get until it is in
-// Batch.Done; it is used again and again. The zero value is ready.
+// Tx is a message to send: an LNet message, or the answer to a request. It belongs to the
+// connection from Conn.Immediate, Put or Get until it is in Batch.Done, and to the caller
+// otherwise. It can be reused. The zero value is ready for use.
 //
 //	IMMEDIATE  queued, posted, done
 //	PUT        (reserved,) queued, posted, waits for PUT_ACK; queued, RDMA and
 //	           PUT_DONE posted, done
 //	GET        (reserved,) queued, posted, waits for GET_DONE, done
 type Tx struct {
-	// Owner is the caller's.
+	// Owner is for use by the caller.
 	Owner any
-	// Urgent has an IMMEDIATE go before other messages that wait for credits.
+	// Urgent makes an IMMEDIATE go before other messages that wait for credits.
 	Urgent bool
 
-	form   Type // what is to be sent, or was sent last
+	form   Type // to be sent, or sent last
 	header lnet.Header
-	cookie Cookie // of what waits for an answer
-	theirs Cookie // what an answer says
+	cookie Cookie // of the request that waits for an answer
+	theirs Cookie // the peer's cookie, for an answer
 	status int32
 	source []Segment
 	sink   Descriptor
 	zip    zipper
-	// failure is what becomes of it although it goes on.
+	// failure is the result of the message, although the exchange continues.
 	failure *Failure
 
-	active   bool // the connection has it
-	waiting  bool // for an answer, by its cookie
+	active   bool // belongs to the connection
+	waiting  bool // for an answer with its cookie
 	posted   int  // chains that have not completed
-	begun    bool // something of it was posted
-	parts    bool // a part of its RDMA is posted, and more will be
+	begun    bool // a part of it was posted
+	parts    bool // a part of its RDMA was posted, and more will follow
 	deadline time.Time
-	rx       *Rx // it is the answer to
-	next     *Tx // in a queue
+	rx       *Rx // the arrival that it answers
+	next     *Tx // next in the queue
 }
 
-// Begun tells, of a message that is done, whether something of it was to be posted: the
-// peer may have seen it.
+// Begun reports, for a message that is done, whether the connection has started to post it. If so,
+// the peer may have received it.
 func (t *Tx) Begun() bool { return t.begun }
 
-// begin makes t a new message.
+// begin reinitializes t for a new message.
 func (t *Tx) begin(form Type, deadline time.Time) {
 	t.form, t.deadline = form, deadline
 	t.cookie, t.theirs, t.status = 0, 0, 0
@@ -73,7 +73,8 @@ func (q *queue) pop() *Tx {
 	return t
 }
 
-// requests are messages that wait for an answer, by their cookies (o2iblnd 5.9):
+// requests holds the messages that wait for an answer. Their cookies have this layout (o2iblnd
+// 5.9):
 //
 //	 63         48 47                    16 15       0
 //	+-------------+------------------------+----------+
@@ -86,7 +87,7 @@ type requests struct {
 	free       []uint16
 }
 
-// add gives a message a cookie that no other request of the peer has.
+// add assigns to a message a cookie that no other request to the peer has.
 func (r *requests) add(t *Tx) {
 	if len(r.free) == 0 {
 		r.free = append(r.free, uint16(len(r.places)))
@@ -100,8 +101,8 @@ func (r *requests) add(t *Tx) {
 	t.waiting = true
 }
 
-// take finds the message that waits with a cookie in a form, and forgets it; nil:
-// there is none.
+// take removes and returns the message of the given form that waits with a cookie. It returns nil
+// if no message does.
 func (r *requests) take(c Cookie, form Type) *Tx {
 	t := r.find(c)
 	if t == nil || t.form != form {

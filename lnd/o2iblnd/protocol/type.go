@@ -2,24 +2,24 @@ package protocol
 
 import "fmt"
 
-// Type says what a message is (o2iblnd 4).
+// Type is the type of a message (o2iblnd 4).
 type Type uint8
 
-// The types, and what each is for.
+// The types and their purposes.
 const (
 	ConnReq   Type = 0xc0 // CM private data of a caller
 	ConnAck   Type = 0xc1 // CM private data of the answer
-	Noop      Type = 0xd0 // returns credits, keeps alive
+	Noop      Type = 0xd0 // returns credits, shows that the sender is alive
 	Immediate Type = 0xd1 // an LNet message with its payload
-	PutReq    Type = 0xd2 // the source asks the sink for a buffer
-	PutNak    Type = 0xd3 // the sink wants nothing
+	PutReq    Type = 0xd2 // the source asks for a buffer of the sink
+	PutNak    Type = 0xd3 // the sink does not want the payload
 	PutAck    Type = 0xd4 // the sink's buffer
 	PutDone   Type = 0xd5 // the source has written
-	GetReq    Type = 0xd6 // the sink's buffer, and a GET
+	GetReq    Type = 0xd6 // a GET with the sink's buffer
 	GetDone   Type = 0xd7 // the source has written
 )
 
-// String is "PUT_REQ".
+// String returns a name such as "PUT_REQ".
 func (t Type) String() string {
 	switch t {
 	case ConnReq:
@@ -62,7 +62,7 @@ const (
 	fragmentSize   = 12
 )
 
-// size is the smallest size of a message of the type; 0: there is no such type.
+// size returns the smallest size of a message of the type, or 0 if the type is unknown.
 func (t Type) size() int {
 	switch t {
 	case ConnReq, ConnAck:
@@ -83,8 +83,8 @@ func (t Type) size() int {
 	return 0
 }
 
-// Credit tells whether a message of the type consumes a credit in a version
-// (o2iblnd 4, 8).
+// Credit reports whether a message of the type consumes a credit in the given version (o2iblnd 4,
+// 8).
 func (t Type) Credit(v Version) bool {
 	switch t {
 	case Immediate, PutReq, GetReq:
@@ -95,9 +95,9 @@ func (t Type) Credit(v Version) bool {
 	return false
 }
 
-// reserves tells whether a message of the type asks for an answer, for which a
-// receive buffer is kept (o2iblnd 9.3).
+// reserves reports whether a message of the type asks for an answer, for which a receive buffer is
+// reserved (o2iblnd 9.3).
 func (t Type) reserves() bool { return t == PutReq || t == GetReq }
 
-// wrap says which message an error is about.
+// wrap adds the type of the message to an error.
 func (t Type) wrap(err error) error { return fmt.Errorf("%v: %w", t, err) }

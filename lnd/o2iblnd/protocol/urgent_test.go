@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// An urgent message goes before all that wait for credits, in order among others of its kind; it is
-// recalled, timed out and ended like them.
+// An urgent message goes before all that wait for credits. Urgent messages keep their order. They
+// are recalled, timed out and completed like others.
 func TestUrgentGoesFirst(t *testing.T) {
 	s1, s2 := sessions(V2, 8, 256)
 	c := NewConn(Options{})

@@ -2,32 +2,32 @@ package protocol
 
 import "syscall"
 
-// Segment is a piece of local memory that a device knows: of the source of an RDMA.
+// Segment is a piece of registered local memory, in the source of an RDMA.
 type Segment struct {
 	Addr   uint64
 	Key    uint32 // lkey
 	Length uint32
 }
 
-// Write is an RDMA WRITE: it gathers pieces of the source and fills a part of one
-// fragment of the sink.
+// Write is an RDMA WRITE. It gathers pieces of the source and fills a part of one fragment of the
+// sink.
 type Write struct {
-	// Addr and Key are the remote memory's.
+	// Addr and Key describe the remote memory.
 	Addr uint64
 	Key  uint32
-	// Length is the sum of the pieces, and First and Pieces say which of
-	// Batch.Pieces they are.
+	// Length is the sum of the pieces, in bytes. First is the index in Batch.Pieces of the first
+	// piece, and Pieces their number.
 	Length        uint32
 	First, Pieces int
 }
 
-// zipper walks along the segments of a source and the fragments of a sink, and cuts
-// them into RDMA WRITEs (o2iblnd 10.4). It can stop after each of them.
+// zipper combines the segments of a source and the fragments of a sink into RDMA WRITEs (o2iblnd
+// 10.4). It can stop after each of them.
 type zipper struct {
 	source   []Segment
 	sink     []Fragment
 	key      uint32 // of the sink
-	left     int    // bytes
+	left     int    // bytes left
 	from, to int    // offsets in the first segment and fragment
 }
 
@@ -35,7 +35,7 @@ func newZipper(source []Segment, sink *Descriptor, n int) zipper {
 	return zipper{source: source, sink: sink.Fragments, key: sink.Key, left: n}
 }
 
-// next appends one WRITE of up to gather pieces; false: there is nothing left.
+// next appends one WRITE of up to gather pieces. It returns false if nothing is left.
 func (z *zipper) next(b *Batch, gather int) bool {
 	z.skip()
 	if z.left == 0 {
@@ -60,14 +60,14 @@ func (z *zipper) next(b *Batch, gather int) bool {
 	return true
 }
 
-// skip passes over fragments that are full, and empty ones.
+// skip skips fragments that are full or empty.
 func (z *zipper) skip() {
 	for z.left > 0 && z.to == int(z.sink[0].Length) {
 		z.sink, z.to = z.sink[1:], 0
 	}
 }
 
-// count is how many WRITEs are left.
+// count returns the number of WRITEs that are left.
 func (z zipper) count(gather int) (writes int) {
 	for z.skip(); z.left > 0; z.skip() {
 		room, pieces := int(z.sink[0].Length)-z.to, 0
@@ -86,7 +86,7 @@ func (z zipper) count(gather int) (writes int) {
 	return writes
 }
 
-// length is the sum of segments, in bytes.
+// length returns the sum of the segments' lengths, in bytes.
 func length(source []Segment) (sum int) {
 	for i := range source {
 		sum += int(source[i].Length)
@@ -94,9 +94,8 @@ func length(source []Segment) (sum int) {
 	return sum
 }
 
-// planPut says how many bytes a PUT moves: as many as the sink has room for, which is
-// at most what the source has (o2iblnd 10.2). A negative number is the status of the
-// PUT_DONE that moves none.
+// planPut returns how many bytes a PUT transfers: as many as the sink has room for. If that is more
+// than the source has, it returns a negative status for a PUT_DONE without data (o2iblnd 10.2).
 func planPut(source []Segment, sink *Descriptor) int {
 	n := sink.Length()
 	if n > length(source) {

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However source and sink are cut: the WRITEs move the first bytes of the one to the
-// beginning of the other, each within one fragment and of no more pieces than it may
-// have, and there are no more of them than need be (o2iblnd 10.4).
+// However source and sink are divided, the WRITEs transfer the first bytes of the source to the
+// beginning of the sink. Each WRITE stays within one fragment and has at most the allowed number of
+// pieces, and the number of WRITEs is the smallest possible (o2iblnd 10.4).
 //
 // o2iblnd 10.4
 func TestZip(t *testing.T) {
@@ -72,7 +72,7 @@ func TestZip(t *testing.T) {
 	})
 }
 
-// 257 fragments of a peer that each need a WRITE of their own (o2iblnd 18, row 4; 21).
+// A sink of 257 fragments, each of which needs a separate WRITE (o2iblnd 18, row 4; 21).
 func TestZipOf257Fragments(t *testing.T) {
 	z := newZipper(cut(0, 257, 1), descriptor(0, 257, 257), 257)
 	if n := z.count(30); n != 257 {
@@ -80,7 +80,7 @@ func TestZipOf257Fragments(t *testing.T) {
 	}
 }
 
-// A stamp is never 0 and never comes twice (o2iblnd 2.2).
+// A stamp is never 0 and never used twice (o2iblnd 2.2).
 //
 // o2iblnd 2.2 (4)
 func TestNewStamp(t *testing.T) {
