@@ -11,7 +11,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/lndtest/rdma"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/memory"
@@ -78,20 +77,20 @@ func TestPutIsDeliveredAndAcknowledged(t *testing.T) {
 
 // lnet-core 3.1, 3.2, 3.2 notes (1), 3.2 notes (3), 3.3 (3), 5.4 (1), 5.4 (4)-(5), 5.5 (3)
 func TestGetIsAnswered(t *testing.T) {
-	getIsAnswered(t, newPair(t), func() {}, false)
-	limits := rdma.DefaultLimits()
-	limits.Immediate = 0
-	onRDMA(t, limits, func(t *testing.T, p *rdmaPair) { getIsAnswered(t, &p.pair, synctest.Wait, true) })
+	getIsAnswered(t, newPair(t), func() {}, 8, false)
+	onRDMA(t, func(t *testing.T, p *rdmaPair) { getIsAnswered(t, &p.pair, synctest.Wait, 8, false) })
+	onRDMA(t, func(t *testing.T, p *rdmaPair) { getIsAnswered(t, &p.pair, synctest.Wait, 4000, true) })
 }
 
-// getIsAnswered makes a send a GET to b, which is answered by a REPLY or by RDMA.
-func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
+// getIsAnswered makes a send a GET of size bytes to b, which has 2 less. The answer is a REPLY, or placed
+// by RDMA.
+func getIsAnswered(t *testing.T, p *pair, settle func(), size int, placed bool) {
 	var at, from recorder
-	source := []byte("0123456789")
+	source := bytes.Repeat([]byte("0123456789"), size)[:size+2]
 	entry := attach(t, p.b, portals.Entry{Portal: 9, MatchBits: 5, IgnoreBits: 2}, portals.MD{
 		Bytes: source, Threshold: portals.Unlimited, Options: portals.OpGet | portals.ManageRemote | portals.Truncate, Handler: &at,
 	})
-	sink := make([]byte, 8)
+	sink := make([]byte, size)
 	h := bind(t, p.a, portals.MD{Bytes: sink, Threshold: 2, Unlink: true, Handler: &from})
 	if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 9, MatchBits: 7, Offset: 4}); err != nil {
 		t.Fatal(err)
@@ -100,7 +99,7 @@ func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
 	want := []portals.Event{{
 		Type: portals.EventGet, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
 		Target: p.idb, Initiator: p.ida, Source: p.ida, Sender: p.ida.NID,
-		Length: 6, Offset: 4, MD: entry, Bytes: source,
+		Length: size - 2, Offset: 4, MD: entry, Bytes: source,
 		Options: portals.OpGet | portals.ManageRemote | portals.Truncate,
 	}}
 	if d := eventDiff(want, at.take()); d != "" {
@@ -110,12 +109,12 @@ func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
 	send := portals.Event{
 		Type: portals.EventSend, MsgType: lnet.MsgGet, Portal: 9, MatchBits: 7,
 		Target: p.idb, Initiator: self, Source: self, Sender: lnet.AnyNID,
-		Requested: 8, Length: 8, Offset: 4, MD: h, Bytes: sink,
+		Requested: size, Length: size, Offset: 4, MD: h, Bytes: sink,
 	}
 	reply := portals.Event{
 		Type: portals.EventReply, MsgType: lnet.MsgReply,
 		Target: p.ida, Initiator: p.idb, Source: p.idb, Sender: p.idb.NID,
-		Requested: 6, Length: 6, MD: h, Bytes: sink,
+		Requested: size - 2, Length: size - 2, MD: h, Bytes: sink,
 	}
 	want = []portals.Event{send, reply}
 	if placed {
@@ -126,7 +125,7 @@ func getIsAnswered(t *testing.T, p *pair, settle func(), placed bool) {
 	if d := eventDiff(want, from.take()); d != "" {
 		t.Errorf("placed %v: requester's events (-want +got):\n%s", placed, d)
 	}
-	if got := string(sink); got != "456789\x00\x00" {
+	if got := string(sink); got != string(source[4:])+"\x00\x00" {
 		t.Errorf("placed %v: sink holds %q", placed, got)
 	}
 }

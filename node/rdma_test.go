@@ -10,42 +10,71 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/lndtest/rdma"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	verbsfabric "github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/node"
 )
 
-// rdmaPair is two nodes with one NI each, on a fabric that transfers payload by RDMA.
+// rdmaPair is two nodes with one NI each, on a fabric with RDMA whose devices report forbidden accesses.
 type rdmaPair struct {
-	pair    // its fabric is not used
-	t       *testing.T
-	fabric  *rdma.Fabric
-	drivers map[lnet.NID]*rdma.Driver
+	pair   // its fabric is not used
+	t      *testing.T
+	fabric *verbsfabric.Fabric
+	hosts  map[*node.Node]*rdmaHost
 }
 
-func onRDMA(t *testing.T, l rdma.Limits, run func(t *testing.T, p *rdmaPair)) {
+// rdmaHost is a node's host on the fabric, with a device for each NI.
+type rdmaHost struct {
+	*verbsfabric.Host
+	driver  *o2iblnd.Driver
+	devices map[lnet.NID]*verbsfabric.Device
+}
+
+func onRDMA(t *testing.T, run func(t *testing.T, p *rdmaPair)) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &rdmaPair{
-			t: t, pair: pair{
-				a: newNode(t, node.Config{}), ida: process(t, "10.0.0.1@o2ib"),
-				b: newNode(t, node.Config{}), idb: process(t, "10.0.0.2@o2ib"),
-			},
-			fabric:  rdma.New(lnet.TypeO2IB, func(err error) { t.Error(err) }),
-			drivers: make(map[lnet.NID]*rdma.Driver),
-		}
-		p.addNI(p.a, p.ida.NID, l)
-		p.addNI(p.b, p.idb.NID, l)
+		f := verbsfabric.New(verbsfabric.Config{Report: func(err error) { t.Error(err) }})
+		t.Cleanup(f.Close)
+		p := &rdmaPair{t: t, fabric: f, hosts: make(map[*node.Node]*rdmaHost)}
+		a, b := newRDMAHost(t, f.Host("a")), newRDMAHost(t, f.Host("b"))
+		p.a, p.ida = newNode(t, node.Config{}), process(t, "10.0.0.1@o2ib")
+		p.b, p.idb = newNode(t, node.Config{}), process(t, "10.0.0.2@o2ib")
+		p.hosts[p.a], p.hosts[p.b] = a, b
+		p.addNI(p.a, p.ida.NID)
+		p.addNI(p.b, p.idb.NID)
 		run(t, p)
 	})
 }
 
-func (p *rdmaPair) addNI(n *node.Node, nid lnet.NID, l rdma.Limits) {
+// newRDMAHost opens a driver on a host. At the end of the test, it must have returned all its memory.
+func newRDMAHost(t *testing.T, h *verbsfabric.Host) *rdmaHost {
+	t.Helper()
+	proc := h.Open()
+	c := o2iblnd.DefaultConfig()
+	c.Provider = proc
+	c.Keepalive = time.Second // an idle connection that breaks is noticed soon
+	d, err := o2iblnd.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(d.Close(), proc.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &rdmaHost{h, d, make(map[lnet.NID]*verbsfabric.Device)}
+}
+
+// addNI adds an NI to a node, and its device to the host at the first time.
+func (p *rdmaPair) addNI(n *node.Node, nid lnet.NID) {
 	p.t.Helper()
-	d := p.fabric.NewDriver(l)
-	p.drivers[nid] = d
-	if _, err := n.AddNI(context.Background(), d, lnd.Config{Net: nid.Net(), NID: nid, Device: fmt.Sprint("mlx-", nid)}); err != nil {
+	h := p.hosts[n]
+	if h.devices[nid] == nil {
+		h.devices[nid] = h.AddDevice(nid.IP().String())
+	}
+	if _, err := n.AddNI(context.Background(), h.driver, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -57,6 +86,15 @@ func (p *rdmaPair) register(n *node.Node, b []byte) *memory.Region {
 		p.t.Fatal(err)
 	}
 	return r
+}
+
+// registered returns the number of registrations on the device of one of a's NIs.
+func (p *rdmaPair) registered(nid lnet.NID) int {
+	d := p.hosts[p.a].devices[nid]
+	if d == nil {
+		return 0
+	}
+	return d.Registered()
 }
 
 // counter returns a counter of the driver of one of n's NIs.
@@ -108,7 +146,7 @@ func TestRDMAMovesWhatIsRegistered(t *testing.T) {
 	for _, size := range []int{100, 3976, 3977, 300_000, lnet.MTU} {
 		for _, how := range []string{"all", "part", "none"} {
 			t.Run(fmt.Sprint(size, " ", how), func(t *testing.T) {
-				onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
+				onRDMA(t, func(t *testing.T, p *rdmaPair) {
 					memoryOf := func(n *node.Node) memory.Vector {
 						if how == "none" {
 							return memory.Of(make([]byte, size))
@@ -167,18 +205,18 @@ func (p *rdmaPair) checkWay(size int, how string) {
 
 // NIs are added and removed while a region exists. Each registers it while it is there.
 func TestRegionsOfNIsThatComeAndGo(t *testing.T) {
-	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
+	onRDMA(t, func(t *testing.T, p *rdmaPair) {
 		ctx := context.Background()
 		first, second := p.register(p.a, make([]byte, 9000)), p.register(p.a, make([]byte, 100))
 		late := parseNID(t, "10.0.0.3@o2ib")
 		check := func(what string, a, b int) {
 			t.Helper()
-			if x, y := p.fabric.Registered(p.ida.NID), p.fabric.Registered(late); x != a || y != b {
+			if x, y := p.registered(p.ida.NID), p.registered(late); x != a || y != b {
 				t.Errorf("%s: %d and %d registrations, want %d and %d", what, x, y, a, b)
 			}
 		}
 		check("first", 2, 0)
-		p.addNI(p.a, late, rdma.DefaultLimits())
+		p.addNI(p.a, late)
 		check("with an NI that came later", 2, 2)
 		if err := second.Release(); err != nil {
 			t.Error(err)
@@ -188,7 +226,7 @@ func TestRegionsOfNIsThatComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("without the first NI", 0, 1)
-		p.addNI(p.a, p.ida.NID, rdma.DefaultLimits())
+		p.addNI(p.a, p.ida.NID)
 		check("with the first NI again", 1, 1)
 
 		attach(t, p.b, portals.Entry{Portal: 5}, portals.MD{Bytes: make([]byte, 9000), Threshold: portals.Unlimited, Options: portals.OpPut})
@@ -218,8 +256,8 @@ func TestRegionsOfNIsThatComeAndGo(t *testing.T) {
 
 // If a device cannot register memory, messages are copied; there is no other effect.
 func TestRegionThatADeviceRefuses(t *testing.T) {
-	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
-		p.drivers[p.ida.NID].FailRegister(errors.New("full"))
+	onRDMA(t, func(t *testing.T, p *rdmaPair) {
+		p.hosts[p.a].devices[p.ida.NID].FailRegister(errors.New("full"))
 		r := p.register(p.a, randomBytes(9000))
 		sink := make([]byte, 9000)
 		attach(t, p.b, portals.Entry{Portal: 5}, portals.MD{Bytes: sink, Threshold: 1, Options: portals.OpPut})
@@ -238,7 +276,7 @@ func TestRegionThatADeviceRefuses(t *testing.T) {
 // Here their connection is lost, with PUTs that wait for their placement at the peer and
 // a GET that waits for its answer.
 func TestRegionOfMessagesThatAreCut(t *testing.T) {
-	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
+	onRDMA(t, func(t *testing.T, p *rdmaPair) {
 		if err := p.b.SetLazy(5); err != nil {
 			t.Fatal(err)
 		}
@@ -254,13 +292,22 @@ func TestRegionOfMessagesThatAreCut(t *testing.T) {
 		if err := r.Release(); !errors.Is(err, memory.ErrInUse) {
 			t.Errorf("release during messages: %v, want ErrInUse", err)
 		}
-		p.fabric.Kill(p.ida.NID, p.idb.NID)
+		if n := p.fabric.Break(p.hosts[p.a].Host, p.hosts[p.b].Host); n != 1 {
+			t.Errorf("%d connections broken, want 1", n)
+		}
+		time.Sleep(10 * time.Second) // less than the timeout of a message
+		var failed, whole int
+		for _, e := range events.take() {
+			if e.Err == nil || !e.Unlinked {
+				t.Errorf("%v: %v, unlinked %v", e.Type, e.Err, e.Unlinked)
+			}
+			failed++
+		}
 		time.Sleep(time.Hour) // messages of which nothing was sent are resent
 		attach(t, p.b, portals.Entry{Portal: 5}, portals.MD{
 			Bytes: make([]byte, 50_000), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote,
 		})
 		synctest.Wait()
-		var failed, whole int
 		for _, e := range events.take() {
 			if !e.Unlinked {
 				t.Errorf("%v without Unlinked", e.Type)
@@ -285,7 +332,7 @@ func TestRegionOfMessagesThatAreCut(t *testing.T) {
 
 // A GET that no entry matches ends at once, without a REPLY event.
 func TestRDMAGetOfNothing(t *testing.T) {
-	onRDMA(t, rdma.DefaultLimits(), func(t *testing.T, p *rdmaPair) {
+	onRDMA(t, func(t *testing.T, p *rdmaPair) {
 		var events recorder
 		h := bind(t, p.a, portals.MD{Bytes: make([]byte, 9000), Threshold: portals.Unlimited, Handler: &events})
 		if err := p.a.Get(h, p.idb, node.GetOptions{Portal: 5}); err != nil {

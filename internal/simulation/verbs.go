@@ -184,8 +184,7 @@ func (l *life) closeVerbs() {
 	}
 }
 
-// faultsOfVerbs adds the fabric's counters. It records a violation if a key was used for anything that it
-// does not allow, or if a completion queue overflowed.
+// faultsOfVerbs adds the fabric's counters. It records a violation if a completion queue overflowed.
 func (w *world) faultsOfVerbs(f fabric.Faults) {
 	for k, n := range map[Fault]uint64{
 		FaultVerbsBroken: f.Breaks, FaultVerbsLost: f.Losses, FaultVerbsStalled: f.Stalls, FaultVerbsRetried: f.RetryExceeded,
@@ -195,7 +194,7 @@ func (w *world) faultsOfVerbs(f fabric.Faults) {
 	} {
 		w.result.Faults[k] += n
 	}
-	if f.Protection > 0 || f.Overflows > 0 {
-		w.violate("%d accesses were refused by a key, %d completion queues have overflowed", f.Protection, f.Overflows)
+	if f.Overflows > 0 {
+		w.violate("%d completion queues have overflowed", f.Overflows)
 	}
 }

@@ -118,7 +118,9 @@ func newWorld(s *scenario, o Options) *world {
 		w.memory = new(Memory)
 	}
 	w.addf("seed %d: %v", s.seed, s)
-	w.network, w.rdma = simlnd.New(s.fabric), fabric.New(s.verbs.fabric)
+	rdma := s.verbs.fabric
+	rdma.Report = func(err error) { w.violate("%v", err) }
+	w.network, w.rdma = simlnd.New(s.fabric), fabric.New(rdma)
 	for k := range s.nodes {
 		w.members = append(w.members, w.newMember(k))
 	}

@@ -176,8 +176,9 @@ func (a *arena) unlink(page int32) {
 	a.order[page] = none
 }
 
-// close frees all memory. No block may be in use, and no allocation may be running.
-func (a *arena) close() {
+// close frees all memory. No allocation may be running. It returns an error if a block is still in use,
+// which is a bug in this package.
+func (a *arena) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
@@ -185,6 +186,10 @@ func (a *arena) close() {
 		_ = mem.Close() // fails if the device is gone
 	}
 	a.slabs = nil
+	if a.used > 0 {
+		return fmt.Errorf("%d bytes of the pool were not returned", a.used)
+	}
+	return nil
 }
 
 // size returns the number of registered bytes, and how many of them are in use.

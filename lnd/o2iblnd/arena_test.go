@@ -2,10 +2,12 @@ package o2iblnd
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
@@ -36,7 +38,6 @@ func TestArena(t *testing.T) {
 	dev := testDevice(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a := newArena(dev, verbs.AccessLocalWrite, false)
-		defer a.close()
 		type lent struct {
 			block
 			mark byte
@@ -82,5 +83,31 @@ func TestArena(t *testing.T) {
 		if after, _ := a.size(); after != slabs {
 			t.Fatalf("%d bytes registered, %d would do", after, slabs)
 		}
+		if err := a.close(); (err != nil) != (slabs > 0) {
+			t.Fatalf("closed with %d bytes in use: %v", slabs, err)
+		}
 	})
+}
+
+// A block that is still in use when its device is closed is reported by Close of the driver, and no
+// other block is.
+func TestLostMemory(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		dev := testDevice(t)
+		d := &Driver{log: boundedlog.New(nil), devices: make(map[verbs.Device]*device)}
+		x := &device{d: d, v: dev, local: newArena(dev, verbs.AccessLocalWrite, false), remote: newArena(dev, verbs.AccessLocalWrite, false), users: 1}
+		d.devices[dev] = x
+		b, err := x.remote.lend(5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !lost {
+			x.remote.giveBack(b)
+		}
+		x.release()
+		err = d.Close()
+		if (err != nil) != lost || lost && !strings.Contains(err.Error(), "8192 bytes of the pool were not returned") {
+			t.Errorf("lost %t: %v", lost, err)
+		}
+	}
 }

@@ -50,6 +50,7 @@ func config(t testing.TB, p *fabric.Process) o2iblnd.Config {
 
 // world makes a fabric with n hosts and a driver on each.
 func (f nature) world(t *testing.T, n int) *lndtest.World {
+	f.Report = func(err error) { t.Error(err) }
 	fab := fabric.New(f.Config)
 	hosts := make([]*fabric.Host, n)
 	procs := make([]*fabric.Process, n)

@@ -2,6 +2,7 @@ package o2iblnd
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -105,8 +106,11 @@ func (dev *device) close() {
 	for _, q := range queues {
 		_ = q.cq.Close() // fails if the device is gone
 	}
-	dev.local.close()
-	dev.remote.close()
+	if err := errors.Join(dev.local.close(), dev.remote.close()); err != nil {
+		d.mu.Lock()
+		d.lost = append(d.lost, fmt.Errorf("device %s: %w", dev.attr.Name, err))
+		d.mu.Unlock()
+	}
 	if err := dev.v.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
 		d.log.Warn("device is not closed", "device", dev.attr.Name, "cause", err)
 	}

@@ -43,6 +43,7 @@ type Driver struct {
 	devices   map[verbs.Device]*device
 	halfOpen  int
 	sources   map[netip.Addr]int // half-open connections by source address
+	lost      []error            // memory that was in use when its device was closed
 }
 
 // New validates the configuration and returns a driver.
@@ -237,12 +238,18 @@ func (q *queue) byNumber(qpn uint32) *conn {
 }
 
 // Close waits for the goroutines of devices and of the channel. All interfaces must have been closed
-// before; otherwise it returns an error.
+// before; otherwise it returns an error. It also returns an error if memory of the driver's pools was never
+// returned, which is a bug in this package.
 func (d *Driver) Close() error {
 	if err := d.interfaces.Close(); err != nil {
 		return fmt.Errorf("o2iblnd: close: %w", err)
 	}
 	d.group.Wait()
 	d.log.End()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := errors.Join(d.lost...); err != nil {
+		return fmt.Errorf("o2iblnd: close: %w", err)
+	}
 	return nil
 }

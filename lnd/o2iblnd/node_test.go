@@ -32,7 +32,10 @@ type network struct {
 
 func onNetwork(t *testing.T, run func(t *testing.T, w *network)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &network{t: t, fab: fabric.New(fabric.Config{Link: fabric.Link{Latency: 10 * time.Microsecond}}), sim: simlnd.New(simlnd.Config{})}
+		w := &network{t: t, fab: fabric.New(fabric.Config{
+			Link:   fabric.Link{Latency: 10 * time.Microsecond},
+			Report: func(err error) { t.Error(err) },
+		}), sim: simlnd.New(simlnd.Config{})}
 		run(t, w)
 		w.close()
 	})

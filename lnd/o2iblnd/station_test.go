@@ -223,7 +223,10 @@ func (s *station) works(to *station) {
 func onFabric(t *testing.T, story func(t *testing.T, f *fabric.Fabric)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := fabric.New(fabric.Config{Link: fabric.Link{Latency: 10 * time.Microsecond}})
+		f := fabric.New(fabric.Config{
+			Link:   fabric.Link{Latency: 10 * time.Microsecond},
+			Report: func(err error) { t.Error(err) },
+		})
 		defer f.Close()
 		story(t, f)
 	})

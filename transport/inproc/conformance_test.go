@@ -3,8 +3,6 @@ package inproc
 import (
 	"flag"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +31,7 @@ func TestConformance(t *testing.T) {
 		{"LAN", inMemory(lan), coretest.Harness{Bubble: synctest.Test, Patience: 10 * time.Minute}},
 		{"Lossy", inMemory(bad), coretest.Harness{Bubble: synctest.Test, Patience: 10 * time.Minute}},
 		{"Loopback", func(t *testing.T, _ int) []*node.Node { return []*node.Node{newNode(t)} }, coretest.Harness{Bubble: synctest.Test}},
-		{"RDMA", overRDMA, coretest.Harness{Bubble: synctest.Test, Patience: 10 * time.Minute, Only: betweenHosts}},
+		{"RDMA", overRDMA, coretest.Harness{Bubble: synctest.Test, Patience: 10 * time.Minute}},
 		{"TCP", func(t *testing.T, n int) []*node.Node { return overTCP(t, n) }, coretest.Harness{Allocations: !testenv.Race}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,12 +53,6 @@ func TestConformance(t *testing.T) {
 			coretest.Run(t, c.h)
 		})
 	}
-}
-
-// betweenHosts excludes cases in which a host sends to its own NID, because package rdma does not support
-// that.
-func betweenHosts(_, name string) bool {
-	return !strings.HasSuffix(name, "FromHere") && !slices.Contains([]string{"T007_SeveralDomains", "T062_SharedMemory", "ToItself", "Incast"}, name)
 }
 
 func inMemory(c simlnd.Config) func(t *testing.T, n int) []*node.Node {

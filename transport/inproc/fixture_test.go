@@ -2,6 +2,7 @@ package inproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -9,7 +10,8 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/lndtest/rdma"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -70,14 +72,27 @@ func simulated(t testing.TB, c simlnd.Config, p *node.Parameters, addresses ...s
 	return nodes
 }
 
-// overRDMA returns n nodes whose devices move payload by RDMA, and report invalid accesses.
+// overRDMA returns n nodes whose devices move payload by RDMA, and report forbidden accesses.
 func overRDMA(t *testing.T, n int) []*node.Node {
 	t.Helper()
-	fabric := rdma.New(lnet.TypeO2IB, func(err error) { t.Error(err) })
+	network := fabric.New(fabric.Config{Report: func(err error) { t.Error(err) }})
+	t.Cleanup(network.Close)
 	var nodes []*node.Node
 	for k := range n {
-		d := fabric.NewDriver(rdma.DefaultLimits())
-		nodes = append(nodes, startNode(t, node.Config{}, d, fmt.Sprintf("10.5.0.%d@o2ib", k+1)))
+		a := fmt.Sprintf("10.5.0.%d", k+1)
+		c := o2iblnd.DefaultConfig()
+		proc := network.Host(a, a).Open()
+		c.Provider = proc
+		d, err := o2iblnd.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(d.Close(), proc.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		nodes = append(nodes, startNode(t, node.Config{}, d, a+"@o2ib"))
 	}
 	return nodes
 }

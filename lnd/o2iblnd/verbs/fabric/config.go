@@ -19,6 +19,10 @@ type Config struct {
 	// AckTimeout is the time after which a sender retransmits without an acknowledgement (o2iblnd 11). 0
 	// means 2.147 s, the value that connection managers choose.
 	AckTimeout time.Duration
+	// Report, if not nil, is called for each forbidden access (Faults.Protection), with an error that names
+	// the host, the device, the memory and the reason. The fabric's lock is held, so Report must not call
+	// the fabric.
+	Report func(error)
 	// Recycler, if not nil, provides the devices' memory and gets it back.
 	Recycler *Recycler
 }

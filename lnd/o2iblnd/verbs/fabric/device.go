@@ -157,11 +157,37 @@ func (d *opened) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
 	return d.register(&region{d: d, b: b, access: a})
 }
 
+// FailRegister makes Register of the device return err, as if the device had no room for another
+// registration. Alloc is not affected. If err is nil, Register works again.
+func (d *Device) FailRegister(err error) {
+	d.host.fabric.lock()
+	defer d.host.fabric.unlock()
+	d.refusal = err
+}
+
+// Registered returns the number of open registrations of Register on the device, of all processes.
+func (d *Device) Registered() (n int) {
+	d.host.fabric.lock()
+	defer d.host.fabric.unlock()
+	for _, p := range d.host.processes {
+		if o := p.devices[d]; o != nil {
+			for _, m := range o.regions {
+				if !m.own {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
 func (d *opened) register(m *region) (verbs.Memory, error) {
 	f := d.p.host.fabric
 	size := uint64(len(m.b))
 	err := d.call(func() error {
 		switch {
+		case !m.own && d.hw.refusal != nil:
+			return d.hw.refusal
 		case d.registered+size > d.attr.MaxMemory:
 			return verbs.ErrLocked
 		case len(d.regions) >= d.attr.MaxMR:
@@ -196,6 +222,7 @@ func (m *region) Close() error {
 	if m.d.regions[m.key] != m {
 		return verbs.Wrap(verbs.ErrClosed, "unregister %d bytes", len(m.b))
 	}
+	m.checkUnused()
 	delete(m.d.regions, m.key)
 	m.d.registered -= uint64(len(m.b))
 	if m.own && !f.config.Recycler.put(m.b) {
@@ -204,17 +231,4 @@ func (m *region) Close() error {
 		}
 	}
 	return nil
-}
-
-// find returns the bytes that a key for local use allows. ok is false if it does not allow the access.
-func (d *opened) find(addr uint64, size, key uint32, need verbs.Access) (b []byte, ok bool) {
-	m := d.regions[key]
-	if m == nil || m.access&need != need || addr < m.addr {
-		return nil, false
-	}
-	off := addr - m.addr
-	if off > uint64(len(m.b)) || uint64(size) > uint64(len(m.b))-off {
-		return nil, false
-	}
-	return m.b[off : off+uint64(size)], true
 }

@@ -16,7 +16,7 @@ type Faults struct {
 	Stale          uint64 // requests rejected as stale, Link.Stale
 	Rejects        uint64 // rejects of all kinds
 	Unreachable    uint64 // failed connection attempts
-	Protection     uint64 // accesses to memory that a key does not allow
+	Protection     uint64 // forbidden accesses: a key does not allow them, or memory was closed while posted work names it
 	Overflows      uint64 // completion queues that overflowed
 	Cuts           uint64 // Fabric.Cut; a Partition is two
 	PortsDown      uint64 // Port.SetUp(false)

@@ -33,6 +33,7 @@ type Device struct {
 	name    string
 	ports   []*Port
 	removed bool
+	refusal error // of Register
 }
 
 // Port is a port of a device, with addresses.

@@ -128,7 +128,7 @@ func (q *qp) post(r *verbs.Request, pieces []verbs.Piece) error {
 			return syscall.EINVAL
 		}
 		w.inline = append(w.inline[:0], make([]byte, w.size)...)
-		w.taken = q.d.gather(w, w.inline)
+		w.taken = q.d.gather(w, w.inline) == nil
 	}
 	q.sendsUsed++
 	if q.state == qpError {
@@ -249,7 +249,7 @@ func (q *qp) place(w *work) bool {
 		to, ok := p.d.find(w.Remote, w.size, w.RKey^remoteKey, verbs.AccessRemoteWrite)
 		switch {
 		case !ok && w.size > 0:
-			q.f.faults.protection.Add(1)
+			p.d.deny(verbs.Piece{Addr: w.Remote, Len: w.size, LKey: w.RKey ^ remoteKey}, verbs.AccessRemoteWrite)
 			p.d.push(verbs.AsyncEvent{Kind: verbs.AsyncQPAccessError, QPN: p.number})
 			p.fail()
 			q.err(w, verbs.RemoteAccess)
@@ -267,6 +267,7 @@ func (q *qp) place(w *work) bool {
 	to, ok := p.d.find(r.Addr, r.Len, r.LKey, verbs.AccessLocalWrite)
 	switch {
 	case !ok:
+		p.d.deny(verbs.Piece{Addr: r.Addr, Len: r.Len, LKey: r.LKey}, verbs.AccessLocalWrite)
 		p.take(verbs.Completion{WRID: r.WRID, Status: verbs.LocalProtection})
 		p.fail()
 		q.err(w, verbs.RemoteOperation)
@@ -310,17 +311,18 @@ func (q *qp) gather(w *work, to []byte) bool {
 		copy(to, w.inline)
 		return true
 	}
-	if q.d.gather(w, to) {
-		return true
+	if s := q.d.gather(w, to); s != nil {
+		q.d.deny(*s, verbs.AccessRead)
+		return false
 	}
-	q.f.faults.protection.Add(1)
-	return false
+	return true
 }
 
-func (d *opened) gather(w *work, to []byte) bool {
-	for _, s := range w.pieces {
+// gather copies a request's bytes. If a key does not allow that, it copies nothing and returns the piece.
+func (d *opened) gather(w *work, to []byte) *verbs.Piece {
+	for k, s := range w.pieces {
 		if _, ok := d.find(s.Addr, s.Len, s.LKey, verbs.AccessRead); !ok {
-			return false
+			return &w.pieces[k]
 		}
 	}
 	n := 0
@@ -328,7 +330,7 @@ func (d *opened) gather(w *work, to []byte) bool {
 		b, _ := d.find(s.Addr, s.Len, s.LKey, verbs.AccessRead)
 		n += copy(to[n:], b)
 	}
-	return true
+	return nil
 }
 
 // acknowledge completes the oldest placed message after its acknowledgement has arrived.
