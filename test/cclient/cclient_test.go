@@ -25,13 +25,13 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// home is where lnetd is, away another host; of the second two the NIDs are large.
+// home is the host of lnetd, away another host. The second two NIDs are large.
 var (
 	home, away           = mustNID("10.0.0.1@tcp"), mustNID("10.0.0.2@tcp")
 	largeHome, largeAway = mustNID("2001:db8::10@tcp2"), mustNID("2001:db8::20@tcp2")
 )
 
-// patience bounds what a client takes.
+// patience is the time limit of a client.
 const patience = time.Minute
 
 func mustNID(s string) lnet.NID {
@@ -51,12 +51,12 @@ var compiled struct {
 func TestMain(m *testing.M) {
 	status := m.Run()
 	if compiled.path != "" {
-		_ = os.RemoveAll(filepath.Dir(compiled.path)) // it is below the directory for such
+		_ = os.RemoveAll(filepath.Dir(compiled.path)) // created by MkdirTemp
 	}
 	os.Exit(status)
 }
 
-// client is the program of client.c.
+// client returns the path of the compiled client.c.
 func client(t testing.TB) string {
 	t.Helper()
 	testenv.NeedCommand(t, "cc", "gcc")
@@ -78,7 +78,7 @@ func client(t testing.TB) string {
 	return compiled.path
 }
 
-// run runs the client, and returns what it has written, both ways.
+// run runs the client and returns its standard output and standard error.
 func run(t testing.TB, arguments ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -90,7 +90,8 @@ func run(t testing.TB, arguments ...string) (stdout, stderr string, err error) {
 	return o.String(), e.String(), err
 }
 
-// serve makes an lnetd over a Core, that ends with the test, and is empty then.
+// serve starts an lnetd over a Core. It is closed at the end of the test, and must have no clients
+// then.
 func serve(t testing.TB, core transport.Core) (server *clients.Server, path string) {
 	t.Helper()
 	server, err := clients.New(clients.Config{Core: core, Incarnation: 77})
@@ -144,9 +145,10 @@ func startNode(t testing.TB, nid lnet.NID) *node.Node {
 	return n
 }
 
-// A program in C exchanges messages, and bulk both ways, with a peer in Go that is on
-// another host, in lnetd, or a client as well; over a Core in memory, and over a node; with
-// NIDs of both lengths. It makes mistakes, cancels, and leaves nothing behind.
+// A program in C exchanges messages, and bulk in both directions, with a peer in Go. The peer is on
+// another host, in lnetd, or also a client. lnetd runs over a Core in memory, or over a node, with
+// NIDs of both lengths. The program also makes mistakes and cancels operations, and leaves nothing
+// behind.
 //
 // transport 6.6 (4), 9.1, 9.2, 9.3, 9.4, 9.5, 9.6 (1), 9.9 (9)
 // r.m0.net.xprt.lnet.ioctl
@@ -189,7 +191,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// The session in the protocol's page is the one that the client has.
+// The session on the protocol's page is equal to the session of the client.
 //
 // transport 9.1, 9.2, 9.4
 func TestWorkedSession(t *testing.T) {
@@ -216,8 +218,7 @@ func TestWorkedSession(t *testing.T) {
 	}
 }
 
-// matches compares lines; two dots of a pattern stand for any byte, and what follows # is
-// a remark.
+// matches compares lines. Two dots in the pattern match any byte, and text after # is a remark.
 func matches(pattern, line string) bool {
 	pattern, _, _ = strings.Cut(pattern, "#")
 	pattern = strings.TrimRight(pattern, " ")
@@ -232,7 +233,7 @@ func matches(pattern, line string) bool {
 	return true
 }
 
-// A client tells its user in words why it cannot go on.
+// If a client cannot continue, it prints the reason.
 //
 // transport 9.8, 9.10
 func TestReasons(t *testing.T) {
@@ -245,7 +246,7 @@ func TestReasons(t *testing.T) {
 	})
 	t.Run("lnetd ends", func(t *testing.T) {
 		server, path := serve(t, core)
-		client(t) // is there, or the test ends
+		client(t) // compile it first, because that may end the test
 		type result struct {
 			complaints string
 			err        error
@@ -255,7 +256,7 @@ func TestReasons(t *testing.T) {
 			_, complaints, err := run(t, path, "10.0.0.1@tcp:12345:34:7")
 			over <- result{complaints, err}
 		}()
-		// It waits for an echo then, of nobody.
+		// It then waits for an echo that never comes.
 		eventually(t, "it has a TM", func() bool { c := server.Clients(); return len(c) == 1 && len(c[0].TMs) == 1 })
 		if err := server.Close(context.Background()); err != nil {
 			t.Error(err)

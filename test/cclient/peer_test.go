@@ -14,14 +14,15 @@ import (
 
 const (
 	bulkSize = 1 << 20
-	// receivers are buffers for messages: those of several batches, since one that has been
-	// sent back may wait to be added again while the next ones come. Who finds none is lost.
+	// receivers is the number of buffers for messages, enough for several batches: a buffer that
+	// has been sent back may wait to be added again while the next batch arrives. A message that
+	// finds no buffer is lost.
 	receivers = 64
 )
 
-// peer is who the client talks to: a TM that sends back what begins with E; fetches and
-// fills what a P describes; and answers an A with a description of what to fetch and fill,
-// and with what it thinks of that.
+// peer is the TM to which the client talks. It sends back messages that begin with E, and fetches
+// and fills the buffers that a P describes. It answers an A with a description of buffers to fetch
+// and fill, and then with the result.
 type peer struct {
 	t       testing.TB
 	tm      *transport.TransferMachine
@@ -29,12 +30,12 @@ type peer struct {
 	buffers []*transport.Buffer
 	size    int // of a descriptor
 
-	// What follows is for callbacks, which come one at a time. Bulk are for ActiveBulkRecv,
-	// ActiveBulkSend, PassiveBulkSend and PassiveBulkRecv: the client may know that an
-	// operation is over before its callback is called here.
+	// The following fields are only used by callbacks, which run one at a time. bulk has the
+	// buffers for ActiveBulkRecv, ActiveBulkSend, PassiveBulkSend and PassiveBulkRecv. The client
+	// may learn that an operation is over before the callback here is called.
 	bulk [4]*transport.Buffer
 	into transport.Descriptor
-	to   *transport.EndPoint // of who sent an A
+	to   *transport.EndPoint // the sender of an A
 }
 
 // newPeer starts a peer.
@@ -78,7 +79,7 @@ func newPeer(t testing.TB, core transport.Core, nid lnet.NID) *peer {
 	return p
 }
 
-// stop ends the peer, and gives all back.
+// stop ends the peer and frees its buffers.
 func (p *peer) stop() {
 	p.t.Helper()
 	d := p.tm.Domain()
@@ -94,7 +95,7 @@ func (p *peer) stop() {
 	}
 }
 
-// check demands that all has gone well, unless the peer stops.
+// check fails the test if an operation failed, unless the peer is stopping.
 func (p *peer) check(e *transport.BufferEvent) {
 	if e.Err != nil && !errors.Is(e.Err, syscall.ECANCELED) {
 		p.t.Errorf("%v: %v", e.Buffer.Queue, e.Err)
@@ -109,7 +110,7 @@ func (p *peer) add(e *transport.BufferEvent, bs ...*transport.Buffer) {
 	}
 }
 
-// send has a buffer be a message.
+// send sends a message from a buffer.
 func (p *peer) send(e *transport.BufferEvent, b *transport.Buffer, to *transport.EndPoint, message []byte) {
 	b.Queue, b.EndPoint, b.Length = transport.MsgSend, to, b.CopyIn(0, message)
 	p.add(e, b)
@@ -132,7 +133,7 @@ func (p *peer) received(e *transport.BufferEvent) {
 		p.bulk[2].Queue, p.bulk[2].Length = transport.PassiveBulkSend, bulkSize
 		p.bulk[3].Queue = transport.PassiveBulkRecv
 		p.bulk[2].CopyIn(0, pattern(7, 0))
-		// Their descriptors are there when they are added, which Add of an event defers.
+		// The descriptors must exist after the call, but Add of an event defers it.
 		if n, err := p.tm.AddAll(p.bulk[2], p.bulk[3]); err != nil {
 			p.t.Errorf("%d passive buffers: %v", n, err)
 		}
@@ -142,12 +143,12 @@ func (p *peer) received(e *transport.BufferEvent) {
 	}
 }
 
-// sent has a buffer wait for messages again.
+// sent adds a buffer to the queue for messages again.
 func (p *peer) sent(e *transport.BufferEvent) {
 	p.check(e)
 	b := e.Buffer
 	if b == p.bulk[0] {
-		return // the verdict
+		return // the result
 	}
 	b.Queue, b.EndPoint = transport.MsgRecv, nil
 	if err := e.Add(b); err != nil && p.tm.State() == transport.StateStarted {
@@ -155,7 +156,7 @@ func (p *peer) sent(e *transport.BufferEvent) {
 	}
 }
 
-// fetched fills what the client wants filled, with the complement.
+// fetched fills the client's buffer with the complement of the fetched data.
 func (p *peer) fetched(e *transport.BufferEvent) {
 	p.check(e)
 	if !bytes.Equal(e.Bytes(), pattern(1, 0)) {
@@ -166,7 +167,7 @@ func (p *peer) fetched(e *transport.BufferEvent) {
 	p.add(e, p.bulk[1])
 }
 
-// filled tells the client whether that was right.
+// filled reports to the client if the data was right.
 func (p *peer) filled(e *transport.BufferEvent) {
 	if e.Err != nil {
 		p.check(e)
@@ -179,7 +180,7 @@ func (p *peer) filled(e *transport.BufferEvent) {
 	p.send(e, p.bulk[0], p.to, []byte(verdict))
 }
 
-// pattern is bulk that begins with seed, as the client makes it.
+// pattern returns bulk data that begins with seed, as the client generates it.
 func pattern(seed int, xor byte) []byte {
 	b := make([]byte, bulkSize)
 	for i := range b {

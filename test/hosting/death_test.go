@@ -15,10 +15,10 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// Clients are killed in the middle of whatever a client can do, at random moments, two at a
-// time, beside others that go on and see nothing of it: no error, no loss, no byte that is not
-// what was sent. What a killed one held is free soon, its addresses, too, and all of them
-// together leave nothing behind.
+// Clients are killed two at a time, at random moments, during any operation that a client can
+// perform. Other clients continue without an error, a lost message or a changed byte. The resources
+// of a killed client, including its addresses, are free soon, and all of them together leave
+// nothing behind.
 //
 // transport 8.5, 9.10
 // transport-tests P (120)
@@ -34,7 +34,7 @@ func TestDeath(t *testing.T) {
 	server := enter(t, order{Role: "server", Socket: d.socket, At: d.nid + ":12345:34:3"})
 
 	x := &executions{t: t, d: d, dir: testenv.SocketDir(t), kinds: append(slices.Sorted(maps.Keys(victimKinds)), "worker")}
-	x.run(kills / 5) // what is made once is there then
+	x.run(kills / 5) // to create what is created only once
 	before := d.figures()
 	x.run(kills - kills/5)
 	d.holds(before)
@@ -61,7 +61,7 @@ func TestDeath(t *testing.T) {
 	d.sound()
 }
 
-// executions are the deaths of TestDeath.
+// executions kills the clients of TestDeath.
 type executions struct {
 	t     *testing.T
 	d     *daemon
@@ -71,10 +71,10 @@ type executions struct {
 
 	mu    sync.Mutex // guards the rest
 	times []time.Duration
-	early int // before the victim was up
+	early int // killed before it was up
 }
 
-// run kills so many clients, each of another kind than the one before.
+// run kills n clients, each of a different kind than the one before.
 func (x *executions) run(n int) {
 	x.t.Helper()
 	upTo := x.next.Load() + int64(n)

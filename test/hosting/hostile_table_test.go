@@ -23,10 +23,10 @@ type table struct {
 	memory *shm.Memory
 	fd     int // of the memory
 	ring   *rawRing
-	end    *shm.Client // the proper end of the ring
+	end    *shm.Client // a correct client of the ring
 }
 
-// sit makes a table. The caller closes it.
+// sit connects and starts a TM. The caller closes the table.
 func (h *hostile) sit(program string, size int) (t *table, err error) {
 	p, err := rawJoin(h.order.Socket, program)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *table) close() {
 	}
 }
 
-// submit hands submissions over.
+// submit submits operations.
 func (t *table) submit(all ...shm.Submission) error {
 	for i := range all {
 		if ok, err := t.end.Submissions.Put(&all[i]); !ok {
@@ -67,7 +67,7 @@ func (t *table) submit(all ...shm.Submission) error {
 	return nil
 }
 
-// overcommit asks for more than its credits, and never takes a completion out.
+// overcommit submits more than its credits, and never reads a completion.
 func (h *hostile) overcommit() error {
 	t, err := h.sit("overcommitted", 4096)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *hostile) overcommit() error {
 	}
 	defer t.close()
 	for !pending(t.conn) {
-		// 16 are rejected, which fills the ring; one more has no entry to be told in.
+		// 16 are rejected, which fills the ring. No entry is left for the error of the next one.
 		b, err := t.register(t.area, 0, 4096)
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 			break
@@ -93,12 +93,13 @@ func (h *hostile) overcommit() error {
 	return h.cut(t.raw)
 }
 
-// bulk moves as much bulk as punch, and does no harm: what that costs others is there to compare.
+// bulk transfers as much bulk as punch does, but correctly. Its cost for other clients is the base
+// for comparison.
 func (h *hostile) bulk() error {
 	return h.move("bulk", func(*table, *rand.Rand) { time.Sleep(time.Millisecond) })
 }
 
-// punch frees pages of memory while they are sent and filled as bulk.
+// punch frees pages of memory while they are being sent and filled as bulk.
 func (h *hostile) punch() error {
 	return h.move("punched", func(t *table, r *rand.Rand) {
 		const pages = 2 << 20 / 4096
@@ -106,8 +107,7 @@ func (h *hostile) punch() error {
 	})
 }
 
-// move moves bulk, and does something else again and again meanwhile. It tries to cut the
-// memory off, too.
+// move transfers bulk and calls meanwhile repeatedly. It also tries to truncate the memory.
 func (h *hostile) move(program string, meanwhile func(t *table, r *rand.Rand)) error {
 	const size = 1 << 20
 	t, err := h.sit(program, 2*size)
@@ -146,7 +146,7 @@ func (h *hostile) move(program string, meanwhile func(t *table, r *rand.Rand)) e
 	return nil
 }
 
-// exchange moves bulk from one buffer to the other, by one end or the other.
+// exchange transfers bulk from one buffer to the other, started by either end.
 func (t *table) exchange(bs [2]protocol.BufRegisterReply, n, size uint32) error {
 	at, bits := t.ring.at, uint64(transport.MakeMatchBits(t.ring.at.TMID, uint64(n)))
 	passive := shm.Submission{
@@ -170,7 +170,7 @@ func (t *table) exchange(bs [2]protocol.BufRegisterReply, n, size uint32) error 
 	return nil
 }
 
-// nextGood waits for a completion, of something that went well.
+// nextGood waits for a completion, which must report success.
 func (t *table) nextGood() error {
 	c := &t.end.Completions
 	for until := time.Now().Add(patience); time.Now().Before(until); {

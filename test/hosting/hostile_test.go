@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Clients do harm in every way that there is to do some. lnetd goes on, cuts them off with a
-// reason in words where they break the rules, and holds nothing of theirs in the end; two
-// others that talk to each other see nothing but that the machine is busy. The long form
-// compares how long their round trips take, alone, beside those who do harm, and beside
-// processes that take as much of the processors without lnetd.
+// Clients violate the protocol in every way that we know. lnetd continues, cuts them off with a
+// reason in words, and holds none of their resources at the end. Two other clients that talk to
+// each other only notice that the machine is busy. The long form compares their round-trip times:
+// alone, beside hostile clients, and beside processes that use as much processor time without
+// lnetd.
 //
 // transport 9.1, 9.3, 9.9 (1)-(3), 9.9 (7), 9.9 (9)-(10)
 // transport-tests P (117)-(118)
@@ -35,7 +35,7 @@ func TestHostile(t *testing.T) {
 			x.beside(kind, 1)
 			continue
 		}
-		// What else the machine does changes: so one beside the other.
+		// The other load of the machine changes, so measure one directly after the other.
 		burnt, median := x.beside("burn", 2), x.beside(kind, 1)
 		verdict := ""
 		if median > 2*burnt {
@@ -55,7 +55,7 @@ func TestHostile(t *testing.T) {
 	d.sound()
 }
 
-// harm is what TestHostile works with.
+// harm is the state of TestHostile.
 type harm struct {
 	t    *testing.T
 	d    *daemon
@@ -63,7 +63,8 @@ type harm struct {
 	each time.Duration
 }
 
-// measure lets the ping go on for a while, until it has come back at least, and returns the median of its round trips in µs.
+// measure lets the ping run for a while, at least until one answer, and returns the median of its
+// round trips in µs.
 func (x *harm) measure(beside string) float64 {
 	x.t.Helper()
 	var p pingReport
@@ -79,7 +80,7 @@ func (x *harm) measure(beside string) float64 {
 	return p.Median
 }
 
-// beside measures beside n clients that do harm of a kind.
+// beside measures beside n hostile clients of a kind.
 func (x *harm) beside(kind string, n int) float64 {
 	x.t.Helper()
 	var all []*guest

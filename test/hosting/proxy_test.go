@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// proxy stands between two lnetds: it listens where a host is called, and calls where it
-// listens, in the caller's name. It can cut what goes through it.
+// proxy forwards connections between two lnetds, with the caller's address as source. It can cut
+// the connections.
 type proxy struct {
 	listener *net.TCPListener
 	to       string
@@ -53,7 +53,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// join carries one connection, until one side ends it, or it is cut.
+// join forwards one connection until one side ends it or it is cut.
 func (p *proxy) join(in *net.TCPConn) {
 	from := &net.TCPAddr{IP: in.RemoteAddr().(*net.TCPAddr).IP}
 	out, err := (&net.Dialer{LocalAddr: from, Timeout: 5 * time.Second}).Dial("tcp", p.to)
@@ -88,7 +88,7 @@ func (p *proxy) join(in *net.TCPConn) {
 	}
 }
 
-// cut cuts one connection, of those that r chooses from, and tells whether there was one.
+// cut cuts one random connection and reports whether there was one.
 func (p *proxy) cut(r *rand.Rand) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

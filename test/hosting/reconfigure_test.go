@@ -17,9 +17,9 @@ import (
 )
 
 // A node is changed under full traffic, a thousand times in the long form, at random: NIs by
-// command, documents that add, take away or replace, and SIGHUP with another file. After each
-// change it is what the changes say, and at the end what it was. No message that travels over
-// an NI that did not change fails, is lost, or is spoilt, and nothing is left behind.
+// command, documents that add, remove or replace, and SIGHUP with another file. After each change
+// the node is in the expected state, and at the end in its first one. No message over an NI that
+// did not change fails, is lost or is corrupted, and nothing is left behind.
 //
 // lnetctl 4.2 (2), 4.3 (1), 7 (1), 7 (4)
 func TestReconfigure(t *testing.T) {
@@ -28,7 +28,7 @@ func TestReconfigure(t *testing.T) {
 		changes = 1000
 	}
 	x := newReconfiguring(t)
-	x.run(changes / 5) // what is made once is there then
+	x.run(changes / 5) // to create what is created only once
 	x.become(world{}, "apply")
 	before := pairOfFigures{x.near.figures(), x.far.figures()}
 	x.run(changes - changes/5)
@@ -41,7 +41,8 @@ func TestReconfigure(t *testing.T) {
 	x.far.sound()
 }
 
-// world is what a campaign has configured beside the NI that stays. Its zero value is nothing.
+// world is what a campaign has configured in addition to the NI that stays. Its zero value means no
+// additions.
 type world struct {
 	nets   [6]bool // tcp1 and so on, each with one NI
 	routes [4]bool // to tcp51 and so on
@@ -50,10 +51,10 @@ type world struct {
 	retry  int  // 0: the default
 }
 
-// defaultRetry is retry_count where nobody has said another.
+// defaultRetry is retry_count if it is not configured.
 const defaultRetry = 2
 
-// random is another world.
+// random returns a random world.
 func random(r *rand.Rand) (w world) {
 	for _, list := range [][]bool{w.nets[:], w.routes[:], w.peers[:]} {
 		for k := range list {
@@ -65,7 +66,7 @@ func random(r *rand.Rand) (w world) {
 	return w
 }
 
-// each calls do for all pairs of places that are there or not.
+// each calls do for each pair of corresponding places of both worlds.
 func (w *world) each(o *world, do func(mine *bool, theirs bool)) {
 	for k := range w.nets {
 		do(&w.nets[k], o.nets[k])
@@ -76,7 +77,7 @@ func (w *world) each(o *world, do func(mine *bool, theirs bool)) {
 	}
 }
 
-// reconfiguring is a node that is changed, beside one that is not.
+// reconfiguring has a node that is changed, and one that is not.
 type reconfiguring struct {
 	t         *testing.T
 	near, far *daemon
@@ -98,7 +99,7 @@ func newReconfiguring(t *testing.T) *reconfiguring {
 	return x
 }
 
-// run makes so many changes.
+// run makes n changes.
 func (x *reconfiguring) run(n int) {
 	x.t.Helper()
 	for range n {
@@ -120,7 +121,7 @@ func (x *reconfiguring) run(n int) {
 	}
 }
 
-// toggle adds an NI by command, or takes it away.
+// toggle adds or removes an NI by command.
 func (x *reconfiguring) toggle(k int) {
 	x.t.Helper()
 	x.is.nets[k] = !x.is.nets[k]
@@ -133,7 +134,7 @@ func (x *reconfiguring) toggle(k int) {
 	x.check("net", err)
 }
 
-// add imports a document that has all of w.
+// add imports a document that contains all of w.
 func (x *reconfiguring) add(w world) {
 	x.t.Helper()
 	x.is.each(&w, func(mine *bool, theirs bool) { *mine = *mine || theirs })
@@ -144,11 +145,11 @@ func (x *reconfiguring) add(w world) {
 	x.check("import", x.change(x.document(&w, ""), api.ModeAdd))
 }
 
-// take imports a document that has all of w with --del. User policies go by their place, and
-// parameters of that kind stay as they are (lnetctl 7.4).
+// take imports a document that contains all of w with --del. User policies are deleted by their
+// index, and parameters of that kind do not change (lnetctl 7.4).
 func (x *reconfiguring) take(w world) {
 	x.t.Helper()
-	// What is not there cannot be taken away.
+	// What does not exist cannot be deleted.
 	w.each(&x.is, func(mine *bool, theirs bool) { *mine = *mine && theirs })
 	w.rule, w.retry = w.rule && x.is.rule, 0
 	x.is.each(&w, func(mine *bool, theirs bool) { *mine = *mine && !theirs })
@@ -156,7 +157,7 @@ func (x *reconfiguring) take(w world) {
 	x.check("import --del", x.change(x.document(&w, ""), api.ModeDelete))
 }
 
-// become makes the node w, by a document that replaces everything, or by its file.
+// become changes the node to w, by a document that replaces everything, or by its file.
 func (x *reconfiguring) become(w world, how string) {
 	x.t.Helper()
 	x.is = w
@@ -191,14 +192,14 @@ func (x *reconfiguring) change(text string, mode api.Mode) error {
 	return err
 }
 
-// nid is that of the k-th NI that comes and goes.
+// nid returns the NID of the k-th NI that is added and removed.
 func (x *reconfiguring) nid(k int) lnet.NID {
 	return parseNID(fmt.Sprintf("%s@tcp%d", address(10+k), k+1))
 }
 
 func (x *reconfiguring) peer(k int) lnet.NID { return parseNID(address(200+k) + "@tcp") }
 
-// parseNID reads a NID that is known to be one.
+// parseNID parses a valid NID.
 func parseNID(s string) lnet.NID {
 	nid, err := lnet.ParseNID(s)
 	if err != nil {
@@ -209,7 +210,7 @@ func parseNID(s string) lnet.NID {
 
 func remoteNet(k int) lnet.Net { return lnet.MakeNet(lnet.TypeTCP, uint16(51+k)) }
 
-// document is a world as a file, with more nets before its own.
+// document returns a world as a file, with more nets before its nets.
 func (x *reconfiguring) document(w *world, nets string) string {
 	var b strings.Builder
 	section := func(name string, have []bool, before string, item func(k int) string) {
@@ -241,7 +242,7 @@ func (x *reconfiguring) document(w *world, nets string) string {
 	return b.String()
 }
 
-// check demands that a change went well, and that the node is what it shall be.
+// check fails the test if a change failed, or if the node is not in the expected state.
 func (x *reconfiguring) check(how string, err error) {
 	x.t.Helper()
 	x.done[how]++
@@ -257,7 +258,7 @@ func (x *reconfiguring) check(how string, err error) {
 	}
 }
 
-// told is what the node says of itself, as a set of words.
+// told returns the configuration that the node reports, as a sorted list of words.
 func (x *reconfiguring) told(c *api.Configuration) (words []string) {
 	for _, n := range c.Nets {
 		for _, ni := range n.NIs {
@@ -280,7 +281,7 @@ func (x *reconfiguring) told(c *api.Configuration) (words []string) {
 	return words
 }
 
-// expected is what told shall return.
+// expected returns the expected result of told.
 func (x *reconfiguring) expected() []string {
 	words := map[string]bool{"nid " + x.near.nid: true}
 	for k, has := range x.is.nets {
@@ -302,8 +303,8 @@ func (x *reconfiguring) expected() []string {
 	return slices.Sorted(maps.Keys(words))
 }
 
-// traffic is what goes on between two nodes meanwhile: round trips one by one, and messages and
-// bulk as many as there is room for, all of it over NIs that stay.
+// traffic is the traffic between two nodes during the changes: single round trips, and as many
+// messages and as much bulk as possible, all over NIs that stay.
 type traffic struct {
 	echo, ping, server, worker *guest
 	began                      time.Time
@@ -322,7 +323,7 @@ func newTraffic(t *testing.T, near, far *daemon) *traffic {
 	return x
 }
 
-// judge demands that there was traffic, and that nothing of it went wrong.
+// judge fails the test if there was no traffic or if any of it failed.
 func (x *traffic) judge(t *testing.T) {
 	t.Helper()
 	var p pingReport

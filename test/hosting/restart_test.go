@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// ending is what a waiter hears when its lnetd ends.
+// ending is what a waiter learns when its lnetd ends.
 type ending struct {
 	Event, State, Add, Start, Buffer, Again string
 	IsPipe                                  bool
@@ -24,8 +24,8 @@ type ending struct {
 	Next                                    string
 }
 
-// beWaiter has a TM with a buffer that waits for a message. When lnetd ends it tells what it
-// has heard; "again" has it open another domain.
+// beWaiter has a TM with a buffer that waits for a message. When lnetd ends, it reports what it has
+// learned. The command "again" makes it open another domain.
 func beWaiter(ctx context.Context, o order, in *bufio.Scanner) error {
 	core := remote.New(remote.Config{Path: o.Socket, Program: o.Role})
 	for life := 1; ; life++ {
@@ -56,7 +56,7 @@ func beWaiter(ctx context.Context, o order, in *bufio.Scanner) error {
 		if !in.Scan() {
 			return depart(ctx, tm, b)
 		}
-		began := time.Now() // about when lnetd is told to end
+		began := time.Now() // about when lnetd is asked to end
 		why := <-failed
 		n := ending{Event: <-heard, State: fmt.Sprint(why), IsPipe: errors.Is(why, syscall.EPIPE), Microseconds: time.Since(began).Microseconds()}
 		n.Add = fmt.Sprint(tm.Add(b))
@@ -76,8 +76,9 @@ func beWaiter(ctx context.Context, o order, in *bufio.Scanner) error {
 	}
 }
 
-// lnetd ends, in good order or not. Its clients hear so at once, and in words; what they had
-// queued ends. A new domain works when there is an lnetd again, which is another incarnation.
+// lnetd ends, in good order or not. Its clients are notified at once, with a reason in words, and
+// their queued operations end. A new domain works as soon as there is another lnetd, which has
+// another incarnation.
 //
 // transport 3.5 ours (3), 9.10
 func TestRestart(t *testing.T) {
@@ -116,7 +117,7 @@ func TestRestart(t *testing.T) {
 			if !strings.Contains(n.Event, "canceled") || n.Add == "<nil>" || n.Start == "<nil>" || n.Buffer == "<nil>" {
 				t.Errorf("%v: %+v", how, n)
 			}
-			// The kernel may take connections for a process that is ending.
+			// The kernel may accept connections for a process that is ending.
 			if !strings.Contains(n.Again, "start it again") && !strings.Contains(n.Again, "start lnetd") && !strings.Contains(n.Again, "closed the connection at once") {
 				t.Errorf("%v: to connect again: %s", how, n.Again)
 			}

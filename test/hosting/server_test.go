@@ -14,17 +14,17 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// serverReport is what a server has seen.
+// serverReport is what a server has received.
 type serverReport struct {
-	Messages, Twice    int // of those, so many had come before
-	Bulk, Spoilt       int // fetched, and of those with other bytes than were offered
+	Messages, Twice    int // duplicates among them
+	Bulk, Spoilt       int // fetched, and those of them with wrong bytes
 	BulkFailed, NoLoad int // not fetched
 	ReceiptsFailed     int
 	Troubles           int
 	Last               string
 }
 
-// server takes messages of workers, fetches the bulk that they announce, and gives receipts.
+// server receives messages of workers, fetches the bulk that they announce, and sends receipts.
 type server struct {
 	tm *transport.TransferMachine
 
@@ -35,7 +35,8 @@ type server struct {
 	notes  []*transport.Buffer
 }
 
-// beServer serves until it is told to end. "ledger FILE" has it write down what has come.
+// beServer serves until it is asked to end. The command "ledger FILE" makes it record the received
+// messages in a file.
 func beServer(ctx context.Context, o order, in *bufio.Scanner) error {
 	tm, err := join(ctx, o, 4096)
 	if err != nil {
@@ -69,7 +70,7 @@ func beServer(ctx context.Context, o order, in *bufio.Scanner) error {
 			s.loads = append(s.loads, b)
 		}
 	}
-	if _, err := tm.AddAll(rooms...); err != nil { // what they need is there
+	if _, err := tm.AddAll(rooms...); err != nil { // the buffers for receipts and bulk exist by now
 		return err
 	}
 	fmt.Println("up")
@@ -87,7 +88,7 @@ func beServer(ctx context.Context, o order, in *bufio.Scanner) error {
 	return depart(ctx, tm, all...)
 }
 
-// write writes down which messages of which life have come; mu is held.
+// write records which messages of which life have arrived. mu is held.
 func (s *server) write(file string) error {
 	var b []byte
 	for life, bits := range s.lives {
@@ -103,7 +104,7 @@ func (s *server) write(file string) error {
 	return os.Rename(file+".new", file)
 }
 
-// readLives reads what write has written.
+// readLives reads a file of write.
 func readLives(file string) (map[uint64][]uint64, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *server) trouble(what string, err error) {
 	s.report.Last = fmt.Sprint(what, ": ", err)
 }
 
-// message takes a message.
+// message handles a message.
 func (s *server) message(e *transport.BufferEvent) {
 	if e.Err != nil {
 		s.trouble("receive", e.Err)
@@ -159,7 +160,7 @@ func (s *server) message(e *transport.BufferEvent) {
 	}
 }
 
-// note writes a message down.
+// note records a message.
 func (s *server) note(p *parcel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *server) note(p *parcel) {
 	s.lives[p.life] = bits
 }
 
-// fetch begins to fetch the bulk that a message announces.
+// fetch starts to fetch the bulk that a message announces.
 func (s *server) fetch(e *transport.BufferEvent, p *parcel) {
 	s.mu.Lock()
 	var b *transport.Buffer
@@ -216,7 +217,7 @@ func (s *server) fetched(e *transport.BufferEvent) {
 	s.unexpected("bulk", e.Err)
 }
 
-// unexpected notes errors that broken connections and dead workers are no reason for.
+// unexpected records errors that are not caused by broken connections and dead workers.
 func (s *server) unexpected(what string, err error) {
 	if err == nil {
 		return

@@ -19,8 +19,8 @@ var soakTime = flag.Duration("soak", 0, "how long the soak lasts; 0: 5s, and 30m
 
 const (
 	soakers = 16
-	// A message is excused if a connection was cut from so long before it was sent until
-	// so long after it was.
+	// A message is excused if a connection was cut between excuseBefore before its start and
+	// excuseAfter after its end.
 	excuseBefore, excuseAfter = 100 * time.Millisecond, time.Second
 )
 
@@ -37,16 +37,16 @@ type soak struct {
 
 	mu     sync.Mutex // guards the rest
 	cuts   []int64
-	slow   time.Duration // the longest that lnetd needed to clear up behind one that was killed
+	slow   time.Duration // longest time in which lnetd cleaned up after a killed client
 	sample []pairOfFigures
 }
 
 type pairOfFigures struct{ near, far figures }
 
-// Sixteen clients come, work, crash and go, while the connections between their lnetd and
-// another one are cut. LNet promises nothing of a PUT whose connection breaks, whether its
-// sending was reported as a success or not. All others that were reported have come, nothing has
-// come twice, bulk is what was offered, and both lnetds hold at the end what they held before.
+// Sixteen clients start, work, crash and end, while the connections between their lnetd and another
+// one are cut. LNet guarantees nothing for a PUT whose connection breaks, even if it reported the
+// sending as a success. All other messages that were reported as sent have arrived, no message has
+// arrived twice, bulk data is correct, and at the end both lnetds hold what they held before.
 //
 // transport 8.5, 9.10
 func TestSoak(t *testing.T) {
@@ -59,7 +59,7 @@ func TestSoak(t *testing.T) {
 	}
 	s := &soak{t: t, dir: testenv.SocketDir(t), pause: time.Millisecond}
 	if length > time.Minute {
-		s.pause *= 10 // what a message leaves behind is on disk until the end
+		s.pause *= 10 // each message leaves data on disk until the end
 	}
 	call, listen := freePort(t, address(1), address(2)), freePort(t, address(1), address(2))
 	const extra = "global: {transaction_timeout: 20}\n"
@@ -85,7 +85,7 @@ func TestSoak(t *testing.T) {
 	s.judge(before, length)
 }
 
-// live has one client after the other.
+// live runs one client after the other.
 func (s *soak) live(slot int, to string) {
 	r := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(slot)))
 	longest := 8 * time.Second
@@ -118,7 +118,7 @@ func (s *soak) live(slot int, to string) {
 
 func (s *soak) file(life uint64) string { return filepath.Join(s.dir, fmt.Sprint(life)) }
 
-// breakConnections cuts a connection now and then, all of them sometimes.
+// breakConnections cuts one connection from time to time, and sometimes all of them.
 func (s *soak) breakConnections(proxies []*proxy, stop chan struct{}) {
 	r := rand.New(rand.NewPCG(uint64(os.Getpid()), 77))
 	for {
@@ -149,7 +149,7 @@ func (s *soak) breakConnections(proxies []*proxy, stop chan struct{}) {
 	}
 }
 
-// look takes figures now and then.
+// look records figures from time to time.
 func (s *soak) look(stop chan struct{}, each time.Duration) {
 	for {
 		select {
@@ -164,13 +164,14 @@ func (s *soak) look(stop chan struct{}, each time.Duration) {
 	}
 }
 
-// judge compares what was sent with what has come, and what is held with what was.
+// judge compares the sent messages with the received ones, and the held resources with the earlier
+// ones.
 func (s *soak) judge(before pairOfFigures, length time.Duration) {
 	t := s.t
 	within(t, patience, "no client is left", func() bool { return len(s.near.pids()) == 0 && len(s.far.pids()) == 1 })
 	var last, report serverReport
 	s.server.askInto("report", "report", &report)
-	for rest := time.Now(); time.Since(rest) < time.Second || last != report; { // until nothing comes any more
+	for rest := time.Now(); time.Since(rest) < time.Second || last != report; { // until no more messages arrive
 		time.Sleep(200 * time.Millisecond)
 		last = report
 		s.server.askInto("report", "report", &report)
@@ -217,7 +218,7 @@ func (s *soak) judge(before pairOfFigures, length time.Duration) {
 	s.flat(before)
 }
 
-// excuse tells whether a connection was cut around a message.
+// excuse reports whether a connection was cut around the time of a message.
 func (s *soak) excuse(e *entry) bool {
 	for i := 0; i < len(s.cuts); i += 2 {
 		if s.cuts[i+1] >= e.begun-int64(excuseBefore) && s.cuts[i] <= e.ended+int64(excuseAfter) {
@@ -227,7 +228,7 @@ func (s *soak) excuse(e *entry) bool {
 	return false
 }
 
-// flat demands that both lnetds hold no more than they did.
+// flat fails the test if the lnetds hold more than before.
 func (s *soak) flat(before pairOfFigures) {
 	for _, d := range []struct {
 		name   string
@@ -244,7 +245,7 @@ func (s *soak) flat(before pairOfFigures) {
 		if now.memfds > d.was.memfds || now.memfdMaps > d.was.memfdMaps {
 			s.t.Errorf("%s: memory of clients is left: %v", d.name, now)
 		}
-		// What connections between the two come to there is no exact number for.
+		// The descriptors and goroutines of connections between the two vary.
 		if now.fds > d.was.fds+16 || now.goroutines > d.was.goroutines+40 {
 			s.t.Errorf("%s: descriptors or goroutines are left: %v, before %v", d.name, now, d.was)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// A client that is stopped goes on where it was. Others do not notice, but who waits for it.
+// A client that is stopped and continued works on. Only clients that wait for it notice.
 //
 // transport 9.10
 func TestStopped(t *testing.T) {
@@ -40,7 +40,7 @@ func TestStopped(t *testing.T) {
 		}
 		pause := 300 * time.Millisecond
 		if *long {
-			pause = 5 * time.Second // below what a ping takes for a loss
+			pause = 5 * time.Second // shorter than the time after which ping counts a loss
 		}
 		for p.N = 0; p.N == 0; {
 			time.Sleep(pause)
@@ -71,8 +71,8 @@ func TestStopped(t *testing.T) {
 	d.sound()
 }
 
-// beGreedy takes all that there is to have, of each kind, says why it gets no more, and keeps
-// it. What it gives back it can have again.
+// beGreedy takes as much of each kind of resource as possible, prints the error that ends this, and
+// keeps the resources. After it frees some it can get them again.
 func beGreedy(ctx context.Context, o order, in *bufio.Scanner) error {
 	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 16}))
 	if err != nil {
@@ -121,7 +121,7 @@ func beGreedy(ctx context.Context, o order, in *bufio.Scanner) error {
 	return err
 }
 
-// neverEnds reads lines to the end.
+// neverEnds reads all lines of the input.
 type neverEnds struct{ in *bufio.Scanner }
 
 func (n neverEnds) Read([]byte) (int, error) {
@@ -131,8 +131,8 @@ func (n neverEnds) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A client that takes all that its rule lets it have hears which quota it has met, and hurts
-// nobody.
+// A client that takes everything that its rule permits learns which quota it has reached. Others
+// are not affected.
 //
 // transport 9.8
 // transport-tests P (122)
@@ -169,7 +169,7 @@ func TestQuotas(t *testing.T) {
 	d.sound()
 }
 
-// beGlutton queues a buffer for as many messages as it may, and never takes a completion out.
+// beGlutton queues a buffer for as many messages as possible, and never reads a completion.
 func beGlutton(_ context.Context, o order, in *bufio.Scanner) error {
 	p, err := rawJoin(o.Socket, o.Role)
 	if err != nil {
@@ -211,8 +211,8 @@ func beGlutton(_ context.Context, o order, in *bufio.Scanner) error {
 	return nil
 }
 
-// A client that never takes its completions out has as many as it has reserved room for, and
-// no more; those who send to it, and others, do not notice.
+// A client that never reads its completions gets as many as it has reserved room for, and no more.
+// Its senders and other clients do not notice.
 //
 // transport 9.4, 9.9 (7)
 func TestNobodyConsumes(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// victimKinds are what a victim can be in the middle of, by name: what it does again and again.
+// victimKinds are the operations that a victim repeats, by name.
 var victimKinds = map[string]func(v *victim) error{
 	"receive":      func(v *victim) error { return v.cancelled(transport.MsgRecv) },
 	"send":         (*victim).sendMany,
@@ -26,7 +26,7 @@ var victimKinds = map[string]func(v *victim) error{
 // victimBulk is the size of its bulk.
 const victimBulk = 1 << 20
 
-// victim does one thing until it is killed. It has two TMs, which talk to each other.
+// victim repeats one operation until it is killed. It has two TMs, which talk to each other.
 type victim struct {
 	ctx     context.Context
 	order   order
@@ -36,7 +36,7 @@ type victim struct {
 	events  chan error
 }
 
-// beVictim does what o.Kind says for ever.
+// beVictim repeats the operation o.Kind forever.
 func beVictim(ctx context.Context, o order, _ *bufio.Scanner) error {
 	v := &victim{ctx: ctx, order: o, events: make(chan error, 64)}
 	var err error
@@ -73,7 +73,7 @@ func beVictim(ctx context.Context, o order, _ *bufio.Scanner) error {
 	}
 }
 
-// cancelled queues all buffers for somebody who does not come, and gives up.
+// cancelled queues all buffers for a peer that does not exist, and cancels them.
 func (v *victim) cancelled(q transport.QueueType) error {
 	for i, b := range v.buffers {
 		b.Queue = q
@@ -90,7 +90,7 @@ func (v *victim) cancelled(q transport.QueueType) error {
 	return nil
 }
 
-// sendMany sends from one TM to the other.
+// sendMany sends messages from one TM to the other.
 func (v *victim) sendMany() error {
 	to, err := v.tms[0].EndPoint(v.order.To)
 	if err != nil {
@@ -111,7 +111,7 @@ func (v *victim) sendMany() error {
 	return v.ended(len(v.buffers))
 }
 
-// bulk moves bulk from one TM to the other, four buffers at a time.
+// bulk transfers bulk from one TM to the other, four buffers at a time.
 func (v *victim) bulk(passive, active transport.QueueType) error {
 	for i := range 4 {
 		p, a := v.buffers[i], v.buffers[4+i]
@@ -127,7 +127,7 @@ func (v *victim) bulk(passive, active transport.QueueType) error {
 	return v.ended(len(v.buffers))
 }
 
-// ended waits until so many operations have ended well.
+// ended waits until n operations have succeeded.
 func (v *victim) ended(n int) error {
 	for range n {
 		if err := <-v.events; err != nil {
@@ -137,7 +137,7 @@ func (v *victim) ended(n int) error {
 	return nil
 }
 
-// areas takes memory of another area, and gives it back.
+// areas allocates memory in another area, and frees it.
 func (v *victim) areas() error {
 	d, err := remote.New(remote.Config{Path: v.order.Socket, Program: v.order.Kind}).Open(v.ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func (v *victim) areas() error {
 	return d.Close()
 }
 
-// registrations registers buffers, and takes that back.
+// registrations registers buffers and deregisters them.
 func (v *victim) registrations() error {
 	for _, b := range v.buffers {
 		if err := v.domain.Deregister(b); err != nil {
@@ -169,7 +169,7 @@ func (v *victim) registrations() error {
 	return nil
 }
 
-// machines starts TMs, and stops them.
+// machines starts and stops TMs.
 func (v *victim) machines() error {
 	tm, err := v.domain.Open(v.ctx, v.tms[0].Self().Address().NID.String()+":12345:37:*", nil)
 	if err != nil {
@@ -178,7 +178,7 @@ func (v *victim) machines() error {
 	return tm.Shutdown(v.ctx)
 }
 
-// connections connects, and goes.
+// connections connects and disconnects.
 func (v *victim) connections() error {
 	d, err := transport.NewDomain(v.ctx, remote.New(remote.Config{Path: v.order.Socket, Program: v.order.Kind}))
 	if err != nil {

@@ -18,16 +18,17 @@ import (
 
 const (
 	bulkSize = 64 << 10
-	bulkEach = 8 // every so many messages announce bulk
-	// window is how many messages of a worker wait for their receipts at a time; those that
-	// have waited for receiptTime are given up.
+	bulkEach = 8 // number of messages for each that announces bulk
+	// window is the maximum number of messages of a worker that wait for their receipts. A message
+	// that has waited for receiptTime is given up.
 	window      = 8
 	receiptTime = 3 * time.Second
-	// loads is how many messages a worker has buffers for.
+	// loads is the number of messages for which a worker has buffers.
 	loads = window + 2
 )
 
-// parcel is a message of a worker: life u64, number u64, length of a descriptor u64, and that.
+// parcel is a message of a worker: life u64, number u64, length of a descriptor u64, and the
+// descriptor.
 type parcel struct {
 	life, number uint64
 	descriptor   transport.Descriptor
@@ -49,7 +50,7 @@ func (p *parcel) get(b []byte) error {
 	return nil
 }
 
-// fill and filled are the contents of bulk.
+// fill writes the expected content of bulk. filled checks it.
 func (p *parcel) fill(b []byte) {
 	for at := 0; at+8 <= len(b); at += 8 {
 		binary.LittleEndian.PutUint64(b[at:], p.life*1e9+p.number*uint64(len(b))+uint64(at))
@@ -65,7 +66,8 @@ func (p *parcel) filled(b []byte) bool {
 	return true
 }
 
-// entry is what a worker notes of a message that is over, in a file, where it outlives it.
+// entry is the record that a worker keeps of a message that is over. It is in a file, and survives
+// the worker.
 type entry struct {
 	number       uint64
 	begun, ended int64 // ns of CLOCK_MONOTONIC
@@ -102,7 +104,7 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// errnoOf is the errno of an error, 0 of none.
+// errnoOf returns the errno of an error, or 0.
 func errnoOf(err error) uint64 {
 	if err == nil {
 		return 0
@@ -128,7 +130,7 @@ type worker struct {
 	err     error
 }
 
-// load is what one message needs. It is used again when both have ended.
+// load has the buffers of one message. It is reused after both operations have ended.
 type load struct {
 	message, bulk *transport.Buffer
 	number        uint64
@@ -136,7 +138,7 @@ type load struct {
 	under         int
 }
 
-// beWorker works until it is told to end.
+// beWorker works until it is asked to end.
 func beWorker(ctx context.Context, o order, in *bufio.Scanner) error {
 	tm, err := join(ctx, o, 128)
 	if err != nil {
@@ -259,7 +261,7 @@ func (w *worker) sent(e *transport.BufferEvent) {
 
 func (w *worker) fetched(e *transport.BufferEvent) {
 	if e.Err != nil && !errors.Is(e.Err, syscall.ECANCELED) && !errors.Is(e.Err, syscall.ETIMEDOUT) {
-		// What the network does while its connections break.
+		// An effect of broken connections.
 		fmt.Println("bulk:", e.Err)
 	}
 	w.ended(e.Buffer.Data.(*load))
@@ -274,7 +276,7 @@ func (w *worker) ended(l *load) {
 	w.poke()
 }
 
-// work sends messages, until it is over.
+// work sends messages until over is closed.
 func (w *worker) work(over chan struct{}) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -301,7 +303,7 @@ func (w *worker) work(over chan struct{}) {
 	}
 }
 
-// settle waits until all that was sent has ended: departing would cancel it.
+// settle waits until all operations have ended, because closing would cancel them.
 func (w *worker) settle() {
 	for {
 		w.mu.Lock()
@@ -317,7 +319,7 @@ func (w *worker) settle() {
 	}
 }
 
-// take is a load for the next message, nil if there may be none yet.
+// take returns a load for the next message, or nil if no message may be sent yet.
 func (w *worker) take(number uint64) *load {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -360,7 +362,7 @@ func (w *worker) send(l *load, number uint64) error {
 		delete(w.waiting, number)
 		w.mu.Unlock()
 		n := entry{number, l.begun, monotonic(), errnoOf(err)}
-		_, _ = w.ledger.Write(n.append(nil)) // what it lacks counts as not sent
+		_, _ = w.ledger.Write(n.append(nil)) // a missing entry counts as not sent
 		w.ended(l)
 	}
 	return nil

@@ -10,14 +10,14 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// daemon is lnetd, wherever it runs.
+// daemon is an lnetd, on any machine.
 type daemon struct {
 	member
-	// ctl runs lnetdctl there, and returns stdout and exit status.
+	// ctl runs lnetdctl there, and returns stdout and the exit status.
 	ctl func(t *testing.T, args ...string) (string, int)
 }
 
-// Times after which routers are asked and given up, on both sides, in seconds.
+// Intervals in seconds after which routers are pinged and considered down, on both sides.
 const routerCheck, routerSilence = 2, 20
 
 // route leads to a network by a gateway.
@@ -26,7 +26,7 @@ type route struct {
 	gateway string
 }
 
-// must is ctl of a command that has to succeed.
+// must runs a ctl command that must succeed.
 func (d *daemon) must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, status := d.ctl(t, args...)
@@ -56,13 +56,13 @@ func (m *member) configuration(socket string, forwards bool, routes []route) str
 	return b.String()
 }
 
-// wantPing has lnetd ping a NID until it answers.
+// wantPing makes lnetd ping a NID until it answers.
 func (d *daemon) wantPing(t *testing.T, to string) {
 	t.Helper()
 	d.within(t, []string{"ping", "--timeout", pingTimeout, to}, to)
 }
 
-// wantDiscover has it find out which NIDs a member has.
+// wantDiscover makes lnetd discover the NIDs of a member.
 func (d *daemon) wantDiscover(t *testing.T, of member) {
 	t.Helper()
 	want := []string{"Multi-Rail: true"}
@@ -72,7 +72,7 @@ func (d *daemon) wantDiscover(t *testing.T, of member) {
 	d.within(t, []string{"discover", of.primary()}, want...)
 }
 
-// within repeats a command until it succeeds and says all this.
+// within repeats a command until it succeeds and prints all of says.
 func (d *daemon) within(t *testing.T, command []string, says ...string) {
 	t.Helper()
 	daemontest.Within(t, patience, fmt.Sprintf("%s: %v", d.primary(), command), func() error {
@@ -81,14 +81,13 @@ func (d *daemon) within(t *testing.T, command []string, says ...string) {
 	})
 }
 
-// lst runs a test from a client to a server, driven by lnetd, which must see no
-// error.
+// lst runs a test from a client to a server, controlled by lnetd. No errors may occur.
 func (d *daemon) lst(t *testing.T, from, to string, test ...string) {
 	t.Helper()
 	d.must(t, append([]string{"lst", "quick", "--from", from, "--to", to, "--time", "2s", "--concurrency", "4"}, test...)...)
 }
 
-// traffic is how many messages have left by the NI on a network.
+// traffic returns the number of messages that were sent by the NI on a network.
 func (d *daemon) traffic(t *testing.T, network int) uint64 {
 	t.Helper()
 	var shown api.Nets
@@ -98,8 +97,8 @@ func (d *daemon) traffic(t *testing.T, network int) uint64 {
 	return shown.Nets[0].NIs[0].Statistics.Sent
 }
 
-// wantCarrying waits until a load between a guest and us, in which nobody sees an
-// error, goes over the given networks.
+// wantCarrying waits until a load between a guest and us uses the given networks. No errors may
+// occur.
 func (d *daemon) wantCarrying(t *testing.T, k *guest, networks ...int) {
 	t.Helper()
 	daemontest.Within(t, patience, fmt.Sprintf("load over %v", networks), func() error {

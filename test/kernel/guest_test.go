@@ -12,17 +12,17 @@ import (
 // guest is a kernel node.
 type guest struct{ box }
 
-// options has a router's buffers fit a guest's memory, and routers found out about
-// in seconds: one that was just told to forward says so no sooner.
+// options makes a router's buffers fit into a guest's memory, and makes guests check routers every
+// few seconds. A router announces at most that fast that it has started to forward.
 var options = fmt.Sprintf("lnet tiny_router_buffers=512 small_router_buffers=4096 large_router_buffers=256"+
 	" alive_router_check_interval=%d router_ping_timeout=%d", routerCheck, routerSilence)
 
-// transactionTimeout, in seconds, is a fifth of the default: a kernel gives a rail
-// that is dead up after a third of it, and until then sends by it all the same.
+// transactionTimeout, in seconds, is a fifth of the default. A kernel stops using a dead rail after
+// a third of it, and sends on it until then.
 const transactionTimeout = 30
 
-// guest boots a kernel node on networks, br0 the first, with an NI on each of the
-// nets, and has it take part in LNet selftest.
+// guest boots a kernel node on networks (br0 is the first), with an NI on each of the nets, and
+// enables LNet selftest on it.
 func (l *lab) guest(t *testing.T, networks ...int) *guest {
 	t.Helper()
 	g := &guest{l.box("k", networks)}
@@ -30,7 +30,7 @@ func (l *lab) guest(t *testing.T, networks ...int) *guest {
 	return g
 }
 
-// boot boots it, and brings LNet up.
+// boot boots the guest and starts LNet.
 func (g *guest) boot(t *testing.T) {
 	t.Helper()
 	g.box.boot(t)
@@ -41,20 +41,20 @@ func (g *guest) boot(t *testing.T) {
 	}
 }
 
-// route adds a route to a network by a gateway's NID on the other.
+// route adds a route to a network by a gateway's NID on the other network.
 func (g *guest) route(t *testing.T, to int, gateway string) {
 	t.Helper()
 	g.must(t, fmt.Sprintf("lnetctl route add --net %s --gateway %s", g.lab.nets[to], gateway))
 }
 
-// wantPing has the guest ping a member until it answers, as what it has heard of
-// a gateway may be old.
+// wantPing makes the guest ping a member until it answers, because its information about a gateway
+// may be old.
 func (g *guest) wantPing(t *testing.T, to string) {
 	t.Helper()
 	g.within(t, "lnetctl ping --timeout "+pingTimeout+" "+to, to)
 }
 
-// wantDiscover has it find out which NIDs a member has.
+// wantDiscover makes the guest discover the NIDs of a member.
 func (g *guest) wantDiscover(t *testing.T, of member) {
 	t.Helper()
 	want := []string{"Multi-Rail: True"}
@@ -64,7 +64,7 @@ func (g *guest) wantDiscover(t *testing.T, of member) {
 	g.within(t, "lnetctl discover "+of.primary(), want...)
 }
 
-// within repeats a command until it succeeds and says all this.
+// within repeats a command until it succeeds and prints all of says.
 func (g *guest) within(t *testing.T, command string, says ...string) {
 	t.Helper()
 	daemontest.Within(t, patience, g.name+": "+command, func() error {
@@ -85,9 +85,8 @@ func saysAll(out string, status int, says []string) error {
 	return nil
 }
 
-// lst runs a test from a client to a server, driven by the guest, in which nobody
-// may see an error. What a kernel counts among its RPCs' errors are also those that
-// the end of an earlier session cut short.
+// lst runs a test from a client to a server, controlled by the guest. No errors may occur. A kernel
+// counts as RPC errors also those that the end of an earlier session caused.
 func (g *guest) lst(t *testing.T, from, to, test string) {
 	t.Helper()
 	out := g.must(t, fmt.Sprintf("CONC=4 lst1 %s %s 2 %s", from, to, test))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// scripted is the peer by script as a program (package matrix).
+// scripted is the program of the scripted peer (package matrix).
 var scripted = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(scratch, "matrix")
 	out, err := exec.Command("go", "test", "-c", "-tags", "o2ib", "-o", file, "./matrix").CombinedOutput()
@@ -20,15 +20,15 @@ var scripted = sync.OnceValues(func() (string, error) {
 	return file, err
 })
 
-// firstRow is the number in the address of the first row; there is room for maxRows.
+// firstRow is the number in the address of the first row. At most maxRows rows are possible.
 const firstRow, maxRows = 101, 60
 
-// Given a kernel node, and a peer by script on a fabric, the kernel says to each row of the
-// test matrix what it said when that was written.
+// Given a kernel node, and a scripted peer on the same fabric, the kernel answers each row of the
+// test matrix as it did when the row was written.
 func TestMatrix(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0)
-		k.must(t, "lnetctl set discovery 0") // a script has no NIDs to tell
+		k.must(t, "lnetctl set discovery 0") // a scripted peer has no NIDs to discover
 		k.must(t, "cd /sys/module/ko2iblnd/parameters && echo 3 > keepalive && echo 10 > timeout")
 		b := l.box("p", []int{0})
 		b.boot(t)
@@ -42,7 +42,7 @@ func TestMatrix(t *testing.T) {
 		for n := range maxRows {
 			rows = append(rows, address(0, firstRow+n))
 		}
-		const last = 1 // rows that are for a kernel with other options
+		const last = 1 // rows for a kernel with other options
 		k.matrix(t, &b, "-test.skip "+manyConnections, rows[last:])
 		k.must(t, fmt.Sprintf("lnetctl net del --net %[1]s && lnetctl net add --net %[1]s --if eth0 --conns-per-peer 4", l.nets[0]))
 		k.matrix(t, &b, "-test.run "+manyConnections, rows[:last])
@@ -52,7 +52,7 @@ func TestMatrix(t *testing.T) {
 // manyConnections tests a kernel that is configured to have several connections to a peer.
 const manyConnections = "TestConnectionsPerPeer"
 
-// matrix has the peer by script run some of its rows, each of which has an address.
+// matrix makes the scripted peer run some of its rows, each of which has an address.
 func (g *guest) matrix(t *testing.T, by *box, which string, rows []string) {
 	t.Helper()
 	var called sync.WaitGroup
@@ -74,10 +74,11 @@ func (g *guest) matrix(t *testing.T, by *box, which string, rows []string) {
 	}
 }
 
-// calls is the file, in the machine of the peer by script, with the NIDs that are to be called.
+// calls is the file, on the machine of the scripted peer, with the NIDs to which the kernel must
+// connect.
 const calls = "/run/calls"
 
-// callsAll has the kernel call whom the peer by script names, as long as that runs.
+// callsAll makes the kernel connect to the NIDs that the scripted peer names, while the peer runs.
 func (g *guest) callsAll(t *testing.T, by *box) {
 	for {
 		text, status := by.try(t, fmt.Sprintf("until [ -e %[1]s ] || [ -e %[1]s.over ]; do sleep 0.1; done; cat %[1]s", calls))
@@ -95,5 +96,5 @@ func (g *guest) callsAll(t *testing.T, by *box) {
 	}
 }
 
-// verdict is what a test says at the end of each row.
+// verdict matches the output of a test at the end of each row.
 var verdict = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): Test(\S+)`)

@@ -2,9 +2,9 @@ package kernel
 
 import "testing"
 
-// Given a kernel node and lnetd on a fabric, each pings and discovers the other; data of
-// either size goes through unharmed either way, whoever drives the test; and when either
-// side is killed and comes back, traffic does, without a hand.
+// Given a kernel node and lnetd on a fabric, each pings and discovers the other. Data of either
+// size is transferred correctly in both directions, whichever side controls the test. If either
+// side is killed and restarted, traffic recovers automatically.
 //
 // o2iblnd 10.2 (1), 10.3 (1), 12.3
 // selftest 11 (7)
@@ -30,8 +30,8 @@ func TestRDMA(t *testing.T) {
 	})
 }
 
-// Given lnetd as the router between a kernel node on a fabric and lnetd on Ethernet, then
-// they ping and discover each other and load goes through it, either way.
+// Given lnetd as the router between a kernel node on a fabric and lnetd on Ethernet, they ping and
+// discover each other, and load passes through the router in both directions.
 func TestRouterOfRDMA(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		r := l.station(t, []int{0, 1}, true)
@@ -50,7 +50,7 @@ func TestRouterOfRDMA(t *testing.T) {
 	})
 }
 
-// Given a kernel router between lnetd on a fabric and lnetd on Ethernet, the same.
+// Given a kernel router between lnetd on a fabric and lnetd on Ethernet, the same applies.
 func TestKernelRouterOfRDMA(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)
@@ -65,10 +65,10 @@ func TestKernelRouterOfRDMA(t *testing.T) {
 	})
 }
 
-// Given a kernel node and lnetd with a fabric and an Ethernet between them, then load goes
-// over both; when either is cut in the middle, each end soon reaches the other over the one
-// that is left; and over both again when it is whole. (A soft-RoCE device whose own link goes
-// down while it connects makes no connections any more, whoever asks for them.)
+// Given a kernel node and lnetd with a fabric and an Ethernet between them, load uses both. If
+// either is cut, each end soon reaches the other over the remaining one, and over both again after
+// the repair. (If the link of a soft-RoCE device goes down while it connects, the device makes no
+// more connections.)
 func TestRailsOfRDMA(t *testing.T) {
 	onEach(t, mixed, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)

@@ -11,21 +11,21 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// station is lnetd in a machine of its own, where it has RDMA devices. The kernel's LNet
-// is not loaded there.
+// station is lnetd in a separate machine, where it has RDMA devices. The kernel's LNet is not
+// loaded there.
 type station struct {
 	daemon
 	box box
 }
 
-// Where things are in a station.
+// Paths in a station.
 const (
 	home    = "/root/"
 	control = "/run/control.sock"
 )
 
-// station boots a machine and runs lnetd there, as a router if it is on both networks and
-// forwards.
+// station boots a machine and runs lnetd there. lnetd is a router if forwards is set and the
+// machine is on both networks.
 func (l *lab) station(t *testing.T, networks []int, forwards bool, routes ...route) *station {
 	t.Helper()
 	s := &station{box: l.box("l", networks)}
@@ -63,7 +63,7 @@ func (s *station) start(t *testing.T) {
 	s.within(t, []string{"net", "show"}, nids...)
 }
 
-// kill ends lnetd as a defect would. It may be started again.
+// kill ends lnetd like a crash. It may be started again.
 func (s *station) kill(t *testing.T) {
 	t.Helper()
 	s.box.must(t, "kill -9 $(cat "+home+"pid)")

@@ -28,8 +28,8 @@ func pingAndDiscovery(t *testing.T, k *guest, d *daemon) {
 	k.wantDiscover(t, d.member)
 }
 
-// When either drives LNet selftest, with either as the client and the other as the
-// server, then large and small data go through unharmed, and nobody sees an error.
+// When either side controls LNet selftest, with either as the client and the other as the server,
+// then large and small data is transferred correctly without errors.
 func selftest(t *testing.T, k *guest, h *daemon) {
 	for _, ends := range [][2]string{{h.primary(), k.primary()}, {k.primary(), h.primary()}} {
 		from, to := ends[0], ends[1]
@@ -42,11 +42,10 @@ func selftest(t *testing.T, k *guest, h *daemon) {
 	h.lst(t, h.primary(), k.primary(), "--ping")
 }
 
-// When one of two rails is cut in the middle, at the kernel's end or at ours, then
-// each end soon reaches the other over the rail that is left, time after time; when
-// the wire is whole again it answers over that very rail; and in the end both carry
-// load. There is none before: a session whose RPCs are cut short can leave a kernel's
-// selftest unable to go on.
+// When one of two rails is cut, at the kernel's end or at ours, then each end soon reaches the
+// other over the other rail, every time. After the repair it answers over the repaired rail, and in
+// the end both carry load. There is no load before the end: a session whose RPCs are aborted can
+// make a kernel's selftest unusable.
 func railCutAndRestored(t *testing.T, k *guest, h *host) {
 	for _, wire := range []wire{k.middle(t, 1), k.end(1), h.end(1)} {
 		t.Log("cut ", wire.name)
@@ -55,8 +54,8 @@ func railCutAndRestored(t *testing.T, k *guest, h *host) {
 	h.wantCarrying(t, k, 0, 1)
 }
 
-// When one of two rails is cut, then each end soon reaches the other over the one that is left,
-// time after time; and when it is whole again, over that very one.
+// When one of two rails is cut, then each end soon reaches the other over the other one, every
+// time, and after the repair over the repaired one.
 func cutAndRestored(t *testing.T, k *guest, d *daemon, w wire, cut int) {
 	t.Helper()
 	w.pull(t)
@@ -69,8 +68,8 @@ func cutAndRestored(t *testing.T, k *guest, d *daemon, w wire, cut int) {
 	k.wantPing(t, d.nid(cut))
 }
 
-// Given a kernel router between two lnetds on different nets, then they ping and
-// discover each other and load goes through it, either way.
+// Given a kernel router between two lnetds on different nets, they ping and discover each other,
+// and load passes through the router in both directions.
 func TestKernelRouter(t *testing.T) {
 	onEach(t, ethernet, func(t *testing.T, l *lab) {
 		k := l.guest(t, 0, 1)
@@ -86,9 +85,8 @@ func TestKernelRouter(t *testing.T) {
 	})
 }
 
-// Given lnetd as the router between two kernel nodes, and between a kernel node
-// and lnetd, then they ping and discover each other and load goes through it,
-// either way.
+// Given lnetd as the router between two kernel nodes, and between a kernel node and lnetd, they
+// ping and discover each other, and load passes through the router in both directions.
 func TestRouterOfKernels(t *testing.T) {
 	onEach(t, ethernet, func(t *testing.T, l *lab) {
 		r := l.host(t, []int{0, 1}, true)
@@ -111,7 +109,7 @@ func TestRouterOfKernels(t *testing.T) {
 	})
 }
 
-// node is one of either kind.
+// node is a kernel node or an lnetd.
 type node interface {
 	wantPing(t *testing.T, to string)
 	wantDiscover(t *testing.T, of member)

@@ -14,11 +14,10 @@ import (
 
 // sanity-lnet 5 (200)
 //
-// Given two hosts on one wire, when lnetd runs on both with default options,
-// then they show what they have and ping each other. When one is killed, the
-// other notices, counts a lost peer, and fails pings in good time. When the
-// killed one runs again, pings work again in both directions, and the survivor
-// was not touched.
+// Given two hosts on one wire, when lnetd runs on both with default options, then they show their
+// NIs and ping each other. When one is killed, the other notices, counts a lost peer, and fails
+// pings in time. When the killed one runs again, pings work again in both directions, and the
+// survivor has not been restarted.
 func TestKillAndRestart(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -73,8 +72,8 @@ func TestKillAndRestart(t *testing.T) {
 	survivor.Stop(t)
 }
 
-// Given a wire that is cut, when a node is pinged, then the ping fails in the
-// time that it was given, and works again once the wire is whole.
+// Given a wire that is cut, when a node is pinged, then the ping fails within its timeout, and
+// works again after the repair.
 func TestCutWire(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -107,9 +106,8 @@ func TestCutWire(t *testing.T) {
 	one.Stop(t)
 }
 
-// Given users without root's rights on both hosts, when they run lnetd with
-// default options, then it says that it cannot have port 988, takes 9988, and
-// the two ping each other.
+// Given unprivileged users on both hosts, when they run lnetd with default options, then it reports
+// that it cannot use port 988, uses 9988, and the two ping each other.
 func TestWithoutRights(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -136,8 +134,8 @@ func TestWithoutRights(t *testing.T) {
 
 // sanity-lnet 5 (109)
 //
-// Given an interface with an alias, when lnetd is told to take both, in either
-// order, then it has two NIs with the two addresses.
+// Given an interface with an alias, when lnetd is configured with both, in either order, then it
+// has two NIs with the two addresses.
 func TestAlias(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)

@@ -222,10 +222,9 @@ var deadRails = []deadRail{
 	}, "not answering since ", "not answering since "},
 }
 
-// Given load over two rails, when one is cut, wherever that is, for much less than
-// T, then both ends show soon why they avoid it, and what begins from then on takes
-// the other one and ends well; after the repair both carry, and nothing has failed
-// and no connection has been closed.
+// Given load over two rails, when one is cut, at any place, for much less than T, then both ends
+// soon report why they avoid it, and new operations use the other one and succeed. After the repair
+// both carry traffic, no operation has failed, and no connection has been closed.
 func TestDeadRail(t *testing.T) {
 	t.Parallel()
 	for _, c := range deadRails {

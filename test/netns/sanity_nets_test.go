@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/internal/namespace"
 )
 
-// lnetd stays in the namespace that it was started in, wherever it is asked from: there
-// it takes, without nets of its own, the interface that there is, and finds no other.
+// lnetd stays in the network namespace in which it was started, wherever its clients are. Without
+// configured nets it uses the only interface there.
 //
 // sanity-lnet 5 (200), 5 (203)
 func TestSanityNamespaces(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSanityTOS(t *testing.T) {
 	}
 }
 
-// NIs keep what is theirs, and share what is the net's.
+// NIs have separate values of the settings of an NI, and share those of the net.
 //
 // sanity-lnet 5 (170)
 func TestSanityTunables(t *testing.T) {
@@ -138,8 +138,8 @@ func TestSanityRoutes(t *testing.T) {
 	}
 }
 
-// Several nets of a type share an interface; a net of a type without a driver is refused,
-// and lnetd lives.
+// Several nets of a type share an interface. A net of a type without a driver is refused, and lnetd
+// continues.
 //
 // sanity-lnet 11 (251), 11 (280)
 func TestSanityNetsOfOneInterface(t *testing.T) {
@@ -155,7 +155,7 @@ func TestSanityNetsOfOneInterface(t *testing.T) {
 	s.equal("after what was refused", before, s.backup())
 }
 
-// What the module parameter ip2nets was tested with goes by import --modprobe.
+// The test values of the module parameter ip2nets are imported with import --modprobe.
 //
 // sanity-lnet 11 (202)
 func TestSanityModuleStrings(t *testing.T) {

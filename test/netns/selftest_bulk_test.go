@@ -42,11 +42,10 @@ const (
 // batchPatience is the time limit of a batch that ends by itself.
 const batchPatience = patientTransaction * time.Second
 
-// Given three lnetd on one network, or with a router before the server, when a user
-// at the first one has the second one send pings, and bulk data both ways, of all
-// sizes, with all offsets, checks and concurrencies, to the third, then nothing
-// fails, the client has made as many requests as it was told to in each test, and
-// the server has got as many, and as much data.
+// Given three lnetds on one network, or with a router before the server, when a user at the first
+// one makes the second one send pings, and bulk data in both directions, to the third, with all
+// sizes, offsets, checks and concurrencies, then nothing fails. The client has made the requested
+// number of requests in each test, and the server has received as many, and as much data.
 //
 // selftest 3 counters, 5 (1), 11 (2)
 func TestSelftest(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// Given a node that spoils what it sends, when others read from it, or it writes to
-// others, and they look at the data, then those who asked count an error for each of
-// their units, which ends; and nobody else does. Who does not look counts nothing.
+// Given a node that corrupts what it sends, when others read from it, or it writes to others, and
+// the data is checked, then the nodes that requested it count an error for each of their units,
+// which ends. The other nodes count none, and neither do nodes that do not check.
 //
 // selftest 5 (4), 8 (14), 11 (6)
 func TestSelftestSpoiltData(t *testing.T) {
@@ -48,12 +48,11 @@ func TestSelftestSpoiltData(t *testing.T) {
 	spoiler.Stop(t)
 }
 
-// flipByte has a network's switch change one byte, of the next frame in which the
-// pattern of a bulk is found; selftest 5 has the pattern, of which every second byte
-// is 0xee.
+// flipByte makes a network's switch change one byte of the next frame that contains the pattern of
+// bulk data. The pattern is that of selftest 5, in which every second byte is 0xee.
 func (w *world) flipByte(t *testing.T, network int) (mend func()) {
 	t.Helper()
-	const at = 500 // behind where a TCP segment begins
+	const at = 500 // after the beginning of a TCP segment
 	found := func(from int) (match string) {
 		for k := range 4 {
 			match += fmt.Sprintf("@th,%d,8 0xee ", (from+2*k)*8)
@@ -73,9 +72,8 @@ add rule bridge flip frames oifname "%[2]s*" ip protocol tcp %[4]s jump once
 	}
 }
 
-// Given a network that changes one byte in 1 MiB that is on its way, when the data
-// is checked, then show_error tells of one error, on the client, one unit has ended,
-// and the others go on.
+// Given a network that changes one byte in 1 MiB in transit, when the data is checked, then
+// show_error reports one error, on the client, one unit has ended, and the others continue.
 //
 // selftest 5 (3)-(4), 8 (14)
 func TestSelftestFlippedByte(t *testing.T) {
@@ -119,11 +117,10 @@ func (u user) wantStop(t *testing.T, batch string, options ...string) {
 
 var stopped = regexp.MustCompile(`^([0-9]+ batch in stopping\n)*Batch is stopped\n$`)
 
-// Given two clients that send to a server each, when one server dies under load,
-// then its client counts an error for each of its units, of which none is left, and
-// the other pair goes on. When the other client dies, too, the console tells who is
-// down, and stop says who does not answer. The session ends in good time, and who is
-// alive has nothing left of it.
+// Given two clients that each send to a server, when one server dies under load, then its client
+// counts an error for each of its units, all of which end, and the other pair continues. When the
+// other client dies too, the console reports which nodes are down, and stop reports which do not
+// answer. The session ends in time, and nothing of it is left on the nodes that are alive.
 //
 // selftest 4.10 (3), 7.2, 8 (14), 11 (5)
 func TestSelftestNodeDies(t *testing.T) {
@@ -147,7 +144,7 @@ func TestSelftestNodeDies(t *testing.T) {
 
 func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 	t.Helper()
-	const rpcTimeout = 8 // seconds; what a busy machine must not take for a request
+	const rpcTimeout = 8 // seconds; a busy machine must not take so long for a request
 	b := newBed(t, 2, 2, &configuration{}, append([]string{fmt.Sprintf("rpc_timeout: %d", rpcTimeout)}, roomy...)...)
 	lonely, client := b.clients[0], b.clients[1]
 	dead, server := b.servers[0], b.servers[1]

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// typical is how lst is used everywhere (selftest 8). It is not ours to change.
+// typical is how lst is commonly used (selftest 8). Do not change it.
 const typical = `export LST_SESSION=$$
 lst new_session rw
 lst add_group c %s
@@ -26,8 +26,8 @@ lst stop b
 lst end_session
 `
 
-// Given four nodes that take part by lst enable, and a shell in which lst is a
-// function, when the typical script is run, then it says what it says everywhere.
+// Given four nodes that are enabled with lst enable, and a shell in which lst is a function, when
+// the typical script runs, then its output is that of the reference.
 //
 // selftest 8 (15)
 func TestSelftestTypicalScript(t *testing.T) {
@@ -43,8 +43,8 @@ func TestSelftestTypicalScript(t *testing.T) {
 	c, s := nids(parties[:2]), nids(parties[2:])
 	u := parties[0].user()
 
-	// Files, which nobody waits for the end of: the script's stat goes on when it
-	// has ended, as it does everywhere.
+	// The output goes to files, so that the script's stat command can outlive the script, as it
+	// does with the reference.
 	out, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
 	if err != nil {
 		t.Fatal(err)

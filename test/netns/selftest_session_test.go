@@ -9,16 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Given tests that run without end, when the lnetd that is their console is
-// stopped, then the session is ended on all nodes before it has gone. When it is
-// killed, it ends on each node after that node's session timeout, and not before,
-// although requests come all the time; so do its tests. Then the nodes are free for
-// others.
+// Given tests that run endlessly, when the lnetd of their console is stopped, then the session ends
+// on all nodes before lnetd exits. When it is killed, the session and its tests end on each node
+// after that node's session timeout, and not earlier, although requests keep arriving. Then the
+// nodes are free for others.
 //
 // selftest 4.1, 11 (4)
 func TestSelftestConsoleDies(t *testing.T) {
 	t.Parallel()
-	const sessionTimeout = 8 // seconds; what a busy machine must not take for a command
+	const sessionTimeout = 8 // seconds; a busy machine must not take so long for a command
 	b := newBed(t, 1, 1, &configuration{patient: true}, "memory: 64", fmt.Sprintf("session_timeout: %d", sessionTimeout))
 	client, server := b.clients[0], b.servers[0]
 	nodes := []*party{client, server}
@@ -65,18 +64,16 @@ func TestSelftestConsoleDies(t *testing.T) {
 	}
 }
 
-// keepInterval is how often a console looks at its nodes, and at its own session
-// (selftest 7.7).
+// keepInterval is how often a console checks its nodes and its session (selftest 7.7).
 const keepInterval = 8 * time.Second
 
-// Given a session whose command line is idle, then its console keeps it alive on
-// nodes that would have given it up long ago; but when it has been idle for the
-// session's own timeout, it is ended on all nodes.
+// Given a session without commands, its console keeps it alive on the nodes beyond their timeout.
+// When there has been no command for the session's timeout, it is ended on all nodes.
 //
 // selftest 7.7 (1)-(2), 11 (4)
 func TestSelftestIdleCommandLine(t *testing.T) {
 	t.Parallel()
-	const sessionTimeout = 20 // seconds; the third look of the console comes too late
+	const sessionTimeout = 20 // seconds; the third check of the console comes too late
 	b := newBed(t, 1, 1, &configuration{patient: true}, fmt.Sprintf("session_timeout: %d", sessionTimeout))
 	u := b.session(t)
 	pass(t, (sessionTimeout+4)*time.Second)
@@ -97,7 +94,7 @@ func TestSelftestIdleCommandLine(t *testing.T) {
 	t.Logf("an idle session of %d s is over after %v", idle, time.Since(begun).Round(time.Millisecond))
 	u.wantSaid(t, said{stderr: "No session exists\n", status: 255}, "list_group")
 
-	// A command line that is killed is not idle: it has gone.
+	// A killed command line is not idle: it is gone.
 	quick := exec.Command(program(t, "lnetdctl"), "lst", "quick", "--from", nids(b.clients), "--to", nids(b.servers), "--time", "1h")
 	quick.Env = u.environ()
 	if err := quick.Start(); err != nil {
@@ -114,10 +111,10 @@ func TestSelftestIdleCommandLine(t *testing.T) {
 	b.end(t)
 }
 
-// Given a session with tests that run, when somebody begins another at the same
-// console, or has another console take its nodes, then that is refused, with the
-// name of the session that has them, and the tests go on without an error. With
-// force the nodes are the other's, and the first console is told so.
+// Given a session with running tests, when a user begins another session at the same console, or
+// makes another console use its nodes, then that is refused, with the name of the session that uses
+// them, and the tests continue without an error. With force the nodes belong to the other session,
+// and the first console is notified.
 //
 // selftest 4.4 (3), 4.4 (5), 7.8
 func TestSelftestSecondConsole(t *testing.T) {
@@ -144,7 +141,7 @@ func TestSelftestSecondConsole(t *testing.T) {
 		status: 254,
 	}, "add_group", "g", client.host.nid(), server.host.nid())
 	rival.want(t, fmt.Sprintf("\t%s: Busy [session: test id: %s]\n", server.id(), b.console.host.nid()), "ping", "--nodes", server.host.nid())
-	// A node that is free comes along; a test with one that is not is refused.
+	// A free node is added; a test with a node in use is refused.
 	got := rival.lst(t, "add_group", "mixed", other.host.nid(), server.host.nid())
 	if want := (said{
 		stdout: other.host.nid() + " are added to session\n",
@@ -172,7 +169,7 @@ func TestSelftestSecondConsole(t *testing.T) {
 	if s := client.selftest(t).Session; s == nil || s.Name != "rival" || len(s.Tests) != 0 {
 		t.Errorf("the client is in %+v", s)
 	}
-	// The first console ends its session, and leaves the other's alone.
+	// The first console ends its session, without any effect on the other one's.
 	u.want(t, "", "end_session")
 	rival.want(t, fmt.Sprintf("\t%[1]s: Active [session: rival id: %[3]s]\n\t%[2]s: Active [session: rival id: %[3]s]\n",
 		client.id(), server.id(), other.host.nid()), "ping", "--group", "g")

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Given a booted machine with the older version, of which the service runs, and one whose
-// service nobody has started, when the package is upgraded, then what ran runs in the new
-// version and what did not does not; when it is removed, nothing runs; after a purge there
-// is no unit, no link and no socket.
+// Given a booted machine on which the service of the older version runs, and one on which it was
+// never started, when the package is upgraded, then the service of the new version runs on the
+// first one, and not on the second one. When the package is removed, nothing runs. After a purge
+// the units, links and sockets are gone.
 func TestUpgradeWhileItRuns(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -58,7 +58,7 @@ func TestUpgradeWhileItRuns(t *testing.T) {
 	}
 }
 
-// state is the service's.
+// state returns the state of the service.
 func (m *machine) state(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(m.Must(t, "systemctl show --property=ActiveState --value lnetd.service"))

@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// What packages of the tests are said to be.
+// Versions and settings of the packages of the tests.
 const (
 	newVersion = "1.1.0"
 	oldVersion = "1.0.0~rc.1"
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// build runs deploy/packages/build of the sources in a directory.
+// build runs deploy/packages/build with the sources in a directory.
 func build(from, to, version string, settings ...string) error {
 	cmd := exec.Command("bash", "-c", "umask $UMASK && exec deploy/packages/build \"$0\"", to)
 	cmd.Dir = from
@@ -55,7 +55,7 @@ func build(from, to, version string, settings ...string) error {
 	return nil
 }
 
-// buildTools makes the tools that build takes, once for all builds.
+// buildTools builds the tools that build uses, once for all builds.
 var buildTools = sync.OnceValue(func() error {
 	cmd := exec.Command("go", "-C", sources, "install",
 		"github.com/goreleaser/nfpm/v2/cmd/nfpm", "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod", "./image", "./sbom")
@@ -80,7 +80,7 @@ var (
 	})
 )
 
-// built is the directory with the packages of the version that these sources are.
+// built returns the directory with the packages of these sources.
 func built(t *testing.T) string {
 	t.Helper()
 	needMachine(t)
@@ -94,7 +94,7 @@ func built(t *testing.T) string {
 func deb(t *testing.T) string { t.Helper(); return filepath.Join(built(t), debName(newVersion)) }
 func rpm(t *testing.T) string { t.Helper(); return filepath.Join(built(t), rpmName(newVersion)) }
 
-// older is a package in the version before.
+// older returns a package of the earlier version.
 func older(t *testing.T, name string) string {
 	t.Helper()
 	needMachine(t)
@@ -110,9 +110,9 @@ func rpmName(version string) string {
 	return "lnetd-" + version + "-1." + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] + ".rpm"
 }
 
-// Given the sources twice, in two places, when packages, SBOMs and image are built by
-// somebody with another umask, time zone, home, language, settings of Go and an empty build
-// cache, then everything is the same, byte for byte.
+// Given two copies of the sources in different places, when packages, SBOMs and image are built
+// with another umask, time zone, home, language, settings of Go and an empty build cache, then all
+// results are identical, byte for byte.
 func TestReproducible(t *testing.T) {
 	first := built(t)
 	copied := filepath.Join(t.TempDir(), "elsewhere", "with a blank")
@@ -142,15 +142,15 @@ func TestReproducible(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error("files differ:", diff)
 	}
-	// deb, rpm of two machines; three SBOMs each; checksums; of the image two files, and
-	// blobs: an index, and layer, configuration and manifest of two machines.
+	// deb, rpm of two machines; three SBOMs each; checksums; two files of the image; and blobs: an
+	// index, and layer, configuration and manifest of two machines.
 	if n := 4 + 6 + 1 + 2 + 7; len(want) != n {
 		t.Errorf("%d files were built, want %d", len(want), n)
 	}
 }
 
-// Given no version control, when nobody says which version it is, or what is said is none,
-// then build says so and makes nothing.
+// Given sources without version control, when no version is given, or an invalid one, then build
+// reports that and builds nothing.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	needMachine(t)
@@ -176,8 +176,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Given a directory with packages of others, when packages are to be built there, then build
-// says so, and nothing is taken away.
+// Given a directory with other packages, when packages are to be built there, then build reports
+// that, and removes nothing.
 func TestDirectoryOfOthers(t *testing.T) {
 	t.Parallel()
 	needMachine(t)
@@ -198,9 +198,9 @@ func TestDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// Given a clone, when it has no tag, a tag of an earlier commit, a tag of this commit, and
-// changes, then packages have the version that Go gives it, in a form that sorts; of a shallow
-// clone, which knows no tags, build says what to do.
+// Given a clone, when it has no tag, a tag of an earlier commit, a tag of this commit, or changes,
+// then packages have the version that Go gives it, in a form that sorts correctly. In a shallow
+// clone, which has no tags, build says what to do.
 func TestVersionOfClone(t *testing.T) {
 	t.Parallel()
 	needMachine(t)
@@ -258,7 +258,7 @@ func TestVersionOfClone(t *testing.T) {
 	want("with a change", "v1.2.4-0.20261123071104-"+id+"+dirty 1.2.4~0.20261123071104."+id+"+dirty")
 }
 
-// copySources copies what is under version control, or would be, with new times.
+// copySources copies files that are under version control, or would be, with new times.
 func copySources(t *testing.T, to string) {
 	t.Helper()
 	if err := os.MkdirAll(to, 0o755); err != nil {
@@ -270,7 +270,7 @@ func copySources(t *testing.T, to string) {
 	}
 }
 
-// contents are the files below a directory.
+// contents returns the contents of the files below a directory.
 func contents(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -300,16 +300,16 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// needMachine ends the test unless there is a root file system to try packages in, and the
-// right to.
+// needMachine ends the test unless there is a root file system in which to install packages, and
+// the right to do so.
 func needMachine(t *testing.T) {
 	t.Helper()
 	testenv.Machine(t)
 	testenv.NeedRoot(t)
 }
 
-// Given a URL of the documentation that is none, then build says so at once; with one that
-// is, it goes on.
+// Given an invalid URL of the documentation, build reports that at once; with a valid one, it
+// continues.
 func TestDocs(t *testing.T) {
 	needMachine(t)
 	for docs, good := range map[string]bool{

@@ -13,10 +13,9 @@ import (
 
 const configuration = "/etc/lnetd/lnetd.yaml"
 
-// Given a machine, when the package is installed, then there are programs that work, a
-// configuration without errors, pages, units that nobody has enabled, and the user. When it
-// is removed, configuration stays; when it is purged, nothing does, and users are who they
-// were.
+// Given a machine, when the package is installed, then there are working programs, a valid
+// configuration, pages, units that are not enabled, and the user. When it is removed, the
+// configuration stays. When it is purged, nothing is left, and the users are the same as before.
 func TestInstallAndPurge(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -61,9 +60,9 @@ func TestInstallAndPurge(t *testing.T) {
 	}
 }
 
-// Given a machine with the older version, whose configuration somebody has changed, and
-// whose service is enabled, when it is upgraded, then the configuration stays, the service
-// stays enabled, and files that somebody has put beside it are there after a purge.
+// Given a machine with the older version, whose configuration was changed by the administrator, and
+// whose service is enabled, when it is upgraded, then the configuration stays and the service stays
+// enabled. Files that the administrator has added are still there after a purge.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -106,8 +105,8 @@ func TestUpgrade(t *testing.T) {
 	m.wantFiles(t, "!"+configuration, instance)
 }
 
-// Given the packages for both machines, when lintian looks at them, then it has nothing to
-// say that is not explained, and nothing is explained that it does not say.
+// Given the packages for both machines, when lintian checks them, then each of its findings is
+// explained, and each explanation has a finding.
 func TestLintian(t *testing.T) {
 	t.Parallel()
 	needMachine(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// rpm runs the host's rpm over the machine: what it installs lies there, and its scripts
-// run there. The machine is a Debian, so what packages depend on is unknown.
+// rpm runs the host's rpm over the machine: it installs files there, and runs its scripts there.
+// The machine is a Debian, so the dependencies of packages are unknown.
 func (m *machine) rpm(t *testing.T, args ...string) string {
 	t.Helper()
 	testenv.NeedCommand(t, "rpm", "rpm")
@@ -26,7 +26,7 @@ func (m *machine) rpm(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// query asks rpm of a package file.
+// query queries a package file with rpm.
 func query(t *testing.T, args ...string) string {
 	t.Helper()
 	testenv.NeedCommand(t, "rpm", "rpm")
@@ -37,13 +37,13 @@ func query(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// Given a machine, when the rpm is installed, upgraded with a configuration that somebody
-// has changed, and removed, then its scripts do their work each time, and what somebody has
-// changed is kept.
+// Given a machine, when the rpm is installed, upgraded after the administrator has changed the
+// configuration, and removed, then its scripts do their work each time, and the changed
+// configuration is kept.
 func TestRPM(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	// As distributions with rpm have it; of Debian, what no preset names is enabled.
+	// The default of distributions with rpm. On Debian, units that no preset names are enabled.
 	m.Write(t, "/usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n")
 	if out := m.rpm(t, "--nodeps", "-i", older(t, rpmName(oldVersion))); out != "" && !strings.Contains(out, "Creating user 'lnetd'") {
 		t.Errorf("rpm -i:\n%s", out)
@@ -77,9 +77,9 @@ func TestRPM(t *testing.T) {
 		"!/etc/systemd/system/multi-user.target.wants/lnetd@blue.service")
 }
 
-// Given both packages of this version, when they are looked into, then they have the same
-// files, but for places and files that are the custom of one of them, and the rpm's belong
-// to root, with the configuration marked as such.
+// Given both packages of this version, they contain the same files, except for places and files
+// that only one of them has by custom. The files of the rpm belong to root, and the configuration
+// is marked as such.
 func TestSameFiles(t *testing.T) {
 	t.Parallel()
 	needMachine(t)
@@ -123,7 +123,7 @@ func TestSameFiles(t *testing.T) {
 	}
 }
 
-// Given everything that was built, then the checksums beside it are right.
+// Given all built files, the checksums beside them are right.
 func TestChecksums(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")

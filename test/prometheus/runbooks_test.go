@@ -18,7 +18,7 @@ const (
 
 var heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 
-// anchors are the fragments that a page of Markdown has for its headings.
+// anchors returns the anchors of the headings in a Markdown page.
 func anchors(page string) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(page, -1) {
@@ -36,8 +36,8 @@ func anchors(page string) map[string]bool {
 	return all
 }
 
-// checkRunbooks checks that each alert in a file has an absolute URL below base, of a page
-// about it, with the anchor if there is one.
+// checkRunbooks checks that each alert in a file has an absolute URL below base, of a page about
+// it, and that the anchor exists if there is one.
 func checkRunbooks(t *testing.T, file, base string) {
 	t.Helper()
 	var f struct{ Groups []struct{ Rules []rule } }
@@ -66,8 +66,7 @@ func checkRunbooks(t *testing.T, file, base string) {
 	}
 }
 
-// The runbook of each alert is a URL that a browser opens, of a page and an anchor that
-// exist.
+// The runbook of each alert is a URL that a browser can open, of an existing page and anchor.
 func TestRunbooksAreURLs(t *testing.T) {
 	checkRunbooks(t, in("deploy", "prometheus", "lnetd.alerts.yaml"), publicDocs)
 }

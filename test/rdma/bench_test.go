@@ -21,7 +21,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// How BenchmarkOnDevices starts itself as the node that answers: its address.
+// BenchmarkOnDevices starts this program again as the passive node. The variable has its address.
 const passive = "LNETD_TEST_RDMA_PASSIVE"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// answer is the other process: it tells its crossings whenever a line comes.
+// answer is the other process: for each line it prints its crossings.
 func answer(at string) error {
 	n, err := open(at, netip.MustParseAddr(at))
 	if err != nil {
@@ -51,7 +51,7 @@ func answer(at string) error {
 	return n.close(context.Background())
 }
 
-// program is another process that is asked by lines.
+// program is another process, which answers lines.
 type program struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -94,7 +94,7 @@ func (p *program) line(b *testing.B) string {
 	return strings.TrimSpace(line)
 }
 
-// number asks, and reads the answer.
+// number sends a line and reads the number in the answer.
 func (p *program) number(b *testing.B, format string, args ...any) float64 {
 	b.Helper()
 	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
@@ -108,12 +108,12 @@ func (p *program) number(b *testing.B, format string, args ...any) float64 {
 	return n
 }
 
-// cases are what is exchanged, and what the plainest program does instead (floor.c).
+// cases are the exchanges, and the operations of the simplest program for comparison (floor.c).
 var cases = []struct {
 	name  string
 	x     exchange
 	floor byte
-	n     int // exchanges in a round
+	n     int // exchanges per round
 }{
 	{name: "PutAck0x1", x: exchange{window: 1}, floor: 'm', n: 300},
 	{name: "PutAck0x64", x: exchange{window: 64}, floor: 'm', n: 2000},
@@ -121,13 +121,14 @@ var cases = []struct {
 	{name: "Get1Mx8", x: exchange{size: lnet.MTU, window: 8, get: true}, floor: 'r', n: 40},
 }
 
-// mostCrossings is how often a message may leave Go where many are under way.
+// mostCrossings is the maximum number of times that Go is left for a message, if many are in
+// progress.
 const mostCrossings = 0.5
 
-// BenchmarkOnDevices sets PUTs with their ACKs, and GETs, of two nodes in two processes beside the same
-// exchanges of the plainest program in C, in rounds that take turns, and reports the median of
-// their ratios, of times. Of each message it reports how often both processes have left Go: an
-// exchange is two. Memory for bulk is registered. What can be counted has a bound.
+// BenchmarkOnDevices compares PUTs with their ACKs, and GETs, between two nodes in two processes
+// with the same exchanges of the simplest program in C. Rounds of both alternate. It reports the
+// median of the ratios of their times. For each message it reports how often both processes have
+// left Go: an exchange is two messages. Memory for bulk is registered. Counted values have limits.
 func BenchmarkOnDevices(b *testing.B) {
 	at := addresses(b, 4)
 	floor := filepath.Join(os.Getenv("LNETD_TEST_PROGRAMS"), "floor")
@@ -169,7 +170,7 @@ func BenchmarkOnDevices(b *testing.B) {
 				crossed = append(crossed, float64(after-before)/float64(2*c.n))
 				allocs = append(allocs, float64(m1.Mallocs-m0.Mallocs)/float64(c.n))
 			}
-			b.ReportMetric(0, "ns/op") // of a round: says nothing
+			b.ReportMetric(0, "ns/op") // the time of a round is meaningless
 			b.ReportMetric(median(took)/1e3, "µs")
 			b.ReportMetric(median(base)/1e3, "µs-floor")
 			b.ReportMetric(median(ratios), "ratio")

@@ -20,12 +20,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Where the memory of the node that answers is.
+// Portal and match bits of the memory of the passive node.
 const (
 	portal  = 20
 	putBits = 1
 	getBits = 2
-	// credits are enough for all that is under way.
+	// credits are sufficient for all exchanges in progress.
 	credits = 128
 )
 
@@ -68,7 +68,7 @@ func (p *party) close(ctx context.Context) error {
 
 func (p *party) crossings() uint64 { return p.verbs.Crossings().Data() }
 
-// offer attaches memory to PUT into and to GET from.
+// offer attaches memory for PUTs and GETs.
 func (p *party) offer() error {
 	for bits, option := range map[uint64]portals.MDOptions{putBits: portals.OpPut, getBits: portals.OpGet} {
 		_, err := p.node.Attach(portals.Entry{Portal: portal, MatchBits: bits}, portals.MD{
@@ -82,13 +82,13 @@ func (p *party) offer() error {
 	return nil
 }
 
-// exchange is a PUT of so many bytes and its ACK, or a GET.
+// exchange is a PUT of n bytes with its ACK, or a GET.
 type exchange struct {
 	size, window int
 	get          bool
 }
 
-// run makes n exchanges, the end of each of which begins the next.
+// run makes n exchanges. The end of each of them starts the next one.
 func (p *party) run(ctx context.Context, x exchange, n int) (time.Duration, error) {
 	r := &run{p: p, x: x, done: make(chan error, 1)}
 	r.begun.Store(int64(n))
@@ -147,7 +147,7 @@ func (r *run) next(h lnet.Handle) {
 func (r *run) end(err error) {
 	select {
 	case r.done <- err:
-	default: // the first is told
+	default: // only the first error is reported
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// captures holds the recorded exports; those that begin with ofCommands were printed into a
-// recording of commands, not by nodes of a conversation.
+// captures holds the recorded exports. Those that begin with ofCommands were printed in a recording
+// of commands, not by nodes of a conversation.
 const captures, ofCommands = "../../internal/config/testdata/captures", "cli-"
 
-// exports are the recorded ones, by file name.
+// exports returns the recorded exports by file name.
 func exports(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(captures + "/*.yaml")
@@ -36,13 +36,12 @@ func exports(t *testing.T) map[string]string {
 	return all
 }
 
-// needsOtherDriver tells whether a net of the export is of a type that lnetd has no driver
-// for.
+// needsOtherDriver reports whether a net of the export has a type without a driver in lnetd.
 func needsOtherDriver(text string) bool { return strings.Contains(text, "net type: o2ib") }
 
-// Every recorded export is imported without a complaint by a node with the interfaces
-// that the recorded one had, and exported again with the same meaning, in full and as a
-// backup. NIs on nets that lnetd has no driver for wait, and are what they were all the same.
+// Every recorded export is imported without warnings by a node with the interfaces of the recorded
+// node, and exported again with the same meaning, in full and as a backup. NIs on nets without a
+// driver wait, and keep their configuration.
 //
 // lnetctl 7 (7)-(8), 8 (3)
 func TestRecordedExports(t *testing.T) {
@@ -64,7 +63,8 @@ func TestRecordedExports(t *testing.T) {
 	}
 }
 
-// waits is what import and plan say of each NI for which there is no driver, or no RDMA in it.
+// waits matches the output of import and plan for each NI without a driver, or whose driver is
+// built without RDMA.
 var waits = regexp.MustCompile(`NI \S+ waits: (this lnetd has no driver for|verbs: open: built without support for RDMA)`)
 
 // imports imports a file.
@@ -73,7 +73,7 @@ func (m *machine) imports(t *testing.T, file string) {
 	m.waitsAlone(t, "import", "--wait", file)
 }
 
-// waitsAlone runs a command that succeeds and prints nothing, except which NIs wait.
+// waitsAlone runs a command that must succeed and print only which NIs wait.
 func (m *machine) waitsAlone(t *testing.T, args ...string) {
 	t.Helper()
 	got := m.ctl(t, args...)
@@ -87,8 +87,8 @@ func (m *machine) waitsAlone(t *testing.T, args ...string) {
 	}
 }
 
-// tripsRound checks that what a node exported makes a new one the same, changes nothing of
-// a node that is the same, and deletes all that it names (lnetctl 8.3).
+// tripsRound checks that the export of a node configures a new one identically, changes nothing on
+// an identical one, and with --del deletes everything that it names (lnetctl 8.3).
 func (m *machine) tripsRound(t *testing.T, full, backup string) {
 	t.Helper()
 	file, all := m.file(t, "backup.yaml", backup), m.file(t, "full.yaml", full)
@@ -113,8 +113,8 @@ func (m *machine) tripsRound(t *testing.T, full, backup string) {
 	}
 }
 
-// An export with nets that this lnetd cannot be on is refused by who does not want to wait
-// for them, and changes nothing.
+// An export with nets that this lnetd does not support is refused without --wait, and changes
+// nothing.
 //
 // lnetctl 7 (1)
 func TestExportsOfOtherDrivers(t *testing.T) {
@@ -139,7 +139,7 @@ func TestExportsOfOtherDrivers(t *testing.T) {
 	}
 }
 
-// A node that was never configured exports its parameters alone.
+// A node that was never configured exports only its parameters.
 //
 // lnetctl 8 (3)
 func TestEmptyNode(t *testing.T) {
@@ -155,8 +155,8 @@ func TestEmptyNode(t *testing.T) {
 	}
 }
 
-// What commands have made comes back: tunables, several NIs, aliases, IPv6, routes,
-// peers, policies of both kinds, parameters, buffers.
+// Configuration by commands is restored: tunables, several NIs, aliases, IPv6, routes, peers,
+// policies of both kinds, parameters, buffers.
 //
 // lnetctl 8 (2)-(3)
 func TestConfigurationByCommands(t *testing.T) {
@@ -180,7 +180,7 @@ func TestConfigurationByCommands(t *testing.T) {
 	m.tripsRound(t, m.prints(t, "export"), backup)
 }
 
-// A node that forwards comes back as one.
+// A node that forwards is restored as a router.
 //
 // lnetctl 8 (2)-(3)
 func TestRouter(t *testing.T) {
@@ -197,7 +197,7 @@ func TestRouter(t *testing.T) {
 	m.tripsRound(t, m.prints(t, "export"), backup)
 }
 
-// NIs that wait come back in their places, with what stands on their nets.
+// NIs that wait are restored in their places, with everything that is configured on their nets.
 //
 // lnetctl 8 (2)-(3)
 func TestNIsThatWait(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// oneNI and twoNIs are configurations; the second NI's interface comes later.
+// oneNI and twoNIs are configurations. The interface of the second NI appears later.
 const (
 	oneNI  = "net:\n    - net type: tcp\n      local NI(s):\n        - interfaces:\n              0: lo\n"
 	twoNIs = oneNI + "    - net type: tcp1\n      local NI(s):\n        - interfaces:\n              0: late0\n"
@@ -19,7 +19,8 @@ const (
 	config = "etc/lnetd/lnetd.yaml"
 )
 
-// The story of a machine: each part finds it as the one before has left it, with lnetd stopped.
+// The subtests run on one machine, in order. Each starts in the state that the one before has left,
+// with lnetd stopped.
 //
 // lnetctl 14 (2)
 func TestService(t *testing.T) {
@@ -54,10 +55,10 @@ func TestService(t *testing.T) {
 	}
 }
 
-// exposureMost is what systemd-analyze may say at most, of 10.
+// exposureMost is the highest accepted exposure of systemd-analyze, out of 10.
 const exposureMost = 2.0
 
-// The units have no mistakes, and what lnetd is exposed to is little.
+// The units have no mistakes, and the exposure of lnetd is low.
 func units(t *testing.T, m *machine) {
 	const dir = "/usr/lib/systemd/system/"
 	files := m.sh(t, "cd "+dir+" && ls lnetd*")
@@ -79,8 +80,8 @@ func units(t *testing.T, m *machine) {
 	}
 }
 
-// lnetd is ready when its NIs are up or waited for, and the status line says which, also when
-// that changes. It runs as a user of its own, with one right, and listens at 988.
+// lnetd is ready when its NIs are up or waiting, and the status line says which, also after a
+// change. lnetd runs as a separate user with one capability, and listens at 988.
 func start(t *testing.T, m *machine) {
 	m.Write(t, config, twoNIs)
 	m.sh(t, "systemctl start lnetd")
@@ -110,8 +111,8 @@ func start(t *testing.T, m *machine) {
 	t.Logf("without its interface: %q", m.property(t, "lnetd", "StatusText"))
 }
 
-// A configuration that cannot be read, or cannot be applied, fails the unit, and the journal
-// has the reason. When it is repaired, the unit starts.
+// If a configuration cannot be read or applied, the unit fails, and the journal has the reason.
+// After it is repaired, the unit starts.
 func failedStart(t *testing.T, m *machine) {
 	m.drop(t, "lnetd.service", "[Service]\nRestart=no\n")
 	fails := func(name, yaml, reason string) {
@@ -135,8 +136,8 @@ func failedStart(t *testing.T, m *machine) {
 	m.sh(t, "systemctl start lnetd")
 }
 
-// A start that waits for a gateway may be longer than the unit has it: who is called here takes
-// the connection, and says nothing.
+// A start that waits for a gateway may take longer than the timeout of the unit. The gateway here
+// accepts the connection and never answers.
 func slowStart(t *testing.T, m *machine) {
 	m.drop(t, "lnetd.service", "[Service]\nTimeoutStartSec=3s\n")
 	m.Write(t, config, oneNI+"route:\n    - net: tcp9\n      gateway: 127.0.0.9@tcp\n"+
@@ -150,8 +151,8 @@ func slowStart(t *testing.T, m *machine) {
 	m.sh(t, "systemctl stop deaf.socket deaf.service")
 }
 
-// The journal has lines of lnetd as entries with fields, of which each can be searched for, also
-// of a level that is set while it runs.
+// Lines of lnetd are journal entries with fields, each of which can be searched for. This includes
+// lines of a level that is set while lnetd runs.
 func journal(t *testing.T, m *machine) {
 	m.sh(t, "systemctl start lnetd")
 	of := "_PID=" + m.pid(t, "lnetd")
@@ -171,7 +172,8 @@ func journal(t *testing.T, m *machine) {
 	m.logged(t, "--unit=lnetd", "lnetd.yaml:1")
 }
 
-// A reload is seen to begin and to end, and changes what differs; one that fails says so.
+// The beginning and the end of a reload are visible, and it changes what differs. A failed reload
+// is reported.
 func reload(t *testing.T, m *machine) {
 	m.sh(t, "systemctl start lnetd")
 	pid := m.pid(t, "lnetd")
@@ -210,15 +212,15 @@ func reload(t *testing.T, m *machine) {
 	}
 }
 
-// Sockets that lnetd has made stay open while it is restarted: nobody who connects meanwhile is
-// refused. When it is stopped systemd keeps none.
+// Sockets that lnetd has created stay open during a restart, so no client is refused. When lnetd is
+// stopped, systemd keeps none.
 func restart(t *testing.T, m *machine) {
 	m.Write(t, config, oneNI+metric)
 	m.sh(t, "systemctl start lnetd")
 	m.await(t, "lnetd", "NFileDescriptorStore", equal("3"))
 	const sockets = "stat --format=%i /run/lnetd/control.sock /run/lnetd/lnetd.sock"
 	before, pid := m.sh(t, sockets), m.pid(t, "lnetd")
-	// Connects all the time, and notes what cannot be had.
+	// Connects repeatedly, and records failures.
 	m.Write(t, "root/hammer", `
 count=0
 while [ ! -e /run/enough ]; do
@@ -253,24 +255,24 @@ echo $count connections
 	m.client(t)
 }
 
-// ping is a program with transfer machines of the lnetd at a socket.
+// ping returns the command of a program with transfer machines on the lnetd at a socket.
 func ping(socket string) string {
 	return "lnetperf ping --through " + socket + " --loops 10 --bulk-size 64K --quiet"
 }
 
-// client has such a program do its work at lnetd's own socket.
+// client runs such a program at lnetd's default socket.
 func (m *machine) client(t *testing.T) {
 	t.Helper()
 	m.sh(t, ping("/run/lnetd/lnetd.sock"))
 }
 
-// page asks for metrics.
+// page returns the command that requests the metrics.
 func page(port int) string {
 	return fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3`, port)
 }
 
-// Who connects to an lnetd that does not answer, and then dies, is served by the next one: what
-// waits in the sockets is not lost.
+// A client that connects to an lnetd that does not answer, and then dies, is served by the next
+// lnetd: the connections that wait in the sockets are not lost.
 func crash(t *testing.T, m *machine) {
 	m.Write(t, config, oneNI+metric)
 	m.sh(t, "systemctl start lnetd")
@@ -321,7 +323,7 @@ func notNeeded(t *testing.T, m *machine) {
 	m.Write(t, config, oneNI+strings.Replace(metric, "127.0.0.1", "0.0.0.0", 1))
 	m.sh(t, "systemctl restart lnetd")
 	m.sh(t, page(9101))
-	m.Write(t, config, oneNI+metric) // at the same port, which the kept one has
+	m.Write(t, config, oneNI+metric) // at the port of the socket that systemd keeps
 	m.sh(t, "systemctl restart lnetd")
 	m.sh(t, page(9101))
 }
@@ -343,8 +345,8 @@ func stopped(t *testing.T, m *machine) {
 	m.sh(t, "lnetdctl net show")
 }
 
-// An lnetd of which a loop is stuck, while all else works, says so, is ended by the watchdog
-// with the stacks of its goroutines in the journal, and works again.
+// If a loop of lnetd is stuck while the rest works, lnetd reports that. The watchdog ends it, the
+// journal has the stacks of its goroutines, and it works after the restart.
 func wedged(t *testing.T, m *machine) {
 	m.drop(t, "lnetd.service", "[Service]\nWatchdogSec=8s\nExecStart=\nExecStart=/usr/bin/wedged\n")
 	for loop, at := range map[string]string{"discoverer": "main.discoverer", "monitor": "main.monitor"} {
@@ -359,8 +361,8 @@ func wedged(t *testing.T, m *machine) {
 	}
 }
 
-// With socket units lnetd is started by who comes, at each of the three sockets, and what they
-// ask for is answered.
+// With socket units, a client that connects to any of the three sockets starts lnetd, and gets an
+// answer.
 func activation(t *testing.T, m *machine) {
 	m.sh(t, "systemctl start lnetd-control.socket lnetd-clients.socket lnetd-metrics.socket")
 	for name, ask := range map[string]func(){
@@ -385,7 +387,7 @@ func activation(t *testing.T, m *machine) {
 		m.sh(t, "systemctl stop lnetd 2>&1")
 		m.sh(t, "test -S /run/lnetd/control.sock -a -S /run/lnetd/lnetd.sock")
 	}
-	// From sockets of lnetd's own to those of units: what was kept goes.
+	// Change from lnetd's sockets to those of units: the kept ones are removed.
 	m.sh(t, "systemctl stop lnetd-control.socket lnetd-clients.socket lnetd-metrics.socket; systemctl start lnetd")
 	m.await(t, "lnetd", "NFileDescriptorStore", equal("2"))
 	m.sh(t, "systemctl stop lnetd && systemctl start lnetd-control.socket lnetd-clients.socket && lnetdctl net show")
@@ -393,7 +395,7 @@ func activation(t *testing.T, m *machine) {
 	m.client(t)
 }
 
-// A socket of the wrong type is refused in words.
+// A socket of the wrong type is refused with a reason.
 func wrongSocket(t *testing.T, m *machine) {
 	m.drop(t, "lnetd-clients.socket", "[Socket]\nListenSequentialPacket=\nListenStream=/run/lnetd/lnetd.sock\n")
 	m.sh(t, "systemctl start lnetd-clients.socket")
@@ -404,7 +406,7 @@ func wrongSocket(t *testing.T, m *machine) {
 	m.sh(t, "systemctl stop lnetd lnetd-clients.socket; systemctl reset-failed")
 }
 
-// The socket for clients can be given to another group that lnetd is in.
+// The clients' socket can belong to another group of lnetd's user.
 func group(t *testing.T, m *machine) {
 	m.drop(t, "lnetd.service", "[Service]\nSupplementaryGroups=users\n")
 	gid := m.sh(t, "getent group users | cut -d: -f3")
@@ -415,15 +417,15 @@ func group(t *testing.T, m *machine) {
 	}
 	m.client(t)
 	m.Write(t, config, oneNI)
-	m.sh(t, "systemctl restart lnetd") // what was kept has the wrong group
+	m.sh(t, "systemctl restart lnetd") // the kept socket has the wrong group
 	if g := m.sh(t, "stat --format='%G %a' /run/lnetd/lnetd.sock"); g != "lnetd 660" {
 		t.Errorf("then it is of %s", g)
 	}
 	m.client(t)
 }
 
-// Instances live in network namespaces, each with sockets of its own, at the same port as
-// others; these are kept over a restart, too.
+// Instances run in network namespaces, each with separate sockets, at the same port as others.
+// These sockets are kept over a restart too.
 func namespaces(t *testing.T, m *machine) {
 	m.sh(t, "systemctl start lnetd")
 	if out, err := m.Try(t, "systemctl start lnetd@pod1 2>&1"); err == nil || !strings.Contains(out, "ssert") {
@@ -451,7 +453,7 @@ func namespaces(t *testing.T, m *machine) {
 		m.sh(t, ping("/run/lnetd/"+pod+"/lnetd.sock"))
 		m.sh(t, "ip netns exec "+pod+" bash -c "+quoted(page(9101)))
 	}
-	m.client(t) // of the one beside them
+	m.client(t) // of the default instance
 	m.sh(t, "systemctl stop lnetd@pod1")
 	m.sh(t, "test ! -e /run/lnetd/pod1 -a -S /run/lnetd/pod2/control.sock -a -S /run/lnetd/control.sock")
 	m.sh(t, "systemctl stop lnetd@pod2")

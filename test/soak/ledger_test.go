@@ -9,15 +9,15 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// What was acknowledged and has not arrived whole is lost; what nobody has an
-// ACK for may be.
+// A message that was acknowledged but has not arrived completely is lost. A message without an ACK
+// may be missing.
 func TestLostMessagesAreFound(t *testing.T) {
 	a, r := newAccount(), newRegister()
 	var settled *bitmap
 	for range pageSize {
 		seq := a.begin()
 		switch seq % 1000 {
-		case 1: // broken off, and acknowledged all the same
+		case 1: // cut short, but acknowledged
 			if err := r.arrived(seq, false); err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestWhatComesTwiceIsFound(t *testing.T) {
 	}
 }
 
-// Settled pages go, in any order, and what comes for them then is an error.
+// Settled pages are removed, in any order. A message for a removed page is an error.
 func TestSettledPagesGo(t *testing.T) {
 	r := newRegister()
 	at := noon

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// party is what one process does.
+// party is the work of one process.
 type party struct {
 	config   Config
 	side     side
 	notes    *notes
 	findings findings
 
-	base     Sample // before anything was made
+	base     Sample // before the party was created
 	breaker  *breaker
 	rig      *rig
 	sender   *sender
@@ -24,14 +24,14 @@ type party struct {
 	began    time.Time
 	ran      time.Duration // without the drain
 	stall    time.Duration
-	rested   time.Duration // from the last operation's end until nothing was under way
-	confirms uint64        // acknowledged messages checked against the receiver's register
+	rested   time.Duration // from the last operation's end until the node was at rest
+	confirms uint64        // acknowledged messages checked against the receiver's record
 
 	mu      sync.Mutex // guards samples
 	samples []Sample
 }
 
-// newParty makes a node that can be reached.
+// newParty creates a node that its peer can reach.
 func newParty(ctx context.Context, c Config, s side, n *notes, log *slog.Logger) (*party, error) {
 	p := &party{config: c, side: s, notes: n, base: look(0), breaker: newBreaker(&c, s)}
 	var err error
@@ -53,8 +53,7 @@ func newParty(ctx context.Context, c Config, s side, n *notes, log *slog.Logger)
 	return p, nil
 }
 
-// work sends and breaks until ctx ends, then drains. sampled is told of each
-// sample.
+// work sends and breaks connections until ctx ends, then drains. It calls sampled with each sample.
 func (p *party) work(ctx context.Context, sampled func(Sample)) {
 	p.began = time.Now()
 	var all sync.WaitGroup
@@ -104,7 +103,7 @@ func (p *party) settled(page uint64, acked *bitmap) {
 	}
 }
 
-// flush sends what is left of the account.
+// flush sends the rest of the account.
 func (p *party) flush() error {
 	acked, _ := p.sender.account.rest()
 	for page, b := range acked {
@@ -117,7 +116,7 @@ func (p *party) flush() error {
 
 // rest waits until the node is at rest.
 func (p *party) rest() {
-	// A recovery ping whose answer was lost ends no sooner than operations do.
+	// A recovery ping whose answer was lost ends as late as other operations.
 	drained := time.Now()
 	if err := p.rig.settle(p.config.patience()); err != nil {
 		p.findings.add("not at rest: %v", err)
@@ -127,8 +126,7 @@ func (p *party) rest() {
 
 const (
 	endPatience = time.Minute
-	// extraDescriptors are those that the Go runtime opens once, for its
-	// poller.
+	// extraDescriptors is the number of descriptors that the Go runtime opens once, for its poller.
 	extraDescriptors = 3
 )
 
@@ -145,8 +143,8 @@ func (p *party) finish() Report {
 	return r
 }
 
-// leftover compares goroutines and descriptors with what there was before the
-// node. A goroutine that has been waited for may still be on its way out.
+// leftover compares goroutines and descriptors with those before the node was created. A goroutine
+// that has been waited for may still be exiting.
 func (p *party) leftover() error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -162,7 +160,7 @@ func (p *party) leftover() error {
 	}
 }
 
-// report tells what was done; findings are still to be filled in.
+// report returns a report without findings.
 func (p *party) report() Report {
 	s, v := p.sender, p.receiver
 	_, begun := s.account.rest()

@@ -10,19 +10,19 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// receiver has memory for PUTs, posted anew when it is full, and a source for
-// GETs. It checks what comes against the plan of the peer's sender.
+// receiver has memory for PUTs, which it posts again when it is full, and a source for GETs. It
+// checks what arrives against the plan of the peer's sender.
 type receiver struct {
 	node     *node.Node
-	from     []lnet.NID // the peer's, the primary one first
+	from     []lnet.NID // the peer's NIDs, the primary one first
 	seed     uint64     // of the peer's plan
 	pattern  []byte
 	register *register
 	findings *findings
 
 	whole  atomic.Uint64 // PUTs delivered
-	broken atomic.Uint64 // PUTs that a lost connection cut short
-	served atomic.Uint64 // GETs answered, or at least tried
+	broken atomic.Uint64 // PUTs that were cut short by a lost connection
+	served atomic.Uint64 // GETs for which an answer was sent or attempted
 }
 
 // Memory for PUTs: a buffer is unlinked when less than one more message fits.
@@ -35,7 +35,7 @@ func newReceiver(n *node.Node, from []lnet.NID, seed uint64, pattern []byte, f *
 	return &receiver{node: n, from: from, seed: seed, pattern: pattern, register: newRegister(), findings: f}
 }
 
-// post offers memory. PUTs that find none wait for it.
+// post attaches the buffers. PUTs that find none wait.
 func (r *receiver) post() error {
 	if err := r.node.SetLazy(putPortal); err != nil {
 		return err
@@ -119,8 +119,8 @@ func (r *receiver) handleGet(e *portals.Event) {
 	}
 }
 
-// checkOrigin looks at who sent a message. What arrives before discovery has told
-// which NIDs are the peer's is known by the one that it came from.
+// checkOrigin checks the sender of a message. Until discovery has found the peer's NIDs, the sender
+// is the NID from which the message came.
 func (r *receiver) checkOrigin(e *portals.Event, seq uint64) {
 	if !slices.Contains(r.from, e.Initiator.NID) || e.Initiator.PID != lnet.PIDLustre {
 		r.findings.add("message %d: from %s, want %s", seq, e.Initiator, r.from[0])

@@ -12,24 +12,24 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Report is what one process did and found.
+// Report has the results of one process.
 type Report struct {
 	Side  string
 	Ran   time.Duration
 	Begun uint64 // operations
-	Bytes uint64 // payload of the operations that ended well
-	// Operations by kind: ended well, without an answer in time, not sent.
+	Bytes uint64 // payload of successful operations
+	// Operations by kind: successful, without an answer in time, not sent.
 	Done, Lost, Failed map[string]uint64
 	// Failures are the errors of SEND events by class.
 	Failures map[string]uint64
 	Kills    map[string]uint64
-	// Stall is the longest time in which no operation ended well.
+	// Stall is the longest time without a successful operation.
 	Stall time.Duration
-	// Rested is how long after the last operation the node was at rest.
+	// Rested is the time from the last operation until the node was at rest.
 	Rested time.Duration
 
-	// What came from the peer: PUTs whole and broken off, GETs; and how many
-	// that the peer has an ACK for were looked up here.
+	// Messages from the peer: complete PUTs, PUTs cut short, and GETs. Confirmed is the number of
+	// messages acknowledged to the peer that were looked up here.
 	Delivered, Broken, Served, Confirmed uint64
 
 	// Rails are the messages sent to each of the peer's NIDs.
@@ -42,7 +42,7 @@ type Report struct {
 	Findings []string // the first of them
 }
 
-// judge adds what the samples tell to the findings.
+// judge adds findings from the samples.
 func (r *Report) judge(c *Config) {
 	for _, t := range trends(r.Samples, c.warmUp()) {
 		if !t.flat() {
@@ -52,11 +52,11 @@ func (r *Report) judge(c *Config) {
 	}
 }
 
-// warmUp is when everything has its working size: operations that have lost
-// their answer have begun to end by then.
+// warmUp is the time after which everything has its working size: operations without an answer have
+// begun to end by then.
 func (c *Config) warmUp() time.Duration { return max(2*c.Transaction, c.Time/20) }
 
-// print writes both reports side by side.
+// printReports writes both reports side by side.
 func printReports(w io.Writer, c *Config, reports []Report) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name string, figure func(r *Report) string) {
@@ -118,7 +118,7 @@ func printReports(w io.Writer, c *Config, reports []Report) {
 	}
 }
 
-// list writes counts by name, those that are not 0.
+// list formats counts by name, except those that are 0.
 func list(m map[string]uint64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {

@@ -8,27 +8,25 @@ import (
 	"time"
 )
 
-// Sample is what a process uses, and has done, at one moment.
+// Sample is the resource use of a process, and its work, at one moment.
 type Sample struct {
 	At          time.Duration // since the start
-	Live        uint64        // heap: bytes that the collector found reachable
-	Sinks       uint64        // of those: memory for GETs, by how many have waited at once
+	Live        uint64        // heap: bytes that are reachable after a collection
+	Sinks       uint64        // memory for GETs among them: depends on how many have waited at once
 	Heap        uint64        // heap: bytes in spans in use
-	Resident    uint64        // bytes, as the kernel sees it
+	Resident    uint64        // bytes, according to the kernel
 	Goroutines  int
 	Descriptors int
-	Done        uint64 // operations that ended well
-	Parked      int    // operations that wait for a lost answer
+	Done        uint64 // successful operations
+	Parked      int    // operations whose answer is lost
 	Kills       uint64
 }
 
-// butSinks is a number of bytes less the sinks, in KiB. How many sinks there
-// are follows from how many answers were ever missing at once, a record that
-// is broken late in a run, too.
+// butSinks returns a number of bytes without the sinks, in KiB. The number of sinks is the largest
+// number of answers that were ever missing at once, which may grow late in a run.
 func (s *Sample) butSinks(n uint64) uint64 { return (n - min(n, s.Sinks)) >> 10 }
 
-// look takes a sample of the process. It collects garbage, so that Live is
-// that of the moment.
+// look takes a sample of the process. It collects garbage first, so that Live is the current value.
 func look(at time.Duration) Sample {
 	runtime.GC()
 	m := []metrics.Sample{
@@ -47,12 +45,12 @@ func look(at time.Duration) Sample {
 	}
 }
 
-// trend is a figure at the beginning and at the end of a run.
+// trend is a value at the beginning and at the end of a run.
 type trend struct {
 	name        string
 	first, last uint64
 	unit        string
-	// slack is by how much last may exceed first, beyond an eighth of it.
+	// slack is how far last may exceed first, in addition to an eighth of first.
 	slack uint64
 }
 
@@ -62,12 +60,11 @@ func (t trend) String() string {
 	return fmt.Sprintf("%s: first quarter %d %s, last quarter %d %s", t.name, t.first, t.unit, t.last, t.unit)
 }
 
-// trendsMin is the number of samples after the warm-up that trends are told
-// from.
+// trendsMin is the minimum number of samples after the warm-up for trends.
 const trendsMin = 16
 
-// trends compares the medians of the first and the last quarter of the samples
-// that were taken after the warm-up; nil if there are too few.
+// trends compares the medians of the first and the last quarter of the samples after the warm-up.
+// It returns nil if there are too few.
 func trends(samples []Sample, warmUp time.Duration) []trend {
 	k := slices.IndexFunc(samples, func(s Sample) bool { return s.At >= warmUp })
 	if k < 0 || len(samples)-k < trendsMin {

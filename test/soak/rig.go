@@ -55,7 +55,7 @@ func newRig(ctx context.Context, c *Config, s side, network socklnd.Network, log
 	return r, nil
 }
 
-// nids are a side's, the primary one first.
+// nids returns the NIDs of a side, the primary one first.
 func (c *Config) nids(s side) []lnet.NID {
 	var nids []lnet.NID
 	for rail := range c.Rails {
@@ -82,7 +82,7 @@ func (r *rig) close() error {
 	return errors.Join(r.node.Close(ctx), r.driver.Close())
 }
 
-// unrest says what keeps the node from being at rest, nil if nothing does.
+// unrest returns an error that says why the node is not at rest, or nil.
 func (r *rig) unrest() error {
 	var errs []error
 	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -92,7 +92,7 @@ func (r *rig) unrest() error {
 	}
 	if c.Trackers != 0 {
 		say("%d response trackers", c.Trackers)
-		r.ailing(say) // they are pinged, and the pings tracked
+		r.ailing(say) // they are pinged, and the pings are tracked
 	}
 	for _, i := range r.node.NIs() {
 		if i.Credits.Available != i.Credits.Max {
@@ -112,7 +112,7 @@ func (r *rig) unrest() error {
 	return errors.Join(errs...)
 }
 
-// ailing names the NIs and peer NIs that are being recovered.
+// ailing reports the NIs and peer NIs that are being recovered.
 func (r *rig) ailing(say func(format string, args ...any)) {
 	tell := func(what string, nid lnet.NID, h *node.Health) {
 		if h.Value < node.MaxHealth {
@@ -139,8 +139,8 @@ func (r *rig) settle(patience time.Duration) error {
 	return nil
 }
 
-// meet waits until all NIDs of the other side are known, or ctx is done. A message of discovery that is
-// broken off is missed only after a transaction timeout, which may be most of the soak.
+// meet waits until all NIDs of the other side are known, or ctx is done. If a message of discovery
+// is lost, that is noticed only after a transaction timeout, which may be most of the soak.
 func (r *rig) meet(ctx context.Context, nids []lnet.NID) error {
 	return until(ctx, time.Millisecond, func() error {
 		if p, ok := r.node.Peer(nids[0]); !ok || len(p.NIs) != len(nids) {
@@ -167,12 +167,12 @@ func until(ctx context.Context, pause time.Duration, wrong func() error) error {
 	}
 }
 
-// leastShare is what part of the messages each rail has to carry, where rails
-// share them: one in so many.
+// leastShare defines the part of the messages that each rail must carry if rails share the load:
+// 1/leastShare.
 const leastShare = 20
 
-// rails are the messages sent to each NID of the other side, which was told by
-// discovery, but for the first. It says what is not as it should be.
+// rails returns the messages sent to each NID of the other side, which discovery has found, except
+// for the first. The error says what is wrong.
 func (r *rig) rails(nids []lnet.NID) (sent []uint64, _ error) {
 	p, ok := r.node.Peer(nids[0])
 	if !ok {
@@ -195,7 +195,7 @@ func (r *rig) rails(nids []lnet.NID) (sent []uint64, _ error) {
 	return sent, nil
 }
 
-// to is the process that a side's peer is known as.
+// to returns the process ID of a side's peer.
 func (c *Config) to(s side) lnet.ProcessID {
 	return lnet.ProcessID{NID: c.nid(s, 0), PID: lnet.PIDLustre}
 }

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketOf finds the descriptor of this process's TCP socket between two
-// addresses; -1 if there is none. It is valid for as long as the caller keeps
-// the stream from being closed.
+// socketOf returns the descriptor of this process's TCP socket between two addresses, or -1 if
+// there is no such socket. It is valid while the caller keeps the stream open.
 func socketOf(local, remote netip.AddrPort) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -53,11 +52,10 @@ func descriptors() int {
 	if err != nil {
 		return 0
 	}
-	return len(entries) - 1 // but for the directory itself
+	return len(entries) - 1 // without the directory itself
 }
 
-// residentBytes is the memory that this process has in use, as the kernel sees
-// it.
+// residentBytes returns the memory that this process uses, according to the kernel.
 func residentBytes() uint64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// While kernels are to call, NIDs are in the file that LNETD_TEST_MATRIX_CALLS names; who has had
-// them called takes the file away.
+// The file that LNETD_TEST_MATRIX_CALLS names contains the NIDs to which the kernel must connect.
+// The test removes the file when the connections are no longer needed.
 const callsFile = "LNETD_TEST_MATRIX_CALLS"
 
-// answerer is a node that kernels call.
+// answerer is a node to which kernels connect.
 type answerer struct {
 	*peer
 	listener verbs.ID
 	answer   func(n int, m *protocol.Message) (accept bool, private []byte)
 
 	mu       sync.Mutex // guards the rest
-	together int        // requests that have come before the first is answered
+	together int        // requests to receive before the first is answered
 	requests []protocol.Message
-	waiting  []verbs.ID // for the answers to the last of them
+	waiting  []verbs.ID // that wait for the answer to the last of them
 	accepted []*conn
 	times    []time.Time // of requests
 }
@@ -81,7 +81,7 @@ func (a *answerer) reply(id verbs.ID, n int) {
 	}
 }
 
-// accepting accepts with a CONNACK that may be spoilt.
+// accepting accepts with a CONNACK that spoil may change.
 func accepting(spoil func(ack *protocol.Message)) func(a *answerer, n int, m *protocol.Message) (bool, []byte) {
 	return func(a *answerer, _ int, m *protocol.Message) (bool, []byte) {
 		ack := protocol.Message{
@@ -92,7 +92,7 @@ func accepting(spoil func(ack *protocol.Message)) func(a *answerer, n int, m *pr
 	}
 }
 
-// rejecting rejects the first call, and ends the story at the second one.
+// rejecting rejects the first request, and ends the test at the second one.
 func rejecting(r protocol.Reject) func(a *answerer, n int, m *protocol.Message) (bool, []byte) {
 	r.Stamp = stamp
 	if r.Version == 0 {
@@ -106,8 +106,8 @@ func rejecting(r protocol.Reject) func(a *answerer, n int, m *protocol.Message) 
 	}
 }
 
-// What a kernel does when it calls and is rejected, for each reason: it calls again, with what it was
-// told, or leaves it. And when it is accepted with words that are wrong.
+// What a kernel does when its request is rejected, for each reason: it sends another request, with
+// what the reject said, or gives up. The table also has acceptances with invalid parameters.
 //
 // o2iblnd 6 (3), 3.7, 12.4
 func TestAnswers(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAnswers(t *testing.T) {
 	rejects := []struct {
 		name   string
 		reject protocol.Reject
-		second func(m *protocol.Message) error // nil: there is none
+		second func(m *protocol.Message) error // nil: no second request
 	}{
 		{"MSG_QUEUE_SIZE", protocol.Reject{Why: protocol.TooDeep, Limits: shallow}, func(m *protocol.Message) error { return again(m, m.Params.Depth == 4) }},
 		{"RDMA_FRAGS", protocol.Reject{Why: protocol.TooManyFrag, Limits: few}, func(m *protocol.Message) error { return again(m, m.Params.Fragments == 32) }},
@@ -181,8 +181,9 @@ func TestAnswers(t *testing.T) {
 			t.Fatalf("%d requests", n)
 		}
 		for k := atOnce; k < n; k++ {
-			// Since the first, so that one that is seen late says nothing: a pause is a second, the
-			// first the rest of one, since kernels count whole ones.
+			// Measured since the first request, so that a late observation of one request makes no
+			// difference. A pause is a second. The first one is shorter, because kernels count
+			// whole seconds.
 			pauses := time.Duration(k - atOnce)
 			if span := racing.times[k].Sub(racing.times[0]); span < pauses*time.Second/2 {
 				t.Errorf("request %d comes %v after the first", k+1, span)
@@ -191,11 +192,11 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// atOnce is how many requests a kernel makes without a pause (o2iblnd 12.4).
+// atOnce is the number of requests that a kernel makes without a pause (o2iblnd 12.4).
 const atOnce = 11
 
-// A kernel that shall have 4 connections with each peer asks for all of them before the
-// first is there, and uses them in turn.
+// A kernel that is configured for 4 connections with each peer requests all of them before the
+// first is established, and uses them in turn.
 //
 // o2iblnd 12.5
 func TestConnectionsPerPeer(t *testing.T) {
@@ -219,7 +220,7 @@ func TestConnectionsPerPeer(t *testing.T) {
 	}
 }
 
-// only is the one connection that was accepted.
+// only returns the single accepted connection.
 func (a *answerer) only() *conn {
 	a.t.Helper()
 	a.mu.Lock()
@@ -230,14 +231,14 @@ func (a *answerer) only() *conn {
 	return a.accepted[0]
 }
 
-// heard is what has been asked for.
+// heard returns the received requests.
 func (a *answerer) heard() []protocol.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]protocol.Message(nil), a.requests...)
 }
 
-// haveCalled asks for calls of all, and waits until they were made.
+// haveCalled makes the kernel connect to all, and waits until it has done so.
 func haveCalled(t *testing.T, file string, list ...*answerer) {
 	t.Helper()
 	text := ""

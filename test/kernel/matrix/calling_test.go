@@ -22,7 +22,7 @@ func TestCalls(t *testing.T) {
 		name  string
 		spoil func(p *peer, m *protocol.Message)
 		why   protocol.Reason // 0: accepted
-		known bool            // the reject has stamp and limits
+		known bool            // the reject contains stamp and limits
 	}{
 		{"depth 8 and 256 fragments", func(*peer, *protocol.Message) {}, 0, true},
 		{"depth 16", func(_ *peer, m *protocol.Message) { m.Params.Depth = 16 }, protocol.TooDeep, true},
@@ -56,8 +56,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A peer that has connections of V2 is not called by V1: who comes with that is told V1, and that
-// all has changed.
+// A kernel that has connections of V2 with a peer rejects its request of V1 as stale, and names V1
+// in the reject.
 //
 // o2iblnd 6 (1), 8 (2)
 func TestV1BesideV2(t *testing.T) {
@@ -106,8 +106,8 @@ func TestOtherCalls(t *testing.T) {
 	})
 }
 
-// A second connection of one life is taken; what another life asks for ends those of the
-// one before, and is taken when it asks again.
+// A second connection of the same life is accepted. A request of another life ends the connections
+// of the earlier one, and is accepted when it is repeated.
 //
 // o2iblnd 12.3
 func TestLives(t *testing.T) {
@@ -126,8 +126,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// A node whose bytes are in the other order is answered in ours, and gets its cookies as
-// they were.
+// A node with the other byte order receives answers in the kernel's order, and gets its cookies
+// back unchanged.
 //
 // o2iblnd 4 (1)-(2)
 func TestBigEndian(t *testing.T) {
@@ -141,7 +141,7 @@ func TestBigEndian(t *testing.T) {
 	c.fetch(big, pingSize)
 }
 
-// ping asks for the kernel's NIDs in a message, and expects them in one.
+// ping asks for the kernel's NIDs in a message, and expects the answer in a message.
 func (c *conn) ping(order binary.AppendByteOrder) {
 	t := c.p.t
 	t.Helper()
@@ -150,7 +150,7 @@ func (c *conn) ping(order binary.AppendByteOrder) {
 	m.LNet.Length = 272
 	c.send(c.p.encoded(&m, order))
 	got := c.p.next()
-	for got.Type == protocol.Noop { // it had waited for long
+	for got.Type == protocol.Noop { // the connection was idle for long
 		got = c.p.next()
 	}
 	if got.Type != protocol.Immediate || got.LNet.Type != lnet.MsgReply || got.Credits != 1 || got.LNet.Handle != m.LNet.Handle {
@@ -162,13 +162,13 @@ func (c *conn) ping(order binary.AppendByteOrder) {
 }
 
 const (
-	// pingMagic begins the answer to a ping (lnet-wire 7.2).
+	// pingMagic is the beginning of the answer to a ping (lnet-wire 7.2).
 	pingMagic = 0x70696e67
-	// pingSize is that of a node with one NI, beside the loopback one.
+	// pingSize is the size for a node with one NI, besides the loopback one.
 	pingSize = 48
 )
 
-// fetch asks for the kernel's NIDs by RDMA, into pieces.
+// fetch asks for the kernel's NIDs by RDMA, into several pieces.
 func (c *conn) fetch(order binary.AppendByteOrder, lengths ...uint32) {
 	t := c.p.t
 	t.Helper()
@@ -184,8 +184,8 @@ func (c *conn) fetch(order binary.AppendByteOrder, lengths ...uint32) {
 	}
 }
 
-// Answers by RDMA: into a sink of just their size; and into a larger one, where what is said
-// to have come has not.
+// Answers by RDMA into a sink of exactly their size, and into a larger one, where data that is
+// reported as written was not written.
 //
 // o2iblnd 10.3 (1), 18 (1)
 func TestFetch(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// A GET from a kernel's memory, into as many pieces as may be.
+// A GET from a kernel's memory, into the maximum number of pieces.
 //
 // o2iblnd 10.3 (1)
 func TestGetsFromAKernel(t *testing.T) {
@@ -38,8 +38,8 @@ func TestGetsFromAKernel(t *testing.T) {
 	k.end()
 }
 
-// PUTs into a kernel's memory, 7 at a time, which end in an order of their own. The kernel may answer the
-// first of them before it has made its last request.
+// PUTs into a kernel's memory, 7 at a time, which end in a different order. The kernel may answer
+// the first of them before it has made its last request.
 //
 // o2iblnd 10.2 (5)
 func TestPutsToAKernel(t *testing.T) {

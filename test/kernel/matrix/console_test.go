@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// console has a kernel take part in LNet selftest, with us (selftest 4).
+// console makes a kernel take part in LNet selftest with us (selftest 4).
 type console struct {
 	*conn
 	id   message.SessionID
@@ -20,7 +20,7 @@ type console struct {
 
 const batch = 1
 
-// newServer has the kernel be a server.
+// newServer makes the kernel a server.
 func newServer(c *conn) *console {
 	c.p.t.Helper()
 	k := newConsole(c)
@@ -37,8 +37,8 @@ func newConsole(c *conn) *console {
 	return k
 }
 
-// call calls a service of the framework, and wants to hear that all is well. Meanwhile the kernel may
-// fetch what the call offers, and ask for bulk.
+// call calls a service of the framework, which must succeed. Meanwhile the kernel may fetch what
+// the call offers, and request bulk.
 func (k *console) call(q message.Request, offers ...byte) []byte {
 	k.p.t.Helper()
 	k.next += 2
@@ -66,7 +66,7 @@ func (k *console) call(q message.Request, offers ...byte) []byte {
 	}
 }
 
-// asked keeps a request for bulk, or a PUT_ACK.
+// asked stores a request for bulk, or a PUT_ACK.
 func (k *console) asked(m *protocol.Message) {
 	k.p.t.Helper()
 	if err := k.keep(m); err != nil {
@@ -74,7 +74,7 @@ func (k *console) asked(m *protocol.Message) {
 	}
 }
 
-// request is the next request for bulk.
+// request returns the next request for bulk.
 func (k *console) request() message.BRWRequest {
 	k.p.t.Helper()
 	for len(k.requests) == 0 {
@@ -83,7 +83,7 @@ func (k *console) request() message.BRWRequest {
 	return takeFirst(&k.requests)
 }
 
-// putAck is the next PUT_ACK.
+// putAck returns the next PUT_ACK.
 func (k *console) putAck() protocol.Message {
 	k.p.t.Helper()
 	for len(k.acks) == 0 {
@@ -92,7 +92,7 @@ func (k *console) putAck() protocol.Message {
 	return takeFirst(&k.acks)
 }
 
-// wait keeps the next message that is no NOOP.
+// wait stores the next message that is not a NOOP.
 func (k *console) wait() {
 	k.p.t.Helper()
 	if m := k.p.next(); m.Type != protocol.Noop {
@@ -100,7 +100,7 @@ func (k *console) wait() {
 	}
 }
 
-// serve has the kernel be a server.
+// serve makes the kernel a server.
 func (k *console) serve() {
 	k.p.t.Helper()
 	k.call(&message.TestRequest{
@@ -108,7 +108,7 @@ func (k *console) serve() {
 	})
 }
 
-// run has the kernel be a client of ours, and begin with so many requests at a time, each of
+// run makes the kernel our client. It starts with the given number of concurrent requests, each of
 // which is made loop times.
 func (k *console) run(op, concurrency, loop uint32) {
 	k.p.t.Helper()
@@ -128,13 +128,13 @@ func (k *console) batch(op message.BatchOp) (r message.BatchReply) {
 	return r
 }
 
-// answer tells the kernel that a request is through.
+// answer tells the kernel that a request is complete.
 func (k *console) answer(q *message.BRWRequest) {
 	r := message.BRWReply{Header: message.NewHeader(message.BulkLength)}
 	k.put(message.ReplyPortal, q.ReplyID, r.Append(nil))
 }
 
-// end wants the kernel to have seen no error in what came, and ends the session.
+// end checks that the kernel has found no error in the received data, and ends the session.
 func (k *console) end() {
 	k.p.t.Helper()
 	for over := time.Now().Add(patience); k.batch(message.BatchQuery).Active > 0; time.Sleep(100 * time.Millisecond) {

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// patience bounds what a kernel in an emulated machine takes.
+	// patience is the time limit for a kernel in an emulated machine.
 	patience = 30 * time.Second
-	// service is the port that kernels listen at (o2iblnd 3.1).
+	// service is the port at which kernels listen (o2iblnd 3.1).
 	service = 987
 	// stamp is our incarnation.
 	stamp = 4711
@@ -34,35 +34,35 @@ type peer struct {
 	t            *testing.T
 	self, kernel lnet.NID
 	channel      verbs.Channel
-	asked        func(e *verbs.Event) // for a connection
-	unprivileged bool                 // it calls from a port of anybody's
-	silent       bool                 // it does not say who it is
+	asked        func(e *verbs.Event) // called for a connection request
+	unprivileged bool                 // it uses an unprivileged port
+	silent       bool                 // it does not announce its NIDs
 	arrivals     chan arrival         // of all connections
 
 	mu     sync.Mutex // guards events
 	events []verbs.Event
-	news   chan struct{} // one comes for each event, unless one waits
+	news   chan struct{} // receives one value for each event, unless one is queued
 }
 
-// arrival is a message that has come.
+// arrival is a received message.
 type arrival struct {
 	on    *conn
 	bytes []byte
 }
 
-// rows hands out addresses; row k has the k-th.
+// rows assigns addresses; row k gets the k-th one.
 var rows struct {
 	sync.Mutex
 	next int
 }
 
-// newPeer makes a node at an address that no other row has.
+// newPeer creates a node with a separate address.
 func newPeer(t *testing.T) *peer {
 	t.Helper()
 	return newPeerThat(t, func(*verbs.Event) {})
 }
 
-// newPeerThat makes one that may be called.
+// newPeerThat creates a node to which peers may connect.
 func newPeerThat(t *testing.T, asked func(e *verbs.Event)) *peer {
 	t.Helper()
 	words := strings.Fields(os.Getenv("LNETD_TEST_MATRIX"))
@@ -92,10 +92,10 @@ func newPeerThat(t *testing.T, asked func(e *verbs.Event)) *peer {
 		t.Fatal(err)
 	}
 	go p.listen()
-	return p // with the process goes what it has
+	return p // its resources are released when the process ends
 }
 
-// listen answers who asks, and keeps what else the connection manager tells.
+// listen answers requests, and stores the other events of the connection manager.
 func (p *peer) listen() {
 	var ev [8]verbs.Event
 	for {
@@ -119,7 +119,7 @@ func (p *peer) listen() {
 	}
 }
 
-// await waits for one of some events of a connection.
+// await waits for one of several events of a connection.
 func (p *peer) await(id verbs.ID, kinds ...verbs.EventKind) verbs.Event {
 	p.t.Helper()
 	over := time.After(patience)
@@ -149,7 +149,7 @@ func kindsOf(events []verbs.Event) (kinds []verbs.EventKind) {
 	return kinds
 }
 
-// request is a CONNREQ as we like it.
+// request returns a valid CONNREQ.
 func (p *peer) request() protocol.Message {
 	return protocol.Message{
 		Version: protocol.V2, Type: protocol.ConnReq, Src: p.self, SrcStamp: stamp, Dst: p.kernel,
@@ -157,7 +157,7 @@ func (p *peer) request() protocol.Message {
 	}
 }
 
-// encoded is a message in a byte order.
+// encoded returns a message in a byte order.
 func (p *peer) encoded(m *protocol.Message, order binary.AppendByteOrder) []byte {
 	p.t.Helper()
 	b, err := m.Append(nil, order)
@@ -167,7 +167,7 @@ func (p *peer) encoded(m *protocol.Message, order binary.AppendByteOrder) []byte
 	return b
 }
 
-// call calls the kernel with some words. It is accepted, or why is not nil.
+// call connects to the kernel with the given private data. why is not nil if the kernel rejects it.
 func (p *peer) call(private []byte) (c *conn, why *protocol.Reject) {
 	p.t.Helper()
 	id, err := p.channel.Dial(verbs.Dial{
@@ -214,16 +214,16 @@ func (p *peer) connect() *conn {
 	return c
 }
 
-// next is the next message that is more than a NOOP without credits, on whatever connection:
-// an answer may come on another one than the request (o2iblnd 12.5). A kernel that asks who
-// we are is told meanwhile.
+// next returns the next message other than a NOOP without credits, on any connection: an answer may
+// come on another connection than the request (o2iblnd 12.5). It also answers a kernel that asks
+// for our NIDs.
 func (p *peer) next() protocol.Message {
 	p.t.Helper()
 	m, _ := p.nextOn()
 	return m
 }
 
-// nextOn also says on which connection it came.
+// nextOn also returns the connection of the message.
 func (p *peer) nextOn() (protocol.Message, *conn) {
 	p.t.Helper()
 	for over := time.After(patience); ; {
@@ -236,7 +236,7 @@ func (p *peer) nextOn() (protocol.Message, *conn) {
 	}
 }
 
-// info is what we say of ourselves.
+// info returns our ping info.
 func (p *peer) info() []byte {
 	i := lnet.PingInfo{
 		Features: lnet.FeatBase | lnet.FeatNIStatus, PID: lnet.PIDLustre, NIs: []lnet.PingNI{{NID: p.self, Status: lnet.StatusUp}},
@@ -244,7 +244,7 @@ func (p *peer) info() []byte {
 	return i.Append(nil, little)
 }
 
-// any is the next message of any kind.
+// any returns the next message of any kind.
 func (p *peer) any(over <-chan time.Time) (m protocol.Message, on *conn) {
 	p.t.Helper()
 	select {
@@ -260,7 +260,7 @@ func (p *peer) any(over <-chan time.Time) (m protocol.Message, on *conn) {
 	return m, nil
 }
 
-// wantReject has the kernel reject a call.
+// wantReject connects, and expects the kernel to reject the request.
 func (p *peer) wantReject(private []byte, want protocol.Reject) {
 	p.t.Helper()
 	switch c, got := p.call(private); {
