@@ -51,27 +51,26 @@ func difference(want, got *recording.Unit) string {
 type allowance string
 
 const (
-	// The numbers of memory descriptors within a node say nothing to others,
-	// but for being sent back. Ours are the kernel's as long as both do the same;
-	// but kernels' selftest makes descriptors that the test does not, and a kernel
-	// changes features in the ping info that is there, where ours puts up another
-	// one. The cookie beside the number must be the recorded one.
+	// The numbers of memory descriptors within a node mean nothing to other nodes, which only send
+	// them back. Ours equal the kernel's as long as both do the same. But kernels' selftest creates
+	// descriptors that the test does not, and a kernel changes features in its existing ping info,
+	// where ours attaches another one. The cookie beside the number must be the recorded one.
 	objectNumbers allowance = "numbers of descriptors"
 
-	// The ACK of a push leaves beside what the push, or the peer's ACK that came
-	// with it, has discovery do: push in its turn, and let go what waited. In a
-	// kernel the ACK of the same segment is mostly last, in ours mostly first. The
-	// order of ACKs among themselves, and of all else, must be the recorded one.
+	// The ACK of a push is sent at about the same time as messages that discovery sends because of
+	// the push, or because of the peer's ACK that came with it: a push of its own node, and
+	// messages that were waiting. In a kernel the ACK is mostly the last of the same segment, in
+	// our node mostly the first. The order of ACKs among themselves, and of all other messages,
+	// must be the recorded one.
 	placesOfACKs allowance = "place of an ACK"
 
-	// Kernels send long payloads without a copy, and ask to be told when they
-	// may use the memory again. Ours never does (socklnd 10), so that the kernel
-	// does not tell.
+	// Kernels send long payloads without a copy, and request an acknowledgement when they may reuse
+	// the memory. Our node never does (socklnd 10), so the kernel sends no such acknowledgement.
 	zeroCopyRequests allowance = "requests for zero-copy acknowledgements"
 )
 
-// byChance are those that depend on which of two goroutines is first, and are
-// allowed in every role.
+// byChance are allowances that depend on which of two goroutines is first. They are allowed in
+// every role.
 var byChance = []allowance{objectNumbers, placesOfACKs}
 
 // allow replaces our values by recorded ones where a difference is allowed, and returns the allowances

@@ -17,8 +17,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// probe pings our node from the kernels on every CONTROL connection. The next unit that our node sends
-// there must be the answer, so it has nothing else left to send.
+// probe pings our node from the kernels on every CONTROL connection. The next unit that our node
+// sends there must be the answer, which shows that it has nothing left to send.
 func (p *play) probe() {
 	p.t.Helper()
 	if calls := p.stage.unexpected(); len(calls) > 0 {

@@ -13,19 +13,19 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// What may differ in messages of selftest (decisions 24). All else of them
-// must be the recorded one, what is behind a message's body, too.
+// These parts of selftest messages may differ (decisions 24). Everything else must be the recorded
+// one, including bytes after a message's body.
 const (
 	// Milliseconds since a session was made: a recorded one lasts seconds.
 	runningTimes allowance = "running times of sessions"
-	// How many messages a node has in hand, where the request that asks may still be
-	// one, and had at most: two at about one time may overlap or not. All other
-	// counters must be the recorded ones.
+	// The number of messages that a node holds, which may include the request itself, and the
+	// maximum so far: two messages at about the same time may overlap or not. All other counters
+	// must be the recorded ones.
 	messagesHeld allowance = "messages held"
 	// The time of day in a ping.
 	pingTimes allowance = "times in pings"
-	// Which of the units that are under way at one time gets which match bits and
-	// sequence number. In the end all must have been given out, and no others.
+	// Which of the units in progress at one time gets which match bits and sequence number. At the
+	// end all of them must have been used, and no others.
 	idsOfUnits allowance = "match bits of units"
 	// With check=simple kernels fill the first and the last word of a page. Ours
 	// fills them all (selftest 5).

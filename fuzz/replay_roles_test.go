@@ -106,8 +106,8 @@ var addedAndDeleted = []*role{
 	},
 }
 
-// untilCut has two rails. One is cut at 5.2 s, and the GET sent on it at 6.4 s is lost. What comes later
-// depends on timeouts of up to 50 s.
+// untilCut has two rails. One is cut at 5.2 s, and the GET sent on it at 6.4 s is lost. Later
+// events depend on timeouts of up to 50 s.
 var untilCut = []*role{
 	{
 		file: "o6-tcp-rail-cut-recovery", name: "peerA", devices: ethA,

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// Strangers that take all file descriptors they can get do not keep lnetdctl out.
+// Unknown callers that take all file descriptors they can get do not keep lnetdctl out.
 //
 // decisions 134
 func TestStrangersLeaveDescriptors(t *testing.T) {
@@ -34,7 +34,7 @@ func TestStrangersLeaveDescriptors(t *testing.T) {
 		Name: "a", Programs: dir, Socket: socket,
 		Command: []string{"sh", "-c", fmt.Sprintf("ulimit -n %d; exec %s/lnetd --port %d --control-socket %s --config %s", limit, dir, port, socket, file)},
 	})
-	// What the control socket and its clients take comes out of the reserve.
+	// The control socket and its clients use descriptors of the reserve.
 	const reserve, ofControl = limit / 4, 4
 	pid := strconv.Itoa(a.PID())
 	most := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// guests is a daemon that hosts two processes.
+// guests returns a daemon that hosts two processes.
 func guests(t *testing.T) *controltest.Daemon {
 	t.Helper()
 	nid, err := lnet.ParseNID("10.0.0.1@tcp")
@@ -79,7 +79,7 @@ func TestClientDrop(t *testing.T) {
 	}
 }
 
-// Where nobody is hosted "clients" says so.
+// Without hosted programs, "clients" says so.
 func TestClientsOff(t *testing.T) {
 	got := runProgram(program{}, "clients", "--control-socket", serve(t, &controltest.Daemon{}))
 	if got.status != exitOK || !strings.Contains(got.stdout, "switched off") {
@@ -87,8 +87,8 @@ func TestClientsOff(t *testing.T) {
 	}
 }
 
-// Rates are the differences of two looks: of a transfer machine that is new, or another one
-// than before, since its beginning.
+// Rates are the differences of two samples. Those of a transfer machine that is new, or that
+// replaced the earlier one, are counted since its start.
 func TestClientRates(t *testing.T) {
 	of := func(id uint16, submissions, completed, bytes, waits uint64) api.ClientTM {
 		return api.ClientTM{ID: id, Submissions: submissions, Waits: waits, Queues: []api.ClientQueue{
@@ -123,7 +123,7 @@ func TestClientRates(t *testing.T) {
 	}
 }
 
-// With --interval lnetd is asked again that much later.
+// With --interval lnetd is asked again after that interval.
 func TestClientsInterval(t *testing.T) {
 	path := serve(t, guests(t))
 	var waited []time.Duration

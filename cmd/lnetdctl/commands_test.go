@@ -20,7 +20,7 @@ import (
 func words(line string) []string {
 	fields := strings.Fields(line)
 	for i := range fields {
-		if fields[i] == ">" || fields[i] == "<" || fields[i] == "|" { // the shell's own
+		if fields[i] == ">" || fields[i] == "<" || fields[i] == "|" { // operators of the shell
 			return fields[:i]
 		}
 		fields[i] = strings.Trim(fields[i], "'\"")
@@ -36,7 +36,7 @@ func oldDocumentOf(op, entity, errno, descr string) string {
 	return op + ":\n    - " + entity + ":\n          errno: " + errno + "\n          descr: \"" + descr + "\"\n"
 }
 
-// What commands do with options that make no sense, and with refusals.
+// Results of commands with invalid options, and of refused commands.
 //
 // lnetctl 1 (4)-(5), 2 (1)-(4), 4.5 (3)-(4), 4.6 (1), 4.9 (1), 4.9 (3), 4.10 (1)
 // lnetctl 4.11 (3), 4.17 (1)-(2), 15 (1), 15 (6)
@@ -130,7 +130,7 @@ func TestRefusals(t *testing.T) {
 			if tt.want.status == exitOK {
 				return
 			}
-			// The same as JSON: one fault, with a code, on stderr.
+			// The same as JSON: one error, with a code, on stderr.
 			got = runProgram(program{}, append([]string{"--control-socket", serve(t, n), "--json"}, words(tt.line)...)...)
 			var refusal struct{ Error *api.Fault }
 			if err := json.Unmarshal([]byte(got.stderr), &refusal); err != nil || refusal.Error == nil ||
@@ -141,7 +141,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What the daemon is told.
+// The requests that commands send to the daemon.
 //
 // lnetctl 1 (6), 1 (8), 4.5 (1), 4.6 (1), 4.9 (3), 4.10 (1), 4.10 (5)-(6), 4.11 (3)
 func TestChanges(t *testing.T) {
@@ -182,7 +182,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A route that is not there is no failure to lnetctl, but one to programs, and is told.
+// A route that does not exist is not an error for lnetctl, but it is one for programs, and is
+// reported.
 //
 // lnetctl 4.7
 func TestDeleteMissingRoute(t *testing.T) {
@@ -196,7 +197,7 @@ func TestDeleteMissingRoute(t *testing.T) {
 	}
 }
 
-// Commands that want more are answered with their help (lnetctl 1.5, 4.17).
+// Commands with too few arguments print their help (lnetctl 1.5, 4.17).
 //
 // lnetctl 1 (5)
 func TestTooFewArguments(t *testing.T) {
@@ -209,7 +210,7 @@ func TestTooFewArguments(t *testing.T) {
 	}
 }
 
-// The recorded router's output.
+// The output equals that of the recorded router.
 //
 // lnetctl 4.9 (2), 5.3
 func TestRoutingShow(t *testing.T) {
@@ -350,7 +351,7 @@ func TestShows(t *testing.T) {
 	}
 }
 
-// Whatever is shown can be had as the control interface delivers it.
+// Everything that is shown is also available as the control interface returns it.
 func TestShowsAsJSON(t *testing.T) {
 	n := cannedPeer(t, "peerA")
 	path := serve(t, n)
@@ -373,7 +374,7 @@ func TestShowsAsJSON(t *testing.T) {
 	}
 }
 
-// asJSON is a T that must be there with all its fields known.
+// asJSON checks that a T is in the output and that all its fields are known.
 type asJSON[T any] struct{ raw string }
 
 func (a *asJSON[T]) UnmarshalJSON(b []byte) error {
@@ -386,7 +387,7 @@ func (a *asJSON[T]) UnmarshalJSON(b []byte) error {
 
 func (a *asJSON[T]) empty() bool { return len(a.raw) <= len(`{"rules":[]}`) }
 
-// leaves are all commands that do something.
+// leaves returns all commands that do something.
 func leaves(c *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, sub := range cli.Visible(c) {
@@ -399,7 +400,7 @@ func leaves(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// Every command explains itself, with examples that are what they say.
+// Every command has a help text, with valid examples.
 func TestEveryCommandHasHelp(t *testing.T) {
 	all := leaves((&program{name: "lnetdctl"}).root())
 	if len(all) < 40 {
@@ -447,7 +448,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 // alone are the commands that need no daemon.
 var alone = map[string]bool{"version": true, "completion": true, "legacy2yaml": true, "nidlist": true, "service-id": true}
 
-// Without a daemon every command says so and fails.
+// Without a daemon every command reports that and fails.
 //
 // lnetctl 1 (11)
 func TestNoCommandWorksWithoutDaemon(t *testing.T) {
@@ -471,7 +472,7 @@ func TestNoCommandWorksWithoutDaemon(t *testing.T) {
 
 var errBoom = errors.New("boom")
 
-// An error that nobody foresaw is told as it is.
+// An unknown error is printed unchanged.
 func TestUnforeseenRefusal(t *testing.T) {
 	n := cannedPeer(t, "peerA")
 	n.Refuse = func(string) error { return errBoom }

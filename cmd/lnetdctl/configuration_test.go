@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// What commands that change nets do with options that make no sense, and with refusals.
+// Results of commands that change nets with invalid options, and of refused ones.
 //
 // lnetctl 2 (4), 4.1, 4.2 (1), 4.3 (1), 4.5 (4)
 // sanity-lnet 5 (230)
@@ -86,7 +86,7 @@ func fault(code api.Code, errno syscall.Errno, text string) *api.Fault {
 	return &api.Fault{Code: code, Errno: -int(errno), Text: text}
 }
 
-// What the daemon is told of nets.
+// The requests about nets that commands send to the daemon.
 //
 // lnetctl 4.1, 4.2 (1), 4.3 (1), 4.5 (1), 4.5 (3), 11 (8)
 func TestNetChanges(t *testing.T) {
@@ -102,7 +102,7 @@ func TestNetChanges(t *testing.T) {
 			"net add -n tcp2 -i eth0 --peer-timeout 60 --peer-credits 16 --peer-buffer-credits 4 --credits 128 --conns-per-peer 2 --tos 104 --cpt [0] -k -a 7 -T low",
 			`AddNet {"net":"tcp2","interfaces":["eth0"],"peer_timeout":60,"peer_credits":16,"peer_buffer_credits":4,"credits":128,"lnd_tunables":{"conns_per_peer":2,"tos":104},"cpt":"[0]"}`,
 		},
-		// What is no number, or none that can be, counts as not given.
+		// An invalid number, or one out of range, counts as not given.
 		{"net add -n tcp2 -i eth0 -t -1 -c 0 -b x -r -4 -m -1", `AddNet {"net":"tcp2","interfaces":["eth0"]}`},
 		{"net add -n tcp2 -i eth0 -t 16777217 -c 16777217 -b 16777217 -r 16777217", `AddNet {"net":"tcp2","interfaces":["eth0"]}`},
 		{
@@ -138,7 +138,7 @@ func TestNetChanges(t *testing.T) {
 	}
 }
 
-// What lnetd warns of when NIs are added reaches the terminal, and programs.
+// Warnings of lnetd when NIs are added are printed on the terminal, and reported to programs.
 //
 // lnetctl 11 (11)
 func TestWarningsOfNetAdd(t *testing.T) {
@@ -156,7 +156,7 @@ func TestWarningsOfNetAdd(t *testing.T) {
 	}
 }
 
-// documentNode keeps the document that it is given, and answers as it is told.
+// documentNode stores the document that it receives, and answers with the result of answer.
 func documentNode(t *testing.T, answer func(r api.ConfigurationChange) (api.ConfigurationChanged, error)) (path string, last *api.ConfigurationChange) {
 	t.Helper()
 	n := cannedPeer(t, "peerA")
@@ -168,8 +168,8 @@ func documentNode(t *testing.T, answer func(r api.ConfigurationChange) (api.Conf
 	return serve(t, n), last
 }
 
-// A document comes from a file, wherever that is named, or from standard input, and is
-// used as the options say.
+// A document is read from a file, in whichever way it is named, or from standard input, and is used
+// according to the options.
 //
 // lnetctl 7 (1), 7 (4)
 func TestImportSendsTheDocument(t *testing.T) {
@@ -212,7 +212,7 @@ func TestImportSendsTheDocument(t *testing.T) {
 	}
 }
 
-// All that is wrong in a document is told, each with its place, on a pipe as on a terminal.
+// All errors in a document are printed, each with its place, on a pipe as on a terminal.
 //
 // lnetctl 2 (1), 7 (1)
 func TestProblemsAreTold(t *testing.T) {
@@ -243,7 +243,7 @@ func TestProblemsAreTold(t *testing.T) {
 	}
 }
 
-// Warnings go to stderr, wherever that leads; what was done says nothing.
+// Warnings go to stderr, wherever that is. A success prints nothing.
 func TestWarningsAreTold(t *testing.T) {
 	path, _ := documentNode(t, func(api.ConfigurationChange) (api.ConfigurationChanged, error) {
 		return api.ConfigurationChanged{
@@ -262,7 +262,7 @@ func TestWarningsAreTold(t *testing.T) {
 	}
 }
 
-// A difference is printed as that of two backups, and is the exit status.
+// A difference is printed as that of two backups, and determines the exit status.
 func TestDiff(t *testing.T) {
 	same := true
 	path, _ := documentNode(t, func(api.ConfigurationChange) (done api.ConfigurationChanged, _ error) {
@@ -282,8 +282,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// The blocks of a document are carried out in its order, all of them, and a failure shows in
-// the end.
+// All blocks of a document are carried out, in its order. The exit status reports a failure at the
+// end.
 //
 // lnetctl 7 (6)
 // sanity-lnet 5 (350)
@@ -302,7 +302,7 @@ func TestImportExec(t *testing.T) {
 	}
 }
 
-// What a document describes is shown as its own commands show it.
+// Objects that a document describes are printed as their commands show them.
 //
 // lnetctl 7 (5)
 func TestImportShow(t *testing.T) {
@@ -319,7 +319,7 @@ func TestImportShow(t *testing.T) {
 	}
 }
 
-// A level of detail that a document asks for holds for its net, its peer, and for routes.
+// A level of detail in a document applies to its net, its peer, and to routes.
 //
 // lnetctl 7 (5)
 func TestImportShowDetail(t *testing.T) {
@@ -356,7 +356,8 @@ func TestImportShowDetail(t *testing.T) {
 	}
 }
 
-// An export goes into a file, whole, and what cannot be had is missing there and told here.
+// An export is written to a file as a whole. Parts that cannot be read are missing there and
+// reported.
 //
 // lnetctl 8 (1)-(2)
 func TestExportToFile(t *testing.T) {
@@ -382,8 +383,8 @@ func TestExportToFile(t *testing.T) {
 	}
 }
 
-// NIs that wait are named in warnings, and in JSON. A net of which no NI is up is shown as kernels
-// show one that there is not.
+// NIs that wait are named in warnings, and in JSON. If no NI of a net is up, the net is shown like
+// a net that does not exist in kernels.
 //
 // lnetctl 4.4, 11 (12)
 func TestWaitingNIsAreShown(t *testing.T) {

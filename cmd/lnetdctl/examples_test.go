@@ -14,9 +14,9 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// Given the examples of lnetdctl(8) and lst(8), when they are typed in, then each line does its
-// work. They run as they stand, but with addresses of the test in place of theirs, and for a
-// shorter time. TestEveryCommandHasHelp and TestEveryCommandPrintsJSON have the examples of single commands.
+// Given the examples of lnetdctl(8) and lst(8), each line does its work when it is executed. The
+// lines run unchanged, except for addresses of the test and a shorter time. TestEveryCommandHasHelp
+// and TestEveryCommandPrintsJSON cover the examples of single commands.
 func TestExamples(t *testing.T) {
 	bin, scratch := t.TempDir(), t.TempDir()
 	if err := daemontest.Build(bin); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// withoutRoutes is a daemon like that at path which cannot say its routes.
+// withoutRoutes returns a daemon like that at path, but one that cannot return its routes.
 func withoutRoutes(t *testing.T, path string) string {
 	t.Helper()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "lnetd"})
@@ -36,7 +36,8 @@ func withoutRoutes(t *testing.T, path string) string {
 	return own
 }
 
-// An export that lacks a part has failed, whatever parts come after it, and costs no file.
+// If a part of an export is missing, the export has failed, whatever parts come after it, and no
+// file is overwritten.
 //
 // lnetctl 8 (1)
 func TestExportWithoutAPartFails(t *testing.T) {
@@ -53,7 +54,7 @@ func TestExportWithoutAPartFails(t *testing.T) {
 	}
 }
 
-// A disk that fills up among many peers is told once.
+// If a disk becomes full among many peers, that is reported once.
 func TestExportOfManyPeersToAFullDisk(t *testing.T) {
 	n := cannedPeer(t, "peerA")
 	peer := n.PeerList[0]

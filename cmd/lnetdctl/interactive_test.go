@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Commands from standard input, one a line: names cut and in any case, nothing quoted.
-// The first that fails is the last, and the exit status is its.
+// Commands are read from standard input, one per line. Names may be abbreviated and in any case,
+// and there is no quoting. The first command that fails is the last one, and determines the exit
+// status.
 //
 // lnetctl 1 (1)-(2), 1 prompt
 func TestInteractive(t *testing.T) {
@@ -17,7 +18,7 @@ func TestInteractive(t *testing.T) {
 	const unknown = "lnetdctl: 'foo' is not a valid command. See 'lnetdctl --list-commands'.\n"
 	for name, tt := range map[string]struct {
 		in             string
-		stdout, stderr []string // what is there, in this order
+		stdout, stderr []string // expected texts, in this order
 		status         int
 	}{
 		"nothing":          {},
@@ -50,8 +51,8 @@ func TestInteractive(t *testing.T) {
 	}
 }
 
-// inOrder checks that the texts are in s, one behind the other, and that s is empty
-// if there are none.
+// inOrder checks that the texts are in s, one after the other, and that s is empty if there are no
+// texts.
 func inOrder(t *testing.T, what, s string, texts []string) {
 	t.Helper()
 	if len(texts) == 0 && s != "" {
@@ -67,8 +68,7 @@ func inOrder(t *testing.T, what, s string, texts []string) {
 	}
 }
 
-// lst has the same mode with commands of its own; from the words of the command line
-// it takes what is common.
+// lst has the same mode with its commands. It accepts the common options of the command line.
 //
 // lnetctl 1 prompt
 func TestInteractiveLst(t *testing.T) {
@@ -89,8 +89,8 @@ func TestInteractiveLst(t *testing.T) {
 	}
 }
 
-// At a terminal there is a prompt, a line can be changed, tab completes, former lines
-// come back, and a command that fails is not the last.
+// At a terminal there is a prompt, a line can be edited, tab completes, and earlier lines can be
+// recalled. A command that fails is not the last one.
 //
 // lnetctl 1 prompt
 func TestInteractiveAtATerminal(t *testing.T) {
@@ -120,17 +120,17 @@ func TestInteractiveAtATerminal(t *testing.T) {
 	}
 	see("quit ends\r\n")
 	see("> ")
-	write("fooo\x7f\r") // the last o is taken back
+	write("fooo\x7f\r") // the last o is deleted
 	see("'foo' is not a valid command.")
 	see("> ")
 	write("glo\tsho\t\r")
 	see("global:\r\n")
 	see("lnd_timeout: ")
 	see("> ")
-	write("\x1b[A\r") // the line before
+	write("\x1b[A\r") // the previous line
 	see("global:\r\n")
 	see("> ")
-	write("ping 10.77.0.12@tcp\t1\t\r") // both NIDs of the peer begin so
+	write("ping 10.77.0.12@tcp\t1\t\r") // both NIDs of the peer begin like this
 	see("10.77.0.12@tcp1")
 	see("> ")
 	write("quit\r")
@@ -139,7 +139,7 @@ func TestInteractiveAtATerminal(t *testing.T) {
 	}
 }
 
-// lst's prompt is another one.
+// lst has a different prompt.
 func TestInteractiveLstAtATerminal(t *testing.T) {
 	person, tty := openTerminal(t)
 	p := program{name: lstName, stdin: tty, stdout: tty, stderr: tty, socket: filepath.Join(t.TempDir(), "none")}
@@ -149,7 +149,7 @@ func TestInteractiveLstAtATerminal(t *testing.T) {
 	if _, err := io.ReadFull(person, prompt); err != nil || string(prompt) != "lst > " {
 		t.Errorf("%q, %v", prompt, err)
 	}
-	if _, err := io.WriteString(person, "\x04"); err != nil { // the end of input
+	if _, err := io.WriteString(person, "\x04"); err != nil { // end of input
 		t.Fatal(err)
 	}
 	if status := <-ended; status != exitOK {

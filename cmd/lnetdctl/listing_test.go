@@ -17,8 +17,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Printed item by item, a document reads as it would if it had been printed at
-// once.
+// A document that is printed item by item equals one that is printed as a whole.
 func TestListingsAreOneDocument(t *testing.T) {
 	all := cannedPeer(t, "peerA").PeerList
 	for n := range len(all) + 1 {
@@ -50,8 +49,7 @@ func TestListingsAreOneDocument(t *testing.T) {
 	}
 }
 
-// slowDaemon tells of so many peers, and then waits until somebody has read of
-// the first.
+// slowDaemon returns n peers, and then waits until the first one has been read.
 type slowDaemon struct {
 	controltest.Daemon
 	peers int
@@ -77,7 +75,7 @@ func (d *slowDaemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq
 	}
 }
 
-// What has come of a long list is printed before the rest has.
+// The beginning of a long list is printed before the rest has arrived.
 func TestListingIsPrintedAsItComes(t *testing.T) {
 	d := &slowDaemon{peers: 60_000, read: make(chan struct{})}
 	r, w := io.Pipe()
@@ -102,7 +100,7 @@ func TestListingIsPrintedAsItComes(t *testing.T) {
 	}
 }
 
-// What is indented item by item reads as encoding/json indents it.
+// Indentation item by item equals that of encoding/json.
 func TestItemsAreIndentedAsEncodingJSONDoes(t *testing.T) {
 	for _, v := range []any{
 		cannedPeer(t, "peerA").PeerList[0], nil, 7, "a \"quoted\\\" [text], {of: all}", []int{}, map[string]int{}, struct{}{},

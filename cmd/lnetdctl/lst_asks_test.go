@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What options of lst say reaches lnetd.
+// Options of lst are sent to lnetd.
 //
 // selftest 8 (4), 8 (8), 8 (10), 8 (12)-(13)
 func TestLstAsksForWhatItIsTold(t *testing.T) {

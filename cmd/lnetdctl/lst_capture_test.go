@@ -22,8 +22,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// lstNetwork are two lnetd in this process, with the names and NIDs of the
-// recorded nodes, on a network in memory. At 10.77.0.13 nobody listens.
+// lstNetwork is two lnetds in this process, with the names and NIDs of the recorded nodes, on a
+// network in memory. 10.77.0.13 does not answer.
 type lstNetwork struct {
 	sockets map[string]string
 }
@@ -77,8 +77,8 @@ lnetd: {port: 988, accept: all, socklnd: {min_reconnectms: 1, max_reconnectms: 1
 	return c.ControlSocket
 }
 
-// lst runs the program as lst on a node: its output, and its exit status. It does
-// not wait between samples.
+// lst runs the program as lst on a node and returns its output and its exit status. It does not
+// wait between samples.
 func (n *lstNetwork) lst(nodeName string, words ...string) (string, int) {
 	var out bytes.Buffer
 	p := program{
@@ -89,15 +89,15 @@ func (n *lstNetwork) lst(nodeName string, words ...string) (string, int) {
 	return out.String(), status
 }
 
-// noPause does not wait.
+// noPause returns at once.
 func noPause(context.Context, time.Duration) error { return nil }
 
-// lstStory is a recorded command line with all that it printed.
+// lstStory is a recorded command line with its output.
 type lstStory struct {
 	node, key string
 	commands  []string
-	// outputs are those of the commands, where the recording tells them apart;
-	// else all of it is the last's.
+	// The outputs of the commands, if the recording separates them. Otherwise the last command has
+	// all of it.
 	output string
 	status int
 }
@@ -127,7 +127,7 @@ func readLst(t *testing.T, file string) []lstStory {
 		s := lstStory{node: name, key: "77", output: rest[:i], status: status}
 		if key, commands, ok := strings.Cut(strings.TrimPrefix(command, "export LST_SESSION="), "; "); ok {
 			s.key, s.commands = key, strings.Split(commands, "; ")
-		} else { // a script that shows its commands
+		} else { // a script that prints its commands
 			for line := range strings.Lines(s.output) {
 				if text, ok := strings.CutPrefix(line, "+ "); ok {
 					s.commands = append(s.commands, strings.TrimSpace(text))
@@ -142,7 +142,7 @@ func readLst(t *testing.T, file string) []lstStory {
 	return stories
 }
 
-// These match what depends on time: figures, stamps, how often stop had to look.
+// These match what depends on time: figures, stamps, and how often stop had to check.
 var (
 	lstFigures  = regexp.MustCompile(`(Avg|Min|Max): [0-9.]+ +`)
 	lstStamp    = regexp.MustCompile(` ID: [0-9]+@`)
@@ -155,18 +155,18 @@ func withoutTiming(s string) string {
 	return lstStopping.ReplaceAllString(s, "")
 }
 
-// lstDeviations are where we do not print what was recorded.
+// lstDeviations are the command lines for which our output differs from the recorded one.
 var lstDeviations = map[string]func(recorded string) string{
-	// lst of 2.15.8 prints the line of what is sent for --read (selftest 9).
+	// lst of 2.15.8 prints the line of sent data for --read (selftest 9).
 	"lst stat --rate --read --delay 1 --count 1 servers": func(s string) string { return strings.Replace(s, "[W]", "[R]", 1) },
-	// What 2.17 prints.
+	// The output of 2.17.
 	"lst add_test --batch b1 --from clients --to nosuch ping": func(string) string { return lstNoTest + "\n" },
 	"lst foo": func(string) string { return "lst: 'foo' is not a valid command. See 'lst --list-commands'.\n" },
 }
 
-// Every lst command of the recordings of 2.15.8 prints the recorded text, figures,
-// stamps and what 2.17 words otherwise aside, and ends with the recorded status. The commands of a file tell
-// one story. Of master's recordings those that print correct names are here too.
+// Every lst command of the recordings of 2.15.8 prints the recorded text and has the recorded exit
+// status. Figures, stamps and texts that differ in 2.17 are not compared. The commands of a file
+// depend on each other. Those recordings of master that print correct names are included.
 //
 // selftest 8 (1)-(8), 8 (10)-(14), 9 (3)
 func TestOutputIsLsts(t *testing.T) {
@@ -205,7 +205,7 @@ func TestOutputIsLsts(t *testing.T) {
 	}
 }
 
-// Recorded figures, read and printed again, are the recorded bytes.
+// Recorded figures that are parsed and printed again equal the recorded bytes.
 //
 // selftest 9 (3)
 func TestFiguresAreLsts(t *testing.T) {
@@ -254,7 +254,7 @@ func TestFiguresAreLsts(t *testing.T) {
 	}
 }
 
-// lstFigureOf is a figure in the unit that it is printed in.
+// lstFigureOf is a figure in the unit in which it is printed.
 type lstFigureOf map[string]float64
 
 func (f *lstFigureOf) set(t *testing.T, name, text string) {

@@ -9,8 +9,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// What lst prints for programs are JSON documents in which lists without members
-// are lists.
+// With --json lst prints JSON documents, in which lists without members are empty lists.
 func TestLstJSON(t *testing.T) {
 	n := newLstNetwork(t, "enabled: true")
 	t.Setenv("LST_SESSION", "7")
@@ -42,7 +41,7 @@ func TestLstJSON(t *testing.T) {
 	}
 }
 
-// What goes wrong with nodes of a quick test is told to programs as JSON, too.
+// Errors of nodes in a quick test are reported as JSON, too.
 func TestLstQuickFailsAsJSON(t *testing.T) {
 	n := newLstNetwork(t, "enabled: true")
 	for args, cause := range map[string]string{

@@ -22,7 +22,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// A quick test whose session is taken away says so once, and prints what it knows.
+// If the session of a quick test is taken over, that is reported once, and the known results are
+// printed.
 func TestLstQuickIsRobbed(t *testing.T) {
 	n := newLstNetwork(t, "enabled: true")
 	t.Setenv("LST_SESSION", "7")
@@ -45,7 +46,7 @@ func TestLstQuickIsRobbed(t *testing.T) {
 	}
 }
 
-// fakeLnetd answers what it is asked with what answer returns, until the test ends.
+// fakeLnetd answers requests with the results of answer, until the test ends.
 func fakeLnetd(t *testing.T, answer func(command string, r *http.Request) (status int, body any)) (socket string) {
 	t.Helper()
 	path := filepath.Join(testenv.SocketDir(t), "c.sock")
@@ -54,7 +55,7 @@ func fakeLnetd(t *testing.T, answer func(command string, r *http.Request) (statu
 		t.Fatal(err)
 	}
 	lnetd := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked, _ := io.ReadAll(r.Body) // else the client is not seen to go
+		asked, _ := io.ReadAll(r.Body) // otherwise the server does not notice when the client leaves
 		r.Body = io.NopCloser(bytes.NewReader(asked))
 		status, body := answer(filepath.Base(r.URL.Path), r)
 		b, err := json.Marshal(body)
@@ -76,8 +77,8 @@ func fakeLnetd(t *testing.T, answer func(command string, r *http.Request) (statu
 	return path
 }
 
-// Interrupted while its session is being made, quick ends that: lnetd may have made
-// it nevertheless.
+// If quick is interrupted while its session is being created, it ends the session, because lnetd
+// may have created it nevertheless.
 func TestLstQuickInterruptedAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	var commands []string
@@ -106,7 +107,7 @@ func TestLstQuickInterruptedAtOnce(t *testing.T) {
 	}
 }
 
-// Quick ends its session when no request is under way any more.
+// Quick ends its session when no more requests are in progress.
 func TestLstQuickWaitsForRequests(t *testing.T) {
 	var mu sync.Mutex
 	var commands []string
@@ -135,7 +136,7 @@ func TestLstQuickWaitsForRequests(t *testing.T) {
 	}
 }
 
-// The end of a terminal does not end quick when it was told so, as by nohup.
+// The end of a terminal does not end quick if SIGHUP is ignored, as with nohup.
 func TestLstQuickUnderNohup(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
@@ -160,7 +161,7 @@ func TestLstQuickUnderNohup(t *testing.T) {
 	}
 }
 
-// sampleOf is a sample of a client that has answered, or has not, and a server.
+// sampleOf returns a sample of a client, which may have answered, and a server.
 func sampleOf(answered bool) any {
 	row := func(group, id string, answered bool) any {
 		node := map[string]any{"id": id, "state": "Active", "success": answered}
@@ -172,13 +173,13 @@ func sampleOf(answered bool) any {
 	return map[string]any{"targets": []any{row("from", "12345-10.77.0.11@tcp", answered), row("to", "12345-10.77.0.12@tcp", true)}}
 }
 
-// Quick never fails without a word, nor with the same one twice, and a test that it
-// has ended before its time was no success.
+// Quick never fails without a message, and never prints a message twice. A test that it has ended
+// before its time is not a success.
 func TestLstQuickSaysWhy(t *testing.T) {
 	stopping := api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "Network is down"}
 	for name, row := range map[string]struct {
-		command string // that goes wrong
-		call    int    // the how maniest of its name does
+		command string // that fails
+		call    int    // which call of that name fails, counted from 1
 		status  int
 		body    any
 		want    string // on stderr

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// Each number that a console may refuse with has its sentence.
+// Each error number of a console has a text.
 //
 // selftest 8 (1)
 func TestLstRefusals(t *testing.T) {
@@ -35,7 +35,7 @@ func TestLstRefusals(t *testing.T) {
 	}
 }
 
-// Who has lost features to an old node is told so.
+// If features are disabled because of an old node, that is reported.
 //
 // selftest 7.4 (2)
 func TestLstCompatibleMode(t *testing.T) {
@@ -47,7 +47,7 @@ func TestLstCompatibleMode(t *testing.T) {
 	}
 }
 
-// A group that has other nodes than a moment ago has no figures.
+// If the nodes of a group have just changed, the group has no figures.
 //
 // selftest 9 (4)
 func TestLstStatOfAGroupThatChanges(t *testing.T) {

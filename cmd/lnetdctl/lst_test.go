@@ -170,7 +170,7 @@ func TestQuerySummary(t *testing.T) {
 	}
 }
 
-// A console that needs a key, or an lnetd, says so.
+// If the key of a session is missing, or lnetd does not run, lst says so.
 //
 // selftest 8 (1)
 func TestLstWithoutKeyOrDaemon(t *testing.T) {
@@ -196,7 +196,7 @@ func TestLstWithoutKeyOrDaemon(t *testing.T) {
 	}
 }
 
-// Command lines that make no sense end with lst's -1, whatever is wrong.
+// Every invalid command line has lst's exit status -1.
 //
 // selftest 8 (1)
 func TestLstMisuse(t *testing.T) {
@@ -222,7 +222,7 @@ func TestLstMisuse(t *testing.T) {
 	}
 }
 
-// The words of help, under either name.
+// The texts of help, under either name.
 //
 // selftest 8 (1)
 func TestLstHelp(t *testing.T) {
@@ -239,8 +239,8 @@ func TestLstHelp(t *testing.T) {
 	}
 }
 
-// The rest of a session's life: groups that change, batches that stop by
-// themselves, programs that read JSON, figures of RPCs.
+// The remaining commands of a session: groups that change, batches that stop by themselves,
+// programs that read JSON, figures of RPCs.
 //
 // selftest 8 (1)-(8), 8 (10)-(14), 8 (16), 9 (5)
 func TestLstSession(t *testing.T) {
@@ -250,7 +250,7 @@ func TestLstSession(t *testing.T) {
 	tests := []struct {
 		line   string
 		status int
-		want   string // a beginning, or all if it ends with $
+		want   string // a prefix, or the whole text if it ends with $
 	}{
 		{"new_session", 255, "Failed to create session: Protocol error\nunknown features 0x2\n$"},
 		{"LST_FEATURES=", 0, ""},
@@ -311,7 +311,7 @@ func TestLstSession(t *testing.T) {
 			continue
 		}
 		got, status := n.lst("peerA", strings.Fields(tt.line)...)
-		// Who called the node before decides on why it cannot be reached.
+		// The earlier connections to the node determine why it cannot be reached.
 		got = regexp.MustCompile(`Unknown error -[0-9]+`).ReplaceAllString(got, "Unknown error -#")
 		all := lstStopping.ReplaceAllString(got, "") + "$"
 		if status != tt.status || !strings.HasPrefix(all, tt.want) {
@@ -320,7 +320,7 @@ func TestLstSession(t *testing.T) {
 	}
 }
 
-// stop says how many nodes still run, once a second.
+// stop prints once a second how many nodes still run.
 //
 // selftest 8 (10)
 func TestLstStopWaits(t *testing.T) {
@@ -351,8 +351,8 @@ func TestLstStopWaits(t *testing.T) {
 	}
 }
 
-// A quick test that sees errors ends at once, names who saw them, and fails; its
-// session is gone.
+// If a quick test finds errors, it ends at once, names the nodes with errors, and fails. Its
+// session has ended.
 func TestLstQuickSeesErrors(t *testing.T) {
 	n := newLstNetwork(t, "enabled: true, brw_inject_errors: 5")
 	var out, errs strings.Builder
@@ -367,7 +367,7 @@ func TestLstQuickSeesErrors(t *testing.T) {
 	}
 }
 
-// Nodes that do not take part are named, with why.
+// Nodes that do not take part are named, with the reason.
 func TestLstQuickNeedsAllNodes(t *testing.T) {
 	n := newLstNetwork(t, "enabled: true")
 	for _, tt := range []struct{ args, want string }{

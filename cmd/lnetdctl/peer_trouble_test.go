@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// What speaks against a NID is shown from level 1 on, and only if there is something:
+// The reason to avoid a NID is shown from level 1 on, and only if there is a reason, because
 // lnetctl has no such line.
 func TestTroubleOfAPeerNI(t *testing.T) {
 	const stalled = "not answering since 2026-01-02T03:04:05Z"

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ran is what a run of the program left.
+// ran is the result of a run of the program.
 type ran struct {
 	stdout, stderr string
 	status         int
@@ -58,8 +58,8 @@ func TestUnexpectedOperand(t *testing.T) {
 	}
 }
 
-// Every command's help has the sections of a manual page, and asking for it in
-// place of the work gives status 1.
+// Every command's help has the sections of a manual page. A help option in place of the work gives
+// exit status 1.
 //
 // lnetctl 1 (2), 1 (4)-(5)
 func TestHelp(t *testing.T) {
@@ -115,7 +115,7 @@ stats               udsp                version
 	}
 }
 
-// Options that stand before --version hold for it as for commands.
+// Options before --version apply to it as to commands.
 //
 // lnetctl 1 (2)
 func TestVersion(t *testing.T) {
@@ -181,7 +181,7 @@ show:
 	}
 }
 
-// Preferred NIDs appear at level 4 only, and only if there are some.
+// Preferred NIDs are shown only at level 4, and only if there are some.
 //
 // lnetctl 5.1
 func TestPreferredNIDs(t *testing.T) {
@@ -232,8 +232,8 @@ func TestPingFromNonsense(t *testing.T) {
 	}
 }
 
-// Advice is printed by default, but not where a script may compare the output with that of
-// Lustre's programs; the option wins over the environment, and that over the default.
+// Hints are printed by default, except where a script may compare the output with that of Lustre's
+// programs. The option overrides the environment, which overrides the default.
 func TestWhenHintsArePrinted(t *testing.T) {
 	path := serve(t, cannedPeer(t, "peerA"))
 	for _, c := range []struct {
@@ -279,7 +279,7 @@ func TestWhenHintsArePrinted(t *testing.T) {
 	}
 }
 
-// A person at a terminal is told what lnetctl keeps to itself.
+// At a terminal the program prints hints that lnetctl does not have.
 func TestHints(t *testing.T) {
 	path := serve(t, cannedPeer(t, "peerA"))
 	tests := []struct {

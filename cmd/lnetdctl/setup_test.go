@@ -17,9 +17,9 @@ import (
 // fakeHost is a machine in memory.
 type fakeHost struct {
 	interfaces map[string]string // by address: "eth0 24"
-	has        map[string]bool   // what "ip" finds
+	has        map[string]bool   // commands that exist
 	sysctls    map[string]string
-	plain      bool // the caller may change nothing
+	plain      bool // the caller has no privileges
 	done       []string
 }
 
@@ -63,7 +63,7 @@ func (h *fakeHost) SetSysctl(key []string, value string) error {
 	return nil
 }
 
-// sharing is a node with two rails on one subnet, a third alone, and one of IPv6.
+// sharing returns a node with two rails on one subnet, a third on a separate one, and one of IPv6.
 func sharing(t *testing.T) (socket string, h *fakeHost) {
 	t.Helper()
 	n := newCannedNode()
@@ -92,7 +92,7 @@ sysctl -w net.ipv4.conf.eth1.arp_announce=2  # is 0
 `
 )
 
-// The host is shown what would be done, and that alone, unless it is asked for.
+// The commands for the host are printed, and executed only with --run.
 //
 // lnetctl 4.16
 // sanity-lnet 11 (250), 11 (260)
@@ -119,7 +119,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// What is set already is left out.
+// Settings that are in force already are left out.
 //
 // lnetctl 4.16
 func TestSetupAgain(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSetupAgain(t *testing.T) {
 	if got := runProgram(program{host: h}, "setup-mrrouting", "--control-socket", socket); got != (ran{want, "", 0}) {
 		t.Errorf("%+v", got)
 	}
-	h.interfaces["10.0.0.2"] = "eth1 32" // no subnet in common
+	h.interfaces["10.0.0.2"] = "eth1 32" // no common subnet
 	for _, line := range []string{"setup-mrrouting", "setup-sysctl"} {
 		got := runProgram(program{host: h, hints: true}, line, "--run", "--control-socket", socket)
 		if got.stdout != "" || got.status != exitOK || !strings.Contains(got.stderr, "nothing to do") || len(h.done) > 0 {
@@ -148,7 +148,7 @@ func TestSetupAgain(t *testing.T) {
 	}
 }
 
-// Who may not, and who is not where lnetd is, is told so.
+// A user without the right to do so, or on another host than lnetd, gets an error.
 //
 // lnetctl 4.16
 func TestSetupFails(t *testing.T) {
@@ -169,7 +169,7 @@ func TestSetupFails(t *testing.T) {
 	}
 }
 
-// Where arrivals are not filtered, that stays so; the filter of all interfaces counts.
+// If packets are not filtered, that does not change. The filter of all interfaces counts too.
 //
 // lnetctl 4.16
 func TestReversePathFilter(t *testing.T) {
@@ -183,7 +183,7 @@ func TestReversePathFilter(t *testing.T) {
 	}
 }
 
-// Dots of a key are those between its words.
+// Dots of a key separate its words.
 func TestSysctlName(t *testing.T) {
 	if got := sysctlName([]string{"net", "ipv4", "conf", "eth0.100", "rp_filter"}); got != "net.ipv4.conf.eth0/100.rp_filter" {
 		t.Error(got)

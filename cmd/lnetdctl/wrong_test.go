@@ -20,19 +20,19 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// wrongLine is a command line that cannot succeed.
+// wrongLine is an invalid command line.
 type wrongLine struct {
 	what string
 	args []string
-	// ignored says that it may succeed, with a warning: what is wrong counts as not
-	// given; -1 may be right.
+	// ignored is set if the command may succeed, with a warning: the invalid value counts as not
+	// given, and -1 may be valid.
 	ignored bool
-	// number says that what is wrong is a number, which nobody but us judges.
+	// number is set if the invalid value is a number, which only lnetd checks.
 	number bool
 }
 
-// wrongLines are command lines of a command that make no sense, made from its options
-// and its first example.
+// wrongLines returns invalid command lines of a command, derived from its options and its first
+// example.
 func wrongLines(c *cobra.Command) []wrongLine {
 	path := strings.Fields(c.CommandPath())[1:]
 	example := words(strings.Split(c.Example, "\n")[0])[1:]
@@ -69,13 +69,13 @@ func wrongLines(c *cobra.Command) []wrongLine {
 	return all
 }
 
-// goText is in errors that Go's packages word.
+// goText are texts in errors of Go's packages.
 var goText = []string{
 	"strconv.", "invalid argument \"", "invalid syntax", "unknown flag", "unknown shorthand", "flag needs an argument",
 	"goroutine ", "panic", "json:", "parsing \"", "%!",
 }
 
-// saysWhy checks that a run that failed says why, in words of users.
+// saysWhy checks that a failed run prints the reason, in words for users.
 func saysWhy(t *testing.T, what string, args []string, got ran, mayPass bool) {
 	t.Helper()
 	out := got.stdout + got.stderr
@@ -94,7 +94,7 @@ func saysWhy(t *testing.T, what string, args []string, got ran, mayPass bool) {
 	}
 }
 
-// refusing is a daemon that refuses every change, and of which nothing answers.
+// refusing returns a daemon that refuses every change and answers no query.
 func refusing(t *testing.T) string {
 	n := cannedPeer(t, "peerA")
 	n.Refuse = func(string) error { return syscall.EPERM }
@@ -102,8 +102,8 @@ func refusing(t *testing.T) string {
 	return serve(t, n)
 }
 
-// noHost is a machine that shows nothing and lets nothing be changed: setup-... --run is
-// among the examples.
+// noHost is a machine without information that refuses changes: setup-... --run is among the
+// examples.
 type noHost struct{}
 
 func (noHost) Address(string, netip.Addr) (netip.Prefix, int, error) {
@@ -113,8 +113,8 @@ func (noHost) Run(context.Context, ...string) (string, error) { return "", os.Er
 func (noHost) Sysctl([]string) (string, error)                { return "", os.ErrPermission }
 func (noHost) SetSysctl([]string, string) error               { return os.ErrPermission }
 
-// inAnEmptyDirectory has the test run in one, where examples may read and write files;
-// testdata is there too.
+// inAnEmptyDirectory makes the test run in an empty directory with a copy of testdata, where
+// examples may read and write files.
 func inAnEmptyDirectory(t *testing.T) {
 	t.Helper()
 	testdata, err := filepath.Abs("testdata")
@@ -143,7 +143,7 @@ func runOn(t *testing.T, terminal bool, args []string) ran {
 	p.stdout, p.stderr, p.hints = tty, tty, isTerminal(tty)
 	screen := make(chan string)
 	go func() {
-		b, _ := io.ReadAll(person) // it ends with an error when nobody has the other end
+		b, _ := io.ReadAll(person) // it fails when the other end is closed
 		screen <- string(b)
 	}()
 	status := p.run(args)
@@ -151,8 +151,8 @@ func runOn(t *testing.T, terminal bool, args []string) ran {
 	return ran{stdout: <-screen, status: status}
 }
 
-// Whatever is wrong with the command line of whatever command is told, in words of
-// users, on a pipe as on a terminal; the daemon is there.
+// Every invalid command line of every command is reported in words for users, on a pipe as on a
+// terminal, while the daemon runs.
 //
 // lnetctl 1 (5), 1 (7)-(8), 2 (1)-(2)
 func TestWrongLinesAreToldOfEveryCommand(t *testing.T) {
@@ -164,7 +164,7 @@ func TestWrongLinesAreToldOfEveryCommand(t *testing.T) {
 			lines := wrongLines(c)
 			for i, w := range lines[:testenv.Fewer(len(lines))] {
 				saysWhy(t, w.what, w.args, runOn(t, false, w.args), w.ignored)
-				if i < 8 { // the rest differs in what is said
+				if i < 8 { // later ones differ only in their text
 					saysWhy(t, w.what+" at a terminal", w.args, runOn(t, true, w.args), w.ignored)
 				}
 				got := runOn(t, false, append([]string{"--json"}, w.args...))
@@ -181,7 +181,7 @@ func TestWrongLinesAreToldOfEveryCommand(t *testing.T) {
 	}
 }
 
-// An option that collects no values is an error when it is given twice, of every command.
+// An option that does not collect values is an error if it is given twice, for every command.
 //
 // lnetctl 1 (6)
 func TestOptionsAreGivenOnce(t *testing.T) {
@@ -209,8 +209,8 @@ func TestOptionsAreGivenOnce(t *testing.T) {
 	}
 }
 
-// checkJSONError checks that a failure is told as JSON: behind warnings by an error on
-// stderr, or in what stdout has.
+// checkJSONError checks that a failure is reported as JSON: after warnings by an error on stderr,
+// or on stdout.
 func checkJSONError(t *testing.T, args []string, got ran) {
 	t.Helper()
 	type told struct {
@@ -233,7 +233,7 @@ func checkJSONError(t *testing.T, args []string, got ran) {
 	}
 }
 
-// jsonDocuments are those that s consists of.
+// jsonDocuments returns the JSON documents in s.
 func jsonDocuments[T any](s string) (all []T, _ error) {
 	for d := json.NewDecoder(strings.NewReader(s)); ; {
 		var v T
@@ -247,8 +247,8 @@ func jsonDocuments[T any](s string) (all []T, _ error) {
 	}
 }
 
-// A daemon that is not there, and one that refuses, is told by every command, on a pipe
-// as on a terminal, and as JSON.
+// Every command reports if the daemon does not run, or refuses a request, on a pipe as on a
+// terminal, and as JSON.
 //
 // lnetctl 1 (10)-(11), 2 (1)-(4)
 func TestRefusalsAreToldByEveryCommand(t *testing.T) {
@@ -266,11 +266,11 @@ func TestRefusalsAreToldByEveryCommand(t *testing.T) {
 			t.Run(c.CommandPath()+" "+what, func(t *testing.T) {
 				for _, example := range strings.Split(strings.TrimSpace(c.Example), "\n") {
 					args := words(example)[1:]
-					mayPass := what != "no daemon" // what only asks is not refused
+					mayPass := what != "no daemon" // queries are not refused
 					t.Setenv("LNETD_CONTROL_SOCKET", socket(t))
 					got := runOn(t, false, args)
 					saysWhy(t, what, args, got, mayPass)
-					t.Setenv("LNETD_CONTROL_SOCKET", socket(t)) // as if the first run had not been
+					t.Setenv("LNETD_CONTROL_SOCKET", socket(t)) // a new socket, as in the first run
 					at := runOn(t, true, args)
 					saysWhy(t, what+" at a terminal", args, at, mayPass)
 					if at.status != got.status {
@@ -287,8 +287,8 @@ func TestRefusalsAreToldByEveryCommand(t *testing.T) {
 	}
 }
 
-// Every command that prints does so as JSON: whatever it prints without --json, with it
-// it prints a JSON document or one on each line.
+// Every command that prints something also prints it as JSON: with --json the output is one JSON
+// document, or one per line.
 func TestEveryCommandPrintsJSON(t *testing.T) {
 	inAnEmptyDirectory(t)
 	t.Setenv("LST_SESSION", "1")
@@ -301,7 +301,7 @@ func TestEveryCommandPrintsJSON(t *testing.T) {
 		}
 	}
 	for _, c := range leaves((&program{name: "lnetdctl"}).root()) {
-		if c.Name() == "completion" { // a script, for a shell
+		if c.Name() == "completion" { // a script for a shell
 			continue
 		}
 		t.Run(c.CommandPath(), func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestEveryCommandPrintsJSON(t *testing.T) {
 	}
 }
 
-// The same for the words of all levels.
+// The same with abbreviations of all levels.
 func TestWordsOfEveryLevelAsJSON(t *testing.T) {
 	for _, line := range []string{"frob", "net frob", "net", "net show --frob", "lst frob", "route add x"} {
 		got := runProgram(program{stdin: os.Stdin}, append(words(line), "--json")...)

@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// comparison runs "lnetperf compare", or another command that starts processes of its own.
+// comparison runs "lnetperf compare", or another command that starts processes.
 type comparison struct {
 	t       *testing.T
 	bin     string
@@ -35,7 +35,7 @@ func newComparison(t *testing.T) *comparison {
 	return &comparison{t, bin, "compare"}
 }
 
-// run runs it with a single short round, and ends the test unless it ends with a status.
+// run runs it with a single short round, and fails the test unless its exit status is status.
 func (c *comparison) run(status int, args ...string) (stdout, stderr string) {
 	c.t.Helper()
 	const tries = 10
@@ -52,7 +52,7 @@ func (c *comparison) run(status int, args ...string) (stdout, stderr string) {
 		}
 		stdout, stderr = out.String(), errs.String()
 		if strings.Contains(stderr, "address already in use") {
-			continue // somebody was quicker
+			continue // another process uses the port
 		}
 		if got := command.ProcessState.ExitCode(); got != status {
 			c.t.Fatalf("%v: it ends with %d, not %d, and prints\n%s%s", args, got, status, stdout, stderr)
@@ -63,7 +63,7 @@ func (c *comparison) run(status int, args ...string) (stdout, stderr string) {
 	return "", ""
 }
 
-// ports is the first of those that lnetperf takes, which are all free.
+// ports returns the first of the ports that lnetperf uses, all of which are free.
 func (c *comparison) ports() int {
 	c.t.Helper()
 	const tries = 50
@@ -89,7 +89,7 @@ func (c *comparison) ports() int {
 
 const oneCase = "PUT+ACK 96 B, caller blocks"
 
-// Two processes tell what an exchange costs them, to people and to programs.
+// Two processes report the cost of an exchange, for users and as JSON.
 func TestCompare(t *testing.T) {
 	c := newComparison(t)
 	only := []string{"--only", "^" + regexp.QuoteMeta(oneCase) + "$"}
@@ -125,7 +125,7 @@ func TestCompare(t *testing.T) {
 	if len(doc.Cases) != 1 || doc.Cases[0].Case != oneCase || len(doc.Method) != 3 || doc.Machine["kernel"] == "" {
 		t.Fatalf("%+v", doc)
 	}
-	// A blocking caller writes and reads, and so does who answers.
+	// A blocking caller writes and reads, and so does the side that answers.
 	for _, costs := range []map[string]map[string]float64{doc.Cases[0].LNetd.Asks, doc.Cases[0].LNetd.Answers} {
 		if costs["io_syscalls"]["median"] < 2 || costs["cpu_us"]["median"] <= 0 {
 			t.Errorf("costs %v", costs)
@@ -133,7 +133,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A setting of nodes, or of the environment, in four processes.
+// A setting of nodes, or of the environment, is compared in four processes.
 func TestCompareAgainst(t *testing.T) {
 	c := newComparison(t)
 	only := []string{"--only", "^(" + regexp.QuoteMeta(oneCase) + "|lst ping, concurrency 1)$"}
@@ -156,7 +156,7 @@ func TestCompareAgainst(t *testing.T) {
 	}
 }
 
-// What costs more than a file allows is told, and fails; what is within it does not.
+// Costs that exceed the limits in a file are reported and cause a failure. Others do not.
 func TestCompareBounds(t *testing.T) {
 	c := newComparison(t)
 	path := filepath.Join(t.TempDir(), "bounds.json")
@@ -184,7 +184,7 @@ func TestCompareBounds(t *testing.T) {
 	}
 }
 
-// A process of a measurement that is killed ends it.
+// If a process of a measurement is killed, the measurement ends.
 func TestCompareLosesAProcess(t *testing.T) {
 	c := newComparison(t)
 	for _, args := range [][]string{nil, {"--against", "nagle=1"}} {
@@ -196,7 +196,8 @@ func TestCompareLosesAProcess(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- command.Wait() }()
-		// Some of its processes are short errands: whatever it starts is killed until it ends.
+		// Some of its processes run only for a short time, so all of them are killed until the
+		// measurement ends.
 		look := time.NewTicker(time.Millisecond)
 		var err error
 		for running := true; running; {
@@ -216,7 +217,7 @@ func TestCompareLosesAProcess(t *testing.T) {
 	}
 }
 
-// childOf is a process that another has started; 0: there is none.
+// childOf returns a child process of pid, or 0.
 func childOf(pid int) (child int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {

@@ -17,18 +17,18 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// exampleTime bounds one example.
+// exampleTime is the time limit of one example.
 const exampleTime = 5 * time.Minute
 
-// short makes a measurement take a moment.
+// short shortens a measurement.
 const short = " --time 1ms"
 
-// exampleRuns says how the examples of the help are run. They run as they are typed, but with
-// addresses, ports and sockets of the test in place of theirs.
+// exampleRuns defines how the examples of the help are run. They run unchanged, except for
+// addresses, ports and sockets of the test.
 var exampleRuns = map[string]struct {
-	beside []string // lines that run meanwhile, until their standard input ends or SIGINT comes
+	beside []string // lines that run at the same time, until their standard input ends or SIGINT comes
 	server bool     // the example itself is such a line
-	extra  string   // options that the line has besides
+	extra  string   // additional options of the line
 }{
 	"lnetperf ping -l 3":                                                       {},
 	"lnetperf ping --transport mem -d 1M -n 8 -l 100":                          {},
@@ -64,8 +64,8 @@ var exampleRuns = map[string]struct {
 	"lnetperf compare --hosted --stacked --only notified":                                  {extra: short + " --rounds 1"},
 }
 
-// Given the examples of every command's help, which the manual page has too, when they are typed
-// in, then each does its work.
+// Given the examples of every command's help, which are also on the manual page, each does its work
+// when it is executed.
 func TestExamples(t *testing.T) {
 	e := newExamples(t)
 	var all []string
@@ -85,7 +85,7 @@ func TestExamples(t *testing.T) {
 	// The programs that the examples start are the same with the race detector.
 	for _, line := range all[:testenv.Fewer(len(all))] {
 		t.Run(line, func(t *testing.T) {
-			t.Parallel() // most of the time they wait
+			t.Parallel() // mostly waits
 			run, ok := exampleRuns[line]
 			if !ok {
 				t.Fatal("exampleRuns does not have it")
@@ -111,7 +111,7 @@ func TestExamples(t *testing.T) {
 type examples struct {
 	*comparison
 	dir    string // working directory
-	socket string // of an lnetd for programs
+	socket string // socket of an lnetd for programs
 }
 
 func newExamples(t *testing.T) *examples {
@@ -136,7 +136,7 @@ func newExamples(t *testing.T) *examples {
 	return e
 }
 
-// shell is a line with what belongs to the test in place of what the help has, and a shorter time.
+// shell returns the command of a line, with addresses of the test and a shorter time.
 func (e *examples) shell(ctx context.Context, port int, line string) *exec.Cmd {
 	line = strings.NewReplacer(
 		"10.0.0.1@", "127.0.0.2@", "10.0.0.2@", "127.0.0.3@", "10.0.0.9@", "127.0.0.4@", "-T 5", "-T 1",
@@ -148,8 +148,8 @@ func (e *examples) shell(ctx context.Context, port int, line string) *exec.Cmd {
 	return c
 }
 
-// serve runs a line until the test ends, when its standard input ends and SIGINT comes, and it
-// has to end well. serve returns when the line says that it is ready.
+// serve runs a line until the test ends. Then its standard input ends and SIGINT comes, and it must
+// succeed. serve returns when the line has reported that it is ready.
 func (e *examples) serve(t *testing.T, port int, line string) {
 	t.Helper()
 	notify, err := daemontest.NewNotify(filepath.Join(testenv.SocketDir(t), "notify"))

@@ -13,13 +13,13 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// gate is where a program writes; it tells when that has a text in it.
+// gate collects the output of a program, and reports when it contains a text.
 type gate struct {
 	awaits string
 
 	mu   sync.Mutex // guards the rest
 	text bytes.Buffer
-	seen chan struct{} // closed, and nil, when the text is there
+	seen chan struct{} // closed and set to nil when the text has been written
 }
 
 func (g *gate) Write(b []byte) (int, error) {
@@ -33,9 +33,9 @@ func (g *gate) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A signal is how a server alone ends: it has 0, or 1 if it has counted errors. Clients that
-// a signal ends have its status, whatever they have counted, and what it has broken off is
-// no error.
+// A server ends only by a signal. Its exit status is 0, or 1 if it has counted errors. A client
+// that ends by a signal has the signal's status, whatever it has counted, and operations that it
+// aborts are not errors.
 func TestSignals(t *testing.T) {
 	port, err := daemontest.FreePort("127.0.0.2", "127.0.0.3")
 	if err != nil {
@@ -43,9 +43,9 @@ func TestSignals(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		args   string // of what is interrupted
+		args   string // of the interrupted program
 		awaits string // on its stderr
-		client string // what runs before that
+		client string // command that runs first
 		want   int
 		prints string
 	}{
@@ -79,12 +79,12 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// full is a disk on which there is no room.
+// full is a disk without free space.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// What cannot be printed is a failure, of tables, too.
+// If output cannot be printed, that is a failure, also for tables.
 func TestFullDisk(t *testing.T) {
 	for _, args := range []string{
 		"ping --transport mem", "console --transport mem -t ping -n 1 -s 32 --local 1x1", "console --transport mem -l", "ping --help",

@@ -16,11 +16,12 @@ import (
 	"time"
 )
 
-// Certificates hold from long ago, which the clock of a synctest bubble is past, to then.
+// Valid certificates are valid from longAgo, which is before the start time of a synctest bubble,
+// until longOn.
 var (
 	longAgo = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
 	longOn  = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
-	// over is when those certificates end that have ended.
+	// over is the end of expired certificates.
 	over = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
@@ -42,7 +43,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// sign makes a certificate for 127.0.0.1, of the authority itself if it has none yet.
+// sign creates a certificate for 127.0.0.1. The first one is that of the authority itself.
 func (a *authority) sign(t *testing.T, name string, until time.Time) (der []byte, _ *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -64,14 +65,14 @@ func (a *authority) sign(t *testing.T, name string, until time.Time) (der []byte
 	return der, key
 }
 
-// pool has the authority alone.
+// pool contains only the authority.
 func (a *authority) pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
 	return p
 }
 
-// pair is a certificate as a client or a server has it.
+// pair returns a certificate with its key, for a client or a server.
 func (a *authority) pair(t *testing.T, name string, until time.Time) tls.Certificate {
 	t.Helper()
 	der, key := a.sign(t, name, until)
@@ -94,7 +95,7 @@ func pemOf(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// writeFile replaces a file at once, as those do who renew certificates.
+// writeFile replaces a file atomically, like programs that renew certificates.
 func writeFile(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

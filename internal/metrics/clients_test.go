@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Clients are shown by their rules, those for whom there is none too.
+// Clients are counted by rule, and those without a rule too.
 func TestClients(t *testing.T) {
 	one := clients.Total{Rule: "servers", Clients: 2, TMs: 3, Buffers: 4, Bytes: 1 << 20, CutOffs: 5, Requests: 6, Rejected: 7, Waits: 13, BellReads: 14, BellWrites: 15}
 	one.Queues[transport.MsgRecv] = clients.QueueFigures{Depth: 8, Completed: 9, Failed: 10, Bytes: 11, Added: 20, Cancelled: 4, MaxBytes: 7, InQueue: 1.5}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Answers are compressed for those who say that they take it, and errors for nobody.
+// Answers are compressed if the client accepts it. Errors are never compressed.
 func TestCompression(t *testing.T) {
 	text := strings.Repeat("metric 1\n", 10_000)
 	h := compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,8 +56,8 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// Given clients that do not read their answers, more than answers are made at once, then the
-// next client gets its own.
+// Given clients that do not read their answers, more of these than are generated at once, the next
+// client gets its answer.
 func TestAnswersThatAreNotRead(t *testing.T) {
 	h := compressed(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }))
 	waiting, read := make(chan struct{}), make(chan struct{})

@@ -23,7 +23,7 @@ func (l *link) Network() string      { return "tcp" }
 func (l *link) String() string       { return l.from + ":7" }
 func (l *link) Close() error         { l.closed = true; return nil }
 
-// open has a connection come in; served is as if it had been asked something.
+// open opens an incoming connection. served means that it has a request.
 func (c *connections) open(from string) *link {
 	l := &link{from: from}
 	c.note(l, http.StateNew)
@@ -36,9 +36,8 @@ func (c *connections) served(l *link) *link {
 	return l
 }
 
-// Given connections that stay, when one address has too many, or there are too many in
-// all, then that goes which has asked nothing for longest, of the same address or of
-// any.
+// Given idle connections, when one address has too many, or there are too many in all, then the
+// connection that has been idle for longest is closed: one of the same address, or any.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	var c connections
 	check := func(who string, l *link, closed bool) {
@@ -57,7 +56,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	check("the first, of enough", first, false)
 	c.open("c")
 	check("who asked nothing, of too many", crowd[0], true)
-	for range 2 { // takes the place of the one that has gone, and then one of its own
+	for range 2 { // replaces the closed one, and then another one of the same address
 		c.open("b0")
 	}
 	check("the next one of that address", crowd[1], true)
@@ -74,7 +73,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// All that are being served stay, and who comes then goes.
+// Connections that are being served stay, and the new one is closed.
 func TestConnectionsThatAreServedStay(t *testing.T) {
 	var c connections
 	for range connectionsPerAddress {
@@ -85,8 +84,7 @@ func TestConnectionsThatAreServedStay(t *testing.T) {
 	}
 }
 
-// Given the addresses of clients, when they have IPv6, then those of one network are
-// one: a host has as many of them as it likes.
+// IPv6 addresses of one network count as one address, because a host has any number of them.
 func TestWhatCountsAsOneAddress(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -106,7 +104,7 @@ func TestWhatCountsAsOneAddress(t *testing.T) {
 	}
 }
 
-// asks tells whether a connection is served.
+// asks reports whether a connection is served.
 func asks(c net.Conn) bool {
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		return false
@@ -120,7 +118,8 @@ func asks(c net.Conn) bool {
 	return err == nil
 }
 
-// Given one connection too many, when all have asked, then one of them is served no more.
+// Given one connection too many, when all have sent a request, then one of them is no longer
+// served.
 func TestServeBoundsConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// native reads a native histogram's buckets back, by index.
+// native returns the buckets of a native histogram by index.
 func native(h *dto.Histogram) map[int32]int64 {
 	got := map[int32]int64{}
 	var index int32
@@ -35,12 +35,12 @@ func native(h *dto.Histogram) map[int32]int64 {
 		}
 	}
 	if len(deltas) > 0 {
-		got[math.MaxInt32] = int64(len(deltas)) // more than the spans have
+		got[math.MaxInt32] = int64(len(deltas)) // more deltas than the spans have
 	}
 	return got
 }
 
-// Whatever was measured, both kinds of buckets of a histogram say what was counted.
+// Both kinds of buckets of a histogram show the counted values, whatever was measured.
 func TestHistogramsOfBothKinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h node.LatencyHistogram
@@ -78,8 +78,8 @@ func TestHistogramsOfBothKinds(t *testing.T) {
 	})
 }
 
-// Who asks for protobuf, as Prometheus does for native histograms, gets both kinds, and
-// who asks for text the classic buckets, of a node's own figures.
+// A client that accepts protobuf, as Prometheus does for native histograms, gets both kinds of
+// buckets. A client that accepts text gets the classic ones. The values are those of a node.
 func TestHistogramsOnTheWire(t *testing.T) {
 	tcp := lnet.MakeNet(lnet.TypeTCP, 0)
 	s := &fakeSource{nis: []node.NIInfo{{Net: tcp, Detail: node.Detail{
@@ -115,7 +115,7 @@ func TestHistogramsOnTheWire(t *testing.T) {
 	}
 }
 
-// decoded are the families of an answer in any form but OpenMetrics.
+// decoded returns the families of an answer in any form except OpenMetrics.
 func decoded(t *testing.T, w *httptest.ResponseRecorder) map[string]*dto.MetricFamily {
 	t.Helper()
 	d := expfmt.NewDecoder(bytes.NewReader(w.Body.Bytes()), expfmt.ResponseFormat(w.Header()))

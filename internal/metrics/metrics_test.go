@@ -99,7 +99,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// contains looks for lines that begin like the wanted ones.
+// contains checks for lines that begin like the wanted ones.
 func contains(t *testing.T, got string, lines []string) {
 	t.Helper()
 	for _, want := range lines {
@@ -112,7 +112,7 @@ func contains(t *testing.T, got string, lines []string) {
 	}
 }
 
-// Every scrape reads the counters anew.
+// Every scrape reads the current counters.
 func TestMetricsAreRead(t *testing.T) {
 	s := &fakeSource{}
 	h := Handler(s, Options{})
@@ -126,7 +126,7 @@ func TestMetricsAreRead(t *testing.T) {
 	}
 }
 
-// The port of the metrics has nothing else.
+// The port of the metrics serves only metrics.
 func TestNothingButMetrics(t *testing.T) {
 	h := Handler(&fakeSource{}, Options{})
 	for _, path := range []string{"/", "/debug/pprof/", "/debug/pprof/heap", "/metrics/x"} {
@@ -195,8 +195,8 @@ func TestPeerMetrics(t *testing.T) {
 	}
 }
 
-// Given a peer with many NIDs, when it takes more room than there is, then it and those
-// who are younger have no series, whoever asks when.
+// Given a peer with many NIDs, when it needs more room than there is, then it and newer peers have
+// no series, whatever the order of scrapes.
 func TestPeersWithManyNIDs(t *testing.T) {
 	s := &fakeSource{}
 	for n, nids := range []int{1, 2, 5, 1} {
@@ -217,8 +217,8 @@ func TestPeersWithManyNIDs(t *testing.T) {
 	}
 }
 
-// A peer that names very many NIDs is left out, and no other peer because of it, even if it
-// names more NIDs than there is room for.
+// A peer with very many NIDs is left out, but no other peer because of it, even if it has more NIDs
+// than there is room for.
 func TestPeerWithVeryManyNIDs(t *testing.T) {
 	const many = 1 << 15
 	s := &fakeSource{}
@@ -237,8 +237,8 @@ func TestPeerWithVeryManyNIDs(t *testing.T) {
 	}
 }
 
-// Of thousands of routes those to a net are shown, or none of them: a net whose only way
-// that is up had no series would seem to be out of reach.
+// If there are thousands of routes, all routes to a net are shown or none. Otherwise a net would
+// seem unreachable if its only working route had no series.
 func TestManyRoutes(t *testing.T) {
 	gateway := func(k int) lnet.NID {
 		return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, byte(k >> 8), byte(k)}))
@@ -260,8 +260,8 @@ func TestManyRoutes(t *testing.T) {
 	}
 }
 
-// When discovery does not answer, what is known without it is shown, and that it is
-// not all.
+// If discovery does not answer, the data that is known without it is shown, and the answer is
+// marked as incomplete.
 func TestDiscoveryDoesNotAnswer(t *testing.T) {
 	s := &fakeSource{counters: node.Counters{Sent: 3}, activity: node.Activity{Resends: 2, NIPings: 5}, silent: true}
 	got := scrape(t, s)
@@ -276,7 +276,7 @@ func TestDiscoveryDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// What the node's own parts do is shown.
+// The activity of the node's parts is shown.
 func TestActivity(t *testing.T) {
 	s := &fakeSource{activity: node.Activity{
 		Discovery: discovery.Figures{
@@ -339,7 +339,7 @@ func TestRouterMetrics(t *testing.T) {
 	})
 }
 
-// What one scrape has shown is not in the next one, if it is there no more.
+// A removed object of one scrape is not in the next one.
 func TestScrapesAreNotMixed(t *testing.T) {
 	s := everything(t)
 	s.nis = s.nis[:1]
@@ -362,8 +362,8 @@ func TestScrapesAreNotMixed(t *testing.T) {
 	}
 }
 
-// The names of exporters of Lustre are there only when they are asked for, with what
-// other families say.
+// The names of exporters of Lustre are present only if they are requested, with the values of other
+// families.
 func TestNamesOfLustre(t *testing.T) {
 	nid := lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), netip.AddrFrom4([4]byte{10, 0, 0, 1}))
 	s := &fakeSource{
@@ -401,7 +401,7 @@ func TestNamesOfLustre(t *testing.T) {
 	})
 }
 
-// What lnetd itself is in is shown.
+// The environment of lnetd is shown.
 func TestHost(t *testing.T) {
 	s := &fakeSource{
 		waiting: []WaitingNI{

@@ -40,7 +40,7 @@ var update = flag.Bool("update", false, "write docs/metrics.md")
 
 const pagePath = "../../docs/metrics.md"
 
-// everything is a Source of which everything can be told.
+// everything returns a Source that has values for everything.
 func everything(t testing.TB) *fakeSource {
 	t.Helper()
 	tcp := lnet.MakeNet(lnet.TypeTCP, 0)
@@ -58,7 +58,7 @@ func everything(t testing.TB) *fakeSource {
 	}
 }
 
-// tcpNI is what a node says of an NI over TCP's engine.
+// tcpNI returns the state of an NI over TCP.
 func tcpNI(t testing.TB) node.NIInfo {
 	t.Helper()
 	f := simlnd.New(simlnd.Config{})
@@ -70,7 +70,7 @@ func tcpNI(t testing.TB) node.NIInfo {
 	return realNI(t, lnet.TypeTCP, d)
 }
 
-// rdmaNI is what it says of one over RDMA.
+// rdmaNI returns the state of an NI over RDMA.
 func rdmaNI(t testing.TB) node.NIInfo {
 	t.Helper()
 	f := fabric.New(fabric.Config{})
@@ -85,13 +85,13 @@ func rdmaNI(t testing.TB) node.NIInfo {
 	return realNI(t, lnet.TypeO2IB, d)
 }
 
-// driver is one that can be closed.
+// driver is a driver that can be closed.
 type driver interface {
 	lnd.Driver
 	io.Closer
 }
 
-// realNI is what a node says of an NI over a driver, which is closed.
+// realNI returns the state of an NI over a driver, which is then closed.
 func realNI(t testing.TB, typ lnet.NetType, d driver) node.NIInfo {
 	t.Helper()
 	n, err := node.New(node.Config{})
@@ -109,14 +109,14 @@ func realNI(t testing.TB, typ lnet.NetType, d driver) node.NIInfo {
 	return info
 }
 
-// all are all families, those of exporters of Lustre too.
+// all returns all families, including those of exporters of Lustre.
 func all(t testing.TB) *gatherer {
 	return newGatherer(everything(t), Options{Version: "v1", LustreCompat: true}, func() uint64 { return 0 })
 }
 
-// The names, types, labels and helps of all families, and values of labels that are
-// always the same, are what docs/metrics.md says: whoever changes them changes dashboards
-// and alerts of others. With -update it is written.
+// The names, types, labels and helps of all families, and values of labels that are always the
+// same, are those in docs/metrics.md, because a change would break dashboards and alerts. With
+// -update the page is written.
 func TestNames(t *testing.T) {
 	want := wantedPage(t)
 	if *update {
@@ -133,7 +133,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Every family that the code makes is on the page.
+// Every family of the code is on the page.
 func TestAllFamiliesAreShown(t *testing.T) {
 	shown := map[string]bool{}
 	for _, f := range all(t).own(newPage()) {
@@ -178,8 +178,8 @@ func TestAllFamiliesAreShown(t *testing.T) {
 	}
 }
 
-// What is gathered is consistent: no metric comes twice, families agree with themselves,
-// and names follow the rules of Prometheus.
+// The gathered data is consistent: no metric occurs twice, families are consistent, and names
+// follow the rules of Prometheus.
 func TestNamesFollowTheRules(t *testing.T) {
 	g := all(t)
 	if _, err := (prometheus.Gatherers{g}).Gather(); err != nil {
@@ -204,7 +204,7 @@ func TestNamesFollowTheRules(t *testing.T) {
 	}
 }
 
-// promtool has no complaint about what is shown.
+// promtool accepts the output.
 func TestPromtool(t *testing.T) {
 	testenv.NeedCommand(t, "promtool", "prometheus")
 	families, err := all(t).Gather()
@@ -224,7 +224,7 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// groups are the parts of the page: families belong to the last whose prefix they have.
+// groups are the parts of the page. A family belongs to the last group whose prefix it has.
 var groups = []struct{ prefix, title, text string }{
 	{"lnet_", "The node", ""},
 	{"lnet_discovery_", "Discovery", ""},
@@ -257,7 +257,7 @@ text has the classic buckets. Beside what is here stand ` + "`process_*`" + ` an
 Prometheus' library for Go have them.
 `
 
-// wantedPage is what docs/metrics.md is to be.
+// wantedPage returns the expected docs/metrics.md.
 func wantedPage(t *testing.T) string {
 	t.Helper()
 	tables := make([]strings.Builder, len(groups))
@@ -286,7 +286,7 @@ func wantedPage(t *testing.T) string {
 	return b.String()
 }
 
-// labelsOf are a family's labels with their values, if these are always the same.
+// labelsOf returns a family's labels, with their values if these are always the same.
 func labelsOf(f *dto.MetricFamily) string {
 	names, values := []string{}, map[string][]string{}
 	for _, m := range f.GetMetric() {

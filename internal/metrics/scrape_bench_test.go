@@ -22,15 +22,15 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// pair is a node that knows very many peers of two NIDs each, and sends PUTs to another
-// one, of which each ACK begins the next.
+// pair is a node that has very many peers with two NIDs each, and sends PUTs to another node. Each
+// ACK starts the next PUT.
 type pair struct {
 	from, to *node.Node
 	target   lnet.ProcessID
 	handles  []lnet.Handle
 
-	left atomic.Int64 // PUTs to begin; all after it is below 0
-	open atomic.Int64 // PUTs under way
+	left atomic.Int64 // PUTs to start; below 0 when all are complete
+	open atomic.Int64 // PUTs in progress
 	done chan struct{}
 	err  atomic.Pointer[error]
 }
@@ -92,7 +92,7 @@ func newPair(tb testing.TB, peers, window int) *pair {
 	return x
 }
 
-// run does n PUTs.
+// run performs n PUTs.
 func (x *pair) run(tb testing.TB, n int64) {
 	tb.Helper()
 	x.start(n)
@@ -144,14 +144,14 @@ func (x *pair) HandleEvent(e *portals.Event) {
 	}
 }
 
-// forms are those in which Prometheus may ask.
+// forms are the forms that Prometheus may request.
 var forms = []struct{ name, accept, encoding string }{
 	{"text", "text/plain;version=0.0.4", ""},
 	{"text gzip", "text/plain;version=0.0.4", "gzip"},
 	{"protobuf gzip", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "gzip"},
 }
 
-// answer is one that is thrown away.
+// answer discards the answer.
 type answer struct {
 	header http.Header
 	status int
@@ -171,8 +171,8 @@ func ask(h http.Handler, accept, encoding string) *answer {
 	return a
 }
 
-// BenchmarkScrape is a scrape of a node that knows 1,000 peers of two NIDs each, while it
-// has nothing to do, and while 64 PUTs are under way all the time.
+// BenchmarkScrape scrapes a node that has 1,000 peers of two NIDs each, while it is idle, and while
+// 64 PUTs are in progress all the time.
 func BenchmarkScrape(b *testing.B) {
 	x := newPair(b, 1000, 64)
 	h := Handler(x.from, Options{LustreCompat: true})
@@ -198,13 +198,13 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// scrapeEvery is how often BenchmarkPutAckScraped is scraped, much more often than
-// Prometheus would.
+// scrapeEvery is the interval of scrapes in BenchmarkPutAckScraped, much shorter than that of
+// Prometheus.
 const scrapeEvery = 250 * time.Millisecond
 
-// BenchmarkPutAckScraped is a PUT of 64 bytes and its ACK, with 64 under way, of a node
-// that knows 1,000 peers of two NIDs each: in turns while nobody scrapes it and while
-// somebody does, in one run.
+// BenchmarkPutAckScraped measures a PUT of 64 bytes and its ACK, with 64 in progress, on a node
+// that has 1,000 peers of two NIDs each. In one run it alternates between periods with and without
+// scrapes.
 func BenchmarkPutAckScraped(b *testing.B) {
 	x := newPair(b, 1000, 64)
 	h := Handler(x.from, Options{})

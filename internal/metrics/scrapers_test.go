@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// slowReader takes nothing of an answer until it is told to.
+// slowReader reads nothing of an answer until it is released.
 type slowReader struct {
 	*httptest.ResponseRecorder
 	once    sync.Once
@@ -23,9 +23,9 @@ func (s *slowReader) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-// Given addresses that scrape again and again and do not read, when somebody scrapes,
-// then he is refused only if his own address is one of them, or if there are as many
-// as there may be at all; and when they have read it is over.
+// Given addresses that scrape repeatedly and do not read, a scrape is refused only if it is from
+// one of these addresses, or if the total number is at its limit. After the others have read,
+// scrapes are accepted again.
 func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
 	h := Handler(&fakeSource{}, Options{})
 	request := func(from string) *http.Request {

@@ -32,15 +32,15 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipe"} }
 
-// Given TLS, when a client says nothing, or stops within its hello, or says what it has to
-// say ever so slowly, or keeps a connection for nothing, then it is cut off in time.
+// Given TLS, when a client sends nothing, or stops within its hello, or sends its request very
+// slowly, or keeps an idle connection, then it is cut off in time.
 func TestSlowClientsUnderTLS(t *testing.T) {
 	dir, ca := site(t)
 	webConfig := writeFile(t, dir, "web.yml", onlyTLS)
 	secured := func(c net.Conn) net.Conn {
 		return tls.Client(c, &tls.Config{RootCAs: ca.pool(), ServerName: "127.0.0.1"})
 	}
-	// dribble says a byte a second, and reads until it is cut off.
+	// dribble sends a byte per second, and reads until it is cut off.
 	dribble := func(c net.Conn, text string) {
 		cut := make(chan struct{})
 		go func() {
@@ -93,8 +93,8 @@ func TestSlowClientsUnderTLS(t *testing.T) {
 	}
 }
 
-// Given one connection too many, when all have asked over TLS, then one of them is served no
-// more.
+// Given one connection too many over TLS, when all have sent a request, then one of them is no
+// longer served.
 func TestServeBoundsConnectionsUnderTLS(t *testing.T) {
 	dir, ca := site(t)
 	addr := guarded(t, writeFile(t, dir, "web.yml", onlyTLS), ok, io.Discard)
@@ -119,8 +119,8 @@ func TestServeBoundsConnectionsUnderTLS(t *testing.T) {
 	}
 }
 
-// Given a client over TLS that reads nothing, when it is one too many, then it is closed
-// without a goodbye, which would hold up all who come.
+// Given one connection too many, of a client over TLS that does not read, it is closed without
+// close_notify, which would delay all new clients.
 func TestConnectionsAreCutWithoutGoodbye(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	ours, theirs := net.Pipe()
@@ -148,7 +148,7 @@ func TestConnectionsAreCutWithoutGoodbye(t *testing.T) {
 	}
 }
 
-// counting counts what is written.
+// counting counts the written bytes.
 type counting struct {
 	net.Conn
 	said int

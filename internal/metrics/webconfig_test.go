@@ -30,7 +30,8 @@ const (
 	passwords = "basic_auth_users: {scraper: " + secretHash + "}\n"
 )
 
-// site is a directory with an authority's certificates: own.crt, and ca.crt itself.
+// site returns a directory with an authority's certificates: own.crt, and the authority's own
+// ca.crt.
 func site(t *testing.T) (dir string, ca *authority) {
 	t.Helper()
 	dir, ca = t.TempDir(), newAuthority(t, "ca")
@@ -41,8 +42,7 @@ func site(t *testing.T) (dir string, ca *authority) {
 	return dir, ca
 }
 
-// What is wrong in a web-config.yml is told with its path, and what is only unwise is a
-// warning.
+// Errors in a web-config.yml are reported with their path. Unwise settings are warnings.
 func TestCheckWebConfig(t *testing.T) {
 	dir, _ := site(t)
 	for _, c := range []struct {
@@ -109,7 +109,8 @@ func guarded(t *testing.T, webConfig string, h http.Handler, log io.Writer) (add
 
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
 
-// askOnce asks over a connection of its own, and returns the status; 0: no answer.
+// askOnce sends a request over a new connection, and returns the status, or 0 if there is no
+// answer.
 func askOnce(t *testing.T, url, user, password string, c *tls.Config) (status int, name string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -133,8 +134,7 @@ func askOnce(t *testing.T, url, user, password string, c *tls.Config) (status in
 	return resp.StatusCode, name
 }
 
-// Given TLS for certain clients and passwords, when somebody asks, then he is answered who
-// has both, and nobody else is.
+// Given TLS with client certificates and passwords, only clients that have both get an answer.
 func TestWhoIsLetIn(t *testing.T) {
 	dir, ca := site(t)
 	addr := guarded(t, writeFile(t, dir, "web.yml", mutualTLS+passwords), ok, io.Discard)
@@ -142,7 +142,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		return &tls.Config{RootCAs: ca.pool(), Certificates: certs}
 	}
 	own, others := ca.pair(t, "client", longOn), newAuthority(t, "other").pair(t, "client", longOn)
-	// Chosen by a server's wish alone, a client would not send what the server does not know.
+	// Otherwise a client would not send a certificate that the server does not accept.
 	stubborn := with()
 	stubborn.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &others, nil }
 	for _, c := range []struct {
@@ -177,9 +177,8 @@ func TestPasswordsWithoutTLS(t *testing.T) {
 	}
 }
 
-// Given a server that runs, when its certificate or its passwords are replaced, then they
-// hold for the next connection; and when the file has errors nobody is served until it is
-// right.
+// Given a running server, when its certificate or its passwords are replaced, then the new ones
+// apply to the next connection. While the file has errors no client is served.
 func TestFilesAreReadAnew(t *testing.T) {
 	dir, ca := site(t)
 	path := writeFile(t, dir, "web.yml", onlyTLS)
@@ -202,7 +201,7 @@ func TestFilesAreReadAnew(t *testing.T) {
 	check("at last", "", http.StatusOK, "own")
 }
 
-// Without TLS a file with errors refuses everybody, and floods no log.
+// Without TLS a file with errors makes the server refuse all clients, without a flood of log lines.
 func TestErrorsAreLoggedOnce(t *testing.T) {
 	dir := t.TempDir()
 	path := writeFile(t, dir, "web.yml", passwords)
@@ -220,7 +219,7 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// With TLS it does so too, and says why; clients that are wrong write nothing.
+// With TLS it does so too, and logs the reason. Errors of clients are not logged.
 func TestErrorsOfTLSAreLoggedOnce(t *testing.T) {
 	dir, ca := site(t)
 	path := writeFile(t, dir, "web.yml", onlyTLS)
@@ -250,8 +249,8 @@ func TestErrorsOfTLSAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A password is looked at for as many requests at once as may be answered, and no more: that
-// takes a processor.
+// The number of simultaneous password checks equals that of simultaneous answers, because a check
+// needs a processor.
 func TestPasswordsAreLookedAtInTurn(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	h := &bounded{next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -274,7 +273,7 @@ func TestPasswordsAreLookedAtInTurn(t *testing.T) {
 	all.Wait()
 }
 
-// A web-config.yml that cannot be served by is Serve's error.
+// If a web-config.yml cannot be used, Serve returns an error.
 func TestServeNeedsTheWebConfig(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -288,7 +287,7 @@ func TestServeNeedsTheWebConfig(t *testing.T) {
 	}
 }
 
-// The example of the page on monitoring can be taken as it is, with one's own hash.
+// The example on the page about monitoring works unchanged, except for the hash.
 func TestWebConfigOfThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "monitoring.md"))
 	if err != nil {

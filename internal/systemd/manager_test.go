@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// heard keeps what a manager is told.
+// heard records the notifications to a manager.
 type heard struct {
 	messages []string
 	err      error
@@ -28,7 +28,7 @@ func (h *heard) send(message string, _ []*os.File) error {
 	return h.err
 }
 
-// take is what has been told since the last time, without what changes from time to time.
+// take returns the notifications since the last call, without parts that vary.
 func (h *heard) take() []string {
 	list := h.messages
 	h.messages = nil
@@ -48,7 +48,7 @@ func expect(t *testing.T, h *heard, want ...string) {
 	}
 }
 
-// A service starts, reloads and ends in this order; what was said already is not said again.
+// A service starts, reloads and ends in this order. A state is not sent twice.
 func TestLife(t *testing.T) {
 	h := &heard{}
 	m := New(Config{Send: h.send})
@@ -71,8 +71,9 @@ func TestLife(t *testing.T) {
 	expect(t, h, "STOPPING=1\nEXTEND_TIMEOUT_USEC=90000000\nSTATUS=stopping")
 }
 
-// The end of a reload is said with the word for the end of a start: one that begins before the
-// service is up, or as it goes down, says neither. Of two at a time the last end counts.
+// The notification of the end of a reload is the same as that of the end of a start. A reload that
+// begins before the service is up, or while it ends, sends none. Of two simultaneous reloads the
+// last end counts.
 func TestReloadAtOtherTimes(t *testing.T) {
 	h := &heard{}
 	m := New(Config{Send: h.send})
@@ -96,7 +97,7 @@ func TestReloadAtOtherTimes(t *testing.T) {
 	expect(t, h, "STOPPING=1\nEXTEND_TIMEOUT_USEC=1000000\nSTATUS=down")
 }
 
-// A status is one line of bounded length that is text.
+// A status is one line of text of limited length.
 func TestStatusIsOneLine(t *testing.T) {
 	h := &heard{}
 	m := New(Config{Send: h.send})
@@ -105,7 +106,7 @@ func TestStatusIsOneLine(t *testing.T) {
 	expect(t, h, "STATUS=a READY=1 b?", "STATUS="+strings.Repeat("ä", statusMax/2)+"...")
 }
 
-// Who is managed by nobody, or by one who does not listen, goes on; the latter is logged.
+// Without a manager, or with one that does not listen, the service continues. The latter is logged.
 func TestNobody(t *testing.T) {
 	m := New(Config{Watchdog: time.Second, Keeps: true})
 	m.Ready("up")
@@ -134,8 +135,8 @@ func TestNobody(t *testing.T) {
 	expect(t, h, "STATUS=up")
 }
 
-// systemd says from 254 on whether it has a store; before, it is there if systemd has started
-// the process.
+// Since version 254 systemd reports whether it has a store. Earlier versions have one if systemd
+// has started the process.
 func TestStoreIsThere(t *testing.T) {
 	for want, list := range map[bool][]map[string]string{
 		true:  {{"FDSTORE": "16"}, {"SYSTEMD_EXEC_PID": "7"}},
@@ -149,7 +150,8 @@ func TestStoreIsThere(t *testing.T) {
 	}
 }
 
-// Files come by name; those that nobody asks for are closed, and dropped if they were kept.
+// Files are returned by name. Files that are not requested are closed, and removed from the store
+// if they were kept.
 func TestFiles(t *testing.T) {
 	h := &heard{}
 	open := func(name string) *os.File {
@@ -178,7 +180,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What is told goes to a socket as systemd has it, with files.
+// Notifications are sent to a socket in the form that systemd expects, with files.
 func TestSendToASocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "n")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -227,7 +229,8 @@ func TestSendToASocket(t *testing.T) {
 	}
 }
 
-// Drop waits until the manager has done it, as it shows by closing what came with BARRIER=1.
+// Drop waits until the manager has done it. The manager shows that by closing the descriptor that
+// it got with BARRIER=1.
 func TestDropWaits(t *testing.T) {
 	var barrier *os.File
 	asked := make(chan struct{})
@@ -255,7 +258,8 @@ func TestDropWaits(t *testing.T) {
 	<-dropped
 }
 
-// A socket is what a unit should have made, or it is said what that is.
+// The socket must be of the kind that the unit is expected to have. Otherwise the error names that
+// kind.
 func TestKinds(t *testing.T) {
 	dir := t.TempDir()
 	file := func(l interface{ File() (*os.File, error) }, err error) *os.File {
