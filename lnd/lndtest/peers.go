@@ -12,6 +12,7 @@ var peerCases = []scenario{
 	{name: "DownAfterLoss", nodes: 2, needs: canKill, run: downAfterLoss},
 	{name: "ReconnectIdle", nodes: 2, needs: canKill, run: reconnectIdle},
 	{name: "Disconnect", nodes: 3, run: disconnect},
+	{name: "DisconnectEndsPause", nodes: 2, run: disconnectEndsPause},
 	{name: "DisconnectUnknown", nodes: 2, run: disconnectUnknown},
 	{name: "BothSendFirst", nodes: 2 * raceRounds, run: bothSendFirst},
 	{name: "BothConnectAtOnce", nodes: 2 * raceRounds, needs: func(w *World) bool { return w.Hold != nil }, run: bothConnectAtOnce},
@@ -111,6 +112,23 @@ func disconnect(s *stage) {
 	s.awaitWorking(n[0], n[1])
 	s.awaitWorking(n[1], n[0])
 	s.awaitDelivered(n[2], n[0].put(n[2], 10)) // the other peer's connections must stay
+}
+
+// disconnectEndsPause makes an attempt to connect fail, after which a driver may pause. After Disconnect the
+// next message connects at once, whether the driver still knows the peer or not.
+func disconnectEndsPause(s *stage) {
+	n := s.open(1)
+	for _, departed := range []bool{false, true} {
+		s.awaitComplete(n[0].puts(n[1], 1, 10))
+		if departed {
+			s.settle()
+		}
+		n[1].open()
+		n[0].i.Disconnect(n[1].id.NID)
+		s.awaitDelivered(n[1], n[0].put(n[1], 10))
+		n[1].close()
+		s.settle()
+	}
 }
 
 func disconnectUnknown(s *stage) {

@@ -80,8 +80,8 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 		c.p = p
 		p.mu.Lock()
 	}
-	reject, ok := p.peering.Accept(m, self, len(p.conns)+len(p.ready)+p.accepting > 0)
-	p.news()
+	reject, ok := p.record.Wire.Accept(m, self, len(p.conns)+len(p.ready)+p.accepting > 0)
+	p.met(m.SrcStamp, from == p.nid.IP())
 	if !ok {
 		list := slices.DeleteFunc(p.all(), func(o *conn) bool { return o.ours && !slices.Contains(p.conns, o) && !slices.Contains(p.ready, o) })
 		p.mu.Unlock()

@@ -389,7 +389,7 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 
 func completionError(wc *verbs.Completion) error {
 	if wc.Vendor != 0 {
-		return fmt.Errorf("%v (vendor error %#x)", wc.Status, wc.Vendor)
+		return fmt.Errorf("%w (vendor error %#x)", statusError(wc.Status), wc.Vendor)
 	}
 	return statusError(wc.Status)
 }

@@ -21,11 +21,11 @@ func (i *Interface) dialNext(p *peer) {
 	i.admit()
 }
 
-// known reports whether the peer was met before.
+// known reports whether the peer was met before, at its own address.
 func (p *peer) known() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.peering.Version != 0
+	return p.record.Home
 }
 
 // admit starts the attempts whose turn has come.
@@ -153,7 +153,7 @@ func (c *conn) ask() error {
 	}
 	self.Depth = depth
 	p.mu.Lock()
-	p.peering.Request(&self, p.nid, &c.request)
+	p.record.Wire.Request(&self, p.nid, &c.request)
 	p.mu.Unlock()
 	var private [verbs.MaxConnectPrivate]byte
 	data, err := c.request.Append(private[:0], byteOrder)
@@ -240,7 +240,7 @@ func (c *conn) connected(e *verbs.Event) {
 		_, err := m.Decode(e.Private[:e.PrivateLen], c.i.driver.config.Check)
 		if err == nil {
 			p.mu.Lock()
-			c.session, err = p.peering.Connected(&c.request, &m)
+			c.session, err = p.record.Wire.Connected(&c.request, &m)
 			p.mu.Unlock()
 		}
 		if err != nil {
@@ -267,7 +267,7 @@ func (c *conn) rejected(e *verbs.Event) {
 	}
 	p := c.p
 	p.mu.Lock()
-	d := p.peering.Rejected(time.Now(), protocol.Rejection{
+	d := p.record.Wire.Rejected(time.Now(), protocol.Rejection{
 		Request: &c.request, Status: int(e.Status), Data: e.Private[:e.PrivateLen],
 		Waiting: len(p.pending) > 0, Calling: p.accepting > 0,
 	})

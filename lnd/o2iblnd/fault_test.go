@@ -484,3 +484,51 @@ func TestDoubtEndsWithAConnection(t *testing.T) {
 		a.close()
 	})
 }
+
+// TestDoubtAndTheOwnDevice: the device of this node fails while a peer is in doubt. That says nothing
+// about the peer.
+func TestDoubtAndTheOwnDevice(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		a.works(b)
+		f.Cut(a.host, b.host) // no probe is answered
+		if !a.i.Probe(nidOf(1)) {
+			t.Error("no connection was probed")
+		}
+		synctest.Wait()
+		a.host.Device(0).Inject(verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal})
+		time.Sleep(5 * time.Second)
+		f.Mend(a.host, b.host)
+		a.works(b)
+		b.works(a)
+		if got := a.told(); got.restarted != 0 || len(got.downs) == 0 {
+			t.Errorf("the node was told of %d restarts, and of %v", got.restarted, got.downs)
+		}
+		a.close()
+		b.close()
+	})
+}
+
+// TestClaimedNIDs: a peer that was met at its NID's own address is remembered as such when it has departed,
+// also if another host has claimed its NID since. A NID that was only claimed is kept apart.
+func TestClaimedNIDs(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b, c, p := newStation(t, f, 0, nil), newStation(t, f, 1, nil), newStation(t, f, 2, nil), newPuppet(t, f, 7)
+		a.works(b)
+		c.works(a)
+		b.close()
+		c.close()
+		for _, k := range []int{1, 7, 8} { // its own one is 7
+			p.call(nidOf(0).IP(), requestOf(t, k))
+			time.Sleep(time.Second)
+		}
+		p.proc.Kill()
+		time.Sleep(5 * time.Second)
+		for k, want := range map[int]bool{1: true, 2: true, 7: true, 8: false} {
+			if met, home := o2iblnd.RecallDeparted(a.i, nidOf(k)); !met || home != want {
+				t.Errorf("node %d: met %v, at home %v, want %v", k, met, home, want)
+			}
+		}
+		a.close()
+	})
+}

@@ -53,7 +53,7 @@ type Interface struct {
 	closing  bool
 	bound    *listener // nil while there is no device
 	peers    map[lnet.NID]*peer
-	departed departed
+	departed peering.Departed[protocol.Peering]
 	sources  map[netip.Addr]int // inbound connections by source address
 	claims   limit.Claims
 	hungry   []hungry
@@ -191,15 +191,15 @@ func (i *Interface) peersOf(nid lnet.NID) []*peer {
 }
 
 // forget removes p from the table if it is idle.
-func (i *Interface) forget(p *peer, now time.Time) {
+func (i *Interface) forget(p *peer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.gone && p.idle(now) {
+	if !p.gone && p.idle() {
 		p.gone = true
 		delete(i.peers, p.nid)
-		i.departed.keep(p)
+		i.departed.Keep(p.id(), p.record, p.backoff)
 	}
 }
 
@@ -211,6 +211,9 @@ func (i *Interface) Disconnect(nid lnet.NID) {
 	for _, p := range i.peersOf(nid) {
 		p.disconnect(errDisconnect)
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.departed.EndPauses(nid)
 }
 
 // Refusals implements lnd.Interface.

@@ -210,7 +210,7 @@ func (p *peer) tick(now time.Time) {
 	}
 	p.settleDoubt(now)
 	p.judge(now)
-	p.i.forget(p, now)
+	p.i.forget(p)
 }
 
 // hungry is a message to be sent, or a placement, that waits for memory.

@@ -12,6 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -28,8 +29,8 @@ type peer struct {
 
 	mu         sync.Mutex // guards the fields below
 	gone       bool       // removed from the interface's table
-	peering    protocol.Peering
-	presumed   bool // a restart was reported only because the peer was silent
+	record     peering.Record[protocol.Peering]
+	backoff    peering.Backoff
 	spread     protocol.Spread
 	conns      []*conn // established, oldest first
 	ready      []*conn // established; waiting until a restart has been reported
@@ -41,8 +42,6 @@ type peer struct {
 	activating bool // activate is processing the first of ready
 	telling    int  // PeerRestarted calls that have not returned
 	lastAlive  time.Time
-	failedAt   time.Time // when the last attempt failed; zero if it did not
-	cause      error     // why it failed
 
 	doubted  bool
 	doubtAt  time.Time
@@ -58,10 +57,14 @@ type waiting struct {
 
 func newPeer(i *Interface, nid lnet.NID) *peer {
 	p := &peer{i: i, nid: nid}
-	p.peering, p.presumed = i.departed.recall(nid)
+	p.record, p.backoff = i.departed.Recall(p.id(), time.Now())
+	p.backoff.Min, p.backoff.Max = i.driver.config.RedialPause, i.driver.config.RedialPause
 	p.set.Store(&[]*conn{})
 	return p
 }
+
+// id returns the peer's process: the protocol knows no other one at a NID.
+func (p *peer) id() lnet.ProcessID { return lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre} }
 
 // send submits m to a connection, queues it until one is established, or fails it. It returns false if
 // the peer has left the table. In that case m is untouched.
@@ -99,8 +102,8 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			}
 			continue // the connection died
 		}
-		if p.lonely() && now.Sub(p.failedAt) < p.i.driver.config.RedialPause {
-			err := p.cause
+		if p.lonely() && !p.backoff.Ready(now) {
+			err := p.backoff.Cause
 			p.mu.Unlock()
 			p.i.out.add(event{m: m, err: err})
 			return true
@@ -163,10 +166,12 @@ func (p *peer) established(c *conn) {
 	if !c.ours {
 		p.accepting--
 	}
-	p.failedAt, p.cause = time.Time{}, nil
+	p.backoff.Reset()
 	p.lastAlive = time.Now()
 	old := slices.DeleteFunc(slices.Concat(p.conns, p.ready), func(o *conn) bool { return o.session.Same(&c.session) })
-	p.news()
+	if c.ours { // otherwise admitCaller has met it
+		p.met(c.session.PeerStamp, true)
+	}
 	p.ready = append(p.ready, c)
 	p.mu.Unlock()
 	for _, o := range old {
@@ -176,15 +181,13 @@ func (p *peer) established(c *conn) {
 	p.activate()
 }
 
-// news reports a restart of the peer if its new incarnation has just been seen. p.mu is held.
-func (p *peer) news() {
-	restarted := p.peering.Restarted()
-	presumed := p.presumed
-	p.presumed = false
-	if !restarted || presumed {
-		return
+// met records an incarnation that the peer has announced, at its own address or not, and reports a
+// restart that it shows. p.mu is held.
+func (p *peer) met(incarnation uint64, home bool) {
+	p.record.Home = p.record.Home || home
+	if p.record.Incarnations.Meet(incarnation) {
+		p.tellRestart()
 	}
-	p.tellRestart()
 }
 
 func (p *peer) tellRestart() {
@@ -307,7 +310,7 @@ func (p *peer) lose(c *conn) {
 	var orphans []waiting
 	if lost {
 		if final != nil {
-			p.failedAt, p.cause = time.Now(), final
+			p.backoff.Fail(time.Now(), final, 0)
 			err = final
 		}
 		if len(p.pending) > 0 && (final != nil || closing) {
@@ -357,7 +360,7 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 	default:
 		p.spread.Failed()
 		if d == nil {
-			p.peering.Failed()
+			p.record.Wire.Failed()
 		}
 		final = failed("connect", p.nid, c.failure)
 	}
@@ -402,6 +405,7 @@ func (p *peer) disconnect(cause error) {
 		p.spread.Failed()
 	}
 	p.redials = nil
+	p.backoff.Reset()
 	p.mu.Unlock()
 	for _, c := range list {
 		c.close(f)
@@ -414,9 +418,9 @@ func (p *peer) disconnect(cause error) {
 }
 
 // idle reports whether the peer can leave the table. p.mu is held.
-func (p *peer) idle(now time.Time) bool {
+func (p *peer) idle() bool {
 	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+len(p.pending) == 0 && p.telling == 0 &&
-		p.stall.IsZero() && now.Sub(p.failedAt) >= p.i.driver.config.RedialPause
+		p.stall.IsZero()
 }
 
 func staleFailure() *protocol.Failure {

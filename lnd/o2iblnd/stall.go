@@ -8,6 +8,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -65,7 +66,7 @@ func (p *peer) judge(now time.Time) {
 		p.stall = earlier(before, since)
 	case len(conns) > 0:
 		p.stall = time.Time{}
-	case p.lonely() && len(p.pending) == 0 && now.Sub(p.failedAt) >= p.i.driver.config.RedialPause:
+	case p.lonely() && len(p.pending) == 0 && p.backoff.Ready(now):
 		p.stall = time.Time{}
 	}
 	after, g := p.stall, p.given()
@@ -268,13 +269,13 @@ func (c *conn) hasAnswered() bool {
 }
 
 // presume interprets the end of a connection of a peer in doubt: if the peer did not answer or has
-// disconnected, its incarnation has ended. p.mu is held.
+// disconnected, its incarnation has ended. A failure of the device of this node says nothing about the
+// peer. p.mu is held.
 func (p *peer) presume(f *protocol.Failure) {
 	p.doubted = false
-	gone := errors.Is(f, errStale) || errors.Is(f, errPeerGone) || f.Errno == syscall.EIO || f.Errno == syscall.ETIMEDOUT
-	if !gone || p.presumed {
-		return
+	gone := errors.Is(f, errStale) || errors.Is(f, errPeerGone) || errors.Is(f, statusError(verbs.RetryExceeded)) ||
+		f.Errno == syscall.ETIMEDOUT
+	if gone && p.record.Incarnations.Presume() {
+		p.tellRestart()
 	}
-	p.presumed = true
-	p.tellRestart()
 }

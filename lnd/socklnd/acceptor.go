@@ -244,13 +244,16 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 	switch v {
 	case protocol.Register:
 		p.reserve(c)
-	case protocol.Refuse:
+	case protocol.Refuse, protocol.RefuseRace:
 		refuse = p.peering.MayRefuse()
 	case protocol.RefuseStale:
 		stale = p.detach(func(*conn) bool { return true })
 		refuse = p.peering.MayRefuse()
 	}
-	news := p.met(remote)
+	var news *restart
+	if v.Current() {
+		news = p.met(remote, h.SrcIncarnation)
+	}
 	p.mu.Unlock()
 	killAll(stale, errStale, nil)
 	p.tell(news)

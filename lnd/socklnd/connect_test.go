@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -317,17 +318,15 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 }
 
 // pauseOf is what is known of attempts to call a peer, in the table or out of it.
-func (n *node) pauseOf(id lnet.ProcessID) *protocol.Backoff {
+func (n *node) pauseOf(id lnet.ProcessID) *peering.Backoff {
 	if p := n.peers[id]; p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return new(p.backoff)
 	}
-	if b, ok := n.departed.failed.Take(id); ok {
-		n.departed.failed.Put(id, b, rememberedFailed)
-		return &b
-	}
-	return &protocol.Backoff{}
+	r, b := n.departed.Recall(id, time.Now())
+	n.departed.Keep(id, r, b)
+	return &b
 }
 
 // TestAFailedCallIsRemembered shows that a peer that could not be called leaves the

@@ -11,6 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/limit"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -52,7 +53,7 @@ type Interface struct {
 	closing bool
 	peers   map[lnet.ProcessID]*peer
 	// departed are peers that have left the table.
-	departed departed
+	departed peering.Departed[struct{}]
 	sources  map[netip.Addr]int // connections by remote address
 	claims   limit.Claims       // of NIDs other than the caller's own address
 	hosts    limit.Claims       // of the caller's own address, over IPv6
@@ -154,6 +155,9 @@ func (i *Interface) Disconnect(nid lnet.NID) {
 	for _, p := range i.peersOf(nid) {
 		p.disconnect()
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.departed.EndPauses(nid)
 }
 
 // peersOf returns the peers with the NID, with any PID. A zero NID selects all peers.
@@ -176,8 +180,7 @@ func (i *Interface) forget(p *peer) {
 	if !p.gone && p.idle() {
 		p.gone = true
 		delete(i.peers, p.id)
-		i.departed.keep(p.id, p.peering.Lives, p.home)
-		i.departed.keepFailed(p.id, p.backoff)
+		i.departed.Keep(p.id, p.record, p.backoff)
 	}
 	p.mu.Unlock()
 	i.mu.Unlock()

@@ -96,7 +96,7 @@ func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to peering.C
 // another node may have invented.
 func (p *peer) callee() peering.Callee {
 	p.mu.Lock()
-	home := p.home
+	home := p.record.Home
 	p.mu.Unlock()
 	if home || p.i.upper.Vouched(p.id.NID) {
 		return peering.Acquaintances
@@ -189,8 +189,7 @@ func (p *peer) openFailed(err error) {
 	now, jitter := time.Now(), p.i.driver.jitter()
 	err = timeoutErrno(err)
 	p.mu.Lock()
-	p.backoff.Fail(now, jitter)
-	p.backoff.Cause = fmt.Errorf("not called again yet: %w", err)
+	p.backoff.Fail(now, fmt.Errorf("not called again yet: %w", err), jitter)
 	p.stopOpening()
 	lost := p.accepting == 0
 	orphans := p.orphans(lost)
@@ -390,7 +389,10 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 			stale = p.detach(func(*conn) bool { return true })
 		}
 	}
-	news := p.met(c.remote.Addr())
+	var news *restart
+	if err == nil {
+		news = p.met(c.remote.Addr(), reply.SrcIncarnation)
+	}
 	p.mu.Unlock()
 	killAll(stale, errStale, nil)
 	p.tell(news)

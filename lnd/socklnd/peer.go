@@ -13,6 +13,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -39,7 +40,7 @@ type peer struct {
 	mu      sync.Mutex // guards the fields below, except those of the reaper
 	gone    bool       // removed from the interface's table
 	peering protocol.Peering
-	home    bool          // the peer was met at its NID's own address
+	record  peering.Record[struct{}]
 	told    chan struct{} // closed when the node has been notified of the latest restart; nil if none
 	conns   []*conn
 	// sets counts the connection sets so far. Each set starts with a CONTROL connection.
@@ -47,7 +48,7 @@ type peer struct {
 	// wanted and backoff are the connect-control block. wanted is nil for a peer that connected to us:
 	// while its connections exist, we do not connect back.
 	wanted     *protocol.Wanted
-	backoff    protocol.Backoff
+	backoff    peering.Backoff
 	opening    bool // an opener runs, waits for its turn or backs off
 	connecting bool // the opener is in an attempt
 	stopOpener context.CancelFunc
@@ -75,17 +76,15 @@ var emptySet = &connSet{missing: true}
 // newPeer creates a peer and restores what departed holds of it. i.mu is held.
 func newPeer(i *Interface, id lnet.ProcessID) *peer {
 	p := &peer{i: i, id: id}
-	p.peering.Lives, p.home = i.departed.recall(id)
-	p.backoff = i.departed.recallFailed(id, time.Now())
+	p.record, p.backoff = i.departed.Recall(id, time.Now())
+	p.backoff.Min, p.backoff.Max = i.driver.config.MinReconnect, i.driver.config.MaxReconnect
 	p.set.Store(emptySet)
 	return p
 }
 
 // callable creates the peer's connect-control block with the current conns_per_peer (socklnd 2.2).
 func (p *peer) callable() {
-	c := &p.i.driver.config
 	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().perPeer}
-	p.backoff.Min, p.backoff.Max = c.MinReconnect, c.MaxReconnect
 }
 
 // send queues m, writes it or fails it. It returns false if the peer has left the table. In that case m
@@ -331,8 +330,8 @@ func (p *peer) disconnect() {
 		// Messages sent from now on wait until the opener has ended (openCanceled), so that the peer
 		// first sees the end of the old connections.
 		p.stopOpener()
-		p.backoff.Resume()
 	}
+	p.backoff.Reset()
 	p.mu.Unlock()
 	killAll(victims, errDisconnect, nil)
 	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusLocalAborted, errDisconnect))

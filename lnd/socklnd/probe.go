@@ -122,7 +122,7 @@ func (p *peer) resolve(cause error) (*restart, error) {
 	default:
 		return nil, cause
 	}
-	if !p.peering.Lives.Presume() {
+	if !p.record.Incarnations.Presume() {
 		return nil, cause
 	}
 	return p.news(), cause

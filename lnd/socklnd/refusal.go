@@ -66,7 +66,7 @@ func refusalFor(v protocol.Verdict, in *protocol.Inbound) lnd.Refusal {
 		return lnd.RefusedClosing
 	case v == protocol.RefuseStale:
 		return lnd.RefusedStale
-	case in.Connecting && in.Hello.Src.Compare(in.Self) < 0:
+	case v == protocol.RefuseRace:
 		return lnd.RefusedRace
 	}
 	return lnd.RefusedDuplicate

@@ -12,13 +12,14 @@ type restart struct {
 	told   chan<- struct{}
 }
 
-// met is called after each verdict on a HELLO. If the HELLO shows that the peer has restarted, met
-// returns the restart, which the caller must pass to tell. Otherwise it returns nil. p.mu is held.
-func (p *peer) met(at netip.Addr) *restart {
+// met records an incarnation that the peer has announced from an address. If it shows that the peer has
+// restarted, met returns the restart, which the caller must pass to tell. Otherwise it returns nil. p.mu
+// is held.
+func (p *peer) met(at netip.Addr, incarnation uint64) *restart {
 	if at == p.id.NID.IP() {
-		p.home = true
+		p.record.Home = true
 	}
-	if !p.peering.Restarted() || p.id.PID != lnet.PIDLustre {
+	if !p.record.Incarnations.Meet(incarnation) || p.id.PID != lnet.PIDLustre {
 		return nil
 	}
 	return p.news()

@@ -20,43 +20,10 @@ type Peering struct {
 	// Maximums that the peer accepts; 0: the same as ours.
 	depth, fragments int
 
-	lives     [maxLives]uint64 // incarnations that were seen, the most recent one first
-	met       int
-	restarted bool
-
 	redials int // in a row
 }
 
-// maxLives is the number of lives of a peer that are remembered.
-const maxLives = 4
-
 var errOther = errors.New("not the one of this connection")
-
-// Restarted reports whether the peer was seen in a new life: not the first one, and not one that
-// was seen before. Each restart is reported once. Incarnations are not ordered by value, because
-// clocks may be set back.
-func (p *Peering) Restarted() bool {
-	restarted := p.restarted
-	p.restarted = false
-	return restarted
-}
-
-func (p *Peering) meet(stamp uint64) {
-	k := p.met
-	for i, s := range p.lives[:p.met] {
-		if s == stamp {
-			k = i
-			break
-		}
-	}
-	if k == p.met {
-		p.restarted = p.restarted || p.met > 0
-		p.met = min(p.met+1, maxLives)
-		k = p.met - 1
-	}
-	copy(p.lives[1:k+1], p.lives[:k])
-	p.lives[0] = stamp
-}
 
 // Accept decides on a caller that Listener.Judge has accepted, and records it (o2iblnd 3.6 rows 12
 // and 13, 12.3). connected means that there are connections with the peer, or attempts to connect.
@@ -69,7 +36,6 @@ func (p *Peering) Accept(m *Message, self *Self, connected bool) (r Reject, ok b
 	known := p.Version != 0 && p.Stamp != 0
 	other := known && (p.Version != m.Version || p.Stamp != m.SrcStamp)
 	p.Version, p.Stamp = m.Version, m.SrcStamp
-	p.meet(m.SrcStamp)
 	if connected && other {
 		return self.reject(m, Stale), false
 	}
@@ -105,7 +71,6 @@ func (p *Peering) Connected(request, m *Message) (Session, error) {
 		return Session{}, &Failure{Health: LocalError, Errno: syscall.ECONNABORTED, Err: err}
 	}
 	p.Version, p.Stamp = m.Version, m.SrcStamp
-	p.meet(m.SrcStamp)
 	p.redials = 0
 	return Session{
 		Version: m.Version, Self: m.Dst, SelfStamp: m.DstStamp, Peer: m.Src, PeerStamp: m.SrcStamp,

@@ -12,26 +12,7 @@ import (
 type Peering struct {
 	Version     Version // 0 if none is recorded
 	Incarnation uint64
-	// Lives outlives the connections. A caller that forgets a peer may keep it and pass it to a
-	// later Peering of the same peer.
-	Lives     Lives
-	restarted bool
-	refusals  int // in a row
-}
-
-// Restarted reports whether the last HELLO has shown a new life of the peer: not the first one, and
-// none that was seen before. The outcome of the connection does not matter. Each restart is
-// reported once.
-func (p *Peering) Restarted() bool {
-	restarted := p.restarted
-	p.restarted = false
-	return restarted
-}
-
-func (p *Peering) meet(incarnation uint64) {
-	if p.Lives.Meet(incarnation) {
-		p.restarted = true
-	}
+	refusals    int // in a row
 }
 
 // maxRefusals is the number of HELLOs of type NONE that are sent to a peer in a row. More would
@@ -52,6 +33,8 @@ const (
 	Register Verdict = iota
 	// Refuse sends a HELLO of type NONE, then closes the connection.
 	Refuse
+	// RefuseRace does the same as Refuse, because we are connecting to the peer ourselves.
+	RefuseRace
 	// RefuseStale closes all connections with the peer, and then does the same as Refuse.
 	RefuseStale
 	// Drop closes the connection without an answer.
@@ -59,8 +42,12 @@ const (
 )
 
 func (v Verdict) String() string {
-	return [...]string{"register", "refuse", "refuse stale", "drop"}[v]
+	return [...]string{"register", "refuse", "refuse race", "refuse stale", "drop"}[v]
 }
+
+// Current reports whether the HELLO shows the current incarnation of the peer. One that was
+// dropped may be of an old incarnation; after a race the next HELLO shows it.
+func (v Verdict) Current() bool { return v != Drop && v != RefuseRace }
 
 // Inbound is what a passive side knows when it decides on a connection.
 type Inbound struct {
@@ -90,10 +77,7 @@ func (p *Peering) Accept(in Inbound) Verdict {
 	case !h.Type.Valid(), in.Closing:
 		return Drop
 	case in.Connecting && h.Src.Compare(in.Self) < 0:
-		return Refuse
-	}
-	p.meet(h.SrcIncarnation)
-	switch {
+		return RefuseRace
 	case p.Version == 0:
 		p.Version, p.Incarnation = h.Version, h.SrcIncarnation
 	case p.Version != h.Version || p.Incarnation != h.SrcIncarnation:
@@ -148,7 +132,6 @@ func (p *Peering) Connect(out Outbound) (Outcome, error) {
 	if !refused && reply.Type.Invert() != sent.Type {
 		return 0, fmt.Errorf("hello: type %v: does not answer %v", reply.Type, sent.Type)
 	}
-	p.meet(reply.SrcIncarnation)
 	if p.Version == 0 {
 		p.Version, p.Incarnation = reply.Version, reply.SrcIncarnation
 	} else if p.Version != reply.Version || p.Incarnation != reply.SrcIncarnation {

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // TestStories runs the scripts in testdata. In each of them two sides open connections to each
 // other, in a particular order. The commands:
@@ -53,7 +56,8 @@ type side struct {
 
 	peering    Peering
 	wanted     Wanted
-	backoff    Backoff
+	met        peering.Incarnations
+	backoff    peering.Backoff
 	connecting bool
 	accepting  int
 	conns      []link
@@ -133,7 +137,7 @@ func (x *side) begin(d command) (err error) {
 	}
 	*x = side{name: x.name, nid: x.nid, perType: x.perType}
 	x.wanted.PerType = x.perType
-	x.backoff = Backoff{Min: time.Second, Max: time.Minute}
+	x.backoff = peering.Backoff{Min: time.Second, Max: time.Minute}
 	x.life, err = strconv.ParseUint(d.values["life"], 10, 64)
 	return err
 }
@@ -173,7 +177,9 @@ func (s *story) accept(c *call) {
 		Hello: c.sent, Self: x.nid, Connecting: x.connecting, Conns: x.count(c.sent.Type.Invert()), Limit: x.limit(c.sent.Type),
 	})
 	s.printf("%s: %s", x.name, v)
-	s.tell(x, c.from)
+	if v.Current() {
+		s.meet(x, c.from, c.sent.SrcIncarnation)
+	}
 	reply := Hello{Version: c.sent.Version, Src: x.nid, Dst: c.from.nid, SrcPID: lnet.PIDLustre, SrcIncarnation: x.life, Type: None}
 	answered := false
 	switch v {
@@ -183,7 +189,7 @@ func (s *story) accept(c *call) {
 	case RefuseStale:
 		x.drop(s)
 		answered = x.peering.MayRefuse()
-	case Refuse:
+	case Refuse, RefuseRace:
 		answered = x.peering.MayRefuse()
 	}
 	x.accepting--
@@ -212,7 +218,7 @@ func (s *story) answer(c *call) {
 		return
 	}
 	s.printf("%s: %s", x.name, outcome)
-	s.tell(x, c.to)
+	s.meet(x, c.to, c.reply.SrcIncarnation)
 	switch outcome {
 	case Connected:
 		x.add(link{c.sent.Type, c.id})
@@ -236,15 +242,15 @@ func (s *story) answer(c *call) {
 	}
 }
 
-// tell prints what x has learned about a peer.
-func (s *story) tell(x, peer *side) {
-	if x.peering.Restarted() {
+// meet shows x an incarnation of a peer.
+func (s *story) meet(x, peer *side, incarnation uint64) {
+	if x.met.Meet(incarnation) {
 		s.printf("%s: %s has restarted", x.name, peer.name)
 	}
 }
 
 func (s *story) fail(x *side, why string) {
-	x.backoff.Fail(s.now, 0)
+	x.backoff.Fail(s.now, nil, 0)
 	x.connecting = false
 	s.printf("%s: fails: %s; next attempt in %v", x.name, why, x.backoff.Next().Sub(s.now))
 }

@@ -1,4 +1,4 @@
-package protocol
+package peering
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 	}
 	for k, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		want *= time.Second
-		b.Fail(noon, 0)
+		b.Fail(noon, nil, 0)
 		if got := b.Next().Sub(noon); got != want {
 			t.Errorf("pause after failure %d is %v, want %v", k+1, got, want)
 		}
@@ -30,12 +30,12 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 func TestBackoffJitterLengthensByUpToAQuarter(t *testing.T) {
 	for _, jitter := range []float64{0, 0.5, 0.999} {
 		b := newBackoff()
-		b.Fail(noon, jitter)
+		b.Fail(noon, nil, jitter)
 		want := time.Second + time.Duration(jitter*float64(time.Second)/4)
 		if got := b.Next().Sub(noon); got != want || got > 1250*time.Millisecond {
 			t.Errorf("jitter %v: pause %v, want %v", jitter, got, want)
 		}
-		b.Fail(noon, 0)
+		b.Fail(noon, nil, 0)
 		if got := b.Next().Sub(noon); got != 2*time.Second {
 			t.Errorf("jitter %v accumulates: the second pause is %v", jitter, got)
 		}
@@ -46,13 +46,13 @@ func TestBackoffJitterLengthensByUpToAQuarter(t *testing.T) {
 func TestBackoffStartsAnewAfterAConnection(t *testing.T) {
 	b := newBackoff()
 	for range 5 {
-		b.Fail(noon, 0)
+		b.Fail(noon, nil, 0)
 	}
 	b.Reset()
 	if !b.Ready(noon) || !b.Next().IsZero() {
 		t.Error("a connection does not end the pause")
 	}
-	b.Fail(noon, 0)
+	b.Fail(noon, nil, 0)
 	if got := b.Next().Sub(noon); got != time.Second {
 		t.Errorf("the pause after it is %v, want 1s", got)
 	}
@@ -78,7 +78,7 @@ func TestBackoffEndsAfterThreeRefusalsInARow(t *testing.T) {
 	}
 	for name, end := range map[string]func(){
 		"a connection":   b.Succeed,
-		"a hard failure": func() { b.Fail(noon, 0) },
+		"a hard failure": func() { b.Fail(noon, nil, 0) },
 	} {
 		b.Refused()
 		b.Refused()

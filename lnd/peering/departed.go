@@ -1,0 +1,73 @@
+package peering
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Limits on the number of departed peers to remember. An entry takes 100 to 200 bytes.
+const (
+	rememberedAtHome  = 8192
+	rememberedClaimed = 512
+	rememberedFailed  = 8192
+)
+
+// Departed remembers peers that have left an interface's table: their incarnations, so that a peer that
+// returns with another one is known to have restarted, and their back-off. Older entries are dropped
+// when newer ones come.
+//
+// A peer can claim any NID. Peers that were met at their NID's own address are kept apart from peers
+// that only claimed their NID. So a host can displace only as many entries of real peers as it has
+// addresses.
+//
+// W is what the driver's protocol remembers of a peer that was met. The zero value is empty. Departed is
+// not safe for concurrent use.
+type Departed[W any] struct {
+	home, claimed Generations[lnet.ProcessID, Record[W]]
+	failed        Generations[lnet.ProcessID, Backoff]
+}
+
+// Record is what is remembered of a peer that was met.
+type Record[W any] struct {
+	Incarnations Incarnations
+	Home         bool // the peer was met at its NID's own address
+	Wire         W
+}
+
+// Keep remembers a peer that leaves the table. It ignores the record of a peer that was never met, or of
+// a process whose restarts are not reported, and a back-off without a pause.
+func (d *Departed[W]) Keep(id lnet.ProcessID, r Record[W], b Backoff) {
+	switch {
+	case id.PID != lnet.PIDLustre || !r.Incarnations.Any():
+	case r.Home:
+		d.home.Put(id, r, rememberedAtHome)
+	default:
+		d.claimed.Put(id, r, rememberedClaimed)
+	}
+	if !b.Next().IsZero() {
+		d.failed.Put(id, b, rememberedFailed)
+	}
+}
+
+// Recall removes and returns what is remembered of a peer that enters the table. A back-off that is too
+// old to matter is dropped.
+func (d *Departed[W]) Recall(id lnet.ProcessID, now time.Time) (r Record[W], b Backoff) {
+	r, found := d.home.Take(id)
+	if !found {
+		r, _ = d.claimed.Take(id)
+	}
+	if b, _ = d.failed.Take(id); now.After(b.Next().Add(b.Max)) {
+		b = Backoff{}
+	}
+	return r, b
+}
+
+// EndPauses drops the back-off of a peer, or of all peers for the zero NID.
+func (d *Departed[W]) EndPauses(nid lnet.NID) {
+	if nid.IsZero() {
+		d.failed = Generations[lnet.ProcessID, Backoff]{}
+		return
+	}
+	d.failed.Take(lnet.ProcessID{NID: nid, PID: lnet.PIDLustre})
+}
