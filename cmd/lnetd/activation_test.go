@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// systemd makes the socket for clients, and lnetd takes it: who connects before lnetd runs is
-// hosted when it does, and the socket outlives lnetd, so that the next one has it.
+// systemd creates the socket for clients, and lnetd uses it. A client that connects before lnetd
+// runs is hosted as soon as it does. The socket outlives lnetd, so that the next lnetd uses it.
 func TestSocketActivation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.sock")

@@ -12,9 +12,9 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// guestMain is a program of scripts that lnetd hosts: guest SOCKET ADDRESS NAME [leave]. It
-// says READY=1 when it is there, and stays until lnetd goes. When that is announced it sends
-// itself a message, and then leaves if it is to.
+// guestMain is a program for scripts whose TM lnetd hosts: guest SOCKET ADDRESS NAME [leave]. It
+// prints READY=1 when it is ready, and runs until lnetd ends. When the end is announced, it sends
+// itself a message, and then exits if "leave" is given.
 func guestMain() {
 	if err := guest(os.Args[1], os.Args[2], os.Args[3], len(os.Args) > 4); err != nil {
 		fmt.Println("guest:", err)
@@ -70,7 +70,7 @@ func guest(socket, address, name string, leave bool) error {
 	return nil
 }
 
-// greetItself sends itself a message through lnetd's node.
+// greetItself sends a message to its own TM through lnetd's node.
 func (h *hosted) greetItself(ctx context.Context, address string) error {
 	peer, err := h.tm.EndPoint(address)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// SIGHUP ends nothing: lnetd reads its configuration once more, has new rules for clients
-// hold, says what needs a restart, or that there are errors, and goes on.
+// SIGHUP does not end lnetd: it reads its configuration again, applies new rules for clients,
+// reports which changes need a restart, or which errors there are, and continues.
 func TestHangup(t *testing.T) {
 	dir := t.TempDir()
 	bin, socket := filepath.Join(dir, "lnetd"), filepath.Join(dir, "c.sock")
@@ -43,7 +43,7 @@ func TestHangup(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }() // when all went well it has ended
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }() // after a success it has already ended
 	lines := bufio.NewReader(stderr)
 	said := func(want string) {
 		t.Helper()

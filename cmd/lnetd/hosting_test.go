@@ -47,7 +47,7 @@ func newHosted(ctx context.Context, socket, program, address string) (*hosted, e
 	return &hosted{d, tm, make(chan event, 16)}, err
 }
 
-// add adds a new buffer with some bytes in it.
+// add adds a new buffer with the given contents.
 func (h *hosted) add(ctx context.Context, q transport.QueueType, size int, data []byte, change func(b *transport.Buffer)) (*transport.Buffer, error) {
 	b, err := h.domain.Buffer(ctx, size)
 	if err != nil {
@@ -69,8 +69,8 @@ func (h *hosted) add(ctx context.Context, q transport.QueueType, size int, data 
 	return b, h.tm.Add(b)
 }
 
-// TestGuest is no test: it is the other program. It says when it listens, fetches the bulk
-// that a message announces, says what it has got, and stays.
+// TestGuest is not a test but the other program. It reports when it listens, fetches the bulk that
+// a message announces, reports what it has received, and waits.
 func TestGuest(t *testing.T) {
 	socket := os.Getenv("TEST_GUEST_SOCKET")
 	if socket == "" {
@@ -97,11 +97,11 @@ func TestGuest(t *testing.T) {
 	all := make([]byte, bulkSize)
 	bulk.CopyOut(0, all)
 	fmt.Printf("guest got %d bytes, %d of them x: %v\n", e.length, strings.Count(string(all), "x"), e.err)
-	_, _ = io.Copy(io.Discard, os.Stdin) // for ever
+	_, _ = io.Copy(io.Discard, os.Stdin) // forever
 }
 
-// Two programs exchange a message and bulk through lnetd. When one is killed, all that it
-// had is free, its address too, and the other one goes on.
+// Two programs exchange a message and bulk through lnetd. When one is killed, all its resources are
+// freed, including its address, and the other one continues.
 func TestHosting(t *testing.T) {
 	dir := t.TempDir()
 	bin, socket := filepath.Join(dir, "lnetd"), filepath.Join(dir, "p.sock")
@@ -172,7 +172,7 @@ func TestHosting(t *testing.T) {
 	}
 }
 
-// programs are the clients of lnetd, and how many TMs each has, by name.
+// programs returns lnetd's clients by name, with the number of their TMs.
 func programs(t *testing.T, c *client.Client) (list []string) {
 	t.Helper()
 	var all api.Clients
@@ -187,14 +187,14 @@ func programs(t *testing.T, c *client.Client) (list []string) {
 	return list
 }
 
-// process is a program that says something.
+// process is a program with output.
 type process struct {
 	cmd   *exec.Cmd
 	lines *bufio.Reader
 }
 
-// start runs a program until the end of the test, and waits until it has said something. The
-// files are its descriptors from 3 on.
+// start runs a program until the end of the test, and waits for its first output. The files are its
+// descriptors from 3 on.
 func start(t *testing.T, command, env []string, ready string, files ...*os.File) *process {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
@@ -219,7 +219,7 @@ func start(t *testing.T, command, env []string, ready string, files ...*os.File)
 	return p
 }
 
-// said waits until the program has said something.
+// said waits until the output of the program contains a text.
 func (p *process) said(t *testing.T, want string) {
 	t.Helper()
 	for {

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"lnetd": main, "guest": guestMain})
 }
 
-// The scripts tell what lnetd does as a process.
+// The scripts test lnetd as a process.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../lnetdctl").CombinedOutput(); err != nil {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/man anew")
 
-// docs/man has lnetd(8), which is what --help says, and lnet.conf(5), which is the
+// docs/man has lnetd(8), which equals the output of --help, and lnet.conf(5), which equals the
 // reference configuration.
 func TestManualPages(t *testing.T) {
 	for name, want := range map[string][]byte{"lnetd.8": lnetd8(t), "lnet.conf.5": lnetConf5()} {

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The commands that a plan consists of make a node what the document makes it.
+// The commands of a plan have the same result as the document.
 func TestPlanIsWhatItsCommandsDo(t *testing.T) {
 	dir := t.TempDir()
 	if err := daemontest.Build(dir); err != nil {
@@ -81,11 +81,11 @@ global: {retry_count: 0, health_sensitivity: 0, transaction_timeout: 5}
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(byCommands.Peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) }) // as those of a change are
+		slices.SortFunc(byCommands.Peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) }) // sorted like those of a change
 		if rest := change(text, false); len(rest.Commands) > 0 {
 			t.Errorf("the commands leave %q to be done of %q", rest.Commands, plan.Commands)
 		}
-		change(documents[(k+1)%len(documents)], false) // what it was before, or another one
+		change(documents[(k+1)%len(documents)], false) // the earlier state, or another one
 		byDocument := change(text, false).After
 		if diff := cmp.Diff(byDocument, byCommands, same); diff != "" {
 			t.Errorf("(-document +commands): %s", diff)

@@ -18,11 +18,11 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// reloads is how often the traffic is in the way of one.
+// reloads is the number of reloads during the traffic.
 const reloads = 30
 
-// SIGHUP changes what differs and nothing else: while NIs, routes, peers and values come and
-// go, no message of an NI that stays fails.
+// SIGHUP changes only what differs: while NIs, routes, peers and values are added, removed and
+// changed, no message of an NI that stays fails.
 func TestReloadUnderTraffic(t *testing.T) {
 	dir := t.TempDir()
 	if err := daemontest.Build(dir); err != nil {
@@ -80,8 +80,8 @@ global: {numa_range: 7, max_interfaces: 100}
 	a.Stop(t)
 }
 
-// startPings has a daemon ping a node all the time until enough is called; result is how
-// many were answered, and what was wrong with others.
+// startPings makes a daemon ping a node repeatedly until enough is called. result returns how many
+// pings were answered, and the errors of the others.
 func startPings(t *testing.T, socket, target string) (result func() (int, error), enough func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -111,7 +111,7 @@ func startPings(t *testing.T, socket, target string) (result func() (int, error)
 	return func() (int, error) { wg.Wait(); return answered, errors.Join(errs...) }, cancel
 }
 
-// reloaded waits until lnetd has said n times that it has reloaded.
+// reloaded waits until lnetd has reported n reloads.
 func reloaded(t *testing.T, log *daemontest.Log, n int) {
 	t.Helper()
 	daemontest.Within(t, time.Minute, "reload", func() error {

@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// A program can end while lnetd is stopped (SIGSTOP). When lnetd goes on it finds the program
-// gone, and its address free.
+// A program can end while lnetd is stopped (SIGSTOP). When lnetd continues, it notices that the
+// program is gone, and frees its address.
 func TestStoppedLnetd(t *testing.T) {
 	dir := t.TempDir()
 	control, socket := filepath.Join(dir, "c.sock"), filepath.Join(dir, "c-lnetd.sock")

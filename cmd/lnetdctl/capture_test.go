@@ -40,7 +40,7 @@ func serve(t *testing.T, node server.Backend) string {
 	return path
 }
 
-// cannedNode is a node that answers as the recorded ones did.
+// cannedNode is a node that answers as the recorded nodes did.
 type cannedNode struct {
 	controltest.Daemon
 	answers map[string]any // by NID: the NIDs of a ping's answer, or an error
@@ -71,8 +71,8 @@ func (n *cannedNode) ping(_ context.Context, to lnet.ProcessID, source lnet.NID)
 	return api.PingResult{}, errors.New("the test knows no such node: " + to.String() + " from " + source.String())
 }
 
-// discover finds what the recorded node had found: the peer that has the NID,
-// for 0@lo its own, if that one was ever reached.
+// discover returns what the recorded node had found: the peer that has the NID, or for 0@lo the
+// node's own entry, if the node was ever reached.
 func (n *cannedNode) discover(_ context.Context, nid lnet.NID, _ bool) (api.Peer, error) {
 	if err, ok := n.answers[nid.String()].(error); ok {
 		return api.Peer{}, err
@@ -96,7 +96,7 @@ func readTestdata(t testing.TB, name string, into any) {
 	}
 }
 
-// cannedPeer is the recorded node called name, with its pings.
+// cannedPeer returns the recorded node called name, with its pings.
 func cannedPeer(t testing.TB, name string) *cannedNode {
 	t.Helper()
 	n := newCannedNode()
@@ -124,8 +124,8 @@ func cannedPeer(t testing.TB, name string) *cannedNode {
 	return n
 }
 
-// given are the commands that had brought the recorded nodes where a recording
-// begins. The routes had not come up.
+// given are the commands that had configured the recorded nodes before a recording begins. The
+// routes were not up yet.
 var given = map[string][]string{
 	"27-route-show-peerA.txt":    {"route add --net tcp9 --gateway 10.77.0.12@tcp --hop 1"},
 	"27-route-show-peerB.txt":    {"route add --net tcp9 --gateway 10.77.0.11@tcp --hop 1"},
@@ -151,7 +151,7 @@ var recordedPolicies = []string{
 
 // recorded is one command of a recording.
 type recorded struct {
-	node   string // who ran it
+	node   string // the node that ran it
 	args   []string
 	output string // stdout and stderr
 	status int
@@ -187,11 +187,12 @@ func readRecording(t *testing.T, path string) []recorded {
 	return all
 }
 
-// warnings are of what lnetctl passes over without a word.
+// warnings are about values that lnetctl silently ignores.
 var warnings = regexp.MustCompile(`(?m)^lnet(d)?ctl: warning: .*\n`)
 
-// Every lnetctl command of the recordings prints the recorded bytes, warnings aside,
-// and ends with the recorded status; where it fails without a word, we say why. The commands of one recording tell one story.
+// Every lnetctl command of the recordings prints the recorded bytes, apart from warnings, and has
+// the recorded exit status. Where it fails without a message, ours prints the reason. The commands
+// of one recording depend on each other.
 //
 // lnetctl 1 (9)-(10), 2 (1)-(2), 2 (4), 4.4, 4.12 (1), 4.13, 5, 5.1, 5.2, 5.3, 5.4, 5.5
 // lnetctl 5.6, 5.8, 5.9, 8 (1)-(2)
@@ -212,7 +213,7 @@ func TestOutputIsLnetctls(t *testing.T) {
 				t.Run(strings.Join(r.args, "_"), func(t *testing.T) {
 					got, status := n.run(r.args)
 					if r.args[0] == "export" && len(r.args) == 1 {
-						// It was recorded a moment after what the node is made of.
+						// It was recorded shortly after the node's configuration.
 						got, r.output = counters.ReplaceAllString(got, "$1 N"), counters.ReplaceAllString(r.output, "$1 N")
 					}
 					if r.output == "" && r.status != exitOK {
@@ -231,10 +232,10 @@ func TestOutputIsLnetctls(t *testing.T) {
 	}
 }
 
-// counters are figures of an export that go on.
+// counters are the values of an export that increase.
 var counters = regexp.MustCompile(`(?m)((?:_count|_nsec|_samples|put|get|reply|ack|refcount|ping_count|min_tx_credits):) -?\d+$`)
 
-// recordedNode is a recorded node that commands are sent to.
+// recordedNode is a recorded node that executes commands.
 type recordedNode struct{ socket string }
 
 func newRecordedNode(t *testing.T, name, file string) *recordedNode {
@@ -252,7 +253,7 @@ func newRecordedNode(t *testing.T, name, file string) *recordedNode {
 	return n
 }
 
-// run is a run of lnetctl: its output, and its exit status.
+// run returns the output and the exit status of a run of lnetctl.
 func (n *recordedNode) run(args []string) (string, int) {
 	var out bytes.Buffer
 	p := program{
@@ -265,7 +266,7 @@ func (n *recordedNode) run(args []string) (string, int) {
 	return out.String(), status
 }
 
-// answerOf is the recorded answer of a NID, parsed.
+// answerOf returns the recorded answer of a NID.
 func (n *cannedNode) answerOf(t *testing.T, nid string) []lnet.NID {
 	t.Helper()
 	res, err := n.ping(t.Context(), lnet.ProcessID{NID: mustNID(t, nid)}, lnet.NID{})

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given an NI that is down, then "net show -v" says why, in a line that is not
-// there without -v, nor for one that is up.
+// If an NI is down, "net show -v" says why, in a line that is not printed without -v or for an NI
+// that is up.
 //
 // lnet-core 12.1
 func TestNetShowSaysWhyAnNIIsDown(t *testing.T) {

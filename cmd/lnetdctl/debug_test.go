@@ -50,7 +50,7 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// debug peer prints what peer show prints at its fullest.
+// debug peer prints the same as peer show with the most detail.
 //
 // lnetctl 4.14 (2)
 func TestDebugPeer(t *testing.T) {
@@ -62,7 +62,7 @@ func TestDebugPeer(t *testing.T) {
 	}
 }
 
-// While LNet is not configured, nothing is known of recovery and partitions.
+// While LNet is not configured, there is no information about recovery and partitions.
 //
 // lnetctl 2 (4), 4.15
 func TestDebugWithoutLNet(t *testing.T) {
@@ -80,7 +80,7 @@ func TestDebugWithoutLNet(t *testing.T) {
 	}
 }
 
-// The distances between CPU partitions are shown, and what is shown can be imported.
+// The distances between CPU partitions are shown, and the output can be imported.
 //
 // lnetctl 11 (14)
 func TestDebugCPTs(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lnetdctl asks lnetd; of the engine it links values and codecs alone.
+// lnetdctl is a client of lnetd: it links only values and codecs of the engine.
 func TestNoEngine(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {

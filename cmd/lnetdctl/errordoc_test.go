@@ -12,7 +12,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Why a document was refused, and what helps, stands on a pipe as at a terminal, and once.
+// The reason why a document was refused, and the remedy, are printed once, on a pipe as at a
+// terminal.
 //
 // lnetctl 2 (1)
 func TestCauseOfARefusedDocument(t *testing.T) {
@@ -41,8 +42,8 @@ func TestCauseOfARefusedDocument(t *testing.T) {
 	}
 }
 
-// The number of a block of a document stands before the errno, whether the block is wrong, cannot be
-// carried out, or is a ping or a discovery that fails.
+// The number of a block of a document is printed before the errno, whether the block is invalid,
+// cannot be carried out, or is a ping or a discovery that fails.
 //
 // lnetctl 2 (2), 11 (13)
 func TestSeqNosInErrorDocuments(t *testing.T) {

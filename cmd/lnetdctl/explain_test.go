@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// rank makes candidates of figures by name; each but the first is behind the
-// one above it by a criterion.
+// rank creates candidates with values by name. Each except the first ranks below the one before it
+// by a criterion.
 func rank(candidates ...selection.Candidate) []selection.Candidate { return candidates }
 
 func candidate(name string, by selection.Criterion, figures ...selection.Figure) selection.Candidate {

@@ -14,8 +14,7 @@ const (
 	untilInterval = 20 * time.Millisecond
 )
 
-// until runs a program again and again until its output matches a regular
-// expression:
+// until runs a program repeatedly until its output matches a regular expression:
 //
 //	until REGEXP PROGRAM ARGS
 func until(ts *testscript.TestScript, neg bool, args []string) {
@@ -34,7 +33,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		cmd := exec.Command(args[1], args[2:]...)
 		cmd.Env = scriptEnv(ts)
 		cmd.Stdout, cmd.Stderr = &out, &out
-		_ = cmd.Run() // its output is what counts
+		_ = cmd.Run() // only its output is used
 		if want.Match(out.Bytes()) != neg {
 			return
 		}
@@ -46,7 +45,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptEnv is what of a script's environment our programs look at.
+// scriptEnv are the variables of a script's environment that our programs use.
 func scriptEnv(ts *testscript.TestScript) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "LST_SESSION", "LNETD_CONTROL_SOCKET"} {

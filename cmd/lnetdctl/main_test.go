@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"lnetdctl": main, "lnetctl": main, "lst": main, "lnet_legacy2yaml": main})
 }
 
-// The scripts tell what lnetdctl does with a running lnetd.
+// The scripts test lnetdctl with a running lnetd.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../lnetd").CombinedOutput(); err != nil {
@@ -26,8 +26,8 @@ func TestScripts(t *testing.T) {
 		Dir:  "testdata/script",
 		Cmds: commands,
 		Setup: func(env *testscript.Env) error {
-			// A program with the race detector in it lingers for a second when it
-			// ends, and a script runs dozens.
+			// A program with the race detector takes an additional second to exit, and a script
+			// runs dozens of them.
 			env.Setenv("GORACE", "atexit_sleep_ms=10")
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return daemontest.Setup(env)

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/man anew")
 
-// docs/man has lnetdctl(8) and lst(8), with all commands on one page each, as users of
-// lnetctl(8) and lst(8) know it.
+// docs/man has lnetdctl(8) and lst(8), with all commands on one page each, like the manual pages of
+// lnetctl(8) and lst(8).
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join("..", "..", "docs", "man")
 	for _, name := range []string{"lnetdctl", lstName} {
@@ -36,7 +36,7 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
-// manual8 is the page of the program under a name.
+// manual8 returns the page of the program under a name.
 func manual8(name string) []byte {
 	root := (&program{name: name}).root()
 	m := cli.NewManual(name, 8)
@@ -55,7 +55,7 @@ func manual8(name string) []byte {
 	return m.Bytes()
 }
 
-// detail prints the help of one command.
+// detail returns the help of one command.
 func detail(m *cli.Manual, c *cobra.Command) {
 	m.Subsection(strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" "))
 	m.Text(c.Short)

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns the two ends of a terminal: what a person sees and types, and
-// what a program has.
+// openTerminal returns the two ends of a terminal: that of the user, and that of the program.
 func openTerminal(t *testing.T) (person, tty *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

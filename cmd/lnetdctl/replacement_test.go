@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A replacement takes the place of the file, or of the one that a link leads to, with its
-// mode; one that is dropped leaves nothing.
+// A replacement replaces the file, or the target of a link, and keeps its mode. A dropped
+// replacement leaves nothing behind.
 func TestReplacement(t *testing.T) {
 	dir := t.TempDir()
 	file, link, fresh := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "fresh")
@@ -54,8 +54,8 @@ func TestReplacement(t *testing.T) {
 	}
 }
 
-// A directory that takes no other file has the file itself written; one that is gone when the
-// file is to take its place leaves nothing, and is an error of the file.
+// If no other file can be created in the directory, the file itself is written. If the directory is
+// removed before the replacement, nothing is left behind, and the error names the file.
 func TestReplacementWhereThereIsNone(t *testing.T) {
 	dir := t.TempDir()
 	r, err := replacing(filepath.Join(dir, "file"))

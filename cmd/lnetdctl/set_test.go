@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A value that is not in force as it was given is no silent success, and an error says which
-// values are valid.
+// If another value is in force than the given one, that is reported. An error names the valid
+// values.
 func TestSetSaysWhatIsInForce(t *testing.T) {
 	const warning = "lnetdctl: warning: "
 	refused := func(name, words, valid string) ran {
@@ -46,8 +46,8 @@ func TestSetSaysWhatIsInForce(t *testing.T) {
 	}
 }
 
-// An option that takes one value is an error if it is given twice; one that collects values
-// has them all.
+// An option that takes one value is an error if it is given twice. One that collects values accepts
+// all of them.
 func TestOptionsGivenTwice(t *testing.T) {
 	n := cannedPeer(t, "peerA")
 	t.Setenv("LNETD_CONTROL_SOCKET", serve(t, n))
@@ -94,7 +94,7 @@ func TestOptionsGivenTwice(t *testing.T) {
 			t.Errorf("%s: %s", nid, got)
 		}
 	}
-	// All rules are added, or none.
+	// All rules are added, or none of them.
 	if got := runProgram(program{}, words("udsp add --src tcp2 --src tcp --priority 3")...); got.status != 142 {
 		t.Errorf("%+v", got)
 	}

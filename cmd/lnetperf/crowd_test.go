@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/internal/perf"
 )
 
-// A crowd is measured: its exchanges with a node and with the plain server, and memory.
+// Command "crowd" measures exchanges with a node and with the plain server, and memory.
 func TestCrowd(t *testing.T) {
 	c := newComparison(t)
 	c.command = "crowd"

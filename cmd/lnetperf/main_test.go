@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"lnetperf": main})
 }
 
-// The scripts tell what lnetperf does in one process and in several.
+// The scripts test lnetperf in one process and in several.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "../lnetd").CombinedOutput(); err != nil {

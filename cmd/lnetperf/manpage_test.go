@@ -48,7 +48,7 @@ func lnetperf8() []byte {
 	return m.Bytes()
 }
 
-// detail prints the help of one command.
+// detail returns the help of one command.
 func detail(m *cli.Manual, c *cobra.Command) {
 	m.Subsection(c.Name())
 	m.Text(c.Short)

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// fakeSource is a Host with figures to choose.
+// fakeSource is a Host with values that a test sets.
 type fakeSource struct {
 	counters node.Counters
 	drops    node.DropCounts
@@ -83,7 +83,7 @@ func scrapeWith(t *testing.T, s Source, o Options) string {
 	return w.Body.String()
 }
 
-// latencies is a histogram of some.
+// latencies returns a histogram with some latencies.
 func latencies(all ...time.Duration) (h node.LatencyHistogram) {
 	for _, d := range all {
 		k := 0
@@ -97,5 +97,5 @@ func latencies(all ...time.Duration) (h node.LatencyHistogram) {
 	return h
 }
 
-// nearly tells that two figures differ by rounding alone.
+// nearly reports whether two values are equal except for rounding.
 func nearly(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }

@@ -16,10 +16,9 @@ import (
 // forkSize is the size of a forker's area.
 const forkSize = 1 << 16
 
-// fork makes a child that shares all descriptors and mappings of its parent. The child waits
-// for a byte from go, writes a mark into memory, sends a record, tells by a line to told that
-// it has an answer, waits for another byte, and ends. It is one thread, which must not touch
-// the runtime of Go.
+// fork creates a child that shares all descriptors and mappings of its parent. The child waits for
+// a byte from go, writes a mark to memory, sends a record, writes a line to told when it has an
+// answer, waits for another byte, and exits. It has one thread, which must not use the Go runtime.
 //
 //go:norace
 //go:nosplit
@@ -45,8 +44,8 @@ func fork(goFD, toldFD, conn uintptr, mark *byte, record, answer *byte, size, ro
 	}
 }
 
-// beForker has a TM and an area, and forks. The child has its standard input and output; what
-// it does is fork's to say.
+// beForker has a TM and an area, and forks. The child has its standard input and output, and runs
+// fork.
 func beForker(_ context.Context, o order, _ *bufio.Scanner) error {
 	p, err := rawJoin(o.Socket, o.Role)
 	if err != nil {
@@ -64,7 +63,7 @@ func beForker(_ context.Context, o order, _ *bufio.Scanner) error {
 		return err
 	}
 	answer := make([]byte, 4096)
-	c, err := p.conn.File() // which blocks, as the child needs it
+	c, err := p.conn.File() // in blocking mode, as the child needs it
 	if err != nil {
 		return err
 	}
@@ -79,9 +78,9 @@ func beForker(_ context.Context, o order, _ *bufio.Scanner) error {
 	select {}
 }
 
-// A child by fork keeps its parent's connection, and with it all that the parent has: when the
-// parent is killed nothing is given back, the child can still ask and use the memory, and all
-// of it ends with the child.
+// A forked child keeps its parent's connection and all resources of the parent open. When the
+// parent is killed, nothing is released. The child can still send requests and use the memory. When
+// the child exits, everything is released.
 //
 // transport 8.5, 9.10
 func TestFork(t *testing.T) {
@@ -94,7 +93,7 @@ func TestFork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Kill(child, syscall.SIGKILL) }()
-	// The pipe to it stays open: the child reads from it.
+	// The pipe to it stays open because the child reads from it.
 	if err := g.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

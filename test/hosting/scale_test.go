@@ -15,11 +15,11 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// chatters is how many TMs a chatter has.
+// chatters is the number of TMs of a chatter.
 const chatters = 4
 
-// chatter has four TMs, each of which sends to the next as fast as it can, with two messages
-// under way.
+// chatter has four TMs, each of which sends to the next one as fast as it can, with two messages in
+// progress.
 type chatter struct {
 	domain         *transport.Domain
 	tms            []*transport.TransferMachine
@@ -29,8 +29,8 @@ type chatter struct {
 	over           atomic.Bool
 }
 
-// beChatter is a chatter, which begins on "go". It answers how many messages have come since it
-// was asked last.
+// beChatter is a chatter that begins on "go". It answers requests with the number of messages
+// received since the last request.
 func beChatter(ctx context.Context, o order, in *bufio.Scanner) error {
 	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 64}))
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *chatter) prepare(ctx context.Context, at string) error {
 	return nil
 }
 
-// again has a buffer do the same once more.
+// again repeats the operation of a buffer.
 func (c *chatter) again(e *transport.BufferEvent) {
 	if c.over.Load() {
 		return
@@ -125,8 +125,9 @@ func (c *chatter) end(ctx context.Context) error {
 	return c.domain.Close()
 }
 
-// 64 processes, with four TMs each that choose their numbers, are all active at once; no two have one
-// number, and each gets its share. The long form says what they cost, and how fair that was: within 10 %.
+// 64 processes, with four TMs each that choose their numbers, are all active at once. All numbers
+// differ, and each process gets its share. The long form reports the cost, and checks that the
+// shares differ by at most 10 %.
 //
 // transport 9.9 (10)
 // transport-tests N (110)
@@ -195,7 +196,7 @@ func TestManyActive(t *testing.T) {
 	d.sound()
 }
 
-// beCrowd has o.ID domains with a TM and a buffer on it each, and does nothing.
+// beCrowd has o.ID idle domains, each with a TM and a buffer on it.
 func beCrowd(ctx context.Context, o order, in *bufio.Scanner) error {
 	core := remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 64})
 	for range o.ID {
@@ -220,10 +221,10 @@ func beCrowd(ctx context.Context, o order, in *bufio.Scanner) error {
 	fmt.Println("up")
 	for in.Scan() {
 	}
-	return nil // the kernel closes it all
+	return nil // the kernel closes everything
 }
 
-// Many idle clients cost memory, and no processor time.
+// Many idle clients use memory, but no processor time.
 func TestManyIdle(t *testing.T) {
 	processes, each, length := 2, 16, 200*time.Millisecond
 	if *long {

@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// Given an lnetd that is stopped while a TM has buffers queued, then the deadline of one ends
-// it, and shutting the TM down returns, by the client's own clock.
+// Given an lnetd that is stopped while a TM has queued buffers, then the deadline of one buffer
+// ends it, and shutdown of the TM returns, by the client's own clock.
 //
 // transport 3.5 ours (3), 9.10
 func TestLnetdIsStopped(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 const messageSize = 256
 
-// join makes a client with a TM.
+// join creates a client with a TM.
 func join(ctx context.Context, o order, completions int) (*transport.TransferMachine, error) {
 	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: completions}))
 	if err != nil {
@@ -24,7 +24,7 @@ func join(ctx context.Context, o order, completions int) (*transport.TransferMac
 	return d.Open(ctx, o.At, nil)
 }
 
-// depart ends a client in good order.
+// depart closes a client in good order.
 func depart(ctx context.Context, tm *transport.TransferMachine, bs ...*transport.Buffer) error {
 	if err := tm.Shutdown(ctx); err != nil {
 		return err
@@ -37,13 +37,13 @@ func depart(ctx context.Context, tm *transport.TransferMachine, bs ...*transport
 	return tm.Domain().Close()
 }
 
-// echoReport is what an echo has done since it began.
+// echoReport has the totals of an echo.
 type echoReport struct {
 	Echoes, Troubles int
 	Last             string
 }
 
-// echo sends each message back to where it came from.
+// echo sends each message back to its sender.
 type echo struct {
 	tm *transport.TransferMachine
 
@@ -51,7 +51,7 @@ type echo struct {
 	report echoReport
 }
 
-// beEcho is an echo. "report" has it tell how that went.
+// beEcho is an echo. The command "report" makes it print its report.
 func beEcho(ctx context.Context, o order, in *bufio.Scanner) error {
 	tm, err := join(ctx, o, 1024)
 	if err != nil {
@@ -116,7 +116,7 @@ func (x *echo) sent(e *transport.BufferEvent) {
 	}
 }
 
-// pingReport is what a ping has seen since its last report. Times are in µs.
+// pingReport has the results of a ping since its last report. Times are in µs.
 type pingReport struct {
 	N                int
 	Median, P99, Max float64
@@ -124,14 +124,14 @@ type pingReport struct {
 	Last             string
 }
 
-// String is for people.
+// String returns a summary for users.
 func (r *pingReport) String() string {
 	return fmt.Sprintf("%d round trips, median %.0f µs, 99 %% %.0f µs, longest %.0f µs, lost %d, troubles %d %s",
 		r.N, r.Median, r.P99, r.Max, r.Lost, r.Troubles, r.Last)
 }
 
-// bePing sends messages to an echo, one after the other, and waits for the answer of each.
-// "report" has it tell how that went since the last one.
+// bePing sends messages to an echo, one after the other, and waits for each answer. The command
+// "report" makes it print the results since the last report.
 func bePing(ctx context.Context, o order, in *bufio.Scanner) error {
 	tm, err := join(ctx, o, 64)
 	if err != nil {
@@ -163,7 +163,7 @@ func bePing(ctx context.Context, o order, in *bufio.Scanner) error {
 	return depart(ctx, tm, append(p.rooms, p.out)...)
 }
 
-// pinger is what bePing works with.
+// pinger is the state of bePing.
 type pinger struct {
 	tm      *transport.TransferMachine
 	rooms   []*transport.Buffer
@@ -244,7 +244,7 @@ func (p *pinger) once() {
 		select {
 		case n := <-p.answers:
 			if n != p.number {
-				continue // a late one
+				continue // a late answer
 			}
 			p.mu.Lock()
 			p.times = append(p.times, time.Since(began))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// box is a virtual machine, whatever runs there.
+// box is a virtual machine with a kernel node or lnetd.
 type box struct {
 	member
 	name string
@@ -19,7 +19,7 @@ func (l *lab) box(kind string, networks []int) box {
 	return b
 }
 
-// boot boots the machine. On networks with a net over RDMA it has a device for that.
+// boot boots the machine. On networks with a net over RDMA it has an RDMA device.
 func (b *box) boot(t *testing.T) {
 	t.Helper()
 	args := []string{"start", b.name, address(0, b.number), address(1, b.number), "--image", b.lab.image, "--opt", options}
@@ -38,13 +38,13 @@ func (b *box) boot(t *testing.T) {
 	})
 }
 
-// crash ends the machine as pulling the plug does. It may be booted again.
+// crash ends the machine like a power failure. It may be booted again.
 func (b *box) crash(t *testing.T) {
 	t.Helper()
 	b.lab.must(t, "stop", b.name)
 }
 
-// must runs a shell command in the machine, which has to succeed.
+// must runs a shell command in the machine, which must succeed.
 func (b *box) must(t *testing.T, command string) string {
 	t.Helper()
 	out, status := b.try(t, command)

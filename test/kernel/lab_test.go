@@ -18,24 +18,24 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// prefix begins the names of namespaces and of the scratch directory; a process ID
+// prefix is the beginning of the names of namespaces and of the scratch directory. A process ID
 // follows.
 const prefix = "lnetd-kernel-"
 
-// patience bounds whatever is waited for. It is for tests that hang.
+// patience is the time limit for everything that tests wait for, so that they do not hang.
 const patience = 3 * time.Minute
 
-// pingTimeout is after how many seconds a ping that got no answer is made again.
+// pingTimeout is the number of seconds after which an unanswered ping is repeated.
 const pingTimeout = "10"
 
-// scratch holds the programs and the laboratory's state; TestMain makes it.
+// scratch holds the programs and the laboratory's state. TestMain creates it.
 var scratch string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	if os.Getenv("LNET_LAB") == "" {
-		return m.Run() // which says so
+		return m.Run() // which prints the reason
 	}
 	sweep()
 	var err error
@@ -47,8 +47,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// sweep ends the guests of test processes that were killed, and takes their networks
-// away.
+// sweep ends the guests of test processes that were killed, and removes their networks.
 func sweep() {
 	roots := namespace.Orphans(filepath.Join(os.TempDir(), prefix))
 	if dir := os.Getenv("LNET_LAB_RUN"); dir != "" {
@@ -67,18 +66,18 @@ func sweep() {
 	namespace.Sweep(prefix)
 }
 
-// programs is the directory of lnetd and lnetdctl, with the driver for RDMA. They run in
-// guests as well, which have the C library of Debian 12.
+// programs returns the directory of lnetd and lnetdctl, with the driver for RDMA. They also run in
+// guests, which have the C library of Debian 12.
 var programs = sync.OnceValues(func() (string, error) { return scratch, daemontest.Build(scratch, "-tags", "o2ib") })
 
-// images are the versions that kernels have: 2.17 and 2.15.
+// images are the kernel versions: 2.17 and 2.15.
 var images = []string{"master", "b2_15"}
 
 // ethernet and mixed are the nets on br0 and br1.
 var ethernet, mixed = [2]string{"tcp", "tcp1"}, [2]string{"o2ib", "tcp1"}
 
-// onEach tells a story with kernels of each version, and these nets, both at once, and beside
-// other stories: much of it is waiting.
+// onEach runs a test with kernels of each version, and these nets, both at once and in parallel
+// with other tests, because they mostly wait.
 func onEach(t *testing.T, nets [2]string, story func(t *testing.T, l *lab)) {
 	if os.Getenv("LNET_LAB") == "" {
 		t.Skip("needs LNET_LAB, the directory of kernel guests; .ci/run kernel knows it")
@@ -92,7 +91,7 @@ func onEach(t *testing.T, nets [2]string, story func(t *testing.T, l *lab)) {
 	}
 }
 
-// lab is a laboratory of a test's own: a network namespace with two bridges.
+// lab is the laboratory of one test: a network namespace with two bridges.
 type lab struct {
 	image string
 	nets  [2]string // on br0 and br1
@@ -101,7 +100,7 @@ type lab struct {
 	hosts int
 }
 
-// labs tells those of one process apart.
+// labs numbers the laboratories of a process.
 var labs atomic.Int32
 
 func newLab(t *testing.T, image string, nets [2]string) *lab {
@@ -123,15 +122,15 @@ func newLab(t *testing.T, image string, nets [2]string) *lab {
 	return l
 }
 
-// command is a call of vm. Guests die with the test, so that a process of vm may
-// as well.
+// command returns a call of vm. Guests are killed when the test ends, so a process of vm may be
+// killed too.
 func (l *lab) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, l.vm, args...)
 	cmd.Env = append(os.Environ(), "LNET_LAB_NS="+l.name, "LNET_LAB_RUN="+state())
 	return cmd
 }
 
-// state is where vm keeps images, snapshots and sockets.
+// state is the directory of images, snapshots and sockets of vm.
 func state() string {
 	if dir := os.Getenv("LNET_LAB_RUN"); dir != "" {
 		return dir
@@ -156,8 +155,8 @@ func (l *lab) must(t *testing.T, args ...string) string {
 	return out
 }
 
-// try runs vm and returns what it says and its exit status, which for a command in
-// a guest is the command's.
+// try runs vm and returns its output and its exit status. For a command in a guest this is the
+// command's exit status.
 func (l *lab) try(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -173,7 +172,7 @@ func (l *lab) try(t *testing.T, args ...string) (string, int) {
 
 func address(network, number int) string { return fmt.Sprintf("10.%d.0.%d", 77+network, number) }
 
-// member is a node on the bridges, in the kernel or not.
+// member is a node on the bridges, a kernel node or an lnetd.
 type member struct {
 	lab      *lab
 	number   int // in its addresses
@@ -185,13 +184,13 @@ func (l *lab) member(networks []int) member {
 	return member{lab: l, number: 10 + l.hosts, networks: networks}
 }
 
-// nid is its NID on a network.
+// nid returns its NID on a network.
 func (m *member) nid(network int) string {
 	return address(network, m.number) + "@" + m.lab.nets[network]
 }
 
-// primary is its first NID.
+// primary returns its first NID.
 func (m *member) primary() string { return m.nid(m.networks[0]) }
 
-// port is the end of lnetd's cable to a network, at the bridge.
+// port returns the bridge's end of lnetd's cable to a network.
 func (m *member) port(network int) string { return fmt.Sprintf("h%d.%d", m.number, network) }

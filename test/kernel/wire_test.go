@@ -9,13 +9,13 @@ import (
 	"github.com/lnetd/lnetd/internal/namespace"
 )
 
-// wire is what can be cut between a member and a network.
+// wire is a connection between a member and a network that can be cut.
 type wire struct {
 	name       string
 	pull, plug func(t *testing.T)
 }
 
-// middle is the machine's wire where neither end sees its carrier go.
+// middle cuts the machine's wire in the middle: neither end loses its carrier.
 func (b *box) middle(t *testing.T, network int) wire {
 	t.Helper()
 	port := b.port(t, network)
@@ -28,7 +28,7 @@ func (b *box) middle(t *testing.T, network int) wire {
 	}
 }
 
-// end is the machine's own, which sees it.
+// end cuts the wire at the machine, which loses its carrier.
 func (b *box) end(network int) wire {
 	link := func(state string) func(*testing.T) {
 		return func(t *testing.T) { b.must(t, fmt.Sprintf("ip link set eth%d %s", network, state)) }
@@ -36,7 +36,7 @@ func (b *box) end(network int) wire {
 	return wire{"at the kernel's end", link("down"), link("up")}
 }
 
-// end is lnetd's own, which sees its carrier go.
+// end cuts the wire at lnetd, which loses its carrier.
 func (h *host) end(network int) wire {
 	link := func(state string) func(*testing.T) {
 		return func(t *testing.T) { namespace.IP(t, "-n", h.lab.name, "link", "set", h.port(network), state) }
@@ -44,7 +44,7 @@ func (h *host) end(network int) wire {
 	return wire{"at lnetd's end", link("down"), link("up")}
 }
 
-// port is where the bridge of a network has last heard the machine.
+// port returns the bridge port at which the machine was last seen.
 func (b *box) port(t *testing.T, network int) string {
 	t.Helper()
 	address := strings.TrimSpace(b.must(t, fmt.Sprintf("ping -c 1 -W 5 %s >/dev/null; cat /sys/class/net/eth%d/address", address(network, bridge), network)))
@@ -61,5 +61,5 @@ func (b *box) port(t *testing.T, network int) string {
 	return ""
 }
 
-// bridge is the number of the bridges themselves.
+// bridge is the port number of the bridges themselves.
 const bridge = 254

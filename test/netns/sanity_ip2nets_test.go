@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/namespace"
 )
 
-// Rules for a site give what was made by hand, or nothing.
+// Rules for a site have the same result as a manual configuration, or none.
 //
 // sanity-lnet 6 (150), 6 (151), 6 (153), 6 (155), 6 (156), 6 (158), 6 (159), 6 (161)
 func TestSanityIP2Nets(t *testing.T) {
@@ -68,7 +68,7 @@ func TestSanityIP2Nets(t *testing.T) {
 	}
 }
 
-// A modprobe line becomes YAML, and that the same NIs; so does the line itself.
+// A modprobe line is converted to YAML with the same NIs. The line itself gives the same NIs too.
 //
 // sanity-lnet 10 (617)
 func TestSanityModprobe(t *testing.T) {
@@ -87,8 +87,8 @@ func TestSanityModprobe(t *testing.T) {
 	}
 }
 
-// An entry of the string ip2nets that chooses an interface by the address of another one is named on
-// the terminal by all that read it.
+// If an entry of the string ip2nets chooses an interface by the address of another one, all
+// commands that read it print a warning on the terminal.
 //
 // lnetctl 11 (11)
 func TestMismatchOnTheTerminal(t *testing.T) {

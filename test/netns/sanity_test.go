@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/internal/namespace"
 )
 
-// A sanity is a host on which cases of the reference's suite run (sanity-lnet 0):
-// lnetd with nothing but lo, and two interfaces.
+// A sanity is a host for the cases of the reference's suite (sanity-lnet 0): lnetd with only lo,
+// and two interfaces.
 type sanity struct {
 	*daemon
 	*testing.T
@@ -131,7 +131,7 @@ func TestSanityBackup(t *testing.T) {
 	s.equal("backup", saved, s.backup())
 }
 
-// Peers come by import and go by import --del.
+// Peers are added by import and deleted by import --del.
 //
 // sanity-lnet 3 (14), 3 (15), 3 (17)
 func TestSanityPeersByImport(t *testing.T) {
@@ -227,7 +227,7 @@ func TestSanityRoutingByImport(t *testing.T) {
 	}
 }
 
-// One of two interfaces leaves the net; what the net was before stays as it was.
+// One of two interfaces is removed from the net. The other settings of the net stay.
 //
 // sanity-lnet 5 (107), 5 (108), 5 (301), 5 (302)
 func TestSanitySecondInterface(t *testing.T) {

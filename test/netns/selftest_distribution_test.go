@@ -12,9 +12,9 @@ import (
 	"github.com/lnetd/lnetd/internal/control/client"
 )
 
-// Given four clients and three servers, when tests are distributed over them in
-// different ways, then each client sends to the servers that the distribution gives
-// it, and to no others, and each server gets what was sent to it.
+// Given four clients and three servers, when tests are distributed over them in different ways,
+// then each client sends only to the servers that the distribution assigns to it, and each server
+// receives what was sent to it.
 //
 // selftest 7.5 (2)
 func TestSelftestDistribution(t *testing.T) {

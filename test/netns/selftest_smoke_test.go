@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// smoke is the script of the reference's regression suite, for two clients and a
-// server, with a run that is shorter than its 5 minutes; --timeo is what it says.
+// smoke is the script of the reference's regression suite, for two clients and a server. Its run is
+// shorter than the original 5 minutes; --timeo is unchanged.
 const smoke = `set -e
 lst new_session --timeo 100000 hh
 lst add_group c %s
@@ -44,9 +44,9 @@ lst show_error s
 lst end_session
 `
 
-// Given three nodes, and lnetdctl under the name lst, when the regression suite's
-// script runs, 96 tests at once, half of them in either direction, then no command
-// fails, no node has seen an error, and a new session can be made at once.
+// Given three nodes, and lnetdctl under the name lst, when the regression suite's script runs 96
+// tests at once, half of them in each direction, then no command fails, no node finds an error, and
+// a new session can be created at once.
 //
 // selftest 8 (13), 8 (16), 11 (8)
 // sanity-lnet 12 (1)-(5)

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/internal/namespace"
 )
 
-// An interface appears, is switched on, gets an address, loses it, vanishes and comes back,
-// while lnetd runs that has an NI on it.
+// While lnetd runs with an NI on an interface, the interface appears, is switched on, gets an
+// address, loses it, disappears and comes back.
 //
 // lnetctl 4.2 (2)
 func TestInterfaceComesAndGoes(t *testing.T) {
@@ -67,7 +67,7 @@ func TestInterfaceComesAndGoes(t *testing.T) {
 	await("it is up when the interface is back", "10.214.0.1@tcp7 up")
 }
 
-// niStates are the NIs as "10.0.0.1@tcp up", and those that wait as "eth0 waits: why".
+// niStates returns the NIs as "10.0.0.1@tcp up", and waiting ones as "eth0 waits: why".
 func niStates(nets *api.Nets) (all []string) {
 	for _, n := range nets.Nets {
 		for k := range n.NIs {

@@ -21,9 +21,9 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// Given the image's layer unpacked, and a network namespace, when its entry point runs as
-// its user, in the unpacked tree and nothing else, then lnetd becomes ready, lnetdctl in
-// there finds it, and SIGTERM ends it in good order.
+// Given the image's layer unpacked, and a network namespace, when its entry point runs as its user,
+// in the unpacked tree only, then lnetd becomes ready, lnetdctl in the container finds it, and
+// SIGTERM ends it in good order.
 func TestImageRuns(t *testing.T) {
 	t.Parallel()
 	root, s := rootOf(t)
@@ -48,7 +48,7 @@ func TestSidecar(t *testing.T) {
 	p.interfaces(t)
 	p.mount(t, "/etc/lnetd", 0o755)
 	p.write(t, "/etc/lnetd/lnetd.yaml", config)
-	// As kubelet makes an emptyDir with an fsGroup.
+	// The same owner and mode as an emptyDir with an fsGroup.
 	p.mount(t, "/run/lnetd", 0o777)
 	if err := os.Chown(p.mounts["/run/lnetd"], 0, spec.SecurityContext.FSGroup); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestSidecar(t *testing.T) {
 	lnetd.stop(t)
 }
 
-// Given the daemon set's manifest, when its container runs as it says, as root with the one
+// Given the daemon set's manifest, when its container runs as specified, as root with the one
 // capability, then lnetd has the ports and its probes succeed.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
@@ -109,7 +109,7 @@ func TestDaemonSet(t *testing.T) {
 	lnetd.stop(t)
 }
 
-// tcpNID is the NID on tcp in what net show prints.
+// tcpNID matches the NID on tcp in the output of net show.
 func tcpNID(t *testing.T, shown string) string {
 	t.Helper()
 	for line := range strings.Lines(shown) {
@@ -121,8 +121,8 @@ func tcpNID(t *testing.T, shown string) string {
 	return ""
 }
 
-// podSpec, container and probe are what these tests read of manifests; tools/manifests has
-// checked them as a whole.
+// podSpec, container and probe are the parts of manifests that these tests read. tools/manifests
+// has checked the whole manifests.
 type podSpec struct {
 	SecurityContext struct {
 		RunAsUser  int `yaml:"runAsUser"`
@@ -177,7 +177,7 @@ func readManifest(t *testing.T, name string) (config string, spec podSpec) {
 // pod is a network namespace in which containers of one image run.
 type pod struct {
 	root, namespace string
-	mounts          map[string]string // where, and what of the host
+	mounts          map[string]string // path in the pod to path on the host
 }
 
 func newPod(t *testing.T, name, root string) *pod {
@@ -189,7 +189,7 @@ func newPod(t *testing.T, name, root string) *pod {
 	return p
 }
 
-// interfaces gives the pod the interface that manifests name.
+// interfaces creates the pod's interface that manifests name.
 func (p *pod) interfaces(t *testing.T) {
 	t.Helper()
 	namespace.IP(t, "-n", p.namespace, "link", "add", "eth0", "type", "veth", "peer", "name", "other")
@@ -198,7 +198,7 @@ func (p *pod) interfaces(t *testing.T) {
 	namespace.IP(t, "-n", p.namespace, "link", "set", "eth0", "up")
 }
 
-// mount mounts a directory of the test's there.
+// mount mounts a directory of the test in the pod.
 func (p *pod) mount(t *testing.T, at string, mode os.FileMode) {
 	t.Helper()
 	dir := t.TempDir()
@@ -229,14 +229,14 @@ func (p *pod) listeners(t *testing.T) string {
 // container runs programs of the image as a user.
 type container struct {
 	pod  *pod
-	user string // 65532:65532, or root, who has the one capability
+	user string // 65532:65532, or root, which has the one capability
 	env  []string
 }
 
 func (p *pod) container(user string, env []string) *container { return &container{p, user, env} }
 
-// enter makes the image's tree, or for root its directories, what a program sees, and runs
-// it. $0 is the root, $1 the user; then come pairs of what is mounted where, and "--". With
+// enter makes the image's tree (for root its directories) the root of a program, and runs it. $0 is
+// the root and $1 the user. Pairs of sources and targets of mounts follow, and then "--". With
 // mounts the root is read-only.
 const enter = `set -e
 root=$0 user=$1
@@ -284,7 +284,7 @@ type process struct {
 	log *bufio.Reader
 }
 
-// start starts a program and waits until it says that it is ready.
+// start starts a program and waits until it reports that it is ready.
 func (c *container) start(t *testing.T, ready string, args ...string) *process {
 	t.Helper()
 	cmd := c.command(args...)
@@ -310,7 +310,7 @@ func (c *container) start(t *testing.T, ready string, args ...string) *process {
 	}
 }
 
-// stop ends a program, which has to do so in good order.
+// stop ends a program, which must exit in good order.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// descriptor, index, manifest and settings are what these tests read of OCI's documents.
+// descriptor, index, manifest and settings are the parts of OCI documents that these tests read.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -56,10 +56,10 @@ type settings struct {
 	} `json:"rootfs"`
 }
 
-// ociLayout is an image as it lies in the file system, read as the image specification has it.
+// ociLayout is an image in the file system, in the layout of the image specification.
 type ociLayout struct{ dir string }
 
-// blob reads what a descriptor names, which has to be what it says.
+// blob reads the blob of a descriptor, and checks its size and digest.
 func (l ociLayout) blob(t *testing.T, d descriptor, mediaType string) []byte {
 	t.Helper()
 	sum, ok := strings.CutPrefix(d.Digest, "sha256:")
@@ -89,7 +89,7 @@ func decode[T any](t *testing.T, b []byte) (v T) {
 	return v
 }
 
-// images reads the images of the index that has the version's name, by machine.
+// images returns the images of the index with the version's name, by machine.
 func (l ociLayout) images(t *testing.T) map[string]manifest {
 	t.Helper()
 	version, err := os.ReadFile(filepath.Join(l.dir, "oci-layout"))
@@ -130,7 +130,7 @@ var labels = map[string]string{
 	"org.opencontainers.image.version":     "v" + newVersion,
 }
 
-// read reads one machine's image: its settings and its layer, unpacked from gzip.
+// read returns one machine's image: its settings and its uncompressed layer.
 func (l ociLayout) read(t *testing.T, m manifest) (settings, []byte) {
 	t.Helper()
 	s := decode[settings](t, l.blob(t, m.Config, "application/vnd.oci.image.config.v1+json"))
@@ -141,8 +141,8 @@ func (l ociLayout) read(t *testing.T, m manifest) (settings, []byte) {
 	return s, layer
 }
 
-// Given the image as an OCI layout, when it is read, then it has the programs of the
-// packages for both machines, runs as a user who is not root, and says what it is.
+// Given the image as an OCI layout, it has the programs of the packages for both machines, runs as
+// an unprivileged user, and has the expected labels.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	l := ociLayout{filepath.Join(built(t), "image")}
@@ -203,7 +203,7 @@ func walk(t *testing.T, archive []byte, visit func(h *tar.Header, content []byte
 	}
 }
 
-// unpack unpacks a layer, with owners and rights.
+// unpack unpacks a layer, with owners and modes.
 func unpack(t *testing.T, layer []byte, root string) {
 	t.Helper()
 	if err := os.MkdirAll(root, 0o755); err != nil {

@@ -12,22 +12,23 @@ import (
 	"github.com/lnetd/lnetd/internal/nspawn"
 )
 
-// machine is a copy of a Debian root file system, which programs run in without a boot, too.
+// machine is a copy of a Debian root file system, in which programs can also run without a boot.
 type machine struct{ *nspawn.Machine }
 
-// newMachine makes a copy that goes with the test.
+// newMachine creates a copy that is removed at the end of the test.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{nspawn.Copy(t)}
-	// Packages that were downloaded when it was made.
+	// Packages that were downloaded when the root file system was created.
 	if err := os.RemoveAll(m.Path("/var/cache/apt/archives")); err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// Given that every test must run, when there is no machine and not one command of those that
-// tests need, then all of them skip: their stage makes the one and installs the others.
+// Given that every test must run, when neither a machine nor any of the required commands is
+// installed, then all of them are skipped: their stage creates the machine and installs the
+// commands.
 func TestSkippedWithoutMachine(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -41,8 +42,8 @@ func TestSkippedWithoutMachine(t *testing.T) {
 	}
 }
 
-// command is a command that runs in the machine, which has /proc as long as it does, and no
-// variables of the host.
+// command returns a command that runs in the machine, with /proc mounted, and without variables of
+// the host.
 func (m *machine) command(name string, args ...string) *exec.Cmd {
 	const enter = `mount -t proc proc "$0/proc" && exec chroot "$0" "$@"`
 	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", enter, m.Root, name}, args...)...)
@@ -50,7 +51,7 @@ func (m *machine) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command that has to succeed, and returns what it prints.
+// run runs a command that must succeed, and returns its output.
 func (m *machine) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := m.command(name, args...).CombinedOutput()
@@ -60,7 +61,7 @@ func (m *machine) run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// install installs or upgrades to a package of the host.
+// install installs a package of the host, or upgrades to it.
 func (m *machine) install(t *testing.T, deb string) string {
 	t.Helper()
 	name := "/root/" + filepath.Base(deb)
@@ -96,7 +97,7 @@ func (m *machine) has(t *testing.T, name string) bool {
 	return err == nil
 }
 
-// wantFiles checks which files are there, and which are not: those that begin with "!".
+// wantFiles checks which files exist. Those that begin with "!" must not.
 func (m *machine) wantFiles(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -107,8 +108,8 @@ func (m *machine) wantFiles(t *testing.T, names ...string) {
 	}
 }
 
-// traces are all files of the machine that a package could leave behind, but not the
-// records of package managers and backups of the list of users.
+// traces returns all files of the machine that a package could leave behind, without the records of
+// package managers and backups of the list of users.
 func (m *machine) traces(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

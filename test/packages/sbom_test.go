@@ -23,7 +23,7 @@ import (
 
 var programs = []string{"lnetd", "lnetdctl", "lnetperf"}
 
-// bom is what these tests read of a CycloneDX document.
+// bom is the part of a CycloneDX document that these tests read.
 type bom struct {
 	BOMFormat   string `json:"bomFormat"`
 	SpecVersion string `json:"specVersion"`
@@ -40,10 +40,9 @@ type component struct {
 	PURL    string `json:"purl"`
 }
 
-// Given the package of each machine, when its programs are looked into, then they are
-// static, for that machine, and built without paths; the SBOM of each, in the package and
-// beside it, names the modules and versions that are linked, and the license of each of
-// them is in the package.
+// Given the package of each machine, its programs are static, for that machine, and built without
+// paths. The SBOM of each program, in the package and beside it, names the linked modules and
+// versions. The package contains the license of each of them.
 func TestBillOfMaterials(t *testing.T) {
 	t.Parallel()
 	needMachine(t)
@@ -96,7 +95,7 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 }
 
-// checkBinary checks that a program is static, and says nothing of where it was built.
+// checkBinary checks that a program is static, and does not contain the path where it was built.
 func checkBinary(t *testing.T, what string, binary []byte, machine elf.Machine) {
 	t.Helper()
 	f, err := elf.NewFile(bytes.NewReader(binary))
@@ -120,7 +119,7 @@ func checkBinary(t *testing.T, what string, binary []byte, machine elf.Machine) 
 	}
 }
 
-// unpackDeb reads the files of a package.
+// unpackDeb returns the files of a package.
 func unpackDeb(t *testing.T, deb string) map[string][]byte {
 	t.Helper()
 	out, err := exec.Command("dpkg-deb", "--fsys-tarfile", deb).Output()

@@ -14,20 +14,20 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// commandPatience bounds a command that only says that there is no lnetd.
+// commandPatience is the time limit for a command that only reports that lnetd does not run.
 const commandPatience = time.Minute
 
 // quoted returns the commands of lnetdctl in a page, on separate lines and within sentences.
 var quoted = regexp.MustCompile("(?m)(?:(?:^ {4})|`)(lnetdctl [^`\n]+)")
 
-// The commands that pages on alerts tell to use exist, with their options: without an lnetd
-// they find no lnetd, and nothing else is wrong.
+// The commands in pages on alerts exist, with their options: without an lnetd they report only that
+// lnetd does not run.
 func TestCommandsOfPagesExist(t *testing.T) {
 	dir := t.TempDir()
 	if err := daemontest.Build(dir); err != nil {
 		t.Fatal(err)
 	}
-	// An empty file for what reads one.
+	// An empty file for commands that read one.
 	file := filepath.Join(dir, "lnetd.yaml")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestCommandsOfPagesExist(t *testing.T) {
 	}
 }
 
-// run is what a command says that has no lnetd to talk to.
+// run returns the output of a command without an lnetd.
 func run(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandPatience)

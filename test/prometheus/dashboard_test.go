@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// dashboard is what Grafana reads of one, as far as it matters here.
+// dashboard is the part of a Grafana dashboard that matters here.
 type dashboard struct {
 	UID, Title    string
 	SchemaVersion int
@@ -40,7 +40,7 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// expressions are the queries of the dashboard.
+// expressions returns the queries of the dashboard.
 func expressions(t *testing.T) (list []string) {
 	t.Helper()
 	for _, p := range readDashboard(t).Panels {
@@ -51,9 +51,8 @@ func expressions(t *testing.T) (list []string) {
 	return list
 }
 
-// Given the dashboard, then it has what Grafana needs to load it: panels with a place of
-// their own, each with queries to the data source that is chosen, and no variable that there
-// is not.
+// The dashboard has what Grafana needs to load it: panels in separate places, each with queries to
+// the selected data source, and only defined variables.
 func TestDashboard(t *testing.T) {
 	d := readDashboard(t)
 	if d.UID == "" || d.Title == "" || d.SchemaVersion < 36 {
@@ -105,10 +104,10 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// variables puts values where Grafana would.
+// variables replaces variables as Grafana does.
 var variables = strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*")
 
-// Every query of the dashboard is PromQL.
+// Every query of the dashboard is valid PromQL.
 func TestQueriesOfTheDashboard(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("groups: [{name: dashboard, rules: [\n")

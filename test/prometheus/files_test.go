@@ -9,10 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// repository is its root as tests see it.
+// repository is the root of the repository.
 var repository = filepath.Join("..", "..")
 
-// in is a path within the repository.
+// in returns a path within the repository.
 func in(path ...string) string { return filepath.Join(append([]string{repository}, path...)...) }
 
 func read(t *testing.T, path string) string {
@@ -24,16 +24,16 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// ruleFiles are the files of rules that are shipped.
+// ruleFiles are the shipped files of rules.
 var ruleFiles = []string{"lnetd.rules.yaml", "lnetd.alerts.yaml"}
 
-// rule is a rule of either kind.
+// rule is a recording or alerting rule.
 type rule struct {
 	Record, Alert, Expr, For string
 	Labels, Annotations      map[string]string
 }
 
-// rules are those of a file.
+// rules returns the rules of a file.
 func rules(t *testing.T, name string) (list []rule) {
 	t.Helper()
 	var f struct{ Groups []struct{ Rules []rule } }
@@ -47,7 +47,7 @@ func rules(t *testing.T, name string) (list []rule) {
 	return list
 }
 
-// alerts are those that are shipped.
+// alerts returns the shipped alerts.
 func alerts(t *testing.T) []rule { t.Helper(); return rules(t, "lnetd.alerts.yaml") }
 
 func decode(t *testing.T, path string, into any) {
@@ -57,7 +57,7 @@ func decode(t *testing.T, path string, into any) {
 	}
 }
 
-// pages are the names of the pages on alerts.
+// pages returns the names of the pages on alerts.
 func pages(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(in("docs", "alerts"))

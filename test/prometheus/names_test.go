@@ -19,7 +19,7 @@ var (
 	operators = []string{"and", "or", "unless", "bool", "offset", "by", "without", "on", "ignoring", "inf", "nan"}
 )
 
-// metricsIn are the names of metrics in a PromQL expression.
+// metricsIn returns the names of metrics in a PromQL expression.
 func metricsIn(expr string) (names []string) {
 	for _, r := range []*regexp.Regexp{literals, selectors, groupings, numbers} {
 		expr = r.ReplaceAllString(expr, " ")
@@ -49,7 +49,7 @@ func TestMetricsIn(t *testing.T) {
 	}
 }
 
-// others are metrics that are not lnetd's own: of Prometheus, and of the client library.
+// others are metrics that are not from lnetd: those of Prometheus and of the client library.
 var others = []string{
 	"up", "ALERTS", "process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
@@ -77,7 +77,7 @@ func known(t *testing.T) func(name string) bool {
 	}
 }
 
-// Every metric that rules, their tests, the dashboard and the pages speak of exists.
+// Every metric in rules, their tests, the dashboard and the pages exists.
 func TestMetricsAreKnown(t *testing.T) {
 	isKnown := known(t)
 	check := func(where, expr string) {

@@ -25,15 +25,15 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// The rules, their tests and the example configuration are right for promtool.
+// promtool accepts the rules, their tests and the example configuration.
 func TestPromtool(t *testing.T) {
 	promtool(t, append([]string{"check", "rules"}, ruleFiles...)...)
 	promtool(t, "check", "config", "prometheus.yml")
 	promtool(t, "test", "rules", filepath.Join("tests", "alerts.yaml"))
 }
 
-// Every alert has a test in which it is quiet, fires, and is quiet again; one that waits is
-// quiet at first although its cause is there.
+// Every alert has a test in which it is inactive, fires, and is inactive again. An alert with a
+// waiting time is first inactive although its condition is true.
 func TestEveryAlertIsTested(t *testing.T) {
 	var f struct {
 		Tests []struct {
@@ -57,8 +57,8 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
-// Every alert has a page and every page its alert. A page says what the alert means, what to
-// look at and what to do.
+// Every alert has a page, and every page its alert. A page contains the meaning of the alert, what
+// to look at and what to do.
 func TestEveryAlertHasAPage(t *testing.T) {
 	var names []string
 	for _, a := range alerts(t) {
@@ -90,11 +90,11 @@ func TestEveryAlertHasAPage(t *testing.T) {
 	}
 }
 
-// failed are the names of tests in what promtool says.
+// failed returns the names of failed tests in the output of promtool.
 var failed = regexp.MustCompile(`(?m)^ +name: (\w+),$`)
 
-// Given alerts that wait no time, when their tests run, then those fail whose alert should
-// have waited: the tests hold how long.
+// If the waiting times of alerts are removed, the tests of alerts with a waiting time fail, so the
+// tests check the waiting times.
 func TestTestsHoldHowLongAlertsWait(t *testing.T) {
 	testenv.NeedCommand(t, "promtool", "prometheus")
 	dir := t.TempDir()

@@ -12,10 +12,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given two lnetd and a Prometheus that scrapes them, when one writes to the other and reads
-// from it with LNet selftest, then queries have the bytes that lst tells; when a link is cut
-// an alert fires, for the NI that it belongs to and no other, and when the link is mended it
-// resolves.
+// Given two lnetds and a Prometheus that scrapes them, when one writes to the other and reads from
+// it with LNet selftest, then queries return the byte counts that lst prints. When a link is cut,
+// an alert fires, only for the NI on it. When the link is repaired, the alert is resolved.
 func TestPrometheus(t *testing.T) {
 	w := newWorld(t, 2)
 	s := w.prometheus(t)
@@ -24,7 +23,7 @@ func TestPrometheus(t *testing.T) {
 		daemontest.Within(t, patience, what, f)
 	}
 	await("both are scraped", func() error { return s.is(`sum(up{job="lnetd"})`, 2, 2) })
-	for _, direction := range [][]string{{"--write"}, nil} { // reads without it
+	for _, direction := range [][]string{{"--write"}, nil} { // reads without an option
 		w.host(1).Must(t, append([]string{"lst", "quick", "--from", nid(1), "--to", nid(2), "--size", "64K", "--time", "1s"}, direction...)...)
 	}
 	lst := counters(t, w.host(2))
@@ -37,13 +36,13 @@ func TestPrometheus(t *testing.T) {
 		await(query, func() error { return s.is(query, float64(bulk), float64(bulk)) })
 	}
 	for direction, bulk := range map[string]uint64{"received": lst.BulkGet, "sent": lst.BulkPut} {
-		// Beside bulk data each RPC is a request and a reply; what is more is pings and
-		// pushes of discovery.
+		// In addition to bulk data, each RPC is a request and a reply. The rest is pings and pushes
+		// of discovery.
 		least := float64(bulk + uint64(lst.Received)*message.Size)
 		query := fmt.Sprintf("lnet_payload_bytes_total{instance=%q, direction=%q}", instance(2), direction)
 		await(query, func() error { return s.is(query, least, least+discoveryMax) })
 	}
-	// The names of Lustre's exporters, which the second has too, mean the same.
+	// The names of Lustre's exporters, which the second lnetd has too, have the same values.
 	compat := fmt.Sprintf("sum(lustre_receive_bytes_total) - sum(lnet_payload_bytes_total{instance=%q, direction=\"received\"})", instance(2))
 	await(compat, func() error { return s.is(compat, 0, 0) })
 
@@ -65,10 +64,10 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// discoveryMax is more than the bytes that pings and pushes of two nodes bring.
+// discoveryMax is an upper limit for the bytes of pings and pushes of two nodes.
 const discoveryMax = 16 << 10
 
-// counters are what lst tells of a node's part in tests.
+// counters are the values that lst prints of a node's part in tests.
 func counters(t *testing.T, d *daemontest.Process) api.LstCounters {
 	t.Helper()
 	var status api.LstStatus
@@ -78,7 +77,7 @@ func counters(t *testing.T, d *daemontest.Process) api.LstCounters {
 	return status.Counters
 }
 
-// is reports whether a query's value is within bounds.
+// is reports whether a query's value is within limits.
 func (s *server) is(query string, least, most float64) error {
 	v, err := s.value(query)
 	if err == nil && (v < least || v > most) {

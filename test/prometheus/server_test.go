@@ -18,20 +18,20 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// patience bounds how long anything may take that Prometheus does every second.
+// patience is the time limit for things that Prometheus does every second.
 const patience = 2 * time.Minute
 
-// server is a Prometheus within the room of a world.
+// server is a Prometheus in the server namespace of a world.
 type server struct {
 	client http.Client
 	log    *daemontest.Log
 }
 
-// waits are the times that alerts wait before they fire.
+// waits are the waiting times of alerts.
 var waits = regexp.MustCompile(`(?m)^( +for: ).*$`)
 
-// prometheus runs a Prometheus that scrapes all hosts every second, with the rules that are
-// shipped; only that alerts wait for two seconds in place of minutes.
+// prometheus runs a Prometheus that scrapes all hosts every second, with the shipped rules, except
+// that alerts wait for two seconds instead of minutes.
 func (w *world) prometheus(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ scrape_configs:
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const listen = "127.0.0.1:9090" // the room's
+	const listen = "127.0.0.1:9090" // in the server namespace
 	s := &server{log: &daemontest.Log{}}
 	transport := &http.Transport{DialContext: dialIn(w.room())}
 	s.client = http.Client{Transport: transport, Timeout: patience}
@@ -68,7 +68,7 @@ scrape_configs:
 	}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = cmd.Process.Kill() // ip has become prometheus
+		_ = cmd.Process.Kill() // ip has executed prometheus
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("Prometheus:\n%s", s.log)
@@ -77,7 +77,7 @@ scrape_configs:
 	return s
 }
 
-// get asks Prometheus' HTTP interface.
+// get sends a request to Prometheus' HTTP interface.
 func (s *server) get(path string, query url.Values, into any) error {
 	resp, err := s.client.Get("http://127.0.0.1:9090/api/v1/" + path + "?" + query.Encode())
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *server) get(path string, query url.Values, into any) error {
 	return nil
 }
 
-// value is that of a query with one result.
+// value returns the value of a query with one result.
 func (s *server) value(query string) (float64, error) {
 	var v struct {
 		Result []struct{ Value [2]any }
@@ -111,7 +111,7 @@ func (s *server) value(query string) (float64, error) {
 	return strconv.ParseFloat(fmt.Sprint(v.Result[0].Value[1]), 64)
 }
 
-// firing are the instances for which an alert fires.
+// firing returns the instances for which an alert fires.
 func (s *server) firing(alert string) (instances []string, _ error) {
 	var v struct {
 		Alerts []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// namespaces begins the names of the namespaces of these tests; a process ID follows.
+// namespaces is the beginning of the names of the namespaces of these tests. A process ID follows.
 const namespaces = "lnetd-prom-"
 
 func TestMain(m *testing.M) {
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a room with a Prometheus, and hosts with an lnetd each. They have two networks:
-// that of the LNet, eth0, and one for scrapes, eth1, on which the room is too.
+// world is a namespace with a Prometheus (room), and hosts with an lnetd each. They have two
+// networks: eth0 for LNet, and eth1 for scrapes, on which the room is too.
 type world struct {
 	id, programs string
 	hosts        []*daemontest.Process
@@ -38,13 +38,13 @@ const (
 	metricsPort   = 9989
 )
 
-// addr is the address of a host, from 1 on, on a network.
+// addr returns the address of a host, from 1 on, on a network.
 func addr(network, host int) string { return fmt.Sprintf("10.214.%d.%d", network, host) }
 
-// nid is the NID of a host.
+// nid returns the NID of a host.
 func nid(host int) string { return addr(lnetNetwork, host) + "@tcp" }
 
-// instance is what Prometheus calls a host.
+// instance returns the name of a host in Prometheus.
 func instance(host int) string {
 	return net.JoinHostPort(addr(scrapeNetwork, host), strconv.Itoa(metricsPort))
 }
@@ -52,7 +52,7 @@ func instance(host int) string {
 func (w *world) room() string         { return w.id + "room" }
 func (w *world) name(host int) string { return w.id + strconv.Itoa(host) }
 
-// newWorld makes the room and so many hosts, whose lnetd are ready.
+// newWorld creates the room and n hosts, and waits until their lnetds are ready.
 func newWorld(t *testing.T, hosts int) *world {
 	t.Helper()
 	testenv.NeedRoot(t)
@@ -81,8 +81,8 @@ func newWorld(t *testing.T, hosts int) *world {
 func bridge(network int) string     { return fmt.Sprintf("net%d", network) }
 func port(network, host int) string { return fmt.Sprintf("n%dh%d", network, host) }
 
-// start runs a host's lnetd, which takes part in LNet selftest; the second has the metrics of
-// other exporters too.
+// start runs a host's lnetd with LNet selftest enabled. The second host also has the metrics of
+// other exporters.
 func (w *world) start(t *testing.T, host int) *daemontest.Process {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,13 +102,13 @@ func (w *world) start(t *testing.T, host int) *daemontest.Process {
 // host is the lnetd of a host.
 func (w *world) host(n int) *daemontest.Process { return w.hosts[n-1] }
 
-// link cuts a host's cable to the LNet, "down", or mends it, "up".
+// link cuts a host's cable to the LNet network ("down"), or repairs it ("up").
 func (w *world) link(t *testing.T, host int, state string) {
 	t.Helper()
 	namespace.IP(t, "-n", w.room(), "link", "set", port(lnetNetwork, host), state)
 }
 
-// dialTimeout bounds a dial within a namespace.
+// dialTimeout is the time limit of a dial within a namespace.
 const dialTimeout = 10 * time.Second
 
 // dialIn returns a dialer whose connections are within a namespace.

@@ -18,7 +18,7 @@ const (
 	metrics = 18990
 )
 
-// addresses are those on RDMA devices.
+// addresses are the addresses on RDMA devices.
 func addresses(t testing.TB, n int) []string {
 	t.Helper()
 	list := strings.Fields(os.Getenv("LNETD_TEST_RDMA"))
@@ -28,14 +28,14 @@ func addresses(t testing.TB, n int) []string {
 	return list
 }
 
-// daemon is an lnetd, and what it is started with.
+// daemon is an lnetd, with its arguments.
 type daemon struct {
 	*daemontest.Process
 	nids   []string
 	launch daemontest.Launch
 }
 
-// programDir is the directory of lnetd and the others.
+// programDir is the directory of lnetd and the other programs.
 func programDir(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("LNETD_TEST_PROGRAMS")
@@ -45,8 +45,8 @@ func programDir(t testing.TB) string {
 	return dir
 }
 
-// startProgram starts one of them with arguments. It is killed at the end of the test if it still runs. Its output
-// is in Stdout.
+// startProgram starts one of them with arguments. If it still runs at the end of the test, it is
+// killed. Its output is in Stdout.
 func startProgram(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), filepath.Join(programDir(t), name), args...)
@@ -70,7 +70,7 @@ func tryProgram(t *testing.T, name string, args ...string) (string, error) {
 	return out, err
 }
 
-// start runs lnetd with NIDs, and more of a configuration, until the end of the test.
+// start runs lnetd with NIDs, and an additional configuration, until the end of the test.
 func start(t *testing.T, more string, nids ...string) *daemon {
 	t.Helper()
 	programs := programDir(t)
@@ -99,16 +99,16 @@ func start(t *testing.T, more string, nids ...string) *daemon {
 	return n
 }
 
-// hosting is the socket for programs with transfer machines.
+// hosting returns the socket for programs with transfer machines.
 func (n *daemon) hosting() string { return filepath.Join(filepath.Dir(n.launch.Socket), "lnetd.sock") }
 
-// restart starts what does not run.
+// restart starts the daemon if it does not run.
 func (n *daemon) restart(t *testing.T) {
 	t.Helper()
 	n.Process = daemontest.Run(t, n.launch)
 }
 
-// saying is an error unless a command has succeeded and tells of a node.
+// saying returns an error unless a command has succeeded and its output contains the text.
 func saying(out string, status int, of *daemon, words ...string) error {
 	for _, word := range append(words, of.nids...) {
 		if status != 0 || !strings.Contains(out, word) {

@@ -11,7 +11,8 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// spare is a device that a test may take away: an address, the network device, and its own name.
+// spare is a device that a test may remove: an address, the network device, and the name of the
+// RDMA device.
 func spare(t *testing.T) (address, netdev, link string) {
 	t.Helper()
 	if _, err := fmt.Sscan(os.Getenv("LNETD_TEST_RDMA_SPARE"), &address, &netdev, &link); err != nil {
@@ -20,7 +21,7 @@ func spare(t *testing.T) (address, netdev, link string) {
 	return address, netdev, link
 }
 
-// command runs a command, which has to end within patience.
+// command runs a command, which must end within patience.
 func command(t *testing.T, words ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -30,9 +31,9 @@ func command(t *testing.T, words ...string) {
 	}
 }
 
-// Given nodes with NIs on a device and another one that had one, when the device is removed, then its
-// removal ends, since they release it, and their NIs are down. When the device returns, then so do
-// they, with traffic. NIs on another device notice nothing.
+// Given nodes with NIs on a device, and another one that had one, when the device is removed, then
+// the removal completes, because they release it, and their NIs are down. When the device returns,
+// then their NIs and the traffic return too. NIs on another device are not affected.
 func TestDeviceReturnsOnDevices(t *testing.T) {
 	at := addresses(t, 3)
 	address, netdev, link := spare(t)
@@ -71,7 +72,7 @@ func (n *daemon) wantPingOf(t *testing.T, nid string, of *daemon) {
 	}
 }
 
-// wantStatus is an error unless an NI has a status.
+// wantStatus returns an error unless an NI has a status.
 func (n *daemon) wantStatus(t *testing.T, nid, status string) error {
 	t.Helper()
 	out, _ := n.Ctl(t, "net", "show")

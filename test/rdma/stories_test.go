@@ -16,12 +16,12 @@ import (
 	"github.com/lnetd/lnetd/internal/daemon/daemontest"
 )
 
-// patience bounds what a busy machine, or one that is emulated, takes for a thing that nothing is in the
-// way of.
+// patience is the time limit for an operation without obstacles on a machine that is busy or
+// emulated.
 const patience = 2 * time.Minute
 
-// Given two nodes over RDMA, when they ping and discover each other, and one brings and
-// fetches data of the other, small and large, then all of it arrives, and as it was.
+// Given two nodes over RDMA, when they ping and discover each other, and one writes and reads data
+// of the other, small and large, then all of it arrives unchanged.
 func TestTwoNodesOnDevices(t *testing.T) {
 	at := addresses(t, 2)
 	a, b := start(t, "", at[0]+"@o2ib"), start(t, "", at[1]+"@o2ib")
@@ -39,7 +39,7 @@ func TestTwoNodesOnDevices(t *testing.T) {
 	b.Stop(t)
 }
 
-// Given two nodes with traffic, when one is killed and comes back, then traffic does, too.
+// Given two nodes with traffic, when one is killed and restarted, then the traffic recovers too.
 func TestRestartOnDevices(t *testing.T) {
 	at := addresses(t, 2)
 	a, b := start(t, "", at[0]+"@o2ib"), start(t, "", at[1]+"@o2ib")
@@ -56,7 +56,7 @@ func TestRestartOnDevices(t *testing.T) {
 }
 
 // Given a node over RDMA, another one over TCP, and a router that has both, when they ping each
-// other and exchange data, then it arrives.
+// other and exchange data, then the data arrives.
 func TestRouterOnDevices(t *testing.T) {
 	at := addresses(t, 3)
 	route := func(net, gateway string) string {
@@ -71,8 +71,8 @@ func TestRouterOnDevices(t *testing.T) {
 	a.wantLoad(t, b, "--size", "1M", "--check", "full")
 }
 
-// Given transfer machines on two nodes over RDMA of a process's own, when they exchange messages and
-// bulk, then all of it arrives, as it was, from the program's own memory.
+// Given transfer machines on two nodes over RDMA in one process, when they exchange messages and
+// bulk, then all of it arrives unchanged, directly from and into the program's memory.
 //
 // transport 10.1 steps
 // r.M0.net.ib
@@ -88,8 +88,9 @@ func TestTransferMachinesOnDevices(t *testing.T) {
 	}
 }
 
-// Given two lnetd over RDMA, when a program of one exchanges messages and bulk with a program of the
-// other, then all of it arrives, as it was, out of and into the memory that they share with lnetd.
+// Given two lnetds over RDMA, when a program of one exchanges messages and bulk with a program of
+// the other, then all of it arrives unchanged, directly from and into the memory that they share
+// with lnetd.
 //
 // transport 10.1 steps
 // r.M0.net.ib
@@ -115,7 +116,7 @@ func TestHostedProgramsOnDevices(t *testing.T) {
 	a.wantMetrics(t, at[0], "\nlnet_lnd_rdma_gets_total{")
 }
 
-// wantTransfers checks lnetperf's tables: so many bulks each way, and no errors.
+// wantTransfers checks lnetperf's tables: the number of bulks in each direction, and no errors.
 func wantTransfers(t *testing.T, out string, n int) {
 	t.Helper()
 	_, total, found := strings.Cut(out, "Client total")
@@ -150,7 +151,7 @@ func (n *daemon) wantDiscover(t *testing.T, of *daemon) {
 	}
 }
 
-// wantMetrics checks that Prometheus would find these.
+// wantMetrics checks that the metrics contain these lines.
 func (n *daemon) wantMetrics(t *testing.T, address string, patterns ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -174,7 +175,7 @@ func (n *daemon) wantMetrics(t *testing.T, address string, patterns ...string) {
 	}
 }
 
-// wantLoad has the node exchange data with another one by LNet selftest, without any error.
+// wantLoad makes the node exchange data with another one by LNet selftest, without any error.
 func (n *daemon) wantLoad(t *testing.T, with *daemon, test ...string) {
 	t.Helper()
 	command := append([]string{"lst", "quick", "--json", "--time", "2s", "--from", n.nids[0], "--to", with.nids[0]}, test...)

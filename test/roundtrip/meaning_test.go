@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is what is looked at of an export, full or not.
+// document is the part of an export that tests compare, full or not.
 type document struct {
 	Net []struct {
 		Type string `yaml:"net type"`
@@ -41,7 +41,7 @@ type document struct {
 	Lnetd   map[string]any `yaml:"lnetd"`
 }
 
-// meaning is what a document configures.
+// meaning is the configuration in a document.
 type meaning struct {
 	NIs     []string // "tcp 10.0.0.1@tcp [eth0] tunables", in order
 	Routes  []string
@@ -53,7 +53,7 @@ type meaning struct {
 	Lnetd   map[string]any
 }
 
-// read is a document.
+// read parses a document.
 func read(t *testing.T, text string) (d document) {
 	t.Helper()
 	if err := yaml.Unmarshal([]byte(text), &d); err != nil {
@@ -62,8 +62,8 @@ func read(t *testing.T, text string) (d document) {
 	return d
 }
 
-// meaningOf is what a document configures, with the NIDs of NIs if the document has to
-// say them. The node itself is not a peer (decisions 97), although kernels export it as one.
+// meaningOf returns the configuration in a document, with the NIDs of NIs if the document must
+// contain them. The node itself is not a peer (decisions 97), although kernels export it as one.
 func meaningOf(t *testing.T, text string, nids bool) meaning {
 	t.Helper()
 	d := read(t, text)
@@ -78,7 +78,7 @@ func meaningOf(t *testing.T, text string, nids bool) meaning {
 			if !nids {
 				ni.NID = ""
 			}
-			delete(ni.LND, "timeout") // it follows from the parameters
+			delete(ni.LND, "timeout") // derived from the parameters
 			m.NIs = append(m.NIs, fmt.Sprint(n.Type, ni.NID, ni.Interfaces, ni.Tunables, ni.LND, ni.CPT))
 		}
 	}
@@ -103,7 +103,8 @@ func meaningOf(t *testing.T, text string, nids bool) meaning {
 	return m
 }
 
-// forwards reads "routing" in both of its forms: whether the node forwards, or is about to.
+// forwards reads "routing" in both of its forms, and reports whether the node forwards or is
+// starting to.
 func forwards(t *testing.T, n *yaml.Node) bool {
 	t.Helper()
 	var list []map[string]any
@@ -126,8 +127,8 @@ func forwards(t *testing.T, n *yaml.Node) bool {
 	return on
 }
 
-// interfacesOf are the interfaces that a node had whose full export this is, with the
-// addresses of its NIDs.
+// interfacesOf returns the interfaces of the node with this full export, with the addresses of its
+// NIDs.
 func interfacesOf(t *testing.T, text string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// Whatever a text has, a page shows it.
+// A page prints any text unchanged.
 func TestManual(t *testing.T) {
 	const help = `NAME
     p - do things

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 )
 
-// even is a type of a program's own.
+// even is a flag type that a program defines.
 type even struct{}
 
 func (even) String() string   { return "" }

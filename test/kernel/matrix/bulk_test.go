@@ -26,7 +26,7 @@ func (k *console) ask(op, length uint32, check message.Check) {
 	k.put(message.TestPortal, uint64(message.ServiceBRW), q.Append(nil))
 }
 
-// wantReply awaits the kernel's reply to that.
+// wantReply waits for the kernel's reply.
 func (p *peer) wantReply(want message.Status) {
 	p.t.Helper()
 	m := p.next()
@@ -39,7 +39,7 @@ func (p *peer) wantReply(want message.Status) {
 	}
 }
 
-// wantBulk awaits a message with, or for, a bulk.
+// wantBulk waits for a message with, or for, a bulk.
 func (p *peer) wantBulk(t protocol.Type, length uint32) (protocol.Message, *conn) {
 	p.t.Helper()
 	m, on := p.nextOn()
@@ -53,11 +53,11 @@ func (p *peer) wantBulk(t protocol.Type, length uint32) (protocol.Message, *conn
 	return m, on
 }
 
-// larger is the next length that does not go into a message: a kernel dies that is asked for
-// one that is no multiple of 8 (decisions 33).
+// larger is the next length that does not fit into a message. A length that is not a multiple of 8
+// would crash a kernel (decisions 33).
 const larger = protocol.MaxPayload + 8
 
-// Up to 3976 bytes of a PUT go into a message.
+// Up to 3976 bytes of a PUT fit into a message.
 //
 // o2iblnd 10.1
 func TestWhatAKernelPutsIntoAMessage(t *testing.T) {
@@ -71,8 +71,9 @@ func TestWhatAKernelPutsIntoAMessage(t *testing.T) {
 	p.wantReply(message.OK)
 }
 
-// A kernel's PUT goes to where we say, and ends with as many bytes as that takes, or with
-// EPROTO if that takes more than there are, of which its own side hears nothing.
+// A kernel's PUT writes to the sink of our answer, and ends with as many bytes as the sink has. If
+// the sink is larger than the payload, it ends with EPROTO, which the kernel does not report on its
+// side.
 //
 // o2iblnd 10.1, 10.2 (1), 10.2 (3)
 func TestPutsOfAKernel(t *testing.T) {
@@ -113,9 +114,9 @@ func TestPutsOfAKernel(t *testing.T) {
 	}
 }
 
-// A kernel that fetches takes what we write, and as much as we say, which is never more than it
-// has room for (18). Behind our answer is what tells nodes of ours that all of it was written
-// (decisions 86): no kernel minds.
+// A kernel that fetches accepts what we write, and the length that we report, which must not be
+// more than it has room for (18). After the end of our answer are the bytes that tell other lnetds
+// that everything was written (decisions 86): kernels ignore them.
 //
 // o2iblnd 10.3 (2)
 func TestGetsOfAKernel(t *testing.T) {
@@ -128,7 +129,7 @@ func TestGetsOfAKernel(t *testing.T) {
 	}{
 		{"1 MiB", 1 << 20, message.CheckFull, 1 << 20},
 		{"5000 of 1 MiB", 1 << 20, message.CheckNone, 5000},
-		{"-61", 1 << 20, message.CheckNone, -61}, // that has no reply
+		{"-61", 1 << 20, message.CheckNone, -61}, // status without a reply
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newPeer(t)
@@ -153,7 +154,7 @@ func TestGetsOfAKernel(t *testing.T) {
 	}
 }
 
-// A PUT that is asked about and gets no answer costs its connection, and no other.
+// A PUT_REQ that gets no answer ends its connection, but no other.
 //
 // o2iblnd 13.2 (1), 13.2 (2)
 func TestUnanswered(t *testing.T) {

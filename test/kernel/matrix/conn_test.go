@@ -12,8 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The memory of a connection: buffers to receive into, some to send from, and what is the
-// sink or the source of RDMA.
+// The memory of a connection: receive buffers, send buffers, and the sinks and sources of RDMA.
 const (
 	buffers  = 2*8 + 2 // of a queue of 8 (o2iblnd 9.2)
 	sends    = 16
@@ -34,7 +33,7 @@ type conn struct {
 	owed atomic.Int32 // credits
 }
 
-// newConn makes what the connection needs, and posts all its buffers.
+// newConn allocates the memory of a connection, and posts all its buffers.
 func newConn(p *peer, id verbs.ID) *conn {
 	p.t.Helper()
 	dev, _, err := id.Device()
@@ -61,7 +60,7 @@ func (c *conn) buffer(k int) verbs.Recv {
 	}
 }
 
-// receive hands what arrives to the peer, until the connection ends.
+// receive passes messages to the peer until the connection ends.
 func (c *conn) receive(cq verbs.CQ) {
 	var wc [16]verbs.Completion
 	for {
@@ -87,17 +86,17 @@ func (c *conn) receive(cq verbs.CQ) {
 	}
 }
 
-// message is the beginning of one on the connection. No credits come back with it.
+// message returns the header of a message on the connection, without returned credits.
 func (c *conn) message(t protocol.Type) protocol.Message {
 	return protocol.Message{
 		Version: c.ack.Version, Type: t, Src: c.p.self, SrcStamp: stamp, Dst: c.p.kernel, DstStamp: c.ack.SrcStamp,
 	}
 }
 
-// refund has a message take along what credits are owed.
+// refund adds the owed credits to a message.
 func (c *conn) refund(m *protocol.Message) { m.Credits = uint8(c.owed.Swap(0)) }
 
-// header is that of an LNet message for the kernel.
+// header returns the header of an LNet message for the kernel.
 func (c *conn) header(t lnet.MsgType) lnet.Header {
 	return lnet.Header{
 		Type: t, Src: c.p.self, Dest: c.p.kernel, SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre,
@@ -108,8 +107,8 @@ func (c *conn) header(t lnet.MsgType) lnet.Header {
 // send sends bytes.
 func (c *conn) send(b []byte) { c.write(0, nil, b) }
 
-// write writes what lies in the connection's memory from an offset on to where a peer's
-// sink is, and sends bytes behind it.
+// write writes the bytes at an offset of the connection's memory to the peer's sink, and sends a
+// message after them.
 func (c *conn) write(offset int, to []protocol.Fragment, b []byte, key ...uint32) {
 	c.p.t.Helper()
 	at := sendAt + c.sent%sends*protocol.MaxMessage
@@ -148,16 +147,16 @@ func (c *conn) reply(to *lnet.Header, payload []byte) {
 	c.send(append(c.p.encoded(&m, little), payload...))
 }
 
-// wantClosed has the kernel end the connection.
+// wantClosed waits until the kernel ends the connection.
 func (c *conn) wantClosed() {
 	c.p.t.Helper()
 	c.p.await(c.id, verbs.EventDisconnected)
 	if err := c.id.Disconnect(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-		c.p.t.Log(err) // it is over for both
+		c.p.t.Log(err) // the connection has ended on both sides
 	}
 }
 
-// sink is where an RDMA may go, as pieces of some lengths that lie apart.
+// sink returns a descriptor for RDMA, with separate pieces of the given lengths.
 func (c *conn) sink(lengths ...uint32) (d protocol.Descriptor) {
 	d.Key = c.mem.RKey()
 	at := c.mem.Addr() + bulkAt
@@ -168,10 +167,10 @@ func (c *conn) sink(lengths ...uint32) (d protocol.Descriptor) {
 	return d
 }
 
-// at is what lies in the sink.
+// at returns the bytes of the sink.
 func (c *conn) at(offset, n int) []byte { return c.mem.Bytes()[bulkAt+offset:][:n] }
 
-// found is what lies in the pieces of a sink.
+// found returns the bytes of the pieces of a sink.
 func (c *conn) found(lengths ...uint32) (b []byte) {
 	at := 0
 	for _, n := range lengths {
