@@ -18,16 +18,16 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// namespaces begins the names of all namespaces of these tests; a process ID follows.
+// namespaces is the beginning of the names of all namespaces of these tests. A process ID follows.
 const namespaces = "lnetd-trip-"
 
-// scratch is where what all tests share lies; TestMain makes it.
+// scratch is the directory that all tests share. TestMain creates it.
 var scratch string
 
-// programs is the directory of lnetd and lnetdctl, built when it is first asked for.
+// programs returns the directory of lnetd and lnetdctl. They are built on the first call.
 var programs = sync.OnceValues(func() (string, error) { return scratch, daemontest.Build(scratch) })
 
-// machines tells those of one process apart.
+// machines numbers the machines of a process.
 var machines atomic.Int32
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -43,14 +43,14 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// machine is an lnetd in a namespace, and how lnetdctl is run beside it.
+// machine is an lnetd in a namespace, on which lnetdctl can be run.
 type machine struct {
 	*daemontest.Process
 	dir string
 }
 
-// newMachine makes a machine whose interfaces have the addresses, "10.0.0.1/24" for one;
-// LNet is configured, with nothing but 0@lo.
+// newMachine creates a machine whose interfaces have the addresses, such as "10.0.0.1/24". LNet is
+// configured, with only 0@lo.
 func newMachine(t *testing.T, interfaces map[string][]string) *machine {
 	t.Helper()
 	testenv.NeedRoot(t)
@@ -68,7 +68,7 @@ func newMachine(t *testing.T, interfaces map[string][]string) *machine {
 		for _, a := range addresses {
 			args := []string{"-n", name, "addr", "add", a, "dev", dev}
 			if netip.MustParsePrefix(a).Addr().Is6() {
-				args = append(args, "nodad") // or it cannot be used for a while
+				args = append(args, "nodad") // otherwise it cannot be used for a while
 			}
 			namespace.IP(t, args...)
 		}
@@ -90,14 +90,14 @@ func newMachine(t *testing.T, interfaces map[string][]string) *machine {
 	return m
 }
 
-// clear leaves nothing of the configuration.
+// clear removes the whole configuration.
 func (m *machine) clear(t *testing.T) {
 	t.Helper()
 	m.quietly(t, "lnet", "unconfigure")
 	m.quietly(t, "lnet", "configure")
 }
 
-// ran is what a command printed, and its exit status.
+// ran is the output and the exit status of a command.
 type ran struct {
 	out, err string
 	status   int
@@ -117,7 +117,7 @@ func (m *machine) ctl(t *testing.T, args ...string) ran {
 	return ran{out.String(), err.String(), cmd.ProcessState.ExitCode()}
 }
 
-// prints is what a command prints that has to succeed without a complaint.
+// prints runs a command that must succeed without warnings, and returns its output.
 func (m *machine) prints(t *testing.T, args ...string) string {
 	t.Helper()
 	got := m.ctl(t, args...)
@@ -127,7 +127,7 @@ func (m *machine) prints(t *testing.T, args ...string) string {
 	return got.out
 }
 
-// quietly runs a command that has to succeed and print nothing.
+// quietly runs a command that must succeed and print nothing.
 func (m *machine) quietly(t *testing.T, args ...string) {
 	t.Helper()
 	if out := m.prints(t, args...); out != "" {
@@ -135,7 +135,7 @@ func (m *machine) quietly(t *testing.T, args ...string) {
 	}
 }
 
-// file makes a file with the text and returns its path.
+// file writes the text to a file and returns its path.
 func (m *machine) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(m.dir, name)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lines are what a unit says, without comments.
+// lines returns the lines of a unit, without comments.
 func lines(t *testing.T, unit string) (list []string) {
 	t.Helper()
 	b, err := os.ReadFile("../../deploy/systemd/" + unit)
@@ -23,7 +23,7 @@ func lines(t *testing.T, unit string) (list []string) {
 	return list
 }
 
-// The unit for namespaces is the other one, but for what has to do with them.
+// The unit for namespaces equals the other one, except for lines about namespaces.
 func TestUnitsAreAlike(t *testing.T) {
 	own := func(list []string) (rest []string) {
 		for _, line := range list {
@@ -40,7 +40,7 @@ func TestUnitsAreAlike(t *testing.T) {
 	}
 }
 
-// docs/service.md has a word on each line that takes something from lnetd.
+// docs/service.md explains each line that restricts lnetd.
 func TestLinesAreExplained(t *testing.T) {
 	page, err := os.ReadFile("../../docs/service.md")
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/lnetd/lnetd/internal/nspawn"
 )
 
-// patience bounds the wait for what systemd or lnetd does by itself.
+// patience is the time limit for what systemd or lnetd does automatically.
 const patience = time.Minute
 
 // machine is a booted machine with lnetd.
 type machine struct{ *nspawn.Machine }
 
-// boot makes a machine, installs lnetd there, and boots it.
+// boot creates a machine, installs lnetd there, and boots it.
 func boot(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{nspawn.Copy(t)}
@@ -34,7 +34,7 @@ func boot(t *testing.T) *machine {
 	return m
 }
 
-// install puts what an administrator would into the machine's files.
+// install adds the files of an administrator to the machine.
 func (m *machine) install(t *testing.T) {
 	t.Helper()
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", m.Path("usr/bin")+"/",
@@ -51,7 +51,7 @@ func (m *machine) install(t *testing.T) {
 	for _, u := range units {
 		m.copyIn(t, u, "usr/lib/systemd/system/"+filepath.Base(u))
 	}
-	// Tests start lnetd more often than anybody would.
+	// Tests start lnetd more often than the start limit permits.
 	for _, unit := range []string{"lnetd.service", "lnetd@.service"} {
 		m.Write(t, "etc/systemd/system/"+unit+".d/limit.conf", "[Unit]\nStartLimitIntervalSec=0\n")
 	}
@@ -68,19 +68,19 @@ func (m *machine) copyIn(t *testing.T, from, to string) {
 	m.Write(t, to, string(b))
 }
 
-// sh runs a script that has to succeed; its trailing newline is cut.
+// sh runs a script that must succeed, and returns its output without the trailing newline.
 func (m *machine) sh(t *testing.T, script string) string {
 	t.Helper()
 	return strings.TrimSuffix(m.Must(t, script), "\n")
 }
 
-// property is what systemd knows of a unit.
+// property returns a property of a unit.
 func (m *machine) property(t *testing.T, unit, name string) string {
 	t.Helper()
 	return m.sh(t, fmt.Sprintf("systemctl show --property=%s --value %s", name, unit))
 }
 
-// await waits until systemd says something of a unit.
+// await waits until a property of a unit has the expected value.
 func (m *machine) await(t *testing.T, unit, name string, is func(string) bool) (got string) {
 	t.Helper()
 	daemontest.Within(t, patience, unit+" "+name, func() error {
@@ -98,7 +98,7 @@ func with(part string) func(string) bool {
 	return func(s string) bool { return strings.Contains(s, part) }
 }
 
-// pid is the main process of a unit, as we number it.
+// pid returns the main process of a unit, as a process ID of the host.
 func (m *machine) pid(t *testing.T, unit string) string {
 	t.Helper()
 	pid := m.property(t, unit, "MainPID")
@@ -108,7 +108,7 @@ func (m *machine) pid(t *testing.T, unit string) string {
 	return pid
 }
 
-// logged waits until the journal has some words.
+// logged waits until the journal contains a text.
 func (m *machine) logged(t *testing.T, of string, words ...string) {
 	t.Helper()
 	daemontest.Within(t, patience, "the journal", func() error {
@@ -136,7 +136,7 @@ func (m *machine) drop(t *testing.T, unit, text string) {
 	})
 }
 
-// fresh stops all of lnetd's units, and forgets that they have failed.
+// fresh stops all of lnetd's units, and resets their failed state.
 func (m *machine) fresh(t *testing.T) {
 	t.Helper()
 	m.sh(t, "systemctl stop lnetd-control.socket lnetd-clients.socket lnetd-metrics.socket lnetd.service; systemctl reset-failed")

@@ -21,12 +21,12 @@ import (
 type blow uint8
 
 const (
-	reset     blow = iota // RST, whatever is on its way
-	closing               // close: FIN, or RST if there is something to read
-	halfClose             // no more writing: the peer sees the end, we a broken pipe
-	deafen                // no more reading: we see the end
-	cut                   // the next write goes in part, then RST
-	refuse                // a call is refused
+	reset     blow = iota // RST, whatever is in transit
+	closing               // close: FIN, or RST if there is unread data
+	halfClose             // no more writing: the peer reads the end, our writes fail with a broken pipe
+	deafen                // no more reading: we read the end
+	cut                   // the next write is sent in part, then RST
+	refuse                // a connection attempt is refused
 	blows
 )
 
@@ -42,7 +42,7 @@ type breaker struct {
 
 	mu      sync.Mutex // guards the rest
 	random  *rand.Rand
-	calm    bool // no blow yet, or any more
+	calm    bool // no blows yet, or no more
 	streams []*stream
 }
 
@@ -55,7 +55,7 @@ func newBreaker(c *Config, s side) *breaker {
 	}
 }
 
-// run breaks streams until ctx ends, and none after.
+// run breaks streams until ctx ends.
 func (b *breaker) run(ctx context.Context) {
 	b.setCalm(false)
 	defer b.setCalm(true)
@@ -88,7 +88,7 @@ func (b *breaker) strike() {
 	s.suffer(how)
 }
 
-// kills is the number of blows of each kind so far.
+// kills returns the number of blows of each kind so far.
 func (b *breaker) kills() map[string]uint64 {
 	m := make(map[string]uint64)
 	for k := range blows {
@@ -97,7 +97,7 @@ func (b *breaker) kills() map[string]uint64 {
 	return m
 }
 
-// oneIn is true once in n times, unless the breaker is calm.
+// oneIn returns true once in n calls on average, and false while the breaker is calm.
 func (b *breaker) oneIn(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (b *breaker) isCalm() bool {
 	return b.calm
 }
 
-// Dial refuses some calls, and breaks others at their first write.
+// Dial refuses some connections, and breaks others at their first write.
 func (b *breaker) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
 	if b.oneIn(16) {
 		b.count[refuse].Add(1)
@@ -175,7 +175,7 @@ func (b *breaker) forget(s *stream) {
 type stream struct {
 	socklnd.Stream
 	breaker *breaker
-	broken  atomic.Bool // we closed it, not its user
+	broken  atomic.Bool // closed by the breaker, not by its user
 	marked  atomic.Bool // the next write is the last
 
 	mu     sync.Mutex // held while the socket must stay open, or is closed
@@ -204,18 +204,18 @@ func (s *stream) suffer(how blow) {
 		if how == deafen {
 			way = unix.SHUT_RD
 		}
-		if fd < 0 || unix.Shutdown(fd, way) != nil { // reset by the peer meanwhile
+		if fd < 0 || unix.Shutdown(fd, way) != nil { // already reset by the peer
 			return
 		}
 	}
 	s.breaker.count[how].Add(1)
 }
 
-// end closes the stream behind its user's back. s.mu is held.
+// end closes the stream without the knowledge of its user. s.mu is held.
 func (s *stream) end(withReset bool) {
 	if withReset {
 		if fd := socketOf(s.LocalAddr(), s.RemoteAddr()); fd >= 0 {
-			_ = resetOnClose(fd) // else it is an ordinary close
+			_ = resetOnClose(fd) // otherwise it is an ordinary close
 		}
 	}
 	s.broken.Store(true)
@@ -223,7 +223,7 @@ func (s *stream) end(withReset bool) {
 	_ = s.Stream.Close()
 }
 
-// explain turns what our closing did into what a reset looks like.
+// explain replaces an error that the breaker's close has caused by the error of a reset.
 func (s *stream) explain(err error) error {
 	if err != nil && s.broken.Load() && errors.Is(err, net.ErrClosed) {
 		return syscall.ECONNRESET

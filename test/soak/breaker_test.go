@@ -11,12 +11,12 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// Each blow shows at both ends as what it is.
+// Each blow causes its errors at both ends.
 func TestBlows(t *testing.T) {
 	for _, c := range []struct {
 		how          blow
-		ours, theirs error // what reading gives
-		write        error // what our second write gives
+		ours, theirs error // results of reading
+		write        error // result of our second write
 	}{
 		{reset, syscall.ECONNRESET, syscall.ECONNRESET, syscall.ECONNRESET},
 		{closing, syscall.ECONNRESET, io.EOF, syscall.ECONNRESET},

@@ -9,34 +9,34 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Config says how long and how hard to soak. Both processes have the same.
+// Config is the duration and the load of a soak. Both processes have the same Config.
 type Config struct {
-	// Time is how long messages are sent, besides what it takes to drain.
+	// Time is how long messages are sent, without the time to drain.
 	Time time.Duration
-	// Transaction is the nodes' transaction timeout, whole seconds: a lost
-	// answer ends its operation between one and one and a quarter of it.
+	// Transaction is the nodes' transaction timeout, in whole seconds. If an answer is lost, its
+	// operation ends after 1 to 1.25 times this time.
 	Transaction time.Duration
-	// Window is how many operations each side keeps under way, besides those
-	// that wait for an answer that was lost.
+	// Window is the number of operations that each side keeps in progress, besides those whose
+	// answer is lost.
 	Window int
-	// Rails is how many nets join the two nodes.
+	// Rails is the number of nets that connect the two nodes.
 	Rails int
-	// KillMin and KillMax bound the time between two kills in each process.
+	// KillMin and KillMax are the limits of the time between two kills in each process.
 	KillMin, KillMax time.Duration
-	// Seed makes the plan of messages and kills; what meets what differs from
-	// run to run all the same.
+	// Seed determines the messages and kills. Which messages a kill affects still differs from run
+	// to run.
 	Seed uint64
-	// Sample is the time between two looks at memory and rates.
+	// Sample is the interval of samples of memory and rates.
 	Sample time.Duration
 	// First is the first of the loopback addresses used, two for each rail.
 	First netip.Addr
-	// Port is where the nodes listen.
+	// Port is the port at which the nodes listen.
 	Port int
 }
 
-// DefaultConfig is the whole soak.
+// DefaultConfig is the configuration of a full soak.
 func DefaultConfig() Config {
-	pid := os.Getpid() // other runs on the same host have other addresses
+	pid := os.Getpid() // other runs on the same host use other addresses
 	return Config{
 		Time:        30 * time.Minute,
 		Transaction: 20 * time.Second,
@@ -51,7 +51,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names the first field that is out of range.
+// Validate returns an error for the first field that is out of range.
 func (c *Config) Validate() error {
 	switch {
 	case c.Time <= 0:
@@ -82,19 +82,19 @@ func (s side) String() string { return [...]string{"parent", "child"}[s] }
 
 func (s side) other() side { return 1 - s }
 
-// nid is the NID of a side's NI on a rail.
+// nid returns the NID of a side's NI on a rail.
 func (c *Config) nid(s side, rail int) lnet.NID {
 	a := c.First.As4()
 	a[3] += byte(int(s)*c.Rails + rail)
 	return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, uint16(rail)), netip.AddrFrom4(a))
 }
 
-// seed is the seed of a side's plan.
+// seed returns the seed of a side's plan.
 func (c *Config) seed(s side) uint64 { return mix(c.Seed + uint64(s)) }
 
-// parkAfter is how long an operation counts against the window; one that is
-// still under way then has most likely lost its answer.
+// parkAfter is how long an operation counts toward the window. After this time its answer is most
+// likely lost.
 const parkAfter = 150 * time.Millisecond
 
-// patience bounds the drain, and how long the nodes may take to come to rest.
+// patience is the time limit for the drain, and for the nodes to come to rest.
 func (c *Config) patience() time.Duration { return 2*c.Transaction + 15*time.Second }

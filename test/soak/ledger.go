@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Sequence numbers are kept in pages, so that a long run needs no more memory
-// than a short one: a page that is settled on both sides goes.
+// Sequence numbers are kept in pages. A page that is settled on both sides is removed, so that a
+// long run needs no more memory than a short one.
 const pageSize = 1 << 14
 
 // bitmap has a bit for each sequence number of a page.
@@ -17,8 +17,8 @@ type bitmap [pageSize / 64]uint64
 func (b *bitmap) has(k uint64) bool { return b[k/64]>>(k%64)&1 != 0 }
 func (b *bitmap) set(k uint64)      { b[k/64] |= 1 << (k % 64) }
 
-// account is the sender's side: what was begun, has ended, was acknowledged.
-// It is safe for concurrent use.
+// account is the sender's record of messages that have begun, have ended, and were acknowledged. It
+// is safe for concurrent use.
 type account struct {
 	mu    sync.Mutex // guards the rest
 	next  uint64
@@ -45,8 +45,8 @@ func (a *account) begin() uint64 {
 	return seq
 }
 
-// end notes the end of a message. If it was the last of its page, end returns
-// what was acknowledged of the page, which is then forgotten.
+// end records the end of a message. If it was the last one of its page, end removes the page and
+// returns the acknowledged messages in it.
 func (a *account) end(seq uint64, acked bool) (settled *bitmap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,8 +62,7 @@ func (a *account) end(seq uint64, acked bool) (settled *bitmap) {
 	return &p.acked
 }
 
-// rest returns what was acknowledged of the pages that are left, and begun,
-// the number of messages in all.
+// rest returns the acknowledged messages of the remaining pages, and the total number of messages.
 func (a *account) rest() (acked map[uint64]*bitmap, begun uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,12 +73,11 @@ func (a *account) rest() (acked map[uint64]*bitmap, begun uint64) {
 	return acked, a.next
 }
 
-// register is the receiver's side: what has arrived. It is safe for concurrent
-// use.
+// register is the receiver's record of messages that have arrived. It is safe for concurrent use.
 type register struct {
 	mu    sync.Mutex // guards the rest
 	pages map[uint64]*arrivedPage
-	// Pages below low are gone, and those in gone.
+	// Pages below low, and those in gone, have been removed.
 	low  uint64
 	gone map[uint64]bool
 }
@@ -87,19 +85,19 @@ type register struct {
 // arrivedPage is a page of the register.
 type arrivedPage struct {
 	seen    bitmap    // has had an event
-	whole   bitmap    // and all of its payload
-	settled time.Time // when the sender had settled the page; zero: not yet
+	whole   bitmap    // and its complete payload
+	settled time.Time // when the sender settled the page; zero: not yet
 }
 
-// A settled page stays for a while, for messages without acknowledgement and
-// that are still on the way.
+// A settled page stays for some time, for messages without acknowledgement that are still in
+// transit.
 const pageLinger = 30 * time.Second
 
 func newRegister() *register {
 	return &register{pages: make(map[uint64]*arrivedPage), gone: make(map[uint64]bool)}
 }
 
-// page returns a page, nil if it is gone. r.mu is held.
+// page returns a page, or nil if it was removed. r.mu is held.
 func (r *register) page(k uint64) *arrivedPage {
 	if k < r.low || r.gone[k] {
 		return nil
@@ -112,8 +110,8 @@ func (r *register) page(k uint64) *arrivedPage {
 	return p
 }
 
-// arrived notes the arrival of a message, whole or broken off. It returns an
-// error if the message has been there before.
+// arrived records the arrival of a message, complete or cut short. It returns an error if the
+// message has arrived before.
 func (r *register) arrived(seq uint64, whole bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,15 +130,14 @@ func (r *register) arrived(seq uint64, whole bool) error {
 	return nil
 }
 
-// settle compares a page with what the sender has had acknowledged of it, and
-// returns the number of acknowledged messages and those of them that have not
-// arrived whole.
+// settle compares a page with the messages that were acknowledged to the sender. It returns the
+// number of acknowledged messages, and those of them that have not arrived completely.
 func (r *register) settle(k uint64, acked *bitmap, now time.Time) (n int, lost []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.page(k)
 	if p == nil || !p.settled.IsZero() {
-		return 0, []uint64{k * pageSize} // settled twice: an error of this program
+		return 0, []uint64{k * pageSize} // settled twice: a bug in this program
 	}
 	for i, word := range acked {
 		n += bits.OnesCount64(word)
@@ -153,7 +150,7 @@ func (r *register) settle(k uint64, acked *bitmap, now time.Time) (n int, lost [
 	return n, lost
 }
 
-// forget drops the pages that have been settled for long. r.mu is held.
+// forget removes the pages that were settled long ago. r.mu is held.
 func (r *register) forget(now time.Time) {
 	for k, p := range r.pages {
 		if !p.settled.IsZero() && now.Sub(p.settled) > pageLinger {

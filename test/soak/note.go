@@ -6,23 +6,22 @@ import (
 	"sync"
 )
 
-// topic says what a note is about.
+// topic is the subject of a note.
 type topic uint8
 
 const (
-	noteConfig  topic = iota // parent: what to do; the child makes its node
+	noteConfig  topic = iota // parent: the configuration; the child creates its node
 	noteReady                // child: its node can be reached
 	noteStart                // parent: begin
 	notePage                 // a page of the sender's account is settled
 	noteSample               // child: a sample
-	noteStop                 // parent: begin nothing more, and drain
-	noteDrained              // all that was begun has ended
+	noteStop                 // parent: begin no more operations, and drain
+	noteDrained              // all operations have ended
 	noteFlushed              // all pages have been sent
-	noteReport               // child: its node is closed, and this is what it did
+	noteReport               // child: its node is closed; the report
 )
 
-// note is what the processes tell each other. Which fields count depends on
-// the topic.
+// note is a message between the processes. The topic determines which fields are used.
 type note struct {
 	Topic  topic
 	Config Config
@@ -34,7 +33,7 @@ type note struct {
 
 // notes are the pipes to the other process. Writing is safe for concurrent use.
 type notes struct {
-	mu  sync.Mutex // is held while out writes; in has one reader
+	mu  sync.Mutex // held while out writes; in has one reader
 	out *gob.Encoder
 	in  *gob.Decoder
 }

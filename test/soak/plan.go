@@ -14,17 +14,17 @@ const (
 
 func (k kind) String() string { return [...]string{"PUT", "PUT+ACK", "GET"}[k] }
 
-// plan is what a message is to be. It follows from the sender's seed and the
-// sequence number alone, so that the receiver knows what to expect.
+// plan describes a message. It depends only on the sender's seed and the sequence number, so that
+// the receiver knows what to expect.
 type plan struct {
 	kind   kind
 	size   int // bytes of payload, 0 to 1 MiB
-	offset int // where in the pattern the payload begins
+	offset int // offset of the payload in the pattern
 }
 
 const maxSize = 1 << 20
 
-// planOf is the plan of message seq.
+// planOf returns the plan of message seq.
 func planOf(seed, seq uint64) plan {
 	h := mix(seed + seq*0x9e3779b97f4a7c15)
 	p := plan{offset: int(h >> 44)} // 20 bits
@@ -44,7 +44,7 @@ func planOf(seed, seq uint64) plan {
 		limit = 4096
 	case k < 243:
 		limit = 64 << 10
-	case k == 255: // as large as can be
+	case k == 255: // the maximum size
 		p.size = maxSize
 		return p
 	}
@@ -52,7 +52,7 @@ func planOf(seed, seq uint64) plan {
 	return p
 }
 
-// mix spreads a number's bits (SplitMix64's last step).
+// mix distributes a number's bits (SplitMix64's last step).
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -61,8 +61,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// newPattern returns the bytes that all payloads are cut from: the same in
-// both processes, and different at every offset.
+// newPattern returns the source of all payloads. It is the same in both processes, and different at
+// every offset.
 func newPattern() []byte {
 	b := make([]byte, 2*maxSize)
 	var seed [32]byte
@@ -71,5 +71,5 @@ func newPattern() []byte {
 	return b
 }
 
-// of cuts a plan's payload from the pattern.
+// of returns the payload of a plan from the pattern.
 func (p plan) of(pattern []byte) []byte { return pattern[p.offset:][:p.size:p.size] }

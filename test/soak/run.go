@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// ErrFailed says that a soak has found violations; they are in its output.
+// ErrFailed means that a soak has found violations, which are in its output.
 var ErrFailed = errors.New("soak failed")
 
-// Run soaks as the parent. child is a command, not started, whose process
-// calls Serve with its standard input and output. Samples and reports go to
-// w. Run blocks until both processes are through; it returns ErrFailed if
-// there were violations, or another error if the soak could not be done. When
-// ctx ends the soak ends early.
+// Run runs a soak as the parent. child is a command, not started, whose process calls Serve with
+// its standard input and output. Samples and reports are written to w. Run blocks until both
+// processes have finished. It returns ErrFailed if there were violations, or another error if the
+// soak could not run. If ctx ends, the soak ends early.
 func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.Logger) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -53,7 +52,7 @@ func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.
 	return err
 }
 
-// lead is the parent's part of the conversation.
+// lead is the parent's part of the communication.
 func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger) ([]Report, error) {
 	p, err := begin(ctx, c, n, log)
 	if err != nil {
@@ -63,15 +62,14 @@ func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger
 
 	ctx, cancel := context.WithTimeout(ctx, c.Time)
 	defer cancel()
-	var theirs *Report // when the child is gone
+	var theirs *Report // valid when gone is closed
 	drained, flushed, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		defer cancel() // a child that is gone ends the soak
+		defer cancel() // if the child is gone, the soak ends
 		theirs = p.hear(show, drained, flushed)
 	}()
-	// An error of the pipe means that the child is gone, which the reader
-	// finds, too.
+	// An error of the pipe means that the child is gone. The reader detects that, too.
 	told := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		_ = n.write(&note{Topic: noteStop})
@@ -93,7 +91,7 @@ func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger
 	return reports, nil
 }
 
-// begin makes the parent's node, and has the child begin when its own is there too.
+// begin creates the parent's node, and starts the child when both nodes can be reached.
 func begin(ctx context.Context, c Config, n *notes, log *slog.Logger) (*party, error) {
 	if err := n.write(&note{Topic: noteConfig, Config: c}); err != nil {
 		return nil, err
@@ -112,8 +110,8 @@ func begin(ctx context.Context, c Config, n *notes, log *slog.Logger) (*party, e
 	return p, nil
 }
 
-// hear reads the child's notes until its report, which it returns, or nil if the pipe
-// ends before.
+// hear reads the child's notes until its report, and returns it. It returns nil if the pipe ends
+// before.
 func (p *party) hear(show *show, drained, flushed chan struct{}) *Report {
 	for {
 		x, err := p.notes.read()
@@ -144,8 +142,8 @@ func await(a, b <-chan struct{}) {
 	}
 }
 
-// Serve soaks as the child, at the other end of the parent's pipes. It returns
-// an error if the parent is gone before it is through.
+// Serve runs a soak as the child, at the other end of the parent's pipes. It returns an error if
+// the parent is gone before the end.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) error {
 	n := newNotes(in, out)
 	x, err := n.read()
@@ -190,8 +188,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) e
 		return err
 	}
 	p.rest()
-	// The reader, which waits for the end of the input, is the one goroutine
-	// that is left besides those there were.
+	// The reader, which waits for the end of the input, is the only additional goroutine that is
+	// left.
 	p.base.Goroutines++
 	if err := n.write(&note{Topic: noteReport, Report: p.finish()}); err != nil {
 		return err
@@ -204,7 +202,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) e
 
 // follow reads the parent's notes until the pipe ends.
 func (p *party) follow(stop func(), drained, flushed chan struct{}) error {
-	defer stop() // a parent that is gone ends the soak
+	defer stop() // if the parent is gone, the soak ends
 	for {
 		x, err := p.notes.read()
 		if err != nil {
@@ -223,8 +221,7 @@ func (p *party) follow(stop func(), drained, flushed chan struct{}) error {
 	}
 }
 
-// show prints samples of both processes, not more than a screen or two of
-// them.
+// show prints samples of both processes, limited to a screen or two.
 type show struct {
 	mu    sync.Mutex // guards the rest
 	w     io.Writer
@@ -249,7 +246,7 @@ func (h *show) add(s side, x Sample) {
 	if x.At < h.next[s] {
 		return
 	}
-	h.next[s] = x.At + h.every - h.every/8 // ticks come a bit early or late
+	h.next[s] = x.At + h.every - h.every/8 // ticks may be slightly early or late
 	rate := float64(x.Done-h.last[s].Done) / (x.At - h.last[s].At).Seconds()
 	h.last[s] = x
 	fmt.Fprintf(h.w, "%8v %-6s %10.0f %10d %10d %10d %10d %10d %8d %7d\n", x.At.Round(100*time.Millisecond), s,

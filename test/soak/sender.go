@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Where messages go. The low bits of the match bits are the sequence number.
+// Destinations of messages. The low bits of the match bits are the sequence number.
 const (
 	putPortal = 20
 	getPortal = 21
@@ -24,9 +24,8 @@ const (
 	seqMask   = 1<<56 - 1
 )
 
-// sender keeps a window of operations under way: each that ends well begins
-// the next, from its handler. The pacer replaces those that failed, and those
-// that wait for an answer that is lost.
+// sender keeps a window of operations in progress. Each successful operation starts the next one
+// from its handler. The pacer replaces operations that failed, and those whose answer is lost.
 type sender struct {
 	node     *node.Node
 	to       lnet.ProcessID
@@ -35,33 +34,33 @@ type sender struct {
 	account  *account
 	findings *findings
 	start    time.Time
-	// settled is called with pages all of whose messages have ended.
+	// settled is called with pages of which all messages have ended.
 	settled func(page uint64, acked *bitmap)
 
-	progress atomic.Int64 // when an operation last ended well; see now
+	progress atomic.Int64 // end of the last successful operation; see now
 	done     [kinds]atomic.Uint64
 	lost     [kinds]atomic.Uint64 // no answer came in time
 	failed   [kinds]atomic.Uint64 // could not be sent
-	bytes    atomic.Uint64        // payload of what was done
+	bytes    atomic.Uint64        // payload of successful operations
 
 	mu       sync.Mutex        // guards the rest
 	failures map[string]uint64 // by class
-	ops      []*op             // all there are
+	ops      []*op             // all that exist
 	idle     []*op
 	sinks    [len(sinkSizes)][][]byte
-	sinkMade uint64 // bytes of all sinks there are
+	sinkMade uint64 // total bytes of all sinks
 	active   int
 	parked   int
-	owed     int // operations for the pacer to begin
+	owed     int // operations for the pacer to start
 	stopped  bool
 	drained  chan struct{} // closed when stopped, and nothing is active
 }
 
-// sinkSizes are the sizes of the memory for GETs, which is used again.
+// sinkSizes are the sizes of the memory for GETs, which is reused.
 var sinkSizes = [...]int{4096, 64 << 10, maxSize}
 
 const (
-	// parkedMax bounds the operations that wait for a lost answer.
+	// parkedMax is the maximum number of operations that wait for a lost answer.
 	parkedMax = 20000
 	paceEvery = 10 * time.Millisecond
 	scanEvery = 10 // paces
@@ -74,11 +73,11 @@ func newSender(n *node.Node, to lnet.ProcessID, seed uint64, pattern []byte, f *
 	}
 }
 
-// now is the time since the start in ns, never 0.
+// now returns the time since the start in ns, never 0.
 func (s *sender) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// op is an operation, and the handler of its MD, whose events come one at a
-// time. It is used again for another one when it has ended.
+// op is an operation, and the handler of its MD, whose events come one at a time. It is reused
+// after its end.
 type op struct {
 	s    *sender
 	seq  uint64
@@ -87,12 +86,12 @@ type op struct {
 	sink []byte // of a GET
 
 	begun atomic.Int64 // 0: idle
-	slot  atomic.Bool  // it counts against the window
+	slot  atomic.Bool  // counts toward the window
 
 	sent, failed, answered bool
 }
 
-// issue begins the next operation, unless the sender is stopped.
+// issue starts the next operation, unless the sender is stopped.
 func (s *sender) issue() {
 	s.mu.Lock()
 	if s.stopped {
@@ -139,7 +138,7 @@ func (s *sender) issue() {
 		err = s.node.Put(h, s.to, node.PutOptions{
 			Portal: putPortal, MatchBits: putBits | seq, HdrData: seq, Ack: o.plan.kind == ackedPut})
 	}
-	if err != nil { // o is still ours: there will be no event
+	if err != nil { // no event will come, so o can be reused
 		s.findings.add("message %d: %v", seq, err)
 		if err := s.node.Unlink(h); err != nil {
 			s.findings.add("message %d: %v", seq, err)
@@ -185,7 +184,7 @@ func (o *op) HandleEvent(e *portals.Event) {
 			o.failed = true
 			s.noteFailure(e.Err)
 			if !e.Unlinked {
-				// No answer is to be expected, though it may come.
+				// No answer is expected, though it may come.
 				if err := s.node.Unlink(e.MD); err != nil {
 					s.findings.add("message %d: %v", o.seq, err)
 				}
@@ -212,7 +211,7 @@ func (o *op) answer(e *portals.Event) {
 	if o.answered {
 		s.findings.add("message %d: a second %s", o.seq, e.Type)
 	}
-	if e.Err != nil { // broken off, or too late
+	if e.Err != nil { // incomplete, or too late
 		return
 	}
 	o.answered = true
@@ -223,7 +222,7 @@ func (o *op) answer(e *portals.Event) {
 	}
 }
 
-// end notes the operation's end. o may be another one afterwards.
+// end records the operation's end. Afterwards o may be another operation.
 func (o *op) end() {
 	s := o.s
 	if o.plan.kind != fetch && !o.sent {
@@ -266,7 +265,7 @@ func (o *op) end() {
 	}
 }
 
-// checkDrained notes that nothing is left to wait for. s.mu is held.
+// checkDrained closes drained if the sender is stopped and idle. s.mu is held.
 func (s *sender) checkDrained() {
 	if s.stopped && s.active == 0 {
 		select {
@@ -290,8 +289,8 @@ func (s *sender) noteFailure(err error) {
 	s.mu.Unlock()
 }
 
-// run sends until ctx ends, then waits for all that is under way; patience
-// bounds that. It returns the longest time in which nothing ended well.
+// run sends until ctx ends, then waits for all operations in progress, at most for patience. It
+// returns the longest time without a successful operation.
 func (s *sender) run(ctx context.Context, window int, patience time.Duration) (stall time.Duration) {
 	s.progress.Store(s.now())
 	for range window {
@@ -319,8 +318,8 @@ func (s *sender) run(ctx context.Context, window int, patience time.Duration) (s
 	return stall
 }
 
-// pace begins operations in the place of others that failed, and with scan of
-// those that are under way for too long.
+// pace starts operations that replace failed ones, and if scan is set, those that have been in
+// progress for too long.
 func (s *sender) pace(scan bool) {
 	s.mu.Lock()
 	n := s.owed
@@ -340,7 +339,7 @@ func (s *sender) pace(scan bool) {
 	}
 }
 
-// leftover names an operation that does not end.
+// leftover returns a text about an operation that does not end.
 func (s *sender) leftover(patience time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// childVariable makes a process of this test's binary the child.
+// childVariable is an environment variable that makes a process of this test's binary the child.
 const childVariable = "LNETD_SOAK_CHILD"
 
 var (
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
 		os.Exit(m.Run())
 	}
-	// The parent says when it is over, and ends the pipe if it is gone.
+	// The parent ends the soak. If the parent is gone, the pipe ends.
 	signal.Ignore(os.Interrupt)
 	if err := Serve(context.Background(), os.Stdin, os.Stdout, logger()); err != nil {
 		fmt.Fprintln(os.Stderr, "soak, child:", err)
@@ -45,17 +45,17 @@ func logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
-// TestSoak runs two nodes in two processes with connections that break: on one
-// net, where what cannot be sent fails, and on two, where it is sent again.
+// TestSoak runs two nodes in two processes with connections that break. On one net, messages that
+// cannot be sent fail. On two nets, they are sent again.
 func TestSoak(t *testing.T) {
 	c := DefaultConfig()
 	if *length > 0 {
 		c.Time, c.Rails, c.Transaction = *length, *rails, *patient
-		soak(t, c, os.Stdout) // as it comes
+		soak(t, c, os.Stdout) // output at once
 		return
 	}
 	c.Time, c.Transaction, c.Sample = 3*time.Second, 2*time.Second, 500*time.Millisecond
-	for _, rails := range []int{1, 2} { // one after the other: each counts this process's goroutines
+	for _, rails := range []int{1, 2} { // one after the other, because each counts this process's goroutines
 		c.Rails = rails
 		t.Run(fmt.Sprint(rails, " rails"), func(t *testing.T) { soak(t, c, t.Output()) })
 	}

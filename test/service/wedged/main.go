@@ -1,5 +1,5 @@
-// Command wedged is an lnetd of whose node a loop gets stuck, as a defect would have it, as soon as
-// /run/lnetd/wedge-LOOP is there.
+// Command wedged is an lnetd with a loop of its node that gets stuck, as a bug would cause it, when
+// the file /run/lnetd/wedge-LOOP exists.
 package main
 
 import (
@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// wedge waits for the file of a loop, removes it so that the next lnetd works, and has that loop
-// wait for ever.
+// wedge waits for the file of a loop, removes it so that the next lnetd works, and blocks that loop
+// forever.
 func wedge(ctx context.Context, n *node.Node) error {
 	for {
 		for loop, stick := range map[string]func(context.Context, *node.Node) error{"discoverer": discoverer, "monitor": monitor} {
@@ -59,13 +59,13 @@ func wedge(ctx context.Context, n *node.Node) error {
 	}
 }
 
-// discoverer has the discoverer wait for ever.
+// discoverer blocks the discoverer forever.
 func discoverer(ctx context.Context, n *node.Node) error {
 	return n.ChangePolicies(ctx, func(*selection.Policies) error { select {} })
 }
 
-// monitor has the monitor wait for ever, in a handler of a message that it sends: one that a
-// rule has delayed, and that ends where it is sent, as those to 0@lo do.
+// monitor blocks the monitor forever, in a handler of a message that it sends. The message is
+// delayed by a rule, and is delivered to the sending node, as messages to 0@lo are.
 func monitor(ctx context.Context, n *node.Node) error {
 	if err := n.AddFault(fault.Rule{Kind: fault.Delay, Latency: pause, Rate: 1}); err != nil {
 		return err
