@@ -190,7 +190,7 @@ func (w *world) faultsOfVerbs(f fabric.Faults) {
 		FaultVerbsBroken: f.Breaks, FaultVerbsLost: f.Losses, FaultVerbsStalled: f.Stalls, FaultVerbsRetried: f.RetryExceeded,
 		FaultVerbsNotReady: f.RNR, FaultVerbsNotReadyLong: f.RNRExceeded, FaultVerbsFailed: f.Failures, FaultVerbsCMLost: f.CMLosses,
 		FaultVerbsStale: f.Stale, FaultVerbsRejected: f.Rejects, FaultVerbsUnreachable: f.Unreachable, FaultVerbsEarly: f.EarlyMessages,
-		FaultVerbsRemoved: f.Removals, FaultVerbsPortDown: f.PortsDown, FaultVerbsKilled: f.Kills, FaultVerbsCrashed: f.Crashes,
+		FaultVerbsRemoved: f.Removals, FaultVerbsPortDown: f.Down, FaultVerbsKilled: f.Kills, FaultVerbsCrashed: f.Crashes,
 	} {
 		w.result.Faults[k] += n
 	}

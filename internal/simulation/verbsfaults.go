@@ -3,6 +3,8 @@ package simulation
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
 // breakVerbs inflicts the faults of the RDMA network, distributed over the scenario.
@@ -33,24 +35,22 @@ func (w *world) cutVerbs(r *rand.Rand, a, b *member, f Fault) {
 		w.exchange(r, a, b)
 	}
 	stalls := w.rdma.Faults().Stalls
-	w.rdma.Cut(a.verbs, b.verbs)
+	d := fabric.Forward
 	if f == FaultVerbsCut {
-		w.rdma.Cut(b.verbs, a.verbs)
+		d = fabric.Both
 	}
+	w.rdma.Partition(a.verbs, b.verbs, d)
 	w.exchange(r, a, b)
 	pause(episode(r))
 	if w.rdma.Faults().Stalls > stalls {
 		w.count(f, 1)
 	}
-	w.rdma.Mend(a.verbs, b.verbs)
-	if f == FaultVerbsCut {
-		w.rdma.Mend(b.verbs, a.verbs)
-	}
+	w.rdma.Heal(a.verbs, b.verbs, d)
 }
 
 // raceVerbs makes two members without an RDMA connection connect to each other at the same time.
 func (w *world) raceVerbs(r *rand.Rand, a, b *member) {
-	there, back := w.rdma.Hold(a.verbs, b.verbs), w.rdma.Hold(b.verbs, a.verbs)
+	there, back := w.rdma.Hold(a.verbs, b.verbs, fabric.Forward), w.rdma.Hold(a.verbs, b.verbs, fabric.Backward)
 	w.rdma.Break(a.verbs, b.verbs)
 	for range 20 {
 		w.exchange(r, a, b)
@@ -79,7 +79,7 @@ func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
 	case FaultVerbsStale:
 		link.Stale = 0.5
 	}
-	w.rdma.SetLink(a.verbs, b.verbs, link)
+	w.rdma.SetLink(a.verbs, b.verbs, fabric.Both, link)
 	if link.CMLoss+link.Stale > 0.4 { // an established connection is not affected
 		w.rdma.Break(a.verbs, b.verbs)
 	}
@@ -87,14 +87,14 @@ func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
 		w.exchange(r, a, b)
 		pause(episode(r) / 3)
 	}
-	w.rdma.SetLink(a.verbs, b.verbs, w.verbs.fabric.Link)
+	w.rdma.SetLink(a.verbs, b.verbs, fabric.Both, w.verbs.fabric.Link)
 }
 
 // healVerbs removes the configured faults of links.
 func (w *world) healVerbs() {
 	for _, a := range w.members {
 		for _, b := range w.members {
-			w.rdma.SetLink(a.verbs, b.verbs, calmLink(w.verbs.fabric.Link))
+			w.rdma.SetLink(a.verbs, b.verbs, fabric.Both, calmLink(w.verbs.fabric.Link))
 		}
 	}
 }

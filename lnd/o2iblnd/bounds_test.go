@@ -68,12 +68,12 @@ func TestHalfOpenOfAll(t *testing.T) {
 		for k := 10; k < 17; k++ {
 			p := newPuppet(t, f, k)
 			puppets = append(puppets, p)
-			holds = append(holds, f.Hold(p.host, a.host))
+			holds = append(holds, f.Hold(p.host, a.host, fabric.Forward))
 			p.call(nidOf(0).IP(), requestOf(t, k))
 		}
 		time.Sleep(time.Second)
 		for k, h := range holds {
-			f.SetLink(a.host, puppets[k].host, fabric.Link{CMLoss: 1}) // what they would say next gets lost
+			f.SetLink(a.host, puppets[k].host, fabric.Both, fabric.Link{CMLoss: 1}) // what they would say next gets lost
 			h.Release()
 		}
 		time.Sleep(time.Second)

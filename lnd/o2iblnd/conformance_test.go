@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,16 +32,11 @@ type nature struct {
 	chain       int
 }
 
-// wall counts: no two lives have the same incarnation, whatever the clock does.
-var wall atomic.Int64
-
-func wallClock() time.Time { return time.Unix(1_700_000_000, wall.Add(1000)) }
-
 // config is a driver's, of a process.
 func config(t testing.TB, p *fabric.Process) o2iblnd.Config {
 	c := o2iblnd.DefaultConfig()
 	c.Provider = p
-	c.Wall = wallClock
+	c.Wall = p.Wall
 	c.RedialPause = 50 * time.Millisecond
 	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return c
@@ -99,16 +93,10 @@ func (f nature) world(t *testing.T, n int) *lndtest.World {
 		},
 		Kill: func(a, b int) { fab.Break(hosts[a], hosts[b]) },
 		Isolate: func(a, b int) func() {
-			fab.Partition(hosts[a], hosts[b])
-			return func() { fab.Heal(hosts[a], hosts[b]) }
+			fab.Partition(hosts[a], hosts[b], fabric.Both)
+			return func() { fab.Heal(hosts[a], hosts[b], fabric.Both) }
 		},
-		Hold: func(a, b int) func() {
-			there, back := fab.Hold(hosts[a], hosts[b]), fab.Hold(hosts[b], hosts[a])
-			return func() {
-				there.Release()
-				back.Release()
-			}
-		},
+		Hold:    func(a, b int) func() { return fab.Hold(hosts[a], hosts[b], fabric.Both).Release },
 		SetLink: func(k int, up bool) { hosts[k].Device(0).Port(1).SetUp(up) },
 	}
 }

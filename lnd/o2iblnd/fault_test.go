@@ -26,13 +26,13 @@ func TestLoss(t *testing.T) {
 		patient := func(c *o2iblnd.Config) { c.Timeout = time.Minute }
 		a, b := newStation(t, f, 0, patient), newStation(t, f, 1, patient)
 		a.works(b)
-		f.SetLink(a.host, b.host, fabric.Link{Loss: 0.3})
+		f.SetLink(a.host, b.host, fabric.Both, fabric.Link{Loss: 0.3})
 		a.send(nidOf(1), 20, 20_000)
 		time.Sleep(5 * time.Minute)
 		if sent, errs := a.outcome(); sent != 20 || len(errs) > 0 {
 			t.Errorf("losses: %d of 20 sent, %v", sent, errs)
 		}
-		f.SetLink(a.host, b.host, fabric.Link{Loss: 1})
+		f.SetLink(a.host, b.host, fabric.Both, fabric.Link{Loss: 1})
 		a.send(nidOf(1), 1, 100)
 		time.Sleep(30 * time.Second)
 		_, errs := a.outcome()
@@ -42,7 +42,7 @@ func TestLoss(t *testing.T) {
 		if len(a.told().downs) != 1 {
 			t.Errorf("the loss of the peer was told %d times", len(a.told().downs))
 		}
-		f.SetLink(a.host, b.host, fabric.Link{})
+		f.SetLink(a.host, b.host, fabric.Both, fabric.Link{})
 		a.works(b)
 		b.works(a)
 		if n := f.Faults().RetryExceeded; n == 0 {
@@ -465,7 +465,7 @@ func TestDoubtEndsWithAConnection(t *testing.T) {
 		p.answer = func(_ int, m *protocol.Message) (bool, []byte) { return true, encode(t, p.ack(m)) }
 		a.send(p.nid, 1, 100)
 		time.Sleep(5 * time.Second)
-		f.Cut(a.host, p.host) // no probe is answered
+		f.Partition(a.host, p.host, fabric.Forward) // no probe is answered
 		if !a.i.Probe(p.nid) {
 			t.Error("no connection was probed")
 		}
@@ -480,7 +480,7 @@ func TestDoubtEndsWithAConnection(t *testing.T) {
 		if n := counter(a, "connections"); n != 1 {
 			t.Errorf("%d connections, want 1", n)
 		}
-		f.Mend(a.host, p.host)
+		f.Heal(a.host, p.host, fabric.Forward)
 		a.close()
 	})
 }
@@ -491,14 +491,14 @@ func TestDoubtAndTheOwnDevice(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
 		a.works(b)
-		f.Cut(a.host, b.host) // no probe is answered
+		f.Partition(a.host, b.host, fabric.Forward) // no probe is answered
 		if !a.i.Probe(nidOf(1)) {
 			t.Error("no connection was probed")
 		}
 		synctest.Wait()
 		a.host.Device(0).Inject(verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal})
 		time.Sleep(5 * time.Second)
-		f.Mend(a.host, b.host)
+		f.Heal(a.host, b.host, fabric.Forward)
 		a.works(b)
 		b.works(a)
 		if got := a.told(); got.restarted != 0 || len(got.downs) == 0 {

@@ -305,7 +305,7 @@ func TestSilentPeer(t *testing.T) {
 		if e := p.take(); len(e) == 0 || e[len(e)-1].Kind != verbs.EventDisconnected {
 			t.Errorf("the peer heard %v", e)
 		}
-		hold := f.Hold(a.host, p.host)
+		hold := f.Hold(a.host, p.host, fabric.Forward)
 		a.send(p.nid, 1, 100)
 		time.Sleep(6 * time.Second)
 		if _, errs := a.outcome(); len(errs) != 1 || !errors.Is(errs[0], syscall.ENETDOWN) {
@@ -374,7 +374,7 @@ func TestHalfOpen(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		few := func(c *o2iblnd.Config) { c.MaxHalfOpenPerSource = 3 }
 		a, b, p := newStation(t, f, 0, few), newStation(t, f, 1, nil), newPuppet(t, f, 7)
-		hold := f.Hold(p.host, a.host)
+		hold := f.Hold(p.host, a.host, fabric.Forward)
 		for k := range 10 {
 			m := protocol.Message{
 				Version: protocol.V2, Type: protocol.ConnReq, Src: nidOf(100 + k), SrcStamp: puppetStamp, Dst: nidOf(0),
@@ -383,7 +383,7 @@ func TestHalfOpen(t *testing.T) {
 			p.call(nidOf(0).IP(), encode(t, m))
 		}
 		time.Sleep(time.Second)
-		f.SetLink(a.host, p.host, fabric.Link{CMLoss: 1}) // what they would say next gets lost
+		f.SetLink(a.host, p.host, fabric.Both, fabric.Link{CMLoss: 1}) // what they would say next gets lost
 		hold.Release()
 		time.Sleep(time.Second)
 		if got := a.i.Refusals(); got[lnd.RefusedMany] != 7 {

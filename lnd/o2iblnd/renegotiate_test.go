@@ -126,7 +126,7 @@ func TestRejectedForGood(t *testing.T) {
 func TestCMRejects(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
-		f.SetLink(a.host, b.host, fabric.Link{Latency: 10 * time.Microsecond, Stale: 0.7})
+		f.SetLink(a.host, b.host, fabric.Both, fabric.Link{Latency: 10 * time.Microsecond, Stale: 0.7})
 		a.send(nidOf(1), 10, 100)
 		time.Sleep(9 * time.Second)
 		if sent, errs := a.outcome(); sent != 10 || len(errs) > 0 {

@@ -74,7 +74,7 @@ func TestRestEnds(t *testing.T) {
 		a.send(p.nid, 1, 100)
 		time.Sleep(30 * time.Second)
 		a.outcome()
-		f.SetLink(a.host, p.host, fabric.Link{Loss: 1})
+		f.SetLink(a.host, p.host, fabric.Both, fabric.Link{Loss: 1})
 		a.send(p.nid, 1, 100)
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
 // Conn is a connection of the fabric. Tests use it to inject faults. Forward is the direction from the
@@ -21,17 +23,14 @@ type Conn struct {
 }
 
 // Direction is one direction of a connection or between two places, or both.
-type Direction uint8
+type Direction = network.Direction
 
 // Directions.
 const (
-	Both     Direction = iota
-	Forward            // from the first place to the second; from the dialling host to the listening one
-	Backward           // the opposite direction
+	Both     = network.Both
+	Forward  = network.Forward  // from the first place to the second; from the dialling host to the listening one
+	Backward = network.Backward // the opposite direction
 )
-
-func (d Direction) forward() bool  { return d != Backward }
-func (d Direction) backward() bool { return d != Forward }
 
 // CutMode is the effect of Conn.Cut on a connection.
 type CutMode uint8
@@ -121,7 +120,7 @@ func (c *Conn) Resume(d Direction) {
 	defer c.mu.Unlock()
 	c.each(d, func(p *pipe) {
 		p.stalled = false
-		p.advance(c.fabric.now())
+		p.advance(c.fabric.net.Now())
 	})
 }
 
@@ -137,10 +136,10 @@ func (c *Conn) Corrupt(d Direction, at uint64, mask byte) {
 }
 
 func (c *Conn) each(d Direction, f func(*pipe)) {
-	if d.forward() {
+	if d.Forward() {
 		f(&c.pipes[0])
 	}
-	if d.backward() {
+	if d.Backward() {
 		f(&c.pipes[1])
 	}
 }
@@ -149,7 +148,7 @@ func (c *Conn) each(d Direction, f func(*pipe)) {
 func (c *Conn) block(forward, backward bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.fabric.now()
+	now := c.fabric.net.Now()
 	c.pipes[0].block(forward, now)
 	c.pipes[1].block(backward, now)
 	c.armDeath(now)
@@ -177,7 +176,7 @@ func (c *Conn) armDeath(now time.Duration) {
 func (c *Conn) die() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.fabric.now()
+	now := c.fabric.net.Now()
 	for i := range c.ends {
 		if s := &c.ends[i]; s.deathAt() <= now && s.fail(syscall.ETIMEDOUT) {
 			c.fabric.faults.timeouts.Add(1)
@@ -191,7 +190,7 @@ func (s *stream) deathAt() time.Duration {
 	if s.err != nil || s.closed || !s.out.blocked && !s.in.blocked {
 		return forever
 	}
-	since := s.c.fabric.now()
+	since := s.c.fabric.net.Now()
 	if s.out.blocked {
 		since = s.out.blockedSince
 	}

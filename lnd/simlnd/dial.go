@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
@@ -18,7 +19,7 @@ import (
 func (h *Host) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
 	s, err := h.dial(ctx, from, to)
 	if err != nil {
-		return nil, fmt.Errorf("simlnd: %s: dial %s from %s: %w", h.name, to, from, err)
+		return nil, fmt.Errorf("simlnd: %s: dial %s from %s: %w", h.net.Name, to, from, err)
 	}
 	return s, nil
 }
@@ -27,7 +28,7 @@ func (h *Host) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Strea
 type attempt struct {
 	h     *Host
 	tuple tuple
-	way   way
+	way   network.Way
 	// random draws the delays, and the seeds for those of the connection.
 	random *rand.Rand
 	began  time.Duration
@@ -64,7 +65,7 @@ func (h *Host) begin(from, to netip.AddrPort) (*attempt, error) {
 	f := h.fabric
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d := f.owners[from.Addr()]
+	d := f.device(from.Addr())
 	switch {
 	case f.closed:
 		return nil, net.ErrClosed
@@ -72,7 +73,7 @@ func (h *Host) begin(from, to netip.AddrPort) (*attempt, error) {
 		return nil, syscall.EADDRNOTAVAIL
 	case from.Addr().Is4() != to.Addr().Is4():
 		return nil, syscall.ENETUNREACH
-	case !d.up:
+	case d.port.Down:
 		f.faults.unreachable.Add(1)
 		return nil, syscall.ENETUNREACH
 	}
@@ -87,34 +88,20 @@ func (h *Host) begin(from, to netip.AddrPort) (*attempt, error) {
 		return nil, syscall.EADDRINUSE
 	}
 	h.inUse[t] = nil
-	w := way{from.Addr(), to.Addr()}
-	f.ordinals[w]++
+	w := network.Way{From: from.Addr(), To: to.Addr()}
 	return &attempt{
 		h: h, tuple: t, way: w,
-		random: rand.New(rand.NewPCG(f.config.Seed, w.seed(f.ordinals[w]))),
-		began:  f.now(),
+		random: f.net.Random(w, f.net.Attempt(w)),
+		began:  f.net.Now(),
 		next:   synFirst,
 	}, nil
-}
-
-// seed mixes the addresses and a number to a seed.
-func (w way) seed(n uint64) uint64 {
-	from, to := w.from.As16(), w.to.As16()
-	x := n
-	for _, part := range [2][16]byte{from, to} {
-		for _, b := range part {
-			x = (x ^ uint64(b)) * 0x9e3779b97f4a7c15
-			x ^= x >> 29
-		}
-	}
-	return x
 }
 
 // roundTrip draws the round-trip time of request and answer.
 func (a *attempt) roundTrip() time.Duration {
 	f := a.h.fabric
 	f.mu.Lock()
-	there, back := f.link(a.way), f.link(way{a.way.to, a.way.from})
+	there, back := f.net.Link(a.way), f.net.Link(a.way.Back())
 	f.mu.Unlock()
 	d := time.Duration(0)
 	for _, l := range [2]Link{there, back} {
@@ -139,11 +126,11 @@ func (a *attempt) arrive() (*stream, error) {
 		f.mu.Unlock()
 		return nil, net.ErrClosed
 	}
-	if !f.open(a.way) || !f.open(way{a.way.to, a.way.from}) {
+	if !f.net.Open(a.way) || !f.net.Open(a.way.Back()) {
 		f.mu.Unlock()
 		return nil, nil
 	}
-	remote := f.owners[a.way.to].host
+	remote := f.device(a.way.To).host
 	l := remote.listeners[a.tuple.remote]
 	if l == nil {
 		f.mu.Unlock()
@@ -219,14 +206,14 @@ func (a *attempt) again(ctx context.Context) error {
 	f := a.h.fabric
 	f.faults.requestsLost.Add(1)
 	f.mu.Lock()
-	d := f.owners[a.way.to]
-	there := d != nil && d.up
+	d := f.device(a.way.To)
+	there := d != nil && !d.port.Down
 	f.mu.Unlock()
 	limit, verdict := synLimit, syscall.ETIMEDOUT
 	if !there {
 		limit, verdict = neighbourLimit, syscall.EHOSTUNREACH
 	}
-	waited := f.now() - a.began
+	waited := f.net.Now() - a.began
 	if waited >= limit {
 		f.faults.unreachable.Add(1)
 		return verdict

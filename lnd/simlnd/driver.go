@@ -11,20 +11,10 @@ func NewDriver(h *Host, c socklnd.Config) (*socklnd.Driver, error) {
 		c.Wall = h.fabric.wall
 	}
 	if c.Seed == 0 {
-		c.Seed = h.seed()
+		c.Seed = h.fabric.net.Seed(h.net)
 	}
 	if c.SourcePorts == socklnd.SourceAuto {
 		c.SourcePorts = socklnd.SourcePrivileged
 	}
 	return socklnd.New(c)
-}
-
-// seed derives a nonzero seed from the fabric's seed and the host's name.
-func (h *Host) seed() uint64 {
-	x := h.fabric.config.Seed
-	for _, b := range []byte(h.name) {
-		x = (x ^ uint64(b)) * 0x9e3779b97f4a7c15
-		x ^= x >> 29
-	}
-	return x | 1
 }

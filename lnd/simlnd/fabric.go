@@ -5,33 +5,25 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
 // Fabric is a network of hosts. All methods are safe for concurrent use.
 type Fabric struct {
 	config Config
-	start  time.Time
 	done   chan struct{} // closed by Close
 	faults counters
 
 	// mu guards the following fields and the state of hosts and listeners. Conn.mu may be locked while mu
 	// is held, but not the other way round.
 	mu       sync.Mutex
+	net      *network.Network[Link]
 	closed   bool
-	hosts    map[string]*Host
-	owners   map[netip.Addr]*Device
 	conns    []*Conn // in the order of Conn.serial
 	serial   uint64
-	ordinals map[way]uint64 // number of connection attempts
-	links    map[way]Link
-	cuts     map[way]int // number of partitions in effect
-	holds    []*Hold
 	watchers []func(*Conn)
-	lastWall int64
 }
-
-// A way is a pair of addresses, with a direction.
-type way struct{ from, to netip.Addr }
 
 // New returns a fabric without hosts.
 func New(c Config) *Fabric {
@@ -41,16 +33,9 @@ func New(c Config) *Fabric {
 	if c.ReceiveBuffer == 0 {
 		c.ReceiveBuffer = defaultBuffer
 	}
-	return &Fabric{
-		config:   c,
-		start:    time.Now(),
-		done:     make(chan struct{}),
-		hosts:    make(map[string]*Host),
-		owners:   make(map[netip.Addr]*Device),
-		ordinals: make(map[way]uint64),
-		links:    make(map[way]Link),
-		cuts:     make(map[way]int),
-	}
+	f := &Fabric{config: c, done: make(chan struct{})}
+	f.net = network.New(c.Seed, c.Link, &f.mu)
+	return f
 }
 
 // Close closes the fabric. It resets open streams, and nothing more happens in the fabric.
@@ -64,8 +49,8 @@ func (f *Fabric) Close() {
 	close(f.done)
 	conns := f.conns
 	f.conns = nil
-	for _, h := range f.hosts {
-		h.closeListeners()
+	for _, h := range f.net.Hosts() {
+		h.Owner.(*Host).closeListeners()
 	}
 	f.mu.Unlock()
 	for _, c := range conns {
@@ -83,11 +68,11 @@ func (f *Fabric) Close() {
 func (f *Fabric) Host(name string, addrs ...string) *Host {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h := f.hosts[name]
-	if h == nil {
-		h = &Host{fabric: f, name: name, listeners: make(map[netip.AddrPort]*listener), inUse: make(map[tuple]*stream)}
-		f.hosts[name] = h
+	n, created := f.net.Host(name)
+	if created {
+		n.Owner = &Host{fabric: f, net: n, listeners: make(map[netip.AddrPort]*listener), inUse: make(map[tuple]*stream)}
 	}
+	h := n.Owner.(*Host)
 	for _, a := range addrs {
 		h.addDevice("", a)
 	}
@@ -98,43 +83,31 @@ func (f *Fabric) Host(name string, addrs ...string) *Host {
 func (f *Fabric) SetLink(a, b Place, d Direction, l Link) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for w := range f.ways(a, b, d) {
-		f.links[w] = l
-	}
+	f.net.SetLink(ways(a, b, d), l)
 	f.refresh()
 }
 
 // Partition discards everything that is sent between two places, until Heal is called as often as
 // Partition. Bytes are retransmitted afterwards unless the stream has timed out. Connection requests are
 // repeated too.
-func (f *Fabric) Partition(a, b Place, d Direction) { f.partition(a, b, d, 1) }
-
-// Heal ends a Partition with the same arguments.
-func (f *Fabric) Heal(a, b Place, d Direction) { f.partition(a, b, d, -1) }
-
-func (f *Fabric) partition(a, b Place, d Direction, n int) {
+func (f *Fabric) Partition(a, b Place, d Direction) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for w := range f.ways(a, b, d) {
-		f.cuts[w] = max(f.cuts[w]+n, 0)
-	}
-	if n > 0 {
-		f.faults.partitions.Add(1)
-	}
+	f.net.Partition(ways(a, b, d))
 	f.refresh()
 }
 
-// ways yields the address pairs of two places in the direction d.
-func (f *Fabric) ways(a, b Place, d Direction) func(func(way) bool) {
-	return func(yield func(way) bool) {
-		for _, x := range a.addresses() {
-			for _, y := range b.addresses() {
-				if d.forward() && !yield(way{x, y}) || d.backward() && !yield(way{y, x}) {
-					return
-				}
-			}
-		}
-	}
+// Heal ends a Partition with the same arguments.
+func (f *Fabric) Heal(a, b Place, d Direction) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.net.Heal(ways(a, b, d))
+	f.refresh()
+}
+
+// ways returns the address pairs of two places in the direction d. f.mu is held.
+func ways(a, b Place, d Direction) []network.Way {
+	return network.Ways(a.addresses(), b.addresses(), d)
 }
 
 // Conns returns the connections with at least one open end, oldest first.
@@ -167,30 +140,19 @@ func (f *Fabric) OnConnect(established func(*Conn)) {
 	f.watchers = append(f.watchers, established)
 }
 
-// now returns the time since the fabric was created.
-func (f *Fabric) now() time.Duration { return time.Since(f.start) }
-
-// wall is a wall clock that never returns the same time twice, so that every life of an interface has a
-// different incarnation.
+// wall is a wall clock that never returns the same time twice.
 func (f *Fabric) wall() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lastWall = max(f.lastWall+1, time.Now().UnixNano())
-	return time.Unix(0, f.lastWall)
+	return f.net.Wall()
 }
 
-// link returns the properties of a way. f.mu is held.
-func (f *Fabric) link(w way) Link {
-	if l, ok := f.links[w]; ok {
-		return l
+// device returns the device that has an address, or nil. f.mu is held.
+func (f *Fabric) device(a netip.Addr) *Device {
+	if p := f.net.Port(a); p != nil {
+		return p.Owner.(*Device)
 	}
-	return f.config.Link
-}
-
-// open reports whether data sent on a way arrives. f.mu is held.
-func (f *Fabric) open(w way) bool {
-	from, to := f.owners[w.from], f.owners[w.to]
-	return from != nil && to != nil && from.up && to.up && f.cuts[w] == 0
+	return nil
 }
 
 // refresh updates the connections after a change of links, partitions or devices. f.mu is held.
@@ -201,12 +163,12 @@ func (f *Fabric) refresh() {
 }
 
 func (f *Fabric) adapt(c *Conn) {
-	forward := way{c.From().Addr(), c.To().Addr()}
-	backward := way{forward.to, forward.from}
+	forward := network.Way{From: c.From().Addr(), To: c.To().Addr()}
+	backward := forward.Back()
 	c.mu.Lock()
-	c.pipes[0].link, c.pipes[1].link = f.link(forward), f.link(backward)
+	c.pipes[0].link, c.pipes[1].link = f.net.Link(forward), f.net.Link(backward)
 	c.mu.Unlock()
-	c.block(!f.open(forward), !f.open(backward))
+	c.block(!f.net.Open(forward), !f.net.Open(backward))
 }
 
 // forget removes a closed end from the host's table. It also removes the connection from the fabric's if
@@ -214,7 +176,7 @@ func (f *Fabric) adapt(c *Conn) {
 func (f *Fabric) forget(s *stream, over bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if d := f.owners[s.local.Addr()]; d != nil {
+	if d := f.device(s.local.Addr()); d != nil {
 		d.host.unuse(s)
 	}
 	if !over {

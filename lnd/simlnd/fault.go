@@ -3,18 +3,18 @@ package simlnd
 import (
 	"context"
 	"net"
-	"slices"
 	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
 // Faults counts faults. A fault counts when it takes effect, not when it is requested.
 type Faults struct {
+	network.Faults
 	Resets       uint64 // connections reset, on request or because the other end was closed
 	Cuts         uint64 // Conn.Cut, Config.CutChance
 	HalfCloses   uint64 // Cuts with CutEnd
 	Stalls       uint64 // Conn.Stall
-	Partitions   uint64 // Fabric.Partition
-	DevicesDown  uint64 // Device.SetUp(false)
 	Crashes      uint64 // Host.Crash
 	Losses       uint64 // writes and requests lost, Link.Loss
 	RequestsLost uint64 // connection requests that were lost
@@ -23,24 +23,22 @@ type Faults struct {
 	Timeouts     uint64 // ends of connections that timed out
 	Overflows    uint64 // requests dropped by a full backlog
 	Corruptions  uint64 // bytes that were corrupted
-	Held         uint64 // connection requests delayed by a Hold
 }
 
 type counters struct {
-	resets, cuts, halfCloses, stalls, partitions, devicesDown, crashes, losses, requestsLost,
-	refusals, unreachable, timeouts, overflows, corruptions, held atomic.Uint64
+	resets, cuts, halfCloses, stalls, crashes, losses, requestsLost,
+	refusals, unreachable, timeouts, overflows, corruptions atomic.Uint64
 }
 
 // Faults returns the counters.
 func (f *Fabric) Faults() Faults {
 	c := &f.faults
 	return Faults{
+		Faults:       f.net.Count(),
 		Resets:       c.resets.Load(),
 		Cuts:         c.cuts.Load(),
 		HalfCloses:   c.halfCloses.Load(),
 		Stalls:       c.stalls.Load(),
-		Partitions:   c.partitions.Load(),
-		DevicesDown:  c.devicesDown.Load(),
 		Crashes:      c.crashes.Load(),
 		Losses:       c.losses.Load(),
 		RequestsLost: c.requestsLost.Load(),
@@ -49,83 +47,43 @@ func (f *Fabric) Faults() Faults {
 		Timeouts:     c.timeouts.Load(),
 		Overflows:    c.overflows.Load(),
 		Corruptions:  c.corruptions.Load(),
-		Held:         c.held.Load(),
 	}
 }
 
-// Hold delays connection requests between two places. With it, a test can make both sides connect to each
-// other at the same moment.
-type Hold struct {
-	f        *Fabric
-	ways     []way
-	waiting  int // guarded by Fabric.mu
-	released chan struct{}
-}
+// Hold delays connection requests between two places.
+type Hold = network.Hold[Link]
 
 // Hold starts to delay connection requests.
 func (f *Fabric) Hold(a, b Place, d Direction) *Hold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h := &Hold{f: f, released: make(chan struct{})}
-	for w := range f.ways(a, b, d) {
-		h.ways = append(h.ways, w)
-	}
-	f.holds = append(f.holds, h)
-	return h
-}
-
-// Waiting returns the number of requests that are delayed.
-func (h *Hold) Waiting() int {
-	h.f.mu.Lock()
-	defer h.f.mu.Unlock()
-	return h.waiting
-}
-
-// Release lets all delayed requests continue and ends the hold.
-func (h *Hold) Release() {
-	h.f.mu.Lock()
-	defer h.f.mu.Unlock()
-	if i := slices.Index(h.f.holds, h); i >= 0 {
-		h.f.holds = slices.Delete(h.f.holds, i, i+1)
-		close(h.released)
-	}
+	return f.net.Hold(ways(a, b, d))
 }
 
 // awaitHolds waits until no Hold applies to the way.
-func (f *Fabric) awaitHolds(ctx context.Context, w way) error {
+func (f *Fabric) awaitHolds(ctx context.Context, w network.Way) error {
 	for {
-		h := f.enterHold(w)
-		if h == nil {
+		released := make(chan struct{})
+		f.mu.Lock()
+		cancel := f.net.Delay(w, func() { close(released) })
+		f.mu.Unlock()
+		if cancel == nil {
 			return nil
 		}
 		var err error
 		select {
-		case <-h.released:
+		case <-released:
+			continue
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-f.done:
 			err = net.ErrClosed
 		}
 		f.mu.Lock()
-		h.waiting--
+		cancel()
 		f.mu.Unlock()
-		if err != nil {
-			return err
-		}
+		return err
 	}
-}
-
-func (f *Fabric) enterHold(w way) *Hold {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, h := range f.holds {
-		if slices.Contains(h.ways, w) {
-			h.waiting++
-			f.faults.held.Add(1)
-			return h
-		}
-	}
-	return nil
 }
 
 // Break resets every connection between two places and returns their number.

@@ -319,7 +319,7 @@ func TestSeedDecides(t *testing.T) {
 				}
 			}()
 			all, _ := readAll(p.accepted)
-			end, got, faults = p.f.now(), len(all), p.f.Faults()
+			end, got, faults = p.f.net.Now(), len(all), p.f.Faults()
 		})
 		return end, got, faults
 	}

@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -17,7 +17,7 @@ import (
 // Host is a host on a fabric. It implements socklnd.Network.
 type Host struct {
 	fabric *Fabric
-	name   string
+	net    *network.Host
 
 	// Guarded by Fabric.mu.
 	devices   []*Device
@@ -41,13 +41,12 @@ type Place interface {
 type Device struct {
 	host  *Host
 	name  string
-	addrs []netip.Prefix
-	up    bool
+	port  *network.Port
 	speed int
 }
 
 // Name returns the host's name.
-func (h *Host) Name() string { return h.name }
+func (h *Host) Name() string { return h.net.Name }
 
 // AddDevice adds a device with the given addresses to the host.
 func (h *Host) AddDevice(name string, addrs ...string) *Device {
@@ -62,33 +61,18 @@ func (h *Host) addDevice(name string, addrs ...string) *Device {
 	if name == "" {
 		name = fmt.Sprintf("eth%d", len(h.devices))
 	}
-	d := &Device{host: h, name: name, up: true}
+	d := &Device{host: h, name: name}
+	d.port = h.fabric.net.AddPort(h.net, d)
 	h.devices = append(h.devices, d)
 	d.assign(addrs)
 	return d
 }
 
-// assign sets the device's addresses.
+// assign adds addresses to the device.
 func (d *Device) assign(addrs []string) {
 	for _, a := range addrs {
-		p := parsePrefix(a)
-		if o := d.host.fabric.owners[p.Addr()]; o != nil {
-			panic(fmt.Sprintf("simlnd: %s of %s: address %s belongs to %s", d.name, d.host.name, p.Addr(), o.host.name))
-		}
-		d.host.fabric.owners[p.Addr()] = d
-		d.addrs = append(d.addrs, p)
+		d.host.fabric.net.Assign(d.port, a)
 	}
-}
-
-func parsePrefix(s string) netip.Prefix {
-	if strings.Contains(s, "/") {
-		return netip.MustParsePrefix(s)
-	}
-	a := netip.MustParseAddr(s)
-	if a.Is4() {
-		return netip.PrefixFrom(a, 24)
-	}
-	return netip.PrefixFrom(a, 64)
 }
 
 // Interface returns the device with the given name, or nil.
@@ -107,15 +91,10 @@ func (d *Device) SetUp(up bool) {
 	f := d.host.fabric
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if d.up == up {
-		return
+	if f.net.SetDown(d.port, !up) {
+		f.refresh()
+		d.host.changed()
 	}
-	d.up = up
-	if !up {
-		f.faults.devicesDown.Add(1)
-	}
-	f.refresh()
-	d.host.changed()
 }
 
 // SetAddrs replaces the device's addresses.
@@ -123,10 +102,7 @@ func (d *Device) SetAddrs(addrs ...string) {
 	f := d.host.fabric
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range d.addrs {
-		delete(f.owners, p.Addr())
-	}
-	d.addrs = nil
+	f.net.Unassign(d.port)
 	d.assign(addrs)
 	f.refresh()
 	d.host.changed()
@@ -140,21 +116,8 @@ func (d *Device) SetSpeed(mbps int) {
 	d.host.changed()
 }
 
-func (h *Host) addresses() []netip.Addr {
-	var all []netip.Addr
-	for _, d := range h.devices {
-		all = append(all, d.addresses()...)
-	}
-	return all
-}
-
-func (d *Device) addresses() []netip.Addr {
-	all := make([]netip.Addr, len(d.addrs))
-	for i, p := range d.addrs {
-		all[i] = p.Addr()
-	}
-	return all
-}
+func (h *Host) addresses() []netip.Addr   { return h.net.Addresses() }
+func (d *Device) addresses() []netip.Addr { return d.port.Addresses() }
 
 // Device implements socklnd.Network. Simulated hosts have no loopback device.
 func (h *Host) Device(name string, nid lnet.NID) (socklnd.Device, error) {
@@ -167,12 +130,12 @@ func (h *Host) Device(name string, nid lnet.NID) (socklnd.Device, error) {
 		case !nid.IsZero():
 			return slices.Contains(d.addresses(), nid.IP())
 		}
-		return d.up && len(d.addrs) > 0
+		return !d.port.Down && len(d.port.Prefixes()) > 0
 	})
 	if d == nil {
-		return socklnd.Device{}, fmt.Errorf("simlnd: %s: device %q, nid %q: %w", h.name, name, nid, syscall.ENODEV)
+		return socklnd.Device{}, fmt.Errorf("simlnd: %s: device %q, nid %q: %w", h.net.Name, name, nid, syscall.ENODEV)
 	}
-	return socklnd.Device{Name: d.name, Addrs: slices.Clone(d.addrs), Up: d.up, SpeedMbps: d.speed}, nil
+	return socklnd.Device{Name: d.name, Addrs: slices.Clone(d.port.Prefixes()), Up: !d.port.Down, SpeedMbps: d.speed}, nil
 }
 
 func (h *Host) find(match func(*Device) bool) *Device {
@@ -251,12 +214,12 @@ func (h *Host) Listen(at netip.AddrPort, backlog int) (socklnd.Listener, error) 
 	if f.closed {
 		return nil, net.ErrClosed
 	}
-	if d := f.owners[at.Addr()]; d == nil || d.host != h {
-		return nil, fmt.Errorf("simlnd: %s: listen on %s: %w", h.name, at, syscall.EADDRNOTAVAIL)
+	if d := f.device(at.Addr()); d == nil || d.host != h {
+		return nil, fmt.Errorf("simlnd: %s: listen on %s: %w", h.net.Name, at, syscall.EADDRNOTAVAIL)
 	}
 	for at.Port() == 0 || h.listeners[at] != nil {
 		if at.Port() != 0 && at.Port() != h.lastPort {
-			return nil, fmt.Errorf("simlnd: %s: listen on %s: %w", h.name, at, syscall.EADDRINUSE)
+			return nil, fmt.Errorf("simlnd: %s: listen on %s: %w", h.net.Name, at, syscall.EADDRINUSE)
 		}
 		at = netip.AddrPortFrom(at.Addr(), h.nextPort())
 	}

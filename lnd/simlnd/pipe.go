@@ -311,7 +311,7 @@ func (p *pipe) wake() {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	p.timerAt = 0
-	p.advance(p.c.fabric.now())
+	p.advance(p.c.fabric.net.Now())
 }
 
 // block interrupts the direction or restores it. Segments in transit are then retransmitted.

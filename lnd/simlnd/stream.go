@@ -50,7 +50,7 @@ func (s *stream) Read(bufs [][]byte) (int, error) {
 		case s.readBound.passed(s.c.fabric):
 			return 0, os.ErrDeadlineExceeded
 		case s.in.unread() > 0:
-			return s.in.take(bufs, s.c.fabric.now()), nil
+			return s.in.take(bufs, s.c.fabric.net.Now()), nil
 		case s.in.finished:
 			return 0, io.EOF
 		case s.err != nil:
@@ -80,7 +80,7 @@ func (s *stream) TryWrite(bufs [][]byte) (int, error) {
 	if err := s.unusable(); err != nil {
 		return 0, err
 	}
-	return s.out.write(bufs, s.c.fabric.now()), nil
+	return s.out.write(bufs, s.c.fabric.net.Now()), nil
 }
 
 // AwaitWritable implements socklnd.Stream.
@@ -133,7 +133,7 @@ func (s *stream) bound(b *bound, t time.Time, wake func()) error {
 		return nil
 	}
 	left := time.Until(t)
-	b.at = max(s.c.fabric.now()+left, 1)
+	b.at = max(s.c.fabric.net.Now()+left, 1)
 	switch {
 	case left <= 0:
 		wake()
@@ -149,7 +149,7 @@ func (s *stream) bound(b *bound, t time.Time, wake func()) error {
 	return nil
 }
 
-func (b *bound) passed(f *Fabric) bool { return b.at > 0 && f.now() >= b.at }
+func (b *bound) passed(f *Fabric) bool { return b.at > 0 && f.net.Now() >= b.at }
 
 func (b *bound) stop() {
 	if b.timer != nil {
@@ -181,7 +181,7 @@ func (s *stream) Configure(o socklnd.StreamOptions) error {
 		s.keepalive = o.KeepaliveIdle + time.Duration(o.KeepaliveCount)*o.KeepaliveInterval
 	}
 	if s.in.blocked || s.out.blocked {
-		s.c.armDeath(s.c.fabric.now())
+		s.c.armDeath(s.c.fabric.net.Now())
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (s *stream) Unacked() int {
 func (s *stream) Trying() (trying bool, silent time.Duration) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	now, since := s.c.fabric.now(), s.out.unackedSince
+	now, since := s.c.fabric.net.Now(), s.out.unackedSince
 	if s.out.blocked {
 		since = max(since, s.out.blockedSince)
 	}
@@ -222,7 +222,7 @@ func (s *stream) Close() error {
 	s.writeBound.stop()
 	s.wake()
 	if s.err == nil {
-		s.hangUp(s.c.fabric.now())
+		s.hangUp(s.c.fabric.net.Now())
 	}
 	over := s.c.ends[0].closed && s.c.ends[1].closed
 	if over {

@@ -122,10 +122,10 @@ func TestBytesArriveInOrder(t *testing.T) {
 
 func TestLinkTakesItsTime(t *testing.T) {
 	connect(t, Config{Link: Link{Latency: 3 * time.Millisecond, Bandwidth: 1 << 20}}, func(t *testing.T, p *pair) {
-		if d := p.f.now(); d != 6*time.Millisecond {
+		if d := p.f.net.Now(); d != 6*time.Millisecond {
 			t.Errorf("connected after %v, want one round trip", d)
 		}
-		start := p.f.now()
+		start := p.f.net.Now()
 		mustWrite(t, p.caller, make([]byte, 1<<10))
 		if n := p.caller.Unacked(); n != 1<<10 {
 			t.Errorf("unacked %d, want all", n)
@@ -134,7 +134,7 @@ func TestLinkTakesItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := 3*time.Millisecond + time.Second/1024
-		if d := p.f.now() - start; d.Round(time.Microsecond) != want.Round(time.Microsecond) {
+		if d := p.f.net.Now() - start; d.Round(time.Microsecond) != want.Round(time.Microsecond) {
 			t.Errorf("arrived after %v, want %v", d, want)
 		}
 		if n := p.caller.Unacked(); n != 0 {

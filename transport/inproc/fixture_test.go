@@ -80,9 +80,8 @@ func overRDMA(t *testing.T, n int) []*node.Node {
 	var nodes []*node.Node
 	for k := range n {
 		a := fmt.Sprintf("10.5.0.%d", k+1)
-		c := o2iblnd.DefaultConfig()
-		proc := network.Host(a, a).Open()
-		c.Provider = proc
+		c, proc := o2iblnd.DefaultConfig(), network.Host(a, a).Open()
+		c.Provider, c.Wall = proc, proc.Wall
 		d, err := o2iblnd.New(c)
 		if err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func (a *agenda) Pop() any {
 }
 
 // now returns the time since the fabric was created.
-func (f *Fabric) now() time.Duration { return time.Since(f.start) }
+func (f *Fabric) now() time.Duration { return f.net.Now() }
 
 // after calls do after d with the lock held. Without delay, it is called before the lock is released.
 func (f *Fabric) after(d time.Duration, do func()) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
 // cmState is the state of an ID in the connection manager.
@@ -63,7 +64,7 @@ type connRequest struct {
 func (i *id) Local() netip.AddrPort  { return i.local }
 func (i *id) Remote() netip.AddrPort { return i.remote }
 
-func (i *id) way() way { return way{i.local.Addr(), i.remote.Addr()} }
+func (i *id) way() network.Way { return network.Way{From: i.local.Addr(), To: i.remote.Addr()} }
 
 // push delivers an event.
 func (i *id) push(e verbs.Event) {
@@ -102,12 +103,12 @@ func (i *id) QPN() uint32 {
 // resolve reports after a moment that the peer exists, or after timeout that it does not.
 func (i *id) resolve(good, bad verbs.EventKind, next cmState, timeout time.Duration) {
 	w := i.way()
-	l := i.f.link(w)
+	l := i.f.net.Link(w)
 	look := func(last bool) bool {
 		if i.state != cmResolving {
 			return true
 		}
-		found := i.f.open(w) && i.f.open(w.back())
+		found := i.f.net.Open(w) && i.f.net.Open(w.Back())
 		if found {
 			i.state, i.addrKnown = next, true
 			i.push(verbs.Event{Kind: good})
@@ -189,7 +190,7 @@ func (i *id) sendRequest() {
 	r := i.request
 	to := i.remote
 	arrive := func() {
-		if i.state == cmRequestSent && i.request == r && i.f.open(i.way()) {
+		if i.state == cmRequestSent && i.request == r && i.f.net.Open(i.way()) {
 			i.f.arriveRequest(to, r)
 		}
 	}
@@ -202,16 +203,16 @@ func (i *id) sendRequest() {
 
 // arriveRequest delivers a request to the listener, or rejects it.
 func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
-	port := f.owners[to.Addr()]
+	port := f.port(to.Addr())
 	w := r.from.way()
 	listener := port.device.host.listeners[to]
 	switch {
 	case listener == nil:
-		f.reject(w.back(), r.from, nil, verbs.RejectNoListener, nil)
+		f.reject(w.Back(), r.from, nil, verbs.RejectNoListener, nil)
 		return
-	case f.link(w).Stale > 0 && r.from.random.Float64() < f.link(w).Stale:
+	case f.net.Link(w).Stale > 0 && r.from.random.Float64() < f.net.Link(w).Stale:
 		f.faults.stale.Add(1)
-		f.reject(w.back(), r.from, nil, verbs.RejectStale, nil)
+		f.reject(w.Back(), r.from, nil, verbs.RejectStale, nil)
 		return
 	}
 	if i := r.taken; i != nil { // a retransmission
@@ -221,12 +222,12 @@ func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 		return
 	}
 	if listener.unharvested >= max(listener.backlog, 1) {
-		f.reject(w.back(), r.from, nil, verbs.RejectConsumer, nil)
+		f.reject(w.Back(), r.from, nil, verbs.RejectConsumer, nil)
 		return
 	}
 	i := listener.ch.add()
 	i.local, i.remote, i.port, i.state, i.request, i.peer = to, r.from.local, port, cmRequestReceived, r, r.from
-	i.random = f.random(w, f.ordinals[w], 1)
+	i.random = f.net.Random(w, f.net.Attempts(w)<<1|1)
 	r.taken = i
 	e := r.event
 	e.Listener = listener
@@ -238,7 +239,7 @@ func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 const rejectDelay = 10 * time.Microsecond
 
 // reject notifies to that from has rejected it. from may be the connection manager.
-func (f *Fabric) reject(w way, to, from *id, reason int32, private []byte) {
+func (f *Fabric) reject(w network.Way, to, from *id, reason int32, private []byte) {
 	f.faults.rejects.Add(1)
 	random := to.random
 	if from != nil {

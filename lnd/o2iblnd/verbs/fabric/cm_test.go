@@ -44,7 +44,7 @@ func TestMessageBeforeEstablished(t *testing.T) {
 				b.receives(j, 1, 2)
 				accepted := time.Now()
 				must(t, j.Accept(param))
-				f.SetLink(f.Host("a"), f.Host("b"), bad) // after the answer was sent
+				f.SetLink(f.Host("a"), f.Host("b"), fabric.Both, bad) // after the answer was sent
 				a.event(verbs.EventEstablished, 0)
 				a.send(i, 1, 2)
 				b.completed(1, verbs.Success)
@@ -54,7 +54,7 @@ func TestMessageBeforeEstablished(t *testing.T) {
 				}
 				nothing(t, b.asyncs)
 				nothing(t, b.events)
-				f.SetLink(f.Host("a"), f.Host("b"), good)
+				f.SetLink(f.Host("a"), f.Host("b"), fabric.Both, good)
 				if notify {
 					must(t, j.Established())
 				}
@@ -75,7 +75,7 @@ func TestMessageBeforeEstablished(t *testing.T) {
 // TestUnreachable: requests, answers and disconnects are retransmitted, and fail in the end.
 func TestUnreachable(t *testing.T) {
 	silence := func(f *fabric.Fabric) {
-		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{CMLoss: 1})
+		f.SetLink(f.Host("a"), f.Host("b"), fabric.Both, fabric.Link{CMLoss: 1})
 	}
 	t.Run("Request", func(t *testing.T) {
 		bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
@@ -140,12 +140,12 @@ func TestLostReject(t *testing.T) {
 		a, b := pairOf(t, f)
 		i := a.resolved(b)
 		must(t, i.Connect(param))
-		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{CMLoss: 1})
+		f.SetLink(f.Host("a"), f.Host("b"), fabric.Both, fabric.Link{CMLoss: 1})
 		j := b.event(verbs.EventConnectRequest, 0).ID
 		must(t, j.Reject([]byte("no")))
 		j.Destroy()
 		nothing(t, a.events)
-		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{})
+		f.SetLink(f.Host("a"), f.Host("b"), fabric.Both, fabric.Link{})
 		j = b.event(verbs.EventConnectRequest, 0).ID
 		must(t, j.Reject([]byte("no")))
 		if e := a.event(verbs.EventRejected, verbs.RejectConsumer); string(e.Private[:3]) != "no\x00" {
@@ -159,7 +159,7 @@ func TestBothDial(t *testing.T) {
 	bubble(t, fabric.Config{}, func(t *testing.T, f *fabric.Fabric) {
 		a, b := pairOf(t, f)
 		i, j := a.resolved(b), b.resolved(a)
-		there, back := f.Hold(f.Host("a"), f.Host("b")), f.Hold(f.Host("b"), f.Host("a"))
+		there, back := f.Hold(f.Host("a"), f.Host("b"), fabric.Forward), f.Hold(f.Host("b"), f.Host("a"), fabric.Forward)
 		must(t, i.Connect(param))
 		must(t, j.Connect(param))
 		nothing(t, a.events)
@@ -186,7 +186,7 @@ func TestStale(t *testing.T) {
 		must(t, i.Connect(param))
 		a.event(verbs.EventRejected, verbs.RejectStale)
 		i.Destroy()
-		f.SetLink(f.Host("a"), f.Host("b"), fabric.Link{})
+		f.SetLink(f.Host("a"), f.Host("b"), fabric.Both, fabric.Link{})
 		connect(a, b)
 	})
 }

@@ -47,6 +47,7 @@ func world(t *testing.T, c fabric.Config) *verbstest.World {
 		go func() { served <- verbstest.Serve(p, at, s, func() { close(ready) }) }()
 		<-ready
 		return func() {
+			time.Sleep(time.Millisecond) // until the victim knows that its connections are established
 			p.Kill()
 			if err := <-served; err != nil {
 				t.Error("the victim:", err)

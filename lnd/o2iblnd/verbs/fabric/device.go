@@ -65,7 +65,7 @@ func (d *opened) Port(n int) (a verbs.PortAttr, err error) {
 			return syscall.EINVAL
 		}
 		a = verbs.PortAttr{State: verbs.PortActive, MTU: 4096, Ethernet: true}
-		if !d.hw.ports[n-1].works() {
+		if !d.hw.ports[n-1].net.Works() {
 			a.State = verbs.PortDown
 		}
 		return nil

@@ -1,9 +1,14 @@
 package fabric
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
+)
 
 // Faults counts faults. A fault counts when it takes effect, not when it is requested.
 type Faults struct {
+	network.Faults
 	Losses         uint64 // messages lost, Link.Loss
 	Stalls         uint64 // messages that found no path, or no queue pair to receive them
 	CMLosses       uint64 // messages of the connection manager lost, Link.CMLoss
@@ -18,27 +23,25 @@ type Faults struct {
 	Unreachable    uint64 // failed connection attempts
 	Protection     uint64 // forbidden accesses: a key does not allow them, or memory was closed while posted work names it
 	Overflows      uint64 // completion queues that overflowed
-	Cuts           uint64 // Fabric.Cut; a Partition is two
-	PortsDown      uint64 // Port.SetUp(false)
 	Removals       uint64 // Device.Remove
 	Kills, Crashes uint64 // Process.Kill, Host.Crash
-	Held           uint64 // requests delayed by a Hold
 	EarlyMessages  uint64 // messages that arrived before EventEstablished
 }
 
 type counters struct {
 	losses, stalls, cmLosses, retries, retryExceeded, rnr, rnrExceeded, breaks, failures, stale, rejects, unreachable, protection,
-	overflows, cuts, portsDown, removals, kills, crashes, held, early atomic.Uint64
+	overflows, removals, kills, crashes, early atomic.Uint64
 }
 
 // Faults returns the counters.
 func (f *Fabric) Faults() Faults {
 	c := &f.faults
 	return Faults{
+		Faults: f.net.Count(),
 		Losses: c.losses.Load(), Stalls: c.stalls.Load(), CMLosses: c.cmLosses.Load(), Retries: c.retries.Load(),
 		RetryExceeded: c.retryExceeded.Load(), RNR: c.rnr.Load(), RNRExceeded: c.rnrExceeded.Load(), Breaks: c.breaks.Load(), Failures: c.failures.Load(),
 		Stale: c.stale.Load(), Rejects: c.rejects.Load(), Unreachable: c.unreachable.Load(), Protection: c.protection.Load(),
-		Overflows: c.overflows.Load(), Cuts: c.cuts.Load(), PortsDown: c.portsDown.Load(), Removals: c.removals.Load(),
-		Kills: c.kills.Load(), Crashes: c.crashes.Load(), Held: c.held.Load(), EarlyMessages: c.early.Load(),
+		Overflows: c.overflows.Load(), Removals: c.removals.Load(),
+		Kills: c.kills.Load(), Crashes: c.crashes.Load(), EarlyMessages: c.early.Load(),
 	}
 }

@@ -6,20 +6,19 @@ import (
 	"slices"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
 // Host is a machine on a fabric.
 type Host struct {
 	fabric *Fabric
-	name   string
-	number int
+	net    *network.Host
 
 	// Guarded by Fabric.mu.
 	devices   []*Device
 	processes []*Process
 	listeners map[netip.AddrPort]*id
 	lastPort  uint16
-	off       bool // since a crash
 }
 
 // Place is a *Host, which stands for all its addresses, a *Device or a *Port.
@@ -40,8 +39,7 @@ type Device struct {
 type Port struct {
 	device *Device
 	number int // from 1
-	addrs  []netip.Addr
-	down   bool
+	net    *network.Port
 }
 
 // Host returns the host with the given name. If there is no such host, it creates one with a device of
@@ -50,11 +48,11 @@ type Port struct {
 func (f *Fabric) Host(name string, addrs ...string) *Host {
 	f.lock()
 	defer f.unlock()
-	h := f.hosts[name]
-	if h == nil {
-		h = &Host{fabric: f, name: name, number: len(f.hosts), listeners: make(map[netip.AddrPort]*id)}
-		f.hosts[name] = h
+	n, created := f.net.Host(name)
+	if created {
+		n.Owner = &Host{fabric: f, net: n, listeners: make(map[netip.AddrPort]*id)}
 	}
+	h := n.Owner.(*Host)
 	for _, a := range addrs {
 		h.addDevice(a)
 	}
@@ -62,7 +60,7 @@ func (f *Fabric) Host(name string, addrs ...string) *Host {
 }
 
 // Name returns the host's name.
-func (h *Host) Name() string { return h.name }
+func (h *Host) Name() string { return h.net.Name }
 
 // AddDevice adds a device to the host, with a port for each address.
 func (h *Host) AddDevice(addrs ...string) *Device {
@@ -76,20 +74,11 @@ func (h *Host) addDevice(addrs ...string) *Device {
 	h.devices = append(h.devices, d)
 	for k, a := range addrs {
 		p := &Port{device: d, number: k + 1}
+		p.net = h.fabric.net.AddPort(h.net, p)
 		d.ports = append(d.ports, p)
-		p.add(a)
+		h.fabric.net.Assign(p.net, a)
 	}
 	return d
-}
-
-func (p *Port) add(addr string) {
-	a := netip.MustParseAddr(addr)
-	owners := p.device.host.fabric.owners
-	if o := owners[a]; o != nil && !o.device.removed {
-		panic(fmt.Sprintf("fabric: address %s belongs to %s", a, o.device.host.name))
-	}
-	owners[a] = p
-	p.addrs = append(p.addrs, a)
 }
 
 // Device returns the k-th device of the host, from 0.
@@ -109,7 +98,7 @@ func (d *Device) Name() string { return d.name }
 func (p *Port) AddAddress(addr string) {
 	p.device.host.fabric.lock()
 	defer p.device.host.fabric.unlock()
-	p.add(addr)
+	p.device.host.fabric.net.Assign(p.net, addr)
 }
 
 // SetUp takes the port up or down. Processes are notified (verbs.AsyncPortError). Connections stay and
@@ -118,14 +107,12 @@ func (p *Port) SetUp(up bool) {
 	f := p.device.host.fabric
 	f.lock()
 	defer f.unlock()
-	if p.down == !up {
+	if !f.net.SetDown(p.net, !up) {
 		return
 	}
-	p.down = !up
 	kind := verbs.AsyncPortActive
-	if p.down {
+	if !up {
 		kind = verbs.AsyncPortError
-		f.faults.portsDown.Add(1)
 	}
 	p.device.notify(verbs.AsyncEvent{Kind: kind, Port: uint32(p.number)})
 }
@@ -170,6 +157,9 @@ func (d *Device) Remove() {
 		return
 	}
 	d.removed = true
+	for _, p := range d.ports {
+		p.net.Removed = true
+	}
 	f.faults.removals.Add(1)
 	for _, p := range d.host.processes {
 		for _, i := range p.sortedIDs() {
@@ -204,7 +194,7 @@ func (h *Host) Crash() {
 	h.fabric.lock()
 	defer h.fabric.unlock()
 	h.fabric.faults.crashes.Add(1)
-	h.off = true
+	h.net.Off = true
 	h.crash()
 }
 
@@ -214,20 +204,12 @@ func (h *Host) crash() {
 	}
 }
 
-func (p *Port) works() bool { return p != nil && !p.down && !p.device.removed && !p.device.host.off }
-
-func (p *Port) addresses() []netip.Addr { return p.addrs }
+func (p *Port) addresses() []netip.Addr { return p.net.Addresses() }
+func (h *Host) addresses() []netip.Addr { return h.net.Addresses() }
 
 func (d *Device) addresses() (addrs []netip.Addr) {
 	for _, p := range d.ports {
-		addrs = append(addrs, p.addrs...)
-	}
-	return addrs
-}
-
-func (h *Host) addresses() (addrs []netip.Addr) {
-	for _, d := range h.devices {
-		addrs = append(addrs, d.addresses()...)
+		addrs = append(addrs, p.addresses()...)
 	}
 	return addrs
 }

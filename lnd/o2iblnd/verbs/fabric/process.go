@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
@@ -39,10 +40,18 @@ type Process struct {
 func (h *Host) Open() *Process {
 	h.fabric.lock()
 	defer h.fabric.unlock()
-	h.off = false
+	h.net.Off = false
 	p := &Process{host: h, devices: make(map[*Device]*opened)}
 	h.processes = append(h.processes, p)
 	return p
+}
+
+// Wall is a wall clock that never returns the same time twice, so that no two lives of an interface have the
+// same incarnation.
+func (p *Process) Wall() time.Time {
+	p.host.fabric.lock()
+	defer p.host.fabric.unlock()
+	return p.host.fabric.net.Wall()
 }
 
 // DropRights removes CAP_NET_BIND_SERVICE from the process: ports below 1024 return EACCES.
@@ -164,7 +173,7 @@ func (c *channel) Listen(addr netip.AddrPort, backlog int) (verbs.ID, error) {
 
 // local returns the port with a local address.
 func (c *channel) local(a netip.Addr) (*Port, error) {
-	port := c.p.host.fabric.owners[a]
+	port := c.p.host.fabric.port(a)
 	switch {
 	case c.closed:
 		return nil, verbs.ErrClosed
@@ -204,8 +213,7 @@ func (c *channel) Dial(d verbs.Dial) (verbs.ID, error) {
 	}
 	i.local, i.remote, i.port, i.state = netip.AddrPortFrom(d.From, number), d.To, port, cmResolving
 	w := i.way()
-	f.ordinals[w]++
-	i.random = f.random(w, f.ordinals[w], 0)
+	i.random = f.net.Random(w, f.net.Attempt(w)<<1)
 	i.resolve(verbs.EventAddrResolved, verbs.EventAddrError, cmAddrResolved, d.Timeout)
 	return i, nil
 }

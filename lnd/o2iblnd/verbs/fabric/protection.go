@@ -43,7 +43,7 @@ func (d *opened) reason(key uint32, need verbs.Access) string {
 
 // hasKey reports whether any device has memory with the key.
 func (f *Fabric) hasKey(key uint32) bool {
-	for _, h := range f.hosts {
+	for _, h := range f.hosts() {
 		for _, p := range h.processes {
 			for _, d := range p.devices {
 				if d.regions[key] != nil {
@@ -91,6 +91,6 @@ func (d *opened) forbidden(format string, args ...any) {
 	f := d.p.host.fabric
 	f.faults.protection.Add(1)
 	if f.config.Report != nil {
-		f.config.Report(fmt.Errorf("fabric: %s of %s: %s", d.hw.name, d.p.host.name, fmt.Sprintf(format, args...)))
+		f.config.Report(fmt.Errorf("fabric: %s of %s: %s", d.hw.name, d.p.host.net.Name, fmt.Sprintf(format, args...)))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
 type qpState uint8
@@ -144,7 +145,7 @@ func (q *qp) depart(n int) {
 	if q.state != qpReady || n == 0 {
 		return
 	}
-	l := q.f.link(q.i.way())
+	l := q.f.net.Link(q.i.way())
 	if l.Latency == 0 && l.Jitter == 0 && q.arrived == q.sends.n-q.placed-n {
 		q.arrived += n
 		q.deliver()
@@ -166,7 +167,7 @@ func (q *qp) depart(n int) {
 func (q *qp) deliver() {
 	for q.state == qpReady && q.arrived > 0 && !q.waiting {
 		w := *q.sends.at(q.placed)
-		l := q.f.link(q.i.way())
+		l := q.f.net.Link(q.i.way())
 		switch {
 		case q.severed || l.Break > 0 && q.i.random.Float64() < l.Break:
 			if !q.severed {
@@ -180,7 +181,7 @@ func (q *qp) deliver() {
 			q.f.faults.losses.Add(1)
 			q.again()
 			return
-		case q.peer.state != qpReady || !q.f.open(q.i.way()):
+		case q.peer.state != qpReady || !q.f.net.Open(q.i.way()):
 			q.f.faults.stalls.Add(1)
 			q.again()
 			return
@@ -335,9 +336,9 @@ func (d *opened) gather(w *work, to []byte) *verbs.Piece {
 
 // acknowledge completes the oldest placed message after its acknowledgement has arrived.
 func (q *qp) acknowledge() {
-	w := q.i.way().back()
-	l := q.f.link(w)
-	if l.Latency == 0 && l.Jitter == 0 && q.placed == 1 && q.f.open(w) {
+	w := q.i.way().Back()
+	l := q.f.net.Link(w)
+	if l.Latency == 0 && l.Jitter == 0 && q.placed == 1 && q.f.net.Open(w) {
 		q.pop(verbs.Success)
 		return
 	}
@@ -348,10 +349,10 @@ func (q *qp) acknowledge() {
 
 // acknowledged completes the oldest message. If the acknowledgement is lost, it requests it again
 // instead.
-func (q *qp) acknowledged(w way, tries uint8) {
+func (q *qp) acknowledged(w network.Way, tries uint8) {
 	switch {
 	case q.state != qpReady:
-	case q.f.open(w):
+	case q.f.net.Open(w):
 		q.pop(verbs.Success)
 	case tries == 0:
 		q.f.faults.retryExceeded.Add(1)
@@ -394,7 +395,7 @@ func (q *qp) complete(c verbs.Completion, sends, recvs int) {
 // err makes the connection fail at w. Messages placed before w count as acknowledged, because their
 // acknowledgements would have arrived before the failure.
 func (q *qp) err(w *work, s verbs.Status) {
-	if s == verbs.RetryExceeded && !q.f.open(q.i.way().back()) {
+	if s == verbs.RetryExceeded && !q.f.net.Open(q.i.way().Back()) {
 		w = *q.sends.at(0)
 	}
 	for q.state == qpReady && q.sends.n > 0 && *q.sends.at(0) != w {

@@ -64,7 +64,7 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	t.Logf("faults of %d seeds: %+v", seeds, sum)
-	if seeds >= all && (sum.Losses == 0 || sum.CMLosses == 0 || sum.Breaks == 0 || sum.Stale == 0 || sum.RetryExceeded == 0 || sum.RNR == 0 || sum.Kills == 0 || sum.Crashes == 0 || sum.PortsDown == 0 || sum.Removals == 0 || sum.Cuts == 0) {
+	if seeds >= all && (sum.Losses == 0 || sum.CMLosses == 0 || sum.Breaks == 0 || sum.Stale == 0 || sum.RetryExceeded == 0 || sum.RNR == 0 || sum.Kills == 0 || sum.Crashes == 0 || sum.Down == 0 || sum.Removals == 0 || sum.Partitions == 0) {
 		t.Error("some faults never happened")
 	}
 }
@@ -78,9 +78,9 @@ func added(a, b fabric.Faults) fabric.Faults {
 	a.RNR += b.RNR
 	a.Kills += b.Kills
 	a.Crashes += b.Crashes
-	a.PortsDown += b.PortsDown
+	a.Down += b.Down
 	a.Removals += b.Removals
-	a.Cuts += b.Cuts
+	a.Partitions += b.Partitions
 	a.EarlyMessages += b.EarlyMessages
 	return a
 }
@@ -288,9 +288,9 @@ func chaos(t *testing.T, seed uint64) (faults fabric.Faults) {
 				devices[k]++
 				begin(k)
 			case 4:
-				f.Partition(h, other)
+				f.Partition(h, other, fabric.Both)
 				pause(20 * time.Second)
-				f.Heal(h, other)
+				f.Heal(h, other, fabric.Both)
 			case 5:
 				f.Break(h, other)
 			}
@@ -298,7 +298,7 @@ func chaos(t *testing.T, seed uint64) (faults fabric.Faults) {
 		faults = f.Faults()
 		for _, h := range hosts { // no more faults from here on
 			for _, o := range hosts {
-				f.SetLink(h, o, fabric.Link{Latency: 5 * time.Microsecond})
+				f.SetLink(h, o, fabric.Both, fabric.Link{Latency: 5 * time.Microsecond})
 			}
 		}
 		time.Sleep(5 * time.Minute)
