@@ -40,11 +40,10 @@ type peer struct {
 	pending    []waiting
 	givenUp    int  // times that all waiting messages were canceled
 	activating bool // activate is processing the first of ready
-	telling    int  // PeerRestarted calls that have not returned
+	restarts   peering.Restarts
 	lastAlive  time.Time
 
-	doubted  bool
-	doubtAt  time.Time
+	doubt    peering.Doubt
 	stall    time.Time // since when the node considers the peer stalled
 	stallNow given     // fingerprint at the last PeerStalled call
 }
@@ -191,14 +190,14 @@ func (p *peer) met(incarnation uint64, home bool) {
 }
 
 func (p *peer) tellRestart() {
-	p.telling++
+	p.restarts.Add()
 	p.i.out.put(event{kind: evRestarted, peer: p.nid, p: p})
 }
 
 // toldRestart is called when a restart has been reported.
 func (p *peer) toldRestart() {
 	p.mu.Lock()
-	p.telling--
+	p.restarts.Done()
 	p.mu.Unlock()
 	p.activate()
 }
@@ -208,7 +207,7 @@ func (p *peer) toldRestart() {
 func (p *peer) activate() {
 	for {
 		p.mu.Lock()
-		if p.telling > 0 || len(p.ready) == 0 || p.activating {
+		if p.restarts.Pending() || len(p.ready) == 0 || p.activating {
 			p.mu.Unlock()
 			return
 		}
@@ -304,7 +303,7 @@ func (p *peer) lose(c *conn) {
 	if up && !closing {
 		list = append(list, event{kind: evLost, peer: p.nid})
 	}
-	if p.doubted && up {
+	if up {
 		p.presume(f)
 	}
 	var orphans []waiting
@@ -316,7 +315,7 @@ func (p *peer) lose(c *conn) {
 		if len(p.pending) > 0 && (final != nil || closing) {
 			orphans, p.pending = p.pending, nil
 		}
-		p.doubted = false
+		p.doubt.End()
 		if (up || final != nil) && !closing {
 			p.i.counters.peersDown.Add(1)
 			list = append(list, event{kind: evDown, down: lnd.PeerDown{Peer: p.nid, LastAlive: p.lastAlive, Err: err}})
@@ -419,7 +418,7 @@ func (p *peer) disconnect(cause error) {
 
 // idle reports whether the peer can leave the table. p.mu is held.
 func (p *peer) idle() bool {
-	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+len(p.pending) == 0 && p.telling == 0 &&
+	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+len(p.pending) == 0 && !p.restarts.Pending() &&
 		p.stall.IsZero()
 }
 

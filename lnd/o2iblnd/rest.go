@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/peering"
 )
 
 // longestRest is the pause of a keeper that sends no keepalives.
@@ -39,11 +40,11 @@ func (i *Interface) resting(due *time.Time) bool {
 }
 
 // resting is Interface.resting for one peer. A peer without connections is not resting, because it
-// waits for a pause to end.
+// waits for one, or is about to leave the table.
 func (p *peer) resting(due *time.Time) bool {
 	p.mu.Lock()
 	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.redials)+len(p.pending) == 0 &&
-		p.accepting == 0 && p.telling == 0 && !p.doubted && p.stall.IsZero()
+		p.accepting == 0 && !p.restarts.Pending() && p.doubt == (peering.Doubt{}) && p.stall.IsZero()
 	conns := append([]*conn(nil), p.conns...)
 	p.mu.Unlock()
 	for k := 0; rests && k < len(conns); k++ {

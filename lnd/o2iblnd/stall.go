@@ -3,6 +3,7 @@ package o2iblnd
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"syscall"
 	"time"
 
@@ -18,9 +19,6 @@ import (
 
 // stallAfter is how long nothing must have been acknowledged.
 const stallAfter = time.Second
-
-// probePatience is how long a peer in doubt may be silent.
-const probePatience = 2 * time.Second
 
 // stalledSince returns since when the connection has made no progress. It returns zero if it makes
 // progress, or has stalled for less than stallAfter.
@@ -207,8 +205,7 @@ func (i *Interface) Probe(nid lnet.NID) bool {
 	if len(p.conns) == 0 {
 		return len(p.ready) > 0 // a connection that has just come up is not in doubt
 	}
-	if !p.doubted {
-		p.doubted, p.doubtAt = true, time.Time{}
+	if p.doubt.Begin() {
 		i.keeper.do(task{kind: taskTick})
 	}
 	return true
@@ -218,35 +215,26 @@ func (i *Interface) Probe(nid lnet.NID) bool {
 // too long, it closes the connections.
 func (p *peer) settleDoubt(now time.Time) {
 	p.mu.Lock()
-	doubted, at := p.doubted, p.doubtAt
-	if doubted && at.IsZero() {
-		p.doubtAt = now
-	}
-	conns := append([]*conn(nil), p.conns...)
+	ask, asked := p.doubt.Ask(now), p.doubt.Asked()
+	conns := slices.Clone(p.conns)
 	p.mu.Unlock()
-	if !doubted {
-		return
-	}
-	if at.IsZero() {
+	switch {
+	case ask:
 		for _, c := range conns {
 			c.probe(now)
 		}
 		return
-	}
-	var dead []*conn
-	for _, c := range conns {
-		if c.hasAnswered() {
-			p.mu.Lock()
-			p.doubted = false
-			p.mu.Unlock()
-			return
-		}
-		dead = append(dead, c)
-	}
-	if now.Sub(at) < probePatience {
+	case !asked:
 		return
 	}
-	for _, c := range dead {
+	alive := slices.ContainsFunc(conns, (*conn).hasAnswered)
+	p.mu.Lock()
+	silent := p.doubt.Judge(now, alive)
+	p.mu.Unlock()
+	if !silent {
+		return
+	}
+	for _, c := range conns {
 		c.close(staleFailure())
 	}
 }
@@ -272,10 +260,10 @@ func (c *conn) hasAnswered() bool {
 // disconnected, its incarnation has ended. A failure of the device of this node says nothing about the
 // peer. p.mu is held.
 func (p *peer) presume(f *protocol.Failure) {
-	p.doubted = false
+	doubted := p.doubt.End()
 	gone := errors.Is(f, errStale) || errors.Is(f, errPeerGone) || errors.Is(f, statusError(verbs.RetryExceeded)) ||
 		f.Errno == syscall.ETIMEDOUT
-	if gone && p.record.Incarnations.Presume() {
+	if doubted && gone && p.record.Incarnations.Presume() {
 		p.tellRestart()
 	}
 }

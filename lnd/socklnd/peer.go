@@ -37,12 +37,13 @@ type peer struct {
 	// talking is the connection that received the last message, among those that can be shared.
 	talking atomic.Pointer[conn]
 
-	mu      sync.Mutex // guards the fields below, except those of the reaper
-	gone    bool       // removed from the interface's table
-	peering protocol.Peering
-	record  peering.Record[struct{}]
-	told    chan struct{} // closed when the node has been notified of the latest restart; nil if none
-	conns   []*conn
+	mu       sync.Mutex // guards the fields below, except those of the reaper
+	gone     bool       // removed from the interface's table
+	peering  protocol.Peering
+	record   peering.Record[struct{}]
+	restarts peering.Restarts
+	told     chan struct{} // closed when the node has been notified of the latest restart; nil if none
+	conns    []*conn
 	// sets counts the connection sets so far. Each set starts with a CONTROL connection.
 	sets uint64
 	// wanted and backoff are the connect-control block. wanted is nil for a peer that connected to us:
@@ -62,7 +63,8 @@ type peer struct {
 	// linkUps counts how often a link of the peer came back up.
 	linkUps atomic.Uint32
 	spentAt time.Time // when the reaper first found the peer spent; used by the reaper only
-	doubt   *doubt    // nil if none
+	doubt   peering.Doubt
+	probed  probed // used by the reaper only
 }
 
 // waiting is a message that waits for a connection.
@@ -295,7 +297,7 @@ func (p *peer) detach(match func(*conn) bool) []*conn {
 	if len(p.conns) == 0 {
 		// The incarnation stays on record until the next contact.
 		p.peering.Version = 0
-		p.doubt = nil
+		p.doubt.End()
 	}
 	p.publish()
 	return out
@@ -380,8 +382,8 @@ func (p *peer) notifyLost(cause error) {
 }
 
 // idle reports whether the peer can leave the table: it has no connection, no attempt and no message,
-// and is not reported as stalled. p.mu is held.
-func (p *peer) idle() bool { return p.stalledSince.IsZero() && p.spent() }
+// is not reported as stalled, and no restart is still to be reported. p.mu is held.
+func (p *peer) idle() bool { return p.stalledSince.IsZero() && p.spent() && !p.restarts.Pending() }
 
 // spent is like idle, but the node may still consider the peer stalled. p.mu is held.
 func (p *peer) spent() bool {

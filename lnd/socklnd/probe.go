@@ -10,18 +10,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// probePatience is how long a peer in doubt may be silent. A restarted host answers segments of an
-// unknown connection with a reset; this limit is for hosts that do not answer at all.
-const probePatience = 2 * time.Second
-
-// doubt is set on a peer if another of its NIDs announced a newer incarnation. Each NI has its own
-// incarnation (socklnd 1), so only the connections of this NID can show whether its incarnation has
-// ended too.
-type doubt struct {
-	// asked is the connection on which the probe was sent. It is nil before that.
-	asked           *conn
-	since           time.Time
-	acked, received uint64 // counts at the time of the probe
+// probed is the state of the connection that a peer was probed on, at that time.
+type probed struct {
+	c               *conn
+	acked, received uint64
 }
 
 // Probe implements lnd.Interface. Protocol versions before V3 cannot probe; TCP has to detect the
@@ -38,8 +30,7 @@ func (i *Interface) Probe(nid lnet.NID) bool {
 	if len(p.conns) == 0 {
 		return false
 	}
-	if p.doubt == nil && p.peering.Version >= protocol.V3 {
-		p.doubt = new(doubt)
+	if p.peering.Version >= protocol.V3 && p.doubt.Begin() {
 		i.doubted = append(i.doubted, p)
 		select {
 		case i.doubts <- struct{}{}:
@@ -64,16 +55,17 @@ func (i *Interface) probeDoubted() {
 // ask sends a NOOP, unless queued data serves the purpose.
 func (p *peer) ask(now time.Time) {
 	c := p.set.Load().forNoop(true)
-	var question *doubt
-	if c != nil {
-		question = &doubt{asked: c, since: now, acked: c.acked(), received: c.received.Load()}
-	}
 	p.mu.Lock()
-	if p.doubt != nil {
-		p.doubt = question // nil if the connections are gone or not established yet
+	if c == nil { // the connections are gone or not established yet
+		p.doubt.End()
 	}
+	ask := p.doubt.Ask(now)
 	p.mu.Unlock()
-	if c != nil && c.queuedBytes.Load() == 0 {
+	if !ask {
+		return
+	}
+	p.probed = probed{c, c.acked(), c.received.Load()}
+	if c.queuedBytes.Load() == 0 {
 		_ = c.acknowledge(protocol.KeepaliveCookie) // a failure ends the connection anyway
 	}
 }
@@ -82,21 +74,18 @@ func (p *peer) ask(now time.Time) {
 // closes the connections.
 func (p *peer) settleDoubt(now time.Time) {
 	p.mu.Lock()
-	d := p.doubt
+	asked := p.doubt.Asked()
 	p.mu.Unlock()
-	if d == nil || d.asked == nil {
+	if !asked {
+		p.probed = probed{}
 		return
 	}
-	c := d.asked
-	alive := c.acked() > d.acked || c.received.Load() > d.received
-	switch {
-	case alive:
-		p.mu.Lock()
-		if p.doubt == d {
-			p.doubt = nil
-		}
-		p.mu.Unlock()
-	case now.Sub(d.since) >= probePatience:
+	c := p.probed.c
+	alive := c.acked() > p.probed.acked || c.received.Load() > p.probed.received
+	p.mu.Lock()
+	silent := p.doubt.Judge(now, alive)
+	p.mu.Unlock()
+	if silent {
 		p.fail(c, errStale)
 	}
 }
@@ -111,10 +100,9 @@ func (c *conn) acked() uint64 {
 // silent, the peer's incarnation has ended. It returns the restart to report, if any, and the cause.
 // p.mu is held.
 func (p *peer) resolve(cause error) (*restart, error) {
-	if p.doubt == nil {
+	if !p.doubt.End() {
 		return nil, cause
 	}
-	p.doubt = nil
 	switch {
 	case errors.Is(cause, errStale):
 	case errors.Is(cause, syscall.ECONNRESET), errors.Is(cause, syscall.EPIPE), errors.Is(cause, syscall.ETIMEDOUT):

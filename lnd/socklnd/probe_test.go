@@ -3,6 +3,7 @@ package socklnd
 import (
 	"testing"
 
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
@@ -23,7 +24,7 @@ func TestAProbeOfALifeThatLasts(t *testing.T) {
 	if f := bulkOut.frame(); f.Type != protocol.FrameNoop || f.Request != 0 || f.Ack != protocol.KeepaliveCookie {
 		t.Errorf("asked with %+v", f)
 	}
-	n.awaitState(p.id(), "the end of the doubt", func(q *peer) bool { return q.doubt == nil })
+	n.awaitState(p.id(), "the end of the doubt", func(q *peer) bool { return q.doubt == (peering.Doubt{}) })
 	s := n.put(p.id(), 10)
 	control.receive()
 	s.done()

@@ -27,6 +27,7 @@ func (p *peer) met(at netip.Addr, incarnation uint64) *restart {
 
 // news creates the report of a restart. p.mu is held.
 func (p *peer) news() *restart {
+	p.restarts.Add()
 	told := make(chan struct{})
 	r := &restart{before: p.told, told: told}
 	p.told = told
@@ -34,8 +35,7 @@ func (p *peer) news() *restart {
 }
 
 // tell reports a restart to the node, after earlier ones. It does nothing if r is nil. The caller
-// counts as one of the interface's goroutines and keeps the peer in the table, so that no other peer
-// with the same ID can appear meanwhile.
+// counts as one of the interface's goroutines.
 func (p *peer) tell(r *restart) {
 	if r == nil {
 		return
@@ -47,6 +47,9 @@ func (p *peer) tell(r *restart) {
 	p.i.log.Debug("peer restarted", "peer", p.id.String())
 	p.i.upper.PeerRestarted(p.id.NID)
 	close(r.told)
+	p.mu.Lock()
+	p.restarts.Done()
+	p.mu.Unlock()
 }
 
 // awaitTold returns when all restarts so far have been reported to the node. Other connections of the

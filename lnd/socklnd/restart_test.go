@@ -3,6 +3,7 @@ package socklnd
 import (
 	"fmt"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
@@ -205,6 +206,60 @@ func TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows(t *testing.T) {
 		}
 	}
 	s.done()
+	n.toldOf(p.nid())
+}
+
+// TestAPeerStaysWhileItsRestartIsReported shows a peer that has nothing left while a presumed restart is
+// being reported: it stays in the table, and the next incarnation waits for the report.
+func TestAPeerStaysWhileItsRestartIsReported(t *testing.T) {
+	n := start(t, nil)
+	p := newPuppet(n)
+	p.connect(protocol.Control).put(10)
+	n.arrival()
+	running, over := make(chan lnet.NID, 10), make(chan struct{})
+	release := sync.OnceFunc(func() { close(over) })
+	t.Cleanup(release)
+	hold := func(peer lnet.NID) {
+		running <- peer
+		<-over
+	}
+	n.onRestart.Store(&hold)
+	n.mu.Lock()
+	q := n.peers[p.id()]
+	n.mu.Unlock()
+	q.mu.Lock()
+	c := q.conns[0]
+	q.doubt.Begin()
+	q.mu.Unlock()
+	failed := make(chan struct{})
+	go func() {
+		defer close(failed)
+		q.fail(c, syscall.ECONNRESET)
+	}()
+	await(t, running, "PeerRestarted")
+	n.Disconnect(p.nid()) // forgets the peer if that is possible
+	n.mu.Lock()
+	if n.peers[p.id()] != q {
+		t.Error("the peer has left the table")
+	}
+	n.mu.Unlock()
+	n.onArrival(func(a *arrival) error {
+		select {
+		case <-over:
+		default:
+			t.Error("a message arrived before the restart was reported")
+		}
+		a.drop()
+		return nil
+	})
+	p.life++
+	w := p.connect(protocol.Control)
+	w.put(10)
+	s := n.put(p.id(), 10)
+	release()
+	w.receive()
+	s.done()
+	<-failed
 	n.toldOf(p.nid())
 }
 

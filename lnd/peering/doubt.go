@@ -1,0 +1,55 @@
+package peering
+
+import "time"
+
+// probePatience is how long a peer in doubt may be silent after the probe. A restarted host usually shows
+// that it does not know a connection; this limit is for hosts that do not answer at all.
+const probePatience = 2 * time.Second
+
+// Doubt is whether a peer's connections belong to its current incarnation. It begins when another NID of
+// the peer announces a newer incarnation (lnd.Interface.Probe). Each NI has its own incarnation, so only
+// the connections themselves can show whether it has ended. The zero value is no doubt. The peer's lock
+// guards it.
+type Doubt struct {
+	begun bool
+	asked time.Time // when the probe was sent; zero before that
+}
+
+// Begin begins a doubt. It returns false if there is one already.
+func (d *Doubt) Begin() bool {
+	begun := d.begun
+	d.begun = true
+	return !begun
+}
+
+// Ask reports whether the probe must be sent now, and records that it is.
+func (d *Doubt) Ask(now time.Time) bool {
+	if !d.begun || !d.asked.IsZero() {
+		return false
+	}
+	d.asked = now
+	return true
+}
+
+// Asked reports whether there is a doubt and the probe was sent.
+func (d *Doubt) Asked() bool { return !d.asked.IsZero() }
+
+// Judge ends the doubt if the peer has given a sign of life since the probe. Otherwise it reports whether
+// the peer has been silent for too long. The caller then closes the connections.
+func (d *Doubt) Judge(now time.Time, alive bool) (silent bool) {
+	switch {
+	case !d.Asked():
+		return false
+	case alive:
+		d.End()
+		return false
+	}
+	return now.Sub(d.asked) >= probePatience
+}
+
+// End ends the doubt, because a connection has ended or none is left. It reports whether there was one.
+func (d *Doubt) End() bool {
+	begun := d.begun
+	*d = Doubt{}
+	return begun
+}

@@ -1,0 +1,47 @@
+package peering
+
+import (
+	"testing"
+	"time"
+)
+
+// TestDoubt asks once, and ends with a sign of life or after too long a silence, but not before the peer
+// was asked.
+func TestDoubt(t *testing.T) {
+	var d Doubt
+	if d.Ask(noon) || d.Judge(noon, false) || d.End() {
+		t.Error("a doubt at the beginning")
+	}
+	for _, answers := range []bool{true, false} {
+		if !d.Begin() || d.Begin() {
+			t.Error("a doubt begins never or twice")
+		}
+		if d.Judge(noon.Add(time.Hour), answers); d.Asked() || d.Begin() {
+			t.Error("ended before the peer was asked")
+		}
+		if !d.Ask(noon) || d.Ask(noon) || !d.Asked() {
+			t.Error("the peer is asked never or twice")
+		}
+		if d.Judge(noon.Add(probePatience-1), false) {
+			t.Error("too little patience")
+		}
+		if silent := d.Judge(noon.Add(probePatience), answers); silent == answers {
+			t.Errorf("answers %v: silent %v", answers, silent)
+		}
+		if d.End() == answers {
+			t.Errorf("answers %v: the doubt has ended %v", answers, answers)
+		}
+	}
+}
+
+func TestRestartsArePendingUntilAllAreReported(t *testing.T) {
+	var r Restarts
+	for k, step := range []struct {
+		do   func()
+		want bool
+	}{{func() {}, false}, {r.Add, true}, {r.Add, true}, {r.Done, true}, {r.Done, false}} {
+		if step.do(); r.Pending() != step.want {
+			t.Errorf("step %d: pending %v", k, r.Pending())
+		}
+	}
+}
