@@ -58,7 +58,7 @@ const (
 	objectNumbers allowance = "numbers of descriptors"
 
 	// The ACK of a push is sent at about the same time as messages that discovery sends because of
-	// the push, or because of the peer's ACK that came with it: a push of its own node, and
+	// the push, or because of the peer's ACK that came with it: a push in return, and
 	// messages that were waiting. In a kernel the ACK is mostly the last of the same segment, in
 	// our node mostly the first. The order of ACKs among themselves, and of all other messages,
 	// must be the recorded one.

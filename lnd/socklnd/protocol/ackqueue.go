@@ -63,7 +63,7 @@ func (q *AckQueue) Next() (Frame, bool) {
 }
 
 // TakePiggyback removes one cookie from the queue, to be sent in the Ack field of an LNET frame. It
-// returns false if there is none. A keepalive stays in the queue, because an LNET frame cannot
+// returns false if the queue is empty. A keepalive stays in the queue, because an LNET frame cannot
 // carry it.
 func (q *AckQueue) TakePiggyback() (uint64, bool) {
 	if q.Len() == 0 || q.queued[q.head].b == KeepaliveCookie {

@@ -33,11 +33,11 @@ var ErrFrameType = errors.New("neither NOOP (0xc0) nor LNET (0xc1)")
 type Frame struct {
 	// Type is FrameNoop or FrameLNet.
 	Type uint32
-	// Checksum is 0 if the frame has none. We send 0 (socklnd 9).
+	// Checksum is 0 in a frame without a checksum. We send 0 (socklnd 9).
 	Checksum uint32
-	// Request is zc_cookies[0]. In an LNET frame it is the cookie of a zero-copy request, or 0 if
-	// there is none. In a NOOP it is the first value of an acknowledgement. Ack is zc_cookies[1]:
-	// an acknowledged cookie, or 0. See Acknowledged.
+	// Request is zc_cookies[0]. In an LNET frame it is the cookie of a zero-copy request, or 0. In
+	// a NOOP it is the first value of an acknowledgement. Ack is zc_cookies[1]: an acknowledged
+	// cookie, or 0. See Acknowledged.
 	Request, Ack uint64
 }
 

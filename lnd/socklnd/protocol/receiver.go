@@ -382,7 +382,7 @@ func (m *Receiver) checkNoop(raw []byte) error {
 	return nil
 }
 
-// checkPayload verifies the checksum, if there is one and no part of the payload is discarded.
+// checkPayload verifies the checksum of a frame that has one, unless a part of the payload is discarded.
 func (m *Receiver) checkPayload() error {
 	if m.frame.Checksum == 0 || m.slop != 0 {
 		return nil
