@@ -63,8 +63,8 @@ func (q *AckQueue) Next() (Frame, bool) {
 }
 
 // TakePiggyback removes one cookie from the queue, to be sent in the Ack field of an LNET frame. It
-// returns false if the queue is empty. A keepalive stays in the queue, because an LNET frame cannot
-// carry it.
+// returns false if the queue is empty, or if a keepalive is next: it stays in the queue, because an
+// LNET frame cannot carry it.
 func (q *AckQueue) TakePiggyback() (uint64, bool) {
 	if q.Len() == 0 || q.queued[q.head].b == KeepaliveCookie {
 		return 0, false

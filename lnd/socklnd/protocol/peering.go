@@ -10,7 +10,7 @@ import (
 // of the first connection. All connections with a peer share them (socklnd 5.3, 5.4). The zero
 // value remembers nothing.
 type Peering struct {
-	Version     Version // 0 before the first connection
+	Version     Version // 0: no version is recorded
 	Incarnation uint64
 	refusals    int // in a row
 }
