@@ -13,7 +13,7 @@ const (
 	CallMagic                          // the other end does not speak the protocol
 	CallVersion                        // the other end speaks an unknown version
 	CallHello                          // the handshake is malformed or names another peer
-	CallTurnedAway                     // the peer refused the connection repeatedly
+	CallTurnedAway                     // the peer refused the connection, over TCP repeatedly
 	CallOther                          // any other reason
 	CallFailures    = iota             // number of reasons
 )
@@ -24,6 +24,16 @@ var callFailureNames = [CallFailures]string{
 
 // String returns the reason's name in metrics, lower_case and stable.
 func (f CallFailure) String() string { return callFailureNames[f] }
+
+// CallError is the error of a failed attempt to connect whose reason the wrapped error does not show.
+type CallError struct {
+	Reason CallFailure
+	Err    error
+}
+
+func (e *CallError) Error() string { return e.Err.Error() }
+
+func (e *CallError) Unwrap() error { return e.Err }
 
 // CallFailureCounts holds the number of failed connection attempts by reason.
 type CallFailureCounts [CallFailures]uint64

@@ -87,7 +87,7 @@ type ni struct {
 	config      lnd.Config
 	socket      net.PacketConn
 	incarnation uint64
-	refusals    peering.RefusalTally
+	refusals    peering.Refusals
 	open        sync.Map // NIDs of the peers with open links
 	closing     atomic.Bool
 	reader      sync.WaitGroup

@@ -14,6 +14,8 @@ var peerCases = []scenario{
 	{name: "Disconnect", nodes: 3, run: disconnect},
 	{name: "DisconnectEndsPause", nodes: 2, run: disconnectEndsPause},
 	{name: "DisconnectUnknown", nodes: 2, run: disconnectUnknown},
+	{name: "DisconnectWhileConnecting", nodes: 2, needs: func(w *World) bool { return w.Hold != nil }, run: disconnectWhileConnecting},
+	{name: "FailedCalls", nodes: 2, run: failedCalls},
 	{name: "BothSendFirst", nodes: 2 * raceRounds, run: bothSendFirst},
 	{name: "BothConnectAtOnce", nodes: 2 * raceRounds, needs: func(w *World) bool { return w.Hold != nil }, run: bothConnectAtOnce},
 	{name: "EverybodySendsFirst", nodes: 4, run: everybodySendsFirst},
@@ -136,6 +138,47 @@ func disconnectUnknown(s *stage) {
 	n[0].i.Disconnect(n[1].id.NID)
 	n[0].i.Disconnect(lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 99), 1))
 	s.awaitDelivered(n[1], n[0].put(n[1], 10))
+}
+
+// disconnectWhileConnecting disconnects a peer while the first connection to it is being made. The messages
+// fail, and later ones get a new connection.
+func disconnectWhileConnecting(s *stage) {
+	n := s.open(2)
+	release := s.w.Hold(0, 1)
+	out := n[0].puts(n[1], 3, 10)
+	s.settle()
+	n[0].i.Disconnect(n[1].id.NID)
+	s.awaitComplete(out)
+	later := n[0].put(n[1], 10)
+	release()
+	s.awaitDelivered(n[1], later)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range out {
+		if got := lnd.StatusOf(o.err); got != lnd.StatusLocalAborted {
+			s.t.Errorf("a message was completed with status %q, want %q: %v", got, lnd.StatusLocalAborted, o.err)
+		}
+	}
+	if c, ok := n[0].i.(lnd.Caller); ok {
+		if failed := c.CallFailures(); failed.Total() > 0 {
+			s.t.Errorf("failed calls: %v", failed)
+		}
+	}
+}
+
+// failedCalls connects to a node at which nothing listens.
+func failedCalls(s *stage) {
+	n := s.open(1)
+	c, ok := n[0].i.(lnd.Caller)
+	if !ok {
+		return
+	}
+	out := n[0].puts(s.nodes[1], 3, 10)
+	s.awaitComplete(out)
+	s.checkSomeFailed(out)
+	if failed := c.CallFailures(); failed[lnd.CallRefused] == 0 || failed[lnd.CallRefused] != failed.Total() {
+		s.t.Errorf("failed calls: %v", failed)
+	}
 }
 
 // raceRounds is the number of times that a race is run. Each uses two new nodes, because messages to a

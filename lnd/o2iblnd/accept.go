@@ -8,6 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -50,7 +51,11 @@ func (l *listener) request(e *verbs.Event) {
 
 // refuse rejects a caller, and counts and logs it.
 func (l *listener) refuse(i *Interface, e *verbs.Event, r *protocol.Reject, err error) {
-	l.d.refused(i, e.Remote.Addr(), err)
+	var count *peering.Refusals // none if the last interface has left
+	if i != nil {
+		count = &i.counters.refused
+	}
+	count.Refused(l.d.log, e.Remote, err)
 	var private [verbs.MaxRejectPrivate]byte
 	_ = e.ID.Reject(r.Append(private[:0], byteOrder)) // the caller may have disconnected
 	e.ID.Destroy()
@@ -65,16 +70,12 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 	if err != nil {
 		return nil, noRoom, err
 	}
-	c := &conn{i: i, p: p, id: e.ID, refs: 1, begun: time.Now(), source: from}
-	if err := i.driver.half(c); err != nil {
-		i.uncall(c)
-		return nil, noRoom, err
-	}
+	c := &conn{i: i, p: p, id: e.ID, refs: 1, begun: time.Now(), source: e.Remote}
 	p.mu.Lock()
 	for p.gone {
 		p.mu.Unlock()
 		if p, err = i.peerFor(m.Src); err != nil {
-			i.uncall(c)
+			i.uncall(from)
 			return nil, noRoom, err
 		}
 		c.p = p
@@ -89,13 +90,18 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 			o.close(staleFailure())
 		}
 		i.out.run()
-		i.uncall(c)
+		i.uncall(from)
 		return nil, reject, lnd.Refuse(lnd.RefusedStale, "of another life than its connections")
 	}
 	p.accepting++
 	p.making = append(p.making, c)
+	var evicted *peering.Newcomer[*conn]
+	c.newcomer, evicted = i.driver.halfOpen.Enter(c, from)
 	p.mu.Unlock()
 	i.out.run()
+	if evicted != nil {
+		evicted.Conn.close(evictedFailure(i.driver.halfOpen.Leave(evicted)))
+	}
 	return c, protocol.Reject{}, nil
 }
 
@@ -128,9 +134,8 @@ func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 	}()
 	if err != nil {
 		r := self.NoRoom(m)
-		c.i.driver.refused(c.i, c.source, &lnd.RefusedError{Reason: lnd.RefusedMany, Err: err})
 		_ = c.id.Reject(r.Append(private[:0], byteOrder)) // the caller may have disconnected
-		c.close(deviceFailure(err))
+		c.close(deviceFailure(&lnd.RefusedError{Reason: lnd.RefusedMany, Err: err}))
 	}
 }
 
@@ -142,62 +147,30 @@ func (i *Interface) callerFor(nid lnet.NID, from netip.Addr) (*peer, error) {
 	p := i.peers[nid]
 	switch {
 	case i.closing:
-		return nil, lnd.Refuse(lnd.RefusedClosing, "closing")
+		return nil, errClosing
 	case nid.Net() != i.nid.Net():
 		return nil, lnd.Refuse(lnd.RefusedHello, "%s is of another net", nid)
-	case i.sources[from] >= maxConnsPerSource:
-		return nil, lnd.Refuse(lnd.RefusedMany, "%d connections with its address", maxConnsPerSource)
-	case p == nil && nid.IP() != from && !i.claims.Take(from, time.Now()):
-		return nil, lnd.Refuse(lnd.RefusedClaims, "its address has called by too many NIDs")
+	}
+	if err := i.admission.Enter(from, nid, p != nil, time.Now()); err != nil {
+		return nil, err
 	}
 	if p == nil {
 		p = newPeer(i, nid)
 		i.peers[nid] = p
 		i.keeper.do(task{kind: taskTick})
 	}
-	i.sources[from]++
 	i.group.Add(1)
 	return p, nil
 }
 
-// uncall undoes callerFor and half.
-func (i *Interface) uncall(c *conn) {
-	i.leaveSource(c.source)
-	i.driver.admitted(c)
+// uncall undoes callerFor.
+func (i *Interface) uncall(from netip.Addr) {
+	i.leaveSource(from)
 	i.group.Done()
 }
 
 func (i *Interface) leaveSource(from netip.Addr) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.sources[from]--; i.sources[from] <= 0 {
-		delete(i.sources, from)
-	}
-}
-
-// half counts an inbound connection as half-open. It returns an error if there are too many.
-func (d *Driver) half(c *conn) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.halfOpen >= d.config.MaxHalfOpen || d.sources[c.source] >= d.config.MaxHalfOpenPerSource {
-		return errStrangers
-	}
-	d.halfOpen++
-	d.sources[c.source]++
-	c.half = true
-	return nil
-}
-
-// admitted undoes half. It has no effect the second time.
-func (d *Driver) admitted(c *conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !c.half {
-		return
-	}
-	c.half = false
-	d.halfOpen--
-	if d.sources[c.source]--; d.sources[c.source] == 0 {
-		delete(d.sources, c.source)
-	}
+	i.admission.Leave(from)
 }

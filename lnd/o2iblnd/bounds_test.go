@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
@@ -57,31 +59,47 @@ func TestConnectionsOfOne(t *testing.T) {
 	})
 }
 
-// TestHalfOpenOfAll: callers from many addresses who do not go on are bounded together, and others
-// get in again when these are forgotten.
-func TestHalfOpenOfAll(t *testing.T) {
+// callSilently has nodes from first on request connections with a. They then stay silent: what they would
+// say next is lost.
+func callSilently(t *testing.T, f *fabric.Fabric, a *station, first, count int) {
+	t.Helper()
+	var holds []*fabric.Hold
+	var puppets []*puppet
+	for k := first; k < first+count; k++ {
+		p := newPuppet(t, f, k)
+		puppets = append(puppets, p)
+		holds = append(holds, f.Hold(p.host, a.host, fabric.Forward))
+		p.call(nidOf(0).IP(), requestOf(t, k))
+	}
+	time.Sleep(time.Second)
+	for k, h := range holds {
+		f.SetLink(a.host, puppets[k].host, fabric.Both, fabric.Link{CMLoss: 1})
+		h.Release()
+	}
+	time.Sleep(time.Second)
+}
+
+// Given more callers that stay silent than may be half-open, then the oldest are evicted and counted,
+// others get in at once, and those that are left are counted when their time is over.
+func TestSilentCallersLockNobodyOut(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		few := func(c *o2iblnd.Config) { c.MaxHalfOpen = 4 }
 		a, b := newStation(t, f, 0, few), newStation(t, f, 1, nil)
-		var holds []*fabric.Hold
-		var puppets []*puppet
-		for k := 10; k < 17; k++ {
-			p := newPuppet(t, f, k)
-			puppets = append(puppets, p)
-			holds = append(holds, f.Hold(p.host, a.host, fabric.Forward))
-			p.call(nidOf(0).IP(), requestOf(t, k))
-		}
-		time.Sleep(time.Second)
-		for k, h := range holds {
-			f.SetLink(a.host, puppets[k].host, fabric.Both, fabric.Link{CMLoss: 1}) // what they would say next gets lost
-			h.Release()
-		}
-		time.Sleep(time.Second)
+		callSilently(t, f, a, 10, 7)
 		if n := a.i.Refusals()[lnd.RefusedMany]; n != 3 {
-			t.Errorf("%d of 7 callers were refused, want 3", n)
+			t.Errorf("%d of 7 callers were evicted, want 3", n)
+		}
+		begin := time.Now()
+		b.send(a.i.NID(), 1, 100)
+		time.Sleep(time.Second)
+		if sent, errs := b.outcome(); sent != 1 || len(errs) > 0 {
+			t.Errorf("%d sent within %v, %v", sent, time.Since(begin), errs)
 		}
 		time.Sleep(15 * time.Second)
-		b.works(a)
+		want := lnd.RefusalCounts{lnd.RefusedMany: 4, lnd.RefusedSlow: 3}
+		if diff := cmp.Diff(want, a.i.Refusals()); diff != "" {
+			t.Errorf("refusals (-want +got):\n%s", diff)
+		}
 		a.close()
 		b.close()
 	})

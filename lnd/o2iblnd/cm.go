@@ -2,11 +2,13 @@ package o2iblnd
 
 import (
 	"errors"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
@@ -142,7 +144,7 @@ func (d *Driver) events(ch verbs.Channel) {
 		case errors.Is(err, verbs.ErrClosed):
 			return
 		case err != nil:
-			d.log.Error("connection events cannot be fetched", "cause", err)
+			d.log.Tell(boundedlog.Line{Level: slog.LevelError, Text: "connection events cannot be fetched"}, slog.Any("cause", err))
 			time.Sleep(eventsPause)
 			continue
 		}

@@ -24,14 +24,12 @@ type conn struct {
 	request protocol.Message // the request of this node
 	session protocol.Session // set when the connection is accepted or established
 	begun   time.Time
-	// calling means that our attempt is in progress; callee is its kind. Both are used by the keeper
-	// only.
-	calling bool
-	callee  peering.Callee
-	source  netip.Addr  // source address of an inbound connection
-	half    bool        // counted as half-open; guarded by Driver.mu
-	up      bool        // was established; used by the CM goroutine only
-	dead    atomic.Bool // has ended or is about to end
+	call    *peering.Call[*peer] // our attempt while it is in progress; used by the keeper only
+	source  netip.AddrPort       // of an inbound connection
+	// newcomer is the entry of an inbound connection among the half-open ones.
+	newcomer *peering.Newcomer[*conn]
+	up       bool        // was established; used by the CM goroutine only
+	dead     atomic.Bool // has ended or is about to end
 
 	// The following fields are set before the CM is asked for the connection.
 	dev     *device
@@ -126,9 +124,9 @@ func (c *conn) unref() {
 
 // free frees the connection's memory. The queue pair has been destroyed.
 func (c *conn) free() {
-	c.i.driver.admitted(c)
-	if c.source.IsValid() {
-		c.i.leaveSource(c.source)
+	c.leaveHalfOpen()
+	if !c.ours {
+		c.i.leaveSource(c.source.Addr())
 	}
 	if c.q != nil {
 		c.q.leave(c)
@@ -144,6 +142,13 @@ func (c *conn) free() {
 		c.dev.release()
 	}
 	c.i.group.Done()
+}
+
+// leaveHalfOpen removes an inbound connection from the half-open ones.
+func (c *conn) leaveHalfOpen() {
+	if !c.ours {
+		_ = c.i.driver.halfOpen.Leave(c.newcomer) // one that was evicted has been closed
+	}
 }
 
 // take removes the node's part from the batch. Completions go to dst or, if dst is nil, to the outbox.
@@ -418,7 +423,7 @@ func (c *conn) tick(now time.Time) {
 	c.m.SetTimeout(c.i.Timeout())
 	c.m.Tick(now, &c.b)
 	if c.m.State() == protocol.PassiveWait && now.Sub(c.begun) > protocol.ConnectTimeout(c.i.Timeout()) {
-		c.m.Close(&protocol.Failure{Health: protocol.NetworkTimeout, Errno: syscall.ETIMEDOUT, Err: errHalfOpen}, &c.b)
+		c.m.Close(&protocol.Failure{Health: protocol.NetworkTimeout, Errno: syscall.ETIMEDOUT, Err: errSlow}, &c.b)
 	}
 	c.take(nil)
 	c.unlock()

@@ -11,11 +11,11 @@ import (
 
 // counters are an interface's event counters.
 type counters struct {
-	calls           atomic.Uint64 // attempts to connect
-	connects        atomic.Uint64 // connections opened by this node
-	connectFailures atomic.Uint64 // series of attempts that failed
-	accepts         atomic.Uint64 // connections opened by peers
-	refused         peering.RefusalTally
+	calls           atomic.Uint64        // attempts to connect
+	connects        atomic.Uint64        // connections opened by this node
+	callFailures    peering.CallFailures // series of attempts that failed
+	accepts         atomic.Uint64        // connections opened by peers
+	refused         peering.Refusals
 	closes          atomic.Uint64 // connections that have ended, including failed attempts
 	peersDown       atomic.Uint64
 	peersRestarted  atomic.Uint64
@@ -84,16 +84,17 @@ func (i *Interface) Counters() []lnd.Counter {
 	}
 	i.mu.RUnlock()
 	c := &i.counters
-	refused := c.refused.Counts()
+	refused, failed := c.refused.Counts(), c.callFailures.Counts()
 	return []lnd.Counter{
 		{Name: "peers", Value: peers, Help: "Peers that the driver has in its table."},
 		{Name: "connections", Value: conns, Help: "Connections that are up."},
 		{Name: "pending_messages", Value: pending, Help: "Messages that wait for a connection."},
+		{Name: "waiting_calls", Value: uint64(i.calls.Waiting()), Help: "Peers that wait for their turn to be called."},
 		{Name: "arena_bytes", Value: registered, Help: "Bytes registered with the device for messages, and for payload that lies in no registered memory."},
 		{Name: "arena_lent_bytes", Value: lent, Help: "Bytes of these that are in use."},
 		{Name: "calls_total", Value: c.calls.Load(), Help: "Attempts to connect."},
 		{Name: "connects_total", Value: c.connects.Load(), Help: "Connections that were opened from here."},
-		{Name: "connect_failures_total", Value: c.connectFailures.Load(), Help: "Times that a peer could not be called."},
+		{Name: "connect_failures_total", Value: failed.Total(), Help: "Times that a peer could not be called."},
 		{Name: "accepts_total", Value: c.accepts.Load(), Help: "Connections that peers opened."},
 		{Name: "refused_total", Value: refused.Total(), Help: "Callers that were turned away."},
 		{Name: "closes_total", Value: c.closes.Load(), Help: "Connections that were closed."},

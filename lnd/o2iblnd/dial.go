@@ -3,6 +3,7 @@ package o2iblnd
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -13,39 +14,55 @@ import (
 
 // dialNext queues an attempt to connect to a peer.
 func (i *Interface) dialNext(p *peer) {
-	to := peering.Strangers
-	if i.upper.Vouched(p.nid) || p.known() {
-		to = peering.Acquaintances
-	}
-	i.calls.Add(to, p)
-	i.admit()
-}
-
-// known reports whether the peer was met before, at its own address.
-func (p *peer) known() bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.record.Home
+	home := p.record.Home
+	p.mu.Unlock()
+	to := peering.CalleeFor(i.upper, p.nid, home)
+	p.mu.Lock()
+	p.calls = append(p.calls, i.calls.Add(to, p))
+	p.mu.Unlock()
+	i.admit()
 }
 
 // admit starts the attempts whose turn has come.
 func (i *Interface) admit() {
 	for !i.closed() {
-		p, to, ok := i.calls.Next()
-		if !ok {
+		call := i.calls.Next()
+		if call == nil {
 			return
 		}
-		p.dial(to)
+		call.Of.dial(call)
 	}
 }
 
 // called ends an attempt that has failed or whose connection is established.
 func (i *Interface) called(c *conn) {
-	if c.calling {
-		c.calling = false
-		i.calls.Done(c.callee)
+	if c.call != nil {
+		i.calls.End(c.call)
+		c.call = nil
 		i.admit()
 	}
+}
+
+// needed reports whether an attempt to connect that has not begun is still needed: messages wait for a
+// connection, or the peer has fewer than it should. p.mu is held.
+func (p *peer) needed() bool {
+	if up := len(p.conns) + len(p.ready); up > 0 {
+		return up < p.i.options.Load().perPeer
+	}
+	return len(p.pending) > 0
+}
+
+// cancelCalls cancels the attempts that wait for their turn. It reports whether there were any. p.mu is
+// held.
+func (p *peer) cancelCalls() bool {
+	for _, call := range p.calls {
+		p.i.calls.End(call)
+		p.spread.Failed()
+	}
+	canceled := len(p.calls) > 0
+	p.calls = nil
+	return canceled
 }
 
 // grow counts one more connection. It returns false if the interface is closing, and no connection must
@@ -59,14 +76,21 @@ func (i *Interface) grow() bool {
 	return !i.closing
 }
 
-// dial starts an attempt to connect. Only the keeper calls it.
-func (p *peer) dial(to peering.Callee) {
+// dial starts an attempt to connect whose turn has come. Only the keeper calls it.
+func (p *peer) dial(call *peering.Call[*peer]) {
 	i := p.i
 	if !i.grow() {
 		return
 	}
-	c := &conn{i: i, p: p, ours: true, calling: true, callee: to, refs: 1, begun: time.Now()}
+	c := &conn{i: i, p: p, ours: true, call: call, refs: 1, begun: time.Now()}
 	p.mu.Lock()
+	k := slices.Index(p.calls, call)
+	if k < 0 { // canceled meanwhile
+		p.mu.Unlock()
+		i.group.Done()
+		return
+	}
+	p.calls = slices.Delete(p.calls, k, k+1)
 	p.making = append(p.making, c)
 	p.mu.Unlock()
 	i.counters.calls.Add(1)
@@ -244,7 +268,7 @@ func (c *conn) connected(e *verbs.Event) {
 			p.mu.Unlock()
 		}
 		if err != nil {
-			c.close(&protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: err})
+			c.close(&protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: peering.Malformed(err)})
 			return
 		}
 		c.i.counters.connects.Add(1)
@@ -252,7 +276,7 @@ func (c *conn) connected(e *verbs.Event) {
 		c.i.counters.accepts.Add(1)
 	}
 	c.up = true
-	c.i.driver.admitted(c)
+	c.leaveHalfOpen()
 	if c.ours {
 		c.i.keeper.do(task{kind: taskCalled, c: c})
 	}
@@ -271,10 +295,13 @@ func (c *conn) rejected(e *verbs.Event) {
 		Request: &c.request, Status: int(e.Status), Data: e.Private[:e.PrivateLen],
 		Waiting: len(p.pending) > 0, Calling: p.accepting > 0,
 	})
+	p.record.Home = p.record.Home || e.Status == verbs.RejectConsumer && d.Why != 0 // the peer has answered
 	p.mu.Unlock()
 	f := d.Failure
 	if f == nil {
 		f = protocol.Unconnected(syscall.ECONNREFUSED, errors.New(d.Why.String()))
+	} else {
+		f.Err = turnedAway(e, &d, f.Err)
 	}
 	c.closeFor(f, &d)
 }

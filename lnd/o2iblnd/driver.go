@@ -12,7 +12,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
-	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/peering"
@@ -37,13 +36,12 @@ type Driver struct {
 	lastTime uint64        // the latest incarnation
 
 	interfaces peering.Interfaces[*Interface]
+	halfOpen   *peering.HalfOpen[*conn] // inbound connections that are not established
 
 	mu        sync.Mutex // guards the fields below
 	listeners map[netip.AddrPort]*listener
 	devices   map[verbs.Device]*device
-	halfOpen  int
-	sources   map[netip.Addr]int // half-open connections by source address
-	lost      []error            // memory that was in use when its device was closed
+	lost      []error // memory that was in use when its device was closed
 }
 
 // New validates the configuration and returns a driver.
@@ -63,7 +61,7 @@ func New(c Config) (*Driver, error) {
 		workers:   runtime.GOMAXPROCS(0),
 		listeners: make(map[netip.AddrPort]*listener),
 		devices:   make(map[verbs.Device]*device),
-		sources:   make(map[netip.Addr]int),
+		halfOpen:  peering.NewHalfOpen[*conn](c.MaxHalfOpen, c.MaxHalfOpenPerSource),
 	}, nil
 }
 
@@ -148,12 +146,11 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 	i := &Interface{
 		driver: d, nid: lnet.NIDFromIP(c.Net, addr), address: addr, device: name,
 		upper: c.Upper, tunables: resolveTunables(c.Tunables, d.config.Tunables),
-		stamp:   d.stamp(),
-		peers:   make(map[lnet.NID]*peer),
-		sources: make(map[netip.Addr]int),
-		regs:    make(map[*registration]struct{}),
-		kept:    make(chan struct{}),
-		claims:  limit.Claims{Rate: limit.ClaimRate},
+		stamp:     d.stamp(),
+		peers:     make(map[lnet.NID]*peer),
+		regs:      make(map[*registration]struct{}),
+		kept:      make(chan struct{}),
+		admission: peering.NewAdmission(maxConnsPerSource),
 	}
 	i.keeper.wake = make(chan struct{}, 1)
 	i.out.i = i

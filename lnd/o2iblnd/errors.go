@@ -22,7 +22,6 @@ var (
 	errMemoryTime  = fmt.Errorf("%w: waiting for memory: %w", lnd.ErrTimeout, syscall.ENOMEM)
 	errDeviceGone  = fmt.Errorf("the device is gone: %w", syscall.ENODEV)
 	errShortAnswer = errors.New("fewer bytes than were asked for, which a kernel may not have written: ask for as many as there are")
-	errHalfOpen    = fmt.Errorf("%w: the caller did not go on", lnd.ErrTimeout)
 )
 
 func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {

@@ -3,15 +3,15 @@ package o2iblnd
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
-	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
@@ -38,30 +38,30 @@ type Interface struct {
 	numbers   atomic.Uint32 // counter for connection numbers
 	out       outbox
 	keeper    keeper
-	kept      chan struct{}        // closed when the keeper has ended
-	calls     peering.Calls[*peer] // used by the keeper only
-	nextBind  time.Time            // used by the keeper only
-	ticked    time.Time            // the keeper's last tick
-	resumed   time.Time            // the last late tick (this machine was busy); used by the keeper only
+	kept      chan struct{} // closed when the keeper has ended
+	calls     peering.Calls[*peer]
+	nextBind  time.Time // used by the keeper only
+	ticked    time.Time // the keeper's last tick
+	resumed   time.Time // the last late tick (this machine was busy); used by the keeper only
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	// group counts connections whose memory has not been freed, and the link watcher.
 	group sync.WaitGroup
 
-	mu       sync.RWMutex // guards the fields below
-	closing  bool
-	bound    *listener // nil while there is no device
-	peers    map[lnet.NID]*peer
-	departed peering.Departed[protocol.Peering]
-	sources  map[netip.Addr]int // inbound connections by source address
-	claims   limit.Claims
-	hungry   []hungry
-	regs     map[*registration]struct{}
+	mu        sync.RWMutex // guards the fields below
+	closing   bool
+	bound     *listener // nil while there is no device
+	peers     map[lnet.NID]*peer
+	departed  peering.Departed[protocol.Peering]
+	admission peering.Admission
+	hungry    []hungry
+	regs      map[*registration]struct{}
 }
 
 var (
 	_ lnd.Interface     = (*Interface)(nil)
+	_ lnd.Caller        = (*Interface)(nil)
 	_ lnd.Tuner         = (*Interface)(nil)
 	_ lnd.LinkExplainer = (*Interface)(nil)
 	_ memory.Registrar  = (*Interface)(nil)
@@ -219,6 +219,9 @@ func (i *Interface) Disconnect(nid lnet.NID) {
 // Refusals implements lnd.Interface.
 func (i *Interface) Refusals() lnd.RefusalCounts { return i.counters.refused.Counts() }
 
+// CallFailures implements lnd.Caller.
+func (i *Interface) CallFailures() lnd.CallFailureCounts { return i.counters.callFailures.Counts() }
+
 // Close implements lnd.Interface.
 func (i *Interface) Close(ctx context.Context) error {
 	i.mu.Lock()
@@ -255,13 +258,17 @@ func (i *Interface) Close(ctx context.Context) error {
 	}
 }
 
-// logLost logs the end of a connection.
-func (i *Interface) logLost(c *conn, up bool, final error, lost bool) {
+// countLost counts and logs the end of a connection.
+func (i *Interface) countLost(c *conn, up bool, final error) {
+	f := c.failure
 	switch {
+	case up && f.Errno == syscall.EPROTO:
+		peering.SayClosed(i.log, c.p.nid, 1, fmt.Errorf("%w: %w", lnd.ErrProtocol, f))
 	case up:
-		c.p.say(slog.LevelInfo, "connection closed", slog.Bool("last", lost), slog.Any("cause", c.failure))
+		peering.SayClosed(i.log, c.p.nid, 1, f)
+	case !c.ours:
+		i.counters.refused.Refused(i.driver.log, c.source, refused(f))
 	case final != nil:
-		i.counters.connectFailures.Add(1)
-		c.p.say(slog.LevelWarn, "connect failed", slog.Any("cause", final))
+		i.counters.callFailures.Failed(i.log, c.p.nid, callError(f, final))
 	}
 }

@@ -188,23 +188,32 @@ func (p *peer) tick(now time.Time) {
 		}
 	}
 	p.redials = kept
+	canceled := !p.needed() && p.cancelCalls()
 	for range due {
-		if len(p.conns)+len(p.ready) > 0 || p.i.closed() {
+		if len(p.conns)+len(p.ready) > 0 || len(p.pending) == 0 || p.i.closed() {
 			p.spread.Failed()
+			canceled = true
 		} else {
 			p.i.keeper.do(task{kind: taskDial, p: p})
 		}
 	}
-	var late events
+	var evs events
+	if canceled && p.lonely() && !p.lastAlive.IsZero() && !p.i.closed() {
+		// When its connections ended, these calls were still expected to succeed.
+		p.i.counters.peersDown.Add(1)
+		evs = append(evs, event{kind: evDown, down: lnd.PeerDown{
+			Peer: p.nid, LastAlive: p.lastAlive, Err: messageError("connect", p.nid, lnd.StatusRemoteDropped, errNoWay),
+		}})
+	}
 	limit := protocol.WaitTimeout(p.i.Timeout())
 	for len(p.pending) > 0 && now.Sub(p.pending[0].since) >= limit {
 		m := p.pending[0].m
 		p.pending = p.pending[1:]
 		p.i.counters.pendingTimeouts.Add(1)
-		late = append(late, event{m: m, err: messageError("send", p.nid, lnd.StatusNetworkTimeout, errWaited)})
+		evs = append(evs, event{m: m, err: messageError("send", p.nid, lnd.StatusNetworkTimeout, errWaited)})
 	}
 	p.mu.Unlock()
-	p.i.out.add(late...)
+	p.i.out.add(evs...)
 	for _, c := range list {
 		c.tick(now)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
@@ -32,10 +31,11 @@ type peer struct {
 	record     peering.Record[protocol.Peering]
 	backoff    peering.Backoff
 	spread     protocol.Spread
-	conns      []*conn // established, oldest first
-	ready      []*conn // established; waiting until a restart has been reported
-	making     []*conn // being established
-	accepting  int     // how many of those the peer opened
+	conns      []*conn                // established, oldest first
+	ready      []*conn                // established; waiting until a restart has been reported
+	making     []*conn                // being established
+	calls      []*peering.Call[*peer] // attempts that wait for their turn
+	accepting  int                    // how many of those the peer opened
 	redials    []time.Time
 	pending    []waiting
 	givenUp    int  // times that all waiting messages were canceled
@@ -126,7 +126,7 @@ func (p *peer) live() *conn {
 
 // say logs an event of the peer's connections.
 func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
-	p.i.log.Tell(boundedlog.Line{Level: level, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.nid)}, attrs...)
+	peering.Say(p.i.log, p.nid, level, text, attrs...)
 }
 
 // lonely reports whether the peer has neither a connection nor an attempt. p.mu is held.
@@ -326,7 +326,7 @@ func (p *peer) lose(c *conn) {
 		list = append(list, event{m: w.m, err: err})
 	}
 	p.mu.Unlock()
-	p.i.logLost(c, up, final, lost)
+	p.i.countLost(c, up, final)
 	c.tellLost(list)
 }
 
@@ -356,6 +356,9 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 		}
 	case d != nil && d.Failure == nil:
 		p.spread.Failed()
+	case c.failure.Health == protocol.LocalAborted: // this node has canceled it
+		p.spread.Failed()
+		p.record.Wire.Failed()
 	default:
 		p.spread.Failed()
 		if d == nil {
@@ -405,6 +408,7 @@ func (p *peer) disconnect(cause error) {
 	}
 	p.redials = nil
 	p.backoff.Reset()
+	p.cancelCalls()
 	p.mu.Unlock()
 	for _, c := range list {
 		c.close(f)

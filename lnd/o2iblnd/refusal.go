@@ -2,55 +2,72 @@ package o2iblnd
 
 import (
 	"errors"
-	"log/slog"
-	"net/netip"
+	"fmt"
+	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-var errStrangers = &lnd.RefusedError{Reason: lnd.RefusedMany, Err: errors.New("too many that do not go on")}
+// errSlow is the cause for a caller that was accepted and then did not go on.
+var errSlow = &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: fmt.Errorf("%w: the caller did not go on", lnd.ErrTimeout)}
 
 // misunderstood returns the error for a caller that the protocol's rules reject.
 func misunderstood(r *protocol.Reject, err error) error {
-	var magic *lnet.MagicError
-	var version *lnet.VersionError
 	var field *lnet.FieldError
-	reason := lnd.RefusedHello
+	errors.As(err, &field)
 	switch {
-	case errors.As(err, &magic):
-		reason = lnd.RefusedMagic
-	case errors.As(err, &version):
-		reason = lnd.RefusedVersion
 	case r.Why == protocol.Stale:
-		reason = lnd.RefusedStale
-	case errors.As(err, &field) && field.Field == "source port":
-		reason = lnd.RefusedPort
-	case errors.As(err, &field) && field.Field == "dstnid":
-		reason = lnd.RefusedNID
+		return &lnd.RefusedError{Reason: lnd.RefusedStale, Err: err}
+	case field != nil && field.Field == "source port":
+		return &lnd.RefusedError{Reason: lnd.RefusedPort, Err: err}
+	case field != nil && field.Field == "dstnid":
+		return &lnd.RefusedError{Reason: lnd.RefusedNID, Err: err}
 	}
-	return &lnd.RefusedError{Reason: reason, Err: err}
+	return peering.Malformed(err)
 }
 
-// ordinary reports whether a reason also occurs with well-behaved peers, so that operators need not see
-// it.
-func ordinary(r lnd.Refusal) bool { return r == lnd.RefusedStale || r == lnd.RefusedClosing }
+// evictedFailure returns the failure of a connection that was evicted while half-open.
+func evictedFailure(err error) *protocol.Failure {
+	return &protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: err}
+}
 
-// refused counts and logs a caller that i refused. If i is nil, it only logs.
-func (d *Driver) refused(i *Interface, from netip.Addr, err error) {
-	reason := lnd.RefusedHello
-	var refused *lnd.RefusedError
-	if errors.As(err, &refused) {
-		reason = refused.Reason
+// refused returns the error for a caller whose connection ended before it was established.
+func refused(f *protocol.Failure) error {
+	if errors.Is(f, errStale) {
+		return &lnd.RefusedError{Reason: lnd.RefusedStale, Err: f}
 	}
-	if i != nil {
-		i.counters.refused.Add(reason)
+	return f
+}
+
+// turnedAway returns the error for a call that was rejected for good, given the error that the protocol
+// has for it (o2iblnd 6).
+func turnedAway(e *verbs.Event, d *protocol.Decision, err error) error {
+	switch {
+	case e.Status == verbs.RejectNoListener:
+		return &lnd.CallError{Reason: lnd.CallRefused, Err: err}
+	case e.Status != verbs.RejectConsumer:
+		return &lnd.CallError{Reason: lnd.CallOther, Err: err}
+	case d.Why == protocol.Uncompat:
+		return &lnd.CallError{Reason: lnd.CallVersion, Err: err}
+	case d.Why != 0:
+		return &lnd.CallError{Reason: lnd.CallTurnedAway, Err: err}
+	case e.Private == [len(e.Private)]byte{}: // destroyed without an answer
+		return &lnd.CallError{Reason: lnd.CallGone, Err: err}
 	}
-	l := boundedlog.Line{Level: slog.LevelInfo, Text: "caller refused", Of: boundedlog.AboutCaller(from)}
-	if ordinary(reason) {
-		l.Level = slog.LevelDebug
+	return peering.Malformed(err)
+}
+
+// callError returns err, the error of a call that has ended with a failure, with the reason to count.
+func callError(f *protocol.Failure, err error) error {
+	switch {
+	case errors.Is(f, protocol.CMUnreachable), errors.Is(f, protocol.CMTimeout):
+		return &lnd.CallError{Reason: lnd.CallTimeout, Err: err}
+	case f.Errno == syscall.EIO: // of the device, not of the peer
+		return &lnd.CallError{Reason: lnd.CallOther, Err: err}
 	}
-	d.log.Tell(l, slog.String("reason", reason.String()), slog.Any("cause", err))
+	return err
 }

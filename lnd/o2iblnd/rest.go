@@ -43,7 +43,7 @@ func (i *Interface) resting(due *time.Time) bool {
 // waits for one, or is about to leave the table.
 func (p *peer) resting(due *time.Time) bool {
 	p.mu.Lock()
-	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.redials)+len(p.pending) == 0 &&
+	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.calls)+len(p.redials)+len(p.pending) == 0 &&
 		p.accepting == 0 && !p.restarts.Pending() && p.doubt == (peering.Doubt{}) && p.stall.IsZero()
 	conns := append([]*conn(nil), p.conns...)
 	p.mu.Unlock()

@@ -1,6 +1,12 @@
 package peering
 
-import "container/list"
+import (
+	"container/list"
+	"sync"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
 
 // Limits on simultaneous attempts to connect. An attempt to reach a peer that does not answer lasts as
 // long as the LND timeout. It occupies a descriptor or a queue pair, and perhaps one of a few source
@@ -17,42 +23,86 @@ type Callee uint8
 // The kinds of callees.
 const (
 	Strangers     Callee = iota // unverified peers; another node may have invented them
-	Acquaintances               // peers met before, or vouched for by the node
+	Acquaintances               // peers met at their own address, or vouched for by the node
 	callees       = iota
 )
 
-// Calls schedules attempts to connect. Each kind of callee has a FIFO queue. The kind with fewer
-// attempts in progress goes first, so that neither kind can starve the other. T identifies a waiting
-// call. The zero value has no calls. Calls is not safe for concurrent use.
-type Calls[T any] struct {
-	underWay [callees]int
-	waiting  [callees]list.List // elements are of type T
+// CalleeFor returns the kind of a peer. home reports whether the peer was met at its NID's own address.
+// A peer that only claimed its NID remains a stranger. No lock may be held, since the node is asked.
+func CalleeFor(u lnd.Upper, nid lnet.NID, home bool) Callee {
+	if home || u.Vouched(nid) {
+		return Acquaintances
+	}
+	return Strangers
 }
 
-// Add queues a call. Pass the result to Remove to cancel it.
-func (c *Calls[T]) Add(to Callee, call T) *list.Element { return c.waiting[to].PushBack(call) }
+// Calls schedules attempts to connect. Each kind of callee has a FIFO queue. The kind with fewer
+// attempts in progress goes first, so that neither kind can starve the other. T identifies the work. The
+// zero value has no calls. Calls is safe for concurrent use.
+type Calls[T any] struct {
+	mu       sync.Mutex // guards the fields below, and those of each Call
+	underWay [callees]int
+	waiting  [callees]list.List // elements are of type *Call[T]
+}
 
-// Remove cancels a waiting call.
-func (c *Calls[T]) Remove(to Callee, place *list.Element) { c.waiting[to].Remove(place) }
+// Call is an attempt to connect that waits for its turn or is in progress.
+type Call[T any] struct {
+	Of T
 
-// Next removes the next call from its queue and counts it as in progress until Done. It returns false
-// if no call waits or the limit is reached.
-func (c *Calls[T]) Next() (call T, to Callee, ok bool) {
+	to    Callee
+	place *list.Element // in the queue; nil if the call is in progress or has ended
+	ended bool
+}
+
+// Add queues a call. The caller then calls Next, since its turn may have come.
+func (c *Calls[T]) Add(to Callee, of T) *Call[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call := &Call[T]{Of: of, to: to}
+	call.place = c.waiting[to].PushBack(call)
+	return call
+}
+
+// Next removes the next call from its queue and counts it as in progress until End. It returns nil if
+// no call waits or the limit is reached.
+func (c *Calls[T]) Next() *Call[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to, ok := Callee(0), false
 	for k := range Callee(callees) {
 		if c.waiting[k].Len() > 0 && c.underWay[k] < MaxCallsOfKind && (!ok || c.underWay[k] < c.underWay[to]) {
 			to, ok = k, true
 		}
 	}
 	if !ok || c.underWay[Strangers]+c.underWay[Acquaintances] >= MaxCalls {
-		return call, 0, false
+		return nil
 	}
 	c.underWay[to]++
 	q := &c.waiting[to]
-	return q.Remove(q.Front()).(T), to, true
+	call := q.Remove(q.Front()).(*Call[T])
+	call.place = nil
+	return call
 }
 
-// Done ends a call that Next returned.
-func (c *Calls[T]) Done(to Callee) { c.underWay[to]-- }
+// End ends a call that is in progress, or cancels one that waits. It does nothing if the call has ended.
+// The caller then calls Next, since other calls may follow.
+func (c *Calls[T]) End(call *Call[T]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case call.ended:
+	case call.place != nil:
+		c.waiting[call.to].Remove(call.place)
+		call.place = nil
+	default:
+		c.underWay[call.to]--
+	}
+	call.ended = true
+}
 
 // Waiting returns how many calls wait.
-func (c *Calls[T]) Waiting() int { return c.waiting[Strangers].Len() + c.waiting[Acquaintances].Len() }
+func (c *Calls[T]) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waiting[Strangers].Len() + c.waiting[Acquaintances].Len()
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/limit"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -87,14 +88,18 @@ func (a *acceptor) accept() {
 	for {
 		s, err := a.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
-			a.d.halfOpen.clear(a)
+			for _, n := range a.d.halfOpen.Clear(func(n newcomer) bool { return n.via == a }, errClosing) {
+				_ = n.Conn.stream.Close() // its goroutine then ends
+			}
 			return
 		}
 		if err != nil {
 			a.d.log.Tell(boundedlog.Line{
 				Level: slog.LevelWarn, Text: "accept failed", Of: boundedlog.About("listener", a.listener.Addr().String()),
 			}, slog.Any("cause", err))
-			a.d.halfOpen.evict()
+			if n := a.d.halfOpen.Evict(); n != nil { // for its descriptor
+				_ = n.Conn.stream.Close()
+			}
 			if full := (*limit.DescriptorError)(nil); !errors.As(err, &full) { // otherwise it accepted and closed one
 				<-time.After(acceptPause)
 			}
@@ -108,7 +113,10 @@ func (a *acceptor) accept() {
 		// An evicted connection keeps its goroutine until it notices. Wait, so that they do not
 		// accumulate.
 		a.d.welcoming <- struct{}{}
-		n := a.d.halfOpen.enter(a, s)
+		n, evicted := a.d.halfOpen.Enter(newcomer{stream: s, via: a}, s.RemoteAddr().Addr())
+		if evicted != nil {
+			_ = evicted.Conn.stream.Close()
+		}
 		a.d.group.Add(1)
 		go a.d.welcome(n)
 		// Process this connection's bytes before the next one arrives, which may cause an eviction.
@@ -117,25 +125,31 @@ func (a *acceptor) accept() {
 	}
 }
 
+// newcomer is an inbound connection that has not completed its HELLO.
+type newcomer struct {
+	stream Stream
+	via    *acceptor
+}
+
 // welcome reads the request and the HELLO of an inbound connection and decides on it. Until then the
 // caller is not trusted, and the time is short.
-func (d *Driver) welcome(n *newcomer) {
+func (d *Driver) welcome(n *peering.Newcomer[newcomer]) {
 	defer d.group.Done()
 	defer func() { <-d.welcoming }()
 	i, err := d.introduce(n)
-	if d.halfOpen.leave(n); n.evicted != nil {
-		err = n.evicted
+	if evicted := d.halfOpen.Leave(n); evicted != nil {
+		err = evicted
 	}
 	if err != nil {
-		n.via.refused(i, n.stream, err) // first: a caller that sees the end may read the counters
-		_ = n.stream.Close()
+		n.Conn.via.refused(i, n.Conn.stream, err) // first: a caller that sees the end may read the counters
+		_ = n.Conn.stream.Close()
 	}
 }
 
 // introduce reads the handshake of an inbound connection and, if it is valid, registers the connection
 // with its peer. It returns the requested interface once that is known, also if it fails.
-func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
-	s := n.stream
+func (d *Driver) introduce(n *peering.Newcomer[newcomer]) (i *Interface, err error) {
+	s := n.Conn.stream
 	if err := s.SetReadDeadline(time.Now().Add(d.config.AcceptTimeout)); err != nil {
 		return nil, err
 	}
@@ -157,10 +171,10 @@ func (d *Driver) introduce(n *newcomer) (i *Interface, err error) {
 				return nil, lnd.Refuse(lnd.RefusedNID, "request for %s: no such nid here", setup.Request.NID)
 			}
 		case protocol.GotHello:
-			if !d.halfOpen.leave(n) {
-				return i, net.ErrClosed
+			if err := d.halfOpen.Leave(n); err != nil {
+				return i, err
 			}
-			return i, i.admit(n, setup.Hello, setup.Order)
+			return i, i.admit(s, setup.Hello, setup.Order)
 		}
 	}
 }
@@ -184,19 +198,14 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 }
 
 // admit decides on an inbound connection after its HELLO (socklnd 5.3).
-func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder) error {
-	s := n.stream
+func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) error {
 	remote := s.RemoteAddr()
 	if remote.Port() > lastPrivilegedPort && !i.believes(&h, remote.Addr()) {
 		h.Src = lnet.NIDFromIP(i.nid.Net(), remote.Addr())
 		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
 	}
-	if !i.admitSource(remote.Addr()) {
-		return lnd.Refuse(lnd.RefusedMany, "%s has %d connections", remote.Addr(), maxConnsPerSource)
-	}
 	p, err := i.callerFor(lnet.ProcessID{NID: h.Src, PID: h.SrcPID}, remote.Addr())
 	if err != nil {
-		i.releaseSource(remote.Addr())
 		return err
 	}
 	defer i.group.Done()
@@ -215,7 +224,10 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 	if verdict == protocol.Register && err == nil {
 		err = c.configure()
 	}
-	if err != nil {
+	switch {
+	case err != nil && i.ctx.Err() != nil: // Close has closed the stream
+		err = errClosing
+	case err != nil:
 		err = left(s, err)
 	}
 	if verdict != protocol.Register {
@@ -230,10 +242,11 @@ func (i *Interface) admit(n *newcomer, h protocol.Hello, order binary.ByteOrder)
 func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refuse bool, why lnd.Refusal) {
 	local, remote := c.local.Addr(), c.remote.Addr()
 	p.mu.Lock()
+	ended := c.stream.Ended()
 	in := protocol.Inbound{
 		Hello:       h,
 		Self:        p.i.nid,
-		Closing:     p.gone || c.stream.Ended() != nil,
+		Closing:     p.gone || ended != nil,
 		Connecting:  p.connecting && p.id.NID.IP() == remote,
 		SameAddress: local == remote,
 		Conns:       p.connsBetween(local, remote, c.typ),
@@ -257,7 +270,7 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 	p.mu.Unlock()
 	killAll(stale, errStale, nil)
 	p.tell(news)
-	return v, refuse, refusalFor(v, &in)
+	return v, refuse, refusalFor(v, &in, ended)
 }
 
 // believes reports whether to trust the identity that a caller from an unprivileged port gives in its
@@ -309,18 +322,18 @@ func acceptLimit(t protocol.ConnType) int {
 }
 
 // callerFor returns the peer that connects from an address, and creates it if needed. It counts the
-// connection as being accepted and as a goroutine of the interface.
+// connection for its source, as being accepted, and as a goroutine of the interface.
 func (i *Interface) callerFor(id lnet.ProcessID, from netip.Addr) (*peer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closing {
-		return nil, lnd.ErrClosed
+		return nil, errClosing
 	}
 	p := i.peers[id]
+	if err := i.admission.Enter(from, id.NID, p != nil, time.Now()); err != nil {
+		return nil, err
+	}
 	if p == nil {
-		if !i.admitNID(id.NID, from, time.Now()) {
-			return nil, lnd.Refuse(lnd.RefusedClaims, "%s calls by too many NIDs", from)
-		}
 		p = newPeer(i, id)
 		i.peers[id] = p
 	}

@@ -143,20 +143,20 @@ func TestTurnsEnd(t *testing.T) {
 		var group sync.WaitGroup
 		for range 2 * peering.MaxCalls {
 			group.Go(func() {
-				if c.take(ctx, peering.Strangers) {
+				if turn := c.take(ctx, peering.Strangers); turn != nil {
 					<-ctx.Done()
-					c.give(peering.Strangers)
+					c.give(turn)
 				}
 			})
 		}
 		synctest.Wait()
 		cancel()
 		group.Wait()
-		if got := c.queued(); got != 0 {
+		if got := c.Waiting(); got != 0 {
 			t.Errorf("%d wait whose context has ended", got)
 		}
 		for range peering.MaxCallsOfKind {
-			if !c.take(t.Context(), peering.Strangers) {
+			if c.take(t.Context(), peering.Strangers) == nil {
 				t.Fatal("no turn")
 			}
 		}

@@ -9,11 +9,10 @@ import (
 
 // counters are an interface's event counters. The ledger counts bytes.
 type counters struct {
-	connects         atomic.Uint64            // connections opened by this node
-	connectFailures  atomic.Uint64            // permanent failures of attempts to connect
-	callFailures     peering.CallFailureTally // the same, by reason
-	accepts          atomic.Uint64            // connections opened by peers
-	refused          peering.RefusalTally
+	connects         atomic.Uint64        // connections opened by this node
+	callFailures     peering.CallFailures // permanent failures of attempts to connect
+	accepts          atomic.Uint64        // connections opened by peers
+	refused          peering.Refusals
 	closes           atomic.Uint64 // connections closed
 	peersDown        atomic.Uint64 // peers lost
 	peersRestarted   atomic.Uint64 // restarts of peers
@@ -36,14 +35,14 @@ type liveCounts struct {
 }
 
 func (c *counters) list(live liveCounts) []lnd.Counter {
-	refused := c.refused.Counts()
+	refused, failed := c.refused.Counts(), c.callFailures.Counts()
 	return []lnd.Counter{
 		{Name: "peers", Value: live.peers, Help: "Peers that the driver has in its table."},
 		{Name: "connections", Value: uint64(live.conns), Help: "Connections that are up."},
 		{Name: "pending_messages", Value: live.pending, Help: "Messages that wait for a connection."},
 		{Name: "waiting_calls", Value: live.waitingCalls, Help: "Peers that wait for their turn to be called."},
 		{Name: "connects_total", Value: c.connects.Load(), Help: "Connections that were opened from here."},
-		{Name: "connect_failures_total", Value: c.connectFailures.Load(), Help: "Times that a peer could not be called."},
+		{Name: "connect_failures_total", Value: failed.Total(), Help: "Times that a peer could not be called."},
 		{Name: "accepts_total", Value: c.accepts.Load(), Help: "Connections that peers opened."},
 		{Name: "refused_total", Value: refused.Total(), Help: "Callers that were turned away."},
 		{Name: "closes_total", Value: c.closes.Load(), Help: "Connections that were closed."},

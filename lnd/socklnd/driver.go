@@ -13,7 +13,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
-	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -31,7 +30,7 @@ type Driver struct {
 	welcoming chan struct{}
 
 	interfaces peering.Interfaces[*Interface]
-	halfOpen   halfOpen
+	halfOpen   *peering.HalfOpen[newcomer]
 
 	mu        sync.Mutex // guards the fields below
 	listeners map[netip.AddrPort]*acceptor
@@ -57,7 +56,7 @@ func New(c Config) (*Driver, error) {
 		log:       boundedlog.New(c.Logger),
 		listeners: make(map[netip.AddrPort]*acceptor),
 		welcoming: make(chan struct{}, 2*c.MaxHalfOpen),
-		halfOpen:  newHalfOpen(c.MaxHalfOpen, c.MaxHalfOpenPerSource),
+		halfOpen:  peering.NewHalfOpen[newcomer](c.MaxHalfOpen, c.MaxHalfOpenPerSource),
 		random:    rand.New(rand.NewPCG(c.Seed, c.Seed)),
 	}, nil
 }
@@ -201,9 +200,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		incarnation: uint64(d.config.Wall().UnixNano()),
 		doubts:      make(chan struct{}, 1),
 		peers:       make(map[lnet.ProcessID]*peer),
-		sources:     make(map[netip.Addr]int),
-		claims:      limit.Claims{Rate: limit.ClaimRate},
-		hosts:       limit.Claims{Rate: hostRate},
+		admission:   peering.NewAdmission(maxConnsPerSource),
 	}
 	i.index.Store(int64(dev.Index))
 	i.options.Store(&o)

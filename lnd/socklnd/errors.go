@@ -23,7 +23,7 @@ var (
 	errPendingTime = fmt.Errorf("%w: waiting for a connection: %w", lnd.ErrTimeout, syscall.ETIMEDOUT)
 	errManyAcks    = fmt.Errorf("%w: %d acknowledgements wait to be read", lnd.ErrProtocol, maxAcks)
 	errClosing     = fmt.Errorf("%w: %w", lnd.ErrClosed, syscall.ENETDOWN)
-	errTurnedAway  = errors.New("refused again and again")
+	errTurnedAway  = &lnd.CallError{Reason: lnd.CallTurnedAway, Err: errors.New("refused again and again")}
 	errNoWay       = fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)
 )
 

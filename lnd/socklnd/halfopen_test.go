@@ -14,89 +14,6 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// standing is a stream that only knows where it comes from, and whether it has
-// been closed.
-type standing struct {
-	Stream
-	remote netip.AddrPort
-	closed bool
-}
-
-func (s *standing) RemoteAddr() netip.AddrPort { return s.remote }
-func (s *standing) Close() error               { s.closed = true; return nil }
-
-func from(source, port int) *standing {
-	return &standing{remote: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(source >> 8), byte(source)}), uint16(port))}
-}
-
-func TestHalfOpenSparesOtherSources(t *testing.T) {
-	h := newHalfOpen(6, 3)
-	good := from(1, 1)
-	h.enter(nil, good)
-	var greedy []*standing
-	for k := range 10 {
-		s := from(2, k)
-		greedy = append(greedy, s)
-		h.enter(nil, s)
-	}
-	for k, s := range greedy {
-		if want := k < 7; s.closed != want {
-			t.Errorf("newcomer %d of a greedy source: closed %v, want %v", k, s.closed, want)
-		}
-	}
-	if good.closed || h.count != 4 {
-		t.Errorf("closed %v, %d stand", good.closed, h.count)
-	}
-}
-
-func TestHalfOpenTakesFromTheGreediestSourceWhenFull(t *testing.T) {
-	h := newHalfOpen(4, 3)
-	all := []*standing{from(1, 1), from(2, 1), from(2, 2), from(2, 3), from(3, 1), from(4, 1)}
-	for _, s := range all {
-		h.enter(nil, s)
-	}
-	for k, want := range []bool{false, true, true, false, false, false} {
-		if all[k].closed != want {
-			t.Errorf("newcomer %d: closed %v, want %v", k, all[k].closed, want)
-		}
-	}
-}
-
-// TestHalfOpenTakesTheOldestOfManySources shows that a flood from as many
-// sources as there are places leaves each newcomer its time.
-func TestHalfOpenTakesTheOldestOfManySources(t *testing.T) {
-	const total = 50
-	h := newHalfOpen(total, 8)
-	var all []*standing
-	for k := range 4 * total {
-		s := from(k, 1)
-		all = append(all, s)
-		h.enter(nil, s)
-		for age, o := range all {
-			if want := len(all)-age > total; o.closed != want {
-				t.Fatalf("after %d newcomers: number %d closed %v, want %v", len(all), age, o.closed, want)
-			}
-		}
-	}
-}
-
-func TestHalfOpenForgetsWhoHasLeft(t *testing.T) {
-	h := newHalfOpen(10, 2)
-	first, second, third := from(1, 1), from(1, 2), from(1, 3)
-	n := h.enter(nil, first)
-	h.enter(nil, second)
-	if !h.leave(n) {
-		t.Error("gone before it left")
-	}
-	if h.leave(n) {
-		t.Error("left twice")
-	}
-	h.enter(nil, third)
-	if first.closed || second.closed || h.count != 2 {
-		t.Errorf("closed %v and %v, %d stand", first.closed, second.closed, h.count)
-	}
-}
-
 // gate is a network whose streams, when they write, wait for leave.
 type gate struct {
 	Network
@@ -162,9 +79,7 @@ func (d *Driver) awaitHalfOpen(t testing.TB, count int) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); ; <-tick.C {
-		d.halfOpen.mu.Lock()
-		got := d.halfOpen.count
-		d.halfOpen.mu.Unlock()
+		got, _ := d.halfOpen.Len()
 		if got == count {
 			return
 		}
@@ -283,6 +198,26 @@ func TestCloseWaitsForAdmissions(t *testing.T) {
 	if err := await(t, closed, "end of Close"); err != nil {
 		t.Error(err)
 	}
+	if err := n.driver.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Given a caller whose HELLO is being answered when the interface closes, then it is counted as one that
+// came too late, not as one that has gone.
+func TestCloseRefusesAdmissions(t *testing.T) {
+	g := newGate()
+	n := start(t, func(c *Config) { c.Network = g })
+	newPuppet(n).call(protocol.Control)
+	await(t, g.entered, "answer")
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close(context.Background()) }()
+	n.awaitTable("closing", func() bool { return n.closing && len(n.peers) == 0 })
+	close(g.leave)
+	if err := await(t, closed, "end of Close"); err != nil {
+		t.Error(err)
+	}
+	n.awaitRefusals(lnd.RefusedClosing, 1)
 	if err := n.driver.Close(); err != nil {
 		t.Error(err)
 	}

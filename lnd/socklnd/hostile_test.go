@@ -48,13 +48,7 @@ func (n *node) usage() usage {
 		goroutines: runtime.NumGoroutine(), descriptors: len(fds),
 		memory: mem.HeapInuse + mem.StackInuse, connections: int(n.counter("connections")),
 	}
-	h := &n.driver.halfOpen
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	u.halfOpen = h.count
-	for _, list := range h.sources {
-		u.perSource = max(u.perSource, len(list))
-	}
+	u.halfOpen, u.perSource = n.driver.halfOpen.Len()
 	return u
 }
 

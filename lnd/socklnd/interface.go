@@ -10,7 +10,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
-	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -53,14 +52,13 @@ type Interface struct {
 	closing bool
 	peers   map[lnet.ProcessID]*peer
 	// departed are peers that have left the table.
-	departed peering.Departed[struct{}]
-	sources  map[netip.Addr]int // connections by remote address
-	claims   limit.Claims       // of NIDs other than the caller's own address
-	hosts    limit.Claims       // of the caller's own address, over IPv6
+	departed  peering.Departed[struct{}]
+	admission peering.Admission
 }
 
 var (
 	_ lnd.Interface = (*Interface)(nil)
+	_ lnd.Caller    = (*Interface)(nil)
 	_ lnd.Tuner     = (*Interface)(nil)
 )
 
@@ -189,9 +187,12 @@ func (i *Interface) forget(p *peer) {
 // Refusals implements lnd.Interface.
 func (i *Interface) Refusals() lnd.RefusalCounts { return i.counters.refused.Counts() }
 
+// CallFailures implements lnd.Caller.
+func (i *Interface) CallFailures() lnd.CallFailureCounts { return i.counters.callFailures.Counts() }
+
 // Counters implements lnd.Interface.
 func (i *Interface) Counters() []lnd.Counter {
-	live := liveCounts{pending: uint64(max(0, i.pending.Load())), waitingCalls: uint64(i.calls.queued())}
+	live := liveCounts{pending: uint64(max(0, i.pending.Load())), waitingCalls: uint64(i.calls.Waiting())}
 	i.mu.RLock() // as in the send path: hold it briefly
 	live.peers = uint64(len(i.peers))
 	i.mu.RUnlock()
@@ -244,22 +245,9 @@ func (i *Interface) hello(v protocol.Version, to lnet.NID, t protocol.ConnType) 
 	}
 }
 
-// admitSource counts a connection from a remote address. It returns false if the address already has
-// the maximum number for one peer.
-func (i *Interface) admitSource(a netip.Addr) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.sources[a] >= maxConnsPerSource {
-		return false
-	}
-	i.sources[a]++
-	return true
-}
-
+// releaseSource ends what callerFor has counted for a source.
 func (i *Interface) releaseSource(a netip.Addr) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.sources[a]--; i.sources[a] == 0 {
-		delete(i.sources, a)
-	}
+	i.admission.Leave(a)
 }

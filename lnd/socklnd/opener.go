@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -33,8 +32,8 @@ func (p *peer) open(ctx context.Context) {
 	defer p.i.group.Done()
 	var until time.Time // zero before the first attempt
 	for {
-		t, to, more := p.awaitTurn(ctx)
-		if !more {
+		t, turn := p.awaitTurn(ctx)
+		if turn == nil {
 			return
 		}
 		var outcome protocol.Outcome
@@ -45,7 +44,7 @@ func (p *peer) open(ctx context.Context) {
 			}
 			outcome, err = p.attempt(ctx, t)
 		}
-		p.i.calls.give(to)
+		p.i.calls.give(turn)
 		if err == nil {
 			err = p.attempted(t, outcome)
 		}
@@ -64,48 +63,39 @@ func (p *peer) open(ctx context.Context) {
 	}
 }
 
-// awaitTurn waits for the back-off time and for a slot among the interface's calls. The caller releases
-// the slot. If more is false, the opener has ended and there is no slot.
-func (p *peer) awaitTurn(ctx context.Context) (t protocol.ConnType, to peering.Callee, more bool) {
+// awaitTurn waits for the back-off time and for a turn among the interface's calls. The caller gives
+// the turn back. If the turn is nil, the opener has ended.
+func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 	for {
 		_, wait, more := p.next(false)
 		if !more {
-			return 0, 0, false
+			return 0, nil
 		}
 		if wait > 0 && !sleep(ctx, wait) {
 			p.openCanceled()
-			return 0, 0, false
+			return 0, nil
 		}
-		to := p.callee()
-		if !p.i.calls.take(ctx, to) {
+		p.mu.Lock()
+		home := p.record.Home
+		p.mu.Unlock()
+		turn := p.i.calls.take(ctx, peering.CalleeFor(p.i.upper, p.id.NID, home))
+		if turn == nil {
 			p.openCanceled()
-			return 0, 0, false
+			return 0, nil
 		}
 		t, wait, more := p.next(true)
 		if more && wait == 0 {
-			return t, to, true
+			return t, turn
 		}
-		p.i.calls.give(to)
+		p.i.calls.give(turn)
 		if !more {
-			return 0, 0, false
+			return 0, nil
 		}
 	}
-}
-
-// callee returns Acquaintances for a peer that is known or vouched for, and Strangers for one that
-// another node may have invented.
-func (p *peer) callee() peering.Callee {
-	p.mu.Lock()
-	home := p.record.Home
-	p.mu.Unlock()
-	if home || p.i.upper.Vouched(p.id.NID) {
-		return peering.Acquaintances
-	}
-	return peering.Strangers
 }
 
 // next returns the opener's next step: connect with type t (wait is 0), pause for wait, or end (more is
-// false). placed means that the opener has a slot to connect.
+// false). placed means that the opener has a turn to connect.
 func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,9 +187,7 @@ func (p *peer) openFailed(err error) {
 	lastAlive := p.lastAlive
 	p.mu.Unlock()
 
-	p.i.counters.connectFailures.Add(1)
-	p.i.counters.callFailures.Add(callFailure(err))
-	p.say(slog.LevelWarn, "connect failed", slog.Any("cause", err))
+	p.i.counters.callFailures.Failed(p.i.log, p.id.NID, err)
 	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(err), err))
 	if lost {
 		p.notifyDown(lastAlive, err)
@@ -322,7 +310,7 @@ func exchange(s Stream, sent protocol.Hello, write, read time.Duration) (protoco
 		}
 		step, err := setup.Filled(n)
 		if err != nil {
-			return none, nil, fmt.Errorf("%w: %w", lnd.ErrProtocol, err)
+			return none, nil, fmt.Errorf("%w: %w", lnd.ErrProtocol, misunderstood(err))
 		}
 		if step == protocol.GotHello {
 			return setup.Hello, setup.Order, nil

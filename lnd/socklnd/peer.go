@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -246,11 +245,7 @@ func (p *peer) fail(c *conn, cause error) {
 	lastAlive := p.lastAlive
 	p.mu.Unlock()
 
-	level := slog.LevelInfo
-	if errors.Is(cause, lnd.ErrProtocol) {
-		level = slog.LevelWarn
-	}
-	p.say(level, "connections closed", slog.Int("count", len(victims)), slog.Any("cause", cause))
+	peering.SayClosed(p.i.log, p.id.NID, len(victims), cause)
 	killAll(victims, cause, func() {
 		p.tell(news)
 		if lost { // first, because failed messages would be resent to this peer
@@ -261,9 +256,9 @@ func (p *peer) fail(c *conn, cause error) {
 	p.i.forget(p)
 }
 
-// say logs an event of the peer's connections. All these events share one cause.
+// say logs an event of the peer's connections.
 func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
-	p.i.log.Tell(boundedlog.Line{Level: level, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.id.NID)}, attrs...)
+	peering.Say(p.i.log, p.id.NID, level, text, attrs...)
 }
 
 // accepted ends what callerFor started. If no connection resulted, or one that carries no messages,

@@ -79,13 +79,15 @@ var refusalCases = []struct {
 	}},
 	{"one too many of an address", lnd.RefusedMany, nil, func(p *puppet) {
 		p.node.mu.Lock()
-		p.node.sources[p.addr] = maxConnsPerSource
+		for range maxConnsPerSource {
+			_ = p.node.admission.Enter(p.addr, p.nid(), true, time.Now())
+		}
 		p.node.mu.Unlock()
 		p.call(protocol.Control).ends()
 	}},
 	{"by one NID too many", lnd.RefusedClaims, nil, func(p *puppet) {
 		p.node.mu.Lock()
-		p.node.claims.Rate = limit.Rate{Every: time.Hour}
+		p.node.admission.Claims.Rate = limit.Rate{Every: time.Hour}
 		p.node.mu.Unlock()
 		w := p.dial()
 		h := p.hello(protocol.Control)
@@ -227,6 +229,19 @@ func TestLeft(t *testing.T) {
 		var refused *lnd.RefusedError
 		if got.Error() != want || !errors.Is(got, err) || !errors.As(got, &refused) || refused.Reason != lnd.RefusedGone {
 			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+// A caller that is dropped has gone, or the interface is closing.
+func TestDroppedCallers(t *testing.T) {
+	in := protocol.Inbound{Hello: protocol.Hello{Type: protocol.Control}}
+	for _, tt := range []struct {
+		ended error
+		want  lnd.Refusal
+	}{{nil, lnd.RefusedClosing}, {io.EOF, lnd.RefusedGone}} {
+		if got := refusalFor(protocol.Drop, &in, tt.ended); got != tt.want {
+			t.Errorf("stream ended with %v: %s, want %s", tt.ended, got, tt.want)
 		}
 	}
 }

@@ -94,9 +94,12 @@ func (e CMEvent) String() string {
 	return [...]string{"ADDR_ERROR", "ROUTE_ERROR", "UNREACHABLE", "CONNECT_ERROR", "DISCONNECTED", "no answer"}[e]
 }
 
+// Error makes a CMEvent the cause of the attempt's Failure.
+func (e CMEvent) Error() string { return e.String() }
+
 // Failure returns the failure of the attempt that the event ends.
 func (e CMEvent) Failure() *Failure {
 	errno := [...]syscall.Errno{syscall.EHOSTUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.ENOTCONN,
 		syscall.ECONNRESET, syscall.ENETDOWN}[e]
-	return Unconnected(errno, errors.New(e.String()))
+	return Unconnected(errno, e)
 }

@@ -162,18 +162,18 @@ func (p *Peering) Rejected(now time.Time, r Rejection) Decision {
 	if err != nil {
 		return p.refused(syscall.ECONNREFUSED, err)
 	}
-	d := p.rejected(now, &r, &reject)
-	d.Why = reject.Why
-	return d
-}
-
-func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject) Decision {
-	offer := &r.Request.Params
 	why := reject.Why
 	if why == Fatal && reject.Version != r.Request.Version {
 		// The peer is older than V2, or an lnetd that does not accept V1.
 		why = Uncompat
 	}
+	d := p.rejected(now, &r, &reject, why)
+	d.Why = why
+	return d
+}
+
+func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject, why Reason) Decision {
+	offer := &r.Request.Params
 	switch limits := &reject.Limits; why {
 	case RaceLost, Stale:
 	case Uncompat:

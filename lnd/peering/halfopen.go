@@ -1,0 +1,142 @@
+package peering
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+var errEvicted = &lnd.RefusedError{Reason: lnd.RefusedMany, Err: errors.New("too many callers that do not complete the handshake")}
+
+// HalfOpen limits the callers whose handshake is not complete, in total and per source address. Above a
+// limit, the oldest caller is evicted: of the same source, or of the source with the most. A
+// well-behaved caller needs little time, and so gets in even if others stay silent. C is the driver's
+// connection. HalfOpen is safe for concurrent use; it closes nothing itself.
+type HalfOpen[C any] struct {
+	total, perSource int
+
+	mu      sync.Mutex // guards the fields below, and those of each Newcomer
+	count   int
+	entered uint64
+	sources map[netip.Addr][]*Newcomer[C] // oldest first
+}
+
+// Newcomer is a caller in a HalfOpen.
+type Newcomer[C any] struct {
+	Conn C
+
+	source  netip.Addr
+	number  uint64 // order of arrival
+	evicted error  // why it was removed; nil if it was not
+}
+
+// NewHalfOpen returns an empty table. Both limits are at least 1.
+func NewHalfOpen[C any](total, perSource int) *HalfOpen[C] {
+	return &HalfOpen[C]{total: total, perSource: perSource, sources: make(map[netip.Addr][]*Newcomer[C])}
+}
+
+// Enter adds a caller. If there are too many, it evicts another one and returns that, and the caller of
+// Enter must close its connection. Otherwise evicted is nil.
+func (h *HalfOpen[C]) Enter(c C, source netip.Addr) (n, evicted *Newcomer[C]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case len(h.sources[source]) >= h.perSource:
+		evicted = h.evict(source)
+	case h.count >= h.total:
+		evicted = h.evict(h.greediest())
+	}
+	h.entered++
+	n = &Newcomer[C]{Conn: c, source: source, number: h.entered}
+	h.sources[source] = append(h.sources[source], n)
+	h.count++
+	return n, evicted
+}
+
+// Evict evicts one caller, as Enter would, and returns it. It returns nil if the table is empty.
+func (h *HalfOpen[C]) Evict() *Newcomer[C] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count == 0 {
+		return nil
+	}
+	return h.evict(h.greediest())
+}
+
+// Leave removes a caller that has completed its handshake or has ended. If the caller was evicted
+// before, Leave returns the reason, now and each time.
+func (h *HalfOpen[C]) Leave(n *Newcomer[C]) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(n)
+	return n.evicted
+}
+
+// Clear evicts the callers for which match returns true, for the given reason, and returns them. The
+// table is locked meanwhile.
+func (h *HalfOpen[C]) Clear(match func(C) bool, why error) (evicted []*Newcomer[C]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, list := range h.sources {
+		for _, n := range list {
+			if match(n.Conn) {
+				evicted = append(evicted, n)
+			}
+		}
+	}
+	for _, n := range evicted {
+		h.remove(n)
+		n.evicted = why
+	}
+	return evicted
+}
+
+// Len returns the number of callers, and that of the source with the most.
+func (h *HalfOpen[C]) Len() (total, perSource int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, list := range h.sources {
+		perSource = max(perSource, len(list))
+	}
+	return h.count, perSource
+}
+
+// evict evicts the oldest caller of a source. mu is held.
+func (h *HalfOpen[C]) evict(source netip.Addr) *Newcomer[C] {
+	n := h.sources[source][0]
+	h.remove(n)
+	n.evicted = errEvicted
+	return n
+}
+
+// remove removes a caller if it is in the table. mu is held.
+func (h *HalfOpen[C]) remove(n *Newcomer[C]) {
+	list := h.sources[n.source]
+	for k, o := range list {
+		if o != n {
+			continue
+		}
+		if list = append(list[:k], list[k+1:]...); len(list) == 0 {
+			delete(h.sources, n.source)
+		} else {
+			h.sources[n.source] = list
+		}
+		h.count--
+		return
+	}
+}
+
+// greediest returns the source with the most callers. Among equals, it returns the one whose oldest
+// caller has waited longest. mu is held.
+func (h *HalfOpen[C]) greediest() netip.Addr {
+	var most netip.Addr
+	n, oldest := 0, uint64(0)
+	for a, list := range h.sources {
+		if len(list) > n || len(list) == n && list[0].number < oldest {
+			most, n, oldest = a, len(list), list[0].number
+		}
+	}
+	return most
+}

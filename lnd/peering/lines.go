@@ -1,0 +1,29 @@
+package peering
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// connections is the cause that all log lines about a peer's connections share.
+const connections = "connections"
+
+// Say logs an event of a peer's connections.
+func Say(log *boundedlog.Log, peer lnet.NID, level slog.Level, text string, attrs ...slog.Attr) {
+	log.Tell(boundedlog.Line{Level: level, Text: text, Cause: connections, Of: boundedlog.AboutPeer(peer)}, attrs...)
+}
+
+// SayClosed logs the end of count connections with a peer.
+func SayClosed(log *boundedlog.Log, peer lnet.NID, count int, cause error) {
+	level := slog.LevelInfo
+	if errors.Is(cause, lnd.ErrProtocol) {
+		level = slog.LevelWarn
+	}
+	log.Tell(boundedlog.Line{
+		Level: level, Text: "connections closed", Cause: connections, Of: boundedlog.AboutPeer(peer),
+	}, slog.Int("count", count), slog.Any("cause", cause))
+}
