@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore stories soak hosting service rdma rdma-bench conformance control-page metrics-page man packages ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore stories soak hosting service rdma rdma-bench conformance control-page metrics-page man tunables packages ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,11 @@ metrics-page: ## docs/metrics.md: names, types and labels of metrics
 
 man: ## docs/man: manual pages, from the texts of --help and the reference configuration
 	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl ./cmd/lnetperf -update
+
+tunables: ## files made from the tables of the drivers: the list for lnetdctl, the schema, manual pages
+	go test -count=1 ./internal/drivers -update
+	go test -count=1 -run '^TestSchemaIsUpToDate$$' ./internal/config -update
+	$(MAKE) man
 
 packages: ## .deb, .rpm, SBOMs and a container image into bin/packages
 	deploy/packages/build

@@ -36,9 +36,9 @@ type Config struct {
 	// Tunables are the tunables that all drivers share. A zero or negative field selects the driver's
 	// default; for PeerTimeout, only a negative value does.
 	Tunables Tunables
-	// Options are driver-specific tunables for this interface, of the type that the driver documents.
-	// If nil, the driver uses its own defaults.
-	Options any
+	// Options are the driver's own tunables that this interface sets. Open returns an error if one is
+	// unknown or outside its range.
+	Options Values
 	// Logger receives messages for the operator. If nil, they are discarded.
 	Logger *slog.Logger
 }
@@ -112,9 +112,9 @@ type Interface interface {
 	// completed with an error (socklnd 14). 0 means no timeout. The value may change together with
 	// Upper.LNDTimeout.
 	Timeout() time.Duration
-	// Options returns the driver-specific tunables in force, of the type of Config.Options. Only
-	// Tuner.Tune changes them.
-	Options() any
+	// Options returns the values in force of the driver's own tunables. Only Tuner.Tune changes them.
+	// The caller may change the map.
+	Options() Values
 	// Link returns the current link state.
 	Link() LinkState
 
@@ -171,10 +171,10 @@ type Interface interface {
 
 // Tuner is an Interface whose Options can be changed while it is up.
 type Tuner interface {
-	// Tune replaces the options, which have the type of Config.Options. They apply to new connections;
-	// existing ones keep their settings. Peers that now have too few connections get more. Tune does
-	// not block for long and makes no upcalls. If it returns an error, nothing has changed.
-	Tune(options any) error
+	// Tune replaces Config.Options. They apply to new connections; existing ones keep their settings.
+	// Peers that now have too few connections get more. Tune does not block for long and makes no
+	// upcalls. If it returns an error, nothing has changed.
+	Tune(options Values) error
 }
 
 // Counter is one named driver counter.

@@ -51,7 +51,7 @@ func (d crowdDriver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error
 
 func (d *door) NID() lnet.NID               { return d.nid }
 func (d *door) Device() string              { return d.nid.String() }
-func (d *door) Options() any                { return nil }
+func (d *door) Options() lnd.Values         { return nil }
 func (d *door) Link() lnd.LinkState         { return lnd.LinkUp }
 func (d *door) Disconnect(lnet.NID)         {}
 func (d *door) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }

@@ -47,7 +47,7 @@ type port struct {
 	device   string
 	upper    lnd.Upper
 	tunables lnd.Tunables
-	options  any
+	options  lnd.Values
 
 	mu     sync.Mutex
 	link   lnd.LinkState
@@ -94,7 +94,7 @@ func (d *driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) 
 func (p *port) NID() lnet.NID          { return p.nid }
 func (p *port) Device() string         { return p.device }
 func (p *port) Tunables() lnd.Tunables { return p.tunables }
-func (p *port) Options() any           { return p.options }
+func (p *port) Options() lnd.Values    { return p.options }
 
 func (p *port) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 

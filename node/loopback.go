@@ -64,7 +64,7 @@ func (l *loopback) Device() string              { return "" }
 func (l *loopback) Tunables() lnd.Tunables      { return lnd.Tunables{} }
 func (l *loopback) Link() lnd.LinkState         { return lnd.LinkUp }
 func (l *loopback) Disconnect(lnet.NID)         {}
-func (l *loopback) Options() any                { return nil }
+func (l *loopback) Options() lnd.Values         { return nil }
 func (l *loopback) Counters() []lnd.Counter     { return nil }
 func (l *loopback) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (l *loopback) Close(context.Context) error { return nil }

@@ -63,10 +63,9 @@ type NIInfo struct {
 	Link   lnd.LinkState
 	// LinkCause is the reason why the link is down, if the driver knows it.
 	LinkCause string
-	// Tunables, Options and LNDTimeout are the values in effect. They are zero for 0@lo. The
-	// driver documents the type of Options.
+	// Tunables, Options and LNDTimeout are the values in effect. They are zero for 0@lo.
 	Tunables   lnd.Tunables
-	Options    any
+	Options    lnd.Values
 	LNDTimeout time.Duration
 	Traffic    Traffic
 	Detail     Detail

@@ -174,7 +174,7 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 // TuneNI changes options of the driver for an NI, as described at lnd.Tuner. It returns
 // ErrNotFound if there is no such NI, errors.ErrUnsupported if its driver does not
 // implement lnd.Tuner, or the driver's error. Handlers may call it.
-func (n *Node) TuneNI(nid lnet.NID, options any) error {
+func (n *Node) TuneNI(nid lnet.NID, options lnd.Values) error {
 	if err := n.takes(); err != nil {
 		return fmt.Errorf("tune interface %s: %w", nid, err)
 	}

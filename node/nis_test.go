@@ -97,7 +97,7 @@ func TestNIs(t *testing.T) {
 	f := newFabric()
 	n := newNode(t, node.Config{})
 	f.addNIWith(t, n, lnd.Config{
-		NID: parseNID(t, "10.0.0.1@tcp1"), Device: "eth1", Tunables: lnd.Tunables{PeerCredits: 4, Credits: 7}, Options: "mine"})
+		NID: parseNID(t, "10.0.0.1@tcp1"), Device: "eth1", Tunables: lnd.Tunables{PeerCredits: 4, Credits: 7}, Options: lnd.Values{"mine": 1}})
 	f.addNI(t, n, "10.0.0.1@tcp")
 	p := f.addNIWith(t, n, lnd.Config{NID: parseNID(t, "10.0.0.2@tcp1"), Tunables: lnd.Tunables{PeerCredits: 1, Credits: 1}})
 	p.setLink(lnd.LinkDown)
@@ -105,7 +105,7 @@ func TestNIs(t *testing.T) {
 		NID, Device string
 		Status      lnet.NIStatus
 		Tunables    lnd.Tunables
-		Options     any
+		Options     lnd.Values
 		Credits     node.CreditInfo
 		Fatal       bool
 		Health      int
@@ -114,7 +114,7 @@ func TestNIs(t *testing.T) {
 	second := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
 	want := []row{
 		{NID: "0@lo", Status: lnet.StatusUp, Health: 1000},
-		{NID: "10.0.0.1@tcp1", Device: "eth1", Status: lnet.StatusUp, Tunables: first, Options: "mine", Credits: node.CreditInfo{Max: 7, Available: 7, Min: 7}, Health: 1000},
+		{NID: "10.0.0.1@tcp1", Device: "eth1", Status: lnet.StatusUp, Tunables: first, Options: lnd.Values{"mine": 1}, Credits: node.CreditInfo{Max: 7, Available: 7, Min: 7}, Health: 1000},
 		{NID: "10.0.0.2@tcp1", Status: lnet.StatusDown, Tunables: first, Credits: node.CreditInfo{Max: 7, Available: 7, Min: 7}, Fatal: true, Health: 1000},
 		{NID: "10.0.0.1@tcp", Device: "dev-10.0.0.1@tcp", Status: lnet.StatusUp, Tunables: second, Credits: node.CreditInfo{Max: 256, Available: 256, Min: 256}, Health: 1000},
 	}

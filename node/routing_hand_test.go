@@ -68,7 +68,7 @@ func (d *handDriver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error
 func (h *hand) NID() lnet.NID               { return h.nid }
 func (h *hand) Device() string              { return "hand-" + h.nid.String() }
 func (h *hand) Tunables() lnd.Tunables      { return h.tunables }
-func (h *hand) Options() any                { return nil }
+func (h *hand) Options() lnd.Values         { return nil }
 func (h *hand) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 
 func (h *hand) Counters() []lnd.Counter { return nil }

@@ -76,7 +76,8 @@ type netAddOptions struct {
 	niNames
 	ip2nets                                              string
 	peerTimeout, peerCredits, peerBufferCredits, credits string
-	conns, tos, cpt                                      string
+	cpt                                                  string
+	tunables                                             tunableOptions
 	authKey, trafficClass                                string
 	skipRoutes                                           bool
 }
@@ -93,7 +94,7 @@ parameter ip2nets.
 
 The first NI of a net sets timeout and credits of its peers for the others too.
 A number that cannot be read, or is out of range, counts as not given, but for
---conns-per-peer and --tos. The host's routes are left as they are; see
+the tunables of drivers. The host's routes are left as they are; see
 setup-mrrouting.`,
 		example: `lnetdctl net add --net tcp1 --if eth1
 lnetdctl net add --net tcp --if eth0,eth2 --peer-credits 16 --credits 512
@@ -108,8 +109,7 @@ lnetdctl net add --nid 10.1.2.3@tcp2`,
 	f.StringVarP(&o.peerBufferCredits, "peer-buffer-credits", "b", "", "router buffers that one peer may take, a `NUMBER`")
 	f.StringVarP(&o.credits, "credits", "r", "", "messages under way on the NI, a `NUMBER`")
 	f.StringVarP(&o.cpt, "cpt", "s", "", "CPU partitions that the NI belongs to, a `LIST` such as [0,1]")
-	f.StringVarP(&o.conns, "conns-per-peer", "m", "", "connections per peer, a `NUMBER` from 0 to 127; 0: by the link's speed")
-	f.StringVar(&o.tos, "tos", "", "type of service, a `NUMBER` from -1, the system's choice, to 255")
+	o.tunables.add(c, false)
 	f.BoolVarP(&o.skipRoutes, "skip-mr-route-setup", "k", false, "without effect: routes are never set up unasked")
 	f.StringVarP(&o.authKey, "auth-key", "a", "", "without effect: a `KEY` of kfi nets")
 	f.StringVarP(&o.trafficClass, "traffic-class", "T", "", "without effect: a `CLASS` of kfi nets")
@@ -149,25 +149,8 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 	r.PeerCredits = p.within("peer-credits", o.peerCredits, some)
 	r.PeerBufferCredits = p.within("peer-buffer-credits", o.peerBufferCredits, some)
 	r.Credits = p.within("credits", o.credits, some)
-	conns, err := p.readConns(netAddOptionErrors, o.conns)
-	if err != nil {
-		return r, err
-	}
-	lnd := map[string]int64{}
-	if conns != nil {
-		lnd["conns_per_peer"] = int64(*conns)
-	}
-	if o.tos != "" {
-		tos, ok := parseNumber(o.tos)
-		if !ok || api.TOSRange.Check(tos) != nil {
-			return r, p.invalid(netAddOptionErrors, -22, "Invalid ToS argument", "it is a number from "+api.TOSRange.String())
-		}
-		lnd["tos"] = tos
-	}
-	if len(lnd) > 0 {
-		r.LND = lnd
-	}
-	return r, nil
+	r.LND, err = o.tunables.read(p, netAddOptionErrors)
+	return r, err
 }
 
 // within parses a number. If it is invalid or out of range, within prints a warning and returns
@@ -182,20 +165,6 @@ func (p *program) within(option, given string, takes api.Range) *int {
 		return nil
 	}
 	return new(int(n))
-}
-
-// readConns parses a number of connections per peer. It returns nil for an empty string. A negative
-// number has no effect and gives nil too.
-func (p *program) readConns(form errorForm, given string) (*int, error) {
-	if given == "" {
-		return nil, nil
-	}
-	n, ok := parseNumber(given)
-	if !ok || n > api.ConnsPerPeerRange.Max {
-		form.exit = exitFailure
-		return nil, p.invalid(form, -1, "invalid conns-per-peer value (valid range 0-127)", "")
-	}
-	return p.within("conns-per-peer", given, api.ConnsPerPeerRange), nil
 }
 
 func (p *program) netDelCommand() *cobra.Command {

@@ -16,29 +16,30 @@ var netSetErrors = errorForm{kind: oldDocument, op: "net", entity: "set", exit: 
 // netSetOptions are the options of "net set".
 type netSetOptions struct {
 	healthOptions
-	net, conns, lndTimeout string
+	net, lndTimeout string
+	tunables        tunableOptions
 }
 
 func (p *program) netSetCommand() *cobra.Command {
 	var o netSetOptions
 	c := leaf(manual{
-		use:   "set {--nid NID | --all | --net NET} [--health VALUE] [--conns-per-peer N] [--lnd-timeout N]",
+		use:   "set {--nid NID | --all | --net NET} [--health VALUE] [--lnd-timeout N] [TUNABLES]",
 		short: "change NIs that are up",
 		long: `A health below 1000 makes the NI less preferred than others, and has it pinged
 until it is at its best again. At 0 the NI is announced as down.
 
-The connections per peer are those of peers that are connected with from then
-on. The timeout of the LND is that of all NIs of --net; 0 is the one that
-follows from transaction_timeout and retry_count.`,
+Tunables apply to connections that are made from then on. The timeout of the
+LND is that of all NIs of --net; 0 is the one that follows from
+transaction_timeout and retry_count.`,
 		example: `lnetdctl net set --nid 10.0.0.1@tcp --health 500
-lnetdctl net set --all --conns-per-peer 4
+lnetdctl net set --all --busy-poll 50
 lnetdctl net set --net tcp --lnd-timeout 30`,
 		exits: netExits,
 	}, func(ctx context.Context) error { return p.netSet(ctx, o) })
 	o.add(c, "NI")
 	f := c.Flags()
-	f.StringVarP(&o.net, "net", "i", "", "`NET` whose NIs --lnd-timeout and --conns-per-peer are about")
-	f.StringVarP(&o.conns, "conns-per-peer", "m", "", "connections per peer, a `NUMBER` from 0 to 127; 0: by the link's speed")
+	f.StringVarP(&o.net, "net", "i", "", "`NET` whose NIs --lnd-timeout and tunables are about")
+	o.tunables.add(c, true)
 	f.StringVarP(&o.lndTimeout, "lnd-timeout", "l", "", "timeout of the LND in seconds, a `NUMBER` from "+api.LNDTimeoutRange.String())
 	return c
 }
@@ -56,8 +57,8 @@ func (p *program) netSet(ctx context.Context, o netSetOptions) error {
 	if len(changes) > 0 && o.health == "" {
 		return nil
 	}
-	if o.conns != "" && o.health == "" {
-		p.warn("nothing is set: --conns-per-peer " + o.conns + " is negative; valid values: 0 to 127")
+	if t := o.tunables.first(); t != nil && o.health == "" {
+		p.warn(fmt.Sprintf("nothing is set: --%s %s is negative; valid values: %d to %d", t.Option(), t.given, t.Min, t.Max))
 		return nil
 	}
 	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*client.Client).SetNIHealth)
@@ -71,12 +72,12 @@ func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err err
 			return nil, p.invalid(netSetErrors, -22, "Invalid network type: "+o.net, err.Error())
 		}
 	}
-	conns, err := p.readConns(netSetErrors, o.conns)
+	values, err := o.tunables.read(p, netSetErrors)
 	if err != nil {
 		return nil, err
 	}
-	if conns != nil {
-		r := api.NITunables{All: o.all, ConnsPerPeer: conns}
+	if len(values) > 0 {
+		r := api.NITunables{All: o.all, LND: values}
 		switch {
 		case o.nid != "":
 			if r.NID, err = p.readNID(netSetErrors, o.nid); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lnetdctl is a client of lnetd: it links only values and codecs of the engine.
+// lnetdctl is a client of lnetd: it links only values and codecs of the engine, and the drivers' contract.
 func TestNoEngine(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestNoEngine(t *testing.T) {
 	}
 	want := []string{
 		"cmd/internal/cli", "lnet", "internal/control/api", "selftest/latency", "selftest/message", "selftest/report",
-		"internal/control/client", "internal/spelling", "internal/modparam", "cmd/lnetdctl",
+		"internal/control/client", "memory", "lnd", "internal/drivers", "internal/spelling", "internal/modparam", "cmd/lnetdctl",
 	}
 	if diff := cmp.Diff(want, own); diff != "" {
 		t.Errorf("lnetdctl links (-want +got):\n%s", diff)

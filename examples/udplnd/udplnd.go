@@ -106,7 +106,7 @@ func (i *ni) Device() string              { return i.config.Device }
 func (i *ni) LargeNIDs() bool             { return true }
 func (i *ni) Tunables() lnd.Tunables      { return i.config.Tunables }
 func (i *ni) Timeout() time.Duration      { return cmp.Or(i.config.Upper.LNDTimeout(), 50*time.Second) }
-func (i *ni) Options() any                { return nil }
+func (i *ni) Options() lnd.Values         { return nil }
 func (i *ni) Link() lnd.LinkState         { return lnd.LinkUp }
 func (i *ni) Refusals() lnd.RefusalCounts { return i.refusals.Counts() }
 func (i *ni) Counters() []lnd.Counter     { return nil }

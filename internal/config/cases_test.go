@@ -133,7 +133,7 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 					ni.CPTs = tt.cpts[k]
 				}
 				if n := tt.conns[k]; n != 0 {
-					ni.Options = Values{"conns_per_peer": strconv.Itoa(n)}
+					ni.Options = lnd.Values{"conns_per_peer": int64(n)}
 				}
 				want = append(want, ni)
 			}
@@ -153,7 +153,7 @@ func TestTunablesOfSeveralNIs(t *testing.T) {
 func TestTOSOfFiles(t *testing.T) {
 	for text, want := range map[string]int{"-1": -1, "104": 104, "106": 106, "300": 255, "-7": -1} {
 		c := mustParse(t, "net:\n  - net type: tcp\n    interfaces: [eth0]\n    lnd tunables: {tos: "+text+"}\n")
-		if n, ok := c.NIs[0].Options.Number("tos"); !ok || n != want {
+		if n, ok := c.NIs[0].Options["tos"]; !ok || int(n) != want {
 			t.Errorf("tos %s: %+v", text, c.NIs[0].Options)
 		}
 		if warned := len(c.Warnings) > 0; warned != (text != strconv.Itoa(want)) {

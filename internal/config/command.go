@@ -78,29 +78,38 @@ func niCommands(from, to *NI) []string {
 		return []string{"# add an NI on " + to.Net.String() + " by the first interface that is up, for which there is no command"}
 	case from == nil:
 		list := []string{command(append(append([]string{"net", "add"}, to.named()...), to.given()...)...)}
-		if v, ok := to.Options.Number("timeout"); ok {
-			list = append(list, command("net", "set", "--net", to.Net.String(), "--lnd-timeout", strconv.Itoa(v)))
+		if v, ok := to.Options[timeoutOption]; ok {
+			list = append(list, timeoutCommand(to.Net, v))
 		}
-		return append(list, to.unsaid()...)
+		return list
 	}
 	var list []string
-	if v, ok := to.Options.Number("conns_per_peer"); ok && from.Options["conns_per_peer"] != to.Options["conns_per_peer"] {
-		list = append(list, command("net", "set", "--nid", from.Own.String(), "--conns-per-peer", strconv.Itoa(v)))
+	words := []string{"net", "set", "--nid", from.Own.String()}
+	for _, name := range slices.Sorted(maps.Keys(to.Options)) {
+		v := to.Options[name]
+		if before, ok := from.Options[name]; ok && before == v {
+			continue
+		}
+		if name == timeoutOption {
+			list = append(list, timeoutCommand(to.Net, v))
+		} else {
+			words = append(words, optionWords(name, v)...)
+		}
 	}
-	if v, ok := to.Options.Number("timeout"); ok && from.Options["timeout"] != to.Options["timeout"] {
-		list = append(list, command("net", "set", "--net", to.Net.String(), "--lnd-timeout", strconv.Itoa(v)))
+	if len(words) > 4 {
+		list = append([]string{command(words...)}, list...)
 	}
 	return list
 }
 
-// unsaid returns a shell comment for each tunable that no command sets.
-func (n *NI) unsaid() (list []string) {
-	for _, name := range slices.Sorted(maps.Keys(n.Options)) {
-		if !slices.Contains([]string{"conns_per_peer", "tos", timeoutOption}, name) {
-			list = append(list, fmt.Sprintf("# %s of %s becomes %s, for which there is no command", name, n, n.Options[name]))
-		}
-	}
-	return list
+func timeoutCommand(n lnet.Net, seconds int64) string {
+	return command("net", "set", "--net", n.String(), "--lnd-timeout", strconv.FormatInt(seconds, 10))
+}
+
+// optionWords returns the command option for an LND tunable.
+func optionWords(name string, v int64) []string {
+	t := lnd.Tunable{Name: name}
+	return []string{"--" + t.Option(), strconv.FormatInt(v, 10)}
 }
 
 // named returns the command options that identify the NI.
@@ -130,9 +139,9 @@ func (n *NI) given() (words []string) {
 			words = append(words, c.option, strconv.Itoa(c.value))
 		}
 	}
-	for _, o := range []struct{ option, name string }{{"--conns-per-peer", "conns_per_peer"}, {"--tos", "tos"}} {
-		if v, ok := n.Options[o.name]; ok && v != "-1" {
-			words = append(words, o.option, v)
+	for _, name := range slices.Sorted(maps.Keys(n.Options)) {
+		if name != timeoutOption {
+			words = append(words, optionWords(name, n.Options[name])...)
 		}
 	}
 	if n.CPTs != nil {

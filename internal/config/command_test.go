@@ -24,8 +24,8 @@ func TestCommands(t *testing.T) {
 			[]string{"net add --net tcp1 --if eth1 --peer-timeout 60 --peer-credits 16 --peer-buffer-credits 4 --credits 128 " +
 				"--conns-per-peer 2 --tos 8 --cpt '[0,1]'"},
 		},
-		{"an NI with what has no command", "", "net: [{net type: o2ib, interfaces: {0: ib0}, lnd tunables: {ntx: 5}}]\n", []string{
-			"net add --net o2ib --if ib0", "# ntx of o2ib(ib0) becomes 5, for which there is no command",
+		{"an NI with an LND tunable", "", "net: [{net type: o2ib, interfaces: {0: ib0}, lnd tunables: {ntx: 5}}]\n", []string{
+			"net add --net o2ib --if ib0 --ntx 5",
 		}},
 		{"an NI without an interface", "", "net: [{net type: tcp9}]\n", []string{
 			"# add an NI on tcp9 by the first interface that is up, for which there is no command",
@@ -86,7 +86,7 @@ func TestCommands(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			have, want := mustParse(t, tt.have).State, mustParse(t, tt.want).State
 			var got []string
-			for _, s := range Diff(&have, &want) {
+			for _, s := range Diff(&have, &want, testDrivers) {
 				got = append(got, s.Commands()...)
 			}
 			if diff := cmp.Diff(tt.commands, got); diff != "" {
@@ -102,12 +102,12 @@ func TestCommands(t *testing.T) {
 func TestCommandsInPlace(t *testing.T) {
 	ni := NI{
 		Net: lnet.MakeNet(lnet.TypeTCP, 0), Device: "eth0", Own: nidOf(t, "10.0.0.1@tcp"),
-		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second}, Options: Values{"conns_per_peer": "1", "tos": "-1"},
+		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second}, Options: lnd.Values{"conns_per_peer": 1, "tos": -1},
 	}
 	other := ni
 	other.Options = ni.Options.With("conns_per_peer", 4).With("timeout", 20)
 	have, want := State{NIs: []NI{ni}}, State{NIs: []NI{other}}
-	steps := Diff(&have, &want)
+	steps := Diff(&have, &want, testDrivers)
 	if len(steps) != 1 {
 		t.Fatalf("%v", steps)
 	}
@@ -117,7 +117,7 @@ func TestCommandsInPlace(t *testing.T) {
 	}
 	other.Options = ni.Options.With("tos", 8)
 	want = State{NIs: []NI{other}}
-	if steps := Diff(&have, &want); len(steps) != 2 {
+	if steps := Diff(&have, &want, testDrivers); len(steps) != 2 {
 		t.Errorf("tos: %v", steps)
 	}
 }

@@ -25,8 +25,8 @@ import (
 // changes; and routes to a net that an NI joins. Positions in files are not compared, nor is the
 // order of peers and routes. The order of NIs is compared, because the first one determines the
 // node's primary NID.
-func Diff(have, want *State) []Step {
-	d := newDiffer(have, want)
+func Diff(have, want *State, drivers []DriverOptions) []Step {
+	d := newDiffer(have, want, drivers)
 	var steps []Step
 	steps = append(steps, d.routesThatGo()...)
 	steps = append(steps, d.peersThatGo()...)
@@ -71,7 +71,7 @@ type differ struct {
 	haves, wants map[lnet.NID]*Peer
 }
 
-func newDiffer(have, want *State) *differ {
+func newDiffer(have, want *State, drivers []DriverOptions) *differ {
 	d := &differ{
 		have: have, want: want,
 		nis: map[niKey]bool{}, peers: map[lnet.NID]bool{}, routes: map[routeKey]bool{}, away: map[lnet.Net]bool{},
@@ -79,7 +79,7 @@ func newDiffer(have, want *State) *differ {
 		wants: byKey(want.Peers, func(p *Peer) lnet.NID { return p.Primary }),
 	}
 	d.changeDrivers()
-	joined := d.keepNIs()
+	joined := d.keepNIs(drivers)
 	changed := d.keepPeers()
 	wanted := byKey(want.Routes, (*Route).key)
 	for k := range have.Routes {
@@ -100,13 +100,13 @@ func byKey[K comparable, T any](list []T, key func(*T) K) map[K]*T {
 }
 
 // keepNIs finds the NIs that stay. It returns the nets that new NIs join.
-func (d *differ) keepNIs() (joined map[lnet.Net]bool) {
+func (d *differ) keepNIs(drivers []DriverOptions) (joined map[lnet.Net]bool) {
 	haves := byKey(d.have.NIs, (*NI).key)
 	joined = map[lnet.Net]bool{}
 	for k := range d.want.NIs {
 		i := &d.want.NIs[k]
 		o := haves[i.key()]
-		if d.nis[i.key()] = o != nil && !d.replaced[i.Net.Type()] && (i.equal(o) || o.changesInPlace(i)); !d.nis[i.key()] {
+		if d.nis[i.key()] = o != nil && !d.replaced[i.Net.Type()] && (i.equal(o) || o.changesInPlace(i, drivers)); !d.nis[i.key()] {
 			joined[i.Net] = true
 		}
 	}
@@ -276,8 +276,8 @@ func (d *differ) changeDrivers() {
 // Forgets returns a function that reports whether a node forgets a discovered peer while it
 // changes from have to want. It does if all NIs on one of the peer's nets are removed, or routes
 // by the peer are.
-func Forgets(have, want *State) func(*Peer) bool {
-	d := newDiffer(have, want)
+func Forgets(have, want *State, drivers []DriverOptions) func(*Peer) bool {
+	d := newDiffer(have, want, drivers)
 	gone := map[lnet.NID]bool{}
 	for k := range have.Routes {
 		if r := &have.Routes[k]; !d.routes[r.key()] {
@@ -293,7 +293,7 @@ func Forgets(have, want *State) func(*Peer) bool {
 // returns the driver changes that it dropped.
 func KeepDrivers(have, want *State) (out []Step) {
 	kept := maps.Clone(want.Drivers)
-	for _, s := range newDiffer(have, want).drivers {
+	for _, s := range newDiffer(have, want, nil).drivers {
 		c := s.(DriverChange)
 		if !slices.ContainsFunc(have.NIs, func(i NI) bool { return i.Net.Type() == c.Type }) {
 			continue

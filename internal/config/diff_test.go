@@ -115,7 +115,7 @@ buffers: {tiny: 5}
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			have, want := mustParse(t, tt.have).State, mustParse(t, tt.want).State
-			if diff := cmp.Diff(tt.steps, stepTexts(Diff(&have, &want))); diff != "" {
+			if diff := cmp.Diff(tt.steps, stepTexts(Diff(&have, &want, testDrivers))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -316,7 +316,7 @@ func drawState(t *rapid.T, name string) State {
 func TestDiffLeadsThereAndBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawState(t, "a"), drawState(t, "b")
-		steps := Diff(&a, &b)
+		steps := Diff(&a, &b, testDrivers)
 		m := model{a}
 		for _, s := range steps {
 			if err := m.apply(s); err != nil {
@@ -347,7 +347,7 @@ func TestDiffLeadsThereAndBack(t *testing.T) {
 // same fails unless both states are equal and no step is needed between them.
 func same(t *rapid.T, what string, have, want *State) {
 	for _, p := range [][2]*State{{have, want}, {want, have}, {have, have}} {
-		if steps := Diff(p[0], p[1]); len(steps) > 0 {
+		if steps := Diff(p[0], p[1], testDrivers); len(steps) > 0 {
 			t.Fatalf("%s: still to do: %q", what, stepTexts(steps))
 		}
 	}
@@ -385,7 +385,7 @@ func TestOrderOfSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawState(t, "a"), drawState(t, "b")
 		a.Parameters.RouterSensitivity, b.Parameters.RouterSensitivity = 0, 1 // separates the two halves
-		steps := Diff(&a, &b)
+		steps := Diff(&a, &b, testDrivers)
 		middle := slices.IndexFunc(steps, func(s Step) bool { _, ok := s.(Change[Parameters]); return ok })
 		goes, comes := steps[:middle], steps[middle+1:]
 		down := func(a, b Step) int { return phase(b) - phase(a) }

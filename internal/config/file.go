@@ -337,7 +337,7 @@ func (f *file) driverOption(m member) {
 		own := slices.ContainsFunc(d.Own, func(o Option) bool { return o.Name == m.key })
 		members, options := []member{m}, d.Own
 		if m.key == d.Section {
-			members, options = m.value.optionalMembers(), d.Parameters
+			members, options = m.value.optionalMembers(), d.parameters()
 		} else if !own {
 			continue
 		}

@@ -152,7 +152,7 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 	if like := spelling.Nearest(key, names); like != "" {
 		return fmt.Sprintf("did you mean '%s'?", like), true
 	}
-	if strings.HasSuffix(s.key, "tunables") && slices.Contains(allTunables, key) {
+	if strings.HasSuffix(s.key, "tunables") && slices.Contains(allTunables(at.file.drivers), key) {
 		return "it is a tunable of nets of another type", false
 	}
 	below := s.holders(key)

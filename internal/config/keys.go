@@ -27,16 +27,12 @@ var peerStatus = []string{
 	"send_count", "recv_count", "drop_count", // in releases up to 2.10
 }
 
-// kernelTunables holds the "lnd tunables" that kernels show (lnetctl 5.1 item 8, 9.1). They have
-// no effect if lnetd has no such driver, or if its driver has no such option.
-var kernelTunables = map[lnet.NetType][]string{
-	lnet.TypeTCP: {"conns_per_peer", "timeout", "tos"},
-	lnet.TypeO2IB: {
-		"peercredits_hiw", "peer_credits_hiw", "map_on_demand", "concurrent_sends", "fmr_pool_size", "fmr_flush_trigger",
-		"fmr_cache", "ntx", "conns_per_peer", "timeout", "tos",
-	},
-	lnet.TypeGNI: {"timeout"},
-	lnet.TypeKFI: {"prov_major_version", "prov_minor_version", "auth_key", "traffic_class", "timeout"},
+// otherTunables holds "lnd tunables" that kernels show (lnetctl 5.1 item 8, 9.1) and the tables of
+// drivers lack. They have no effect.
+var otherTunables = map[lnet.NetType][]string{
+	lnet.TypeO2IB: {"peer_credits_hiw"},
+	lnet.TypeGNI:  {"timeout"},
+	lnet.TypeKFI:  {"prov_major_version", "prov_minor_version", "auth_key", "traffic_class", "timeout"},
 }
 
 var (
@@ -73,7 +69,7 @@ var (
 // niKeys returns the keys of an NI.
 func niKeys(drivers []DriverOptions) map[string]form {
 	return map[string]form{
-		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": tunablesForm,
+		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": commonTunablesOf(drivers),
 		"lnd tunables": tunablesOf(drivers), "CPT": cptForm,
 	}
 }
@@ -154,26 +150,35 @@ var buffers = scalar{Whole{-1, node.BuffersMax}}
 // tunablesOf returns the form of "lnd tunables" with the options of all drivers. Unknown keys are
 // checked later, when the net is known.
 func tunablesOf(drivers []DriverOptions) form {
-	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: allTunables}
-	for _, d := range drivers {
-		for _, o := range d.Tunables {
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: allTunables(drivers)}
+	for k := range drivers {
+		for _, o := range drivers[k].tunables() {
 			s.keys[o.Name] = scalar{o.Kind}
 		}
 	}
 	return unjudged{s}
 }
 
-// tunablesForm is the form of "tunables". Exports of 2.9 and 2.10 have the LND tunables there
-// too. Unknown keys are checked later, when the net is known.
-var tunablesForm = unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{seqNoKey}, allTunables...)}}
+// commonTunablesOf returns the form of "tunables". Exports of 2.9 and 2.10 have the LND tunables
+// there too. Unknown keys are checked later, when the net is known.
+func commonTunablesOf(drivers []DriverOptions) form {
+	return unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{seqNoKey}, allTunables(drivers)...)}}
+}
 
-// allTunables holds the names of all kernelTunables.
-var allTunables = func() (all []string) {
-	for _, names := range kernelTunables {
+// allTunables returns the names of the LND tunables of all net types.
+func allTunables(drivers []DriverOptions) (all []string) {
+	for _, names := range otherTunables {
 		all = append(all, names...)
 	}
+	for k := range drivers {
+		for _, t := range drivers[k].Tunables {
+			if t.Name != "" {
+				all = append(all, t.Name)
+			}
+		}
+	}
 	return all
-}()
+}
 
 // unjudged is a mapping whose keys are checked later.
 type unjudged struct{ *shape }
@@ -190,7 +195,7 @@ func directTunablesFor(t lnet.NetType, options []Option) *shape {
 
 // tunablesFor returns the form of "lnd tunables" for a net.
 func tunablesFor(t lnet.NetType, options []Option) *shape {
-	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: kernelTunables[t]}
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: otherTunables[t]}
 	for _, o := range options {
 		s.keys[o.Name] = scalar{o.Kind}
 	}
@@ -207,7 +212,8 @@ func lnetdShape(drivers []DriverOptions) *shape {
 	keys["selftest"] = &shape{key: "selftest", keys: formsOf(selftestKeys), ours: true}
 	keys["transport"] = &shape{key: "transport", keys: formsOf(transportKeys), ours: true}
 	keys["metrics"] = &shape{key: "metrics", keys: formsOf(metricsKeys), ours: true}
-	for _, d := range drivers {
+	for k := range drivers {
+		d := &drivers[k]
 		for _, o := range d.Own {
 			keys[o.Name] = scalar{o.Kind}
 		}
@@ -215,7 +221,7 @@ func lnetdShape(drivers []DriverOptions) *shape {
 			continue
 		}
 		s := &shape{key: d.Section, keys: map[string]form{}, ours: true}
-		for _, o := range d.Parameters {
+		for _, o := range d.parameters() {
 			s.keys[o.Name] = scalar{o.Kind}
 		}
 		keys[d.Section] = s

@@ -15,6 +15,7 @@ import (
 type merge struct {
 	State
 	name     string // the document's
+	drivers  []DriverOptions
 	problems Problems
 	warnings Problems
 
@@ -79,11 +80,11 @@ func (s *State) clone() State {
 
 // Add returns the state of a node in state have after the document c has been added (lnetctl 7),
 // and warnings. The error is a Problems with each entry that cannot be added. The document is
-// called name in messages. ParseOver must have read c over have, and c must be settled. The NIs
+// called name in messages. The drivers are those with which it was read. ParseOver must have read c over have, and c must be settled. The NIs
 // of c must be resolved in the same way as those of have. The driver options of c must include
 // those of have (see AddDrivers).
-func Add(have *State, name string, c *Config) (State, Problems, error) {
-	m := &merge{State: have.clone(), name: name}
+func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, Problems, error) {
+	m := &merge{State: have.clone(), name: name, drivers: drivers}
 	m.index()
 	m.Parameters, m.Routing, m.Buffers = c.Parameters, c.Routing, c.Buffers
 	for k := range c.NIs {
@@ -153,7 +154,7 @@ func (m *merge) addNI(i NI) {
 		case has.equal(&i):
 		case has.moved(&i):
 			*has = i
-		case has.changesInPlace(&i):
+		case has.changesInPlace(&i, m.drivers):
 			i.Own = has.Own
 			*has = i
 		default:
@@ -181,22 +182,18 @@ func (m *merge) takeTimeout(i *NI) {
 	if _, given := i.Options[timeoutOption]; given {
 		return
 	}
-	all := ""
+	var all *int64
 	for k := range m.NIs {
 		if o := &m.NIs[k]; o.Net == i.Net {
-			v := o.Options[timeoutOption]
-			if v == "" || all != "" && v != all {
+			v, given := o.Options[timeoutOption]
+			if !given || all != nil && v != *all {
 				return
 			}
-			all = v
+			all = &v
 		}
 	}
-	if all != "" {
-		i.Options = maps.Clone(i.Options)
-		if i.Options == nil {
-			i.Options = Values{}
-		}
-		i.Options[timeoutOption] = all
+	if all != nil {
+		i.Options = i.Options.With(timeoutOption, *all)
 	}
 }
 
@@ -358,13 +355,13 @@ func (m *merge) checkRoutes() {
 }
 
 // changesInPlace reports whether an NI can become o while it is up.
-func (n *NI) changesInPlace(o *NI) bool {
+func (n *NI) changesInPlace(o *NI, drivers []DriverOptions) bool {
 	if n.key() != o.key() || n.moved(o) || n.Tunables != o.Tunables || !slices.Equal(n.CPTs, o.CPTs) {
 		return false
 	}
-	differ := func(a, b Values) bool {
+	differ := func(a, b lnd.Values) bool {
 		for name, v := range a {
-			if w, ok := b[name]; (!ok || v != w) && !inPlace[name] {
+			if w, ok := b[name]; (!ok || v != w) && !isLive(drivers, n.Net.Type(), name) {
 				return true
 			}
 		}
@@ -372,6 +369,3 @@ func (n *NI) changesInPlace(o *NI) bool {
 	}
 	return !differ(n.Options, o.Options) && !differ(o.Options, n.Options)
 }
-
-// inPlace holds the NI options that can be changed while the NI is up (lnetctl 4.5).
-var inPlace = map[string]bool{"conns_per_peer": true, "timeout": true}

@@ -226,16 +226,11 @@ func (ni *fileNI) saysOptions() bool {
 
 // options returns the LND tunables for a net, if it has a driver. Values in "lnd tunables" take
 // precedence over values in "tunables", where exports of 2.9 and 2.10 have them.
-func (ni *fileNI) options(n lnet.Net) Values {
+func (ni *fileNI) options(n lnet.Net) lnd.Values {
 	if n == 0 {
 		return nil
 	}
-	var tunables []Option
-	for k := range ni.at.file.drivers {
-		if d := &ni.at.file.drivers[k]; d.Type == n.Type() {
-			tunables = d.Tunables
-		}
-	}
+	tunables := tableOf(ni.at.file.drivers, n.Type()).tunables()
 	var v Values
 	up := []*shape{{key: ni.at.key(), keys: niKeys(ni.at.file.drivers)}}
 	if ni.tunables != nil {
@@ -247,5 +242,5 @@ func (ni *fileNI) options(n lnet.Net) Values {
 		tunablesFor(n.Type(), tunables).check(*ni.lnd, up)
 		v = v.read(ni.lnd.optionalMembers(), tunables)
 	}
-	return v
+	return v.numbers()
 }

@@ -24,7 +24,7 @@ type NetRule struct {
 	// ranges holds the address ranges. None means any address.
 	ranges   []addressRange
 	tunables lnd.Tunables
-	options  Values
+	options  lnd.Values
 	// where is the position in the file, "name:line: key".
 	where string
 }

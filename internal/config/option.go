@@ -7,30 +7,70 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
 // DriverOptions describes the options of the drivers for one net type. The caller of Parse passes
 // a table of them, so that this package depends on no driver.
 type DriverOptions struct {
-	// Type is the net type.
-	Type lnet.NetType
-	// Section names the mapping in "lnetd" that holds Parameters, such as "socklnd". It is empty
-	// if there is no such mapping.
-	Section string
-	// About is the comment above the section in the reference, on one line.
-	About string
+	// Table holds the tunables, whose parameters are the keys of the driver's section.
+	lnd.Table
 	// Own holds options that are keys of "lnetd" itself. The reference describes them in
-	// reference.yaml and ignores their Help.
+	// reference.yaml and ignores their Help. No parameter has the same name.
 	Own []Option
-	// Parameters holds the keys of the section, which are module parameters under their own
-	// names. No name is also in Own.
-	Parameters []Option
-	// Tunables holds the keys of "lnd tunables", which apply to one NI.
-	Tunables []Option
-	// Check returns an error if the values of Own and Parameters are invalid together. It may be
-	// nil.
+	// Check returns an error if the values of the section and of Own are invalid together. It may
+	// be nil.
 	Check func(Values) error
+}
+
+// parameters returns the keys of the driver's section.
+func (d *DriverOptions) parameters() (list []Option) {
+	for k := range d.Tunables {
+		if t := &d.Tunables[k]; t.Parameter != "" {
+			list = append(list, Option{
+				Name: t.Parameter, Kind: Whole{int(t.Min), int(t.Max)}, Default: strconv.FormatInt(t.Default, 10), Help: helpFor(t),
+			})
+		}
+	}
+	return list
+}
+
+// tunables returns the keys of "lnd tunables" for nets of the driver.
+func (d *DriverOptions) tunables() (list []Option) {
+	for k := range d.Tunables {
+		t := &d.Tunables[k]
+		if t.Name == "" {
+			continue
+		}
+		o := Option{Name: t.Name, Kind: Whole{int(t.Min), int(t.Max)}}
+		switch {
+		case t.PerNet:
+			o.Kind = Shown{}
+		case t.Kind == lnd.Bool:
+			o.Kind = Truth{Count: t.Max > 1}
+		case t.Clamped:
+			o.Kind = Within{int(t.Min), int(t.Max)}
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// helpFor returns the comment for a tunable in the reference.
+func helpFor(t *lnd.Tunable) string {
+	if t.Unit.Name == "" {
+		return t.Help
+	}
+	return t.Unit.Name + ": " + t.Help
+}
+
+// tableOf returns the options of the driver for a net type, or empty ones if there is no driver.
+func tableOf(drivers []DriverOptions, t lnet.NetType) *DriverOptions {
+	if d := find(drivers, func(d *DriverOptions) bool { return d.Type == t }); d != nil {
+		return d
+	}
+	return &DriverOptions{}
 }
 
 // Option is an option of a driver or of one of its NIs.
@@ -216,6 +256,28 @@ func (v Values) read(members []member, options []Option) Values {
 		}
 	}
 	return v
+}
+
+// Set calls set for each of the table's parameters that v has. The values are valid, so set does
+// not fail.
+func (v Values) Set(t lnd.Table, set func(parameter string, n int64) error) {
+	for k := range t.Tunables {
+		if n, ok := v.Number(t.Tunables[k].Parameter); ok {
+			if err := set(t.Tunables[k].Parameter, int64(n)); err != nil {
+				panic("config: " + err.Error())
+			}
+		}
+	}
+}
+
+// numbers returns options that are all numbers. It returns nil if there are none.
+func (v Values) numbers() lnd.Values {
+	var numbers lnd.Values
+	for name := range v {
+		n, _ := v.Number(name)
+		numbers = numbers.With(name, int64(n))
+	}
+	return numbers
 }
 
 func findOption(options []Option, name string) *Option {

@@ -8,36 +8,40 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
 // testDrivers have options of all kinds.
 var testDrivers = []DriverOptions{
 	{
-		Type: lnet.TypeTCP, Section: "socklnd", About: "Of TCP.",
+		Table: lnd.Table{
+			Type: lnet.TypeTCP, Section: "socklnd", About: "Of TCP.",
+			Tunables: []lnd.Tunable{
+				{Name: "conns_per_peer", Max: 127, Live: true},
+				{Name: "timeout", Parameter: "sock_timeout", Max: 3600, Default: 50, Unit: lnd.Seconds, Live: true, PerNet: true},
+				{Name: "tos", Min: -1, Max: 255, Default: -1, Clamped: true},
+				{Parameter: "min_reconnectms", Min: 1, Max: 3600000, Default: 1000},
+				{Parameter: "max_reconnectms", Min: 1, Max: 3600000, Default: 60000},
+				{Parameter: "nagle", Kind: lnd.Bool, Max: 1},
+			},
+		},
 		Own: []Option{
 			{Name: PortOption, Kind: PortKind},
 			{Name: ConnectPortOption, Kind: PortKind},
 			{Name: "accept", Kind: Words{"secure", "all", "none"}},
 			{Name: "source_ports", Kind: Words{"auto", "privileged", "any"}, Default: "auto"},
 		},
-		Parameters: []Option{
-			{Name: "sock_timeout", Kind: Whole{0, 3600}, Default: "50", Help: "seconds"},
-			{Name: "min_reconnectms", Kind: Whole{1, 3600000}, Default: "1000"},
-			{Name: "max_reconnectms", Kind: Whole{1, 3600000}, Default: "60000"},
-			{Name: "nagle", Kind: Whole{0, 1}, Default: "0"},
-		},
-		Tunables: []Option{
-			{Name: "conns_per_peer", Kind: Whole{0, 127}},
-			{Name: "timeout", Kind: Shown{}},
-			{Name: "tos", Kind: Within{-1, 255}},
-		},
 		Check: checkReconnect,
 	},
 	{
-		Type: lnet.TypeO2IB, Section: "o2iblnd", About: "Of o2ib.",
-		Parameters: []Option{{Name: "ntx", Kind: Whole{1, 1 << 20}, Default: "512"}},
-		Tunables:   []Option{{Name: "map_on_demand", Kind: Truth{}}, {Name: "ntx", Kind: Whole{1, 1 << 20}}},
+		Table: lnd.Table{
+			Type: lnet.TypeO2IB, Section: "o2iblnd", About: "Of o2ib.",
+			Tunables: []lnd.Tunable{
+				{Name: "map_on_demand", Kind: lnd.Bool, Max: 1},
+				{Name: "ntx", Parameter: "ntx", Min: 1, Max: 1 << 20, Default: 512},
+			},
+		},
 	},
 }
 
@@ -95,7 +99,7 @@ net:
   - net type: o2ib
     local NI(s):
       - interfaces: {0: ib0}
-        lnd tunables: {map_on_demand: yes, ntx: 64, conns_per_peer: 4}
+        lnd tunables: {map_on_demand: yes, ntx: 64, peer_credits_hiw: 4}
   - net type: kfi
     nid: 1@kfi
     lnd tunables: {any: 1}
@@ -104,7 +108,7 @@ net:
 	if diff := cmp.Diff(want, c.Drivers); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Values{"map_on_demand": "1", "ntx": "64"}, c.NIs[0].Options); diff != "" {
+	if diff := cmp.Diff(lnd.Values{"map_on_demand": 1, "ntx": 64}, c.NIs[0].Options); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{
@@ -139,13 +143,14 @@ func TestReferenceIsWhole(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range testDrivers {
+	for k := range testDrivers {
+		d := &testDrivers[k]
 		for _, o := range d.Own {
 			if !r.seen["lnetd."+o.Name] {
 				t.Errorf("the reference lacks lnetd.%s", o.Name)
 			}
 		}
-		for _, o := range d.Parameters {
+		for _, o := range d.parameters() {
 			if !r.seen["lnetd."+d.Section+"."+o.Name] {
 				t.Errorf("the reference lacks lnetd.%s.%s", d.Section, o.Name)
 			}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +70,7 @@ func TestExports(t *testing.T) {
 	none := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}
 	ni := func(n, device, nid string, conns, tos int) NI {
 		ni := NI{Net: netOf(t, n), Device: device, Tunables: none, CPTs: []int{0},
-			Options: Values{"conns_per_peer": strconv.Itoa(conns), "tos": strconv.Itoa(tos)}}
+			Options: lnd.Values{"conns_per_peer": int64(conns), "tos": int64(tos)}}
 		if nid != "" {
 			ni.NID = nidOf(t, nid)
 		}
@@ -203,8 +202,8 @@ net:
       - interfaces: {0: eth1}
         lnd tunables: {tos: 900, timeout: 7}
 `, []NI{
-			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerCredits: 16}, Options: Values{"conns_per_peer": "3"}},
-			{Net: netOf(t, "tcp"), Device: "eth1", Tunables: lnd.Tunables{PeerCredits: 16}, Options: Values{"tos": "255"}},
+			{Net: netOf(t, "tcp"), Device: "eth0", Tunables: lnd.Tunables{PeerCredits: 16}, Options: lnd.Values{"conns_per_peer": 3}},
+			{Net: netOf(t, "tcp"), Device: "eth1", Tunables: lnd.Tunables{PeerCredits: 16}, Options: lnd.Values{"tos": 255}},
 		}},
 		{"not positive means default", `
 net:

@@ -130,7 +130,7 @@ func TestGatewaysStay(t *testing.T) {
 				if bad != nil {
 					t.Fatal(bad)
 				}
-				_, _, err = Add(&has.State, "d", &c)
+				_, _, err = Add(&has.State, "d", &c, testDrivers)
 			}
 			switch {
 			case tt.at == "" && err != nil:
@@ -149,7 +149,7 @@ func added(t *testing.T, have *State, text string) (State, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, warnings, err := Add(have, "d", &c)
+	want, warnings, err := Add(have, "d", &c, testDrivers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ func TestRangesAreThoseOfTheInterface(t *testing.T) {
 	ranges := map[string]api.Range{
 		"net/tunables/peer_timeout": api.PeerTimeoutRange, "net/tunables/peer_credits": api.CreditsRange,
 		"net/tunables/peer_buffer_credits": api.CreditsRange, "net/tunables/credits": api.CreditsRange,
-		"net/lnd tunables/conns_per_peer": api.ConnsPerPeerRange, "lnetd/lnd_timeouts/timeout": api.LNDTimeoutRange,
-		"route/priority": api.PriorityRange, "udsp/priority": api.PriorityRange, "udsp/action/priority": api.PriorityRange,
+		"lnetd/lnd_timeouts/timeout": api.LNDTimeoutRange,
+		"route/priority":             api.PriorityRange, "udsp/priority": api.PriorityRange, "udsp/action/priority": api.PriorityRange,
 		"selection/priority": api.PriorityRange, "selection/id": api.RuleIDRange, "lnetd/selection/id": api.RuleIDRange,
 		"global/max_intf": documentRange("max_interfaces"), "numa/range": documentRange("numa_range"),
 	}

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestReference(t *testing.T) {
 	want.NIs = []config.NI{{
 		Net: lnet.MakeNet(lnet.TypeTCP, 0), Device: "eth0",
 		Tunables: lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
-		Options:  config.Values{"conns_per_peer": "0", "tos": "-1", "busy_poll": "0"},
+		Options:  lnd.Values{"conns_per_peer": 0, "tos": -1, "busy_poll": 0},
 	}}
 	// These have the written value only if the file contains it.
 	want.Drivers = map[lnet.NetType]config.Values{
@@ -58,13 +59,13 @@ func TestReferenceOfDrivers(t *testing.T) {
 		for k < len(lines) && lines[k] != "    "+d.Section+":" {
 			k++
 		}
-		for _, o := range d.Parameters {
+		for _, o := range d.Tunables {
 			if k++; k >= len(lines) {
-				t.Fatalf("the reference ends before %s.%s", d.Section, o.Name)
+				t.Fatalf("the reference ends before %s.%s", d.Section, o.Parameter)
 			}
-			value, help, _ := strings.Cut(strings.TrimSpace(lines[k]), "#")
-			if strings.TrimSpace(value) != o.Name+": "+o.Default || strings.TrimSpace(help) != o.Help {
-				t.Errorf("%s.%s, %s, %q: %s", d.Section, o.Name, o.Default, o.Help, lines[k])
+			value, help, _ := strings.Cut(strings.TrimSpace(lines[k]), " # ")
+			if strings.TrimSpace(value) != fmt.Sprintf("%s: %d", o.Parameter, o.Default) || o.Help == "" || !strings.HasSuffix(help, o.Help) {
+				t.Errorf("%s.%s, %d, %q: %s", d.Section, o.Parameter, o.Default, o.Help, lines[k])
 			}
 		}
 	}

@@ -94,8 +94,8 @@ func (s *State) lndTimeouts() (list []map[string]any) {
 	done := map[lnet.Net]bool{}
 	for k := range s.NIs {
 		ni := &s.NIs[k]
-		if n, ok := ni.Options.Number(timeoutOption); ok && !done[ni.Net] {
-			list = append(list, map[string]any{"net": ni.Net.String(), "timeout": n})
+		if n, ok := ni.Options[timeoutOption]; ok && !done[ni.Net] {
+			list = append(list, map[string]any{"net": ni.Net.String(), "timeout": int(n)})
 			done[ni.Net] = true
 		}
 	}
@@ -110,7 +110,7 @@ func (s *State) SetLNDTimeouts(timeouts map[lnet.Net]int) {
 	s.NIs = slices.Clone(s.NIs)
 	for k := range s.NIs {
 		if n, ok := timeouts[s.NIs[k].Net]; ok {
-			s.NIs[k].Options = s.NIs[k].Options.With(timeoutOption, n)
+			s.NIs[k].Options = s.NIs[k].Options.With(timeoutOption, int64(n))
 		}
 	}
 }

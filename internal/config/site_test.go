@@ -112,7 +112,7 @@ func TestTunablesOfRules(t *testing.T) {
 		t.Fatalf("%+v, %v", s.NIs, err)
 	}
 	for _, i := range s.NIs {
-		if i.Tunables.Credits != 9 || i.Tunables.PeerTimeout != -1 || i.Options["tos"] != "3" {
+		if i.Tunables.Credits != 9 || i.Tunables.PeerTimeout != -1 || i.Options["tos"] != 3 {
 			t.Errorf("%+v", i)
 		}
 	}

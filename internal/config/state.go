@@ -38,8 +38,8 @@ type NI struct {
 	// Tunables are those that all drivers share. A zero field, or a negative PeerTimeout, means
 	// the driver's default.
 	Tunables lnd.Tunables
-	// Options are the driver's tunables for this NI.
-	Options Values
+	// Options are the driver's own tunables that this NI sets.
+	Options lnd.Values
 	// CPTs are the CPU partitions for it, sorted. Nil means all.
 	CPTs []int
 	// Listed, if not nil, is a second meaning of Device, until Settle resolves it.

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"strconv"
 	"testing"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -13,7 +15,8 @@ func TestAddedNIHasTheNetsTimeout(t *testing.T) {
 	ni := func(device, timeout string) NI {
 		i := NI{Net: tcp, Device: device}
 		if timeout != "" {
-			i.Options = Values{"timeout": timeout}
+			n, _ := strconv.Atoi(timeout)
+			i.Options = lnd.Values{"timeout": int64(n)}
 		}
 		return i
 	}
@@ -29,8 +32,12 @@ func TestAddedNIHasTheNetsTimeout(t *testing.T) {
 		"another net":     {[]NI{ni("a", "20")}, NI{Net: lnet.MakeNet(lnet.TypeTCP, 1), Device: "c"}, ""},
 	} {
 		have := State{NIs: tt.have}
-		got, _, err := Add(&have, "d", &Config{State: State{NIs: []NI{tt.add}}})
-		if err != nil || got.NIs[len(tt.have)].Options["timeout"] != tt.want {
+		got, _, err := Add(&have, "d", &Config{State: State{NIs: []NI{tt.add}}}, testDrivers)
+		shown := ""
+		if n, ok := got.NIs[len(tt.have)].Options["timeout"]; ok {
+			shown = strconv.FormatInt(n, 10)
+		}
+		if err != nil || shown != tt.want {
 			t.Errorf("%s: %v, %+v", name, err, got.NIs)
 		}
 	}

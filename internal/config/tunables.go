@@ -4,35 +4,35 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
 )
 
-// TunablesOf returns the options of an NI, given as numbers by name. The error names an option
-// that does not exist or has an invalid value.
-func TunablesOf(options []Option, given map[string]int64) (Values, error) {
-	var v Values
+// CheckTunables returns an error that names the first of the given tunables that NIs of the driver
+// do not have, or that is out of range. With live set, it must also be one that can be changed
+// while an NI is up.
+func (d *DriverOptions) CheckTunables(given lnd.Values, live bool) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		o := find(options, func(o *Option) bool { return o.Name == name })
-		if o == nil {
-			return nil, fmt.Errorf("there is no tunable %q", name)
+		t := d.Named(name)
+		if t == nil || t.PerNet {
+			return fmt.Errorf("there is no tunable %q", name)
 		}
-		text, err := o.Kind.read(strconv.FormatInt(given[name], 10))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if live && !t.Live {
+			return fmt.Errorf("%s cannot be changed while an NI is up", name)
 		}
-		v = v.with(o, text)
+		if err := t.Check(given[name]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	return v, nil
+	return nil
 }
 
-// With returns a copy of v with a number set.
-func (v Values) With(name string, n int) Values {
-	out := maps.Clone(v)
-	if out == nil {
-		out = Values{}
-	}
-	out[name] = strconv.Itoa(n)
-	return out
+// isLive reports whether an NI option can be changed while the NI is up. The timeout of a net can
+// be changed without its driver.
+func isLive(drivers []DriverOptions, t lnet.NetType, name string) bool {
+	o := tableOf(drivers, t).Named(name)
+	return o != nil && o.Live || name == timeoutOption
 }
 
 // Names reports whether n identifies the NI o, which may be up: by interface or NID or, if the

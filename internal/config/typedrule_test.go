@@ -59,7 +59,7 @@ func TestTypedRulesOfSeveralDocuments(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					want, _, err := Add(&have, "d", &c)
+					want, _, err := Add(&have, "d", &c, testDrivers)
 					var list Problems
 					if errors.As(err, &list) {
 						problem = list[0].Error()

@@ -226,7 +226,7 @@ func (r *nodeRun) change(t *testing.T, have, want string) error {
 	t.Helper()
 	a, b := parse(t, have).State, parse(t, want).State
 	var err error
-	if busy := r.InTurn(t.Context(), func() { err = r.node.apply(t.Context(), config.Diff(&a, &b), false) }); busy != nil {
+	if busy := r.InTurn(t.Context(), func() { err = r.node.apply(t.Context(), config.Diff(&a, &b, r.node.drivers.Options()), false) }); busy != nil {
 		t.Fatal(busy)
 	}
 	return err

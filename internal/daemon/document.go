@@ -165,7 +165,7 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 	if err := context.Cause(ctx); err != nil {
 		return done, p, nil, err
 	}
-	steps = config.Diff(have, &p.want)
+	steps = config.Diff(have, &p.want, b.node.drivers.Options())
 	for _, s := range steps {
 		done.Commands = append(done.Commands, b.node.engines.told(s, p.want.Drivers).Commands()...)
 	}
@@ -220,7 +220,7 @@ func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.C
 	c.Peers = b.node.withoutOwn(c.Peers, slices.Concat(have.NIs, c.NIs))
 	b.node.keepPrimaries(c.Peers)
 	var more config.Problems
-	p.want, more, err = config.Add(have, r.Name, &c)
+	p.want, more, err = config.Add(have, r.Name, &c, b.node.drivers.Options())
 	if len(c.LNDTimeouts) > 0 {
 		p.want.SetLNDTimeouts(c.LNDTimeouts)
 		p.want.NIs = b.node.engines.resolved(p.want.NIs, p.want.Drivers, p.want.Drivers)
@@ -249,7 +249,7 @@ func (b *backend) planReplacement(ctx context.Context, have *config.State, r *ap
 	p.around = &c
 	var more config.Problems
 	p.want, more, err = config.Replace(have, r.Name, &c)
-	if forgets := config.Forgets(have, &p.want); len(c.Peers) < len(all) {
+	if forgets := config.Forgets(have, &p.want, b.node.drivers.Options()); len(c.Peers) < len(all) {
 		c.Peers = slices.DeleteFunc(all, func(o config.Peer) bool { return b.node.isFound(o) && !forgets(&o) })
 		p.want, more, err = config.Replace(have, r.Name, &c)
 	}

@@ -26,15 +26,9 @@ type Driver struct {
 	Name string
 	// Make creates a driver with the options v. The driver logs to log.
 	Make func(v config.Values, log *slog.Logger) (Made, error)
-	// Options returns lnd.Config.Options for an NI with the options v. If it is nil, NIs have no
-	// options.
-	Options func(v config.Values) any
 	// Defaults returns the common tunables and the options of an NI without settings, if the
 	// driver has the options v. If it is nil, the defaults are not known.
-	Defaults func(v config.Values) (lnd.Tunables, config.Values)
-	// Chosen names the options for which 0 leaves the choice to the driver. Their values are
-	// known only when the NI is up.
-	Chosen []string
+	Defaults func(v config.Values) (lnd.Tunables, lnd.Values)
 	// Usable returns the NID that an NI with a device, a NID or both would have now, and its
 	// device. The error tells an operator why the interface cannot be used. If Usable is nil,
 	// interfaces are always usable.
@@ -44,9 +38,6 @@ type Driver struct {
 	// Watch calls changed after each event that may have made an interface usable, until ctx is
 	// done. If it is nil, the driver has no such events.
 	Watch func(ctx context.Context, changed func()) error
-	// Show returns the tunables in force on an NI by name. Absent ones are not shown. A nil Show
-	// shows no tunables.
-	Show func(i *node.NIInfo) map[string]int64
 	// Again is called when the first NI of a driver could not be brought up. It returns the
 	// options of the driver to try instead, or nil if that would not help. A nil Again never
 	// helps.
@@ -101,7 +92,7 @@ func (t Drivers) of(typ lnet.NetType) *Driver {
 			return &t[k]
 		}
 	}
-	d := absent(config.DriverOptions{Type: typ})
+	d := absent(config.DriverOptions{Table: lnd.Table{Type: typ}})
 	return &d
 }
 
@@ -163,23 +154,35 @@ func absent(o config.DriverOptions) Driver {
 	}
 }
 
-func shownTunable(o *config.Option, v int64) api.Tunable {
-	_, truth := o.Kind.(config.Truth)
-	return api.Tunable{Name: o.Name, Value: v, Truth: truth}
+// show returns the tunables that an NI shows, by name. Those that only lnetd has are shown if they
+// differ from the default.
+func (d *Driver) show(i *node.NIInfo) lnd.Values {
+	shown := lnd.Values{}
+	for k := range d.Tunables {
+		t := &d.Tunables[k]
+		if v, ok := i.Options[t.Name]; ok && t.Shows(v) {
+			shown[t.Name] = v
+		}
+		if t.PerNet {
+			shown[t.Name] = inSeconds(i.LNDTimeout)
+		}
+	}
+	return shown
 }
 
 // shown returns the tunables of an NI in order (lnetctl 5.1 item 8).
 func (t Drivers) shown(i *node.NIInfo) []api.Tunable {
 	d := t.of(i.Net.Type())
-	if d.Show == nil {
-		return nil
-	}
-	var shown []api.Tunable
-	values := d.Show(i)
-	for _, o := range d.Tunables {
-		if v, ok := values[o.Name]; ok {
-			shown = append(shown, shownTunable(&o, v))
+	return d.listed(d.show(i))
+}
+
+// listed returns tunables in the order in which they are shown.
+func (d *Driver) listed(values lnd.Values) (list []api.Tunable) {
+	for k := range d.Tunables {
+		t := &d.Tunables[k]
+		if v, ok := values[t.Name]; ok {
+			list = append(list, api.Tunable{Name: t.Name, Value: v, Truth: t.Kind == lnd.Bool})
 		}
 	}
-	return shown
+	return list
 }

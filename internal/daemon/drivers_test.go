@@ -16,7 +16,6 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
 
 // fakeType is the net type of a fake driver.
@@ -30,34 +29,28 @@ type fakeDrivers struct {
 	again  func(v config.Values, err error) config.Values
 }
 
-// fakeTunables are those of an NI, by their YAML names.
-type fakeTunables config.Values
-
 func (f *fakeDrivers) driver() Driver {
 	d := Driver{
 		DriverOptions: config.DriverOptions{
-			Type: fakeType, Section: "fakelnd", About: "Parameters of no driver.",
-			Parameters: []config.Option{
-				{Name: "service", Kind: config.Whole{Min: 1, Max: 65535}, Default: "987"},
-				{Name: "ntx", Kind: config.Whole{Min: 1, Max: 1 << 20}, Default: "512", Help: "transmit descriptors"},
-			},
-			Tunables: []config.Option{
-				{Name: "peercredits_hiw", Kind: config.Whole{Min: 0, Max: 255}},
-				{Name: "map_on_demand", Kind: config.Truth{}},
-				{Name: "concurrent_sends", Kind: config.Whole{Min: 0, Max: 1 << 20}},
-				{Name: "fmr_pool_size", Kind: config.Whole{Min: 1, Max: 1 << 20}},
-				{Name: "fmr_flush_trigger", Kind: config.Whole{Min: 1, Max: 1 << 20}},
-				{Name: "fmr_cache", Kind: config.Whole{Min: 0, Max: 1}},
-				{Name: "ntx", Kind: config.Whole{Min: 1, Max: 1 << 20}},
-				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
-				{Name: "timeout", Kind: config.Shown{}},
-				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
+			Table: lnd.Table{
+				Type: fakeType, Section: "fakelnd", About: "Parameters of no driver.",
+				Tunables: []lnd.Tunable{
+					{Name: "peercredits_hiw", Module: "fake", Max: 255},
+					{Name: "map_on_demand", Module: "fake", Kind: lnd.Bool, Max: 1},
+					{Name: "concurrent_sends", Module: "fake", Max: 1 << 20},
+					{Name: "fmr_pool_size", Module: "fake", Min: 1, Max: 1 << 20},
+					{Name: "fmr_flush_trigger", Module: "fake", Min: 1, Max: 1 << 20},
+					{Name: "fmr_cache", Module: "fake", Max: 1},
+					{Name: "ntx", Parameter: "ntx", Module: "fake", Min: 1, Max: 1 << 20, Default: 512, Help: "transmit descriptors"},
+					{Name: "conns_per_peer", Module: "fake", Max: 127, Live: true},
+					{Name: "timeout", Module: "fake", Live: true, PerNet: true},
+					{Name: "tos", Module: "fake", Min: -1, Max: 255, Clamped: true},
+					{Parameter: "service", Module: "fake", Min: 1, Max: 65535, Default: 987},
+				},
 			},
 		},
-		Name:    "fake",
-		Make:    f.make,
-		Options: func(v config.Values) any { return fakeTunables(v) },
-		Show:    fakeShow,
+		Name: "fake",
+		Make: f.make,
 	}
 	if f.again != nil {
 		d.Again = func(v config.Values, err error, _ *slog.Logger) config.Values { return f.again(v, err) }
@@ -75,16 +68,6 @@ func (f *fakeDrivers) make(v config.Values, _ *slog.Logger) (Made, error) {
 		Close:  func() error { f.closed++; return nil },
 		Attrs:  []any{"service", v["service"]},
 	}, nil
-}
-
-func fakeShow(i *node.NIInfo) map[string]int64 {
-	shown := map[string]int64{"timeout": int64(i.LNDTimeout / time.Second)}
-	o, _ := i.Options.(fakeTunables)
-	for name := range o {
-		n, _ := config.Values(o).Number(name)
-		shown[name] = int64(n)
-	}
-	return shown
 }
 
 type fakeDriver struct {
@@ -117,7 +100,7 @@ func (i *fakeInterface) Device() string                    { return i.config.Dev
 func (*fakeInterface) LargeNIDs() bool                     { return true }
 func (*fakeInterface) Tunables() lnd.Tunables              { return lnd.Tunables{PeerCredits: 8, Credits: 64} }
 func (*fakeInterface) Timeout() time.Duration              { return 50 * time.Second }
-func (i *fakeInterface) Options() any                      { return i.config.Options }
+func (i *fakeInterface) Options() lnd.Values               { return i.config.Options }
 func (*fakeInterface) Link() lnd.LinkState                 { return lnd.LinkUp }
 func (*fakeInterface) Send(m *lnd.Tx)                      { m.Done.Sent(m, lnd.ErrClosed) }
 func (*fakeInterface) Receive(*lnd.Rx, lnd.Placement)      {}

@@ -41,7 +41,7 @@ type localNI struct {
 	former    string // the device's configured name, if the device was renamed since
 	waits     error  // why it is not up, or nil
 	// shown holds the options in force when the NI came up or was last changed.
-	shown map[string]int64
+	shown lnd.Values
 }
 
 // engine is a driver that was created.
@@ -214,7 +214,7 @@ func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Va
 	if err != nil {
 		return nil, err
 	}
-	c := lnd.Config{Net: l.Net, Device: l.Device, NID: l.NID, Tunables: l.Tunables, Options: d.options(l.Options)}
+	c := lnd.Config{Net: l.Net, Device: l.Device, NID: l.NID, Tunables: l.Tunables, Options: l.Options}
 	info, err := n.AddNI(ctx, m.Driver, c)
 	if err != nil {
 		return m, err
@@ -277,7 +277,7 @@ func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI)
 	l := e.nis[k]
 	if !l.Own.IsZero() {
 		d := e.table.of(l.Net.Type())
-		if err := n.TuneNI(l.Own, d.options(to.Options)); err != nil {
+		if err := n.TuneNI(l.Own, to.Options); err != nil {
 			return api.Fault{
 				Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be changed while it is up", from),
 				Remedy: "delete it, and add it again",
@@ -308,21 +308,6 @@ func (e *engines) set(t lnet.NetType, v config.Values) error {
 	e.values = values
 	e.mu.Unlock()
 	return e.end(t)
-}
-
-// options returns lnd.Config.Options for an NI with the options v.
-func (d *Driver) options(v config.Values) any {
-	if d.Options == nil {
-		return nil
-	}
-	return d.Options(v)
-}
-
-func (d *Driver) show(i *node.NIInfo) map[string]int64 {
-	if d.Show == nil {
-		return nil
-	}
-	return d.Show(i)
 }
 
 // usable returns why an NI's interface cannot be used now, or nil if it can.

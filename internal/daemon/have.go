@@ -136,12 +136,7 @@ func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) 
 	if ni.Tunables.PeerTimeout < 0 {
 		shown.Tunables.PeerTimeout = -1 // the driver's default
 	}
-	d, options := b.node.drivers.of(ni.Net.Type()), b.node.engines.optionsOf(ni, values)
-	for k := range d.Tunables {
-		if v, ok := options.Number(d.Tunables[k].Name); ok {
-			shown.LND = append(shown.LND, shownTunable(&d.Tunables[k], int64(v)))
-		}
-	}
+	shown.LND = b.node.drivers.of(ni.Net.Type()).listed(b.node.engines.optionsOf(ni, values))
 	return shown
 }
 

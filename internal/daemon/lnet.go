@@ -50,7 +50,7 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 		return err
 	}
 	want := config.State{Parameters: have.Parameters, Drivers: have.Drivers, Buffers: have.Buffers}
-	if err := t.apply(ctx, config.Diff(&have, &want), true); err != nil {
+	if err := t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true); err != nil {
 		return err
 	}
 	t.StopRouting() // otherwise LNet could not be configured as a router again for some seconds

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 
@@ -34,11 +35,11 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []str
 	}
 	want, _, err := config.Add(&have, "", &config.Config{State: config.State{
 		NIs: nis, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
-	}})
+	}}, b.node.drivers.Options())
 	if err != nil {
 		return nil, netRefused(syscall.ENOSPC, "cannot add LNet NI", err.Error(), "see the NIs with: lnetdctl net show")
 	}
-	return warnings, b.node.apply(ctx, config.Diff(&have, &want), false)
+	return warnings, b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
 }
 
 // checkAddition returns an error if an NI cannot be added.
@@ -169,9 +170,10 @@ func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 	if len(r.LND) == 0 {
 		return ni, nil
 	}
-	if ni.Options, err = config.TunablesOf(d.Tunables, r.LND); err != nil {
-		return ni, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "failed to parse lnd tunables"}.Because(err)
+	if err = d.CheckTunables(r.LND, false); err != nil {
+		return ni, tunableFault(err)
 	}
+	ni.Options = r.LND
 	return ni, nil
 }
 
@@ -216,7 +218,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 	case len(absent) > 0:
 		return netRefused(syscall.ENODEV, "interface invalid for deleting LNet NI", absent.Error(), "see the NIs with: lnetdctl net show")
 	}
-	return b.node.apply(ctx, config.Diff(&have, &want), false)
+	return b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
 }
 
 // SetNITunables changes NIs in place.
@@ -230,16 +232,44 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 	found := false
 	for k := range want.NIs {
 		ni := &want.NIs[k]
-		if r.ConnsPerPeer != nil && (r.All || ni.Own == r.NID || r.NID.IsZero() && ni.Net == r.Net) {
-			ni.Options, found = ni.Options.With("conns_per_peer", *r.ConnsPerPeer), true
+		if len(r.LND) > 0 && (r.All || !r.NID.IsZero() && ni.Own == r.NID || r.NID.IsZero() && ni.Net == r.Net) {
+			changed, err := b.node.drivers.of(ni.Net.Type()).tune(ni, &r)
+			if err != nil {
+				return err
+			}
+			found = found || changed
 		}
 		if r.LNDTimeout != nil && ni.Net == r.Net {
-			ni.Options, found = ni.Options.With("timeout", *r.LNDTimeout), true
+			ni.Options, found = ni.Options.With("timeout", int64(*r.LNDTimeout)), true
 		}
 	}
-	if !found && !r.All {
+	switch {
+	case found:
+	case !r.All:
 		return fmt.Errorf("no such NI: %w", node.ErrNotFound)
+	case len(want.NIs) > 0:
+		names := slices.Sorted(maps.Keys(r.LND))
+		return tunableFault(fmt.Errorf("no NI has the tunable %q", names[0]))
 	}
 	want.NIs = b.node.engines.resolved(want.NIs, have.Drivers, have.Drivers)
-	return b.node.apply(ctx, config.Diff(&have, &want), false)
+	return b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
+}
+
+// tune sets the requested tunables of an NI. If the request is for all NIs, it leaves out those that
+// NIs of this driver do not have. It reports whether it set one.
+func (d *Driver) tune(ni *config.NI, r *api.NITunables) (changed bool, _ error) {
+	for name, v := range r.LND {
+		if r.All && d.Named(name) == nil {
+			continue
+		}
+		if err := d.CheckTunables(lnd.Values{name: v}, true); err != nil {
+			return false, tunableFault(err)
+		}
+		ni.Options, changed = ni.Options.With(name, v), true
+	}
+	return changed, nil
+}
+
+func tunableFault(err error) error {
+	return api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "failed to parse lnd tunables"}.Because(err)
 }

@@ -126,7 +126,7 @@ func (t *nodeTask) up(ctx context.Context) error {
 		have.Routing = want.Routing
 		t.log.Info("this node is a router")
 	}
-	if busy := t.changes.inTurn(ctx, func() { err = t.apply(ctx, config.Diff(&have, &want), true) }); busy != nil {
+	if busy := t.changes.inTurn(ctx, func() { err = t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true) }); busy != nil {
 		return busy
 	}
 	if err != nil {

@@ -55,27 +55,20 @@ func TestO2IBConfig(t *testing.T) {
 // Every parameter is stored in a separate field.
 func TestO2IBParametersAreApart(t *testing.T) {
 	owner := map[string]string{}
-	for _, s := range o2ibParameters() {
-		k, whole := s.Kind.(config.Whole)
-		if !whole {
-			t.Fatalf("%s is %T", s.Name, s.Kind)
-		}
-		value := "1"
-		switch {
-		case s.Name == "pool":
-			value = "5"
-		case s.Default == "1" && k.Min == 0:
-			value = "0"
-		case s.Default == "1" || k.Min > 1:
-			value = "2"
+	for _, o := range o2iblnd.Table().Tunables {
+		value := o.Min
+		if value == o.Default {
+			value++
 		}
 		c := o2iblnd.DefaultConfig()
-		s.put(&c, value)
+		if err := c.Set(o.Parameter, value); err != nil {
+			t.Fatal(err)
+		}
 		changed := cmp.Diff(o2iblnd.DefaultConfig(), c)
 		if other := owner[changed]; changed == "" || other != "" {
-			t.Errorf("%s changes what %q does: %s", s.Name, other, changed)
+			t.Errorf("%s changes what %q does: %s", o.Parameter, other, changed)
 		}
-		owner[changed] = s.Name
+		owner[changed] = o.Parameter
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
@@ -99,34 +100,26 @@ func pick(t *rapid.T, what string, of ...string) string { return rapid.SampledFr
 
 // drawValue draws a value of an option, often its default. It returns false if the option is
 // absent.
-func drawValue(t *rapid.T, name string, o *config.Option) (any, bool) {
+func drawValue(t *rapid.T, name string, lo, hi, usual int64) (any, bool) {
 	if rapid.IntRange(0, 4).Draw(t, name+" given") > 0 {
 		return nil, false
 	}
-	lo, hi := 0, 0
-	switch k := o.Kind.(type) {
-	case config.Whole:
-		lo, hi = k.Min, k.Max
-	case config.Within:
-		lo, hi = k.Min, k.Max
-	case config.Truth:
-		return rapid.Bool().Draw(t, name), true
-	case config.Words:
-		return rapid.SampledFrom(k).Draw(t, name), true
-	default:
-		return nil, false
+	if maybe(t, name+" is the default") {
+		return usual, true
 	}
-	if n, err := strconv.Atoi(o.Default); err == nil && maybe(t, name+" is the default") {
-		return n, true
-	}
-	return rapid.IntRange(lo, min(hi, lo+300)).Draw(t, name), true
+	return rapid.Int64Range(lo, min(hi, lo+300)).Draw(t, name), true
 }
 
-func drawOptions(t *rapid.T, name string, options []config.Option) map[string]any {
+// drawTunables draws tunables of a driver, those of an NI or those of its section.
+func drawTunables(t *rapid.T, name string, tunables []lnd.Tunable, key func(*lnd.Tunable) string) map[string]any {
 	out := map[string]any{}
-	for k := range options {
-		if v, ok := drawValue(t, name+" "+options[k].Name, &options[k]); ok {
-			out[options[k].Name] = v
+	for k := range tunables {
+		o := &tunables[k]
+		if key(o) == "" {
+			continue
+		}
+		if v, ok := drawValue(t, name+" "+key(o), o.Min, o.Max, o.Default); ok {
+			out[key(o)] = v
 		}
 	}
 	return out
@@ -151,7 +144,7 @@ func drawNets(t *rapid.T, name string, drivers Drivers) (nets []map[string]any) 
 		if net == "o2ib" {
 			options = drivers[1].Tunables
 		}
-		ni["lnd tunables"] = drawOptions(t, name+" "+net, options)
+		ni["lnd tunables"] = drawTunables(t, name+" "+net, options, func(o *lnd.Tunable) string { return o.Name })
 		nets = append(nets, map[string]any{"net type": net, "local NI(s)": []any{ni}})
 	}
 	return nets
@@ -254,7 +247,7 @@ func drawLnetd(t *rapid.T, name string, drivers Drivers) map[string]any {
 		if !maybe(t, name+" "+d.Section) {
 			continue
 		}
-		below := drawOptions(t, name+" "+d.Section, d.Parameters)
+		below := drawTunables(t, name+" "+d.Section, d.Tunables, func(o *lnd.Tunable) string { return o.Parameter })
 		if _, err := config.Parse("f", []byte(document{"lnetd": map[string]any{d.Section: below}}.text(t)), drivers.Options()); err == nil {
 			out[d.Section] = below // the options are compatible
 		}

@@ -114,5 +114,5 @@ func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	if refused := t.drivers.twice("", want.NIs); len(refused) > 0 {
 		return nil, refused
 	}
-	return later, t.apply(ctx, config.Diff(&have, &want), true)
+	return later, t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true)
 }

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -129,19 +129,15 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	inForce, usual := d.Defaults(kept)
 	fill(&out.Tunables.PeerBufferCredits, inForce.PeerBufferCredits) // 0 means the driver's value
 	out.Options = nil
-	for name, text := range ni.Options {
-		if options[name] != running[name] || !has.showsUnasked(name, text) {
-			options[name] = text
+	for name, v := range ni.Options {
+		if options[name] != running[name] || !has.showsUnasked(name, v) {
+			options[name] = v
 		}
 	}
-	for name, text := range options {
-		if text == usual[name] {
-			continue
+	for name, v := range options {
+		if v != usual[name] {
+			out.Options = out.Options.With(name, v)
 		}
-		if out.Options == nil {
-			out.Options = config.Values{}
-		}
-		out.Options[name] = text
 	}
 	return out
 }
@@ -149,7 +145,7 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 // optionsOf returns all options of an NI for drivers with the given options: its own, those in
 // force without being set, and the driver's defaults. It omits options that the driver chooses
 // when the NI comes up.
-func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values) config.Values {
+func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values) lnd.Values {
 	d := e.table.of(ni.Net.Type())
 	if d.Defaults == nil {
 		return ni.Options
@@ -166,11 +162,14 @@ func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values
 			}
 			delete(options, name) // the driver may not show it
 			if n, shown := l.shown[name]; shown {
-				options[name] = strconv.FormatInt(n, 10)
+				options[name] = n
 			}
 		}
 	} else {
-		maps.DeleteFunc(options, func(name, text string) bool { return text == "0" && slices.Contains(d.Chosen, name) })
+		maps.DeleteFunc(options, func(name string, v int64) bool {
+			t := d.Named(name)
+			return v == 0 && t.Auto || !t.Shows(v)
+		})
 	}
 	maps.Copy(options, ni.Options)
 	return options
@@ -195,13 +194,13 @@ func fill(to *int, n int) {
 // showsUnasked reports whether an option is in force on an NI although it was not set, such as
 // the connections per peer that follow from the link speed. An export contains such an option,
 // but it is not a setting.
-func (l *localNI) showsUnasked(name, text string) bool {
+func (l *localNI) showsUnasked(name string, v int64) bool {
 	if l == nil {
 		return false
 	}
 	_, asked := l.Options[name]
 	n, shown := l.shown[name]
-	return !asked && shown && strconv.FormatInt(n, 10) == text
+	return !asked && shown && n == v
 }
 
 // same reports whether a document's NI is the existing NI o on the same net, whichever of o's

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
 
 // Ports of LNet over TCP.
@@ -28,9 +25,6 @@ const (
 	// highestPrivileged is the highest source port that secure acceptors accept.
 	highestPrivileged = 1023
 )
-
-// longestPoll is the maximum of busy_poll, in µs.
-const longestPoll = int(socklnd.MaxBusyPoll / time.Microsecond)
 
 // tcp holds the dependencies of the socklnd entry in the table of drivers.
 type tcp struct {
@@ -49,17 +43,8 @@ func TCP(network socklnd.Network) Driver {
 func (t *tcp) driver() Driver {
 	return Driver{
 		DriverOptions: config.DriverOptions{
-			Type:       lnet.TypeTCP,
-			Section:    "socklnd",
-			About:      "Parameters of the TCP driver, named as ksocklnd's module parameters.",
-			Own:        optionsOf(tcpOwn),
-			Parameters: optionsOf(tcpParameters()),
-			Tunables: []config.Option{
-				{Name: "conns_per_peer", Kind: config.Whole{Min: 0, Max: 127}},
-				{Name: "timeout", Kind: config.Shown{}}, // can be set only while an NI is up
-				{Name: "tos", Kind: config.Within{Min: -1, Max: 255}},
-				{Name: "busy_poll", Kind: config.Whole{Min: 0, Max: longestPoll}},
-			},
+			Table: socklnd.Table(),
+			Own:   optionsOf(tcpOwn),
 			Check: func(v config.Values) error {
 				c := tcpConfig(v)
 				return c.Validate()
@@ -67,14 +52,11 @@ func (t *tcp) driver() Driver {
 		},
 		Name:    "TCP",
 		Make:    t.make,
-		Options: tcpOptions,
-		Show:    tcpShow,
 		Again:   tcpAgain,
 		Explain: tcpExplain,
 		Find:    t.find,
 
 		Defaults: tcpDefaults,
-		Chosen:   []string{"conns_per_peer", "busy_poll"},
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
 			return socklnd.Usable(t.network, ni.Net, ni.Device, ni.NID)
 		},
@@ -89,13 +71,11 @@ var tcpOwn = []setting[socklnd.Config]{
 		config.Option{Name: config.PortOption, Kind: config.PortKind},
 		func(c *socklnd.Config, text string) {
 			c.AcceptPort = numberOf(text)
-			c.AcceptPortBulk = c.AcceptPort
 		},
 	}, {
 		config.Option{Name: config.ConnectPortOption, Kind: config.PortKind},
 		func(c *socklnd.Config, text string) {
 			c.ConnectPort = numberOf(text)
-			c.ConnectPortBulk = c.ConnectPort
 		},
 	}, {
 		config.Option{Name: "accept", Kind: config.Words{"secure", "all", "none"}},
@@ -110,80 +90,11 @@ var sourcePorts = map[string]socklnd.SourcePorts{
 	"auto": socklnd.SourceAuto, "privileged": socklnd.SourcePrivileged, "any": socklnd.SourceAny,
 }
 
-// tcpParameters returns the module parameters of ksocklnd and of the acceptor under their own
-// names (socklnd 19, lnet-wire 5.4).
-func tcpParameters() []setting[socklnd.Config] {
-	type config = socklnd.Config
-	const (
-		once    = 1
-		hour    = 3600
-		million = 1 << 20
-		credits = 1 << 24
-		bytes   = 1 << 30
-		sec     = time.Second
-		ms      = time.Millisecond
-	)
-	defaults := socklnd.DefaultConfig()
-	d := &defaults
-	return []setting[config]{
-		port("accept_port_bulk", "where connections other than CONTROL come; 0: port",
-			func(c *config) *int { return &c.AcceptPortBulk }),
-		port("connect_port_bulk", "where they are made to; 0: connect_port",
-			func(c *config) *int { return &c.ConnectPortBulk }),
-		whole(d, "accept_backlog", 1, 4096, once, func(c *config) *int { return &c.AcceptBacklog }, "connections"),
-		whole(d, "accept_timeout", 1, hour, sec, func(c *config) *time.Duration { return &c.AcceptTimeout },
-			"seconds for a caller to introduce itself"),
-		whole(d, "sock_timeout", 0, hour, sec, func(c *config) *time.Duration { return &c.SockTimeout },
-			"seconds without progress; 0: lnd_timeout"),
-		whole(d, "credits", 1, credits, once, func(c *config) *int { return &c.Tunables.Credits }, `defaults for "tunables" above`),
-		whole(d, "peer_credits", 1, credits, once, func(c *config) *int { return &c.Tunables.PeerCredits }, ""),
-		whole(d, "peer_buffer_credits", 0, credits, once, func(c *config) *int { return &c.Tunables.PeerBufferCredits }, ""),
-		whole(d, "peer_timeout", 0, credits, sec, func(c *config) *time.Duration { return &c.Tunables.PeerTimeout }, ""),
-		whole(d, "min_reconnectms", 1, hour*1000, ms, func(c *config) *time.Duration { return &c.MinReconnect }, ""),
-		whole(d, "max_reconnectms", 1, hour*1000, ms, func(c *config) *time.Duration { return &c.MaxReconnect }, ""),
-		whole(d, "eager_ack", 0, 15, once, func(c *config) *int { return &c.EagerAck }, "mask over connection types"),
-		truth(d, "typed_conns", func(c *config) *bool { return &c.TypedConns }, ""),
-		whole(d, "min_bulk", 0, bytes, once, func(c *config) *int { return &c.MinBulk },
-			"bytes from which messages go on bulk connections"),
-		whole(d, "tx_buffer_size", 0, bytes, once, func(c *config) *int { return &c.TxBufferSize }, "bytes; 0: the system's choice"),
-		whole(d, "rx_buffer_size", 0, bytes, once, func(c *config) *int { return &c.RxBufferSize }, ""),
-		truth(d, "nagle", func(c *config) *bool { return &c.Nagle }, ""),
-		truth(d, "round_robin", func(c *config) *bool { return &c.RoundRobin }, ""),
-		whole(d, "keepalive", 0, credits, sec, func(c *config) *time.Duration { return &c.Keepalive },
-			"seconds of silence before a NOOP; 0: never"),
-		whole(d, "keepalive_idle", 0, credits, sec, func(c *config) *time.Duration { return &c.KeepaliveIdle },
-			"TCP keepalive; any of the three 0: none"),
-		whole(d, "keepalive_count", 0, credits, once, func(c *config) *int { return &c.KeepaliveCount }, ""),
-		whole(d, "keepalive_intvl", 0, credits, sec, func(c *config) *time.Duration { return &c.KeepaliveInterval }, ""),
-		truth(d, "enable_csum", func(c *config) *bool { return &c.EnableChecksum }, "on V2 connections"),
-		truth(d, "nonblk_zcack", func(c *config) *bool { return &c.NonblockingZCAck }, ""),
-		whole(d, "conns_per_peer", 0, 127, once, func(c *config) *int { return &c.ConnsPerPeer }, ""),
-		whole(d, "tos", -1, 255, once, func(c *config) *int { return &c.TOS }, ""),
-		whole(d, "busy_poll", 0, longestPoll, time.Microsecond, func(c *config) *time.Duration { return &c.BusyPoll },
-			"microseconds to watch sockets before sleeping; 0: never"),
-		whole(d, "half_open", 1, million, once, func(c *config) *int { return &c.MaxHalfOpen },
-			"callers that have not introduced themselves"),
-		whole(d, "half_open_per_source", 1, million, once, func(c *config) *int { return &c.MaxHalfOpenPerSource }, ""),
-	}
-}
-
-// port returns the setting of a port. 0 means that another setting applies.
-func port(name, help string, of func(*socklnd.Config) *int) setting[socklnd.Config] {
-	return setting[socklnd.Config]{
-		config.Option{Name: name, Kind: config.Whole{Min: 0, Max: 65535}, Default: "0", Help: help},
-		func(c *socklnd.Config, text string) {
-			if n := numberOf(text); n != 0 {
-				*of(c) = n
-			}
-		},
-	}
-}
-
 // tcpConfig returns a driver's configuration with the options v.
 func tcpConfig(v config.Values) socklnd.Config {
 	c := socklnd.DefaultConfig()
 	putAll(&c, v, tcpOwn)
-	putAll(&c, v, tcpParameters())
+	v.Set(socklnd.Table(), c.Set)
 	return c
 }
 
@@ -204,53 +115,10 @@ func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
 	return Made{Driver: d, Close: d.Close, Attrs: []any{"port", c.AcceptPort, "accept", c.Accept.String()}}, nil
 }
 
-// tcpOptions returns the options of an NI.
-func tcpOptions(v config.Values) any {
-	if len(v) == 0 {
-		return nil
-	}
-	o := socklnd.Options{ConnsPerPeer: -1}
-	if n, ok := v.Number("conns_per_peer"); ok {
-		o.ConnsPerPeer = n
-	}
-	if n, ok := v.Number("tos"); ok {
-		o.TOS = &n
-	}
-	if n, ok := v.Number("timeout"); ok {
-		timeout := time.Duration(n) * time.Second
-		o.Timeout = &timeout
-	}
-	if n, ok := v.Number("busy_poll"); ok {
-		busyPoll := time.Duration(n) * time.Microsecond
-		o.BusyPoll = &busyPoll
-	}
-	return o
-}
-
 // tcpDefaults returns the tunables and options of an NI without settings.
-func tcpDefaults(v config.Values) (lnd.Tunables, config.Values) {
+func tcpDefaults(v config.Values) (lnd.Tunables, lnd.Values) {
 	c := tcpConfig(v)
-	return c.Tunables, config.Values{
-		"conns_per_peer": strconv.Itoa(c.ConnsPerPeer),
-		"tos":            strconv.Itoa(c.TOS),
-		"timeout":        strconv.Itoa(int(c.SockTimeout / time.Second)),
-		"busy_poll":      strconv.Itoa(int(c.BusyPoll / time.Microsecond)),
-	}
-}
-
-// tcpShow returns an NI's tunables as a kernel shows them, and busy_poll if it is in use.
-func tcpShow(i *node.NIInfo) map[string]int64 {
-	shown := map[string]int64{"timeout": int64(i.LNDTimeout / time.Second), "tos": -1}
-	if o, ok := i.Options.(socklnd.Options); ok {
-		shown["conns_per_peer"] = int64(o.ConnsPerPeer)
-		if o.TOS != nil {
-			shown["tos"] = int64(*o.TOS)
-		}
-		if o.BusyPoll != nil && *o.BusyPoll > 0 {
-			shown["busy_poll"] = int64(*o.BusyPoll / time.Microsecond)
-		}
-	}
-	return shown
+	return c.Tunables, c.Values()
 }
 
 // tcpAgain returns options with an unprivileged port to listen on and connect to, which accept

@@ -181,9 +181,9 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	if s.Routing != config.RoutingOff {
 		add.Routing = s.Routing
 	}
-	want, _, err := config.Add(&have, "ip2nets", &add)
+	want, _, err := config.Add(&have, "ip2nets", &add, t.drivers.Options())
 	if err == nil {
-		err = t.apply(ctx, config.Diff(&have, &want), true)
+		err = t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true)
 	}
 	if err != nil {
 		boundedlog.New(t.log).Tell(boundedlog.Line{ // interfaces may change often

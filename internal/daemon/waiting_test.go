@@ -17,6 +17,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -428,7 +429,7 @@ func TestNIsAreTuned(t *testing.T) {
 	shown := func() map[string]int64 {
 		for _, i := range r.node.NIs() {
 			if i.NID == nid(t, "10.77.0.11@tcp") {
-				return tcpShow(&i)
+				return r.node.drivers.of(lnet.TypeTCP).show(&i)
 			}
 		}
 		return nil
@@ -444,24 +445,34 @@ func TestNIsAreTuned(t *testing.T) {
 			}
 		}
 	}
-	tcp, five, none, long := lnet.MakeNet(lnet.TypeTCP, 0), 5, 0, 65
-	set(map[string]int64{"conns_per_peer": 5, "timeout": 50}, api.NITunables{All: true, ConnsPerPeer: &five})
+	tcp, none, long := lnet.MakeNet(lnet.TypeTCP, 0), 0, 65
+	set(map[string]int64{"conns_per_peer": 5, "timeout": 50}, api.NITunables{All: true, LND: map[string]int64{"conns_per_peer": 5}})
 	set(map[string]int64{"conns_per_peer": 5, "timeout": 65}, api.NITunables{Net: tcp, LNDTimeout: &long})
 
 	own := r.node.engines.configured()
 	for k := range own {
-		own[k].Options = config.Values{"conns_per_peer": "5", "timeout": "65", "tos": "-1"}
+		own[k].Options = lnd.Values{"conns_per_peer": 5, "timeout": 65, "tos": -1}
 		if own[k].Net != tcp {
-			own[k].Options["timeout"] = "50"
+			own[k].Options["timeout"] = 50
 		}
 	}
 	have := config.State{NIs: r.node.engines.configured()}
 	want := config.State{NIs: r.node.engines.resolved(own, nil, nil)}
-	if steps := config.Diff(&have, &want); len(steps) != 0 {
+	if steps := config.Diff(&have, &want, r.node.drivers.Options()); len(steps) != 0 {
 		t.Errorf("its own export is %v", steps)
 	}
 
-	set(map[string]int64{"conns_per_peer": 1}, api.NITunables{NID: nid(t, "10.77.0.11@tcp"), ConnsPerPeer: &none})
+	set(map[string]int64{"conns_per_peer": 1}, api.NITunables{NID: nid(t, "10.77.0.11@tcp"), LND: map[string]int64{"conns_per_peer": 0}})
+	set(map[string]int64{"busy_poll": 50}, api.NITunables{Net: tcp, LND: map[string]int64{"busy_poll": 50}})
+	for text, wrong := range map[string]map[string]int64{
+		"conns_per_peer: 128 is not in 0 to 127":  {"conns_per_peer": 128},
+		"tos cannot be changed while an NI is up": {"tos": 8},
+		`no NI has the tunable "ntx"`:             {"ntx": 8},
+	} {
+		if err := r.SetNITunables(t.Context(), api.NITunables{All: true, LND: wrong}); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: error %v, want %q", wrong, err, text)
+		}
+	}
 	p := r.node.Parameters()
 	set(map[string]int64{"timeout": int64(p.LNDTimeout() / time.Second)}, api.NITunables{Net: tcp, LNDTimeout: &none})
 }

@@ -1,7 +1,21 @@
 package modparam
 
+import (
+	"github.com/lnetd/lnetd/internal/drivers"
+	"github.com/lnetd/lnetd/lnd"
+)
+
 // sections holds the sections of a document, in order.
-var sections = []string{"buffers", "global", "lnetd", "lnetd/socklnd", "lnetd/o2iblnd", "lnetd/selftest"}
+var sections = func() []string {
+	all := []string{"buffers", "global", "lnetd"}
+	for _, t := range drivers.Tables() {
+		all = append(all, sectionOf(&t))
+	}
+	return append(all, "lnetd/selftest")
+}()
+
+// sectionOf returns the section of a driver.
+func sectionOf(t *lnd.Table) string { return "lnetd/" + t.Section }
 
 // Configuration converts the modprobe file called name into a document for lnetd with the meaning
 // that the file has for the kernel. If an option occurs twice, the last one wins. Module strings

@@ -58,7 +58,7 @@ alias net-pf-10 off
 	}, lines(warnings)); diff != "" {
 		t.Errorf("warnings: -want +got:\n%s", diff)
 	}
-	if _, err := config.Parse("lustre.conf", yaml, drivers()); err != nil {
+	if _, err := config.Parse("lustre.conf", yaml, tables()); err != nil {
 		t.Errorf("lnetd does not take it: %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestEveryParameterIsTaken(t *testing.T) {
 				t.Errorf("%s %s: %q %q %v", module, name, yaml, warnings, err)
 				continue
 			}
-			if _, err := config.Parse("x", yaml, drivers()); err != nil {
+			if _, err := config.Parse("x", yaml, tables()); err != nil {
 				t.Errorf("%s %s: %v in\n%s", module, name, err, yaml)
 			}
 		}
@@ -190,7 +190,7 @@ func TestLinesOfTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = config.Parse("lustre.conf", yaml, drivers())
+	_, err = config.Parse("lustre.conf", yaml, tables())
 	var all config.Problems
 	if !errors.As(err, &all) || len(all) != 2 {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestLinesOfTheFile(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	c, _ := config.Parse("lustre.conf", []byte(strings.NewReplacer("200", "2", "5000", "50").Replace(string(yaml))), drivers())
+	c, _ := config.Parse("lustre.conf", []byte(strings.NewReplacer("200", "2", "5000", "50").Replace(string(yaml))), tables())
 	for _, at := range []string{c.NIs[0].Where, c.Site.Routes[0].Where} {
 		if at != "lustre.conf:2: lnetd.networks" && at != "lustre.conf:6: lnetd.routes" {
 			t.Error(at)
@@ -214,13 +214,13 @@ func TestBuffersInSeveralLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Parse("x", yaml, drivers())
+	c, err := config.Parse("x", yaml, tables())
 	if err != nil || c.Buffers.Tiny != 600 || c.Buffers.Small != 0 || c.Buffers.Large != 256 {
 		t.Errorf("%+v, %v", c.Buffers, err)
 	}
-	if _, err := config.Parse("x", fmt.Appendf(nil, "buffers: {tiny: %d}", buffersMax+1), drivers()); err == nil {
+	if _, err := config.Parse("x", fmt.Appendf(nil, "buffers: {tiny: %d}", buffersMax+1), tables()); err == nil {
 		t.Error("lnetd takes larger pools")
 	}
 }
 
-func drivers() []config.DriverOptions { return daemon.AllDrivers().Options() }
+func tables() []config.DriverOptions { return daemon.AllDrivers().Options() }

@@ -84,7 +84,7 @@ func modprobeText(t *rapid.T) string {
 
 // The YAML of legacy2yaml describes the same node as the modprobe file itself.
 func TestConversionKeepsWhatAFileMeans(t *testing.T) {
-	options := drivers()
+	options := tables()
 	read := func(t *rapid.T, yaml []byte) (config.Config, string) {
 		c, err := config.Parse("x", yaml, options)
 		if err != nil {

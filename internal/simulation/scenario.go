@@ -37,7 +37,7 @@ type scenario struct {
 
 	fabric       simlnd.Config
 	tunables     lnd.Tunables
-	connsPerPeer int
+	options      lnd.Values // of every NI
 	minReconnect time.Duration
 
 	transaction time.Duration // transaction timeout
@@ -119,9 +119,9 @@ func (s *scenario) drawTransport(r *rand.Rand) {
 		s.tunables.PeerCredits = 1 + r.IntN(4)
 		s.tunables.Credits = s.tunables.PeerCredits + r.IntN(6)
 	}
-	s.connsPerPeer = 1
+	s.options = lnd.Values{"conns_per_peer": 1}
 	if r.IntN(6) == 0 {
-		s.connsPerPeer = 2
+		s.options["conns_per_peer"] = 2
 	}
 	s.minReconnect = 50 * time.Millisecond << r.IntN(4)
 }
@@ -235,8 +235,8 @@ func drawLink(r *rand.Rand) simlnd.Link {
 }
 
 func (s *scenario) String() string {
-	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t), %d routers, discovery %v, configured %v, absent %v, link %+v, credits %d/%d, conns_per_peer %d, T %v, retries %d, LND timeout %v, %d operations in %v, machines %+v, RDMA %+v",
-		s.nodes, s.rails, s.oneNet, s.ipv6, s.routers, s.modes, s.configured, s.absent, s.fabric.Link, s.tunables.PeerCredits, s.tunables.Credits, s.connsPerPeer,
+	return fmt.Sprintf("%d nodes, %d rails (one net %t, ipv6 %t), %d routers, discovery %v, configured %v, absent %v, link %+v, credits %d/%d, options %v, T %v, retries %d, LND timeout %v, %d operations in %v, machines %+v, RDMA %+v",
+		s.nodes, s.rails, s.oneNet, s.ipv6, s.routers, s.modes, s.configured, s.absent, s.fabric.Link, s.tunables.PeerCredits, s.tunables.Credits, s.options,
 		s.transaction, s.retries, s.lndTimeout, s.operations, s.duration, s.machines, s.verbs)
 }
 
@@ -249,7 +249,6 @@ func (s *scenario) driver() socklnd.Config {
 	c.MinReconnect, c.MaxReconnect = s.minReconnect, 4*s.minReconnect
 	c.Keepalive = 5 * time.Second
 	c.KeepaliveIdle, c.KeepaliveCount, c.KeepaliveInterval = 3*time.Second, 3, time.Second
-	c.ConnsPerPeer = s.connsPerPeer
 	return c
 }
 

@@ -109,7 +109,6 @@ func (s *scenario) verbsDriver() o2iblnd.Config {
 	c.Tunables = s.tunables
 	c.Timeout = s.lndTimeout
 	c.Keepalive = 2 * time.Second
-	c.ConnsPerPeer = s.connsPerPeer
 	c.RedialPause = s.minReconnect
 	c.RNRRetryCount = s.verbs.rnrRetries
 	c.Pool = poolSize

@@ -253,7 +253,7 @@ func (l *life) addNI(rail int) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	nid := l.member.nids[rail]
-	if _, err := l.node.AddNI(ctx, l.on(nid.Net()), lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
+	if _, err := l.node.AddNI(ctx, l.on(nid.Net()), lnd.Config{Net: nid.Net(), NID: nid, Options: w.options}); err != nil {
 		w.violate("%v: add %v: %v", l, nid, err)
 		return
 	}

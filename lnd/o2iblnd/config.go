@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
 	"time"
 
@@ -32,7 +33,7 @@ type Config struct {
 	WrqSge          int           // wrq_sge, pieces of memory per RDMA WRITE, 1 to 16
 	RetryCount      int           // retry_count, 0 to 7
 	RNRRetryCount   int           // rnr_retry_count, 0 to 7
-	TOS             int           // tos, 0 to 255; negative: not set
+	TOS             int           // tos, 0 to 255; -1: not set
 	// RequirePrivilegedPort rejects callers from ports above 1023. UsePrivilegedPort makes this node
 	// connect from such a port.
 	RequirePrivilegedPort bool
@@ -81,20 +82,9 @@ type NetDevice struct {
 	Addrs     []netip.Addr
 }
 
-// Options are the tunables that can be set per interface, in lnd.Config.Options, and changed later
-// (lnd.Tuner). A negative number, a nil TOS and a nil Timeout select the driver's values.
-type Options struct {
-	ConnsPerPeer    int
-	PeerCreditsHiw  int
-	ConcurrentSends int
-	TOS             *int
-	Timeout         *time.Duration
-	KernelOnly      KernelOnly
-}
-
 // KernelOnly are tunables for ko2iblnd's memory registration and descriptors (o2iblnd 15). They have no
 // effect in this driver. It stores them, so that the configuration exported from a kernel node can be
-// imported and is shown unchanged. In Options, a negative value selects the driver's.
+// imported and is shown unchanged.
 type KernelOnly struct {
 	MapOnDemand     int // map_on_demand
 	FMRPoolSize     int // fmr_pool_size
@@ -103,75 +93,181 @@ type KernelOnly struct {
 	NTX             int // ntx
 }
 
-// DefaultOptions returns options that select the driver's value for every tunable.
-func DefaultOptions() Options {
-	return Options{
-		ConnsPerPeer: -1, PeerCreditsHiw: -1, ConcurrentSends: -1,
-		KernelOnly: KernelOnly{MapOnDemand: -1, FMRPoolSize: -1, FMRFlushTrigger: -1, FMRCache: -1, NTX: -1},
+// Limits of several tunables.
+const (
+	maxSeconds = 1 << 24
+	maxCredits = 1 << 24
+	maxMany    = 1 << 20
+	maxPerPeer = 127
+	maxPieces  = 16
+)
+
+const module = "ko2iblnd"
+
+// fields are the driver's tunables (o2iblnd 15).
+var fields = lnd.Fields[Config]{
+	lnd.NumberIn(func(c *Config) *int { return &c.PeerCreditsHiw }, lnd.Tunable{
+		Name: "peercredits_hiw", Parameter: "peer_credits_hiw", Module: module, Max: math.MaxInt32,
+		Help: "credits owed that are returned by a message; 0: half of peer_credits",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.MapOnDemand }, lnd.Tunable{
+		Name: "map_on_demand", Parameter: "map_on_demand", Module: module, Kind: lnd.Bool, Max: math.MaxInt32, Default: 1,
+		Help: "without effect: memory is always registered on demand",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.ConcurrentSends }, lnd.Tunable{
+		Name: "concurrent_sends", Parameter: "concurrent_sends", Module: module, Max: math.MaxInt32,
+		Help: "work requests under way to one peer; 0: peer_credits",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.FMRPoolSize }, lnd.Tunable{
+		Name: "fmr_pool_size", Parameter: "fmr_pool_size", Module: module, Max: math.MaxInt32, Default: 512,
+		Help: "without effect: registrations of memory that kernels keep",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.FMRFlushTrigger }, lnd.Tunable{
+		Name: "fmr_flush_trigger", Parameter: "fmr_flush_trigger", Module: module, Max: math.MaxInt32, Default: 384,
+		Help: "without effect: unused registrations before kernels drop them",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.FMRCache }, lnd.Tunable{
+		Name: "fmr_cache", Parameter: "fmr_cache", Module: module, Max: math.MaxInt32, Default: 1,
+		Help: "without effect: whether kernels use registrations again",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.NTX }, lnd.Tunable{
+		Name: "ntx", Parameter: "ntx", Module: module, Max: math.MaxInt32, Default: 512,
+		Help: "without effect: messages under way in kernels",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.ConnsPerPeer }, lnd.Tunable{
+		Name: "conns_per_peer", Parameter: "conns_per_peer", Module: module, Max: maxPerPeer, Default: 1, Live: true, Letter: "m",
+		Help: "connections per peer; 0: 1",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Timeout }, lnd.Tunable{
+		Name: "timeout", Parameter: "timeout", Module: module, Max: maxSeconds, Default: 50, Unit: lnd.Seconds, Live: true, PerNet: true,
+		Help: "time without progress; 0: lnd_timeout",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.TOS }, lnd.Tunable{
+		Name: "tos", Parameter: "tos", Module: module, Min: -1, Max: 255, Default: -1, Clamped: true,
+		Help: "type of service; -1: the system's choice",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Service }, lnd.Tunable{
+		Parameter: "service", Module: module, Min: 1, Max: 65535, Default: 987,
+		Help: "port, the same on all nodes of a net",
+	}),
+	lnd.NumberIn(func(c *Config) *protocol.Variant { return &c.Checksum }, lnd.Tunable{
+		Parameter: "cksum", Module: module, Max: int64(protocol.Signed),
+		Help: "send checksums: 1 as kernels since 6.2, 2 as older ones on x86",
+	}),
+	lnd.NumberIn(func(c *Config) *protocol.Checking { return &c.Check }, lnd.Tunable{
+		Parameter: "ignore_cksum", Max: 1,
+		Help: "1: ignore checksums of peers",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Keepalive }, lnd.Tunable{
+		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: 100, Unit: lnd.Seconds,
+		Help: "silence before a NOOP; 0: never",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.Credits }, lnd.Tunable{
+		Parameter: "credits", Module: module, Min: 1, Max: maxCredits, Default: 256,
+		Help: "default of credits in \"tunables\"",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerCredits }, lnd.Tunable{
+		Parameter: "peer_credits", Module: module, Min: 1, Max: maxCredits, Default: 8,
+		Help: "default of peer_credits in \"tunables\"; the queue depth, 8 to 255",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerBufferCredits }, lnd.Tunable{
+		Parameter: "peer_buffer_credits", Module: module, Max: maxCredits,
+		Help: "default of peer_buffer_credits in \"tunables\"",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Tunables.PeerTimeout }, lnd.Tunable{
+		Parameter: "peer_timeout", Module: module, Max: maxSeconds, Default: 180, Unit: lnd.Seconds,
+		Help: "default of peer_timeout in \"tunables\"",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.WrqSge }, lnd.Tunable{
+		Parameter: "wrq_sge", Module: module, Min: 1, Max: maxPieces, Default: 2,
+		Help: "pieces of memory in an RDMA WRITE",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.RetryCount }, lnd.Tunable{
+		Parameter: "retry_count", Module: module, Max: 7, Default: 5,
+		Help: "how often a device repeats a request",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.RNRRetryCount }, lnd.Tunable{
+		Parameter: "rnr_retry_count", Module: module, Max: 7, Default: 6,
+		Help: "the same if the peer has no buffer; 7: for ever",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.RequirePrivilegedPort }, lnd.Tunable{
+		Parameter: "require_privileged_port", Module: module,
+		Help: "reject callers from ports above 1023",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.UsePrivilegedPort }, lnd.Tunable{
+		Parameter: "use_privileged_port", Module: module, Default: 1,
+		Help: "call from ports up to 1023",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Pool }, lnd.Tunable{
+		Parameter: "pool", Min: 4, Max: maxMany, Default: 64, Unit: lnd.MiB,
+		Help: "registered memory for data that no device knows, twice",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Spin }, lnd.Tunable{
+		Parameter: "spin", Max: maxMany, Unit: lnd.Microseconds,
+		Help: "time to poll before sleeping",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpen }, lnd.Tunable{
+		Parameter: "half_open", Min: 1, Max: maxMany, Default: 256,
+		Help: "callers that are not connected yet",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpenPerSource }, lnd.Tunable{
+		Parameter: "half_open_per_source", Min: 1, Max: maxMany, Default: 127,
+		Help: "the same for each address",
+	}),
+}
+
+// Table returns the driver's tunables.
+func Table() lnd.Table {
+	return lnd.Table{
+		Type: lnet.TypeO2IB, Section: "o2iblnd", About: "Parameters of the driver for RDMA, named as ko2iblnd's module parameters.",
+		Tunables: fields.Tunables(), Module: module,
+		Unused: []string{"dev_failover", "ib_mtu", "ipif_name", "nscheds", "use_fastreg_gaps"},
 	}
+}
+
+// Set sets the tunable of the Table whose Parameter is name. It returns an error if there is none, or
+// if v is outside its range.
+func (c *Config) Set(name string, v int64) error { return fields.Set(c, name, v) }
+
+// Values returns the tunables of an interface that sets none, after limits have been applied.
+func (c *Config) Values() lnd.Values { return c.values(c.Tunables.PeerCredits) }
+
+// values returns the tunables of an interface with the given queue depth.
+func (c *Config) values(depth int) lnd.Values {
+	o := *c
+	f := c.flow(depth).Resolved()
+	o.PeerCreditsHiw, o.ConcurrentSends, o.ConnsPerPeer = f.HighWater, f.ConcurrentSends, max(c.ConnsPerPeer, 1)
+	return fields.Values(&o)
+}
+
+// flow returns the credit tunables (o2iblnd 15).
+func (c *Config) flow(depth int) protocol.Flow {
+	return protocol.Flow{PeerCredits: depth, HighWater: c.PeerCreditsHiw, ConcurrentSends: c.ConcurrentSends}
 }
 
 // DefaultConfig returns the defaults of Lustre 2.17 (o2iblnd 15).
 func DefaultConfig() Config {
-	return Config{
-		Tunables:             lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256},
-		Service:              987,
-		Timeout:              defaultTimeout,
-		Keepalive:            100 * time.Second,
-		ConnsPerPeer:         1,
-		WrqSge:               2,
-		RetryCount:           5,
-		RNRRetryCount:        6,
-		TOS:                  -1,
-		UsePrivilegedPort:    true,
-		Pool:                 64 << 20,
-		MaxHalfOpen:          256,
-		MaxHalfOpenPerSource: 127,
-		RedialPause:          time.Second,
-		KernelOnly:           KernelOnly{MapOnDemand: 1, FMRPoolSize: 512, FMRFlushTrigger: 384, FMRCache: 1, NTX: 512},
-	}
+	c := Config{RedialPause: time.Second}
+	fields.SetDefaults(&c)
+	return c
 }
 
-const (
-	// defaultTimeout is T if neither Config nor LNet defines it.
-	defaultTimeout = 50 * time.Second
-	maxPerPeer     = 127
-	maxPieces      = 16
-	// minPool is enough for one message of each kind.
-	minPool = 4 * lnet.MTU
-)
+// defaultTimeout is T if neither Config nor LNet defines it.
+const defaultTimeout = 50 * time.Second
+
+// minPool is enough for one message of each kind.
+const minPool = 4 * lnet.MTU
 
 // Validate returns an error that names the first field that is out of range. It does not check
 // Provider.
 func (c *Config) Validate() error {
-	bad := func(field string, v any, want string) error { return fmt.Errorf("o2iblnd: %s %v: %s", field, v, want) }
-	switch {
-	case c.Service < 1 || c.Service > 65535:
-		return bad("service", c.Service, "not a port")
-	case c.Checksum > protocol.Signed:
-		return bad("cksum", c.Checksum, "no such variant")
-	case c.Timeout < 0:
-		return bad("timeout", c.Timeout, "must be positive, or 0 for LNet's")
-	case c.ConnsPerPeer < 0 || c.ConnsPerPeer > maxPerPeer:
-		return bad("conns_per_peer", c.ConnsPerPeer, "must be 0 to 127")
-	case c.WrqSge < 1 || c.WrqSge > maxPieces:
-		return bad("wrq_sge", c.WrqSge, "must be 1 to 16")
-	case c.RetryCount < 0 || c.RetryCount > 7:
-		return bad("retry_count", c.RetryCount, "must be 0 to 7")
-	case c.RNRRetryCount < 0 || c.RNRRetryCount > 7:
-		return bad("rnr_retry_count", c.RNRRetryCount, "must be 0 to 7")
-	case c.TOS > 255:
-		return bad("tos", c.TOS, "must be -1 to 255")
-	case c.PeerCreditsHiw < 0 || c.ConcurrentSends < 0:
-		return bad("peer_credits_hiw, concurrent_sends", min(c.PeerCreditsHiw, c.ConcurrentSends), "must not be negative")
-	case c.Tunables.PeerCredits < 1 || c.Tunables.Credits < 1:
-		return bad("credits, peer_credits", min(c.Tunables.PeerCredits, c.Tunables.Credits), "must be at least 1")
+	switch err := fields.Validate(c); {
+	case err != nil:
+		return fmt.Errorf("o2iblnd: %w", err)
 	case c.Pool < minPool:
-		return bad("pool", c.Pool, "must be 4 MiB or more")
-	case c.MaxHalfOpen < 1 || c.MaxHalfOpenPerSource < 1:
-		return bad("half-open limit", min(c.MaxHalfOpen, c.MaxHalfOpenPerSource), "must be at least 1")
-	case c.Spin < 0 || c.RedialPause < 0:
-		return bad("spin, redial pause", min(c.Spin, c.RedialPause), "must not be negative")
+		return fmt.Errorf("o2iblnd: pool %d: must be 4 MiB or more", c.Pool)
+	case c.RedialPause < 0:
+		return fmt.Errorf("o2iblnd: redial pause %s: must not be negative", c.RedialPause)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ type conn struct {
 func (c *conn) settings() protocol.Options {
 	d, o := &c.i.driver.config, c.i.options.Load()
 	return protocol.Options{
-		Flow:    c.i.flow(o),
+		Flow:    o.flow(c.i.depth()),
 		Timeout: c.i.Timeout(), Keepalive: keepalive(d.Keepalive),
 		Gather: c.gather(), SendQueue: c.sendQueue(), Checksum: d.Checksum, Check: d.Check,
 		Number: uint16(c.i.numbers.Add(1)),

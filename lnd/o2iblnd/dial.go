@@ -48,7 +48,7 @@ func (i *Interface) called(c *conn) {
 // connection, or the peer has fewer than it should. p.mu is held.
 func (p *peer) needed() bool {
 	if up := len(p.conns) + len(p.ready); up > 0 {
-		return up < p.i.options.Load().perPeer
+		return up < p.i.options.Load().ConnsPerPeer
 	}
 	return len(p.pending) > 0
 }
@@ -98,7 +98,7 @@ func (p *peer) dial(call *peering.Call[*peer]) {
 	at := netip.AddrPortFrom(p.nid.IP(), uint16(d.config.Service))
 	err := d.dial(c, verbs.Dial{
 		From: i.address, To: at, Privileged: d.config.UsePrivilegedPort, Timeout: protocol.ResolveTimeout,
-		TOS: i.options.Load().tos + 1,
+		TOS: i.options.Load().TOS + 1,
 	})
 	switch {
 	case i.closed(): // closed meanwhile; otherwise Close finds c

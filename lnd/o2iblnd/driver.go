@@ -69,8 +69,7 @@ func New(c Config) (*Driver, error) {
 func (d *Driver) Type() lnet.NetType { return lnet.TypeO2IB }
 
 // Open brings up an interface. It finds the address and the RDMA device that it belongs to, and listens
-// there unless another interface already does. Config.Options may be an Options value. Open returns a
-// *lnd.ListenError if it cannot listen on the service, and lnd.ErrExists if the NID is in use.
+// there unless another interface already does. Open returns a *lnd.ListenError if it cannot listen on the service, and lnd.ErrExists if the NID is in use.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	i, err := d.open(ctx, &c)
 	if err != nil {
@@ -139,7 +138,7 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 	if !addr.Is4() {
 		return nil, fmt.Errorf("address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", addr)
 	}
-	o, err := d.resolveOptions(c.Options)
+	o, err := d.tuned(c.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +153,7 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 	}
 	i.keeper.wake = make(chan struct{}, 1)
 	i.out.i = i
-	i.options.Store(&o)
+	i.options.Store(o)
 	log := d.log
 	if c.Logger != nil {
 		log = boundedlog.New(c.Logger)

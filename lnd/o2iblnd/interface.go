@@ -28,7 +28,7 @@ type Interface struct {
 	tunables lnd.Tunables
 	log      *boundedlog.Log
 	stamp    uint64 // the incarnation (o2iblnd 2.2)
-	options  atomic.Pointer[options]
+	options  atomic.Pointer[Config]
 
 	counters counters
 	link     atomic.Uint32
@@ -89,7 +89,7 @@ func (i *Interface) LargeNIDs() bool { return false }
 
 // Timeout implements lnd.Interface (o2iblnd 13.2).
 func (i *Interface) Timeout() time.Duration {
-	if t := i.options.Load().timeout; t > 0 {
+	if t := i.options.Load().Timeout; t > 0 {
 		return t
 	}
 	if t := i.upper.LNDTimeout(); t > 0 {

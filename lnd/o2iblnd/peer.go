@@ -139,7 +139,7 @@ func (p *peer) call() {
 	if p.accepting > 0 || len(p.ready) > 0 {
 		return
 	}
-	for range p.spread.Want(p.i.options.Load().perPeer) {
+	for range p.spread.Want(p.i.options.Load().ConnsPerPeer) {
 		p.spread.Dialled()
 		p.i.keeper.do(task{kind: taskDial, p: p})
 	}
@@ -148,7 +148,7 @@ func (p *peer) call() {
 // publish updates the connections that senders use: the oldest ones, up to conns_per_peer. Surplus
 // connections are left to the peer. p.mu is held.
 func (p *peer) publish() {
-	set := slices.Clone(p.conns[:min(len(p.conns), p.i.options.Load().perPeer)])
+	set := slices.Clone(p.conns[:min(len(p.conns), p.i.options.Load().ConnsPerPeer)])
 	p.set.Store(&set)
 }
 

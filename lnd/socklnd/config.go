@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // Config is a driver's configuration. It holds ksocklnd's module parameters under their usual names
@@ -21,8 +22,8 @@ type Config struct {
 	// AcceptPort is the port that the acceptor listens on, by default 988. Only peers configured for
 	// another port can reach a node that listens there.
 	AcceptPort int
-	// AcceptPortBulk is the port for connections other than CONTROL. If it equals AcceptPort, there is
-	// one listener.
+	// AcceptPortBulk is the port for connections other than CONTROL. If it is 0 or equals AcceptPort,
+	// there is one listener.
 	AcceptPortBulk int
 	// ConnectPort and ConnectPortBulk are the ports that peers listen on. 0 means AcceptPort and
 	// AcceptPortBulk. A NID cannot express a port.
@@ -82,16 +83,156 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Options are the tunables that can be set per interface, in lnd.Config.Options, and changed later
-// (lnd.Tuner). A negative ConnsPerPeer and nil fields select the driver's values. ConnsPerPeer 0
-// derives the number from the link speed, Timeout 0 selects LNet's timeout, and BusyPoll 0 switches
-// busy polling off.
-type Options struct {
-	ConnsPerPeer int
-	TOS          *int
-	Timeout      *time.Duration
-	BusyPoll     *time.Duration
+// Limits of several tunables.
+const (
+	maxSeconds = 1 << 24
+	maxCredits = 1 << 24
+	maxCallers = 1 << 20
+	maxBytes   = 1 << 30
+	maxBackoff = 3600_000 // milliseconds
+	maxPort    = 65535
+)
+
+const module = "ksocklnd"
+
+// fields are the driver's tunables (socklnd 19, lnet-wire 5.4).
+var fields = lnd.Fields[Config]{
+	lnd.NumberIn(func(c *Config) *int { return &c.ConnsPerPeer }, lnd.Tunable{
+		Name: "conns_per_peer", Parameter: "conns_per_peer", Module: module, Max: 127, Live: true, Auto: true, Letter: "m",
+		Help: "connections per peer; 0: by the link's speed",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.SockTimeout }, lnd.Tunable{
+		Name: "timeout", Parameter: "sock_timeout", Module: module, Max: maxSeconds, Default: 50, Unit: lnd.Seconds, Live: true, PerNet: true,
+		Help: "time without progress; 0: lnd_timeout",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.TOS }, lnd.Tunable{
+		Name: "tos", Parameter: "tos", Module: module, Min: -1, Max: 255, Default: -1, Clamped: true,
+		Help: "type of service; -1: the system's choice",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.BusyPoll }, lnd.Tunable{
+		Name: "busy_poll", Parameter: "busy_poll", Max: int64(MaxBusyPoll / time.Microsecond), Unit: lnd.Microseconds, Live: true,
+		Help: "time to poll sockets before sleeping; 0: never",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.AcceptPortBulk }, lnd.Tunable{
+		Parameter: "accept_port_bulk", Module: "lnet", Max: maxPort,
+		Help: "port for connections other than CONTROL; 0: port",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.ConnectPortBulk }, lnd.Tunable{
+		Parameter: "connect_port_bulk", Max: maxPort,
+		Help: "port to open these connections to; 0: connect_port",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.AcceptBacklog }, lnd.Tunable{
+		Parameter: "accept_backlog", Module: "lnet", Min: 1, Max: 4096, Default: 127,
+		Help: "connections that wait to be accepted",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.AcceptTimeout }, lnd.Tunable{
+		Parameter: "accept_timeout", Module: "lnet", Min: 1, Max: 3600, Default: 5, Unit: lnd.Seconds,
+		Help: "time for a caller to introduce itself",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.Credits }, lnd.Tunable{
+		Parameter: "credits", Module: module, Min: 1, Max: maxCredits, Default: 256,
+		Help: "default of credits in \"tunables\"",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerCredits }, lnd.Tunable{
+		Parameter: "peer_credits", Module: module, Min: 1, Max: maxCredits, Default: 8,
+		Help: "default of peer_credits in \"tunables\"",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerBufferCredits }, lnd.Tunable{
+		Parameter: "peer_buffer_credits", Module: module, Max: maxCredits,
+		Help: "default of peer_buffer_credits in \"tunables\"",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Tunables.PeerTimeout }, lnd.Tunable{
+		Parameter: "peer_timeout", Module: module, Max: maxSeconds, Default: 180, Unit: lnd.Seconds,
+		Help: "default of peer_timeout in \"tunables\"",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.MinReconnect }, lnd.Tunable{
+		Parameter: "min_reconnectms", Module: module, Min: 1, Max: maxBackoff, Default: 1000, Unit: lnd.Milliseconds,
+		Help: "shortest pause between attempts to connect",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.MaxReconnect }, lnd.Tunable{
+		Parameter: "max_reconnectms", Module: module, Min: 1, Max: maxBackoff, Default: 60_000, Unit: lnd.Milliseconds,
+		Help: "longest pause between attempts to connect",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.EagerAck }, lnd.Tunable{
+		Parameter: "eager_ack", Module: module, Max: 15,
+		Help: "connection types that acknowledge at once, a mask",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.TypedConns }, lnd.Tunable{
+		Parameter: "typed_conns", Module: module, Default: 1,
+		Help: "bulk data has connections of its own",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.MinBulk }, lnd.Tunable{
+		Parameter: "min_bulk", Module: module, Max: maxBytes, Default: 1024, Unit: lnd.Bytes,
+		Help: "size from which messages go on bulk connections",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.TxBufferSize }, lnd.Tunable{
+		Parameter: "tx_buffer_size", Module: module, Max: maxBytes, Unit: lnd.Bytes,
+		Help: "send buffer of a socket; 0: the system's choice",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.RxBufferSize }, lnd.Tunable{
+		Parameter: "rx_buffer_size", Module: module, Max: maxBytes, Unit: lnd.Bytes,
+		Help: "receive buffer of a socket; 0: the system's choice",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.Nagle }, lnd.Tunable{
+		Parameter: "nagle", Module: module,
+		Help: "delay small segments",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.RoundRobin }, lnd.Tunable{
+		Parameter: "round_robin", Module: module, Default: 1,
+		Help: "use connections with equal load in turn",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Keepalive }, lnd.Tunable{
+		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: 30, Unit: lnd.Seconds,
+		Help: "silence before a NOOP; 0: never",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.KeepaliveIdle }, lnd.Tunable{
+		Parameter: "keepalive_idle", Module: module, Max: maxSeconds, Default: 30, Unit: lnd.Seconds,
+		Help: "silence before a TCP keepalive probe; 0: no probes",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.KeepaliveCount }, lnd.Tunable{
+		Parameter: "keepalive_count", Module: module, Max: maxSeconds, Default: 5,
+		Help: "lost probes before a connection is closed; 0: no probes",
+	}),
+	lnd.NumberIn(func(c *Config) *time.Duration { return &c.KeepaliveInterval }, lnd.Tunable{
+		Parameter: "keepalive_intvl", Module: module, Max: maxSeconds, Default: 5, Unit: lnd.Seconds,
+		Help: "pause between probes; 0: no probes",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.EnableChecksum }, lnd.Tunable{
+		Parameter: "enable_csum", Module: module,
+		Help: "send checksums on V2 connections",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.NonblockingZCAck }, lnd.Tunable{
+		Parameter: "nonblk_zcack", Module: module, Default: 1,
+		Help: "acknowledge zero-copy messages without blocking",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpen }, lnd.Tunable{
+		Parameter: "half_open", Min: 1, Max: maxCallers, Default: 256,
+		Help: "callers that have not introduced themselves",
+	}),
+	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpenPerSource }, lnd.Tunable{
+		Parameter: "half_open_per_source", Min: 1, Max: maxCallers, Default: 8,
+		Help: "the same for each address",
+	}),
 }
+
+// Table returns the driver's tunables.
+func Table() lnd.Table {
+	return lnd.Table{
+		Type: lnet.TypeTCP, Section: "socklnd", About: "Parameters of the TCP driver, named as ksocklnd's module parameters.",
+		Tunables: fields.Tunables(), Module: module,
+		Unused: []string{
+			"enable_irq_affinity", "inject_csum_error", "nconnds", "nconnds_max", "nscheds", "skip_mr_route_setup", "zc_min_payload",
+			"zc_recv", "zc_recv_min_nfrags",
+		},
+	}
+}
+
+// Set sets the tunable of the Table whose Parameter is name. It returns an error if there is none, or
+// if v is outside its range.
+func (c *Config) Set(name string, v int64) error { return fields.Set(c, name, v) }
+
+// Values returns the tunables of an interface that sets none.
+func (c *Config) Values() lnd.Values { return fields.Values(c) }
 
 // Accept is an accept mode (lnet-wire 5.4).
 type Accept uint8
@@ -136,31 +277,9 @@ const (
 
 // DefaultConfig returns the defaults of Lustre 2.17 (socklnd 19).
 func DefaultConfig() Config {
-	return Config{
-		Tunables: lnd.Tunables{
-			PeerTimeout: 180 * time.Second,
-			PeerCredits: 8,
-			Credits:     256,
-		},
-		AcceptPort:           988,
-		AcceptPortBulk:       988,
-		AcceptBacklog:        127,
-		AcceptTimeout:        5 * time.Second,
-		MaxHalfOpen:          256,
-		MaxHalfOpenPerSource: 8,
-		SockTimeout:          50 * time.Second,
-		MinReconnect:         time.Second,
-		MaxReconnect:         60 * time.Second,
-		TypedConns:           true,
-		MinBulk:              1024,
-		RoundRobin:           true,
-		Keepalive:            30 * time.Second,
-		KeepaliveIdle:        30 * time.Second,
-		KeepaliveCount:       5,
-		KeepaliveInterval:    5 * time.Second,
-		NonblockingZCAck:     true,
-		TOS:                  -1,
-	}
+	c := Config{AcceptPort: 988}
+	fields.SetDefaults(&c)
+	return c
 }
 
 // UnprivilegedConfig returns a configuration for a node that any user may run. The node listens on port
@@ -170,7 +289,7 @@ func DefaultConfig() Config {
 // loaded with accept=all if ConnectPort and ConnectPortBulk are set to 988.
 func UnprivilegedConfig(port int) Config {
 	c := DefaultConfig()
-	c.AcceptPort, c.AcceptPortBulk = port, port
+	c.AcceptPort = port
 	c.Accept = AcceptAll
 	return c
 }
@@ -180,7 +299,7 @@ func (c *Config) Validate() error {
 	bad := func(field string, v any, want string) error {
 		return fmt.Errorf("socklnd: %s %v: %s", field, v, want)
 	}
-	port := func(p int) bool { return p >= 0 && p <= 65535 }
+	port := func(p int) bool { return p >= 0 && p <= maxPort }
 	switch {
 	case int(c.Accept) >= len(acceptNames):
 		return bad("accept", c.Accept, "not secure, all or none")
@@ -188,42 +307,21 @@ func (c *Config) Validate() error {
 		return bad("accept_port", c.AcceptPort, "not a port")
 	case c.AcceptPort == 0 && c.ConnectPort == 0:
 		return bad("accept_port", 0, "no port to call others at: set connect_port")
-	case !port(c.AcceptPortBulk):
-		return bad("accept_port_bulk", c.AcceptPortBulk, "not a port")
 	case !port(c.ConnectPort):
 		return bad("connect_port", c.ConnectPort, "not a port")
-	case !port(c.ConnectPortBulk):
-		return bad("connect_port_bulk", c.ConnectPortBulk, "not a port")
-	case c.AcceptTimeout <= 0:
-		return bad("accept_timeout", c.AcceptTimeout, "must be positive")
-	case c.MaxHalfOpen < 1 || c.MaxHalfOpenPerSource < 1:
-		return bad("half-open limit", min(c.MaxHalfOpen, c.MaxHalfOpenPerSource), "must be at least 1")
-	case c.SockTimeout < 0:
-		return bad("sock_timeout", c.SockTimeout, "must be positive, or 0 for LNet's")
-	case c.MinReconnect <= 0 || c.MaxReconnect < c.MinReconnect:
-		return bad("min_reconnectms, max_reconnectms", c.MinReconnect, "must be positive and in order")
-	case c.MinBulk < 0:
-		return bad("min_bulk", c.MinBulk, "must not be negative")
-	case c.TxBufferSize < 0 || c.RxBufferSize < 0:
-		return bad("tx_buffer_size, rx_buffer_size", min(c.TxBufferSize, c.RxBufferSize), "must not be negative")
-	case c.ConnsPerPeer < 0 || c.ConnsPerPeer > 127:
-		return bad("conns_per_peer", c.ConnsPerPeer, "must be 0 to 127")
-	case c.TOS > 255:
-		return bad("tos", c.TOS, "must be -1 to 255")
-	case !mayPoll(c.BusyPoll):
-		return bad("busy_poll", c.BusyPoll, "must be 0 to "+MaxBusyPoll.String())
+	case c.MaxReconnect < c.MinReconnect:
+		return bad("max_reconnectms", c.MaxReconnect, "less than min_reconnectms")
 	case !c.TypedConns:
 		return bad("typed_conns", 0, "V3 and V4 send nothing on untyped connections")
-	case c.Tunables.PeerCredits < 1 || c.Tunables.Credits < 1:
-		return bad("credits, peer_credits", min(c.Tunables.PeerCredits, c.Tunables.Credits), "must be at least 1")
+	}
+	if err := fields.Validate(c); err != nil {
+		return fmt.Errorf("socklnd: %w", err)
 	}
 	return nil
 }
 
 // MaxBusyPoll is the maximum of Config.BusyPoll. For longer waits, sleeping costs little in comparison.
 const MaxBusyPoll = 10 * time.Millisecond
-
-func mayPoll(d time.Duration) bool { return d >= 0 && d <= MaxBusyPoll }
 
 // defaultTimeout is T if neither SockTimeout nor LNet defines it.
 const defaultTimeout = 49 * time.Second

@@ -162,7 +162,7 @@ func (c *conn) configure() error {
 		KeepaliveIdle:     cfg.KeepaliveIdle,
 		KeepaliveInterval: cfg.KeepaliveInterval,
 		KeepaliveCount:    cfg.KeepaliveCount,
-		TOS:               c.peer.i.options.Load().tos,
+		TOS:               c.peer.i.options.Load().TOS,
 		QuickAck:          cfg.EagerAck&int(c.typ) != 0,
 	}
 	if err := c.stream.SetReadDeadline(time.Time{}); err != nil {

@@ -65,9 +65,8 @@ func New(c Config) (*Driver, error) {
 func (d *Driver) Type() lnet.NetType { return lnet.TypeTCP }
 
 // Open brings up an interface. It finds the device and the address, starts an acceptor unless another
-// interface already has one on that address, and watches the link. Config.Options may be an Options
-// value. Open returns a *lnd.ListenError if it cannot listen on the port, and lnd.ErrExists if the NID
-// is in use.
+// interface already has one on that address, and watches the link. Open returns a *lnd.ListenError if
+// it cannot listen on the port, and lnd.ErrExists if the NID is in use.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	i, err := d.open(ctx, &c)
 	if err != nil {
@@ -187,7 +186,7 @@ func (d *Driver) jitter() float64 {
 
 // newInterface creates an interface from its resolved configuration.
 func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Interface, error) {
-	o, err := d.resolveOptions(c.Options, dev)
+	o, err := d.tuned(c.Options, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +202,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		admission:   peering.NewAdmission(maxConnsPerSource),
 	}
 	i.index.Store(int64(dev.Index))
-	i.options.Store(&o)
+	i.options.Store(o)
 	log := d.log
 	if c.Logger != nil {
 		log = boundedlog.New(c.Logger)

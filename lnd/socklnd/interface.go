@@ -29,7 +29,7 @@ type Interface struct {
 	// (socklnd 6).
 	incarnation uint64
 	listening   []netip.AddrPort // guarded by Driver.mu
-	options     atomic.Pointer[options]
+	options     atomic.Pointer[Config]
 
 	counters counters
 	ledger   ledger
@@ -79,7 +79,7 @@ func (i *Interface) LargeNIDs() bool { return true }
 
 // Timeout implements lnd.Interface: T (socklnd 14).
 func (i *Interface) Timeout() time.Duration {
-	if t := i.options.Load().timeout; t > 0 {
+	if t := i.options.Load().SockTimeout; t > 0 {
 		return t
 	}
 	if t := i.upper.LNDTimeout(); t > 0 {

@@ -19,7 +19,7 @@ func (closable) Close() error               { return nil }
 // The bytes of a connection are counted once, whenever it ends.
 func TestBytesOfAnEndingConnection(t *testing.T) {
 	i := &Interface{driver: &Driver{}, peers: map[lnet.ProcessID]*peer{}}
-	i.options.Store(&options{})
+	i.options.Store(&Config{})
 	p := &peer{i: i}
 	p.set.Store(emptySet)
 	c := newConn(p, closable{}, protocol.Control, protocol.V3, binary.LittleEndian)

@@ -17,8 +17,8 @@ import (
 func TestConnsPerPeerWithOneself(t *testing.T) {
 	for count := 4; count <= 15; count++ {
 		n := start(t, func(c *Config) { c.ConnsPerPeer = count })
-		if o := n.Options().(Options); o.ConnsPerPeer != count {
-			t.Errorf("conns_per_peer %d, shown as %d", count, o.ConnsPerPeer)
+		if got := n.Options()["conns_per_peer"]; got != int64(count) {
+			t.Errorf("conns_per_peer %d, shown as %d", count, got)
 		}
 		s := n.put(n.id(), 100)
 		n.arrival()

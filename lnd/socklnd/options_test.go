@@ -135,8 +135,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"the same NID", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u}, lnd.ErrExists},
 		{"an address of nobody", context.Background(), lnd.Config{Net: tcp, NID: elsewhere, Upper: u}, errNoDevice},
 		{"a device of nobody", context.Background(), lnd.Config{Net: tcp, Device: "nosuch0", Upper: u}, errNoDevice},
-		{"strange options", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u, Options: 5}, nil},
-		{"many connections", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u, Options: Options{ConnsPerPeer: 128}}, nil},
+		{"an unknown tunable", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u, Options: lnd.Values{"x": 5}}, nil},
+		{"many connections", context.Background(), lnd.Config{Net: tcp, NID: nid, Upper: u, Options: lnd.Values{"conns_per_peer": 128}}, nil},
 		{"no time", canceled, lnd.Config{Net: tcp, NID: nid, Upper: u}, context.Canceled},
 	} {
 		if _, err := d.Open(test.ctx, test.c); err == nil || test.want != nil && !errors.Is(err, test.want) {
@@ -196,7 +196,6 @@ func TestDefaultsAreThoseOfTheTable(t *testing.T) {
 		Tunables:             lnd.Tunables{Credits: 256, PeerCredits: 8, PeerBufferCredits: 0, PeerTimeout: 180 * time.Second},
 		Accept:               AcceptSecure,
 		AcceptPort:           988,
-		AcceptPortBulk:       988,
 		AcceptBacklog:        127,
 		AcceptTimeout:        5 * time.Second,
 		MaxHalfOpen:          256,
@@ -276,21 +275,20 @@ func TestAcceptModesAsText(t *testing.T) {
 // socklnd 2.2 (1), 2.2 (3)
 func TestOptionsOfOneInterface(t *testing.T) {
 	n := start(t, nil)
-	tos := 0x20
 	other, err := n.driver.Open(context.Background(), lnd.Config{
 		Net: tcp, NID: lnet.NIDFromIP(tcp, newAddress()), Upper: n,
-		Options:  Options{ConnsPerPeer: 3, TOS: &tos},
+		Options:  lnd.Values{"conns_per_peer": 3, "tos": 0x20},
 		Tunables: lnd.Tunables{PeerCredits: 1000, Credits: 50, PeerTimeout: -1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := other.(*Interface)
-	if o := i.Options().(Options); o.ConnsPerPeer != 3 || *o.TOS != tos {
-		t.Errorf("options %d, %d", o.ConnsPerPeer, *o.TOS)
+	if o := i.Options(); o["conns_per_peer"] != 3 || o["tos"] != 0x20 {
+		t.Errorf("options %v", o)
 	}
-	if o := n.Options().(Options); o.ConnsPerPeer != 1 || *o.TOS != -1 {
-		t.Errorf("the first one's options %d, %d", o.ConnsPerPeer, *o.TOS)
+	if o := n.Options(); o["conns_per_peer"] != 1 || o["tos"] != -1 {
+		t.Errorf("the first one's options %v", o)
 	}
 	// lnet-core 7.1 defaults, 7.1 bounds
 	want := lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 50, Credits: 50}

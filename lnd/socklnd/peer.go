@@ -85,7 +85,7 @@ func newPeer(i *Interface, id lnet.ProcessID) *peer {
 
 // callable creates the peer's connect-control block with the current conns_per_peer (socklnd 2.2).
 func (p *peer) callable() {
-	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().perPeer}
+	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().ConnsPerPeer}
 }
 
 // send queues m, writes it or fails it. It returns false if the peer has left the table. In that case m

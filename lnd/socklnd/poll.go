@@ -103,7 +103,7 @@ func (c *conn) heard() {
 }
 
 // patience returns how long the connection is polled before a goroutine sleeps on it.
-func (c *conn) patience() time.Duration { return c.peer.i.options.Load().busyPoll }
+func (c *conn) patience() time.Duration { return c.peer.i.options.Load().BusyPoll }
 
 // wakeReader wakes a sleeping reader to check for work other than messages.
 func (c *conn) wakeReader() {

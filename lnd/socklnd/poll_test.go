@@ -369,15 +369,15 @@ func TestBusyPollIsTuned(t *testing.T) {
 		}
 	}
 	n := start(t, func(c *Config) { c.BusyPoll = time.Millisecond })
-	if got := *n.Options().(Options).BusyPoll; got != time.Millisecond {
-		t.Errorf("busy_poll is %v", got)
+	if got := n.Options()["busy_poll"]; got != 1000 {
+		t.Errorf("busy_poll is %d µs", got)
 	}
-	for _, d := range []time.Duration{-1, MaxBusyPoll + 1} {
-		if err := n.Tune(Options{ConnsPerPeer: -1, BusyPoll: &d}); err == nil || !strings.Contains(err.Error(), "busy_poll") {
-			t.Errorf("busy_poll %v: error %v", d, err)
+	for _, d := range []int64{-1, 10_001} {
+		if err := n.Tune(lnd.Values{"busy_poll": d}); err == nil || !strings.Contains(err.Error(), "busy_poll") {
+			t.Errorf("busy_poll %d µs: error %v", d, err)
 		}
 	}
-	if err := n.Tune(Options{ConnsPerPeer: -1, BusyPoll: new(time.Duration)}); err != nil {
+	if err := n.Tune(lnd.Values{"busy_poll": 0}); err != nil {
 		t.Fatal(err)
 	}
 	p := newPuppet(n)
@@ -397,7 +397,7 @@ func TestBusyPollEnds(t *testing.T) {
 	w := p.connect(protocol.Control)
 	w.put(5)
 	n.arrival()
-	if err := n.Tune(Options{ConnsPerPeer: -1, BusyPoll: new(time.Duration)}); err != nil {
+	if err := n.Tune(lnd.Values{"busy_poll": 0}); err != nil {
 		t.Fatal(err)
 	}
 	n.onArrival(func(a *arrival) error {

@@ -56,7 +56,7 @@ func TestAStallAfterIdleness(t *testing.T) {
 	for _, before := range []int{0, 100} {
 		s := &silent{}
 		i := &Interface{driver: &Driver{config: DefaultConfig()}}
-		i.options.Store(&options{timeout: defaultTimeout})
+		i.options.Store(&Config{SockTimeout: defaultTimeout})
 		c := &conn{stream: s, peer: &peer{i: i}}
 		now := time.Unix(0, 0)
 		look := func(after time.Duration) bool {

@@ -3,6 +3,8 @@ package socklnd
 import (
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/lnd"
 )
 
 // A peer that there is gets the connections that it is to have since, with the next
@@ -20,24 +22,24 @@ func TestTunedConnsPerPeer(t *testing.T) {
 	}
 	exchange()
 	for count := 4; count <= 15; count++ {
-		if err := n.Tune(Options{ConnsPerPeer: count}); err != nil {
+		if err := n.Tune(lnd.Values{"conns_per_peer": int64(count)}); err != nil {
 			t.Fatal(err)
 		}
-		if o := n.Options().(Options); o.ConnsPerPeer != count {
-			t.Errorf("conns_per_peer %d, shown as %d", count, o.ConnsPerPeer)
+		if got := n.Options()["conns_per_peer"]; got != int64(count) {
+			t.Errorf("conns_per_peer %d, shown as %d", count, got)
 		}
 		exchange()
 		if got := n.counter("connections"); got != uint64(2+2*count) {
 			t.Errorf("conns_per_peer %d: %d ends of connections, want %d", count, got, 2+2*count)
 		}
 	}
-	if err := n.Tune(Options{ConnsPerPeer: 128}); err == nil {
+	if err := n.Tune(lnd.Values{"conns_per_peer": 128}); err == nil {
 		t.Error("128 was taken")
 	}
-	if o := n.Options().(Options); o.ConnsPerPeer != 15 {
-		t.Errorf("after a refusal conns_per_peer is %d, want 15", o.ConnsPerPeer)
+	if got := n.Options()["conns_per_peer"]; got != 15 {
+		t.Errorf("after a refusal conns_per_peer is %d, want 15", got)
 	}
-	if err := n.Tune(Options{ConnsPerPeer: 1}); err != nil {
+	if err := n.Tune(lnd.Values{"conns_per_peer": 1}); err != nil {
 		t.Fatal(err)
 	}
 	exchange()
@@ -54,7 +56,7 @@ func TestTunedTimeout(t *testing.T) {
 		{65 * time.Second, 65 * time.Second},
 		{0, defaultTimeout}, // the fixture's upper has none
 	} {
-		if err := n.Tune(Options{ConnsPerPeer: -1, Timeout: &want.given}); err != nil {
+		if err := n.Tune(lnd.Values{"timeout": int64(want.given / time.Second)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := n.Timeout(); got != want.inForce {
@@ -64,8 +66,7 @@ func TestTunedTimeout(t *testing.T) {
 	if err := n.Tune(nil); err != nil || n.Timeout() != 20*time.Second {
 		t.Errorf("without options: timeout %s, error %v, want the driver's", n.Timeout(), err)
 	}
-	less := -time.Second
-	if err := n.Tune(Options{ConnsPerPeer: -1, Timeout: &less}); err == nil {
+	if err := n.Tune(lnd.Values{"timeout": -1}); err == nil {
 		t.Error("a negative timeout was taken")
 	}
 }

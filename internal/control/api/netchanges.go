@@ -1,6 +1,11 @@
 package api
 
-import "github.com/lnetd/lnetd/lnet"
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnet"
+)
 
 // NetAddition is the body of POST /v1/nets: NIs to bring up, all or none (lnetctl 4.2). Exactly one
 // of Interfaces, NID and IP2Nets is set. Net is set only together with Interfaces.
@@ -16,7 +21,7 @@ type NetAddition struct {
 	PeerCredits       *int `json:"peer_credits,omitempty"`
 	PeerBufferCredits *int `json:"peer_buffer_credits,omitempty"`
 	Credits           *int `json:"credits,omitempty"`
-	// LND are tunables of the driver by name: "conns_per_peer", "tos".
+	// LND are tunables of the driver by name.
 	LND map[string]int64 `json:"lnd_tunables,omitempty"`
 	// CPT is an expression such as "[0,1]"; empty means all CPU partitions.
 	CPT string `json:"cpt,omitempty"`
@@ -37,15 +42,60 @@ type NetDeletion struct {
 }
 
 // NITunables is the body of POST /v1/nets/tunables, which changes NIs that are up (lnetctl 4.5). It
-// sets the connections per peer of one NI or of all, or the LND timeout of the NIs of a net.
+// sets tunables of one NI, of the NIs of a net, or of all, or the LND timeout of the NIs of a net.
 type NITunables struct {
 	NID lnet.NID `json:"nid,omitzero"`
 	All bool     `json:"all,omitempty"`
-	// ConnsPerPeer, 0 to 127, applies to connections made from now on. 0 lets the driver choose.
-	ConnsPerPeer *int     `json:"conns_per_peer,omitempty"`
-	Net          lnet.Net `json:"net,omitzero"`
+	Net lnet.Net `json:"net,omitzero"`
 	// LNDTimeout is in seconds; 0 restores the timeout derived from the node's parameters.
 	LNDTimeout *int `json:"lnd_timeout,omitempty"`
+	// LND are tunables of the driver by name, which apply to connections made from now on. In JSON
+	// they are further members of the body.
+	LND map[string]int64 `json:"-"`
+}
+
+// niTunables is NITunables without its methods.
+type niTunables NITunables
+
+// MarshalJSON adds the driver's tunables to the other members.
+func (r NITunables) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(niTunables(r))
+	if err != nil || len(r.LND) == 0 {
+		return b, err
+	}
+	own, err := json.Marshal(r.LND)
+	if len(b) > len("{}") {
+		own = append([]byte{','}, own[1:]...)
+		return append(b[:len(b)-1], own...), err
+	}
+	return own, err
+}
+
+// UnmarshalJSON takes all unknown members as tunables of the driver.
+func (r *NITunables) UnmarshalJSON(b []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, (*niTunables)(r)); err != nil {
+		return err
+	}
+	for _, known := range []string{"nid", "all", "net", "lnd_timeout"} {
+		delete(members, known)
+	}
+	for name, text := range members {
+		var n *int64
+		if err := json.Unmarshal(text, &n); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if n != nil {
+			if r.LND == nil {
+				r.LND = map[string]int64{}
+			}
+			r.LND[name] = *n
+		}
+	}
+	return nil
 }
 
 // WaitingNI is a configured NI whose interface is not usable yet.

@@ -27,14 +27,12 @@ func (r Range) String() string { return fmt.Sprintf("%d to %d", r.Min, r.Max) }
 
 // Ranges of the numbers of NIs, routes and rules.
 var (
-	CreditsRange      = Range{DriverDefault, creditsMax} // tunables of an NI
-	PeerTimeoutRange  = Range{DriverDefault, creditsMax} // seconds
-	LNDTimeoutRange   = Range{0, 1 << 24}                // seconds
-	ConnsPerPeerRange = Range{0, 127}
-	TOSRange          = Range{-1, math.MaxUint8}
-	HopsRange         = Range{1, lnet.HopsMax}
-	PriorityRange     = Range{0, math.MaxInt32}
-	RuleIDRange       = Range{0, math.MaxInt32} // of "selection"
+	CreditsRange     = Range{DriverDefault, creditsMax} // tunables of an NI
+	PeerTimeoutRange = Range{DriverDefault, creditsMax} // seconds
+	LNDTimeoutRange  = Range{0, 1 << 24}                // seconds
+	HopsRange        = Range{1, lnet.HopsMax}
+	PriorityRange    = Range{0, math.MaxInt32}
+	RuleIDRange      = Range{0, math.MaxInt32} // of "selection"
 )
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -160,8 +161,8 @@ func (d *Daemon) DeleteNet(_ context.Context, r api.NetDeletion) error {
 // SetNITunables records the request in Done.
 func (d *Daemon) SetNITunables(_ context.Context, r api.NITunables) error {
 	text := fmt.Sprintf("SetNITunables %s %v %s", r.NID, r.All, r.Net)
-	if r.ConnsPerPeer != nil {
-		text += fmt.Sprintf(" conns_per_peer=%d", *r.ConnsPerPeer)
+	for _, name := range slices.Sorted(maps.Keys(r.LND)) {
+		text += fmt.Sprintf(" %s=%d", name, r.LND[name])
 	}
 	if r.LNDTimeout != nil {
 		text += fmt.Sprintf(" lnd_timeout=%d", *r.LNDTimeout)

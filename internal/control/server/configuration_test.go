@@ -158,7 +158,7 @@ func TestNetsThatMakeNoSense(t *testing.T) {
 	d := &controltest.Daemon{}
 	c, _ := serve(t, d)
 	lo := lnet.MakeNet(lnet.TypeLO, 0)
-	one, many := 1, 128
+	one := 1
 	for what, err := range map[string]error{
 		"interface / NID is missing": addNet(t, c, api.NetAddition{Net: tcp}),
 		"cannot parse net":           addNet(t, c, api.NetAddition{Interfaces: []string{"eth0"}}),
@@ -169,8 +169,7 @@ func TestNetsThatMakeNoSense(t *testing.T) {
 		"setting @lo":                c.DeleteNet(t.Context(), api.NetDeletion{NID: lnet.LoopbackNID}),
 		"with their net":             c.DeleteNet(t.Context(), api.NetDeletion{NID: nid("10.0.0.1@tcp"), Interfaces: []string{"eth0"}}),
 		"nothing is to be set":       c.SetNITunables(t.Context(), api.NITunables{All: true}),
-		"valid range 0-127":          c.SetNITunables(t.Context(), api.NITunables{All: true, ConnsPerPeer: &many}),
-		"either a NID, a net or all": c.SetNITunables(t.Context(), api.NITunables{ConnsPerPeer: &one}),
+		"either a NID, a net or all": c.SetNITunables(t.Context(), api.NITunables{LND: map[string]int64{"busy_poll": 1}}),
 		"without --net option":       c.SetNITunables(t.Context(), api.NITunables{LNDTimeout: &one}),
 	} {
 		if f := refused(t, err, api.CodeRequestInvalid); f.Errno != -22 || !strings.Contains(f.Text, what) {

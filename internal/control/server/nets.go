@@ -112,12 +112,10 @@ var lndTimeoutRemedy = "valid values: " + api.LNDTimeoutRange.String() + " secon
 
 func (h *handlers) setNITunables(ctx context.Context, r *api.NITunables) *api.Fault {
 	switch {
-	case r.ConnsPerPeer == nil && r.LNDTimeout == nil:
-		return netInvalid("nothing is to be set", "give conns_per_peer or lnd_timeout")
-	case r.ConnsPerPeer != nil && (r.All != r.NID.IsZero()) && r.Net == 0:
+	case len(r.LND) == 0 && r.LNDTimeout == nil:
+		return netInvalid("nothing is to be set", "give a tunable of NIs, or lnd_timeout")
+	case len(r.LND) > 0 && (r.All != r.NID.IsZero()) && r.Net == 0:
 		return netInvalid("either a NID, a net or all is needed", "")
-	case r.ConnsPerPeer != nil && api.ConnsPerPeerRange.Check(int64(*r.ConnsPerPeer)) != nil:
-		return netInvalid("invalid conns-per-peer value (valid range 0-127)", "")
 	case r.LNDTimeout != nil && r.Net == 0:
 		return netInvalid("Specified --lnd-timeout without --net option", "name the net")
 	case r.LNDTimeout != nil && *r.LNDTimeout < 0:

@@ -37,9 +37,6 @@ func TestRangesOfRequests(t *testing.T) {
 		"lnd_timeout": {api.LNDTimeoutRange, func(n int64) error {
 			return c.SetNITunables(t.Context(), api.NITunables{Net: tcp, LNDTimeout: new(int(n))})
 		}},
-		"conns_per_peer": {api.ConnsPerPeerRange, func(n int64) error {
-			return c.SetNITunables(t.Context(), api.NITunables{All: true, ConnsPerPeer: new(int(n))})
-		}},
 		"id": {api.RuleIDRange, func(n int64) error {
 			return c.AddSelection(t.Context(), api.SelectionRule{Type: selection.RuleNet.String(), Net: pattern, ID: new(int(n))})
 		}},

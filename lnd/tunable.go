@@ -1,0 +1,230 @@
+package lnd
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Table describes everything that can be set of a driver. Documents, their schema and reference,
+// modprobe files, commands, and what they print are generated from it. Nothing else in lnetd names a
+// driver's tunables.
+type Table struct {
+	// Type is the type of the driver's nets.
+	Type lnet.NetType
+	// Section is the name of the driver's section in documents, such as "socklnd".
+	Section string
+	// About is the comment above the section, one line.
+	About string
+	// Tunables are in the order in which NIs show them.
+	Tunables []Tunable
+	// Module is the driver's kernel module. Unused are parameters of it without a use in the driver.
+	Module string
+	Unused []string
+}
+
+// Tunable is a number that can be set for a driver, for one of its interfaces, or for both. It has a
+// Name, a Parameter, or both.
+type Tunable struct {
+	// Name is the key in the "lnd tunables" of an NI and in Values. The option of commands is the
+	// same with hyphens. If it is empty, the tunable cannot be set for an NI.
+	Name string `json:",omitzero"`
+	// Parameter is the key in the driver's section. If it is empty, the tunable cannot be set for the
+	// whole driver.
+	Parameter string `json:",omitzero"`
+	// Module is the kernel module that has Parameter. If it is empty, kernels do not have the
+	// tunable, and NIs show it only if it differs from Default.
+	Module string `json:",omitzero"`
+	// Kind is the kind of the values. They are numbers from Min to Max, in multiples of Unit.
+	Kind     Kind  `json:",omitzero"`
+	Min, Max int64 `json:",omitzero"`
+	Default  int64 `json:",omitzero"`
+	Unit     Unit  `json:",omitzero"`
+	// Live reports whether the tunable can be changed while an NI is up.
+	Live bool `json:",omitzero"`
+	// Auto reports whether 0 leaves the choice to the driver, which makes it when an NI comes up.
+	Auto bool `json:",omitzero"`
+	// PerNet reports whether a value applies to all NIs of a net. Documents show it for each NI,
+	// and ignore it there.
+	PerNet bool `json:",omitzero"`
+	// Clamped reports whether a document's number for an NI is limited to the range, as kernels do.
+	Clamped bool `json:",omitzero"`
+	// Letter is the short form of the commands' option. It may be empty.
+	Letter string `json:",omitzero"`
+	// Help says what the number means, in one line that begins with a lower-case letter.
+	Help string
+}
+
+// Kind is the kind of a tunable's values.
+type Kind uint8
+
+const (
+	// Number is a whole number.
+	Number Kind = iota
+	// Bool is 0 or 1. If Max is greater, larger numbers mean 1.
+	Bool
+)
+
+// Unit is the unit of a tunable. The zero value is the unit of plain numbers.
+type Unit struct {
+	Name string
+	size int64 // what 1 is in a field of a driver's configuration
+}
+
+// IsZero reports whether u is the unit of plain numbers.
+func (u Unit) IsZero() bool { return u.Name == "" }
+
+// Units.
+var (
+	Seconds      = Unit{"seconds", int64(time.Second)}
+	Milliseconds = Unit{"milliseconds", int64(time.Millisecond)}
+	Microseconds = Unit{"microseconds", int64(time.Microsecond)}
+	Bytes        = Unit{"bytes", 1}
+	MiB          = Unit{"MiB", 1 << 20}
+)
+
+// Check returns an error that names the range if v is outside it.
+func (t *Tunable) Check(v int64) error {
+	if v < t.Min || v > t.Max {
+		return t.outside(v)
+	}
+	return nil
+}
+
+func (t *Tunable) outside(v int64) error { return fmt.Errorf("%d is not in %d to %d", v, t.Min, t.Max) }
+
+// Option returns the name of the commands' option, without hyphens in front.
+func (t *Tunable) Option() string { return strings.ReplaceAll(t.Name, "_", "-") }
+
+// Shows reports whether an NI shows the value v.
+func (t *Tunable) Shows(v int64) bool { return t.Module != "" || v != t.Default }
+
+// Named returns the tunable of NIs with the given name, or nil.
+func (t *Table) Named(name string) *Tunable {
+	k := slices.IndexFunc(t.Tunables, func(o Tunable) bool { return o.Name == name })
+	if k < 0 || name == "" {
+		return nil
+	}
+	return &t.Tunables[k]
+}
+
+// Values are tunables of an NI by Tunable.Name. Absent ones have the driver's value.
+type Values map[string]int64
+
+// With returns a copy of v in which a tunable is set. v may be nil.
+func (v Values) With(name string, n int64) Values {
+	out := maps.Clone(v)
+	if out == nil {
+		out = Values{}
+	}
+	out[name] = n
+	return out
+}
+
+// Field is a tunable with the field of a driver's configuration C that stores it.
+type Field[C any] struct {
+	Tunable
+	get func(*C) int64
+	put func(*C, int64)
+}
+
+// NumberIn returns a tunable that is stored as a number, in multiples of t.Unit.
+func NumberIn[C any, T ~int | ~int64 | ~uint8](at func(*C) *T, t Tunable) Field[C] {
+	t.Unit.size = max(t.Unit.size, 1)
+	return Field[C]{t, func(c *C) int64 { return int64(*at(c)) }, func(c *C, v int64) { *at(c) = T(v * t.Unit.size) }}
+}
+
+// BoolIn returns a tunable that is stored as a boolean.
+func BoolIn[C any](at func(*C) *bool, t Tunable) Field[C] {
+	t.Kind, t.Max, t.Unit.size = Bool, 1, 1
+	return Field[C]{t, func(c *C) int64 {
+		if *at(c) {
+			return 1
+		}
+		return 0
+	}, func(c *C, v int64) { *at(c) = v != 0 }}
+}
+
+// Fields are the tunables of a driver with the configuration C.
+type Fields[C any] []Field[C]
+
+// Tunables returns the tunables for a Table.
+func (f Fields[C]) Tunables() []Tunable {
+	list := make([]Tunable, len(f))
+	for k := range f {
+		list[k] = f[k].Tunable
+	}
+	return list
+}
+
+// SetDefaults sets all fields to their defaults.
+func (f Fields[C]) SetDefaults(c *C) {
+	for k := range f {
+		f[k].put(c, f[k].Default)
+	}
+}
+
+// Set sets the tunable with the given Parameter.
+func (f Fields[C]) Set(c *C, parameter string, v int64) error {
+	return f.set(c, parameter, v, func(t *Tunable) string { return t.Parameter })
+}
+
+// SetAll sets tunables of an NI. If it returns an error, c is partly changed.
+func (f Fields[C]) SetAll(c *C, values Values) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := f.set(c, name, values[name], func(t *Tunable) string { return t.Name }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f Fields[C]) set(c *C, name string, v int64, nameOf func(*Tunable) string) error {
+	for k := range f {
+		if nameOf(&f[k].Tunable) != name {
+			continue
+		}
+		if err := f[k].Check(v); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		f[k].put(c, v)
+		return nil
+	}
+	return fmt.Errorf("there is no tunable %q", name)
+}
+
+// Values returns the tunables of an NI with the configuration c.
+func (f Fields[C]) Values(c *C) Values {
+	values := Values{}
+	for k := range f {
+		if t := &f[k].Tunable; t.Name != "" {
+			v := f[k].get(c) / t.Unit.size
+			if t.Kind == Bool {
+				v = min(v, 1)
+			}
+			values[t.Name] = v
+		}
+	}
+	return values
+}
+
+// Validate returns an error that names the first field outside its range. Programs may use fractions
+// of a unit.
+func (f Fields[C]) Validate(c *C) error {
+	for k := range f {
+		t, v := &f[k].Tunable, f[k].get(c)
+		if v > (t.Min-1)*t.Unit.size && v <= t.Max*t.Unit.size && (v >= 0 || t.Min < 0) {
+			continue
+		}
+		if v > 0 {
+			v += t.Unit.size - 1 // so that a fraction shows
+		}
+		return fmt.Errorf("%s: %w", cmp.Or(t.Parameter, t.Name), t.outside(v/t.Unit.size))
+	}
+	return nil
+}
