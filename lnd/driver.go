@@ -134,7 +134,8 @@ type Interface interface {
 
 	// Disconnect closes all connections to peer. It completes every message on them, or waiting for
 	// one, with a StatusLocalAborted error. A message that the peer may have seen, and that must not be
-	// resent, completes with StatusLocalError instead. A later Send reconnects.
+	// resent, completes with StatusLocalError instead. A later Send connects again at once, even if
+	// earlier attempts have failed.
 	Disconnect(peer lnet.NID)
 
 	// Refusals returns how many callers the interface has refused, by reason. A caller that did not say

@@ -32,8 +32,10 @@ type Upper interface {
 	// arrival until Withdrawn returns: it is neither completed nor reused before.
 	Withdrawn(m *Rx)
 
-	// PeerDown reports that the last connection to a peer failed, or that none could be made (socklnd
-	// 15.4).
+	// PeerDown reports that the last connection to a peer failed, or that none could be made: an attempt
+	// failed, or messages waited in vain (socklnd 15.4). It is called once no other attempt of either
+	// side is in progress, and before the messages that waited for a connection fail. Connections and
+	// attempts that Interface.Disconnect ends are not reported.
 	PeerDown(d PeerDown)
 
 	// ConnectionsLost reports that some or all connections to a peer have died: an answer expected on

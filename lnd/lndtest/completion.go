@@ -19,6 +19,7 @@ var completionCases = []scenario{
 	{name: "PeerRestarts", nodes: 2, run: peerRestarts},
 	{name: "CloseWithMessagesOnTheWay", nodes: 2, run: closeOnTheWay},
 	{name: "CloseWithMessagesPending", nodes: 2, run: closePending},
+	{name: "SendWithinClose", nodes: 8, needs: canIsolate, run: sendWithinClose},
 	{name: "CloseWithArrivalsHeld", nodes: 2, run: closeHeld},
 	{name: "SendAfterClose", nodes: 2, run: sendAfterClose},
 	{name: "ProtocolError", nodes: 3, run: protocolError},
@@ -186,6 +187,38 @@ func closePending(s *stage) {
 		n[0].close()
 	}
 	s.checkOnce()
+}
+
+// sendWithinClose sends from a completion that Close causes, to the same peer, and to others that could
+// not be reached.
+func sendWithinClose(s *stage) {
+	n := s.open(2)
+	for _, to := range n[2:] {
+		s.awaitComplete(n[0].puts(to, 1, 10))
+	}
+	s.w.Isolate(0, 1)
+	var errs []error
+	record := senderFunc(func(_ *lnd.Tx, err error) { s.note(func() { errs = append(errs, err) }) })
+	o := n[0].message(lnet.MsgPut, n[1], 10, 1)
+	o.Done = senderFunc(func(m *lnd.Tx, err error) {
+		record(m, err)
+		for _, to := range n[1:] {
+			more := n[0].message(lnet.MsgPut, to, 10, 1)
+			more.Done = record
+			n[0].i.Send(&more.Tx)
+		}
+	})
+	n[0].i.Send(&o.Tx)
+	s.settle()
+	n[0].close()
+	if len(errs) != len(n) {
+		s.t.Errorf("%d of %d messages are complete", len(errs), len(n))
+	}
+	for _, err := range errs {
+		if !errors.Is(err, lnd.ErrClosed) {
+			s.t.Errorf("completed with %v, want ErrClosed", err)
+		}
+	}
 }
 
 // closeHeld closes the receiver while arrivals wait for their placement. A placement after that completes

@@ -10,14 +10,16 @@ import (
 var peerCases = []scenario{
 	{name: "DownAfterFailedConnect", nodes: 2, run: downAfterFailedConnect},
 	{name: "DownAfterLoss", nodes: 2, needs: canKill, run: downAfterLoss},
+	{name: "DownBeforeMessagesFail", nodes: 2, run: downBeforeMessagesFail},
 	{name: "ReconnectIdle", nodes: 2, needs: canKill, run: reconnectIdle},
 	{name: "Disconnect", nodes: 3, run: disconnect},
+	{name: "DisconnectIsNoLoss", nodes: 2, needs: canHold, run: disconnectIsNoLoss},
 	{name: "DisconnectEndsPause", nodes: 2, run: disconnectEndsPause},
 	{name: "DisconnectUnknown", nodes: 2, run: disconnectUnknown},
 	{name: "DisconnectWhileConnecting", nodes: 2, needs: func(w *World) bool { return w.Hold != nil }, run: disconnectWhileConnecting},
 	{name: "FailedCalls", nodes: 2, run: failedCalls},
 	{name: "BothSendFirst", nodes: 2 * raceRounds, run: bothSendFirst},
-	{name: "BothConnectAtOnce", nodes: 2 * raceRounds, needs: func(w *World) bool { return w.Hold != nil }, run: bothConnectAtOnce},
+	{name: "BothConnectAtOnce", nodes: 2 * raceRounds, needs: canHold, run: bothConnectAtOnce},
 	{name: "EverybodySendsFirst", nodes: 4, run: everybodySendsFirst},
 }
 
@@ -80,6 +82,28 @@ func (s *stage) checkDowns(n *node) {
 	}
 }
 
+// downBeforeMessagesFail checks that messages for a peer that cannot be reached fail after the notice.
+// The node would send them to this peer again otherwise.
+func downBeforeMessagesFail(s *stage) {
+	n := s.open(1)
+	failed, early := 0, 0
+	for range 5 {
+		o := n[0].message(lnet.MsgPut, s.nodes[1], 10, 1)
+		o.Done = senderFunc(func(*lnd.Tx, error) {
+			s.note(func() {
+				if failed++; n[0].downOf(s.nodes[1]) == 0 {
+					early++
+				}
+			})
+		})
+		n[0].i.Send(&o.Tx)
+	}
+	s.await("completions", func() bool { return failed == 5 })
+	if early > 0 {
+		s.t.Errorf("%d of 5 messages failed before the notice that the peer is down", early)
+	}
+}
+
 // reconnectIdle breaks idle connections. The next messages must open new ones.
 func reconnectIdle(s *stage) {
 	n := s.open(2)
@@ -104,6 +128,9 @@ func disconnect(s *stage) {
 	s.mu.Lock()
 	for _, o := range out {
 		got := lnd.StatusOf(o.err)
+		if len(n[1].arrivals[o.id()]) > 0 && o.err != nil && got != lnd.StatusLocalError {
+			s.t.Errorf("a message whose header had arrived was completed with status %q, want %q: %v", got, lnd.StatusLocalError, o.err)
+		}
 		if o.err != nil && got != lnd.StatusLocalAborted && got != lnd.StatusLocalError {
 			s.t.Errorf("a message was completed with status %q, want %q or %q: %v", got, lnd.StatusLocalAborted, lnd.StatusLocalError, o.err)
 			break
@@ -130,6 +157,33 @@ func disconnectEndsPause(s *stage) {
 		s.awaitDelivered(n[1], n[0].put(n[1], 10))
 		n[1].close()
 		s.settle()
+	}
+}
+
+func canHold(w *World) bool { return w.Hold != nil }
+
+// disconnectIsNoLoss checks that neither a connection nor an attempt to connect that Disconnect ends
+// counts as a loss of the peer. A message that is sent afterwards connects at once.
+func disconnectIsNoLoss(s *stage) {
+	n := s.open(2)
+	release := s.w.Hold(0, 1)
+	out := n[0].puts(n[1], 3, 10)
+	s.settle()
+	n[0].i.Disconnect(n[1].id.NID)
+	s.awaitComplete(out)
+	s.settle()
+	for _, o := range out {
+		if got := lnd.StatusOf(o.err); got != lnd.StatusLocalAborted {
+			s.t.Errorf("a message that waited was completed with status %q, want %q: %v", got, lnd.StatusLocalAborted, o.err)
+		}
+	}
+	release()
+	s.awaitDelivered(n[1], n[0].put(n[1], 10))
+	n[0].i.Disconnect(n[1].id.NID)
+	s.settle()
+	s.awaitDelivered(n[1], n[0].put(n[1], 10))
+	if n[0].downOf(n[1]) > 0 {
+		s.t.Errorf("a peer was lost from which the node had disconnected: %v", n[0].downs)
 	}
 }
 

@@ -15,7 +15,12 @@ var stallCases = []scenario{
 	{name: "ToldAndHealed", nodes: 2, needs: canIsolate, run: stallHeals},
 	{name: "WhileNobodyTakes", nodes: 2, run: noStall},
 	{name: "WhileConnecting", nodes: 2, needs: canIsolate, run: stallConnecting},
-	{name: "LinkBack", nodes: 2, needs: canIsolate, run: linkBack},
+	{name: "LinkBack", nodes: 2, needs: canIsolate, run: func(s *stage) {
+		linkBack(s, func() {}, func() { s.nodes[0].i.LinkBack(s.nodes[1].id.NID) })
+	}},
+	{name: "OwnLinkBack", nodes: 2, needs: func(w *World) bool { return canIsolate(w) && w.SetLink != nil }, run: func(s *stage) {
+		linkBack(s, func() { s.w.SetLink(0, false) }, func() { s.w.SetLink(0, true) })
+	}},
 	{name: "Recall", nodes: 2, needs: canIsolate, run: func(s *stage) { recall(s, s.nodes[1].id.NID, flood) }},
 	{name: "RecallFromAll", nodes: 2, needs: canIsolate, run: func(s *stage) { recall(s, lnet.NID{}, flood) }},
 	{name: "RecallOfABatch", nodes: 2, needs: canIsolate, run: func(s *stage) {
@@ -51,18 +56,19 @@ func stallHeals(s *stage) {
 	}
 }
 
-// linkBack checks that the driver restarts its timeouts when the peer's link is back. The network is
+// linkBack checks that the driver restarts its timeouts when the peer's or its own link is back. The network is
 // healed soon after the old timeout, because TCP has its own timeouts, after which idle connections end
 // in any case.
-func linkBack(s *stage) {
+func linkBack(s *stage, down, up func()) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
 	s.pause(5 * time.Second) // until all connections are open, since connection attempts have timeouts too
 	timeout := n[0].i.Timeout()
 	heal := s.w.Isolate(0, 1)
 	out := n[0].puts(n[1], 5, 100)
+	down()
 	s.pause(timeout * 3 / 4)
-	n[0].i.LinkBack(n[1].id.NID)
+	up()
 	s.pause(timeout * 3 / 10)
 	if len(n[0].downs) > 0 {
 		s.t.Errorf("a peer was lost before its time: %v", n[0].downs)

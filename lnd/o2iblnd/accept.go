@@ -89,7 +89,7 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 		for _, o := range list {
 			o.close(staleFailure())
 		}
-		i.out.run()
+		i.out.Run()
 		i.uncall(from)
 		return nil, reject, lnd.Refuse(lnd.RefusedStale, "of another life than its connections")
 	}
@@ -98,7 +98,7 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 	var evicted *peering.Newcomer[*conn]
 	c.newcomer, evicted = i.driver.halfOpen.Enter(c, from)
 	p.mu.Unlock()
-	i.out.run()
+	i.out.Run()
 	if evicted != nil {
 		evicted.Conn.close(evictedFailure(i.driver.halfOpen.Leave(evicted)))
 	}

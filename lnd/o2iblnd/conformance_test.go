@@ -146,7 +146,7 @@ func TestConformance(t *testing.T) {
 				}
 			}
 			if n.edit == nil { // with the default timeout: devices give up before that
-				h.Only = func(_, name string) bool { return name != "LinkBack" }
+				h.Only = func(_, name string) bool { return name != "LinkBack" && name != "OwnLinkBack" }
 			}
 			lndtest.Run(t, h)
 		})
@@ -163,7 +163,7 @@ func TestConformanceInRealTime(t *testing.T) {
 	h := nature{Config: fabric.Config{AckTimeout: 300 * time.Millisecond}, edit: quick, chain: 5000}.harness(1)
 	h.Bubble, h.Settle, h.Patience = nil, nil, 2*time.Minute
 	h.Allocations = !testenv.Race
-	slow := map[string]bool{"LinkBack": true, "IsolatedPeer": true, "ArrivalsBeforeOpenReturned": true}
+	slow := map[string]bool{"LinkBack": true, "OwnLinkBack": true, "IsolatedPeer": true, "ArrivalsBeforeOpenReturned": true}
 	h.Only = func(theme, name string) bool {
 		return !slow[name] && theme != "Probe" && theme != "Stall" && theme != "Restart"
 	}

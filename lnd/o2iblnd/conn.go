@@ -215,7 +215,7 @@ func (c *conn) emit(e event, dst *events) {
 	case dst != nil && !c.ending:
 		*dst = append(*dst, e)
 	default:
-		c.i.out.put(e)
+		c.i.out.Put(e)
 		c.ring = true
 	}
 }
@@ -243,7 +243,7 @@ func (c *conn) unlock() {
 		c.p.lose(c)
 	}
 	if ring {
-		c.i.out.run()
+		c.i.out.Run()
 	}
 }
 

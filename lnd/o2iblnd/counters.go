@@ -71,7 +71,7 @@ func (i *Interface) Counters() []lnd.Counter {
 		p.mu.Lock()
 		peers++
 		conns += uint64(len(p.conns) + len(p.ready))
-		pending += uint64(len(p.pending))
+		pending += uint64(p.waiting.Len())
 		p.mu.Unlock()
 	}
 	i.mu.RLock()

@@ -50,19 +50,16 @@ func (p *peer) needed() bool {
 	if up := len(p.conns) + len(p.ready); up > 0 {
 		return up < p.i.options.Load().ConnsPerPeer
 	}
-	return len(p.pending) > 0
+	return p.waiting.Len() > 0
 }
 
-// cancelCalls cancels the attempts that wait for their turn. It reports whether there were any. p.mu is
-// held.
-func (p *peer) cancelCalls() bool {
+// cancelCalls cancels the attempts that wait for their turn. p.mu is held.
+func (p *peer) cancelCalls() {
 	for _, call := range p.calls {
 		p.i.calls.End(call)
 		p.spread.Failed()
 	}
-	canceled := len(p.calls) > 0
 	p.calls = nil
-	return canceled
 }
 
 // grow counts one more connection. It returns false if the interface is closing, and no connection must
@@ -293,7 +290,7 @@ func (c *conn) rejected(e *verbs.Event) {
 	p.mu.Lock()
 	d := p.record.Wire.Rejected(time.Now(), protocol.Rejection{
 		Request: &c.request, Status: int(e.Status), Data: e.Private[:e.PrivateLen],
-		Waiting: len(p.pending) > 0, Calling: p.accepting > 0,
+		Waiting: p.waiting.Len() > 0, Calling: p.accepting > 0,
 	})
 	p.record.Home = p.record.Home || e.Status == verbs.RejectConsumer && d.Why != 0 // the peer has answered
 	p.mu.Unlock()

@@ -152,7 +152,7 @@ func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Int
 		admission: peering.NewAdmission(maxConnsPerSource),
 	}
 	i.keeper.wake = make(chan struct{}, 1)
-	i.out.i = i
+	i.out.Make = i.tell
 	i.options.Store(o)
 	log := d.log
 	if c.Logger != nil {

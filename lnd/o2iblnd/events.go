@@ -1,8 +1,6 @@
 package o2iblnd
 
 import (
-	"sync"
-
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -32,70 +30,10 @@ const (
 
 type events []event
 
-// outbox makes upcalls and completions one after the other. The goroutine that adds the first also makes
-// those that are added meanwhile. So if a completion sends again and fails again, the result is
-// iteration, not recursion.
-type outbox struct {
-	i       *Interface
-	mu      sync.Mutex // guards the fields below
-	idle    sync.Cond
-	queue   events
-	spare   events
-	running bool
-}
-
-// add adds events, and processes them unless another goroutine does.
-func (o *outbox) add(list ...event) {
-	if len(list) == 0 {
-		return
-	}
-	o.mu.Lock()
-	o.queue = append(o.queue, list...)
-	o.mu.Unlock()
-	o.run()
-}
-
-// put adds events without processing them; the caller calls run later. Locks may be held.
-func (o *outbox) put(list ...event) {
-	o.mu.Lock()
-	o.queue = append(o.queue, list...)
-	o.mu.Unlock()
-}
-
-func (o *outbox) run() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.running {
-		return
-	}
-	o.running = true
-	for len(o.queue) > 0 {
-		list := o.queue
-		o.queue, o.spare = o.spare[:0], nil
-		o.mu.Unlock()
-		for k := range list {
-			o.i.tell(&list[k])
-		}
-		clear(list)
-		o.mu.Lock()
-		o.spare = list
-	}
-	o.running = false
-	if o.idle.L != nil {
-		o.idle.Broadcast()
-	}
-}
-
-// wait returns when the queue is empty and no event is being processed.
-func (o *outbox) wait() {
-	o.run()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.idle.L == nil {
-		o.idle.L = &o.mu
-	}
-	for o.running {
-		o.idle.Wait()
+// putFailed queues the completion of messages that no connection has, with one error.
+func (i *Interface) putFailed(ms []*lnd.Tx, err error) {
+	for _, m := range ms {
+		i.out.Put(event{m: m, err: err})
 	}
 }
 

@@ -97,6 +97,80 @@ func TestDeviceRemoved(t *testing.T) {
 	})
 }
 
+// TestAStallOutlastsFailedCalls: attempts to connect that fail show nothing about the peer. Only when
+// nothing has been left for a while does it count as one that may answer.
+//
+// o2iblnd 13.1
+func TestAStallOutlastsFailedCalls(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
+		f.Partition(a.host, b.host, fabric.Both)
+		a.send(nidOf(1), 1, 100)
+		time.Sleep(20 * time.Second)
+		if _, errs := a.outcome(); len(errs) != 1 {
+			t.Fatalf("%d messages have failed, want 1", len(errs))
+		}
+		if !a.told().stalled {
+			t.Error("the stall ended with the attempts to connect")
+		}
+		time.Sleep(time.Minute)
+		if a.told().stalled || counter(a, "peers") != 0 {
+			t.Errorf("stalled: %v; %d peers are left", a.told().stalled, counter(a, "peers"))
+		}
+		a.send(nidOf(1), 1, 100)
+		time.Sleep(3 * time.Second)
+		if !a.told().stalled {
+			t.Error("the second stall was not reported")
+		}
+		f.Heal(a.host, b.host, fabric.Both)
+		a.works(b)
+		time.Sleep(time.Second)
+		if a.told().stalled {
+			t.Error("the stall outlasts the peer's answer")
+		}
+		a.close()
+		b.close()
+	})
+}
+
+// TestTheLastConnectionEndsWhileTheNodeJudgesACaller: the loss of the peer is reported when the caller,
+// which does not go on, is given up.
+//
+// o2iblnd 13.1
+func TestTheLastConnectionEndsWhileTheNodeJudgesACaller(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)
+		var req protocol.Message
+		p.answer = func(_ int, m *protocol.Message) (bool, []byte) {
+			req = *m
+			return true, encode(t, p.ack(m))
+		}
+		a.send(p.nid, 1, 0)
+		time.Sleep(time.Second)
+		hold := f.Hold(p.host, a.host, fabric.Forward)
+		m := protocol.Message{
+			Version: protocol.V2, Type: protocol.ConnReq, Src: p.nid, SrcStamp: puppetStamp, Dst: nidOf(0),
+			Params: protocol.Params{Depth: 8, Fragments: 256, Size: 4096},
+		}
+		p.call(nidOf(0).IP(), encode(t, m))
+		time.Sleep(time.Second)
+		f.SetLink(a.host, p.host, fabric.Both, fabric.Link{CMLoss: 1}) // the caller hears no answer
+		hold.Release()
+		time.Sleep(time.Second)
+		m = protocol.Message{Version: protocol.V2, Type: protocol.ConnReq, Src: p.nid, SrcStamp: puppetStamp, Dst: req.Src, DstStamp: req.SrcStamp}
+		p.say(t, p.ids[0], m) // breaks the protocol
+		time.Sleep(time.Second)
+		if n := counter(a, "connections"); n != 0 || len(a.told().downs) > 0 {
+			t.Errorf("%d connections, and %d notices of the loss while the peer calls", n, len(a.told().downs))
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(a.told().downs); n != 1 {
+			t.Errorf("%d notices of the loss, want 1", n)
+		}
+		a.close()
+	})
+}
+
 // TestAddressMoves: when an address moves to another device, everything is created again.
 //
 // o2iblnd 16

@@ -36,7 +36,7 @@ type Interface struct {
 	downCause atomic.Pointer[string]
 	ended     atomic.Bool   // closing, for code that holds other locks
 	numbers   atomic.Uint32 // counter for connection numbers
-	out       outbox
+	out       peering.Outbox[event]
 	keeper    keeper
 	kept      chan struct{} // closed when the keeper has ended
 	calls     peering.Calls[*peer]
@@ -116,7 +116,7 @@ func (i *Interface) self() protocol.Self {
 func (i *Interface) Send(m *lnd.Tx) {
 	m.Replied, m.ReplyLength = false, 0
 	if err := checkHeader(&m.Header); err != nil {
-		i.out.add(event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalError, err)})
+		i.out.Add(event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalError, err)})
 		return
 	}
 	i.resend(m)
@@ -126,7 +126,7 @@ func (i *Interface) resend(m *lnd.Tx) {
 	for {
 		p, err := i.peerFor(m.To.NID)
 		if err != nil {
-			i.out.add(event{m: m, err: err})
+			i.out.Add(event{m: m, err: err})
 			return
 		}
 		if p.send(m) {
@@ -246,7 +246,7 @@ func (i *Interface) Close(ctx context.Context) error {
 		i.keeper.do(task{kind: taskStop})
 		<-i.kept
 		i.feed(time.Now())
-		i.out.wait()
+		i.out.Wait()
 		i.releaseAll()
 		i.driver.leave(i)
 	}()

@@ -171,13 +171,14 @@ func (p *peer) flushLive() {
 	p.flush(c)
 	p.resume()
 	p.mu.Unlock()
-	p.i.out.run()
+	p.i.out.Run()
 }
 
 // tick does the periodic work for a peer.
 func (p *peer) tick(now time.Time) {
 	p.mu.Lock()
 	list := p.all()
+	late := p.expire(now)
 	var due int
 	kept := p.redials[:0]
 	for _, at := range p.redials {
@@ -188,38 +189,43 @@ func (p *peer) tick(now time.Time) {
 		}
 	}
 	p.redials = kept
-	canceled := !p.needed() && p.cancelCalls()
+	if !p.needed() {
+		p.cancelCalls()
+	}
 	for range due {
-		if len(p.conns)+len(p.ready) > 0 || len(p.pending) == 0 || p.i.closed() {
+		if len(p.conns)+len(p.ready) > 0 || p.waiting.Len() == 0 || p.i.closed() {
 			p.spread.Failed()
-			canceled = true
 		} else {
 			p.i.keeper.do(task{kind: taskDial, p: p})
 		}
 	}
-	var evs events
-	if canceled && p.lonely() && !p.lastAlive.IsZero() && !p.i.closed() {
-		// When its connections ended, these calls were still expected to succeed.
-		p.i.counters.peersDown.Add(1)
-		evs = append(evs, event{kind: evDown, down: lnd.PeerDown{
-			Peer: p.nid, LastAlive: p.lastAlive, Err: messageError("connect", p.nid, lnd.StatusRemoteDropped, errNoWay),
-		}})
-	}
-	limit := protocol.WaitTimeout(p.i.Timeout())
-	for len(p.pending) > 0 && now.Sub(p.pending[0].since) >= limit {
-		m := p.pending[0].m
-		p.pending = p.pending[1:]
-		p.i.counters.pendingTimeouts.Add(1)
-		evs = append(evs, event{m: m, err: messageError("send", p.nid, lnd.StatusNetworkTimeout, errWaited)})
-	}
+	p.putDown()
+	p.i.putFailed(late, messageError("send", p.nid, lnd.StatusNetworkTimeout, errWaited))
 	p.mu.Unlock()
-	p.i.out.add(evs...)
+	p.i.out.Run()
 	for _, c := range list {
 		c.tick(now)
 	}
 	p.settleDoubt(now)
 	p.judge(now)
 	p.i.forget(p)
+}
+
+// expire removes and returns the messages that have waited too long for a connection. If none is left, it
+// cancels the attempts that wait for a pause to end. p.mu is held.
+func (p *peer) expire(now time.Time) []*lnd.Tx {
+	late := p.waiting.Expire(now.Add(-protocol.WaitTimeout(p.i.Timeout())))
+	if len(late) == 0 {
+		return nil
+	}
+	if p.loss == nil && len(p.conns)+len(p.ready) == 0 {
+		p.loss = messageError("connect", p.nid, lnd.StatusNetworkTimeout, errWaited)
+	}
+	if p.waiting.Len() == 0 {
+		p.dropRedials()
+	}
+	p.i.counters.pendingTimeouts.Add(uint64(len(late)))
+	return late
 }
 
 // hungry is a message to be sent, or a placement, that waits for memory.
@@ -263,9 +269,9 @@ func (i *Interface) feed(now time.Time) {
 				h.r.answer(err)
 			}
 		case closing:
-			i.out.add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusRemoteDropped, errClosing)})
+			i.out.Add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusRemoteDropped, errClosing)})
 		case late:
-			i.out.add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)})
+			i.out.Add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)})
 		case unfed[h.m.To.NID]:
 			again = append(again, h)
 		default:

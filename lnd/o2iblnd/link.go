@@ -40,6 +40,9 @@ func (i *Interface) lookAtLink() {
 		}
 		return
 	}
+	if state == lnd.LinkUp {
+		i.LinkBack(lnet.NID{}) // timeouts that began while the link was down start over
+	}
 	i.log.Debug("link state changed", "device", i.device, "state", state.String()) // the node logs it
 	i.upper.LinkChanged(state)
 }

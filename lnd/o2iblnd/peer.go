@@ -1,6 +1,7 @@
 package o2iblnd
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -37,21 +38,16 @@ type peer struct {
 	calls      []*peering.Call[*peer] // attempts that wait for their turn
 	accepting  int                    // how many of those the peer opened
 	redials    []time.Time
-	pending    []waiting
-	givenUp    int  // times that all waiting messages were canceled
+	waiting    peering.Waiting
 	activating bool // activate is processing the first of ready
 	restarts   peering.Restarts
 	lastAlive  time.Time
+	// loss is why the last connection has ended, or could not be made. It is nil if a connection exists, or
+	// if PeerDown has been called since.
+	loss error
 
-	doubt    peering.Doubt
-	stall    time.Time // since when the node considers the peer stalled
-	stallNow given     // fingerprint at the last PeerStalled call
-}
-
-// waiting is a message that waits for a connection.
-type waiting struct {
-	m     *lnd.Tx
-	since time.Time
+	doubt peering.Doubt
+	stall peering.Stall // changed by the keeper only
 }
 
 func newPeer(i *Interface, nid lnet.NID) *peer {
@@ -91,10 +87,10 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 		}
 		if p.i.closed() {
 			p.mu.Unlock()
-			p.i.out.add(event{m: m, err: messageError("send", p.nid, lnd.StatusRemoteDropped, errClosing)})
+			p.i.out.Add(event{m: m, err: messageError("send", p.nid, lnd.StatusRemoteDropped, errClosing)})
 			return true
 		}
-		if c := p.live(); c != nil && len(p.pending) == 0 {
+		if c := p.live(); c != nil && p.waiting.Len() == 0 {
 			p.mu.Unlock()
 			if c.submit(m) {
 				return true
@@ -104,10 +100,10 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 		if p.lonely() && !p.backoff.Ready(now) {
 			err := p.backoff.Cause
 			p.mu.Unlock()
-			p.i.out.add(event{m: m, err: err})
+			p.i.out.Add(event{m: m, err: err})
 			return true
 		}
-		p.pending = append(p.pending, waiting{m, now})
+		p.waiting.Add(m, now)
 		p.call()
 		p.mu.Unlock()
 		return true
@@ -166,6 +162,7 @@ func (p *peer) established(c *conn) {
 		p.accepting--
 	}
 	p.backoff.Reset()
+	p.loss = nil
 	p.lastAlive = time.Now()
 	old := slices.DeleteFunc(slices.Concat(p.conns, p.ready), func(o *conn) bool { return o.session.Same(&c.session) })
 	if c.ours { // otherwise admitCaller has met it
@@ -176,7 +173,7 @@ func (p *peer) established(c *conn) {
 	for _, o := range old {
 		o.close(staleFailure())
 	}
-	p.i.out.run()
+	p.i.out.Run()
 	p.activate()
 }
 
@@ -191,7 +188,7 @@ func (p *peer) met(incarnation uint64, home bool) {
 
 func (p *peer) tellRestart() {
 	p.restarts.Add()
-	p.i.out.put(event{kind: evRestarted, peer: p.nid, p: p})
+	p.i.out.Put(event{kind: evRestarted, peer: p.nid, p: p})
 }
 
 // toldRestart is called when a restart has been reported.
@@ -226,7 +223,7 @@ func (p *peer) activate() {
 		}
 		p.resume()
 		p.mu.Unlock()
-		p.i.out.run()
+		p.i.out.Run()
 		c.tellArrivals()
 		c.unref()
 	}
@@ -237,25 +234,21 @@ func (p *peer) activate() {
 func (p *peer) flush(c *conn) {
 	for {
 		p.mu.Lock()
-		wait := p.pending
-		if len(wait) == 0 || c.dead.Load() {
+		if p.waiting.Len() == 0 || c.dead.Load() {
 			return
 		}
-		p.pending = nil
-		given := p.givenUp
+		b := p.waiting.Take()
 		p.mu.Unlock()
-		for k, w := range wait {
-			if c.submit(w.m) {
+		for k, w := range b.List {
+			if c.submit(w.M) {
 				continue
 			}
 			p.mu.Lock()
-			if p.givenUp != given { // the messages were canceled meanwhile
-				for _, w := range wait[k:] {
-					p.i.out.put(event{m: w.m, err: failed("send", p.nid, aborted(errDisconnect))})
+			if !p.waiting.PutBack(b, k) {
+				for _, w := range b.List[k:] {
+					p.i.out.Put(event{m: w.M, err: failed("send", p.nid, aborted(errDisconnect))})
 				}
-				return
 			}
-			p.pending = slices.Concat(wait[k:], p.pending)
 			return
 		}
 	}
@@ -265,12 +258,9 @@ func (p *peer) flush(c *conn) {
 // then runs the outbox.
 func (p *peer) resume() {
 	switch {
-	case len(p.pending) == 0:
+	case p.waiting.Len() == 0:
 	case p.i.closed():
-		for _, w := range p.pending {
-			p.i.out.put(event{m: w.m, err: messageError("send", p.nid, lnd.StatusRemoteDropped, errClosing)})
-		}
-		p.pending = nil
+		p.i.putFailed(p.waiting.Cancel(), messageError("send", p.nid, lnd.StatusRemoteDropped, errClosing))
 	case p.live() != nil:
 		p.i.keeper.do(task{kind: taskFlush, p: p})
 	default:
@@ -297,37 +287,48 @@ func (p *peer) lose(c *conn) {
 		p.lastAlive = alive
 	}
 	up, final := p.remove(c)
-	err := error(failed("connect", p.nid, f))
 	lost := p.lonely()
-	var list events
 	if up && !closing {
-		list = append(list, event{kind: evLost, peer: p.nid})
+		p.i.out.Put(event{kind: evLost, peer: p.nid})
 	}
 	if up {
 		p.presume(f)
 	}
-	var orphans []waiting
+	switch {
+	case errors.Is(f, errDisconnect): // the peer has not failed
+	case final != nil:
+		p.loss = final
+	case up && len(p.conns)+len(p.ready) == 0:
+		p.loss = failed("connect", p.nid, f)
+	}
+	var orphans []*lnd.Tx
 	if lost {
+		p.doubt.End()
 		if final != nil {
 			p.backoff.Fail(time.Now(), final, 0)
-			err = final
 		}
-		if len(p.pending) > 0 && (final != nil || closing) {
-			orphans, p.pending = p.pending, nil
-		}
-		p.doubt.End()
-		if (up || final != nil) && !closing {
-			p.i.counters.peersDown.Add(1)
-			list = append(list, event{kind: evDown, down: lnd.PeerDown{Peer: p.nid, LastAlive: p.lastAlive, Err: err}})
+		if final != nil || closing {
+			orphans = p.waiting.Cancel()
 		}
 	}
 	p.resume()
-	for _, w := range orphans {
-		list = append(list, event{m: w.m, err: err})
-	}
+	p.putDown()
+	p.i.putFailed(orphans, cmp.Or(final, error(failed("connect", p.nid, f))))
 	p.mu.Unlock()
 	p.i.countLost(c, up, final)
-	c.tellLost(list)
+	c.tellLost()
+}
+
+// putDown queues the report that the peer is lost, if it is and the report has not been made since the
+// peer's last connection or attempt has ended. p.mu is held. The caller then runs the outbox.
+func (p *peer) putDown() {
+	err := p.loss
+	if err == nil || !p.lonely() || p.i.closed() {
+		return
+	}
+	p.loss = nil
+	p.i.counters.peersDown.Add(1)
+	p.i.out.Put(event{kind: evDown, down: lnd.PeerDown{Peer: p.nid, LastAlive: p.lastAlive, Err: err}})
 }
 
 // remove removes c. up reports whether c was established. final is not nil if c was the last of a
@@ -364,22 +365,23 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 		if d == nil {
 			p.record.Wire.Failed()
 		}
-		final = failed("connect", p.nid, c.failure)
+		if !errors.Is(c.failure, errDisconnect) {
+			final = failed("connect", p.nid, c.failure)
+		}
 	}
 	return false, final
 }
 
-// tellLost queues the events that follow from the end of a connection, in order, and has the connection
-// destroyed.
-func (c *conn) tellLost(list events) {
+// tellLost queues the completions of an ended connection, after the upcalls that report its end, and has
+// it destroyed.
+func (c *conn) tellLost() {
 	c.mu.Lock()
-	c.i.out.put(list...)
-	c.i.out.put(c.last...)
+	c.i.out.Put(c.last...)
 	c.last = nil
 	c.told = true
 	c.mu.Unlock()
 	c.i.keeper.do(task{kind: taskBury, c: c})
-	c.i.out.run()
+	c.i.out.Run()
 }
 
 // all returns all connections, including those being established. p.mu is held.
@@ -400,30 +402,30 @@ func (p *peer) disconnect(cause error) {
 	f := aborted(cause)
 	p.mu.Lock()
 	list := p.all()
-	orphans := p.pending
-	p.pending = nil
-	p.givenUp++
-	for range p.redials {
-		p.spread.Failed()
-	}
-	p.redials = nil
-	p.backoff.Reset()
+	p.i.putFailed(p.waiting.Cancel(), failed("send", p.nid, f))
+	p.dropRedials()
+	p.backoff.Reset() // a later message connects again at once
 	p.cancelCalls()
+	p.loss = nil
 	p.mu.Unlock()
 	for _, c := range list {
 		c.close(f)
 	}
-	var evs events
-	for _, w := range orphans {
-		evs = append(evs, event{m: w.m, err: failed("send", p.nid, f)})
+	p.i.out.Run()
+}
+
+// dropRedials cancels the attempts that wait for a pause to end. p.mu is held.
+func (p *peer) dropRedials() {
+	for range p.redials {
+		p.spread.Failed()
 	}
-	p.i.out.add(evs...)
+	p.redials = nil
 }
 
 // idle reports whether the peer can leave the table. p.mu is held.
 func (p *peer) idle() bool {
-	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+len(p.pending) == 0 && !p.restarts.Pending() &&
-		p.stall.IsZero()
+	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+p.waiting.Len() == 0 &&
+		!p.restarts.Pending() && !p.stall.Stalled()
 }
 
 func staleFailure() *protocol.Failure {

@@ -245,7 +245,10 @@ func TestWaiting(t *testing.T) {
 		if len(errs) != 1 || !errors.Is(errs[0], syscall.ETIMEDOUT) || lnd.StatusOf(errs[0]) != lnd.StatusNetworkTimeout {
 			t.Errorf("%v", errs)
 		}
-		time.Sleep(5 * time.Second)
+		if downs := a.told().downs; len(downs) != 1 || !errors.Is(downs[0].Err, lnd.ErrTimeout) || downs[0].Peer != p.nid {
+			t.Errorf("the peer is lost, but was reported so with %v", downs)
+		}
+		time.Sleep(time.Minute + 5*time.Second) // a stall lasts longer than the attempts
 		if n := counter(a, "peers"); n != 0 {
 			t.Errorf("%d peers are left", n)
 		}

@@ -2,7 +2,6 @@ package o2iblnd
 
 import (
 	"testing"
-	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
@@ -69,25 +68,5 @@ func TestUnfedWaitFirst(t *testing.T) {
 	i.waitAgain([]hungry{{m: a}, {m: b}})
 	if len(i.hungry) != 3 || i.hungry[0].m != a || i.hungry[1].m != b || i.hungry[2].m != c {
 		t.Errorf("%d wait, not in the order in which they came", len(i.hungry))
-	}
-}
-
-// What came from a peer, or time in which this process did not run, is no silence of the peer's.
-func TestStalledFor(t *testing.T) {
-	now := time.Unix(100, 0)
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	for _, c := range []struct{ since, later, want time.Time }{
-		{},
-		{later: ago(0)},
-		{since: ago(5 * time.Second), want: ago(5 * time.Second)},
-		{since: ago(5 * time.Second), later: ago(9 * time.Second), want: ago(5 * time.Second)},
-		{since: ago(5 * time.Second), later: ago(2 * time.Second), want: ago(2 * time.Second)},
-		{since: ago(5 * time.Second), later: ago(stallAfter), want: ago(stallAfter)},
-		{since: ago(5 * time.Second), later: ago(stallAfter - 1)},
-		{since: ago(stallAfter - 1)},
-	} {
-		if got := stalledFor(c.since, c.later, now); !got.Equal(c.want) {
-			t.Errorf("since %v, later %v: %v, want %v", c.since, c.later, got, c.want)
-		}
 	}
 }

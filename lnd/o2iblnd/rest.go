@@ -43,8 +43,8 @@ func (i *Interface) resting(due *time.Time) bool {
 // waits for one, or is about to leave the table.
 func (p *peer) resting(due *time.Time) bool {
 	p.mu.Lock()
-	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.calls)+len(p.redials)+len(p.pending) == 0 &&
-		p.accepting == 0 && !p.restarts.Pending() && p.doubt == (peering.Doubt{}) && p.stall.IsZero()
+	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.calls)+len(p.redials)+p.waiting.Len() == 0 &&
+		p.accepting == 0 && !p.restarts.Pending() && p.doubt == (peering.Doubt{}) && !p.stall.Stalled()
 	conns := append([]*conn(nil), p.conns...)
 	p.mu.Unlock()
 	for k := 0; rests && k < len(conns); k++ {

@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -17,109 +18,52 @@ import (
 // SEND does not complete, the peer or the path to it is down. The device retransmits, and may recover.
 // No connection is closed for this reason; the node is notified and uses other paths.
 
-// stallAfter is how long nothing must have been acknowledged.
-const stallAfter = time.Second
+// stallLapse is how long a stalled peer must have been without connections, attempts and messages before
+// it no longer counts as stalled. It is the default of socklnd's max_reconnectms.
+const stallLapse = time.Minute
 
 // stalledSince returns since when the connection has made no progress. It returns zero if it makes
-// progress, or has stalled for less than stallAfter.
+// progress, or has stalled for less than peering.StallAfter.
 func (c *conn) stalledSince(now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ending || c.inFlight == 0 || now.Sub(c.moved) < stallAfter {
+	if c.ending || c.inFlight == 0 || now.Sub(c.moved) < peering.StallAfter {
 		return time.Time{}
 	}
 	return c.moved
 }
 
-// given is a fingerprint of what has been sent to the peer. It changes when more is sent.
-type given struct {
-	sent    uint64
-	waiting waiting
-}
-
-// given returns the current fingerprint. p.mu is held.
-func (p *peer) given() (g given) {
-	g.sent = p.sent.Load()
-	if n := len(p.pending); n > 0 {
-		g.waiting = p.pending[n-1]
-	}
-	return g
-}
-
-// judge reports to the node whether the peer has stalled. A peer stays stalled until a connection works
-// again, or until nothing has been left to answer for a while.
+// judge reports to the node whether the peer has stalled. Anything that arrives on any connection shows
+// that the peer is alive, even if a SEND takes long because others are queued before it.
 func (p *peer) judge(now time.Time) {
 	p.mu.Lock()
-	conns := append([]*conn(nil), p.conns...)
+	conns := slices.Clone(p.conns)
 	p.mu.Unlock()
-	since := p.silentSince(conns, now)
-	p.mu.Lock()
-	if len(p.conns) == 0 && len(p.pending) > 0 && now.Sub(p.pending[0].since) >= stallAfter {
-		since = earlier(since, p.pending[0].since)
+	look := peering.Look{
+		Now: now, Conns: len(conns), Alive: p.i.resumed, Sent: p.sent.Load(), Waiting: &p.waiting, Lapse: stallLapse,
 	}
-	since = stalledFor(since, p.i.resumed, now)
-	before := p.stall
-	switch {
-	case !since.IsZero():
-		p.stall = earlier(before, since)
-	case len(conns) > 0:
-		p.stall = time.Time{}
-	case p.lonely() && len(p.pending) == 0 && p.backoff.Ready(now):
-		p.stall = time.Time{}
-	}
-	after, g := p.stall, p.given()
-	tell := before.IsZero() != after.IsZero() || !after.IsZero() && g != p.stallNow
-	p.stallNow = g
-	p.mu.Unlock()
-	if !tell {
-		return
-	}
-	switch {
-	case after.IsZero():
-		p.say(slog.LevelInfo, "peer answers again")
-		p.i.LinkBack(p.nid)
-	case before.IsZero():
-		p.i.counters.stalls.Add(1)
-		p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", after))
-	}
-	p.i.upper.PeerStalled(p.nid, after)
-}
-
-// silentSince returns since when connections have made no progress and nothing has arrived from the
-// peer, or the zero time. Anything that arrives on any of them shows that the peer is alive, even if a
-// SEND takes long because others are queued before it.
-func (p *peer) silentSince(conns []*conn, now time.Time) (since time.Time) {
-	var alive time.Time
 	for _, c := range conns {
-		since = earlier(since, c.stalledSince(now))
-		if at := c.alive(); at.After(alive) {
-			alive = at
+		look.Silent = peering.Earlier(look.Silent, c.stalledSince(now))
+		if at := c.alive(); at.After(look.Alive) {
+			look.Alive = at
 		}
 	}
-	return stalledFor(since, alive, now)
-}
-
-// stalledFor returns the later of since and later, if that is at least stallAfter ago. Otherwise, or if
-// since is zero, it returns the zero time.
-func stalledFor(since, later, now time.Time) time.Time {
-	if since.IsZero() {
-		return since
+	p.mu.Lock()
+	look.Connected, look.Idle = len(p.conns) > 0, p.lonely() && p.waiting.Len() == 0
+	news, since := p.stall.Judge(&look)
+	p.mu.Unlock()
+	switch news {
+	case peering.StallUnchanged:
+		return
+	case peering.StallBegun:
+		p.i.counters.stalls.Add(1)
+		p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", since))
+	case peering.StallEnded:
+		p.say(slog.LevelInfo, "peer answers again")
+		p.i.LinkBack(p.nid)
+	case peering.StallMore, peering.StallLapsed:
 	}
-	if later.After(since) {
-		since = later
-	}
-	if now.Sub(since) < stallAfter {
-		return time.Time{}
-	}
-	return since
-}
-
-// earlier returns the earlier of two times. A zero time is ignored.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	p.i.upper.PeerStalled(p.nid, since)
 }
 
 // Recall implements lnd.Interface.
@@ -139,22 +83,16 @@ func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
 	i.mu.Unlock()
 	for _, p := range i.peersOf(nid) {
 		p.mu.Lock()
-		var rest []waiting
-		for _, w := range p.pending {
-			if match(w.m) {
-				back = append(back, recalled(w.m))
-			} else {
-				rest = append(rest, w)
-			}
+		for _, m := range p.waiting.Recall(match) {
+			back = append(back, recalled(m))
 		}
-		p.pending = rest
 		conns := append([]*conn(nil), p.conns...)
 		p.mu.Unlock()
 		for _, c := range conns {
 			c.recall(match)
 		}
 	}
-	i.out.add(back...)
+	i.out.Add(back...)
 }
 
 func recalled(m *lnd.Tx) event {
@@ -178,9 +116,7 @@ func (i *Interface) LinkBack(nid lnet.NID) {
 	now := time.Now()
 	for _, p := range i.peersOf(nid) {
 		p.mu.Lock()
-		for k := range p.pending {
-			p.pending[k].since = now
-		}
+		p.waiting.Renew(now)
 		conns := append([]*conn(nil), p.conns...)
 		p.mu.Unlock()
 		for _, c := range conns {

@@ -43,6 +43,7 @@ type news struct {
 	downs     []lnd.PeerDown
 	restarted int
 	links     []lnd.LinkState
+	stalled   bool // of the last PeerStalled
 }
 
 // told returns it, when nothing moves.
@@ -107,6 +108,12 @@ func (s *station) PeerRestarted(lnet.NID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restarted++
+}
+
+func (s *station) PeerStalled(_ lnet.NID, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stalled = !since.IsZero()
 }
 
 func (s *station) LinkChanged(l lnd.LinkState) {

@@ -271,7 +271,7 @@ func (i *Interface) unprepared(m *lnd.Tx, err error) {
 		i.starve(hungry{m: m, since: time.Now()})
 		return
 	}
-	i.out.add(event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalError, err)})
+	i.out.Add(event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalError, err)})
 }
 
 // checkHeader returns an error if the header cannot be carried.

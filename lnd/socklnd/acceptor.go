@@ -268,8 +268,9 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 		news = p.met(remote, h.SrcIncarnation)
 	}
 	p.mu.Unlock()
-	killAll(stale, errStale, nil)
+	killAll(stale, errStale)
 	p.tell(news)
+	p.i.out.Run()
 	return v, refuse, refusalFor(v, &in, ended)
 }
 

@@ -71,7 +71,7 @@ type progress struct {
 	idleAt            time.Time // when nothing was last in flight, or when bytes in flight were first seen
 	flight            bool      // bytes are in flight
 	stalled           time.Time // result of stalledSince
-	linkUps           uint32    // of the Interface and the peer, as last seen
+	linkUps           uint32    // of the peer, as last seen
 }
 
 func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order binary.ByteOrder) *conn {
@@ -96,9 +96,8 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 // killAll closes connections that have already been detached from their peer. It fails their queued
 // messages that have not been started; the writer fails those being written. It marks all connections
 // dead before it closes the first, so that each records the true cause even if the peer then closes its
-// side of the others. If tell is not nil, it is called after all are closed and before unstarted
-// messages fail.
-func killAll(victims []*conn, cause error, tell func()) {
+// side of the others. The caller then runs the outbox.
+func killAll(victims []*conn, cause error) {
 	unstarted := make([][]*lnd.Tx, len(victims))
 	for n, c := range victims {
 		unstarted[n] = c.die(cause)
@@ -106,14 +105,11 @@ func killAll(victims []*conn, cause error, tell func()) {
 	for _, c := range victims {
 		c.bury()
 	}
-	if tell != nil {
-		tell()
-	}
 	if len(victims) > 0 {
-		victims[0].peer.notifyLost(cause)
+		victims[0].peer.putLost(cause)
 	}
 	for n, c := range victims {
-		c.peer.i.failures.addAll(unstarted[n], c.unstartedError(cause))
+		c.peer.i.putFailed(unstarted[n], c.unstartedError(cause))
 	}
 }
 

@@ -1,10 +1,13 @@
 package socklnd
 
 import (
+	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
 // TestASendAfterDisconnectDoesNotWaitForAPauseToEnd shows that Disconnect takes
@@ -26,4 +29,93 @@ func TestASendAfterDisconnectDoesNotWaitForAPauseToEnd(t *testing.T) {
 	before.fails(lnd.StatusLocalAborted)
 	p.take().receive()
 	after.done()
+}
+
+// TestASendAfterDisconnectDoesNotWaitForTheBackOff shows that Disconnect ends the pause after
+// failed attempts, while the peer is in the table and after it has left it.
+func TestASendAfterDisconnectDoesNotWaitForTheBackOff(t *testing.T) {
+	for _, later := range []time.Duration{0, 3 * time.Second} {
+		inBubble(t, func(t *testing.T, m *memoryNetwork) {
+			n := start(t, func(c *Config) { m.use(c); c.MinReconnect, c.MaxReconnect = time.Hour, time.Hour })
+			p := newPuppet(n)
+			n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+			await(t, n.down, "PeerDown")
+			time.Sleep(later)
+			p.listen()
+			n.put(p.id(), 10).fails(lnd.StatusRemoteError)
+			n.Disconnect(p.nid())
+			s := n.put(p.id(), 10)
+			p.take().receive()
+			s.done()
+		})
+	}
+}
+
+// TestTheLastConnectionEndsWhileACallerIsJudged shows that the loss of the peer is reported, once,
+// when the caller has been refused, and not at all if it has been accepted.
+//
+// socklnd 15.4 (1)
+func TestTheLastConnectionEndsWhileACallerIsJudged(t *testing.T) {
+	for _, accepted := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, m *memoryNetwork) {
+			n := start(t, m.use)
+			p := newPuppet(n)
+			w := p.connect(protocol.Control)
+			n.awaitSettled(p.id())
+			peer, err := n.callerFor(p.id(), netip.Addr{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = w.Close()
+			synctest.Wait()
+			downs := len(n.down)
+			if accepted {
+				p.connect(protocol.Control)
+				synctest.Wait()
+			}
+			peer.accepted()
+			n.group.Done()
+			synctest.Wait()
+			want := 1
+			if accepted {
+				want = 0
+			}
+			if got := len(n.down); downs != 0 || got != want {
+				t.Errorf("accepted: %v: %d notices of the loss before, %d after, want 0 and %d", accepted, downs, got, want)
+			}
+		})
+	}
+}
+
+// TestMessagesThatExpireDuringAPause shows a peer that said that it would connect, and does not. What
+// waits for it fails after T, once the peer has been reported as lost. If a link has come back
+// meanwhile, T begins then.
+//
+// socklnd 14 (3), 15.4 (1)
+func TestMessagesThatExpireDuringAPause(t *testing.T) {
+	for _, linkBack := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, m *memoryNetwork) {
+			const timeout = 10 * time.Second
+			n := start(t, func(c *Config) {
+				m.use(c)
+				c.SockTimeout, c.MinReconnect, c.MaxReconnect = timeout, time.Hour, time.Hour
+			})
+			p := newPuppet(n).listen()
+			s := n.put(p.id(), 10)
+			begin := time.Now()
+			p.decline()
+			time.Sleep(timeout * 3 / 4)
+			if linkBack {
+				begin = time.Now()
+				n.LinkBack(p.nid())
+			}
+			s.fails(lnd.StatusNetworkTimeout)
+			if d := time.Since(begin); d < timeout || d > timeout+time.Second {
+				t.Errorf("link back: %v: failed after %v, T is %v", linkBack, d, timeout)
+			}
+			if len(n.down) != 1 {
+				t.Errorf("%d notices of the loss when the message failed, want 1", len(n.down))
+			}
+		})
+	}
 }

@@ -201,6 +201,7 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		peers:       make(map[lnet.ProcessID]*peer),
 		admission:   peering.NewAdmission(maxConnsPerSource),
 	}
+	i.out.Make = i.perform
 	i.index.Store(int64(dev.Index))
 	i.options.Store(o)
 	log := d.log

@@ -54,10 +54,7 @@ func connectStatus(err error) lnd.Status {
 // startedStatus returns the health class of a message that was being written when its connection failed
 // (socklnd 15.2). Such a message is not resent.
 func startedStatus(cause error) lnd.Status {
-	switch {
-	case errors.Is(cause, errDisconnect):
-		return lnd.StatusLocalAborted
-	case errors.Is(cause, syscall.ETIMEDOUT):
+	if errors.Is(cause, syscall.ETIMEDOUT) {
 		return lnd.StatusRemoteTimeout
 	}
 	return lnd.StatusLocalError

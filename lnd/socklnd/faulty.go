@@ -29,7 +29,7 @@ func (c *conn) dropFaulty() error {
 		if err := faulty[first]; err != nil {
 			w.batch[w.first] = nil
 			w.first++
-			c.peer.i.failures.add(first, err)
+			c.peer.i.out.Add(event{m: first, err: err})
 		}
 		return errFaulty
 	}
@@ -42,7 +42,7 @@ func (c *conn) dropFaulty() error {
 	back := c.withdraw(func(m *lnd.Tx) bool { return faulty[m] != nil })
 	c.mu.Unlock()
 	for _, m := range back {
-		c.peer.i.failures.add(m, faulty[m])
+		c.peer.i.out.Add(event{m: m, err: faulty[m]})
 	}
 	return nil
 }

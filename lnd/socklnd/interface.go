@@ -33,12 +33,10 @@ type Interface struct {
 
 	counters counters
 	ledger   ledger
-	pending  atomic.Int64 // messages of all peers that wait for a connection
 	link     atomic.Uint32
 	// downCause is why the link is down. It is empty if the link is up.
 	downCause atomic.Pointer[string]
-	linkUps   atomic.Uint32 // how often the link came back up
-	failures  failures
+	out       peering.Outbox[event]
 	calls     calls
 
 	ctx    context.Context
@@ -101,7 +99,7 @@ func (i *Interface) Send(m *lnd.Tx) {
 	for {
 		p, err := i.peerFor(m.To)
 		if err != nil {
-			i.failures.add(m, err)
+			i.out.Add(event{m: m, err: err})
 			return
 		}
 		if p.send(m) {
@@ -192,10 +190,13 @@ func (i *Interface) CallFailures() lnd.CallFailureCounts { return i.counters.cal
 
 // Counters implements lnd.Interface.
 func (i *Interface) Counters() []lnd.Counter {
-	live := liveCounts{pending: uint64(max(0, i.pending.Load())), waitingCalls: uint64(i.calls.Waiting())}
-	i.mu.RLock() // as in the send path: hold it briefly
-	live.peers = uint64(len(i.peers))
-	i.mu.RUnlock()
+	live := liveCounts{waitingCalls: uint64(i.calls.Waiting())}
+	for _, p := range i.peersOf(lnet.NID{}) {
+		p.mu.Lock()
+		live.peers++
+		live.pending += uint64(p.waiting.Len())
+		p.mu.Unlock()
+	}
 	live.conns, live.moved = i.ledger.sum()
 	return i.counters.list(live)
 }
@@ -222,7 +223,7 @@ func (i *Interface) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		i.group.Wait()
-		i.failures.wait()
+		i.out.Wait()
 		close(done)
 	}()
 	select {

@@ -39,7 +39,7 @@ func (i *Interface) checkLink() {
 		return
 	}
 	if state == lnd.LinkUp {
-		i.linkUps.Add(1) // timeouts that began while the link was down restart
+		i.LinkBack(lnet.NID{}) // timeouts that began while the link was down start over
 	}
 	i.log.Debug("link state changed", "device", i.Device(), "state", state.String()) // the node logs it
 	i.upper.LinkChanged(state)

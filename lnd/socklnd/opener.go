@@ -144,7 +144,7 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 			p.backoff.Succeed()
 			return nil
 		}
-		if o != protocol.Race || len(p.pending) == 0 {
+		if o != protocol.Race || p.waiting.Len() == 0 {
 			return fmt.Errorf("%w: %s", errTurnedAway, o)
 		}
 		// The peer is connecting to us. The messages wait for its connection.
@@ -163,13 +163,13 @@ func (p *peer) openCanceled() {
 	cause := errClosing
 	if !p.gone && p.i.ctx.Err() == nil {
 		cause = errDisconnect
-		if len(p.pending) > 0 {
+		if p.waiting.Len() > 0 {
 			p.call(time.Now())
 		}
 	}
-	orphans := p.orphans(!p.opening && p.accepting == 0)
+	p.settle(messageError("connect", p.id.NID, connectStatus(cause), cause))
 	p.mu.Unlock()
-	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(cause), cause))
+	p.i.out.Run()
 	p.i.forget(p)
 }
 
@@ -178,20 +178,16 @@ func (p *peer) openCanceled() {
 func (p *peer) openFailed(err error) {
 	now, jitter := time.Now(), p.i.driver.jitter()
 	err = timeoutErrno(err)
+	p.i.counters.callFailures.Failed(p.i.log, p.id.NID, err)
 	p.mu.Lock()
 	p.backoff.Fail(now, fmt.Errorf("not called again yet: %w", err), jitter)
 	p.stopOpening()
-	lost := p.accepting == 0
-	orphans := p.orphans(lost)
-	lost = lost && len(p.conns) == 0
-	lastAlive := p.lastAlive
-	p.mu.Unlock()
-
-	p.i.counters.callFailures.Failed(p.i.log, p.id.NID, err)
-	p.i.failures.addAll(orphans, messageError("connect", p.id.NID, connectStatus(err), err))
-	if lost {
-		p.notifyDown(lastAlive, err)
+	if len(p.conns) == 0 {
+		p.loss = err
 	}
+	p.settle(messageError("connect", p.id.NID, connectStatus(err), err))
+	p.mu.Unlock()
+	p.i.out.Run()
 }
 
 // attempt opens one connection: it sends the request and the HELLO and reads the answer (socklnd 3,
@@ -382,8 +378,9 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		news = p.met(c.remote.Addr(), reply.SrcIncarnation)
 	}
 	p.mu.Unlock()
-	killAll(stale, errStale, nil)
+	killAll(stale, errStale)
 	p.tell(news)
+	p.i.out.Run()
 	if err != nil || outcome != protocol.Connected {
 		_ = s.Close()
 		if err != nil {

@@ -2,7 +2,6 @@ package socklnd
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -53,23 +52,17 @@ type peer struct {
 	connecting bool // the opener is in an attempt
 	stopOpener context.CancelFunc
 	accepting  int // inbound connections of this peer between decision and registration
-	pending    []waiting
-	lastAlive  time.Time
-	lastPing   time.Time // keepalive
-	// stalledSince is the time from which the node considers the peer stalled. Only the reaper uses it.
-	stalledSince time.Time
-	stalledWith  given // state at the last PeerStalled call; used by the reaper only
-	// linkUps counts how often a link of the peer came back up.
+	waiting    peering.Waiting
+	// loss is why the last connection has ended, or could not be made. It is nil if a connection exists, or
+	// if PeerDown has been called since.
+	loss      error
+	lastAlive time.Time
+	lastPing  time.Time     // keepalive
+	stall     peering.Stall // changed by the reaper only
+	// linkUps counts how often a link of the peer or of the interface came back up.
 	linkUps atomic.Uint32
-	spentAt time.Time // when the reaper first found the peer spent; used by the reaper only
 	doubt   peering.Doubt
 	probed  probed // used by the reaper only
-}
-
-// waiting is a message that waits for a connection.
-type waiting struct {
-	m     *lnd.Tx
-	since time.Time
 }
 
 var emptySet = &connSet{missing: true}
@@ -122,18 +115,27 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			continue // c died and has left the set
 		}
 		if p.opening || p.accepting > 0 {
-			p.setPending(append(p.pending, waiting{m, now}))
+			p.waiting.Add(m, now)
 			p.mu.Unlock()
 			return true
 		}
-		cause := errNoWay
-		if p.backoff.Cause != nil {
-			cause = p.backoff.Cause
-		}
+		err := p.uncallable()
 		p.mu.Unlock()
-		p.i.failures.add(m, messageError("send", p.id.NID, lnd.StatusRemoteError, cause))
+		p.i.out.Add(event{m: m, err: err})
 		return true
 	}
+}
+
+// uncallable returns the error for a message that no existing or expected connection can carry. p.mu is
+// held.
+func (p *peer) uncallable() error {
+	switch {
+	case p.i.ctx.Err() != nil:
+		return messageError("send", p.id.NID, lnd.StatusRemoteDropped, errClosing)
+	case p.backoff.Cause != nil:
+		return messageError("send", p.id.NID, lnd.StatusRemoteError, p.backoff.Cause)
+	}
+	return messageError("send", p.id.NID, lnd.StatusRemoteError, errNoWay)
 }
 
 // mayCallBack allows connecting to a peer that connected to us, once its connections have ended or its
@@ -190,6 +192,7 @@ func (p *peer) reserve(c *conn) {
 		p.sets++
 	}
 	c.reserved, c.set = true, p.sets
+	p.loss = nil
 	p.conns = append(p.conns, c)
 	p.i.ledger.enter(c)
 	if c.remote.Addr() == p.id.NID.IP() {
@@ -212,10 +215,9 @@ func (p *peer) establish(c *conn) {
 	c.reserved = false
 	p.lastAlive = time.Now()
 	if takes(c.version, c.typ) {
-		for _, w := range p.pending {
-			c.queue(w.m)
+		for _, w := range p.waiting.Take().List {
+			c.queue(w.M)
 		}
-		p.setPending(nil)
 	}
 	p.publish()
 	p.i.group.Add(1)
@@ -240,19 +242,16 @@ func (p *peer) fail(c *conn, cause error) {
 	victims := p.detach(func(o *conn) bool {
 		return o.remote.Addr() == c.remote.Addr() && o.set <= c.set
 	})
-	lost := len(p.conns) == 0 && !p.opening && p.accepting == 0
-	orphans := p.orphans(lost)
-	lastAlive := p.lastAlive
+	if len(p.conns) == 0 {
+		p.loss = cause
+		p.settle(messageError("send", p.id.NID, connectStatus(cause), cause))
+	}
 	p.mu.Unlock()
 
 	peering.SayClosed(p.i.log, p.id.NID, len(victims), cause)
-	killAll(victims, cause, func() {
-		p.tell(news)
-		if lost { // first, because failed messages would be resent to this peer
-			p.notifyDown(lastAlive, cause)
-		}
-	})
-	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
+	killAll(victims, cause)
+	p.tell(news)
+	p.i.out.Run()
 	p.i.forget(p)
 }
 
@@ -266,14 +265,30 @@ func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
 func (p *peer) accepted() {
 	p.mu.Lock()
 	p.accepting--
-	if len(p.pending) > 0 {
+	if p.waiting.Len() > 0 {
 		p.mayCallBack()
 		p.call(time.Now())
 	}
-	orphans := p.orphans(len(p.conns) == 0 && !p.opening && p.accepting == 0)
+	if len(p.conns) == 0 {
+		p.settle(messageError("send", p.id.NID, lnd.StatusRemoteDropped, errNoWay))
+	}
 	p.mu.Unlock()
-	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusRemoteDropped, errNoWay))
+	p.i.out.Run()
 	p.i.forget(p)
+}
+
+// settle is called when a connection or an attempt to make one has ended. If no other attempt is in
+// progress, it reports a peer without connections as lost, and fails the messages that wait with err.
+// The report comes first, because failed messages would be resent to this peer. p.mu is held. The caller
+// then runs the outbox.
+func (p *peer) settle(err error) {
+	if p.opening || p.accepting > 0 {
+		return
+	}
+	if len(p.conns) == 0 {
+		p.putDown()
+	}
+	p.i.putFailed(p.waiting.Cancel(), err)
 }
 
 // detach removes the connections for which match returns true from the peer. p.mu is held.
@@ -298,20 +313,6 @@ func (p *peer) detach(match func(*conn) bool) []*conn {
 	return out
 }
 
-// orphans removes and returns the waiting messages if lost is true: there is no connection left to wait
-// for. p.mu is held.
-func (p *peer) orphans(lost bool) []*lnd.Tx {
-	if !lost || len(p.pending) == 0 {
-		return nil
-	}
-	ms := make([]*lnd.Tx, len(p.pending))
-	for n, w := range p.pending {
-		ms[n] = w.m
-	}
-	p.setPending(nil)
-	return ms
-}
-
 // disconnect closes all connections and fails the messages that wait for one.
 func (p *peer) disconnect() {
 	p.mu.Lock()
@@ -322,16 +323,17 @@ func (p *peer) disconnect() {
 	p.i.group.Add(1) // Close must wait
 	defer p.i.group.Done()
 	victims := p.detach(func(*conn) bool { return true })
-	orphans := p.orphans(true)
+	p.loss = nil
+	p.i.putFailed(p.waiting.Cancel(), messageError("send", p.id.NID, lnd.StatusLocalAborted, errDisconnect))
 	if p.opening {
 		// Messages sent from now on wait until the opener has ended (openCanceled), so that the peer
 		// first sees the end of the old connections.
 		p.stopOpener()
 	}
-	p.backoff.Reset()
+	p.backoff.Reset() // a later message connects again at once
 	p.mu.Unlock()
-	killAll(victims, errDisconnect, nil)
-	p.i.failures.addAll(orphans, messageError("send", p.id.NID, lnd.StatusLocalAborted, errDisconnect))
+	killAll(victims, errDisconnect)
+	p.i.out.Run()
 	p.i.forget(p)
 }
 
@@ -346,49 +348,22 @@ func (p *peer) abandon(cause error) {
 	if p.stopOpener != nil {
 		p.stopOpener()
 	}
+	p.loss = nil
 	victims := p.detach(func(*conn) bool { return true })
-	orphans := p.orphans(true)
+	p.i.putFailed(p.waiting.Cancel(), messageError("send", p.id.NID, connectStatus(cause), cause))
 	p.mu.Unlock()
 	p.i.mu.Unlock()
-	killAll(victims, cause, nil)
-	p.i.failures.addAll(orphans, messageError("send", p.id.NID, connectStatus(cause), cause))
-}
-
-// notifyDown reports to the node that the peer is lost. Processes that only their own connections can
-// reach are not reported (socklnd 15.4). An orderly end counts too: a peer that closes its connections
-// is shutting down.
-func (p *peer) notifyDown(lastAlive time.Time, cause error) {
-	if p.id.PID&lnet.PIDUserFlag != 0 || errors.Is(cause, errClosing) {
-		return
-	}
-	p.i.counters.peersDown.Add(1)
-	p.i.upper.PeerDown(lnd.PeerDown{
-		Peer:      p.id.NID,
-		LastAlive: lastAlive,
-		Err:       messageError("connect", p.id.NID, connectStatus(cause), cause),
-	})
-}
-
-// notifyLost reports to the node that connections to the peer have died.
-func (p *peer) notifyLost(cause error) {
-	if p.id.PID == lnet.PIDLustre && !errors.Is(cause, errClosing) {
-		p.i.upper.ConnectionsLost(p.id.NID)
-	}
+	killAll(victims, cause)
+	p.i.out.Run()
 }
 
 // idle reports whether the peer can leave the table: it has no connection, no attempt and no message,
 // is not reported as stalled, and no restart is still to be reported. p.mu is held.
-func (p *peer) idle() bool { return p.stalledSince.IsZero() && p.spent() && !p.restarts.Pending() }
+func (p *peer) idle() bool { return !p.stall.Stalled() && p.spent() && !p.restarts.Pending() }
 
 // spent is like idle, but the node may still consider the peer stalled. p.mu is held.
 func (p *peer) spent() bool {
-	return len(p.conns) == 0 && !p.opening && p.accepting == 0 && len(p.pending) == 0
-}
-
-// setPending replaces the list of waiting messages and updates their count. p.mu is held.
-func (p *peer) setPending(all []waiting) {
-	p.i.pending.Add(int64(len(all) - len(p.pending)))
-	p.pending = all
+	return len(p.conns) == 0 && !p.opening && p.accepting == 0 && p.waiting.Len() == 0
 }
 
 // acknowledge sends the cookie of a zero-copy request back to the peer (socklnd 10). With nonblk_zcack,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -53,7 +54,7 @@ func (i *Interface) lookInterval() time.Duration {
 
 // reap ends what has timed out with one peer. It reports whether messages to the peer are in flight.
 func (p *peer) reap(now time.Time) (flight bool) {
-	p.failStale(now)
+	p.expire(now)
 	p.settleDoubt(now)
 	p.mu.Lock()
 	conns := make([]*conn, 0, len(p.conns))
@@ -62,22 +63,9 @@ func (p *peer) reap(now time.Time) (flight bool) {
 			conns = append(conns, c)
 		}
 	}
-	flight = len(p.pending) > 0
-	var lost time.Time // last sign of life
-	if p.opening && !p.connecting && !flight && len(p.conns) == 0 && p.accepting == 0 {
-		p.stopOpener() // the messages it worked for are gone
-		lost = p.lastAlive
-	}
+	flight = p.waiting.Len() > 0
 	spent := p.spent()
 	p.mu.Unlock()
-	if !lost.IsZero() { // when its connections ended, the opener was still expected to succeed
-		p.notifyDown(lost, errNoWay)
-	}
-	if spent {
-		p.rest(now)
-		return false
-	}
-	p.spentAt = time.Time{}
 	var stalled time.Time
 	for _, c := range conns {
 		alive, err := c.check(now)
@@ -91,28 +79,35 @@ func (p *peer) reap(now time.Time) (flight bool) {
 			p.mu.Unlock()
 		}
 		flight = flight || c.progress.flight
-		stalled = earlier(stalled, c.progress.stalled)
+		stalled = peering.Earlier(stalled, c.progress.stalled)
 	}
 	p.judge(now, conns, stalled)
+	if spent {
+		p.i.forget(p)
+		return false
+	}
 	p.keepalive(now)
 	return flight
 }
 
-// failStale fails messages that have waited too long for a connection.
-func (p *peer) failStale(now time.Time) {
-	timeout := p.i.Timeout()
+// expire fails messages that have waited too long for a connection. If none is left, and neither side is
+// in the middle of an attempt, the peer is lost, and its opener is stopped.
+func (p *peer) expire(now time.Time) {
 	p.mu.Lock()
-	n := 0
-	for n < len(p.pending) && now.Sub(p.pending[n].since) >= timeout {
-		n++
+	late := p.waiting.Expire(now.Add(-p.i.Timeout()))
+	if len(p.conns) == 0 && len(late) > 0 && p.loss == nil {
+		p.loss = errPendingTime
 	}
-	stale := p.pending[:n:n]
-	p.setPending(p.pending[n:])
+	if len(p.conns) == 0 && p.accepting == 0 && !p.connecting && p.waiting.Len() == 0 {
+		if p.opening {
+			p.stopOpener()
+		}
+		p.putDown()
+	}
+	p.i.counters.pendingTimeouts.Add(uint64(len(late)))
+	p.i.putFailed(late, messageError("send", p.id.NID, lnd.StatusNetworkTimeout, errPendingTime))
 	p.mu.Unlock()
-	for _, w := range stale {
-		p.i.counters.pendingTimeouts.Add(1)
-		p.i.failures.add(w.m, messageError("send", p.id.NID, lnd.StatusNetworkTimeout, errPendingTime))
-	}
+	p.i.out.Run()
 }
 
 // check reports whether the connection has shown life since the last check. It returns an error if the
@@ -120,7 +115,7 @@ func (p *peer) failStale(now time.Time) {
 // being read.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.Timeout()
-	if ups := c.peer.i.linkUps.Load() + c.peer.linkUps.Load(); s.linkUps != ups {
+	if ups := c.peer.linkUps.Load(); s.linkUps != ups {
 		s.linkUps = ups
 		s.restart(now)
 	}

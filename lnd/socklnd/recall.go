@@ -17,8 +17,12 @@ func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
 
 // LinkBack implements lnd.Interface.
 func (i *Interface) LinkBack(nid lnet.NID) {
+	now := time.Now()
 	for _, p := range i.peersOf(nid) {
-		p.linkUps.Add(1)
+		p.mu.Lock()
+		p.waiting.Renew(now)
+		p.mu.Unlock()
+		p.linkUps.Add(1) // the reaper restarts the timeouts of connections
 	}
 }
 
@@ -31,17 +35,7 @@ func (p *peer) recall(match func(*lnd.Tx) bool) {
 	}
 	p.i.group.Add(1) // Close must wait
 	defer p.i.group.Done()
-	var back []*lnd.Tx
-	kept := p.pending[:0]
-	for _, w := range p.pending {
-		if match(w.m) {
-			back = append(back, w.m)
-		} else {
-			kept = append(kept, w)
-		}
-	}
-	clear(p.pending[len(kept):])
-	p.setPending(kept)
+	back := p.waiting.Recall(match)
 	// Reserved connections have empty queues and get messages only later.
 	conns := slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
 	p.mu.Unlock()
@@ -52,7 +46,8 @@ func (p *peer) recall(match func(*lnd.Tx) bool) {
 }
 
 func (p *peer) recalled(ms []*lnd.Tx) {
-	p.i.failures.addAll(ms, messageError("send", p.id.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled))
+	p.i.putFailed(ms, messageError("send", p.id.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled))
+	p.i.out.Run()
 }
 
 // recall removes and returns the matching queued messages. It also wakes a drainer, to return those in

@@ -92,6 +92,7 @@ func (e endings) Sent(m *lnd.Tx, err error) { e[m] = err }
 func batchOf(s Stream, cookies int, ms ...*lnd.Tx) *conn {
 	c := DefaultConfig()
 	i := &Interface{driver: &Driver{config: c}, log: boundedlog.New(nil)}
+	i.out.Make = i.perform
 	p := &peer{i: i}
 	p.set.Store(emptySet)
 	o := newConn(p, s, protocol.BulkOut, protocol.V3, binary.LittleEndian)

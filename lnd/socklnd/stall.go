@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -11,13 +12,8 @@ import (
 // acknowledged, and retransmissions fail. The connection stays open, since TCP may recover. The node is
 // notified and uses other paths meanwhile.
 
-const (
-	// stallAfter is how long nothing must have been acknowledged. It is longer than TCP needs for a few
-	// losses in a row on any path within a site.
-	stallAfter = time.Second
-	// looksPerReap is how much more often the reaper checks peers with messages in flight.
-	looksPerReap = 4
-)
+// looksPerReap is how much more often the reaper checks peers with messages in flight.
+const looksPerReap = 4
 
 // restart restarts all running timeouts, because the path was interrupted and works again.
 func (s *progress) restart(now time.Time) {
@@ -30,7 +26,7 @@ func (s *progress) restart(now time.Time) {
 }
 
 // stalledSince returns since when nothing has been acknowledged although TCP is retransmitting. It
-// returns zero if there is no stall, or one shorter than stallAfter. The stream has unacknowledged
+// returns zero if there is no stall, or one shorter than peering.StallAfter. The stream has unacknowledged
 // bytes.
 func (c *conn) stalledSince(now time.Time) time.Time {
 	s := &c.progress
@@ -42,99 +38,46 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 		return time.Time{}
 	}
 	// The peer's last acknowledgement may be older than the bytes in flight.
-	since := earlier(s.movedAt, now.Add(-silent))
+	since := peering.Earlier(s.movedAt, now.Add(-silent))
 	if since.Before(s.idleAt) { // those bytes were sent after idleAt
 		since = s.idleAt
 	}
-	if now.Sub(since) < stallAfter {
+	if now.Sub(since) < peering.StallAfter {
 		return time.Time{}
 	}
 	return since
 }
 
-// earlier returns the earlier of two times. A zero time is ignored.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// judge reports to the node whether the peer has stalled. conns are the connections just checked. since
-// is when the first of them stalled, or zero. A peer stays stalled until one of its connections works
-// again.
-func (p *peer) judge(now time.Time, conns []*conn, since time.Time) {
+// judge reports to the node whether the peer has stalled. conns are the connections just checked. silent
+// is when the first of them stalled, or zero. If all attempts to connect to a stalled peer have failed, it
+// counts as stalled until it would be retried at the latest. Otherwise it would look better than other
+// stalled peers, and messages that wait for those would be sent here and fail.
+func (p *peer) judge(now time.Time, conns []*conn, silent time.Time) {
 	if p.id.PID != lnet.PIDLustre {
 		return
 	}
+	look := peering.Look{
+		Now: now, Conns: len(conns), Silent: silent, Waiting: &p.waiting, Lapse: p.i.driver.config.MaxReconnect,
+	}
+	for _, c := range conns {
+		look.Sent += c.sent.Load() + uint64(c.queuedBytes.Load())
+	}
 	p.mu.Lock()
-	if len(p.conns) == 0 && len(p.pending) > 0 && now.Sub(p.pending[0].since) >= stallAfter {
-		since = earlier(since, p.pending[0].since)
-	}
-	before := p.stalledSince
-	switch {
-	case !since.IsZero():
-		p.stalledSince = earlier(before, since)
-	case len(conns) > 0:
-		p.stalledSince = time.Time{}
-	}
-	stalled := p.stalledSince
-	given := p.given(conns)
+	look.Connected, look.Idle = len(p.conns) > 0, p.spent()
+	news, since := p.stall.Judge(&look)
 	p.mu.Unlock()
-	switch {
-	case !stalled.IsZero():
-		if before.IsZero() {
-			p.i.counters.stalls.Add(1)
-			p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", stalled))
-		}
-		if before.IsZero() || given != p.stalledWith {
-			p.stalledWith = given
-			p.i.upper.PeerStalled(p.id.NID, stalled)
-		}
-	case !before.IsZero():
+	switch news {
+	case peering.StallUnchanged:
+		return
+	case peering.StallBegun:
+		p.i.counters.stalls.Add(1)
+		p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", since))
+	case peering.StallEnded:
 		p.say(slog.LevelInfo, "peer answers again")
 		for _, c := range conns {
 			c.progress.restart(now)
 		}
-		p.i.upper.PeerStalled(p.id.NID, time.Time{})
+	case peering.StallMore, peering.StallLapsed:
 	}
-}
-
-// given is a fingerprint of what has been sent to the peer: the number of bytes on its connections, and
-// the last message that waits for a connection. It changes when more is sent.
-type given struct {
-	bytes   uint64
-	waiting waiting
-}
-
-// given returns the current fingerprint. p.mu is held.
-func (p *peer) given(conns []*conn) (g given) {
-	for _, c := range conns {
-		g.bytes += c.sent.Load() + uint64(c.queuedBytes.Load())
-	}
-	if n := len(p.pending); n > 0 {
-		g.waiting = p.pending[n-1]
-	}
-	return g
-}
-
-// rest removes a peer that is spent. A stalled peer is kept until it would be retried at the latest.
-// Otherwise a peer whose attempts have all failed would look better than stalled ones, and messages
-// that wait for those would be sent here and fail.
-func (p *peer) rest(now time.Time) {
-	if p.spentAt.IsZero() {
-		p.spentAt = now
-	}
-	p.mu.Lock()
-	stalled := !p.stalledSince.IsZero()
-	if stalled && now.Sub(p.spentAt) < p.i.driver.config.MaxReconnect {
-		p.mu.Unlock()
-		return
-	}
-	p.stalledSince = time.Time{}
-	p.mu.Unlock()
-	if stalled {
-		p.i.upper.PeerStalled(p.id.NID, time.Time{})
-	}
-	p.i.forget(p)
+	p.i.upper.PeerStalled(p.id.NID, since)
 }

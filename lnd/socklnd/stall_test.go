@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 )
 
 // TestAStallIsToldWhenItIsNews shows a peer that does not answer: the node is told
@@ -72,11 +73,11 @@ func TestAStallAfterIdleness(t *testing.T) {
 		look(time.Hour)
 		c.sent.Add(100)
 		s.unacked = 100
-		if look(time.Second) || look(stallAfter-1) {
-			t.Errorf("%d bytes before: stalled within %v of being seen", before, stallAfter)
+		if look(time.Second) || look(peering.StallAfter-1) {
+			t.Errorf("%d bytes before: stalled within %v of being seen", before, peering.StallAfter)
 		}
 		if !look(1) {
-			t.Errorf("%d bytes before: not stalled after %v", before, stallAfter)
+			t.Errorf("%d bytes before: not stalled after %v", before, peering.StallAfter)
 		}
 	}
 }

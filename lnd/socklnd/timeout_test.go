@@ -249,7 +249,7 @@ func TestDisconnectWithMessagesQueuedAndWaiting(t *testing.T) {
 	other.accept()
 	n.Disconnect(p.nid())
 	n.Disconnect(other.nid())
-	outcomes(t, queued, lnd.StatusLocalAborted, lnd.StatusLocalAborted)
+	outcomes(t, queued, lnd.StatusLocalError, lnd.StatusLocalAborted)
 	waiting.fails(lnd.StatusLocalAborted)
 }
 

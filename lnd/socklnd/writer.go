@@ -241,7 +241,7 @@ func (c *conn) encode(cookie uint64) {
 		if err := c.appendHead(m, cookie); err != nil {
 			w.heads = w.heads[:head]
 			c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
-			c.peer.i.failures.add(m, messageError("send", c.peer.id.NID, lnd.StatusLocalError, err))
+			c.peer.i.out.Add(event{m: m, err: messageError("send", c.peer.id.NID, lnd.StatusLocalError, err)})
 			continue
 		}
 		cookie = 0
@@ -384,7 +384,7 @@ func (c *conn) failBatch(cause error) {
 		if w.wrote > start {
 			err = messageError("send", c.peer.id.NID, startedStatus(cause), timeoutErrno(cause))
 		}
-		c.peer.i.failures.add(m, err)
+		c.peer.i.out.Add(event{m: m, err: err})
 	}
 }
 

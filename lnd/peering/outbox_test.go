@@ -1,0 +1,73 @@
+package peering
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// Given an event that adds another one each time, then the next one is made by iteration, after those
+// that were there before.
+func TestAnOutboxDoesNotRecurse(t *testing.T) {
+	var o Outbox[int]
+	var order []int
+	depth, deepest := 0, 0
+	o.Make = func(e *int) {
+		depth++
+		deepest = max(deepest, depth)
+		if order = append(order, *e); *e < 1000 {
+			o.Add(*e + 10)
+		}
+		depth--
+	}
+	o.Put(1, 2)
+	if len(order) > 0 {
+		t.Errorf("Put made %v", order)
+	}
+	o.Add(3)
+	if deepest != 1 || !slices.Equal(order[:6], []int{1, 2, 3, 11, 12, 13}) || len(order) != 303 {
+		t.Errorf("%d events, of which %d within each other, in the order %v", len(order), deepest, order[:6])
+	}
+}
+
+// Given an event that takes long, then what is added meanwhile is made after it by the same goroutine,
+// and Wait waits for both.
+func TestAnOutboxHasOneRunner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o Outbox[string]
+		var order []string
+		held := make(chan struct{})
+		o.Make = func(e *string) {
+			if *e == "long" {
+				<-held
+			}
+			order = append(order, *e)
+		}
+		go o.Add("long")
+		synctest.Wait()
+		o.Add("short") // returns at once
+		waited := false
+		go func() {
+			o.Wait()
+			waited = true
+		}()
+		synctest.Wait()
+		if len(order) > 0 || waited {
+			t.Errorf("%v made, waited: %v", order, waited)
+		}
+		close(held)
+		synctest.Wait()
+		if !slices.Equal(order, []string{"long", "short"}) || !waited {
+			t.Errorf("%v made, waited: %v", order, waited)
+		}
+	})
+}
+
+// Events that are made again and again need no new memory.
+func TestAnOutboxAllocatesNothing(t *testing.T) {
+	var o Outbox[[4]int]
+	o.Make = func(*[4]int) {}
+	if n := testing.AllocsPerRun(100, func() { o.Add([4]int{}, [4]int{}) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,116 @@
+package peering
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+)
+
+// Waiter is a message that waits for a connection.
+type Waiter struct {
+	M     *lnd.Tx
+	Since time.Time // when its time began
+}
+
+// Waiting holds the messages that wait for a connection to a peer, oldest first. The zero value holds
+// none. The peer's lock guards it.
+type Waiting struct {
+	list    []Waiter
+	cancels int // calls of Cancel
+}
+
+// Add appends a message.
+func (w *Waiting) Add(m *lnd.Tx, now time.Time) { w.list = append(w.list, Waiter{m, now}) }
+
+// Len returns the number of messages.
+func (w *Waiting) Len() int { return len(w.list) }
+
+// Since returns the time from which the first message waits. It is zero if no message waits.
+func (w *Waiting) Since() time.Time {
+	if len(w.list) == 0 {
+		return time.Time{}
+	}
+	return w.list[0].Since
+}
+
+// Last returns the newest message, or the zero Waiter.
+func (w *Waiting) Last() Waiter {
+	if len(w.list) == 0 {
+		return Waiter{}
+	}
+	return w.list[len(w.list)-1]
+}
+
+// Batch holds messages that Take has removed.
+type Batch struct {
+	List    []Waiter
+	cancels int
+}
+
+// Take removes all messages, to be sent.
+func (w *Waiting) Take() Batch {
+	b := Batch{w.list, w.cancels}
+	w.list = nil
+	return b
+}
+
+// PutBack puts the messages from the k-th on back, before those that came meanwhile. It returns false,
+// and does nothing, if Cancel was called meanwhile: they must be canceled too.
+func (w *Waiting) PutBack(b Batch, k int) bool {
+	if b.cancels != w.cancels {
+		return false
+	}
+	w.list = append(b.List[k:len(b.List):len(b.List)], w.list...)
+	return true
+}
+
+// Cancel removes and returns all messages, to be failed.
+func (w *Waiting) Cancel() []*lnd.Tx {
+	w.cancels++
+	return messages(w.Take().List)
+}
+
+// Expire removes and returns the messages that have waited since limit or longer.
+func (w *Waiting) Expire(limit time.Time) []*lnd.Tx {
+	k := 0
+	for k < len(w.list) && !w.list[k].Since.After(limit) {
+		k++
+	}
+	late := messages(w.list[:k])
+	w.list = w.list[k:]
+	return late
+}
+
+// Recall removes and returns the messages for which match returns true.
+func (w *Waiting) Recall(match func(*lnd.Tx) bool) (back []*lnd.Tx) {
+	kept := w.list[:0]
+	for _, x := range w.list {
+		if match(x.M) {
+			back = append(back, x.M)
+		} else {
+			kept = append(kept, x)
+		}
+	}
+	clear(w.list[len(kept):])
+	w.list = kept
+	return back
+}
+
+// Renew starts the time of all messages over.
+func (w *Waiting) Renew(now time.Time) {
+	for k := range w.list {
+		w.list[k].Since = now
+	}
+}
+
+func messages(list []Waiter) []*lnd.Tx {
+	if len(list) == 0 {
+		return nil
+	}
+	ms := make([]*lnd.Tx, len(list))
+	for k, x := range list {
+		ms[k] = x.M
+	}
+	clear(list)
+	return ms
+}
