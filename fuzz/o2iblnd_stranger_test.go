@@ -137,7 +137,7 @@ func (s *rdmaAttack) newDriver(a netip.Addr) (*driver.Driver, *fabric.Process) {
 	s.Helper()
 	proc := s.fab.Host(a.String(), a.String()).Open()
 	c := driver.DefaultConfig()
-	c.Provider, c.Pool = proc, rdmaPool
+	c.Provider, c.Host, c.Pool = proc, proc.Host(), rdmaPool
 	c.Wall = func() time.Time { return time.UnixMicro(int64(s.stamp)) }
 	d, err := driver.New(c)
 	if err != nil {

@@ -134,7 +134,7 @@ func (p *rdmaPlay) start() {
 	}
 	p.proc = p.fab.Host("ours", p.c.Addrs[p.side].String()).Open()
 	c := driver.DefaultConfig()
-	c.Provider = p.proc
+	c.Provider, c.Host = p.proc, p.proc.Host()
 	c.Wall = func() time.Time { return time.UnixMicro(int64(stamp)) }
 	var err error
 	if p.driver, err = driver.New(c); err != nil {

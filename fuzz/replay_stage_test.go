@@ -2,7 +2,6 @@ package fuzz
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/socklnd"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // stage is a Network on which our node has the addresses of a recorded node, and the kernels that the
@@ -21,7 +20,7 @@ import (
 type stage struct {
 	socklnd.Network
 	t       *testing.T
-	devices []socklnd.Device
+	devices []hostnet.Device
 	kernels net.Listener // listens for all kernels
 
 	calling sync.Mutex // held while connecting to our node, so that it can identify the caller
@@ -36,7 +35,7 @@ type stage struct {
 // call is the addresses of a TCP connection, from the dialling side's point of view.
 type call struct{ from, to netip.AddrPort }
 
-func newStage(t *testing.T, devices []socklnd.Device) *stage {
+func newStage(t *testing.T, devices []hostnet.Device) *stage {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,17 +47,10 @@ func newStage(t *testing.T, devices []socklnd.Device) *stage {
 		ours: map[netip.AddrPort]*stageListener{}}
 }
 
-// Device implements socklnd.Network.
-func (s *stage) Device(name string, nid lnet.NID) (socklnd.Device, error) {
-	for _, d := range s.devices {
-		if d.Name == name || name == "" && d.Has(nid.IP()) {
-			return d, nil
-		}
-	}
-	return socklnd.Device{}, fmt.Errorf("device %q for %s: %w", name, nid, syscall.ENODEV)
-}
+// Devices implements hostnet.Host.
+func (s *stage) Devices() ([]hostnet.Device, error) { return s.devices, nil }
 
-// Watch implements socklnd.Network. Nothing ever changes.
+// Watch implements hostnet.Host. Nothing ever changes.
 func (s *stage) Watch(ctx context.Context, _ func()) error {
 	<-ctx.Done()
 	return nil
@@ -262,5 +254,5 @@ func (s *stageStream) RemoteAddr() netip.AddrPort { return s.remote }
 
 // has reports whether an address belongs to our node.
 func (s *stage) has(a netip.Addr) bool {
-	return slices.ContainsFunc(s.devices, func(d socklnd.Device) bool { return d.Has(a) })
+	return slices.ContainsFunc(s.devices, func(d hostnet.Device) bool { return d.Has(a) })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/recording"
 	"github.com/lnetd/lnetd/internal/tshark"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -113,9 +114,9 @@ func newPlay(t *testing.T, r *role) *play {
 		wires: map[*recording.Conversation]*wire{}, ended: map[*recording.Conversation]bool{},
 		handles: map[lnet.Handle]lnet.Handle{}, used: map[allowance]int{},
 		calls: make(chan error, 256)}
-	var devices []socklnd.Device
+	var devices []hostnet.Device
 	for _, d := range r.devices {
-		device := socklnd.Device{Name: d.name, Up: true}
+		device := hostnet.Device{Name: d.name, Up: true}
 		for _, a := range strings.Fields(d.addrs) {
 			device.Addrs = append(device.Addrs, netip.MustParsePrefix(a))
 		}
@@ -124,7 +125,7 @@ func newPlay(t *testing.T, r *role) *play {
 	p.stage = newStage(t, devices)
 	for _, c := range rec.Conversations {
 		ours := slices.IndexFunc(c.Addrs[:], func(a netip.AddrPort) bool {
-			return slices.ContainsFunc(devices, func(d socklnd.Device) bool { return d.Has(a.Addr()) })
+			return slices.ContainsFunc(devices, func(d hostnet.Device) bool { return d.Has(a.Addr()) })
 		})
 		if ours < 0 {
 			continue // between others

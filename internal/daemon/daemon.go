@@ -16,6 +16,7 @@ import (
 	"github.com/lnetd/lnetd/internal/metrics"
 	"github.com/lnetd/lnetd/internal/systemd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/node/numa"
 )
@@ -117,7 +118,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if err := d.checkWebConfig(&d.config); err != nil {
 			return err
 		}
-		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, lst, &d.record}))
+		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, lst, &d.record, hostnet.NewRDMA()}))
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
 		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}

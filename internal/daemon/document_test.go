@@ -435,7 +435,7 @@ route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@t
 		got = append(got, fmt.Sprintf("%d: %s: %s; %s", w.Line, w.Key, w.Text, w.Remedy))
 	}
 	want := []string{
-		"4: net[1]: NI tcp1(eth9) cannot be brought up now: no such network device: no such device; with --wait it comes up when that can be",
+		"4: net[1]: NI tcp1(eth9) cannot be brought up now: \"eth9\": no such network device; with --wait it comes up when that can be",
 		"7: route[0]: the route to tcp9 by 10.78.0.11@tcp2 is left out: the gateway is this node; ",
 		"5: net[2]: NI o2ib(ib0) cannot be brought up: this lnetd has no driver for o2ib nets; " + remedyNoDriver(lnet.TypeO2IB),
 	}

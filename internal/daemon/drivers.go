@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -63,15 +64,9 @@ type Made struct {
 // first entry with a Find function chooses an interface.
 type Drivers []Driver
 
-// AllDrivers returns the drivers of this lnetd.
-func AllDrivers() Drivers { return Drivers{TCP(nil), O2IB(nil, rdmacore.Open)} }
-
-// orHost returns n, or the host's network if n is nil.
-func orHost(n socklnd.Network) socklnd.Network {
-	if n == nil {
-		return socklnd.HostNetwork()
-	}
-	return n
+// AllDrivers returns the drivers of this lnetd, on this host.
+func AllDrivers() Drivers {
+	return Drivers{TCP(socklnd.HostNetwork()), O2IB(&hostnet.Kernel{}, rdmacore.Open)}
 }
 
 // Options returns the options of the drivers, for config.Parse.

@@ -2,31 +2,29 @@ package daemon
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 
 	"github.com/lnetd/lnetd/internal/config"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 )
 
-// hostInterfaces returns the host's network interfaces in their order.
+// hostInterfaces returns the network interfaces of this host in their order.
 func hostInterfaces() ([]config.Interface, error) {
-	all, err := net.Interfaces()
+	var host hostnet.Kernel
+	all, err := host.Devices()
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
-	out := make([]config.Interface, 0, len(all))
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			return nil, fmt.Errorf("list addresses of %s: %w", i.Name, err)
+	var out []config.Interface
+	for k := range all {
+		d := &all[k]
+		if d.IsAlias() {
+			continue
 		}
-		c := config.Interface{Name: i.Name, Up: i.Flags&net.FlagUp != 0, Loopback: i.Flags&net.FlagLoopback != 0}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				c.Addrs = append(c.Addrs, p.Addr())
-			}
+		i := config.Interface{Name: d.Name, Up: !d.Off, Loopback: d.Loopback}
+		for _, p := range d.Addrs {
+			i.Addrs = append(i.Addrs, p.Addr())
 		}
-		out = append(out, c)
+		out = append(out, i)
 	}
 	return out, nil
 }

@@ -2,30 +2,37 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
 	"syscall"
+	"testing/synctest"
 
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/hostnet/hostnettest"
 	"github.com/lnetd/lnetd/lnd/socklnd"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // fakeNetwork is a host without a wire: no peer connects or answers.
 type fakeNetwork struct {
-	devices []socklnd.Device
-	// events holds devices, each of which an event makes visible to watchers.
-	events []socklnd.Device
+	*hostnettest.Host
 	// taken and forbidden decide what Listen returns for a port.
 	taken, forbidden func(netip.AddrPort) bool
 }
 
-func host(devices ...socklnd.Device) *fakeNetwork { return &fakeNetwork{devices: devices} }
+func host(devices ...hostnet.Device) *fakeNetwork {
+	return &fakeNetwork{Host: hostnettest.New(devices...)}
+}
 
-func device(name string, addrs ...string) socklnd.Device {
-	d := socklnd.Device{Name: name, Up: true}
+// set changes the devices. It returns when everything waits again.
+func (n *fakeNetwork) set(devices ...hostnet.Device) {
+	n.Set(devices...)
+	synctest.Wait()
+}
+
+func device(name string, addrs ...string) hostnet.Device {
+	d := hostnet.Device{Name: name, Up: true}
 	for _, addr := range addrs {
 		d.Addrs = append(d.Addrs, netip.MustParsePrefix(addr))
 	}
@@ -33,27 +40,7 @@ func device(name string, addrs ...string) socklnd.Device {
 	return d
 }
 
-func (n *fakeNetwork) Device(name string, nid lnet.NID) (socklnd.Device, error) {
-	for _, d := range n.devices {
-		switch {
-		case name != "" && d.Name == name,
-			name == "" && !nid.IsZero() && d.Has(nid.IP()),
-			name == "" && nid.IsZero() && !d.Loopback:
-			return d, nil
-		}
-	}
-	return socklnd.Device{}, fmt.Errorf("no such network device: %w", syscall.ENODEV)
-}
-
-func (n *fakeNetwork) Watch(ctx context.Context, changed func()) error {
-	changed()
-	for _, d := range n.events {
-		n.devices = append(n.devices, d)
-		changed()
-	}
-	<-ctx.Done()
-	return nil
-}
+func (n *fakeNetwork) Speed(string) int { return 0 }
 
 func (n *fakeNetwork) Listen(at netip.AddrPort, _ int) (socklnd.Listener, error) {
 	switch {

@@ -1,39 +1,33 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
-	"github.com/lnetd/lnetd/lnd/socklnd"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // o2ib holds the dependencies of the o2iblnd entry in the table of drivers.
 type o2ib struct {
-	network socklnd.Network // network with the devices; nil means the host's
+	host hostnet.Host // has the network devices
 	// open opens RDMA for this process.
 	open func() (verbs.Provider, error)
 	// privileged reports whether this process may use privileged ports.
 	privileged func() bool
-	// rdma lists the RDMA devices.
-	rdma *rdmaSystem
-	// events calls event after each event about RDMA devices, until ctx is done.
-	events func(ctx context.Context, event func()) error
+	rdma       *hostnet.RDMA
 }
 
-// O2IB returns the driver for LNet over RDMA. The function open opens verbs. The devices are
-// those of network, or of the host if it is nil.
-func O2IB(network socklnd.Network, open func() (verbs.Provider, error)) Driver {
-	o := &o2ib{network: network, open: open, privileged: mayUsePrivilegedPorts, rdma: hostRDMA, events: watchRDMA}
+// O2IB returns the driver for LNet over RDMA. The function open opens verbs. The network devices are
+// those of host.
+func O2IB(host hostnet.Host, open func() (verbs.Provider, error)) Driver {
+	o := &o2ib{host: host, open: open, privileged: mayUsePrivilegedPorts, rdma: hostnet.NewRDMA()}
 	return o.driver()
 }
 
@@ -82,7 +76,7 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
-	c.Provider, c.Network, c.Logger = p, netDevices{orHost(o.network)}, log
+	c.Provider, c.Host, c.Logger = p, o.host, log
 	d, err := o2iblnd.New(c)
 	if err != nil {
 		return Made{}, errors.Join(err, p.Close())
@@ -92,21 +86,6 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 		Close:  func() error { return errors.Join(d.Close(), p.Close()) },
 		Attrs:  []any{"service", c.Service},
 	}, nil
-}
-
-// netDevices adapts a network's devices to o2iblnd.
-type netDevices struct{ socklnd.Network }
-
-func (n netDevices) Device(name string, nid lnet.NID) (o2iblnd.NetDevice, error) {
-	d, err := n.Network.Device(name, nid)
-	if err != nil {
-		return o2iblnd.NetDevice{}, err
-	}
-	found := o2iblnd.NetDevice{Name: d.Name, Off: d.Off, NoCarrier: d.NoCarrier, Up: d.Up, Addrs: make([]netip.Addr, len(d.Addrs))}
-	for k, p := range d.Addrs {
-		found.Addrs[k] = p.Addr()
-	}
-	return found, nil
 }
 
 // o2ibDefaults returns the tunables and options of an NI without settings.

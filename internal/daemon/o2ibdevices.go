@@ -5,35 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 )
-
-// rdmaPause is the interval at which the names of the RDMA devices are read, which is one
-// directory. It makes up for missing events: containers without privileges get none.
-const rdmaPause = 5 * time.Second
-
-// rdmaDevice is an RDMA device.
-type rdmaDevice struct {
-	name string
-	nets []string // the network devices that it serves
-}
-
-func (d rdmaDevice) String() string {
-	if len(d.nets) == 0 {
-		return d.name
-	}
-	return d.name + " (" + strings.Join(d.nets, ", ") + ")"
-}
 
 // usable returns an NI's NID and network device, and checks that RDMA is available there.
 func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
@@ -42,7 +22,7 @@ func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
 		return lnet.NID{}, "", o.unusable(ni, "", err)
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	nid, device, err = socklnd.Usable(o.network, ni.Net, ni.Device, ni.NID)
+	nid, device, err = hostnet.Usable(o.host, ni.Net, ni.Device, ni.NID)
 	if err != nil {
 		return lnet.NID{}, device, err
 	}
@@ -73,7 +53,7 @@ func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 
 // remedy names the devices that have RDMA.
 func (o *o2ib) remedy(device string) string {
-	list := o.rdma.list()
+	list := o.rdma.Devices()
 	if len(list) == 0 {
 		return fmt.Sprintf("there is no RDMA device: load the driver of the adapter, or try software RDMA: "+
 			"modprobe rdma_rxe; rdma link add rxe0 type rxe netdev %s", device)
@@ -101,43 +81,13 @@ func probe(p verbs.Provider, at netip.Addr) (err error) {
 	return nil
 }
 
-// watch calls changed when RDMA devices were added or removed, until ctx is done. Network devices
-// are reported by the watches of other drivers. At each kernel event, watch also opens RDMA
-// briefly, which releases removed devices (verbs.Provider).
+// watch calls changed after each event that may have changed a network device or an RDMA device, until ctx
+// is done. Before that it opens RDMA briefly, which releases removed devices (verbs.Provider).
 func (o *o2ib) watch(ctx context.Context, changed func()) error {
-	events := make(chan struct{}, 1)
-	var group sync.WaitGroup
-	defer group.Wait()
-	group.Go(func() {
-		_ = o.events(ctx, func() { // on failure, polling the names remains
-			select {
-			case events <- struct{}{}:
-			default: // one is enough
-			}
-		})
+	return o.host.Watch(ctx, func() {
+		if p, err := o.open(); err == nil {
+			_ = p.Close()
+		}
+		changed()
 	})
-	tick := time.NewTicker(rdmaPause)
-	defer tick.Stop()
-	for before := []string(nil); ; {
-		event := false
-		select {
-		case <-events:
-			event = true
-			o.releaseRemoved()
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-		if now := o.rdma.names(); event || !slices.Equal(before, now) {
-			before = now
-			changed()
-		}
-	}
-}
-
-// releaseRemoved releases this process's resources of removed devices.
-func (o *o2ib) releaseRemoved() {
-	if p, err := o.open(); err == nil {
-		_ = p.Close()
-	}
 }

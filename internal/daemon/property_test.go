@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -24,6 +23,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
@@ -376,8 +376,7 @@ func TestRandomDocuments(t *testing.T) {
 	network := host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
 	noRDMA := func() (verbs.Provider, error) { return nil, errors.New("no RDMA") }
 	rdma := &o2ib{
-		network: network, open: noRDMA, privileged: func() bool { return true }, rdma: sysfs(t, nil),
-		events: func(ctx context.Context, _ func()) error { <-ctx.Done(); return nil },
+		host: network, open: noRDMA, privileged: func() bool { return true }, rdma: hostnet.RDMAAt(t.TempDir()),
 	}
 	drivers := Drivers{TCP(network), rdma.driver()}
 	draw := rapid.Custom(func(t *rapid.T) [2]string {

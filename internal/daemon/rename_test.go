@@ -4,32 +4,17 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// indexedNetwork is a host whose devices keep their index when they are renamed.
-type indexedNetwork struct{ *changingNetwork }
-
-func (n indexedNetwork) DeviceAt(index int) (socklnd.Device, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, d := range n.devices {
-		if d.Index == index {
-			return d, nil
-		}
-	}
-	return socklnd.Device{}, syscall.ENODEV
-}
-
 // numbered is device with an index.
-func numbered(index int, name, addr string) socklnd.Device {
+func numbered(index int, name, addr string) hostnet.Device {
 	d := device(name, addr)
 	d.Index = index
 	return d
@@ -53,7 +38,7 @@ func interfaces(c *api.Configuration) (all []string) {
 func TestConfigurationFollowsARenamedDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eth1 := numbered(3, "eth1", "10.78.0.11/24")
-		n := indexedNetwork{&changingNetwork{fakeNetwork: host(lo, numbered(2, "eth0", "10.77.0.11/24"), eth1)}}
+		n := host(lo, numbered(2, "eth0", "10.77.0.11/24"), eth1)
 		const document = `
 net:
   - {net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}
@@ -98,7 +83,7 @@ net:
 func TestRenamedToTheNameOfAWaitingNI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "10.77.0.11/24", "10.78.0.11/24"
-		n := indexedNetwork{&changingNetwork{fakeNetwork: host(lo, numbered(2, "eth0", first), numbered(3, "eth1", second))}}
+		n := host(lo, numbered(2, "eth0", first), numbered(3, "eth1", second))
 		const document = `net: [{net type: tcp3, local NI(s): [{interfaces: {0: eth7}}, {interfaces: {0: eth0}}, {interfaces: {0: eth1}}]}]`
 		r := startNodeWith(t, parse(t, document), Drivers{TCP(n)}).ready(t)
 		shown := func(want ...string) {
@@ -137,7 +122,7 @@ func TestRenamedToTheNameOfAWaitingNI(t *testing.T) {
 // then the NI moves, because the name refers to another device.
 func TestFormerNameOfAnotherDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := indexedNetwork{&changingNetwork{fakeNetwork: host(lo, numbered(2, "eth0", "10.77.0.11/24"))}}
+		n := host(lo, numbered(2, "eth0", "10.77.0.11/24"))
 		const document = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]\n"
 		r := startNodeWith(t, parse(t, document), Drivers{TCP(n)}).ready(t)
 		n.set(lo, numbered(2, "fast0", "10.77.0.11/24"), numbered(3, "eth0", "10.78.0.11/24"))

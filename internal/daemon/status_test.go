@@ -20,7 +20,7 @@ func TestStatus(t *testing.T) {
 	n := host(lo, device("eth0", "10.77.0.11/24"))
 	r := runUnder(t, f, systemd.Config{}, c, Drivers{TCP(n)}, nil)
 	r.ready(t)
-	const waits = "1 NI is up; waiting for: tcp1(eth1) (no such network device: no such device); 1 route waits for an NI on the net of the gateway"
+	const waits = "1 NI is up; waiting for: tcp1(eth1) (\"eth1\": no such network device); 1 route waits for an NI on the net of the gateway"
 	if f.statuses[0] != "starting" || f.heard() != waits {
 		t.Errorf("statuses %q", f.statuses)
 	}

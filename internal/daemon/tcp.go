@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -28,15 +28,14 @@ const (
 
 // tcp holds the dependencies of the socklnd entry in the table of drivers.
 type tcp struct {
-	network socklnd.Network // nil means the host's
-	// privileged reports whether this process may use privileged ports. linkPending reports
-	// whether an interface may become usable soon.
-	privileged, linkPending func() bool
+	network socklnd.Network
+	// privileged reports whether this process may use privileged ports.
+	privileged func() bool
 }
 
-// TCP returns the driver for LNet over TCP on a network, or on the host's network if it is nil.
+// TCP returns the driver for LNet over TCP on a network.
 func TCP(network socklnd.Network) Driver {
-	t := tcp{network: network, privileged: mayUsePrivilegedPorts, linkPending: linkPending}
+	t := tcp{network: network, privileged: mayUsePrivilegedPorts}
 	return t.driver()
 }
 
@@ -58,9 +57,9 @@ func (t *tcp) driver() Driver {
 
 		Defaults: tcpDefaults,
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
-			return socklnd.Usable(t.network, ni.Net, ni.Device, ni.NID)
+			return hostnet.Usable(t.network, ni.Net, ni.Device, ni.NID)
 		},
-		Watch: func(ctx context.Context, changed func()) error { return orHost(t.network).Watch(ctx, changed) },
+		Watch: t.network.Watch,
 	}
 }
 

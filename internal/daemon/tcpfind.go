@@ -3,14 +3,13 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -23,9 +22,8 @@ const remedyNoNet = `to choose, write the nets into the configuration file: "net
 
 // find returns an NI of net tcp on the first usable interface, or else on the loopback interface.
 func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
-	network := orHost(t.network)
 	ni := config.NI{Net: lnet.MakeNet(lnet.TypeTCP, 0), Tunables: lnd.Tunables{PeerTimeout: -1}}
-	dev, err := t.firstUsable(ctx, network, log)
+	dev, err := t.firstUsable(ctx, log)
 	if err == nil {
 		ni.Device = dev.Name
 		log.Info("no nets are configured: taking the first usable interface",
@@ -43,19 +41,19 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 
 // firstUsable returns the first usable interface. If no interface is usable but one waits for its
 // link, firstUsable waits for at most linkPatience.
-func (t *tcp) firstUsable(ctx context.Context, network socklnd.Network, log *slog.Logger) (socklnd.Device, error) {
-	dev, err := network.Device("", lnet.NID{})
+func (t *tcp) firstUsable(ctx context.Context, log *slog.Logger) (hostnet.Device, error) {
+	dev, err := hostnet.Find(t.network, "", netip.Addr{})
 	if err == nil || !t.linkPending() {
 		return dev, err
 	}
 	log.Info("waiting for an interface to become usable", "at_most", linkPatience.String())
 	ctx, cancel := context.WithTimeout(ctx, linkPatience)
 	defer cancel()
-	watch := network.Watch(ctx, func() {
+	watch := t.network.Watch(ctx, func() {
 		if err == nil {
 			return
 		}
-		if dev, err = network.Device("", lnet.NID{}); err == nil {
+		if dev, err = hostnet.Find(t.network, "", netip.Addr{}); err == nil {
 			cancel()
 		}
 	})
@@ -66,13 +64,7 @@ func (t *tcp) firstUsable(ctx context.Context, network socklnd.Network, log *slo
 }
 
 // linkPending reports whether the host has an interface that waits for its link.
-func linkPending() bool {
-	all, err := net.Interfaces()
-	return err == nil && slices.ContainsFunc(all, waitsForLink)
-}
-
-// waitsForLink reports whether an interface is switched on but does not run. The loopback
-// interface has no link to wait for.
-func waitsForLink(i net.Interface) bool {
-	return i.Flags&(net.FlagUp|net.FlagLoopback|net.FlagRunning) == net.FlagUp
+func (t *tcp) linkPending() bool {
+	all, err := t.network.Devices()
+	return err == nil && slices.ContainsFunc(all, func(d hostnet.Device) bool { return d.WaitsForLink() })
 }

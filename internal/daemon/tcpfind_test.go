@@ -3,35 +3,40 @@ package daemon
 import (
 	"bytes"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 )
 
 // The start waits for an interface that gets its link shortly afterwards, as at boot. It gives up
 // on one that never gets it.
 func TestWaitForLink(t *testing.T) {
+	eth0 := device("eth0", "192.0.2.5/24")
+	waits, off := eth0, eth0
+	waits.Up, waits.NoCarrier = false, true
+	off.Up, off.Off = false, true
 	tests := []struct {
-		name    string
-		events  []socklnd.Device
-		pending bool
-		device  string // the interface that is used; empty means loopback
-		took    time.Duration
+		name   string
+		first  hostnet.Device
+		then   []hostnet.Device
+		device string // the interface that is used; empty means loopback
+		took   time.Duration
 	}{
-		{"comes", []socklnd.Device{device("eth0", "192.0.2.5/24")}, true, "eth0", 0},
-		{"never comes", nil, true, "", linkPatience},
-		{"nothing to wait for", nil, false, "", 0},
+		{"comes", waits, []hostnet.Device{eth0}, "eth0", time.Second},
+		{"never comes", waits, nil, "", linkPatience},
+		{"nothing to wait for", off, nil, "", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := host(lo)
-				n.events = tt.events
-				found := tcp{network: n, linkPending: func() bool { return tt.pending }}
+				n := host(lo, tt.first)
+				if tt.then != nil {
+					time.AfterFunc(time.Second, func() { n.Set(tt.then...) })
+				}
+				found := tcp{network: n}
 				var log bytes.Buffer
 				begin := time.Now()
 				ni, err := found.find(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
@@ -49,27 +54,5 @@ func TestWaitForLink(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// An interface waits for its link if it is switched on and does not run. The loopback interface
-// never waits.
-func TestWaitsForLink(t *testing.T) {
-	const ethernet = net.FlagBroadcast | net.FlagMulticast
-	for _, tt := range []struct {
-		name  string
-		flags net.Flags
-		want  bool
-	}{
-		{"off", ethernet, false},
-		{"on without a link", ethernet | net.FlagUp, true},
-		{"on with a link", ethernet | net.FlagUp | net.FlagRunning, false},
-		{"off, loopback", net.FlagLoopback, false},
-		{"on, loopback", net.FlagLoopback | net.FlagUp, false},
-		{"on and running, loopback", net.FlagLoopback | net.FlagUp | net.FlagRunning, false},
-	} {
-		if got := waitsForLink(net.Interface{Name: "eth0", Flags: tt.flags}); got != tt.want {
-			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
-		}
 	}
 }

@@ -1,12 +1,10 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,57 +16,11 @@ import (
 	"github.com/lnetd/lnetd/internal/config"
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
-
-// changingNetwork is a host whose devices can change.
-type changingNetwork struct {
-	*fakeNetwork
-	mu       sync.Mutex // guards the devices and watchers
-	watchers map[int]func()
-	last     int
-}
-
-func (n *changingNetwork) Device(name string, nid lnet.NID) (socklnd.Device, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.fakeNetwork.Device(name, nid)
-}
-
-func (n *changingNetwork) Watch(ctx context.Context, changed func()) error {
-	n.mu.Lock()
-	n.last++
-	id := n.last
-	if n.watchers == nil {
-		n.watchers = map[int]func(){}
-	}
-	n.watchers[id] = changed
-	n.mu.Unlock()
-	changed()
-	<-ctx.Done()
-	n.mu.Lock()
-	delete(n.watchers, id)
-	n.mu.Unlock()
-	return nil
-}
-
-// set changes the devices. It returns when all watchers have been called.
-func (n *changingNetwork) set(devices ...socklnd.Device) {
-	n.mu.Lock()
-	n.devices = devices
-	var all []func()
-	for _, w := range n.watchers {
-		all = append(all, w)
-	}
-	n.mu.Unlock()
-	for _, w := range all {
-		w()
-	}
-	synctest.Wait()
-}
 
 func (r *nodeRun) nids() (all []string) {
 	for _, i := range r.node.NIs() {
@@ -147,7 +99,7 @@ route: [{net: tcp9, gateway: 10.78.0.1@o2ib}]
 // lnetctl 4.2 (2)
 func TestNIWaitsForItsInterface(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &changingNetwork{fakeNetwork: host(lo, device("eth0", "10.77.0.11/24"))}
+		n := host(lo, device("eth0", "10.77.0.11/24"))
 		r := startNodeWith(t, parse(t, `
 net:
   - net type: tcp1
@@ -206,17 +158,17 @@ func TestInterfaceHasAnotherAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, interfaces: [eth1]}]"
 		eth1 := device("eth1", "10.78.0.11/24")
-		n := &changingNetwork{fakeNetwork: host(lo, device("eth0", "10.77.0.11/24"), eth1)}
+		n := host(lo, device("eth0", "10.77.0.11/24"), eth1)
 		r := startNodeWith(t, parse(t, text), Drivers{TCP(n)}).ready(t)
 		for _, c := range []struct {
-			devices []socklnd.Device
+			devices []hostnet.Device
 			steps   int
 			nids    []string
 		}{
-			{[]socklnd.Device{lo, eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}}, // it is missing
-			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24", "10.77.0.11/24"), eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}},
-			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 3, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
-			{[]socklnd.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 0, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
+			{[]hostnet.Device{lo, eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}}, // it is missing
+			{[]hostnet.Device{lo, device("eth0", "10.77.0.12/24", "10.77.0.11/24"), eth1}, 0, []string{"10.77.0.11@tcp", "10.78.0.11@tcp1"}},
+			{[]hostnet.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 3, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
+			{[]hostnet.Device{lo, device("eth0", "10.77.0.12/24"), eth1}, 0, []string{"10.77.0.12@tcp", "10.78.0.11@tcp1"}},
 		} {
 			n.set(c.devices...)
 			done, err := r.document(t, api.ModeReplace, text)
@@ -259,7 +211,7 @@ func TestDocumentWithNIsThatWait(t *testing.T) {
 // lnetctl 11 (12)
 func TestWaitingNIsAreNamed(t *testing.T) {
 	const text = "net: [{net: tcp3, interfaces: [eth7]}, {net: gni1, nid: 7@gni1}]\n"
-	const eth7 = "no such network device: no such device"
+	const eth7 = `"eth7": no such network device`
 	const gni = "this lnetd has no driver for gni nets"
 	r := startNodeWith(t, parse(t, text), Drivers{TCP(host(lo, device("eth0", "10.77.0.11/24")))}).ready(t)
 	for _, tt := range []struct {
@@ -301,7 +253,7 @@ func TestWaitingNIsAreNamed(t *testing.T) {
 // A waiting route can be deleted, and is not added later.
 func TestRouteThatWaitsIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &changingNetwork{fakeNetwork: host(lo, device("eth0", "10.77.0.11/24"))}
+		n := host(lo, device("eth0", "10.77.0.11/24"))
 		r := startNodeWith(t, parse(t, `
 net:
   - {net type: tcp, interfaces: [eth0]}
@@ -326,7 +278,7 @@ route: [{net: tcp9, gateway: 10.78.0.1@tcp1}, {net: tcp9, gateway: 10.78.0.2@tcp
 // be removed, and does not come up later.
 func TestNothingIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &changingNetwork{fakeNetwork: host(lo)}
+		n := host(lo)
 		r := startNodeWith(t, parse(t, "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, nid: 10.78.0.11@tcp1}]"), Drivers{TCP(n)}).ready(t)
 		if !strings.Contains(r.log.String(), `"msg":"no NI is up","waiting":"tcp(eth0): `) {
 			t.Errorf("%s", r.log)
@@ -350,7 +302,7 @@ func TestNothingIsUp(t *testing.T) {
 // sanity-lnet 6 (155)
 func TestRulesWaitForAnInterface(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &changingNetwork{fakeNetwork: host(lo)}
+		n := host(lo)
 		r := startNodeWith(t, parse(t, "ip2nets: [{net-spec: tcp, ip-range: [10.79.*.*]}]\n"), Drivers{TCP(n)})
 		r.ready(t)
 		if got := r.nids(); len(got) != 0 {
@@ -368,7 +320,7 @@ func TestRulesWaitForAnInterface(t *testing.T) {
 // again each time, and the failure is logged at most four times a minute.
 func TestRulesThatFailAreNotSaidAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &changingNetwork{fakeNetwork: host(lo)}
+		n := host(lo)
 		n.taken = func(netip.AddrPort) bool { return true }
 		r := startNodeWith(t, parse(t, "ip2nets: [{net-spec: tcp, ip-range: [10.79.*.*]}]\n"), Drivers{TCP(n)})
 		r.ready(t)

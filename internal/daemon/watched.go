@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/metrics"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -12,6 +13,7 @@ type watched struct {
 	guests   *clientsTask
 	selftest *selftestTask
 	reloads  *reloadRecord
+	rdma     *hostnet.RDMA
 }
 
 // ClientTotals implements metrics.Host.
@@ -31,14 +33,14 @@ func (w watched) WaitingNIs() (list []metrics.WaitingNI) {
 }
 
 // RDMAPorts implements metrics.Host.
-func (w watched) RDMAPorts() []metrics.RDMAPort {
+func (w watched) RDMAPorts() []hostnet.RDMAPort {
 	var netdevs []string
 	for _, ni := range w.NIs() {
 		if ni.Net.Type() == lnet.TypeO2IB {
 			netdevs = append(netdevs, ni.Device)
 		}
 	}
-	return hostRDMA.ports(netdevs)
+	return w.rdma.Ports(netdevs)
 }
 
 // Selftest implements metrics.Host.

@@ -28,6 +28,7 @@ import (
 	"github.com/lnetd/lnetd/internal/clients"
 	"github.com/lnetd/lnetd/internal/testenv"
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 	"github.com/lnetd/lnetd/lnd/simlnd"
@@ -53,7 +54,7 @@ func everything(t testing.TB) *fakeSource {
 		routing: node.RoutingInfo{Ever: true},
 		clients: []clients.Total{{}},
 		waiting: []WaitingNI{{Net: tcp, NI: "tcp(eth0)"}},
-		ports:   []RDMAPort{{Device: "rxe0", Port: "1", Counters: map[string]uint64{"rcvd_pkts": 7}}},
+		ports:   []hostnet.RDMAPort{{Device: "rxe0", Port: "1", Counters: map[string]uint64{"rcvd_pkts": 7}}},
 		config:  Configuration{SHA256: "00", Loaded: time.Unix(1, 0)},
 	}
 }
@@ -76,7 +77,8 @@ func rdmaNI(t testing.TB) node.NIInfo {
 	f := fabric.New(fabric.Config{})
 	t.Cleanup(f.Close)
 	c := o2iblnd.DefaultConfig()
-	c.Provider = f.Host("host", "10.0.0.1").Open()
+	host := f.Host("host", "10.0.0.1")
+	c.Provider, c.Host = host.Open(), host
 	d, err := o2iblnd.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -135,7 +136,7 @@ func collectWaitingNIs(p *page, list []WaitingNI) {
 	}
 }
 
-func collectRDMAPorts(p *page, list []RDMAPort) {
+func collectRDMAPorts(p *page, list []hostnet.RDMAPort) {
 	for _, port := range list {
 		for name, v := range port.Counters {
 			p.set(rdmaPortStatistic, float64(v), port.Device, port.Port, name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest/message"
@@ -33,7 +34,7 @@ type Host interface {
 	// WaitingNIs returns the NIs whose interface is not usable yet.
 	WaitingNIs() []WaitingNI
 	// RDMAPorts returns the ports of the RDMA devices that NIs use.
-	RDMAPorts() []RDMAPort
+	RDMAPorts() []hostnet.RDMAPort
 	// Selftest returns the state of LNet selftest.
 	Selftest() Selftest
 	// Configuration returns the state of the configuration.
@@ -45,13 +46,6 @@ type WaitingNI struct {
 	Net lnet.Net
 	// NI is its name, such as tcp(eth0).
 	NI string
-}
-
-// RDMAPort is a port of an RDMA device.
-type RDMAPort struct {
-	Device, Port string
-	// Counters are the counters of the kernel and the device, by their original names.
-	Counters map[string]uint64
 }
 
 // Selftest is the state of LNet selftest on a node.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/node"
 )
 
@@ -27,7 +28,7 @@ type fakeSource struct {
 	routing  node.RoutingInfo
 	clients  []clients.Total
 	waiting  []WaitingNI
-	ports    []RDMAPort
+	ports    []hostnet.RDMAPort
 	selftest Selftest
 	config   Configuration
 	silent   bool // discovery does not answer
@@ -38,7 +39,7 @@ var errSilent = errors.New("no answer")
 func (s *fakeSource) Counters() node.Counters       { return s.counters }
 func (s *fakeSource) Drops() node.DropCounts        { return s.drops }
 func (s *fakeSource) WaitingNIs() []WaitingNI       { return s.waiting }
-func (s *fakeSource) RDMAPorts() []RDMAPort         { return s.ports }
+func (s *fakeSource) RDMAPorts() []hostnet.RDMAPort { return s.ports }
 func (s *fakeSource) Selftest() Selftest            { return s.selftest }
 func (s *fakeSource) Configuration() Configuration  { return s.config }
 func (s *fakeSource) NIs() []node.NIInfo            { return s.nis }

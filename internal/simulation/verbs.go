@@ -143,7 +143,7 @@ func (l *life) startVerbs(c o2iblnd.Config) error {
 		return nil
 	}
 	l.process = m.verbs.Open()
-	c.Provider = l.process
+	c.Provider, c.Host = l.process, m.verbs
 	var err error
 	l.verbs, err = o2iblnd.New(c)
 	return err

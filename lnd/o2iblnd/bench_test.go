@@ -86,7 +86,8 @@ func (p *pair) open(t testing.TB, credits, room int, registered bool) {
 	t.Helper()
 	var drivers [2]*o2iblnd.Driver
 	for k := range 2 {
-		c := config(t, nil)
+		inMemory, _ := p.procs[k].(*fabric.Process)
+		c := config(t, inMemory)
 		c.Provider = p.procs[k]
 		c.Logger = slog.New(slog.DiscardHandler)
 		d, err := o2iblnd.New(c)

@@ -1,14 +1,13 @@
 package o2iblnd
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math"
-	"net/netip"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnet"
@@ -56,30 +55,12 @@ type Config struct {
 
 	// Provider is this process's access to RDMA. Required.
 	Provider verbs.Provider
-	// Network gives access to the host's network devices. If it is nil, interfaces are opened by NID,
-	// and the link state depends on their RDMA ports only.
-	Network Network
+	// Host has the network devices. If it is nil, they are those of this host.
+	Host hostnet.Host
 	// Wall is the wall clock from which incarnations are derived. If nil, it is time.Now.
 	Wall func() time.Time
 	// Logger is used if an interface's Config has no logger. If nil, lines are discarded.
 	Logger *slog.Logger
-}
-
-// Network provides information about a host's network devices.
-type Network interface {
-	// Device returns a device by its name or, if the name is empty, by the address of the NID.
-	Device(name string, nid lnet.NID) (NetDevice, error)
-	// Watch calls changed after each change of a device, until ctx ends.
-	Watch(ctx context.Context, changed func()) error
-}
-
-// NetDevice is a network device.
-type NetDevice struct {
-	Name      string
-	Off       bool // switched off; then Up is false
-	NoCarrier bool // without a carrier; then Up is false
-	Up        bool // operational
-	Addrs     []netip.Addr
 }
 
 // KernelOnly are tunables for ko2iblnd's memory registration and descriptors (o2iblnd 15). They have no

@@ -36,7 +36,9 @@ type nature struct {
 func config(t testing.TB, p *fabric.Process) o2iblnd.Config {
 	c := o2iblnd.DefaultConfig()
 	c.Provider = p
-	c.Wall = p.Wall
+	if p != nil { // otherwise the devices are those of this host
+		c.Host, c.Wall = p.Host(), p.Wall
+	}
 	c.RedialPause = 50 * time.Millisecond
 	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return c
@@ -77,7 +79,7 @@ func (f nature) world(t *testing.T, n int) *lndtest.World {
 		NID: nidOf,
 		Open: func(ctx context.Context, k int, u lnd.Upper) (lnd.Interface, error) {
 			return drivers[k].Open(ctx, lnd.Config{
-				Net: o2ib, NID: nidOf(k), Device: fmt.Sprint("ib", k), Upper: u,
+				Net: o2ib, NID: nidOf(k), Upper: u,
 				Tunables: lnd.Tunables{PeerTimeout: -1, PeerCredits: f.peerCredits},
 			})
 		},

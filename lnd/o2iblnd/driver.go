@@ -12,6 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/peering"
@@ -52,6 +53,9 @@ func New(c Config) (*Driver, error) {
 	if c.Provider == nil {
 		return nil, errors.New("o2iblnd: no provider of verbs")
 	}
+	if c.Host == nil {
+		c.Host = &hostnet.Kernel{}
+	}
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}
@@ -91,11 +95,11 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	addr, name, err := d.address(c)
+	dev, addr, err := hostnet.Choose(d.config.Host, c.Device, c.NID)
 	if err != nil {
 		return nil, err
 	}
-	i, err := d.newInterface(c, addr, name)
+	i, err := d.newInterface(c, &dev, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -106,44 +110,21 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 		d.leave(i)
 		return nil, err
 	}
-	i.start()
+	i.start(&dev)
 	return i, nil
 }
 
-// address returns the interface's address and the name of its network device.
-func (d *Driver) address(c *lnd.Config) (netip.Addr, string, error) {
-	if d.config.Network == nil {
-		if c.NID.IsZero() {
-			return netip.Addr{}, "", errors.New("no nid, and nobody who knows the devices' addresses")
-		}
-		return c.NID.IP(), c.Device, nil
-	}
-	dev, err := d.config.Network.Device(c.Device, c.NID)
-	if err != nil {
-		return netip.Addr{}, "", err
-	}
-	for _, a := range dev.Addrs {
-		if a.Is4() && (c.NID.IsZero() || a == c.NID.IP()) {
-			return a, dev.Name, nil
-		}
-	}
-	if !c.NID.IsZero() {
-		return netip.Addr{}, "", fmt.Errorf("device %s has no address %s", dev.Name, c.NID.IP())
-	}
-	return netip.Addr{}, "", fmt.Errorf("device %s has no IPv4 address, and o2ib carries no other (o2iblnd 2.1)", dev.Name)
-}
-
 // newInterface creates an interface from its resolved configuration.
-func (d *Driver) newInterface(c *lnd.Config, addr netip.Addr, name string) (*Interface, error) {
+func (d *Driver) newInterface(c *lnd.Config, dev *hostnet.Device, addr netip.Addr) (*Interface, error) {
 	if !addr.Is4() {
-		return nil, fmt.Errorf("address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", addr)
+		return nil, fmt.Errorf("device %s, address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", dev.Name, addr)
 	}
 	o, err := d.tuned(c.Options)
 	if err != nil {
 		return nil, err
 	}
 	i := &Interface{
-		driver: d, nid: lnet.NIDFromIP(c.Net, addr), address: addr, device: name,
+		driver: d, nid: lnet.NIDFromIP(c.Net, addr), address: addr,
 		upper: c.Upper, tunables: resolveTunables(c.Tunables, d.config.Tunables),
 		stamp:     d.stamp(),
 		peers:     make(map[lnet.NID]*peer),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
@@ -23,7 +24,6 @@ type Interface struct {
 	driver   *Driver
 	nid      lnet.NID
 	address  netip.Addr
-	device   string
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	log      *boundedlog.Log
@@ -31,18 +31,17 @@ type Interface struct {
 	options  atomic.Pointer[Config]
 
 	counters counters
-	link     atomic.Uint32
-	// downCause is why the link is down. It is empty if the link is up.
-	downCause atomic.Pointer[string]
-	ended     atomic.Bool   // closing, for code that holds other locks
-	numbers   atomic.Uint32 // counter for connection numbers
-	out       peering.Outbox[event]
-	keeper    keeper
-	kept      chan struct{} // closed when the keeper has ended
-	calls     peering.Calls[*peer]
-	nextBind  time.Time // used by the keeper only
-	ticked    time.Time // the keeper's last tick
-	resumed   time.Time // the last late tick (this machine was busy); used by the keeper only
+	link     *hostnet.Link
+	ended    atomic.Bool   // closing, for code that holds other locks
+	numbers  atomic.Uint32 // counter for connection numbers
+	out      peering.Outbox[event]
+	keeper   keeper
+	kept     chan struct{} // closed when the keeper has ended
+	calls    peering.Calls[*peer]
+	absent   bool      // the host has no device for the address; used by the keeper only
+	nextBind time.Time // used by the keeper only
+	ticked   time.Time // the keeper's last tick
+	resumed  time.Time // the last late tick (this machine was busy); used by the keeper only
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -67,22 +66,19 @@ var (
 	_ memory.Registrar  = (*Interface)(nil)
 )
 
-func (i *Interface) start() {
-	cause := i.causeNow()
-	i.downCause.Store(&cause)
-	i.link.Store(uint32(stateFor(cause)))
+// start starts the goroutines of an interface that is bound to a listener.
+func (i *Interface) start(dev *hostnet.Device) {
+	i.link = hostnet.NewLink(i.driver.config.Host, dev, i.nid, i.upper, i.log, i.rdmaCause)
+	i.link.OnBack(func() { i.LinkBack(lnet.NID{}) }) // timeouts that began while the link was down start over
 	go i.keep()
-	if i.driver.config.Network != nil {
-		i.group.Add(1)
-		go i.watchLink()
-	}
+	i.group.Go(func() { i.link.Watch(i.ctx, i.checkLink) })
 }
 
 // NID implements lnd.Interface.
 func (i *Interface) NID() lnet.NID { return i.nid }
 
 // Device implements lnd.Interface.
-func (i *Interface) Device() string { return i.device }
+func (i *Interface) Device() string { return i.link.Device() }
 
 // LargeNIDs implements lnd.Interface. The protocol does not support them (o2iblnd 2.1).
 func (i *Interface) LargeNIDs() bool { return false }
@@ -102,7 +98,10 @@ func (i *Interface) Timeout() time.Duration {
 func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
 
 // Link implements lnd.Interface.
-func (i *Interface) Link() lnd.LinkState { return lnd.LinkState(i.link.Load()) }
+func (i *Interface) Link() lnd.LinkState { return i.link.State() }
+
+// LinkCause implements lnd.LinkExplainer.
+func (i *Interface) LinkCause() string { return i.link.Cause() }
 
 // depth returns the queue depth to offer, which is also the maximum to accept.
 func (i *Interface) depth() int { return i.tunables.PeerCredits }

@@ -131,7 +131,9 @@ func (i *Interface) perform(t task) (stop bool) {
 		i.unbind()
 	case taskLink:
 		if !i.closed() {
-			i.lookAtLink()
+			i.link.Check()
+			i.absent, i.nextBind = false, time.Time{}
+			i.rebind(time.Now())
 		}
 	case taskStop:
 		return true
@@ -143,7 +145,7 @@ func (i *Interface) perform(t task) (stop bool) {
 func (i *Interface) busy() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return len(i.peers) > 0 || len(i.hungry) > 0 || i.bound == nil
+	return len(i.peers) > 0 || len(i.hungry) > 0 || i.bound == nil && !i.absent
 }
 
 // tick does the periodic work. Time during which the keeper did not run does not count as a stall of a

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/socklnd"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 func TestCutAtAByte(t *testing.T) {
@@ -191,7 +191,7 @@ func TestDeviceDown(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			done <- p.b.Watch(ctx, func() {
-				d, err := p.b.Device("", lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), at(addrB, 0).Addr()))
+				d, err := hostnet.Find(p.b, "", at(addrB, 0).Addr())
 				changes <- err == nil && d.Up
 			})
 		}()

@@ -9,22 +9,22 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/simlnd/network"
 	"github.com/lnetd/lnetd/lnd/socklnd"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // Host is a host on a fabric. It implements socklnd.Network.
 type Host struct {
-	fabric *Fabric
-	net    *network.Host
+	fabric  *Fabric
+	net     *network.Host
+	changes hostnet.Changes
 
 	// Guarded by Fabric.mu.
 	devices   []*Device
 	listeners map[netip.AddrPort]*listener
 	inUse     map[tuple]*stream // nil while being connected
 	lastPort  uint16
-	pokes     []chan struct{}
 }
 
 var _ socklnd.Network = (*Host)(nil)
@@ -53,7 +53,7 @@ func (h *Host) AddDevice(name string, addrs ...string) *Device {
 	h.fabric.mu.Lock()
 	defer h.fabric.mu.Unlock()
 	d := h.addDevice(name, addrs...)
-	h.changed()
+	h.changes.Notify()
 	return d
 }
 
@@ -93,7 +93,7 @@ func (d *Device) SetUp(up bool) {
 	defer f.mu.Unlock()
 	if f.net.SetDown(d.port, !up) {
 		f.refresh()
-		d.host.changed()
+		d.host.changes.Notify()
 	}
 }
 
@@ -105,7 +105,7 @@ func (d *Device) SetAddrs(addrs ...string) {
 	f.net.Unassign(d.port)
 	d.assign(addrs)
 	f.refresh()
-	d.host.changed()
+	d.host.changes.Notify()
 }
 
 // SetSpeed sets the link speed of the device in Mbit/s. 0 means unknown.
@@ -113,29 +113,34 @@ func (d *Device) SetSpeed(mbps int) {
 	d.host.fabric.mu.Lock()
 	defer d.host.fabric.mu.Unlock()
 	d.speed = mbps
-	d.host.changed()
+	d.host.changes.Notify()
 }
 
 func (h *Host) addresses() []netip.Addr   { return h.net.Addresses() }
 func (d *Device) addresses() []netip.Addr { return d.port.Addresses() }
 
-// Device implements socklnd.Network. Simulated hosts have no loopback device.
-func (h *Host) Device(name string, nid lnet.NID) (socklnd.Device, error) {
+// Devices implements hostnet.Host. Simulated hosts have no loopback device.
+func (h *Host) Devices() ([]hostnet.Device, error) {
 	h.fabric.mu.Lock()
 	defer h.fabric.mu.Unlock()
-	d := h.find(func(d *Device) bool {
-		switch {
-		case name != "":
-			return d.name == name
-		case !nid.IsZero():
-			return slices.Contains(d.addresses(), nid.IP())
-		}
-		return !d.port.Down && len(d.port.Prefixes()) > 0
-	})
-	if d == nil {
-		return socklnd.Device{}, fmt.Errorf("simlnd: %s: device %q, nid %q: %w", h.net.Name, name, nid, syscall.ENODEV)
+	all := make([]hostnet.Device, len(h.devices))
+	for k, d := range h.devices {
+		all[k] = hostnet.Device{Name: d.name, Addrs: slices.Clone(d.port.Prefixes()), Up: !d.port.Down}
 	}
-	return socklnd.Device{Name: d.name, Addrs: slices.Clone(d.port.Prefixes()), Up: !d.port.Down, SpeedMbps: d.speed}, nil
+	return all, nil
+}
+
+// Watch implements hostnet.Host.
+func (h *Host) Watch(ctx context.Context, changed func()) error { return h.changes.Watch(ctx, changed) }
+
+// Speed implements socklnd.Network.
+func (h *Host) Speed(device string) int {
+	h.fabric.mu.Lock()
+	defer h.fabric.mu.Unlock()
+	if d := h.find(func(d *Device) bool { return d.name == device }); d != nil {
+		return d.speed
+	}
+	return 0
 }
 
 func (h *Host) find(match func(*Device) bool) *Device {
@@ -143,41 +148,6 @@ func (h *Host) find(match func(*Device) bool) *Device {
 		return h.devices[i]
 	}
 	return nil
-}
-
-// Watch implements socklnd.Network.
-func (h *Host) Watch(ctx context.Context, changed func()) error {
-	poke := make(chan struct{}, 1)
-	h.fabric.mu.Lock()
-	h.pokes = append(h.pokes, poke)
-	h.fabric.mu.Unlock()
-	defer func() {
-		h.fabric.mu.Lock()
-		defer h.fabric.mu.Unlock()
-		i := slices.Index(h.pokes, poke)
-		h.pokes = slices.Delete(h.pokes, i, i+1)
-	}()
-	changed() // changes before this call
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-h.fabric.done:
-			return net.ErrClosed
-		case <-poke:
-			changed()
-		}
-	}
-}
-
-// changed notifies the watchers of a device change. Fabric.mu is held.
-func (h *Host) changed() {
-	for _, poke := range h.pokes {
-		select {
-		case poke <- struct{}{}:
-		default: // a notification is pending already
-		}
-	}
 }
 
 // Crash simulates a power failure of the host. Its streams and listeners are gone without notice to

@@ -8,11 +8,11 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -88,15 +88,11 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	dev, err := d.config.Network.Device(c.Device, c.NID)
+	dev, addr, err := hostnet.Choose(d.config.Network, c.Device, c.NID)
 	if err != nil {
 		return nil, err
 	}
-	addr, err := chooseAddress(dev, c.NID)
-	if err != nil {
-		return nil, err
-	}
-	i, err := d.newInterface(*c, dev, addr)
+	i, err := d.newInterface(*c, &dev, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -109,49 +105,6 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	}
 	i.start()
 	return i, nil
-}
-
-// Usable returns the NID and the device that an interface on net would have now, given a device, a NID
-// or both. If n is nil, it uses the host's network. It returns an error if the device is missing,
-// switched off or lacks the address.
-func Usable(n Network, net lnet.Net, device string, nid lnet.NID) (lnet.NID, string, error) {
-	if n == nil {
-		n = HostNetwork()
-	}
-	dev, err := n.Device(device, nid)
-	if err != nil {
-		return lnet.NID{}, "", err
-	}
-	if dev.Off {
-		return lnet.NID{}, dev.Name, fmt.Errorf("device %s is down: %w", dev.Name, syscall.ENETDOWN)
-	}
-	addr, err := chooseAddress(dev, nid)
-	if err != nil {
-		return lnet.NID{}, dev.Name, fmt.Errorf("%w: %w", err, syscall.EADDRNOTAVAIL)
-	}
-	return lnet.NIDFromIP(net, addr), dev.Name, nil
-}
-
-// chooseAddress returns the NID's address if nid is set. Otherwise it returns the device's first IPv4
-// address or, without one, its first IPv6 address that is not link-local (socklnd 17).
-func chooseAddress(dev Device, nid lnet.NID) (netip.Addr, error) {
-	if !nid.IsZero() {
-		if want := nid.IP(); !dev.Has(want) {
-			return netip.Addr{}, fmt.Errorf("device %s has no address %s, but %s", dev.Name, want, dev.addresses())
-		}
-		return nid.IP(), nil
-	}
-	for _, p := range dev.Addrs {
-		if p.Addr().Is4() {
-			return p.Addr(), nil
-		}
-	}
-	for _, p := range dev.Addrs {
-		if !p.Addr().IsLinkLocalUnicast() {
-			return p.Addr(), nil
-		}
-	}
-	return netip.Addr{}, fmt.Errorf("device %s has no usable address", dev.Name)
 }
 
 // leave removes i, and closes the acceptors that no other interface uses.
@@ -185,8 +138,8 @@ func (d *Driver) jitter() float64 {
 }
 
 // newInterface creates an interface from its resolved configuration.
-func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Interface, error) {
-	o, err := d.tuned(c.Options, dev)
+func (d *Driver) newInterface(c lnd.Config, dev *hostnet.Device, addr netip.Addr) (*Interface, error) {
+	o, err := d.tuned(c.Options, dev.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -202,19 +155,14 @@ func (d *Driver) newInterface(c lnd.Config, dev Device, addr netip.Addr) (*Inter
 		admission:   peering.NewAdmission(maxConnsPerSource),
 	}
 	i.out.Make = i.perform
-	i.index.Store(int64(dev.Index))
 	i.options.Store(o)
 	log := d.log
 	if c.Logger != nil {
 		log = boundedlog.New(c.Logger)
 	}
 	i.log = log.With("nid", i.nid.String())
-	i.device.Store(&dev.Name)
-	cause := i.linkCause(dev, nil)
-	i.downCause.Store(&cause)
-	if cause != "" {
-		i.link.Store(uint32(lnd.LinkDown))
-	}
+	i.link = hostnet.NewLink(d.config.Network, dev, i.nid, i.upper, i.log, nil)
+	i.link.OnBack(func() { i.LinkBack(lnet.NID{}) }) // timeouts that began while the link was down start over
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	return i, nil
 }

@@ -27,9 +27,6 @@ var (
 	errNoWay       = fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)
 )
 
-// ErrDeviceMoved means that a device was moved to another network namespace.
-var ErrDeviceMoved = fmt.Errorf("moved to another network namespace: %w", syscall.ENODEV)
-
 func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
 	return &lnd.Error{Driver: "socklnd", Op: op, Peer: peer, Status: s, Err: err}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/hostnet/hostnettest"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -28,10 +30,10 @@ func fromSix(a netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
-func (six) Device(string, lnet.NID) (Device, error) {
-	return Device{Name: "six0", Up: true, Addrs: []netip.Prefix{
+func (six) Devices() ([]hostnet.Device, error) {
+	return []hostnet.Device{{Name: "six0", Up: true, Addrs: []netip.Prefix{
 		netip.MustParsePrefix("fe80::1/64"), netip.PrefixFrom(toSix(sixAddress), 64),
-	}}, nil
+	}}}, nil
 }
 
 var sixAddress = newAddress()
@@ -164,12 +166,12 @@ func TestWhichAddressBecomesTheNID(t *testing.T) {
 		{"IPv6 asked for", []netip.Addr{one, far}, far, far},
 		{"asked for what is not there", []netip.Addr{one}, other, netip.Addr{}},
 	} {
-		dev := Device{Name: "eth7", Up: true}
+		dev := hostnet.Device{Name: "eth7", Up: true}
 		for _, a := range c.has {
 			dev.Addrs = append(dev.Addrs, netip.PrefixFrom(a, a.BitLen()))
 		}
 		d, err := New(Config{
-			Network: &pulled{disguised: disguised{HostNetwork()}, device: dev, events: make(chan struct{})}, Accept: AcceptNone,
+			Network: &pulled{disguised{HostNetwork()}, hostnettest.New(dev)}, Accept: AcceptNone,
 			AcceptPort: 988, AcceptTimeout: 1, MaxHalfOpen: 1, MaxHalfOpenPerSource: 1, SockTimeout: 1, MinReconnect: 1,
 			MaxReconnect: 1, TypedConns: true, Tunables: lnd.Tunables{Credits: 1, PeerCredits: 1}, TOS: -1, AcceptBacklog: 1,
 		})

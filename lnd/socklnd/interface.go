@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -20,8 +21,6 @@ type Interface struct {
 	driver   *Driver
 	nid      lnet.NID
 	address  netip.Addr
-	device   atomic.Pointer[string] // device name; changes if the device is renamed
-	index    atomic.Int64           // index of the device; 0 if unknown
 	upper    lnd.Upper
 	tunables lnd.Tunables
 	log      *boundedlog.Log
@@ -33,11 +32,9 @@ type Interface struct {
 
 	counters counters
 	ledger   ledger
-	link     atomic.Uint32
-	// downCause is why the link is down. It is empty if the link is up.
-	downCause atomic.Pointer[string]
-	out       peering.Outbox[event]
-	calls     calls
+	link     *hostnet.Link
+	out      peering.Outbox[event]
+	calls    calls
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -61,16 +58,16 @@ var (
 )
 
 func (i *Interface) start() {
-	i.group.Add(2)
+	i.group.Add(1)
 	go i.reap()
-	go i.watchLink()
+	i.group.Go(func() { i.link.Watch(i.ctx, i.link.Check) }) // connections stay open while the link is down
 }
 
 // NID implements lnd.Interface.
 func (i *Interface) NID() lnet.NID { return i.nid }
 
 // Device implements lnd.Interface.
-func (i *Interface) Device() string { return *i.device.Load() }
+func (i *Interface) Device() string { return i.link.Device() }
 
 // LargeNIDs implements lnd.Interface.
 func (i *Interface) LargeNIDs() bool { return true }
@@ -90,7 +87,10 @@ func (i *Interface) Timeout() time.Duration {
 func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
 
 // Link implements lnd.Interface.
-func (i *Interface) Link() lnd.LinkState { return lnd.LinkState(i.link.Load()) }
+func (i *Interface) Link() lnd.LinkState { return i.link.State() }
+
+// LinkCause implements lnd.LinkExplainer.
+func (i *Interface) LinkCause() string { return i.link.Cause() }
 
 // Send implements lnd.Interface. A message to a peer without a connection waits for one, for at most
 // the LND timeout.

@@ -12,7 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/hostnet/hostnettest"
 )
 
 // inBubble runs a test where time is simulated, on a network in memory: it passes
@@ -21,13 +22,16 @@ import (
 func inBubble(t *testing.T, test func(t *testing.T, m *memoryNetwork)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		test(t, &memoryNetwork{listeners: make(map[netip.AddrPort]*memoryListener)})
+		m := &memoryNetwork{listeners: make(map[netip.AddrPort]*memoryListener)}
+		m.Set(hostnet.Device{Name: "memory", Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}, Up: true, Loopback: true})
+		test(t, m)
 	})
 }
 
 // memoryNetwork is a network for one test. Streams hold up to streamBuffer bytes
 // in each direction. All calls seem to come from privileged ports.
 type memoryNetwork struct {
+	hostnettest.Host
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*memoryListener
 	calls     int
@@ -40,14 +44,7 @@ func (m *memoryNetwork) use(c *Config) { c.Network = m }
 // memory is the network on which puppets are, of one that wraps it too.
 func (m *memoryNetwork) memory() *memoryNetwork { return m }
 
-func (m *memoryNetwork) Device(string, lnet.NID) (Device, error) {
-	return Device{Name: "memory", Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}, Up: true, Loopback: true}, nil
-}
-
-func (m *memoryNetwork) Watch(ctx context.Context, _ func()) error {
-	<-ctx.Done()
-	return nil
-}
+func (*memoryNetwork) Speed(string) int { return 0 }
 
 func (m *memoryNetwork) Listen(at netip.AddrPort, _ int) (Listener, error) { return m.listen(at) }
 

@@ -3,10 +3,9 @@ package socklnd
 import (
 	"context"
 	"net/netip"
-	"strings"
 	"time"
 
-	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 )
 
 // Network is the source of streams: the host's sockets (HostNetwork) or a simulated fabric (package
@@ -15,14 +14,10 @@ import (
 // Errors have the syscall.Errno of the socket call in their chain, since their classification depends
 // on it (socklnd 15.2).
 type Network interface {
-	// Device returns the device called name, which may be an alias such as "eth0:1". If name is empty,
-	// it returns the device that has the address of nid. If nid is zero too, it returns the first
-	// usable device that is not a loopback device.
-	Device(name string, nid lnet.NID) (Device, error)
+	hostnet.Host
 
-	// Watch calls changed after each event that may have changed a device or its addresses, until ctx
-	// is done. It returns earlier only on an error.
-	Watch(ctx context.Context, changed func()) error
+	// Speed returns the link speed of a device in Mbit/s. It returns 0 if it is unknown.
+	Speed(device string) int
 
 	// Listen listens on the address exclusively.
 	Listen(at netip.AddrPort, backlog int) (Listener, error)
@@ -30,58 +25,6 @@ type Network interface {
 	// Dial connects from a local address and port (port 0: any) to a remote one. It returns EADDRINUSE
 	// if the local port is in use for the same remote address.
 	Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error)
-}
-
-// Indexed is a Network that can also find a device by its index, which does not change when the device
-// is renamed.
-type Indexed interface {
-	Network
-
-	// DeviceAt returns the device with an index. The error is ErrDeviceMoved if the device was moved to
-	// another network namespace. Any other error means that it was removed.
-	DeviceAt(index int) (Device, error)
-}
-
-// Device is the state of a network device at one moment.
-type Device struct {
-	Name string
-	// Index is the device's index. It is 0 if unknown.
-	Index int
-	// Addrs are the device's addresses with their subnets, in the host's order.
-	Addrs []netip.Prefix
-	// Off reports whether the device has been switched off; then it is not Up.
-	Off bool
-	// NoCarrier reports whether the device has lost its carrier; then it is not Up.
-	NoCarrier bool
-	// Up reports whether the device is operationally up and has a carrier.
-	Up bool
-	// Loopback reports whether this is the host's loopback device.
-	Loopback bool
-	// SpeedMbps is the link speed in Mbit/s. It is 0 if unknown.
-	SpeedMbps int
-}
-
-// Has reports whether a is an address of the device. A loopback device has all addresses of its IPv4
-// subnet.
-func (d Device) Has(a netip.Addr) bool {
-	for _, p := range d.Addrs {
-		if p.Addr() == a || d.Loopback && a.Is4() && p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// addresses returns the device's addresses as text.
-func (d Device) addresses() string {
-	if len(d.Addrs) == 0 {
-		return "none"
-	}
-	all := make([]string, len(d.Addrs))
-	for k, p := range d.Addrs {
-		all[k] = p.Addr().String()
-	}
-	return strings.Join(all, ", ")
 }
 
 // Listener accepts streams.

@@ -10,13 +10,13 @@ import (
 
 // tuned returns the driver's configuration with an interface's own tunables, and with those derived
 // from the device.
-func (d *Driver) tuned(given lnd.Values, dev Device) (*Config, error) {
+func (d *Driver) tuned(given lnd.Values, device string) (*Config, error) {
 	c := d.config
 	if err := fields.SetAll(&c, given); err != nil {
 		return nil, err
 	}
 	if c.ConnsPerPeer == 0 {
-		c.ConnsPerPeer = protocol.ConnsPerPeer(dev.SpeedMbps)
+		c.ConnsPerPeer = protocol.ConnsPerPeer(d.config.Network.Speed(device))
 	}
 	return &c, nil
 }
@@ -27,8 +27,7 @@ func (i *Interface) Options() lnd.Values { return i.options.Load().Values() }
 // Tune implements lnd.Tuner. If a peer needs more connections, they are opened with the next message
 // to it; surplus connections stay open. Busy polling starts on a connection with its next message.
 func (i *Interface) Tune(given lnd.Values) error {
-	dev, _ := i.driver.config.Network.Device(i.Device(), lnet.NID{}) // a missing device has no speed
-	c, err := i.driver.tuned(given, dev)
+	c, err := i.driver.tuned(given, i.Device())
 	if err != nil {
 		return fmt.Errorf("socklnd: tune %s: %w", i.nid, err)
 	}

@@ -1,18 +1,22 @@
 package fabric
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
-// Host is a machine on a fabric.
+// Host is a machine on a fabric. It implements hostnet.Host: each of its addresses belongs to a network
+// device, which is up.
 type Host struct {
-	fabric *Fabric
-	net    *network.Host
+	fabric  *Fabric
+	net     *network.Host
+	changes hostnet.Changes
 
 	// Guarded by Fabric.mu.
 	devices   []*Device
@@ -62,6 +66,24 @@ func (f *Fabric) Host(name string, addrs ...string) *Host {
 // Name returns the host's name.
 func (h *Host) Name() string { return h.net.Name }
 
+// Devices implements hostnet.Host.
+func (h *Host) Devices() ([]hostnet.Device, error) {
+	h.fabric.lock()
+	defer h.fabric.unlock()
+	var all []hostnet.Device
+	for _, a := range h.addresses() {
+		addrs := []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}
+		// An address that moves to another RDMA device keeps its network device.
+		if !slices.ContainsFunc(all, func(d hostnet.Device) bool { return d.Addrs[0] == addrs[0] }) {
+			all = append(all, hostnet.Device{Name: fmt.Sprint("ib", len(all)), Index: len(all) + 1, Up: true, Addrs: addrs})
+		}
+	}
+	return all, nil
+}
+
+// Watch implements hostnet.Host.
+func (h *Host) Watch(ctx context.Context, changed func()) error { return h.changes.Watch(ctx, changed) }
+
 // AddDevice adds a device to the host, with a port for each address.
 func (h *Host) AddDevice(addrs ...string) *Device {
 	h.fabric.lock()
@@ -78,6 +100,7 @@ func (h *Host) addDevice(addrs ...string) *Device {
 		d.ports = append(d.ports, p)
 		h.fabric.net.Assign(p.net, a)
 	}
+	h.changes.Notify()
 	return d
 }
 
@@ -99,6 +122,7 @@ func (p *Port) AddAddress(addr string) {
 	p.device.host.fabric.lock()
 	defer p.device.host.fabric.unlock()
 	p.device.host.fabric.net.Assign(p.net, addr)
+	p.device.host.changes.Notify()
 }
 
 // SetUp takes the port up or down. Processes are notified (verbs.AsyncPortError). Connections stay and
@@ -157,6 +181,7 @@ func (d *Device) Remove() {
 		return
 	}
 	d.removed = true
+	d.host.changes.Notify()
 	for _, p := range d.ports {
 		p.net.Removed = true
 	}

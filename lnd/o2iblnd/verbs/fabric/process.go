@@ -54,6 +54,9 @@ func (p *Process) Wall() time.Time {
 	return p.host.fabric.net.Wall()
 }
 
+// Host returns the process's host.
+func (p *Process) Host() *Host { return p.host }
+
 // DropRights removes CAP_NET_BIND_SERVICE from the process: ports below 1024 return EACCES.
 func (p *Process) DropRights() {
 	p.host.fabric.lock()

@@ -1,4 +1,4 @@
-package daemon
+package hostnet
 
 import (
 	"os"
@@ -7,15 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/lnetd/lnetd/internal/metrics"
 )
 
 // sysfs creates a tree of files for a test. A value of "" is an entry that cannot be read.
-func sysfs(t *testing.T, files map[string]string) *rdmaSystem {
+func sysfs(t *testing.T, files map[string]string) *RDMA {
 	t.Helper()
-	s := &rdmaSystem{class: t.TempDir()}
-	s.devices = func() []string { return children(s.class) }
+	s := &RDMA{class: t.TempDir()}
 	s.ipoib = func(netdev string) (string, error) {
 		if device, ok := strings.CutPrefix(netdev, "ib on "); ok {
 			return device, nil
@@ -42,7 +39,7 @@ func sysfs(t *testing.T, files map[string]string) *rdmaSystem {
 
 // Devices are found by any of the network devices that they serve, although most entries of a
 // table are empty. The counters of each of their ports are read.
-func TestRDMASystem(t *testing.T) {
+func TestRDMADevices(t *testing.T) {
 	s := sysfs(t, map[string]string{
 		"mlx5_0/ports/1/gid_attrs/ndevs/0": "",
 		"mlx5_0/ports/1/gid_attrs/ndevs/1": "eth0",
@@ -53,8 +50,8 @@ func TestRDMASystem(t *testing.T) {
 		"rxe0/ports/1/gid_attrs/ndevs/0":   "bond0",
 		"siw0/ports/1/state":               "4: ACTIVE",
 	})
-	want := []rdmaDevice{{"mlx5_0", []string{"eth0", "eth0.5", "eth1"}}, {"rxe0", []string{"bond0"}}, {name: "siw0"}}
-	if diff := cmp.Diff(want, s.list(), cmp.AllowUnexported(rdmaDevice{})); diff != "" {
+	want := []RDMADevice{{"mlx5_0", []string{"eth0", "eth0.5", "eth1"}}, {"rxe0", []string{"bond0"}}, {Name: "siw0"}}
+	if diff := cmp.Diff(want, s.Devices()); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	for netdev, want := range map[string]string{"eth0": "mlx5_0", "eth0.5": "mlx5_0", "eth1": "mlx5_0", "bond0": "rxe0", "ib on siw0": "siw0", "eth9": ""} {
@@ -64,21 +61,21 @@ func TestRDMASystem(t *testing.T) {
 			}
 		}
 	}
-	ports := []metrics.RDMAPort{
+	ports := []RDMAPort{
 		{Device: "mlx5_0", Port: "1", Counters: map[string]uint64{"mlx5_0": 1}},
 		{Device: "mlx5_0", Port: "2", Counters: map[string]uint64{"mlx5_0": 2}},
 	}
-	if diff := cmp.Diff(ports, s.ports([]string{"eth1", "eth0", "eth9"})); diff != "" {
+	if diff := cmp.Diff(ports, s.Ports([]string{"eth1", "eth0", "eth9"})); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
-	if got := sysfs(t, nil).list(); len(got) != 0 {
+	if got := sysfs(t, nil).Devices(); len(got) != 0 {
 		t.Errorf("without RDMA: %v", got)
 	}
 }
 
 // Finding a known network device again reads only one file. A device that moved is found in its
 // new place, and one that was removed is not found.
-func TestRDMASystemFollowsDevices(t *testing.T) {
+func TestRDMAFollowsDevices(t *testing.T) {
 	const first, second = "rxe0/ports/1/gid_attrs/ndevs/0", "rxe1/ports/1/gid_attrs/ndevs/7"
 	s := sysfs(t, map[string]string{first: "eth0", second: "eth1"})
 	write := func(name, value string) {

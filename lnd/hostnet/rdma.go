@@ -1,4 +1,4 @@
-package daemon
+package hostnet
 
 import (
 	"os"
@@ -9,45 +9,60 @@ import (
 	"sync"
 
 	"github.com/Mellanox/rdmamap"
-
-	"github.com/lnetd/lnetd/internal/metrics"
 )
 
-// rdmaSystem knows the RDMA devices of a host. rdmamap lists them, and reads their ports and counters. The
-// network devices that they serve are read here, from
+// RDMA knows the RDMA devices of a host. rdmamap lists them, and reads their ports and counters. The network
+// devices that they serve are read here, from
 //
 //	DEVICE/ports/PORT/gid_attrs/ndevs/INDEX   the network device of an entry of the port's table of addresses
 //
 // A table has hundreds of entries, most of which are empty and cannot be read. rdmamap reads the tables of
 // all devices for each network device. Here a whole table is read only if a network device was not looked
-// for before, or has moved.
-type rdmaSystem struct {
-	class    string                                          // the devices, in any order
-	devices  func() []string                                 // those that a port has
-	counters func(device string, port int) map[string]uint64 // the device of an InfiniBand interface
+// for before, or has moved. It is safe for concurrent use.
+type RDMA struct {
+	class    string                                          // the directory of the devices
+	counters func(device string, port int) map[string]uint64 // those that a port has
 	ipoib    func(netdev string) (device string, err error)  // finds the device of an InfiniBand interface
 
 	mu    sync.Mutex       // guards found
 	found map[string]place // where each network device was when it was last looked for
 }
 
+// NewRDMA returns the RDMA devices of this host.
+func NewRDMA() *RDMA {
+	return &RDMA{class: rdmamap.RdmaClassDir, counters: portCounters, ipoib: rdmamap.GetRdmaDeviceForNetdevice}
+}
+
+// RDMAAt returns the RDMA devices in a directory with the layout of /sys/class/infiniband, for tests.
+func RDMAAt(dir string) *RDMA {
+	none := func(string, int) map[string]uint64 { return nil }
+	return &RDMA{class: dir, counters: none, ipoib: func(string) (string, error) { return "", os.ErrNotExist }}
+}
+
+// RDMADevice is an RDMA device.
+type RDMADevice struct {
+	Name string
+	Nets []string // the network devices that it serves, sorted
+}
+
+// String returns the names, as in "mlx5_0 (eth0, eth1)".
+func (d RDMADevice) String() string {
+	if len(d.Nets) == 0 {
+		return d.Name
+	}
+	return d.Name + " (" + strings.Join(d.Nets, ", ") + ")"
+}
+
+// RDMAPort is a port of an RDMA device.
+type RDMAPort struct {
+	Device, Port string
+	Counters     map[string]uint64 // of the kernel and the device, by their names
+}
+
 // place is where a network device was found.
 type place struct {
 	device string // "" if no device serves it
 	file   string // names the network device; "" for InfiniBand, whose tables name none
-}
-
-// hostRDMA is the RDMA system of the host.
-var hostRDMA = &rdmaSystem{
-	class: rdmamap.RdmaClassDir, devices: rdmamap.GetRdmaDeviceList, counters: portCounters,
-	ipoib: rdmamap.GetRdmaDeviceForNetdevice,
-}
-
-// names returns the devices, sorted.
-func (s *rdmaSystem) names() []string {
-	names := s.devices()
-	slices.Sort(names)
-	return names
 }
 
 // children returns the sorted names in a directory, or none if the directory cannot be read.
@@ -59,24 +74,24 @@ func children(dir string) (names []string) {
 	return names
 }
 
-// list returns the devices with the network devices that they serve, for a message.
-func (s *rdmaSystem) list() (all []rdmaDevice) {
-	for _, name := range s.names() {
-		d := rdmaDevice{name: name}
+// Devices returns the devices, sorted by name.
+func (s *RDMA) Devices() (all []RDMADevice) {
+	for _, name := range children(s.class) {
+		d := RDMADevice{Name: name}
 		s.tables(name, func(_, netdev string) bool {
-			if !slices.Contains(d.nets, netdev) {
-				d.nets = append(d.nets, netdev)
+			if !slices.Contains(d.Nets, netdev) {
+				d.Nets = append(d.Nets, netdev)
 			}
 			return true
 		})
-		slices.Sort(d.nets)
+		slices.Sort(d.Nets)
 		all = append(all, d)
 	}
 	return all
 }
 
 // tables calls f with each entry of a device's tables that names a network device, until f returns false.
-func (s *rdmaSystem) tables(device string, f func(file, netdev string) bool) {
+func (s *RDMA) tables(device string, f func(file, netdev string) bool) {
 	for _, port := range children(filepath.Join(s.class, device, "ports")) {
 		dir := filepath.Join(s.class, device, "ports", port, "gid_attrs", "ndevs")
 		for _, index := range children(dir) {
@@ -88,17 +103,8 @@ func (s *rdmaSystem) tables(device string, f func(file, netdev string) bool) {
 	}
 }
 
-// readWord returns a file's content without the white space around it, or "" if it cannot be read.
-func readWord(file string) string {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // deviceOf returns the device that serves a network device, or "" if none does.
-func (s *rdmaSystem) deviceOf(netdev string) string {
+func (s *RDMA) deviceOf(netdev string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.found[netdev]
@@ -113,16 +119,16 @@ func (s *rdmaSystem) deviceOf(netdev string) string {
 }
 
 // holds reports whether a network device is still where it was found.
-func (s *rdmaSystem) holds(netdev string, p place) bool {
+func (s *RDMA) holds(netdev string, p place) bool {
 	if p.file != "" {
 		return readWord(p.file) == netdev
 	}
-	return p.device != "" && slices.Contains(s.devices(), p.device)
+	return p.device != "" && slices.Contains(children(s.class), p.device)
 }
 
 // search looks for a network device in the tables of all devices, and then by its hardware address.
-func (s *rdmaSystem) search(netdev string) (p place) {
-	for _, name := range s.names() {
+func (s *RDMA) search(netdev string) (p place) {
+	for _, name := range children(s.class) {
 		s.tables(name, func(file, serves string) bool {
 			if serves == netdev {
 				p = place{name, file}
@@ -139,8 +145,8 @@ func (s *rdmaSystem) search(netdev string) (p place) {
 	return p
 }
 
-// ports returns the ports of the devices that serve network devices, each once.
-func (s *rdmaSystem) ports(netdevs []string) (list []metrics.RDMAPort) {
+// Ports returns the ports of the devices that serve network devices, each once.
+func (s *RDMA) Ports(netdevs []string) (list []RDMAPort) {
 	seen := map[string]bool{}
 	for _, netdev := range netdevs {
 		device := s.deviceOf(netdev)
@@ -150,7 +156,7 @@ func (s *rdmaSystem) ports(netdevs []string) (list []metrics.RDMAPort) {
 		seen[device] = true
 		for _, port := range children(filepath.Join(s.class, device, "ports")) {
 			if n, err := strconv.Atoi(port); err == nil {
-				list = append(list, metrics.RDMAPort{Device: device, Port: port, Counters: s.counters(device, n)})
+				list = append(list, RDMAPort{Device: device, Port: port, Counters: s.counters(device, n)})
 			}
 		}
 	}

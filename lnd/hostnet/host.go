@@ -1,0 +1,108 @@
+package hostnet
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Host is a host with network devices: this one (Kernel), or one in memory. It is safe for concurrent
+// use.
+type Host interface {
+	// Devices returns the devices in the host's order. Each alias of a device, such as "eth0:1", is
+	// a further entry after its device, with the alias's addresses only.
+	Devices() ([]Device, error)
+
+	// Watch calls changed once, and again after each event that may have changed a device, an address
+	// or an RDMA device, until ctx is done. Only one call runs at a time, and events during a call
+	// lead to one more call. Watch returns earlier only on an error.
+	Watch(ctx context.Context, changed func()) error
+}
+
+// Find returns the host's device called name. If name is empty, it returns the device that has the
+// address, and if the address is invalid too, the first usable device that is not a loopback device.
+// Without such a device the error matches syscall.ENODEV.
+func Find(h Host, name string, address netip.Addr) (Device, error) {
+	all, err := h.Devices()
+	if err != nil {
+		return Device{}, err
+	}
+	at := slices.IndexFunc(all, func(d Device) bool {
+		switch {
+		case name != "":
+			return d.Name == name
+		case address.IsValid():
+			return d.Has(address)
+		}
+		return d.usable()
+	})
+	switch {
+	case at >= 0:
+		return all[at], nil
+	case name != "":
+		return Device{}, fmt.Errorf("%q: %w", name, errNoDevice{})
+	case address.IsValid():
+		return Device{}, fmt.Errorf("address %s: %w", address, errNoDevice{})
+	}
+	return Device{}, fmt.Errorf("first usable: %w", errNoDevice{})
+}
+
+// Choose returns the device for an NI that names a device, a NID or both, and the NI's address: the NID's,
+// or else the device's first IPv4 address, or else its first IPv6 address that is not link-local
+// (socklnd 17). The device may be down.
+func Choose(h Host, device string, nid lnet.NID) (Device, netip.Addr, error) {
+	dev, err := Find(h, device, nid.IP())
+	if err != nil {
+		return Device{}, netip.Addr{}, err
+	}
+	if want := nid.IP(); want.IsValid() {
+		if !dev.Has(want) {
+			return dev, netip.Addr{}, fmt.Errorf("device %s has no address %s, but %s", dev.Name, want, dev.addresses())
+		}
+		return dev, want, nil
+	}
+	at := slices.IndexFunc(dev.Addrs, func(p netip.Prefix) bool { return p.Addr().Is4() })
+	if at < 0 {
+		at = slices.IndexFunc(dev.Addrs, global)
+	}
+	if at < 0 {
+		return dev, netip.Addr{}, fmt.Errorf("device %s has no usable address", dev.Name)
+	}
+	return dev, dev.Addrs[at].Addr(), nil
+}
+
+// Usable returns the NID and the device that an NI on net would have now, as for Choose. It returns an
+// error if the device is missing, switched off or lacks the address.
+func Usable(h Host, net lnet.Net, device string, nid lnet.NID) (lnet.NID, string, error) {
+	dev, address, err := Choose(h, device, nid)
+	switch {
+	case dev.Off:
+		return lnet.NID{}, dev.Name, fmt.Errorf("device %s is down: %w", dev.Name, syscall.ENETDOWN)
+	case err != nil && dev.Name != "":
+		return lnet.NID{}, dev.Name, fmt.Errorf("%w: %w", err, syscall.EADDRNOTAVAIL)
+	case err != nil:
+		return lnet.NID{}, "", err
+	}
+	return lnet.NIDFromIP(net, address), dev.Name, nil
+}
+
+// errNoDevice is ENODEV with a clearer text.
+type errNoDevice struct{}
+
+func (errNoDevice) Error() string { return "no such network device" }
+
+// As implements errors.As for a syscall.Errno.
+func (errNoDevice) As(target any) bool {
+	e, ok := target.(*syscall.Errno)
+	if ok {
+		*e = syscall.ENODEV
+	}
+	return ok
+}
+
+// Is implements errors.Is.
+func (errNoDevice) Is(target error) bool { return target == syscall.ENODEV }

@@ -1,0 +1,137 @@
+package hostnet
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Link is the link of one NI. It is down while the NI's device is not operational or has lost the NI's
+// address (socklnd 17, o2iblnd 16), or for a reason of the driver's own. A driver creates it with NewLink,
+// runs Watch in a goroutine, and calls Check when something may have changed. Other methods may be called
+// concurrently.
+type Link struct {
+	host  Host
+	nid   lnet.NID
+	upper lnd.Upper
+	log   *boundedlog.Log
+	more  func(device string) (cause string)
+
+	index  int // of the device; used by Check only
+	device atomic.Pointer[string]
+	cause  atomic.Pointer[string] // why the link is down; empty if it is up
+	back   func()
+}
+
+// NewLink returns the link of an NI on a device, with its present state, which it does not report to
+// upper. If more is not nil, NewLink and Check call it while the device is fine. It returns another reason
+// why the link is down, and how to fix it, or "".
+func NewLink(h Host, dev *Device, nid lnet.NID, upper lnd.Upper, log *boundedlog.Log, more func(device string) (cause string)) *Link {
+	if more == nil {
+		more = func(string) string { return "" }
+	}
+	l := &Link{host: h, nid: nid, upper: upper, log: log, more: more, back: func() {}, index: dev.Index}
+	l.device.Store(&dev.Name)
+	cause := dev.downCause(nid.IP())
+	if cause == "" {
+		cause = l.more(dev.Name)
+	}
+	l.cause.Store(&cause)
+	return l
+}
+
+// Device returns the name of the NI's device, which changes if the device is renamed.
+func (l *Link) Device() string { return *l.device.Load() }
+
+// State returns whether the link is up.
+func (l *Link) State() lnd.LinkState { return stateFor(*l.cause.Load()) }
+
+// Cause returns why the link is down and how to fix it. It is empty if the link is up.
+func (l *Link) Cause() string { return *l.cause.Load() }
+
+// OnBack makes Check call back when the link has come back up, before it notifies the node. Call OnBack
+// before Watch and Check.
+func (l *Link) OnBack(back func()) { l.back = back }
+
+func stateFor(cause string) lnd.LinkState {
+	if cause == "" {
+		return lnd.LinkUp
+	}
+	return lnd.LinkDown
+}
+
+// Watch calls check when the host has changed, as Host.Watch does, until ctx is done. check calls Check,
+// or has another goroutine do so.
+func (l *Link) Watch(ctx context.Context, check func()) {
+	if err := l.host.Watch(ctx, check); err != nil && ctx.Err() == nil {
+		l.log.Warn("link state is not watched", "device", l.Device(), "cause", err)
+	}
+}
+
+// Check examines the device and reports a change of the link to the node. Only one call may run at a time.
+func (l *Link) Check() {
+	cause := l.examine()
+	before := *l.cause.Swap(&cause)
+	state := stateFor(cause)
+	if state == stateFor(before) {
+		if cause != before {
+			l.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "link is still down", Of: boundedlog.AboutNI(l.nid)}, slog.String("cause", cause))
+		}
+		return
+	}
+	if state == lnd.LinkUp {
+		l.back()
+	}
+	l.log.Debug("link state changed", "device", l.Device(), "state", state.String()) // the node logs it
+	l.upper.LinkChanged(state)
+}
+
+// examine returns why the link is down, and records which device is the NI's.
+func (l *Link) examine() string {
+	all, err := l.host.Devices()
+	if err != nil {
+		return fmt.Sprintf("the network devices cannot be read: %v", err)
+	}
+	name := l.Device()
+	dev := l.find(all)
+	switch {
+	case dev == nil:
+		return fmt.Sprintf("%s was removed: restore it, or delete the NI", name)
+	case dev.Moved:
+		return fmt.Sprintf("%s was moved to another network namespace: move it back, or run lnetd there", name)
+	}
+	if cause := dev.downCause(l.nid.IP()); cause != "" {
+		return cause
+	}
+	l.index = dev.Index
+	if dev.Name != name && !isAlias(name) { // an alias is the label of an address
+		l.device.Store(&dev.Name)
+		l.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "device was renamed", Of: boundedlog.AboutNI(l.nid)},
+			slog.String("from", name), slog.String("to", dev.Name))
+	}
+	return l.more(dev.Name)
+}
+
+// find returns the NI's device, or nil if it does not exist. It finds the device by its index. (Kernels
+// find it by its name, and leave the NI down until it is configured again; decisions 98.) If the device is
+// gone or has lost the address, a device with the same name and the address replaces it.
+func (l *Link) find(all []Device) *Device {
+	name, address := l.Device(), l.nid.IP()
+	own := slices.IndexFunc(all, func(d Device) bool { return d.Index == l.index && (l.index != 0 || d.Name == name) })
+	if own < 0 || !all[own].Has(address) {
+		other := slices.IndexFunc(all, func(d Device) bool { return d.Name == name && d.Has(address) })
+		if other >= 0 {
+			own = other
+		}
+	}
+	if own < 0 {
+		return nil
+	}
+	return &all[own]
+}
