@@ -53,7 +53,7 @@ func newRDMAHost(t *testing.T, h *verbsfabric.Host) *rdmaHost {
 	t.Helper()
 	proc := h.Open()
 	c := o2iblnd.DefaultConfig()
-	c.Provider, c.Wall = proc, proc.Wall
+	c.Provider, c.Host, c.Wall = proc, h, proc.Wall
 	c.Keepalive = time.Second // an idle connection that breaks is noticed soon
 	d, err := o2iblnd.New(c)
 	if err != nil {

@@ -279,8 +279,7 @@ func (p *peer) next() {
 	case p.offset < 0:
 		p.write(header, p.number, memory.Of(p.out[0].Header.AppendNID16(nil)))
 	default:
-		m := p.out[0].Payload
-		p.write(data, p.number, m.Slice(p.offset, min(fragmentSize, m.Length-p.offset)))
+		p.write(data, p.number, p.out[0].Payload.Slice(p.offset, min(fragmentSize, p.out[0].Payload.Length-p.offset)))
 	}
 }
 
@@ -402,9 +401,14 @@ func (p *peer) end(seen, unseen lnd.Status, err error) {
 	}
 	p.write(reset, 0, memory.Vector{})
 	l, out, upper := p.link, p.out, p.i.config.Upper
-	down := lnd.PeerDown{Peer: p.nid, LastAlive: p.heard, Err: failure("connect", p.nid, seen, err)}
 	p.link, p.out = link{}, nil
 	p.i.open.Delete(p.nid)
+	if !p.i.closed && (l.open || len(out) > 0) { // a call of the peer that led to nothing is no loss
+		upper.ConnectionsLost(p.nid)
+		if seen != lnd.StatusLocalError { // nor is Disconnect
+			upper.PeerDown(lnd.PeerDown{Peer: p.nid, LastAlive: p.heard, Err: failure("connect", p.nid, seen, err)})
+		}
+	}
 	for k, tx := range out {
 		if k > 0 || !l.open {
 			seen = unseen
@@ -417,10 +421,6 @@ func (p *peer) end(seen, unseen lnd.Status, err error) {
 		} else if a.place.Load() == nil {
 			upper.Withdrawn(&a.Rx)
 		}
-	}
-	if !p.i.closed && (l.open || len(out) > 0) { // a call of the peer that led to nothing is no loss
-		upper.ConnectionsLost(p.nid)
-		upper.PeerDown(down)
 	}
 }
 

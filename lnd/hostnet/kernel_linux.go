@@ -124,7 +124,7 @@ func readWord(file string) string {
 // through a work queue, and that sends no event.
 const settling = time.Second
 
-// Watch implements Host. In addition it calls changed once when no event has come for a second. The events
+// Watch implements Host. In addition it calls changed once more a second after the last event. The events
 // are those of rtnetlink and, where the kernel sends them, those about RDMA devices. Containers without
 // privileges get none of the latter; a change of RDMA devices is then noticed with the next event of
 // rtnetlink.
@@ -133,6 +133,7 @@ func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 	if err != nil {
 		return err
 	}
+	rdma, rdmaErr := subscribeRDMA()
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -145,14 +146,19 @@ func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 		}
 	}
 	group.Go(func() { ended <- k.receive(ctx, c, event) })
-	group.Go(func() { _ = watchRDMA(ctx, event) })
+	if rdmaErr == nil {
+		group.Go(func() { _ = receiveRDMA(ctx, rdma, event) })
+	}
 	return merge(events, ended, changed)
 }
 
-// merge calls changed for each event, and once after settling, until ended.
+// merge calls changed once for changes before the subscription, for each event, and once more when no event
+// has come for settling, until ended.
 func merge(events <-chan struct{}, ended <-chan error, changed func()) error {
 	settled := time.NewTimer(settling)
+	settled.Stop()
 	defer settled.Stop()
+	changed()
 	for {
 		select {
 		case <-events:
@@ -176,11 +182,10 @@ func subscribe() (*rtnetlink.Conn, error) {
 	return c, nil
 }
 
-// receive calls event once, and after each event of rtnetlink, until ctx is done. Then it closes c.
+// receive calls event after each event of rtnetlink until ctx is done. Then it closes c.
 func (k *Kernel) receive(ctx context.Context, c *rtnetlink.Conn, event func()) error {
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	event() // for changes before the subscription
 	for {
 		_, messages, err := c.Receive()
 		k.noteMoved(messages)

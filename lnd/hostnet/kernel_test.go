@@ -119,8 +119,8 @@ func startWatch(ctx context.Context, k *Kernel, events chan struct{}, watching c
 	return nil
 }
 
-// merge calls changed for each event, and once more when no event has come for settling. It does not look
-// again without an event.
+// merge calls changed at first, for each event, and once more when no event has come for settling. It does
+// not look again without an event.
 func TestMerge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events, ended := make(chan struct{}, 1), make(chan error)
@@ -136,7 +136,7 @@ func TestMerge(t *testing.T) {
 		time.Sleep(time.Hour)
 		events <- struct{}{}
 		time.Sleep(time.Hour)
-		want := []time.Duration{0, settling / 2, settling * 3 / 2, time.Hour + settling/2, time.Hour + settling*3/2}
+		want := []time.Duration{0, 0, settling / 2, settling * 3 / 2, time.Hour + settling/2, time.Hour + settling*3/2}
 		if diff := cmp.Diff(want, looks); diff != "" {
 			t.Errorf("looks (-want +got):\n%s", diff)
 		}

@@ -17,21 +17,26 @@ const kernelEvents = 1
 // added.
 const maxUevent = 16 << 10
 
-// watchRDMA calls event after each kernel event about RDMA devices: a device was added, removed
-// or changed, or a process may no longer use one. It also calls event if events were lost. It
-// returns when ctx is done.
-func watchRDMA(ctx context.Context, event func()) error {
+// subscribeRDMA returns a file that receives the kernel's own events about devices.
+func subscribeRDMA() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
-		return fmt.Errorf("device events: %w", os.NewSyscallError("socket", err))
+		return nil, fmt.Errorf("device events: %w", os.NewSyscallError("socket", err))
 	}
 	f := os.NewFile(uintptr(fd), "uevents")
-	defer func() { _ = f.Close() }()
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelEvents}); err != nil {
-		return fmt.Errorf("device events: %w", os.NewSyscallError("bind", err))
+		_ = f.Close()
+		return nil, fmt.Errorf("device events: %w", os.NewSyscallError("bind", err))
 	}
+	return f, nil
+}
+
+// receiveRDMA calls event after each kernel event about RDMA devices: a device was added, removed
+// or changed, or a process may no longer use one. It also calls event if events were lost. When ctx is
+// done it closes f and returns.
+func receiveRDMA(ctx context.Context, f *os.File, event func()) error {
+	defer func() { _ = f.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
-	event() // for events before the subscription
 	b := make([]byte, maxUevent)
 	for {
 		n, err := f.Read(b)

@@ -2,6 +2,8 @@ package hostnet
 
 import (
 	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -30,15 +32,18 @@ func TestOfRDMA(t *testing.T) {
 	}
 }
 
-// The watch calls event once after it has subscribed, because a device may have been added
-// before. It ends with its context.
-func TestWatchRDMA(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	looks := 0
-	if err := watchRDMA(ctx, func() { looks++; cancel() }); err != nil {
+// receiveRDMA ends with its context, and closes the file.
+func TestReceiveRDMA(t *testing.T) {
+	f, err := subscribeRDMA()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if looks == 0 {
-		t.Error("nothing was looked at")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := receiveRDMA(ctx, f, func() {}); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("closed again: %v", err)
 	}
 }

@@ -81,7 +81,7 @@ func overRDMA(t *testing.T, n int) []*node.Node {
 	for k := range n {
 		a := fmt.Sprintf("10.5.0.%d", k+1)
 		c, proc := o2iblnd.DefaultConfig(), network.Host(a, a).Open()
-		c.Provider, c.Wall = proc, proc.Wall
+		c.Provider, c.Host, c.Wall = proc, proc.Host(), proc.Wall
 		d, err := o2iblnd.New(c)
 		if err != nil {
 			t.Fatal(err)
