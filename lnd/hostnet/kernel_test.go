@@ -136,14 +136,14 @@ func TestMerge(t *testing.T) {
 		time.Sleep(time.Hour)
 		events <- struct{}{}
 		time.Sleep(time.Hour)
-		want := []time.Duration{0, 0, settling / 2, settling * 3 / 2, time.Hour + settling/2, time.Hour + settling*3/2}
-		if diff := cmp.Diff(want, looks); diff != "" {
-			t.Errorf("looks (-want +got):\n%s", diff)
-		}
 		failure := errors.New("no more")
 		ended <- failure
 		if err := <-done; !errors.Is(err, failure) {
 			t.Error(err)
+		}
+		want := []time.Duration{0, 0, settling / 2, settling * 3 / 2, time.Hour + settling/2, time.Hour + settling*3/2}
+		if diff := cmp.Diff(want, looks); diff != "" {
+			t.Errorf("looks (-want +got):\n%s", diff)
 		}
 	})
 }
