@@ -98,6 +98,14 @@ func (t *Tunable) Check(v int64) error {
 
 func (t *Tunable) outside(v int64) error { return fmt.Errorf("%d is not in %d to %d", v, t.Min, t.Max) }
 
+// Stored returns v as a driver stores it: numbers above 1 of a Bool mean 1.
+func (t *Tunable) Stored(v int64) int64 {
+	if t.Kind == Bool {
+		return min(v, 1)
+	}
+	return v
+}
+
 // Option returns the name of the commands' option, without hyphens in front.
 func (t *Tunable) Option() string { return strings.ReplaceAll(t.Name, "_", "-") }
 
@@ -203,11 +211,7 @@ func (f Fields[C]) Values(c *C) Values {
 	values := Values{}
 	for k := range f {
 		if t := &f[k].Tunable; t.Name != "" {
-			v := f[k].get(c) / t.Unit.size
-			if t.Kind == Bool {
-				v = min(v, 1)
-			}
-			values[t.Name] = v
+			values[t.Name] = t.Stored(f[k].get(c) / t.Unit.size)
 		}
 	}
 	return values

@@ -28,9 +28,9 @@ func (p *program) netSetCommand() *cobra.Command {
 		long: `A health below 1000 makes the NI less preferred than others, and has it pinged
 until it is at its best again. At 0 the NI is announced as down.
 
-Tunables apply to connections that are made from then on. The timeout of the
-LND is that of all NIs of --net; 0 is the one that follows from
-transaction_timeout and retry_count.`,
+Numbers of connections apply to peers that are connected from then on, other
+tunables at once or with the next message. The timeout of the LND is that of all
+NIs of --net; 0 is the one that follows from transaction_timeout and retry_count.`,
 		example: `lnetdctl net set --nid 10.0.0.1@tcp --health 500
 lnetdctl net set --all --busy-poll 50
 lnetdctl net set --net tcp --lnd-timeout 30`,

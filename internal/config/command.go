@@ -82,6 +82,8 @@ func niCommands(from, to *NI) []string {
 			list = append(list, timeoutCommand(to.Net, v))
 		}
 		return list
+	case from.Own.IsZero(): // it waits for its interface, and has no NID to name
+		return append(niCommands(from, nil), niCommands(nil, to)...)
 	}
 	var list []string
 	words := []string{"net", "set", "--nid", from.Own.String()}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/config"
@@ -76,6 +78,16 @@ func (t Drivers) Options() []config.DriverOptions {
 		options[k] = t[k].DriverOptions
 	}
 	return options
+}
+
+// unknown returns the first of the tunables that none of the NIs has, or "".
+func (t Drivers) unknown(nis []config.NI, tunables map[string]int64) string {
+	for _, name := range slices.Sorted(maps.Keys(tunables)) {
+		if !slices.ContainsFunc(nis, func(ni config.NI) bool { return t.of(ni.Net.Type()).Named(name) != nil }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // of returns the driver for a net type, or a placeholder for a type without a driver. A running

@@ -173,7 +173,9 @@ func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 	if err = d.CheckTunables(r.LND, false); err != nil {
 		return ni, tunableFault(err)
 	}
-	ni.Options = r.LND
+	for name, v := range r.LND {
+		ni.Options = ni.Options.With(name, d.Named(name).Stored(v))
+	}
 	return ni, nil
 }
 
@@ -229,6 +231,9 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 	}
 	want := have
 	want.NIs = slices.Clone(have.NIs)
+	if name := b.node.drivers.unknown(want.NIs, r.LND); r.All && len(want.NIs) > 0 && name != "" {
+		return tunableFault(fmt.Errorf("no NI has the tunable %q", name))
+	}
 	found := false
 	for k := range want.NIs {
 		ni := &want.NIs[k]
@@ -243,13 +248,8 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 			ni.Options, found = ni.Options.With("timeout", int64(*r.LNDTimeout)), true
 		}
 	}
-	switch {
-	case found:
-	case !r.All:
+	if !found && (!r.All || len(r.LND) == 0) {
 		return fmt.Errorf("no such NI: %w", node.ErrNotFound)
-	case len(want.NIs) > 0:
-		names := slices.Sorted(maps.Keys(r.LND))
-		return tunableFault(fmt.Errorf("no NI has the tunable %q", names[0]))
 	}
 	want.NIs = b.node.engines.resolved(want.NIs, have.Drivers, have.Drivers)
 	return b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
@@ -258,14 +258,15 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 // tune sets the requested tunables of an NI. If the request is for all NIs, it leaves out those that
 // NIs of this driver do not have. It reports whether it set one.
 func (d *Driver) tune(ni *config.NI, r *api.NITunables) (changed bool, _ error) {
-	for name, v := range r.LND {
+	for _, name := range slices.Sorted(maps.Keys(r.LND)) {
+		v := r.LND[name]
 		if r.All && d.Named(name) == nil {
 			continue
 		}
 		if err := d.CheckTunables(lnd.Values{name: v}, true); err != nil {
 			return false, tunableFault(err)
 		}
-		ni.Options, changed = ni.Options.With(name, v), true
+		ni.Options, changed = ni.Options.With(name, d.Named(name).Stored(v)), true
 	}
 	return changed, nil
 }

@@ -238,11 +238,11 @@ func (d *Driver) present(o *localNI) lnet.NID {
 	return nid
 }
 
-// told returns the step in a form for Commands, without the tunables that are the defaults of
-// drivers with the given options.
+// told returns the step in a form for Commands. An NI to be added is without the tunables that are the
+// defaults of drivers with the given options; one to be changed has those that become defaults.
 func (e *engines) told(s config.Step, values map[lnet.NetType]config.Values) config.Step {
 	c, ok := s.(config.Change[config.NI])
-	if !ok || c.To == nil || c.From != nil {
+	if !ok || c.To == nil {
 		return s
 	}
 	plain := *c.To
@@ -250,7 +250,16 @@ func (e *engines) told(s config.Step, values map[lnet.NetType]config.Values) con
 	if d.Defaults == nil {
 		return s
 	}
-	t, _ := d.Defaults(values[d.Type])
+	t, usual := d.Defaults(values[d.Type])
+	if c.From != nil { // a tunable that gets the driver's value again is set to that value
+		for name := range c.From.Options {
+			if _, set := plain.Options[name]; !set {
+				plain.Options = plain.Options.With(name, usual[name])
+			}
+		}
+		c.To = &plain
+		return c
+	}
 	for _, n := range []struct{ value, usual *int }{
 		{&plain.Tunables.PeerCredits, &t.PeerCredits}, {&plain.Tunables.PeerBufferCredits, &t.PeerBufferCredits},
 		{&plain.Tunables.Credits, &t.Credits},

@@ -101,8 +101,10 @@ func appendDevice(all []Device, d Device, addresses []rtnetlink.AddressMessage) 
 	return append(append(all, d), aliases...)
 }
 
-// Speed returns the link speed of a device in Mbit/s. It returns 0 for a virtual device.
+// Speed returns the link speed of a device, or of the device of an alias, in Mbit/s. It returns 0 for a
+// virtual device.
 func (*Kernel) Speed(device string) int {
+	device, _, _ = strings.Cut(device, ":")
 	n, err := strconv.Atoi(readWord("/sys/class/net/" + device + "/speed"))
 	if err != nil || n < 0 {
 		return 0
@@ -119,12 +121,16 @@ func readWord(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
+// movedMax is how many devices that have left are remembered. Every container that starts takes one away.
+const movedMax = 64
+
 // settling is how long after the last event Watch calls changed once more. The kernel reports some changes
 // before they are complete: the address table of an RDMA device follows the addresses of its network device
 // through a work queue, and that sends no event.
 const settling = time.Second
 
-// Watch implements Host. In addition it calls changed once more a second after the last event. The events
+// Watch implements Host. On a host with RDMA devices it also calls changed a second after the first call and
+// after the last event. The events
 // are those of rtnetlink and, where the kernel sends them, those about RDMA devices. Containers without
 // privileges get none of the latter; a change of RDMA devices is then noticed with the next event of
 // rtnetlink.
@@ -149,25 +155,31 @@ func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 	if rdmaErr == nil {
 		group.Go(func() { _ = receiveRDMA(ctx, rdma, event) })
 	}
-	return merge(events, ended, changed)
+	return merge(events, ended, changed, hasRDMA)
 }
 
-// merge calls changed once for changes before the subscription, for each event, and once more when no event
-// has come for settling, until ended.
-func merge(events <-chan struct{}, ended <-chan error, changed func()) error {
+// merge calls changed once for changes before the subscription, and for each event, until ended. If settles
+// returns true, it calls changed once more when no event has come for settling.
+func merge(events <-chan struct{}, ended <-chan error, changed func(), settles func() bool) error {
 	settled := time.NewTimer(settling)
 	settled.Stop()
 	defer settled.Stop()
-	changed()
+	look := func() {
+		changed()
+		if settles() {
+			settled.Reset(settling)
+		}
+	}
+	look()
 	for {
 		select {
 		case <-events:
-			settled.Reset(settling)
+			look()
 		case <-settled.C:
+			changed()
 		case err := <-ended:
 			return err
 		}
-		changed()
 	}
 }
 
@@ -216,6 +228,7 @@ func (k *Kernel) noteMoved(messages []netlink.Message) {
 		}
 		if left {
 			k.moved = append(k.moved, index)
+			k.moved = k.moved[max(0, len(k.moved)-movedMax):]
 		}
 	}
 }

@@ -2,6 +2,7 @@ package hostnet
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/namespace"
 	"github.com/lnetd/lnetd/internal/testenv"
@@ -119,6 +122,23 @@ func startWatch(ctx context.Context, k *Kernel, events chan struct{}, watching c
 	return nil
 }
 
+// A host moves a device away for each container that it starts. The list of these devices is bounded.
+func TestMovedDevicesAreBounded(t *testing.T) {
+	left, err := netlink.MarshalAttributes([]netlink.Attribute{{Type: unix.IFLA_NEW_NETNSID, Data: make([]byte, 4)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k Kernel
+	for index := range 10 * movedMax {
+		b := make([]byte, unix.SizeofIfInfomsg)
+		binary.NativeEndian.PutUint32(b[4:], uint32(index))
+		k.noteMoved([]netlink.Message{{Header: netlink.Header{Type: unix.RTM_DELLINK}, Data: append(b, left...)}})
+	}
+	if n := len(k.moved); n != movedMax || k.moved[n-1] != 10*movedMax-1 {
+		t.Errorf("%d devices, the last one %d; want %d", n, k.moved[n-1], movedMax)
+	}
+}
+
 // merge calls changed at first, for each event, and once more when no event has come for settling. It does
 // not look again without an event.
 func TestMerge(t *testing.T) {
@@ -128,7 +148,7 @@ func TestMerge(t *testing.T) {
 		var looks []time.Duration
 		done := make(chan error)
 		go func() {
-			done <- merge(events, ended, func() { looks = append(looks, time.Since(begin)) })
+			done <- merge(events, ended, func() { looks = append(looks, time.Since(begin)) }, func() bool { return true })
 		}()
 		events <- struct{}{}
 		time.Sleep(settling / 2)

@@ -39,6 +39,9 @@ func RDMAAt(dir string) *RDMA {
 	return &RDMA{class: dir, counters: none, ipoib: func(string) (string, error) { return "", os.ErrNotExist }}
 }
 
+// hasRDMA reports whether this host has RDMA devices.
+func hasRDMA() bool { return len(children(rdmamap.RdmaClassDir)) > 0 }
+
 // RDMADevice is an RDMA device.
 type RDMADevice struct {
 	Name string

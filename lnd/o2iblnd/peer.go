@@ -425,7 +425,7 @@ func (p *peer) dropRedials() {
 // idle reports whether the peer can leave the table. p.mu is held.
 func (p *peer) idle() bool {
 	return p.spread.Empty() && p.accepting == 0 && len(p.making)+len(p.ready)+p.waiting.Len() == 0 &&
-		!p.restarts.Pending() && !p.stall.Stalled()
+		!p.restarts.Pending() && !p.stall.Stalled() && p.backoff.Ready(time.Now())
 }
 
 func staleFailure() *protocol.Failure {

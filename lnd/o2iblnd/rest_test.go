@@ -85,3 +85,28 @@ func TestRestEnds(t *testing.T) {
 		a.close()
 	})
 }
+
+// Messages that fail during the pause after a failed attempt do not make the interface examine its
+// connections.
+func TestMessagesInAPauseCauseNoTicks(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		edit := func(c *o2iblnd.Config) { c.Timeout, c.RedialPause = 0, 5*time.Second }
+		a, b := newStation(t, f, 0, edit), newStation(t, f, 1, edit)
+		a.works(b)
+		f.Host("host2", address(2))
+		a.send(nidOf(2), 1, 100)
+		a.outcome()
+		time.Sleep(400 * time.Millisecond)
+		synctest.Wait()
+		looks := a.looks.Load()
+		for range 500 {
+			a.send(nidOf(2), 1, 100)
+			a.outcome()
+		}
+		if n := a.looks.Load() - looks; n > 50 {
+			t.Errorf("%d looks at connections while no time passed", n)
+		}
+		a.close()
+		b.close()
+	})
+}

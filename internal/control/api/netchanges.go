@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -80,10 +82,11 @@ func (r *NITunables) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*niTunables)(r)); err != nil {
 		return err
 	}
-	for _, known := range []string{"nid", "all", "net", "lnd_timeout"} {
-		delete(members, known)
-	}
 	for name, text := range members {
+		name = strings.ToLower(name) // as in all requests
+		if slices.Contains([]string{"nid", "all", "net", "lnd_timeout"}, name) {
+			continue
+		}
 		var n *int64
 		if err := json.Unmarshal(text, &n); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
