@@ -40,7 +40,7 @@ func (p *peer) judge(now time.Time) {
 	conns := slices.Clone(p.conns)
 	p.mu.Unlock()
 	look := peering.Look{
-		Now: now, Conns: len(conns), Alive: p.i.resumed, Sent: p.sent.Load(), Waiting: &p.waiting, Lapse: stallLapse,
+		Now: now, Conns: len(conns), Resumed: p.i.resumed, Sent: p.sent.Load(), Waiting: &p.waiting, Lapse: stallLapse,
 	}
 	for _, c := range conns {
 		look.Silent = peering.Earlier(look.Silent, c.stalledSince(now))

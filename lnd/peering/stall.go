@@ -22,9 +22,11 @@ type Look struct {
 	// made no progress, although the transport tries. It is zero if all of them make progress.
 	Conns  int
 	Silent time.Time
-	// Alive is when the driver could last see that the peer, or this process itself, was running. The
-	// peer has not stalled before. It may be zero.
+	// Alive is when the peer last gave a sign of life. It has not stalled before. It may be zero.
 	Alive time.Time
+	// Resumed is when this process ran again after a pause, in which it could notice nothing. A stall
+	// does not begin before, but a stall that has begun continues. It may be zero.
+	Resumed time.Time
 	// Sent grows with everything that is sent on a connection.
 	Sent uint64
 	// Waiting are the messages without a connection. They show a stall unless Connected is set: there is
@@ -58,6 +60,9 @@ func (s *Stall) Judge(l *Look) (news StallNews, since time.Time) {
 		silent = Earlier(silent, l.Waiting.Since())
 	}
 	silent = silentFor(silent, l.Alive, l.Now)
+	if s.since.IsZero() {
+		silent = silentFor(silent, l.Resumed, l.Now)
+	}
 	if !l.Idle {
 		s.quiet = time.Time{}
 	} else if s.quiet.IsZero() {

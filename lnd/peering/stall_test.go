@@ -129,3 +129,27 @@ func TestSilentFor(t *testing.T) {
 		}
 	}
 }
+
+// A pause of this process delays the beginning of a stall, and does not end one.
+func TestStallAndAPauseOfThisProcess(t *testing.T) {
+	var s Stall
+	var w Waiting
+	begin := time.Unix(1000, 0)
+	judge := func(after, resumed time.Duration) StallNews {
+		look := Look{Now: begin.Add(after), Conns: 1, Connected: true, Silent: begin, Resumed: begin.Add(resumed), Waiting: &w}
+		news, _ := s.Judge(&look)
+		return news
+	}
+	for _, step := range []struct {
+		after, resumed time.Duration
+		want           StallNews
+	}{
+		{2 * time.Second, 2 * time.Second, StallUnchanged},
+		{4 * time.Second, 2 * time.Second, StallBegun},
+		{10 * time.Second, 10 * time.Second, StallUnchanged},
+	} {
+		if got := judge(step.after, step.resumed); got != step.want {
+			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
+		}
+	}
+}
