@@ -135,7 +135,7 @@ func TestCallFailures(t *testing.T) {
 			r := protocol.Reject{Version: protocol.V1, Why: protocol.Fatal}
 			return false, r.Append(nil, binary.LittleEndian)
 		}, lnd.CallVersion},
-		"no answer": {func(*puppet, *protocol.Message) (bool, []byte) { return false, nil }, lnd.CallGone},
+		"no answer": {func(*puppet, *protocol.Message) (bool, []byte) { return false, nil }, lnd.CallRefused},
 		"nonsense":  {func(*puppet, *protocol.Message) (bool, []byte) { return false, []byte("GET / HTTP/1.1") }, lnd.CallMagic},
 		"bad answer": {func(p *puppet, m *protocol.Message) (bool, []byte) {
 			answer := p.ack(m)

@@ -55,8 +55,9 @@ func turnedAway(e *verbs.Event, d *protocol.Decision, err error) error {
 		return &lnd.CallError{Reason: lnd.CallVersion, Err: err}
 	case d.Why != 0:
 		return &lnd.CallError{Reason: lnd.CallTurnedAway, Err: err}
-	case e.Private == [len(e.Private)]byte{}: // destroyed without an answer
-		return &lnd.CallError{Reason: lnd.CallGone, Err: err}
+	case e.Private == [len(e.Private)]byte{}:
+		// Kernels answer so for an address without a listener, if another address of the host has one.
+		return &lnd.CallError{Reason: lnd.CallRefused, Err: err}
 	}
 	return peering.Malformed(err)
 }
