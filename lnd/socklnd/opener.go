@@ -365,6 +365,7 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		Limit: maxBulkConns,
 	})
 	var stale []*conn
+	var news *restart
 	if err == nil {
 		switch outcome {
 		case protocol.Connected:
@@ -372,9 +373,6 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		case protocol.Stale:
 			stale = p.detach(func(*conn) bool { return true })
 		}
-	}
-	var news *restart
-	if err == nil {
 		news = p.met(c.remote.Addr(), reply.SrcIncarnation)
 	}
 	p.mu.Unlock()
