@@ -11,8 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
@@ -37,9 +36,7 @@ type Server struct {
 	// context is the parent of the contexts of all connections.
 	context context.Context
 	end     context.CancelFunc
-	// began and monotonic are the same moment; monotonic is CLOCK_MONOTONIC in ns.
-	began     time.Time
-	monotonic uint64
+	clock   monotonic.Clock
 
 	lookout lookout
 	log     *boundedlog.Log
@@ -64,16 +61,11 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, began: time.Now(), log: boundedlog.New(c.Logger), gone: make(chan struct{}),
+		config: c, clock: monotonic.Read(), log: boundedlog.New(c.Logger), gone: make(chan struct{}),
 		listeners: make(map[Listener]struct{}), clients: make(map[uint64]*client),
 		past: make(map[string]*tally), turns: make(turns), longestTurn: time.Second,
 	}
 	s.rules.Store(&c.Rules)
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return nil, fmt.Errorf("clients: CLOCK_MONOTONIC: %w", err)
-	}
-	s.monotonic = uint64(now.Nano())
 	s.records.New = func() any {
 		b := make([]byte, protocol.MaxRecord+1)
 		return &b
@@ -98,7 +90,7 @@ func (s *Server) SetRules(rules []Rule) error {
 }
 
 // stamp converts a time to a completion timestamp: ns of CLOCK_MONOTONIC.
-func (s *Server) stamp(t time.Time) uint64 { return s.monotonic + uint64(t.Sub(s.began)) }
+func (s *Server) stamp(t time.Time) uint64 { return uint64(s.clock.Reading(t)) }
 
 func (s *Server) now() uint64 { return s.stamp(time.Now()) }
 

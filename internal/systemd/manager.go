@@ -11,7 +11,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
-	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/monotonic"
 )
 
 // Config describes the service manager of this process.
@@ -147,9 +148,7 @@ func (m *Manager) Reloading(status string) {
 		m.tellStatus(status)
 		return
 	}
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail
-	m.tell([]string{daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)}, status)
+	m.tell([]string{daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", monotonic.Now()/1000)}, status)
 }
 
 // Reloaded ends a reload, whether it succeeded or not.

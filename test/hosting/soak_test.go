@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
@@ -127,7 +128,7 @@ func (s *soak) breakConnections(proxies []*proxy, stop chan struct{}) {
 			return
 		case <-time.After(time.Second + time.Duration(r.Int64N(int64(6*time.Second)))):
 		}
-		now := monotonic()
+		now := monotonic.Now()
 		all := r.IntN(4) == 0
 		done := false
 		for _, p := range proxies {
@@ -143,7 +144,7 @@ func (s *soak) breakConnections(proxies []*proxy, stop chan struct{}) {
 		}
 		if done {
 			s.mu.Lock()
-			s.cuts = append(s.cuts, now, monotonic())
+			s.cuts = append(s.cuts, now, monotonic.Now())
 			s.mu.Unlock()
 		}
 	}

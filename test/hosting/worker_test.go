@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/transport"
 )
 
@@ -93,15 +93,6 @@ func readEntries(path string) (all []entry, err error) {
 		all = append(all, entry{word(0), int64(word(1)), int64(word(2)), word(3)})
 	}
 	return all, nil
-}
-
-// monotonic is CLOCK_MONOTONIC, which all processes share.
-func monotonic() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic(err)
-	}
-	return ts.Nano()
 }
 
 // errnoOf returns the errno of an error, or 0.
@@ -247,7 +238,7 @@ func (w *worker) receipt(e *transport.BufferEvent) {
 
 func (w *worker) sent(e *transport.BufferEvent) {
 	l := e.Buffer.Data.(*load)
-	n := entry{l.number, l.begun, monotonic(), errnoOf(e.Err)}
+	n := entry{l.number, l.begun, monotonic.Now(), errnoOf(e.Err)}
 	if _, err := w.ledger.Write(n.append(nil)); err != nil {
 		w.fail(err)
 	}
@@ -339,7 +330,7 @@ func (w *worker) take(number uint64) *load {
 
 func (w *worker) send(l *load, number uint64) error {
 	p := parcel{life: w.life, number: number}
-	l.number, l.begun = number, monotonic()
+	l.number, l.begun = number, monotonic.Now()
 	w.mu.Lock()
 	l.under = 1
 	if number%bulkEach == 0 {
@@ -361,7 +352,7 @@ func (w *worker) send(l *load, number uint64) error {
 		w.mu.Lock()
 		delete(w.waiting, number)
 		w.mu.Unlock()
-		n := entry{number, l.begun, monotonic(), errnoOf(err)}
+		n := entry{number, l.begun, monotonic.Now(), errnoOf(err)}
 		_, _ = w.ledger.Write(n.append(nil)) // a missing entry counts as not sent
 		w.ended(l)
 	}

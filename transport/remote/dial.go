@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
@@ -122,16 +123,16 @@ func (d *domain) greet(ctx context.Context) error {
 		hello.Wanted |= protocol.FeatPolling
 	}
 	var reply protocol.HelloReply
-	before := monotonic()
+	before := monotonic.Now()
 	if err := d.connection.ask(ctx, &hello, &reply, nil); err != nil {
 		return err
 	}
-	after := monotonic()
+	after := monotonic.Now()
 	if err := hello.Check(&reply); err != nil {
 		return err
 	}
 	d.agreed = reply
 	d.longerDescriptors(int64(reply.Limits.DescriptorSize)) // a notice may have raised it already
-	d.clock = newClock(before, after, reply.Now)
+	d.clock = newClock(before, after, int64(reply.Now))
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
@@ -26,7 +27,7 @@ type domain struct {
 	evicting   chan struct{} // held by the goroutine that evicts registrations
 	// agreed is lnetd's reply to HELLO. clock converts lnetd's times.
 	agreed         protocol.HelloReply
-	clock          clock
+	clock          monotonic.Clock
 	descriptorSize atomic.Int64
 	// looks counts pending and running calls of tm.look.
 	looks sync.WaitGroup

@@ -79,7 +79,7 @@ func (t *tm) drain(dst []transport.Completion) (n int, err error) {
 // translate converts an entry to a completion. It returns false if the entry concerns no op in progress. mu
 // is held.
 func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
-	*c = transport.Completion{Time: t.domain.clock.at(e.Time)}
+	*c = transport.Completion{Time: t.domain.clock.Time(int64(e.Time))}
 	switch {
 	case e.Rejected:
 		c.Err = refused(e.Errno)
