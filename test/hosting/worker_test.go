@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-
 	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/transport"
 )
