@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// testDevice is a device of a fabric in memory.
+// testDevice returns a device of a fabric in memory.
 func testDevice(t testing.TB) verbs.Device {
 	t.Helper()
 	f := fabric.New(fabric.Config{})
@@ -32,8 +32,8 @@ func testDevice(t testing.TB) verbs.Device {
 	return dev
 }
 
-// TestArena lends and takes back: blocks never overlap, and what is all given back can be
-// lent in the largest pieces again.
+// TestArena checks that blocks which are lent at the same time never overlap, and that memory that
+// was given back can be lent in the largest blocks again.
 func TestArena(t *testing.T) {
 	dev := testDevice(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,8 +89,8 @@ func TestArena(t *testing.T) {
 	})
 }
 
-// A block that is still in use when its device is closed is reported by Close of the driver, and no
-// other block is.
+// TestLostMemory checks that Close of the driver reports a block that is still lent when its device
+// is closed, and reports no other block.
 func TestLostMemory(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		dev := testDevice(t)

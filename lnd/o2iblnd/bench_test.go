@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// taker is an upper that puts what arrives into one memory and counts.
+// taker is an upper that places all arrivals in the same memory and counts them.
 type taker struct {
 	quiet
 	i     atomic.Pointer[o2iblnd.Interface]
@@ -44,7 +44,7 @@ func (u *taker) Received(*lnd.Rx, error) {
 	}
 }
 
-// quiet is an upper that wants to know nothing.
+// quiet is an upper that ignores all other upcalls.
 type quiet struct{}
 
 func (quiet) Withdrawn(*lnd.Rx)               {}
@@ -56,7 +56,7 @@ func (quiet) Vouched(lnet.NID) bool           { return false }
 func (quiet) PeerStalled(lnet.NID, time.Time) {}
 func (quiet) LinkChanged(lnd.LinkState)       {}
 
-// pair is two nodes in real time.
+// pair is two nodes that run in real time.
 type pair struct {
 	procs [2]verbs.Provider
 	nids  [2]lnet.NID
@@ -120,7 +120,7 @@ func (p *pair) open(t testing.TB, credits, room int, registered bool) {
 	}
 }
 
-// region is memory that node k's device knows.
+// region returns memory that is registered with node k's device.
 func (p *pair) region(t testing.TB, k, size int) memory.Vector {
 	t.Helper()
 	r := memory.NewRegion(make([]byte, size), nil)
@@ -130,7 +130,7 @@ func (p *pair) region(t testing.TB, k, size int) memory.Vector {
 	return r.Slice(0, size)
 }
 
-// stream is a sender of one message again and again.
+// stream sends the same message again and again.
 type stream struct {
 	tx   lnd.Tx
 	i    *o2iblnd.Interface
@@ -165,7 +165,7 @@ func (p *pair) message(typ lnet.MsgType, v memory.Vector) lnd.Tx {
 	return m
 }
 
-// run sends n messages, so many at a time.
+// run sends n messages, up to inFlight at a time.
 func (p *pair) run(t testing.TB, typ lnet.MsgType, v memory.Vector, n, inFlight int) {
 	var left atomic.Int64
 	left.Store(int64(n - inFlight))
@@ -184,8 +184,8 @@ func (p *pair) run(t testing.TB, typ lnet.MsgType, v memory.Vector, n, inFlight 
 	}
 }
 
-// BenchmarkStream sends messages one way and tells, for each, how often the two nodes left
-// Go: the fabric counts what would have.
+// BenchmarkStream sends messages in one direction. It reports how often each node would call C code
+// per message, as counted by the fabric.
 func BenchmarkStream(b *testing.B) {
 	benchmarkStream(b, newPair)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// requestOf is a good request for a connection with node 0, by the node with a number.
+// requestOf returns a valid request of node k for a connection with node 0.
 func requestOf(t *testing.T, k int) []byte {
 	t.Helper()
 	return encode(t, protocol.Message{
@@ -22,8 +22,8 @@ func requestOf(t *testing.T, k int) []byte {
 	})
 }
 
-// TestConnectionsOfOne: a peer has so many connections and no more, the memory of their
-// receives is bounded with them, and all of it comes back.
+// TestConnectionsOfOne checks that the connections of one peer are limited, and with them the
+// memory of their receives, and that all memory is returned.
 func TestConnectionsOfOne(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		const most, more = 254, 6 // twice 127
@@ -59,8 +59,8 @@ func TestConnectionsOfOne(t *testing.T) {
 	})
 }
 
-// callSilently has nodes from first on request connections with a. They then stay silent: what they would
-// say next is lost.
+// callSilently has count nodes, from first on, request connections with a. After that their
+// messages are lost.
 func callSilently(t *testing.T, f *fabric.Fabric, a *station, first, count int) {
 	t.Helper()
 	var holds []*fabric.Hold
@@ -79,8 +79,9 @@ func callSilently(t *testing.T, f *fabric.Fabric, a *station, first, count int) 
 	time.Sleep(time.Second)
 }
 
-// Given more callers that stay silent than may be half-open, then the oldest are evicted and counted,
-// others get in at once, and those that are left are counted when their time is over.
+// TestSilentCallersLockNobodyOut: given more silent callers than may be half-open, then the oldest
+// are evicted and counted, and others are accepted at once. The remaining ones are counted when
+// they time out.
 func TestSilentCallersLockNobodyOut(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		few := func(c *o2iblnd.Config) { c.MaxHalfOpen = 4 }

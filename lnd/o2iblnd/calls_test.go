@@ -17,22 +17,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// absent is a NID at whose address nothing is.
+// absent returns a NID with an address that no host has.
 func absent(k int) lnet.NID {
 	return lnet.NIDFromIP(o2ib, netip.AddrFrom4([4]byte{10, 9, byte(k >> 8), byte(k)}))
 }
 
-// sendToAbsent sends a message to each of count absent peers.
+// sendToAbsent sends one message to each of count absent peers.
 func (s *station) sendToAbsent(first, count int) {
 	for k := first; k < first+count; k++ {
 		s.send(absent(k), 1, 100)
 	}
 }
 
-// waitsFor checks how many calls wait for their turn.
+// waitsFor checks how many calls wait for a slot.
 func (s *station) waitsFor(want uint64) {
 	s.t.Helper()
-	time.Sleep(time.Second) // of the keeper's ticks
+	time.Sleep(time.Second) // for the keeper's ticks
 	if n := counter(s, "waiting_calls"); n != want {
 		s.t.Errorf("%d calls wait, want %d", n, want)
 	}
@@ -41,8 +41,8 @@ func (s *station) waitsFor(want uint64) {
 // callFailures returns how often the station's calls have failed.
 func (s *station) callFailures() lnd.CallFailureCounts { return s.i.(lnd.Caller).CallFailures() }
 
-// Given calls that wait for their turn, when their messages are taken back, or the peer is disconnected,
-// then those peers are not called, and the others are.
+// TestCallsThatNothingWaitsFor: given calls that wait for a slot, when their messages are recalled
+// or the peer is disconnected, then those peers are not called. The others are.
 func TestCallsThatNothingWaitsFor(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a := newStation(t, f, 0, nil)
@@ -69,8 +69,9 @@ func TestCallsThatNothingWaitsFor(t *testing.T) {
 	})
 }
 
-// Given as many calls to strangers as there may be, then a peer that was met at its own address is called
-// at once, and one that called by a NID other than its address waits.
+// TestAClaimedNIDIsAStranger: given the maximum number of calls to strangers, then a peer that has
+// called from its NID's address before is called at once. One that claimed another NID than its
+// address waits.
 func TestAClaimedNIDIsAStranger(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b, p := newStation(t, f, 0, nil), newStation(t, f, 1, nil), newPuppet(t, f, 7)
@@ -101,15 +102,16 @@ func TestAClaimedNIDIsAStranger(t *testing.T) {
 	})
 }
 
-// Given a peer whose connection ends while a further call to it waits, when nothing waits for that call,
-// then it is canceled, and the node hears that the peer is lost.
+// TestAPeerThatIsLostBetweenCalls: given a peer whose connection ends while another call to it
+// waits for a slot, when no message waits for that call, then it is canceled and PeerDown is
+// reported.
 func TestAPeerThatIsLostBetweenCalls(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)
 		p.acceptAll()
 		a.sendToAbsent(0, peering.MaxCallsOfKind)
 		a.waitsFor(0)
-		a.send(p.nid, 1, 100) // a stranger, so that the call waits
+		a.send(p.nid, 1, 100) // the peer is a stranger, so the call waits
 		a.waitsFor(1)
 		p.call(nidOf(0).IP(), requestOf(t, 7))
 		time.Sleep(time.Second)
@@ -123,7 +125,7 @@ func TestAPeerThatIsLostBetweenCalls(t *testing.T) {
 	})
 }
 
-// Each way in which a peer turns a call down has its reason.
+// TestCallFailures checks the reason under which each kind of rejection is counted.
 func TestCallFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(p *puppet, m *protocol.Message) (bool, []byte)
@@ -160,7 +162,8 @@ func TestCallFailures(t *testing.T) {
 	}
 }
 
-// A call that nothing answers, or at whose address nothing listens, has its reason too.
+// TestUnansweredCalls checks the reasons of calls that get no answer, and of those to an address
+// where nothing listens.
 func TestUnansweredCalls(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b, p := newStation(t, f, 0, nil), newStation(t, f, 1, nil), newPuppet(t, f, 7)
@@ -177,7 +180,8 @@ func TestUnansweredCalls(t *testing.T) {
 	})
 }
 
-// Given a caller that is half-open when the interface closes, then it is counted as one that came too late.
+// TestCloseRefusesHalfOpenCallers: given half-open callers, when the interface closes, then they
+// are counted as RefusedClosing.
 func TestCloseRefusesHalfOpenCallers(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a := newStation(t, f, 0, nil)
@@ -189,8 +193,8 @@ func TestCloseRefusesHalfOpenCallers(t *testing.T) {
 	})
 }
 
-// Given a call in progress, when the peer is disconnected, then the message fails, that is no failed call,
-// and the next message is not failed for it.
+// TestDisconnectDuringACall: given a call in progress, when the peer is disconnected, then the
+// waiting message fails, but the call does not count as failed, and the next message can be sent.
 func TestDisconnectDuringACall(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, p := newStation(t, f, 0, nil), newPuppet(t, f, 7)

@@ -24,7 +24,7 @@ func address(k int) string { return fmt.Sprintf("10.8.0.%d", k+1) }
 
 func nidOf(k int) lnet.NID { return lnet.NIDFromIP(o2ib, netip.MustParseAddr(address(k))) }
 
-// nature is what a fabric and the drivers on it are like.
+// nature is a configuration of a fabric and of the drivers on it.
 type nature struct {
 	fabric.Config
 	edit        func(*o2iblnd.Config)
@@ -32,7 +32,7 @@ type nature struct {
 	chain       int
 }
 
-// config is a driver's, of a process.
+// config returns the configuration of a driver in process p.
 func config(t testing.TB, p *fabric.Process) o2iblnd.Config {
 	c := o2iblnd.DefaultConfig()
 	c.Provider = p
@@ -44,7 +44,7 @@ func config(t testing.TB, p *fabric.Process) o2iblnd.Config {
 	return c
 }
 
-// world makes a fabric with n hosts and a driver on each.
+// world creates a fabric with n hosts, each with a driver.
 func (f nature) world(t *testing.T, n int) *lndtest.World {
 	f.Report = func(err error) { t.Error(err) }
 	fab := fabric.New(f.Config)
@@ -103,7 +103,7 @@ func (f nature) world(t *testing.T, n int) *lndtest.World {
 	}
 }
 
-// harness runs a nature in bubbles.
+// harness returns a harness that runs a nature in bubbles.
 func (f nature) harness(conns int) lndtest.Harness {
 	return lndtest.Harness{
 		New:         f.world,
@@ -116,8 +116,7 @@ func (f nature) harness(conns int) lndtest.Harness {
 	}
 }
 
-// TestConformance runs the driver over fabrics of various natures through the suite that
-// all drivers share.
+// TestConformance runs the suite that all drivers share, over fabrics of several natures.
 func TestConformance(t *testing.T) {
 	quick := func(c *o2iblnd.Config) { c.Timeout = 10 * time.Second }
 	several := func(c *o2iblnd.Config) { quick(c); c.ConnsPerPeer = 3 }
@@ -136,18 +135,19 @@ func TestConformance(t *testing.T) {
 		"ManyConnections": {nature{Config: fabric.Config{Link: lan}, edit: several, chain: 2000}, 3},
 	} {
 		if testenv.Race && name != "ManyConnections" {
-			continue // the others have the same goroutines
+			continue // the others run the same goroutines
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := n.harness(n.conns)
 			if h.MaxUnplaced > 16 {
-				// All that these cases send is posted, and what is cannot be taken back.
+				// All messages of these cases are posted at once, and posted messages cannot be
+				// recalled.
 				h.Only = func(theme, name string) bool {
 					return theme != "Stall" || !strings.HasPrefix(name, "Recall") || name == "RecallFromOthers"
 				}
 			}
-			if n.edit == nil { // with the default timeout: devices give up before that
+			if n.edit == nil { // with the default timeout, devices give up first
 				h.Only = func(_, name string) bool { return name != "LinkBack" && name != "OwnLinkBack" }
 			}
 			lndtest.Run(t, h)
@@ -155,12 +155,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceInRealTime runs the suite without bubbles, where goroutines that are left,
-// and what a message allocates, can be seen.
+// TestConformanceInRealTime runs the suite without bubbles, to detect leaked goroutines and
+// allocations per message.
 func TestConformanceInRealTime(t *testing.T) {
 	quick := func(c *o2iblnd.Config) {
 		c.Timeout = 10 * time.Second
-		c.Keepalive = 200 * time.Millisecond // so that whoever is idle sees that a connection is broken
+		c.Keepalive = 200 * time.Millisecond // so that an idle node notices that a connection is broken
 	}
 	h := nature{Config: fabric.Config{AckTimeout: 300 * time.Millisecond}, edit: quick, chain: 5000}.harness(1)
 	h.Bubble, h.Settle, h.Patience = nil, nil, 2*time.Minute

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// RecallDeparted takes a departed peer out of an interface's memory. It reports whether the peer was met, and
-// whether that was at its own address.
+// RecallDeparted removes the record of a departed peer from an interface. It reports whether there
+// was one, and whether the peer had called from, or been called at, its NID's address.
 func RecallDeparted(i lnd.Interface, nid lnet.NID) (met, home bool) {
 	o := i.(*Interface)
 	o.mu.Lock()

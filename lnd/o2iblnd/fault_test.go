@@ -18,7 +18,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// TestLoss: what is lost too often costs the connection; a few losses cost nothing but time.
+// TestLoss checks that a few losses only delay messages, and that persistent loss ends the
+// connection.
 //
 // o2iblnd 11 (2), 11 (4), 13.3
 func TestLoss(t *testing.T) {
@@ -53,8 +54,8 @@ func TestLoss(t *testing.T) {
 	})
 }
 
-// TestDeviceRemoved: an interface outlives its device, and goes on with the next one, which
-// gets to know what programs have registered.
+// TestDeviceRemoved: given an interface whose device is removed, then the interface stays and uses
+// the next device. Memory that programs have registered is registered with it too.
 //
 // o2iblnd 16
 func TestDeviceRemoved(t *testing.T) {
@@ -97,8 +98,8 @@ func TestDeviceRemoved(t *testing.T) {
 	})
 }
 
-// TestAStallOutlastsFailedCalls: attempts to connect that fail show nothing about the peer. Only when
-// nothing has been left for a while does it count as one that may answer.
+// TestAStallOutlastsFailedCalls: failed attempts to connect reveal nothing about the peer, so they
+// do not end a stall. It ends when nothing has waited for the peer for a while.
 //
 // o2iblnd 13.1
 func TestAStallOutlastsFailedCalls(t *testing.T) {
@@ -133,8 +134,8 @@ func TestAStallOutlastsFailedCalls(t *testing.T) {
 	})
 }
 
-// TestTheLastConnectionEndsWhileTheNodeJudgesACaller: the loss of the peer is reported when the caller,
-// which does not go on, is given up.
+// TestTheLastConnectionEndsWhileTheNodeJudgesACaller: given a peer whose last connection ends while
+// it is calling, then PeerDown is reported when the call is given up.
 //
 // o2iblnd 13.1
 func TestTheLastConnectionEndsWhileTheNodeJudgesACaller(t *testing.T) {
@@ -154,11 +155,11 @@ func TestTheLastConnectionEndsWhileTheNodeJudgesACaller(t *testing.T) {
 		}
 		p.call(nidOf(0).IP(), encode(t, m))
 		time.Sleep(time.Second)
-		f.SetLink(a.host, p.host, fabric.Both, fabric.Link{CMLoss: 1}) // the caller hears no answer
+		f.SetLink(a.host, p.host, fabric.Both, fabric.Link{CMLoss: 1}) // the caller gets no answer
 		hold.Release()
 		time.Sleep(time.Second)
 		m = protocol.Message{Version: protocol.V2, Type: protocol.ConnReq, Src: p.nid, SrcStamp: puppetStamp, Dst: req.Src, DstStamp: req.SrcStamp}
-		p.say(t, p.ids[0], m) // breaks the protocol
+		p.say(t, p.ids[0], m) // violates the protocol
 		time.Sleep(time.Second)
 		if n := counter(a, "connections"); n != 0 || len(a.told().downs) > 0 {
 			t.Errorf("%d connections, and %d notices of the loss while the peer calls", n, len(a.told().downs))
@@ -171,7 +172,8 @@ func TestTheLastConnectionEndsWhileTheNodeJudgesACaller(t *testing.T) {
 	})
 }
 
-// TestAddressMoves: when an address moves to another device, everything is created again.
+// TestAddressMoves: when an address moves to another device, the interface creates all objects
+// again there.
 //
 // o2iblnd 16
 func TestAddressMoves(t *testing.T) {
@@ -187,7 +189,7 @@ func TestAddressMoves(t *testing.T) {
 	})
 }
 
-// TestPort: the node is notified when a port goes down, and connections stay.
+// TestPort: when a port goes down, LinkChanged reports it, and connections stay open.
 //
 // o2iblnd 16
 func TestPort(t *testing.T) {
@@ -217,14 +219,14 @@ func TestPort(t *testing.T) {
 	})
 }
 
-// TestDisconnectUnderWay: what the peer may have seen when its connections are closed on request
-// must not be sent again; what it cannot have seen may.
+// TestDisconnectUnderWay: when connections are closed on request, messages that the peer may have
+// seen fail with a status that forbids a resend. The others fail with one that allows it.
 func TestDisconnectUnderWay(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
 		a.works(b)
 		b.outcome()
-		a.send(nidOf(1), 20, 100) // the queue takes some, the others wait for credits
+		a.send(nidOf(1), 20, 100) // some are posted, the others wait for credits
 		a.i.Disconnect(nidOf(1))
 		_, errs := a.outcome()
 		count := map[lnd.Status]int{}
@@ -240,8 +242,8 @@ func TestDisconnectUnderWay(t *testing.T) {
 	})
 }
 
-// TestPeerKilled: a process that dies, and its host that crashes, come back as new lives, by
-// CONN_STALE, whoever speaks first.
+// TestPeerKilled: a killed process, or a crashed host, comes back as a new incarnation. The
+// rejection CONN_STALE announces that, whichever side calls first.
 //
 // o2iblnd 12.3, 12.6
 func TestPeerKilled(t *testing.T) {
@@ -279,7 +281,8 @@ func TestPeerKilled(t *testing.T) {
 	}
 }
 
-// TestPoolEmpty: more is under way than the pool has room for, both ways; all of it arrives.
+// TestPoolEmpty: the messages in flight, in both directions, need more memory than the pool has.
+// All of them arrive.
 func TestPoolEmpty(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		small := func(c *o2iblnd.Config) { c.Pool = 4 << 20; c.Timeout = time.Minute }
@@ -311,7 +314,7 @@ func counter(s *station, name string) uint64 {
 	return 0
 }
 
-// TestTwoNets: two nets on one address share a listener, and are told apart.
+// TestTwoNets: two nets on one address share a listener, and requests reach the right one.
 //
 // o2iblnd 3.1 (1), 3.1 (2)
 func TestTwoNets(t *testing.T) {
@@ -347,13 +350,13 @@ func TestTwoNets(t *testing.T) {
 	})
 }
 
-// TestNobodyTakesAll: a peer that has us wait for its data gets a share of the pool, and others
-// get theirs.
+// TestNobodyTakesAll: given a peer that announces data and does not send it, then it holds only a
+// share of the pool, and other peers get memory too.
 func TestNobodyTakesAll(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		small := func(c *o2iblnd.Config) { c.Pool = 8 << 20; c.Timeout = time.Minute }
 		a, b, p := newStation(t, f, 0, small), newStation(t, f, 1, nil), newPuppet(t, f, 7)
-		for n := range 8 { // each of them is answered, and then nothing comes
+		for n := range 8 { // each request is answered, and then no data comes
 			request := protocol.Message{
 				Version: protocol.V2, Type: protocol.ConnReq, Src: p.nid, SrcStamp: puppetStamp, Dst: nidOf(0),
 				Params: protocol.Params{Depth: 8, Fragments: 256, Size: 4096},
@@ -389,8 +392,8 @@ func TestNobodyTakesAll(t *testing.T) {
 	})
 }
 
-// TestRegistered: what programs have registered goes without a copy, on a device that has
-// come later too.
+// TestRegistered: memory that programs have registered is sent without a copy, also on a device
+// that was added after the registration.
 func TestRegistered(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
@@ -431,8 +434,8 @@ func TestRegistered(t *testing.T) {
 	})
 }
 
-// TestDeviceFails: a device that reports that it has failed, or that it has lost completions,
-// is left by all, closed and opened anew, although it never goes away.
+// TestDeviceFails: when a device reports that it has failed, or has lost completions, all
+// interfaces leave it. It is closed and opened again, although it was never removed.
 //
 // o2iblnd 16
 func TestDeviceFails(t *testing.T) {
@@ -475,8 +478,8 @@ func TestDeviceFails(t *testing.T) {
 	}
 }
 
-// TestOneDoesNotAnswer: what waits for memory for a peer that does not give back what it has
-// holds up nothing for others.
+// TestOneDoesNotAnswer: given messages that wait for memory which a silent peer does not release,
+// then messages to other peers are not delayed.
 func TestOneDoesNotAnswer(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		small := func(c *o2iblnd.Config) { c.Pool = 8 << 20; c.Timeout = time.Minute }
@@ -498,7 +501,7 @@ func TestOneDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// deaf is a provider whose channels fail to fetch events for a while.
+// deaf is a provider whose channels fail three times to fetch events.
 type deaf struct{ verbs.Provider }
 
 func (p deaf) OpenChannel() (verbs.Channel, error) {
@@ -519,7 +522,7 @@ func (ch *deafChannel) Events(ev []verbs.Event) (int, error) {
 	return ch.Channel.Events(ev)
 }
 
-// TestEventsFail: a node that could not fetch connection events hears of them later.
+// TestEventsFail: connection events that could not be fetched are fetched later.
 func TestEventsFail(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		hard := func(c *o2iblnd.Config) { c.Provider = deaf{c.Provider} }
@@ -531,15 +534,15 @@ func TestEventsFail(t *testing.T) {
 	})
 }
 
-// TestDoubtEndsWithAConnection: a peer in doubt closes one of two connections. The node is told
-// of a restart, which settles the doubt: the other connection is not closed for it.
+// TestDoubtEndsWithAConnection: given a peer in doubt with two connections, when it closes one of
+// them, then PeerRestarted is called. That ends the doubt, so the other connection stays open.
 func TestDoubtEndsWithAConnection(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, p := newStation(t, f, 0, func(c *o2iblnd.Config) { c.ConnsPerPeer = 2 }), newPuppet(t, f, 7)
 		p.answer = func(_ int, m *protocol.Message) (bool, []byte) { return true, encode(t, p.ack(m)) }
 		a.send(p.nid, 1, 100)
 		time.Sleep(5 * time.Second)
-		f.Partition(a.host, p.host, fabric.Forward) // no probe is answered
+		f.Partition(a.host, p.host, fabric.Forward) // probes get no answer
 		if !a.i.Probe(p.nid) {
 			t.Error("no connection was probed")
 		}
@@ -559,13 +562,13 @@ func TestDoubtEndsWithAConnection(t *testing.T) {
 	})
 }
 
-// TestDoubtAndTheOwnDevice: the device of this node fails while a peer is in doubt. That says nothing
-// about the peer.
+// TestDoubtAndTheOwnDevice: given a peer in doubt, when the device of this node fails, then no
+// restart is reported, because the failure reveals nothing about the peer.
 func TestDoubtAndTheOwnDevice(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b := newStation(t, f, 0, nil), newStation(t, f, 1, nil)
 		a.works(b)
-		f.Partition(a.host, b.host, fabric.Forward) // no probe is answered
+		f.Partition(a.host, b.host, fabric.Forward) // probes get no answer
 		if !a.i.Probe(nidOf(1)) {
 			t.Error("no connection was probed")
 		}
@@ -583,8 +586,9 @@ func TestDoubtAndTheOwnDevice(t *testing.T) {
 	})
 }
 
-// TestClaimedNIDs: a peer that was met at its NID's own address is remembered as such when it has departed,
-// also if another host has claimed its NID since. A NID that was only claimed is kept apart.
+// TestClaimedNIDs: a departed peer that called from, or was called at, its NID's address is
+// remembered as such, even if another host has claimed its NID since. A NID that was only claimed
+// is remembered separately.
 func TestClaimedNIDs(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a, b, c, p := newStation(t, f, 0, nil), newStation(t, f, 1, nil), newStation(t, f, 2, nil), newPuppet(t, f, 7)
@@ -592,7 +596,7 @@ func TestClaimedNIDs(t *testing.T) {
 		c.works(a)
 		b.close()
 		c.close()
-		for _, k := range []int{1, 7, 8} { // its own one is 7
+		for _, k := range []int{1, 7, 8} { // the puppet's own node is 7
 			p.call(nidOf(0).IP(), requestOf(t, k))
 			time.Sleep(time.Second)
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// sinkUpper receives PUTs into one vector and answers GETs from it, at once or on request.
+// sinkUpper receives PUTs into one vector and answers GETs from it. It does so at once, or when
+// answer is called if hold is set.
 type sinkUpper struct {
 	quiet
 	i     lnd.Interface
@@ -54,7 +55,7 @@ type outcomes []error
 
 func (o *outcomes) Sent(_ *lnd.Tx, err error) { *o = append(*o, err) }
 
-// forbidden is a PUT from a to b, which a case of TestForbiddenAccesses changes.
+// forbidden is a PUT from a to b. The cases of TestForbiddenAccesses change it.
 type forbidden struct {
 	a, b   *sinkUpper
 	source *memory.Region // of a
@@ -63,20 +64,21 @@ type forbidden struct {
 
 const forbiddenSize = 10_000
 
-// get makes the message a GET into a's region.
+// get turns the message into a GET into a's region.
 func (x *forbidden) get() {
 	x.tx.Header.Type, x.tx.Header.PayloadLength, x.tx.Header.Length = lnet.MsgGet, 0, forbiddenSize
 	x.tx.Payload, x.tx.Sink = memory.Vector{}, x.tx.Payload
 }
 
-// outside returns memory that claims to be part of a region, and is not.
+// outside returns memory that claims to be part of region r, but is not.
 func outside(r *memory.Region) memory.Vector {
 	s := r.Segment(0, forbiddenSize)
 	s.Bytes = make([]byte, forbiddenSize)
 	return memory.Vector{Segments: []memory.Segment{s}, Length: forbiddenSize}
 }
 
-// late sends the message, releases a region while the peer waits, and then lets the peer answer.
+// late sends the message, releases r while the peer holds its answer back, and then lets the peer
+// answer.
 func (x *forbidden) late(r *memory.Region) {
 	x.b.hold = true
 	x.a.i.Send(x.tx)
@@ -85,14 +87,14 @@ func (x *forbidden) late(r *memory.Region) {
 	x.b.answer()
 }
 
-// Whatever memory a node passes to the driver, allowed accesses succeed, and forbidden ones fail and are
-// reported by the device.
+// TestForbiddenAccesses: whatever memory a node passes to the driver, permitted accesses succeed.
+// Forbidden ones fail, and the device reports them.
 func TestForbiddenAccesses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		do     func(x *forbidden)
-		want   string // of the report; "": no report
-		cause  error  // of the failure; nil: any
+		want   string // part of the expected report; "" for no report
+		cause  error  // of the failure; nil for any
 		failed bool
 	}{
 		{name: "registered", do: func(x *forbidden) { x.a.i.Send(x.tx) }},
@@ -155,7 +157,7 @@ func TestForbiddenAccesses(t *testing.T) {
 	}
 }
 
-// newForbidden opens two nodes, which are closed with the test.
+// newForbidden opens two nodes, and closes them at the end of the test.
 func newForbidden(t *testing.T, f *fabric.Fabric) *forbidden {
 	open := func(k int) *sinkUpper {
 		p := f.Host(address(k), address(k)).Open()
@@ -191,8 +193,8 @@ func newForbidden(t *testing.T, f *fabric.Fabric) *forbidden {
 	return x
 }
 
-// Registering fails if the device refuses, and has no other effect. Memory that is registered when the
-// interface closes can still be released.
+// TestTheDeviceRefusesMemory: if the device refuses a registration, Register fails without another
+// effect. Memory that is still registered when the interface closes can be released afterwards.
 func TestTheDeviceRefusesMemory(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		s := newStation(t, f, 0, nil)

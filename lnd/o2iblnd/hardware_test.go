@@ -17,8 +17,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The machine's addresses on RDMA devices, two or more; without them the test is skipped. They
-// may be on one device. Cases of more nodes are left out.
+// addresses names the variable with two or more addresses on RDMA devices of this machine, which
+// may be on one device. Without it the tests are skipped. Cases with more nodes than addresses are
+// skipped too.
 const addresses = "LNETD_TEST_RDMA"
 
 // TestConformanceOnDevices runs the suite over the machine's devices.

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// The reason of a link that is down has a different text for each cause.
+// TestLinkCause checks the text that explains why a link is down, for each cause.
 //
 // o2iblnd 16
 func TestLinkCause(t *testing.T) {

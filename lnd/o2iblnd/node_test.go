@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// network is nodes on a fabric, and beside it on a network of simulated TCP.
+// network has nodes on an RDMA fabric, and on a network of simulated TCP.
 type network struct {
 	t     *testing.T
 	fab   *fabric.Fabric
@@ -75,7 +75,7 @@ func (w *network) node() *node.Node {
 	return n
 }
 
-// onO2IB gives a node an NI on the fabric.
+// onO2IB adds an NI on the fabric to a node.
 func (w *network) onO2IB(n *node.Node, k int) lnet.ProcessID {
 	w.t.Helper()
 	p := w.fab.Host(fmt.Sprint("host", k), address(k)).Open()
@@ -90,7 +90,7 @@ func (w *network) onO2IB(n *node.Node, k int) lnet.ProcessID {
 	return lnet.ProcessID{NID: nidOf(k), PID: lnet.PIDLustre}
 }
 
-// onTCP gives a node an NI on the simulated network.
+// onTCP adds an NI on the simulated TCP network to a node.
 func (w *network) onTCP(n *node.Node, k int) lnet.ProcessID {
 	w.t.Helper()
 	nid, err := lnet.ParseNID(fmt.Sprintf("10.9.0.%d@tcp", k+1))
@@ -108,7 +108,7 @@ func (w *network) onTCP(n *node.Node, k int) lnet.ProcessID {
 	return lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}
 }
 
-// exchange moves data to a node and back, of all sizes.
+// exchange sends data of all sizes to a node and reads them back.
 func exchange(t *testing.T, from, to *node.Node, id lnet.ProcessID, registered bool) {
 	t.Helper()
 	for _, size := range []int{0, 1, 100, 3976, 3977, 5000, 65_537, 300_000, lnet.MTU - 1, lnet.MTU} {
@@ -133,7 +133,7 @@ func exchange(t *testing.T, from, to *node.Node, id lnet.ProcessID, registered b
 		if n, err := from.PutWait(t.Context(), data, id, node.PutOptions{Portal: 7, Ack: true}); err != nil || n != size {
 			t.Errorf("PUT of %d bytes: %d, %v", size, n, err)
 		}
-		for _, room := range []int{size, lnet.MTU} { // the second is answered by less than it asks for
+		for _, room := range []int{size, lnet.MTU} { // the second GET asks for more than there is
 			back := make([]byte, room)
 			if n, err := from.GetWait(t.Context(), back, id, node.GetOptions{Portal: 7}); err != nil || n != size || !bytes.Equal(back[:n], data) {
 				t.Errorf("GET of %d bytes into %d: %d, %v", size, room, n, err)
@@ -145,7 +145,8 @@ func exchange(t *testing.T, from, to *node.Node, id lnet.ProcessID, registered b
 	}
 }
 
-// TestNodes has two nodes ping, discover and move data of all sizes both ways.
+// TestNodes checks that two nodes ping and discover each other, and exchange data of all sizes in
+// both directions.
 func TestNodes(t *testing.T) {
 	for _, registered := range []bool{false, true} {
 		t.Run(fmt.Sprint("Registered=", registered), func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestNodesThroughARouter moves data between a node on the fabric and one behind a router on
-// TCP.
+// TestNodesThroughARouter exchanges data between a node on the fabric and one on TCP, through a
+// router.
 func TestNodesThroughARouter(t *testing.T) {
 	onNetwork(t, func(t *testing.T, w *network) {
 		a, r, c := w.node(), w.node(), w.node()
@@ -181,7 +182,7 @@ func TestNodesThroughARouter(t *testing.T) {
 		if err := c.AddRoute(t.Context(), o2ib, onC.NID, node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * time.Minute) // simulated: the gateways are looked at
+		time.Sleep(3 * time.Minute) // simulated time, in which the gateways are checked
 		exchange(t, a, c, idc, false)
 		exchange(t, c, a, ida, true)
 	})

@@ -21,7 +21,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// puppet is a peer that says what the test wants, as kernels and attackers do.
+// puppet is a scripted peer: the test decides what it sends, as a kernel or as an attacker.
 type puppet struct {
 	t    *testing.T
 	host *fabric.Host
@@ -102,7 +102,7 @@ func (p *puppet) prepare(id verbs.ID) {
 	_, _, _ = id.Post(list, nil, nil)
 }
 
-// asked answers a request.
+// asked answers a request for a connection.
 func (p *puppet) asked(e *verbs.Event) {
 	var m protocol.Message
 	if _, err := m.Decode(e.Private[:e.PrivateLen], protocol.Check); err != nil {
@@ -123,12 +123,12 @@ func (p *puppet) asked(e *verbs.Event) {
 	_ = e.ID.Accept(verbs.ConnParam{Private: private, Retries: 5, RNRRetries: 6})
 }
 
-// acceptAll accepts every request, as kernels do.
+// acceptAll makes the puppet accept every request, as kernels do.
 func (p *puppet) acceptAll() {
 	p.answer = func(_ int, m *protocol.Message) (bool, []byte) { return true, encode(p.t, p.ack(m)) }
 }
 
-// call connects with words of the test's.
+// call requests a connection, with the given private data.
 func (p *puppet) call(to netip.Addr, private []byte) {
 	p.t.Helper()
 	id, err := p.ch.Dial(verbs.Dial{From: p.at, To: netip.AddrPortFrom(to, 987), Privileged: true, Timeout: time.Second})
@@ -150,7 +150,7 @@ func (p *puppet) say(t *testing.T, id verbs.ID, m protocol.Message) {
 	}
 }
 
-// take returns the events since the last time.
+// take returns the events since the last call of take.
 func (p *puppet) take() []verbs.Event {
 	synctest.Wait()
 	p.mu.Lock()
@@ -169,7 +169,7 @@ func encode(t *testing.T, m protocol.Message) []byte {
 	return b
 }
 
-// ack is what a kernel answers.
+// ack returns the answer of a kernel to m.
 func (p *puppet) ack(m *protocol.Message) protocol.Message {
 	return protocol.Message{
 		Version: m.Version, Type: protocol.ConnAck, Src: m.Dst, SrcStamp: puppetStamp, Dst: m.Src, DstStamp: m.SrcStamp, Params: m.Params,
@@ -181,7 +181,7 @@ func reject(why protocol.Reason, depth, fragments uint16) []byte {
 	return r.Append(nil, binary.LittleEndian)
 }
 
-// TestRejected has a peer reject us for every reason, as kernels do, and then accept.
+// TestRejected checks a rejection for each reason that kernels have, followed by an acceptance.
 //
 // o2iblnd 3.2 (1), 3.4, 6 (3)
 func TestRejected(t *testing.T) {
@@ -189,9 +189,9 @@ func TestRejected(t *testing.T) {
 		why      protocol.Reason
 		depth    uint16
 		frags    uint16
-		requests int // that come
+		requests int // the number that arrives
 		err      error
-		want     func(m *protocol.Message) bool // of the second
+		want     func(m *protocol.Message) bool // checks the second request
 	}{
 		{why: protocol.TooDeep, depth: 4, frags: 256, requests: 2, want: func(m *protocol.Message) bool { return m.Params.Depth == 4 }},
 		{why: protocol.TooManyFrag, depth: 8, frags: 32, requests: 2, want: func(m *protocol.Message) bool { return m.Params.Fragments == 32 }},
@@ -227,8 +227,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestWaiting has a peer that says again and again that it calls itself, and does not: what
-// waits for a connection is given up in its time.
+// TestWaiting: given a peer that keeps rejecting requests because it is calling, but never calls,
+// then messages that wait for a connection fail at their deadline.
 //
 // o2iblnd 13.2 (3), 13.1
 func TestWaiting(t *testing.T) {
@@ -248,7 +248,7 @@ func TestWaiting(t *testing.T) {
 		if downs := a.told().downs; len(downs) != 1 || !errors.Is(downs[0].Err, lnd.ErrTimeout) || downs[0].Peer != p.nid {
 			t.Errorf("the peer is lost, but was reported so with %v", downs)
 		}
-		time.Sleep(time.Minute + 5*time.Second) // a stall lasts longer than the attempts
+		time.Sleep(time.Minute + 5*time.Second) // a stall outlasts the attempts to connect
 		if n := counter(a, "peers"); n != 0 {
 			t.Errorf("%d peers are left", n)
 		}
@@ -256,7 +256,8 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// TestBadAnswer has a peer accept us with words that are wrong: the connection ends at once.
+// TestBadAnswer checks that a connection ends at once if the peer accepts it with an invalid
+// answer.
 //
 // o2iblnd 3.7
 func TestBadAnswer(t *testing.T) {
@@ -288,8 +289,8 @@ func TestBadAnswer(t *testing.T) {
 	}
 }
 
-// TestSilentPeer has a peer not answer a PUT_REQ: that costs the connection, after the
-// timeout, and a request for a connection that nobody answers costs the message, sooner.
+// TestSilentPeer: given a peer that does not answer a PUT_REQ, then the connection ends after the
+// timeout. A request for a connection that gets no answer fails the message sooner.
 //
 // o2iblnd 13.2 (2), 3.2 (3)
 func TestSilentPeer(t *testing.T) {
@@ -319,8 +320,8 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// TestHostileCallers has strangers call with words that make no sense: each gets its reason and is
-// counted, and nobody else notices.
+// TestHostileCallers checks that each kind of invalid request is rejected for its reason and
+// counted, and that other peers are not affected.
 //
 // o2iblnd 3.6 (1)
 func TestHostileCallers(t *testing.T) {
@@ -372,8 +373,8 @@ func TestHostileCallers(t *testing.T) {
 	})
 }
 
-// Given callers of one source that stay silent, more than it may have, then the oldest are evicted, the
-// others are forgotten when their time is over, and other sources get in.
+// TestHalfOpen: given more silent callers from one source than it may have, then the oldest are
+// evicted and the others time out. Callers from other sources are accepted.
 func TestHalfOpen(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		few := func(c *o2iblnd.Config) { c.MaxHalfOpenPerSource = 3 }
@@ -387,7 +388,7 @@ func TestHalfOpen(t *testing.T) {
 			p.call(nidOf(0).IP(), encode(t, m))
 		}
 		time.Sleep(time.Second)
-		f.SetLink(a.host, p.host, fabric.Both, fabric.Link{CMLoss: 1}) // what they would say next gets lost
+		f.SetLink(a.host, p.host, fabric.Both, fabric.Link{CMLoss: 1}) // their next messages are lost
 		hold.Release()
 		time.Sleep(time.Second)
 		if got := a.i.Refusals(); got[lnd.RefusedMany] != 7 {
@@ -403,7 +404,7 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
-// TestBrokenProtocol has a peer say what it must not on a connection: it costs the connection.
+// TestBrokenProtocol checks that a message that violates the protocol ends the connection.
 //
 // o2iblnd 9.4 (1)
 func TestBrokenProtocol(t *testing.T) {
@@ -442,8 +443,8 @@ func TestBrokenProtocol(t *testing.T) {
 	}
 }
 
-// TestFewFragments: to a peer that takes few fragments, memory of more pieces is put together
-// first.
+// TestFewFragments: memory of more pieces than the peer accepts fragments is first copied into one
+// piece.
 //
 // o2iblnd 10.2 (5)
 func TestFewFragments(t *testing.T) {
@@ -475,7 +476,7 @@ func TestFewFragments(t *testing.T) {
 			To:     lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre}, Payload: source, Done: a,
 		})
 		time.Sleep(time.Second)
-		p.take() // nothing moves now
+		p.take() // waits until the PUT_REQ has arrived
 		var asked protocol.Message
 		if _, err := asked.Decode(p.mem.Bytes()[:4096], protocol.Check); err != nil || asked.Type != protocol.PutReq {
 			t.Fatalf("%v, %v", asked.Type, err)

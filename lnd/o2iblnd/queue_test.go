@@ -7,8 +7,9 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// A completion leads to the connection that was at its place when the work was posted, and to none once
-// that has left, also if another one has the place now.
+// TestCompletionsFindTheirConnections: a completion finds the connection that had the place when
+// the work was posted. It finds none after that connection has left, even if another one has taken
+// the place.
 func TestCompletionsFindTheirConnections(t *testing.T) {
 	q := &queue{}
 	find := func(wr uint64) *conn {
@@ -37,7 +38,8 @@ func TestCompletionsFindTheirConnections(t *testing.T) {
 	}
 }
 
-// Room in a queue is taken and given back, and the queue with the most room is chosen.
+// TestRoomInQueues checks that room in queues is reserved and returned, and that the queue with the
+// most room is chosen.
 func TestRoomInQueues(t *testing.T) {
 	dev := &device{d: &Driver{}}
 	small, large := &queue{dev: dev, room: 10}, &queue{dev: dev, room: 20}
@@ -61,7 +63,8 @@ func TestRoomInQueues(t *testing.T) {
 	}
 }
 
-// What was not fed waits before what came later, so that the order of messages to a peer stays.
+// TestUnfedWaitFirst: messages that got no memory wait in front of later ones, so the order of
+// messages to a peer stays.
 func TestUnfedWaitFirst(t *testing.T) {
 	a, b, c := &lnd.Tx{}, &lnd.Tx{}, &lnd.Tx{}
 	i := &Interface{hungry: []hungry{{m: c}}}

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// TestFirstMessageBetweenUnequals: two nodes with different peer_credits and conns_per_peer exchange
-// their first messages, whichever side calls. No message fails, because an attempt that was rejected
+// TestFirstMessageBetweenUnequals: two nodes with different peer_credits and conns_per_peer
+// exchange their first messages, whichever side calls. No message fails, because a rejected request
 // is repeated with the depth that the peer offers.
 //
 // o2iblnd 6 (3), 3.6 (1)
@@ -47,8 +47,8 @@ func TestFirstMessageBetweenUnequals(t *testing.T) {
 	}
 }
 
-// TestRejectedForOneReasonAfterAnother: a peer rejects each request for another reason. Every request
-// after that keeps what the earlier rejects asked for, and the message arrives in the end.
+// TestRejectedForOneReasonAfterAnother: a peer rejects each request for another reason. Each new
+// request respects all earlier rejections, until the peer accepts.
 //
 // o2iblnd 6 (3)
 func TestRejectedForOneReasonAfterAnother(t *testing.T) {
@@ -88,8 +88,8 @@ func TestRejectedForOneReasonAfterAnother(t *testing.T) {
 	})
 }
 
-// TestRejectedForGood: a reject that offers nothing smaller, another version or no reason fails the
-// message with ECONNREFUSED, not as a lost connection.
+// TestRejectedForGood: a rejection that offers nothing smaller, names another version or gives no
+// reason fails the message with ECONNREFUSED, not as a lost connection.
 //
 // o2iblnd 6 (3)
 func TestRejectedForGood(t *testing.T) {
@@ -119,8 +119,8 @@ func TestRejectedForGood(t *testing.T) {
 	}
 }
 
-// TestCMRejects: the connection manager itself rejects, without a word of the peer. A connection that
-// it still knows is asked for again; if nothing listens, the message fails.
+// TestCMRejects checks rejections by the connection manager itself, without data of the peer. If it
+// still has an old connection, the request is repeated. If nothing listens, the message fails.
 //
 // o2iblnd 6 (3), 12.6
 func TestCMRejects(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// lndTimeout has an interface ask its node for the timeout, so that a station counts ticks.
+// lndTimeout makes an interface ask its node for the timeout, so that a station can count ticks.
 func lndTimeout(c *o2iblnd.Config) { c.Timeout = 0 }
 
-// TestIdleInterfaceSleeps: with connections on which nothing is under way, an interface does nothing until
-// the keepalive is due, and then sends one on each.
+// TestIdleInterfaceSleeps: an interface without messages in flight does nothing until keepalives
+// are due. Then it sends one on each connection.
 //
 // o2iblnd 9.5 (2), 13.1
 func TestIdleInterfaceSleeps(t *testing.T) {
@@ -37,7 +37,7 @@ func TestIdleInterfaceSleeps(t *testing.T) {
 		if n := counter(b, "received_messages_total") - heard; n != 10 {
 			t.Errorf("%d keepalives in 1080 s, one is due every 100 s", n)
 		}
-		// For each keepalive a few ticks until it has completed.
+		// For each keepalive there are a few ticks until it has completed.
 		if n := a.looks.Load() - looks; n > 10*2*2*4 {
 			t.Errorf("an idle interface looks at its connections %d times for 20 keepalives", n)
 		}
@@ -47,8 +47,8 @@ func TestIdleInterfaceSleeps(t *testing.T) {
 	})
 }
 
-// TestRestEnds: an interface that sleeps notices in its usual time what becomes of a message: the peer does
-// not answer, and the message is overdue.
+// TestRestEnds: an interface that was idle detects a stall and an overdue message as soon as any
+// other one.
 //
 // o2iblnd 13.1, 13.2 (2)
 func TestRestEnds(t *testing.T) {
@@ -61,7 +61,7 @@ func TestRestEnds(t *testing.T) {
 			t.Fatal(errs)
 		}
 		begun := time.Now()
-		a.send(p.nid, 1, 50_000) // a PUT_REQ, which is not answered
+		a.send(p.nid, 1, 50_000) // a PUT_REQ, which gets no answer
 		time.Sleep(9 * time.Second)
 		if _, errs := a.outcome(); len(errs) > 0 {
 			t.Errorf("%v after %v", errs, time.Since(begun))
@@ -86,8 +86,8 @@ func TestRestEnds(t *testing.T) {
 	})
 }
 
-// Messages that fail during the pause after a failed attempt do not make the interface examine its
-// connections.
+// TestMessagesInAPauseCauseNoTicks: messages that fail during the pause after a failed attempt do
+// not make the interface check its connections.
 func TestMessagesInAPauseCauseNoTicks(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		edit := func(c *o2iblnd.Config) { c.Timeout, c.RedialPause = 0, 5*time.Second }

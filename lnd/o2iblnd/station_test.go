@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// station is a node on the fabric that keeps what it is told. In a bubble nothing moves when
-// a test looks.
+// station is a node on the fabric that records its upcalls. Methods that return results wait until the
+// bubble is idle.
 type station struct {
 	quiet
 	t    *testing.T
@@ -27,7 +27,7 @@ type station struct {
 	d    *o2iblnd.Driver
 	i    lnd.Interface
 
-	looks atomic.Int64 // calls of LNDTimeout, of which a tick makes one for each connection
+	looks atomic.Int64 // calls of LNDTimeout; a tick makes one for each connection
 
 	mu   sync.Mutex // guards the rest
 	took int
@@ -38,15 +38,15 @@ type station struct {
 	news
 }
 
-// news are the upcalls of a station.
+// news holds the upcalls of a station.
 type news struct {
 	downs     []lnd.PeerDown
 	restarted int
 	links     []lnd.LinkState
-	stalled   bool // of the last PeerStalled
+	stalled   bool // from the last PeerStalled
 }
 
-// told returns it, when nothing moves.
+// told waits until the bubble is idle, and returns the upcalls so far.
 func (s *station) told() news {
 	synctest.Wait()
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *station) told() news {
 	return s.news
 }
 
-// holdAll has arrivals wait.
+// holdAll makes arrivals wait for a placement until release is called.
 func (s *station) holdAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *station) LinkChanged(l lnd.LinkState) {
 	s.links = append(s.links, l)
 }
 
-// newStation opens a station as the k-th node.
+// newStation opens node k as a station.
 func newStation(t *testing.T, f *fabric.Fabric, k int, edit func(*o2iblnd.Config)) *station {
 	t.Helper()
 	h := f.Host(fmt.Sprint("host", k))
@@ -145,7 +145,7 @@ func newStation(t *testing.T, f *fabric.Fabric, k int, edit func(*o2iblnd.Config
 	return s
 }
 
-var hosts sync.Map // that have their device
+var hosts sync.Map // the hosts that have their device
 
 func (s *station) close() {
 	s.t.Helper()
@@ -161,7 +161,7 @@ func (s *station) close() {
 	}
 }
 
-// release places what is held.
+// release places the arrivals that were held.
 func (s *station) release() {
 	s.mu.Lock()
 	held := s.held
@@ -172,7 +172,7 @@ func (s *station) release() {
 	}
 }
 
-// send sends n messages of so many bytes to the node with a NID.
+// send sends n messages of size bytes.
 func (s *station) send(to lnet.NID, n, size int) {
 	for range n {
 		m := &lnd.Tx{
@@ -186,7 +186,7 @@ func (s *station) send(to lnet.NID, n, size int) {
 	}
 }
 
-// outcome is what has become of what was sent since the last time.
+// outcome returns the results of messages that have completed since the last call of outcome.
 func (s *station) outcome() (sent int, errs []error) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -196,7 +196,7 @@ func (s *station) outcome() (sent int, errs []error) {
 	return sent, errs
 }
 
-// works checks that messages get from s to another station.
+// works checks that messages arrive at another station.
 func (s *station) works(to *station) {
 	s.t.Helper()
 	s.outcome()
@@ -226,7 +226,7 @@ func (s *station) works(to *station) {
 	}
 }
 
-// onFabric runs a story in a bubble.
+// onFabric runs story in a bubble, with a fabric.
 func onFabric(t *testing.T, story func(t *testing.T, f *fabric.Fabric)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

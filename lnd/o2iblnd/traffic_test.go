@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// TestCloseUnderTraffic closes interfaces, and with them the device and its memory, while
-// others send by them: every message is completed, and nobody touches what has gone.
+// TestCloseUnderTraffic closes interfaces, and with them the device and its memory, while other
+// goroutines send. Every message is completed, and no freed memory is used.
 func TestCloseUnderTraffic(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()
@@ -57,7 +57,7 @@ func TestCloseUnderTraffic(t *testing.T) {
 	}
 }
 
-// sender sends one message after the other.
+// sender sends messages one after the other.
 type sender struct {
 	m    lnd.Tx
 	done chan error
@@ -77,8 +77,8 @@ func (s *sender) send(i lnd.Interface, to lnet.NID, payload []byte) error {
 	return <-s.done
 }
 
-// TestCloseWhileMuchIsCalled closes an interface that calls as many peers as it may, while more
-// of them wait for their turn.
+// TestCloseWhileMuchIsCalled closes an interface with the maximum number of calls in progress,
+// while others wait for a slot.
 func TestCloseWhileMuchIsCalled(t *testing.T) {
 	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
 		a := newStation(t, f, 0, nil)
@@ -98,8 +98,8 @@ func TestCloseWhileMuchIsCalled(t *testing.T) {
 	})
 }
 
-// TestRegisterWhileDevicesChange registers and releases memory while the device is left and found again:
-// no registration outlives its release, nor any its device.
+// TestRegisterWhileDevicesChange registers and releases memory while the interface leaves its
+// device and finds it again. No registration outlives its release or its device.
 func TestRegisterWhileDevicesChange(t *testing.T) {
 	f := fabric.New(fabric.Config{})
 	defer f.Close()

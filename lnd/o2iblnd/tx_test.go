@@ -6,7 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// A message that the peer may have seen fails with a status by which LNet does not send it again.
+// TestResendable checks that a message that the peer may have seen fails with a status that
+// prevents LNet from sending it again.
 //
 // o2iblnd 13.3
 func TestResendable(t *testing.T) {

@@ -30,7 +30,7 @@ func TestEveryVersionIsAnsweredAndCarriesMessages(t *testing.T) {
 					SrcIncarnation: n.incarnation, Type: protocol.Control,
 				}
 				if v == protocol.V1 {
-					want.Dst = lnet.NID{} // V1 has no room for it
+					want.Dst = lnet.NID{} // a V1 HELLO carries no destination NID
 				}
 				if diff := cmp.Diff(want, w.hello(), equalNIDs); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
@@ -72,7 +72,7 @@ func TestTheAnswerRepeatsWhatTheHelloSaysOfUs(t *testing.T) {
 	}
 }
 
-// TestStrangersAtTheAcceptor shows what each kind of stranger hears.
+// TestStrangersAtTheAcceptor checks the answer to each kind of invalid introduction.
 //
 // socklnd 5.1 (1)-(3), 5.3 (1)
 // lnet-wire 2.7 (2), 5.4 (4)-(5), 5.4 (7)
@@ -190,8 +190,8 @@ func TestSlowStrangersAreCutOff(t *testing.T) {
 	}
 }
 
-// TestTheBoundHoldsForAllBytesTogether shows that each byte does not buy a
-// stranger more time.
+// TestTheBoundHoldsForAllBytesTogether checks that AcceptTimeout limits the whole introduction: a
+// caller that sends single bytes gets no extra time.
 //
 // socklnd 3 (3)
 func TestTheBoundHoldsForAllBytesTogether(t *testing.T) {
@@ -205,7 +205,7 @@ func TestTheBoundHoldsForAllBytesTogether(t *testing.T) {
 		defer tick.Stop()
 		said := 0
 		for range tick.C {
-			synctest.Wait() // the node has dealt with the tick too
+			synctest.Wait() // the node has processed the previous byte
 			if _, err := w.Write(p.request()[said : said+1]); err != nil {
 				break
 			}
@@ -230,7 +230,7 @@ func TestADuplicateIsRefusedTwiceAndThenNotAnswered(t *testing.T) {
 	for range 3 {
 		p.call(protocol.Control).ends()
 	}
-	// Another type is welcome, and ends the row.
+	// A connection of another type is accepted, and resets the count of refusals.
 	p.connect(protocol.BulkIn)
 	p.refused(protocol.Control)
 	w.put(10)

@@ -22,26 +22,27 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// attackVariable tells a test binary that it is an attacker; it holds an attack.
+// attackVariable is the environment variable that makes a test binary run an attack, which it holds
+// as JSON.
 const attackVariable = "SOCKLND_ATTACK"
 
-// attack is what an attacker's process does.
+// attack describes what an attacker process does.
 type attack struct {
 	Target netip.AddrPort
 	NID    string
-	// Connections are opened from that many Sources, 127.1.x.y, each from a
-	// port of its own: a privileged one if Privileged.
+	// The attacker opens Connections connections from Sources addresses, 127.1.x.y. Each connection
+	// has a different port, which is privileged if Privileged is set.
 	Connections, Sources int
 	Privileged           bool
-	// Says is what each connection says: "nothing", "hello", or "garbage".
+	// Says is what the attacker sends on each connection: "nothing", "hello", or "garbage".
 	Says string
 }
 
-// attackResult is what the attacker saw.
+// attackResult is what the attacker has observed.
 type attackResult struct {
 	Opened   int64 // connections
-	Answered int64 // those that heard a HELLO
-	Ended    int64 // those that the victim has closed
+	Answered int64 // connections on which a HELLO came back
+	Ended    int64 // connections that the victim has closed
 	Failed   string
 }
 
@@ -50,8 +51,7 @@ func (a *attack) source(k int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1, byte(k >> 8), byte(1 + k&0x7f)})
 }
 
-// attackMain attacks, reports, and holds what it has until its standard input
-// ends.
+// attackMain runs the attack, reports, and keeps its connections until its standard input ends.
 func attackMain(description string) int {
 	var a attack
 	if err := json.Unmarshal([]byte(description), &a); err != nil {
@@ -61,7 +61,7 @@ func attackMain(description string) int {
 	limit := unix.Rlimit{}
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil {
 		limit.Cur = limit.Max
-		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // it is clear below what there is
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // a.Connections stays well below the limit
 		a.Connections = min(a.Connections, int(limit.Cur)-200)
 	}
 	var r attackResult
@@ -103,7 +103,7 @@ func attackMain(description string) int {
 	return 0
 }
 
-// open opens connection k and says what is to be said.
+// open opens connection k and sends what a.Says asks for.
 func (a *attack) open(k int) (net.Conn, error) {
 	from := net.TCPAddr{IP: a.source(k).AsSlice()}
 	if a.Privileged {
@@ -126,7 +126,7 @@ func (a *attack) open(k int) (net.Conn, error) {
 			return nil, err
 		}
 		h := protocol.Hello{
-			// Each claims a different NID.
+			// Each connection claims a different NID.
 			Version: protocol.V3, Src: lnet.NIDFromNumber(nid.Net(), uint32(10<<24+k)), Dst: nid,
 			SrcPID: lnet.PIDLustre, SrcIncarnation: 1, Type: protocol.BulkOut,
 		}
@@ -135,11 +135,11 @@ func (a *attack) open(k int) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	_, _ = c.Write(says) // the victim may have had enough already
+	_, _ = c.Write(says) // the victim may have closed the connection already
 	return c, nil
 }
 
-// listen waits for the victim's answer and for the end.
+// listen waits for the victim's answer, then for the end of the connection.
 func (a *attack) listen(c net.Conn, r *attackResult) {
 	b := make([]byte, 56)
 	if n, _ := io.ReadFull(c, b); n == len(b) {
@@ -150,7 +150,7 @@ func (a *attack) listen(c net.Conn, r *attackResult) {
 	_ = c.Close()
 }
 
-// attacker is a running attacker's process.
+// attacker is an attacker process that is running.
 type attacker struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -158,7 +158,7 @@ type attacker struct {
 	out *bufio.Scanner
 }
 
-// begin starts an attacker.
+// begin starts an attacker process.
 func (a attack) begin(t *testing.T) *attacker {
 	t.Helper()
 	description, err := json.Marshal(a)
@@ -183,8 +183,7 @@ func (a attack) begin(t *testing.T) *attacker {
 	return x
 }
 
-// opened waits until the attacker has opened what it can, and tells what it
-// has seen by then.
+// opened waits until the attacker has opened all connections that it can, and returns its report.
 func (x *attacker) opened() attackResult {
 	x.t.Helper()
 	var r attackResult
@@ -200,7 +199,7 @@ func (x *attacker) opened() attackResult {
 	return r
 }
 
-// looks asks what the attacker has seen up to now.
+// looks returns a new report of the attacker.
 func (x *attacker) looks() attackResult {
 	x.t.Helper()
 	if _, err := io.WriteString(x.in, "\n"); err != nil {
@@ -209,8 +208,8 @@ func (x *attacker) looks() attackResult {
 	return x.opened()
 }
 
-// end lets the attacker go, and everything with it.
+// end ends the attacker process, which closes its connections.
 func (x *attacker) end() {
 	_ = x.in.Close()
-	_ = x.cmd.Wait() // twice does no harm
+	_ = x.cmd.Wait() // a second Wait only returns an error
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ringing is a stream with a bell, at which somebody sleeps.
+// ringing is a stream with a bell, and a goroutine that sleeps in Attend.
 type ringing struct {
 	t       *testing.T
 	far     net.Conn
@@ -41,7 +41,7 @@ func newRinging(t *testing.T) *ringing {
 	return r
 }
 
-// attend starts a goroutine that sleeps there.
+// attend starts a goroutine that calls Attend.
 func (r *ringing) attend() {
 	go func() {
 		r.ended <- r.bell.Attend(func() bool {
@@ -51,14 +51,14 @@ func (r *ringing) attend() {
 	}()
 }
 
-// rings wants that he wakes, and then has him sleep.
+// rings checks that the goroutine wakes, and lets it sleep again.
 func (r *ringing) rings(why string) {
 	r.t.Helper()
 	await(r.t, r.calls, why)
 	r.answers <- false
 }
 
-// ends wants that he leaves, since he was rung for.
+// ends checks that Attend returns because of Ring.
 func (r *ringing) ends() {
 	r.t.Helper()
 	if err := await(r.t, r.ended, "the end"); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -73,7 +73,7 @@ func (r *ringing) say(text string) {
 	}
 }
 
-// hear reads what was said.
+// hear checks that the stream has the bytes want to read.
 func (r *ringing) hear(want string) {
 	r.t.Helper()
 	b := make([]byte, 10)
@@ -89,7 +89,7 @@ func (r *ringing) mute(on bool) {
 	}
 }
 
-// TestBellRings shows what a bell rings for, one thing after the other.
+// TestBellRings goes through the events that wake the goroutine.
 func TestBellRings(t *testing.T) {
 	r := newRinging(t)
 	r.attend()
@@ -111,12 +111,12 @@ func TestBellRings(t *testing.T) {
 	r.hear("d")
 	r.bell.Ring()
 	r.ends()
-	r.bell.Ring() // for who comes next
+	r.bell.Ring() // ends the next Attend
 	r.attend()
 	r.ends()
 }
 
-// TestBellEnds shows a stream that is closed, and who has had enough.
+// TestBellEnds checks a bell whose stream is closed, and an Attend that its callback ends.
 func TestBellEnds(t *testing.T) {
 	r := newRinging(t)
 	r.attend()

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// TestWhoCalledUsIsNotCalledBack shows a peer that has but one connection with us,
-// of its own making: what is missing of a set is its affair.
+// TestWhoCalledUsIsNotCalledBack checks that a node opens no connections to a peer that has called
+// it. If connections of the set are missing, opening them is up to the peer.
 //
 // socklnd 1 (3)
 func TestWhoCalledUsIsNotCalledBack(t *testing.T) {
@@ -28,7 +28,8 @@ func TestWhoCalledUsIsNotCalledBack(t *testing.T) {
 	}
 }
 
-// TestAnyConnectionTakesAnyMessage shows small and large messages on each type.
+// TestAnyConnectionTakesAnyMessage checks that a node accepts small and large messages on
+// connections of each type.
 //
 // socklnd 2.1 (2)
 func TestAnyConnectionTakesAnyMessage(t *testing.T) {
@@ -45,7 +46,7 @@ func TestAnyConnectionTakesAnyMessage(t *testing.T) {
 	}
 }
 
-// TestCallsLeaveFromTheNIsAddress shows the source of a call, on a host with many
+// TestCallsLeaveFromTheNIsAddress checks the source address of a call on a host with many
 // addresses.
 //
 // socklnd 17 (2)
@@ -59,8 +60,8 @@ func TestCallsLeaveFromTheNIsAddress(t *testing.T) {
 	}
 }
 
-// TestCallersMayComeFromAnyAddress shows that a privileged caller is who it says it
-// is, wherever it calls from.
+// TestCallersMayComeFromAnyAddress checks that a caller with a privileged port is identified by its
+// HELLO, whatever its address is.
 //
 // socklnd 5.2 (2), 17 (3)
 func TestCallersMayComeFromAnyAddress(t *testing.T) {
@@ -81,8 +82,8 @@ func TestCallersMayComeFromAnyAddress(t *testing.T) {
 	}
 }
 
-// TestAnAnswerToACallThatWasGivenUp shows a called side that answers when nobody
-// wants the connection any more.
+// TestAnAnswerToACallThatWasGivenUp checks that an answer to a call that has been given up makes no
+// connection.
 //
 // socklnd 5.4 (5)
 func TestAnAnswerToACallThatWasGivenUp(t *testing.T) {
@@ -98,14 +99,14 @@ func TestAnAnswerToACallThatWasGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = w.Write(b) // it may be closed already
+	_, _ = w.Write(b) // the node may have closed the connection already
 	w.ends()
 	if got := n.counter("connections"); got != 0 {
 		t.Errorf("%d connections stand", got)
 	}
 }
 
-// TestTunablesInForce shows defaults, and that peer credits keep within credits.
+// TestTunablesInForce checks the defaults, and that peer credits do not exceed credits.
 //
 // socklnd 18 (1)
 // lnetctl 4.2 (5)

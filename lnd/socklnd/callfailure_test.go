@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Each way in which a call of this driver fails has its reason.
+// TestCallFailures checks that each error of a call is counted under the right reason.
 func TestCallFailures(t *testing.T) {
 	answer := func(err error) error { return fmt.Errorf("%w: %w", lnd.ErrProtocol, misunderstood(err)) }
 	for _, tt := range []struct {

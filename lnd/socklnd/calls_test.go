@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// silence is a network on which nobody answers at addresses of 10.0.0.0/8, and which
-// knows how many calls are under way there, and were at most.
+// silence is a network on which calls to 10.0.0.0/8 are never answered. It counts the calls in
+// progress there, and their maximum.
 type silence struct {
 	*memoryNetwork
 	mu             sync.Mutex
@@ -54,13 +54,13 @@ func (s *silence) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, er
 	return nil, ctx.Err()
 }
 
-// mute is a peer that does not answer.
+// mute returns the ID of a peer that does not answer.
 func mute(k int) lnet.ProcessID {
 	a := netip.AddrFrom4([4]byte{10, byte(k >> 16), byte(k >> 8), byte(k)})
 	return lnet.ProcessID{NID: lnet.NIDFromIP(tcp, a), PID: lnet.PIDLustre}
 }
 
-// inSilence runs a test in a bubble where nobody answers, with a T of 10 s.
+// inSilence runs a test in a bubble with a node on a silence network. T is 10 s.
 func inSilence(t *testing.T, test func(t *testing.T, n *node, s *silence)) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
@@ -70,7 +70,7 @@ func inSilence(t *testing.T, test func(t *testing.T, n *node, s *silence)) {
 	})
 }
 
-// putToMutes sends a message to each of the peers from first on.
+// putToMutes sends one message each to count peers, beginning with mute(first).
 func (n *node) putToMutes(first, count int) []*sending {
 	out := make([]*sending, count)
 	for k := range out {
@@ -87,7 +87,7 @@ func (n *node) checkWaiting(want int) {
 	}
 }
 
-// answers sends a message to a puppet, which it reaches without any time passing.
+// answers checks that a message to the puppet arrives without delay.
 func (p *puppet) answers() {
 	p.t.Helper()
 	begin := time.Now()
@@ -99,10 +99,10 @@ func (p *puppet) answers() {
 	}
 }
 
-// TestCallsAreBounded shows a node that sends to 10,000 strangers who do not answer:
-// no more than some are called at once, the others' messages keep their deadline, a
-// peer that has been here before and one that the node vouches for are reached at
-// once, and a stranger who is there in his turn.
+// TestCallsAreBounded sends messages to 10,000 unknown peers that do not answer. The number of
+// simultaneous calls is limited, and the other messages fail at their deadline. A peer that has
+// connected before, and one that the node vouches for, are called at once. An unknown peer that
+// does answer is called when a slot is free.
 func TestCallsAreBounded(t *testing.T) {
 	inSilence(t, func(t *testing.T, n *node, s *silence) {
 		const crowd = 10_000
@@ -127,7 +127,7 @@ func TestCallsAreBounded(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		n.checkWaiting(0)
 		late := newPuppet(n).listen()
-		m := n.put(late.id(), 10) // its turn comes after the calls that are under way
+		m := n.put(late.id(), 10) // this call waits until the calls in progress end
 		late.take().receive()
 		m.done()
 		time.Sleep(10 * time.Second)
@@ -135,7 +135,7 @@ func TestCallsAreBounded(t *testing.T) {
 	})
 }
 
-// TestTurnsEnd shows that a call whose context ends takes no turn from others.
+// TestTurnsEnd checks that a call whose context ends while it waits uses up no slot.
 func TestTurnsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c calls
@@ -163,8 +163,8 @@ func TestTurnsEnd(t *testing.T) {
 	})
 }
 
-// TestTheWaitForACallEnds shows what ends it: the peer's removal, that the messages
-// are taken back, that the peer calls, and the interface's end.
+// TestTheWaitForACallEnds checks what ends the wait for a slot: Disconnect, Recall, a call from the
+// peer, and the end of the interface.
 func TestTheWaitForACallEnds(t *testing.T) {
 	inSilence(t, func(t *testing.T, n *node, s *silence) {
 		n.putToMutes(0, peering.MaxCallsOfKind)
@@ -180,7 +180,7 @@ func TestTheWaitForACallEnds(t *testing.T) {
 
 		n.Recall(mute(1001).NID, func(*lnd.Tx) bool { return true })
 		out[1].fails(lnd.StatusLocalInterrupt)
-		time.Sleep(time.Second) // the reaper's
+		time.Sleep(time.Second) // the reaper runs once a second
 		n.checkWaiting(2)
 
 		caller.connect(protocol.Control).receive()
@@ -193,8 +193,8 @@ func TestTheWaitForACallEnds(t *testing.T) {
 	})
 }
 
-// Given a peer whose connections end while a call to it for more of them is put off, and
-// nothing waits for that, then the node hears that the peer is lost.
+// TestAPeerThatIsLostBetweenCalls: given a peer whose connections end while the next call to it is
+// postponed, when no message waits, then PeerDown is reported.
 func TestAPeerThatIsLostBetweenCalls(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		n := start(t, func(c *Config) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// withSum puts the checksum into a message that stands alone in b, or a wrong
-// one.
+// withSum sets the checksum of the message in b, which has payload bytes of payload. If right is
+// false, it sets a wrong one.
 func withSum(v protocol.Version, b []byte, payload int, right bool) []byte {
 	sum := protocol.Checksum(protocol.ChecksumInit, b)
 	if v > protocol.V2 {
@@ -44,7 +44,7 @@ func TestChecksumsOnV2BothWays(t *testing.T) {
 	}
 }
 
-// TestChecksumsCostNoMemory shows that a sender's checksums allocate nothing.
+// TestChecksumsCostNoMemory checks that computing checksums for sending allocates nothing.
 func TestChecksumsCostNoMemory(t *testing.T) {
 	n := start(t, func(c *Config) { c.EnableChecksum = true })
 	p := newPuppet(n)
@@ -70,8 +70,8 @@ func TestChecksumsCostNoMemory(t *testing.T) {
 	}
 }
 
-// takeRole takes the role of a connection's writer, which resigns somewhat after what it wrote
-// is there.
+// takeRole makes the caller the writer of c. The previous writer gives up that role only shortly
+// after the peer has received the bytes, so takeRole waits.
 func takeRole(c *conn) {
 	for {
 		c.mu.Lock()
@@ -85,7 +85,7 @@ func takeRole(c *conn) {
 	}
 }
 
-// checkSum checks the checksum of a V2 message.
+// checkSum verifies the checksum of a V2 message.
 func checkSum(t *testing.T, b []byte) {
 	t.Helper()
 	got := binary.LittleEndian.Uint32(b[4:])
@@ -122,7 +122,7 @@ func TestReceivedChecksumsAreVerified(t *testing.T) {
 				w.send(withSum(v, w.message(pattern(size), nil), size, true))
 				n.arrival()
 
-				// A wrong checksum that is not verified has no effect.
+				// A payload that is truncated is not verified, so a wrong checksum has no effect.
 				n.onArrival(func(a *arrival) error { a.place(memory.Of(make([]byte, size/2))); return nil })
 				w.send(withSum(v, w.message(pattern(size), nil), size, false))
 				n.arrival()

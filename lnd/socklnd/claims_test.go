@@ -11,8 +11,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Given a caller that comes by one NID after the other from one address, when that
-// are too many, then it is refused, and who calls by a NID of its own is not.
+// TestACallerWithManyNIDs: given an address that claims one NID after the other, when there are too
+// many, then further ones are refused. Calls with the NID of the caller's address are still
+// accepted.
 func TestACallerWithManyNIDs(t *testing.T) {
 	n := start(t, nil)
 	n.mu.Lock()
@@ -44,5 +45,5 @@ func TestACallerWithManyNIDs(t *testing.T) {
 		t.Errorf("%d refused, want 7", got)
 	}
 	good.connect(protocol.Control)
-	evil.connect(protocol.Control) // by its own
+	evil.connect(protocol.Control) // with the NID of its address
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// turnstile stops who comes by, while it is shut.
+// turnstile blocks goroutines in pass while it is shut.
 type turnstile struct {
 	shut atomic.Bool
 	open chan struct{}
@@ -29,7 +29,7 @@ func (g *turnstile) pass() {
 	}
 }
 
-// haltingLog stops who logs, haltingStream who closes it.
+// haltingLog blocks in Handle, and haltingStream in Close, while their turnstile is shut.
 type haltingLog struct {
 	slog.Handler
 	at *turnstile
@@ -46,7 +46,7 @@ func (l haltingLog) Handle(context.Context, slog.Record) error {
 type haltingNetwork struct {
 	socklnd.Network
 	at     *turnstile
-	broken *atomic.Bool // writes fail
+	broken *atomic.Bool // writes fail if it is set
 }
 
 type haltingStream struct {
@@ -74,7 +74,7 @@ func (s haltingStream) Close() error {
 	return s.Stream.Close()
 }
 
-// silentUpper takes nothing and counts what it hears.
+// silentUpper drops all messages and counts upcalls.
 type silentUpper struct {
 	i     lnd.Interface
 	calls atomic.Int64
@@ -98,9 +98,9 @@ type completed chan error
 
 func (c completed) Sent(_ *lnd.Tx, err error) { c <- err }
 
-// TestCloseWaitsForWhoeverEndsConnections shows that Close does not return
-// while a goroutine of the node's, not of the interface's, is ending the
-// connections of a peer: by Disconnect, or after a write of its own failed.
+// TestCloseWaitsForWhoeverEndsConnections checks that Close does not return while a goroutine that
+// does not belong to the interface is closing connections of a peer. The goroutine does so in
+// Disconnect, or because its write failed.
 func TestCloseWaitsForWhoeverEndsConnections(t *testing.T) {
 	for name, end := range map[string]func(g *gatedPair){
 		"disconnect": func(g *gatedPair) {
@@ -120,7 +120,7 @@ func TestCloseWaitsForWhoeverEndsConnections(t *testing.T) {
 				if err := <-g.sent; err != nil {
 					t.Fatal(err)
 				}
-				synctest.Wait() // all connections stand
+				synctest.Wait() // all connections are open
 				end(g)
 				synctest.Wait()
 				g.fabric.Break(g.host, g.peerHost)
@@ -148,8 +148,8 @@ func TestCloseWaitsForWhoeverEndsConnections(t *testing.T) {
 	}
 }
 
-// gatedPair is an interface whose goroutines can be stopped at a log line or
-// where they close a stream, and a peer.
+// gatedPair is an interface and a peer. Goroutines of the interface can be blocked when they log or
+// when they close a stream.
 type gatedPair struct {
 	t              *testing.T
 	fabric         *simlnd.Fabric
@@ -204,7 +204,7 @@ func (g *gatedPair) put() {
 	})
 }
 
-// stop closes the peer, and then the fabric.
+// stop closes the peer's interface, then the fabric.
 func (g *gatedPair) stop() {
 	if err := g.peerInterface.Close(context.Background()); err != nil {
 		g.t.Error(err)

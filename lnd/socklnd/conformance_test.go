@@ -21,10 +21,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// TestConformance runs the driver over TCP on the loopback device through the
-// suite that all drivers share. It needs privileged ports: a peer that calls
-// from others is not taken for what its HELLO says (socklnd 5.2). The same
-// suite runs over simulated streams in package simlnd.
+// TestConformance runs the suite that all drivers share, over TCP on the loopback device. It needs
+// privileged ports, because a caller from another port is not identified by its HELLO (socklnd
+// 5.2). Package simlnd runs the same suite over simulated streams.
 //
 // socklnd 1 (1), 8.3, 13 (1)-(3)
 func TestConformance(t *testing.T) {
@@ -39,7 +38,7 @@ func conforms(t *testing.T, conns int, busyPoll time.Duration, chain int) {
 	lndtest.Run(t, lndtest.Harness{
 		New:         func(t *testing.T, n int) *lndtest.World { return loopback(t, n, conns, busyPoll) },
 		Chain:       chain,
-		MaxUnplaced: 1 + conns, // CONTROL, BULK_OUT
+		MaxUnplaced: 1 + conns, // CONTROL, and each BULK_OUT
 		Ordered:     conns == 1,
 		Descriptors: true,
 		Allocations: !testenv.Race,
@@ -48,14 +47,14 @@ func conforms(t *testing.T, conns int, busyPoll time.Duration, chain int) {
 
 var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
 
-// loopbackNID gives each node an address of its own, and each test process
-// different ones.
+// loopbackNID returns the NID of node k. Addresses also depend on the process, so that test
+// processes do not interfere.
 func loopbackNID(k int) lnet.NID {
 	pid := os.Getpid()
 	return lnet.NIDFromIP(tcp, netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), byte(k + 1)}))
 }
 
-// loopback makes a world of n nodes with a driver each.
+// loopback returns a world of n nodes, each with its own driver.
 func loopback(t *testing.T, n, conns int, busyPoll time.Duration) *lndtest.World {
 	network := &breakable{Network: socklnd.HostNetwork()}
 	drivers := make([]*socklnd.Driver, n)
@@ -98,8 +97,7 @@ func loopback(t *testing.T, n, conns int, busyPoll time.Duration) *lndtest.World
 	}
 }
 
-// breakable is a network whose streams can be made to fail as if the peer had
-// reset them.
+// breakable is a network whose streams a test can break as if the peer had reset them.
 type breakable struct {
 	socklnd.Network
 	mu      sync.Mutex
@@ -128,7 +126,7 @@ func (b *breakable) kill(x, y netip.Addr) {
 		local, remote := s.LocalAddr().Addr(), s.RemoteAddr().Addr()
 		if local == x && remote == y || local == y && remote == x {
 			s.broken.Store(true)
-			_ = s.hostly.Close() // may be closed already
+			_ = s.hostly.Close() // the stream may be closed already
 		}
 	}
 }
@@ -151,7 +149,7 @@ func (l breakableListener) Accept() (socklnd.Stream, error) {
 	return l.network.add(l.Listener.Accept())
 }
 
-// hostly is a stream of the host's.
+// hostly is a stream of the host's network.
 type hostly interface {
 	socklnd.Stream
 	socklnd.Pollable
@@ -163,7 +161,7 @@ type breakableStream struct {
 	broken, closed atomic.Bool
 }
 
-// explain turns what our closing did into what a reset looks like.
+// explain returns ECONNRESET for an error that kill caused by closing the stream.
 func (s *breakableStream) explain(err error) error {
 	if err != nil && errors.Is(err, net.ErrClosed) && s.broken.Load() && !s.closed.Load() {
 		return syscall.ECONNRESET

@@ -42,7 +42,7 @@ func TestTheFirstMessageOpensASet(t *testing.T) {
 	}
 }
 
-// set opens a whole set from the node's side and returns the puppet's ends.
+// set has the node open a set of count connections, and returns the puppet's ends.
 func (p *puppet) set(count int) (control *wire, bulkIn, bulkOut []*wire) {
 	p.t.Helper()
 	s := p.node.put(p.id(), 0)
@@ -63,13 +63,13 @@ func (p *puppet) set(count int) (control *wire, bulkIn, bulkOut []*wire) {
 	return control, bulkIn, bulkOut
 }
 
-// awaitSettled waits until the opener has ended.
+// awaitSettled waits until the opener has ended and no caller is being accepted.
 func (n *node) awaitSettled(id lnet.ProcessID) {
 	n.t.Helper()
 	n.awaitState(id, "the opener's end", func(p *peer) bool { return !p.opening && p.accepting == 0 })
 }
 
-// awaitState waits for a state of a peer, which no event tells of.
+// awaitState waits until reached is true for a peer. Use it for states that no event announces.
 func (n *node) awaitState(id lnet.ProcessID, what string, reached func(*peer) bool) {
 	n.t.Helper()
 	n.awaitTable(what, func() bool {
@@ -83,7 +83,8 @@ func (n *node) awaitState(id lnet.ProcessID, what string, reached func(*peer) bo
 	})
 }
 
-// awaitTable waits for a state of the table of peers.
+// awaitTable waits until reached is true. It holds the lock of the peer table while it calls
+// reached.
 func (n *node) awaitTable(what string, reached func() bool) {
 	n.t.Helper()
 	n.awaitThat(what, func() bool {
@@ -99,7 +100,7 @@ func (n *node) awaitCounter(name string, value uint64) {
 	n.awaitThat(fmt.Sprint(name, " ", value), func() bool { return n.counter(name) == value })
 }
 
-// awaitThat waits for what no event tells of.
+// awaitThat polls until reached is true, because no event announces it.
 func (n *node) awaitThat(what string, reached func() bool) {
 	n.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -149,9 +150,9 @@ func TestOtherRefusalsAreAHardFailure(t *testing.T) {
 	}
 }
 
-// TestAfterThreeRefusalsAPartOfTheSetWillDo shows that one connection of each
-// type is enough for a node whose peer wants no more, and that a later run of
-// refusals is counted from its beginning.
+// TestAfterThreeRefusalsAPartOfTheSetWillDo checks that the opener accepts an incomplete set, with
+// at least one connection of each type, after three refusals in a row. A later run of refusals is
+// counted from zero.
 //
 // socklnd 7 (6)
 func TestAfterThreeRefusalsAPartOfTheSetWillDo(t *testing.T) {
@@ -171,7 +172,7 @@ func TestAfterThreeRefusalsAPartOfTheSetWillDo(t *testing.T) {
 	if got := n.counter("connect_failures_total"); got != 0 {
 		t.Errorf("%d hard failures", got)
 	}
-	// Then all is lost, and at the next attempt the peer refuses once.
+	// Then all connections close. At the next attempt the peer refuses once.
 	for _, w := range ends {
 		_ = w.Close()
 	}
@@ -265,7 +266,7 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	for _, test := range []struct {
 		name   string
-		answer func(w *wire, h protocol.Hello) // nil: nobody listens
+		answer func(w *wire, h protocol.Hello) // nil: the peer does not listen
 		want   lnd.Status
 		errno  error
 	}{
@@ -300,7 +301,7 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 				sent := []*sending{n.put(p.id(), 10)}
 				if test.answer != nil {
 					w, h := p.accept()
-					sent = append(sent, n.put(p.id(), 5000)) // while the first waits
+					sent = append(sent, n.put(p.id(), 5000)) // while the first one waits
 					test.answer(w, h)
 				}
 				for _, s := range sent {
@@ -317,7 +318,7 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 	}
 }
 
-// pauseOf is what is known of attempts to call a peer, in the table or out of it.
+// pauseOf returns the backoff of calls to a peer, whether the peer is in the table or not.
 func (n *node) pauseOf(id lnet.ProcessID) *peering.Backoff {
 	if p := n.peers[id]; p != nil {
 		p.mu.Lock()
@@ -329,8 +330,8 @@ func (n *node) pauseOf(id lnet.ProcessID) *peering.Backoff {
 	return &b
 }
 
-// TestAFailedCallIsRemembered shows that a peer that could not be called leaves the
-// table, and is left alone all the same, whoever sends to it.
+// TestAFailedCallIsRemembered checks that a peer leaves the table after a failed call, and that the
+// pause before the next call still applies.
 func TestAFailedCallIsRemembered(t *testing.T) {
 	n := start(t, func(c *Config) { c.MinReconnect, c.MaxReconnect = time.Hour, time.Hour })
 	p := newPuppet(n)
@@ -347,14 +348,14 @@ func TestAFailedCallIsRemembered(t *testing.T) {
 	if got, want := n.CallFailures(), (lnd.CallFailureCounts{lnd.CallRefused: 1}); got != want {
 		t.Errorf("failed calls %v, want %v", got, want)
 	}
-	p.visits() // it is there: what was is forgotten
+	p.visits() // a successful connection ends the pause
 	s := n.put(p.id(), 10)
 	p.take().receive()
 	s.done()
 }
 
-// TestASendWithinThePauseFailsAtOnce shows the pause after a hard failure, and
-// that a message after it makes a new attempt.
+// TestASendWithinThePauseFailsAtOnce checks that messages fail at once during the pause after a
+// hard failure, and that a message after the pause starts a new attempt.
 //
 // discovery 9.8
 // socklnd 7 (4)-(5), 12.4 (2), 12.4 (5), 15.2 (2)

@@ -28,9 +28,9 @@ func TestARaceIsTriedAgainAfterAPause(t *testing.T) {
 	})
 }
 
-// TestRacesFailNothing shows a peer that refuses many times in a row since it is
-// calling, and at last comes: what waits goes by its connection, or, if it never
-// comes, fails when its own time is up. Kernels give up after three times.
+// TestRacesFailNothing: given a peer that refuses many times because it is calling us, messages
+// wait. They are sent on the peer's connection when it comes, or fail at their own deadline.
+// Kernels give up after three refusals.
 func TestRacesFailNothing(t *testing.T) {
 	for _, comes := range []bool{true, false} {
 		t.Run(fmt.Sprint("comes ", comes), func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRacesFailNothing(t *testing.T) {
 				p := newPuppet(n).listen()
 				begin := time.Now()
 				s := n.put(p.id(), 10)
-				for time.Since(begin) < timeout*3/4 { // each 20 ms
+				for time.Since(begin) < timeout*3/4 { // one refusal every 20 ms
 					p.decline()
 				}
 				if !comes {
@@ -63,7 +63,7 @@ func TestRacesFailNothing(t *testing.T) {
 	}
 }
 
-// TestTheHigherNIDWins shows both sides of a simultaneous connect (socklnd 6).
+// TestTheHigherNIDWins checks both sides of a simultaneous connect (socklnd 6).
 //
 // socklnd 5.3 (3), 6 (1)
 func TestTheHigherNIDWins(t *testing.T) {
@@ -74,7 +74,7 @@ func TestTheHigherNIDWins(t *testing.T) {
 		ours, _ := p.accept()
 		p.refused(protocol.Control)
 		p.refused(protocol.Control)
-		p.call(protocol.Control).ends() // not a third time
+		p.call(protocol.Control).ends() // the third one gets no answer
 		ours.answer(protocol.Control)
 		ours.receive()
 		s.done()
@@ -85,7 +85,7 @@ func TestTheHigherNIDWins(t *testing.T) {
 		s := n.put(p.id(), 10)
 		ours, _ := p.accept()
 		theirs := p.connect(protocol.Control)
-		theirs.receive() // it need not wait for ours
+		theirs.receive() // the message does not wait for our call
 		s.done()
 		ours.answer(protocol.None)
 		ours.ends()
@@ -99,8 +99,8 @@ func TestTheHigherNIDWins(t *testing.T) {
 	})
 }
 
-// TestWhoIsBeingCalledPauses shows an opener in the middle of a set that notices a
-// call of its peer's: it goes on only after a pause.
+// TestWhoIsBeingCalledPauses checks that an opener pauses before the next call of a set if the peer
+// is calling at the same time.
 //
 // socklnd 6 (2)
 func TestWhoIsBeingCalledPauses(t *testing.T) {
@@ -119,7 +119,7 @@ func TestWhoIsBeingCalledPauses(t *testing.T) {
 	s.done()
 	n.awaitState(p.id(), "pause", func(p *peer) bool { return p.opening && !p.connecting })
 	called.accepted()
-	n.group.Done() // callerFor's
+	n.group.Done() // callerFor has added to the group
 	next, _ := p.accept()
 	if d := time.Since(begin); d < pause*9/10 {
 		t.Errorf("called on after %v, want a pause of %v", d, pause)

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
-// connsOf makes one idle connection of each type.
+// connsOf returns one idle connection of each type in types.
 func connsOf(p *peer, types ...protocol.ConnType) []*conn {
 	var all []*conn
 	for _, t := range types {
@@ -15,8 +15,8 @@ func connsOf(p *peer, types ...protocol.ConnType) []*conn {
 	return all
 }
 
-// TestSuitability holds the two tables of socklnd 12.2: the connection that a
-// message takes of those that there are.
+// TestSuitability checks the two tables of socklnd 12.2: which of the existing connections a
+// message is sent on.
 //
 // socklnd 12.2 (1)-(2)
 func TestSuitability(t *testing.T) {
@@ -34,7 +34,7 @@ func TestSuitability(t *testing.T) {
 		{protocol.V4, []protocol.ConnType{control, in, out}, control, out, control, in},
 		{protocol.V3, []protocol.ConnType{in, out}, out, out, in, in},
 		{protocol.V3, []protocol.ConnType{control, in}, control, control, control, in},
-		{protocol.V3, []protocol.ConnType{control, out}, control, out, control, control}, // a kernel closes instead
+		{protocol.V3, []protocol.ConnType{control, out}, control, out, control, control}, // a kernel closes the connection instead
 		{protocol.V3, []protocol.ConnType{in}, none, none, in, in},
 		{protocol.V2, []protocol.ConnType{control, in, out}, control, out, control, control},
 		{protocol.V1, []protocol.ConnType{control, in}, control, control, control, control},
@@ -62,8 +62,8 @@ func TestSuitability(t *testing.T) {
 	}
 }
 
-// TestChoiceBetweenConnectionsOfAType shows round_robin, which orders
-// connections with equally much to write (socklnd 12.3).
+// TestChoiceBetweenConnectionsOfAType checks round_robin, which decides between connections that
+// have equally many bytes to write (socklnd 12.3).
 //
 // socklnd 12.3 (1)-(2)
 func TestChoiceBetweenConnectionsOfAType(t *testing.T) {

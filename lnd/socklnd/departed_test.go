@@ -11,8 +11,9 @@ func process(k int) lnet.ProcessID {
 	return lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, uint32(k)), PID: lnet.PIDLustre}
 }
 
-// TestClaimedNIDsAreKeptApart shows which peers count as met at home: neither many NIDs from one address
-// nor the NID of another peer does, and a peer that was met at home stays so.
+// TestClaimedNIDsAreKeptApart checks which departed peers are recorded as Home, that is, with the
+// NID of the address they called from. NIDs that are claimed from another address are not. A peer
+// that was Home stays so, even if another address claims its NID.
 func TestClaimedNIDsAreKeptApart(t *testing.T) {
 	n := start(t, nil)
 	host, friend := newPuppet(n), newPuppet(n)

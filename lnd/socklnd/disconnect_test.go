@@ -10,9 +10,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
-// TestASendAfterDisconnectDoesNotWaitForAPauseToEnd shows that Disconnect takes
-// the pause after a race along with the attempt that it belonged to: what is
-// sent afterwards connects anew.
+// TestASendAfterDisconnectDoesNotWaitForAPauseToEnd checks that Disconnect ends the pause after a
+// race together with the attempt. A message that is sent afterwards starts a new attempt at once.
 func TestASendAfterDisconnectDoesNotWaitForAPauseToEnd(t *testing.T) {
 	n := start(t, func(c *Config) { c.MinReconnect, c.MaxReconnect = time.Hour, time.Hour })
 	p := newPuppet(n).listen()
@@ -31,8 +30,8 @@ func TestASendAfterDisconnectDoesNotWaitForAPauseToEnd(t *testing.T) {
 	after.done()
 }
 
-// TestASendAfterDisconnectDoesNotWaitForTheBackOff shows that Disconnect ends the pause after
-// failed attempts, while the peer is in the table and after it has left it.
+// TestASendAfterDisconnectDoesNotWaitForTheBackOff checks that Disconnect ends the pause after
+// failed attempts, both while the peer is in the table and after it has left it.
 func TestASendAfterDisconnectDoesNotWaitForTheBackOff(t *testing.T) {
 	for _, later := range []time.Duration{0, 3 * time.Second} {
 		inBubble(t, func(t *testing.T, m *memoryNetwork) {
@@ -51,8 +50,9 @@ func TestASendAfterDisconnectDoesNotWaitForTheBackOff(t *testing.T) {
 	}
 }
 
-// TestTheLastConnectionEndsWhileACallerIsJudged shows that the loss of the peer is reported, once,
-// when the caller has been refused, and not at all if it has been accepted.
+// TestTheLastConnectionEndsWhileACallerIsJudged checks when PeerDown is reported if the last
+// connection ends while a caller is being judged: once when the caller has been refused, never if
+// it is accepted.
 //
 // socklnd 15.4 (1)
 func TestTheLastConnectionEndsWhileACallerIsJudged(t *testing.T) {
@@ -87,9 +87,9 @@ func TestTheLastConnectionEndsWhileACallerIsJudged(t *testing.T) {
 	}
 }
 
-// TestMessagesThatExpireDuringAPause shows a peer that said that it would connect, and does not. What
-// waits for it fails after T, once the peer has been reported as lost. If a link has come back
-// meanwhile, T begins then.
+// TestMessagesThatExpireDuringAPause: given a peer that refuses because it is going to connect, but
+// does not, waiting messages fail after T. PeerDown is reported before they fail. If a link comes
+// back during the wait, T starts again.
 //
 // socklnd 14 (3), 15.4 (1)
 func TestMessagesThatExpireDuringAPause(t *testing.T) {

@@ -5,9 +5,8 @@ import (
 	"net/netip"
 )
 
-// disguised is the host's network for tests without root's rights: streams that
-// should go out from a privileged port go out from any, and all come in as if
-// from a privileged one.
+// disguised is the host's network for tests without root privileges. Outbound streams use any port
+// where they should use a privileged one. Inbound streams all appear to come from privileged ports.
 type disguised struct{ Network }
 
 func (d disguised) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
@@ -18,13 +17,13 @@ func (d disguised) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, e
 	return disguisedCall{s.(hostly), from}, nil
 }
 
-// hostly is a stream of the host's.
+// hostly is a stream of the host's network.
 type hostly interface {
 	Stream
 	Pollable
 }
 
-// disguisedCall is a stream that seems to come from where it should.
+// disguisedCall is a stream that reports the local address that was asked for.
 type disguisedCall struct {
 	hostly
 	from netip.AddrPort

@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Two nodes of one process, each at an address of its own: one sends a message, the
-// other takes it. All nodes of a net listen on the same port, here one that is free.
+// Two nodes run in one process, on different addresses. One sends a message to the other. All nodes
+// of a net listen on the same port; here it is a free one.
 func Example() {
 	port, err := daemontest.FreePort("127.0.0.1", "127.0.0.2")
 	if err == nil {

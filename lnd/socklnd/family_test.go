@@ -14,8 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// six is the host's network in which loopback addresses of IPv4 appear as
-// fd00::a.b.c.d.
+// six is the host's network, with the IPv4 loopback address a.b.c.d appearing as fd00::a.b.c.d.
 type six struct{ disguised }
 
 func toSix(a netip.Addr) netip.Addr {
@@ -71,10 +70,10 @@ func (s sixStream) RemoteAddr() netip.AddrPort {
 	return netip.AddrPortFrom(toSix(s.Stream.RemoteAddr().Addr()), s.Stream.RemoteAddr().Port())
 }
 
-func (s sixStream) Configure(StreamOptions) error { return nil } // the socket is not of IPv6
+func (s sixStream) Configure(StreamOptions) error { return nil } // the socket is an IPv4 socket
 
-// TestIPv6SpeaksV4 shows the defaults on IPv6: the address is the first that is
-// not link-local, requests are of version 2, HELLOs of V4.
+// TestIPv6SpeaksV4 checks the defaults for IPv6: the NID is the first address that is not
+// link-local, acceptor requests have version 2, and HELLOs are V4.
 //
 // socklnd 4.5 (1), 5.1 (3), 17 (1)
 // lnet-wire 4.9, 5.2 (2)
@@ -127,7 +126,7 @@ func TestIPv6SpeaksV4(t *testing.T) {
 	}
 	s.done()
 
-	// A stranger of an unknown version learns that it is V4 here.
+	// The refusal of an unknown version names V4.
 	w = p.wire(mustDial(t, netip.AddrPortFrom(sixAddress, testPort)))
 	w.send(lnet.AcceptorRequest{NID: n.NID()}.Append(nil, binary.LittleEndian))
 	w.send(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, lnet.MagicProto), 9))
@@ -146,8 +145,8 @@ func mustDial(t *testing.T, to netip.AddrPort) net.Conn {
 	return c
 }
 
-// TestWhichAddressBecomesTheNID shows the order: what is asked for, else the first
-// IPv4 address, else the first IPv6 address that is not link-local.
+// TestWhichAddressBecomesTheNID checks the order: the requested address, then the first IPv4
+// address, then the first IPv6 address that is not link-local.
 //
 // socklnd 17 (1)
 func TestWhichAddressBecomesTheNID(t *testing.T) {
@@ -157,7 +156,7 @@ func TestWhichAddressBecomesTheNID(t *testing.T) {
 		name  string
 		has   []netip.Addr
 		asked netip.Addr
-		want  netip.Addr // invalid: refused
+		want  netip.Addr // invalid if Open fails
 	}{
 		{"IPv4 first, whatever stands before", []netip.Addr{local, far, one, other}, netip.Addr{}, one},
 		{"no IPv4", []netip.Addr{local, far}, netip.Addr{}, far},

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// gate is a network whose streams, when they write, wait for leave.
+// gate is a network whose accepted streams block in TryWrite until leave is closed.
 type gate struct {
 	Network
 	entered, leave chan struct{}
@@ -53,8 +53,8 @@ func (s gateStream) TryWrite(bufs [][]byte) (int, error) {
 	return s.Stream.TryWrite(bufs)
 }
 
-// TestWhoHasIntroducedItselfIsNotEvicted shows that a flood cannot end a
-// connection that is being answered.
+// TestWhoHasIntroducedItselfIsNotEvicted checks that other half-open connections cannot evict one
+// whose HELLO is being answered.
 func TestWhoHasIntroducedItselfIsNotEvicted(t *testing.T) {
 	g := newGate()
 	n := start(t, func(c *Config) { c.Network, c.MaxHalfOpenPerSource = g, 1 })
@@ -73,7 +73,7 @@ func TestWhoHasIntroducedItselfIsNotEvicted(t *testing.T) {
 	n.arrival()
 }
 
-// awaitHalfOpen waits until so many newcomers stand.
+// awaitHalfOpen waits until there are count half-open connections.
 func (d *Driver) awaitHalfOpen(t testing.TB, count int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -89,8 +89,8 @@ func (d *Driver) awaitHalfOpen(t testing.TB, count int) {
 	}
 }
 
-// TestCloseEndsNewcomers shows that an interface takes those with it that have
-// come to its acceptor and not said whom they want, and nobody else.
+// TestCloseEndsNewcomers checks that closing an interface closes the half-open connections to its
+// own acceptor, and no others.
 func TestCloseEndsNewcomers(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		n := start(t, m.use)
@@ -128,7 +128,7 @@ func TestCloseEndsNewcomers(t *testing.T) {
 	})
 }
 
-// pausingLog stops whoever logs a message until it is told to go on.
+// pausingLog blocks the first goroutine that logs message until the test continues it.
 type pausingLog struct {
 	slog.Handler
 	message       string
@@ -150,7 +150,7 @@ func (l pausingLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// breaking is a network whose accepted streams cannot be written to.
+// breaking is a network whose accepted streams fail every write.
 type breaking struct{ *gate }
 
 func (b breaking) Listen(at netip.AddrPort, backlog int) (Listener, error) {
@@ -172,8 +172,8 @@ type breakingStream struct{ Stream }
 
 func (breakingStream) TryWrite([][]byte) (int, error) { return 0, errTruncated }
 
-// TestCloseWaitsForAdmissions shows that no upcall comes after Close, not even
-// of a newcomer whose answer could not be written.
+// TestCloseWaitsForAdmissions checks that there is no upcall after Close has returned, even if the
+// answer to a new caller could not be written.
 func TestCloseWaitsForAdmissions(t *testing.T) {
 	log := pausingLog{message: "connections closed", reached: make(chan struct{}, 1), goOn: make(chan struct{}), once: new(sync.Once)}
 	n := start(t, func(c *Config) {
@@ -185,7 +185,7 @@ func TestCloseWaitsForAdmissions(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() {
 		err := n.Close(context.Background())
-		close(n.down) // nobody may send there any more
+		close(n.down) // a later upcall would panic
 		closed <- err
 	}()
 	n.awaitTable("closing", func() bool { return n.closing && len(n.peers) == 0 })
@@ -203,8 +203,8 @@ func TestCloseWaitsForAdmissions(t *testing.T) {
 	}
 }
 
-// Given a caller whose HELLO is being answered when the interface closes, then it is counted as one that
-// came too late, not as one that has gone.
+// TestCloseRefusesAdmissions: given a caller whose HELLO is being answered when the interface
+// closes, then it is counted as RefusedClosing, not as RefusedGone.
 func TestCloseRefusesAdmissions(t *testing.T) {
 	g := newGate()
 	n := start(t, func(c *Config) { c.Network = g })

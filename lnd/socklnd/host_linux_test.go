@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestListenersHaveTheBacklogAskedFor reads it back from the kernel.
+// TestListenersHaveTheBacklogAskedFor reads the backlog back from the kernel.
 func TestListenersHaveTheBacklogAskedFor(t *testing.T) {
 	for _, backlog := range []int{1, 7, 127} {
 		l, err := HostNetwork().Listen(netip.AddrPortFrom(newAddress(), testPort), backlog)
@@ -23,7 +23,7 @@ func TestListenersHaveTheBacklogAskedFor(t *testing.T) {
 		}
 		err = control(raw, func(fd int) error {
 			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-			if err == nil && int(info.Sacked) != backlog { // of a listener it is the backlog
+			if err == nil && int(info.Sacked) != backlog { // for a listener, tcpi_sacked is the backlog
 				t.Errorf("backlog %d, want %d", info.Sacked, backlog)
 			}
 			return err
@@ -37,9 +37,8 @@ func TestListenersHaveTheBacklogAskedFor(t *testing.T) {
 	}
 }
 
-// TestConfiguredOptionsOfBothEnds shows that TCP keepalive is on exactly when
-// it is asked for, whatever Go's defaults are, and that the other options
-// arrive (socklnd 16).
+// TestConfiguredOptionsOfBothEnds checks that TCP keepalive is enabled only on request, whatever
+// Go's default is, and that the other options are set (socklnd 16).
 //
 // socklnd 16 (1)
 func TestConfiguredOptionsOfBothEnds(t *testing.T) {

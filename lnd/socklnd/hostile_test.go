@@ -17,13 +17,13 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// usage is what a process takes of its host.
+// usage is what the process uses of its host.
 type usage struct {
 	goroutines, descriptors, halfOpen, perSource, connections int
 	memory                                                    uint64 // bytes of heap and stacks in use
 }
 
-// higher is the larger of each.
+// higher returns the maximum of each field.
 func (u usage) higher(o usage) usage {
 	return usage{
 		max(u.goroutines, o.goroutines), max(u.descriptors, o.descriptors), max(u.halfOpen, o.halfOpen),
@@ -36,7 +36,7 @@ func (u usage) String() string {
 		u.goroutines, u.descriptors, float64(u.memory)/(1<<20), u.halfOpen, u.perSource, u.connections)
 }
 
-// usage measures the test's process.
+// usage measures the test process.
 func (n *node) usage() usage {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -52,8 +52,8 @@ func (n *node) usage() usage {
 	return u
 }
 
-// knowsFriends is the host's network on which some addresses call from
-// privileged ports, as it seems, and all others do as they do.
+// knowsFriends is the host's network. Some addresses appear to call from privileged ports; all
+// others keep their real ports.
 type knowsFriends struct {
 	Network
 	mu      sync.Mutex
@@ -90,9 +90,9 @@ func (l friendlyListener) Accept() (Stream, error) {
 	return s, nil
 }
 
-// visit is a well-behaved peer that connects, sends, is answered and goes. When
-// more strangers come than there is room for before anybody has looked at what it
-// said, then it has to go too, and comes again.
+// visit connects as a well-behaved peer, sends, waits for the answer and closes. It returns the
+// time that this took. If too many strangers arrive before the node reads its HELLO, the peer may
+// be evicted too, and then it tries again.
 func (k *knowsFriends) visit(n *node) time.Duration {
 	p := k.befriend(newPuppet(n))
 	begin := time.Now()
@@ -104,25 +104,24 @@ func (k *knowsFriends) visit(n *node) time.Duration {
 		w, err = p.tryToConnect(protocol.Control)
 	}
 	w.put(100)
-	w.receive() // the node answers
+	w.receive() // the answer of the node
 	d := time.Since(begin)
 	_ = w.Close()
 	return d
 }
 
-// TestFloods has a process open 10,000 connections from many addresses, and
-// shows what that takes of the victim, and that neither a peer that was there
-// before nor one that comes meanwhile is kept from its business. The backlog is
-// long: from a short one the host's kernel drops newcomers, good and bad, which
-// try again after a second. No stranger's time is ever up: whoever gets in does not
-// owe it to the attackers' getting tired.
+// TestFloods opens 10,000 connections from many addresses in another process. It checks what they
+// use up on the victim, and that peers can still exchange messages and connect. The backlog is
+// long, because the host's kernel drops callers of every kind from a short one, and they retry only
+// after a second. AcceptTimeout is an hour, so that a peer never gets in because an attacker has
+// timed out.
 func TestFloods(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		connections int
 		accept      Accept
 		attack      attack
-		established int // at most
+		established int // the maximum
 		root        bool
 	}{
 		{"silent", 10000, AcceptAll, attack{Says: "nothing", Sources: 40}, 0, false},
@@ -176,7 +175,7 @@ func TestFloods(t *testing.T) {
 				visits = append(visits, friends.visit(n))
 				highest = highest.higher(n.usage())
 			}
-			for range 20 { // with all of them still there
+			for range 20 { // while all connections of the attack are still open
 				visits = append(visits, friends.visit(n))
 				highest = highest.higher(n.usage())
 			}
@@ -203,7 +202,7 @@ func TestFloods(t *testing.T) {
 			if got := highest.connections; got > test.established+slack {
 				t.Errorf("%d established connections, at most %d may be", got, test.established)
 			}
-			// A newcomer that had to go leaves its goroutine for a moment.
+			// The goroutine of an evicted caller ends a moment later.
 			if got, most := highest.goroutines-before.goroutines, test.established+2*256+slack; got > most {
 				t.Errorf("%d more goroutines, at most %d may be", got, most)
 			}
@@ -223,8 +222,8 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestAPromiseCostsLittle shows peers that announce a megabyte each and send
-// none of it: they hold no memory of the driver's beyond their connection.
+// TestAPromiseCostsLittle checks that peers which announce a megabyte each and send nothing use no
+// memory of the driver beyond that of their connections.
 func TestAPromiseCostsLittle(t *testing.T) {
 	const peers, timeout = 200, 2 * time.Second
 	n := start(t, func(c *Config) { c.SockTimeout, c.Logger = timeout, nil })
@@ -263,8 +262,8 @@ func TestAPromiseCostsLittle(t *testing.T) {
 	}
 }
 
-// TestAPeerThatRequestsAndDoesNotRead shows acknowledgements that nobody takes:
-// they end the connection before they fill the memory.
+// TestAPeerThatRequestsAndDoesNotRead checks that the connection ends before unread
+// acknowledgements fill the memory.
 //
 // socklnd 10.2 (3)
 func TestAPeerThatRequestsAndDoesNotRead(t *testing.T) {
@@ -272,15 +271,15 @@ func TestAPeerThatRequestsAndDoesNotRead(t *testing.T) {
 	n.onArrival(func(a *arrival) error { a.drop(); return nil })
 	p := newPuppet(n)
 	w := p.connect(protocol.Control)
-	// The peer's receive buffer stays as it is: in one that is full to the brim
-	// TCP drops what acknowledges our side too, and backs off for tens of seconds.
+	// The test does not shrink the peer's receive buffer. With a full one, TCP also drops the
+	// acknowledgements for our side, and backs off for tens of seconds.
 	before := n.usage()
 	sent, cookie := 0, uint64(2)
 	for {
 		var stream []byte
 		for range 500 {
 			stream = append(stream, w.message(nil, func(f *protocol.Frame, _ *lnet.Header) { f.Request = cookie })...)
-			cookie += 10 // no two of them merge
+			cookie += 10 // the cookies cannot be merged
 		}
 		k, err := w.Write(stream)
 		sent += k

@@ -9,14 +9,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// closable is a stream that is good for nothing else.
+// closable is a stream that can only be closed.
 type closable struct{ Stream }
 
 func (closable) LocalAddr() netip.AddrPort  { return netip.AddrPort{} }
 func (closable) RemoteAddr() netip.AddrPort { return netip.AddrPort{} }
 func (closable) Close() error               { return nil }
 
-// The bytes of a connection are counted once, whenever it ends.
+// TestBytesOfAnEndingConnection checks that the bytes of a connection are counted exactly once, at
+// every stage of its end.
 func TestBytesOfAnEndingConnection(t *testing.T) {
 	i := &Interface{driver: &Driver{}, peers: map[lnet.ProcessID]*peer{}}
 	i.options.Store(&Config{})

@@ -12,13 +12,13 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
-// pulled is the host's network with devices that change as the test says.
+// pulled is the host's network with devices that the test sets.
 type pulled struct {
 	disguised
 	*hostnettest.Host
 }
 
-// linked also records link states.
+// linked is a node that records link states.
 type linked struct {
 	*node
 	states chan lnd.LinkState
@@ -26,7 +26,8 @@ type linked struct {
 
 func (l *linked) LinkChanged(s lnd.LinkState) { l.states <- s }
 
-// TestLinkChanges shows that a change of the link is reported once, and that connections stay.
+// TestLinkChanges checks that each change of the link is reported once, and that connections stay
+// open.
 //
 // socklnd 17 (4)
 func TestLinkChanges(t *testing.T) {
@@ -47,7 +48,7 @@ func TestLinkChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Interface = i.(*Interface)
-	l.Counters() // takes a lock, after which a caller that is admitted sees the line above
+	l.Counters() // takes the interface's lock, so that admitted callers see l.Interface
 	t.Cleanup(l.stop)
 	if l.Link() != lnd.LinkUp || l.LinkCause() != "" || l.Device() != "eth7" {
 		t.Errorf("link %s at first, cause %q, on %s", l.Link(), l.LinkCause(), l.Device())
@@ -63,7 +64,7 @@ func TestLinkChanges(t *testing.T) {
 			t.Errorf("%s was reported, and the link is %s, cause %q; want %s", got, l.Link(), l.LinkCause(), want)
 		}
 	}
-	network.Set(down) // returns when it has been examined
+	network.Set(down) // returns after the interface has examined it
 	if len(l.states) != 0 {
 		t.Errorf("%d more states", len(l.states))
 	}
@@ -71,7 +72,7 @@ func TestLinkChanges(t *testing.T) {
 	l.arrival()
 }
 
-// failing is a network whose first accepts fail, as without descriptors.
+// failing is a network whose first three accepts fail with EMFILE.
 type failing struct{ disguised }
 
 func (f failing) Listen(at netip.AddrPort, backlog int) (Listener, error) {

@@ -7,8 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the tests, or, in a process that a test started for it, an
-// attack on one of them.
+// TestMain runs the tests. In a process that a test started as an attacker, it runs the attack.
 func TestMain(m *testing.M) {
 	if attack := os.Getenv(attackVariable); attack != "" {
 		os.Exit(attackMain(attack))

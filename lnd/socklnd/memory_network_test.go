@@ -16,9 +16,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/hostnet/hostnettest"
 )
 
-// inBubble runs a test where time is simulated, on a network in memory: it passes
-// when everybody waits, so that no machine is too slow for a bound and none too
-// fast.
+// inBubble runs a test with simulated time on a network in memory. Time passes only while all
+// goroutines wait, so the speed of the machine does not matter.
 func inBubble(t *testing.T, test func(t *testing.T, m *memoryNetwork)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,8 +27,8 @@ func inBubble(t *testing.T, test func(t *testing.T, m *memoryNetwork)) {
 	})
 }
 
-// memoryNetwork is a network for one test. Streams hold up to streamBuffer bytes
-// in each direction. All calls seem to come from privileged ports.
+// memoryNetwork is a network for one test. A stream buffers up to streamBuffer bytes in each
+// direction. All calls appear to come from privileged ports.
 type memoryNetwork struct {
 	hostnettest.Host
 	mu        sync.Mutex
@@ -41,7 +40,7 @@ const streamBuffer = 256 << 10
 
 func (m *memoryNetwork) use(c *Config) { c.Network = m }
 
-// memory is the network on which puppets are, of one that wraps it too.
+// memory returns the network that puppets use. Networks that embed m share it.
 func (m *memoryNetwork) memory() *memoryNetwork { return m }
 
 func (*memoryNetwork) Speed(string) int { return 0 }
@@ -81,7 +80,7 @@ func (m *memoryNetwork) dial(from, to netip.AddrPort) (*memoryStream, error) {
 	return one, nil
 }
 
-// memoryListener listens for the node, and for puppets.
+// memoryListener is a listener for the node or for a puppet.
 type memoryListener struct {
 	network *memoryNetwork
 	at      netip.AddrPort
@@ -112,7 +111,7 @@ func (l *memoryListener) Close() error {
 	return nil
 }
 
-// memoryStream is one end; mu is both ends'.
+// memoryStream is one end of a stream. Both ends share mu.
 type memoryStream struct {
 	mu            *sync.Mutex
 	changed       *sync.Cond
@@ -120,7 +119,7 @@ type memoryStream struct {
 	local, remote netip.AddrPort
 	in            []byte
 	closed        bool
-	gone          error     // TCP has given the connection up, and says why
+	gone          error     // set if TCP has given up the connection: the reason
 	read, write   time.Time // deadlines
 }
 
@@ -131,9 +130,10 @@ func newMemoryStream(mu *sync.Mutex, local, remote netip.AddrPort) *memoryStream
 func (s *memoryStream) LocalAddr() netip.AddrPort     { return s.local }
 func (s *memoryStream) RemoteAddr() netip.AddrPort    { return s.remote }
 func (s *memoryStream) Configure(StreamOptions) error { return nil }
-func (s *memoryStream) Trying() (bool, time.Duration) { return false, 0 } // nothing is lost on the way
+func (s *memoryStream) Trying() (bool, time.Duration) { return false, 0 } // nothing is ever retransmitted
 
-// over tells why nothing more is to be done by a deadline. mu is held.
+// over returns the error of an operation with this deadline, or nil if the operation can go ahead.
+// The caller holds mu.
 func (s *memoryStream) over(deadline time.Time) error {
 	switch {
 	case s.closed:
@@ -146,7 +146,7 @@ func (s *memoryStream) over(deadline time.Time) error {
 	return nil
 }
 
-// giveUp has this end give the connection up.
+// giveUp makes this end fail with why, as if TCP had given up the connection.
 func (s *memoryStream) giveUp(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *memoryStream) Close() error {
 	return nil
 }
 
-// memoryEnd is a stream in the hands of a puppet.
+// memoryEnd is a stream that a puppet uses.
 type memoryEnd struct{ *memoryStream }
 
 func (e memoryEnd) LocalAddr() net.Addr  { return net.TCPAddrFromAddrPort(e.local) }
@@ -280,8 +280,8 @@ func (e memoryEnd) SetDeadline(at time.Time) error {
 	return e.SetWriteDeadline(at)
 }
 
-// memoryDoor is a listener in the hands of a puppet. A deadline is not needed: who
-// waits in vain in a bubble is found out.
+// memoryDoor is a listener that a puppet uses. It needs no deadline, because a bubble detects a
+// wait that cannot end.
 type memoryDoor struct{ *memoryListener }
 
 func (d memoryDoor) SetDeadline(time.Time) error { return nil }

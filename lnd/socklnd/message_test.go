@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// callUs opens a whole set from the puppet's side.
+// callUs opens a whole set of connections from the puppet to the node.
 func (p *puppet) callUs() (control, bulkIn, bulkOut *wire) {
 	p.t.Helper()
 	control, bulkIn, bulkOut = p.connect(protocol.Control), p.connect(protocol.BulkIn), p.connect(protocol.BulkOut)
@@ -21,8 +21,8 @@ func (p *puppet) callUs() (control, bulkIn, bulkOut *wire) {
 	return control, bulkIn, bulkOut
 }
 
-// TestSizeChoosesTheConnection shows the thresholds: 1024 bytes of a whole
-// socket message, framing and header included (socklnd 12.1).
+// TestSizeChoosesTheConnection checks the threshold: 1024 bytes of a whole message on the socket,
+// including framing and header (socklnd 12.1).
 //
 // socklnd 12.1, 12.2 (1)-(2)
 func TestSizeChoosesTheConnection(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSizeChoosesTheConnection(t *testing.T) {
 			n := start(t, nil)
 			p := newPuppet(n)
 			p.version = test.version
-			control, bulkIn, _ := p.callUs() // their BULK_IN is our BULK_OUT
+			control, bulkIn, _ := p.callUs() // the peer's BULK_IN is the node's BULK_OUT
 			s := n.put(p.id(), test.size)
 			w := control
 			if test.bulk {
@@ -61,7 +61,7 @@ func TestALargeMessageTakesControlWhereThereIsNothingElse(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
 	w := p.connect(protocol.Control)
-	p.connect(protocol.BulkOut) // our BULK_IN: nothing goes out there
+	p.connect(protocol.BulkOut) // the node's BULK_IN, on which it sends nothing
 	s := n.put(p.id(), 5000)
 	w.receive()
 	s.done()
@@ -73,7 +73,7 @@ func TestMessagesWaitForAConnectionThatTakesThem(t *testing.T) {
 	p := newPuppet(n)
 	p.connect(protocol.BulkOut)
 	n.awaitSettled(p.id())
-	// Nobody calls a peer that has called us, and BULK_IN takes no messages.
+	// The node does not call a peer that has called it, and BULK_IN carries no outbound messages.
 	n.put(p.id(), 10).fails(lnd.StatusRemoteError)
 	w := p.connect(protocol.Control)
 	s := n.put(p.id(), 10)
@@ -111,8 +111,8 @@ func TestMessagesOnAConnectionKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestAnswersLeaveAmidABatch shows that a reader does not hold back all that is
-// sent while it works through what it has read at once.
+// TestAnswersLeaveAmidABatch checks that a reader sends answers while it is still processing a
+// batch of messages.
 func TestAnswersLeaveAmidABatch(t *testing.T) {
 	const count, early = 40, 32
 	n := start(t, nil)
@@ -178,9 +178,9 @@ func TestScatteredMemory(t *testing.T) {
 	s.done()
 }
 
-// TestTheEndOfOneConnectionEndsTheSet also shows that LastAlive is the time of the peer's
-// last byte, not of the set-up or the end of its connections. A byte has the time of the
-// first look at the connection after it came.
+// TestTheEndOfOneConnectionEndsTheSet also checks that LastAlive is the time of the peer's last
+// byte, not the time when its connections were opened or closed. The time of a byte is that of the
+// first look at the connection after it arrived.
 //
 // socklnd 13 (5), 15.1 (1), 15.4 (1)
 // lnet-core 8.4 (6)
@@ -192,7 +192,7 @@ func TestTheEndOfOneConnectionEndsTheSet(t *testing.T) {
 				p := newPuppet(n)
 				control, bulkIn, bulkOut := p.callUs()
 				set := []*wire{control, bulkIn, bulkOut}
-				time.Sleep(7500 * time.Millisecond) // between two looks
+				time.Sleep(7500 * time.Millisecond) // halfway between two looks
 				control.put(1)
 				n.arrival()
 				alive := time.Now()
@@ -214,14 +214,14 @@ func TestTheEndOfOneConnectionEndsTheSet(t *testing.T) {
 				if got := n.counter("protocol_errors_total"); got != 0 {
 					t.Errorf("an orderly end counts as %d protocol errors", got)
 				}
-				p.callUs() // and is welcome again
+				p.callUs() // the peer may connect again
 			})
 		})
 	}
 }
 
-// TestTheEndInsideAMessage shows that a message that did not come whole is
-// reported where its memory had been given, and is a protocol error.
+// TestTheEndInsideAMessage checks that a connection which ends inside a message is a protocol
+// error. If the message has been placed already, its arrival fails.
 //
 // socklnd 13 (5), 15.1 (1), 15.2 (9)
 func TestTheEndInsideAMessage(t *testing.T) {
@@ -315,8 +315,8 @@ func TestALargeNIDDoesNotFitOnV3(t *testing.T) {
 	s.done()
 }
 
-// An acknowledgement that was to go along with a message goes alone if the message cannot be
-// encoded.
+// TestAnAckOutlivesItsMessage checks that an acknowledgement is sent alone if the message that it
+// should go with cannot be encoded.
 //
 // lnet-wire 4.9
 func TestAnAckOutlivesItsMessage(t *testing.T) {

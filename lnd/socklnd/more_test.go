@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// countsWrites is a network whose outbound streams count what is written at once.
+// countsWrites is a network that counts the writes of its outbound streams.
 type countsWrites struct {
 	Network
 	writes atomic.Int64
@@ -35,8 +35,8 @@ func (s countingStream) TryWrite(bufs [][]byte) (int, error) {
 	return s.Stream.TryWrite(bufs)
 }
 
-// Messages of which each says that more follow go together; the last one need not
-// come.
+// TestMessagesThatMoreFollow checks that messages with More set are written together, even if the
+// message after the last one never comes.
 func TestMessagesThatMoreFollow(t *testing.T) {
 	c := &countsWrites{Network: HostNetwork()}
 	a, b := start(t, func(x *Config) { x.Network = c }), start(t, nil)
@@ -45,7 +45,7 @@ func TestMessagesThatMoreFollow(t *testing.T) {
 		return nil
 	})
 	id := b.id()
-	await(t, a.put(id, 10).sent, "first message") // and there are connections
+	await(t, a.put(id, 10).sent, "first message") // now there are connections
 	const batches, size = 100, 16
 	payload := memory.Of(pattern(10))
 	for _, alone := range []bool{false, true} {
@@ -72,7 +72,8 @@ func TestMessagesThatMoreFollow(t *testing.T) {
 	}
 }
 
-// A message that says so, with nothing behind it, leaves before its interface closes.
+// TestMoreThatNeverComes checks that a message with More set is completed when its interface
+// closes, even if no other message follows.
 func TestMoreThatNeverComes(t *testing.T) {
 	a, b := start(t, nil), start(t, nil)
 	id := b.id()
@@ -86,5 +87,5 @@ func TestMoreThatNeverComes(t *testing.T) {
 	if err := a.Close(ctx); err != nil {
 		t.Error(err)
 	}
-	await(t, done.sent, "end of the message") // it has left, or its interface was quicker
+	await(t, done.sent, "end of the message") // either it was sent, or closing the interface ended it
 }

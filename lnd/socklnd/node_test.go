@@ -15,25 +15,24 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// patience is how long a test waits for what must happen: for one that hangs.
+// patience is how long a test waits for an event before it fails. It only ends tests that hang.
 const patience = 3 * time.Minute
 
-// testPort is the port of all acceptors in tests; every node and every peer has
-// an address of its own.
+// testPort is the port of all acceptors in tests. Every node and every peer has its own address.
 const testPort = 7988
 
 var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
 
 var addresses atomic.Uint32
 
-// newAddress returns a loopback address that no other test has; other test
-// processes have others.
+// newAddress returns a loopback address that no other test uses. Test processes that run at the
+// same time have different ranges.
 func newAddress() netip.Addr {
 	k := addresses.Add(1)
 	return netip.AddrFrom4([4]byte{127, byte(224 + os.Getpid()%31), byte(k >> 8), byte(k)})
 }
 
-// await receives an event.
+// await receives from ch, and fails the test after patience.
 func await[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -48,14 +47,14 @@ func await[T any](t testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// node is an interface under test and what its upcalls told.
+// node is an interface under test, and records its upcalls.
 type node struct {
 	*Interface
 	t      testing.TB
 	driver *Driver
 
-	lndTimeout atomic.Int64 // LNet's, 0: none
-	vouched    lnet.NID     // set before it is sent to
+	lndTimeout atomic.Int64 // LNet's timeout; 0 for none
+	vouched    lnet.NID     // set before a message is sent to it
 
 	arrived   chan *arrival
 	withdrawn chan *lnd.Rx
@@ -64,14 +63,14 @@ type node struct {
 	lost      chan lnet.NID
 	stalls    chan stall
 	hook      atomic.Pointer[func(*arrival) error]
-	onRestart atomic.Pointer[func(lnet.NID)] // called before restarted gets it
+	onRestart atomic.Pointer[func(lnet.NID)] // called before restarted receives the NID
 }
 
-// onArrival has f deal with arrivals, which are else placed in new memory; what
-// it returns Arrived returns.
+// onArrival makes f handle arrivals. Arrived returns its result. Without it, arrivals are placed in
+// new memory.
 func (n *node) onArrival(f func(*arrival) error) { n.hook.Store(&f) }
 
-// arrival is a message that arrived and, when complete, its payload.
+// arrival is a message that arrived, with its payload once it is complete.
 type arrival struct {
 	node    *node
 	rx      *lnd.Rx
@@ -82,7 +81,7 @@ type arrival struct {
 	err     error
 }
 
-// place says where the payload goes.
+// place places the payload in m.
 func (a *arrival) place(m memory.Vector) {
 	a.memory = m
 	a.node.Receive(a.rx, lnd.Placement{Memory: m, Done: a})
@@ -100,8 +99,8 @@ func (a *arrival) Received(_ *lnd.Rx, err error) {
 	a.node.arrived <- a
 }
 
-// start opens an interface on an address of its own. Its clock is fast: 20 ms
-// for a second of ksocklnd's reconnect intervals.
+// start opens an interface on a new address. Its reconnect intervals are short: 20 ms instead of
+// ksocklnd's second.
 func start(t testing.TB, edit func(*Config)) *node {
 	t.Helper()
 	c := DefaultConfig()
@@ -140,7 +139,7 @@ func startAt(t testing.TB, c Config, addr netip.Addr) *node {
 	return n
 }
 
-// stop closes the interface and the driver, once.
+// stop closes the interface and the driver. A second call does nothing.
 func (n *node) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -173,7 +172,7 @@ func (n *node) Withdrawn(m *lnd.Rx) { n.withdrawn <- m }
 func (n *node) PeerDown(d lnd.PeerDown) {
 	select {
 	case n.down <- d:
-	default: // nobody counts so many
+	default: // the channel is full, and no test counts that many
 	}
 }
 
@@ -181,7 +180,7 @@ func (n *node) PeerDown(d lnd.PeerDown) {
 func (n *node) ConnectionsLost(peer lnet.NID) {
 	select {
 	case n.lost <- peer:
-	default: // nobody counts so many
+	default: // the channel is full, and no test counts that many
 	}
 }
 
@@ -192,7 +191,7 @@ func (n *node) PeerRestarted(peer lnet.NID) {
 	}
 	select {
 	case n.restarted <- peer:
-	default: // nobody counts so many
+	default: // the channel is full, and no test counts that many
 	}
 }
 
@@ -206,17 +205,17 @@ func (n *node) Vouched(peer lnet.NID) bool { return peer == n.vouched }
 func (n *node) PeerStalled(peer lnet.NID, since time.Time) {
 	select {
 	case n.stalls <- stall{peer, since}:
-	default: // nobody counts so many
+	default: // the channel is full, and no test counts that many
 	}
 }
 
-// stall is a call of PeerStalled.
+// stall records a call of PeerStalled.
 type stall struct {
 	peer  lnet.NID
 	since time.Time
 }
 
-// toldOfStalls returns the calls of PeerStalled that have been.
+// toldOfStalls returns the calls of PeerStalled since the last call of toldOfStalls.
 func (n *node) toldOfStalls() (all []stall) {
 	for {
 		select {
@@ -231,7 +230,7 @@ func (n *node) toldOfStalls() (all []stall) {
 // LinkChanged implements lnd.Upper.
 func (n *node) LinkChanged(lnd.LinkState) {}
 
-// arrival waits for a message that arrived whole.
+// arrival waits for a message that arrived completely.
 func (n *node) arrival() *arrival {
 	n.t.Helper()
 	a := await(n.t, n.arrived, "arrival")
@@ -241,7 +240,7 @@ func (n *node) arrival() *arrival {
 	return a
 }
 
-// sending is a message on its way out.
+// sending is a message that is being sent.
 type sending struct {
 	t    testing.TB
 	tx   lnd.Tx
@@ -251,7 +250,7 @@ type sending struct {
 // Sent implements lnd.Sender.
 func (s *sending) Sent(_ *lnd.Tx, err error) { s.sent <- err }
 
-// put sends a PUT with n bytes.
+// put sends a PUT of nbytes bytes.
 func (n *node) put(to lnet.ProcessID, nbytes int) *sending {
 	return n.putWith(n.NID(), to, pattern(nbytes))
 }
@@ -275,7 +274,7 @@ func putHeader(src, dest lnet.NID, nbytes int) lnet.Header {
 	}
 }
 
-// pattern is n bytes of which no two neighbouring stretches are alike.
+// pattern returns n bytes. Neighbouring parts of it differ.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for k := range b {
@@ -284,7 +283,7 @@ func pattern(n int) []byte {
 	return b
 }
 
-// done waits for a message to leave.
+// done waits until the message has been sent.
 func (s *sending) done() {
 	s.t.Helper()
 	if err := await(s.t, s.sent, "completion"); err != nil {
@@ -292,7 +291,7 @@ func (s *sending) done() {
 	}
 }
 
-// fails waits for a message to fail with a status.
+// fails waits until the message fails, and checks its status.
 func (s *sending) fails(want lnd.Status) error {
 	s.t.Helper()
 	err := await(s.t, s.sent, "completion")
@@ -302,7 +301,7 @@ func (s *sending) fails(want lnd.Status) error {
 	return err
 }
 
-// counter is the value of a counter.
+// counter returns the value of a counter.
 func (n *node) counter(name string) uint64 {
 	n.t.Helper()
 	for _, c := range n.Counters() {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A connection with oneself has both of its ends here, one as the other side's
-// counterpart of each type: n connections make n BULK_IN and n BULK_OUT.
+// TestConnsPerPeerWithOneself: both ends of a connection of a node with itself belong to the same
+// interface. The other end of a BULK_IN is a BULK_OUT, so conns_per_peer n makes n ends of each
+// type.
 //
 // sanity-lnet 5 (230)
 // socklnd 2.2 (4)
@@ -31,7 +32,8 @@ func TestConnsPerPeerWithOneself(t *testing.T) {
 	}
 }
 
-// An NI that was given by its NID listens on that address and port, and on no other.
+// TestListenerIsBoundToTheNID checks that an NI which was configured by its NID listens on that
+// address and port only.
 //
 // sanity-lnet 5 (290)
 // lnet-wire 5.4 (2)

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// socketOptions reads options of a node's connection with a peer.
+// socketOptions returns options of the socket of the node's connection with a peer.
 func (n *node) socketOptions(id lnet.ProcessID, options map[string][2]int) map[string]int {
 	n.t.Helper()
 	got := map[string]int{}
@@ -48,7 +48,7 @@ func (n *node) socketOptions(id lnet.ProcessID, options map[string][2]int) map[s
 	return got
 }
 
-// TestSocketOptions shows the options of both sides' sockets (socklnd 16).
+// TestSocketOptions checks the socket options on both sides (socklnd 16).
 //
 // socklnd 16 (1)
 func TestSocketOptions(t *testing.T) {
@@ -76,7 +76,7 @@ func TestSocketOptions(t *testing.T) {
 			c.KeepaliveIdle, c.KeepaliveInterval, c.KeepaliveCount = 7*time.Second, 3*time.Second, 9
 		}, map[string]int{
 			"nodelay": 0, "keepalive": 1, "keepalive idle": 7, "keepalive interval": 3, "keepalive count": 9,
-			"tos": 0x48, "sndbuf": 2 * 65536, // as Linux counts
+			"tos": 0x48, "sndbuf": 2 * 65536, // Linux doubles the value
 		}},
 		{"no keepalive", func(c *Config) { c.KeepaliveCount = 0 }, map[string]int{"keepalive": 0}},
 	} {
@@ -144,8 +144,8 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 
-	// Another driver cannot have the port; the interface that could not be
-	// opened leaves nothing behind.
+	// Another driver cannot listen on the port. The interface that could not be opened leaves
+	// nothing behind.
 	other, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +187,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreThoseOfTheTable compares the defaults with what the table says.
-// The bounds on half-open connections are ours (decisions 9).
+// TestDefaultsAreThoseOfTheTable compares the defaults with the table of the specification. The
+// bounds on half-open connections are lnetd's own (decisions 9).
 //
 // socklnd 18 (1), 19 (1)
 func TestDefaultsAreThoseOfTheTable(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// hold has the node keep back messages of a size until they are taken from the
-// channel and placed.
+// hold makes the node keep messages of the given size without a placement. The test receives them
+// from the channel and places them.
 func (n *node) hold(size int) <-chan *arrival {
 	held := make(chan *arrival, 100)
 	n.onArrival(func(a *arrival) error {
@@ -27,8 +27,8 @@ func (n *node) hold(size int) <-chan *arrival {
 	return held
 }
 
-// passes lets d pass: another peer of the node begins a message and does not
-// finish it, and is cut off after the LND timeout, as often as it takes.
+// passes waits for at least d. As a clock it uses other peers that begin a message, do not finish
+// it, and are cut off after the LND timeout.
 func (n *node) passes(d time.Duration) {
 	n.t.Helper()
 	for begin := time.Now(); time.Since(begin) < d; {
@@ -39,9 +39,9 @@ func (n *node) passes(d time.Duration) {
 	}
 }
 
-// TestALatePlacementHoldsUpItsConnectionOnly shows a message that waits: what
-// is behind it on the connection waits too, the set's other connections go on,
-// and no timer runs, however long it takes.
+// TestALatePlacementHoldsUpItsConnectionOnly: given a message without a placement, messages behind
+// it on the connection wait too. The other connections of the set continue, and no timer runs,
+// however long the placement takes.
 //
 // socklnd 13 (3)
 // lnet-wire 8 (3)
@@ -54,8 +54,8 @@ func TestALatePlacementHoldsUpItsConnectionOnly(t *testing.T) {
 
 	control.put(33)
 	late := await(t, held, "arrival")
-	control.put(44) // behind it
-	bulk.put(5000)  // beside it
+	control.put(44) // behind the held message
+	bulk.put(5000)  // on another connection
 	if a := n.arrival(); len(a.payload) != 5000 {
 		t.Errorf("%d bytes came past", len(a.payload))
 	}
@@ -102,7 +102,7 @@ func TestAPlacementForAConnectionThatIsGone(t *testing.T) {
 	control, bulkIn, _ := p.callUs()
 	control.put(33)
 	late := await(t, held, "arrival")
-	_ = bulkIn.Close() // the set goes, while the message waits
+	_ = bulkIn.Close() // the set ends while the message waits
 	await(t, n.down, "PeerDown")
 	late.place(memory.Of(make([]byte, 33)))
 	if a := await(t, n.arrived, "arrival"); lnd.StatusOf(a.err) != lnd.StatusRemoteError {
@@ -132,8 +132,8 @@ func TestCloseWhileAMessageWaits(t *testing.T) {
 }
 
 func TestWhatWaitsIsAnsweredMeanwhile(t *testing.T) {
-	// Given a message whose placement comes later, when the upcall sends, then
-	// that leaves before the placement.
+	// Given a message that is placed later, when the upcall sends another one, then that is sent
+	// before the placement.
 	n := start(t, nil)
 	p := newPuppet(n)
 	held := make(chan *arrival, 1)
@@ -163,13 +163,13 @@ func TestAPlacementThatIsTooLargeEndsTheSet(t *testing.T) {
 	bulkIn.ends()
 }
 
-// TestAnIdleConnectionGivesItsBufferBack shows the large buffer that a burst of
-// small messages earns, and its end.
+// TestAnIdleConnectionGivesItsBufferBack checks that a burst of small messages gives a connection a
+// large buffer, and that the connection returns it when it is idle.
 func TestAnIdleConnectionGivesItsBufferBack(t *testing.T) {
 	for _, busyPoll := range []time.Duration{0, time.Millisecond} {
 		t.Run(fmt.Sprint("busy_poll ", busyPoll), func(t *testing.T) {
 			n := start(t, func(c *Config) {
-				c.SockTimeout = 400 * time.Millisecond // the reaper comes by each 50 ms
+				c.SockTimeout = 400 * time.Millisecond // the reaper runs every 50 ms
 				c.BusyPoll = busyPoll
 			})
 			p := newPuppet(n)

@@ -17,18 +17,18 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// watchful has connections be watched for as long as they may.
+// watchful configures the longest possible busy polling.
 func watchful(c *Config) { c.BusyPoll = MaxBusyPoll }
 
-// startWatchful starts a node with such connections, on two processors at least.
+// startWatchful starts a node with busy polling, on at least two processors.
 func startWatchful(t *testing.T) *node {
 	t.Helper()
 	onProcessors(t, 2)
 	return start(t, watchful)
 }
 
-// manners are the ways in which callers read a connection: who watches it takes whatever
-// comes, who sleeps at it answers only.
+// manners are the ways in which callers of Poll read a connection. A caller that watches it takes
+// all messages; a caller that sleeps on it takes only answers.
 var manners = []manner{
 	{"watching", watchful, (*wire).put},
 	{"sleeping", nil, (*wire).reply},
@@ -37,10 +37,10 @@ var manners = []manner{
 type manner struct {
 	name string
 	edit func(*Config)
-	send func(w *wire, n int) // a message of n bytes that callers take
+	send func(w *wire, n int) // sends a message of n bytes, of a kind that callers take
 }
 
-// eachManner runs a test of each.
+// eachManner runs a test with each of them.
 func eachManner(t *testing.T, f func(t *testing.T, m manner)) {
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) { f(t, m) })
@@ -61,7 +61,7 @@ func (w *wire) reply(n int) {
 
 func asReply(_ *protocol.Frame, h *lnet.Header) { h.Type = lnet.MsgReply }
 
-// onProcessors has the test run on n processors at least.
+// onProcessors makes the test run on at least n processors.
 func onProcessors(t *testing.T, n int) {
 	if have := runtime.GOMAXPROCS(0); have < n {
 		runtime.GOMAXPROCS(n)
@@ -69,8 +69,7 @@ func onProcessors(t *testing.T, n int) {
 	}
 }
 
-// callers has callers wait for what the puppet sends, nearly always in Poll, until it is
-// over.
+// callers starts count callers that spend nearly all their time in Poll, until over is called.
 func (n *node) callers(p *puppet, count int) (over func()) {
 	var done lnd.Wait
 	var all sync.WaitGroup
@@ -91,14 +90,14 @@ func (n *node) callers(p *puppet, count int) (over func()) {
 	return over
 }
 
-// inCaller reports whether it runs in the goroutine of a caller of Poll.
+// inCaller reports whether the current goroutine is in a call of Poll.
 func inCaller() bool {
 	stack := make([]byte, 1<<14)
 	return strings.Contains(string(stack[:runtime.Stack(stack, false)]), ").Poll(")
 }
 
-// TestCallersFindMessages shows that what comes while callers watch one of them takes.
-// The reader, which has the role before, leaves it to them.
+// TestCallersFindMessages checks that callers take messages while they poll. The reader, which has
+// had that role until then, leaves it to them.
 func TestCallersFindMessages(t *testing.T) {
 	eachManner(t, func(t *testing.T, m manner) {
 		n := m.start(t)
@@ -122,8 +121,8 @@ func TestCallersFindMessages(t *testing.T) {
 	})
 }
 
-// TestCallersLeaveWhatMustWait shows a message without a placement, of which the reader
-// takes care: a caller has something else to wait for.
+// TestCallersLeaveWhatMustWait checks that a caller hands a message without a placement over to the
+// reader, because the caller waits for something else.
 func TestCallersLeaveWhatMustWait(t *testing.T) {
 	eachManner(t, func(t *testing.T, m manner) {
 		n := m.start(t)
@@ -148,10 +147,10 @@ func TestCallersLeaveWhatMustWait(t *testing.T) {
 			case a := <-held:
 				k++
 				if k == 3 {
-					over() // the callers are not needed for what follows
+					over() // the rest needs no callers
 				}
 				a.place(memory.Of(make([]byte, size)))
-			case a := <-n.arrived: // the reader was there first
+			case a := <-n.arrived: // the reader took it first
 				n.arrived <- a
 			}
 			if a := n.arrival(); a.err != nil || !bytes.Equal(a.payload, pattern(size)) && len(a.payload) > 0 {
@@ -162,9 +161,9 @@ func TestCallersLeaveWhatMustWait(t *testing.T) {
 	})
 }
 
-// TestCallersLeaveWhatDies shows connections that die when a caller has just met a message
-// without a placement: by his own hand, and by another's. The reader withdraws it, and the placement
-// is completed all the same.
+// TestCallersLeaveWhatDies: a caller has just found a message without a placement when the
+// connection is closed, by that goroutine or by another one. The reader withdraws the message, and
+// the placement is still completed.
 func TestCallersLeaveWhatDies(t *testing.T) {
 	eachManner(t, func(t *testing.T, m manner) {
 		for name, kill := range map[string]func(n *node, p *puppet){
@@ -192,7 +191,7 @@ func TestCallersLeaveWhatDies(t *testing.T) {
 						m.send(w, 9)
 						select {
 						case late = <-held:
-						case <-n.arrived: // the reader was there first
+						case <-n.arrived: // the reader took it first
 						}
 					}
 					if m := await(t, n.withdrawn, "Withdrawn"); m != late.rx {
@@ -209,7 +208,7 @@ func TestCallersLeaveWhatDies(t *testing.T) {
 	})
 }
 
-// TestCallersMeetTheEnd shows connections that end while callers read them.
+// TestCallersMeetTheEnd checks connections that end while callers read them.
 func TestCallersMeetTheEnd(t *testing.T) {
 	eachManner(t, func(t *testing.T, m manner) {
 		for _, h := range hangUps {
@@ -238,13 +237,12 @@ func TestCallersMeetTheEnd(t *testing.T) {
 	})
 }
 
-// TestCallersHaveTheirOwnTime shows a caller who waits in vain beside a peer that never stops
-// sending: he gets away.
+// TestCallersHaveTheirOwnTime checks that Poll returns although the peer never stops sending.
 func TestCallersHaveTheirOwnTime(t *testing.T) {
 	n := startWatchful(t)
 	var came, found atomic.Int32
 	n.onArrival(func(a *arrival) error {
-		if came.Add(1)%64 == 0 && inCaller() { // which takes long
+		if came.Add(1)%64 == 0 && inCaller() { // inCaller is slow, so it runs only for some messages
 			found.Add(1)
 		}
 		a.drop()
@@ -270,8 +268,7 @@ func TestCallersHaveTheirOwnTime(t *testing.T) {
 	sender.Wait()
 }
 
-// TestCallersWhileTheInterfaceCloses shows that callers make no upcall either when
-// Close has returned.
+// TestCallersWhileTheInterfaceCloses checks that callers make no upcall after Close has returned.
 func TestCallersWhileTheInterfaceCloses(t *testing.T) {
 	eachManner(t, func(t *testing.T, m manner) {
 		for range 10 {
@@ -291,7 +288,7 @@ func TestCallersWhileTheInterfaceCloses(t *testing.T) {
 			n.arrival()
 			b := bytes.Repeat(w.message(pattern(100), nil), 1000)
 			var sender sync.WaitGroup
-			sender.Go(func() { _, _ = w.Write(b) }) // which fails at the end
+			sender.Go(func() { _, _ = w.Write(b) }) // fails when the connection closes
 			n.arrival()
 			n.stop()
 			closed.Store(true)
@@ -302,8 +299,8 @@ func TestCallersWhileTheInterfaceCloses(t *testing.T) {
 	})
 }
 
-// TestPollOfNobody shows that Poll returns where nothing can be read: a peer that
-// there is not, one that has sent nothing, and one whose connections are not shared.
+// TestPollOfNobody checks that Poll returns if nothing can be read: the peer does not exist, has
+// sent nothing, or has no shared connection.
 func TestPollOfNobody(t *testing.T) {
 	for _, edit := range []func(*Config){nil, watchful} {
 		n := start(t, edit)
@@ -320,7 +317,7 @@ func TestPollOfNobody(t *testing.T) {
 	}
 }
 
-// TestWatchersAreFew shows that a processor is left to everybody else.
+// TestWatchersAreFew checks that watchers leave at least one processor free.
 func TestWatchersAreFew(t *testing.T) {
 	onProcessors(t, 3)
 	recessEnds.Store(0)
@@ -345,7 +342,7 @@ func TestWatchersAreFew(t *testing.T) {
 	}
 }
 
-// loud counts calls of Quiet.
+// loud counts the streams for which Quiet is on.
 type loud struct {
 	Pollable
 	quiet int
@@ -359,7 +356,8 @@ func (l *loud) Quiet(on bool) {
 	}
 }
 
-// TestBusyPollIsTuned shows the setting: of the driver, of an interface, and later.
+// TestBusyPollIsTuned checks busy_poll as an option of the driver, of an interface, and of one that
+// is open.
 func TestBusyPollIsTuned(t *testing.T) {
 	for _, d := range []time.Duration{-1, MaxBusyPoll + 1} {
 		c := DefaultConfig()
@@ -389,8 +387,8 @@ func TestBusyPollIsTuned(t *testing.T) {
 	n.awaitState(p.id(), "connection", func(p *peer) bool { return len(p.conns) == 1 && !p.conns[0].poll.shared.Load() })
 }
 
-// TestBusyPollEnds shows a connection that was polled, and is not any more since somebody has
-// said so: it carries messages, and callers take no requests.
+// TestBusyPollEnds checks that after busy_poll is set to 0 a connection still carries messages, and
+// that callers take no more requests.
 func TestBusyPollEnds(t *testing.T) {
 	n := startWatchful(t)
 	p := newPuppet(n)
@@ -417,8 +415,8 @@ func TestBusyPollEnds(t *testing.T) {
 	}
 }
 
-// TestAHandlerPanicsInACaller shows a panic that a program recovers from, in a caller's
-// goroutine: the connection ends, and nothing else does.
+// TestAHandlerPanicsInACaller: given a handler that panics in a caller of Poll, when the program
+// recovers, then only the connection has ended.
 func TestAHandlerPanicsInACaller(t *testing.T) {
 	eachManner(t, func(t *testing.T, m manner) {
 		n := m.start(t)
@@ -443,7 +441,7 @@ func TestAHandlerPanicsInACaller(t *testing.T) {
 		for !panicked.Load() {
 			m.send(w, 7)
 			select {
-			case <-n.arrived: // the reader was there first
+			case <-n.arrived: // the reader took it first
 			case d := <-n.down:
 				if !errors.Is(d.Err, errPanic) {
 					t.Error(d.Err)

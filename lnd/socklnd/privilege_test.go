@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// plainly has a node use the host's network without a disguise.
+// plainly configures the host's network, without a disguise.
 func plainly(accept Accept) func(*Config) {
 	return func(c *Config) {
 		c.Network = HostNetwork()
@@ -31,7 +31,7 @@ func TestSecureRefusesUnprivilegedPortsWithoutAByte(t *testing.T) {
 	n := start(t, plainly(AcceptSecure))
 	p := newPuppet(n)
 	w := p.dial()
-	// What we say may cross the close; the answer is the end all the same.
+	// The node may close the connection before it reads this. The result is the same.
 	h := p.hello(protocol.Control)
 	b, err := h.Append(p.request(), p.order)
 	if err != nil {
@@ -47,7 +47,7 @@ func TestSecureRefusesUnprivilegedPortsWithoutAByte(t *testing.T) {
 	}
 }
 
-// callingAt has a node accept all, and call others at a port.
+// callingAt configures a node that accepts all callers and calls others at port.
 func callingAt(port int) func(*Config) {
 	return func(c *Config) {
 		plainly(AcceptAll)(c)
@@ -55,9 +55,8 @@ func callingAt(port int) func(*Config) {
 	}
 }
 
-// TestAnUnprivilegedPeerIsKnownByItsPort shows accept=all where nodes are called
-// at a privileged port: what such a peer says of itself does not count (socklnd
-// 5.2).
+// TestAnUnprivilegedPeerIsKnownByItsPort: with accept=all, and a privileged port to connect to, the
+// HELLO of a caller from an unprivileged port does not identify it (socklnd 5.2).
 //
 // socklnd 1 (2), 5.2 (1), 15.4 (2)
 // lnet-wire 2.6 (1), 5.4 (1)
@@ -81,7 +80,7 @@ func TestAnUnprivilegedPeerIsKnownByItsPort(t *testing.T) {
 	if a.from != want || a.header.Src != want.NID || a.header.SrcPID != want.PID {
 		t.Errorf("from %s, src_nid %s, src_pid %s; want %s", a.from, a.header.Src, a.header.SrcPID, want)
 	}
-	// Messages reach it over its own connection.
+	// A message to the peer uses the connection that it opened.
 	s := n.put(want, 10)
 	w.receive()
 	s.done()
@@ -91,7 +90,7 @@ func TestAnUnprivilegedPeerIsKnownByItsPort(t *testing.T) {
 	if a := n.arrival(); a.from == want || a.from.NID != want.NID {
 		t.Errorf("from %s", a.from)
 	}
-	// When it is gone nobody calls it, and nobody hears that it is down.
+	// After the connection closes, the node does not call the peer, and does not report it as down.
 	_ = w.Close()
 	n.awaitGone(want)
 	n.put(want, 10).fails(lnd.StatusRemoteError)
@@ -102,14 +101,14 @@ func TestAnUnprivilegedPeerIsKnownByItsPort(t *testing.T) {
 	}
 }
 
-// TestWhoAnUnprivilegedPeerIs shows whose word is taken: where nodes are called at
-// an unprivileged port, that of one who calls from the address of its NID, about
-// itself and, since it may be a router, about others.
+// TestWhoAnUnprivilegedPeerIs: if the port to connect to is unprivileged, a caller that calls from
+// the address of its NID is identified by its HELLO. As it may be a router, it may also forward
+// messages of other sources.
 func TestWhoAnUnprivilegedPeerIs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		port   int  // that the node calls others at; 0: its own
-		liar   bool // its HELLO names another address
+		port   int  // the port at which the node calls others; 0 for its own
+		liar   bool // the HELLO names another address
 		pid    lnet.PID
 		madeUp bool
 	}{
@@ -149,7 +148,7 @@ func TestWhoAnUnprivilegedPeerIs(t *testing.T) {
 			if got := (lnet.ProcessID{NID: a.header.Src, PID: a.header.SrcPID}); a.from != who || got != source {
 				t.Errorf("from %s, source %s; want %s, %s", a.from, got, who, source)
 			}
-			// It is reached over the connection that it made.
+			// The node reaches the peer over the connection that the peer opened.
 			s := n.put(who, 10)
 			w.receive()
 			s.done()
@@ -157,17 +156,17 @@ func TestWhoAnUnprivilegedPeerIs(t *testing.T) {
 	}
 }
 
-// TestUnprivilegedConfig shows that nodes of users without rights reach each other,
-// and are known by what they say.
+// TestUnprivilegedConfig checks that nodes of unprivileged users reach each other, and are
+// identified by their HELLOs.
 //
 // lnet-wire 5.4 (1)
 func TestUnprivilegedConfig(t *testing.T) {
 	anybody := func(c *Config) {
 		*c = UnprivilegedConfig(testPort)
-		c.SourcePorts = SourceAny // as if nobody were root
+		c.SourcePorts = SourceAny // as for a user other than root
 	}
 	from, to := start(t, anybody), start(t, anybody)
-	for _, n := range []*node{from, to} { // which have started: nothing else tells a reader so
+	for _, n := range []*node{from, to} { // onArrival also synchronizes with the readers, for the race detector
 		n.onArrival(func(a *arrival) error {
 			a.place(memory.Of(make([]byte, a.header.PayloadLength)))
 			return nil
@@ -181,7 +180,7 @@ func TestUnprivilegedConfig(t *testing.T) {
 	from.arrival()
 }
 
-// awaitGone waits until the interface has forgotten a peer.
+// awaitGone waits until a peer has left the table.
 func (n *node) awaitGone(id lnet.ProcessID) {
 	n.t.Helper()
 	n.awaitTable("the end of "+id.String(), func() bool { return n.peers[id] == nil })
@@ -196,8 +195,8 @@ func TestAcceptNoneHasNoAcceptor(t *testing.T) {
 	}
 }
 
-// TestPrivilegedSourcePorts shows the ports that a set comes from: those of
-// each peer count down from 1023, whatever other peers have.
+// TestPrivilegedSourcePorts checks the source ports of a set. For each peer they count down from
+// 1023, whatever ports are used for other peers.
 //
 // socklnd 16 (2)
 // lnet-wire 5.3 (1)
@@ -269,7 +268,7 @@ func TestSecureTakesPrivilegedPorts(t *testing.T) {
 	}
 }
 
-// refusingPorts is a network on which the process may bind no privileged port.
+// refusingPorts is a network on which the process must not bind privileged ports.
 type refusingPorts struct{ disguised }
 
 func (n refusingPorts) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
@@ -279,9 +278,8 @@ func (n refusingPorts) Dial(ctx context.Context, from, to netip.AddrPort) (Strea
 	return n.disguised.Dial(ctx, from, to)
 }
 
-// TestWithoutPrivilegesAnyPortWillDo shows a node that may not bind a
-// privileged port: it calls from another, and CONTROL alone carries everything,
-// since to the peer each connection is a process of its own.
+// TestWithoutPrivilegesAnyPortWillDo: a node that cannot bind a privileged port calls from another
+// one. It opens CONTROL only, because the peer takes each connection for another process.
 func TestWithoutPrivilegesAnyPortWillDo(t *testing.T) {
 	n := start(t, func(c *Config) { c.Network = refusingPorts{disguised{HostNetwork()}} })
 	p := newPuppet(n).listen()
@@ -331,7 +329,7 @@ func TestBulkConnectionsGoToTheirOwnPort(t *testing.T) {
 		t.Error(err)
 	}
 	_ = c.Close()
-	// The node listens on both.
+	// The node listens on both ports.
 	for _, port := range []uint16{testPort, testPort + 1} {
 		c, err := net.Dial("tcp", netip.AddrPortFrom(n.address, port).String())
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
-// TestAProbeOfALifeThatLasts shows that a peer which is in doubt is asked with one
-// NOOP, and that nothing else happens if it lives.
+// TestAProbeOfALifeThatLasts checks that Probe sends one NOOP to a peer in doubt, and that nothing
+// else happens if the peer is still the same incarnation.
 func TestAProbeOfALifeThatLasts(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)

@@ -18,13 +18,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// byteOrder is what both byte orders of encoding/binary are.
+// byteOrder is implemented by both byte orders of encoding/binary.
 type byteOrder interface {
 	binary.ByteOrder
 	binary.AppendByteOrder
 }
 
-// puppet is a peer that says what the test makes it say, by hand.
+// puppet is a scripted peer: the test decides what it sends.
 type puppet struct {
 	t       testing.TB
 	node    *node
@@ -33,11 +33,12 @@ type puppet struct {
 	version protocol.Version
 	order   byteOrder
 	ln      puppetListener
-	// window is the receive buffer of what it dials, 0: the system's choice.
+	// window is the receive buffer of connections that the puppet dials, in bytes; 0 for the
+	// system's default.
 	window int
 }
 
-// puppetListener is a TCP listener or a memory network's.
+// puppetListener is a TCP listener or one of a memoryNetwork.
 type puppetListener interface {
 	Accept() (net.Conn, error)
 	Close() error
@@ -48,7 +49,7 @@ func newPuppet(n *node) *puppet {
 	return &puppet{t: n.t, node: n, addr: newAddress(), life: 1000, version: protocol.V3, order: binary.LittleEndian}
 }
 
-// higherPuppet has a higher NID than the node, lowerPuppet a lower one.
+// lowerPuppet returns a puppet with a lower NID than the node; newPuppet's have higher ones.
 func lowerPuppet(n *node) *puppet {
 	p := newPuppet(n)
 	a := p.addr.As4()
@@ -60,14 +61,14 @@ func lowerPuppet(n *node) *puppet {
 func (p *puppet) nid() lnet.NID      { return lnet.NIDFromIP(tcp, p.addr) }
 func (p *puppet) id() lnet.ProcessID { return lnet.ProcessID{NID: p.nid(), PID: lnet.PIDLustre} }
 
-// hello is what the puppet says for a connection of type c.
+// hello returns the puppet's HELLO for a connection of type c.
 func (p *puppet) hello(c protocol.ConnType) protocol.Hello {
 	return protocol.Hello{
 		Version: p.version, Src: p.nid(), Dst: p.node.NID(), SrcPID: lnet.PIDLustre, SrcIncarnation: p.life, Type: c,
 	}
 }
 
-// wire is one end of a TCP connection in the puppet's hands.
+// wire is the puppet's end of a connection.
 type wire struct {
 	net.Conn
 	p       *puppet
@@ -76,7 +77,7 @@ type wire struct {
 	typ     protocol.ConnType
 }
 
-// memory is the network in memory that the node is on, nil if it is on another one.
+// memory returns the memory network of the node, or nil if it is on another network.
 func (p *puppet) memory() *memoryNetwork {
 	if w, ok := p.node.driver.config.Network.(interface{ memory() *memoryNetwork }); ok {
 		return w.memory()
@@ -84,7 +85,7 @@ func (p *puppet) memory() *memoryNetwork {
 	return nil
 }
 
-// dial connects, and says nothing.
+// dial connects and sends nothing.
 func (p *puppet) dial() *wire {
 	p.t.Helper()
 	at := netip.AddrPortFrom(p.node.address, testPort)
@@ -119,12 +120,12 @@ func (p *puppet) wire(c net.Conn) *wire {
 	return w
 }
 
-// request is the acceptor request for the node.
+// request returns an acceptor request for the node.
 func (p *puppet) request() []byte {
 	return lnet.AcceptorRequest{NID: p.node.NID()}.Append(nil, p.order)
 }
 
-// call dials and says request and HELLO.
+// call dials and sends the acceptor request and a HELLO.
 func (p *puppet) call(c protocol.ConnType) *wire {
 	p.t.Helper()
 	w := p.dial()
@@ -133,7 +134,7 @@ func (p *puppet) call(c protocol.ConnType) *wire {
 	return w
 }
 
-// introduction is what a caller says first: request and HELLO.
+// introduction returns what a caller sends first: acceptor request and HELLO.
 func (p *puppet) introduction(c protocol.ConnType) []byte {
 	p.t.Helper()
 	h := p.hello(c)
@@ -144,15 +145,15 @@ func (p *puppet) introduction(c protocol.ConnType) []byte {
 	return b
 }
 
-// passes calls, and has gone before the node can have read of it: the HELLO and
-// the end of the stream come in one segment.
+// passes calls and closes the connection before the node can have read anything. The HELLO and the
+// end of the stream arrive in one segment.
 func (p *puppet) passes(c protocol.ConnType) {
 	p.t.Helper()
 	w := p.dial()
 	w.sendLast(p.introduction(c))
 }
 
-// sendLast sends b and the end of the stream in one segment.
+// sendLast sends b and closes the connection, in one segment.
 func (w *wire) sendLast(b []byte) {
 	w.t.Helper()
 	raw, err := w.Conn.(syscall.Conn).SyscallConn()
@@ -168,7 +169,7 @@ func (w *wire) sendLast(b []byte) {
 	}
 }
 
-// connect makes a connection and expects to be taken.
+// connect opens a connection, which the node has to accept.
 func (p *puppet) connect(c protocol.ConnType) *wire {
 	p.t.Helper()
 	w, err := p.tryToConnect(c)
@@ -178,7 +179,8 @@ func (p *puppet) connect(c protocol.ConnType) *wire {
 	return w
 }
 
-// tryToConnect is connect that the node may cut off before it has answered.
+// tryToConnect is like connect, but returns an error if the node closes the connection before it
+// has answered.
 func (p *puppet) tryToConnect(c protocol.ConnType) (*wire, error) {
 	p.t.Helper()
 	w := p.dial()
@@ -198,7 +200,7 @@ func (p *puppet) tryToConnect(c protocol.ConnType) (*wire, error) {
 	return w, nil
 }
 
-// refused calls and expects NONE, and the end.
+// refused calls, and checks that the node answers NONE and closes.
 func (p *puppet) refused(c protocol.ConnType) protocol.Hello {
 	p.t.Helper()
 	w := p.call(c)
@@ -210,7 +212,7 @@ func (p *puppet) refused(c protocol.ConnType) protocol.Hello {
 	return h
 }
 
-// listen makes the puppet reachable.
+// listen makes the puppet listen for calls.
 func (p *puppet) listen() *puppet {
 	p.t.Helper()
 	var l puppetListener
@@ -230,7 +232,7 @@ func (p *puppet) listen() *puppet {
 	return p
 }
 
-// accept takes a call and reads request and HELLO.
+// accept accepts a call and reads its acceptor request and HELLO.
 func (p *puppet) accept() (*wire, protocol.Hello) {
 	p.t.Helper()
 	if err := p.ln.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -250,7 +252,7 @@ func (p *puppet) accept() (*wire, protocol.Hello) {
 	return w, h
 }
 
-// answer sends the puppet's HELLO.
+// answer sends the puppet's HELLO of type c.
 func (w *wire) answer(c protocol.ConnType) {
 	w.t.Helper()
 	h := w.p.hello(c)
@@ -267,7 +269,7 @@ func (w *wire) say(h protocol.Hello) {
 	w.send(b)
 }
 
-// take accepts a call and says yes.
+// take accepts a call, and answers with the matching type.
 func (p *puppet) take() *wire {
 	p.t.Helper()
 	w, h := p.accept()
@@ -275,7 +277,7 @@ func (p *puppet) take() *wire {
 	return w
 }
 
-// decline accepts a call and says NONE.
+// decline accepts a call and answers NONE.
 func (p *puppet) decline() {
 	p.t.Helper()
 	w, _ := p.accept()
@@ -309,7 +311,7 @@ func (w *wire) hello() protocol.Hello {
 	return h
 }
 
-// greeting is hello that may not come.
+// greeting is like hello, but returns an error if there is no HELLO.
 func (w *wire) greeting() (protocol.Hello, error) {
 	w.t.Helper()
 	var b []byte
@@ -337,7 +339,7 @@ func (w *wire) greeting() (protocol.Hello, error) {
 	return h, nil
 }
 
-// ends expects that the node has closed the connection and said nothing.
+// ends checks that the node closes the connection without sending anything.
 func (w *wire) ends() {
 	w.t.Helper()
 	b := make([]byte, 1000)
@@ -360,7 +362,7 @@ func (w *wire) noop(c0, c1 uint64) {
 	w.send(f.Append(nil, w.p.order))
 }
 
-// message encodes a PUT to the node.
+// message encodes a PUT to the node, which edit may change.
 func (w *wire) message(payload []byte, edit func(*protocol.Frame, *lnet.Header)) []byte {
 	w.t.Helper()
 	f := protocol.Frame{Type: protocol.FrameLNet}
@@ -385,13 +387,13 @@ func (w *wire) put(n int) {
 	w.send(w.message(pattern(n), nil))
 }
 
-// request sends a PUT with n bytes that wants to be acknowledged.
+// request sends a PUT with n bytes that asks for an acknowledgement.
 func (w *wire) request(n int, cookie uint64) {
 	w.t.Helper()
 	w.send(w.message(pattern(n), func(f *protocol.Frame, _ *lnet.Header) { f.Request = cookie }))
 }
 
-// frame reads a framing header of the node's.
+// frame reads the framing header of a message of the node.
 func (w *wire) frame() protocol.Frame {
 	w.t.Helper()
 	var f protocol.Frame
@@ -401,7 +403,7 @@ func (w *wire) frame() protocol.Frame {
 	return f
 }
 
-// receive reads a message of the node's.
+// receive reads a message of the node.
 func (w *wire) receive() (f protocol.Frame, h lnet.Header, payload []byte) {
 	w.t.Helper()
 	if w.version.Framed() {
@@ -415,7 +417,7 @@ func (w *wire) receive() (f protocol.Frame, h lnet.Header, payload []byte) {
 	return f, h, w.read(int(h.PayloadLength))
 }
 
-// orderOpposite is the other byte order.
+// orderOpposite returns the other byte order.
 func orderOpposite(o byteOrder) byteOrder {
 	if o == byteOrder(binary.LittleEndian) {
 		return binary.BigEndian

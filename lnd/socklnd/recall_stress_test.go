@@ -12,14 +12,14 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// tally notes what becomes of messages, by their number.
+// tally records, by number, how messages ended and how often they arrived.
 type tally struct {
 	mu   sync.Mutex
 	ends map[uint64][]error
 	came map[uint64]int
 }
 
-// counted is a message that a tally knows.
+// counted is a message that reports to a tally.
 type counted struct {
 	tx    lnd.Tx
 	tally *tally
@@ -38,9 +38,9 @@ func (c *counted) Sent(_ *lnd.Tx, err error) {
 	}
 }
 
-// Given messages of many senders, when they are recalled while connections fill,
-// die and are made again, until the interface is closed, then each ends once, each
-// arrives once at most, and what was recalled does not arrive.
+// TestRecallAmidWritesAndDeaths: given messages of many senders, when they are recalled while
+// connections fill, close and are reopened, until the interface closes, then each message ends
+// exactly once, arrives at most once, and does not arrive if it was recalled.
 func TestRecallAmidWritesAndDeaths(t *testing.T) {
 	const senders, each = 8, 400
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {

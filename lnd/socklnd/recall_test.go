@@ -22,7 +22,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// narrow is a stream that takes as many bytes as there is room for.
+// narrow is a stream that accepts room bytes.
 type narrow struct {
 	Stream
 	mu      sync.Mutex
@@ -83,12 +83,12 @@ func (s *narrow) widen() {
 	s.mu.Unlock()
 }
 
-// ended notes how messages ended.
+// endings records how messages ended.
 type endings map[*lnd.Tx]error
 
 func (e endings) Sent(m *lnd.Tx, err error) { e[m] = err }
 
-// batchOf is a connection on which these messages and cookies are queued.
+// batchOf returns a connection on which the messages and some cookies are queued.
 func batchOf(s Stream, cookies int, ms ...*lnd.Tx) *conn {
 	c := DefaultConfig()
 	i := &Interface{driver: &Driver{config: c}, log: boundedlog.New(nil)}
@@ -105,9 +105,9 @@ func batchOf(s Stream, cookies int, ms ...*lnd.Tx) *conn {
 	return o
 }
 
-// Given a batch that has been written up to any byte, when messages are recalled,
-// then those that have not begun come back, and what leaves when there is room is
-// what would have left without them, with every cookie.
+// TestRecallFromABatch: given a batch of which any number of bytes has been written, when messages
+// are recalled, then those that were not started return. Once there is room, the stream has the
+// bytes that it would have without them, with every cookie.
 func TestRecallFromABatch(t *testing.T) {
 	const messages, payload = 6, 50
 	for _, cookies := range []int{0, 1, 3} {
@@ -125,7 +125,8 @@ func TestRecallFromABatch(t *testing.T) {
 					c := batchOf(s, cookies, ms...)
 					c.flushQueued()
 					synctest.Wait()
-					// The last one stays, and what the first acknowledges goes with it.
+					// The last message stays. The cookie that the first one was to carry is still
+					// sent.
 					back := c.recall(func(m *lnd.Tx) bool { return m != ms[messages-1] && m.Header.HdrData%3 != 1 })
 					c.peer.recalled(back)
 					synctest.Wait()
@@ -162,7 +163,8 @@ func TestRecallFromABatch(t *testing.T) {
 	}
 }
 
-// Messages recalled from a dead connection have failed.
+// TestRecallFromADeadConnection checks that messages of a closed connection fail, and cannot be
+// recalled.
 func TestRecallFromADeadConnection(t *testing.T) {
 	c := batchOf(newNarrow(0), 0, &lnd.Tx{Done: endings{}})
 	if left := c.die(net.ErrClosed); len(left) != 1 {
@@ -173,7 +175,7 @@ func TestRecallFromADeadConnection(t *testing.T) {
 	}
 }
 
-// peerOf is a peer with these connections.
+// peerOf returns a peer with the given connections.
 func peerOf(cs ...*conn) *peer {
 	p := cs[0].peer
 	p.conns = cs
@@ -184,7 +186,8 @@ func peerOf(cs ...*conn) *peer {
 	return p
 }
 
-// While messages are taken back from one connection, all may die.
+// TestRecallWhileConnectionsDie checks that all connections may close while messages are recalled
+// from one of them.
 func TestRecallWhileConnectionsDie(t *testing.T) {
 	ended := endings{}
 	one, two := batchOf(newNarrow(0), 0, &lnd.Tx{Done: ended}), batchOf(newNarrow(0), 0)
@@ -200,7 +203,8 @@ func TestRecallWhileConnectionsDie(t *testing.T) {
 	}
 }
 
-// A connection that is about to carry messages belongs to the goroutine that fills it.
+// TestRecallLeavesReservedConnectionsAlone checks that nothing is recalled from a reserved
+// connection. It belongs to the goroutine that is moving messages to it.
 func TestRecallLeavesReservedConnectionsAlone(t *testing.T) {
 	ended := endings{}
 	c := batchOf(newNarrow(0), 0, &lnd.Tx{Done: ended})

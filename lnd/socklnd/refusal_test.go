@@ -21,8 +21,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// awaitRefusals waits until callers have been refused for a reason, and fails if
-// others have been for another one.
+// awaitRefusals waits until count callers have been refused for reason r, and fails if any have
+// been refused for another one.
 func (n *node) awaitRefusals(r lnd.Refusal, count uint64) {
 	n.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -40,7 +40,7 @@ func (n *node) awaitRefusals(r lnd.Refusal, count uint64) {
 	}
 }
 
-// refusalCases are the ways in which a caller is turned away, one each.
+// refusalCases has one caller for each way of being refused.
 var refusalCases = []struct {
 	name   string
 	reason lnd.Refusal
@@ -108,7 +108,7 @@ var refusalCases = []struct {
 	}},
 	{"new life", lnd.RefusedStale, nil, func(p *puppet) {
 		p.connect(protocol.Control)
-		p.node.awaitSettled(p.id()) // else the end of its old life refuses that one, too
+		p.node.awaitSettled(p.id()) // until then the end of the old incarnation is another cause for a refusal
 		p.life++
 		p.refused(protocol.Control)
 	}},
@@ -118,12 +118,12 @@ var refusalCases = []struct {
 		p.node.mu.Unlock()
 		p.call(protocol.Control).ends()
 		p.node.mu.Lock()
-		p.node.closing = false // for the end of the test
+		p.node.closing = false // so that the test can end
 		p.node.mu.Unlock()
 	}},
 }
 
-// Every refused connection is counted under one reason.
+// TestEveryRefusalHasAReason checks that every refused connection is counted under one reason.
 func TestEveryRefusalHasAReason(t *testing.T) {
 	shown := map[lnd.Refusal]bool{}
 	for _, c := range refusalCases {
@@ -141,7 +141,7 @@ func TestEveryRefusalHasAReason(t *testing.T) {
 	}
 }
 
-// safeBuffer is what several goroutines log to.
+// safeBuffer is a buffer that several goroutines may log to.
 type safeBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -159,8 +159,8 @@ func (b *safeBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// Given 400 callers from one address that talk nonsense, then 400 are counted, and
-// the log at info has one line.
+// TestJunkIsCountedAndHardlyLogged: given 400 callers from one address that send garbage, then 400
+// are counted, and the log at info has one line.
 func TestJunkIsCountedAndHardlyLogged(t *testing.T) {
 	const callers = 400
 	log := &safeBuffer{}
@@ -177,8 +177,9 @@ func TestJunkIsCountedAndHardlyLogged(t *testing.T) {
 	}
 }
 
-// A caller that ends its connection before it is let in is said to have done so, whichever of
-// our system calls notices it, and it is no call of ours that failed.
+// TestCallerThatLeavesIsNamed: the log names the address of a caller that ends its connection
+// before it is accepted, whichever system call notices it. It does not count as a failed call of
+// ours.
 func TestCallerThatLeavesIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -204,7 +205,7 @@ func TestCallerThatLeavesIsNamed(t *testing.T) {
 			p := newPuppet(n)
 			c.calls(p)
 			n.awaitRefusals(lnd.RefusedGone, 1)
-			n.stop() // after which the line is written
+			n.stop() // which writes the line
 			if got := log.String(); !strings.Contains(got, "the caller at "+p.addr.String()) || !strings.Contains(got, c.want) {
 				t.Errorf("the log has no %q:\n%s", c.want, got)
 			}
@@ -215,7 +216,8 @@ func TestCallerThatLeavesIsNamed(t *testing.T) {
 	}
 }
 
-// A caller that does not take our HELLO has left as well. Other errors remain as they are.
+// TestLeft checks that a caller that does not read our HELLO counts as gone too, and that other
+// errors stay as they are.
 func TestLeft(t *testing.T) {
 	s := newMemoryStream(nil, netip.MustParseAddrPort("10.0.0.1:988"), netip.MustParseAddrPort("10.0.0.2:1023"))
 	for err, want := range map[error]string{
@@ -233,7 +235,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// A caller that is dropped has gone, or the interface is closing.
+// TestDroppedCallers checks the reason for which a dropped caller is counted: it has gone, or the
+// interface is closing.
 func TestDroppedCallers(t *testing.T) {
 	in := protocol.Inbound{Hello: protocol.Hello{Type: protocol.Control}}
 	for _, tt := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// toldOf checks which restarts the node was told of since the last look.
+// toldOf checks the calls of PeerRestarted since the last call of toldOf.
 func (n *node) toldOf(want ...lnet.NID) {
 	n.t.Helper()
 	var got []lnet.NID
@@ -22,7 +22,7 @@ func (n *node) toldOf(want ...lnet.NID) {
 	}
 }
 
-// visits connects, says something that arrives, and goes.
+// visits connects, sends a message, waits for its arrival, and closes.
 func (p *puppet) visits() {
 	p.t.Helper()
 	w := p.connect(protocol.Control)
@@ -32,10 +32,10 @@ func (p *puppet) visits() {
 	p.node.awaitGone(p.id())
 }
 
-// TestALifeThatComesLateIsNoRestart shows a HELLO of a life that is over, while
-// the next one is connected: all connections end, as after any other
-// incarnation (socklnd 5.3, rule 6), and nobody is told of a restart; nor when
-// the true life comes back.
+// TestALifeThatComesLateIsNoRestart: given a peer whose current incarnation is known, when a HELLO
+// of its previous incarnation arrives late, then all connections end, as for any other incarnation
+// (socklnd 5.3, rule 6). PeerRestarted is not called for it, nor when the current incarnation
+// reconnects.
 func TestALifeThatComesLateIsNoRestart(t *testing.T) {
 	for _, lateIsTaken := range []bool{false, true} {
 		t.Run(fmt.Sprint("late is taken ", lateIsTaken), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestALifeThatComesLateIsNoRestart(t *testing.T) {
 			n.toldOf()
 			w := young.connect(protocol.Control)
 			n.toldOf(young.nid())
-			if lateIsTaken { // nobody is connected
+			if lateIsTaken { // the current incarnation is not connected
 				_ = w.Close()
 				n.awaitGone(young.id())
 				w = old.connect(protocol.Control)
@@ -71,9 +71,9 @@ func TestALifeThatComesLateIsNoRestart(t *testing.T) {
 	}
 }
 
-// TestACallerThatHasGoneEndsNothing shows a connection that is over when its HELLO
-// is read, of the present life or of a former one: those that have come up since do
-// not end with it, and nobody is told of a restart.
+// TestACallerThatHasGoneEndsNothing: given a connection that has ended by the time its HELLO is
+// read, of the current or the previous incarnation, then it ends no connections that were opened
+// since. PeerRestarted is not called.
 func TestACallerThatHasGoneEndsNothing(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -92,8 +92,8 @@ func TestACallerThatHasGoneEndsNothing(t *testing.T) {
 	n.toldOf()
 }
 
-// TestAnAnswerOfOneThatHasGoneEndsNothing shows that of a life that is over the
-// answer to our call may come when the next one has called us.
+// TestAnAnswerOfOneThatHasGoneEndsNothing: an answer of the previous incarnation to our call may
+// arrive after the current one has called us. It ends no connections.
 func TestAnAnswerOfOneThatHasGoneEndsNothing(t *testing.T) {
 	n := start(t, nil)
 	old, young := newPuppet(n).listen(), newPuppet(n)
@@ -118,8 +118,8 @@ func TestAnAnswerOfOneThatHasGoneEndsNothing(t *testing.T) {
 	n.toldOf()
 }
 
-// TestARestartIsKnownAfterThePeerWasForgotten shows that the last life is known
-// when nothing else is left of a peer, which called or was called.
+// TestARestartIsKnownAfterThePeerWasForgotten checks that the last incarnation of a peer is
+// remembered after the peer has left the table, whichever side calls.
 //
 // socklnd 15.1 (2)
 func TestARestartIsKnownAfterThePeerWasForgotten(t *testing.T) {
@@ -142,7 +142,7 @@ func TestARestartIsKnownAfterThePeerWasForgotten(t *testing.T) {
 	n.toldOf(p.nid())
 }
 
-// TestARestartIsKnownFromAnAnswer shows that a NONE tells of a new life too.
+// TestARestartIsKnownFromAnAnswer checks that an answer NONE reports a new incarnation too.
 func TestARestartIsKnownFromAnAnswer(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -157,9 +157,9 @@ func TestARestartIsKnownFromAnAnswer(t *testing.T) {
 	n.toldOf(p.nid())
 }
 
-// TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows has several connections of
-// a new life come up while the upcall runs: their messages wait, and so does
-// what is sent on them.
+// TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows: given several connections of a new
+// incarnation that are opened while PeerRestarted runs, then messages in both directions wait until
+// it has returned.
 func TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -173,7 +173,7 @@ func TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows(t *testing.T) {
 		<-over
 	}
 	n.onRestart.Store(&hold)
-	told := make(chan bool, 100) // at each arrival: had the upcall returned?
+	told := make(chan bool, 100) // for each arrival, whether PeerRestarted had returned
 	n.onArrival(func(a *arrival) error {
 		select {
 		case <-over:
@@ -188,7 +188,7 @@ func TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows(t *testing.T) {
 	await(t, running, "PeerRestarted")
 	var wires []*wire
 	for _, c := range []protocol.ConnType{protocol.BulkIn, protocol.BulkOut, protocol.BulkOut} {
-		w := p.connect(c) // the answer comes without the node
+		w := p.connect(c) // the answer does not wait for PeerRestarted
 		w.put(10)
 		wires = append(wires, w)
 	}
@@ -209,8 +209,8 @@ func TestNoConnectionOfANewLifeIsUsedBeforeTheNodeKnows(t *testing.T) {
 	n.toldOf(p.nid())
 }
 
-// TestAPeerStaysWhileItsRestartIsReported shows a peer that has nothing left while a presumed restart is
-// being reported: it stays in the table, and the next incarnation waits for the report.
+// TestAPeerStaysWhileItsRestartIsReported: given a peer without connections whose presumed restart
+// is being reported, then it stays in the table, and the next incarnation waits for the report.
 func TestAPeerStaysWhileItsRestartIsReported(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -237,7 +237,7 @@ func TestAPeerStaysWhileItsRestartIsReported(t *testing.T) {
 		q.fail(c, syscall.ECONNRESET)
 	}()
 	await(t, running, "PeerRestarted")
-	n.Disconnect(p.nid()) // forgets the peer if that is possible
+	n.Disconnect(p.nid()) // forgets the peer unless it has to stay
 	n.mu.Lock()
 	if n.peers[p.id()] != q {
 		t.Error("the peer has left the table")
@@ -263,8 +263,8 @@ func TestAPeerStaysWhileItsRestartIsReported(t *testing.T) {
 	n.toldOf(p.nid())
 }
 
-// TestRestartsAreToldInTheirOrder has a peer begin a third life while the node
-// is being told of the second.
+// TestRestartsAreToldInTheirOrder checks a peer that begins a third incarnation while PeerRestarted
+// runs for the second.
 func TestRestartsAreToldInTheirOrder(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -283,7 +283,7 @@ func TestRestartsAreToldInTheirOrder(t *testing.T) {
 	second := p.call(protocol.Control)
 	await(t, calls, "PeerRestarted")
 	p.life++
-	third := p.call(protocol.Control) // refused: the second life is connected
+	third := p.call(protocol.Control) // refused, because the second incarnation is connected
 	second.ends()
 	if len(calls) > 0 {
 		t.Error("the upcalls cross")
@@ -298,13 +298,14 @@ func TestRestartsAreToldInTheirOrder(t *testing.T) {
 	n.toldOf(p.nid(), p.nid())
 }
 
-// TestOtherProcessesOfAPeerHaveTheirOwnLives shows that neither another PID nor
-// an identity that was made up makes a restart.
+// TestOtherProcessesOfAPeerHaveTheirOwnLives checks that a new incarnation of another PID, or of an
+// identity made up for an unprivileged caller, is no restart of the peer.
 func TestOtherProcessesOfAPeerHaveTheirOwnLives(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
 	p.visits()
-	// The second life comes while the first is connected, the third when nobody is.
+	// The second incarnation calls while the first is connected. The third calls after that
+	// connection has ended.
 	for life, want := range []protocol.ConnType{protocol.Control, protocol.None, protocol.Control} {
 		w := p.dial()
 		h := p.hello(protocol.Control)
@@ -325,13 +326,13 @@ func TestOtherProcessesOfAPeerHaveTheirOwnLives(t *testing.T) {
 	n, _ = unprivilegedLives(t, kernelPort)
 	n.toldOf()
 
-	// Where nobody has a privileged port it is the node itself that restarts.
+	// If the port to connect to is unprivileged, the node itself has restarted.
 	n, p = unprivilegedLives(t, 0)
 	n.toldOf(p.nid(), p.nid())
 }
 
-// unprivilegedLives has a node that calls others at a port be called by three
-// lives of a peer, from unprivileged ports.
+// unprivilegedLives starts a node that calls others at port. Three incarnations of a peer call it
+// from unprivileged ports.
 func unprivilegedLives(t *testing.T, port int) (*node, *puppet) {
 	t.Helper()
 	n := start(t, callingAt(port))

@@ -7,17 +7,17 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
-// TestTheEndOfAnOldConnectionLeavesLaterSets shows a connection that is older than
-// the peer's present set and ends after that has come up: it ends alone, and the node
-// is told that it is lost, though the peer is not. The other
-// way round all end, since the peer closes everything that it had by then.
+// TestTheEndOfAnOldConnectionLeavesLaterSets: when a connection ends that is older than the peer's
+// current set, only that one ends, and the node gets ConnectionsLost, not PeerDown. When one of the
+// current set ends, older ones end as well, because the peer closes all connections that it had at
+// that time.
 func TestTheEndOfAnOldConnectionLeavesLaterSets(t *testing.T) {
 	for _, old := range []bool{true, false} {
 		t.Run(fmt.Sprint("the old one ends ", old), func(t *testing.T) {
 			n := start(t, nil)
 			p := newPuppet(n)
 			bulk := p.connect(protocol.BulkOut)
-			control := p.connect(protocol.Control) // begins a set
+			control := p.connect(protocol.Control) // begins a new set
 			n.awaitSettled(p.id())
 			if !old {
 				_ = control.Close()

@@ -15,14 +15,14 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// talkingTo is the connection that the peer's last message came by.
+// talkingTo returns the connection on which the peer's last message arrived.
 func (n *node) talkingTo(p *puppet) (c *conn) {
 	n.t.Helper()
 	n.awaitState(p.id(), "a message", func(p *peer) bool { c = p.talking.Load(); return c != nil })
 	return c
 }
 
-// share has callers wait until the connection of w is shared.
+// share calls Poll until the connection of w is shared.
 func (n *node) share(p *puppet, w *wire) *conn {
 	n.t.Helper()
 	w.put(1)
@@ -36,8 +36,8 @@ func (n *node) share(p *puppet, w *wire) *conn {
 	return c
 }
 
-// TestConnectionsAreSharedWhenThatPays shows when callers begin to read a connection: that
-// takes a descriptor, and without one all is as before.
+// TestConnectionsAreSharedWhenThatPays checks when callers begin to read a connection. Sharing
+// needs a descriptor; without one the connection works as before.
 func TestConnectionsAreSharedWhenThatPays(t *testing.T) {
 	for name, bell := range map[string]func(Bell) (Bell, error){
 		"":              func(b Bell) (Bell, error) { return b, nil },
@@ -73,8 +73,8 @@ func TestConnectionsAreSharedWhenThatPays(t *testing.T) {
 	}
 }
 
-// TestRequestsEndWithTheReader shows a request of which the reader has taken the beginning:
-// no caller who sleeps takes its end.
+// TestRequestsEndWithTheReader checks that a sleeping caller does not read the rest of a request
+// that the reader has begun.
 func TestRequestsEndWithTheReader(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -99,13 +99,13 @@ func TestRequestsEndWithTheReader(t *testing.T) {
 	}
 }
 
-// whereabouts tell whether messages end in callers' goroutines.
+// whereabouts reports whether messages are completed in goroutines of callers.
 type whereabouts struct{ inCaller chan bool }
 
 func (e *whereabouts) Received(*lnd.Rx, error) { e.inCaller <- inCaller() }
 
-// TestCallersLeaveRequests shows requests between answers: while a caller sleeps at the socket
-// the reader takes them, in their turn.
+// TestCallersLeaveRequests: given requests between answers, a caller that sleeps on the socket
+// leaves the requests to the reader, which takes them in order.
 func TestCallersLeaveRequests(t *testing.T) {
 	n := start(t, nil)
 	var found atomic.Int32
@@ -132,8 +132,8 @@ func TestCallersLeaveRequests(t *testing.T) {
 	}
 }
 
-// TestFaultOfASharedConnection shows a payload whose memory is gone, and a message right behind
-// it, by a connection of which the reader is not the only one.
+// TestFaultOfASharedConnection checks a payload whose destination is no longer mapped, with another
+// message right behind it, on a connection that callers read too.
 func TestFaultOfASharedConnection(t *testing.T) {
 	for _, m := range manners {
 		t.Run(m.name, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestFaultOfASharedConnection(t *testing.T) {
 	}
 }
 
-// TestABellBreaks shows a bell that stays mute: the connection ends, and no message that had
-// come is lost.
+// TestABellBreaks checks that a bell that cannot be unmuted ends the connection, and that no
+// message that had arrived is lost.
 func TestABellBreaks(t *testing.T) {
 	var broken atomic.Bool
 	n := start(t, func(c *Config) {
@@ -194,7 +194,7 @@ func TestABellBreaks(t *testing.T) {
 	}
 }
 
-// breakingBell stays mute when broken is set.
+// breakingBell cannot be unmuted while broken is set.
 type breakingBell struct {
 	Bell
 	broken *atomic.Bool
@@ -207,7 +207,7 @@ func (b breakingBell) Mute(on bool) error {
 	return b.Bell.Mute(on)
 }
 
-// belled is a network whose accepted streams have other bells.
+// belled is a network whose accepted streams have replaced bells.
 type belled struct {
 	Network
 	bell func(Bell) (Bell, error)
@@ -244,8 +244,9 @@ func (s belledStream) Bell() (Bell, error) {
 	return s.bell(b)
 }
 
-// TestCallersTakeAnswersAfterARequest shows an answer behind a request that has ended: a caller
-// sleeps at the socket and takes the answer itself. The test keeps the role from the reader.
+// TestCallersTakeAnswersAfterARequest: given an answer behind a completed request, a caller that
+// sleeps on the socket takes the answer itself. The test holds the reader's role, so that the
+// reader cannot.
 func TestCallersTakeAnswersAfterARequest(t *testing.T) {
 	n := start(t, nil)
 	p := newPuppet(n)
@@ -261,7 +262,7 @@ func TestCallersTakeAnswersAfterARequest(t *testing.T) {
 		return nil
 	})
 	w.reply(7)
-	for naps := 0; naps < 100 && !over.Over(); naps++ { // a busy host may let the time of a nap pass
+	for naps := 0; naps < 100 && !over.Over(); naps++ { // on a busy host a sleep may end without a message
 		if err := c.readAsCaller(&over, 0); err != nil {
 			t.Error(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// TestAStallIsToldWhenItIsNews shows a peer that does not answer: the node is told
-// once, and again when it has sent something more, and when it is over.
+// TestAStallIsToldWhenItIsNews: given a peer that does not answer, PeerStalled is called once,
+// again after each further message, and when the stall is over.
 func TestAStallIsToldWhenItIsNews(t *testing.T) {
 	inSilence(t, func(t *testing.T, n *node, _ *silence) {
 		begin := time.Now()
@@ -35,14 +35,14 @@ func TestAStallIsToldWhenItIsNews(t *testing.T) {
 		}
 		n.Recall(peer.NID, func(*lnd.Tx) bool { return true })
 		time.Sleep(2 * time.Second)
-		n.toldOfStalls() // what has been taken back may have been replaced
+		n.toldOfStalls() // recalled messages may be sent again, so calls until now do not matter
 		time.Sleep(time.Minute)
 		told("when nothing is left", stall{peer.NID, time.Time{}})
 	})
 }
 
-// silent is a stream whose peer acknowledges nothing, as TCP notices at once, and gave
-// its last sign of life an hour ago.
+// silent is a stream whose peer acknowledges nothing. TCP has noticed that, and the peer's last
+// sign of life was an hour ago.
 type silent struct {
 	Stream
 	unacked int
@@ -51,9 +51,9 @@ type silent struct {
 func (s *silent) Unacked() int                  { return s.unacked }
 func (s *silent) Trying() (bool, time.Duration) { return s.unacked > 0, time.Hour }
 
-// TestAStallAfterIdleness shows a message that is sent a moment before the reaper looks,
-// long after its last look: its time begins when it is seen, whether or not there was
-// traffic before.
+// TestAStallAfterIdleness: given a message that is sent just before the reaper looks, long after
+// its previous look, then the time until a stall begins with that look, whether there was traffic
+// before or not.
 func TestAStallAfterIdleness(t *testing.T) {
 	for _, before := range []int{0, 100} {
 		s := &silent{}
@@ -70,7 +70,7 @@ func TestAStallAfterIdleness(t *testing.T) {
 			return !c.progress.stalled.IsZero()
 		}
 		look(0)
-		c.sent.Add(uint64(before)) // and acknowledged
+		c.sent.Add(uint64(before)) // acknowledged already
 		look(time.Hour)
 		c.sent.Add(100)
 		s.unacked = 100
@@ -83,10 +83,9 @@ func TestAStallAfterIdleness(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatAnswersAgainHasItsWholeTime shows a peer that did not answer for
-// nearly the LND timeout: when it answers again, what is due on its connections is due a
-// whole timeout from then, and what is not due stays so. A look that finds nothing new
-// changes no time.
+// TestAConnectionThatAnswersAgainHasItsWholeTime: given a peer that did not answer for nearly the
+// LND timeout, when it answers again, then each running timer of its connections starts again with
+// the whole timeout. Timers that were not running stay off. A look without news changes nothing.
 func TestAConnectionThatAnswersAgainHasItsWholeTime(t *testing.T) {
 	inSilence(t, func(t *testing.T, n *node, _ *silence) {
 		p := &peer{i: n.Interface, id: mute(1)}

@@ -45,8 +45,8 @@ func TestAMessageThatStopsArriving(t *testing.T) {
 	}
 }
 
-// TestEachByteStartsTheReceiveTimerAgain shows a message that takes longer than
-// T, and an idle connection that outlives T.
+// TestEachByteStartsTheReceiveTimerAgain checks a message that takes longer than T to arrive, and
+// an idle connection that outlives T.
 //
 // socklnd 11 (2), 14 (1)
 func TestEachByteStartsTheReceiveTimerAgain(t *testing.T) {
@@ -72,20 +72,19 @@ func TestEachByteStartsTheReceiveTimerAgain(t *testing.T) {
 	})
 }
 
-// stuff has the node send to a peer that reads nothing, until the connection
-// takes no more.
+// stuff sends to a peer that reads nothing, until the connection accepts no more.
 func (n *node) stuff(p *puppet) []*sending {
 	n.t.Helper()
 	sent := []*sending{n.put(p.id(), 1000), n.put(p.id(), 1000)}
-	payload := pattern(1 << 20) // made once: sending must not take as long as a timeout
+	payload := pattern(1 << 20) // allocated once, so that sending is quick compared with a timeout
 	for range 24 {
 		sent = append(sent, n.putWith(n.NID(), p.id(), payload))
 	}
 	return sent
 }
 
-// outcomes checks messages of a connection that failed: first those that left,
-// then at most one that had been started, then those that had not.
+// outcomes checks the messages of a connection that failed: first those that were sent, then at
+// most one that had been started, then those that had not.
 func outcomes(t *testing.T, sent []*sending, started, unstarted lnd.Status) {
 	t.Helper()
 	var got []lnd.Status
@@ -134,8 +133,7 @@ func TestAPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestAPeerThatReadsSlowlyIsNotCutOff shows messages that take longer than T
-// to leave.
+// TestAPeerThatReadsSlowlyIsNotCutOff checks messages that take longer than T to send.
 //
 // socklnd 14 (2)
 func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
@@ -160,8 +158,8 @@ func TestAPeerThatReadsSlowlyIsNotCutOff(t *testing.T) {
 	})
 }
 
-// TestAMessageThatWaitsForAConnectionTooLong shows the timer of a message that
-// has none: the peer refuses once, and never answers the second call.
+// TestAMessageThatWaitsForAConnectionTooLong checks the deadline of a message without a connection.
+// The peer refuses the first call and never answers the second.
 //
 // discovery 9.8
 // socklnd 14 (3), 15.2 (4)
@@ -200,8 +198,9 @@ func TestAConnectionThatIsReset(t *testing.T) {
 	outcomes(t, sent, lnd.StatusLocalError, lnd.StatusLocalDropped)
 }
 
-// Given a connection that TCP gives up, as nothing was acknowledged for too long, then
-// the message that was being written may have arrived: it is the peer that is late.
+// TestAConnectionThatTCPGivesUp: given a connection that TCP gives up because nothing was
+// acknowledged for too long, then the message that was being written fails with a remote timeout,
+// because it may have arrived.
 //
 // discovery 9.8
 // socklnd 15.2 (6)-(7)
@@ -258,7 +257,7 @@ func TestKeepalivesAfterSilence(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *memoryNetwork) {
 		const silence = 100 * time.Millisecond
 		n := start(t, func(c *Config) { m.use(c); c.Keepalive = silence })
-		old := newPuppet(n) // V2 knows none
+		old := newPuppet(n) // V2 has no keepalives
 		old.version = protocol.V2
 		oldEnd := old.connect(protocol.Control)
 
@@ -269,7 +268,7 @@ func TestKeepalivesAfterSilence(t *testing.T) {
 		if d := time.Since(begin); d < silence {
 			t.Errorf("the NOOP came after %v", d)
 		}
-		alone := newPuppet(n) // has no BULK_OUT to send it on
+		alone := newPuppet(n) // has CONTROL only, so the NOOP goes there
 		alone.connect(protocol.Control).acknowledged(protocol.KeepaliveCookie)
 
 		if got := n.counter("keepalives_total"); got != 2 {
@@ -279,13 +278,13 @@ func TestKeepalivesAfterSilence(t *testing.T) {
 			n.Disconnect(id.nid())
 		}
 		for _, w := range []*wire{oldEnd, control, bulkIn, bulkOut} {
-			w.ends() // and nothing else came, for the next one is due in 10 s
+			w.ends() // nothing else arrives: the next keepalive is due in 10 s
 		}
 	})
 }
 
-// TestKeepalivesAreLeftOut shows peers that get no keepalive however long they are silent: all of
-// them if keepalive is 0, otherwise a process that only its connection identifies (socklnd 11).
+// TestKeepalivesAreLeftOut checks which silent peers get no keepalives: all of them if keepalive is
+// 0, otherwise those that only their connection identifies (socklnd 11).
 func TestKeepalivesAreLeftOut(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -317,9 +316,9 @@ func TestKeepalivesAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestTheTimeoutFollowsLNets shows an interface that is told no timeout of its own,
-// whose LNet shortens its: for what waits already too. With one of its own it keeps
-// that.
+// TestTheTimeoutFollowsLNets: an interface without its own timeout uses LNet's. If LNet
+// shortens it, that also applies to messages that already wait. An interface with its own timeout
+// keeps it.
 //
 // lnet-core 6.5 (3)
 func TestTheTimeoutFollowsLNets(t *testing.T) {

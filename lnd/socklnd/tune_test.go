@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// A peer that there is gets the connections that it is to have since, with the next
-// message, and keeps surplus ones.
+// TestTunedConnsPerPeer: after conns_per_peer is raised, a connected peer gets the additional
+// connections with the next message. After it is lowered, the peer keeps those it has.
 //
 // sanity-lnet 5 (230)
 // lnetctl 4.5 (3)
@@ -54,7 +54,7 @@ func TestTunedTimeout(t *testing.T) {
 	n := start(t, func(c *Config) { c.SockTimeout = 20 * time.Second })
 	for _, want := range []struct{ given, inForce time.Duration }{
 		{65 * time.Second, 65 * time.Second},
-		{0, defaultTimeout}, // the fixture's upper has none
+		{0, defaultTimeout}, // the fixture's upper has no timeout
 	} {
 		if err := n.Tune(lnd.Values{"timeout": int64(want.given / time.Second)}); err != nil {
 			t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// TestTxQueueIsTwoQueues: whatever is done with a txQueue, it behaves as a queue of urgent messages before a
-// queue of all others.
+// TestTxQueueIsTwoQueues checks that after any operations a txQueue behaves as a queue of urgent
+// messages followed by a queue of all others.
 func TestTxQueueIsTwoQueues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q txQueue
@@ -22,7 +22,7 @@ func TestTxQueueIsTwoQueues(t *testing.T) {
 			}
 			return &others
 		}
-		var popped []*lnd.Tx // since the last push: pushFront returns them, the last one first
+		var popped []*lnd.Tx // since the last pushFront, which returns them, the last one first
 		serial := 0
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {

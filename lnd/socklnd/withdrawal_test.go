@@ -16,11 +16,11 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// hangUps are the ways in which a peer's side of a connection ends.
+// hangUps are the ways in which a peer ends its side of a connection.
 var hangUps = []struct {
 	name string
 	do   func(c *net.TCPConn) error
-	want error // what Ended tells
+	want error // the result of Ended
 }{
 	{"close", (*net.TCPConn).Close, io.EOF},
 	{"half close", (*net.TCPConn).CloseWrite, io.EOF},
@@ -32,17 +32,16 @@ var hangUps = []struct {
 	}, syscall.ECONNRESET},
 }
 
-// TestAPeerThatHangsUpOnAParkedConnection shows the end of a connection that
-// nobody reads, since its message waits for a placement, with the payload in
-// the socket or not: the arrival is withdrawn, the connection goes, and the
-// placement fails when it comes.
+// TestAPeerThatHangsUpOnAParkedConnection: a connection is not read while its message waits for a
+// placement. When the peer ends it, whether the payload has arrived or not, the arrival is
+// withdrawn, the connection closes, and a later placement fails.
 func TestAPeerThatHangsUpOnAParkedConnection(t *testing.T) {
 	const size = 5000
 	whole := protocol.V3.Overhead() + size
 	for _, h := range hangUps {
 		for _, sent := range []int{whole, whole - 1, whole - size} {
 			t.Run(fmt.Sprintf("%s after %d bytes", h.name, sent), func(t *testing.T) {
-				n := start(t, func(c *Config) { c.SockTimeout = 400 * time.Millisecond }) // the reaper comes by each 50 ms
+				n := start(t, func(c *Config) { c.SockTimeout = 400 * time.Millisecond }) // the reaper runs every 50 ms
 				held := n.hold(size)
 				p := newPuppet(n)
 				w := p.connect(protocol.Control)
@@ -74,8 +73,8 @@ func TestAPeerThatHangsUpOnAParkedConnection(t *testing.T) {
 	}
 }
 
-// TestAParkedConnectionDies shows the other ends of a connection: another one
-// of its set goes, it is closed from here, or the interface is.
+// TestAParkedConnectionDies checks the other ways in which such a connection ends: another one of
+// its set closes, Disconnect, or Close.
 func TestAParkedConnectionDies(t *testing.T) {
 	for name, end := range map[string]func(n *node, p *puppet, sibling *wire){
 		"sibling closed": func(_ *node, _ *puppet, sibling *wire) { _ = sibling.Close() },
@@ -102,8 +101,8 @@ func TestAParkedConnectionDies(t *testing.T) {
 	}
 }
 
-// TestWhatIsPlacedIsNotWithdrawn shows connections that die under a payload
-// whose placement is there, from within the upcall or later.
+// TestWhatIsPlacedIsNotWithdrawn checks connections that end while the payload of a placed message
+// arrives. It is placed in the upcall or later.
 func TestWhatIsPlacedIsNotWithdrawn(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		n := start(t, nil)
@@ -128,8 +127,8 @@ func TestWhatIsPlacedIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// TestAPeerThatStaysIsNotTakenForGone shows that a parked connection whose peer
-// is there, and has sent more than is read, stays for any number of looks.
+// TestAPeerThatStaysIsNotTakenForGone checks that a connection with a message that waits for its
+// placement stays open while its peer does, although unread bytes arrive.
 func TestAPeerThatStaysIsNotTakenForGone(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	n := start(t, func(c *Config) { c.SockTimeout = timeout })
@@ -167,7 +166,7 @@ func TestEndedOfAHostStream(t *testing.T) {
 			if err := h.do(peer); err != nil {
 				t.Fatal(err)
 			}
-			// On the loopback device the end is there when the call returns.
+			// On the loopback device the end of the stream is visible when the call returns.
 			if err := s.Ended(); !errors.Is(err, h.want) {
 				t.Errorf("after the end: %v, want %v", err, h.want)
 			}
@@ -182,7 +181,7 @@ func TestEndedOfAHostStream(t *testing.T) {
 	}
 }
 
-// hostPair returns the two ends of a connection on the loopback device.
+// hostPair returns both ends of a connection on the loopback device.
 func hostPair(t *testing.T) (Stream, *net.TCPConn) {
 	t.Helper()
 	l, err := HostNetwork().Listen(netip.AddrPortFrom(newAddress(), 0), 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// acknowledged expects a NOOP that acknowledges one cookie.
+// acknowledged checks that a NOOP arrives which acknowledges cookie.
 func (w *wire) acknowledged(cookie uint64) {
 	w.t.Helper()
 	want := protocol.Frame{Type: protocol.FrameNoop, Ack: cookie}
@@ -18,8 +18,8 @@ func (w *wire) acknowledged(cookie uint64) {
 	}
 }
 
-// TestZeroCopyRequestsAreAcknowledgedOnce shows on which connection a NOOP
-// comes back, and that it comes once.
+// TestZeroCopyRequestsAreAcknowledgedOnce checks on which connection a NOOP comes back, and that
+// there is only one.
 //
 // socklnd 10.1 (1), 10.2 (1), 10.4 (1)
 func TestZeroCopyRequestsAreAcknowledgedOnce(t *testing.T) {
@@ -66,7 +66,7 @@ func TestZeroCopyRequestsAreAcknowledgedOnce(t *testing.T) {
 			}
 			n.Disconnect(p.nid())
 			for _, w := range set {
-				w.ends() // and nothing else came
+				w.ends() // and nothing else arrives
 			}
 		})
 	}
@@ -84,8 +84,8 @@ func TestAcknowledgementsTakeControlWhereThereIsNothingElse(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementsDoNotDependOnWhoWantsTheMessage shows that dropped and
-// truncated ones are acknowledged too.
+// TestAcknowledgementsDoNotDependOnWhoWantsTheMessage checks that dropped and truncated messages
+// are acknowledged too.
 //
 // socklnd 10.2 (1), 13 (4)
 func TestAcknowledgementsDoNotDependOnWhoWantsTheMessage(t *testing.T) {
@@ -167,8 +167,8 @@ func TestManyAcknowledgementsAreMerged(t *testing.T) {
 	}
 }
 
-// TestAnAnswerTakesTheAcknowledgementAlong shows a cookie that rides in a
-// message, where it may (socklnd 10.4).
+// TestAnAnswerTakesTheAcknowledgementAlong checks that a message carries a cookie where the version
+// allows it (socklnd 10.4).
 //
 // socklnd 10.3 (1), 10.4 (2)
 func TestAnAnswerTakesTheAcknowledgementAlong(t *testing.T) {
@@ -177,8 +177,8 @@ func TestAnAnswerTakesTheAcknowledgementAlong(t *testing.T) {
 	w := p.connect(protocol.Control)
 	n.awaitSettled(p.id())
 	n.onArrival(func(a *arrival) error {
-		// The answer and the acknowledgement leave together, at the end of
-		// the batch of arrivals.
+		// The answer and the acknowledgement are sent together, at the end of the batch of
+		// arrivals.
 		n.put(p.id(), 10)
 		a.place(memory.Of(make([]byte, a.header.PayloadLength)))
 		return nil
