@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // strangersMax is the maximum number of connections that are to be refused. Each is kept until its HELLO,
@@ -36,7 +36,7 @@ type Server struct {
 	// context is the parent of the contexts of all connections.
 	context context.Context
 	end     context.CancelFunc
-	clock   monotonic.Clock
+	clock   shm.Clock
 
 	lookout lookout
 	log     *boundedlog.Log
@@ -61,7 +61,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, clock: monotonic.Read(), log: boundedlog.New(c.Logger), gone: make(chan struct{}),
+		config: c, clock: shm.ReadClock(), log: boundedlog.New(c.Logger), gone: make(chan struct{}),
 		listeners: make(map[Listener]struct{}), clients: make(map[uint64]*client),
 		past: make(map[string]*tally), turns: make(turns), longestTurn: time.Second,
 	}

@@ -11,8 +11,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
-
-	"github.com/lnetd/lnetd/internal/monotonic"
+	"golang.org/x/sys/unix"
 )
 
 // Config describes the service manager of this process.
@@ -148,7 +147,9 @@ func (m *Manager) Reloading(status string) {
 		m.tellStatus(status)
 		return
 	}
-	m.tell([]string{daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", monotonic.Now()/1000)}, status)
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail
+	m.tell([]string{daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)}, status)
 }
 
 // Reloaded ends a reload, whether it succeeded or not.

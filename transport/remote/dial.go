@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // crowded is the delay before another attempt if too many programs connect at once.
@@ -123,11 +123,11 @@ func (d *domain) greet(ctx context.Context) error {
 		hello.Wanted |= protocol.FeatPolling
 	}
 	var reply protocol.HelloReply
-	before := monotonic.Now()
+	before := shm.Now()
 	if err := d.connection.ask(ctx, &hello, &reply, nil); err != nil {
 		return err
 	}
-	after := monotonic.Now()
+	after := shm.Now()
 	if err := hello.Check(&reply); err != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/monotonic"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
+	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // domain is a CoreDomain: a connection to lnetd.
@@ -27,7 +27,7 @@ type domain struct {
 	evicting   chan struct{} // held by the goroutine that evicts registrations
 	// agreed is lnetd's reply to HELLO. clock converts lnetd's times.
 	agreed         protocol.HelloReply
-	clock          monotonic.Clock
+	clock          shm.Clock
 	descriptorSize atomic.Int64
 	// looks counts pending and running calls of tm.look.
 	looks sync.WaitGroup

@@ -1,13 +1,13 @@
-package monotonic
+package shm
 
 import (
 	"testing"
 	"time"
 )
 
-// TestBothWays converts times in both directions.
-func TestBothWays(t *testing.T) {
-	c := Read()
+// TestClockBothWays converts times in both directions.
+func TestClockBothWays(t *testing.T) {
+	c := ReadClock()
 	for _, d := range []time.Duration{-time.Hour, 0, 1, time.Hour} {
 		at := c.base.Add(d)
 		ns := c.Reading(at)
@@ -23,9 +23,9 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// TestNow orders converted times between readings of the clock.
-func TestNow(t *testing.T) {
-	c := Read()
+// TestClockAndNow orders converted times between readings of the clock.
+func TestClockAndNow(t *testing.T) {
+	c := ReadClock()
 	for range 1000 {
 		before := Now()
 		now := time.Now()

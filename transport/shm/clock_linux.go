@@ -1,5 +1,4 @@
-// Package monotonic reads CLOCK_MONOTONIC, by which processes of one host tell each other times.
-package monotonic
+package shm
 
 import (
 	"time"
@@ -7,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now returns CLOCK_MONOTONIC in nanoseconds.
+// Now returns CLOCK_MONOTONIC in nanoseconds, by which processes of one host tell each other times.
 func Now() int64 {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // exists on every Linux
@@ -17,15 +16,15 @@ func Now() int64 {
 // readings is the number of attempts to read both clocks without a delay in between.
 const readings = 8
 
-// Clock converts between CLOCK_MONOTONIC and time.Time. Copies are equal. Use Read to get one.
+// Clock converts between CLOCK_MONOTONIC and time.Time. Copies are equal. Use ReadClock to get one.
 type Clock struct {
 	base time.Time
 	zero int64 // CLOCK_MONOTONIC at base
 }
 
-// Read returns a Clock. Its conversions are exact up to half the time that one reading of a clock takes,
+// ReadClock returns a Clock. Its conversions are exact up to half the time that one reading of a clock takes,
 // unless the process was interrupted in each of several attempts.
-func Read() Clock {
+func ReadClock() Clock {
 	var c Clock
 	least := int64(-1)
 	for range readings {
@@ -40,7 +39,7 @@ func Read() Clock {
 }
 
 // Time converts a reading of CLOCK_MONOTONIC. The result has a monotonic reading, so it compares with
-// time.Now. Its wall clock reading follows the wall clock as it was at the time of Read.
+// time.Now. Its wall clock reading follows the wall clock as it was at the time of ReadClock.
 func (c Clock) Time(ns int64) time.Time { return c.base.Add(time.Duration(ns - c.zero)) }
 
 // Reading converts a time that has a monotonic reading, such as a result of time.Now.
