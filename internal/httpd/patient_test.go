@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 )
 
-// failing is a listener that cannot accept at first.
+// failing is a listener whose first calls of Accept fail with errs.
 type failing struct {
 	*pipes
 	errs []error
@@ -26,8 +26,9 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.pipes.Accept()
 }
 
-// Given a host without descriptors or memory, or callers that leave at once, when the server cannot
-// accept for a while, then it goes on and answers the next request. An error that stays ends it.
+// TestAcceptFailsForAWhile: given a host without free descriptors or memory, or callers that leave
+// at once, when Accept fails for a while, then the server continues and answers the next request. A
+// permanent error ends it.
 func TestAcceptFailsForAWhile(t *testing.T) {
 	for _, errno := range slices.Concat([]error{syscall.EMFILE, syscall.ENFILE}, passing) {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// pipes is a listener whose connections are in memory.
+// pipes is a listener for in-memory connections.
 type pipes struct {
 	calls  chan net.Conn
 	closed chan struct{}
@@ -33,7 +33,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipe"} }
 
-// get asks for a path over a connection of its own.
+// get requests a path over a new connection.
 func (p *pipes) get(path string) (status int, body string, _ error) {
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -49,7 +49,7 @@ func (p *pipes) get(path string) (status int, body string, _ error) {
 	return resp.StatusCode, string(b), err
 }
 
-// serve serves s in the background; stop has it end and returns Serve's error.
+// serve serves s in the background. stop ends it and returns the error of Serve.
 func serve(t *testing.T, s *http.Server) (p *pipes, stop func() error) {
 	p = newPipes()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,8 +58,8 @@ func serve(t *testing.T, s *http.Server) (p *pipes, stop func() error) {
 	return p, func() error { cancel(); return <-served }
 }
 
-// Requests that are under way when the end comes are answered if that takes no
-// longer than the server is patient, and else cut; either way the end is a good one.
+// TestEnd checks the requests that are in progress when the server stops. They are answered if they
+// take no longer than stopPatience, and cut off otherwise. In both cases Serve returns nil.
 func TestEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		takes time.Duration
@@ -95,8 +95,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// What others have put on http.DefaultServeMux is not served by a server that has no
-// handler.
+// TestNoHandler checks that a server without a handler does not serve the handlers that other
+// packages registered on http.DefaultServeMux.
 func TestNoHandler(t *testing.T) {
 	before := http.DefaultServeMux
 	http.DefaultServeMux = http.NewServeMux()
@@ -111,7 +111,7 @@ func TestNoHandler(t *testing.T) {
 	}
 }
 
-// A listener that fails ends the server with its error.
+// TestListenerFails checks that the error of a failed listener ends the server.
 func TestListenerFails(t *testing.T) {
 	p := newPipes()
 	_ = p.Close()

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A socket that another one has made is taken with its lock, and who waits at it is served;
-// its file stays when it is closed, unless the last owner says otherwise.
+// TestAdopt checks that a socket of another process is adopted together with its lock, and that
+// clients which already wait on it are served. Close leaves the file in place unless
+// LeaveFile(false) was called.
 func TestAdopt(t *testing.T) {
 	for _, network := range []string{"unix", "unixpacket"} {
 		path := filepath.Join(t.TempDir(), "s")
@@ -59,8 +60,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A socket without its file cannot be reached; one that is no listener, or none of the file
-// system, is not taken.
+// TestAdoptNot checks that a socket without its file is not Reachable, and that Adopt refuses files
+// that are not listening sockets in the file system.
 func TestAdoptNot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := Listen("unix", path, -1)
@@ -71,7 +72,7 @@ func TestAdoptNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Close(); err != nil { // and its file
+	if err := first.Close(); err != nil { // removes the file too
 		t.Error(err)
 	}
 	l, err := Adopt(f)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stale leaves a socket file behind that nobody listens at.
+// stale leaves a socket file without a listener.
 func stale(t *testing.T, network, path string) {
 	t.Helper()
 	l, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
@@ -26,8 +26,8 @@ func stale(t *testing.T, network, path string) {
 	}
 }
 
-// Of many that find what a dead one has left one gets the socket, and keeps it: nobody who
-// has looked before removes it. When it is closed the next one can have it.
+// TestOneOfMany: given a stale socket file, when many call Listen at the same time, then exactly
+// one gets the socket. None of the others removes its file. After Close the next one can listen.
 func TestOneOfMany(t *testing.T) {
 	for _, network := range []string{"unix", "unixpacket"} {
 		path := filepath.Join(t.TempDir(), "s")
@@ -69,8 +69,8 @@ func TestOneOfMany(t *testing.T) {
 	}
 }
 
-// A living listener without the lock is left alone, of whatever type it is, and so is a file
-// that is no socket; nothing of the attempt stays.
+// TestLeftAlone checks that Listen does not replace a listener without a lock, of any socket type,
+// or a file that is not a socket. A failed attempt leaves nothing behind.
 func TestLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	for _, network := range []string{"unix", "unixpacket"} {
@@ -110,7 +110,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// A path that no socket can have is said to be one, with the numbers.
+// TestLongPath checks that the error for a path that is too long names both lengths.
 func TestLongPath(t *testing.T) {
 	_, err := Listen("unixpacket", "/"+strings.Repeat("x", PathMax), -1)
 	if !errors.Is(err, syscall.ENAMETOOLONG) || !strings.Contains(err.Error(), "108 bytes, at most 107") {
@@ -118,7 +118,7 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-// Who listens and has no time to answer is not replaced.
+// TestListenBesideABusyOne checks that a listener with a full backlog is not replaced.
 func TestListenBesideABusyOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	other, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -129,7 +129,7 @@ func TestListenBesideABusyOne(t *testing.T) {
 	if err := errors.Join(unix.Bind(other, &unix.SockaddrUnix{Name: path}), unix.Listen(other, 0)); err != nil {
 		t.Fatal(err)
 	}
-	for err == nil { // as many as it takes
+	for err == nil { // until the backlog is full
 		fd, e := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 		if e != nil {
 			t.Fatal(e)

@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Given events of several causes about several subjects at any times, when somebody
-// looks whenever that is due, then of each cause and subject there is a line a
-// minute, of each cause there are at most three a minute, nothing is told more than a
-// minute late, all events are accounted for, and in the end nothing is left.
+// TestCausesAreBounded: given events with several causes and subjects at random times, when expire
+// is called whenever it is due, then there is at most one line a minute for each cause and subject,
+// and at most three a minute for each cause. No event is reported more than a minute late, all
+// events are counted, and in the end no record is left.
 func TestCausesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c causes
@@ -62,7 +62,7 @@ func TestCausesAreBounded(t *testing.T) {
 	})
 }
 
-// witness looks at lines.
+// witness checks the lines.
 type witness struct {
 	t      *rapid.T
 	single map[string][]time.Duration // by cause and subject
@@ -86,14 +86,14 @@ func (w *witness) line(now time.Duration, cause, of string, level slog.Level, ev
 	w.all[cause] = w.count(now, cause, w.all[cause], causeFew+1)
 	most := 1
 	if level > slog.LevelInfo {
-		most = 2 // it became worse
+		most = 2 // the level has risen
 	}
 	w.single[cause+of] = w.count(now, cause+" "+of, w.single[cause+of], most)
 	w.told += events
 }
 
-// count takes the time of a line, and fails the test if there are more than most in
-// an interval that ends now.
+// count records the time of a line. It fails the test if there are more than most lines in the
+// interval that ends now.
 func (w *witness) count(now time.Duration, what string, times []time.Duration, most int) []time.Duration {
 	times = append(times, now)
 	if k := len(times) - 1 - most; k >= 0 && now-times[k] < causeInterval {

@@ -20,7 +20,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// textLog is a Log and what it has written, without times.
+// textLog returns a Log and a buffer with the lines that it writes, without times.
 func textLog(level slog.Level) (*Log, *bytes.Buffer) {
 	var out bytes.Buffer
 	return New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
@@ -39,9 +39,9 @@ func linesOf(out *bytes.Buffer) []string {
 	return lines[:len(lines)-1]
 }
 
-// Given a peer that refuses every two seconds and answers in the end, when nothing
-// further happens, then there is a line a minute that tells how many there were,
-// and the last one says how it ended.
+// TestLogTells: given a peer that refuses every two seconds and finally answers, when nothing else
+// happens, then one line a minute reports the number of events, and the last one reports that the
+// peer answers.
 func TestLogTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
@@ -66,9 +66,9 @@ func TestLogTells(t *testing.T) {
 	})
 }
 
-// Given a switch that dies, with hundreds of peers behind it that are tried again
-// every ten seconds, when ten minutes have passed, then the first few have a line
-// each, and the others one a minute together, which names some.
+// TestLogOfManyPeers: given hundreds of peers behind a dead switch, which are called every ten
+// seconds, when ten minutes pass, then the first few peers have a line each. The others share one
+// line a minute, which names some of them.
 func TestLogOfManyPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
@@ -94,7 +94,7 @@ func TestLogOfManyPeers(t *testing.T) {
 	})
 }
 
-// eventsOf is of how many events lines tell.
+// eventsOf returns the number of events that lines report.
 func eventsOf(t *testing.T, lines []string) (n int) {
 	t.Helper()
 	number := regexp.MustCompile(` (?:more|others)=(\d+)`)
@@ -111,8 +111,8 @@ func eventsOf(t *testing.T, lines []string) (n int) {
 	return n
 }
 
-// Given callers from a million addresses, when each comes once within an hour, then
-// memory and log stay small, and all are accounted for.
+// TestLogOfStrangers: given callers from a million addresses, when each calls once within an hour,
+// then memory and log stay small, and all calls are counted.
 func TestLogOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
@@ -140,8 +140,8 @@ func TestLogOfStrangers(t *testing.T) {
 	})
 }
 
-// Given lines at debug, when there are very many, then those beyond the bound are
-// counted, with Tell and without; what is below the level costs no place.
+// TestLogAtDebug: given very many lines at debug, then those above the limit are only counted, with
+// Tell and without. Lines below the level do not count against the limit.
 func TestLogAtDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelDebug)
@@ -168,8 +168,8 @@ func TestLogAtDebug(t *testing.T) {
 	})
 }
 
-// Given two logs of which one came out of the other, when both tell of one cause, then
-// they are bounded together, and the first one's End tells what is left, once.
+// TestLogsTogether: given a log that was created from another one, when both report the same cause,
+// then they share its limits. End of the first one writes what is left, once.
 func TestLogsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
@@ -195,8 +195,8 @@ func TestLogsTogether(t *testing.T) {
 	})
 }
 
-// Given events that had no line yet, when the level is raised above them, then they have none
-// any more.
+// TestLogObeysItsLevel: given events that have had no line yet, when the level is raised above
+// theirs, then they are not logged.
 func TestLogObeysItsLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -215,7 +215,7 @@ func TestLogObeysItsLevel(t *testing.T) {
 	})
 }
 
-// deafToLevels writes whatever it is told to, as handlers may.
+// deafToLevels writes lines of every level, as handlers may.
 type deafToLevels struct {
 	slog.Handler
 	level *slog.LevelVar
@@ -223,8 +223,8 @@ type deafToLevels struct {
 
 func (h deafToLevels) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
 
-// Given several goroutines that tell while the timer runs, when the log ends among
-// them, then all come to their end.
+// TestLogAtOnce: given several goroutines that log while the timer runs, when the log ends
+// meanwhile, then none of them blocks.
 func TestLogAtOnce(t *testing.T) {
 	b, _ := textLog(slog.LevelInfo)
 	var work sync.WaitGroup
@@ -248,8 +248,8 @@ func TestLogAtOnce(t *testing.T) {
 	b.End()
 }
 
-// aMinuteOn is as if a minute had passed and the timer had gone off, which after the
-// end it does not.
+// aMinuteOn simulates that a minute has passed and the timer has fired. It returns false after the
+// end, when the timer does not fire.
 func aMinuteOn(c *core) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,7 +264,7 @@ func aMinuteOn(c *core) bool {
 
 var texts = []string{"a", "b", "c", "d", "e", "f", "g"}
 
-// A line that is not written costs nothing that is worth it.
+// BenchmarkSuppressed measures a line that is not written because of the limits.
 func BenchmarkSuppressed(b *testing.B) {
 	l := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	defer l.End()
@@ -279,7 +279,7 @@ func BenchmarkSuppressed(b *testing.B) {
 	}
 }
 
-// Nor does one below the level.
+// BenchmarkBelow measures a line below the log's level.
 func BenchmarkBelow(b *testing.B) {
 	l := New(slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError})))
 	defer l.End()

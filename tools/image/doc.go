@@ -1,5 +1,4 @@
-// Command image writes lnetd's container image as an OCI layout, for several machines,
-// without a daemon: deploy/packages/build calls it. An image has one layer, made of the
-// tree that the packages have, and what comes out depends on that tree and on the flags
-// alone.
+// Command image writes lnetd's container image, for several machine architectures, as an OCI layout.
+// It needs no daemon. deploy/packages/build calls it. An image has one layer, with files of the
+// packages. The output depends only on those files and on the flags.
 package main

@@ -14,17 +14,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is who lnetd runs as: a number, since Kubernetes' runAsNonRoot cannot look into
-// /etc/passwd.
+// user is the user that lnetd runs as. It is a number, because Kubernetes' runAsNonRoot cannot look
+// up names in /etc/passwd.
 const user = "65532:65532"
 
-// release is what is said of all images.
+// release describes the release that all images belong to.
 type release struct {
 	version, revision string
 	created           time.Time
 }
 
-// labels describe the image as OCI has it (image-spec, annotations).
+// labels returns the labels of the image that OCI defines (image-spec, annotations).
 func (r release) labels() map[string]string {
 	l := map[string]string{
 		"org.opencontainers.image.title":       "lnetd",
@@ -40,7 +40,7 @@ func (r release) labels() map[string]string {
 	return l
 }
 
-// index makes the images of all machines, from stage/ARCH/root.
+// index returns the images of all architectures, built from stage/ARCH/root.
 func (r release) index(stage string, machines []string) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range machines {
@@ -60,7 +60,7 @@ func (r release) index(stage string, machines []string) (v1.ImageIndex, error) {
 	return annotated, nil
 }
 
-// image makes the image of one machine.
+// image returns the image of one architecture.
 func (r release) image(root, arch string) (v1.Image, error) {
 	layer, err := r.layer(root)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r release) image(root, arch string) (v1.Image, error) {
 			User:       user,
 			Entrypoint: []string{"/usr/bin/lnetd"},
 			Cmd:        []string{"--config", "/etc/lnetd/lnetd.yaml"},
-			// Where lnetd, not being root, and lnetdctl look for sockets.
+			// lnetd, which is not root here, and lnetdctl look for sockets there.
 			Env:          []string{"PATH=/usr/bin", "XDG_RUNTIME_DIR=/run"},
 			ExposedPorts: map[string]struct{}{"988/tcp": {}, "9988/tcp": {}},
 			StopSignal:   "SIGTERM",
@@ -92,7 +92,7 @@ func (r release) image(root, arch string) (v1.Image, error) {
 	})
 }
 
-// write makes dir an OCI layout that has the index under the name of its version.
+// write creates an OCI layout in dir, with the index named by its version.
 func (r release) write(dir string, index v1.ImageIndex) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("%s: %w", dir, fs.ErrExist)

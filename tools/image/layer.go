@@ -14,20 +14,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// uid is that of user.
+// uid is the user ID of user.
 const uid = 65532
 
-// shipped are the parts of a package's tree that a container has use for: no units, no
-// manual pages, no completion.
+// shipped lists the parts of a package's tree that a container needs. It leaves out units, manual
+// pages and shell completion.
 var shipped = []string{"etc/lnetd", "usr/bin", "usr/share/doc/lnetd", "usr/share/lnetd/sbom"}
 
-// written are the files that only a container has.
+// written has the files that only a container has.
 var written = map[string]string{
 	"etc/passwd": "root:x:0:0:root:/:/sbin/nologin\nlnetd:x:65532:65532:LNet in user space:/:/sbin/nologin\n",
 	"etc/group":  "root:x:0:\nlnetd:x:65532:\n",
 }
 
-// layer packs what a container has, in an order that depends on names alone.
+// layer packs the files of a container, in an order that depends only on their names.
 func (r release) layer(root string) (v1.Layer, error) {
 	var b bytes.Buffer
 	t := &tree{out: tar.NewWriter(&b), release: r, made: map[string]bool{}}
@@ -66,9 +66,9 @@ type tree struct {
 	made    map[string]bool // directories
 }
 
-// copy packs root/part. Rights are 0755 and 0644, whoever laid the tree out.
+// copy packs root/part. File modes are 0755 and 0644, whatever they are in root.
 func (t *tree) copy(root, part string) error {
-	// WalkDir goes by name.
+	// WalkDir returns names in lexical order.
 	return filepath.WalkDir(filepath.Join(root, part), func(p string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func (t *tree) copy(root, part string) error {
 	})
 }
 
-// directory packs a directory, and those above it that are not there yet.
+// directory packs a directory, with those of its parents that were not packed yet.
 func (t *tree) directory(name string, mode int64, uid int) error {
 	if name == "." || t.made[name] {
 		return nil

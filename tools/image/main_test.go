@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What the image is made of is tried by test/packages; here is what goes wrong.
+// TestFaults checks invalid arguments. test/packages checks the content of the image.
 func TestFaults(t *testing.T) {
 	stage := t.TempDir()
 	for _, part := range shipped {

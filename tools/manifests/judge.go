@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// judgment gathers what is wrong with one file.
+// judgment collects the faults of one file.
 type judgment struct {
 	configs map[string]bool // names of ConfigMaps, with their namespaces
 	errs    []error
@@ -24,7 +24,7 @@ func (j *judgment) fault(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
 }
 
-// judge says what is wrong with the objects of one file.
+// judge returns all faults of the objects of one file.
 func judge(objects []runtime.Object) error {
 	j := &judgment{configs: map[string]bool{}}
 	for _, o := range objects {
@@ -54,7 +54,7 @@ func judge(objects []runtime.Object) error {
 	return errors.Join(j.errs...)
 }
 
-// template judges the pods of a workload.
+// template checks the pods of a workload.
 func (j *judgment) template(name, namespace string, selector *meta.LabelSelector, t *core.PodTemplateSpec) {
 	s, err := meta.LabelSelectorAsSelector(selector)
 	if err != nil || s.Empty() || !s.Matches(labels.Set(t.Labels)) {
@@ -87,7 +87,7 @@ func (j *judgment) template(name, namespace string, selector *meta.LabelSelector
 	}
 }
 
-// container judges a container, and notes which volumes it uses.
+// container checks a container, and records which volumes it mounts.
 func (j *judgment) container(name string, pod *core.PodSpec, c *core.Container, volumes map[string]bool) {
 	if image := c.Image[strings.LastIndex(c.Image, "/")+1:]; !strings.Contains(image, ":") || strings.HasSuffix(image, ":latest") {
 		j.fault("%s: image %q names no version", name, c.Image)
@@ -119,7 +119,7 @@ func (j *judgment) container(name string, pod *core.PodSpec, c *core.Container, 
 	}
 }
 
-// rights judges what a container may do.
+// rights checks the rights of a container.
 func (j *judgment) rights(name string, pod *core.PodSpec, s *core.SecurityContext) {
 	if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
 		j.fault("%s: allowPrivilegeEscalation: false", name)

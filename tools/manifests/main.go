@@ -33,14 +33,13 @@ func main() {
 	os.Exit(status)
 }
 
-// check says all that is wrong with the documents of a file.
+// check returns all faults of the documents in a file.
 func check(text []byte) error {
 	objects, err := decode(text)
 	return errors.Join(err, judge(objects))
 }
 
-// decode reads the documents of a file as Kubernetes' API server would, and takes no
-// field that it does not know.
+// decode reads the documents of a file as Kubernetes' API server would, but rejects unknown fields.
 func decode(text []byte) (objects []runtime.Object, err error) {
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The manifests that are shipped have no fault; one that somebody makes is found.
+// TestShippedManifests checks that the manifests in deploy have no faults.
 func TestShippedManifests(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
 	if err != nil || len(files) != 2 {
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A container called lnetd has all three probes.
+// TestProbes checks that a missing probe of a container called lnetd is reported.
 func TestProbes(t *testing.T) {
 	b, err := os.ReadFile("../../deploy/kubernetes/sidecar.yaml")
 	if err != nil {
@@ -90,7 +90,7 @@ func TestProbes(t *testing.T) {
 			k++
 		}
 		text := before + strings.Join(lines[k:], "")
-		if probe == "startup" { // it has the anchor
+		if probe == "startup" { // it has the YAML anchor
 			text = strings.ReplaceAll(text, "exec: *asks", "exec: {command: [lnetdctl, net, show]}")
 		}
 		if err := check([]byte(text)); err == nil || !strings.Contains(err.Error(), "there is no "+probe+" probe") {

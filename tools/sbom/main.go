@@ -1,7 +1,6 @@
-// Command sbom takes out of a CycloneDX document in JSON what differs from one build to
-// the next though the program is the same: the time, which becomes SOURCE_DATE_EPOCH, and
-// the hashes of the tool that wrote it. It reads standard input and writes standard
-// output.
+// Command sbom removes from a CycloneDX document in JSON what differs between two builds of the
+// same program: it sets the time to SOURCE_DATE_EPOCH, and removes the hashes of the tool that
+// wrote the document. It reads standard input and writes standard output.
 package main
 
 import (
@@ -21,7 +20,7 @@ func main() {
 	}
 }
 
-// settle writes what it reads with the time epoch, in seconds since 1970.
+// settle copies a document with the time set to epoch, in seconds since 1970.
 func settle(in io.Reader, out io.Writer, epoch string) error {
 	seconds, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Given two documents that differ in their time and in the hash of what wrote them, when they
-// are settled, then they are the same, and the rest is there.
+// TestSettle: given two documents that differ in their time and in the hash of the tool that wrote
+// them, when they are settled, then they are equal, and everything else is still there.
 func TestSettle(t *testing.T) {
 	const document = `{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": {"timestamp": "TIME",
 		"tools": [{"vendor": "v", "name": "n", "hashes": [{"alg": "MD5", "content": "HASH"}]}]},

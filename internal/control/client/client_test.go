@@ -30,7 +30,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// Something else than lnetd on the socket is recognised as such.
+// TestGarbledAnswers checks that the client detects a server on the socket that is not lnetd.
 func TestGarbledAnswers(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"not JSON":        func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
@@ -73,7 +73,7 @@ func TestFewerResultsThanTargets(t *testing.T) {
 	wantFault(t, err, api.CodeInternal)
 }
 
-// wantFault is the Fault that err must be.
+// wantFault returns the Fault in err, which must have the given code.
 func wantFault(t *testing.T, err error, code api.Code) *api.Fault {
 	t.Helper()
 	var f *api.Fault

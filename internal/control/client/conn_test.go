@@ -13,11 +13,11 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// hasty is a connection to a server that takes the first bytes of a request, then answers and
+// hasty is a connection to a server that reads the first bytes of a request, then answers and
 // closes the connection.
 type hasty struct {
 	net.Conn
-	taken  int           // bytes of the request
+	taken  int           // bytes of the request that it still reads
 	closed chan struct{} // by the server
 	answer io.Reader
 }
@@ -40,8 +40,9 @@ func (h *hasty) Read(b []byte) (int, error) {
 	return h.answer.Read(b)
 }
 
-// Given a server that answers and closes before it has read a request, then the client returns
-// its answer; without an answer, it returns that the connection has ended.
+// TestAnswerBeforeTheRequestIsSent: given a server that answers and closes before it has read the
+// whole request, then the client returns the answer. If there is no answer, it reports that the
+// connection has ended.
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	const refusal = `{"error":{"code":"busy","errno":-16,"text":"no room"}}`
 	for _, tt := range []struct {
@@ -64,8 +65,8 @@ func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	}
 }
 
-// Given a connection that lnetd has closed since its last answer, then a request of which nothing
-// can be written is repeated on another connection.
+// TestNothingWasWritten: given a connection that lnetd has closed since its last answer, then a
+// request of which nothing could be written is repeated on another connection.
 func TestNothingWasWritten(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
@@ -86,7 +87,7 @@ func TestNothingWasWritten(t *testing.T) {
 	}
 }
 
-// used is a connection to a server that answers one request. Then writing fails.
+// used is a connection to a server that answers one request. Later writes fail.
 type used struct {
 	net.Conn
 	writes, reads int

@@ -29,8 +29,8 @@ func (c *overContext) Err() error {
 	}
 }
 
-// An lnetd that has taken a request and does not answer is not one that is not there:
-// what it was asked for may be done still.
+// TestAnswerIsLate checks that an lnetd that has accepted a request and does not answer is reported
+// as busy, not as unreachable: it may still carry out the request.
 func TestAnswerIsLate(t *testing.T) {
 	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := net.Listen("unix", path)

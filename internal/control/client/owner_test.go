@@ -18,7 +18,8 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// Of the sockets that nobody has named, root's and the caller's are trusted.
+// TestTrustedOwners checks that of the sockets that the client finds by itself, only those of root
+// and of the caller are trusted.
 func TestTrustedOwners(t *testing.T) {
 	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, os.Geteuid() + 1: false, -1: false} {
 		if rootsOrOwn(uid) != want {
@@ -30,8 +31,8 @@ func TestTrustedOwners(t *testing.T) {
 	}
 }
 
-// A directory that root has given to a user is that user's, unless others may write there, or
-// where it stands.
+// TestDirectoryOwners checks that a directory belongs to the user it was given to by root, unless
+// other users may write to it or to its parent.
 func TestDirectoryOwners(t *testing.T) {
 	testenv.NeedRoot(t)
 	const nobody = 65534
@@ -56,7 +57,7 @@ func TestDirectoryOwners(t *testing.T) {
 	}
 }
 
-// answerOn counts the requests that come to a listener, and answers as lnetd.
+// answerOn answers as lnetd on a listener, and counts the requests.
 func answerOn(t *testing.T, l net.Listener) (asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
@@ -70,7 +71,8 @@ func answerOn(t *testing.T, l net.Listener) (asked *atomic.Int32) {
 	return asked
 }
 
-// Nothing is asked of a daemon that is not trusted, and its owner is named.
+// TestUntrustedDaemonIsNotAsked checks that no request is sent to an untrusted daemon, and that the
+// error names its owner.
 func TestUntrustedDaemonIsNotAsked(t *testing.T) {
 	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := net.Listen("unix", path)
@@ -93,8 +95,8 @@ func TestUntrustedDaemonIsNotAsked(t *testing.T) {
 	}
 }
 
-// Another user's daemon is refused where a socket was found, and asked where
-// somebody has named it.
+// TestForeignDaemon checks that another user's daemon is refused if the client found the socket by
+// itself, and accepted if the path was given.
 func TestForeignDaemon(t *testing.T) {
 	testenv.NeedRoot(t)
 	const nobody = 65534
@@ -119,13 +121,13 @@ func TestForeignDaemon(t *testing.T) {
 	}
 }
 
-// listenAs listens as another user does.
+// listenAs listens as another user.
 func listenAs(t *testing.T, uid uintptr, path string) net.Listener {
 	t.Helper()
 	var l net.Listener
 	failed := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread, which is nobody's now, ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread, which has the other user's ID, ends with the goroutine
 		const same = ^uintptr(0)
 		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, uid, same)
 		if errno != 0 {

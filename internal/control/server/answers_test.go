@@ -42,8 +42,8 @@ func (r *router) Described(context.Context, api.Document) (api.Described, error)
 	return api.Described{Routes: r.routes}, nil
 }
 
-// routesOver reads an answer over a connection: the routes in it, or an error if it does not
-// come whole.
+// routesOver reads a reply from a connection. It returns the routes in it, or an error if the reply
+// is incomplete.
 func routesOver(conn net.Conn) ([]api.Route, error) {
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -60,9 +60,10 @@ func routesOver(conn net.Conn) ([]api.Route, error) {
 	return append(reply.Routes, reply.After.Routes...), err
 }
 
-// Given memory for four answers, when ten clients ask and do not read, then the answers of the
-// four that asked last are held, and a client that reads gets its own. So it is for questions as
-// for documents that are planned or described, whose answers are as long as the node's lists.
+// TestAnswersShareMemory: given memory for four answers, when ten clients send a request and do not
+// read, then the answers to the last four are kept, and a client that reads gets its answer. This
+// applies to questions, and to documents that are planned or described, because those answers are
+// as long as the node's lists too.
 func TestAnswersShareMemory(t *testing.T) {
 	post := func(path, body string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: lnetd\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
@@ -84,7 +85,7 @@ func answersShareMemory(t *testing.T, request string) {
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		const around = 2000 // what an answer has besides routes, at most
+		const around = 2000 // the maximum length of an answer without its routes
 		dial, end := servePipes(t, &Server{Backend: b, answers: room * (len(whole.(encoded)) + around)})
 		defer end()
 		ask := func() net.Conn {
@@ -100,7 +101,7 @@ func answersShareMemory(t *testing.T, request string) {
 		for range readers {
 			slow = append(slow, ask())
 		}
-		reads := ask() // which evicts one
+		reads := ask() // evicts one of the others
 		if got, err := routesOver(reads); err != nil || len(got) != routes {
 			t.Errorf("%d routes, %v", len(got), err)
 		}
@@ -118,8 +119,9 @@ func answersShareMemory(t *testing.T, request string) {
 	})
 }
 
-// Connections go of the user whose answers take the most, those that have waited longest first.
-// What a connection holds ends with it. One answer may be longer than what all may hold.
+// TestWhichAnswersGo checks which connections are evicted: those of the user whose answers use the
+// most memory, the longest waiting first. The memory of a connection is released when it closes. A
+// single answer may be longer than the limit for all.
 func TestWhichAnswersGo(t *testing.T) {
 	table := newConnections(100, 100)
 	now := time.Now()
@@ -148,10 +150,10 @@ func TestWhichAnswersGo(t *testing.T) {
 	hold(3, 45)
 	hold(1, 20)
 	hold(0, 30)
-	hold(2, 20, 0)  // 0 has waited longest of user 1's
-	hold(0, 50)     // it has gone
-	hold(1, 0)      // its client has read
-	hold(2, 500, 3) // the others go, it stays
+	hold(2, 20, 0)  // connection 0 has waited longest of user 1's
+	hold(0, 50)     // connection 0 has gone
+	hold(1, 0)      // the client has read its answer
+	hold(2, 500, 3) // the others are evicted, this one stays
 	if table.held != 500 {
 		t.Errorf("%d are held", table.held)
 	}
@@ -162,7 +164,8 @@ func TestWhichAnswersGo(t *testing.T) {
 	}
 }
 
-// Answers are made a few at a time. A question whose client leaves while it waits is not answered.
+// TestFewAnswersAreMadeAtOnce checks that only a few answers are produced at the same time. A
+// request whose client leaves while it waits is not answered.
 func TestFewAnswersAreMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &blocking{release: make(chan struct{}), begun: make(chan struct{}, 100)}
@@ -195,7 +198,7 @@ func TestFewAnswersAreMadeAtOnce(t *testing.T) {
 	})
 }
 
-// blocking is a backend that lists routes when it is released.
+// blocking is a backend that lists routes when release is closed.
 type blocking struct {
 	fakeBackend
 	begun, release chan struct{}

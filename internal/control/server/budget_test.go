@@ -17,7 +17,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Requests get room in the order in which they ask; one that gives up lets the next pass.
+// TestBudget checks that requests are served in the order in which they asked, and that one which
+// gives up lets the next one proceed.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(10)
@@ -54,7 +55,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// A document for which there is no room is refused, with when to come again.
+// TestNoRoomForADocument checks that a document is refused if there is no memory for it, with the
+// time after which to retry.
 func TestNoRoomForADocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Backend: &fakeBackend{}}

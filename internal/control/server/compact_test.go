@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// fill draws a value for all that is in v: often the zero one.
+// fill draws random values for everything in v; many are zero.
 func fill(t *rapid.T, v reflect.Value) {
 	if rapid.IntRange(0, 2).Draw(t, "zero") == 0 {
 		return
@@ -50,8 +50,8 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// Whoever decodes a peer that was encoded compactly has what was encoded, as far
-// as the level of detail goes.
+// TestCompactTellsAll checks that decoding a compact peer returns the peer that was encoded, up to
+// the level of detail.
 func TestCompactTellsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p api.Peer
@@ -79,7 +79,7 @@ func TestCompactTellsAll(t *testing.T) {
 	})
 }
 
-// What is zero takes no room.
+// TestCompactLeavesZerosOut checks that zero values are omitted.
 func TestCompactLeavesZerosOut(t *testing.T) {
 	p := api.Peer{Primary: lnet.LoopbackNID, NIs: []api.PeerNI{{NID: lnet.LoopbackNID, State: "NA", Refs: 1, Health: api.PeerHealthStats{Value: 1000}}}}
 	for detail, want := range map[int]string{

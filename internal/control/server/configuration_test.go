@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// refused is the fault that an error is.
+// refused returns the fault in err, which must have the given code.
 func refused(t *testing.T, err error, code api.Code) *api.Fault {
 	t.Helper()
 	var f *api.Fault
@@ -27,7 +27,8 @@ func refused(t *testing.T, err error, code api.Code) *api.Fault {
 	return f
 }
 
-// While LNet is not configured all that needs it is refused, and done is nothing.
+// TestNetworkIsDown checks that requests that need LNet are refused while it is not configured, and
+// change nothing.
 //
 // lnetctl 4.1
 func TestNetworkIsDown(t *testing.T) {
@@ -64,7 +65,8 @@ func TestNetworkIsDown(t *testing.T) {
 	}
 }
 
-// A document may be long, other requests not; one that is too long is refused.
+// TestLengthOfDocuments checks that documents may be longer than other requests, and that one which
+// is too long is refused.
 func TestLengthOfDocuments(t *testing.T) {
 	d := &controltest.Daemon{}
 	got := 0
@@ -89,7 +91,8 @@ func TestLengthOfDocuments(t *testing.T) {
 	refused(t, err, api.CodeRequestInvalid)
 }
 
-// Problems of a document go to the client, each with its place.
+// TestProblemsOfADocument checks that the client receives each problem of a document with its
+// position.
 func TestProblemsOfADocument(t *testing.T) {
 	want := []api.Problem{
 		{File: "f", Line: 1, Column: 2, Key: "net", Text: "a", Remedy: "b"}, {File: "f", Line: 3, Text: "c"},
@@ -107,7 +110,8 @@ func TestProblemsOfADocument(t *testing.T) {
 	refused(t, err, api.CodeRequestInvalid)
 }
 
-// While a change is under way documents are read that change nothing.
+// TestDocumentsAreReadWhileOthersChange checks that requests which change nothing do not wait for a
+// change in progress.
 func TestDocumentsAreReadWhileOthersChange(t *testing.T) {
 	d := &controltest.Daemon{}
 	c, _ := serve(t, d)
@@ -125,7 +129,7 @@ func TestDocumentsAreReadWhileOthersChange(t *testing.T) {
 	}
 }
 
-// endsMeanwhile is a daemon whose LNet ends while a change waits for its turn.
+// endsMeanwhile is a daemon whose LNet is unconfigured while a change waits for its turn.
 type endsMeanwhile struct{ *controltest.Daemon }
 
 func (d endsMeanwhile) InTurn(ctx context.Context, do func()) error {
@@ -135,8 +139,8 @@ func (d endsMeanwhile) InTurn(ctx context.Context, do func()) error {
 	})
 }
 
-// Given a change that waits for its turn, when LNet is unconfigured before, then it is
-// refused as any other one.
+// TestNetworkEndsBeforeTheTurn: given a change that waits for its turn, when LNet is unconfigured
+// before that, then the change is refused like any other.
 //
 // lnetctl 4.1
 func TestNetworkEndsBeforeTheTurn(t *testing.T) {
@@ -149,7 +153,8 @@ func TestNetworkEndsBeforeTheTurn(t *testing.T) {
 	}
 }
 
-// What makes no sense about NIs is refused before the daemon hears of it.
+// TestNetsThatMakeNoSense checks that invalid requests for NIs are refused before they reach the
+// daemon.
 //
 // lnetctl 4.2 (3)
 // lnetctl 4.3 (1)
@@ -184,7 +189,7 @@ func TestNetsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// addNet adds NIs, with whatever warnings.
+// addNet adds NIs and ignores warnings.
 func addNet(t *testing.T, c *client.Client, r api.NetAddition) error {
 	t.Helper()
 	_, err := c.AddNet(t.Context(), r)

@@ -12,7 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The answer to a document decodes to what it was made of, and has few bytes for each peer.
+// TestConfiguredPeersTakeLittleRoom checks that the answer to a document decodes to the value it
+// was encoded from, and needs few bytes per peer.
 func TestConfiguredPeersTakeLittleRoom(t *testing.T) {
 	const peers, most = 1000, 100 // bytes of each
 	c := api.Configuration{

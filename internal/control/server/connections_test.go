@@ -11,13 +11,14 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Whoever has the most connections loses the one whose client has let us wait for
-// the longest time; those that wait for us stay.
+// TestWhichConnectionGoes checks which connection is evicted: of the user with the most
+// connections, the one whose client has kept lnetd waiting for the longest time. Connections with a
+// request in progress stay.
 func TestWhichConnectionGoes(t *testing.T) {
 	type conn struct {
 		name  string
 		user  int
-		waits int // for so many seconds; 0: it does not
+		waits int // seconds; 0 if a request is in progress
 	}
 	newcomer := func(user int) conn { return conn{"newcomer", user, 1} }
 	tests := []struct {
@@ -57,7 +58,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 	}
 }
 
-// What is noted of connections goes with them.
+// TestConnectionsAreForgotten checks that the records of a connection are removed when it closes.
 func TestConnectionsAreForgotten(t *testing.T) {
 	table := newConnections(10, answersMax)
 	for range 3 {
@@ -79,7 +80,8 @@ func TestConnectionsAreForgotten(t *testing.T) {
 	}
 }
 
-// A user that has all its places taken takes nobody else's.
+// TestPlacesAreEachUsers checks that a user who has all its requests in progress does not limit
+// other users.
 func TestPlacesAreEachUsers(t *testing.T) {
 	var p places
 	var inside func(user, more int) *api.Fault

@@ -16,11 +16,11 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// changing is a backend whose documents change nothing.
+// changing is a backend that counts documents and changes nothing.
 type changing struct {
 	fakeBackend
 	mu   sync.Mutex
-	done int // documents
+	done int // number of documents
 }
 
 func (c *changing) InTurn(_ context.Context, do func()) error {
@@ -37,8 +37,9 @@ func (c *changing) ChangeConfiguration(context.Context, api.ConfigurationChange)
 	return api.ConfigurationChanged{}, nil
 }
 
-// Given memory for four documents, when as many connections as one user may have requests under
-// way begin to send one each, then four of them are read. When they send the rest, all are done.
+// TestDocumentsShareMemory: given memory for four documents, when one user begins to send one on
+// each of the maximum number of connections, then four are read. When the clients send the rest,
+// all are processed.
 func TestDocumentsShareMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const connections, size, room = requestsAtOnce, 32 << 10, 4
@@ -47,7 +48,7 @@ func TestDocumentsShareMemory(t *testing.T) {
 		defer end()
 		body := `{"mode": "add", "text": "` + strings.Repeat("x", size-100) + `"}`
 		body += strings.Repeat(" ", size-len(body))
-		var begun atomic.Int32 // documents that are read
+		var begun atomic.Int32 // number of documents that are being read
 		rest := make(chan struct{})
 		statuses := make(chan int, connections)
 		for range connections {
@@ -85,7 +86,7 @@ func TestDocumentsShareMemory(t *testing.T) {
 	})
 }
 
-// servePipes serves connections in memory until end is called.
+// servePipes serves in-memory connections until end is called.
 func servePipes(t *testing.T, s *Server) (dial func() net.Conn, end func()) {
 	t.Helper()
 	l := &pipes{calls: make(chan net.Conn), closed: make(chan struct{})}
@@ -105,7 +106,7 @@ func servePipes(t *testing.T, s *Server) (dial func() net.Conn, end func()) {
 	}
 }
 
-// pipes is a listener whose connections are in memory.
+// pipes is a listener for in-memory connections.
 type pipes struct {
 	calls  chan net.Conn
 	closed chan struct{}

@@ -11,13 +11,13 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// example is a request that docs/control.md shows with its answer.
+// example is a request that docs/control.md shows with its reply.
 type example struct {
 	method, target string
-	body           string // of the request; empty: it has none
+	body           string // of the request; empty for none
 }
 
-// examples are answered one after the other by one daemon.
+// examples are sent to one daemon, in this order.
 var examples = []example{
 	{"GET", "/v1/version", ""},
 	{"GET", "/v1/nets?net=tcp", ""},
@@ -100,7 +100,7 @@ var examples = []example{
 	{"POST", "/v1/lst/disable", `{"force":true}`},
 }
 
-// exampleDaemon answers the examples.
+// exampleDaemon returns the daemon that answers the examples.
 func exampleDaemon(lst *console.Console) *controltest.Daemon {
 	buffers := api.Pools{
 		Tiny: api.Pool{Buffers: 512, Credits: 512, MinCredits: 500}, Small: api.Pool{Pages: 1, Buffers: 4096, Credits: 4096, MinCredits: 4090},
@@ -176,7 +176,7 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 	}
 }
 
-// exampleLst is LNet selftest on the daemon of the examples.
+// exampleLst is LNet selftest on that daemon.
 type exampleLst struct{ console *console.Console }
 
 func (l exampleLst) Status() api.LstStatus {
@@ -199,7 +199,7 @@ func (l exampleLst) Enable(api.LstBounds) error          { return nil }
 func (l exampleLst) Disable(context.Context, bool) error { return nil }
 func (l exampleLst) Console() (*console.Console, error)  { return l.console, nil }
 
-// exampleChange is what the documents of the examples do.
+// exampleChange answers the documents of the examples.
 func exampleChange(r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	if !r.Dry {
 		return api.ConfigurationChanged{}, &api.Fault{

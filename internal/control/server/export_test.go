@@ -7,12 +7,12 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// JSONPatterns are the patterns of the requests that are answered with JSON.
+// JSONPatterns returns the patterns of all requests that are answered with JSON.
 func JSONPatterns() (list []string) {
 	h := handlers{Server: &Server{}}
 	for _, routes := range []map[string]handler{h.quick(), h.slow(), h.changes(), h.lst(), h.holds()} {
 		for pattern := range routes {
-			if pattern != "/" { // the answer to all others
+			if pattern != "/" { // "/" answers all others
 				list = append(list, pattern)
 			}
 		}
@@ -20,5 +20,5 @@ func JSONPatterns() (list []string) {
 	return list
 }
 
-// StatusOf is the HTTP status of a fault.
+// StatusOf returns the HTTP status of a fault.
 func StatusOf(c api.Code) int { return cmp.Or(statusOf[c], http.StatusConflict) }

@@ -29,7 +29,7 @@ func TestFaultRules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The newest, which hits all that arrives, comes first.
+	// The newest rule, which matches all messages, comes first.
 	if !d.Arrive(fault.Message{Source: nid("10.0.0.9@tcp"), Dest: nid("10.0.0.1@tcp"), Type: lnet.MsgPut}) {
 		t.Error("not dropped")
 	}

@@ -29,8 +29,8 @@ var update = flag.Bool("update", false, "write the generated parts of docs/contr
 
 const controlPage = "../../../docs/control.md"
 
-// docs/control.md shows the codes of faults and what requests are answered with. Both
-// are written with -update.
+// TestPageIsUpToDate checks the generated parts of docs/control.md: the codes of faults, and the
+// replies to the examples. With -update it writes them.
 func TestPageIsUpToDate(t *testing.T) {
 	got, err := os.ReadFile(controlPage)
 	if err != nil {
@@ -58,7 +58,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// codes is the table of the codes of faults: each constant with its comment.
+// codes returns the table of fault codes: each constant with its comment.
 func codes(t *testing.T) string {
 	file, err := parser.ParseFile(token.NewFileSet(), "../api/fault.go", nil, parser.ParseComments)
 	if err != nil {
@@ -94,7 +94,7 @@ func codes(t *testing.T) string {
 	return b.String() + "\n"
 }
 
-// replies are the examples with what they are answered with.
+// replies returns the examples with their replies.
 func replies(t *testing.T) string {
 	var b strings.Builder
 	synctest.Test(t, func(t *testing.T) {
@@ -130,13 +130,13 @@ func replies(t *testing.T) string {
 	return b.String() + "\n"
 }
 
-// answer is what a request is answered with.
+// answer returns the reply to a request.
 func answer(t *testing.T, h http.Handler, e *example) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if e.target == "/v1/lst/hold_session" {
-		cancel() // who holds it goes at once
+		cancel() // the client that holds the session leaves at once
 	}
 	r := httptest.NewRequestWithContext(ctx, e.method, e.target, strings.NewReader(e.body))
 	w := httptest.NewRecorder()
@@ -147,23 +147,23 @@ func answer(t *testing.T, h http.Handler, e *example) string {
 	if err != nil {
 		t.Fatalf("%+v: %v", e, err)
 	}
-	if e.target == "/v1/lst/stat" { // what the question itself counts depends on who is faster
+	if e.target == "/v1/lst/stat" { // whether the counters include this request depends on timing
 		b = counter.ReplaceAllString(b, "${1}0")
 	}
 	return b
 }
 
-// counter is one of a node's for LNet selftest.
+// counter matches a counter of LNet selftest on a node.
 var counter = regexp.MustCompile(`("[A-Z]\w+": )\d+`)
 
-// lineMax is how long a line of a reply may be, and listMax how many numbers of a list
-// are shown.
+// lineMax is the maximum length of a line of a reply, and listMax the maximum number of shown
+// elements of a list of numbers.
 const (
 	lineMax = 110
 	listMax = 4
 )
 
-// pretty is the next value as text: on one line if it fits.
+// pretty returns the next value as text, on one line if it fits.
 func pretty(d *json.Decoder, indent string) (string, error) {
 	token, err := d.Token()
 	if err != nil {

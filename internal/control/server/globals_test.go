@@ -13,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// initial has the values of a kernel node.
 var initial = api.Globals{
 	MaxInterfaces: 4096, Discovery: 1, RetryCount: 2, TransactionTimeout: 150, HealthSensitivity: 100,
 	RouterSensitivity: 100, LNDTimeout: 49, ResponseTracking: 3, MaxRecoveryPingInterval: 900,
@@ -102,6 +103,9 @@ func TestSetGlobals(t *testing.T) {
 	}
 }
 
+// TestSetGlobalsTogether checks that values that depend on each other are validated together, and that
+// none is set if one is invalid.
+//
 // lnetctl 6 (2), 7 (3)
 func TestSetGlobalsTogether(t *testing.T) {
 	d := &controltest.Daemon{Values: initial}

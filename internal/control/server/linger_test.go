@@ -15,15 +15,15 @@ import (
 	"github.com/lnetd/lnetd/internal/control/api"
 )
 
-// Given a request that is answered before its body was read, when the client sends all of the
-// body, then it can, and it gets the answer.
+// TestRefusedBeforeTheBodyWasRead: given a request that is answered before its body has been read,
+// when the client sends the whole body, then it succeeds and receives the answer.
 func TestRefusedBeforeTheBodyWasRead(t *testing.T) {
 	const long = 1 << 20 // more than net/http discards
 	for _, tt := range []struct {
 		name, request string
-		length        int // of the body
+		length        int // of the body, in bytes
 		budget        int64
-		sends         bool // the whole body is sent
+		sends         bool // whether the client can send the whole body
 		status        int
 	}{
 		{"no room", "POST /v1/configuration", long, 1, true, http.StatusServiceUnavailable},
@@ -45,7 +45,8 @@ func TestRefusedBeforeTheBodyWasRead(t *testing.T) {
 	}
 }
 
-// A client that stops sending does not keep the connection for long.
+// TestLingerEnds checks that a client that stops sending does not keep the connection open for
+// long.
 func TestLingerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, end := serveOne(t, documentsBudget)
@@ -65,7 +66,8 @@ func TestLingerEnds(t *testing.T) {
 	})
 }
 
-// A client that asks whether it may send is answered at once, and the connection ends.
+// TestNoLingerForAClientThatAsksFirst checks that a client that sends Expect: 100-continue is
+// answered at once, and that the connection ends.
 func TestNoLingerForAClientThatAsksFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, end := serveOne(t, documentsBudget)
@@ -82,8 +84,8 @@ func TestNoLingerForAClientThatAsksFirst(t *testing.T) {
 	})
 }
 
-// exchange makes a request with a body of some length, and returns the status of its answer
-// and how the sending of the body ended.
+// exchange sends a request with a body of the given length. It returns the status of the answer,
+// and the error of sending the body.
 func exchange(t *testing.T, budget int64, request string, length int) (status int, sent error) {
 	t.Helper()
 	ours, end := serveOne(t, budget)
@@ -110,7 +112,8 @@ func exchange(t *testing.T, budget int64, request string, length int) (status in
 	return resp.StatusCode, <-done
 }
 
-// serveOne serves one connection in memory, with a budget for documents, until end is called.
+// serveOne serves one in-memory connection, with a memory budget for documents, until end is
+// called.
 func serveOne(t *testing.T, budget int64) (ours net.Conn, end func()) {
 	t.Helper()
 	dial, stop := servePipes(t, &Server{Backend: &fakeBackend{}, documents: budget})

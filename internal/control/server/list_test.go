@@ -23,13 +23,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// crowd is a backend that knows very many peers.
+// crowd is a backend with a very large number of peers.
 type crowd struct {
 	fakeBackend
 	peers  int
-	fail   map[int]error // a peer that cannot be told
-	pulled atomic.Int64  // peers that were asked for
-	ended  chan struct{} // a value for each list that is not read any more
+	fail   map[int]error // the error of a peer, by number
+	pulled atomic.Int64  // number of peers that were requested from it
+	ended  chan struct{} // receives a value for each list that is no longer read
 }
 
 func newCrowd(peers int) *crowd { return &crowd{peers: peers, ended: make(chan struct{}, 10_000)} }
@@ -53,7 +53,7 @@ func (b *crowd) Peer(nid lnet.NID) (api.Peer, bool) {
 	return api.Peer{Primary: nid, NIs: []api.PeerNI{}}, true
 }
 
-// serveCrowd serves b to at most so many clients; 0: as many as lnetd does.
+// serveCrowd serves b to at most most clients; 0 means lnetd's own limit.
 func serveCrowd(t *testing.T, b *crowd, most int) (path string) {
 	t.Helper()
 	path = filepath.Join(testenv.SocketDir(t), "c.sock")
@@ -73,7 +73,7 @@ func serveCrowd(t *testing.T, b *crowd, most int) (path string) {
 	return path
 }
 
-// slowReader asks for all peers and reads no more than the head of the answer.
+// slowReader requests all peers and reads only the beginning of the answer.
 func slowReader(t *testing.T, path string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
@@ -91,9 +91,9 @@ func slowReader(t *testing.T, path string) net.Conn {
 	return conn
 }
 
-// Given clients that do not read an endless list, more of them than there may be,
-// then of the list no more is made than fits between, and questions, changes and
-// other lists are answered meanwhile.
+// TestSlowReadersAreInNobodysWay: given more clients than there may be, which do not read an
+// endless list, then no more of the list is produced than the buffers hold, and other questions,
+// changes and lists are answered.
 func TestSlowReadersAreInNobodysWay(t *testing.T) {
 	const readers, most = 100, 80
 	b := newCrowd(1 << 40)
@@ -103,7 +103,7 @@ func TestSlowReadersAreInNobodysWay(t *testing.T) {
 	for range readers {
 		slow = append(slow, slowReader(t, path))
 	}
-	for range 2 * most { // each with a connection of its own
+	for range 2 * most { // each on a new connection
 		c := client.New(path)
 		if _, err := c.Version(ctx); err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestSlowReadersAreInNobodysWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if read++; read == 20_000 { // more than one part
+		if read++; read == 20_000 { // more than one page
 			break
 		}
 	}
@@ -132,9 +132,9 @@ func TestSlowReadersAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// Given a list over a connection that takes nothing by itself, when each page is
-// read just in time, then all of it comes, however long that takes; when one is
-// not, then the connection is cut and the list ends.
+// TestEachPageHasATime: given a list on a connection without a buffer, when each page is read
+// within ReplyPatience, then the whole list arrives, however long that takes. When one page is read
+// too late, the connection is closed and the list ends.
 func TestEachPageHasATime(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -177,8 +177,8 @@ func TestEachPageHasATime(t *testing.T) {
 	}
 }
 
-// A list that cannot be gone on with is refused if nothing of it has been sent,
-// and else cut, so that nobody takes it for the whole.
+// TestListsThatFail checks that a list which fails is refused if nothing of it has been sent.
+// Otherwise the reply is cut off, so that no client takes it for complete.
 func TestListsThatFail(t *testing.T) {
 	for at, begun := range map[int]bool{1: false, 2: false, 2000: true} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestListsThatFail(t *testing.T) {
 	}
 }
 
-// part asks for a page of the peers.
+// part requests one page of the peers.
 func part(t *testing.T, path, page string) (p api.Peers) {
 	t.Helper()
 	resp := request(t, path, http.MethodGet, "/v1/peers?detail=1&page="+page, "")
@@ -208,7 +208,8 @@ func part(t *testing.T, path, page string) (p api.Peers) {
 	return p
 }
 
-// The parts of a list make up the list, in order, and the last names no next one.
+// TestParts checks that the pages of a list form the whole list, in order, and that the last page
+// has no successor.
 func TestParts(t *testing.T) {
 	const peers = 30_000
 	b := newCrowd(peers)
@@ -232,7 +233,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// What one life of the daemon has named is no page of another's.
+// TestPagesOfOtherLives checks that a page named by one run of the daemon is refused by another.
 func TestPagesOfOtherLives(t *testing.T) {
 	b := newCrowd(10)
 	b.version.Started = time.Unix(1, 0)
@@ -249,7 +250,7 @@ func TestPagesOfOtherLives(t *testing.T) {
 	}
 }
 
-// A whole answer is one document, whatever it is made of.
+// TestWholeList checks that a whole list is one JSON document, although it is written in parts.
 func TestWholeList(t *testing.T) {
 	resp := request(t, serveCrowd(t, newCrowd(2), 0), http.MethodGet, "/v1/peers", "")
 	line := resp.body

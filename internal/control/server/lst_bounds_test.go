@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/internal/control/server"
 )
 
-// Commands that wait for others get more time than the rest when their body has
-// been read, and not before: a client that never sends it holds no place for long.
+// TestLstBodiesComeWithinTheUsualTime checks that commands that wait for other nodes get more time
+// only after their body has been read, so that a client that never sends it soon frees its place.
 func TestLstBodiesComeWithinTheUsualTime(t *testing.T) {
 	for command, body := range lstCommands {
 		for sent, want := range map[string][]string{body: {"body", "deadline"}, body[:len(body)-1]: {"body"}} {
@@ -28,7 +28,7 @@ func TestLstBodiesComeWithinTheUsualTime(t *testing.T) {
 	}
 }
 
-// eventOf notes that something has been written.
+// eventOf records an event for each write.
 type eventOf struct {
 	name   string
 	events *[]string
@@ -39,7 +39,7 @@ func (e eventOf) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// deadlines notes when a request may take longer.
+// deadlines records extensions of the read deadline.
 type deadlines struct {
 	http.ResponseWriter
 	events *[]string

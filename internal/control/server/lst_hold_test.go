@@ -22,9 +22,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// lstNode is a daemon on which selftest is enabled, alone on a network in memory.
+// lstNode is a daemon with selftest enabled, alone on a network in memory.
 type lstNode struct {
-	server.Selftest // nil: for what the tests do not ask for
+	server.Selftest // nil: the tests do not call its other methods
 	console         *console.Console
 }
 
@@ -68,7 +68,7 @@ func newLstNode(t *testing.T) lstNode {
 type holder struct {
 	conn   net.Conn
 	status int
-	rest   io.ReadCloser // of the answer: ends when the hold does
+	rest   io.ReadCloser // rest of the answer, which ends with the hold
 }
 
 func hold(t *testing.T, path string) holder {
@@ -94,7 +94,7 @@ func hold(t *testing.T, path string) holder {
 	return h
 }
 
-// wantOver waits until lnetd holds the session no more.
+// wantOver waits until lnetd releases the hold.
 func (h *holder) wantOver(t *testing.T) {
 	t.Helper()
 	if _, err := io.Copy(io.Discard, h.rest); err != nil {
@@ -102,9 +102,9 @@ func (h *holder) wantOver(t *testing.T) {
 	}
 }
 
-// As many as may hold a session keep nobody from commands, status or the session's
-// end, which ends all holds: those of clients, too, that lnetd cannot see go since
-// they have sent more.
+// TestLstHoldersAreInNobodysWay checks that the maximum number of holders does not block commands
+// or the status. The end of the session ends all holds, even of clients whose departure lnetd
+// cannot detect because they have sent more data.
 func TestLstHoldersAreInNobodysWay(t *testing.T) {
 	c, path := serve(t, &controltest.Daemon{Lst: newLstNode(t)})
 	if _, err := c.LstNewSession(t.Context(), api.LstNewSession{Key: 7, Name: "s"}); err != nil {
@@ -147,7 +147,7 @@ func TestLstHoldersAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// The session ends when its holder has gone.
+// TestLstHolderGoes checks that the session ends when its holder leaves.
 func TestLstHolderGoes(t *testing.T) {
 	n := newLstNode(t)
 	c, _ := serve(t, &controltest.Daemon{Lst: n})
@@ -166,7 +166,8 @@ func TestLstHolderGoes(t *testing.T) {
 	<-watched.Over()
 }
 
-// A session that nobody waits for any more is not left behind.
+// TestLstNewSessionOfOneWhoHasGone checks that a session is removed if its client leaves before it
+// gets the answer.
 func TestLstNewSessionOfOneWhoHasGone(t *testing.T) {
 	n := newLstNode(t)
 	s := server.Server{Backend: &controltest.Daemon{Lst: n}}

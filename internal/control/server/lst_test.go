@@ -18,7 +18,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// lstCommands are lst's commands with bodies that can be read.
+// lstCommands has the commands of lst, each with a valid body.
 var lstCommands = map[string]string{
 	"new_session":  `{"key":1,"name":"s"}`,
 	"end_session":  `{"key":1}`,
@@ -41,8 +41,8 @@ var lstCommands = map[string]string{
 	"disable":      `{}`,
 }
 
-// A node on which selftest is not enabled refuses all commands, and says what to
-// do.
+// TestLstDisabled checks that a node without selftest refuses all commands, and names the command
+// that enables it.
 func TestLstDisabled(t *testing.T) {
 	_, path := serve(t, &controltest.Daemon{})
 	for command, body := range lstCommands {
@@ -89,7 +89,7 @@ func TestLstMalformed(t *testing.T) {
 	}
 }
 
-// The console's errors keep their number, name and reason.
+// TestLstFaults checks that faults keep the errno, name and reason of the console's errors.
 func TestLstFaults(t *testing.T) {
 	tests := []struct {
 		err  error
@@ -118,7 +118,8 @@ func TestLstFaults(t *testing.T) {
 	}
 }
 
-// A console may be named by whatever NID its messages have: lnetdctl can read it.
+// TestLstConsolesOfOddNIDs checks that lnetdctl can read any NID of a console that messages may
+// contain.
 func TestLstConsolesOfOddNIDs(t *testing.T) {
 	for _, n := range []message.NID4{0, 0x0001000000000007, message.AnyNID4 - 1, 0x000200000a000001} {
 		c, _ := serve(t, &controltest.Daemon{Lst: inSessionOf{console: n}})
@@ -140,7 +141,7 @@ func TestLstConsolesOfOddNIDs(t *testing.T) {
 	}
 }
 
-// inSessionOf is in the session of a console.
+// inSessionOf is a selftest in the session of a console.
 type inSessionOf struct {
 	refusing
 	console message.NID4
@@ -150,7 +151,7 @@ func (s inSessionOf) Status() api.LstStatus {
 	return api.LstStatus{Enabled: true, Session: &api.LstAgentSession{Name: "s", Console: s.console.String(), Tests: []api.LstAgentTest{}}}
 }
 
-// refusing refuses to be disabled.
+// refusing is a selftest that returns an error for Disable.
 type refusing struct{ err error }
 
 func (r refusing) Status() api.LstStatus               { return api.LstStatus{} }

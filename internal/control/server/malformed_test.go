@@ -13,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/internal/control/controltest"
 )
 
+// raw sends a request that lnetd's own client would not send.
 func raw(t *testing.T, path, method, target, body string) (int, string) {
 	t.Helper()
 	h := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -36,6 +37,7 @@ func raw(t *testing.T, path, method, target, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
+// TestMalformedRequests checks that malformed requests are refused as such, and change nothing.
 func TestMalformedRequests(t *testing.T) {
 	d := &controltest.Daemon{NetList: localNets(), PeerList: []api.Peer{aPeer("10.0.0.2@tcp")}}
 	_, path := serve(t, d)
@@ -118,7 +120,7 @@ func TestMalformedRequests(t *testing.T) {
 	wantDone(t, d)
 }
 
-// Lists of a node that has nothing are empty, not null.
+// TestEmptyLists checks that empty lists are encoded as [], not null.
 func TestEmptyLists(t *testing.T) {
 	_, path := serve(t, &controltest.Daemon{})
 	for target, want := range map[string]string{

@@ -6,8 +6,9 @@ import (
 	"testing/iotest"
 )
 
-// A request that says the same member twice, in whatever spelling the decoder takes for the same,
-// or that has null for a value, is rejected, however its bytes arrive.
+// TestMembers checks that a request is rejected if it has the same member twice, in any spelling
+// that the decoder treats as the same, or if it has a null value. How its bytes arrive does not
+// matter.
 func TestMembers(t *testing.T) {
 	type request struct {
 		Text, Mode string

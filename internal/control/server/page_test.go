@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// docs/selftest.md names the commands of lst that there are.
+// TestPageNamesLstCommands checks that docs/selftest.md names all commands of lst.
 func TestPageNamesLstCommands(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/selftest.md")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestPageNamesLstCommands(t *testing.T) {
 	}
 }
 
-// docs/control.md lists the requests that there are.
+// TestPageListsRequests checks that docs/control.md lists all requests.
 func TestPageListsRequests(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/control.md")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestPageListsRequests(t *testing.T) {
 	var served []string
 	for _, routes := range []map[string]handler{h.quick(), h.slow(), h.changes()} {
 		for pattern := range routes {
-			if pattern != "/" { // the answer to all others
+			if pattern != "/" { // "/" answers all others
 				served = append(served, pattern)
 			}
 		}

@@ -80,6 +80,7 @@ func peerError(which string, err error) error {
 	return e
 }
 
+// TestDeletePeer checks that all NIDs are validated before anything is deleted.
 func TestDeletePeer(t *testing.T) {
 	const peer, second, third = "10.0.0.1@tcp", "10.1.0.1@tcp1", "10.2.0.1@tcp2"
 	tests := []struct {
@@ -155,6 +156,8 @@ func TestSetHealth(t *testing.T) {
 	}
 }
 
+// TestDiscover checks that 0@lo is left out of the NIDs, because other nodes cannot use it, and
+// that a failed target does not stop the next one.
 func TestDiscover(t *testing.T) {
 	d := &controltest.Daemon{DiscoverFunc: func(ctx context.Context, n lnet.NID, force bool) (api.Peer, error) {
 		if _, bounded := ctx.Deadline(); !bounded || !force {

@@ -124,7 +124,7 @@ func TestSelection(t *testing.T) {
 	err = c.AddSelection(t.Context(), api.SelectionRule{Type: "net", NID: pattern("10.0.0.1@tcp")})
 	wantFault(t, err, api.CodeRequestInvalid, syscall.EINVAL, "a net rule has no such pattern: 10.0.0.1@tcp")
 
-	// ID and pattern must be of one rule.
+	// ID and pattern must belong to the same rule.
 	err = c.DeleteSelection(t.Context(), api.SelectionRule{Type: "net", ID: &seven, Net: pattern("tcp")})
 	wantFault(t, err, api.CodeRuleUnknown, syscall.ENOENT, "cannot del selection rule: No such file or directory")
 	err = c.DeleteSelection(t.Context(), api.SelectionRule{Type: "net"})

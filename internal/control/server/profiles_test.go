@@ -12,22 +12,22 @@ import (
 	"github.com/lnetd/lnetd/internal/testenv"
 )
 
-// Root and the daemon's user get profiles, nobody else, and not those either of whom
-// the kernel does not say who they are.
+// TestWhoMayProfile checks that only root and the daemon's user get profiles, and that a peer of
+// unknown user is refused.
 func TestWhoMayProfile(t *testing.T) {
 	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, os.Geteuid() + 1: false, anybody: false} {
 		if mayProfile(uid) != want {
 			t.Errorf("uid %d: %v", uid, !want)
 		}
 	}
-	w := httptest.NewRecorder() // a connection that is nobody's
+	w := httptest.NewRecorder() // a connection without a user
 	(&Server{Backend: &fakeBackend{}}).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/heap", nil))
 	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"code":"forbidden"`) {
 		t.Errorf("%d, %s", w.Code, w.Body)
 	}
 }
 
-// The daemon's own user gets each kind of profile.
+// TestProfiles checks that the daemon's user gets each kind of profile.
 func TestProfiles(t *testing.T) {
 	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	startServer(t, path, &fakeBackend{})
@@ -47,7 +47,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// Another user, even one that may write to the socket, is refused, and root is not.
+// TestProfilesOfOthers checks that another user is refused, even with write access to the socket,
+// and that root is not.
 func TestProfilesOfOthers(t *testing.T) {
 	testenv.NeedRoot(t)
 	const nobody = 65534
@@ -71,7 +72,8 @@ func TestProfilesOfOthers(t *testing.T) {
 	}
 }
 
-// Nothing of it is left where another server may find it.
+// TestDefaultServeMuxIsEmpty checks that no profile is registered with http.DefaultServeMux, where
+// another server might serve it.
 func TestDefaultServeMuxIsEmpty(t *testing.T) {
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile"} {
 		_, pattern := http.DefaultServeMux.Handler(httptest.NewRequest(http.MethodGet, path, nil))

@@ -11,7 +11,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Requests take the numbers of the ranges, and the refusal of another one says what is possible.
+// TestRangesOfRequests checks that requests accept exactly the numbers of the documented ranges,
+// and that a refusal names the range.
 func TestRangesOfRequests(t *testing.T) {
 	tcp := lnet.MakeNet(lnet.TypeTCP, 0)
 	pattern, err := lnet.ParsePattern("tcp")
@@ -53,7 +54,7 @@ func TestRangesOfRequests(t *testing.T) {
 		takes := api.GlobalRange(name)
 		var r api.GlobalsChange
 		if r.Set(name, takes.Max+1); takes.Max+1 < 0 {
-			continue // every number is possible
+			continue // every number is valid
 		}
 		var fault *api.Fault
 		if err := c.SetGlobals(t.Context(), r); !errors.As(err, &fault) || !strings.Contains(fault.Cause, takes.Check(takes.Max+1).Error()) ||
@@ -63,7 +64,7 @@ func TestRangesOfRequests(t *testing.T) {
 	}
 }
 
-// refusedNumber tells whether a request was refused for a number in it.
+// refusedNumber reports whether a request was refused as invalid.
 func refusedNumber(err error) bool {
 	var fault *api.Fault
 	return errors.As(err, &fault) && fault.Code == api.CodeRequestInvalid

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// response is what came of a request.
+// response is the result of a request.
 type response struct {
 	status int
 	header http.Header
@@ -20,20 +20,20 @@ type response struct {
 	err    error // why the body ended early
 }
 
-// request asks as any HTTP client may.
+// request sends a request with a plain HTTP client.
 func request(t *testing.T, path, method, target, body string) response {
 	t.Helper()
 	return requestBy(t, func() (net.Conn, error) { return net.Dial("unix", path) }, method, target, body)
 }
 
-// requestAs asks a question as another user.
+// requestAs sends a GET request as another user.
 func requestAs(t *testing.T, uid uintptr, path, target string) response {
 	t.Helper()
 	return requestBy(t, func() (net.Conn, error) {
 		var conn net.Conn
 		failed := make(chan error, 1)
 		go func() {
-			runtime.LockOSThread() // for good: the thread, which is the user's now, ends with the goroutine
+			runtime.LockOSThread() // never unlocked: the thread, which has the other user's ID, ends with the goroutine
 			const same = ^uintptr(0)
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, uid, same); errno != 0 {
 				failed <- errno

@@ -21,6 +21,7 @@ func localNets() []api.Net {
 	return []api.Net{{Net: tcp, NIs: []api.NI{{NID: nid("10.0.0.1@tcp")}}}}
 }
 
+// TestAddRoutes checks that either all routes of a request are added or none.
 func TestAddRoutes(t *testing.T) {
 	d := &controltest.Daemon{NetList: localNets()}
 	c, _ := serve(t, d)
@@ -63,6 +64,8 @@ func TestAddRoutes(t *testing.T) {
 	}
 }
 
+// TestAddRouteByDeadGateway checks that an unreachable gateway is reported differently from one
+// that is on no local net.
 func TestAddRouteByDeadGateway(t *testing.T) {
 	d := &controltest.Daemon{Refuse: func(string) error { return peerError("", discovery.ErrPingFailed) }}
 	c, _ := serve(t, d)
@@ -70,6 +73,7 @@ func TestAddRouteByDeadGateway(t *testing.T) {
 	wantFault(t, err, api.CodeRouteRefused, syscall.EHOSTUNREACH, "cannot add route: No route to host")
 }
 
+// TestDeleteRoutes checks that either all routes of a request are deleted or none.
 func TestDeleteRoutes(t *testing.T) {
 	routes := func() []api.Route {
 		return []api.Route{
@@ -165,6 +169,8 @@ func TestRouting(t *testing.T) {
 	wantFault(t, err, api.CodeRoutingRefused, syscall.EBUSY, "cannot configure routing: Device or resource busy")
 }
 
+// TestChangesTakeTurns checks that changes are made one after the other, so that what a change has
+// checked still holds when it acts. Questions do not wait for changes.
 func TestChangesTakeTurns(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	var under atomic.Int32

@@ -18,8 +18,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// serve answers for a daemon until the test ends.
-
+// serve serves a daemon until the test ends.
 func serve(t *testing.T, d *controltest.Daemon) (c *client.Client, path string) {
 	t.Helper()
 	path = filepath.Join(testenv.SocketDir(t), "c.sock")
@@ -41,8 +40,7 @@ func serve(t *testing.T, d *controltest.Daemon) (c *client.Client, path string) 
 	return c, path
 }
 
-// wantFault checks what an operator gets to know.
-
+// wantFault checks that err is a fault with these values.
 func wantFault(t *testing.T, err error, code api.Code, errno syscall.Errno, text string) {
 	t.Helper()
 	var f *api.Fault
@@ -92,8 +90,7 @@ var (
 	sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
 )
 
-// aPeer has NIDs, the first of which is the primary one.
-
+// aPeer returns a peer with the given NIDs. The first one is its primary NID.
 func aPeer(has ...string) api.Peer {
 	p := api.Peer{Primary: nid(has[0]), MultiRail: true, State: uint32(discovery.MultiRail | discovery.Discovered)}
 	for _, s := range has {
@@ -101,31 +98,3 @@ func aPeer(has ...string) api.Peer {
 	}
 	return p
 }
-
-// What is to be deleted is looked at before anything is.
-
-// 0@lo is no NID that others could use; a failure does not stop the next.
-
-// Either all routes of a request are added or none.
-
-// A gateway that cannot be reached is something else than one on no net.
-
-// Either all routes of a request are deleted or none.
-
-// initial are a kernel node's values.
-
-// Values that depend on each other are looked at together, and if one is not
-
-// possible none is set.
-
-// The node's counters and those of the interface are the same, in one order.
-
-// Changes are made one after the other: what one has checked holds when it acts.
-
-// Questions do not wait for them.
-
-// raw sends a request as no client of ours would.
-
-// Whatever is sent, a request that makes no sense is refused as such, and
-
-// changes nothing.

@@ -25,7 +25,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// fakeBackend is a daemon of the test's making that can do no more than this.
+// fakeBackend implements the part of Backend that the tests use.
 type fakeBackend struct {
 	Backend
 	version api.Version
@@ -47,7 +47,7 @@ func (b *fakeBackend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.N
 	return b.ping(ctx, to, source)
 }
 
-// busyBackend is a daemon that somebody else changes all the time.
+// busyBackend is a daemon on which another change is always in progress.
 type busyBackend struct{ Backend }
 
 func (busyBackend) InTurn(context.Context, func()) error { return errBusyForEver }
@@ -56,7 +56,8 @@ func (busyBackend) LNetDown() bool { return false }
 
 var errBusyForEver = errors.New("it never is our turn")
 
-// A change that has no turn is refused, and does nothing.
+// TestChangeWithoutATurn checks that a change that does not get its turn is refused and does
+// nothing.
 func TestChangeWithoutATurn(t *testing.T) {
 	err := testClient(t, busyBackend{}).SetRouting(t.Context(), api.RoutingChange{})
 	if f := wantFault(t, err, api.CodeBusy); f.Errno != -16 || f.Cause != errBusyForEver.Error() {
@@ -64,8 +65,7 @@ func TestChangeWithoutATurn(t *testing.T) {
 	}
 }
 
-// startServer serves b on path until the test ends and checks that the server
-// then stops.
+// startServer serves b on path until the test ends, and then checks that the server stops.
 func startServer(t *testing.T, path string, b Backend) (stop func()) {
 	t.Helper()
 	l, err := Listen(path)
@@ -117,7 +117,7 @@ func nid(t *testing.T, s string) lnet.NID {
 	return n
 }
 
-// sameNID lets cmp compare NIDs.
+// sameNID compares NIDs for cmp.
 var sameNID = cmp.Comparer(func(a, b lnet.NID) bool { return a == b })
 
 func TestVersion(t *testing.T) {
@@ -159,8 +159,8 @@ func TestNets(t *testing.T) {
 	}
 }
 
-// Targets are pinged in order with what the request says; a failure does not
-// stop the next.
+// TestPing checks that targets are pinged in order with the options of the request, and that a
+// failure does not stop the next one.
 func TestPing(t *testing.T) {
 	var asked []string
 	b := &fakeBackend{ping: func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
@@ -201,7 +201,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// sameFault compares what goes over the socket.
+// sameFault compares the parts of faults that are sent over the socket.
 func sameFault(a, b *api.Fault) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -225,7 +225,7 @@ func TestPingTimesOut(t *testing.T) {
 	}
 }
 
-// A server that stops ends the pings under way.
+// TestStopEndsPings checks that a server that stops ends the pings in progress.
 func TestStopEndsPings(t *testing.T) {
 	begun := make(chan struct{})
 	b := &fakeBackend{ping: func(ctx context.Context, _ lnet.ProcessID, _ lnet.NID) (api.PingResult, error) {
@@ -290,8 +290,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// The server turns clients away that ask too much at once. Pings, which may
-// wait for long, do not take the places of what is answered at once.
+// TestTooManyAtOnce checks that the server refuses requests above its limit. Pings, which may take
+// long, do not count against requests that are answered at once.
 func TestTooManyAtOnce(t *testing.T) {
 	release := make(chan struct{})
 	var begun = make(chan struct{}, requestsAtOnce)

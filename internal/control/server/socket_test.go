@@ -42,7 +42,8 @@ func TestListenMakesThePrivateDirectoryAndSocket(t *testing.T) {
 	}
 }
 
-// A second daemon is told who the first one is, by the daemon itself.
+// TestListenNamesTheOwner checks that a second daemon reports the version and PID of the first,
+// which it asks over the socket.
 func TestListenNamesTheOwner(t *testing.T) {
 	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	startServer(t, path, &fakeBackend{version: api.Version{Program: "lnetd", Version: "v9.8.7", PID: os.Getpid()}})
@@ -58,7 +59,8 @@ func TestListenNamesTheOwner(t *testing.T) {
 	}
 }
 
-// A daemon that has the lock but does not answer yet is named too.
+// TestListenNamesTheLockHolder checks that a daemon that holds the lock but does not answer yet is
+// named too.
 func TestListenNamesTheLockHolder(t *testing.T) {
 	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	lock, err := unixsocket.Lock(path)
@@ -72,7 +74,8 @@ func TestListenNamesTheLockHolder(t *testing.T) {
 	}
 }
 
-// Another program that listens without taking the lock is named by its number.
+// TestListenLeavesAForeignListenerAlone checks that a program that listens without the lock is
+// named by its PID.
 func TestListenLeavesAForeignListenerAlone(t *testing.T) {
 	path := filepath.Join(testenv.SocketDir(t), "c.sock")
 	foreign, err := net.Listen("unix", path)
@@ -80,7 +83,7 @@ func TestListenLeavesAForeignListenerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = foreign.Close() }()
-	go func() { // not HTTP
+	go func() { // a listener that does not speak HTTP
 		for {
 			c, err := foreign.Accept()
 			if err != nil {
@@ -132,9 +135,9 @@ func TestListenSaysThatThePathIsTooLong(t *testing.T) {
 	}
 }
 
-// In a directory where anybody may write, what another user could have laid
-// there is not taken for our own. Other directories are as the operator wants
-// them.
+// TestRunDirMustBeOurOwn checks the run directory below a directory that is writable for all. A
+// directory or link that another user may have created there is refused. A directory that the
+// operator chose is accepted with any mode.
 func TestRunDirMustBeOurOwn(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -173,8 +176,8 @@ func TestRunDirMustBeOurOwn(t *testing.T) {
 	}
 }
 
-// A directory whose file system is full, or whose owner's quota is used up, has a remedy of its
-// own.
+// TestSocketOnAFullDisk checks that a full file system and an exhausted quota have their own
+// remedies.
 func TestSocketOnAFullDisk(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
 		syscall.ENOSPC: "the file system of /run/lnetd/s is full",
