@@ -179,7 +179,12 @@ func TestClientsSocketOfSystemd(t *testing.T) {
 
 // Programs look for lnetd's socket at its default path.
 func TestClientsSocketIsFound(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	run := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	own := filepath.Join(run, "lnetd", remote.SocketName) // exists: otherwise that of root's lnetd is found
+	if err := errors.Join(os.Mkdir(filepath.Dir(own), 0o700), os.WriteFile(own, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	if got, want := clientsSocket(api.DefaultSocket()), remote.FindSocket(); got != want {
 		t.Errorf("%s, programs look at %s", got, want)
 	}
