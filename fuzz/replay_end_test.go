@@ -18,7 +18,7 @@ import (
 )
 
 // probe pings our node from the kernels on every CONTROL connection. The next unit that our node
-// sends there must be the answer, which shows that it has nothing left to send.
+// sends there must be the answer, which shows that it has sent everything.
 func (p *play) probe() {
 	p.t.Helper()
 	if calls := p.stage.unexpected(); len(calls) > 0 {

@@ -6,12 +6,12 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// A wait that is over lets nobody sleep, and who sleeps already is woken.
+// TestWait checks that the end of a wait wakes its sleepers, and that no goroutine can sleep after it.
 func TestWait(t *testing.T) {
 	var w lnd.Wait
 	woken := 0
 	s := lnd.Sleeper{Wake: func() { woken++ }}
-	w.Wake() // nobody
+	w.Wake() // without a sleeper
 	if !w.Sleep(&s) || w.Over() {
 		t.Error("it is over, and has not begun")
 	}

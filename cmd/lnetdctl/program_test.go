@@ -181,7 +181,7 @@ show:
 	}
 }
 
-// Preferred NIDs are shown only at level 4, and only if there are some.
+// Preferred NIDs are shown only at level 4, and only if the list is not empty.
 //
 // lnetctl 5.1
 func TestPreferredNIDs(t *testing.T) {

@@ -42,7 +42,8 @@ var scanOnce = sync.OnceValues(func() (m scannedModule, err error) {
 	return m, err
 })
 
-// Each rule has either a test or a reason why it has none, but not both.
+// TestEveryRuleHasATest checks that each rule has either a test or a reason for having no test, but not
+// both.
 func TestEveryRuleHasATest(t *testing.T) {
 	sections, shown := scanned(t)
 	for _, s := range sections {

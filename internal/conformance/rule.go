@@ -31,7 +31,7 @@ type Section struct {
 	Rules []Rule
 }
 
-// A Rule is one statement of the specification. It has a test, or a reason why it has none.
+// A Rule is one statement of the specification. It has a test, or a reason for having no test.
 type Rule struct {
 	ID     string // section, list, number: "lnet-core 2.2 attach (1)"
 	Title  string

@@ -130,7 +130,7 @@ func runs(fn *ast.FuncDecl, comments []*ast.CommentGroup) bool {
 	return false
 }
 
-// declarationAround returns the declaration around a comment, or nil if there is none.
+// declarationAround returns the declaration around a comment, or nil if it is outside of declarations.
 func declarationAround(f *ast.File, c *ast.Comment) ast.Decl {
 	for _, d := range f.Decls {
 		from := d.Pos()

@@ -312,7 +312,7 @@ func (o *operation) blessed() bool {
 	return o.delivered == 1 && answered
 }
 
-// served returns how often a GET was served. Over RDMA, the server cannot tell whether the answer arrived
+// served returns how often a GET was served. Over RDMA, the server cannot know whether the answer arrived
 // if the connection is lost.
 func (o *operation) served() int {
 	if o.from.member.w.verbs.rails != nil && o.delivered == 0 {

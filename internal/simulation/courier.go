@@ -23,7 +23,7 @@ func (w *world) courier(r *rand.Rand) {
 	}
 }
 
-// drawBerth draws a berth of a running life, or returns nil if there is none.
+// drawBerth draws a berth of a running life, or returns nil if the chosen member has none.
 func (w *world) drawBerth(r *rand.Rand) *berth {
 	l := w.members[r.IntN(len(w.members))].current()
 	for k := 0; k < len(w.members) && (l == nil || l.station == nil); k++ {

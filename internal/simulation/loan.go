@@ -22,7 +22,7 @@ type loan struct {
 	began    time.Duration
 	letter   *letter    // being sent
 	cargo    *cargo     // being sent, or announced for others to fetch
-	to       lnet.NID   // destination, if there is one
+	to       lnet.NID   // destination; zero if not used
 	key      cargoKey   // for active bulk: the key of the peer's passive buffer
 	wanted   int        // for an active receive: the length in the descriptor
 	done     func(bool) // called after the final event; ok reports success

@@ -43,7 +43,7 @@ type machinePlan struct {
 	alert    time.Duration // longest timeout
 }
 
-// drawMachines draws the machines, in half of the scenarios. Routers have none. It uses its own random
+// drawMachines draws the machines, in half of the scenarios. Routers get no machines. It uses separate random
 // numbers, so the rest of the scenario does not depend on the machines.
 func (s *scenario) drawMachines() {
 	r := rand.New(rand.NewPCG(s.seed, 0x7a))

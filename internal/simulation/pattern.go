@@ -35,7 +35,7 @@ func (s stream) fill(b []byte, off int) {
 }
 
 // differs returns the index of the first byte of b that differs from the stream at offset off, or -1 if
-// there is none.
+// they are equal.
 func (s stream) differs(b []byte, off int) int {
 	at := 0
 	if skip := off % 8; skip != 0 {

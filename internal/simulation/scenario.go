@@ -193,7 +193,7 @@ func (s *scenario) joined(absent [][]bool) bool {
 	return true
 }
 
-// sharedRail returns a rail of b that a can reach, or a negative number if there is none.
+// sharedRail returns a rail of b that a can reach, or a negative number if a reaches no rail of b.
 func (s *scenario) sharedRail(a, b []bool) int {
 	if s.routers > 0 { // any rail is reachable
 		for rail := range s.rails {

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Order: messages on one connection keep their order, and none is lost or duplicated, however many
+// Order: messages on one connection keep their order, and each arrives exactly once, however many
 // goroutines send.
 var orderCases = []scenario{
 	{name: "OneSender", nodes: 2, run: func(s *stage) { manySenders(s, 1, 1000, 50) }},
@@ -21,7 +21,7 @@ var orderCases = []scenario{
 	{name: "UrgentLargeFirst", nodes: 2, run: func(s *stage) { urgentFirst(s, largeUrgent) }},
 }
 
-// largeUrgent is the size in bytes of urgent messages that use the bulk connection, if there is one.
+// largeUrgent is the size in bytes of urgent messages that use the bulk connection of drivers that have one.
 const largeUrgent = 5000
 
 // urgentFirst checks that urgent messages do not queue behind bulk data for a slow peer, and that they

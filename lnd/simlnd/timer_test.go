@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// nobody is an upper that drops all messages.
+// The type nobody is an upper that drops all messages.
 type nobody struct {
 	i       lnd.Interface
 	timeout time.Duration // LNet's

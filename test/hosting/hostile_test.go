@@ -63,8 +63,8 @@ type harm struct {
 	each time.Duration
 }
 
-// measure lets the ping run for a while, at least until one answer, and returns the median of its
-// round trips in µs.
+// measure lets the ping run for a while, at least until one answer, and returns the median round
+// trip in µs.
 func (x *harm) measure(beside string) float64 {
 	x.t.Helper()
 	var p pingReport

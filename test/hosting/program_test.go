@@ -35,8 +35,8 @@ type order struct {
 	Pause  time.Duration
 }
 
-// roles are the roles of clients. A client prints "up" when it is ready, and ends at the end of its
-// input.
+// roles are the roles of clients. A client prints "up" when it is ready, and exits when its input
+// ends.
 var roles = map[string]func(ctx context.Context, o order, in *bufio.Scanner) error{
 	"echo":    beEcho,
 	"ping":    bePing,

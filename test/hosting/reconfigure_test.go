@@ -149,7 +149,7 @@ func (x *reconfiguring) add(w world) {
 // index, and parameters of that kind do not change (lnetctl 7.4).
 func (x *reconfiguring) take(w world) {
 	x.t.Helper()
-	// What does not exist cannot be deleted.
+	// Objects that do not exist cannot be deleted.
 	w.each(&x.is, func(mine *bool, theirs bool) { *mine = *mine && theirs })
 	w.rule, w.retry = w.rule && x.is.rule, 0
 	x.is.each(&w, func(mine *bool, theirs bool) { *mine = *mine && !theirs })

@@ -37,7 +37,7 @@ func anchors(page string) map[string]bool {
 }
 
 // checkRunbooks checks that each alert in a file has an absolute URL below base, of a page about
-// it, and that the anchor exists if there is one.
+// it, and that an anchor in the URL exists.
 func checkRunbooks(t *testing.T, file, base string) {
 	t.Helper()
 	var f struct{ Groups []struct{ Rules []rule } }

@@ -127,8 +127,8 @@ func forwards(t *testing.T, n *yaml.Node) bool {
 	return on
 }
 
-// interfacesOf returns the interfaces of the node with this full export, with the addresses of its
-// NIDs.
+// interfacesOf returns the interfaces of the node with this full export, with the
+// addresses of the NIDs.
 func interfacesOf(t *testing.T, text string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

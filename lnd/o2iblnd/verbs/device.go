@@ -11,7 +11,7 @@ type Device interface {
 	// Events waits for device events, like Channel.Events.
 	Events(ev []AsyncEvent) (int, error)
 	// Alloc allocates zeroed, registered memory outside of Go's heap. If huge is set it uses huge pages
-	// if there are any. It returns ErrLocked if the limit of locked memory is too low.
+	// where available. It returns ErrLocked if the limit of locked memory is too low.
 	Alloc(size int, huge bool, a Access) (Memory, error)
 	// Register registers b, which must stay in place and in use until Close: mapped memory, another
 	// device's Memory, or a program's own. It returns ErrLocked or EFAULT.

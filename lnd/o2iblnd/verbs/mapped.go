@@ -2,7 +2,7 @@ package verbs
 
 import "syscall"
 
-// Map maps zeroed memory outside of Go's heap. If huge is set it uses huge pages if there are any. Unmap
+// Map maps zeroed memory outside of Go's heap. If huge is set it uses huge pages where available. Unmap
 // it with syscall.Munmap. It is for implementations of Device.Alloc.
 func Map(size int, huge bool) ([]byte, error) {
 	const (

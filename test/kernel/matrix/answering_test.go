@@ -106,8 +106,9 @@ func rejecting(r protocol.Reject) func(a *answerer, n int, m *protocol.Message) 
 	}
 }
 
-// What a kernel does when its request is rejected, for each reason: it sends another request, with
-// what the reject said, or gives up. The table also has acceptances with invalid parameters.
+// TestAnswers checks what a kernel does when its request is rejected, for each reason: it sends another
+// request with the parameters of the reject, or gives up. The table also has acceptances with invalid
+// parameters.
 //
 // o2iblnd 6 (3), 3.7, 12.4
 func TestAnswers(t *testing.T) {

@@ -24,8 +24,8 @@ type World struct {
 	AddrA, AddrB netip.Addr
 	// Port is the first of twenty free ports.
 	Port uint16
-	// Foreign is an address of another host, Plain a local address without a device, and Nobody an
-	// address in the network that no host has.
+	// Foreign is an address of another host, and Plain a local address without a device. The address
+	// Nobody is in the network, but no host has it.
 	Foreign, Plain, Nobody netip.Addr
 	// Victim starts a process that runs Serve at addr, which is B's address, and returns when the server
 	// is ready. kill ends it like kill -9.
