@@ -12,7 +12,7 @@ func Page(sections []Section, shown map[string][]Test) []byte {
 	b.WriteString(`# Which test shows which rule
 
 Each numbered rule of [the specification](spec/README.md), and each section without numbers, with
-the tests that show it or the reason why there is none. Tests name the rules in
+the tests that cover it, or the reason why no test does. Tests name the rules in
 comments; ` + "`go doc ./internal/conformance`" + ` says how. This page is made by
 ` + "`make conformance`" + `, and the tests fail if it is stale or if a rule has neither
 test nor reason.

@@ -24,8 +24,8 @@ type World struct {
 	AddrA, AddrB netip.Addr
 	// Port is the first of twenty free ports.
 	Port uint16
-	// Foreign is an address of another host, and Plain a local address without a device. The address
-	// Nobody is in the network, but no host has it.
+	// Foreign is an address of another host, and Plain a local address without a device. No host has
+	// the third address, which is in the same network.
 	Foreign, Plain, Nobody netip.Addr
 	// Victim starts a process that runs Serve at addr, which is B's address, and returns when the server
 	// is ready. kill ends it like kill -9.
