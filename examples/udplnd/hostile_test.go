@@ -1,9 +1,12 @@
 package udplnd
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +20,7 @@ type bystander struct {
 	lnd.Upper
 	arrived, withdrawn []*lnd.Rx
 	restarted, down    int
+	losses             int // ConnectionsLost
 }
 
 func (u *bystander) Arrived(m *lnd.Rx) error {
@@ -25,7 +29,7 @@ func (u *bystander) Arrived(m *lnd.Rx) error {
 }
 func (u *bystander) Withdrawn(m *lnd.Rx)             { u.withdrawn = append(u.withdrawn, m) }
 func (u *bystander) PeerRestarted(lnet.NID)          { u.restarted++ }
-func (u *bystander) ConnectionsLost(lnet.NID)        {}
+func (u *bystander) ConnectionsLost(lnet.NID)        { u.losses++ }
 func (u *bystander) PeerDown(lnd.PeerDown)           { u.down++ }
 func (u *bystander) PeerStalled(lnet.NID, time.Time) {}
 func (u *bystander) LNDTimeout() time.Duration       { return 10 * time.Second }
@@ -168,3 +172,50 @@ func TestPayloadWithoutPlacement(t *testing.T) {
 		})
 	}
 }
+
+// Tunables that the driver does not have are rejected.
+func TestUnknownTunable(t *testing.T) {
+	attack(t, func(a *attacked) {
+		i, err := a.d.Open(a.t.Context(), lnd.Config{NID: nid(1), Upper: a.upper, Options: lnd.Values{"frob": 1}})
+		if err == nil || !strings.Contains(err.Error(), "frob") {
+			t.Errorf("%v, %v; want an error that names the tunable", i, err)
+		}
+	})
+}
+
+// Close gives the socket back even if it may not wait for an upcall that is still running.
+func TestCloseInTime(t *testing.T) {
+	attack(t, func(a *attacked) {
+		i, err := a.d.Open(a.t.Context(), lnd.Config{NID: nid(1), Upper: a.upper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		upcall := make(chan struct{})
+		go i.(*ni).do(func() { <-upcall })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(a.t.Context())
+		cancel()
+		if err := i.Close(ctx); !errors.Is(err, lnd.ErrTimeout) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Close: %v", err)
+		}
+		_ = a.puppet(nid(1)).Close() // at the address of the interface
+		close(upcall)
+	})
+}
+
+// A message that waited in vain for a link is reported as the loss of the peer, but not of connections.
+func TestNoConnectionIsLost(t *testing.T) {
+	attack(t, func(a *attacked) {
+		a.i.Send(&lnd.Tx{To: lnet.ProcessID{NID: nid(1)}, Done: discarded{}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if a.upper.down != 1 || a.upper.losses != 0 {
+			t.Errorf("%d peers and %d connections were lost, want 1 and 0", a.upper.down, a.upper.losses)
+		}
+	})
+}
+
+// discarded ignores how a message ends.
+type discarded struct{}
+
+func (discarded) Sent(*lnd.Tx, error) {}

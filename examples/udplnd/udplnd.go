@@ -57,7 +57,7 @@ func (d *Driver) Type() lnet.NetType { return Type }
 
 // Open implements lnd.Driver. Config.NID is required.
 func (d *Driver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error) {
-	if err := c.Resolve(); err != nil {
+	if err := errors.Join(c.Resolve(), lnd.Fields[ni](nil).SetAll(nil, c.Options)); err != nil { // it has no tunables
 		return nil, failure("open", c.NID, lnd.StatusLocalError, err)
 	}
 	socket, err := d.Listen(d.address(c.NID))
@@ -149,7 +149,7 @@ func (i *ni) Probe(nid lnet.NID) bool {
 	return open
 }
 
-func (i *ni) Close(ctx context.Context) error {
+func (i *ni) Close(ctx context.Context) (err error) {
 	if i.closing.Swap(true) {
 		return lnd.ErrClosed
 	}
@@ -163,12 +163,12 @@ func (i *ni) Close(ctx context.Context) error {
 	})
 	select {
 	case <-ended:
+		defer i.reader.Wait()
 	case <-ctx.Done():
-		return errors.Join(lnd.ErrTimeout, context.Cause(ctx))
+		err = errors.Join(lnd.ErrTimeout, context.Cause(ctx))
 	}
 	i.timer.Stop()
-	defer i.reader.Wait()
-	return i.socket.Close() // ends read
+	return errors.Join(err, i.socket.Close()) // ends read
 }
 
 // do calls f and whatever is passed to do meanwhile, one after the other. If another goroutine is doing
@@ -403,11 +403,12 @@ func (p *peer) end(seen, unseen lnd.Status, err error) {
 	l, out, upper := p.link, p.out, p.i.config.Upper
 	p.link, p.out = link{}, nil
 	p.i.open.Delete(p.nid)
-	if !p.i.closed && (l.open || len(out) > 0) { // a call of the peer that led to nothing is no loss
+	if l.open && !p.i.closed {
 		upper.ConnectionsLost(p.nid)
-		if seen != lnd.StatusLocalError { // nor is Disconnect
-			upper.PeerDown(lnd.PeerDown{Peer: p.nid, LastAlive: p.heard, Err: failure("connect", p.nid, seen, err)})
-		}
+	}
+	// A call of the peer that led to nothing is no loss, nor is Disconnect.
+	if (l.open || len(out) > 0) && !p.i.closed && seen != lnd.StatusLocalError {
+		upper.PeerDown(lnd.PeerDown{Peer: p.nid, LastAlive: p.heard, Err: failure("connect", p.nid, seen, err)})
 	}
 	for k, tx := range out {
 		if k > 0 || !l.open {
