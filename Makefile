@@ -100,8 +100,8 @@ metrics-page: ## docs/metrics.md: names, types and labels of metrics
 man: ## docs/man: manual pages, from the texts of --help and the reference configuration
 	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl ./cmd/lnetperf -update
 
-tunables: ## files made from the tables of the drivers: the list for lnetdctl, the schema, manual pages
-	go test -count=1 ./internal/drivers -update
+tunables: ## files made from the tables of drivers and of the node: the lists for lnetdctl, the schema, manual pages
+	go test -count=1 ./internal/drivers ./internal/parameters -update
 	go test -count=1 -run '^TestSchemaIsUpToDate$$' ./internal/config -update
 	$(MAKE) man
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/parameters"
 )
 
 // Documents of "export --backup": the configuration of the node (lnetctl 8.2).
@@ -104,12 +105,16 @@ func buffersDocument(b api.Buffers) mapping {
 // globalsDocument returns the document of "global show" (lnetctl 5.9).
 func globalsDocument(g api.Globals) mapping {
 	values := mapping{}
-	for _, v := range g.Values() {
-		value := number(v.Value)
-		if v.Name == "discovery" && g.Verify {
+	for _, one := range parameters.Shown() {
+		v, ok := g.Values[one.Name]
+		if !ok {
+			continue // an older lnetd does not have it
+		}
+		value := number(v)
+		if one.Name == discoveryName && g.Verify {
 			value = text("verify")
 		}
-		values = append(values, entry{v.Name, value})
+		values = append(values, entry{one.Name, value})
 	}
 	return mapping{{"global", values}}
 }

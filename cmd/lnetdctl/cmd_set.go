@@ -10,6 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/parameters"
 )
 
 // A settable is a parameter of "set".
@@ -18,40 +19,23 @@ type settable struct {
 	about string
 	// noEffect explains that setting the value has no effect. It is empty if it has one.
 	noEffect string
+	// valid describes the valid values. It may be empty.
+	valid string
 	// set requests the change to a numeric value.
 	set func(ctx context.Context, c *client.Client, value int64) error
 	// words maps values that are not numbers to changes.
 	words map[string]api.GlobalsChange
 }
 
+// discoveryName is the name of the parameter that has words for values too.
+const discoveryName = "discovery"
+
 // discoveryWords returns the modes of discovery by name (lnetctl 11).
 func discoveryWords() map[string]api.GlobalsChange {
-	off, on, verify, discover := int64(0), int64(1), true, false
+	off, on := map[string]int64{discoveryName: 0}, map[string]int64{discoveryName: 1}
 	return map[string]api.GlobalsChange{
-		"on": {Discovery: &on, Verify: &discover}, "off": {Discovery: &off}, "verify": {Discovery: &on, Verify: &verify},
+		"on": {Values: on, Verify: new(false)}, "off": {Values: off}, "verify": {Values: on, Verify: new(true)},
 	}
-}
-
-// aboutGlobals describes the parameters (lnetctl 6).
-var aboutGlobals = map[string]string{
-	"numa_range":                 "NUMA distance up to which NIs count as equally near",
-	"max_interfaces":             "most NIDs that a node may tell of itself, 16 or more",
-	"discovery":                  "off or 0, on, or verify: compare only; 1: on unless it is verify",
-	"drop_asym_route":            "1: drop messages that come by another route than ours",
-	"retry_count":                "how often a message is sent again after a failure",
-	"transaction_timeout":        "seconds until a message has failed for good",
-	"health_sensitivity":         "what a failure takes from the health of an NI, 0 to 1000",
-	"recovery_interval":          "obsolete, without effect",
-	"router_sensitivity":         "percent of full health that a router's NI needs",
-	"response_tracking":          "requests watched for a response: 0 none, 1 GET, 2 PUT, 3 both",
-	"recovery_limit":             "seconds to try to bring an NI back, 0 for ever",
-	"max_recovery_ping_interval": "most seconds between pings that try to bring an NI back",
-}
-
-// globalsWithoutEffect describes the parameters whose value has no effect, as in kernels.
-var globalsWithoutEffect = map[string]string{
-	"recovery_interval":  "is obsolete: nothing is changed",
-	"router_sensitivity": "is kept and shown, but has no effect",
 }
 
 func (p *program) settables() []settable {
@@ -64,31 +48,38 @@ func (p *program) settables() []settable {
 		}
 	}
 	all := []settable{
-		{"tiny_buffers", "router buffers without payload; 0 is the default", "",
+		{"tiny_buffers", "router buffers without payload; 0 is the default", "", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Tiny = n }), nil},
-		{"small_buffers", "router buffers of one page; 0 is the default", "",
+		{"small_buffers", "router buffers of one page; 0 is the default", "", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Small = n }), nil},
-		{"large_buffers", "router buffers of 1 MiB; 0 is the default", "",
+		{"large_buffers", "router buffers of 1 MiB; 0 is the default", "", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Large = n }), nil},
-		{"routing", "1: forward messages between nets; 0: do not", "", func(ctx context.Context, c *client.Client, value int64) error {
+		{"routing", "1: forward messages between nets; 0: do not", "", "", func(ctx context.Context, c *client.Client, value int64) error {
 			enabled := value == 1
 			return c.SetRouting(ctx, api.RoutingChange{Enabled: &enabled})
 		}, nil},
 	}
-	for _, name := range api.SettableGlobals() {
-		all = append(all, settable{name, aboutGlobals[name], globalsWithoutEffect[name], func(ctx context.Context, c *client.Client, value int64) error {
-			var r api.GlobalsChange
-			r.Set(name, value)
-			if err := c.SetGlobals(ctx, r); err != nil {
-				return err
-			}
-			return p.warnOfGlobal(ctx, c, name, value)
-		}, nil})
-		if name == "discovery" {
-			all[len(all)-1].words = discoveryWords()
-		}
+	for _, one := range parameters.Settable() {
+		all = append(all, p.parameterSettable(&one))
 	}
 	return all
+}
+
+// parameterSettable returns the settable of a parameter of the node.
+func (p *program) parameterSettable(one *parameters.Parameter) settable {
+	s := settable{
+		name: one.Name, about: one.Describe(), noEffect: one.NoEffect, valid: one.Valid(),
+		set: func(ctx context.Context, c *client.Client, value int64) error {
+			if err := c.SetGlobals(ctx, api.GlobalsChange{Values: map[string]int64{one.Name: value}}); err != nil {
+				return err
+			}
+			return p.warnOfGlobal(ctx, c, one, value)
+		},
+	}
+	if one.Name == discoveryName {
+		s.words = discoveryWords()
+	}
+	return s
 }
 
 func (p *program) setCommand() *cobra.Command {
@@ -128,8 +119,8 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 	switch {
 	case !ok:
 		remedy := "name a number"
-		if valid := api.ValidGlobal(s.name); valid != "" {
-			remedy = "valid values of " + s.name + ": " + valid
+		if s.valid != "" {
+			remedy = "valid values of " + s.name + ": " + s.valid
 		}
 		return p.invalid(parser, -1, "cannot parse "+s.name+" value", remedy)
 	case s.name == "routing" && value != 0 && value != 1:
@@ -148,22 +139,20 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 }
 
 // warnOfGlobal prints a warning if the parameter's value differs from the value that was set.
-func (p *program) warnOfGlobal(ctx context.Context, c *client.Client, name string, value int64) error {
-	if globalsWithoutEffect[name] != "" {
+func (p *program) warnOfGlobal(ctx context.Context, c *client.Client, one *parameters.Parameter, value int64) error {
+	if one.NoEffect != "" {
 		return nil
 	}
 	g, err := c.Globals(ctx)
 	if err != nil {
 		return err
 	}
-	if name == "discovery" && g.Verify && value != 0 {
+	if one.Name == discoveryName && g.Verify && value != 0 {
 		p.warn("discovery stays verify; to leave it: lnetdctl set discovery on")
 		return nil
 	}
-	for _, v := range g.Values() {
-		if v.Name == name && v.Value != value {
-			p.warn(fmt.Sprintf("%s is %d, not %d; valid values: %s", name, v.Value, value, api.ValidGlobal(name)))
-		}
+	if now, ok := g.Values[one.Name]; ok && now != value {
+		p.warn(fmt.Sprintf("%s is %d, not %d; valid values: %s", one.Name, now, value, one.Valid()))
 	}
 	return nil
 }

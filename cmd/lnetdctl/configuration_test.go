@@ -266,9 +266,10 @@ func TestWarningsAreTold(t *testing.T) {
 func TestDiff(t *testing.T) {
 	same := true
 	path, _ := documentNode(t, func(api.ConfigurationChange) (done api.ConfigurationChanged, _ error) {
-		done.Before.Globals.RetryCount, done.After.Globals.RetryCount = 2, 2
+		done.Before.Globals.Values = map[string]int64{"retry_count": 2}
+		done.After.Globals.Values = map[string]int64{"retry_count": 2}
 		if !same {
-			done.After.Globals.RetryCount = 3
+			done.After.Globals.Values["retry_count"] = 3
 		}
 		return done, nil
 	})

@@ -85,7 +85,7 @@ func TestDebugWithoutLNet(t *testing.T) {
 // lnetctl 11 (14)
 func TestDebugCPTs(t *testing.T) {
 	n := cannedPeer(t, "peerA")
-	n.Values.NUMARange = 20
+	n.Values.Values = map[string]int64{"numa_range": 20}
 	path := serve(t, n)
 	const want = `numa:
     range: 20

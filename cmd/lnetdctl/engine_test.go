@@ -23,7 +23,8 @@ func TestNoEngine(t *testing.T) {
 	}
 	want := []string{
 		"cmd/internal/cli", "lnet", "internal/control/api", "selftest/latency", "selftest/message", "selftest/report",
-		"internal/control/client", "memory", "lnd", "internal/drivers", "internal/spelling", "internal/modparam", "cmd/lnetdctl",
+		"internal/control/client", "memory", "lnd", "internal/drivers", "internal/parameters", "internal/spelling",
+		"internal/modparam", "cmd/lnetdctl",
 	}
 	if diff := cmp.Diff(want, own); diff != "" {
 		t.Errorf("lnetdctl links (-want +got):\n%s", diff)

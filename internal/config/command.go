@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/parameters"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -270,47 +271,32 @@ func typedCommands(from, to []selection.TypedRule) (list []string) {
 }
 
 // parameterCommands returns a "set" command for each difference, in an order in which every step
-// is valid. Parameters that bound retry_count come before it when it grows, and after it
-// otherwise.
+// is valid.
 func parameterCommands(from, to *Parameters) (list []string) {
-	type value struct {
-		name     string
-		from, to int64
-	}
-	values := func(name string, of func(*Parameters) int64) value { return value{name, of(from), of(to)} }
-	sec := func(d time.Duration) int64 { return int64(inSeconds(d)) }
-	truth := func(b bool) int64 { return int64(oneIf(b)) }
-	retry := values("retry_count", func(p *Parameters) int64 { return int64(p.RetryCount) })
-	all := []value{
-		values("numa_range", func(p *Parameters) int64 { return int64(p.NUMARange) }),
-		values("max_interfaces", func(p *Parameters) int64 { return int64(p.InterfacesMax) }),
-		values("discovery", func(p *Parameters) int64 { return int64(p.Discovery) }),
-		values("drop_asym_route", func(p *Parameters) int64 { return truth(p.DropAsymRoute) }),
-		values("transaction_timeout", func(p *Parameters) int64 { return sec(p.TransactionTimeout) }),
-		values("health_sensitivity", func(p *Parameters) int64 { return int64(p.HealthSensitivity) }),
-		values("router_sensitivity", func(p *Parameters) int64 { return int64(p.RouterSensitivity) }),
-		values("response_tracking", func(p *Parameters) int64 { return int64(p.ResponseTracking) }),
-		values("recovery_limit", func(p *Parameters) int64 { return sec(p.RecoveryLimit) }),
-		values("max_recovery_ping_interval", func(p *Parameters) int64 { return sec(p.MaxRecoveryPingInterval) }),
-	}
-	if retry.to > retry.from {
-		all = append(all, retry)
-	} else {
-		all = append([]value{retry}, all...)
-	}
-	for _, v := range all {
-		word := strconv.FormatInt(v.to, 10)
-		if v.name == "discovery" {
+	var first, last []string
+	others := false
+	for k := range parameterTable {
+		p := &parameterTable[k]
+		before, after := p.get(from), p.get(to)
+		word := strconv.FormatInt(after, 10)
+		if p.Name == discoveryName { // it has a value that no number stands for
+			before, after = int64(from.Discovery), int64(to.Discovery)
 			word = discoveryWord(from.Discovery, to.Discovery)
 		}
-		if v.from != v.to {
-			list = append(list, command("set", v.name, word))
+		switch set := command("set", p.Name, word); {
+		case before == after || !p.Live:
+		case p.Section != parameters.Global:
+			others = true
+		case p.Bounded && after < before:
+			first = append(first, set)
+		case p.Bounded:
+			last = append(last, set)
+		default:
+			list = append(list, set)
 		}
 	}
-	a, b := *from, *to
-	a.Parameters, b.Parameters = rest(a.Parameters), rest(b.Parameters)
-	a.RouterSensitivity, b.RouterSensitivity = 0, 0
-	if a != b {
+	list = slices.Concat(first, list, last)
+	if others {
 		list = append(list, "# change parameters of the section \"lnetd\", for which there is no command")
 	}
 	return list
@@ -326,15 +312,6 @@ func discoveryWord(from, to discovery.Mode) string {
 		return "1"
 	}
 	return to.String()
-}
-
-// rest returns the parameters that no command sets; the others are zero.
-func rest(p node.Parameters) node.Parameters {
-	return node.Parameters{
-		PeerNIsMax: p.PeerNIsMax, RouterCheckInterval: p.RouterCheckInterval, RouterPingTimeout: p.RouterPingTimeout,
-		AsymmetricRoutes: p.AsymmetricRoutes, CheckRoutersBeforeUse: p.CheckRoutersBeforeUse,
-		IgnorePeerDown: p.IgnorePeerDown, PeerBufferCredits: p.PeerBufferCredits,
-	}
 }
 
 func bufferCommands(from, to *node.Buffers) (list []string) {

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest"
 )
 
@@ -54,7 +53,7 @@ const (
 func Default() Config {
 	return Config{
 		State: State{
-			Parameters: Parameters{Parameters: node.DefaultParameters(), RouterSensitivity: routerSensitivity},
+			Parameters: defaultParameters(),
 		},
 		Selftest:  Selftest{Agent: selftest.DefaultConfig()},
 		Metrics:   Metrics{Peers: DefaultMetricsPeers},

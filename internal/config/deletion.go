@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/parameters"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -283,18 +283,13 @@ func (m *merge) deleteRules(list []Numbered, absent func(where, what string)) {
 	}
 }
 
-// reset sets the parameters in keys to their defaults. Keys without a default are left as they
-// are (lnetctl 7.4).
+// reset sets the parameters in keys to their defaults. Keys that lnetctl does not reset are left as
+// they are (lnetctl 7.4).
 func (m *merge) reset(keys map[string]bool) {
-	p := &m.Parameters
-	if keys["numa_range"] {
-		p.NUMARange = 0
-	}
-	if keys["max_interfaces"] {
-		p.InterfacesMax = lnet.InterfacesMax
-	}
-	if keys["discovery"] && p.Discovery == discovery.Off {
-		p.Discovery = discovery.On
+	for _, p := range parametersIn(parameters.Global) {
+		if keys[p.Name] && p.Resets {
+			p.set(&m.Parameters, p.Default)
+		}
 	}
 }
 

@@ -3,18 +3,25 @@ package config
 import (
 	"fmt"
 	"log/slog"
-	"math"
+	"maps"
 	"net"
 	"strings"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/parameters"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
 
 // lnetdKeys holds the keys of the section "lnetd", except for those of drivers.
-var lnetdKeys = map[string]setting[Config]{
+var lnetdKeys = func() map[string]setting[Config] {
+	keys := parameterSettings(parameters.Lnetd)
+	maps.Copy(keys, otherKeys)
+	return keys
+}()
+
+// otherKeys are those of lnetdKeys that are not parameters of the node.
+var otherKeys = map[string]setting[Config]{
 	"control_socket": texts(pathText, func(c *Config, s string) error {
 		c.ControlSocket = s
 		return nil
@@ -33,19 +40,8 @@ var lnetdKeys = map[string]setting[Config]{
 	}),
 	"discovery": wordsOf(discoveryWords, discoveryModes,
 		func(c *Config, m discovery.Mode) { c.Parameters.Discovery = m }),
-	"alive_router_check_interval": parameter(0, maxSeconds, func(p *node.Parameters, n int) { p.RouterCheckInterval = seconds(n) }),
-	"router_ping_timeout":         parameter(1, maxSeconds, func(p *node.Parameters, n int) { p.RouterPingTimeout = seconds(n) }),
-	"avoid_asym_router_failure":   parameter(0, 1, func(p *node.Parameters, n int) { p.AsymmetricRoutes = n == 0 }),
-	"check_routers_before_use":    parameter(0, 1, func(p *node.Parameters, n int) { p.CheckRoutersBeforeUse = n != 0 }),
-	"auto_down":                   parameter(0, 1, func(p *node.Parameters, n int) { p.IgnorePeerDown = n == 0 }),
-	"peer_nis_max":                parameter(node.PeerNIsMin, 1<<24, func(p *node.Parameters, n int) { p.PeerNIsMax = n }),
-	"peer_buffer_credits":         parameter(0, 1<<24, func(p *node.Parameters, n int) { p.PeerBufferCredits = n }),
-	"lnd_timeouts":                lndTimeouts,
-	"lock_prim":                   {list{scalar{nidText}}, (*Config).lockPeers},
-	// Options of older releases, without effect (lnet-core 8.5).
-	"dead_router_check_interval":    obsolete,
-	"live_router_check_interval":    obsolete,
-	"router_sensitivity_percentage": obsolete,
+	"lnd_timeouts": lndTimeouts,
+	"lock_prim":    {list{scalar{nidText}}, (*Config).lockPeers},
 	"forwarding": wordsOf(Words{"enabled", "disabled"}, []Routing{RoutingAtOnce, RoutingOff},
 		func(c *Config, r Routing) { c.Routing = r }),
 	"log_format": wordsOf(formatWords, []Format{FormatAuto, FormatJSON, FormatText, FormatJournal},
@@ -103,14 +99,6 @@ func (c *Config) lockPeers(at place) {
 
 // maxSeconds is one day. Larger values are taken as mistakes.
 const maxSeconds = 24 * 3600
-
-// parameter returns the setting of a whole number that is a parameter of the node.
-func parameter(lo, hi int, set func(*node.Parameters, int)) setting[Config] {
-	return wholes(lo, hi, func(c *Config, n int) { set(&c.Parameters.Parameters, n) })
-}
-
-// obsolete accepts any whole number and ignores it.
-var obsolete = wholes(math.MinInt32, math.MaxInt32, func(*Config, int) {})
 
 // applyLnetd stores the values of the section "lnetd". It runs after "global", which cannot
 // express all discovery modes.

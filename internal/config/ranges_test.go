@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/parameters"
 )
 
 // formAt returns the form of the value at a path of keys.
@@ -31,11 +32,17 @@ func TestRangesAreThoseOfTheInterface(t *testing.T) {
 		"lnetd/lnd_timeouts/timeout": api.LNDTimeoutRange,
 		"route/priority":             api.PriorityRange, "udsp/priority": api.PriorityRange, "udsp/action/priority": api.PriorityRange,
 		"selection/priority": api.PriorityRange, "selection/id": api.RuleIDRange, "lnetd/selection/id": api.RuleIDRange,
-		"global/max_intf": documentRange("max_interfaces"), "numa/range": documentRange("numa_range"),
 	}
-	for _, name := range api.SettableGlobals() {
-		if name != "recovery_interval" { // it has no effect, whatever its value
-			ranges["global/"+name], ranges[name] = documentRange(name), documentRange(name)
+	for _, p := range parameterTable {
+		ranges[p.Section+"/"+p.Name] = p.Range()
+		if p.Section == parameters.Global {
+			ranges[p.Name] = p.Range()
+		}
+		if p.OldName != "" {
+			ranges["global/"+p.OldName] = p.Range()
+		}
+		if p.Name == "numa_range" {
+			ranges["numa/range"] = p.Range()
 		}
 	}
 	for path, want := range ranges {
@@ -52,11 +59,11 @@ func TestRangesAreThoseOfTheInterface(t *testing.T) {
 
 // Values at the ends of a range are accepted unchanged. Values beyond them are rejected.
 func TestEndsOfRanges(t *testing.T) {
-	tests := []struct {
+	type test struct {
 		text  string // with %d
 		takes api.Range
-	}{
-		{"global: {numa_range: %d}", api.GlobalRange("numa_range")},
+	}
+	tests := []test{
 		{"net: [{net type: tcp, interfaces: {0: v0}, tunables: {credits: %d}}]", api.CreditsRange},
 		{"net: [{net type: tcp, interfaces: {0: v0}, tunables: {peer_timeout: %d}}]", api.PeerTimeoutRange},
 		{"lnetd: {lnd_timeouts: [{net: tcp, timeout: %d}]}", api.LNDTimeoutRange},
@@ -64,7 +71,11 @@ func TestEndsOfRanges(t *testing.T) {
 		{"route: [{net: tcp1, gateway: 10.0.0.1@tcp, hop: %d}]", api.HopsRange},
 		{"udsp: [{idx: 0, src: tcp, priority: %d}]", api.PriorityRange},
 		{"selection: [{type: net, net: tcp, priority: 0, id: %d}]", api.RuleIDRange},
-		{"max_interfaces: %d", documentRange("max_interfaces")},
+	}
+	for _, p := range parameterTable {
+		if p.Section == parameters.Global && p.Live && p.Name != "retry_count" && p.Name != "transaction_timeout" {
+			tests = append(tests, test{p.Name + ": %d\nretry_count: 0", p.Range()})
+		}
 	}
 	for _, tt := range tests {
 		for _, n := range []int64{tt.takes.Min, tt.takes.Max, tt.takes.Max + 1} {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/lnetd/lnetd/internal/parameters"
 )
 
 //go:embed reference.yaml
@@ -28,6 +30,14 @@ func Reference(drivers []DriverOptions) []byte {
 	for k := range drivers {
 		text = drivers[k].putTunables(text)
 	}
+	for _, section := range []string{parameters.Global, parameters.Lnetd} {
+		text = fillLine(text, "parameters "+section, func(out []byte, indent string) []byte {
+			for _, p := range parametersIn(section) {
+				out = appendKey(out, indent, p.Name, strconv.FormatInt(p.Default, 10), p.Describe())
+			}
+			return out
+		})
+	}
 	return text
 }
 
@@ -42,19 +52,25 @@ func (d *DriverOptions) appendSection(b []byte) []byte {
 
 // putTunables replaces the line for the tunables of the driver's NIs.
 func (d *DriverOptions) putTunables(text []byte) []byte {
-	before, after, ok := bytes.Cut(text, []byte("#: tunables "+d.Type.String()+"\n"))
+	return fillLine(text, "tunables "+d.Type.String(), func(out []byte, indent string) []byte {
+		for k := range d.Tunables {
+			if t := &d.Tunables[k]; t.Name != "" && !t.PerNet {
+				out = appendKey(out, indent, t.Name, strconv.FormatInt(t.Default, 10), helpFor(t))
+			}
+		}
+		return out
+	})
+}
+
+// fillLine replaces the line "#: mark" of text, if there is one, by what fill appends. The indent is
+// what precedes the mark.
+func fillLine(text []byte, mark string, fill func(out []byte, indent string) []byte) []byte {
+	before, after, ok := bytes.Cut(text, []byte("#: "+mark+"\n"))
 	if !ok {
 		return text
 	}
 	start := bytes.LastIndexByte(before, '\n') + 1
-	indent := string(before[start:])
-	out := bytes.Clone(before[:start])
-	for k := range d.Tunables {
-		if t := &d.Tunables[k]; t.Name != "" && !t.PerNet {
-			out = appendKey(out, indent, t.Name, strconv.FormatInt(t.Default, 10), helpFor(t))
-		}
-	}
-	return append(out, after...)
+	return append(fill(bytes.Clone(before[:start]), string(before[start:])), after...)
 }
 
 // appendKey appends a key with its default and a comment.

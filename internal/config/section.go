@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/parameters"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
 
 // aroundKeys holds the keys of the section "lnetd" that configure lnetd itself instead of the
@@ -16,17 +16,6 @@ import (
 var aroundKeys = map[string]bool{
 	"control_socket": true, "log_format": true, "log_level": true, "metrics": true, "metrics_addr": true,
 	"selftest": true, "transport": true,
-}
-
-// shownParameters holds the parameters that only the section "lnetd" sets.
-var shownParameters = map[string]func(*node.Parameters) int{
-	"alive_router_check_interval": func(p *node.Parameters) int { return inSeconds(p.RouterCheckInterval) },
-	"router_ping_timeout":         func(p *node.Parameters) int { return inSeconds(p.RouterPingTimeout) },
-	"avoid_asym_router_failure":   func(p *node.Parameters) int { return oneIf(!p.AsymmetricRoutes) },
-	"check_routers_before_use":    func(p *node.Parameters) int { return oneIf(p.CheckRoutersBeforeUse) },
-	"auto_down":                   func(p *node.Parameters) int { return oneIf(!p.IgnorePeerDown) },
-	"peer_nis_max":                func(p *node.Parameters) int { return p.PeerNIsMax },
-	"peer_buffer_credits":         func(p *node.Parameters) int { return p.PeerBufferCredits },
 }
 
 func inSeconds(d time.Duration) int { return int(d / time.Second) }
@@ -42,10 +31,9 @@ func oneIf(b bool) int {
 // selection rules. The values are strings, ints, and lists and maps of these.
 func (s *State) Section(drivers []DriverOptions) map[string]any {
 	out := map[string]any{}
-	defaults := node.DefaultParameters()
-	for name, of := range shownParameters {
-		if v := of(&s.Parameters.Parameters); v != of(&defaults) {
-			out[name] = v
+	for _, p := range parametersIn(parameters.Lnetd) {
+		if v := p.get(&s.Parameters); v != p.Default {
+			out[p.Name] = int(v)
 		}
 	}
 	if s.Parameters.Discovery == discovery.Verify {

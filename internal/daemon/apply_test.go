@@ -57,10 +57,11 @@ func TestExportIsApplied(t *testing.T) {
 		t.Errorf("NIs %+v", nis)
 	}
 	g := r.Globals()
-	wantGlobals := api.Globals{
-		MaxInterfaces: 100, Discovery: 1, RetryCount: 2, TransactionTimeout: 150, HealthSensitivity: 100,
-		RouterSensitivity: 100, LNDTimeout: 49, ResponseTracking: 3, MaxRecoveryPingInterval: 100,
-	}
+	wantGlobals := api.Globals{Values: map[string]int64{
+		"numa_range": 0, "max_interfaces": 100, "discovery": 1, "drop_asym_route": 0, "retry_count": 2,
+		"transaction_timeout": 150, "health_sensitivity": 100, "recovery_interval": 1, "router_sensitivity": 100,
+		"lnd_timeout": 49, "response_tracking": 3, "recovery_limit": 0, "max_recovery_ping_interval": 100,
+	}}
 	if diff := cmp.Diff(wantGlobals, g); diff != "" {
 		t.Error(diff)
 	}
@@ -249,9 +250,9 @@ func (r *nodeRun) shape(t *testing.T) []string {
 		routes = append(routes, fmt.Sprintf("route %s %s %d", route.Net, route.Gateway, route.Priority))
 	}
 	slices.Sort(routes) // they are in random order
-	g, b := r.Globals(), r.node.Buffers()
+	g, b := r.Globals().Values, r.node.Buffers()
 	return append(append(out, routes...), fmt.Sprint("rules ", r.Rules(), r.TypedRules()),
-		fmt.Sprint("retries ", g.RetryCount, " sensitivity ", g.RouterSensitivity, " tiny ", b.Tiny, " routing ", r.Routing().State))
+		fmt.Sprint("retries ", g["retry_count"], " sensitivity ", g["router_sensitivity"], " tiny ", b.Tiny, " routing ", r.Routing().State))
 }
 
 const (

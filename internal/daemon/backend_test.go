@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"maps"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -127,48 +128,27 @@ func TestRoutingByHand(t *testing.T) {
 // lnetctl 6 (1), 6 (3)
 func TestSetGlobals(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
-	v := func(n int64) *int64 { return &n }
-	err := r.SetGlobals(t.Context(), api.GlobalsChange{
-		NUMARange: v(20), MaxInterfaces: v(64), Discovery: v(0), DropAsymRoute: v(1), RetryCount: v(4), TransactionTimeout: v(50),
-		HealthSensitivity: v(7), RouterSensitivity: v(40), ResponseTracking: v(1), RecoveryLimit: v(300), MaxRecoveryPingInterval: v(9),
-	})
+	values := map[string]int64{
+		"numa_range": 20, "max_interfaces": 64, "discovery": 0, "drop_asym_route": 1, "retry_count": 4, "transaction_timeout": 50,
+		"health_sensitivity": 7, "router_sensitivity": 40, "response_tracking": 1, "recovery_limit": 300,
+		"max_recovery_ping_interval": 9,
+	}
+	err := r.SetGlobals(t.Context(), api.GlobalsChange{Values: values})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := api.Globals{
-		NUMARange: 20, MaxInterfaces: 64, Discovery: 0, DropAsymRoute: 1, RetryCount: 4, TransactionTimeout: 50, HealthSensitivity: 7,
-		RouterSensitivity: 40, LNDTimeout: 9, ResponseTracking: 1, RecoveryLimit: 300, MaxRecoveryPingInterval: 9,
-	}
+	want := api.Globals{Values: maps.Clone(values)}
+	want.Values["recovery_interval"], want.Values["lnd_timeout"] = 1, 9
 	if diff := cmp.Diff(want, r.Globals()); diff != "" {
 		t.Error(diff)
 	}
 	// All or nothing.
-	err = r.SetGlobals(t.Context(), api.GlobalsChange{RouterSensitivity: v(1), NUMARange: v(1), RetryCount: v(60)})
+	err = r.SetGlobals(t.Context(), api.GlobalsChange{Values: map[string]int64{"router_sensitivity": 1, "numa_range": 1, "retry_count": 60}})
 	if !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("retries beyond the timeout: %v", err)
 	}
 	if diff := cmp.Diff(want, r.Globals()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// lnetctl 4.13
-func TestDiscoveryMode(t *testing.T) {
-	tests := []struct {
-		now  discovery.Mode
-		on   bool
-		want discovery.Mode
-	}{
-		{discovery.On, true, discovery.On},
-		{discovery.On, false, discovery.Off},
-		{discovery.Off, true, discovery.On},
-		{discovery.Verify, true, discovery.Verify},
-		{discovery.Verify, false, discovery.Off},
-	}
-	for _, tt := range tests {
-		if got := discoveryMode(tt.now, tt.on); got != tt.want {
-			t.Errorf("%s, set to %v: %s", tt.now, tt.on, got)
-		}
 	}
 }
 

@@ -161,9 +161,8 @@ func TestDocumentReplaces(t *testing.T) {
 func TestDocumentReplacesWhatCommandsDid(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	before := r.configuration(t)
-	retries := int64(1)
 	err := errors.Join(
-		r.SetGlobals(t.Context(), api.GlobalsChange{RetryCount: &retries}),
+		r.SetGlobals(t.Context(), api.GlobalsChange{Values: map[string]int64{"retry_count": 1}}),
 		r.AddPeer(t.Context(), nid(t, "10.77.0.20@tcp"), nil, discovery.ConfigureOptions{}),
 		r.AddRoute(t.Context(), api.Route{Net: lnet.MakeNet(lnet.TypeTCP, 7), Gateway: nid(t, "10.77.0.30@tcp")}),
 		r.addNet(t, api.NetAddition{Net: lnet.MakeNet(lnet.TypeTCP, 2), Interfaces: []string{"eth0"}}),
@@ -236,7 +235,7 @@ func TestDocumentThatNeedsARestart(t *testing.T) {
 	if diff := cmp.Diff([]string{"metrics_addr", "change the options of tcp nets"}, done.Restart); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"set numa_range 7", "# metrics_addr changes, of lnetd itself, with a restart"}, done.Commands); diff != "" || done.After.Globals.NUMARange != 7 {
+	if diff := cmp.Diff([]string{"set numa_range 7", "# metrics_addr changes, of lnetd itself, with a restart"}, done.Commands); diff != "" || done.After.Globals.Values["numa_range"] != 7 {
 		t.Errorf("%s%+v", diff, done.After.Globals)
 	}
 }

@@ -20,13 +20,11 @@ import (
 func (t *nodeTask) have(ctx context.Context) (config.State, error) {
 	t.engines.follow(t.NIs())
 	s := config.State{
-		NIs: t.engines.configured(),
-		Parameters: config.Parameters{
-			Parameters: t.Parameters(), RouterSensitivity: int(t.routerSensitivity.Load()),
-		},
-		Policies: config.Policies{Rules: t.Rules(), TypedRules: t.TypedRules()},
-		Buffers:  t.Buffers(),
-		Drivers:  t.engines.values,
+		NIs:        t.engines.configured(),
+		Parameters: t.allParameters(),
+		Policies:   config.Policies{Rules: t.Rules(), TypedRules: t.TypedRules()},
+		Buffers:    t.Buffers(),
+		Drivers:    t.engines.values,
 	}
 	if state := t.Routing().State; state == node.RoutingEnabled || state == node.RoutingStarting {
 		s.Routing = config.RoutingOn

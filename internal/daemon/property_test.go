@@ -283,8 +283,8 @@ func backup(t *testing.T, r *nodeRun) string {
 	t.Helper()
 	c := r.configuration(t)
 	d := document{"global": map[string]any{}}
-	for _, v := range c.Globals.Values() {
-		d["global"].(map[string]any)[v.Name] = v.Value
+	for name, v := range c.Globals.Values {
+		d["global"].(map[string]any)[name] = v
 	}
 	var nets, routes, peers, rules []any
 	for _, n := range c.Nets {

@@ -2,6 +2,7 @@ package modparam
 
 import (
 	"github.com/lnetd/lnetd/internal/drivers"
+	"github.com/lnetd/lnetd/internal/parameters"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -36,40 +37,33 @@ var modules = func() map[string]map[string]parameter {
 }()
 
 func ofLNet() map[string]parameter {
-	return map[string]parameter{
+	all := map[string]parameter{
 		"tiny_router_buffers":  {"buffers", "tiny", pool},
 		"small_router_buffers": {"buffers", "small", pool},
 		"large_router_buffers": {"buffers", "large", pool},
-
-		"lnet_drop_asym_route":            {"global", "drop_asym_route", truth},
-		"lnet_health_sensitivity":         {section: "global", key: "health_sensitivity"},
-		"lnet_interfaces_max":             {section: "global", key: "max_interfaces"},
-		"lnet_max_recovery_ping_interval": {section: "global", key: "max_recovery_ping_interval"},
-		"lnet_numa_range":                 {section: "global", key: "numa_range"},
-		"lnet_peer_discovery_disabled":    {"global", "discovery", not},
-		"lnet_recovery_interval":          {section: "global", key: "recovery_interval"},
-		"lnet_recovery_limit":             {section: "global", key: "recovery_limit"},
-		"lnet_response_tracking":          {section: "global", key: "response_tracking"},
-		"lnet_retry_count":                {section: "global", key: "retry_count"},
-		"lnet_transaction_timeout":        {section: "global", key: "transaction_timeout"},
 
 		"networks": {"lnetd", "networks", checked(lnet.ParseNetworks)},
 		"ip2nets":  {"lnetd", "ip2nets", checked(lnet.ParseIP2Nets)},
 		"routes":   {"lnetd", "routes", checked(lnet.ParseRoutes)},
 
-		"accept":                        {"lnetd", "accept", word("secure", "all", "none")},
-		"accept_port":                   {section: "lnetd", key: "port"},
-		"alive_router_check_interval":   {section: "lnetd", key: "alive_router_check_interval"},
-		"auto_down":                     {"lnetd", "auto_down", truth},
-		"avoid_asym_router_failure":     {"lnetd", "avoid_asym_router_failure", truth},
-		"check_routers_before_use":      {"lnetd", "check_routers_before_use", truth},
-		"dead_router_check_interval":    {section: "lnetd", key: "dead_router_check_interval"},
-		"forwarding":                    {"lnetd", "forwarding", word("enabled", "disabled")},
-		"live_router_check_interval":    {section: "lnetd", key: "live_router_check_interval"},
-		"peer_buffer_credits":           {section: "lnetd", key: "peer_buffer_credits"},
-		"router_ping_timeout":           {section: "lnetd", key: "router_ping_timeout"},
-		"router_sensitivity_percentage": {section: "lnetd", key: "router_sensitivity_percentage"},
+		"accept":      {"lnetd", "accept", word("secure", "all", "none")},
+		"accept_port": {section: "lnetd", key: "port"},
+		"forwarding":  {"lnetd", "forwarding", word("enabled", "disabled")},
 	}
+	for _, p := range parameters.Table() {
+		if p.Module == "" {
+			continue
+		}
+		one := parameter{section: p.Section, key: p.Name}
+		switch {
+		case p.Inverted:
+			one.read = not
+		case p.Kind == lnd.Bool:
+			one.read = truth
+		}
+		all[p.Module] = one
+	}
+	return all
 }
 
 // useless holds the parameters of these modules that have no use in lnetd.

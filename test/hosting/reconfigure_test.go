@@ -276,7 +276,7 @@ func (x *reconfiguring) told(c *api.Configuration) (words []string) {
 	for _, r := range c.UDSP {
 		words = append(words, "rule "+r.Src.String())
 	}
-	words = append(words, fmt.Sprint("retry ", c.Globals.RetryCount))
+	words = append(words, fmt.Sprint("retry ", c.Globals.Values["retry_count"]))
 	slices.Sort(words)
 	return words
 }

@@ -1,13 +1,6 @@
 package api
 
-import (
-	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/lnetd/lnetd/lnet"
-)
+import "github.com/lnetd/lnetd/lnet"
 
 // NetAddition is the body of POST /v1/nets: NIs to bring up, all or none (lnetctl 4.2). Exactly one
 // of Interfaces, NID and IP2Nets is set. Net is set only together with Interfaces.
@@ -60,45 +53,12 @@ type NITunables struct {
 type niTunables NITunables
 
 // MarshalJSON adds the driver's tunables to the other members.
-func (r NITunables) MarshalJSON() ([]byte, error) {
-	b, err := json.Marshal(niTunables(r))
-	if err != nil || len(r.LND) == 0 {
-		return b, err
-	}
-	own, err := json.Marshal(r.LND)
-	if len(b) > len("{}") {
-		own = append([]byte{','}, own[1:]...)
-		return append(b[:len(b)-1], own...), err
-	}
-	return own, err
-}
+func (r NITunables) MarshalJSON() ([]byte, error) { return marshalWith(niTunables(r), r.LND) }
 
 // UnmarshalJSON takes all unknown members as tunables of the driver.
-func (r *NITunables) UnmarshalJSON(b []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(b, &members); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, (*niTunables)(r)); err != nil {
-		return err
-	}
-	for name, text := range members {
-		name = strings.ToLower(name) // as in all requests
-		if slices.Contains([]string{"nid", "all", "net", "lnd_timeout"}, name) {
-			continue
-		}
-		var n *int64
-		if err := json.Unmarshal(text, &n); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if n != nil {
-			if r.LND == nil {
-				r.LND = map[string]int64{}
-			}
-			r.LND[name] = *n
-		}
-	}
-	return nil
+func (r *NITunables) UnmarshalJSON(b []byte) (err error) {
+	r.LND, err = unmarshalWith(b, (*niTunables)(r), "nid", "all", "net", "lnd_timeout")
+	return err
 }
 
 // WaitingNI is a configured NI whose interface is not usable yet.

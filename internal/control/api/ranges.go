@@ -40,20 +40,3 @@ const (
 	DriverDefault = -1
 	creditsMax    = 1 << 24
 )
-
-var (
-	anything = Range{math.MinInt64, math.MaxInt64}
-	count    = Range{0, math.MaxInt32}
-	period   = Range{1, math.MaxInt32} // seconds
-)
-
-// GlobalRange returns the range of a parameter that can be set. Some values in the range are stored
-// as an equivalent one: discovery 7 becomes 1, and max_interfaces 3 becomes 4096.
-func GlobalRange(name string) Range {
-	for k := range globals {
-		if globals[k].name == name {
-			return globals[k].takes
-		}
-	}
-	panic("api: no parameter " + name)
-}

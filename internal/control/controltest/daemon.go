@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"syscall"
@@ -328,21 +329,17 @@ func (d *Daemon) Globals() api.Globals {
 func (d *Daemon) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 	return d.change("SetGlobals", func() error {
 		v := d.Values
-		for _, w := range []struct{ from, to *int64 }{
-			{c.NUMARange, &v.NUMARange}, {c.MaxInterfaces, &v.MaxInterfaces}, {c.Discovery, &v.Discovery},
-			{c.DropAsymRoute, &v.DropAsymRoute}, {c.RetryCount, &v.RetryCount},
-			{c.TransactionTimeout, &v.TransactionTimeout}, {c.HealthSensitivity, &v.HealthSensitivity},
-			{c.RouterSensitivity, &v.RouterSensitivity}, {c.ResponseTracking, &v.ResponseTracking},
-			{c.RecoveryLimit, &v.RecoveryLimit}, {c.MaxRecoveryPingInterval, &v.MaxRecoveryPingInterval},
-		} {
-			if w.from != nil {
-				*w.to = *w.from
+		v.Values = maps.Clone(v.Values)
+		for name, n := range c.Values {
+			if name != "recovery_interval" {
+				v.Values[name] = n
 			}
 		}
-		if v.RetryCount >= v.TransactionTimeout || v.RetryCount > 0 && v.HealthSensitivity == 0 {
-			return fmt.Errorf("retry count %d: %w", v.RetryCount, node.ErrInvalid)
+		retries, timeout := v.Values["retry_count"], v.Values["transaction_timeout"]
+		if retries >= timeout || retries > 0 && v.Values["health_sensitivity"] == 0 {
+			return fmt.Errorf("retry count %d: %w", retries, node.ErrInvalid)
 		}
-		v.LNDTimeout = max((v.TransactionTimeout-1)/(v.RetryCount+1), 1)
+		v.Values["lnd_timeout"] = max((timeout-1)/(retries+1), 1)
 		d.Values = v
 		return nil
 	})

@@ -112,9 +112,10 @@ type Backend interface {
 	// negative number keeps the current value, 0 restores the default.
 	SetBuffers(ctx context.Context, b api.Buffers) error
 
-	// Globals returns the parameters in force. The server fills in RecoveryInterval.
+	// Globals returns the parameters in force.
 	Globals() api.Globals
-	// SetGlobals applies a change as a whole or not at all. Each value is within its range.
+	// SetGlobals applies a change as a whole or not at all. Each parameter can be set, and each value is
+	// one that a node can have.
 	// SetGlobals returns node.ErrInvalid if values conflict.
 	SetGlobals(ctx context.Context, c api.GlobalsChange) error
 

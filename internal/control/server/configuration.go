@@ -33,7 +33,6 @@ func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *
 		if err != nil {
 			return worded("cannot read the configuration", api.CodeInternal, err)
 		}
-		c.Globals.RecoveryInterval = recoveryInterval
 		body, f = encode(ctx, c)
 		return f
 	})
@@ -60,7 +59,6 @@ func (h *handlers) changeConfiguration(ctx context.Context, r *api.Configuration
 	if err != nil {
 		return done, worded("the configuration cannot be changed", api.CodeConfigInvalid, err)
 	}
-	done.Before.Globals.RecoveryInterval, done.After.Globals.RecoveryInterval = recoveryInterval, recoveryInterval
 	done.Commands, done.Warnings, done.Restart = listed(done.Commands), listed(done.Warnings), listed(done.Restart)
 	return done, nil
 }
@@ -77,9 +75,6 @@ func (h *handlers) described(ctx context.Context, d *api.Document) (api.Describe
 	found, err := h.Backend.Described(ctx, *d)
 	if err != nil {
 		return found, worded("the document cannot be shown", api.CodeConfigInvalid, err)
-	}
-	if found.Globals != nil {
-		found.Globals.RecoveryInterval = recoveryInterval
 	}
 	return found, nil
 }
@@ -115,7 +110,7 @@ func (h *handlers) recovery(context.Context, query) (api.Recovery, *api.Fault) {
 }
 
 func (h *handlers) numa(context.Context, query) (api.NUMA, *api.Fault) {
-	return api.NUMA{Range: h.Backend.Globals().NUMARange, CPTs: listed(h.Backend.CPTs())}, nil
+	return api.NUMA{Range: h.Backend.Globals().Values["numa_range"], CPTs: listed(h.Backend.CPTs())}, nil
 }
 
 func (h *handlers) cpts(_ context.Context, q query) (api.CPTs, *api.Fault) {

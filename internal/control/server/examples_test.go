@@ -126,10 +126,11 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 			Health: api.PeerHealthStats{Value: 1000},
 		}}}},
 		Forwards: api.Routing{State: api.RoutingEnabled, Ever: true, CPTs: []api.Pools{buffers}},
-		Values: api.Globals{
-			MaxInterfaces: 4096, Discovery: 1, RetryCount: 3, TransactionTimeout: 50, HealthSensitivity: 100,
-			RouterSensitivity: 100, LNDTimeout: 12, ResponseTracking: 3, MaxRecoveryPingInterval: 900,
-		},
+		Values: api.Globals{Values: map[string]int64{
+			"numa_range": 0, "max_interfaces": 4096, "discovery": 1, "drop_asym_route": 0, "retry_count": 3,
+			"transaction_timeout": 50, "health_sensitivity": 100, "recovery_interval": 1, "router_sensitivity": 100,
+			"lnd_timeout": 12, "response_tracking": 3, "recovery_limit": 0, "max_recovery_ping_interval": 900,
+		}},
 		Totals:   api.Counters{Committed: 1, CommittedMax: 12, Sent: 82, Received: 80, SentBytes: 41_000, ReceivedBytes: 40_960},
 		Drops:    []api.Reason{{Reason: "no portal entry", Count: 2}},
 		Refusals: []api.Reason{{Reason: "too many connections", Count: 1}},

@@ -10,35 +10,44 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
+	"github.com/lnetd/lnetd/internal/parameters"
 	"github.com/lnetd/lnetd/node"
 )
 
-// initial has the values of a kernel node.
-var initial = api.Globals{
-	MaxInterfaces: 4096, Discovery: 1, RetryCount: 2, TransactionTimeout: 150, HealthSensitivity: 100,
-	RouterSensitivity: 100, LNDTimeout: 49, ResponseTracking: 3, MaxRecoveryPingInterval: 900,
+// initial returns the parameters of a new node.
+func initial() api.Globals {
+	values := map[string]int64{}
+	for _, p := range parameters.Shown() {
+		values[p.Name] = p.Default
+	}
+	return api.Globals{Values: values}
 }
 
 func TestGlobals(t *testing.T) {
-	d := &controltest.Daemon{Values: initial}
-	c, _ := serve(t, d)
-	got, err := c.Globals(t.Context())
-	want := initial
-	want.RecoveryInterval = 1
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Error(err, diff)
+	for _, want := range []api.Globals{initial(), {Values: initial().Values, Verify: true}} {
+		c, _ := serve(t, &controltest.Daemon{Values: want})
+		got, err := c.Globals(t.Context())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
 	}
-	var names []string
-	for _, v := range got.Values() {
-		names = append(names, v.Name)
+}
+
+// The parameters and their order are those of lnetctl.
+func TestShownParameters(t *testing.T) {
+	names := func(list []parameters.Parameter) (names []string) {
+		for _, p := range list {
+			names = append(names, p.Name)
+		}
+		return names
 	}
 	shown := "numa_range max_interfaces discovery drop_asym_route retry_count transaction_timeout health_sensitivity " +
 		"recovery_interval router_sensitivity lnd_timeout response_tracking recovery_limit max_recovery_ping_interval"
-	if diff := cmp.Diff(strings.Fields(shown), names); diff != "" {
+	if diff := cmp.Diff(strings.Fields(shown), names(parameters.Shown())); diff != "" {
 		t.Error(diff)
 	}
 	settable := strings.Fields(strings.Replace(shown, "lnd_timeout ", "", 1))
-	if diff := cmp.Diff(settable, api.SettableGlobals()); diff != "" {
+	if diff := cmp.Diff(settable, names(parameters.Settable())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -81,10 +90,8 @@ func TestSetGlobals(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.name, " ", tt.value), func(t *testing.T) {
-			c, _ := serve(t, &controltest.Daemon{Values: initial})
-			var r api.GlobalsChange
-			r.Set(tt.name, tt.value)
-			err := c.SetGlobals(t.Context(), r)
+			c, _ := serve(t, &controltest.Daemon{Values: initial()})
+			err := c.SetGlobals(t.Context(), api.GlobalsChange{Values: map[string]int64{tt.name: tt.value}})
 			if tt.errno != 0 {
 				wantFault(t, err, api.CodeParameterInvalid, tt.errno, tt.text)
 			} else if err != nil {
@@ -94,10 +101,8 @@ func TestSetGlobals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, v := range g.Values() {
-				if v.Name == tt.name && v.Value != tt.want {
-					t.Errorf("%d is in force, want %d", v.Value, tt.want)
-				}
+			if v := g.Values[tt.name]; v != tt.want {
+				t.Errorf("%d is in force, want %d", v, tt.want)
 			}
 		})
 	}
@@ -108,23 +113,26 @@ func TestSetGlobals(t *testing.T) {
 //
 // lnetctl 6 (2), 7 (3)
 func TestSetGlobalsTogether(t *testing.T) {
-	d := &controltest.Daemon{Values: initial}
+	d := &controltest.Daemon{Values: initial()}
 	c, _ := serve(t, d)
 	set := func(values map[string]int64) error {
-		var r api.GlobalsChange
-		for name, v := range values {
-			r.Set(name, v)
-		}
-		return c.SetGlobals(t.Context(), r)
+		return c.SetGlobals(t.Context(), api.GlobalsChange{Values: values})
 	}
 	if err := set(map[string]int64{"retry_count": 200, "transaction_timeout": 300}); err != nil {
 		t.Error(err)
 	}
 	before := d.Values
-	if err := set(map[string]int64{"retry_count": 1, "response_tracking": 4}); err == nil || d.Values != before {
+	if err := set(map[string]int64{"retry_count": 1, "response_tracking": 4}); err == nil || !cmp.Equal(d.Values, before) {
 		t.Error(err, d.Values)
 	}
 	wantFault(t, c.SetGlobals(t.Context(), api.GlobalsChange{}), api.CodeRequestInvalid, syscall.EINVAL, "no parameter is given")
+	for _, name := range []string{"lnd_timeout", "frob", "peer_nis_max"} {
+		wantFault(t, set(map[string]int64{"retry_count": 1, name: 1}), api.CodeRequestInvalid, syscall.EINVAL,
+			fmt.Sprintf("there is no parameter %q that can be set", name))
+	}
+	if !cmp.Equal(d.Values, before) {
+		t.Error(d.Values)
+	}
 }
 
 // lnetctl 4.14 (1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/control/api"
 	"github.com/lnetd/lnetd/internal/control/controltest"
+	"github.com/lnetd/lnetd/internal/parameters"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )
@@ -19,7 +20,7 @@ func TestRangesOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _ := serve(t, &controltest.Daemon{Values: initial})
+	c, _ := serve(t, &controltest.Daemon{Values: initial()})
 	net := func(set func(r *api.NetAddition, n *int)) func(int64) error {
 		return func(n int64) error {
 			r := api.NetAddition{Net: tcp, Interfaces: []string{"eth7"}}
@@ -50,14 +51,13 @@ func TestRangesOfRequests(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range api.SettableGlobals() {
-		takes := api.GlobalRange(name)
-		var r api.GlobalsChange
-		if r.Set(name, takes.Max+1); takes.Max+1 < 0 {
+	for _, p := range parameters.Settable() {
+		name, takes := p.Name, p.RequestRange()
+		if takes.Max+1 < 0 {
 			continue // every number is valid
 		}
 		var fault *api.Fault
-		if err := c.SetGlobals(t.Context(), r); !errors.As(err, &fault) || !strings.Contains(fault.Cause, takes.Check(takes.Max+1).Error()) ||
+		if err := c.SetGlobals(t.Context(), api.GlobalsChange{Values: map[string]int64{name: takes.Max + 1}}); !errors.As(err, &fault) || !strings.Contains(fault.Cause, takes.Check(takes.Max+1).Error()) ||
 			strings.Contains(fault.Cause, "-9223372036854775808") {
 			t.Errorf("%s %d: %v", name, takes.Max+1, err)
 		}
