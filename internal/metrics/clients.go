@@ -10,22 +10,22 @@ import (
 const clientsNoRule = "no rule"
 
 var (
-	clientsByRule    = gaugeFamily("lnet_clients", "Processes that transfer machines are hosted for, by their rule.", "rule")
+	clientsByRule    = gaugeFamily("lnet_clients", "Client processes that are connected, by their rule.", "rule")
 	clientTMs        = gaugeFamily("lnet_client_tms", "Transfer machines of clients.", "rule")
 	clientBuffers    = gaugeFamily("lnet_client_buffers", "Buffers that clients have registered.", "rule")
 	clientMemory     = gaugeFamily("lnet_client_memory_bytes", "Memory that clients share with lnetd.", "rule")
-	clientDepth      = gaugeFamily("lnet_client_operations", "Operations of clients under way.", "rule", "queue")
-	clientOperations = counterFamily("lnet_client_operations_total", "Completions of clients, by result: completed, failed.", "rule", "queue", "result")
+	clientDepth      = gaugeFamily("lnet_client_operations", "Operations of clients in progress.", "rule", "queue")
+	clientOperations = counterFamily("lnet_client_operations_total", "Completed operations of clients, by result: completed, failed.", "rule", "queue", "result")
 	clientBytes      = counterFamily("lnet_client_bytes_total", "Bytes moved for clients.", "rule", "queue")
-	clientAdded      = counterFamily("lnet_client_added_operations_total", "Operations of clients that were handed to LNet, also those that it refused.", "rule", "queue")
-	clientCancelled  = counterFamily("lnet_client_cancelled_operations_total", "Operations of clients that were cancelled; lnet_client_operations_total has them as failed.", "rule", "queue")
-	clientInQueue    = counterFamily("lnet_client_queue_seconds_total", "Time that operations of clients that have ended were under way.", "rule", "queue")
-	clientMaxBytes   = gaugeFamily("lnet_client_max_bytes", "The most bytes that one operation or message of clients has moved.", "rule", "queue")
+	clientAdded      = counterFamily("lnet_client_added_operations_total", "Operations of clients that were passed to LNet, including those that it refused.", "rule", "queue")
+	clientCancelled  = counterFamily("lnet_client_cancelled_operations_total", "Operations of clients that were cancelled. lnet_client_operations_total counts them as failed.", "rule", "queue")
+	clientInQueue    = counterFamily("lnet_client_queue_seconds_total", "Total duration of the completed operations of clients.", "rule", "queue")
+	clientMaxBytes   = gaugeFamily("lnet_client_max_bytes", "Largest number of bytes that one operation or message of a client has moved.", "rule", "queue")
 	clientRequests   = counterFamily("lnet_client_requests_total", "Control requests of clients.", "rule")
-	clientRejected   = counterFamily("lnet_client_rejected_operations_total", "Operations of clients that did not begin.", "rule")
-	clientWaits      = counterFamily("lnet_client_waits_total", "Sleeps of lnetd for want of submissions of clients.", "rule")
-	clientBells      = counterFamily("lnet_client_bells_total", "Bells rung, by who was woken: lnetd, client.", "rule", "woken")
-	clientCutOffs    = counterFamily("lnet_client_cut_offs_total", "Clients that were cut off.", "rule")
+	clientRejected   = counterFamily("lnet_client_rejected_operations_total", "Operations of clients that were rejected before they began.", "rule")
+	clientWaits      = counterFamily("lnet_client_waits_total", "Times that lnetd slept until a client submitted something.", "rule")
+	clientBells      = counterFamily("lnet_client_bells_total", "Wake-ups between lnetd and clients, by the side that was woken: lnetd, client.", "rule", "woken")
+	clientCutOffs    = counterFamily("lnet_client_cut_offs_total", "Clients that lnetd disconnected, except when it stopped.", "rule")
 )
 
 // collectClients adds the clients of each rule to the page.

@@ -15,8 +15,8 @@ import (
 const patience = 5 * time.Second
 
 var (
-	collectTime     = gaugeFamily("lnetd_collect_seconds", "What reading the counters took this time.")
-	collectComplete = gaugeFamily("lnetd_collect_complete", "0 if discovery did not answer this time, so that peers are missing, else 1.")
+	collectTime     = gaugeFamily("lnetd_collect_seconds", "Duration of reading the counters for this scrape.")
+	collectComplete = gaugeFamily("lnetd_collect_complete", "0 if peers are missing from this scrape because discovery did not answer in time, otherwise 1.")
 )
 
 // gatherer reads a Source. It is a prometheus.Gatherer.

@@ -6,16 +6,16 @@ import (
 )
 
 var (
-	buildInfo = gaugeFamily("lnetd_build_info", "1, with what was built as labels.", "version", "revision", "goversion")
+	buildInfo = gaugeFamily("lnetd_build_info", "Always 1. The labels describe the build.", "version", "revision", "goversion")
 
-	configInfo    = gaugeFamily("lnetd_config_info", "1, with the SHA-256 of the configuration file that holds as a label, empty without a file.", "sha256")
-	configLoaded  = gaugeFamily("lnetd_config_load_timestamp_seconds", "When the configuration that holds was read, in Unix time.")
+	configInfo    = gaugeFamily("lnetd_config_info", "Always 1. The label is the SHA-256 of the configuration file in use, or empty without a file.", "sha256")
+	configLoaded  = gaugeFamily("lnetd_config_load_timestamp_seconds", "Unix time at which the configuration in use was read.")
 	configReloads = counterFamily("lnetd_config_reloads_total",
-		"Reloads of the configuration: succeeded, failed, restart_needed if a part of it has to wait for a restart.", "result")
-	configGood = gaugeFamily("lnetd_config_last_reload_successful", "0 if the last reload of the configuration failed, else 1.")
-	configLast = gaugeFamily("lnetd_config_last_reload_timestamp_seconds", "When the configuration was last reloaded, or that failed, in Unix time; 0: never.")
+		"Reloads of the configuration, by result: succeeded, failed, or restart_needed if a part of it takes effect only after a restart.", "result")
+	configGood = gaugeFamily("lnetd_config_last_reload_successful", "0 if the last reload of the configuration failed, otherwise 1.")
+	configLast = gaugeFamily("lnetd_config_last_reload_timestamp_seconds", "Unix time of the last attempt to reload the configuration, 0 if there was none.")
 
-	scrapesRefused = counterFamily("lnetd_scrapes_refused_total", "Scrapes that were refused, as too many were under way.")
+	scrapesRefused = counterFamily("lnetd_scrapes_refused_total", "Scrapes that were refused because too many were in progress.")
 )
 
 func collectBuild(p *page, version, revision string) {

@@ -18,7 +18,7 @@ func ofLustreNI() []string { return append(append([]string(nil), lustreLabels...
 var (
 	lustreAllocated    = gaugeFamily("lustre_allocated", "As lnet_messages_committed.", lustreLabels...)
 	lustreMaximum      = gaugeFamily("lustre_maximum", "As lnet_messages_committed_max.", lustreLabels...)
-	lustreErrors       = counterFamily("lustre_errors_total", "Errors as LNet counts them; always 0.", lustreLabels...)
+	lustreErrors       = counterFamily("lustre_errors_total", "Always 0, as in LNet.", lustreLabels...)
 	lustreSent         = counterFamily("lustre_send_count_total", "As lnet_messages_total, sent.", lustreLabels...)
 	lustreReceived     = counterFamily("lustre_receive_count_total", "As lnet_messages_total, received.", lustreLabels...)
 	lustreRouted       = counterFamily("lustre_route_count_total", "As lnet_messages_total, routed.", lustreLabels...)

@@ -131,7 +131,7 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/metrics.md is not what there is; make metrics-page writes it (-want +got):\n%s", diff)
+		t.Errorf("docs/metrics.md is out of date; make metrics-page updates it (-want +got):\n%s", diff)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestNamesFollowTheRules(t *testing.T) {
 	}
 	for _, f := range g.own(newPage()) {
 		if h := f.GetHelp(); !strings.HasSuffix(h, ".") {
-			t.Errorf("%s: help %q is no sentence", f.GetName(), h)
+			t.Errorf("%s: help %q is not a sentence", f.GetName(), h)
 		}
 		for _, m := range f.GetMetric() {
 			if !slices.IsSortedFunc(m.GetLabel(), func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) }) {
@@ -232,15 +232,15 @@ var groups = []struct{ prefix, title, text string }{
 	{"lnet_discovery_", "Discovery", ""},
 	{"lnet_ni_", "NIs", "NIs are known by their net, NID and device; `0@lo` has no device, credits or driver."},
 	{"lnet_interface", "NIs that wait", ""},
-	{"lnet_lnd_", "Network drivers", "Those of TCP; other drivers have others."},
-	{"lnet_peer", "Peers", "The oldest 1,000 peers have series of their own, as long as they have no more than 2,000 NIDs together: " +
-		"so series do not come and go, and strangers make no more of them. A peer with more than 128 NIDs has none. `lnet_peers_left_out` tells of how many there are none."},
-	{"lnet_rout", "Routes and routers", "The first 1,000 routes have series of their own, all of those to a net or none."},
-	{"lnet_client", "Clients of transfer machines", "Clients are shown by the rule of the configuration that holds for them."},
+	{"lnet_lnd_", "Network drivers", "These are the counters of the drivers for TCP and RDMA. A driver shows those that it has."},
+	{"lnet_peer", "Peers", "The oldest 1,000 peers have separate series, up to 2,000 NIDs in total, so unknown hosts cannot " +
+		"create more series. A peer with more than 128 NIDs has none. `lnet_peers_left_out` counts the peers without series."},
+	{"lnet_rout", "Routes and routers", "The first 1,000 routes have separate series. The routes to one net are shown all or not at all."},
+	{"lnet_client", "Clients of transfer machines", "Clients are grouped by the rule of the configuration that applies to them."},
 	{"lnet_selftest_", "LNet selftest", "Counters begin at 0 when selftest is enabled."},
 	{"lnetd_", "lnetd", ""},
-	{"lustre_", "Names of exporters of Lustre", "With `--metrics.lustre-compat`, for dashboards that are there: the names by which exporters of Lustre show " +
-		"what they read of LNet. `component` and `target` are always `lnet`. Names of what only a kernel has, such as `lustre_console_max_delay_centiseconds`, are left out."},
+	{"lustre_", "Names of exporters of Lustre", "With `--metrics.lustre-compat`, lnetd also shows its values under the names that exporters of Lustre use for LNet, " +
+		"so existing dashboards work. `component` and `target` are always `lnet`. Names that only apply to kernels, such as `lustre_console_max_delay_centiseconds`, are left out."},
 }
 
 // fixed are labels whose values are always the same.
@@ -248,15 +248,14 @@ var fixed = []string{"class", "direction", "exchange", "health", "kind", "of", "
 
 const preface = `# Metrics
 
-What lnetd shows to Prometheus on ` + "`/metrics`" + `, if it is given an address for that. Names, types
-and labels are an interface: they change with a word in the release notes, or not at all. This
-page is written by a test (` + "`make metrics-page`" + `).
+lnetd shows these metrics to Prometheus on ` + "`/metrics`" + `, if it is started with an address for them. Names, types and
+labels are an interface: changes are announced in the release notes. A test generates this page (` + "`make metrics-page`" + `).
 
-Counters end in ` + "`_total`" + ` and begin at 0 with lnetd; ` + "`lnetdctl stats reset`" + ` zeroes those of messages,
-latencies and drops, which Prometheus takes for a restart. Times are in seconds, sizes in bytes. Histograms are native ones with classic buckets beside, where protobuf
-is asked for (` + "`scrape_native_histograms: true`" + ` or ` + "`--enable-feature=native-histograms`" + ` in Prometheus);
-text has the classic buckets. Beside what is here stand ` + "`process_*`" + ` and ` + "`go_*`" + `, as all programs with
-Prometheus' library for Go have them.
+Counters end in ` + "`_total`" + ` and start at 0 with lnetd. ` + "`lnetdctl stats reset`" + ` sets the counters of messages, latencies
+and drops to 0, which Prometheus treats as a restart. Times are in seconds, sizes in bytes. Scrapes in the protobuf format
+(` + "`scrape_native_histograms: true`" + ` or ` + "`--enable-feature=native-histograms`" + ` in Prometheus) get native histograms and
+classic buckets; scrapes in text get the classic buckets. lnetd also shows ` + "`process_*`" + ` and ` + "`go_*`" + `, like all programs
+with Prometheus' library for Go.
 `
 
 // wantedPage returns the expected docs/metrics.md.
@@ -271,7 +270,7 @@ func wantedPage(t *testing.T) string {
 			}
 		}
 		if at < 0 {
-			t.Fatalf("%s is of no group", f.GetName())
+			t.Fatalf("%s belongs to no group", f.GetName())
 		}
 		kind := strings.ToLower(f.GetType().String())
 		fmt.Fprintf(&tables[at], "| `%s` | %s | %s | %s |\n", f.GetName(), kind, labelsOf(f), f.GetHelp())

@@ -19,24 +19,24 @@ var niLabels = []string{"net", "nid", "device"}
 func ofNI(more ...string) []string { return append(append([]string(nil), niLabels...), more...) }
 
 var (
-	niUp          = gaugeFamily("lnet_ni_up", "1 while the NI's status is up.", ofNI()...)
-	niLinkUp      = gaugeFamily("lnet_ni_link_up", "0 while the NI's link is known to be down, else 1.", ofNI()...)
+	niUp          = gaugeFamily("lnet_ni_up", "1 if the status of the NI is up, otherwise 0.", ofNI()...)
+	niLinkUp      = gaugeFamily("lnet_ni_link_up", "0 if the link of the NI is known to be down, otherwise 1.", ofNI()...)
 	niHealth      = gaugeFamily("lnet_ni_health", "Health of the NI, 0 to 1000.", ofNI()...)
-	niMessages    = counterFamily("lnet_ni_messages_total", "Messages by type.", ofNI("direction", "type")...)
-	niBytes       = counterFamily("lnet_ni_payload_bytes_total", "Payload by type of its message.", ofNI("direction", "type")...)
+	niMessages    = counterFamily("lnet_ni_messages_total", "Messages of the NI, by direction and type.", ofNI("direction", "type")...)
+	niBytes       = counterFamily("lnet_ni_payload_bytes_total", "Payload of the NI, by direction and type of message.", ofNI("direction", "type")...)
 	niFailures    = counterFamily("lnet_ni_failures_total", "Messages that failed on the NI, by health class.", ofNI("class")...)
-	niRefusals    = counterFamily("lnet_ni_refused_callers_total", "Callers that were turned away, by reason.", ofNI("reason")...)
-	niFailedCalls = counterFamily("lnet_ni_failed_calls_total", "Calls that brought no connection, by reason.", ofNI("reason")...)
-	niLatency     = histogramFamily("lnet_ni_latency_seconds", "Time that a PUT took to leave, and that requests took to be answered.", ofNI("operation")...)
-	niLongest     = gaugeFamily("lnet_ni_latency_max_seconds", "The longest of these times.", ofNI("operation")...)
-	niCredits     = gaugeFamily("lnet_ni_credits", "Credits of the NI: max, available (below 0: messages wait), min (lowest ever).", ofNI("kind")...)
+	niRefusals    = counterFamily("lnet_ni_refused_callers_total", "Connection requests of peers that were refused, by reason.", ofNI("reason")...)
+	niFailedCalls = counterFamily("lnet_ni_failed_calls_total", "Attempts to connect to a peer that failed, by reason.", ofNI("reason")...)
+	niLatency     = histogramFamily("lnet_ni_latency_seconds", "Time to send a PUT, and time until requests were answered, by operation.", ofNI("operation")...)
+	niLongest     = gaugeFamily("lnet_ni_latency_max_seconds", "Maximum of lnet_ni_latency_seconds since lnetd started or the counters were reset.", ofNI("operation")...)
+	niCredits     = gaugeFamily("lnet_ni_credits", "Credits of the NI: max, available (negative if messages wait), min (lowest so far).", ofNI("kind")...)
 	niTimeout     = gaugeFamily("lnet_ni_lnd_timeout_seconds", "LND timeout in force.", ofNI()...)
 
-	rdmaPortStatistic = gaugeFamily("lnet_rdma_port_statistic", "What kernel and device count at a port of an RDMA device, by their names.",
+	rdmaPortStatistic = gaugeFamily("lnet_rdma_port_statistic", "Counters of the kernel and the device for a port of an RDMA device, with their names there.",
 		"rdma_device", "port", "statistic")
 
-	interfacesWaiting = gaugeFamily("lnet_interfaces_waiting", "NIs that are configured and whose network interface cannot be used yet.")
-	interfaceWaiting  = gaugeFamily("lnet_interface_waiting", "1 for each NI whose network interface cannot be used yet.", "net", "ni")
+	interfacesWaiting = gaugeFamily("lnet_interfaces_waiting", "Configured NIs that wait for a usable network interface.")
+	interfaceWaiting  = gaugeFamily("lnet_interface_waiting", "1 for each NI that waits for a usable network interface.", "net", "ni")
 )
 
 // driverFamilies holds the families of driver counters by name. If several drivers have a counter

@@ -12,21 +12,21 @@ import (
 
 var (
 	peersKnown       = gaugeFamily("lnet_peers", "Peers that the node knows.")
-	peersInState     = gaugeFamily("lnet_peers_in_state", "Peers that have a flag of discovery; a peer may have several.", "state")
-	peersLeftOut     = gaugeFamily("lnet_peers_left_out", "Peers that have no series of their own: the youngest of too many, and those with very many NIDs.")
+	peersInState     = gaugeFamily("lnet_peers_in_state", "Peers, by flag of discovery. A peer may have several flags.", "state")
+	peersLeftOut     = gaugeFamily("lnet_peers_left_out", "Peers without separate series: the newest ones above the limit, and those with very many NIDs.")
 	peerNIs          = gaugeFamily("lnet_peer_nis", "NIDs of peers, by health: full, reduced, none.", "health")
-	peerNIsLeftOut   = gaugeFamily("lnet_peer_nis_left_out", "NIDs of peers that have no series of their own.")
-	peerNIsMost      = gaugeFamily("lnet_peer_nis_max", "Most NIDs of peers that nobody configured.")
+	peerNIsLeftOut   = gaugeFamily("lnet_peer_nis_left_out", "NIDs of peers without separate series.")
+	peerNIsMost      = gaugeFamily("lnet_peer_nis_max", "Maximum number of NIDs of peers that were not configured.")
 	peerNIsNamed     = gaugeFamily("lnet_peer_nis_configured", "NIDs of peers that were configured or are gateways.")
-	peerNIsForgotten = counterFamily("lnet_peer_nis_forgotten_total", "NIDs of peers that were forgotten, as there were too many.")
-	peerNIsRefused   = counterFamily("lnet_peer_nis_refused_total", "NIDs of peers that were not taken in: too many, or too fast.")
+	peerNIsForgotten = counterFamily("lnet_peer_nis_forgotten_total", "NIDs of peers that were evicted because there were too many.")
+	peerNIsRefused   = counterFamily("lnet_peer_nis_refused_total", "NIDs of peers that were not added because there were too many, or too many in a short time.")
 
 	peerNIHealth   = gaugeFamily("lnet_peer_ni_health", "Health of a peer's NID, 0 to 1000.", "primary", "nid")
-	peerNIUp       = gaugeFamily("lnet_peer_ni_up", "1 if a peer's NID answers, 0 if it does not, where somebody looks: of gateways, and on routers.", "primary", "nid")
-	peerNICredits  = gaugeFamily("lnet_peer_ni_credits", "Credits for a peer's NID: available (below 0: messages wait), min (lowest ever).", "primary", "nid", "kind")
-	peerNIQueued   = gaugeFamily("lnet_peer_ni_queued_bytes", "Bytes under way to a peer's NID or waiting for that, headers included.", "primary", "nid")
+	peerNIUp       = gaugeFamily("lnet_peer_ni_up", "1 if a peer's NID answers, otherwise 0. Only gateways are checked, and on routers all peers.", "primary", "nid")
+	peerNICredits  = gaugeFamily("lnet_peer_ni_credits", "Credits of a peer's NID: available (negative if messages wait), min (lowest so far).", "primary", "nid", "kind")
+	peerNIQueued   = gaugeFamily("lnet_peer_ni_queued_bytes", "Bytes of messages to a peer's NID that are being sent or wait, including headers.", "primary", "nid")
 	peerNIMessages = counterFamily("lnet_peer_ni_messages_total", "Messages to and from a peer's NID.", "primary", "nid", "direction")
-	peerNIFailures = counterFamily("lnet_peer_ni_failures_total", "Messages to a peer's NID that failed by its fault, as far as that is known.", "primary", "nid")
+	peerNIFailures = counterFamily("lnet_peer_ni_failures_total", "Messages to a peer's NID that failed because of the peer, as far as lnetd can determine that.", "primary", "nid")
 )
 
 // Label pairs that many peer metrics share.

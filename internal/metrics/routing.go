@@ -3,13 +3,13 @@ package metrics
 import "github.com/lnetd/lnetd/node"
 
 var (
-	routesByState = gaugeFamily("lnet_routes", "Routes to remote nets, by whether they may be used.", "state")
-	routeUp       = gaugeFamily("lnet_route_up", "1 while a route to a remote net may be used.", "net", "gateway")
-	routesLeftOut = gaugeFamily("lnet_routes_left_out", "Routes that have no series of their own, being too many.")
-	routingState  = gaugeFamily("lnet_routing_state", "The node as a router: 0 disabled, 1 enabled, 2 stopping, 3 starting.")
+	routesByState = gaugeFamily("lnet_routes", "Routes to remote nets: up if they can be used, otherwise down.", "state")
+	routeUp       = gaugeFamily("lnet_route_up", "1 if a route to a remote net can be used, otherwise 0.", "net", "gateway")
+	routesLeftOut = gaugeFamily("lnet_routes_left_out", "Routes without separate series, because there are too many.")
+	routingState  = gaugeFamily("lnet_routing_state", "State of routing: 0 disabled, 1 enabled, 2 stopping, 3 starting.")
 	routerBuffers = gaugeFamily("lnet_router_buffers",
-		"Buffers of a router: all, available (below 0: messages wait), min (the lowest available ever).", "pool", "kind")
-	routerWaiting = gaugeFamily("lnet_router_waiting_messages", "Messages that wait for a router's buffer.", "pool")
+		"Buffers of the router: all, available (negative if messages wait), min (lowest available so far).", "pool", "kind")
+	routerWaiting = gaugeFamily("lnet_router_waiting_messages", "Messages that wait for a router buffer.", "pool")
 )
 
 // routesMax is the maximum number of routes with their own series.

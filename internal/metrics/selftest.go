@@ -1,13 +1,13 @@
 package metrics
 
 var (
-	selftestEnabled  = gaugeFamily("lnet_selftest_enabled", "1 while the node serves LNet selftest.")
-	selftestSessions = gaugeFamily("lnet_selftest_sessions", "Sessions that the node is in, by what it is there: node, console.", "role")
-	selftestTests    = gaugeFamily("lnet_selftest_tests", "Tests of the session, by what the node is in them: client, server.", "role")
-	selftestUnits    = gaugeFamily("lnet_selftest_active_units", "Units of tests that run.")
+	selftestEnabled  = gaugeFamily("lnet_selftest_enabled", "1 if LNet selftest is enabled on the node, otherwise 0.")
+	selftestSessions = gaugeFamily("lnet_selftest_sessions", "Sessions of LNet selftest that the node takes part in, by role: node, console.", "role")
+	selftestTests    = gaugeFamily("lnet_selftest_tests", "Tests of the session, by the role of the node: client, server.", "role")
+	selftestUnits    = gaugeFamily("lnet_selftest_active_units", "Running units of tests.")
 	selftestErrors   = gaugeFamily("lnet_selftest_errors", "Errors of the session's tests.", "test")
-	selftestRPCs     = counterFamily("lnet_selftest_rpcs_total", "RPCs of LNet selftest: requests sent and received, RPCs that ended without a reply, that timed out, and events with an error.", "result")
-	selftestBytes    = counterFamily("lnet_selftest_bulk_bytes_total", "Bulk data of LNet selftest, moved as the server of it: get is what was fetched, put what was sent.", "direction")
+	selftestRPCs     = counterFamily("lnet_selftest_rpcs_total", "RPCs of LNet selftest: requests sent, requests received, RPCs that ended without a reply, RPCs that timed out, events with an error.", "result")
+	selftestBytes    = counterFamily("lnet_selftest_bulk_bytes_total", "Bulk data that this node has moved for LNet selftest: get for data that it fetched, put for data that it sent.", "direction")
 )
 
 func collectSelftest(p *page, s Selftest) {
