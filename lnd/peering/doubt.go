@@ -15,7 +15,7 @@ type Doubt struct {
 	asked time.Time // when the probe was sent; zero before that
 }
 
-// Begin begins a doubt. It returns false if there is one already.
+// Begin begins a doubt. It returns false if the peer is in doubt already.
 func (d *Doubt) Begin() bool {
 	begun := d.begun
 	d.begun = true
@@ -47,7 +47,8 @@ func (d *Doubt) Judge(now time.Time, alive bool) (silent bool) {
 	return now.Sub(d.asked) >= probePatience
 }
 
-// End ends the doubt, because a connection has ended or none is left. It reports whether there was one.
+// End ends the doubt, because one connection, or all of them, have ended. It reports whether the peer
+// was in doubt.
 func (d *Doubt) End() bool {
 	begun := d.begun
 	*d = Doubt{}

@@ -2,8 +2,8 @@ package peering
 
 import "testing"
 
-// What was put last is there, at least as many as the young part holds, and at most twice
-// as many; what is taken is there no more.
+// TestGenerations checks that at least as many of the latest entries are kept as the young part holds,
+// and at most twice as many, and that an entry that was taken is removed.
 func TestGenerations(t *testing.T) {
 	const size = 10
 	var g Generations[int, string]

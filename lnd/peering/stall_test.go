@@ -110,7 +110,8 @@ func TestMoreHasBeenSent(t *testing.T) {
 	}
 }
 
-// What came from a peer, or time in which this process did not run, is no silence of the peer's.
+// TestSilentFor checks that the time since the peer's last sign of life counts as silence, but not time
+// in which this process did not run.
 func TestSilentFor(t *testing.T) {
 	now := at(100)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
