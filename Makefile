@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore stories soak hosting service rdma rdma-bench conformance control-page metrics-page man tunables packages ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore stories soak hosting service rdma rdma-bench conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,8 +105,11 @@ tunables: ## files made from the tables of drivers and of the node: the lists fo
 	go test -count=1 -run '^TestSchemaIsUpToDate$$' ./internal/config -update
 	$(MAKE) man
 
-packages: ## .deb, .rpm, SBOMs and a container image into bin/packages
+packages: ## .deb, .rpm, archives, SBOMs and a container image into bin/packages; O2IB_ARCHES=amd64: with lnetd-o2ib
 	deploy/packages/build
+
+release: ## the same with lnetd-o2ib into bin/release, signed with SIGNING_KEY
+	.ci/run release
 
 ci: ## all of .ci/run
 	.ci/run

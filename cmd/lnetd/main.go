@@ -30,6 +30,7 @@ const (
 )
 
 func main() {
+	cli.ExecO2IB()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -110,7 +110,7 @@ var errNoDriver = errors.New("this lnetd has no driver")
 // remedyNoDriver returns the remedy: another build, if one has the driver.
 func remedyNoDriver(t lnet.NetType) string {
 	if t == lnet.TypeO2IB {
-		return "leave the net out, or run an lnetd that is built with the driver: make build TAGS=o2ib " +
+		return "install the package lnetd-o2ib, leave the net out, or build lnetd with the driver: make build TAGS=o2ib " +
 			"(Debian packages gcc, libibverbs-dev, librdmacm-dev); " +
 			"to keep the NI in this node's configuration for such an lnetd: lnetdctl import --wait"
 	}

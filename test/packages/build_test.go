@@ -44,13 +44,18 @@ func TestMain(m *testing.M) {
 
 // build runs deploy/packages/build with the sources in a directory.
 func build(from, to, version string, settings ...string) error {
-	cmd := exec.Command("bash", "-c", "umask $UMASK && exec deploy/packages/build \"$0\"", to)
+	return runScript("build", from, to, version, settings...)
+}
+
+// runScript runs a script of deploy/packages with the sources in a directory.
+func runScript(name, from, to, version string, settings ...string) error {
+	cmd := exec.Command("bash", "-c", "umask $UMASK && exec deploy/packages/$1 \"$0\"", to, name)
 	cmd.Dir = from
 	cmd.Env = append(os.Environ(), append([]string{
 		"UMASK=022", "VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "REVISION=" + revision, "TOOLS=" + filepath.Join(scratch, "tools"),
 	}, settings...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("deploy/packages/build in %s: %w\n%s", from, err, out)
+		return fmt.Errorf("deploy/packages/%s in %s: %w\n%s", name, from, err, out)
 	}
 	return nil
 }
@@ -142,9 +147,9 @@ func TestReproducible(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error("files differ:", diff)
 	}
-	// deb, rpm of two machines; three SBOMs each; checksums; two files of the image; and blobs: an
-	// index, and layer, configuration and manifest of two machines.
-	if n := 4 + 6 + 1 + 2 + 7; len(want) != n {
+	// deb, rpm, archive of two machines; three SBOMs each; checksums; two files of the image; and blobs:
+	// an index, and layer, configuration and manifest of two machines.
+	if n := 6 + 6 + 1 + 2 + 7; len(want) != n {
 		t.Errorf("%d files were built, want %d", len(want), n)
 	}
 }
@@ -261,13 +266,20 @@ func TestVersionOfClone(t *testing.T) {
 // copySources copies files that are under version control, or would be, with new times.
 func copySources(t *testing.T, to string) {
 	t.Helper()
-	if err := os.MkdirAll(to, 0o755); err != nil {
+	if err := copyTree(to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func copyTree(to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
 	}
 	script := `cd "$1" && tar -c --anchored --exclude=./bin --exclude=./.git . | tar -x -m -C "$0"`
 	if out, err := exec.Command("bash", "-o", "pipefail", "-c", script, to, sources).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		return fmt.Errorf("copy the sources to %s: %w\n%s", to, err, out)
 	}
+	return nil
 }
 
 // contents returns the contents of the files below a directory.

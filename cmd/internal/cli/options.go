@@ -1,5 +1,5 @@
 // Package cli holds what the command-line programs share: error texts for invalid options, help,
-// and manual pages.
+// manual pages, and the change to the program with the driver for RDMA, if it is installed.
 package cli
 
 import (
