@@ -62,29 +62,45 @@ func TestPagePrograms(t *testing.T) {
 	}
 }
 
-// What README.md shows of Go are parts of programs that are run.
+// README.md shows the first program as it is, with its output, and the places that units use.
 func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+	const name = "../../README.md"
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var programs strings.Builder
-	for _, name := range []string{"put/main.go", "bulk/main.go"} {
-		program, err := os.ReadFile(name)
-		if err != nil {
+	program, err := os.ReadFile("ping/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tutorial, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```go\n.*?```\n")
+	if n := len(block.FindAll(text, -1)); n != 1 {
+		t.Errorf("%d programs, want 1", n)
+	}
+	want := block.ReplaceAllLiteral(text, []byte("```go\n"+string(program)+"```\n"))
+	if d := cmp.Diff(string(want), string(text)); d != "" && !*update {
+		t.Errorf("ping (-is +shown; go test ./docs/tutorial -update shows it):\n%s", d)
+	}
+	if *update {
+		if err := os.WriteFile(name, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		programs.Write(program)
 	}
-	parts := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllStringSubmatch(string(text), -1)
-	if len(parts) == 0 {
-		t.Error("README.md shows no Go")
+	output := regexp.MustCompile("(?s)```text tutorial/ping\n(.*?```\n)").FindSubmatch(tutorial)
+	if len(output) == 0 || !strings.Contains(string(text), "It prints:\n\n```text\n"+string(output[1])) {
+		t.Errorf("README.md does not show what ping prints, which is\n%s", output)
 	}
-	for _, part := range parts {
-		inner := regexp.MustCompile("(?m)^(.)").ReplaceAllString(part[1], "\t$1")
-		if !strings.Contains(programs.String(), part[1]) && !strings.Contains(programs.String(), inner) {
-			t.Errorf("neither docs/tutorial/put nor bulk has what README.md shows:\n%s", part[1])
-		}
+	unit, err := os.ReadFile("../../deploy/systemd/lnetd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := regexp.MustCompile(`--config (\S+)`).FindSubmatch(unit)
+	if len(file) == 0 || !strings.Contains(string(text), "`"+string(file[1])+"`") {
+		t.Errorf("README.md does not name the configuration file of the unit, which is %q", file)
 	}
 }
 
