@@ -206,12 +206,26 @@ func (f Fields[C]) set(c *C, name string, v int64, nameOf func(*Tunable) string)
 	return fmt.Errorf("there is no tunable %q", name)
 }
 
-// Values returns the tunables of an NI with the configuration c.
+// units returns the field v in multiples of the unit. Fractions are rounded away from zero, because 0
+// may have a meaning of its own.
+func (t *Tunable) units(v int64) int64 {
+	n := v / t.Unit.size
+	switch rest := v % t.Unit.size; {
+	case rest > 0:
+		n++
+	case rest < 0:
+		n--
+	}
+	return n
+}
+
+// Values returns the tunables of an NI with the configuration c. Fractions of a unit are rounded away
+// from zero.
 func (f Fields[C]) Values(c *C) Values {
 	values := Values{}
 	for k := range f {
 		if t := &f[k].Tunable; t.Name != "" {
-			values[t.Name] = t.Stored(f[k].get(c) / t.Unit.size)
+			values[t.Name] = t.Stored(t.units(f[k].get(c)))
 		}
 	}
 	return values
@@ -225,10 +239,7 @@ func (f Fields[C]) Validate(c *C) error {
 		if v > (t.Min-1)*t.Unit.size && v <= t.Max*t.Unit.size && (v >= 0 || t.Min < 0) {
 			continue
 		}
-		if v > 0 {
-			v += t.Unit.size - 1 // so that a fraction shows
-		}
-		return fmt.Errorf("%s: %w", cmp.Or(t.Parameter, t.Name), t.outside(v/t.Unit.size))
+		return fmt.Errorf("%s: %w", cmp.Or(t.Parameter, t.Name), t.outside(t.units(v)))
 	}
 	return nil
 }

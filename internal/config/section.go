@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/parameters"
@@ -17,8 +16,6 @@ var aroundKeys = map[string]bool{
 	"control_socket": true, "log_format": true, "log_level": true, "metrics": true, "metrics_addr": true,
 	"selftest": true, "transport": true,
 }
-
-func inSeconds(d time.Duration) int { return int(d / time.Second) }
 
 func oneIf(b bool) int {
 	if b {

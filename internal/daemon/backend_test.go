@@ -2,9 +2,9 @@ package daemon
 
 import (
 	"errors"
-	"maps"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"

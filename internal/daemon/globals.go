@@ -42,10 +42,3 @@ func (b *backend) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 }
 
 func inSeconds(d time.Duration) int64 { return int64(d / time.Second) }
-
-func number(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
@@ -39,12 +40,14 @@ func ParseSetting(text string) (Setting, error) {
 	if variable.MatchString(name) {
 		return s, nil
 	}
-	if !slices.Contains(Tunables(), name) {
+	tunables := socklnd.Table().Tunables
+	k := slices.IndexFunc(tunables, func(t lnd.Tunable) bool { return t.Parameter == name })
+	if k < 0 {
 		return Setting{}, fmt.Errorf("%q is no tunable; there are %s, and variables of the environment, in capitals",
 			name, strings.Join(Tunables(), ", "))
 	}
 	n, err := strconv.ParseInt(value, 0, 64)
-	if yes, wrong := strconv.ParseBool(value); err != nil && wrong == nil {
+	if yes, wrong := strconv.ParseBool(value); tunables[k].Kind == lnd.Bool && err != nil && wrong == nil {
 		n, err = 0, nil
 		if yes {
 			n = 1
