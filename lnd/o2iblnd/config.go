@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -77,7 +78,6 @@ type KernelOnly struct {
 // Limits of several tunables.
 const (
 	maxSeconds = 1 << 24
-	maxCredits = 1 << 24
 	maxMany    = 1 << 20
 	maxPerPeer = 127
 	maxPieces  = 16
@@ -86,7 +86,7 @@ const (
 const module = "ko2iblnd"
 
 // fields are the driver's tunables (o2iblnd 15).
-var fields = lnd.Fields[Config]{
+var fields = slices.Concat(lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *int { return &c.PeerCreditsHiw }, lnd.Tunable{
 		Name: "peercredits_hiw", Parameter: "peer_credits_hiw", Module: module, Max: math.MaxInt32,
 		Help: "credits owed that are returned by a message; 0: half of peer_credits",
@@ -143,22 +143,7 @@ var fields = lnd.Fields[Config]{
 		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: 100, Unit: lnd.Seconds,
 		Help: "silence before a NOOP; 0: never",
 	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.Credits }, lnd.Tunable{
-		Parameter: "credits", Module: module, Min: 1, Max: maxCredits, Default: 256,
-		Help: "default of credits in \"tunables\"",
-	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerCredits }, lnd.Tunable{
-		Parameter: "peer_credits", Module: module, Min: 1, Max: maxCredits, Default: 8,
-		Help: "default of peer_credits in \"tunables\"; the queue depth, 8 to 255",
-	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerBufferCredits }, lnd.Tunable{
-		Parameter: "peer_buffer_credits", Module: module, Max: maxCredits,
-		Help: "default of peer_buffer_credits in \"tunables\"",
-	}),
-	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Tunables.PeerTimeout }, lnd.Tunable{
-		Parameter: "peer_timeout", Module: module, Max: maxSeconds, Default: 180, Unit: lnd.Seconds,
-		Help: "default of peer_timeout in \"tunables\"",
-	}),
+}, lnd.FlowIn(func(c *Config) *lnd.Tunables { return &c.Tunables }, module, "; the queue depth, 8 to 255"), lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *int { return &c.WrqSge }, lnd.Tunable{
 		Parameter: "wrq_sge", Module: module, Min: 1, Max: maxPieces, Default: 2,
 		Help: "pieces of memory in an RDMA WRITE",
@@ -195,7 +180,7 @@ var fields = lnd.Fields[Config]{
 		Parameter: "half_open_per_source", Min: 1, Max: maxMany, Default: 127,
 		Help: "the same for each address",
 	}),
-}
+})
 
 // Table returns the driver's tunables.
 func Table() lnd.Table {

@@ -3,6 +3,7 @@ package socklnd
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -86,7 +87,6 @@ type Config struct {
 // Limits of several tunables.
 const (
 	maxSeconds = 1 << 24
-	maxCredits = 1 << 24
 	maxCallers = 1 << 20
 	maxBytes   = 1 << 30
 	maxBackoff = 3600_000 // milliseconds
@@ -96,7 +96,7 @@ const (
 const module = "ksocklnd"
 
 // fields are the driver's tunables (socklnd 19, lnet-wire 5.4).
-var fields = lnd.Fields[Config]{
+var fields = slices.Concat(lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *int { return &c.ConnsPerPeer }, lnd.Tunable{
 		Name: "conns_per_peer", Parameter: "conns_per_peer", Module: module, Max: 127, Live: true, Auto: true, Letter: "m",
 		Help: "connections per peer; 0: by the link's speed",
@@ -129,22 +129,7 @@ var fields = lnd.Fields[Config]{
 		Parameter: "accept_timeout", Module: "lnet", Min: 1, Max: 3600, Default: 5, Unit: lnd.Seconds,
 		Help: "time for a caller to introduce itself",
 	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.Credits }, lnd.Tunable{
-		Parameter: "credits", Module: module, Min: 1, Max: maxCredits, Default: 256,
-		Help: "default of credits in \"tunables\"",
-	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerCredits }, lnd.Tunable{
-		Parameter: "peer_credits", Module: module, Min: 1, Max: maxCredits, Default: 8,
-		Help: "default of peer_credits in \"tunables\"",
-	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.Tunables.PeerBufferCredits }, lnd.Tunable{
-		Parameter: "peer_buffer_credits", Module: module, Max: maxCredits,
-		Help: "default of peer_buffer_credits in \"tunables\"",
-	}),
-	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Tunables.PeerTimeout }, lnd.Tunable{
-		Parameter: "peer_timeout", Module: module, Max: maxSeconds, Default: 180, Unit: lnd.Seconds,
-		Help: "default of peer_timeout in \"tunables\"",
-	}),
+}, lnd.FlowIn(func(c *Config) *lnd.Tunables { return &c.Tunables }, module, ""), lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.MinReconnect }, lnd.Tunable{
 		Parameter: "min_reconnectms", Module: module, Min: 1, Max: maxBackoff, Default: 1000, Unit: lnd.Milliseconds,
 		Help: "shortest pause between attempts to connect",
@@ -213,7 +198,7 @@ var fields = lnd.Fields[Config]{
 		Parameter: "half_open_per_source", Min: 1, Max: maxCallers, Default: 8,
 		Help: "the same for each address",
 	}),
-}
+})
 
 // Table returns the driver's tunables.
 func Table() lnd.Table {
