@@ -154,6 +154,10 @@ func (m *messages) call(n *ast.CallExpr) {
 		}
 	case says && len(n.Args) > 0 && logger(f.X):
 		m.note(level, n.Args[0])
+	case f.Sel.Name == "Say" && len(n.Args) > 2: // of a peer
+		if level, ok := levelOf(n.Args[1]); ok {
+			m.note(level, n.Args[2])
+		}
 	case (f.Sel.Name == "say" || f.Sel.Name == "tell") && len(n.Args) > 1:
 		if level, ok := levelOf(n.Args[0]); ok {
 			m.note(level, n.Args[1])
@@ -247,7 +251,7 @@ func logger(e ast.Expr) bool {
 	case *ast.Ident:
 		return strings.EqualFold(e.Name, "log")
 	case *ast.SelectorExpr:
-		return e.Sel.Name == "log" || e.Sel.Name == "Logger"
+		return strings.EqualFold(e.Sel.Name, "log") || e.Sel.Name == "Logger"
 	case *ast.CallExpr:
 		f, ok := e.Fun.(*ast.SelectorExpr)
 		return ok && f.Sel.Name == "logger"

@@ -9,7 +9,6 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/peering"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // maxConnsPerSource limits the inbound connections to one NI from one address.
@@ -53,7 +52,7 @@ func (l *listener) request(e *verbs.Event) {
 func (l *listener) refuse(i *Interface, e *verbs.Event, r *protocol.Reject, err error) {
 	var count *peering.Refusals // none if the last interface has left
 	if i != nil {
-		count = &i.counters.refused
+		count = &i.Count.Refused
 	}
 	count.Refused(l.d.log, e.Remote, err)
 	var private [verbs.MaxRejectPrivate]byte
@@ -66,39 +65,41 @@ func (l *listener) refuse(i *Interface, e *verbs.Event, r *protocol.Reject, err 
 func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *protocol.Self) (*conn, protocol.Reject, error) {
 	noRoom := self.NoRoom(m)
 	from := e.Remote.Addr()
-	p, err := i.callerFor(m.Src, from)
+	if m.Src.Net() != i.Self.Net() {
+		return nil, noRoom, lnd.Refuse(lnd.RefusedHello, "%s is of another net", m.Src)
+	}
+	p, err := i.Caller(process(m.Src), from)
 	if err != nil {
 		return nil, noRoom, err
 	}
 	c := &conn{i: i, p: p, id: e.ID, refs: 1, begun: time.Now(), source: e.Remote}
-	p.mu.Lock()
-	for p.gone {
-		p.mu.Unlock()
-		if p, err = i.peerFor(m.Src); err != nil {
-			i.uncall(from)
-			return nil, noRoom, err
-		}
-		c.p = p
-		p.mu.Lock()
+	p.Lock()
+	if p.Gone {
+		p.Accepting--
+		p.Unlock()
+		i.uncall(from)
+		return nil, noRoom, peering.ErrClosing
 	}
-	reject, ok := p.record.Wire.Accept(m, self, len(p.conns)+len(p.ready)+p.accepting > 0)
-	p.met(m.SrcStamp, from == p.nid.IP())
+	reject, ok := p.wire().Accept(m, self, p.Connected() || p.Accepting > 1)
+	i.Met(p, m.SrcStamp, from == p.ID.NID.IP())
 	if !ok {
 		list := slices.DeleteFunc(p.all(), func(o *conn) bool { return o.ours && !slices.Contains(p.conns, o) && !slices.Contains(p.ready, o) })
-		p.mu.Unlock()
+		p.Accepting--
+		p.resume()
+		p.putDown()
+		p.Unlock()
 		for _, o := range list {
 			o.close(staleFailure())
 		}
-		i.out.Run()
+		i.Out.Run()
 		i.uncall(from)
 		return nil, reject, lnd.Refuse(lnd.RefusedStale, "of another life than its connections")
 	}
-	p.accepting++
 	p.making = append(p.making, c)
 	var evicted *peering.Newcomer[*conn]
 	c.newcomer, evicted = i.driver.halfOpen.Enter(c, from)
-	p.mu.Unlock()
-	i.out.Run()
+	p.Unlock()
+	i.Out.Run()
 	if evicted != nil {
 		evicted.Conn.close(evictedFailure(i.driver.halfOpen.Leave(evicted)))
 	}
@@ -124,8 +125,8 @@ func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 		if err != nil {
 			return err
 		}
-		if c.i.closed() {
-			return errClosing
+		if c.i.Closed() {
+			return peering.ErrClosing
 		}
 		c.mu.Lock()
 		c.m.Accept()
@@ -139,38 +140,8 @@ func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 	}
 }
 
-// callerFor returns the caller's peer, and creates it if needed. It counts one more connection for the
-// source and for the interface.
-func (i *Interface) callerFor(nid lnet.NID, from netip.Addr) (*peer, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	p := i.peers[nid]
-	switch {
-	case i.closing:
-		return nil, errClosing
-	case nid.Net() != i.nid.Net():
-		return nil, lnd.Refuse(lnd.RefusedHello, "%s is of another net", nid)
-	}
-	if err := i.admission.Enter(from, nid, p != nil, time.Now()); err != nil {
-		return nil, err
-	}
-	if p == nil {
-		p = newPeer(i, nid)
-		i.peers[nid] = p
-		i.keeper.do(task{kind: taskTick})
-	}
-	i.group.Add(1)
-	return p, nil
-}
-
-// uncall undoes callerFor.
+// uncall undoes Engine.Caller for a caller that has no connection.
 func (i *Interface) uncall(from netip.Addr) {
-	i.leaveSource(from)
-	i.group.Done()
-}
-
-func (i *Interface) leaveSource(from netip.Addr) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.admission.Leave(from)
+	i.CallerLeft(from)
+	i.Group.Done()
 }

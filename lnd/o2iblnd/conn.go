@@ -126,7 +126,7 @@ func (c *conn) unref() {
 func (c *conn) free() {
 	c.leaveHalfOpen()
 	if !c.ours {
-		c.i.leaveSource(c.source.Addr())
+		c.i.CallerLeft(c.source.Addr())
 	}
 	if c.q != nil {
 		c.q.leave(c)
@@ -141,7 +141,7 @@ func (c *conn) free() {
 		c.recvs, c.slots = nil, nil
 		c.dev.release()
 	}
-	c.i.group.Done()
+	c.i.Group.Done()
 }
 
 // leaveHalfOpen removes an inbound connection from the half-open ones.
@@ -172,7 +172,7 @@ func (c *conn) take(dst *events) {
 			r.gone = true
 		case r.state == rxTold && !r.given:
 			r.state = rxGone
-			c.emit(event{kind: evWithdrawn, rx: r}, nil)
+			c.emit(peering.Event{Kind: evWithdrawn, Subject: r}, nil)
 		}
 		b.Withdrawn[k] = nil
 	}
@@ -180,7 +180,7 @@ func (c *conn) take(dst *events) {
 	for k := range b.Done {
 		d := &b.Done[k]
 		t := d.Tx.Owner.(*tx)
-		c.emit(event{kind: evSent, tx: t, err: t.done(d)}, dst)
+		c.emit(peering.Event{Kind: evSent, Subject: t, Err: t.done(d)}, dst)
 		*d = protocol.Done{}
 	}
 	b.Done = b.Done[:0]
@@ -189,14 +189,14 @@ func (c *conn) take(dst *events) {
 		r := p.Rx.Owner.(*rx)
 		r.placed = true
 		if p.Failure != nil && r.err == nil {
-			r.err = failed("receive", c.p.nid, p.Failure)
+			r.err = failed("receive", c.p.ID.NID, p.Failure)
 		}
 		switch {
 		case r.state == rxTelling: // tellArrivals checks placed afterwards
 		case !r.given:
 			c.recycle(r)
 		default:
-			c.emit(event{kind: evReceived, rx: r, err: r.err}, dst)
+			c.emit(peering.Event{Kind: evReceived, Subject: r, Err: r.err}, dst)
 		}
 		*p = protocol.Placed{}
 	}
@@ -205,8 +205,8 @@ func (c *conn) take(dst *events) {
 
 // emit adds an event to dst or to the outbox. Events that follow from the end of the connection wait
 // until the peer has processed the end. c.mu is held.
-func (c *conn) emit(e event, dst *events) {
-	if e.kind != evWithdrawn {
+func (c *conn) emit(e peering.Event, dst *events) {
+	if e.Kind != evWithdrawn {
 		c.ref()
 	}
 	switch {
@@ -215,7 +215,7 @@ func (c *conn) emit(e event, dst *events) {
 	case dst != nil && !c.ending:
 		*dst = append(*dst, e)
 	default:
-		c.i.out.Put(e)
+		c.i.Out.Put(e)
 		c.ring = true
 	}
 }
@@ -243,7 +243,7 @@ func (c *conn) unlock() {
 		c.p.lose(c)
 	}
 	if ring {
-		c.i.out.Run()
+		c.i.Out.Run()
 	}
 }
 
@@ -383,8 +383,8 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 		_ = c.id.Established() // it is established already, or has ended
 	}
 	for k := range b.events {
-		c.i.tell(&b.events[k])
-		b.events[k] = event{}
+		c.i.make(&b.events[k])
+		b.events[k] = peering.Event{}
 	}
 	b.events = b.events[:0]
 	if news {

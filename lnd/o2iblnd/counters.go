@@ -5,33 +5,22 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
-	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// counters are an interface's event counters.
+// counters are an interface's event counters that other drivers do not have.
 type counters struct {
-	calls           atomic.Uint64        // attempts to connect
-	connects        atomic.Uint64        // connections opened by this node
-	callFailures    peering.CallFailures // series of attempts that failed
-	accepts         atomic.Uint64        // connections opened by peers
-	refused         peering.Refusals
-	closes          atomic.Uint64 // connections that have ended, including failed attempts
-	peersDown       atomic.Uint64
-	peersRestarted  atomic.Uint64
-	protocolErrors  atomic.Uint64
-	pendingTimeouts atomic.Uint64
-	stalls          atomic.Uint64
-	rebinds         atomic.Uint64 // times that a device came back
-	immediates      atomic.Uint64 // messages sent without RDMA
-	puts            atomic.Uint64 // PUTs and REPLYs sent by RDMA
-	gets            atomic.Uint64 // GETs that asked for RDMA
-	direct          atomic.Uint64 // payloads in memory that the device could use directly
-	bounced         atomic.Uint64 // payloads copied through the pool
-	starved         atomic.Uint64 // times that the pool was empty
-	messages        atomic.Uint64 // received messages of all types
-	bytesSent       atomic.Uint64 // in messages and by RDMA
-	bytesReceived   atomic.Uint64
+	calls         atomic.Uint64 // attempts to connect
+	rebinds       atomic.Uint64 // times that a device came back
+	immediates    atomic.Uint64 // messages sent without RDMA
+	puts          atomic.Uint64 // PUTs and REPLYs sent by RDMA
+	gets          atomic.Uint64 // GETs that asked for RDMA
+	direct        atomic.Uint64 // payloads in memory that the device could use directly
+	bounced       atomic.Uint64 // payloads copied through the pool
+	starved       atomic.Uint64 // times that the pool was empty
+	messages      atomic.Uint64 // received messages of all types
+	bytesSent     atomic.Uint64 // in messages and by RDMA
+	bytesReceived atomic.Uint64
 }
 
 // received counts a message received in a message buffer.
@@ -66,14 +55,13 @@ func (c *counters) moved(form protocol.Type, p *lnd.Placement) {
 
 // Counters implements lnd.Interface.
 func (i *Interface) Counters() []lnd.Counter {
-	var peers, conns, pending, registered, lent uint64
-	for _, p := range i.peersOf(lnet.NID{}) {
-		p.mu.Lock()
-		peers++
-		conns += uint64(len(p.conns) + len(p.ready))
-		pending += uint64(p.waiting.Len())
-		p.mu.Unlock()
+	conns := 0
+	for _, p := range i.Of(lnet.NID{}) {
+		p.Lock()
+		conns += len(p.conns) + len(p.ready)
+		p.Unlock()
 	}
+	var registered, lent uint64
 	i.mu.RLock()
 	if l := i.bound; l != nil {
 		for _, a := range [...]*arena{l.dev.local, l.dev.remote} {
@@ -84,34 +72,19 @@ func (i *Interface) Counters() []lnd.Counter {
 	}
 	i.mu.RUnlock()
 	c := &i.counters
-	refused, failed := c.refused.Counts(), c.callFailures.Counts()
-	return []lnd.Counter{
-		{Name: "peers", Value: peers, Help: "Peers that the driver has in its table."},
-		{Name: "connections", Value: conns, Help: "Connections that are up."},
-		{Name: "pending_messages", Value: pending, Help: "Messages that wait for a connection."},
-		{Name: "waiting_calls", Value: uint64(i.calls.Waiting()), Help: "Peers that wait for their turn to be called."},
-		{Name: "arena_bytes", Value: registered, Help: "Bytes registered with the device for messages, and for payload that lies in no registered memory."},
-		{Name: "arena_lent_bytes", Value: lent, Help: "Bytes of these that are in use."},
-		{Name: "calls_total", Value: c.calls.Load(), Help: "Attempts to connect."},
-		{Name: "connects_total", Value: c.connects.Load(), Help: "Connections that were opened from here."},
-		{Name: "connect_failures_total", Value: failed.Total(), Help: "Times that a peer could not be called."},
-		{Name: "accepts_total", Value: c.accepts.Load(), Help: "Connections that peers opened."},
-		{Name: "refused_total", Value: refused.Total(), Help: "Callers that were turned away."},
-		{Name: "closes_total", Value: c.closes.Load(), Help: "Connections that were closed."},
-		{Name: "peers_down_total", Value: c.peersDown.Load(), Help: "Times that a peer was lost."},
-		{Name: "peers_restarted_total", Value: c.peersRestarted.Load(), Help: "Times that a peer began a new life."},
-		{Name: "protocol_errors_total", Value: c.protocolErrors.Load(), Help: "Connections ended by something that makes no sense."},
-		{Name: "pending_timeouts_total", Value: c.pendingTimeouts.Load(), Help: "Messages that waited for a connection in vain."},
-		{Name: "stalls_total", Value: c.stalls.Load(), Help: "Times that a peer stopped answering."},
-		{Name: "rebinds_total", Value: c.rebinds.Load(), Help: "Times that a device came back."},
-		{Name: "immediates_total", Value: c.immediates.Load(), Help: "Messages sent whole."},
-		{Name: "rdma_puts_total", Value: c.puts.Load(), Help: "PUTs and REPLYs whose payload was offered by RDMA."},
-		{Name: "rdma_gets_total", Value: c.gets.Load(), Help: "GETs whose answer was asked for by RDMA."},
-		{Name: "direct_total", Value: c.direct.Load(), Help: "Payloads that lay in registered memory."},
-		{Name: "bounced_total", Value: c.bounced.Load(), Help: "Payloads that were copied to or from registered memory."},
-		{Name: "starved_total", Value: c.starved.Load(), Help: "Times that a message waited for registered memory."},
-		{Name: "received_messages_total", Value: c.messages.Load(), Help: "Messages of the protocol that came, of all types."},
-		{Name: "sent_bytes_total", Value: c.bytesSent.Load(), Help: "Bytes sent, headers included."},
-		{Name: "received_bytes_total", Value: c.bytesReceived.Load(), Help: "Bytes received, headers included."},
-	}
+	return append(i.List(conns, i.calls.Waiting()),
+		lnd.Counter{Name: "arena_bytes", Value: registered, Help: "Bytes registered with the device for messages, and for payload that lies in no registered memory."},
+		lnd.Counter{Name: "arena_lent_bytes", Value: lent, Help: "Bytes of these that are in use."},
+		lnd.Counter{Name: "calls_total", Value: c.calls.Load(), Help: "Attempts to connect."},
+		lnd.Counter{Name: "rebinds_total", Value: c.rebinds.Load(), Help: "Times that a device came back."},
+		lnd.Counter{Name: "immediates_total", Value: c.immediates.Load(), Help: "Messages sent whole."},
+		lnd.Counter{Name: "rdma_puts_total", Value: c.puts.Load(), Help: "PUTs and REPLYs whose payload was offered by RDMA."},
+		lnd.Counter{Name: "rdma_gets_total", Value: c.gets.Load(), Help: "GETs whose answer was asked for by RDMA."},
+		lnd.Counter{Name: "direct_total", Value: c.direct.Load(), Help: "Payloads that lay in registered memory."},
+		lnd.Counter{Name: "bounced_total", Value: c.bounced.Load(), Help: "Payloads that were copied to or from registered memory."},
+		lnd.Counter{Name: "starved_total", Value: c.starved.Load(), Help: "Times that a message waited for registered memory."},
+		lnd.Counter{Name: "received_messages_total", Value: c.messages.Load(), Help: "Messages of the protocol that came, of all types."},
+		lnd.Counter{Name: "sent_bytes_total", Value: c.bytesSent.Load(), Help: "Bytes sent, headers included."},
+		lnd.Counter{Name: "received_bytes_total", Value: c.bytesReceived.Load(), Help: "Bytes received, headers included."},
+	)
 }

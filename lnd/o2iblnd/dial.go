@@ -14,19 +14,16 @@ import (
 
 // dialNext queues an attempt to connect to a peer.
 func (i *Interface) dialNext(p *peer) {
-	p.mu.Lock()
-	home := p.record.Home
-	p.mu.Unlock()
-	to := peering.CalleeFor(i.upper, p.nid, home)
-	p.mu.Lock()
+	to := i.CalleeFor(p)
+	p.Lock()
 	p.calls = append(p.calls, i.calls.Add(to, p))
-	p.mu.Unlock()
+	p.Unlock()
 	i.admit()
 }
 
 // admit starts the attempts whose turn has come.
 func (i *Interface) admit() {
-	for !i.closed() {
+	for !i.Closed() {
 		call := i.calls.Next()
 		if call == nil {
 			return
@@ -45,15 +42,15 @@ func (i *Interface) called(c *conn) {
 }
 
 // needed reports whether an attempt to connect that has not begun is still needed: messages wait for a
-// connection, or the peer has fewer than it should. p.mu is held.
+// connection, or the peer has fewer than it should. p is locked.
 func (p *peer) needed() bool {
 	if up := len(p.conns) + len(p.ready); up > 0 {
 		return up < p.i.options.Load().ConnsPerPeer
 	}
-	return p.waiting.Len() > 0
+	return p.Waiting.Len() > 0
 }
 
-// cancelCalls cancels the attempts that wait for their turn. p.mu is held.
+// cancelCalls cancels the attempts that wait for their turn. p is locked.
 func (p *peer) cancelCalls() {
 	for _, call := range p.calls {
 		p.i.calls.End(call)
@@ -62,44 +59,30 @@ func (p *peer) cancelCalls() {
 	p.calls = nil
 }
 
-// grow counts one more connection. It returns false if the interface is closing, and no connection must
-// be made.
-func (i *Interface) grow() bool {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	if !i.closing {
-		i.group.Add(1)
-	}
-	return !i.closing
-}
-
 // dial starts an attempt to connect whose turn has come. Only the keeper calls it.
 func (p *peer) dial(call *peering.Call[*peer]) {
 	i := p.i
-	if !i.grow() {
-		return
-	}
 	c := &conn{i: i, p: p, ours: true, call: call, refs: 1, begun: time.Now()}
-	p.mu.Lock()
+	p.Lock()
 	k := slices.Index(p.calls, call)
 	if k < 0 { // canceled meanwhile
-		p.mu.Unlock()
-		i.group.Done()
+		p.Unlock()
 		return
 	}
+	i.Group.Add(1)
 	p.calls = slices.Delete(p.calls, k, k+1)
 	p.making = append(p.making, c)
-	p.mu.Unlock()
+	p.Unlock()
 	i.counters.calls.Add(1)
 	d := i.driver
-	at := netip.AddrPortFrom(p.nid.IP(), uint16(d.config.Service))
+	at := netip.AddrPortFrom(p.ID.NID.IP(), uint16(d.config.Service))
 	err := d.dial(c, verbs.Dial{
 		From: i.address, To: at, Privileged: d.config.UsePrivilegedPort, Timeout: protocol.ResolveTimeout,
 		TOS: i.options.Load().TOS + 1,
 	})
 	switch {
-	case i.closed(): // closed meanwhile; otherwise Close finds c
-		c.close(aborted(errClosing))
+	case i.Closed(): // closed meanwhile; otherwise Close finds c
+		c.close(aborted(peering.ErrClosing))
 	case err != nil:
 		c.close(unconnected(err))
 	}
@@ -173,9 +156,9 @@ func (c *conn) ask() error {
 		return err
 	}
 	self.Depth = depth
-	p.mu.Lock()
-	p.record.Wire.Request(&self, p.nid, &c.request)
-	p.mu.Unlock()
+	p.Lock()
+	p.wire().Request(&self, p.ID.NID, &c.request)
+	p.Unlock()
 	var private [verbs.MaxConnectPrivate]byte
 	data, err := c.request.Append(private[:0], byteOrder)
 	if err != nil {
@@ -260,17 +243,17 @@ func (c *conn) connected(e *verbs.Event) {
 		var m protocol.Message
 		_, err := m.Decode(e.Private[:e.PrivateLen], c.i.driver.config.Check)
 		if err == nil {
-			p.mu.Lock()
-			c.session, err = p.record.Wire.Connected(&c.request, &m)
-			p.mu.Unlock()
+			p.Lock()
+			c.session, err = p.wire().Connected(&c.request, &m)
+			p.Unlock()
 		}
 		if err != nil {
 			c.close(&protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: peering.Malformed(err)})
 			return
 		}
-		c.i.counters.connects.Add(1)
+		c.i.Count.Connects.Add(1)
 	} else {
-		c.i.counters.accepts.Add(1)
+		c.i.Count.Accepts.Add(1)
 	}
 	c.up = true
 	c.leaveHalfOpen()
@@ -287,13 +270,13 @@ func (c *conn) rejected(e *verbs.Event) {
 		return
 	}
 	p := c.p
-	p.mu.Lock()
-	d := p.record.Wire.Rejected(time.Now(), protocol.Rejection{
+	p.Lock()
+	d := p.wire().Rejected(time.Now(), protocol.Rejection{
 		Request: &c.request, Status: int(e.Status), Data: e.Private[:e.PrivateLen],
-		Waiting: p.waiting.Len() > 0, Calling: p.accepting > 0,
+		Waiting: p.Waiting.Len() > 0, Calling: p.Accepting > 0,
 	})
-	p.record.Home = p.record.Home || e.Status == verbs.RejectConsumer && d.Why != 0 // the peer has answered
-	p.mu.Unlock()
+	p.Record.Home = p.Record.Home || e.Status == verbs.RejectConsumer && d.Why != 0 // the peer has answered
+	p.Unlock()
 	f := d.Failure
 	if f == nil {
 		f = protocol.Unconnected(syscall.ECONNREFUSED, errors.New(d.Why.String()))

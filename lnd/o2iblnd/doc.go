@@ -11,6 +11,6 @@
 // completion queues. Per Interface: a keeper and, with a Network, a link watcher. Close waits for all
 // of them.
 //
-// Lock order: Driver.mu, Interface.mu, peer.mu, conn.mu, then those of lnd/peering. A connection's
+// Lock order: Driver.mu, Interface.mu, the lock of the peer, conn.mu, then those of lnd/peering. A connection's
 // lock is held while it posts. No lock is held across an upcall or a completion.
 package o2iblnd

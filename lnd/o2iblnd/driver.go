@@ -103,7 +103,7 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.interfaces.Enter(i.nid, i); err != nil {
+	if err := d.interfaces.Enter(i.Self, i); err != nil {
 		return nil, err
 	}
 	if err := d.bind(i); err != nil {
@@ -124,23 +124,23 @@ func (d *Driver) newInterface(c *lnd.Config, dev *hostnet.Device, addr netip.Add
 		return nil, err
 	}
 	i := &Interface{
-		driver: d, nid: lnet.NIDFromIP(c.Net, addr), address: addr,
-		upper: c.Upper, tunables: resolveTunables(c.Tunables, d.config.Tunables),
-		stamp:     d.stamp(),
-		peers:     make(map[lnet.NID]*peer),
-		regs:      make(map[*registration]struct{}),
-		kept:      make(chan struct{}),
-		admission: peering.NewAdmission(maxConnsPerSource),
+		driver: d, address: addr, tunables: resolveTunables(c.Tunables, d.config.Tunables),
+		stamp: d.stamp(),
+		regs:  make(map[*registration]struct{}),
+		kept:  make(chan struct{}),
 	}
 	i.keeper.wake = make(chan struct{}, 1)
-	i.out.Make = i.tell
 	i.options.Store(o)
 	log := d.log
 	if c.Logger != nil {
 		log = boundedlog.New(c.Logger)
 	}
-	i.log = log.With("nid", i.nid.String())
-	i.ctx, i.cancel = context.WithCancel(context.Background())
+	nid := lnet.NIDFromIP(c.Net, addr)
+	i.Init(peering.Setup[*peer]{
+		Driver: "o2iblnd", Self: nid, Upper: c.Upper, Log: log.With("nid", nid.String()), PerSource: maxConnsPerSource,
+		MinPause: d.config.RedialPause, MaxPause: d.config.RedialPause,
+		New: i.newPeer, Reachable: i.reachable, Doubted: func() { i.keeper.do(task{kind: taskDoubts}) }, Make: i.make,
+	})
 	return i, nil
 }
 
@@ -166,7 +166,7 @@ const minPeerCredits = 8
 // leave removes i. With the last interface, it closes the channel.
 func (d *Driver) leave(i *Interface) {
 	d.unbind(i)
-	d.interfaces.Leave(i.nid)
+	d.interfaces.Leave(i.Self)
 	d.binding.Lock()
 	defer d.binding.Unlock()
 	if d.interfaces.Len() == 0 && d.channel != nil {

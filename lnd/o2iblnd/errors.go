@@ -12,12 +12,7 @@ import (
 
 // Causes of closed connections and failed messages.
 var (
-	errClosing     = fmt.Errorf("%w: %w", lnd.ErrClosed, syscall.ENETDOWN)
-	errDisconnect  = fmt.Errorf("%w: closed on request", lnd.ErrDisconnected)
-	errStale       = fmt.Errorf("%w: %w", lnd.ErrDisconnected, lnd.ErrRestarted)
 	errPeerGone    = fmt.Errorf("%w: closed by the peer", lnd.ErrDisconnected)
-	errNoWay       = fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)
-	errWaited      = fmt.Errorf("%w: waiting for a connection: %w", lnd.ErrTimeout, syscall.ETIMEDOUT)
 	errNoMemory    = errors.New("the pool is empty")
 	errMemoryTime  = fmt.Errorf("%w: waiting for memory: %w", lnd.ErrTimeout, syscall.ENOMEM)
 	errDeviceGone  = fmt.Errorf("the device is gone: %w", syscall.ENODEV)

@@ -11,8 +11,9 @@ import (
 // was one, and whether the peer had called from, or been called at, its NID's address.
 func RecallDeparted(i lnd.Interface, nid lnet.NID) (met, home bool) {
 	o := i.(*Interface)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	r, _ := o.departed.Recall(lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}, time.Now())
-	return r.Incarnations.Any(), r.Home
+	o.Locked(func() {
+		r, _ := o.Departed.Recall(process(nid), time.Now())
+		met, home = r.Incarnations.Any(), r.Home
+	})
+	return met, home
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -34,7 +35,8 @@ type task struct {
 type taskKind uint8
 
 const (
-	taskTick taskKind = iota
+	taskDoubts taskKind = iota
+	taskTick
 	taskDial
 	taskBury
 	taskFlush
@@ -113,13 +115,15 @@ func (i *Interface) keep() {
 
 func (i *Interface) perform(t task) (stop bool) {
 	switch t.kind {
+	case taskDoubts:
+		i.SettleDoubts(time.Now())
 	case taskTick:
 		i.tick(time.Now())
 	case taskDial:
 		i.dialNext(t.p)
 	case taskBury:
 		t.c.bury()
-		i.counters.closes.Add(1)
+		i.Count.Closes.Add(1)
 		i.called(t.c)
 	case taskCalled:
 		i.called(t.c)
@@ -130,7 +134,7 @@ func (i *Interface) perform(t task) (stop bool) {
 	case taskBind:
 		i.unbind()
 	case taskLink:
-		if !i.closed() {
+		if !i.Closed() {
 			i.link.Check()
 			i.absent, i.nextBind = false, time.Time{}
 			i.rebind(time.Now())
@@ -145,7 +149,7 @@ func (i *Interface) perform(t task) (stop bool) {
 func (i *Interface) busy() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return len(i.peers) > 0 || len(i.hungry) > 0 || i.bound == nil && !i.absent
+	return i.Len() > 0 || len(i.hungry) > 0 || i.bound == nil && !i.absent
 }
 
 // tick does the periodic work. Time during which the keeper did not run does not count as a stall of a
@@ -155,7 +159,7 @@ func (i *Interface) tick(now time.Time) {
 		i.resumed = now
 	}
 	i.ticked = now
-	for _, p := range i.everybody() {
+	for _, p := range i.Of(lnet.NID{}) {
 		p.tick(now)
 	}
 	i.feed(now)
@@ -164,21 +168,21 @@ func (i *Interface) tick(now time.Time) {
 
 // flushLive submits the waiting messages to a live connection.
 func (p *peer) flushLive() {
-	p.mu.Lock()
+	p.Lock()
 	c := p.live()
-	p.mu.Unlock()
+	p.Unlock()
 	if c == nil {
 		return
 	}
 	p.flush(c)
 	p.resume()
-	p.mu.Unlock()
-	p.i.out.Run()
+	p.Unlock()
+	p.i.Out.Run()
 }
 
 // tick does the periodic work for a peer.
 func (p *peer) tick(now time.Time) {
-	p.mu.Lock()
+	p.Lock()
 	list := p.all()
 	late := p.expire(now)
 	var due int
@@ -195,38 +199,31 @@ func (p *peer) tick(now time.Time) {
 		p.cancelCalls()
 	}
 	for range due {
-		if len(p.conns)+len(p.ready) > 0 || p.waiting.Len() == 0 || p.i.closed() {
+		if len(p.conns)+len(p.ready) > 0 || p.Waiting.Len() == 0 || p.i.Closed() {
 			p.spread.Failed()
 		} else {
 			p.i.keeper.do(task{kind: taskDial, p: p})
 		}
 	}
 	p.putDown()
-	p.i.putFailed(late, messageError("send", p.nid, lnd.StatusNetworkTimeout, errWaited))
-	p.mu.Unlock()
-	p.i.out.Run()
+	p.i.Put(late, messageError("send", p.ID.NID, lnd.StatusNetworkTimeout, peering.ErrWaited))
+	p.Unlock()
+	p.i.Out.Run()
 	for _, c := range list {
 		c.tick(now)
 	}
-	p.settleDoubt(now)
+	p.i.SettleDoubt(p, now)
 	p.judge(now)
-	p.i.forget(p)
+	p.i.Forget(p)
 }
 
 // expire removes and returns the messages that have waited too long for a connection. If none is left, it
-// cancels the attempts that wait for a pause to end. p.mu is held.
+// cancels the attempts that wait for a pause to end. p is locked.
 func (p *peer) expire(now time.Time) []*lnd.Tx {
-	late := p.waiting.Expire(now.Add(-protocol.WaitTimeout(p.i.Timeout())))
-	if len(late) == 0 {
-		return nil
-	}
-	if p.loss == nil && len(p.conns)+len(p.ready) == 0 {
-		p.loss = messageError("connect", p.nid, lnd.StatusNetworkTimeout, errWaited)
-	}
-	if p.waiting.Len() == 0 {
+	late := p.i.Late(p, now, protocol.WaitTimeout(p.i.Timeout()))
+	if len(late) > 0 && p.Waiting.Len() == 0 {
 		p.dropRedials()
 	}
-	p.i.counters.pendingTimeouts.Add(uint64(len(late)))
 	return late
 }
 
@@ -244,7 +241,7 @@ func (i *Interface) starve(h hungry) {
 	i.mu.Lock()
 	i.hungry = append(i.hungry, h)
 	i.mu.Unlock()
-	if i.closed() {
+	if i.Closed() {
 		i.keeper.do(task{kind: taskFeed})
 	}
 }
@@ -255,8 +252,8 @@ func (i *Interface) feed(now time.Time) {
 	i.mu.Lock()
 	list := i.hungry
 	i.hungry = nil
-	closing := i.closing
 	i.mu.Unlock()
+	closing := i.Closed()
 	var again []hungry
 	var unfed map[lnet.NID]bool
 	for _, h := range list {
@@ -271,14 +268,14 @@ func (i *Interface) feed(now time.Time) {
 				h.r.answer(err)
 			}
 		case closing:
-			i.out.Add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusRemoteDropped, errClosing)})
+			i.Out.Add(peering.Failed(h.m, messageError("send", h.m.To.NID, lnd.StatusRemoteDropped, peering.ErrClosing)))
 		case late:
-			i.out.Add(event{m: h.m, err: messageError("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)})
+			i.Out.Add(peering.Failed(h.m, messageError("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)))
 		case unfed[h.m.To.NID]:
 			again = append(again, h)
 		default:
 			to := h.m.To.NID
-			i.resend(h.m)
+			i.Submit(h.m, process(to))
 			if i.stillHungry(h.m) {
 				again = append(again, h)
 				if unfed == nil {

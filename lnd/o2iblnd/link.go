@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // bindPeriod is how often an interface tries to listen on a device that exists but cannot be used yet. It
@@ -39,13 +40,13 @@ func (i *Interface) unbind() {
 	i.mu.RLock()
 	l := i.bound
 	i.mu.RUnlock()
-	if l == nil || i.closed() || !i.driver.isDefunct(l) {
+	if l == nil || i.Closed() || !i.driver.isDefunct(l) {
 		return
 	}
 	i.driver.unbind(i)
 	i.releaseDevice(l.dev) // after unbind nothing can be registered with it
 	f := deviceFailure(errDeviceGone)
-	for _, p := range i.everybody() {
+	for _, p := range i.Of(lnet.NID{}) {
 		p.closeAll(f)
 	}
 	i.link.Check()
@@ -64,21 +65,21 @@ func (i *Interface) rebind(now time.Time) {
 	i.mu.RLock()
 	bound := i.bound != nil
 	i.mu.RUnlock()
-	if bound || i.absent || i.closed() || now.Before(i.nextBind) {
+	if bound || i.absent || i.Closed() || now.Before(i.nextBind) {
 		return
 	}
 	i.nextBind = now.Add(bindPeriod)
 	if err := i.driver.bind(i); err != nil {
 		if i.absent = errors.Is(err, verbs.ErrNoDevice); !i.absent {
-			i.log.Debug("no device", "device", i.Device(), "cause", err)
+			i.Log.Debug("no device", "device", i.Device(), "cause", err)
 		}
 		return
 	}
-	if i.closed() { // closed meanwhile
+	if i.Closed() { // closed meanwhile
 		i.driver.unbind(i)
 		return
 	}
-	i.log.Warn("device is back", "device", i.Device())
+	i.Log.Warn("device is back", "device", i.Device())
 	i.counters.rebinds.Add(1)
 	i.registerAgain()
 	i.link.Check()

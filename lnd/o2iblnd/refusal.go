@@ -37,7 +37,7 @@ func evictedFailure(err error) *protocol.Failure {
 
 // refused returns the error for a caller whose connection ended before it was established.
 func refused(f *protocol.Failure) error {
-	if errors.Is(f, errStale) {
+	if errors.Is(f, peering.ErrStale) {
 		return &lnd.RefusedError{Reason: lnd.RefusedStale, Err: f}
 	}
 	return f

@@ -32,7 +32,7 @@ type key struct {
 func (i *Interface) Register(b []byte) (memory.Registration, error) {
 	r := &registration{i: i, bytes: b}
 	i.mu.Lock()
-	closing := i.closing
+	closing := i.Closed()
 	if !closing {
 		i.regs[r] = struct{}{} // before register, so that registerAgain covers it if a device appears now
 	}
@@ -149,7 +149,7 @@ func (i *Interface) releaseDevice(dev *device) {
 func (i *Interface) registerAgain() {
 	for _, r := range i.registrations() {
 		if err := r.register(); err != nil {
-			i.log.Warn("memory is not registered: it will be copied", "bytes", len(r.bytes), "cause", err)
+			i.Log.Warn("memory is not registered: it will be copied", "bytes", len(r.bytes), "cause", err)
 		}
 	}
 }

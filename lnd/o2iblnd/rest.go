@@ -5,6 +5,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/peering"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // longestRest is the pause of a keeper that sends no keepalives.
@@ -26,12 +27,12 @@ func (i *Interface) rest(now time.Time) time.Duration {
 // keepalive.
 func (i *Interface) resting(due *time.Time) bool {
 	i.mu.RLock()
-	rests := i.bound != nil && !i.closing && len(i.hungry) == 0
+	rests := i.bound != nil && !i.Closed() && len(i.hungry) == 0
 	i.mu.RUnlock()
 	if !rests {
 		return false
 	}
-	for _, p := range i.everybody() {
+	for _, p := range i.Of(lnet.NID{}) {
 		if !p.resting(due) {
 			return false
 		}
@@ -42,11 +43,11 @@ func (i *Interface) resting(due *time.Time) bool {
 // resting is Interface.resting for one peer. A peer without connections is not resting, because it
 // waits for one, or is about to leave the table.
 func (p *peer) resting(due *time.Time) bool {
-	p.mu.Lock()
-	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.calls)+len(p.redials)+p.waiting.Len() == 0 &&
-		p.accepting == 0 && !p.restarts.Pending() && p.doubt == (peering.Doubt{}) && !p.stall.Stalled()
+	p.Lock()
+	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.calls)+len(p.redials)+p.Waiting.Len() == 0 &&
+		p.Accepting == 0 && !p.Unreported() && p.Doubt == (peering.Doubt{}) && !p.Stall.Stalled()
 	conns := append([]*conn(nil), p.conns...)
-	p.mu.Unlock()
+	p.Unlock()
 	for k := 0; rests && k < len(conns); k++ {
 		rests = conns[k].resting(due)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 )
@@ -52,7 +53,7 @@ func (c *conn) newRx(prx *protocol.Rx) *rx {
 	prx.Owner = r
 	r.prx = prx
 	r.Header, r.RDMA = prx.Header, prx.Type == protocol.GetReq
-	r.From = lnet.ProcessID{NID: c.p.nid, PID: lnet.PIDLustre}
+	r.From = lnet.ProcessID{NID: c.p.ID.NID, PID: lnet.PIDLustre}
 	r.state, r.gone, r.given, r.placed, r.err = rxNew, false, false, false, nil
 	return r
 }
@@ -86,7 +87,7 @@ func (c *conn) tellArrivals() {
 		}
 		r.state = rxTelling
 		c.mu.Unlock()
-		err := c.i.upper.Arrived(&r.Rx)
+		err := c.i.Upper.Arrived(&r.Rx)
 		c.mu.Lock()
 		r.state = rxTold
 		switch {
@@ -98,7 +99,7 @@ func (c *conn) tellArrivals() {
 			c.mu.Lock()
 		case r.gone && !r.given:
 			r.state = rxGone
-			c.emit(event{kind: evWithdrawn, rx: r}, nil)
+			c.emit(peering.Event{Kind: evWithdrawn, Subject: r}, nil)
 		}
 	}
 	c.telling = false
@@ -109,7 +110,7 @@ func (c *conn) tellArrivals() {
 // refused closes the peer's connections because of a message that violates the protocol. c.mu is held,
 // but released in between.
 func (c *conn) refused(r *rx, err error) {
-	c.i.counters.protocolErrors.Add(1)
+	c.i.Count.ProtocolErrors.Add(1)
 	r.state = rxNew // no upcall refers to it any more
 	f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EPROTO, Err: err}
 	c.m.Close(f, &c.b)
@@ -180,7 +181,7 @@ func (r *rx) answer(err error) {
 	now := time.Now()
 	c.mu.Lock()
 	if err != nil {
-		r.err = messageError("receive", c.p.nid, lnd.StatusLocalError, err)
+		r.err = messageError("receive", c.p.ID.NID, lnd.StatusLocalError, err)
 	}
 	switch {
 	case r.prx.Type == protocol.Immediate:
@@ -221,7 +222,7 @@ func (r *rx) complete(err error) {
 		if r.prx.Type == protocol.PutReq {
 			if err == nil {
 				if fault := copyIn(p.Memory, r.bounce.bytes()[:p.Memory.Length]); fault != nil {
-					err = messageError("receive", c.p.nid, lnd.StatusLocalError, fault)
+					err = messageError("receive", c.p.ID.NID, lnd.StatusLocalError, fault)
 				}
 			}
 			c.dev.giveBack(c.p, c.dev.remote, theirs, r.bounce)
@@ -242,4 +243,4 @@ func (r *rx) complete(err error) {
 }
 
 // String returns the two ends of the connection, for log lines.
-func (c *conn) String() string { return fmt.Sprintf("%s-%s", c.i.nid, c.p.nid) }
+func (c *conn) String() string { return fmt.Sprintf("%s-%s", c.i.Self, c.p.ID.NID) }

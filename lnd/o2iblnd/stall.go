@@ -2,7 +2,6 @@ package o2iblnd
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"syscall"
 	"time"
@@ -36,67 +35,51 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 // judge reports to the node whether the peer has stalled. Anything that arrives on any connection shows
 // that the peer is alive, even if a SEND takes long because others are queued before it.
 func (p *peer) judge(now time.Time) {
-	p.mu.Lock()
-	conns := slices.Clone(p.conns)
-	p.mu.Unlock()
-	look := peering.Look{
-		Now: now, Conns: len(conns), Resumed: p.i.resumed, Sent: p.sent.Load(), Waiting: &p.waiting, Lapse: stallLapse,
-	}
+	conns := p.inUse()
+	look := peering.Look{Now: now, Conns: len(conns), Resumed: p.i.resumed, Sent: p.sent.Load(), Lapse: stallLapse}
 	for _, c := range conns {
 		look.Silent = peering.Earlier(look.Silent, c.stalledSince(now))
 		if at := c.alive(); at.After(look.Alive) {
 			look.Alive = at
 		}
 	}
-	p.mu.Lock()
-	look.Connected, look.Idle = len(p.conns) > 0, p.lonely() && p.waiting.Len() == 0
-	news, since := p.stall.Judge(&look)
-	p.mu.Unlock()
-	switch news {
-	case peering.StallUnchanged:
-		return
-	case peering.StallBegun:
-		p.i.counters.stalls.Add(1)
-		p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", since))
-	case peering.StallEnded:
-		p.say(slog.LevelInfo, "peer answers again")
-		p.i.LinkBack(p.nid)
-	case peering.StallMore, peering.StallLapsed:
-	}
-	p.i.upper.PeerStalled(p.nid, since)
+	p.i.Judge(p, &look)
 }
 
 // Recall implements lnd.Interface.
 func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
-	var back events
-	i.mu.Lock()
-	kept := i.hungry[:0]
-	for _, h := range i.hungry {
-		if h.m != nil && (nid.IsZero() || h.m.To.NID == nid) && match(h.m) {
-			back = append(back, recalled(h.m))
-		} else {
-			kept = append(kept, h)
-		}
-	}
-	clear(i.hungry[len(kept):])
-	i.hungry = kept
-	i.mu.Unlock()
-	for _, p := range i.peersOf(nid) {
-		p.mu.Lock()
-		for _, m := range p.waiting.Recall(match) {
-			back = append(back, recalled(m))
-		}
-		conns := append([]*conn(nil), p.conns...)
-		p.mu.Unlock()
-		for _, c := range conns {
-			c.recall(match)
-		}
-	}
-	i.out.Add(back...)
+	i.PutRecalled(i.recallHungry(nid, match))
+	i.Engine.Recall(nid, match)
+	i.Out.Run()
 }
 
-func recalled(m *lnd.Tx) event {
-	return event{m: m, err: messageError("send", m.To.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled)}
+// recallHungry removes and returns the matching messages that wait for memory.
+func (i *Interface) recallHungry(nid lnet.NID, match func(*lnd.Tx) bool) (back []*lnd.Tx) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.hungry = slices.DeleteFunc(i.hungry, func(h hungry) bool {
+		yes := h.m != nil && (nid.IsZero() || h.m.To.NID == nid) && match(h.m)
+		if yes {
+			back = append(back, h.m)
+		}
+		return yes
+	})
+	return back
+}
+
+// inUse returns the connections that carry messages.
+func (p *peer) inUse() []*conn {
+	p.Lock()
+	defer p.Unlock()
+	return slices.Clone(p.conns)
+}
+
+// Recall implements peering.Member. It completes the messages itself.
+func (p *peer) Recall(match func(*lnd.Tx) bool) []*lnd.Tx {
+	for _, c := range p.inUse() {
+		c.recall(match)
+	}
+	return nil
 }
 
 func (c *conn) recall(match func(*lnd.Tx) bool) {
@@ -111,66 +94,32 @@ func (c *conn) recall(match func(*lnd.Tx) bool) {
 	c.unlock()
 }
 
-// LinkBack implements lnd.Interface.
-func (i *Interface) LinkBack(nid lnet.NID) {
-	now := time.Now()
-	for _, p := range i.peersOf(nid) {
-		p.mu.Lock()
-		p.waiting.Renew(now)
-		conns := append([]*conn(nil), p.conns...)
-		p.mu.Unlock()
-		for _, c := range conns {
-			c.mu.Lock()
-			if c.m != nil {
-				c.m.Renew(now)
-			}
-			c.mu.Unlock()
+// Renew implements peering.Member.
+func (p *peer) Renew(now time.Time) {
+	for _, c := range p.inUse() {
+		c.mu.Lock()
+		if c.m != nil {
+			c.m.Renew(now)
 		}
+		c.mu.Unlock()
 	}
 }
 
-// Probe implements lnd.Interface. It sends a NOOP, which is acknowledged if the peer's queue pair is
-// alive.
-func (i *Interface) Probe(nid lnet.NID) bool {
-	p := i.find(nid)
-	if p == nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.conns) == 0 {
-		return len(p.ready) > 0 // a connection that has just come up is not in doubt
-	}
-	if p.doubt.Begin() {
-		i.keeper.do(task{kind: taskTick})
-	}
-	return true
-}
-
-// settleDoubt sends the probes. It ends the doubt after a sign of life. If the peer stays silent for
-// too long, it closes the connections.
-func (p *peer) settleDoubt(now time.Time) {
-	p.mu.Lock()
-	ask, asked := p.doubt.Ask(now), p.doubt.Asked()
-	conns := slices.Clone(p.conns)
-	p.mu.Unlock()
-	switch {
-	case ask:
-		for _, c := range conns {
-			c.probe(now)
-		}
-		return
-	case !asked:
-		return
-	}
-	alive := slices.ContainsFunc(conns, (*conn).hasAnswered)
-	p.mu.Lock()
-	silent := p.doubt.Judge(now, alive)
-	p.mu.Unlock()
-	if !silent {
-		return
-	}
+// Probe implements peering.Member. It sends NOOPs, which are acknowledged if the peer's queue pairs are alive.
+func (p *peer) Probe(now time.Time) bool {
+	conns := p.inUse()
 	for _, c := range conns {
+		c.probe(now)
+	}
+	return len(conns) > 0
+}
+
+// Answered implements peering.Member.
+func (p *peer) Answered() bool { return slices.ContainsFunc(p.inUse(), (*conn).hasAnswered) }
+
+// CloseStale implements peering.Member.
+func (p *peer) CloseStale() {
+	for _, c := range p.inUse() {
 		c.close(staleFailure())
 	}
 }
@@ -194,12 +143,9 @@ func (c *conn) hasAnswered() bool {
 
 // presume interprets the end of a connection of a peer in doubt: if the peer did not answer or has
 // disconnected, its incarnation has ended. A failure of the device of this node says nothing about the
-// peer. p.mu is held.
+// peer. p is locked.
 func (p *peer) presume(f *protocol.Failure) {
-	doubted := p.doubt.End()
-	gone := errors.Is(f, errStale) || errors.Is(f, errPeerGone) || errors.Is(f, statusError(verbs.RetryExceeded)) ||
+	gone := errors.Is(f, peering.ErrStale) || errors.Is(f, errPeerGone) || errors.Is(f, statusError(verbs.RetryExceeded)) ||
 		f.Errno == syscall.ETIMEDOUT
-	if doubted && gone && p.record.Incarnations.Presume() {
-		p.tellRestart()
-	}
+	p.i.Presume(p, gone)
 }

@@ -23,13 +23,13 @@ func (i *Interface) Options() lnd.Values { return i.options.Load().values(i.dept
 func (i *Interface) Tune(given lnd.Values) error {
 	c, err := i.driver.tuned(given)
 	if err != nil {
-		return fmt.Errorf("o2iblnd: tune %s: %w", i.nid, err)
+		return fmt.Errorf("o2iblnd: tune %s: %w", i.Self, err)
 	}
 	i.options.Store(c)
-	for _, p := range i.peersOf(lnet.NID{}) {
-		p.mu.Lock()
+	for _, p := range i.Of(lnet.NID{}) {
+		p.Lock()
 		p.publish()
-		p.mu.Unlock()
+		p.Unlock()
 	}
 	return nil
 }

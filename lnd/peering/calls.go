@@ -27,9 +27,9 @@ const (
 	callees       = iota
 )
 
-// CalleeFor returns the kind of a peer. home reports whether the peer was met at its NID's own address.
+// calleeFor returns the kind of a peer. home reports whether the peer was met at its NID's own address.
 // A peer that only claimed its NID remains a stranger. No lock may be held, since the node is asked.
-func CalleeFor(u lnd.Upper, nid lnet.NID, home bool) Callee {
+func calleeFor(u lnd.Upper, nid lnet.NID, home bool) Callee {
 	if home || u.Vouched(nid) {
 		return Acquaintances
 	}

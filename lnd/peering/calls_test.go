@@ -111,7 +111,7 @@ func TestCalleeFor(t *testing.T) {
 		{other, true, Acquaintances},
 		{other, false, Strangers},
 	} {
-		if got := CalleeFor(vouching{nid: one}, tt.nid, tt.home); got != tt.want {
+		if got := calleeFor(vouching{nid: one}, tt.nid, tt.home); got != tt.want {
 			t.Errorf("%s, met at home %v: %d, want %d", tt.nid, tt.home, got, tt.want)
 		}
 	}

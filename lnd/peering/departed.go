@@ -21,23 +21,22 @@ const (
 // that only claimed their NID. So a host can displace only as many entries of real peers as it has
 // addresses.
 //
-// W is what the driver's protocol remembers of a peer that was met. The zero value is empty. Departed is
-// not safe for concurrent use.
-type Departed[W any] struct {
-	home, claimed Generations[lnet.ProcessID, Record[W]]
+// The zero value is empty. Departed is not safe for concurrent use.
+type Departed struct {
+	home, claimed Generations[lnet.ProcessID, Record]
 	failed        Generations[lnet.ProcessID, Backoff]
 }
 
 // Record is what is remembered of a peer that was met.
-type Record[W any] struct {
+type Record struct {
 	Incarnations Incarnations
 	Home         bool // the peer was met at its NID's own address
-	Wire         W
+	Wire         any  // what the driver's protocol remembers of the peer
 }
 
 // Keep remembers a peer that leaves the table. It ignores the record of a peer that was never met, or of
 // a process whose restarts are not reported, and a back-off without a pause.
-func (d *Departed[W]) Keep(id lnet.ProcessID, r Record[W], b Backoff) {
+func (d *Departed) Keep(id lnet.ProcessID, r Record, b Backoff) {
 	switch {
 	case id.PID != lnet.PIDLustre || !r.Incarnations.Any():
 	case r.Home:
@@ -52,7 +51,7 @@ func (d *Departed[W]) Keep(id lnet.ProcessID, r Record[W], b Backoff) {
 
 // Recall removes and returns what is remembered of a peer that enters the table. A back-off that is too
 // old to matter is dropped.
-func (d *Departed[W]) Recall(id lnet.ProcessID, now time.Time) (r Record[W], b Backoff) {
+func (d *Departed) Recall(id lnet.ProcessID, now time.Time) (r Record, b Backoff) {
 	r, found := d.home.Take(id)
 	if !found {
 		r, _ = d.claimed.Take(id)
@@ -64,7 +63,7 @@ func (d *Departed[W]) Recall(id lnet.ProcessID, now time.Time) (r Record[W], b B
 }
 
 // EndPauses drops the back-off of a peer, or of all peers for the zero NID.
-func (d *Departed[W]) EndPauses(nid lnet.NID) {
+func (d *Departed) EndPauses(nid lnet.NID) {
 	if nid.IsZero() {
 		d.failed = Generations[lnet.ProcessID, Backoff]{}
 		return

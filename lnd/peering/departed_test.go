@@ -10,8 +10,8 @@ import (
 var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
 
 // metOnce is the record of a peer that was met once.
-func metOnce(incarnation uint64, home bool) Record[string] {
-	r := Record[string]{Home: home, Wire: "w"}
+func metOnce(incarnation uint64, home bool) Record {
+	r := Record{Home: home, Wire: "w"}
 	r.Incarnations.Meet(incarnation)
 	return r
 }
@@ -21,8 +21,8 @@ func process(k int) lnet.ProcessID {
 }
 
 func TestDepartedAreRecalledOnce(t *testing.T) {
-	var d Departed[string]
-	if r, b := d.Recall(process(1), noon); r != (Record[string]{}) || b != (Backoff{}) {
+	var d Departed
+	if r, b := d.Recall(process(1), noon); r != (Record{}) || b != (Backoff{}) {
 		t.Errorf("at the beginning: %+v, %+v", r, b)
 	}
 	for k, home := range []bool{true, false} {
@@ -32,15 +32,15 @@ func TestDepartedAreRecalledOnce(t *testing.T) {
 		if r, got := d.Recall(process(k), noon); r != metOnce(5, home) || got != b {
 			t.Errorf("recalled %+v, %+v", r, got)
 		}
-		if r, got := d.Recall(process(k), noon); r != (Record[string]{}) || got != (Backoff{}) {
+		if r, got := d.Recall(process(k), noon); r != (Record{}) || got != (Backoff{}) {
 			t.Errorf("recalled twice: %+v, %+v", r, got)
 		}
 	}
 }
 
 func TestDepartedThatTheNodeIsNotToldOfAreNotKept(t *testing.T) {
-	var d Departed[string]
-	d.Keep(process(1), Record[string]{Home: true}, Backoff{})
+	var d Departed
+	d.Keep(process(1), Record{Home: true}, Backoff{})
 	d.Keep(lnet.ProcessID{NID: process(2).NID, PID: lnet.PIDUserFlag | 600}, metOnce(1, true), Backoff{})
 	d.Keep(lnet.ProcessID{NID: process(3).NID, PID: 77}, metOnce(1, true), Backoff{})
 	if got := d.home.Len() + d.claimed.Len() + d.failed.Len(); got != 0 {
@@ -55,7 +55,7 @@ func TestDepartedThatTheNodeIsNotToldOfAreNotKept(t *testing.T) {
 // TestDepartedAreBounded shows that the memory stops growing, that the latest entries are there, and that
 // any number of claimed NIDs displaces no peer that was met at home.
 func TestDepartedAreBounded(t *testing.T) {
-	var d Departed[string]
+	var d Departed
 	const friend, flood = 1, 10 * rememberedAtHome
 	d.Keep(process(friend), metOnce(5, true), Backoff{})
 	for k := range flood {
@@ -83,12 +83,12 @@ func TestDepartedAreBounded(t *testing.T) {
 // TestFailedCallsAreBounded shows that any number of peers that cannot be reached take bounded memory, that
 // the latest pauses are kept, and that old ones do not count.
 func TestFailedCallsAreBounded(t *testing.T) {
-	var d Departed[string]
+	var d Departed
 	b := *newBackoff()
 	b.Fail(noon, nil, 0)
 	const many = 10 * rememberedFailed
 	for k := range many {
-		d.Keep(process(k), Record[string]{}, b)
+		d.Keep(process(k), Record{}, b)
 	}
 	if got := d.failed.Len(); got > 2*rememberedFailed {
 		t.Errorf("%d are remembered", got)

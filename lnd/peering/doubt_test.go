@@ -33,15 +33,3 @@ func TestDoubt(t *testing.T) {
 		}
 	}
 }
-
-func TestRestartsArePendingUntilAllAreReported(t *testing.T) {
-	var r Restarts
-	for k, step := range []struct {
-		do   func()
-		want bool
-	}{{func() {}, false}, {r.Add, true}, {r.Add, true}, {r.Done, true}, {r.Done, false}} {
-		if step.do(); r.Pending() != step.want {
-			t.Errorf("step %d: pending %v", k, r.Pending())
-		}
-	}
-}

@@ -2,24 +2,24 @@ package peering
 
 import "sync"
 
-// Outbox makes upcalls and completions (E) one after the other, in the order in which they were put in.
+// Outbox makes upcalls and completions one after the other, in the order in which they were put in.
 // The goroutine that runs it first also makes those that are added meanwhile. So if a completion sends
 // again and fails again, the result is iteration, not recursion. It is safe for concurrent use.
-type Outbox[E any] struct {
+type Outbox struct {
 	// Make makes one of them. It is called without locks held, by one goroutine at a time. It must be
 	// set before the first use.
-	Make func(*E)
+	Make func(*Event)
 
 	mu      sync.Mutex // guards the fields below
 	idle    sync.Cond
-	queue   []E
-	spare   []E // the memory of an earlier queue
+	queue   []Event
+	spare   []Event // the memory of an earlier queue
 	running bool
 }
 
 // Put adds events without making them. The caller calls Run later. Locks may be held: what is put
 // under a lock is made in the order of the decisions that the lock orders.
-func (o *Outbox[E]) Put(list ...E) {
+func (o *Outbox) Put(list ...Event) {
 	if len(list) == 0 {
 		return
 	}
@@ -29,7 +29,7 @@ func (o *Outbox[E]) Put(list ...E) {
 }
 
 // Add is Put and Run.
-func (o *Outbox[E]) Add(list ...E) {
+func (o *Outbox) Add(list ...Event) {
 	if len(list) == 0 {
 		return
 	}
@@ -38,7 +38,7 @@ func (o *Outbox[E]) Add(list ...E) {
 }
 
 // Run makes the events, unless another goroutine is doing so. No lock is held.
-func (o *Outbox[E]) Run() {
+func (o *Outbox) Run() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.running {
@@ -64,7 +64,7 @@ func (o *Outbox[E]) Run() {
 
 // Wait makes the events that are left, and returns when no event is being made. It must not be called
 // from Make.
-func (o *Outbox[E]) Wait() {
+func (o *Outbox) Wait() {
 	o.Run()
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -88,7 +88,7 @@ func (a *acceptor) accept() {
 	for {
 		s, err := a.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
-			for _, n := range a.d.halfOpen.Clear(func(n newcomer) bool { return n.via == a }, errClosing) {
+			for _, n := range a.d.halfOpen.Clear(func(n newcomer) bool { return n.via == a }, peering.ErrClosing) {
 				_ = n.Conn.stream.Close() // its goroutine then ends
 			}
 			return
@@ -189,7 +189,7 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 	case errors.As(err, &request), errors.Is(err, lnet.ErrProtocolQuery):
 		out = lnet.AppendAcceptorRefusal(nil, binary.LittleEndian)
 	case errors.As(err, &version) && i != nil:
-		h := i.hello(defaultVersion(i.address), i.nid, protocol.None)
+		h := i.hello(defaultVersion(i.address), i.Self, protocol.None)
 		out, _ = h.Append(nil, binary.LittleEndian) // our own NID always fits
 	}
 	if out != nil {
@@ -201,14 +201,14 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) error {
 	remote := s.RemoteAddr()
 	if remote.Port() > lastPrivilegedPort && !i.believes(&h, remote.Addr()) {
-		h.Src = lnet.NIDFromIP(i.nid.Net(), remote.Addr())
+		h.Src = lnet.NIDFromIP(i.Self.Net(), remote.Addr())
 		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
 	}
-	p, err := i.callerFor(lnet.ProcessID{NID: h.Src, PID: h.SrcPID}, remote.Addr())
+	p, err := i.Caller(lnet.ProcessID{NID: h.Src, PID: h.SrcPID}, remote.Addr())
 	if err != nil {
 		return err
 	}
-	defer i.group.Done()
+	defer i.Group.Done()
 	c := newConn(p, s, h.Type.Invert(), h.Version, order)
 	c.inbound = true
 	verdict, refuse, why := p.judgeCaller(c, h)
@@ -225,13 +225,13 @@ func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) er
 		err = c.configure()
 	}
 	switch {
-	case err != nil && i.ctx.Err() != nil: // Close has closed the stream
-		err = errClosing
+	case err != nil && i.Context.Err() != nil: // Close has closed the stream
+		err = peering.ErrClosing
 	case err != nil:
 		err = left(s, err)
 	}
 	if verdict != protocol.Register {
-		err = lnd.Refuse(why, "hello from %s: %s", p.id, verdict)
+		err = lnd.Refuse(why, "hello from %s: %s", p.ID, verdict)
 	}
 	return i.admitted(p, c, verdict, err)
 }
@@ -241,13 +241,13 @@ func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) er
 // why is the reason for counters and logs.
 func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refuse bool, why lnd.Refusal) {
 	local, remote := c.local.Addr(), c.remote.Addr()
-	p.mu.Lock()
+	p.Lock()
 	ended := c.stream.Ended()
 	in := protocol.Inbound{
 		Hello:       h,
-		Self:        p.i.nid,
-		Closing:     p.gone || ended != nil,
-		Connecting:  p.connecting && p.id.NID.IP() == remote,
+		Self:        p.i.Self,
+		Closing:     p.Gone || ended != nil,
+		Connecting:  p.connecting && p.ID.NID.IP() == remote,
 		SameAddress: local == remote,
 		Conns:       p.connsBetween(local, remote, c.typ),
 		Limit:       acceptLimit(c.typ),
@@ -263,14 +263,12 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 		stale = p.detach(func(*conn) bool { return true })
 		refuse = p.peering.MayRefuse()
 	}
-	var news *restart
 	if v.Current() {
-		news = p.met(remote, h.SrcIncarnation)
+		p.i.Met(p, h.SrcIncarnation, remote == p.ID.NID.IP())
 	}
-	p.mu.Unlock()
-	killAll(stale, errStale)
-	p.tell(news)
-	p.i.out.Run()
+	p.Unlock()
+	killAll(stale, peering.ErrStale)
+	p.i.Out.Run()
 	return v, refuse, refusalFor(v, &in, ended)
 }
 
@@ -282,7 +280,7 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 // router could not forward.
 func (i *Interface) believes(h *protocol.Hello, from netip.Addr) bool {
 	return i.driver.config.connectPort(protocol.Control) > lastPrivilegedPort &&
-		h.Src == lnet.NIDFromIP(i.nid.Net(), from) && h.SrcPID&lnet.PIDUserFlag == 0
+		h.Src == lnet.NIDFromIP(i.Self.Net(), from) && h.SrcPID&lnet.PIDUserFlag == 0
 }
 
 // replyHello sends the HELLO that answers the caller's.
@@ -300,8 +298,8 @@ func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) er
 		p.fail(c, err) // closes the stream and releases the source
 	}
 	if v == protocol.Register && err == nil {
-		i.counters.accepts.Add(1)
-		i.log.Debug("accepted", "peer", p.id.String(), "type", c.typ.String(),
+		i.Count.Accepts.Add(1)
+		i.Log.Debug("accepted", "peer", p.ID.String(), "type", c.typ.String(),
 			"version", c.version.String(), "remote", c.remote.String())
 		p.establish(c)
 	}
@@ -309,7 +307,7 @@ func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) er
 	if v == protocol.Register {
 		return err
 	}
-	i.releaseSource(c.remote.Addr())
+	i.CallerLeft(c.remote.Addr())
 	return err
 }
 
@@ -320,27 +318,4 @@ func acceptLimit(t protocol.ConnType) int {
 		return 1
 	}
 	return maxBulkConns
-}
-
-// callerFor returns the peer that connects from an address, and creates it if needed. It counts the
-// connection for its source, as being accepted, and as a goroutine of the interface.
-func (i *Interface) callerFor(id lnet.ProcessID, from netip.Addr) (*peer, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.closing {
-		return nil, errClosing
-	}
-	p := i.peers[id]
-	if err := i.admission.Enter(from, id.NID, p != nil, time.Now()); err != nil {
-		return nil, err
-	}
-	if p == nil {
-		p = newPeer(i, id)
-		i.peers[id] = p
-	}
-	p.mu.Lock()
-	p.accepting++
-	p.mu.Unlock()
-	i.group.Add(1)
-	return p, nil
 }

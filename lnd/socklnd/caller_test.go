@@ -93,7 +93,7 @@ func TestAnAnswerToACallThatWasGivenUp(t *testing.T) {
 	w, _ := p.accept()
 	n.Disconnect(p.nid())
 	s.fails(lnd.StatusLocalAborted)
-	n.awaitTable("end of the attempt", func() bool { return n.peers[p.id()] == nil })
+	n.awaitTable("end of the attempt", func() bool { return n.Find(p.id()) == nil })
 	h := p.hello(protocol.Control)
 	b, err := h.Append(nil, p.order)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestCallFailures(t *testing.T) {
 		err  error
 		want lnd.CallFailure
 	}{
-		{errPendingTime, lnd.CallTimeout},
+		{peering.ErrWaited, lnd.CallTimeout},
 		{io.EOF, lnd.CallGone},
 		{errEOF, lnd.CallGone},
 		{answer(&protocol.MagicError{}), lnd.CallMagic},

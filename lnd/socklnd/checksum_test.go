@@ -53,7 +53,7 @@ func TestChecksumsCostNoMemory(t *testing.T) {
 	s := n.put(p.id(), 5000)
 	w.read(protocol.V2.Overhead() + 5000)
 	s.done()
-	c := n.peersOf(p.nid())[0].set.Load().control[0]
+	c := n.Of(p.nid())[0].set.Load().control[0]
 	takeRole(c)
 	defer c.resign()
 	f := protocol.Frame{Type: protocol.FrameNoop, Ack: 5}

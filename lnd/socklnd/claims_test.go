@@ -16,9 +16,7 @@ import (
 // accepted.
 func TestACallerWithManyNIDs(t *testing.T) {
 	n := start(t, nil)
-	n.mu.Lock()
-	n.admission.Claims.Rate = limit.Rate{Every: time.Hour, Burst: 3}
-	n.mu.Unlock()
+	n.Locked(func() { n.Admission.Claims.Rate = limit.Rate{Every: time.Hour, Burst: 3} })
 	evil, good := newPuppet(n), newPuppet(n)
 	claim := func(k int) *wire {
 		h := evil.hello(protocol.Control)

@@ -22,8 +22,9 @@ type conn struct {
 	version       protocol.Version
 	local, remote netip.AddrPort
 	inbound       bool
-	reserved      bool   // registered, but not carrying messages yet; guarded by peer.mu
-	set           uint64 // number of the connection set; guarded by peer.mu
+	reserved      bool   // registered, but not carrying messages yet; guarded by the lock of peer
+	ready         bool   // reserved, and waits only for reports of restarts; guarded by the lock of peer
+	set           uint64 // number of the connection set; guarded by the lock of peer
 
 	closed chan struct{} // closed when the connection is dead
 
@@ -87,7 +88,7 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 	}
 	c.rx = protocol.NewReceiver(v, order, &c.m.Header)
 	c.m.Driver = c
-	c.m.From = p.id
+	c.m.From = p.ID
 	c.acks.Single = v == protocol.V2
 	c.drainer, c.flusher = c.drain, c.flushSoon
 	return c
@@ -106,10 +107,11 @@ func killAll(victims []*conn, cause error) {
 		c.bury()
 	}
 	if len(victims) > 0 {
-		victims[0].peer.putLost(cause)
+		p := victims[0].peer
+		p.i.PutLost(p, cause)
 	}
 	for n, c := range victims {
-		c.peer.i.putFailed(unstarted[n], c.unstartedError(cause))
+		c.peer.i.Put(unstarted[n], c.unstartedError(cause))
 	}
 }
 
@@ -120,7 +122,7 @@ func (c *conn) die(cause error) []*lnd.Tx {
 	c.dead, c.cause = true, cause
 	if c.writing {
 		c.owed = true
-		c.peer.i.group.Add(1)
+		c.peer.i.Group.Add(1)
 	}
 	return c.queued.takeAll()
 }
@@ -130,10 +132,10 @@ func (c *conn) bury() {
 	close(c.closed)
 	_ = c.stream.Close() // a failure has no consequences
 	i := c.peer.i
-	i.counters.closes.Add(1)
+	i.Count.Closes.Add(1)
 	i.ledger.leave(c)
 	if c.inbound {
-		i.releaseSource(c.remote.Addr())
+		i.CallerLeft(c.remote.Addr())
 	}
 }
 
@@ -145,7 +147,7 @@ func (c *conn) causeOfDeath() error {
 }
 
 func (c *conn) unstartedError(cause error) *lnd.Error {
-	return messageError("send", c.peer.id.NID, unstartedStatus(cause), timeoutErrno(cause))
+	return messageError("send", c.peer.ID.NID, unstartedStatus(cause), timeoutErrno(cause))
 }
 
 // configure sets the options of an established connection (socklnd 16).
@@ -171,4 +173,4 @@ func (c *conn) configure() error {
 }
 
 // unprivileged reports whether the peer's identity was assigned by this node.
-func (p *peer) unprivileged() bool { return p.id.PID&lnet.PIDUserFlag != 0 }
+func (p *peer) unprivileged() bool { return p.ID.PID&lnet.PIDUserFlag != 0 }

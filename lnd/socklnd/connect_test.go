@@ -66,19 +66,19 @@ func (p *puppet) set(count int) (control *wire, bulkIn, bulkOut []*wire) {
 // awaitSettled waits until the opener has ended and no caller is being accepted.
 func (n *node) awaitSettled(id lnet.ProcessID) {
 	n.t.Helper()
-	n.awaitState(id, "the opener's end", func(p *peer) bool { return !p.opening && p.accepting == 0 })
+	n.awaitState(id, "the opener's end", func(p *peer) bool { return !p.opening && p.Accepting == 0 })
 }
 
 // awaitState waits until reached is true for a peer. Use it for states that no event announces.
 func (n *node) awaitState(id lnet.ProcessID, what string, reached func(*peer) bool) {
 	n.t.Helper()
 	n.awaitTable(what, func() bool {
-		p := n.peers[id]
+		p := n.Find(id)
 		if p == nil {
 			return false
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
+		p.Lock()
+		defer p.Unlock()
 		return reached(p)
 	})
 }
@@ -88,8 +88,6 @@ func (n *node) awaitState(id lnet.ProcessID, what string, reached func(*peer) bo
 func (n *node) awaitTable(what string, reached func() bool) {
 	n.t.Helper()
 	n.awaitThat(what, func() bool {
-		n.mu.RLock()
-		defer n.mu.RUnlock()
 		return reached()
 	})
 }
@@ -320,13 +318,17 @@ func TestHardFailuresOfAnAttempt(t *testing.T) {
 
 // pauseOf returns the backoff of calls to a peer, whether the peer is in the table or not.
 func (n *node) pauseOf(id lnet.ProcessID) *peering.Backoff {
-	if p := n.peers[id]; p != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return new(p.backoff)
+	if p := n.Find(id); p != nil {
+		p.Lock()
+		defer p.Unlock()
+		return new(p.Backoff)
 	}
-	r, b := n.departed.Recall(id, time.Now())
-	n.departed.Keep(id, r, b)
+	var b peering.Backoff
+	n.Locked(func() {
+		var r peering.Record
+		r, b = n.Departed.Recall(id, time.Now())
+		n.Departed.Keep(id, r, b)
+	})
 	return &b
 }
 

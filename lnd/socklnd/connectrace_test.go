@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
@@ -44,7 +45,7 @@ func TestRacesFailNothing(t *testing.T) {
 					p.decline()
 				}
 				if !comes {
-					if err := s.fails(lnd.StatusNetworkTimeout); !errors.Is(err, errPendingTime) {
+					if err := s.fails(lnd.StatusNetworkTimeout); !errors.Is(err, peering.ErrWaited) {
 						t.Errorf("error %v", err)
 					}
 					if d := time.Since(begin); d < timeout {
@@ -109,7 +110,7 @@ func TestWhoIsBeingCalledPauses(t *testing.T) {
 	p := newPuppet(n).listen()
 	s := n.put(p.id(), 10)
 	w, _ := p.accept()
-	called, err := n.callerFor(p.id(), p.addr)
+	called, err := n.Caller(p.id(), p.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestWhoIsBeingCalledPauses(t *testing.T) {
 	s.done()
 	n.awaitState(p.id(), "pause", func(p *peer) bool { return p.opening && !p.connecting })
 	called.accepted()
-	n.group.Done() // callerFor has added to the group
+	n.Group.Done() // Caller has added to the group
 	next, _ := p.accept()
 	if d := time.Since(begin); d < pause*9/10 {
 		t.Errorf("called on after %v, want a pause of %v", d, pause)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -33,15 +34,17 @@ func TestClaimedNIDsAreKeptApart(t *testing.T) {
 	}
 	visitAs(friend.id())
 	host.visits()
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	recall := func(id lnet.ProcessID) (r peering.Record) {
+		n.Locked(func() { r, _ = n.Departed.Recall(id, time.Now()) })
+		return r
+	}
 	for k := range 5 {
-		if r, _ := n.departed.Recall(process(10<<24+k), time.Now()); r.Home || !r.Incarnations.Any() {
+		if r := recall(process(10<<24 + k)); r.Home || !r.Incarnations.Any() {
 			t.Errorf("claimed NID %d: remembered as %+v", k, r)
 		}
 	}
 	for _, p := range []*puppet{host, friend} {
-		if r, _ := n.departed.Recall(p.id(), time.Now()); !r.Home {
+		if r := recall(p.id()); !r.Home {
 			t.Errorf("%s does not count as at home", p.nid())
 		}
 	}

@@ -18,10 +18,10 @@ func TestASendAfterDisconnectDoesNotWaitForAPauseToEnd(t *testing.T) {
 	before := n.put(p.id(), 10)
 	p.decline()
 	n.awaitTable("pausing", func() bool {
-		peer := n.peers[p.id()]
-		peer.mu.Lock()
-		defer peer.mu.Unlock()
-		return peer.opening && !peer.backoff.Ready(time.Now())
+		peer := n.Find(p.id())
+		peer.Lock()
+		defer peer.Unlock()
+		return peer.opening && !peer.Backoff.Ready(time.Now())
 	})
 	n.Disconnect(p.nid())
 	after := n.put(p.id(), 10)
@@ -62,7 +62,7 @@ func TestTheLastConnectionEndsWhileACallerIsJudged(t *testing.T) {
 			p := newPuppet(n)
 			w := p.connect(protocol.Control)
 			n.awaitSettled(p.id())
-			peer, err := n.callerFor(p.id(), netip.Addr{})
+			peer, err := n.Caller(p.id(), netip.Addr{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestTheLastConnectionEndsWhileACallerIsJudged(t *testing.T) {
 				synctest.Wait()
 			}
 			peer.accepted()
-			n.group.Done()
+			n.Group.Done()
 			synctest.Wait()
 			want := 1
 			if accepted {

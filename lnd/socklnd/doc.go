@@ -13,6 +13,6 @@
 // while needed: an opener. Per connection: a reader and, while needed, a drainer (the stream is full)
 // and a flusher (the sender announced more messages). Close waits for all of them.
 //
-// Lock order: Driver.mu, Interface.mu, peer.mu, conn.mu, then those of lnd/peering. No lock is
+// Lock order: Driver.mu, the engine, the peer, conn.mu, then the others of lnd/peering. No lock is
 // held across a system call, an upcall or a completion.
 package socklnd

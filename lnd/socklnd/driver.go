@@ -96,7 +96,7 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.interfaces.Enter(i.nid, i); err != nil {
+	if err := d.interfaces.Enter(i.Self, i); err != nil {
 		return nil, err
 	}
 	if err := d.listen(i); err != nil {
@@ -109,7 +109,7 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 
 // leave removes i, and closes the acceptors that no other interface uses.
 func (d *Driver) leave(i *Interface) {
-	d.interfaces.Leave(i.nid)
+	d.interfaces.Leave(i.Self)
 	d.mu.Lock()
 	var idle []*acceptor
 	for _, at := range i.listening {
@@ -145,25 +145,24 @@ func (d *Driver) newInterface(c lnd.Config, dev *hostnet.Device, addr netip.Addr
 	}
 	i := &Interface{
 		driver:      d,
-		nid:         lnet.NIDFromIP(c.Net, addr),
 		address:     addr,
-		upper:       c.Upper,
 		tunables:    resolveTunables(c.Tunables, d.config.Tunables),
 		incarnation: uint64(d.config.Wall().UnixNano()),
 		doubts:      make(chan struct{}, 1),
-		peers:       make(map[lnet.ProcessID]*peer),
-		admission:   peering.NewAdmission(maxConnsPerSource),
 	}
-	i.out.Make = i.perform
 	i.options.Store(o)
 	log := d.log
 	if c.Logger != nil {
 		log = boundedlog.New(c.Logger)
 	}
-	i.log = log.With("nid", i.nid.String())
-	i.link = hostnet.NewLink(d.config.Network, dev, i.nid, i.upper, i.log, nil)
+	nid := lnet.NIDFromIP(c.Net, addr)
+	i.Init(peering.Setup[*peer]{
+		Driver: "socklnd", Self: nid, Upper: c.Upper, Log: log.With("nid", nid.String()), PerSource: maxConnsPerSource,
+		MinPause: d.config.MinReconnect, MaxPause: d.config.MaxReconnect,
+		New: i.newPeer, Reachable: i.canCall, Doubted: i.wakeReaper,
+	})
+	i.link = hostnet.NewLink(d.config.Network, dev, nid, c.Upper, i.Log, nil)
 	i.link.OnBack(func() { i.LinkBack(lnet.NID{}) }) // timeouts that began while the link was down start over
-	i.ctx, i.cancel = context.WithCancel(context.Background())
 	return i, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -16,15 +17,10 @@ import (
 var (
 	errEOF         = fmt.Errorf("%w: closed by the peer", lnd.ErrDisconnected)
 	errTruncated   = fmt.Errorf("%w: closed by the peer inside a message", lnd.ErrProtocol)
-	errStale       = fmt.Errorf("%w: %w", lnd.ErrDisconnected, lnd.ErrRestarted)
-	errDisconnect  = fmt.Errorf("%w: closed on request", lnd.ErrDisconnected)
 	errReceiveTime = fmt.Errorf("%w: a message stopped arriving", lnd.ErrTimeout)
 	errSendTime    = fmt.Errorf("%w: the peer does not take what is sent", lnd.ErrTimeout)
-	errPendingTime = fmt.Errorf("%w: waiting for a connection: %w", lnd.ErrTimeout, syscall.ETIMEDOUT)
 	errManyAcks    = fmt.Errorf("%w: %d acknowledgements wait to be read", lnd.ErrProtocol, maxAcks)
-	errClosing     = fmt.Errorf("%w: %w", lnd.ErrClosed, syscall.ENETDOWN)
 	errTurnedAway  = &lnd.CallError{Reason: lnd.CallTurnedAway, Err: errors.New("refused again and again")}
-	errNoWay       = fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH)
 )
 
 func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
@@ -34,7 +30,7 @@ func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error 
 // connectStatus returns the health class of messages whose connection could not be made (socklnd 15.2).
 func connectStatus(err error) lnd.Status {
 	switch {
-	case errors.Is(err, errDisconnect):
+	case errors.Is(err, peering.ErrDisconnect):
 		return lnd.StatusLocalAborted
 	case errors.Is(err, lnd.ErrClosed), errors.Is(err, lnd.ErrDisconnected):
 		return lnd.StatusRemoteDropped
@@ -60,7 +56,7 @@ func startedStatus(cause error) lnd.Status {
 // unstartedStatus returns the health class of a message of which no byte was written. A kernel fails
 // such a message for good. We let LNet resend it on another rail, because it cannot have arrived.
 func unstartedStatus(cause error) lnd.Status {
-	if errors.Is(cause, errDisconnect) {
+	if errors.Is(cause, peering.ErrDisconnect) {
 		return lnd.StatusLocalAborted
 	}
 	return lnd.StatusLocalDropped

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 )
 
 // errFaulty is the cause when a connection is closed because a message on it was started and cannot be
@@ -22,14 +23,14 @@ func (c *conn) dropFaulty() error {
 	faulty := make(map[*lnd.Tx]error)
 	for _, m := range w.batch[w.first:w.n] {
 		if f := m.Payload.Check(); f != nil {
-			faulty[m] = messageError("send", c.peer.id.NID, lnd.StatusLocalError, f)
+			faulty[m] = messageError("send", c.peer.ID.NID, lnd.StatusLocalError, f)
 		}
 	}
 	if first := w.batch[w.first]; len(faulty) == 0 || faulty[first] != nil && w.start(w.first) < w.wrote {
 		if err := faulty[first]; err != nil {
 			w.batch[w.first] = nil
 			w.first++
-			c.peer.i.out.Add(event{m: first, err: err})
+			c.peer.i.Out.Add(peering.Failed(first, err))
 		}
 		return errFaulty
 	}
@@ -42,7 +43,7 @@ func (c *conn) dropFaulty() error {
 	back := c.withdraw(func(m *lnd.Tx) bool { return faulty[m] != nil })
 	c.mu.Unlock()
 	for _, m := range back {
-		c.peer.i.out.Add(event{m: m, err: faulty[m]})
+		c.peer.i.Out.Add(peering.Failed(m, faulty[m]))
 	}
 	return nil
 }

@@ -188,7 +188,7 @@ func TestCloseWaitsForAdmissions(t *testing.T) {
 		close(n.down) // a later upcall would panic
 		closed <- err
 	}()
-	n.awaitTable("closing", func() bool { return n.closing && len(n.peers) == 0 })
+	n.awaitTable("closing", func() bool { return n.Closed() })
 	select {
 	case <-closed:
 		t.Error("closed while a newcomer is being admitted")
@@ -206,19 +206,25 @@ func TestCloseWaitsForAdmissions(t *testing.T) {
 // TestCloseRefusesAdmissions: given a caller whose HELLO is being answered when the interface
 // closes, then it is counted as RefusedClosing, not as RefusedGone.
 func TestCloseRefusesAdmissions(t *testing.T) {
-	g := newGate()
-	n := start(t, func(c *Config) { c.Network = g })
-	newPuppet(n).call(protocol.Control)
-	await(t, g.entered, "answer")
-	closed := make(chan error, 1)
-	go func() { closed <- n.Close(context.Background()) }()
-	n.awaitTable("closing", func() bool { return n.closing && len(n.peers) == 0 })
-	close(g.leave)
-	if err := await(t, closed, "end of Close"); err != nil {
-		t.Error(err)
-	}
+	n := start(t, func(c *Config) { c.Network = newGate() })
+	closeDuringAnswer(newPuppet(n))
 	n.awaitRefusals(lnd.RefusedClosing, 1)
 	if err := n.driver.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// closeDuringAnswer closes the interface, whose network is a gate, while it answers a caller.
+func closeDuringAnswer(p *puppet) {
+	n := p.node
+	g := n.driver.config.Network.(*gate)
+	p.call(protocol.Control)
+	await(n.t, g.entered, "answer")
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close(context.Background()) }()
+	n.awaitThat("closing", n.Closed)
+	close(g.leave)
+	if err := await(n.t, closed, "end of Close"); err != nil {
+		n.t.Error(err)
 	}
 }

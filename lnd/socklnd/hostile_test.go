@@ -216,7 +216,7 @@ func TestFloods(t *testing.T) {
 			bystander.receive()
 
 			x.end()
-			n.awaitTable("end of the attack", func() bool { return len(n.peers) <= 1 })
+			n.awaitTable("end of the attack", func() bool { return n.Len() <= 1 })
 			n.driver.awaitHalfOpen(t, 0)
 		})
 	}

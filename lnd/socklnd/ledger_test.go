@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // closable is a stream that can only be closed.
@@ -19,7 +19,8 @@ func (closable) Close() error               { return nil }
 // TestBytesOfAnEndingConnection checks that the bytes of a connection are counted exactly once, at
 // every stage of its end.
 func TestBytesOfAnEndingConnection(t *testing.T) {
-	i := &Interface{driver: &Driver{}, peers: map[lnet.ProcessID]*peer{}}
+	i := &Interface{driver: &Driver{}}
+	i.Init(peering.Setup[*peer]{})
 	i.options.Store(&Config{})
 	p := &peer{i: i}
 	p.set.Store(emptySet)
@@ -36,13 +37,13 @@ func TestBytesOfAnEndingConnection(t *testing.T) {
 	c.sent.Store(100)
 	c.received.Store(200)
 	c.copied.Store(50)
-	p.mu.Lock()
+	p.Lock()
 	p.reserve(c)
-	p.mu.Unlock()
+	p.Unlock()
 	check("up", 1)
-	p.mu.Lock()
+	p.Lock()
 	p.detach(func(*conn) bool { return true })
-	p.mu.Unlock()
+	p.Unlock()
 	check("detached", 1)
 	c.bury()
 	check("closed", 0)

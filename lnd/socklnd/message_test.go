@@ -328,7 +328,7 @@ func TestAnAckOutlivesItsMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := n.peersOf(p.nid())[0].set.Load().control[0]
+	c := n.Of(p.nid())[0].set.Load().control[0]
 	takeRole(c)
 	bad := n.putWith(large, p.id(), nil)
 	if err := c.acknowledge(7); err != nil {

@@ -29,7 +29,7 @@ const kernelPort = 988
 // open opens the missing connections to the peer, one after the other (socklnd 2.3, 7), until all
 // exist or an attempt fails permanently.
 func (p *peer) open(ctx context.Context) {
-	defer p.i.group.Done()
+	defer p.i.Group.Done()
 	var until time.Time // zero before the first attempt
 	for {
 		t, turn := p.awaitTurn(ctx)
@@ -37,7 +37,7 @@ func (p *peer) open(ctx context.Context) {
 			return
 		}
 		var outcome protocol.Outcome
-		err := errPendingTime
+		err := peering.ErrWaited
 		if now := time.Now(); until.IsZero() || !now.After(until) {
 			if until.IsZero() {
 				until = now.Add(p.i.Timeout())
@@ -75,10 +75,7 @@ func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 			p.openCanceled()
 			return 0, nil
 		}
-		p.mu.Lock()
-		home := p.record.Home
-		p.mu.Unlock()
-		turn := p.i.calls.take(ctx, peering.CalleeFor(p.i.upper, p.id.NID, home))
+		turn := p.i.calls.take(ctx, p.i.CalleeFor(p))
 		if turn == nil {
 			p.openCanceled()
 			return 0, nil
@@ -97,27 +94,27 @@ func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 // next returns the opener's next step: connect with type t (wait is 0), pause for wait, or end (more is
 // false). placed means that the opener has a turn to connect.
 func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	t, missing := p.wanted.Next()
-	if p.gone || !missing {
+	if p.Gone || !missing {
 		p.stopOpening()
 		return 0, 0, false
 	}
 	now := time.Now()
-	if p.accepting > 0 && p.id.NID.IP() != p.i.address {
+	if p.Accepting > 0 && p.ID.NID.IP() != p.i.address {
 		// The peer is connecting to us: leave it to the peer.
-		p.backoff.Pause(now)
+		p.Backoff.Pause(now)
 	}
-	if !p.backoff.Ready(now) {
+	if !p.Backoff.Ready(now) {
 		p.connecting = false
-		return t, p.backoff.Next().Sub(now), true
+		return t, p.Backoff.Next().Sub(now), true
 	}
 	p.connecting = placed
 	return t, 0, true
 }
 
-// stopOpening records that the opener ends. p.mu is held.
+// stopOpening records that the opener ends. p is locked.
 func (p *peer) stopOpening() {
 	p.opening, p.connecting = false, false
 	p.stopOpener()
@@ -127,30 +124,30 @@ func (p *peer) stopOpening() {
 // attempted processes the outcome of an attempt. It returns an error if the outcome is a permanent
 // failure.
 func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	switch o {
 	case protocol.Connected:
-		p.backoff.Succeed()
+		p.Backoff.Succeed()
 		return nil
 	case protocol.Duplicate:
 		p.wanted.Skip(t)
-		p.backoff.Succeed()
+		p.Backoff.Succeed()
 		return nil
 	}
-	if p.backoff.Refused() {
+	if p.Backoff.Refused() {
 		if p.wanted.Settle() {
 			// The existing connections suffice. Later refusals count separately.
-			p.backoff.Succeed()
+			p.Backoff.Succeed()
 			return nil
 		}
-		if o != protocol.Race || p.waiting.Len() == 0 {
+		if o != protocol.Race || p.Waiting.Len() == 0 {
 			return fmt.Errorf("%w: %s", errTurnedAway, o)
 		}
 		// The peer is connecting to us. The messages wait for its connection.
 	}
 	if o == protocol.Race {
-		p.backoff.Pause(time.Now())
+		p.Backoff.Pause(time.Now())
 	}
 	return nil
 }
@@ -158,19 +155,19 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 // openCanceled ends an opener that was canceled. If messages have been sent since Disconnect, it starts
 // a new one.
 func (p *peer) openCanceled() {
-	p.mu.Lock()
+	p.Lock()
 	p.stopOpening()
-	cause := errClosing
-	if !p.gone && p.i.ctx.Err() == nil {
-		cause = errDisconnect
-		if p.waiting.Len() > 0 {
+	cause := peering.ErrClosing
+	if !p.Gone && !p.i.Closed() {
+		cause = peering.ErrDisconnect
+		if p.Waiting.Len() > 0 {
 			p.call(time.Now())
 		}
 	}
-	p.settle(messageError("connect", p.id.NID, connectStatus(cause), cause))
-	p.mu.Unlock()
-	p.i.out.Run()
-	p.i.forget(p)
+	p.settle(messageError("connect", p.ID.NID, connectStatus(cause), cause))
+	p.Unlock()
+	p.i.Out.Run()
+	p.i.Forget(p)
 }
 
 // openFailed ends an opener after a permanent failure. Waiting messages fail, unless the peer is
@@ -178,16 +175,17 @@ func (p *peer) openCanceled() {
 func (p *peer) openFailed(err error) {
 	now, jitter := time.Now(), p.i.driver.jitter()
 	err = timeoutErrno(err)
-	p.i.counters.callFailures.Failed(p.i.log, p.id.NID, err)
-	p.mu.Lock()
-	p.backoff.Fail(now, fmt.Errorf("not called again yet: %w", err), jitter)
+	p.i.Count.CallFailures.Failed(p.i.Log, p.ID.NID, err)
+	p.Lock()
+	p.Backoff.Fail(now, fmt.Errorf("not called again yet: %w", err), jitter)
 	p.stopOpening()
+	failed := messageError("connect", p.ID.NID, connectStatus(err), err)
 	if len(p.conns) == 0 {
-		p.loss = err
+		p.Loss = failed
 	}
-	p.settle(messageError("connect", p.id.NID, connectStatus(err), err))
-	p.mu.Unlock()
-	p.i.out.Run()
+	p.settle(failed)
+	p.Unlock()
+	p.i.Out.Run()
 }
 
 // attempt opens one connection: it sends the request and the HELLO and reads the answer (socklnd 3,
@@ -198,7 +196,7 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	timeout := i.Timeout()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	to := netip.AddrPortFrom(p.id.NID.IP(), cfg.connectPort(t))
+	to := netip.AddrPortFrom(p.ID.NID.IP(), cfg.connectPort(t))
 	s, privileged, err := i.dial(ctx, to)
 	if err != nil {
 		return 0, err
@@ -210,13 +208,13 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	release := closeWith(ctx, s)
 	defer release()
 
-	p.mu.Lock()
+	p.Lock()
 	version := p.peering.Version
-	p.mu.Unlock()
+	p.Unlock()
 	if version == 0 {
 		version = defaultVersion(to.Addr())
 	}
-	sent := i.hello(version, p.id.NID, t)
+	sent := i.hello(version, p.ID.NID, t)
 	reply, order, err := exchange(s, sent, cfg.AcceptTimeout, timeout)
 	if err != nil {
 		_ = s.Close()
@@ -252,8 +250,8 @@ func closeWith(ctx context.Context, c io.Closer) (release func() (closed bool)) 
 // separate process that can be answered on that connection only, and nothing is ever sent on its
 // BULK_IN connections.
 func (p *peer) useControlAlone() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	p.wanted.Skip(protocol.BulkIn)
 	p.wanted.Skip(protocol.BulkOut)
 }
@@ -339,23 +337,23 @@ func writeAll(s Stream, b []byte, within time.Duration) error {
 // connected decides whether to keep a connection whose HELLOs have been exchanged.
 func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hello, order binary.ByteOrder) (protocol.Outcome, error) {
 	c := newConn(p, s, sent.Type, reply.Version, order)
-	p.mu.Lock()
+	p.Lock()
 	var gone error
 	switch {
-	case p.gone || ctx.Err() != nil:
-		gone = errClosing
+	case p.Gone || ctx.Err() != nil:
+		gone = peering.ErrClosing
 	case reply.Type != protocol.None && s.Ended() != nil:
 		// A peer that accepted and has disconnected since may belong to an old incarnation, as for
 		// inbound connections (protocol.Inbound). After NONE, the peer closes in any case.
 		gone = errEOF
 	}
 	if gone != nil {
-		p.mu.Unlock()
+		p.Unlock()
 		_ = s.Close()
 		return 0, gone
 	}
 	outcome, err := p.peering.Connect(protocol.Outbound{
-		Want:        p.id,
+		Want:        p.ID,
 		Sent:        sent,
 		Reply:       reply,
 		SameAddress: c.local.Addr() == c.remote.Addr(),
@@ -365,7 +363,6 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		Limit: maxBulkConns,
 	})
 	var stale []*conn
-	var news *restart
 	if err == nil {
 		switch outcome {
 		case protocol.Connected:
@@ -373,12 +370,11 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		case protocol.Stale:
 			stale = p.detach(func(*conn) bool { return true })
 		}
-		news = p.met(c.remote.Addr(), reply.SrcIncarnation)
+		p.i.Met(p, reply.SrcIncarnation, c.remote.Addr() == p.ID.NID.IP())
 	}
-	p.mu.Unlock()
-	killAll(stale, errStale)
-	p.tell(news)
-	p.i.out.Run()
+	p.Unlock()
+	killAll(stale, peering.ErrStale)
+	p.i.Out.Run()
 	if err != nil || outcome != protocol.Connected {
 		_ = s.Close()
 		if err != nil {
@@ -390,8 +386,8 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		p.fail(c, err)
 		return 0, err
 	}
-	p.i.counters.connects.Add(1)
-	p.i.log.Debug("connected", "peer", p.id.String(), "type", c.typ.String(),
+	p.i.Count.Connects.Add(1)
+	p.i.Log.Debug("connected", "peer", p.ID.String(), "type", c.typ.String(),
 		"version", c.version.String(), "local", c.local.String(), "remote", c.remote.String())
 	p.establish(c)
 	return outcome, nil

@@ -2,10 +2,8 @@ package socklnd
 
 import (
 	"context"
-	"log/slog"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -13,13 +11,12 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // peer is one remote process to which an interface has, wants or recently had connections (socklnd 1).
 type peer struct {
-	i  *Interface
-	id lnet.ProcessID
+	peering.Peer
+	i *Interface
 
 	// set is a snapshot of conns for senders.
 	set  atomic.Pointer[connSet]
@@ -35,43 +32,29 @@ type peer struct {
 	// talking is the connection that received the last message, among those that can be shared.
 	talking atomic.Pointer[conn]
 
-	mu       sync.Mutex // guards the fields below, except those of the reaper
-	gone     bool       // removed from the interface's table
-	peering  protocol.Peering
-	record   peering.Record[struct{}]
-	restarts peering.Restarts
-	told     chan struct{} // closed when the node has been notified of the latest restart; nil if none
-	conns    []*conn
+	// The lock of Peer guards the fields below, except those of the reaper.
+
+	peering protocol.Peering
+	conns   []*conn
 	// sets counts the connection sets so far. Each set starts with a CONTROL connection.
 	sets uint64
-	// wanted and backoff are the connect-control block. wanted is nil for a peer that connected to us:
+	// wanted is the connect-control block, together with Backoff. It is nil for a peer that connected to us:
 	// while its connections exist, we do not connect back.
 	wanted     *protocol.Wanted
-	backoff    peering.Backoff
 	opening    bool // an opener runs, waits for its turn or backs off
 	connecting bool // the opener is in an attempt
 	stopOpener context.CancelFunc
-	accepting  int // inbound connections of this peer between decision and registration
-	waiting    peering.Waiting
-	// loss is why the last connection has ended, or could not be made. It is nil if a connection exists, or
-	// if PeerDown has been called since.
-	loss      error
-	lastAlive time.Time
-	lastPing  time.Time     // keepalive
-	stall     peering.Stall // changed by the reaper only
+	lastPing   time.Time // keepalive
 	// linkUps counts how often a link of the peer or of the interface came back up.
 	linkUps atomic.Uint32
-	doubt   peering.Doubt
 	probed  probed // used by the reaper only
 }
 
 var emptySet = &connSet{missing: true}
 
-// newPeer creates a peer and restores what departed holds of it. i.mu is held.
-func newPeer(i *Interface, id lnet.ProcessID) *peer {
-	p := &peer{i: i, id: id}
-	p.record, p.backoff = i.departed.Recall(id, time.Now())
-	p.backoff.Min, p.backoff.Max = i.driver.config.MinReconnect, i.driver.config.MaxReconnect
+// newPeer creates a peer. The engine's lock is held.
+func (i *Interface) newPeer() *peer {
+	p := &peer{i: i}
 	p.set.Store(emptySet)
 	return p
 }
@@ -81,9 +64,8 @@ func (p *peer) callable() {
 	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().ConnsPerPeer}
 }
 
-// send queues m, writes it or fails it. It returns false if the peer has left the table. In that case m
-// is untouched.
-func (p *peer) send(m *lnd.Tx) bool {
+// Send implements peering.Member.
+func (p *peer) Send(m *lnd.Tx) bool {
 	s := p.set.Load()
 	if !s.missing {
 		size := s.version.Overhead() + m.Payload.Length
@@ -94,12 +76,12 @@ func (p *peer) send(m *lnd.Tx) bool {
 	return p.sendSlowly(m)
 }
 
-// sendSlowly is the slow path of send, used if connections are missing (socklnd 12.4).
+// sendSlowly is the slow path of Send, used if connections are missing (socklnd 12.4).
 func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	for {
-		p.mu.Lock()
-		if p.gone {
-			p.mu.Unlock()
+		p.Lock()
+		if p.Gone {
+			p.Unlock()
 			return false
 		}
 		now := time.Now()
@@ -108,62 +90,67 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 		s := p.set.Load()
 		c := s.forMessage(s.version.Overhead()+m.Payload.Length, p.i.driver.config.MinBulk)
 		if c != nil {
-			p.mu.Unlock()
+			p.Unlock()
 			if c.enqueue(m) {
 				return true
 			}
 			continue // c died and has left the set
 		}
-		if p.opening || p.accepting > 0 {
-			p.waiting.Add(m, now)
-			p.mu.Unlock()
+		if p.expecting() {
+			p.Waiting.Add(m, now)
+			p.Unlock()
 			return true
 		}
 		err := p.uncallable()
-		p.mu.Unlock()
-		p.i.out.Add(event{m: m, err: err})
+		p.Unlock()
+		p.i.Out.Add(peering.Failed(m, err))
 		return true
 	}
+}
+
+// expecting reports whether a connection may come that could carry messages. p is locked.
+func (p *peer) expecting() bool {
+	return p.opening || p.Accepting > 0 || slices.ContainsFunc(p.conns, func(c *conn) bool { return c.reserved && takes(c.version, c.typ) })
 }
 
 // uncallable returns the error for a message that no existing or expected connection can carry. p.mu is
 // held.
 func (p *peer) uncallable() error {
 	switch {
-	case p.i.ctx.Err() != nil:
-		return messageError("send", p.id.NID, lnd.StatusRemoteDropped, errClosing)
-	case p.backoff.Cause != nil:
-		return messageError("send", p.id.NID, lnd.StatusRemoteError, p.backoff.Cause)
+	case p.i.Closed():
+		return messageError("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing)
+	case p.Backoff.Cause != nil:
+		return messageError("send", p.ID.NID, lnd.StatusRemoteError, p.Backoff.Cause)
 	}
-	return messageError("send", p.id.NID, lnd.StatusRemoteError, errNoWay)
+	return messageError("send", p.ID.NID, lnd.StatusRemoteError, peering.ErrNoWay)
 }
 
 // mayCallBack allows connecting to a peer that connected to us, once its connections have ended or its
-// attempt has failed. p.mu is held.
+// attempt has failed. p is locked.
 func (p *peer) mayCallBack() {
-	if p.wanted == nil && len(p.conns) == 0 && p.accepting == 0 && p.i.canCall(p.id) {
+	if p.wanted == nil && len(p.conns) == 0 && p.Accepting == 0 && p.i.canCall(p.ID) {
 		p.callable()
 	}
 }
 
 // call starts an opener if connections are missing, no opener is running and the back-off time has
-// passed. p.mu is held.
+// passed. p is locked.
 func (p *peer) call(now time.Time) {
-	if p.wanted == nil || p.opening || !p.backoff.Ready(now) {
+	if p.wanted == nil || p.opening || !p.Backoff.Ready(now) {
 		return
 	}
-	if _, missing := p.wanted.Next(); !missing || p.i.ctx.Err() != nil {
+	if _, missing := p.wanted.Next(); !missing || p.Gone || p.i.Closed() {
 		return
 	}
 	var ctx context.Context
-	ctx, p.stopOpener = context.WithCancel(p.i.ctx)
+	ctx, p.stopOpener = context.WithCancel(p.i.Context)
 	p.opening = true
-	p.i.group.Add(1)
+	p.i.Group.Add(1)
 	go p.open(ctx)
 	p.publish()
 }
 
-// publish updates the snapshot for senders. p.mu is held.
+// publish updates the snapshot for senders. p is locked.
 func (p *peer) publish() {
 	missing := true
 	if len(p.conns) > 0 {
@@ -175,7 +162,7 @@ func (p *peer) publish() {
 	p.set.Store(newConnSet(p.peering.Version, p.conns, missing))
 }
 
-// connsBetween returns the number of connections of type t between two addresses. p.mu is held.
+// connsBetween returns the number of connections of type t between two addresses. p is locked.
 func (p *peer) connsBetween(local, remote netip.Addr, t protocol.ConnType) int {
 	n := 0
 	for _, c := range p.conns {
@@ -186,44 +173,60 @@ func (p *peer) connsBetween(local, remote netip.Addr, t protocol.ConnType) int {
 	return n
 }
 
-// reserve registers c as a connection of the peer before it carries messages. p.mu is held.
+// reserve registers c as a connection of the peer before it carries messages. p is locked.
 func (p *peer) reserve(c *conn) {
 	if c.typ == protocol.Control {
 		p.sets++
 	}
 	c.reserved, c.set = true, p.sets
-	p.loss = nil
+	p.Loss = nil
 	p.conns = append(p.conns, c)
 	p.i.ledger.enter(c)
-	if c.remote.Addr() == p.id.NID.IP() {
+	if c.remote.Addr() == p.ID.NID.IP() {
 		if p.wanted != nil {
 			p.wanted.Add(c.typ)
 		}
-		p.backoff.Reset()
+		p.Backoff.Reset()
 	}
 }
 
-// establish makes a reserved connection carry messages, starting with those that waited for it. It does
-// nothing if the connection has been closed meanwhile.
+// establish makes a reserved connection carry messages, starting with those that waited for it, as soon as no
+// restart of the peer is still to be reported.
 func (p *peer) establish(c *conn) {
-	p.awaitTold()
-	p.mu.Lock()
-	if !slices.Contains(p.conns, c) {
-		p.mu.Unlock()
-		return
+	p.Lock()
+	c.ready = true
+	p.Unlock()
+	p.Restarted()
+}
+
+// Restarted implements peering.Member.
+func (p *peer) Restarted() {
+	for c := p.nextReady(); c != nil; c = p.nextReady() {
+		go c.read()
+		c.flushQueued()
 	}
+}
+
+// nextReady makes the next connection that is ready carry messages, and returns it. It returns nil if there is
+// none, or if it has to wait for the report of a restart.
+func (p *peer) nextReady() *conn {
+	p.Lock()
+	defer p.Unlock()
+	k := slices.IndexFunc(p.conns, func(c *conn) bool { return c.reserved && c.ready })
+	if k < 0 || p.Unreported() {
+		return nil
+	}
+	c := p.conns[k]
 	c.reserved = false
-	p.lastAlive = time.Now()
+	p.LastAlive = time.Now()
 	if takes(c.version, c.typ) {
-		for _, w := range p.waiting.Take().List {
+		for _, w := range p.Waiting.Take().List {
 			c.queue(w.M)
 		}
 	}
 	p.publish()
-	p.i.group.Add(1)
-	p.mu.Unlock()
-	go c.read()
-	c.flushQueued()
+	p.i.Group.Add(1)
+	return c
 }
 
 // fail closes all connections of c's set to c's remote address because of an error on c (socklnd 15.1):
@@ -231,67 +234,61 @@ func (p *peer) establish(c *conn) {
 // the end of an old connection is noticed late, a peer that has reconnected would lose its new
 // connections.
 func (p *peer) fail(c *conn, cause error) {
-	p.mu.Lock()
+	p.Lock()
 	if !slices.Contains(p.conns, c) {
-		p.mu.Unlock()
+		p.Unlock()
 		return
 	}
-	p.i.group.Add(1) // may be called from a sender: Close must wait
-	defer p.i.group.Done()
-	news, cause := p.resolve(cause)
+	p.i.Group.Add(1) // may be called from a sender: Close must wait
+	defer p.i.Group.Done()
+	cause = p.resolve(cause)
 	victims := p.detach(func(o *conn) bool {
 		return o.remote.Addr() == c.remote.Addr() && o.set <= c.set
 	})
 	if len(p.conns) == 0 {
-		p.loss = cause
-		p.settle(messageError("send", p.id.NID, connectStatus(cause), cause))
+		p.Loss = messageError("connect", p.ID.NID, connectStatus(cause), cause)
+		p.settle(messageError("send", p.ID.NID, connectStatus(cause), cause))
 	}
-	p.mu.Unlock()
+	p.Unlock()
 
-	peering.SayClosed(p.i.log, p.id.NID, len(victims), cause)
+	p.i.SayClosed(p, len(victims), cause)
 	killAll(victims, cause)
-	p.tell(news)
-	p.i.out.Run()
-	p.i.forget(p)
+	p.i.Out.Run()
+	p.i.Forget(p)
 }
 
-// say logs an event of the peer's connections.
-func (p *peer) say(level slog.Level, text string, attrs ...slog.Attr) {
-	peering.Say(p.i.log, p.id.NID, level, text, attrs...)
-}
-
-// accepted ends what callerFor started. If no connection resulted, or one that carries no messages,
+// accepted ends what Engine.Caller started. If no connection resulted, or one that carries no messages,
 // messages may be waiting for it; they get a new attempt or fail.
 func (p *peer) accepted() {
-	p.mu.Lock()
-	p.accepting--
-	if p.waiting.Len() > 0 {
+	p.Lock()
+	p.Accepting--
+	if p.Waiting.Len() > 0 {
 		p.mayCallBack()
 		p.call(time.Now())
 	}
 	if len(p.conns) == 0 {
-		p.settle(messageError("send", p.id.NID, lnd.StatusRemoteDropped, errNoWay))
+		p.settle(messageError("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrNoWay))
 	}
-	p.mu.Unlock()
-	p.i.out.Run()
-	p.i.forget(p)
+	p.Unlock()
+	p.i.Out.Run()
+	p.i.Forget(p)
 }
 
 // settle is called when a connection or an attempt to make one has ended. If no other attempt is in
 // progress, it reports a peer without connections as lost, and fails the messages that wait with err.
-// The report comes first, because failed messages would be resent to this peer. p.mu is held. The caller
+// The report comes first, because failed messages would be resent to this peer. p is locked. The caller
 // then runs the outbox.
 func (p *peer) settle(err error) {
-	if p.opening || p.accepting > 0 {
+	if p.expecting() {
 		return
 	}
 	if len(p.conns) == 0 {
-		p.putDown()
+		p.i.PutDown(p)
 	}
-	p.i.putFailed(p.waiting.Cancel(), err)
+	p.i.Put(p.Waiting.Cancel(), err)
 }
 
-// detach removes the connections for which match returns true from the peer. p.mu is held.
+// detach removes the connections for which match returns true from the peer. p is locked.
 func (p *peer) detach(match func(*conn) bool) []*conn {
 	var out []*conn
 	p.conns = slices.DeleteFunc(p.conns, func(c *conn) bool {
@@ -299,7 +296,7 @@ func (p *peer) detach(match func(*conn) bool) []*conn {
 			return false
 		}
 		out = append(out, c)
-		if p.wanted != nil && c.remote.Addr() == p.id.NID.IP() {
+		if p.wanted != nil && c.remote.Addr() == p.ID.NID.IP() {
 			p.wanted.Remove(c.typ)
 		}
 		return true
@@ -307,64 +304,27 @@ func (p *peer) detach(match func(*conn) bool) []*conn {
 	if len(p.conns) == 0 {
 		// The incarnation stays on record until the next contact.
 		p.peering.Version = 0
-		p.doubt.End()
+		p.Doubt.End()
 	}
 	p.publish()
 	return out
 }
 
-// disconnect closes all connections and fails the messages that wait for one.
-func (p *peer) disconnect() {
-	p.mu.Lock()
-	if p.gone {
-		p.mu.Unlock()
-		return
-	}
-	p.i.group.Add(1) // Close must wait
-	defer p.i.group.Done()
+// Detach implements peering.Member. Messages sent from now on wait until the opener has ended (openCanceled), so
+// that the peer first sees the end of the old connections.
+func (p *peer) Detach(cause error) (closeAll func()) {
 	victims := p.detach(func(*conn) bool { return true })
-	p.loss = nil
-	p.i.putFailed(p.waiting.Cancel(), messageError("send", p.id.NID, lnd.StatusLocalAborted, errDisconnect))
 	if p.opening {
-		// Messages sent from now on wait until the opener has ended (openCanceled), so that the peer
-		// first sees the end of the old connections.
 		p.stopOpener()
 	}
-	p.backoff.Reset() // a later message connects again at once
-	p.mu.Unlock()
-	killAll(victims, errDisconnect)
-	p.i.out.Run()
-	p.i.forget(p)
+	return func() { killAll(victims, cause) }
 }
 
-// abandon closes all connections to the peer and removes it from the table.
-func (p *peer) abandon(cause error) {
-	p.i.mu.Lock()
-	p.mu.Lock()
-	p.gone = true
-	if p.i.peers[p.id] == p {
-		delete(p.i.peers, p.id)
-	}
-	if p.stopOpener != nil {
-		p.stopOpener()
-	}
-	p.loss = nil
-	victims := p.detach(func(*conn) bool { return true })
-	p.i.putFailed(p.waiting.Cancel(), messageError("send", p.id.NID, connectStatus(cause), cause))
-	p.mu.Unlock()
-	p.i.mu.Unlock()
-	killAll(victims, cause)
-	p.i.out.Run()
-}
+// Connected implements peering.Member.
+func (p *peer) Connected() bool { return len(p.conns) > 0 }
 
-// idle reports whether the peer can leave the table: it has no connection, no attempt and no message,
-// is not reported as stalled, and no restart is still to be reported. p.mu is held.
-func (p *peer) idle() bool { return !p.stall.Stalled() && p.spent() && !p.restarts.Pending() }
-
-// spent is like idle, but the node may still consider the peer stalled. p.mu is held.
-func (p *peer) spent() bool {
-	return len(p.conns) == 0 && !p.opening && p.accepting == 0 && p.waiting.Len() == 0
-}
+// Busy implements peering.Member.
+func (p *peer) Busy() bool { return len(p.conns) > 0 || p.opening || p.Accepting > 0 }
 
 // acknowledge sends the cookie of a zero-copy request back to the peer (socklnd 10). With nonblk_zcack,
 // or for a message that came through a router, it uses the connection for non-blocking NOOPs.

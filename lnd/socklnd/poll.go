@@ -84,7 +84,7 @@ func (c *conn) share() bool {
 	}
 	bell, err := p.stream.Bell()
 	if err != nil { // no file descriptor is free: do not share
-		c.peer.i.log.Debug("callers cannot read a connection", "peer", c.peer.id.String(), "cause", err)
+		c.peer.i.Log.Debug("callers cannot read a connection", "peer", c.peer.ID.String(), "cause", err)
 		p.stream = nil
 		return false
 	}
@@ -281,9 +281,7 @@ func (c *conn) leave() {
 
 // Poll implements lnd.Poller. It reads the connection that received the peer's last message.
 func (i *Interface) Poll(nid lnet.NID, w *lnd.Wait) {
-	i.mu.RLock()
-	p := i.peers[lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}]
-	i.mu.RUnlock()
+	p := i.Find(lnet.ProcessID{NID: nid, PID: lnet.PIDLustre})
 	if p == nil {
 		return
 	}

@@ -183,7 +183,7 @@ func TestUnprivilegedConfig(t *testing.T) {
 // awaitGone waits until a peer has left the table.
 func (n *node) awaitGone(id lnet.ProcessID) {
 	n.t.Helper()
-	n.awaitTable("the end of "+id.String(), func() bool { return n.peers[id] == nil })
+	n.awaitTable("the end of "+id.String(), func() bool { return n.Find(id) == nil })
 }
 
 // lnet-wire 5.4 (1)

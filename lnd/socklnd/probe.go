@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // probed is the state of the connection that a peer was probed on, at that time.
@@ -16,79 +16,29 @@ type probed struct {
 	acked, received uint64
 }
 
-// Probe implements lnd.Interface. Protocol versions before V3 cannot probe; TCP has to detect the
-// restart then.
-func (i *Interface) Probe(nid lnet.NID) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	p := i.peers[lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}]
-	if p == nil {
+// Probe implements peering.Member. It sends a NOOP, unless queued data serves the purpose. Protocol versions
+// before V3 cannot probe; TCP has to detect the restart then.
+func (p *peer) Probe(time.Time) bool {
+	s := p.set.Load()
+	c := s.forNoop(true)
+	if c == nil || s.version < protocol.V3 { // c is nil if the connections are gone or not established yet
 		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.conns) == 0 {
-		return false
-	}
-	if p.peering.Version >= protocol.V3 && p.doubt.Begin() {
-		i.doubted = append(i.doubted, p)
-		select {
-		case i.doubts <- struct{}{}:
-		default:
-		}
-	}
-	return true
-}
-
-// probeDoubted probes the peers in doubt. The reaper calls it, because the goroutine that called Probe
-// may be in the middle of reporting a restart and could not report another one.
-func (i *Interface) probeDoubted() {
-	i.mu.Lock()
-	doubted := i.doubted
-	i.doubted = nil
-	i.mu.Unlock()
-	for _, p := range doubted {
-		p.ask(time.Now())
-	}
-}
-
-// ask sends a NOOP, unless queued data serves the purpose.
-func (p *peer) ask(now time.Time) {
-	c := p.set.Load().forNoop(true)
-	p.mu.Lock()
-	if c == nil { // the connections are gone or not established yet
-		p.doubt.End()
-	}
-	ask := p.doubt.Ask(now)
-	p.mu.Unlock()
-	if !ask {
-		return
 	}
 	p.probed = probed{c, c.acked(), c.received.Load()}
 	if c.queuedBytes.Load() == 0 {
 		_ = c.acknowledge(protocol.KeepaliveCookie) // a failure ends the connection anyway
 	}
+	return true
 }
 
-// settleDoubt ends a doubt after a sign of life. If the peer stays silent for too long, it
-// closes the connections.
-func (p *peer) settleDoubt(now time.Time) {
-	p.mu.Lock()
-	asked := p.doubt.Asked()
-	p.mu.Unlock()
-	if !asked {
-		p.probed = probed{}
-		return
-	}
+// Answered implements peering.Member. A stream that has ended has no unacknowledged bytes, which shows nothing.
+func (p *peer) Answered() bool {
 	c := p.probed.c
-	alive := c.acked() > p.probed.acked || c.received.Load() > p.probed.received
-	p.mu.Lock()
-	silent := p.doubt.Judge(now, alive)
-	p.mu.Unlock()
-	if silent {
-		p.fail(c, errStale)
-	}
+	return c.stream.Ended() == nil && (c.acked() > p.probed.acked || c.received.Load() > p.probed.received)
 }
+
+// CloseStale implements peering.Member.
+func (p *peer) CloseStale() { p.fail(p.probed.c, peering.ErrStale) }
 
 // acked returns how many bytes the peer's TCP has acknowledged.
 func (c *conn) acked() uint64 {
@@ -96,22 +46,13 @@ func (c *conn) acked() uint64 {
 	return sent - min(sent, uint64(c.stream.Unacked()))
 }
 
-// resolve interprets an error on a connection of a peer in doubt: if the connection was reset or is
-// silent, the peer's incarnation has ended. It returns the restart to report, if any, and the cause.
-// p.mu is held.
-func (p *peer) resolve(cause error) (*restart, error) {
-	if !p.doubt.End() {
-		return nil, cause
+// resolve interprets an error on a connection of a peer: if the peer is in doubt, and the connection was reset
+// or is silent, the peer's incarnation has ended. It returns the cause. p is locked.
+func (p *peer) resolve(cause error) error {
+	stale := errors.Is(cause, peering.ErrStale)
+	gone := stale || errors.Is(cause, syscall.ECONNRESET) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ETIMEDOUT)
+	if p.i.Presume(p, gone) && gone && !stale {
+		cause = fmt.Errorf("%w: %w", peering.ErrStale, cause)
 	}
-	switch {
-	case errors.Is(cause, errStale):
-	case errors.Is(cause, syscall.ECONNRESET), errors.Is(cause, syscall.EPIPE), errors.Is(cause, syscall.ETIMEDOUT):
-		cause = fmt.Errorf("%w: %w", errStale, cause)
-	default:
-		return nil, cause
-	}
-	if !p.record.Incarnations.Presume() {
-		return nil, cause
-	}
-	return p.news(), cause
+	return cause
 }

@@ -24,7 +24,7 @@ func TestAProbeOfALifeThatLasts(t *testing.T) {
 	if f := bulkOut.frame(); f.Type != protocol.FrameNoop || f.Request != 0 || f.Ack != protocol.KeepaliveCookie {
 		t.Errorf("asked with %+v", f)
 	}
-	n.awaitState(p.id(), "the end of the doubt", func(q *peer) bool { return q.doubt == (peering.Doubt{}) })
+	n.awaitState(p.id(), "the end of the doubt", func(q *peer) bool { return q.Doubt == (peering.Doubt{}) })
 	s := n.put(p.id(), 10)
 	control.receive()
 	s.done()

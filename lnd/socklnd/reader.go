@@ -25,7 +25,7 @@ const (
 
 // read reads from the connection until it ends.
 func (c *conn) read() {
-	defer c.peer.i.group.Done()
+	defer c.peer.i.Group.Done()
 	c.poll.stream, _ = c.stream.(Pollable)
 	err := c.readAlone()
 	if err == nil {
@@ -109,7 +109,7 @@ func (c *conn) consumeCorked(first func() error) error {
 func (c *conn) readError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF) && c.rx.Partial():
-		c.peer.i.counters.protocolErrors.Add(1)
+		c.peer.i.Count.ProtocolErrors.Add(1)
 		return errTruncated
 	case errors.Is(err, io.EOF):
 		return errEOF
@@ -166,11 +166,11 @@ func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
 // faulty returns the error for a message whose local payload memory is no longer accessible. Neither
 // the peer nor the network is at fault, so the connection stays open.
 func (c *conn) faulty(cause error) error {
-	return messageError("receive", c.peer.id.NID, lnd.StatusLocalError, cause)
+	return messageError("receive", c.peer.ID.NID, lnd.StatusLocalError, cause)
 }
 
 func (c *conn) protocolError(err error) error {
-	count := &c.peer.i.counters.protocolErrors
+	count := &c.peer.i.Count.ProtocolErrors
 	var sum *protocol.ChecksumError
 	if errors.As(err, &sum) {
 		count = &c.peer.i.counters.checksumErrors
@@ -201,10 +201,10 @@ func (c *conn) arrive() error {
 	p := c.peer
 	if p.unprivileged() {
 		// Only the connection identifies the peer (socklnd 5.2).
-		c.m.Header.Src, c.m.Header.SrcPID = p.id.NID, p.id.PID
+		c.m.Header.Src, c.m.Header.SrcPID = p.ID.NID, p.ID.PID
 	}
 	c.placing.Store(placingUpcall)
-	if err := p.i.upper.Arrived(&c.m); err != nil {
+	if err := p.i.Upper.Arrived(&c.m); err != nil {
 		return c.protocolError(err)
 	}
 	if !c.placing.CompareAndSwap(placingUpcall, placingWait) {
@@ -239,7 +239,7 @@ func (c *conn) await() error {
 	}
 	cause := c.causeOfDeath()
 	if c.placing.CompareAndSwap(placingWait, placingWithdrawn) {
-		c.peer.i.upper.Withdrawn(&c.m)
+		c.peer.i.Upper.Withdrawn(&c.m)
 		if c.placing.CompareAndSwap(placingWithdrawn, placingDead) {
 			return cause
 		}
@@ -280,7 +280,7 @@ func (c *conn) take() error {
 // 10.2).
 func (c *conn) arrived(failure error) error {
 	if request := c.rx.Frame().Request; request != 0 {
-		routed := c.m.Header.Src != c.peer.id.NID
+		routed := c.m.Header.Src != c.peer.ID.NID
 		if err := c.peer.acknowledge(request, routed); err != nil {
 			return fmt.Errorf("acknowledge cookie %d: %w", request, err)
 		}
@@ -308,5 +308,5 @@ func (c *conn) failReceive(p lnd.Placement, cause error) {
 	if cause == nil {
 		cause = syscall.EIO
 	}
-	p.Done.Received(&c.m, messageError("receive", c.peer.id.NID, lnd.StatusRemoteError, cause))
+	p.Done.Received(&c.m, messageError("receive", c.peer.ID.NID, lnd.StatusRemoteError, cause))
 }

@@ -19,24 +19,24 @@ const minKeepaliveGap = 10 * time.Second
 // (socklnd 14). It checks peers with messages in flight more often, to see whether they answer. The
 // message path records no times: progress means that a counter has changed since the last check.
 func (i *Interface) reap() {
-	defer i.group.Done()
+	defer i.Group.Done()
 	timer := time.NewTimer(i.lookInterval())
 	defer timer.Stop()
 	var peers []*peer // to check
 	var all time.Time // time of the next check of all peers
 	for {
 		select {
-		case <-i.ctx.Done():
+		case <-i.Context.Done():
 			return
 		case <-i.doubts:
-			i.probeDoubted()
+			i.SettleDoubts(time.Now())
 			continue
 		case <-timer.C:
 		}
 		now := time.Now() // the tick may be old
 		every := i.lookInterval()
 		if !now.Before(all) {
-			peers, all = i.peersOf(lnet.NID{}), now.Add(every)
+			peers, all = i.Of(lnet.NID{}), now.Add(every)
 		}
 		peers = slices.DeleteFunc(peers, func(p *peer) bool { return !p.reap(now) })
 		pause := every
@@ -44,6 +44,14 @@ func (i *Interface) reap() {
 			pause = every / looksPerReap
 		}
 		timer.Reset(min(pause, time.Until(all)))
+	}
+}
+
+// wakeReaper makes the reaper probe the peers in doubt.
+func (i *Interface) wakeReaper() {
+	select {
+	case i.doubts <- struct{}{}:
+	default:
 	}
 }
 
@@ -55,17 +63,14 @@ func (i *Interface) lookInterval() time.Duration {
 // reap ends what has timed out with one peer. It reports whether messages to the peer are in flight.
 func (p *peer) reap(now time.Time) (flight bool) {
 	p.expire(now)
-	p.settleDoubt(now)
-	p.mu.Lock()
-	conns := make([]*conn, 0, len(p.conns))
-	for _, c := range p.conns {
-		if !c.reserved {
-			conns = append(conns, c)
-		}
+	p.i.SettleDoubt(p, now)
+	conns := p.established()
+	p.Lock()
+	flight = p.Waiting.Len() > 0
+	if !p.Doubt.Asked() {
+		p.probed = probed{}
 	}
-	flight = p.waiting.Len() > 0
-	spent := p.spent()
-	p.mu.Unlock()
+	p.Unlock()
 	var stalled time.Time
 	for _, c := range conns {
 		alive, err := c.check(now)
@@ -74,18 +79,15 @@ func (p *peer) reap(now time.Time) (flight bool) {
 			return true
 		}
 		if alive {
-			p.mu.Lock()
-			p.lastAlive = now
-			p.mu.Unlock()
+			p.Lock()
+			p.LastAlive = now
+			p.Unlock()
 		}
 		flight = flight || c.progress.flight
 		stalled = peering.Earlier(stalled, c.progress.stalled)
 	}
 	p.judge(now, conns, stalled)
-	if spent {
-		p.i.forget(p)
-		return false
-	}
+	p.i.Forget(p)
 	p.keepalive(now)
 	return flight
 }
@@ -93,21 +95,17 @@ func (p *peer) reap(now time.Time) (flight bool) {
 // expire fails messages that have waited too long for a connection. If none is left, and neither side is
 // in the middle of an attempt, the peer is lost, and its opener is stopped.
 func (p *peer) expire(now time.Time) {
-	p.mu.Lock()
-	late := p.waiting.Expire(now.Add(-p.i.Timeout()))
-	if len(p.conns) == 0 && len(late) > 0 && p.loss == nil {
-		p.loss = errPendingTime
-	}
-	if len(p.conns) == 0 && p.accepting == 0 && !p.connecting && p.waiting.Len() == 0 {
+	p.Lock()
+	late := p.i.Late(p, now, p.i.Timeout())
+	if len(p.conns) == 0 && p.Accepting == 0 && !p.connecting && p.Waiting.Len() == 0 {
 		if p.opening {
 			p.stopOpener()
 		}
-		p.putDown()
+		p.i.PutDown(p)
 	}
-	p.i.counters.pendingTimeouts.Add(uint64(len(late)))
-	p.i.putFailed(late, messageError("send", p.id.NID, lnd.StatusNetworkTimeout, errPendingTime))
-	p.mu.Unlock()
-	p.i.out.Run()
+	p.i.Put(late, messageError("send", p.ID.NID, lnd.StatusNetworkTimeout, peering.ErrWaited))
+	p.Unlock()
+	p.i.Out.Run()
 }
 
 // check reports whether the connection has shown life since the last check. It returns an error if the
@@ -115,10 +113,7 @@ func (p *peer) expire(now time.Time) {
 // being read.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.Timeout()
-	if ups := c.peer.linkUps.Load(); s.linkUps != ups {
-		s.linkUps = ups
-		s.restart(now)
-	}
+	s.restartIf(c.peer.linkUps.Load(), now)
 
 	if c.placing.Load() == placingWait {
 		if err := c.ended(); err != nil {
@@ -196,9 +191,9 @@ func (p *peer) keepalive(now time.Time) {
 	if every <= 0 || p.unprivileged() {
 		return
 	}
-	p.mu.Lock()
-	due := len(p.conns) > 0 && now.Sub(p.lastAlive) >= every && now.Sub(p.lastPing) >= minKeepaliveGap
-	p.mu.Unlock()
+	p.Lock()
+	due := len(p.conns) > 0 && now.Sub(p.LastAlive) >= every && now.Sub(p.lastPing) >= minKeepaliveGap
+	p.Unlock()
 	if !due {
 		return
 	}
@@ -210,9 +205,9 @@ func (p *peer) keepalive(now time.Time) {
 	if c == nil || c.queuedBytes.Load() > 0 {
 		return
 	}
-	p.mu.Lock()
+	p.Lock()
 	p.lastPing = now
-	p.mu.Unlock()
+	p.Unlock()
 	p.i.counters.keepalives.Add(1)
 	_ = c.acknowledge(protocol.KeepaliveCookie) // nothing is queued on it
 }

@@ -5,49 +5,24 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnet"
 )
 
-// Recall implements lnd.Interface.
-func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
-	for _, p := range i.peersOf(nid) {
-		p.recall(match)
-	}
-}
-
-// LinkBack implements lnd.Interface.
-func (i *Interface) LinkBack(nid lnet.NID) {
-	now := time.Now()
-	for _, p := range i.peersOf(nid) {
-		p.mu.Lock()
-		p.waiting.Renew(now)
-		p.mu.Unlock()
-		p.linkUps.Add(1) // the reaper restarts the timeouts of connections
-	}
-}
-
-// recall completes the matching messages that wait for a connection or are queued on one.
-func (p *peer) recall(match func(*lnd.Tx) bool) {
-	p.mu.Lock()
-	if p.gone {
-		p.mu.Unlock()
-		return
-	}
-	p.i.group.Add(1) // Close must wait
-	defer p.i.group.Done()
-	back := p.waiting.Recall(match)
-	// Reserved connections have empty queues and get messages only later.
-	conns := slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
-	p.mu.Unlock()
-	for _, c := range conns {
+// Recall implements peering.Member.
+func (p *peer) Recall(match func(*lnd.Tx) bool) (back []*lnd.Tx) {
+	for _, c := range p.established() {
 		back = append(back, c.recall(match)...)
 	}
-	p.recalled(back)
+	return back
 }
 
-func (p *peer) recalled(ms []*lnd.Tx) {
-	p.i.putFailed(ms, messageError("send", p.id.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled))
-	p.i.out.Run()
+// Renew implements peering.Member. The reaper restarts the timeouts of connections.
+func (p *peer) Renew(time.Time) { p.linkUps.Add(1) }
+
+// established returns the connections that carry messages.
+func (p *peer) established() []*conn {
+	p.Lock()
+	defer p.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
 }
 
 // recall removes and returns the matching queued messages. It also wakes a drainer, to return those in
@@ -93,7 +68,8 @@ func (c *conn) giveBack() error {
 		back = c.withdraw(match)
 	}
 	c.mu.Unlock()
-	c.peer.recalled(back)
+	c.peer.i.PutRecalled(back)
+	c.peer.i.Out.Run()
 	return nil
 }
 

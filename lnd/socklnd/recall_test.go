@@ -17,6 +17,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
@@ -91,8 +92,8 @@ func (e endings) Sent(m *lnd.Tx, err error) { e[m] = err }
 // batchOf returns a connection on which the messages and some cookies are queued.
 func batchOf(s Stream, cookies int, ms ...*lnd.Tx) *conn {
 	c := DefaultConfig()
-	i := &Interface{driver: &Driver{config: c}, log: boundedlog.New(nil)}
-	i.out.Make = i.perform
+	i := &Interface{driver: &Driver{config: c}}
+	i.Init(peering.Setup[*peer]{Log: boundedlog.New(nil)})
 	p := &peer{i: i}
 	p.set.Store(emptySet)
 	o := newConn(p, s, protocol.BulkOut, protocol.V3, binary.LittleEndian)
@@ -128,7 +129,8 @@ func TestRecallFromABatch(t *testing.T) {
 					// The last message stays. The cookie that the first one was to carry is still
 					// sent.
 					back := c.recall(func(m *lnd.Tx) bool { return m != ms[messages-1] && m.Header.HdrData%3 != 1 })
-					c.peer.recalled(back)
+					c.peer.i.PutRecalled(back)
+					c.peer.i.Out.Run()
 					synctest.Wait()
 					s.widen()
 					synctest.Wait()
@@ -192,14 +194,14 @@ func TestRecallWhileConnectionsDie(t *testing.T) {
 	ended := endings{}
 	one, two := batchOf(newNarrow(0), 0, &lnd.Tx{Done: ended}), batchOf(newNarrow(0), 0)
 	p := peerOf(one, two)
-	p.recall(func(*lnd.Tx) bool {
-		p.mu.Lock()
+	back := p.Recall(func(*lnd.Tx) bool {
+		p.Lock()
 		p.detach(func(*conn) bool { return true })
-		p.mu.Unlock()
+		p.Unlock()
 		return true
 	})
-	if len(ended) != 1 {
-		t.Errorf("%d messages ended, want 1", len(ended))
+	if len(back)+len(ended) != 1 {
+		t.Errorf("%d messages returned, %d ended, want 1", len(back), len(ended))
 	}
 }
 
@@ -209,8 +211,7 @@ func TestRecallLeavesReservedConnectionsAlone(t *testing.T) {
 	ended := endings{}
 	c := batchOf(newNarrow(0), 0, &lnd.Tx{Done: ended})
 	c.reserved = true
-	peerOf(c).recall(func(*lnd.Tx) bool { return true })
-	if len(ended) != 0 {
+	if back := peerOf(c).Recall(func(*lnd.Tx) bool { return true }); len(back)+len(ended) != 0 {
 		t.Error("a message was taken from it")
 	}
 }

@@ -75,7 +75,7 @@ func (a *acceptor) refused(i *Interface, s Stream, err error) {
 	}
 	var count *peering.Refusals // none if the last interface has left
 	if i != nil {
-		count = &i.counters.refused
+		count = &i.Count.Refused
 	}
 	count.Refused(a.d.log, s.RemoteAddr(), err)
 }

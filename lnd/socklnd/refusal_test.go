@@ -78,17 +78,15 @@ var refusalCases = []struct {
 		first.ends()
 	}},
 	{"one too many of an address", lnd.RefusedMany, nil, func(p *puppet) {
-		p.node.mu.Lock()
-		for range maxConnsPerSource {
-			_ = p.node.admission.Enter(p.addr, p.nid(), true, time.Now())
-		}
-		p.node.mu.Unlock()
+		p.node.Locked(func() {
+			for range maxConnsPerSource {
+				_ = p.node.Admission.Enter(p.addr, p.nid(), true, time.Now())
+			}
+		})
 		p.call(protocol.Control).ends()
 	}},
 	{"by one NID too many", lnd.RefusedClaims, nil, func(p *puppet) {
-		p.node.mu.Lock()
-		p.node.admission.Claims.Rate = limit.Rate{Every: time.Hour}
-		p.node.mu.Unlock()
+		p.node.Locked(func() { p.node.Admission.Claims.Rate = limit.Rate{Every: time.Hour} })
 		w := p.dial()
 		h := p.hello(protocol.Control)
 		h.Src = newPuppet(p.node).nid()
@@ -112,15 +110,7 @@ var refusalCases = []struct {
 		p.life++
 		p.refused(protocol.Control)
 	}},
-	{"comes when the interface goes", lnd.RefusedClosing, nil, func(p *puppet) {
-		p.node.mu.Lock()
-		p.node.closing = true
-		p.node.mu.Unlock()
-		p.call(protocol.Control).ends()
-		p.node.mu.Lock()
-		p.node.closing = false // so that the test can end
-		p.node.mu.Unlock()
-	}},
+	{"is being answered when the interface closes", lnd.RefusedClosing, func(c *Config) { c.Network = newGate() }, closeDuringAnswer},
 }
 
 // TestEveryRefusalHasAReason checks that every refused connection is counted under one reason.

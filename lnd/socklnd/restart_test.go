@@ -151,7 +151,7 @@ func TestARestartIsKnownFromAnAnswer(t *testing.T) {
 	p.life++
 	s := n.put(p.id(), 10)
 	p.decline()
-	n.awaitState(p.id(), "verdict on the answer", func(p *peer) bool { return p.told != nil })
+	n.awaitThat("report of the restart", func() bool { return len(n.restarted) > 0 })
 	p.take().receive()
 	s.done()
 	n.toldOf(p.nid())
@@ -224,13 +224,11 @@ func TestAPeerStaysWhileItsRestartIsReported(t *testing.T) {
 		<-over
 	}
 	n.onRestart.Store(&hold)
-	n.mu.Lock()
-	q := n.peers[p.id()]
-	n.mu.Unlock()
-	q.mu.Lock()
+	q := n.Find(p.id())
+	q.Lock()
 	c := q.conns[0]
-	q.doubt.Begin()
-	q.mu.Unlock()
+	q.Doubt.Begin()
+	q.Unlock()
 	failed := make(chan struct{})
 	go func() {
 		defer close(failed)
@@ -238,11 +236,9 @@ func TestAPeerStaysWhileItsRestartIsReported(t *testing.T) {
 	}()
 	await(t, running, "PeerRestarted")
 	n.Disconnect(p.nid()) // forgets the peer unless it has to stay
-	n.mu.Lock()
-	if n.peers[p.id()] != q {
+	if n.Find(p.id()) != q {
 		t.Error("the peer has left the table")
 	}
-	n.mu.Unlock()
 	n.onArrival(func(a *arrival) error {
 		select {
 		case <-over:

@@ -1,11 +1,9 @@
 package socklnd
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/peering"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // Stall detection. TCP detects a dead path long before the LND timeout: sent bytes are not
@@ -15,8 +13,13 @@ import (
 // looksPerReap is how much more often the reaper checks peers with messages in flight.
 const looksPerReap = 4
 
-// restart restarts all running timeouts, because the path was interrupted and works again.
-func (s *progress) restart(now time.Time) {
+// restartIf restarts all running timeouts if the path was interrupted and works again, which linkUps of the
+// peer shows.
+func (s *progress) restartIf(linkUps uint32, now time.Time) {
+	if s.linkUps == linkUps {
+		return
+	}
+	s.linkUps = linkUps
 	if !s.receivedAt.IsZero() {
 		s.receivedAt = now
 	}
@@ -53,31 +56,9 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 // counts as stalled until it would be retried at the latest. Otherwise it would look better than other
 // stalled peers, and messages that wait for those would be sent here and fail.
 func (p *peer) judge(now time.Time, conns []*conn, silent time.Time) {
-	if p.id.PID != lnet.PIDLustre {
-		return
-	}
-	look := peering.Look{
-		Now: now, Conns: len(conns), Silent: silent, Waiting: &p.waiting, Lapse: p.i.driver.config.MaxReconnect,
-	}
+	look := peering.Look{Now: now, Conns: len(conns), Silent: silent, Lapse: p.i.MaxPause}
 	for _, c := range conns {
 		look.Sent += c.sent.Load() + uint64(c.queuedBytes.Load())
 	}
-	p.mu.Lock()
-	look.Connected, look.Idle = len(p.conns) > 0, p.spent()
-	news, since := p.stall.Judge(&look)
-	p.mu.Unlock()
-	switch news {
-	case peering.StallUnchanged:
-		return
-	case peering.StallBegun:
-		p.i.counters.stalls.Add(1)
-		p.say(slog.LevelWarn, "peer does not answer", slog.Time("since", since))
-	case peering.StallEnded:
-		p.say(slog.LevelInfo, "peer answers again")
-		for _, c := range conns {
-			c.progress.restart(now)
-		}
-	case peering.StallMore, peering.StallLapsed:
-	}
-	p.i.upper.PeerStalled(p.id.NID, since)
+	p.i.Judge(p, &look)
 }

@@ -88,7 +88,8 @@ func TestAStallAfterIdleness(t *testing.T) {
 // the whole timeout. Timers that were not running stay off. A look without news changes nothing.
 func TestAConnectionThatAnswersAgainHasItsWholeTime(t *testing.T) {
 	inSilence(t, func(t *testing.T, n *node, _ *silence) {
-		p := &peer{i: n.Interface, id: mute(1)}
+		p := &peer{i: n.Interface}
+		p.ID = mute(1)
 		begin := time.Now()
 		due := begin.Add(-9 * time.Second)
 		both := &conn{peer: p, progress: progress{receivedAt: due, ackAt: due}}
@@ -99,6 +100,9 @@ func TestAConnectionThatAnswersAgainHasItsWholeTime(t *testing.T) {
 		look := func(when string, now, since, received, acked time.Time, news ...stall) {
 			t.Helper()
 			p.judge(now, conns, since)
+			for _, c := range conns {
+				c.progress.restartIf(p.linkUps.Load(), now)
+			}
 			if diff := cmp.Diff(news, n.toldOfStalls(), cmp.AllowUnexported(stall{}), equalNIDs); diff != "" {
 				t.Errorf("%s: reports of a stall (-want +got):\n%s", when, diff)
 			}
@@ -111,9 +115,9 @@ func TestAConnectionThatAnswersAgainHasItsWholeTime(t *testing.T) {
 		}
 		look("answering", begin, time.Time{}, due, due)
 		since := begin.Add(-8 * time.Second)
-		look("not answering", begin, since, due, due, stall{p.id.NID, since})
+		look("not answering", begin, since, due, due, stall{p.ID.NID, since})
 		back := begin.Add(time.Second / 2)
-		look("answering again", back, time.Time{}, back, back, stall{p.id.NID, time.Time{}})
+		look("answering again", back, time.Time{}, back, back, stall{p.ID.NID, time.Time{}})
 		look("still answering", back.Add(time.Second), time.Time{}, back, back)
 	})
 }

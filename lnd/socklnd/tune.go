@@ -29,16 +29,16 @@ func (i *Interface) Options() lnd.Values { return i.options.Load().Values() }
 func (i *Interface) Tune(given lnd.Values) error {
 	c, err := i.driver.tuned(given, i.Device())
 	if err != nil {
-		return fmt.Errorf("socklnd: tune %s: %w", i.nid, err)
+		return fmt.Errorf("socklnd: tune %s: %w", i.Self, err)
 	}
 	i.options.Store(c)
-	for _, p := range i.peersOf(lnet.NID{}) {
-		p.mu.Lock()
+	for _, p := range i.Of(lnet.NID{}) {
+		p.Lock()
 		if p.wanted != nil {
 			p.wanted.SetPerType(c.ConnsPerPeer)
 			p.publish()
 		}
-		p.mu.Unlock()
+		p.Unlock()
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/memory"
 )
@@ -106,7 +107,7 @@ func (c *conn) writeUnlock(more bool) {
 	if more && c.queued.len() < maxCorked {
 		if !c.awaited {
 			c.awaited = true
-			p.i.group.Add(1)
+			p.i.Group.Add(1)
 			go c.flusher()
 		}
 		c.mu.Unlock()
@@ -119,7 +120,7 @@ func (c *conn) writeUnlock(more bool) {
 
 // flushSoon writes the messages that senders with more to send have left in the queue.
 func (c *conn) flushSoon() {
-	defer c.peer.i.group.Done()
+	defer c.peer.i.Group.Done()
 	c.mu.Lock()
 	c.awaited = false
 	c.mu.Unlock()
@@ -161,14 +162,14 @@ func (c *conn) startDrainer() {
 		return
 	}
 	// The interface waits only for the writers of dead connections, so the drainer counts itself.
-	c.peer.i.group.Add(1)
+	c.peer.i.Group.Add(1)
 	c.mu.Unlock()
 	go c.drainer()
 }
 
 // drain is like flush, but blocks while the stream is full.
 func (c *conn) drain() {
-	defer c.peer.i.group.Done()
+	defer c.peer.i.Group.Done()
 	for {
 		for !c.push() {
 			err := c.stream.AwaitWritable()
@@ -241,7 +242,7 @@ func (c *conn) encode(cookie uint64) {
 		if err := c.appendHead(m, cookie); err != nil {
 			w.heads = w.heads[:head]
 			c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
-			c.peer.i.out.Add(event{m: m, err: messageError("send", c.peer.id.NID, lnd.StatusLocalError, err)})
+			c.peer.i.Out.Add(peering.Failed(m, messageError("send", c.peer.ID.NID, lnd.StatusLocalError, err)))
 			continue
 		}
 		cookie = 0
@@ -382,9 +383,9 @@ func (c *conn) failBatch(cause error) {
 		w.first++
 		err := c.unstartedError(cause)
 		if w.wrote > start {
-			err = messageError("send", c.peer.id.NID, startedStatus(cause), timeoutErrno(cause))
+			err = messageError("send", c.peer.ID.NID, startedStatus(cause), timeoutErrno(cause))
 		}
-		c.peer.i.out.Add(event{m: m, err: err})
+		c.peer.i.Out.Add(peering.Failed(m, err))
 	}
 }
 
@@ -409,6 +410,6 @@ func (c *conn) resignLocked() {
 	c.owed = false
 	c.mu.Unlock()
 	if owed {
-		c.peer.i.group.Done()
+		c.peer.i.Group.Done()
 	}
 }

@@ -1,0 +1,158 @@
+package peering
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Recall implements lnd.Interface.
+func (e *Engine[P]) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
+	for _, p := range e.Of(nid) {
+		c := p.Common()
+		c.Lock()
+		if c.Gone {
+			c.Unlock()
+			continue
+		}
+		e.Group.Add(1) // Close must wait
+		e.PutRecalled(c.Waiting.Recall(match))
+		c.Unlock()
+		e.PutRecalled(p.Recall(match))
+		e.Out.Run()
+		e.Group.Done()
+	}
+}
+
+// PutRecalled queues the completion of messages that the node has recalled.
+func (e *Engine[P]) PutRecalled(ms []*lnd.Tx) {
+	for _, m := range ms {
+		e.Out.Put(Failed(m, e.Error("send", m.To.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled)))
+	}
+}
+
+// LinkBack implements lnd.Interface.
+func (e *Engine[P]) LinkBack(nid lnet.NID) {
+	now := time.Now()
+	for _, p := range e.Of(nid) {
+		e.renew(p, now)
+	}
+}
+
+// renew starts the timeouts of everything expected from a peer over.
+func (e *Engine[P]) renew(p P, now time.Time) {
+	c := p.Common()
+	c.Lock()
+	c.Waiting.Renew(now)
+	c.Unlock()
+	p.Renew(now)
+}
+
+// Late removes and returns the messages that have waited longer than limit for a connection, for the caller
+// to fail after PutDown. The peer's lock is held.
+func (e *Engine[P]) Late(p P, now time.Time, limit time.Duration) []*lnd.Tx {
+	c := p.Common()
+	late := c.Waiting.Expire(now.Add(-limit))
+	if len(late) > 0 && c.Loss == nil && !p.Connected() {
+		c.Loss = e.Error("connect", c.ID.NID, lnd.StatusNetworkTimeout, ErrWaited)
+	}
+	e.Count.PendingTimeouts.Add(uint64(len(late)))
+	return late
+}
+
+// Probe implements lnd.Interface.
+func (e *Engine[P]) Probe(nid lnet.NID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, known := e.peers[lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}]
+	if !known {
+		return false
+	}
+	c := p.Common()
+	c.Lock()
+	defer c.Unlock()
+	if !p.Connected() {
+		return false
+	}
+	if c.Doubt.Begin() {
+		e.doubted = append(e.doubted, p)
+		e.Doubted()
+	}
+	return true
+}
+
+// SettleDoubts probes the peers in doubt that have not been probed. The goroutine that called Probe may be in
+// the middle of reporting a restart, and could not report another one.
+func (e *Engine[P]) SettleDoubts(now time.Time) {
+	e.mu.Lock()
+	doubted := e.doubted
+	e.doubted = nil
+	e.mu.Unlock()
+	for _, p := range doubted {
+		e.probe(p, now)
+	}
+}
+
+// SettleDoubt probes a peer in doubt. It ends the doubt after a sign of life. If the peer stays silent for too
+// long, its connections are closed.
+func (e *Engine[P]) SettleDoubt(p P, now time.Time) {
+	if e.probe(p, now) {
+		return
+	}
+	c := p.Common()
+	c.Lock()
+	asked := c.Doubt.Asked()
+	c.Unlock()
+	if !asked {
+		return
+	}
+	alive := p.Answered()
+	c.Lock()
+	silent := c.Doubt.Judge(now, alive)
+	c.Unlock()
+	if silent {
+		p.CloseStale()
+	}
+}
+
+// probe probes a peer in doubt that has not been probed, and reports whether it did.
+func (e *Engine[P]) probe(p P, now time.Time) bool {
+	c := p.Common()
+	c.Lock()
+	ask := c.Doubt.Ask(now)
+	c.Unlock()
+	if ask && !p.Probe(now) {
+		c.Lock()
+		c.Doubt.End()
+		c.Unlock()
+	}
+	return ask
+}
+
+// Judge reports to the node whether a peer has stalled. The caller has set what it found on connections: Now,
+// Conns, Silent, Alive, Resumed, Sent and Lapse.
+func (e *Engine[P]) Judge(p P, look *Look) {
+	c := p.Common()
+	if !c.listens() {
+		return
+	}
+	c.Lock()
+	look.Waiting, look.Connected = &c.Waiting, p.Connected()
+	look.Idle = !p.Busy() && c.Waiting.Len() == 0
+	news, since := c.Stall.Judge(look)
+	c.Unlock()
+	switch news {
+	case StallUnchanged:
+		return
+	case StallBegun:
+		e.Count.Stalls.Add(1)
+		e.Say(p, slog.LevelWarn, "peer does not answer", slog.Time("since", since))
+	case StallEnded:
+		e.Say(p, slog.LevelInfo, "peer answers again")
+		e.renew(p, look.Now)
+	case StallMore, StallLapsed:
+	}
+	e.Upper.PeerStalled(c.ID.NID, since)
+}

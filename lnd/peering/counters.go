@@ -1,0 +1,54 @@
+package peering
+
+import (
+	"sync/atomic"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Counters are the event counters that all drivers share. The zero value is ready to use. They are safe for
+// concurrent use.
+type Counters struct {
+	Connects        atomic.Uint64 // connections opened by this node
+	CallFailures    CallFailures  // permanent failures of attempts to connect
+	Accepts         atomic.Uint64 // connections opened by peers
+	Refused         Refusals
+	Closes          atomic.Uint64 // connections closed
+	PeersDown       atomic.Uint64 // peers lost
+	PeersRestarted  atomic.Uint64 // restarts of peers
+	ProtocolErrors  atomic.Uint64
+	PendingTimeouts atomic.Uint64
+	Stalls          atomic.Uint64 // times that a peer stopped answering
+}
+
+// List returns the counters, and the current numbers of peers, of connections, of messages that wait for
+// one, and of calls that wait for their turn.
+func (e *Engine[P]) List(conns, calls int) []lnd.Counter {
+	var peers, pending uint64
+	for _, p := range e.Of(lnet.NID{}) {
+		c := p.Common()
+		c.Lock()
+		peers++
+		pending += uint64(c.Waiting.Len())
+		c.Unlock()
+	}
+	c := &e.Count
+	refused, failed := c.Refused.Counts(), c.CallFailures.Counts()
+	return []lnd.Counter{
+		{Name: "peers", Value: peers, Help: "Peers that the driver has in its table."},
+		{Name: "connections", Value: uint64(conns), Help: "Connections that are up."},
+		{Name: "pending_messages", Value: pending, Help: "Messages that wait for a connection."},
+		{Name: "waiting_calls", Value: uint64(calls), Help: "Peers that wait for their turn to be called."},
+		{Name: "connects_total", Value: c.Connects.Load(), Help: "Connections that were opened from here."},
+		{Name: "connect_failures_total", Value: failed.Total(), Help: "Times that a peer could not be called."},
+		{Name: "accepts_total", Value: c.Accepts.Load(), Help: "Connections that peers opened."},
+		{Name: "refused_total", Value: refused.Total(), Help: "Callers that were turned away."},
+		{Name: "closes_total", Value: c.Closes.Load(), Help: "Connections that were closed."},
+		{Name: "peers_down_total", Value: c.PeersDown.Load(), Help: "Times that a peer was lost."},
+		{Name: "peers_restarted_total", Value: c.PeersRestarted.Load(), Help: "Times that a peer began a new life."},
+		{Name: "protocol_errors_total", Value: c.ProtocolErrors.Load(), Help: "Connections ended by something that makes no sense."},
+		{Name: "pending_timeouts_total", Value: c.PendingTimeouts.Load(), Help: "Messages that waited for a connection in vain."},
+		{Name: "stalls_total", Value: c.Stalls.Load(), Help: "Times that a peer stopped answering."},
+	}
+}

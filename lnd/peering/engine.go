@@ -1,0 +1,322 @@
+package peering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Engine is the part of an interface that is the same for all drivers: its peers, what is reported about
+// them, and its end. A driver embeds it in its own type, and calls Init. The engine then implements the
+// methods of lnd.Interface that are about peers. P is the driver's type of peers.
+//
+// The engine runs no goroutine. One goroutine of the driver calls Late, SettleDoubt, Judge and Forget
+// regularly for each peer, and SettleDoubts when Setup.Doubted asks for it.
+type Engine[P Member] struct {
+	Setup[P]
+	Out   Outbox
+	Count Counters
+	// Context is done when the interface closes.
+	Context context.Context
+	// Group counts what Close waits for. It may be added to while the interface is not closed, with the
+	// lock of a peer that is not Gone held.
+	Group sync.WaitGroup
+
+	cancel context.CancelFunc
+	closed atomic.Bool // closing, for code that holds other locks
+
+	mu      sync.RWMutex // guards the fields below
+	closing bool
+	peers   map[lnet.ProcessID]P
+	others  int // peers with another PID than lnet.PIDLustre
+	doubted []P // to be probed
+	// Departed holds peers that have left the table. Admission limits inbound connections. See Locked.
+	Departed  Departed
+	Admission Admission
+}
+
+// Setup is what a driver tells the engine of an interface.
+type Setup[P Member] struct {
+	Driver string // its name, for errors
+	Self   lnet.NID
+	Upper  lnd.Upper
+	Log    *boundedlog.Log
+	// PerSource limits the inbound connections from one address.
+	PerSource int
+	// MinPause and MaxPause bound the pause after a failed attempt to connect.
+	MinPause, MaxPause time.Duration
+
+	// New returns a new peer. The engine sets its ID and what it remembers of it. New is called with the
+	// engine's lock held.
+	New func() P
+	// Reachable reports whether this node can connect to a peer with this ID.
+	Reachable func(id lnet.ProcessID) bool
+	// Doubted is called when Doubts has work. It must not block. Locks are held.
+	Doubted func()
+	// Make makes one of the driver's own events. A driver without any leaves it nil.
+	Make func(*Event)
+}
+
+// Init prepares the engine.
+func (e *Engine[P]) Init(s Setup[P]) {
+	e.Setup = s
+	e.Out.Make = e.make
+	e.Context, e.cancel = context.WithCancel(context.Background())
+	e.peers = make(map[lnet.ProcessID]P)
+	e.Admission = NewAdmission(s.PerSource)
+}
+
+// NID implements lnd.Interface.
+func (e *Engine[P]) NID() lnet.NID { return e.Self }
+
+// Closed reports whether the interface is closing.
+func (e *Engine[P]) Closed() bool { return e.closed.Load() }
+
+// Refusals implements lnd.Interface.
+func (e *Engine[P]) Refusals() lnd.RefusalCounts { return e.Count.Refused.Counts() }
+
+// CallFailures implements lnd.Caller.
+func (e *Engine[P]) CallFailures() lnd.CallFailureCounts { return e.Count.CallFailures.Counts() }
+
+// Error returns the error of an operation on a peer.
+func (e *Engine[P]) Error(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
+	return &lnd.Error{Driver: e.Driver, Op: op, Peer: peer, Status: s, Err: err}
+}
+
+// Submit sends m to its peer, which is created if needed, or fails it.
+func (e *Engine[P]) Submit(m *lnd.Tx, to lnet.ProcessID) {
+	for {
+		p, err := e.Peer(to)
+		if err != nil {
+			e.Out.Add(Failed(m, err))
+			return
+		}
+		if p.Send(m) {
+			return
+		}
+	}
+}
+
+// Peer returns the peer, and creates it if needed.
+func (e *Engine[P]) Peer(id lnet.ProcessID) (P, error) {
+	e.mu.RLock()
+	p, known := e.peers[id]
+	closing := e.closing
+	e.mu.RUnlock()
+	if known && !closing {
+		return p, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, known = e.peers[id]
+	switch {
+	case e.closing:
+		return p, e.Error("send", id.NID, lnd.StatusRemoteDropped, ErrClosing)
+	case known:
+		return p, nil
+	case !e.Reachable(id):
+		return p, e.Error("send", id.NID, lnd.StatusRemoteError, ErrNoWay)
+	}
+	return e.enter(id), nil
+}
+
+// Caller returns the peer that connects from an address, and creates it if needed. It counts the connection
+// for its source, until CallerLeft, in Accepting, and in Group. It returns ErrClosing, or a *lnd.RefusedError
+// if the caller must be refused.
+func (e *Engine[P]) Caller(id lnet.ProcessID, from netip.Addr) (P, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, known := e.peers[id]
+	if e.closing {
+		return p, ErrClosing
+	}
+	if err := e.Admission.Enter(from, id.NID, known, time.Now()); err != nil {
+		return p, err
+	}
+	if !known {
+		p = e.enter(id)
+	}
+	c := p.Common()
+	c.Lock()
+	c.Accepting++
+	c.Unlock()
+	e.Group.Add(1)
+	return p, nil
+}
+
+// CallerLeft ends what Caller has counted for a source.
+func (e *Engine[P]) CallerLeft(from netip.Addr) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.Admission.Leave(from)
+}
+
+// enter creates a peer, with what is remembered of it. mu is held.
+func (e *Engine[P]) enter(id lnet.ProcessID) P {
+	p := e.New()
+	c := p.Common()
+	c.ID = id
+	c.Record, c.Backoff = e.Departed.Recall(id, time.Now())
+	c.Backoff.Min, c.Backoff.Max = e.MinPause, e.MaxPause
+	e.peers[id] = p
+	if !c.listens() {
+		e.others++
+	}
+	return p
+}
+
+// Forget removes a peer from the table if it has no connection, no attempt and no message, is not reported as
+// stalled, and no restart is still to be reported. Then departed holds what is remembered of it.
+func (e *Engine[P]) Forget(p P) {
+	c := p.Common()
+	c.Lock()
+	idle := e.idle(p)
+	c.Unlock()
+	if !idle { // the usual case, without the lock that senders share
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
+	if !e.idle(p) {
+		return
+	}
+	c.Gone = true
+	delete(e.peers, c.ID)
+	if !c.listens() {
+		e.others--
+	}
+	e.Departed.Keep(c.ID, c.Record, c.Backoff)
+	c.Record = Record{} // belongs to the peer's next entry in the table
+}
+
+// idle reports whether a peer can leave the table. Its lock is held.
+func (e *Engine[P]) idle(p P) bool {
+	c := p.Common()
+	return !c.Gone && !p.Busy() && c.Held == 0 && c.Waiting.Len() == 0 && !c.Stall.Stalled() && !c.Unreported()
+}
+
+// Find returns the peer. It returns the zero P if the peer is not in the table.
+func (e *Engine[P]) Find(id lnet.ProcessID) P {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.peers[id]
+}
+
+// Locked calls f with the engine's lock held, so that f may use Departed and Admission.
+func (e *Engine[P]) Locked(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+}
+
+// Len returns the number of peers in the table.
+func (e *Engine[P]) Len() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return len(e.peers)
+}
+
+// Of returns the peers with the NID, with any PID. The zero NID selects all peers.
+func (e *Engine[P]) Of(nid lnet.NID) []P {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if !nid.IsZero() && e.others == 0 {
+		if p, known := e.peers[lnet.ProcessID{NID: nid, PID: lnet.PIDLustre}]; known {
+			return []P{p}
+		}
+		return nil
+	}
+	var found []P
+	for id, p := range e.peers {
+		if nid.IsZero() || id.NID == nid {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// CalleeFor returns the kind of a peer to connect to. No lock may be held.
+func (e *Engine[P]) CalleeFor(p P) Callee {
+	c := p.Common()
+	c.Lock()
+	home := c.Record.Home
+	c.Unlock()
+	return calleeFor(e.Upper, c.ID.NID, home)
+}
+
+// Disconnect implements lnd.Interface.
+func (e *Engine[P]) Disconnect(nid lnet.NID) {
+	for _, p := range e.Of(nid) {
+		e.disconnect(p, lnd.StatusLocalAborted, ErrDisconnect)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.Departed.EndPauses(nid)
+}
+
+// disconnect closes all connections to a peer and fails the messages that wait for one.
+func (e *Engine[P]) disconnect(p P, s lnd.Status, cause error) {
+	c := p.Common()
+	c.Lock()
+	if c.Gone {
+		c.Unlock()
+		return
+	}
+	e.Group.Add(1) // Close must wait
+	defer e.Group.Done()
+	c.Gone = e.Closed()
+	closeAll := p.Detach(cause)
+	c.Loss = nil
+	c.Backoff.Reset() // a later message connects again at once
+	e.Put(c.Waiting.Cancel(), e.Error("send", c.ID.NID, s, cause))
+	c.Unlock()
+	closeAll()
+	e.Out.Run()
+	e.Forget(p)
+}
+
+// Stop closes the interface. It calls leave, which keeps callers away, and finish, when Group has ended.
+// Messages that wait for a connection fail with StatusRemoteDropped. It returns when finish has returned and
+// all events have been made, or when ctx is done. A second call returns lnd.ErrClosed.
+func (e *Engine[P]) Stop(ctx context.Context, leave, finish func()) error {
+	e.mu.Lock()
+	if e.closing {
+		e.mu.Unlock()
+		return lnd.ErrClosed
+	}
+	e.closing = true
+	e.closed.Store(true)
+	e.Group.Add(1)
+	e.mu.Unlock()
+
+	leave()
+	e.cancel()
+	for _, p := range e.Of(lnet.NID{}) {
+		e.disconnect(p, lnd.StatusRemoteDropped, ErrClosing)
+	}
+	e.Group.Done()
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Group.Wait()
+		e.Locked(func() { clear(e.peers) })
+		finish()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%s: close %s: goroutines are still running", e.Driver, e.Self), ctx.Err())
+	}
+}
