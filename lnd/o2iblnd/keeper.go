@@ -30,6 +30,7 @@ type task struct {
 	kind taskKind
 	p    *peer
 	c    *conn
+	dev  *device
 }
 
 type taskKind uint8
@@ -43,6 +44,7 @@ const (
 	taskFeed
 	taskCalled
 	taskBind
+	taskRelease
 	taskLink
 	taskStop
 )
@@ -133,6 +135,8 @@ func (i *Interface) perform(t task) (stop bool) {
 		i.feed(time.Now())
 	case taskBind:
 		i.unbind()
+	case taskRelease:
+		i.releaseDevice(t.dev)
 	case taskLink:
 		if !i.Closed() {
 			i.link.Check()

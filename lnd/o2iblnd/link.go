@@ -44,11 +44,13 @@ func (i *Interface) unbind() {
 		return
 	}
 	i.driver.unbind(i)
-	i.releaseDevice(l.dev) // after unbind nothing can be registered with it
 	f := deviceFailure(errDeviceGone)
 	for _, p := range i.Of(lnet.NID{}) {
 		p.closeAll(f)
 	}
+	// After unbind nothing can be registered with the device. Work requests name what is registered until the queue
+	// pairs are destroyed, for which closeAll has added tasks.
+	i.keeper.do(task{kind: taskRelease, dev: l.dev})
 	i.link.Check()
 	i.absent, i.nextBind = false, time.Time{}
 }
