@@ -3,6 +3,7 @@ package socklnd
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +42,30 @@ func TestChecksumsOnV2BothWays(t *testing.T) {
 		s := n.put(p.id(), size)
 		checkSum(t, w.read(protocol.V2.Overhead()+size))
 		s.done()
+	}
+}
+
+// TestInjectedChecksumError checks that exactly the first checksum of an interface is wrong, and not 0.
+//
+// socklnd 19 (3)
+func TestInjectedChecksumError(t *testing.T) {
+	n := start(t, func(c *Config) { c.EnableChecksum, c.InjectChecksumError = true, true })
+	var wrong []bool
+	for range 2 {
+		p := newPuppet(n)
+		p.version = protocol.V2
+		w := p.connect(protocol.Control)
+		for range 2 {
+			s := n.put(p.id(), 10)
+			frame := w.read(protocol.V2.Overhead() + 10)
+			s.done()
+			sum := binary.LittleEndian.Uint32(frame[4:])
+			clear(frame[4:8])
+			wrong = append(wrong, sum != 0 && sum != protocol.Checksum(protocol.ChecksumInit, frame))
+		}
+	}
+	if want := []bool{true, false, false, false}; !slices.Equal(wrong, want) {
+		t.Errorf("wrong checksums %v, want %v", wrong, want)
 	}
 }
 

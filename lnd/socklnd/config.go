@@ -61,7 +61,10 @@ type Config struct {
 	KeepaliveCount    int           // keepalive_count
 	KeepaliveInterval time.Duration // keepalive_intvl
 	EnableChecksum    bool          // enable_csum, on V2 connections
-	NonblockingZCAck  bool          // nonblk_zcack
+	// InjectChecksumError makes the first checksum that each interface sends wrong, to test a peer
+	// (inject_csum_error). The peer closes its connections.
+	InjectChecksumError bool
+	NonblockingZCAck    bool // nonblk_zcack
 	// ConnsPerPeer is the number of BULK_IN and of BULK_OUT connections to each peer, 1 to 127. 0
 	// derives it from the link speed.
 	ConnsPerPeer int
@@ -185,6 +188,10 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	lnd.BoolIn(func(c *Config) *bool { return &c.EnableChecksum }, lnd.Tunable{
 		Parameter: "enable_csum", Module: module,
 		Help: "send checksums on V2 connections",
+	}),
+	lnd.BoolIn(func(c *Config) *bool { return &c.InjectChecksumError }, lnd.Tunable{
+		Parameter: "inject_csum_error", Module: module,
+		Help: "make the first checksum of an NI wrong, to test peers",
 	}),
 	lnd.BoolIn(func(c *Config) *bool { return &c.NonblockingZCAck }, lnd.Tunable{
 		Parameter: "nonblk_zcack", Module: module, Default: 1,

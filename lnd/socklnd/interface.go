@@ -24,6 +24,7 @@ type Interface struct {
 	incarnation uint64
 	listening   []netip.AddrPort // guarded by Driver.mu
 	options     atomic.Pointer[Config]
+	injected    atomic.Bool // a wrong checksum has been sent (Config.InjectChecksumError)
 
 	counters counters
 	ledger   ledger

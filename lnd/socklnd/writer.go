@@ -292,7 +292,7 @@ func (c *conn) appendHead(m *lnd.Tx, cookie uint64) error {
 		if fault != nil {
 			return fault
 		}
-		binary.LittleEndian.PutUint32(w.heads[at+4:], sum)
+		binary.LittleEndian.PutUint32(w.heads[at+4:], c.peer.i.injectError(sum))
 	}
 	return err
 }
@@ -300,6 +300,15 @@ func (c *conn) appendHead(m *lnd.Tx, cookie uint64) error {
 // checksums reports whether messages carry checksums. Only V2 supports them (socklnd 9).
 func (c *conn) checksums() bool {
 	return c.version == protocol.V2 && c.peer.i.driver.config.EnableChecksum
+}
+
+// injectError returns the checksum, or once a wrong one if the configuration asks for that. The wrong one is
+// not 0, which would mean that there is no checksum.
+func (i *Interface) injectError(sum uint32) uint32 {
+	if !i.driver.config.InjectChecksumError || i.injected.Swap(true) {
+		return sum
+	}
+	return max(sum+1, 1)
 }
 
 // checksumNoop writes the checksum into an encoded NOOP.
