@@ -31,7 +31,7 @@ var errDefunct = errors.New("the listener is about to go")
 
 // bind attaches i to the listener for its address, which it creates if needed.
 func (d *Driver) bind(i *Interface) error {
-	at := netip.AddrPortFrom(i.address, uint16(d.config.Service))
+	at := netip.AddrPortFrom(i.Address, uint16(d.config.Service))
 	d.binding.Lock()
 	defer d.binding.Unlock()
 	d.mu.Lock()

@@ -77,7 +77,7 @@ func (p *peer) dial(call *peering.Call[*peer]) {
 	d := i.driver
 	at := netip.AddrPortFrom(p.ID.NID.IP(), uint16(d.config.Service))
 	err := d.dial(c, verbs.Dial{
-		From: i.address, To: at, Privileged: d.config.UsePrivilegedPort, Timeout: protocol.ResolveTimeout,
+		From: i.Address, To: at, Privileged: d.config.UsePrivilegedPort, Timeout: protocol.ResolveTimeout,
 		TOS: i.options.Load().TOS + 1,
 	})
 	switch {

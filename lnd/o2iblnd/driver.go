@@ -83,23 +83,11 @@ func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) 
 }
 
 func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
-	if c.Upper == nil {
-		return nil, errors.New("no upper")
-	}
-	if err := c.Resolve(); err != nil {
-		return nil, err
-	}
-	if c.Net.Type() != lnet.TypeO2IB {
-		return nil, fmt.Errorf("net type %s: not o2ib", c.Net.Type())
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	dev, addr, err := hostnet.Choose(d.config.Host, c.Device, c.NID)
+	place, err := peering.FindPlace(ctx, c, lnet.TypeO2IB, d.config.Host, d.log)
 	if err != nil {
 		return nil, err
 	}
-	i, err := d.newInterface(c, &dev, addr)
+	i, err := d.newInterface(c, place)
 	if err != nil {
 		return nil, err
 	}
@@ -110,34 +98,29 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
 		d.leave(i)
 		return nil, err
 	}
-	i.start(&dev)
+	i.start()
 	return i, nil
 }
 
 // newInterface creates an interface from its resolved configuration.
-func (d *Driver) newInterface(c *lnd.Config, dev *hostnet.Device, addr netip.Addr) (*Interface, error) {
-	if !addr.Is4() {
-		return nil, fmt.Errorf("device %s, address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", dev.Name, addr)
+func (d *Driver) newInterface(c *lnd.Config, place *peering.Place) (*Interface, error) {
+	if !place.Address.Is4() {
+		return nil, fmt.Errorf("device %s, address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", place.Device.Name, place.Address)
 	}
 	o, err := d.tuned(c.Options)
 	if err != nil {
 		return nil, err
 	}
 	i := &Interface{
-		driver: d, address: addr, tunables: resolveTunables(c.Tunables, d.config.Tunables),
-		stamp: d.stamp(),
-		regs:  make(map[*registration]struct{}),
-		kept:  make(chan struct{}),
+		driver: d,
+		stamp:  d.stamp(),
+		regs:   make(map[*registration]struct{}),
+		kept:   make(chan struct{}),
 	}
 	i.keeper.wake = make(chan struct{}, 1)
 	i.options.Store(o)
-	log := d.log
-	if c.Logger != nil {
-		log = boundedlog.New(c.Logger)
-	}
-	nid := lnet.NIDFromIP(c.Net, addr)
 	i.Init(peering.Setup[*peer]{
-		Driver: "o2iblnd", Self: nid, Upper: c.Upper, Log: log.With("nid", nid.String()), PerSource: maxConnsPerSource,
+		Place: place, Driver: "o2iblnd", Flow: resolveTunables(c.Tunables, d.config.Tunables), PerSource: maxConnsPerSource,
 		MinPause: d.config.RedialPause, MaxPause: d.config.RedialPause,
 		New: i.newPeer, Reachable: i.reachable, Doubted: func() { i.keeper.do(task{kind: taskDoubts}) }, Make: i.make,
 	})

@@ -3,14 +3,12 @@ package o2iblnd
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
@@ -20,14 +18,11 @@ import (
 // Interface is o2iblnd's side of one NI. It implements lnd.Interface.
 type Interface struct {
 	peering.Engine[*peer]
-	driver   *Driver
-	address  netip.Addr
-	tunables lnd.Tunables
-	stamp    uint64 // the incarnation (o2iblnd 2.2)
-	options  atomic.Pointer[Config]
+	driver  *Driver
+	stamp   uint64 // the incarnation (o2iblnd 2.2)
+	options atomic.Pointer[Config]
 
 	counters counters
-	link     *hostnet.Link
 	numbers  atomic.Uint32 // counter for connection numbers
 	keeper   keeper
 	kept     chan struct{} // closed when the keeper has ended
@@ -52,41 +47,22 @@ var (
 )
 
 // start starts the goroutines of an interface that is bound to a listener.
-func (i *Interface) start(dev *hostnet.Device) {
-	i.link = hostnet.NewLink(i.driver.config.Host, dev, i.Self, i.Upper, i.Log, i.rdmaCause)
-	i.link.OnBack(func() { i.LinkBack(lnet.NID{}) }) // timeouts that began while the link was down start over
+func (i *Interface) start() {
+	i.OpenLink(i.rdmaCause)
 	go i.keep()
-	i.Group.Go(func() { i.link.Watch(i.Context, i.checkLink) })
+	i.WatchLink(i.checkLink)
 }
-
-// Device implements lnd.Interface.
-func (i *Interface) Device() string { return i.link.Device() }
 
 // LargeNIDs implements lnd.Interface. The protocol does not support them (o2iblnd 2.1).
 func (i *Interface) LargeNIDs() bool { return false }
 
 // Timeout implements lnd.Interface (o2iblnd 13.2).
 func (i *Interface) Timeout() time.Duration {
-	if t := i.options.Load().Timeout; t > 0 {
-		return t
-	}
-	if t := i.Upper.LNDTimeout(); t > 0 {
-		return t
-	}
-	return defaultTimeout
+	return i.TimeoutOr(i.options.Load().Timeout, defaultTimeout)
 }
 
-// Tunables implements lnd.Interface.
-func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
-
-// Link implements lnd.Interface.
-func (i *Interface) Link() lnd.LinkState { return i.link.State() }
-
-// LinkCause implements lnd.LinkExplainer.
-func (i *Interface) LinkCause() string { return i.link.Cause() }
-
 // depth returns the queue depth to offer, which is also the maximum to accept.
-func (i *Interface) depth() int { return i.tunables.PeerCredits }
+func (i *Interface) depth() int { return i.Flow.PeerCredits }
 
 // self returns the parameters that the interface announces to peers.
 func (i *Interface) self() protocol.Self {

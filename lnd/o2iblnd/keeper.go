@@ -139,7 +139,7 @@ func (i *Interface) perform(t task) (stop bool) {
 		i.releaseDevice(t.dev)
 	case taskLink:
 		if !i.Closed() {
-			i.link.Check()
+			i.CheckLink()
 			i.absent, i.nextBind = false, time.Time{}
 			i.rebind(time.Now())
 		}

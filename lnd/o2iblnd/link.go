@@ -51,7 +51,7 @@ func (i *Interface) unbind() {
 	// After unbind nothing can be registered with the device. Work requests name what is registered until the queue
 	// pairs are destroyed, for which closeAll has added tasks.
 	i.keeper.do(task{kind: taskRelease, dev: l.dev})
-	i.link.Check()
+	i.CheckLink()
 	i.absent, i.nextBind = false, time.Time{}
 }
 
@@ -84,5 +84,5 @@ func (i *Interface) rebind(now time.Time) {
 	i.Log.Warn("device is back", "device", i.Device())
 	i.counters.rebinds.Add(1)
 	i.registerAgain()
-	i.link.Check()
+	i.CheckLink()
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -32,6 +32,7 @@ type Engine[P Member] struct {
 
 	cancel context.CancelFunc
 	closed atomic.Bool // closing, for code that holds other locks
+	link   *hostnet.Link
 
 	mu      sync.RWMutex // guards the fields below
 	closing bool
@@ -45,10 +46,9 @@ type Engine[P Member] struct {
 
 // Setup is what a driver tells the engine of an interface.
 type Setup[P Member] struct {
-	Driver string // its name, for errors
-	Self   lnet.NID
-	Upper  lnd.Upper
-	Log    *boundedlog.Log
+	*Place
+	Driver string       // its name, for errors
+	Flow   lnd.Tunables // in force
 	// PerSource limits the inbound connections from one address.
 	PerSource int
 	// MinPause and MaxPause bound the pause after a failed attempt to connect.
@@ -73,9 +73,6 @@ func (e *Engine[P]) Init(s Setup[P]) {
 	e.peers = make(map[lnet.ProcessID]P)
 	e.Admission = NewAdmission(s.PerSource)
 }
-
-// NID implements lnd.Interface.
-func (e *Engine[P]) NID() lnet.NID { return e.Self }
 
 // Closed reports whether the interface is closing.
 func (e *Engine[P]) Closed() bool { return e.closed.Load() }

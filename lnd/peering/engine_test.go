@@ -153,8 +153,10 @@ const maxPause = time.Minute
 func newScripted() *scripted {
 	d := &scripted{}
 	d.Init(Setup[*scriptedPeer]{
-		Driver: "scripted", Self: nid(1000), Upper: upper{d: d}, PerSource: 2, MinPause: time.Second, MaxPause: maxPause,
-		Log:       boundedlog.New(slog.New(slog.NewTextHandler(&d.log, nil))),
+		Place: &Place{
+			Self: nid(1000), Upper: upper{d: d}, Log: boundedlog.New(slog.New(slog.NewTextHandler(&d.log, nil))),
+		},
+		Driver: "scripted", PerSource: 2, MinPause: time.Second, MaxPause: maxPause,
 		New:       func() *scriptedPeer { return &scriptedPeer{d: d} },
 		Reachable: func(id lnet.ProcessID) bool { return id.NID != nid(666) },
 		Doubted:   func() { d.doubts++ },

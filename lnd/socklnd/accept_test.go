@@ -89,7 +89,7 @@ func TestStrangersAtTheAcceptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	stranger := lnet.AcceptorRequest{NID: p.nid()}.Append(nil, le)
-	other := lnet.AcceptorRequest{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 7), n.address)}.Append(nil, le)
+	other := lnet.AcceptorRequest{NID: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 7), n.Address)}.Append(nil, le)
 	loopback := lnet.AcceptorRequest{NID: lnet.LoopbackNID}.Append(nil, le)
 	hello := func(edit func(*protocol.Hello)) []byte {
 		h := p.hello(protocol.Control)

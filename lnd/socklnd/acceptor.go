@@ -46,7 +46,7 @@ func (d *Driver) listen(i *Interface) error {
 		ports = append(ports, b)
 	}
 	for _, port := range ports {
-		at := netip.AddrPortFrom(i.address, uint16(port))
+		at := netip.AddrPortFrom(i.Address, uint16(port))
 		if err := d.share(i, at); err != nil {
 			return &lnd.ListenError{Addr: at, Err: err}
 		}
@@ -189,7 +189,7 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 	case errors.As(err, &request), errors.Is(err, lnet.ErrProtocolQuery):
 		out = lnet.AppendAcceptorRefusal(nil, binary.LittleEndian)
 	case errors.As(err, &version) && i != nil:
-		h := i.hello(defaultVersion(i.address), i.Self, protocol.None)
+		h := i.hello(defaultVersion(i.Address), i.Self, protocol.None)
 		out, _ = h.Append(nil, binary.LittleEndian) // our own NID always fits
 	}
 	if out != nil {

@@ -55,8 +55,8 @@ func TestCallsLeaveFromTheNIsAddress(t *testing.T) {
 	p := newPuppet(n).listen()
 	n.put(p.id(), 0)
 	w := p.take()
-	if from := w.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(); from != n.address {
-		t.Errorf("the call came from %s, the NI has %s", from, n.address)
+	if from := w.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(); from != n.Address {
+		t.Errorf("the call came from %s, the NI has %s", from, n.Address)
 	}
 }
 

@@ -2,7 +2,6 @@ package socklnd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
-	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -76,23 +74,11 @@ func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) 
 }
 
 func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
-	if c.Upper == nil {
-		return nil, errors.New("no upper")
-	}
-	if err := c.Resolve(); err != nil {
-		return nil, err
-	}
-	if c.Net.Type() != lnet.TypeTCP {
-		return nil, fmt.Errorf("net type %s: not tcp", c.Net.Type())
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	dev, addr, err := hostnet.Choose(d.config.Network, c.Device, c.NID)
+	place, err := peering.FindPlace(ctx, c, lnet.TypeTCP, d.config.Network, d.log)
 	if err != nil {
 		return nil, err
 	}
-	i, err := d.newInterface(*c, &dev, addr)
+	i, err := d.newInterface(c, place)
 	if err != nil {
 		return nil, err
 	}
@@ -138,31 +124,23 @@ func (d *Driver) jitter() float64 {
 }
 
 // newInterface creates an interface from its resolved configuration.
-func (d *Driver) newInterface(c lnd.Config, dev *hostnet.Device, addr netip.Addr) (*Interface, error) {
-	o, err := d.tuned(c.Options, dev.Name)
+func (d *Driver) newInterface(c *lnd.Config, place *peering.Place) (*Interface, error) {
+	o, err := d.tuned(c.Options, place.Device.Name)
 	if err != nil {
 		return nil, err
 	}
 	i := &Interface{
 		driver:      d,
-		address:     addr,
-		tunables:    resolveTunables(c.Tunables, d.config.Tunables),
 		incarnation: uint64(d.config.Wall().UnixNano()),
 		doubts:      make(chan struct{}, 1),
 	}
 	i.options.Store(o)
-	log := d.log
-	if c.Logger != nil {
-		log = boundedlog.New(c.Logger)
-	}
-	nid := lnet.NIDFromIP(c.Net, addr)
 	i.Init(peering.Setup[*peer]{
-		Driver: "socklnd", Self: nid, Upper: c.Upper, Log: log.With("nid", nid.String()), PerSource: maxConnsPerSource,
+		Place: place, Driver: "socklnd", Flow: resolveTunables(c.Tunables, d.config.Tunables), PerSource: maxConnsPerSource,
 		MinPause: d.config.MinReconnect, MaxPause: d.config.MaxReconnect,
 		New: i.newPeer, Reachable: i.canCall, Doubted: i.wakeReaper,
 	})
-	i.link = hostnet.NewLink(d.config.Network, dev, nid, c.Upper, i.Log, nil)
-	i.link.OnBack(func() { i.LinkBack(lnet.NID{}) }) // timeouts that began while the link was down start over
+	i.OpenLink(nil)
 	return i, nil
 }
 

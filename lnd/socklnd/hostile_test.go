@@ -154,7 +154,7 @@ func TestFloods(t *testing.T) {
 			before := n.usage()
 
 			a := test.attack
-			a.Target, a.NID, a.Connections = netip.AddrPortFrom(n.address, testPort), n.NID().String(), test.connections
+			a.Target, a.NID, a.Connections = netip.AddrPortFrom(n.Address, testPort), n.NID().String(), test.connections
 			begin := time.Now()
 			x := a.begin(t)
 			result := make(chan attackResult, 1)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -16,9 +15,7 @@ import (
 // Interface is socklnd's side of one NI. It implements lnd.Interface.
 type Interface struct {
 	peering.Engine[*peer]
-	driver   *Driver
-	address  netip.Addr
-	tunables lnd.Tunables
+	driver *Driver
 	// incarnation identifies this incarnation of the NI. All its connections carry the same value
 	// (socklnd 6).
 	incarnation uint64
@@ -28,7 +25,6 @@ type Interface struct {
 
 	counters counters
 	ledger   ledger
-	link     *hostnet.Link
 	calls    calls
 	doubts   chan struct{} // holds one token while there are peers to be probed
 }
@@ -42,34 +38,16 @@ var (
 func (i *Interface) start() {
 	i.Group.Add(1)
 	go i.reap()
-	i.Group.Go(func() { i.link.Watch(i.Context, i.link.Check) }) // connections stay open while the link is down
+	i.WatchLink(i.CheckLink)
 }
-
-// Device implements lnd.Interface.
-func (i *Interface) Device() string { return i.link.Device() }
 
 // LargeNIDs implements lnd.Interface.
 func (i *Interface) LargeNIDs() bool { return true }
 
 // Timeout implements lnd.Interface: T (socklnd 14).
 func (i *Interface) Timeout() time.Duration {
-	if t := i.options.Load().SockTimeout; t > 0 {
-		return t
-	}
-	if t := i.Upper.LNDTimeout(); t > 0 {
-		return t
-	}
-	return defaultTimeout
+	return i.TimeoutOr(i.options.Load().SockTimeout, defaultTimeout)
 }
-
-// Tunables implements lnd.Interface.
-func (i *Interface) Tunables() lnd.Tunables { return i.tunables }
-
-// Link implements lnd.Interface.
-func (i *Interface) Link() lnd.LinkState { return i.link.State() }
-
-// LinkCause implements lnd.LinkExplainer.
-func (i *Interface) LinkCause() string { return i.link.Cause() }
 
 // Send implements lnd.Interface. A message to a peer without a connection waits for one, for at most
 // the LND timeout.
@@ -83,7 +61,7 @@ func (i *Interface) Send(m *lnd.Tx) {
 // opened (socklnd 12.4).
 func (i *Interface) canCall(id lnet.ProcessID) bool {
 	ip := id.NID.IP()
-	return id.PID&lnet.PIDUserFlag == 0 && ip.IsValid() && ip.Is4() == i.address.Is4()
+	return id.PID&lnet.PIDUserFlag == 0 && ip.IsValid() && ip.Is4() == i.Address.Is4()
 }
 
 // Receive implements lnd.Interface.

@@ -102,7 +102,7 @@ func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more 
 		return 0, 0, false
 	}
 	now := time.Now()
-	if p.Accepting > 0 && p.ID.NID.IP() != p.i.address {
+	if p.Accepting > 0 && p.ID.NID.IP() != p.i.Address {
 		// The peer is connecting to us: leave it to the peer.
 		p.Backoff.Pause(now)
 	}
@@ -407,13 +407,13 @@ func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (s Stream, priv
 		// Such a connection crashes a kernel with accept=all.
 		return nil, false, fmt.Errorf("call %s from an unprivileged port: %w", to, syscall.EACCES)
 	}
-	s, err = i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.address, 0), to)
+	s, err = i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.Address, 0), to)
 	return s, false, err
 }
 
 func (i *Interface) dialPrivileged(ctx context.Context, to netip.AddrPort) (Stream, error) {
 	for port := uint16(firstSourcePort); port >= lastSourcePort; port-- {
-		s, err := i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.address, port), to)
+		s, err := i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.Address, port), to)
 		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return s, err
 		}

@@ -189,7 +189,7 @@ func (n *node) awaitGone(id lnet.ProcessID) {
 // lnet-wire 5.4 (1)
 func TestAcceptNoneHasNoAcceptor(t *testing.T) {
 	n := start(t, plainly(AcceptNone))
-	_, err := net.Dial("tcp", netip.AddrPortFrom(n.address, testPort).String())
+	_, err := net.Dial("tcp", netip.AddrPortFrom(n.Address, testPort).String())
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("error %v, want a refused connection", err)
 	}
@@ -218,7 +218,7 @@ func TestPrivilegedSourcePorts(t *testing.T) {
 		for k, c := range types {
 			w := p.take()
 			from := w.RemoteAddr().(*net.TCPAddr).AddrPort()
-			if w.typ.Invert() != c || from.Port() != uint16(1023-k) || from.Addr() != n.address {
+			if w.typ.Invert() != c || from.Port() != uint16(1023-k) || from.Addr() != n.Address {
 				t.Errorf("connection %d is %s from %s, want %s from port %d", k, w.typ.Invert(), from, c, 1023-k)
 			}
 		}
@@ -231,7 +231,7 @@ func TestPrivilegedSourcePorts(t *testing.T) {
 func TestAPortInUseIsPassedOver(t *testing.T) {
 	testenv.NeedRoot(t)
 	n := start(t, func(c *Config) { plainly(AcceptSecure)(c); c.SourcePorts = SourcePrivileged })
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: n.address.AsSlice(), Port: 1023})
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: n.Address.AsSlice(), Port: 1023})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestSecureTakesPrivilegedPorts(t *testing.T) {
 	n := start(t, plainly(AcceptSecure))
 	p := newPuppet(n)
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: p.addr.AsSlice(), Port: 700}}
-	c, err := d.Dial("tcp", netip.AddrPortFrom(n.address, testPort).String())
+	c, err := d.Dial("tcp", netip.AddrPortFrom(n.Address, testPort).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestBulkConnectionsGoToTheirOwnPort(t *testing.T) {
 	_ = c.Close()
 	// The node listens on both ports.
 	for _, port := range []uint16{testPort, testPort + 1} {
-		c, err := net.Dial("tcp", netip.AddrPortFrom(n.address, port).String())
+		c, err := net.Dial("tcp", netip.AddrPortFrom(n.Address, port).String())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,7 +88,7 @@ func (p *puppet) memory() *memoryNetwork {
 // dial connects and sends nothing.
 func (p *puppet) dial() *wire {
 	p.t.Helper()
-	at := netip.AddrPortFrom(p.node.address, testPort)
+	at := netip.AddrPortFrom(p.node.Address, testPort)
 	if m := p.memory(); m != nil {
 		s, err := m.dial(netip.AddrPortFrom(p.addr, 0), at)
 		if err != nil {

@@ -93,7 +93,7 @@ func (e endings) Sent(m *lnd.Tx, err error) { e[m] = err }
 func batchOf(s Stream, cookies int, ms ...*lnd.Tx) *conn {
 	c := DefaultConfig()
 	i := &Interface{driver: &Driver{config: c}}
-	i.Init(peering.Setup[*peer]{Log: boundedlog.New(nil)})
+	i.Init(peering.Setup[*peer]{Place: &peering.Place{Log: boundedlog.New(nil)}})
 	p := &peer{i: i}
 	p.set.Store(emptySet)
 	o := newConn(p, s, protocol.BulkOut, protocol.V3, binary.LittleEndian)

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
@@ -57,7 +56,7 @@ func (s *silent) Trying() (bool, time.Duration) { return s.unacked > 0, time.Hou
 func TestAStallAfterIdleness(t *testing.T) {
 	for _, before := range []int{0, 100} {
 		s := &silent{}
-		i := &Interface{driver: &Driver{config: DefaultConfig()}, link: &hostnet.Link{}}
+		i := &Interface{driver: &Driver{config: DefaultConfig()}}
 		i.options.Store(&Config{SockTimeout: defaultTimeout})
 		c := &conn{stream: s, peer: &peer{i: i}}
 		now := time.Unix(0, 0)
