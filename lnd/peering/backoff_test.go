@@ -17,7 +17,10 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 	}
 	for k, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		want *= time.Second
-		b.Fail(noon, nil, 0)
+		b.Fail(noon, errClosed, 0)
+		if b.Cause != errClosed {
+			t.Errorf("the cause is %v", b.Cause)
+		}
 		if got := b.Next().Sub(noon); got != want {
 			t.Errorf("pause after failure %d is %v, want %v", k+1, got, want)
 		}

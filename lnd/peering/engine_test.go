@@ -210,6 +210,11 @@ func TestEngineCreatesPeersOnce(t *testing.T) {
 	if len(d.Of(nid(1))) != 2 {
 		t.Error("a peer was created twice")
 	}
+	q.Accepting = 0
+	d.Forget(q)
+	if d.others != 0 || len(d.Of(nid(1))) != 1 {
+		t.Errorf("%d other processes after the only one has left", d.others)
+	}
 }
 
 // TestEngineForgetsPeersNotInUse: a peer leaves the table only when nothing of it is left, and what is known
@@ -390,11 +395,17 @@ func TestEngineJudges(t *testing.T) {
 	user.Waiting.Add(m, now.Add(-time.Hour))
 	d.Judge(user, &Look{Now: now})
 	d.reported(t, "a process that does not listen")
-	p.Waiting.Cancel()
+	d.Judge(p, &Look{Now: now, Conns: 1, Silent: now.Add(-StallAfter), Lapse: time.Minute})
+	d.reported(t, "a silent connection", "stalled "+nid(1).String()+": true")
 	p.connected = false
-	user.Waiting.Cancel()
+	d.Judge(p, &Look{Now: now, Lapse: 0})
+	d.reported(t, "a message that does not wait long enough")
+	p.Waiting.Cancel()
 	d.Judge(p, &Look{Now: now, Lapse: time.Minute})
-	d.reported(t, "nothing to answer")
+	d.Judge(p, &Look{Now: now.Add(time.Minute - 1), Lapse: time.Minute})
+	d.reported(t, "nothing to answer, not long enough")
+	d.Judge(p, &Look{Now: now.Add(time.Minute), Lapse: time.Minute})
+	d.reported(t, "nothing to answer", "stalled "+nid(1).String()+": false")
 }
 
 // TestEngineExpiresMessages: messages that have waited too long are returned once, and are a loss only
