@@ -51,7 +51,11 @@ func TestBackoffStartsAnewAfterAConnection(t *testing.T) {
 	for range 5 {
 		b.Fail(noon, nil, 0)
 	}
+	b.Fail(noon, errClosed, 0)
 	b.Reset()
+	if b.Cause != nil {
+		t.Errorf("the cause is %v after a connection", b.Cause)
+	}
 	if !b.Ready(noon) || !b.Next().IsZero() {
 		t.Error("a connection does not end the pause")
 	}

@@ -29,6 +29,8 @@ type scripted struct {
 	own     int                 // the driver's own events
 	doubts  int                 // calls of Doubted
 	log     bytes.Buffer
+
+	lndTimeout time.Duration // the node's
 }
 
 type scriptedPeer struct {
@@ -144,6 +146,8 @@ func (u upper) PeerDown(v lnd.PeerDown)       { u.d.report("down %s: %s", v.Peer
 func (u upper) ConnectionsLost(peer lnet.NID) { u.d.report("lost %s", peer) }
 func (u upper) PeerRestarted(peer lnet.NID)   { u.d.report("restarted %s", peer) }
 func (u upper) Vouched(lnet.NID) bool         { return false }
+func (u upper) LNDTimeout() time.Duration     { return u.d.lndTimeout }
+func (u upper) LinkChanged(s lnd.LinkState)   { u.d.report("link %s", s) }
 func (u upper) PeerStalled(peer lnet.NID, since time.Time) {
 	u.d.report("stalled %s: %v", peer, !since.IsZero())
 }
@@ -344,6 +348,9 @@ func TestEngineSettlesDoubts(t *testing.T) {
 		d.SettleDoubt(p, now)
 		d.SettleDoubts(now)
 		p.answered = false
+		if len(d.doubted) > 0 {
+			t.Errorf("%d peers are still to be probed", len(d.doubted))
+		}
 		d.SettleDoubt(p, now.Add(probePatience-1))
 		if p.probes != 1 || len(p.closed) > 0 {
 			t.Errorf("%d probes, %d closed", p.probes, len(p.closed))
