@@ -583,3 +583,17 @@ func TestEngineCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestEngineKnowsAcquaintances: a peer that was met at its own address is an acquaintance.
+func TestEngineKnowsAcquaintances(t *testing.T) {
+	d := newScripted()
+	p, _ := d.Peer(process(1))
+	d.Met(p, 1, false)
+	if got := d.CalleeFor(p); got != Strangers {
+		t.Errorf("a peer that only claimed its NID: %d", got)
+	}
+	d.Met(p, 1, true)
+	if got := d.CalleeFor(p); got != Acquaintances {
+		t.Errorf("a peer that was met at home: %d", got)
+	}
+}

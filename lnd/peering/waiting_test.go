@@ -70,3 +70,17 @@ func TestWaitingPutBack(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingKeepsNothingRecalled: what was recalled is not kept in memory.
+func TestWaitingKeepsNothingRecalled(t *testing.T) {
+	var w Waiting
+	stays := &lnd.Tx{}
+	for range 3 {
+		w.Add(&lnd.Tx{}, at(0))
+	}
+	w.Add(stays, at(0))
+	w.Recall(func(m *lnd.Tx) bool { return m != stays })
+	if left := w.list[:cap(w.list)]; len(w.list) != 1 || left[0].M != stays || left[1].M != nil || left[2].M != nil || left[3].M != nil {
+		t.Errorf("%v", left)
+	}
+}
