@@ -10,5 +10,5 @@
 // Refusals counts and logs those that are turned away. Calls schedules this node's own attempts to connect, and
 // CallFailures counts and logs those that fail. Interfaces is the table of open interfaces.
 //
-// The package runs no goroutine. Types that are not safe for concurrent use are guarded by a lock of their owner.
+// Apart from Engine.WatchLink, the package runs no goroutine. Types that are not safe for concurrent use are guarded by a lock of their owner.
 package peering

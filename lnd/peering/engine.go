@@ -16,18 +16,18 @@ import (
 
 // Engine is the part of an interface that is the same for all drivers: its peers, what is reported about
 // them, and its end. A driver embeds it in its own type, and calls Init. The engine then implements the
-// methods of lnd.Interface that are about peers. P is the driver's type of peers.
+// methods of lnd.Interface that are about peers and the link. P is the driver's type of peers.
 //
-// The engine runs no goroutine. One goroutine of the driver calls Late, SettleDoubt, Judge and Forget
-// regularly for each peer, and SettleDoubts when Setup.Doubted asks for it.
+// One goroutine of the driver calls Late, SettleDoubt, Judge and Forget regularly for each peer, and
+// SettleDoubts when Setup.Doubted asks for it. The engine's only goroutine is that of WatchLink.
 type Engine[P Member] struct {
 	Setup[P]
 	Out   Outbox
 	Count Counters
 	// Context is done when the interface closes.
 	Context context.Context
-	// Group counts what Close waits for. It may be added to while the interface is not closed, with the
-	// lock of a peer that is not Gone held.
+	// Group counts what Stop waits for. It may be added to with the lock of a peer held that is not Gone,
+	// or by a goroutine that Group counts.
 	Group sync.WaitGroup
 
 	cancel context.CancelFunc
@@ -59,7 +59,7 @@ type Setup[P Member] struct {
 	New func() P
 	// Reachable reports whether this node can connect to a peer with this ID.
 	Reachable func(id lnet.ProcessID) bool
-	// Doubted is called when Doubts has work. It must not block. Locks are held.
+	// Doubted is called when SettleDoubts has work. It must not block. Locks are held.
 	Doubted func()
 	// Make makes one of the driver's own events. A driver without any leaves it nil.
 	Make func(*Event)
