@@ -51,7 +51,7 @@ bench: ## lnetd beside plain TCP, then time and allocations of what is on the me
 	go run ./cmd/lnetperf compare --hosted
 	go run ./cmd/lnetperf compare --hosted --stacked --only message --rounds 9
 	[ "$$(nproc)" -lt 2 ] || go run ./cmd/lnetperf compare --hosted --apart --only message --rounds 9
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./lnd/o2iblnd/protocol ./node ./selftest ./transport/... ./internal/perf
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lnet ./lnet/portals ./selection ./lnd/socklnd/protocol ./lnd/o2iblnd/protocol ./node ./selftest ./transport/... ./internal/load/perf
 	go test -run '^$$' -bench '^BenchmarkPutAck$$' -benchmem -benchtime $(BENCHTIME) -cpu 1 ./node # msgs/s of one core
 
 bounds: ## record what messages cost now in .ci/bounds.json, which .ci/run bench compares with; needs root
@@ -62,7 +62,7 @@ netns: ## tests between network namespaces; needs root and iproute2
 	LNETD_TEST_ALL=1 go test -count=1 -v ./test/netns
 
 sim: ## SEEDS seeded scenarios of whole nodes with faults, from seed FIRST on
-	go test -count=1 -timeout 0 -v -run '^TestSeeds$$' ./internal/simulation -seeds $(SEEDS) -first $(FIRST)
+	go test -count=1 -timeout 0 -v -run '^TestSeeds$$' ./internal/testing/simulation -seeds $(SEEDS) -first $(FIRST)
 
 convergence: ## SEEDS seeded worlds of discovery's machines with faults, from seed FIRST on
 	go test -count=1 -timeout 0 -v -run '^TestNodesConverge$$' ./discovery -seeds $(SEEDS) -first $(FIRST)
@@ -88,21 +88,21 @@ rdma: ## lnetd and the shim over RDMA, in software, in a machine of QEMU's; need
 rdma-bench: ## lnetd beside the plainest program in C over RDMA, there
 	.ci/run o2ib_bench
 
-conformance: ## docs/conformance.md: which test shows which rule of the specification
-	go test -count=1 -run '^TestPage$$' ./internal/conformance -update
+conformance: ## docs/conformance.md, which is not in git: which test shows which rule of the specification
+	go test -count=1 -run '^TestPage$$' ./internal/testing/conformance -page $(CURDIR)/docs/conformance.md
 
 control-page: ## docs/control.md: its codes and replies
-	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/control/server -update
+	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/lnetd/control/server -update
 
 metrics-page: ## docs/metrics.md: names, types and labels of metrics
-	go test -count=1 -run '^TestNames$$' ./internal/metrics -update
+	go test -count=1 -run '^TestNames$$' ./internal/lnetd/metrics -update
 
 man: ## docs/man: manual pages, from the texts of --help and the reference configuration
 	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl ./cmd/lnetperf -update
 
 tunables: ## files made from the tables of drivers and of the node: the lists for lnetdctl, the schema, manual pages
-	go test -count=1 ./internal/drivers ./internal/parameters -update
-	go test -count=1 -run '^TestSchemaIsUpToDate$$' ./internal/config -update
+	go test -count=1 ./internal/lnetd/drivers ./internal/lnetd/parameters -update
+	go test -count=1 -run '^TestSchemaIsUpToDate$$' ./internal/lnetd/config -update
 	$(MAKE) man
 
 packages: ## .deb, .rpm, archives, SBOMs and a container image into bin/packages; O2IB_ARCHES=amd64: with lnetd-o2ib

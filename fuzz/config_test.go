@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/daemon"
 )
 
 // FuzzConfig parses configurations. An error must have a position and a text. A valid configuration must

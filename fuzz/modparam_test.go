@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/daemon"
-	"github.com/lnetd/lnetd/internal/modparam"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/daemon"
+	"github.com/lnetd/lnetd/internal/lnetd/modparam"
 )
 
 // FuzzModparam parses module parameters of every kind. The result must be YAML that lnetd can parse,

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	o2iblnd "github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )

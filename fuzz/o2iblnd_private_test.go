@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	o2iblnd "github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )

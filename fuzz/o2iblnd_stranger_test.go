@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/recording"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/recording"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	driver "github.com/lnetd/lnetd/lnd/o2iblnd"
 	o2iblnd "github.com/lnetd/lnetd/lnd/o2iblnd/protocol"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/recording"
-	"github.com/lnetd/lnetd/internal/tshark"
+	"github.com/lnetd/lnetd/internal/testing/recording"
+	"github.com/lnetd/lnetd/internal/testing/tshark"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selftest"
 	"github.com/lnetd/lnetd/selftest/console"

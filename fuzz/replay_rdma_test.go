@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	driver "github.com/lnetd/lnetd/lnd/o2iblnd"
 	o2iblnd "github.com/lnetd/lnetd/lnd/o2iblnd/protocol"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )

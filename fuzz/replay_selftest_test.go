@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/recording"
-	"github.com/lnetd/lnetd/internal/tshark"
+	"github.com/lnetd/lnetd/internal/testing/recording"
+	"github.com/lnetd/lnetd/internal/testing/tshark"
 	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnet"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selftest/message"
 )

@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 

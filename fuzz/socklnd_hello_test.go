@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 )

@@ -6,9 +6,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/nettest/figures"
-	nettest "github.com/lnetd/lnetd/internal/nettest/message"
-	tmping "github.com/lnetd/lnetd/internal/tmping/message"
+	"github.com/lnetd/lnetd/internal/load/nettest/figures"
+	nettest "github.com/lnetd/lnetd/internal/load/nettest/message"
+	tmping "github.com/lnetd/lnetd/internal/load/tmping/message"
 )
 
 // FuzzPingTexts reads what clients of "lnetperf ping" send.

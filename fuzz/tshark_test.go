@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/tshark"
+	"github.com/lnetd/lnetd/internal/testing/tshark"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"

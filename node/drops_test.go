@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/metrics"
+	"github.com/lnetd/lnetd/internal/lnetd/metrics"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/selftest/message"
 	"github.com/lnetd/lnetd/selftest/rpc"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/selftest/message"

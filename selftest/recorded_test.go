@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"

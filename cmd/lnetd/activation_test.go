@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // systemd creates the socket for clients, and lnetd uses it. A client that connects before lnetd

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // Unknown callers that take all file descriptors they can get do not keep lnetdctl out.

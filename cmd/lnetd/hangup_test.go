@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // SIGHUP does not end lnetd: it reads its configuration again, applies new rules for clients,

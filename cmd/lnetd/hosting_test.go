@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/cmd/internal/cli/clitest"
-	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/daemon"
 )
 
 var update = flag.Bool("update", false, "write docs/man anew")

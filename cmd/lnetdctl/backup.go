@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/parameters"
 )
 
 // Documents of "export --backup": the configuration of the node (lnetctl 8.2).

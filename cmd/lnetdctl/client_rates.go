@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
 // shortestInterval and longestInterval are the limits of "clients --interval".

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 

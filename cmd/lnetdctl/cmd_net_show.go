@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 	"github.com/lnetd/lnetd/lnet"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 

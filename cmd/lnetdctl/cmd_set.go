@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/parameters"
 )
 
 // A settable is a parameter of "set".

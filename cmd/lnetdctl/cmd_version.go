@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
 // versionPatience is the timeout for a daemon that hangs.

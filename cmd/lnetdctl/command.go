@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
 // group returns a command that requires a subcommand. Its examples are the first example of each

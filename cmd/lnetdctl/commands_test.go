@@ -12,7 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/node"
 )
 

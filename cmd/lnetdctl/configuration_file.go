@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/modparam"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/modparam"
 )
 
 // stdinName is the name of standard input in problem reports.

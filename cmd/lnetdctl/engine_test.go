@@ -22,9 +22,9 @@ func TestNoEngine(t *testing.T) {
 		}
 	}
 	want := []string{
-		"cmd/internal/cli", "lnet", "internal/control/api", "selftest/latency", "selftest/message", "selftest/report",
-		"internal/control/client", "memory", "lnd", "internal/drivers", "internal/parameters", "internal/spelling",
-		"internal/modparam", "cmd/lnetdctl",
+		"cmd/internal/cli", "lnet", "internal/lnetd/control/api", "selftest/latency", "selftest/message", "selftest/report",
+		"internal/lnetd/control/client", "memory", "lnd", "internal/lnetd/drivers", "internal/lnetd/parameters", "internal/lnetd/spelling",
+		"internal/lnetd/modparam", "cmd/lnetdctl",
 	}
 	if diff := cmp.Diff(want, own); diff != "" {
 		t.Errorf("lnetdctl links (-want +got):\n%s", diff)

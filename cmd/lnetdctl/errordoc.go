@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
 // errorForm describes how a command reports errors.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
 )

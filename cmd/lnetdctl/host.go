@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
 // host provides the network settings that setup-mrrouting and setup-sysctl read and change.

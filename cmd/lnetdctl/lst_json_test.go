@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
 // With --json lst prints JSON documents, in which lists without members are empty lists.

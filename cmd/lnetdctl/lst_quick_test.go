@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
 // The reason to avoid a NID is shown from level 1 on, and only if there is a reason, because

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
 // Exit statuses: the low 8 bits of lnetctl's results (lnetctl 1.4).

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"unicode"
 
-	"github.com/lnetd/lnetd/internal/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnet"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // wrongLine is an invalid command line.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/perf"
+	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
 // compareOptions are the options of compare.

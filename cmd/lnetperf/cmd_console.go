@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/nettest"
-	"github.com/lnetd/lnetd/internal/nettest/figures"
-	"github.com/lnetd/lnetd/internal/nettest/message"
-	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/internal/load/nettest"
+	"github.com/lnetd/lnetd/internal/load/nettest/figures"
+	"github.com/lnetd/lnetd/internal/load/nettest/message"
+	"github.com/lnetd/lnetd/internal/load/tmhost"
 )
 
 // The default IDs of the console's transfer machines (transport 10.3).

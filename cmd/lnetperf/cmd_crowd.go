@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/perf"
+	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
 func (p *program) crowdCommand() *cobra.Command {

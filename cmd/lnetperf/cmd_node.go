@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lnetd/lnetd/internal/nettest"
-	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/internal/load/nettest"
+	"github.com/lnetd/lnetd/internal/load/tmhost"
 )
 
 // nodeOptions are the options of node.

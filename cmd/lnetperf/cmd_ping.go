@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lnetd/lnetd/internal/tmhost"
-	"github.com/lnetd/lnetd/internal/tmping"
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/internal/load/tmping"
 )
 
 // pingOptions are the options of ping.

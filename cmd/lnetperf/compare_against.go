@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lnetd/lnetd/internal/perf"
+	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
 // portsOfArm is the number of ports that an arm uses: the nodes' and the plain server's.

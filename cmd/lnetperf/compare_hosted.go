@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/lnetd/lnetd/internal/perf"
+	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
 // role is the role of a passive process of --hosted.

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"sync/atomic"
 
-	"github.com/lnetd/lnetd/internal/perf"
+	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
 // servePassive serves until the parent process closes standard input.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // comparison runs "lnetperf compare", or another command that starts processes.

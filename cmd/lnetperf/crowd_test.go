@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/perf"
+	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
 // Command "crowd" measures exchanges with a node and with the plain server, and memory.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // gate collects the output of a program, and reports when it contains a text.

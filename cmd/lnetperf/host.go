@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lnetd/lnetd/internal/tmhost"
+	"github.com/lnetd/lnetd/internal/load/tmhost"
 )
 
 // hostOptions are the options of commands that start a node or use one of an lnetd.

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/systemd"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/systemd"
 )
 
 // Exit statuses.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 const page = "../tutorial-go.md"

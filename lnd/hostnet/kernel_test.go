@@ -16,8 +16,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/namespace"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // This host has a loopback device, which is found by any of its addresses.

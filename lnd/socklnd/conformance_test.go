@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/lndtest"
 	"github.com/lnetd/lnetd/lnd/socklnd"

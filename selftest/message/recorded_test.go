@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 	"github.com/lnetd/lnetd/lnet"
 )
 

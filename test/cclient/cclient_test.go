@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/clients"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // patience is the time limit for events that must happen.

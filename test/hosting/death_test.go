@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // Clients are killed two at a time, at random moments, during any operation that a client can

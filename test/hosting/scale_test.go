@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
 )

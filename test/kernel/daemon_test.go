@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // daemon is an lnetd, on any machine.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // guest is a kernel node.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // station is lnetd in a separate machine, where it has RDMA devices. The kernel's LNet is not

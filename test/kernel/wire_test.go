@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/namespace"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
 )
 
 // wire is a connection between a member and a network that can be cut.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/namespace"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
 )
 
 // Given a host whose kernel has LNet's port at the host's own address, when lnetd runs there with another

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // noticePatience is the time limit for a surviving node to detect a failure, and for a ping to work

@@ -8,9 +8,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
-	"github.com/lnetd/lnetd/internal/namespace"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // The scripts type what the Multi-Rail design prints about interfaces, on a host that has those

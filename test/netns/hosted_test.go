@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/tmhost"
-	"github.com/lnetd/lnetd/internal/tmping"
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/internal/load/tmping"
 	"github.com/lnetd/lnetd/transport"
 )
 

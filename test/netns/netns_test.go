@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
-	"github.com/lnetd/lnetd/internal/namespace"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // sanity-lnet 5 (200)

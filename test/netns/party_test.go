@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/config"
-	lnetd "github.com/lnetd/lnetd/internal/daemon"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
-	"github.com/lnetd/lnetd/internal/namespace"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	lnetd "github.com/lnetd/lnetd/internal/lnetd/daemon"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
 	"github.com/lnetd/lnetd/node"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/node"
 )

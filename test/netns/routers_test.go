@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // large has messages that fill one of a router's large buffers each.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/modparam"
-	"github.com/lnetd/lnetd/internal/namespace"
+	"github.com/lnetd/lnetd/internal/lnetd/modparam"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
 )
 
 // Rules for a site have the same result as a manual configuration, or none.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/namespace"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
 )
 
 // lnetd stays in the network namespace in which it was started, wherever its clients are. Without

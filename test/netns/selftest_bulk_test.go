@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // Given a node that corrupts what it sends, when others read from it, or it writes to others, and

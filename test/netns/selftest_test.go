@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // roomy configures LNet selftest so that no session expires while a test is set up. 64 MiB of bulk data

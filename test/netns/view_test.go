@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/control/client"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
 // State of a daemon, as values. Tests check the text of commands only where it matters.

@@ -17,8 +17,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/lnetd/lnetd/internal/namespace"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // Given the image's layer unpacked, and a network namespace, when its entry point runs as its user,

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 const configuration = "/etc/lnetd/lnetd.yaml"
@@ -45,7 +45,7 @@ func TestInstallAndPurge(t *testing.T) {
 		"/usr/share/doc/lnetd/third-party-licenses.gz", "/usr/share/lnetd/sbom/lnetd.cdx.json",
 		"/usr/share/lnetd/prometheus/lnetd.alerts.yaml", "/usr/share/lnetd/prometheus/lnetd.rules.yaml", "!/usr/share/lnetd/prometheus/tests",
 		"/usr/share/lnetd/grafana/lnetd.json", "/usr/share/lnetd/kubernetes/daemonset.yaml", "/usr/share/doc/lnetd/docs/monitoring.md.gz",
-		"/usr/share/doc/lnetd/docs/alerts/LnetNIDown.md.gz", "/run/lnetd")
+		"/usr/share/doc/lnetd/docs/alerts/LnetNIDown.md.gz", "/usr/share/doc/lnetd/docs/conformance.md.gz", "/run/lnetd")
 	if out := m.run(t, "dpkg", "--verify", "lnetd"); out != "" {
 		t.Errorf("dpkg --verify:\n%s", out)
 	}

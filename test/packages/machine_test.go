@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/nspawn"
+	"github.com/lnetd/lnetd/internal/testing/nspawn"
 )
 
 // machine is a copy of a Debian root file system, in which programs can also run without a boot.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // needDebs copies the packages of Debian that lnetd-o2ib depends on into the machine, and those of this

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/control/api"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 	"github.com/lnetd/lnetd/selftest/message"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // patience is the time limit for an operation without obstacles on a machine that is busy or

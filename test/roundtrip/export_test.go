@@ -13,7 +13,7 @@ import (
 
 // captures holds the recorded exports. Those that begin with ofCommands were printed in a recording
 // of commands, not by nodes of a conversation.
-const captures, ofCommands = "../../internal/config/testdata/captures", "cli-"
+const captures, ofCommands = "../../internal/lnetd/config/testdata/captures", "cli-"
 
 // exports returns the recorded exports by file name.
 func exports(t *testing.T) map[string]string {

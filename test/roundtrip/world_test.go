@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
-	"github.com/lnetd/lnetd/internal/namespace"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/namespace"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // namespaces is the beginning of the names of all namespaces of these tests. A process ID follows.

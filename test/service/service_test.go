@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
 // oneNI and twoNIs are configurations. The interface of the second NI appears later.

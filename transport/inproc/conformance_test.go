@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd/simlnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport/coretest"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"

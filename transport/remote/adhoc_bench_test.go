@@ -3,7 +3,7 @@ package remote_test
 import (
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/inproc"

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/mem"

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/clients"
-	"github.com/lnetd/lnetd/internal/daemon/daemontest"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"

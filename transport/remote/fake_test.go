@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"

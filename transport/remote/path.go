@@ -12,7 +12,7 @@ import (
 const SocketName = "lnetd.sock"
 
 // systemDir is the directory of the sockets of root's lnetd. The directories of other users are defined in
-// internal/control/api, which programs cannot import.
+// internal/lnetd/control/api, which programs cannot import.
 const systemDir = "/run/lnetd"
 
 // FindSocket returns the default path of lnetd's socket. For root it is in /run/lnetd. For other users it

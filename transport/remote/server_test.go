@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/mem"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/cmd/internal/cli/clitest"
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // A page prints any text unchanged.

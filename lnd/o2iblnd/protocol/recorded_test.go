@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/recording"
+	"github.com/lnetd/lnetd/internal/testing/recording"
 )
 
 // eachRecording runs a test for the connections in each recording of kernel nodes, and in others.

@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/config"
-	"github.com/lnetd/lnetd/internal/daemon"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/daemon"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"

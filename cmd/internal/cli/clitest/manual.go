@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
 // CheckManual checks that a page renders without warnings, and that no character is lost.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lnetd/lnetd/internal/testenv"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )

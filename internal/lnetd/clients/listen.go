@@ -1,0 +1,50 @@
+package clients
+
+import (
+	"fmt"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
+)
+
+// Listener accepts clients: a socket made by Listen, or one inherited from another process.
+type Listener interface {
+	net.Listener
+	AcceptUnix() (*net.UnixConn, error)
+	SyscallConn() (syscall.RawConn, error)
+}
+
+// Listen creates the socket that clients connect to, with mode 0660. It sets the group unless group is
+// negative. A socket that a dead lnetd left behind is replaced. It returns EADDRINUSE if another process
+// listens there, EEXIST if the path is not a socket, and ENAMETOOLONG if the path is too long.
+func Listen(path string, group int) (*unixsocket.Listener, error) {
+	l, err := unixsocket.Listen("unixpacket", path, group)
+	if err != nil {
+		return nil, fmt.Errorf("clients: listen at %s: %w", path, err)
+	}
+	return l, nil
+}
+
+// checkType returns an error if the listener's socket, which may come from another process, is not of
+// type SOCK_SEQPACKET.
+func checkType(l Listener) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("clients: %w", err)
+	}
+	var kind int
+	var inner error
+	if err := raw.Control(func(fd uintptr) { kind, inner = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE) }); err != nil {
+		return fmt.Errorf("clients: %w", err)
+	}
+	if inner != nil {
+		return fmt.Errorf("clients: SO_TYPE: %w", inner)
+	}
+	if kind != unix.SOCK_SEQPACKET {
+		return fmt.Errorf("clients: %v is no socket of sequential packets: %w", l.Addr(), syscall.EPROTOTYPE)
+	}
+	return nil
+}

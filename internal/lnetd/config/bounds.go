@@ -1,0 +1,221 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// Bounds of a document. They are checked before the YAML library reads it, so that time and
+// memory are proportional to the size of the document. A site with 20,000 peers of four NIDs each
+// and 20,000 routes uses two thirds of partsMax and a third of the bytes.
+const (
+	// partsMax bounds the separators of values: lines, commas, colons, dashes and brackets. A
+	// value takes about 200 bytes of memory while the document is read, and no document has more
+	// values than separators.
+	partsMax = 1_000_000
+	// documentsMax bounds the documents in one YAML stream.
+	documentsMax = 1000
+	// rulesMax bounds the rules of "udsp", the rules of "selection", and the NIs of a document,
+	// because each of them is compared with all earlier ones.
+	rulesMax = 1000
+	// depthMax bounds the lists and mappings around a value. Real configurations use eight.
+	depthMax = 64
+	// aliasedMax bounds the values that aliases expand to. Each use of an alias counts, and each
+	// aliasedText bytes of text count as one value.
+	aliasedMax  = 100_000
+	aliasedText = 64
+	// keyMax bounds the bytes that one key contributes to the path of a value.
+	keyMax = 64
+	// diagnosedMax bounds the size of a document that is read again to find out why it is not
+	// valid YAML. A longer document is read only once.
+	diagnosedMax = 1 << 20
+)
+
+// ReadFile reads a configuration file. It reads at most one byte more than a document may have;
+// Parse rejects a document of that length.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, api.DocumentMax+1))
+}
+
+// measure returns a problem if the document exceeds a bound on its size, or nil.
+func (r *reading) measure(data []byte) *Problem {
+	if len(data) > api.DocumentMax {
+		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d bytes", api.DocumentMax), Remedy: "split it"}
+	}
+	m := measuring{data: plainBytes(data)}
+	switch {
+	case m.parts() > partsMax:
+		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d lines and items", partsMax), Remedy: "split it"}
+	case bytes.Count(m.data, []byte("\n---")) >= documentsMax:
+		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d documents", documentsMax), Remedy: "split it"}
+	}
+	return nil
+}
+
+// nested returns a problem if values are nested too deeply, or nil.
+func (r *reading) nested(data []byte) *Problem {
+	m := measuring{data: plainBytes(data)}
+	at := m.deep()
+	if at < 0 {
+		return nil
+	}
+	line := 1 + bytes.Count(m.data[:at], []byte("\n"))
+	return r.tooDeep(line, at-bytes.LastIndexByte(m.data[:at], '\n'))
+}
+
+// plainBytes returns the document. If it is UTF-16, it returns only the low byte of each code
+// unit, which is enough because all separators are ASCII.
+func plainBytes(data []byte) []byte {
+	low := 0 // offset of the low byte within a code unit
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")):
+	case bytes.HasPrefix(data, []byte("\xfe\xff")):
+		low = 1
+	default:
+		return data
+	}
+	plain := make([]byte, 0, len(data)/2)
+	for k := low; k < len(data); k += 2 {
+		plain = append(plain, data[k])
+	}
+	return plain
+}
+
+// few returns items. If there are more than rulesMax, it adds a problem and returns the first
+// rulesMax.
+func few(section string, items []place) []place {
+	if len(items) <= rulesMax {
+		return items
+	}
+	items[rulesMax].wrong("more than %d items of %q", rulesMax, section).try("leave some out")
+	return items[:rulesMax]
+}
+
+func (r *reading) tooDeep(line, column int) *Problem {
+	return &Problem{
+		File: r.name, Line: line, Column: column, Text: fmt.Sprintf("more than %d lists and mappings inside each other", depthMax),
+		Remedy: "close brackets where they end",
+	}
+}
+
+// measuring scans a document before it is parsed as YAML. It recognizes just enough of YAML not
+// to reject a document because of characters within text.
+type measuring struct {
+	data  []byte
+	depth int // open brackets
+	dash  int // dashes at the beginning of the line
+	quote byte
+}
+
+// parts returns an upper bound of the number of values.
+func (m *measuring) parts() (n int) {
+	for k, c := range m.data {
+		switch c {
+		case '\n', '[':
+			n++
+		case ',', '{':
+			n += 2 // a key and its value
+		case '-', '?', ':':
+			if m.ends(k + 1) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// ends reports whether a token outside of text ends before offset k.
+func (m *measuring) ends(k int) bool {
+	return k >= len(m.data) || bytes.IndexByte([]byte(" \t\r\n,[]{}\"'"), m.data[k]) >= 0
+}
+
+// deep returns the offset of the first bracket or dash that is nested too deeply, or -1.
+func (m *measuring) deep() int {
+	begins := true // at the beginning of a line
+	for k := 0; k < len(m.data); k++ {
+		switch c := m.data[k]; {
+		case c == '\n':
+			begins, m.dash = true, 0
+			if k+1 < len(m.data) && isLetter(m.data[k+1]) { // a new section begins
+				m.depth, m.quote = 0, 0
+			}
+		case m.quote != 0:
+			k += m.quoted(c)
+		case c == '#' && m.fresh(k):
+			if end := bytes.IndexByte(m.data[k:], '\n'); end >= 0 {
+				k += end - 1
+			} else {
+				return -1
+			}
+		case (c == '-' || c == '?') && begins && m.ends(k+1):
+			m.dash++
+		case (c == '"' || c == '\'') && m.fresh(k):
+			m.quote, begins = c, false
+		case c == '[' || c == '{':
+			m.depth++
+			begins = false
+		case c == ']' || c == '}':
+			m.depth, begins = max(m.depth-1, 0), false
+		case c != ' ' && c != '\t':
+			begins = false
+		}
+		if m.depth+m.dash > depthMax {
+			return k
+		}
+	}
+	return -1
+}
+
+// fresh reports whether a value or a comment may begin at offset k.
+func (m *measuring) fresh(k int) bool { return k == 0 || m.ends(k-1) }
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// quoted handles a byte within quotes. It returns how many of the following bytes belong to it.
+func (m *measuring) quoted(c byte) int {
+	switch {
+	case c == '\\' && m.quote == '"':
+		return 1
+	case c == m.quote:
+		m.quote = 0
+	}
+	return 0
+}
+
+// deeper returns the first value with more than depth lists and mappings around it, or nil.
+func deeper(n *yaml.Node, depth int) *yaml.Node {
+	if len(n.Content) > 0 && depth == 0 {
+		return n
+	}
+	for _, below := range n.Content {
+		if at := deeper(below, depth-1); at != nil {
+			return at
+		}
+	}
+	return nil
+}
+
+// under is a reader that fails once ctx is done.
+type under struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u under) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(b)
+}

@@ -1,0 +1,376 @@
+package config
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// file is a configuration file whose shape has been checked, but not its values.
+type file struct {
+	nets     []fileNet
+	netRules []place // items of "ip2nets"
+	peers    []filePeer
+	routes   []place
+	rules    []place // items of "udsp"
+	typed    []place // items of "selection", both at the top and in "lnetd"
+	routing  []place // values of "enable"
+	buffers  map[string]place
+	globals  fileGlobals
+	lnetd    fileLnetd
+	any      bool // the file has at least one key
+}
+
+// fileNet is an item of "net".
+type fileNet struct {
+	at   place
+	name place  // net type
+	own  fileNI // interfaces and tunables directly under the net
+	nis  []fileNI
+	list bool // "local NI(s)" is present
+}
+
+// fileNI is an item of "local NI(s)".
+type fileNI struct {
+	at         place
+	interfaces []fileInterface
+	named      *member // "interfaces" or "intf", or nil
+	nid        *place
+	tunables   *fileTunables
+	lnd        *place // "lnd tunables", or nil
+	cpts       *place // "CPT", or nil
+	pattern    *place // of addresses (lnetctl 11), or nil
+}
+
+// fileInterface is an item of "interfaces".
+type fileInterface struct {
+	place
+	cpts *place // the interface's CPTs, or nil
+}
+
+// fileTunables is "tunables".
+type fileTunables struct {
+	at                                                   place
+	peerTimeout, peerCredits, peerBufferCredits, credits *int
+	// direct reports that LND tunables are present too, as in exports of 2.9 and 2.10.
+	direct bool
+}
+
+// fileGlobals holds the members of "global" by the current name of their key.
+type fileGlobals map[string]member
+
+// take adds a member. One key may occur in several sections, and the last one wins. Another
+// spelling of the same key is an error, except for numa_range, which exports of 2.9 have in
+// "numa" too.
+func (f fileGlobals) take(name string, m member) {
+	if now := renamedGlobals[name]; now != "" {
+		name = now
+	}
+	before, ok := f[name]
+	exported := name == "numa_range" && ok && before.value.node.Value == m.value.node.Value
+	if ok && before.at.path != m.at.path && !exported {
+		m.again(before)
+	}
+	f[name] = m
+}
+
+// fileLnetd holds the values of the section "lnetd": those of "selftest", "transport" and
+// "metrics" by key, and those of the drivers.
+type fileLnetd struct {
+	own     map[string]place
+	drivers map[lnet.NetType]Values
+	// driverKeys holds the keys of each driver that the file contains. It may be nil.
+	driverKeys map[lnet.NetType]map[string]bool
+	selftest   map[string]place
+	transport  map[string]place
+	metrics    map[string]place
+	written    map[string]any // Given.Around, or nil
+}
+
+// fileSections holds a reader for each section. A section may occur twice: as in lnetctl, one is
+// applied after the other.
+var fileSections = map[string]func(*file, place){
+	"net": func(f *file, at place) {
+		for _, item := range at.optionalItems() {
+			f.nets = append(f.nets, readNet(item))
+		}
+	},
+	"peer":       func(f *file, at place) { f.peers = append(f.peers, readPeers(at)...) },
+	"peers":      func(f *file, at place) { f.peers = append(f.peers, readPeerLists(at)...) },
+	"route":      func(f *file, at place) { f.routes = append(f.routes, at.optionalItems()...) },
+	"udsp":       func(f *file, at place) { f.rules = append(f.rules, at.optionalItems()...) },
+	"selection":  func(f *file, at place) { f.typed = append(f.typed, at.optionalItems()...) },
+	"routing":    func(f *file, at place) { f.routing = append(f.routing, readRouting(at)...) },
+	"buffers":    func(f *file, at place) { f.buffers = readBuffers(at) },
+	"numa":       (*file).numa,
+	"global":     (*file).global,
+	"lnetd":      (*file).lnetdSection,
+	"ip2nets":    func(f *file, at place) { f.netRules = append(f.netRules, at.optionalItems()...) },
+	"statistics": func(*file, place) {}, // state in older exports
+
+	"use_tcp_bonding": (*file).tcpBonding,
+}
+
+// read reads all documents of a file.
+func (r *reading) read(data []byte) file {
+	f := file{
+		globals: fileGlobals{},
+		lnetd: fileLnetd{
+			own: map[string]place{}, drivers: map[lnet.NetType]Values{},
+			selftest: map[string]place{}, transport: map[string]place{}, metrics: map[string]place{},
+		},
+	}
+	for _, doc := range r.documents(data) {
+		if r.ctx.Err() != nil {
+			break
+		}
+		if top := (place{file: r}).below("", doc); !top.empty() {
+			f.sections(top)
+		}
+	}
+	f.rules, f.typed = few("udsp", f.rules), few("selection", f.typed)
+	return f
+}
+
+// sections returns the sections that a document may have.
+func (r *reading) sections() *shape {
+	if r.top == nil {
+		r.top = sections(r.drivers)
+	}
+	return r.top
+}
+
+func (f *file) sections(top place) {
+	top.file.sections().check(top, nil)
+	for _, m := range top.members(true) {
+		f.any = true
+		if read := fileSections[m.key]; read != nil {
+			read(f, m.value)
+		} else if _, ok := globalKeys[m.key]; ok { // the older form
+			f.globals.take(m.key, m)
+		}
+	}
+}
+
+func (f *file) global(at place) {
+	for _, m := range at.optionalMembers() {
+		if _, ok := globalKeys[m.key]; ok {
+			f.globals.take(m.key, m)
+		}
+	}
+}
+
+// tcpBonding ignores a setting that has no effect. It warns in the cases in which kernels do
+// (lnet-core 13).
+func (f *file) tcpBonding(at place) {
+	if on, err := parseTruth(at.node.Value); err == nil && on {
+		at.warn("it has no effect: each interface of a tcp net is an NI of its own").try("leave it out, or write 'use_tcp_bonding: 0'")
+	}
+}
+
+// numa reads the older form of numa_range.
+func (f *file) numa(at place) {
+	for _, m := range at.optionalMembers() {
+		if m.key == "range" {
+			f.globals.take("numa_range", m)
+		}
+	}
+}
+
+// optionalItems returns the items of a list that may be empty.
+func (p place) optionalItems() []place {
+	if p.empty() {
+		return nil
+	}
+	return p.items()
+}
+
+// optionalMembers returns the members of a mapping that may be empty.
+func (p place) optionalMembers() []member {
+	if p.empty() {
+		return nil
+	}
+	return p.members(false)
+}
+
+// readNet reads an item of "net". It skips keys that describe state instead of configuration,
+// such as the statistics in a full export.
+func readNet(at place) fileNet {
+	n := fileNet{at: at, name: at, own: fileNI{at: at}}
+	var named *member
+	for _, m := range at.members(false) {
+		switch m.key {
+		case "net type", "net": // "net" in the Multi-Rail design
+			if named != nil {
+				m.again(*named)
+			}
+			n.name, named = m.value, &m
+		case "local NI(s)":
+			n.list = true
+			if m.value.none() {
+				m.value.wrong("has no item").try(`write below it "- interfaces: {0: eth0}"`)
+			}
+			for _, item := range m.value.optionalItems() {
+				ni := fileNI{at: item}
+				for _, m := range item.members(false) {
+					ni.member(m)
+				}
+				n.nis = append(n.nis, ni)
+			}
+		default:
+			n.own.member(m)
+		}
+	}
+	if named == nil {
+		at.missing("net type", netText)
+	}
+	return n
+}
+
+// member stores a key of an NI.
+func (ni *fileNI) member(m member) {
+	switch m.key {
+	case "interfaces":
+		ni.takeNames(m)
+		for _, at := range m.value.values() {
+			i := fileInterface{place: at.named("intf")}
+			if cpts, ok := at.given("CPT"); ok && at.node.Kind == yaml.MappingNode {
+				i.cpts = &cpts
+			}
+			ni.interfaces = append(ni.interfaces, i)
+		}
+		if m.value.none() {
+			m.value.wrong("names no interface").try(`write "interfaces: {0: eth0}"`)
+		}
+	case "intf":
+		ni.takeNames(m)
+		ni.interfaces = append(ni.interfaces, fileInterface{place: m.value})
+	case "pattern":
+		ni.pattern = &m.value
+	case "nid":
+		ni.nid = &m.value
+	case "tunables":
+		ni.tunables = readTunables(m.value)
+	case "lnd tunables":
+		ni.lnd = &m.value
+	case "CPT":
+		ni.cpts = &m.value
+	}
+}
+
+// takeNames records the key that names the interfaces. It has two spellings, of which only one
+// may occur.
+func (ni *fileNI) takeNames(m member) {
+	if ni.named != nil {
+		m.again(*ni.named)
+	}
+	ni.named = &m
+}
+
+func readTunables(at place) *fileTunables {
+	t := &fileTunables{at: at}
+	for _, m := range at.optionalMembers() {
+		var into **int
+		takes := api.CreditsRange
+		switch m.key {
+		case "peer_timeout":
+			into, takes = &t.peerTimeout, api.PeerTimeoutRange
+		case "peer_credits":
+			into = &t.peerCredits
+		case "peer_buffer_credits":
+			into = &t.peerBufferCredits
+		case "credits":
+			into = &t.credits
+		default:
+			t.direct = true
+			continue
+		}
+		if v, ok := m.value.in(takes); ok {
+			*into = &v
+		}
+	}
+	return t
+}
+
+// takeKnown copies the members of a mapping whose keys are known.
+func takeKnown[K any](at place, known map[string]K, into map[string]place) {
+	for _, m := range at.optionalMembers() {
+		if _, ok := known[m.key]; ok {
+			into[m.key] = m.value
+		}
+	}
+}
+
+// lnetdSection reads the section "lnetd".
+func (f *file) lnetdSection(at place) {
+	for _, m := range at.optionalMembers() {
+		f.lnetd.write(m)
+		switch {
+		case m.key == "selftest":
+			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
+		case m.key == "transport":
+			takeKnown(m.value, transportKeys, f.lnetd.transport)
+		case m.key == "metrics":
+			takeKnown(m.value, metricsKeys, f.lnetd.metrics)
+		case m.key == "selection":
+			f.typed = append(f.typed, m.value.optionalItems()...)
+		case moduleStrings[m.key] != nil:
+			f.lnetd.own[m.key] = m.value
+		default:
+			if _, ok := lnetdKeys[m.key]; ok {
+				f.lnetd.own[m.key] = m.value
+				continue
+			}
+			f.driverOption(m)
+		}
+	}
+}
+
+// driverOption reads a key of "lnetd" that is an option or the section of a driver.
+func (f *file) driverOption(m member) {
+	drivers := m.value.file.drivers
+	for k := range drivers {
+		d := &drivers[k]
+		own := slices.ContainsFunc(d.Own, func(o Option) bool { return o.Name == m.key })
+		members, options := []member{m}, d.Own
+		if m.key == d.Section {
+			members, options = m.value.optionalMembers(), d.parameters()
+		} else if !own {
+			continue
+		}
+		f.lnetd.drivers[d.Type] = f.lnetd.drivers[d.Type].read(members, options)
+		f.lnetd.noteKeys(d.Type, members)
+		return
+	}
+}
+
+// write records a member that configures lnetd itself instead of the node.
+func (f *fileLnetd) write(m member) {
+	if !aroundKeys[m.key] || m.value.empty() {
+		return
+	}
+	var v any
+	if m.value.node.Decode(&v) != nil {
+		return // reported when the value is read
+	}
+	if f.written == nil {
+		f.written = map[string]any{}
+	}
+	f.written[m.key] = v
+}
+
+// noteKeys records the keys of a driver.
+func (f *fileLnetd) noteKeys(t lnet.NetType, members []member) {
+	if f.driverKeys == nil {
+		f.driverKeys = map[lnet.NetType]map[string]bool{}
+	}
+	if f.driverKeys[t] == nil {
+		f.driverKeys[t] = map[string]bool{}
+	}
+	for _, m := range members {
+		f.driverKeys[t][m.key] = true
+	}
+}

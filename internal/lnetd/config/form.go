@@ -1,0 +1,263 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
+)
+
+// form describes what a key accepts as its value. Unknown keys and the schema are derived from
+// forms. The code that reads a value validates it.
+type form interface {
+	// check reports unknown keys in a value. The mappings around the value are in up. A value of
+	// another kind is left to the code that reads it.
+	check(at place, up []*shape)
+	// schema returns the schema of the value at a path of keys.
+	schema(s *schemer, path string) schema
+}
+
+// shape is a mapping.
+type shape struct {
+	// key is the key of the mapping in messages. It is empty for the document itself.
+	key  string
+	keys map[string]form
+	// shown holds keys that describe state in exports.
+	shown []string
+	// needed holds lists of keys. One key of each list must be present.
+	needed [][]string
+	// elsewhere holds remedies for keys that belong to another mapping.
+	elsewhere map[string]string
+	// numbers is a key whose numbered values may be members of this mapping if the key itself has
+	// no value. It is empty if there is no such key.
+	numbers string
+	// ours marks a mapping that only lnetd has. Every unknown key in it is an error.
+	ours bool
+}
+
+// scalar is a single value.
+type scalar struct{ kind Kind }
+
+// list is a list, possibly empty.
+type list struct{ of form }
+
+// numbered is a list, or a mapping whose keys are only numbers.
+type numbered struct{ of form }
+
+// either is one of several forms, distinguished by their YAML kind.
+type either []form
+
+// state accepts any value.
+type state struct{}
+
+func (scalar) check(place, []*shape) {}
+
+func (state) check(place, []*shape) {}
+
+func (f list) check(at place, up []*shape) {
+	if at.node.Kind == yaml.SequenceNode {
+		for _, item := range at.items() {
+			f.of.check(item, up)
+		}
+	}
+}
+
+func (f numbered) check(at place, up []*shape) {
+	list(f).check(at, up)
+	if at.node.Kind != yaml.MappingNode {
+		return
+	}
+	for k, m := range at.raw() {
+		if !isIndex(m.key) {
+			m.at.wrong("invalid key '%s'", m.key).try(`number the values, such as "%s: {%d: %s}"`, at.key(), k, m.key)
+			continue
+		}
+		f.of.check(m.value, up)
+	}
+}
+
+// isIndex reports whether a key is a number.
+func isIndex(key string) bool {
+	_, err := strconv.ParseUint(key, 0, 32)
+	return err == nil
+}
+
+func (f either) check(at place, up []*shape) {
+	for _, one := range f {
+		one.check(at, up)
+	}
+}
+
+func (s *shape) check(at place, up []*shape) {
+	if at.node.Kind != yaml.MappingNode {
+		return
+	}
+	for _, m := range at.raw() {
+		if f := s.keys[m.key]; f != nil {
+			f.check(m.value, append(slices.Clip(up), s))
+		} else if !s.shows(m.key) && (s.numbers == "" || !isIndex(m.key)) {
+			s.unknown(at, m, up)
+		}
+	}
+}
+
+func (s *shape) shows(key string) bool {
+	return slices.Contains(s.shown, key) || slices.Contains(s.shown, "cpt[]") && strings.HasPrefix(key, "cpt[")
+}
+
+// unknown reports a key that the mapping does not have. A key that looks like a misspelling is an
+// error. Others give one warning each and are skipped, because files outlive releases.
+func (s *shape) unknown(at place, m member, up []*shape) {
+	file, name := at.file, s.key+"."+m.key
+	if file.named[name] || len(file.problems) >= notedMax {
+		return
+	}
+	if len(file.named) >= notedMax {
+		m.at.wrong("more than %d different keys that are not known", notedMax)
+		return
+	}
+	remedy, slip := s.remedy(at, m.key, up)
+	if like := spelling.Nearest(m.key, slices.Sorted(maps.Keys(s.keys))); like != "" {
+		if file.meant == nil {
+			file.meant = map[*yaml.Node][]string{}
+		}
+		file.meant[at.node] = append(file.meant[at.node], like)
+	}
+	if m.key == "<<" {
+		remedy, slip = "merge keys are not supported: write the keys out", true
+	}
+	if s.ours || s.key == "" || slip {
+		m.at.wrong("invalid key '%s'", m.key).remedy(remedy)
+		return
+	}
+	if file.named == nil {
+		file.named = map[string]bool{}
+	}
+	file.named[name] = true
+	m.at.warn("Ignoring unrecognized key '%s' for '%s'", m.key, s.key)
+}
+
+// remedy returns what the author probably meant by a key, and whether the key is likely a
+// mistake.
+func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) {
+	if there := s.elsewhere[key]; there != "" {
+		return there, true
+	}
+	names := slices.Sorted(maps.Keys(s.keys))
+	if like := spelling.Nearest(key, names); like != "" {
+		return fmt.Sprintf("did you mean '%s'?", like), true
+	}
+	if strings.HasSuffix(s.key, "tunables") && slices.Contains(allTunables(at.file.drivers), key) {
+		return "it is a tunable of nets of another type", false
+	}
+	below := s.holders(key)
+	if _, global := globalKeys[key]; len(below) > 0 && !global {
+		return "it belongs below " + alternatives(below), true
+	}
+	for _, around := range slices.Backward(up) {
+		if around.keys[key] == nil {
+			continue
+		}
+		if _, global := globalKeys[key]; global {
+			return "it belongs below 'global'", true
+		} else if around.key == "" {
+			return atTop, true
+		}
+		return fmt.Sprintf("it belongs to '%s': indent it as the keys there", around.key), true
+	}
+	for _, around := range slices.Backward(up) {
+		if beside := around.holders(key); len(beside) > 0 {
+			return "it belongs below " + alternatives(beside), true
+		}
+	}
+	if homes := at.homesOf(key); len(homes) > 0 {
+		return "it belongs below " + alternatives(homes), true
+	}
+	if s.key == "" {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			_, older := globalKeys[name]
+			return older
+		})
+	}
+	if len(names) > mostNames {
+		return "see the keys with: lnetd --print-reference-config", false
+	}
+	return "there may be " + alternatives(names), false
+}
+
+// holders returns the keys of s whose mapping accepts key.
+func (s *shape) holders(key string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
+		if in := shapeOf(s.keys[name]); in != nil && in.keys[key] != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// homesOf returns the keys of all mappings in a document that accept key. It omits parts that
+// only lnetd has, except for drivers, because other programs use these keys with another meaning.
+func (p place) homesOf(key string) []string {
+	r := p.file
+	if r.homes == nil {
+		r.homes = map[string][]string{}
+		sections(r.drivers).addHomes(r.homes)
+	}
+	return r.homes[key]
+}
+
+func (s *shape) addHomes(homes map[string][]string) {
+	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
+		if s.key != "" && !slices.Contains(homes[key], s.key) {
+			homes[key] = append(homes[key], s.key)
+		}
+		below := shapeOf(s.keys[key])
+		if below != nil && !slices.Contains([]string{"selftest", "transport", "metrics"}, key) {
+			below.addHomes(homes)
+		}
+	}
+}
+
+// atTop is the remedy for a section that is not at the top.
+const atTop = "it belongs at the beginning of a line, without blanks before it"
+
+// mostNames bounds the names listed in one message.
+const mostNames = 24
+
+// shapeOf returns the mapping within a form, or nil for a form without a mapping.
+func shapeOf(f form) *shape {
+	switch f := f.(type) {
+	case *shape:
+		return f
+	case unjudged:
+		return f.shape
+	case list:
+		return shapeOf(f.of)
+	case numbered:
+		return shapeOf(f.of)
+	case either:
+		for _, one := range f {
+			if s := shapeOf(one); s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// alternatives returns words as "'a', 'b' or 'c'".
+func alternatives(words []string) string {
+	quoted := make([]string, len(words))
+	for k, w := range words {
+		quoted[k] = "'" + w + "'"
+	}
+	if last := len(quoted) - 1; last > 0 {
+		return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+	}
+	return strings.Join(quoted, "")
+}

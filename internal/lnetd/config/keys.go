@@ -1,0 +1,238 @@
+package config
+
+import (
+	"maps"
+	"math"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Keys of lnetctl's sections with the values that each accepts (lnetctl 9, 10, 11), and the keys
+// that describe state in exports (lnetctl 5, 7.7).
+
+// niStatus holds the keys of an NI's state in exports.
+var niStatus = []string{
+	"status", "statistics", "sent_stats", "received_stats", "dropped_stats", "health stats", "dev cpt", "udsp info", "refs",
+	"tx_q_num_of_buf", "available_tx_credits", "min_tx_credits", seqNoKey, "detail",
+	"tcp bonding", // in releases up to 2.12
+}
+
+// peerStatus holds the keys of the state of a peer and its NIDs in exports.
+var peerStatus = []string{
+	"peer state", "state", "udsp info", "max_ni_tx_credits", "available_tx_credits", "min_tx_credits", "tx_q_num_of_buf",
+	"available_rtr_credits", "min_rtr_credits", "refcount", "statistics", "sent_stats", "received_stats", "dropped_stats",
+	"health stats", seqNoKey, "detail",
+	"send_count", "recv_count", "drop_count", // in releases up to 2.10
+}
+
+// otherTunables holds "lnd tunables" that kernels show (lnetctl 5.1 item 8, 9.1) and the tables of
+// drivers lack. They have no effect.
+var otherTunables = map[lnet.NetType][]string{
+	lnet.TypeO2IB: {"peer_credits_hiw"},
+	lnet.TypeGNI:  {"timeout"},
+	lnet.TypeKFI:  {"prov_major_version", "prov_minor_version", "auth_key", "traffic_class", "timeout"},
+}
+
+var (
+	commonTunables = map[string]form{
+		"peer_timeout": scalar{wholeIn(api.PeerTimeoutRange)}, "peer_credits": credits, "peer_buffer_credits": credits, "credits": credits,
+	}
+	credits = scalar{wholeIn(api.CreditsRange)}
+	cptForm = either{scalar{cptText}, list{scalar{cptText}}}
+
+	interfaceForm = either{scalar{deviceText}, &shape{
+		key: "interfaces", shown: []string{"detail"}, needed: [][]string{{"intf"}},
+		keys: map[string]form{"intf": scalar{deviceText}, "CPT": cptForm},
+	}}
+	peerNIShape = &shape{
+		key: "peer ni", shown: peerStatus, needed: [][]string{{"nid"}}, keys: map[string]form{"nid": scalar{nidText}},
+	}
+	routingShape = &shape{key: "routing", shown: []string{"cpt[]", seqNoKey}, keys: map[string]form{
+		"enable": scalar{Whole{exportedDisabled, exportedLast}},
+	}}
+	selectionForm = list{&shape{
+		key: "selection", needed: [][]string{{"type"}, {"priority"}}, shown: []string{seqNoKey},
+		keys: map[string]form{
+			"id": scalar{wholeIn(api.RuleIDRange)}, "type": scalar{ruleTypeWords}, "net": scalar{patternText}, "nid": scalar{patternText},
+			"local": scalar{patternText}, "remote": scalar{patternText}, "priority": priority,
+		},
+	}}
+	hopForm = either{ // -1, also in its unsigned form, means no hop count
+		scalar{wholeIn(api.HopsRange)}, scalar{Whole{-1, -1}}, scalar{Whole{math.MaxUint32, math.MaxUint32}},
+	}
+	index    = scalar{Whole{0, ruleIndexMax}}
+	priority = scalar{wholeIn(api.PriorityRange)}
+)
+
+// niKeys returns the keys of an NI.
+func niKeys(drivers []DriverOptions) map[string]form {
+	return map[string]form{
+		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": commonTunablesOf(drivers),
+		"lnd tunables": tunablesOf(drivers), "CPT": cptForm,
+	}
+}
+
+// netShape returns the form of an item of "net".
+func netShape(drivers []DriverOptions) *shape {
+	keys := niKeys(drivers)
+	keys["local NI(s)"] = list{&shape{
+		key: "local NI(s)", keys: niKeys(drivers), shown: niStatus, needed: [][]string{{"interfaces", "nid"}},
+	}}
+	keys["net type"], keys["net"] = scalar{netText}, scalar{netText}
+	keys["intf"], keys["pattern"] = scalar{deviceText}, scalar{rangeText}
+	return &shape{key: "net", keys: keys, elsewhere: map[string]string{"ip-range": "it is for 'ip2nets' alone"}, shown: niStatus, needed: [][]string{{"net type", "net"}}}
+}
+
+// netRuleShape returns the form of an item of "ip2nets".
+func netRuleShape(drivers []DriverOptions) *shape {
+	keys := niKeys(drivers)
+	delete(keys, "nid")
+	keys["net-spec"] = scalar{netText}
+	keys["ip-range"] = numbered{scalar{rangeText}}
+	return &shape{key: "ip2nets", keys: keys, elsewhere: map[string]string{
+		"local NI(s)": "it is for 'net' alone: write the keys of the interface beside 'net-spec'",
+	}, shown: []string{seqNoKey}, needed: [][]string{{"net-spec"}}}
+}
+
+// sections returns the form of a document.
+func sections(drivers []DriverOptions) *shape {
+	keys := map[string]form{
+		"net":     list{netShape(drivers)},
+		"ip2nets": list{netRuleShape(drivers)},
+		"route": list{&shape{
+			key: "route", shown: []string{"state", "type", "health_sensitivity", seqNoKey, "detail"},
+			needed: [][]string{{"net"}, {"gateway"}},
+			keys: map[string]form{
+				"net": scalar{netText}, "gateway": scalar{nidText}, "hop": hopForm, "priority": priority,
+			},
+		}},
+		"peer": list{&shape{
+			key: "peer", shown: peerStatus, needed: [][]string{{"primary nid"}},
+			keys: map[string]form{"primary nid": scalar{nidText}, "Multi-Rail": scalar{Truth{}}, "peer ni": list{peerNIShape}},
+		}},
+		"peers": list{&shape{
+			key: "peers", shown: []string{seqNoKey, "detail"}, needed: [][]string{{"nids"}}, numbers: "nids",
+			keys: map[string]form{"nids": numbered{scalar{nidText}}},
+		}},
+		"udsp": list{&shape{
+			key: "udsp", shown: []string{seqNoKey}, needed: [][]string{{"idx"}},
+			keys: map[string]form{
+				"idx": index, "src": scalar{patternText}, "dst": scalar{patternText}, "rte": scalar{patternText},
+				"priority": priority, "action": &shape{key: "action", keys: map[string]form{"priority": priority}},
+			},
+		}},
+		"selection": selectionForm,
+		"routing":   either{routingShape, list{routingShape}},
+		"buffers": &shape{key: "buffers", shown: []string{seqNoKey}, keys: map[string]form{
+			"tiny": buffers, "small": buffers, "large": buffers,
+		}, elsewhere: map[string]string{
+			"tiny_buffers": "here it is 'tiny'", "small_buffers": "here it is 'small'", "large_buffers": "here it is 'large'",
+		}},
+		"numa":       &shape{key: "numa", shown: []string{seqNoKey, "cpts"}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
+		"global":     &shape{key: "global", shown: []string{seqNoKey}, keys: formsOf(globalKeys)},
+		"lnetd":      lnetdShape(drivers),
+		"statistics": state{}, // state in older exports
+
+		"use_tcp_bonding": state{}, // has no effect (lnetctl 11)
+	}
+	for key, s := range globalKeys { // the older form
+		keys[key] = s.form
+	}
+	return &shape{keys: keys, elsewhere: map[string]string{"ping": onlyExec, "discover": onlyExec}}
+}
+
+const onlyExec = "it is for 'import --exec' alone"
+
+var buffers = scalar{Whole{-1, node.BuffersMax}}
+
+// tunablesOf returns the form of "lnd tunables" with the options of all drivers. Unknown keys are
+// checked later, when the net is known.
+func tunablesOf(drivers []DriverOptions) form {
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: allTunables(drivers)}
+	for k := range drivers {
+		for _, o := range drivers[k].tunables() {
+			s.keys[o.Name] = scalar{o.Kind}
+		}
+	}
+	return unjudged{s}
+}
+
+// commonTunablesOf returns the form of "tunables". Exports of 2.9 and 2.10 have the LND tunables
+// there too. Unknown keys are checked later, when the net is known.
+func commonTunablesOf(drivers []DriverOptions) form {
+	return unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{seqNoKey}, allTunables(drivers)...)}}
+}
+
+// allTunables returns the names of the LND tunables of all net types.
+func allTunables(drivers []DriverOptions) (all []string) {
+	for _, names := range otherTunables {
+		all = append(all, names...)
+	}
+	for k := range drivers {
+		for _, t := range drivers[k].Tunables {
+			if t.Name != "" {
+				all = append(all, t.Name)
+			}
+		}
+	}
+	return all
+}
+
+// unjudged is a mapping whose keys are checked later.
+type unjudged struct{ *shape }
+
+func (unjudged) check(place, []*shape) {}
+
+// directTunablesFor returns the form of "tunables" for a net, including the tunables of its LND.
+func directTunablesFor(t lnet.NetType, options []Option) *shape {
+	s := tunablesFor(t, options)
+	maps.Copy(s.keys, commonTunables)
+	s.key, s.shown = "tunables", append([]string{seqNoKey}, s.shown...)
+	return s
+}
+
+// tunablesFor returns the form of "lnd tunables" for a net.
+func tunablesFor(t lnet.NetType, options []Option) *shape {
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: otherTunables[t]}
+	for _, o := range options {
+		s.keys[o.Name] = scalar{o.Kind}
+	}
+	return s
+}
+
+// lnetdShape returns the form of the section "lnetd".
+func lnetdShape(drivers []DriverOptions) *shape {
+	keys := formsOf(lnetdKeys)
+	for key := range moduleStrings {
+		keys[key] = scalar{Text{"LNet's module parameter of this name", moduleExamples[key]}}
+	}
+	keys["selection"] = selectionForm
+	keys["selftest"] = &shape{key: "selftest", keys: formsOf(selftestKeys), ours: true}
+	keys["transport"] = &shape{key: "transport", keys: formsOf(transportKeys), ours: true}
+	keys["metrics"] = &shape{key: "metrics", keys: formsOf(metricsKeys), ours: true}
+	for k := range drivers {
+		d := &drivers[k]
+		for _, o := range d.Own {
+			keys[o.Name] = scalar{o.Kind}
+		}
+		if d.Section == "" {
+			continue
+		}
+		s := &shape{key: d.Section, keys: map[string]form{}, ours: true}
+		for _, o := range d.parameters() {
+			s.keys[o.Name] = scalar{o.Kind}
+		}
+		keys[d.Section] = s
+	}
+	elsewhere := map[string]string{}
+	for _, key := range []string{"net", "peer", "peers", "route", "udsp", "routing", "buffers", "numa", "global"} {
+		elsewhere[key] = atTop
+	}
+	return &shape{key: "lnetd", keys: keys, elsewhere: elsewhere, ours: true}
+}
+
+var moduleExamples = map[string]string{
+	"networks": `"tcp(eth0)"`, "ip2nets": `"tcp(eth0) 10.0.0.*"`, "routes": `"tcp1 10.0.0.20@tcp"`,
+}

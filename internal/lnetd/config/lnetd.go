@@ -1,0 +1,155 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"strings"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// lnetdKeys holds the keys of the section "lnetd", except for those of drivers.
+var lnetdKeys = func() map[string]setting[Config] {
+	keys := parameterSettings(parameters.Lnetd)
+	maps.Copy(keys, otherKeys)
+	return keys
+}()
+
+// otherKeys are those of lnetdKeys that are not parameters of the node.
+var otherKeys = map[string]setting[Config]{
+	"control_socket": texts(pathText, func(c *Config, s string) error {
+		c.ControlSocket = s
+		return nil
+	}),
+	"metrics_addr": texts(Text{"HOST:PORT, or none", "127.0.0.1:9100"}, func(c *Config, s string) error {
+		if s == "none" {
+			c.MetricsAddr = ""
+			return nil
+		}
+		c.MetricsAddr = s
+		return checkAddr(s)
+	}),
+	"log_level": texts(Text{"debug, info, warn or error", "info"}, func(c *Config, s string) (err error) {
+		c.LogLevel, err = ParseLevel(s)
+		return err
+	}),
+	"discovery": wordsOf(discoveryWords, discoveryModes,
+		func(c *Config, m discovery.Mode) { c.Parameters.Discovery = m }),
+	"lnd_timeouts": lndTimeouts,
+	"lock_prim":    {list{scalar{nidText}}, (*Config).lockPeers},
+	"forwarding": wordsOf(Words{"enabled", "disabled"}, []Routing{RoutingAtOnce, RoutingOff},
+		func(c *Config, r Routing) { c.Routing = r }),
+	"log_format": wordsOf(formatWords, []Format{FormatAuto, FormatJSON, FormatText, FormatJournal},
+		func(c *Config, f Format) { c.LogFormat = f }),
+}
+
+// lndTimeouts reads the driver timeouts by net.
+var lndTimeouts = setting[Config]{
+	list{&shape{
+		key: "lnd_timeouts", needed: [][]string{{"net"}, {"timeout"}}, ours: true,
+		keys: map[string]form{"net": scalar{netText}, "timeout": scalar{wholeIn(api.LNDTimeoutRange)}},
+	}},
+	func(c *Config, at place) {
+		names := map[lnet.Net]place{}
+		for _, item := range at.optionalItems() {
+			net, ok := item.member("net")
+			if !ok {
+				item.missing("net", netText)
+				continue
+			}
+			timeout, ok := item.member("timeout")
+			if !ok {
+				item.missing("timeout", wholeIn(api.LNDTimeoutRange))
+				continue
+			}
+			n, valid := net.net()
+			if before, twice := names[n]; valid && twice {
+				net.wrong("the net %s stands twice: line %d has it already", n, before.node.Line).try("leave one of the two out")
+			}
+			names[n] = net
+			if seconds, ok := timeout.in(api.LNDTimeoutRange); ok && valid {
+				if c.LNDTimeouts == nil {
+					c.LNDTimeouts = map[lnet.Net]int{}
+				}
+				c.LNDTimeouts[n] = seconds
+			}
+		}
+	},
+}
+
+// lockPeers locks the primary NIDs of peers that the file contains.
+func (c *Config) lockPeers(at place) {
+	for _, item := range at.optionalItems() {
+		nids, ok := item.nids(1)
+		if !ok {
+			continue
+		}
+		if p := find(c.Peers, func(p *Peer) bool { return p.Primary == nids[0] }); p != nil {
+			p.Locked = true
+		} else {
+			item.warn("no peer has the primary NID %s: nothing is locked", nids[0]).try("add the peer to the section \"peer\"")
+		}
+	}
+}
+
+// maxSeconds is one day. Larger values are taken as mistakes.
+const maxSeconds = 24 * 3600
+
+// applyLnetd stores the values of the section "lnetd". It runs after "global", which cannot
+// express all discovery modes.
+func (c *Config) applyLnetd(f *file) {
+	before := c.Parameters.Discovery
+	for name, at := range f.lnetd.own {
+		if key, ok := lnetdKeys[name]; ok {
+			key.read(c, at)
+		}
+	}
+	c.addModuleStrings(f.lnetd.own)
+	for t, v := range f.lnetd.drivers {
+		c.setDriver(t, v)
+	}
+	for name, at := range f.lnetd.selftest {
+		selftestKeys[name].read(&c.Selftest, at)
+	}
+	for name, at := range f.lnetd.transport {
+		transportKeys[name].read(&c.Transport, at)
+	}
+	for name, at := range f.lnetd.metrics {
+		metricsKeys[name].read(&c.Metrics, at)
+	}
+	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
+		f.lnetd.own["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
+	}
+}
+
+// formatWords holds the names of the formats, in the order of their constants.
+var formatWords = Words{"auto", "json", "text", "journal"}
+
+// String returns the name of the format in the configuration.
+func (f Format) String() string { return formatWords[f] }
+
+// ParseLevel parses a log level: debug, info, warn or error.
+func ParseLevel(s string) (slog.Level, error) {
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		if strings.EqualFold(s, l.String()) {
+			return l, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of debug, info, warn, error", s)
+}
+
+func checkAddr(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not HOST:PORT", s)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q: %q is not a port", s, port)
+	}
+	return nil
+}

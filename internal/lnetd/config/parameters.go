@@ -1,0 +1,246 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// routerSensitivity is the default of RouterSensitivity.
+const routerSensitivity = 100
+
+func defaultParameters() Parameters {
+	return Parameters{Parameters: node.DefaultParameters(), RouterSensitivity: routerSensitivity}
+}
+
+// parameter is a parameter of the node with the code that reads and sets it in Parameters.
+type parameter struct {
+	parameters.Parameter
+	get func(*Parameters) int64
+	put func(*Parameters, int64)
+}
+
+// set sets the parameter to a number in its range.
+func (p *parameter) set(to *Parameters, v int64) { p.put(to, p.Stored(v)) }
+
+// parameterTable holds all parameters of the node, in the order in which they are shown. To add one, add
+// a field to node.Parameters and an entry here, and run "make tunables". Documents, their schema and
+// reference, module parameters, requests, commands, and what they print are made from the entry.
+var parameterTable = withDefaults([]parameter{
+	numberAt(func(p *Parameters) *uint32 { return &p.NUMARange }, parameters.Parameter{
+		Name: "numa_range", Section: parameters.Global, Module: "lnet_numa_range", Max: math.MaxUint32, Resets: true,
+		Help: "NUMA distance up to which NIs count as equally near",
+	}),
+	numberAt(func(p *Parameters) *int { return &p.InterfacesMax }, parameters.Parameter{
+		Name: "max_interfaces", OldName: "max_intf", Section: parameters.Global, Module: "lnet_interfaces_max",
+		Max: math.MaxInt32, Low: lnet.InterfacesMin, Lenient: true, Resets: true,
+		Values: "16 to 2147483647; a smaller number stands for 4096, the default",
+		Help:   "most NIs of a node, and NIDs that a peer may announce, with 0@lo",
+	}),
+	{parameters.Parameter{
+		Name: discoveryName, Section: parameters.Global, Module: "lnet_peer_discovery_disabled", Inverted: true,
+		Kind: lnd.Bool, Max: math.MaxInt32, Lenient: true, Live: true, Resets: true,
+		Values: "0, 1, on, off or verify",
+		Help:   "0 or off, on, or verify: compare only; 1 is on unless it is verify already",
+	}, getDiscovery, putDiscovery},
+	boolAt(func(p *Parameters) *bool { return &p.DropAsymRoute }, parameters.Parameter{
+		Name: "drop_asym_route", Section: parameters.Global, Module: "lnet_drop_asym_route", Max: math.MaxInt32, Lenient: true,
+		Values: "0 or 1",
+		Help:   "1: drop messages that come by another route than ours",
+	}),
+	numberAt(func(p *Parameters) *int { return &p.RetryCount }, parameters.Parameter{
+		Name: "retry_count", Section: parameters.Global, Module: "lnet_retry_count", Max: math.MaxInt32, Bounded: true,
+		Values: "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0",
+		Help:   "how often a message is sent again; also shortens the LND timeout",
+	}),
+	secondsAt(func(p *Parameters) *time.Duration { return &p.TransactionTimeout }, parameters.Parameter{
+		Name: "transaction_timeout", Section: parameters.Global, Module: "lnet_transaction_timeout", Min: 1, Max: math.MaxInt32,
+		Values: "1 to 2147483647 seconds, more than retry_count",
+		Help:   "limit for a message and its response, with all resends",
+	}),
+	numberAt(func(p *Parameters) *int { return &p.HealthSensitivity }, parameters.Parameter{
+		Name: "health_sensitivity", Section: parameters.Global, Module: "lnet_health_sensitivity", Max: node.MaxHealth,
+		Help: "what a failure takes from the health of an NI; 0 needs retry_count 0",
+	}),
+	fixed(func(*Parameters) int64 { return 1 }, parameters.Parameter{
+		Name: "recovery_interval", Section: parameters.Global, Module: "lnet_recovery_interval",
+		Values: "1; it is obsolete", NoEffect: "is obsolete: nothing is changed",
+		Help: "obsolete, without effect",
+	}),
+	numberAt(func(p *Parameters) *int { return &p.RouterSensitivity }, parameters.Parameter{
+		Name: "router_sensitivity", Section: parameters.Global, Max: 100,
+		Values: "0 to 100 percent", NoEffect: "is kept and shown, but has no effect",
+		Help: "percent of full health that a router's NI needs; without effect",
+	}),
+	fixed(func(p *Parameters) int64 { return int64(p.LNDTimeout() / time.Second) }, parameters.Parameter{
+		Name: "lnd_timeout", Section: parameters.Global, Unit: lnd.Seconds,
+		Help: "derived from others; ignored in documents",
+	}),
+	numberAt(func(p *Parameters) *node.ResponseTracking { return &p.ResponseTracking }, parameters.Parameter{
+		Name: "response_tracking", Section: parameters.Global, Module: "lnet_response_tracking", Max: int64(node.TrackAll),
+		Values: "0, 1, 2 or 3", Refusal: "Valid values are: 0, 1, 2, or 3",
+		Help: "requests watched for a response: 0 none, 1 GET, 2 PUT, 3 both",
+	}),
+	secondsAt(func(p *Parameters) *time.Duration { return &p.RecoveryLimit }, parameters.Parameter{
+		Name: "recovery_limit", Section: parameters.Global, Module: "lnet_recovery_limit", Max: math.MaxInt32,
+		Refusal: "Must be greater than or equal to 0",
+		Help:    "how long to try to bring an NI back; 0: for ever",
+	}),
+	secondsAt(func(p *Parameters) *time.Duration { return &p.MaxRecoveryPingInterval }, parameters.Parameter{
+		Name: "max_recovery_ping_interval", Section: parameters.Global, Module: "lnet_max_recovery_ping_interval", Min: 1, Max: math.MaxInt32,
+		Refusal: "must be strictly positive",
+		Help:    "longest pause between pings of an NI that failed",
+	}),
+
+	secondsAt(func(p *Parameters) *time.Duration { return &p.RouterCheckInterval }, parameters.Parameter{
+		Name: "alive_router_check_interval", Section: parameters.Lnetd, Module: "alive_router_check_interval", Max: maxSeconds,
+		Help: "pause between pings of a gateway; 0: pinged when used",
+	}),
+	secondsAt(func(p *Parameters) *time.Duration { return &p.RouterPingTimeout }, parameters.Parameter{
+		Name: "router_ping_timeout", Section: parameters.Lnetd, Module: "router_ping_timeout", Min: 1, Max: maxSeconds,
+		Help: "added to that pause: a router's NI without a ping for so long is down",
+	}),
+	inverseAt(func(p *Parameters) *bool { return &p.AsymmetricRoutes }, parameters.Parameter{
+		Name: "avoid_asym_router_failure", Section: parameters.Lnetd, Module: "avoid_asym_router_failure",
+		Help: "1: a gateway has to be up on both sides",
+	}),
+	boolAt(func(p *Parameters) *bool { return &p.CheckRoutersBeforeUse }, parameters.Parameter{
+		Name: "check_routers_before_use", Section: parameters.Lnetd, Module: "check_routers_before_use",
+		Help: "1: a route is down until its gateway answered",
+	}),
+	inverseAt(func(p *Parameters) *bool { return &p.IgnorePeerDown }, parameters.Parameter{
+		Name: "auto_down", Section: parameters.Lnetd, Module: "auto_down",
+		Help: "0: no driver may say that a peer is down",
+	}),
+	numberAt(func(p *Parameters) *int { return &p.PeerBufferCredits }, parameters.Parameter{
+		Name: "peer_buffer_credits", Section: parameters.Lnetd, Module: "peer_buffer_credits", Max: 1 << 24,
+		Help: "router buffers for one peer; 0: peer_credits",
+	}),
+	numberAt(func(p *Parameters) *int { return &p.PeerNIsMax }, parameters.Parameter{
+		Name: "peer_nis_max", Section: parameters.Lnetd, Min: node.PeerNIsMin, Max: 1 << 24,
+		Help: "most NIDs of peers that are not configured; the least used are forgotten",
+	}),
+	// Options of older releases, without effect (lnet-core 8.5).
+	fixed(func(*Parameters) int64 { return 0 }, parameters.Parameter{
+		Name: "dead_router_check_interval", Section: parameters.Lnetd, Module: "dead_router_check_interval", Help: "obsolete",
+	}),
+	fixed(func(*Parameters) int64 { return 0 }, parameters.Parameter{
+		Name: "live_router_check_interval", Section: parameters.Lnetd, Module: "live_router_check_interval", Help: "obsolete",
+	}),
+	fixed(func(*Parameters) int64 { return routerSensitivity }, parameters.Parameter{
+		Name: "router_sensitivity_percentage", Section: parameters.Lnetd, Module: "router_sensitivity_percentage", Help: "obsolete",
+	}),
+})
+
+// numberAt returns a parameter that is stored as a number.
+func numberAt[T ~int | ~uint8 | ~uint32](at func(*Parameters) *T, p parameters.Parameter) parameter {
+	p.Live = true
+	return parameter{p, func(in *Parameters) int64 { return int64(*at(in)) }, func(in *Parameters, v int64) { *at(in) = T(v) }}
+}
+
+// secondsAt returns a parameter in seconds that is stored as a duration.
+func secondsAt(at func(*Parameters) *time.Duration, p parameters.Parameter) parameter {
+	p.Live, p.Unit = true, lnd.Seconds
+	return parameter{
+		p, func(in *Parameters) int64 { return int64(*at(in) / time.Second) },
+		func(in *Parameters, v int64) { *at(in) = time.Duration(v) * time.Second },
+	}
+}
+
+// boolAt returns a parameter that is stored as a boolean.
+func boolAt(at func(*Parameters) *bool, p parameters.Parameter) parameter {
+	p.Live, p.Kind, p.Max = true, lnd.Bool, max(p.Max, 1)
+	return parameter{
+		p, func(in *Parameters) int64 { return int64(oneIf(*at(in))) },
+		func(in *Parameters, v int64) { *at(in) = v != 0 },
+	}
+}
+
+// inverseAt returns a parameter that is stored as the opposite boolean.
+func inverseAt(at func(*Parameters) *bool, p parameters.Parameter) parameter {
+	p.Live, p.Kind, p.Max = true, lnd.Bool, 1
+	return parameter{
+		p, func(in *Parameters) int64 { return int64(oneIf(!*at(in))) },
+		func(in *Parameters, v int64) { *at(in) = v == 0 },
+	}
+}
+
+// fixed returns a parameter that cannot be changed. Documents may have any number for it.
+func fixed(get func(*Parameters) int64, p parameters.Parameter) parameter {
+	p.Min, p.Max = math.MinInt32, math.MaxInt32
+	return parameter{p, get, func(*Parameters, int64) {}}
+}
+
+// withDefaults sets the defaults to those of a node.
+func withDefaults(list []parameter) []parameter {
+	d := defaultParameters()
+	for k := range list {
+		list[k].Default = list[k].get(&d)
+	}
+	return list
+}
+
+// getDiscovery returns 1 for Verify too, as kernels and older releases show it.
+func getDiscovery(p *Parameters) int64 { return int64(oneIf(p.Discovery != discovery.Off)) }
+
+// putDiscovery does not change Verify into On. Verify is shown as 1, which may come back, for example
+// from a backup.
+func putDiscovery(p *Parameters, v int64) {
+	switch {
+	case v == 0:
+		p.Discovery = discovery.Off
+	case p.Discovery == discovery.Off:
+		p.Discovery = discovery.On
+	}
+}
+
+// ParameterTable returns the parameters of a node, for the list in internal/lnetd/parameters.
+func ParameterTable() []parameters.Parameter {
+	list := make([]parameters.Parameter, len(parameterTable))
+	for k := range parameterTable {
+		list[k] = parameterTable[k].Parameter
+	}
+	return list
+}
+
+// parametersIn returns the parameters in a section of documents.
+func parametersIn(section string) []parameter {
+	return slices.DeleteFunc(slices.Clone(parameterTable), func(p parameter) bool { return p.Section != section })
+}
+
+// parameterSettings returns the settings of the parameters in a section, by key.
+func parameterSettings(section string) map[string]setting[Config] {
+	settings := map[string]setting[Config]{}
+	for _, p := range parametersIn(section) {
+		s := ranged(p.Range(), func(c *Config, v int) { p.set(&c.Parameters, int64(v)) })
+		settings[p.Name] = s
+		if p.OldName != "" {
+			settings[p.OldName] = s
+		}
+	}
+	return settings
+}
+
+// Shown returns the parameters that commands print, by name.
+func (p *Parameters) Shown() map[string]int64 {
+	values := map[string]int64{}
+	for _, one := range parametersIn(parameters.Global) {
+		values[one.Name] = one.get(p)
+	}
+	return values
+}
+
+// Set sets the parameters with the given names. Each number must be in the range of requests.
+func (p *Parameters) Set(values map[string]int64) {
+	for k := range parameterTable {
+		if v, ok := values[parameterTable[k].Name]; ok {
+			parameterTable[k].set(p, v)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// place is a value in a file with its position and path. Its methods read the value as one kind
+// of thing, and record a problem if it is not.
+type place struct {
+	file *reading
+	path string
+	node *yaml.Node
+}
+
+// reading is the state of reading one file.
+type reading struct {
+	ctx      context.Context // ends the reading
+	name     string
+	drivers  []DriverOptions
+	top      *shape // form of a document; nil until it is needed
+	problems Problems
+	warnings Problems
+	routes   map[routeKey]bool       // routes in the file
+	seen     map[string]bool         // paths without indices, for the test of the reference; nil otherwise
+	named    map[string]bool         // unknown keys for which there is a warning
+	homes    map[string][]string     // names of the mappings that have a key
+	meant    map[*yaml.Node][]string // what misspelled keys of a mapping probably mean
+}
+
+// below returns the place of a value within p. An alias is resolved.
+func (p place) below(path string, n *yaml.Node) place {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return place{file: p.file, path: path, node: n}
+}
+
+// key returns the last key of the path.
+func (p place) key() string {
+	path := p.path
+	for strings.HasSuffix(path, "]") {
+		path = path[:max(strings.LastIndexByte(path, '['), 0)]
+	}
+	return path[strings.LastIndexByte(path, '.')+1:]
+}
+
+// what describes the value for messages.
+func (p place) what() string {
+	switch p.node.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	if p.empty() {
+		return "no value"
+	}
+	return strconv.Quote(p.node.Value)
+}
+
+// empty reports whether a key has no value.
+func (p place) empty() bool {
+	return p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!null" || p.node.Kind == 0
+}
+
+// none reports whether there is no value, or an empty list or mapping.
+func (p place) none() bool {
+	return p.empty() || p.node.Kind != yaml.ScalarNode && len(p.node.Content) == 0
+}
+
+// member is a key of a mapping with its place and its value.
+type member struct {
+	key   string
+	at    place
+	value place
+}
+
+// again reports that m repeats, in another spelling, what before has set.
+func (m member) again(before member) {
+	m.at.wrong("stands twice: line %d has it as '%s', and line %d as '%s'",
+		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).try("leave one of the two out")
+}
+
+// raw returns a mapping's members in order, without checks.
+func (p place) raw() []member {
+	out := make([]member, 0, len(p.node.Content)/2)
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		k, v := p.node.Content[i], p.node.Content[i+1]
+		path := cut(k.Value, keyMax)
+		if p.path != "" {
+			path = p.path + "." + path
+		}
+		out = append(out, member{key: k.Value, at: p.below(path, k), value: p.below(path, v)})
+	}
+	return out
+}
+
+// members returns a mapping's members in order. A duplicate key is a problem unless twice is set.
+func (p place) members(twice bool) []member {
+	if p.file.ctx.Err() != nil { // the result is not used
+		return nil
+	}
+	if p.node.Kind != yaml.MappingNode {
+		w := p.wrong("%s where keys were expected", p.what())
+		switch {
+		case p.node.Kind == yaml.SequenceNode:
+			w.try("write the keys without '- ' before them")
+		case p.path == "" && strings.HasPrefix(p.node.Value, "options "):
+			w.try("these are module parameters: lnetdctl import --modprobe takes them, and lnetdctl legacy2yaml makes YAML of them")
+		case !p.empty():
+			w.try("write 'key: value', with a blank behind the colon")
+		default:
+			w.try("write 'key: value' lines, or leave it out")
+		}
+		return nil
+	}
+	out := make([]member, 0, len(p.node.Content)/2)
+	seen := map[string]bool{}
+	for _, m := range p.raw() {
+		switch {
+		case m.at.node.Kind != yaml.ScalarNode:
+			m.at.wrong("a key that is not a word").try("write 'key: value'; a value with brackets in quotes")
+			continue
+		case seen[m.key] && !twice:
+			m.at.wrong("stands twice").try("leave one of the two out")
+			continue
+		}
+		seen[m.key] = true
+		if p.file.seen != nil {
+			p.file.seen[m.value.path] = true
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// items returns a list's items.
+func (p place) items() []place {
+	if p.file.ctx.Err() != nil {
+		return nil
+	}
+	if p.node.Kind != yaml.SequenceNode {
+		p.wrong("%s where a list was expected", p.what()).try("begin each item with '- '")
+		return nil
+	}
+	out := make([]place, len(p.node.Content))
+	for i, n := range p.node.Content {
+		out[i] = p.below(fmt.Sprintf("%s[%d]", p.path, i), n)
+	}
+	return out
+}
+
+// member returns the value of a key of a mapping.
+func (p place) member(key string) (place, bool) {
+	for _, m := range p.members(false) {
+		if m.key == key {
+			return m.value, true
+		}
+	}
+	return place{}, false
+}
+
+// values returns the items of a list, or the values of a mapping whose keys are only numbers.
+func (p place) values() []place {
+	if p.node.Kind == yaml.SequenceNode {
+		return p.items()
+	}
+	if p.node.Kind == yaml.ScalarNode && !p.empty() {
+		p.wrong("%s where a list was expected", p.what()).try(`write "%s: {0: %s}"`, p.key(), p.node.Value)
+		return nil
+	}
+	return p.numbers()
+}
+
+// numbers returns the values of those keys of a mapping that are numbers.
+func (p place) numbers() (out []place) {
+	for _, m := range p.optionalMembers() {
+		if isIndex(m.key) { // others are reported when keys are checked
+			out = append(out, m.value)
+		}
+	}
+	return out
+}
+
+// named returns the value itself or, if it is a mapping, the value of the given key (lnetctl 11).
+func (p place) named(key string) place {
+	if p.node.Kind == yaml.MappingNode {
+		if at, ok := p.member(key); ok {
+			return at
+		}
+	}
+	return p
+}
+
+// means reports whether the mapping has a misspelled key that probably means one of keys.
+func (p place) means(keys ...string) bool {
+	return slices.ContainsFunc(p.file.meant[p.node], func(key string) bool { return slices.Contains(keys, key) })
+}
+
+// missing reports that a mapping lacks a key, unless a misspelling of it was reported. The kind
+// is that of its values.
+func (p place) missing(key string, kind Kind) {
+	if p.node.Kind == yaml.MappingNode && !p.means(key) { // otherwise it is reported already
+		p.wrong("the key %q is missing", key).remedy(remedyOf(kind, key))
+	}
+}
+
+// bad reports that the value is not of the given kind.
+func (p place) bad(err error, kind Kind) {
+	remedy := remedyOf(kind, p.key())
+	for outer, inner := (*lnet.FieldError)(nil), (*lnet.FieldError)(nil); errors.As(err, &outer) && errors.As(outer.Err, &inner); {
+		err = inner // it names the part of the value that is wrong
+	}
+	if words, ok := kind.(Words); ok {
+		if like := spelling.Nearest(p.node.Value, words); like != "" {
+			remedy = fmt.Sprintf("did you mean '%s'?", like)
+		}
+	}
+	p.wrong("%v", err).remedy(remedy)
+}
+
+// scalar reports whether the value is a single one, and records a problem otherwise.
+func (p place) scalar(kind Kind) bool {
+	switch {
+	case p.empty() && p.key() != "":
+		p.wrong("no value specified for key '%s'", p.key()).remedy(remedyOf(kind, p.key()))
+		return false
+	case p.node.Kind != yaml.ScalarNode || p.empty():
+		p.wrong("%s where %s was expected", p.what(), kind.expected()).remedy(remedyOf(kind, p.key()))
+		return false
+	}
+	return true
+}
+
+// text reads a text without further description.
+func (p place) text() (string, bool) { return p.textOf(Text{What: "a word"}) }
+
+// textOf reads a text of the given kind.
+func (p place) textOf(kind Text) (string, bool) {
+	if !p.scalar(kind) {
+		return "", false
+	}
+	return p.node.Value, true
+}
+
+// word reads one of several words, and returns its index.
+func (p place) word(words Words) (int, bool) {
+	s, ok := p.text()
+	if !ok {
+		return 0, false
+	}
+	if _, err := words.read(s); err != nil {
+		p.bad(err, words)
+		return 0, false
+	}
+	return slices.Index(words, s), true
+}
+
+// number reads a whole number from lo to hi. It may be in quotes.
+func (p place) number(lo, hi int) (int, bool) {
+	kind := Whole{lo, hi}
+	if !p.scalar(kind) {
+		return 0, false
+	}
+	n, err := parseWhole(p.node.Value)
+	if err == nil {
+		_, err = kind.read(p.node.Value)
+	}
+	if err != nil {
+		p.bad(err, kind)
+	}
+	return n, err == nil
+}
+
+// in reads a whole number in a range.
+func (p place) in(r api.Range) (int, bool) { return p.number(int(r.Min), int(r.Max)) }
+
+// priority reads a priority, a whole number of at least 0.
+func (p place) priority() (uint32, bool) {
+	n, ok := p.in(api.PriorityRange)
+	return uint32(n), ok
+}
+
+// truth reads a boolean in any of YAML's spellings.
+func (p place) truth() (bool, bool) {
+	if !p.scalar(Truth{}) {
+		return false, false
+	}
+	b, err := parseTruth(p.node.Value)
+	if err != nil {
+		p.bad(err, Truth{})
+	}
+	return b, err == nil
+}
+
+// net reads the name of a net.
+func (p place) net() (lnet.Net, bool) {
+	s, ok := p.textOf(netText)
+	if !ok {
+		return 0, false
+	}
+	n, err := lnet.ParseNet(s)
+	if err != nil {
+		p.badNet(err)
+		return 0, false
+	}
+	return n, true
+}
+
+// nets reads one net, or several as ranges; at most limit.
+func (p place) nets(limit int) ([]lnet.Net, bool) {
+	if s, ok := p.textOf(netText); !ok || !strings.Contains(s, "[") {
+		n, ok := p.net()
+		return []lnet.Net{n}, ok
+	}
+	nets, err := lnet.ExpandNets(p.node.Value, limit)
+	if err != nil {
+		p.badNet(err)
+	}
+	return nets, err == nil
+}
+
+// badNet reports that the value is not a net.
+func (p place) badNet(err error) {
+	p.bad(err, netText)
+	var types []string
+	for _, d := range p.file.drivers {
+		types = append(types, d.Type.String())
+	}
+	name := strings.TrimRight(p.node.Value, "0123456789")
+	if like := spelling.Nearest(name, types); like != "" && like != name {
+		p.file.problems[len(p.file.problems)-1].Remedy = fmt.Sprintf("did you mean '%s'?", like)
+	}
+}
+
+// nids reads one NID, or several with the ranges of lnetctl 12.2; at most limit.
+func (p place) nids(limit int) ([]lnet.NID, bool) {
+	s, ok := p.textOf(nidText)
+	if !ok {
+		return nil, false
+	}
+	nids, err := lnet.ExpandNIDs(s, limit)
+	if err == nil && len(nids) == 0 {
+		err = fmt.Errorf("%q names no NID", s)
+	}
+	if err != nil {
+		p.bad(err, nidText)
+	}
+	return nids, err == nil
+}
+
+// pattern reads the pattern of a rule.
+func (p place) pattern() (lnet.Pattern, bool) {
+	s, ok := p.textOf(patternText)
+	if !ok {
+		return lnet.Pattern{}, false
+	}
+	d, err := lnet.ParsePattern(s)
+	if err != nil {
+		p.bad(fmt.Errorf("%q: %w", s, err), patternText)
+	}
+	return d, err == nil
+}
+
+// where returns the position for messages: "file:line: key".
+func (p place) where() string {
+	return fmt.Sprintf("%s:%d: %s", p.file.name, p.node.Line, p.path)
+}

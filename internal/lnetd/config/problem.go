@@ -1,0 +1,135 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// Problem is one finding about a document.
+type Problem = api.Problem
+
+// Problems holds all findings about a document.
+type Problems = api.Problems
+
+// ProblemAt returns a problem with the entry at where, which is "name:line: key", or the name of
+// an entry without a position.
+func ProblemAt(name, where, text, remedy string) *Problem {
+	p := &Problem{File: name, Key: where, Text: text, Remedy: remedy}
+	if at, ok := strings.CutPrefix(where, name+":"); ok {
+		line, key, _ := strings.Cut(at, ": ")
+		if n, err := strconv.Atoi(line); err == nil {
+			p.Line, p.Key = n, key
+		}
+	}
+	return p
+}
+
+// noted is a problem that has been recorded.
+type noted struct{ problem *Problem }
+
+// try sets the remedy.
+func (n noted) try(format string, args ...any) { n.problem.Remedy = fmt.Sprintf(format, args...) }
+
+// remedy sets the remedy, which may be empty.
+func (n noted) remedy(text string) { n.problem.Remedy = text }
+
+// WithWarnings returns the sorted problems p together with the warnings, which are marked as
+// such. If there are too many, errors have precedence.
+func WithWarnings(p, warnings Problems) Problems {
+	room := min(len(warnings), max(problemsMax-len(p), 0))
+	if room == 0 {
+		return p
+	}
+	all := slices.Clone(p)
+	for _, w := range warnings[:room] {
+		marked := *w
+		marked.Warning = true
+		all = append(all, &marked)
+	}
+	sortProblems(all)
+	return all
+}
+
+func sortProblems(p Problems) {
+	slices.SortStableFunc(p, func(a, b *Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
+	})
+}
+
+// problemsMax bounds the problems that are reported, notedMax those that are recorded before.
+const (
+	problemsMax = 100
+	notedMax    = 10_000
+)
+
+// note appends a problem to a list, unless the list is full.
+func note(list *Problems, one *Problem) {
+	if len(*list) < notedMax {
+		*list = append(*list, one)
+	}
+}
+
+// inOrder sorts problems by position, because keys are checked in any order. It removes
+// duplicates and returns the first problemsMax if there are more.
+func inOrder(p Problems) Problems {
+	atLeast := ""
+	if len(p) == notedMax {
+		atLeast = "at least "
+	}
+	sortProblems(p)
+	for _, one := range p {
+		one.Key, one.Text, one.Remedy = cut(one.Key, longestText), cut(one.Text, longestText), cut(one.Remedy, longestText)
+	}
+	p = slices.CompactFunc(p, func(a, b *Problem) bool { return *a == *b })
+	if len(p) <= problemsMax {
+		return p
+	}
+	more := fmt.Sprintf("... and %s%d more", atLeast, len(p)-problemsMax)
+	return append(p[:problemsMax:problemsMax], &Problem{File: p[0].File, Text: more, Remedy: "mend these first"})
+}
+
+// wrong records a problem with the value.
+func (p place) wrong(format string, args ...any) noted {
+	w := p.problem(format, args...)
+	note(&p.file.problems, w)
+	return noted{w}
+}
+
+// warn records a warning about the value.
+func (p place) warn(format string, args ...any) noted {
+	w := p.problem(format, args...)
+	note(&p.file.warnings, w)
+	return noted{w}
+}
+
+func (p place) problem(format string, args ...any) *Problem {
+	text := fmt.Sprintf(format, args...)
+	if value := p.node.Value; len(value) > longestEcho {
+		text = strings.ReplaceAll(text, strconv.Quote(value), strconv.Quote(cut(value, longestEcho)))
+		text = strings.ReplaceAll(text, value, cut(value, longestEcho))
+	}
+	return &Problem{File: p.file.name, Line: p.node.Line, Column: p.node.Column, Key: p.path, Text: text}
+}
+
+// Maximum length in bytes of a value and of other texts that a problem repeats.
+const (
+	longestEcho = 60
+	longestText = 600
+)
+
+// cut returns s, shortened and marked with "..." if it is longer than most bytes.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "..."
+}

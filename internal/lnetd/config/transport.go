@@ -1,0 +1,239 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Transport is the section "transport" in "lnetd". It configures whether lnetd hosts transfer
+// machines for other processes, and for which.
+type Transport struct {
+	Enabled bool
+	// Socket is the path that programs connect to. Empty means the default.
+	Socket string
+	// Group is the group of the socket. If it is negative, the socket has lnetd's group.
+	Group int
+	// Rules control which programs may connect. None means clients.DefaultRules.
+	Rules []clients.Rule
+	// Farewell is the time that programs have to end when lnetd stops.
+	Farewell time.Duration
+	// PollTime is how long lnetd polls for submissions of programs that request it, before it
+	// sleeps. Zero disables polling.
+	PollTime time.Duration
+}
+
+// TransportFarewellMax is the maximum of Transport.Farewell.
+const TransportFarewellMax = time.Minute
+
+const (
+	defaultFarewell  = 2 * time.Second
+	maxPollTime      = 1_000_000 // µs
+	maxRules         = 64        // each has its own metrics
+	maxRuleName      = 63
+	maxQuota         = 1 << 24
+	maxQuotaBuffers  = 1 << 20 // transport/remote rejects larger indices
+	maxQuotaMemory   = 1 << 24 // MiB
+	maxQuotaRequests = 1_000_000
+)
+
+// Clients returns the configuration of hosted clients, without the resources that they need.
+func (t *Transport) Clients() clients.Config {
+	return clients.Config{Rules: t.Rules, Farewell: t.Farewell, PollTime: t.PollTime}
+}
+
+// transportKeys holds the keys of "transport".
+var transportKeys = map[string]setting[Transport]{
+	"enabled": truths(func(t *Transport, b bool) { t.Enabled = b }),
+	"socket": texts(pathText, func(t *Transport, s string) error {
+		t.Socket = s
+		return nil
+	}),
+	"group": {scalar{Text{"a group's name or number", "lnet"}}, func(t *Transport, at place) {
+		if s, ok := at.text(); !ok || s == "" {
+			return
+		}
+		if id, ok := at.id("group", groupID); ok {
+			t.Group = int(id)
+		}
+	}},
+	"farewell":  wholes(0, int(TransportFarewellMax/time.Second), func(t *Transport, n int) { t.Farewell = seconds(n) }),
+	"poll_time": wholes(0, maxPollTime, func(t *Transport, n int) { t.PollTime = time.Duration(n) * time.Microsecond }),
+	"rules":     {list{&shape{key: "rules", keys: formsOf(ruleKeys), needed: [][]string{{"name"}}, ours: true}}, (*Transport).readRules},
+}
+
+func (t *Transport) readRules(at place) {
+	items := at.optionalItems()
+	if len(items) > maxRules {
+		at.wrong("%d rules, at most %d are possible", len(items), maxRules)
+		return
+	}
+	names := map[string]bool{}
+	for _, item := range items {
+		var r clients.Rule
+		for _, m := range item.members(false) {
+			if key, ok := ruleKeys[m.key]; ok {
+				key.read(&r, m.value)
+			}
+		}
+		switch {
+		case r.Name == "":
+			if _, given := item.given("name"); !given {
+				item.missing("name", Text{"a word", "servers"})
+			}
+		case names[r.Name]:
+			item.wrong("there is a rule %q already", r.Name).try("give each rule a name of its own")
+		}
+		names[r.Name] = true
+		t.Rules = append(t.Rules, r)
+	}
+}
+
+// given returns the value of a key of a mapping, if it has one. It reports no problems.
+func (p place) given(key string) (place, bool) {
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		if p.node.Content[i].Value == key {
+			return p.below(p.path+"."+key, p.node.Content[i+1]), true
+		}
+	}
+	return place{}, false
+}
+
+// ruleKeys holds the keys of an item of "rules".
+var ruleKeys = map[string]setting[clients.Rule]{
+	"name": texts(Text{"a word", "servers"}, func(r *clients.Rule, s string) error {
+		if s == "" || len(s) > maxRuleName || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return fmt.Errorf("%q is not a word of 1 to %d letters", s, maxRuleName)
+		}
+		r.Name = s
+		return nil
+	}),
+	"users": {list{scalar{Text{"a user's name or number", "root"}}},
+		func(r *clients.Rule, at place) { r.UIDs = at.ids("user", userID) }},
+	"groups": {list{scalar{Text{"a group's name or number", "lnet"}}},
+		func(r *clients.Rule, at place) { r.GIDs = at.ids("group", groupID) }},
+	"nids": {list{scalar{nidText}}, readRuleNIDs},
+	"portals": {scalar{Text{"FIRST-LAST", "10-19"}},
+		func(r *clients.Rule, at place) { r.Portals = at.span(lnet.ReservedPortal+1, lnet.Portals-1) }},
+	"tm_ids": {scalar{Text{"FIRST-LAST", "1-99"}},
+		func(r *clients.Rule, at place) { r.TMIDs = at.span(1, transport.MaxTMID) }},
+	"each": {quotasWithout("each", "connections"), func(r *clients.Rule, at place) { at.quotas(&r.Connection, "connections") }},
+	"user": {quotasWithout("user", "requests"), func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") }},
+}
+
+// quotasWithout returns the form of quotas without the one that does not apply.
+func quotasWithout(key, never string) form {
+	forms := formsOf(quotaKeys)
+	delete(forms, never)
+	return &shape{key: key, keys: forms, ours: true}
+}
+
+func readRuleNIDs(r *clients.Rule, at place) {
+	const most = 1024
+	for _, item := range at.items() {
+		if nids, ok := item.nids(most); ok {
+			r.NIDs = append(r.NIDs, nids...)
+		}
+	}
+}
+
+// quotaKeys holds the keys of "each" and "user" in a rule.
+var quotaKeys = map[string]setting[clients.Quotas]{
+	"connections":  wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.Connections = n }),
+	"tms":          wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.TMs = n }),
+	"buffers":      wholes(1, maxQuotaBuffers, func(q *clients.Quotas, n int) { q.Buffers = n }),
+	"areas":        wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.Areas = n }),
+	"ring_entries": wholes(1, maxQuota, func(q *clients.Quotas, n int) { q.RingEntries = n }),
+	"memory":       wholes(1, maxQuotaMemory, func(q *clients.Quotas, n int) { q.Bytes = int64(n) << 20 }),
+	"requests":     wholes(1, maxQuotaRequests, func(q *clients.Quotas, n int) { q.Requests = n }),
+}
+
+// quotas reads quotas, except for the one that does not apply.
+func (p place) quotas(q *clients.Quotas, never string) {
+	for _, m := range p.optionalMembers() {
+		if key, ok := quotaKeys[m.key]; ok && m.key != never {
+			key.read(q, m.value)
+		}
+	}
+}
+
+// span reads "FIRST-LAST", or one number, within bounds.
+func (p place) span(lo, hi uint32) clients.Span {
+	s, ok := p.text()
+	if !ok {
+		return clients.Span{}
+	}
+	from, to, ranged := strings.Cut(s, "-")
+	if !ranged {
+		to = from
+	}
+	first, err := strconv.ParseUint(strings.TrimSpace(from), 10, 32)
+	last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 32)
+	if err != nil || err2 != nil {
+		p.wrong("%q is not a number or FIRST-LAST", s).try(`write something like "%s: %d-%d"`, p.key(), lo, lo+1)
+		return clients.Span{}
+	}
+	if first > last || first < uint64(lo) || last > uint64(hi) {
+		p.wrong("%s is not within %d to %d", s, lo, hi).try(`write something like "%s: %d-%d"`, p.key(), lo, hi)
+		return clients.Span{}
+	}
+	return clients.Span{First: uint32(first), Last: uint32(last)}
+}
+
+// getent holds the name of the database for each kind of name.
+var getent = map[string]string{"user": "passwd", "group": "group"}
+
+// ids reads a list of user or group names and numbers.
+func (p place) ids(kind string, find func(name string) (string, error)) (ids []uint32) {
+	for _, item := range p.items() {
+		if id, ok := item.id(kind, find); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// id reads a number, or a name that exists on this host.
+func (p place) id(kind string, find func(name string) (string, error)) (uint32, bool) {
+	s, ok := p.text()
+	if !ok {
+		return 0, false
+	}
+	// The largest number means none.
+	if n, err := strconv.ParseUint(s, 10, 32); err == nil && n < math.MaxUint32 {
+		return uint32(n), true
+	}
+	text, err := find(s)
+	if err != nil {
+		p.wrong("%q is no %s of this machine, and no number", s, kind).try("write a name that 'getent %s' shows, or a number", getent[kind])
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		p.wrong("%s %q: %v", kind, s, err)
+	}
+	return uint32(n), err == nil
+}
+
+func userID(name string) (string, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return "", err
+	}
+	return u.Uid, nil
+}
+
+func groupID(name string) (string, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return "", err
+	}
+	return g.Gid, nil
+}

@@ -1,0 +1,307 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// ruleTypes holds the values of "type" in "selection", ruleTypeWords their names.
+var (
+	ruleTypes     = []selection.RuleType{selection.RuleNet, selection.RuleNID, selection.RulePeer}
+	ruleTypeWords = Words{selection.RuleNet.String(), selection.RuleNID.String(), selection.RulePeer.String()}
+)
+
+// addTypedRules adds the items of "selection" (lnetctl 11). Rules without an ID get a free one
+// after the others have theirs. It returns the IDs that the file contains, and the positions of
+// all rules by ID.
+func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]string) {
+	type item struct {
+		at   place
+		rule selection.TypedRule
+	}
+	var items []item
+	for _, at := range list {
+		if r, _, ok := readTypedRule(at, true); ok {
+			items = append(items, item{at, r})
+		}
+	}
+	slices.SortStableFunc(items, func(a, b item) int {
+		return cmp.Compare(unsigned(a.rule.ID), unsigned(b.rule.ID))
+	})
+	var p selection.Policies
+	ids, where = map[int]bool{}, map[int]string{}
+	for _, i := range items {
+		if has := sameRule(p.Typed(), &i.rule); has != nil {
+			i.at.warn("the rule stands twice: it is the one with id %d", has.ID).try("write it once")
+			continue
+		}
+		if old := clashing(p.Typed(), &i.rule); old != nil {
+			remedy := "write one of the two"
+			if old.ID == i.rule.ID {
+				remedy = "give it another id, or leave the id out"
+			}
+			i.at.wrong("%s", clashText(old, &i.rule)).try("%s", remedy)
+			continue
+		}
+		id, err := p.AddTyped(i.rule)
+		if err != nil {
+			i.at.wrong("%v", err)
+			continue
+		}
+		where[id] = i.at.where()
+		if i.rule.ID != selection.AnyID {
+			ids[id] = true
+		}
+	}
+	c.TypedRules = p.Typed()
+	return ids, where
+}
+
+// clashing returns the rule in list that conflicts with r, or nil.
+func clashing(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
+	return find(list, func(o *selection.TypedRule) bool { return o.ID == r.ID || o.SameMatch(r) })
+}
+
+// clashText describes why r conflicts with old.
+func clashText(old, r *selection.TypedRule) string {
+	if old.SameMatch(r) {
+		return fmt.Sprintf("the %s rule with id %d is about the same, with priority %d", old.Type, old.ID, old.Priority)
+	}
+	return fmt.Sprintf("there is a %s rule with id %d", old.Type, old.ID)
+}
+
+// sameRule returns the rule in list that equals r except for the ID, or nil.
+func sameRule(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
+	return find(list, func(o *selection.TypedRule) bool { return o.SameMatch(r) && o.Priority == r.Priority })
+}
+
+// addTypedRules adds the rules of a document that the node does not have under any ID. A rule
+// without an ID in the document gets a free one.
+func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
+	add := func(r selection.TypedRule) {
+		where := c.Given.RuleWhere[r.ID]
+		if !c.Given.RuleIDs[r.ID] {
+			r.ID = selection.AnyID
+		}
+		list := p.Typed()
+		if sameRule(list, &r) != nil {
+			return
+		}
+		if old := clashing(list, &r); old != nil {
+			remedy := fmt.Sprintf("delete that rule first: lnetdctl selection %s del --id %d", old.Type, old.ID)
+			if !old.SameMatch(&r) {
+				remedy += "; or leave the id out"
+			}
+			m.wrong(where, clashText(old, &r), remedy)
+			return
+		}
+		if _, err := p.AddTyped(r); err != nil {
+			m.wrong(where, err.Error(), "")
+		}
+	}
+	for _, given := range []bool{true, false} {
+		for _, r := range c.TypedRules {
+			if c.Given.RuleIDs[r.ID] == given {
+				add(r)
+			}
+		}
+	}
+}
+
+// KeepRuleIDs returns the "selection" rules of c for a node with the rules of have. The ID of an
+// existing rule never changes, even if the document has another one for it. This also holds for a
+// rule that gets another priority, if the document has no ID for it. A new rule whose ID is in
+// the document takes precedence. Rules without an ID get free ones.
+func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
+	given := func(r *selection.TypedRule) bool { return c.Given.RuleIDs[r.ID] }
+	kept := map[int]int{} // by the ID in c
+	for k := range c.TypedRules {
+		r := &c.TypedRules[k]
+		old := find(have.TypedRules, func(o *selection.TypedRule) bool {
+			return o.SameMatch(r) && (o.Priority == r.Priority || !given(r))
+		})
+		if old != nil {
+			kept[r.ID] = old.ID
+		}
+	}
+	for again := true; again; {
+		again = false
+		for id, as := range kept {
+			if _, keeps := kept[as]; !keeps && c.Given.RuleIDs[as] {
+				delete(kept, id) // a new rule has this ID
+				again = true
+			}
+		}
+	}
+	var p selection.Policies
+	var open []selection.TypedRule
+	for _, r := range c.TypedRules {
+		as, keeps := kept[r.ID]
+		switch {
+		case keeps:
+			r.ID = as
+		case !given(&r):
+			r.ID = selection.AnyID
+			open = append(open, r)
+			continue
+		}
+		_, _ = p.AddTyped(r) // the rules of c differ, and so do these IDs
+	}
+	for _, r := range open {
+		_, _ = p.AddTyped(r)
+	}
+	return p.Typed()
+}
+
+// TypedDeletion identifies a "selection" rule to delete. Absent fields match any rule.
+type TypedDeletion struct {
+	selection.TypedRule
+	// ByType reports that Type is set. It is always set together with patterns.
+	ByType bool
+	// Where is the position in the file, "name:line: key".
+	Where string
+}
+
+// readTypedDeletions reads the items of "selection" in a document that lists what to delete. An
+// item has an ID, or what the rule matches, or both. Priorities are ignored.
+func readTypedDeletions(list []place) (out []TypedDeletion) {
+	for _, at := range list {
+		r, byType, ok := readTypedRule(at, false)
+		switch {
+		case !ok:
+		case r.ID == selection.AnyID && !r.HasPattern():
+			at.warn("neither \"id\" nor a pattern is there: the rule is skipped").
+				try("write the id that lnetdctl export has for the rule, or its type and patterns")
+		case r.HasPattern() && !byType:
+			at.missing("type", ruleTypeWords)
+		default:
+			out = append(out, TypedDeletion{r, byType, at.where()})
+		}
+	}
+	return out
+}
+
+// names reports whether d identifies the rule r.
+func (d *TypedDeletion) names(r *selection.TypedRule) bool {
+	return (d.ID == selection.AnyID || d.ID == r.ID) && (!d.ByType || d.Type == r.Type) && (!d.HasPattern() || d.SameMatch(r))
+}
+
+// String returns what identifies the rule.
+func (d *TypedDeletion) String() string {
+	var words []string
+	if d.ID != selection.AnyID {
+		words = append(words, "id "+strconv.Itoa(d.ID))
+	}
+	if d.ByType {
+		words = append(words, "type "+d.Type.String())
+	}
+	for _, p := range []struct {
+		name    string
+		pattern lnet.Pattern
+	}{{"pattern", d.Pattern}, {"local", d.Local}, {"remote", d.Remote}} {
+		if !p.pattern.IsZero() {
+			words = append(words, p.name+" "+p.pattern.String())
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// deleteTypedRules deletes the rules that list identifies.
+func (m *merge) deleteTypedRules(list []TypedDeletion, absent func(where, what string)) {
+	m.TypedRules = slices.Clone(m.TypedRules)
+	for k := range list {
+		d := &list[k]
+		had := len(m.TypedRules)
+		m.TypedRules = slices.DeleteFunc(m.TypedRules, func(r selection.TypedRule) bool { return d.names(&r) })
+		if len(m.TypedRules) == had {
+			absent(d.Where, fmt.Sprintf("there is no rule with %s: nothing is deleted", d))
+		}
+	}
+}
+
+// unsigned makes AnyID greater than all IDs.
+func unsigned(id int) uint { return uint(id) }
+
+// readTypedRule reads a rule. If whole is false, priority and type may be absent; byType reports
+// whether the type is present.
+func readTypedRule(at place, whole bool) (_ selection.TypedRule, byType, ok bool) {
+	r := selection.TypedRule{ID: selection.AnyID}
+	var typ, priority *place
+	var patterns []member
+	good := true
+	for _, m := range at.members(false) {
+		ok := true
+		if _, pattern := patternTypes[m.key]; pattern {
+			patterns = append(patterns, m)
+		}
+		switch m.key {
+		case "type":
+			typ = &m.value
+		case "net", "nid":
+			r.Pattern, ok = m.value.pattern()
+		case "local":
+			r.Local, ok = m.value.pattern()
+		case "remote":
+			r.Remote, ok = m.value.pattern()
+		case "priority":
+			priority = &m.value
+			r.Priority, ok = m.value.priority()
+		case "id":
+			r.ID, ok = m.value.in(api.RuleIDRange)
+		}
+		good = good && ok
+	}
+	if priority == nil && whole {
+		at.missing("priority", Whole{0, math.MaxInt32})
+		good = false
+	}
+	if typ == nil {
+		if whole {
+			at.missing("type", ruleTypeWords)
+		}
+		if len(patterns) > 0 {
+			r.Type = patternTypes[patterns[0].key]
+		}
+		return r, false, checkPatterns(patterns, r.Type) && good && !whole
+	}
+	k, ok := typ.word(ruleTypeWords)
+	if !ok {
+		return r, true, false
+	}
+	r.Type = ruleTypes[k]
+	return r, true, checkPatterns(patterns, r.Type) && good
+}
+
+// patternTypes maps keys of patterns to the type of rule that has them.
+var patternTypes = map[string]selection.RuleType{
+	"net": selection.RuleNet, "nid": selection.RuleNID, "local": selection.RulePeer, "remote": selection.RulePeer,
+}
+
+// checkPatterns reports whether all patterns belong to rules of type typ, and adds a problem for
+// each that does not.
+func checkPatterns(patterns []member, typ selection.RuleType) (good bool) {
+	own := slices.IndexFunc(patterns, func(m member) bool { return patternTypes[m.key] == typ })
+	good = true
+	for _, m := range patterns {
+		of := patternTypes[m.key]
+		switch {
+		case of == typ:
+			continue
+		case own >= 0:
+			m.at.wrong("'%s' and '%s' contradict each other: they are of rules of the types %s and %s", patterns[own].key, m.key, typ, of).
+				try("write a rule for each, or leave one of the two out")
+		default:
+			m.at.wrong("a rule of the type %s has no '%s'", typ, m.key).try("write 'type: %s'", of)
+		}
+		good = false
+	}
+	return good
+}

@@ -1,0 +1,208 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// replyBodyMax is the maximum size of a reply body.
+const replyBodyMax = 64 << 20
+
+// Client sends requests to an lnetd through its control socket. It is safe for concurrent use. All
+// errors are of type *api.Fault.
+type Client struct {
+	path string
+	// trusts reports whether a daemon of user uid may be used. If it is nil, any user's may.
+	trusts func(uid int) bool
+	http   http.Client
+}
+
+// New returns a client for the socket at path, whatever user owns the daemon there. It does not
+// connect yet.
+func New(path string) *Client {
+	c := &Client{path: path}
+	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return c.dial(ctx)
+	}}
+	return c
+}
+
+// Find returns a client for the socket that api.FindSocket returns. It accepts only a daemon that
+// runs as root, as the caller's user or, in /run/lnetd, as the owner of that directory. Another
+// user could have put a false daemon at the caller's path.
+func Find() *Client {
+	c := New(api.FindSocket())
+	c.trusts = trusted(c.path)
+	return c
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	d := net.Dialer{Timeout: api.HeadPatience}
+	unix, err := d.DialContext(ctx, "unix", c.path)
+	if err != nil {
+		return nil, err
+	}
+	if c.trusts != nil {
+		if owner := api.ListenerOf(unix); !c.trusts(owner.UID) {
+			_ = unix.Close()
+			return nil, &foreignError{owner}
+		}
+	}
+	return &conn{Conn: unix}, nil
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// parameters are the query parameters of a request. Empty values are omitted.
+type parameters map[string]string
+
+// get sends a GET request.
+func (c *Client) get(ctx context.Context, path string, q parameters, reply any) error {
+	values := url.Values{}
+	for name, v := range q {
+		if v != "" {
+			values.Set(name, v)
+		}
+	}
+	if len(values) > 0 {
+		path += "?" + values.Encode()
+	}
+	return c.call(ctx, api.ReplyPatience, http.MethodGet, path, nil, reply)
+}
+
+// exchange sends a POST request and decodes its reply.
+func (c *Client) exchange(ctx context.Context, path string, request, reply any) error {
+	return c.call(ctx, api.ReplyPatience, http.MethodPost, path, request, reply)
+}
+
+// work is exchange with the timeout for documents.
+func (c *Client) work(ctx context.Context, path string, request, reply any) error {
+	return c.call(ctx, api.DocumentPatience, http.MethodPost, path, request, reply)
+}
+
+// post sends a POST request that has no result.
+func (c *Client) post(ctx context.Context, path string, request any) error {
+	return c.exchange(ctx, path, request, &api.Done{})
+}
+
+// remove sends a DELETE request.
+func (c *Client) remove(ctx context.Context, path string, request any) error {
+	return c.call(ctx, api.ReplyPatience, http.MethodDelete, path, request, &api.Done{})
+}
+
+// call sends one request. It sets reply only if the status is 200.
+func (c *Client) call(ctx context.Context, patience time.Duration, method, path string, body, reply any) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return c.read(resp, reply)
+}
+
+// send sends a request and returns the response, whose body is not read yet.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false) // HTML escaping takes six bytes for one
+		if err := e.Encode(body); err != nil {
+			return nil, c.garbled(err)
+		}
+		content = bytes.NewReader(b.Bytes())
+	}
+	req, err := http.NewRequestWithContext(requestContext(ctx), method, "http://lnetd"+path, content)
+	if err != nil {
+		return nil, c.garbled(err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	return resp, nil
+}
+
+// read decodes the body of a response.
+func (c *Client) read(resp *http.Response, reply any) error {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
+	switch {
+	case err != nil:
+		return c.unreachable(err)
+	case len(b) > replyBodyMax:
+		return c.garbled(fmt.Errorf("a reply of more than %d bytes", replyBodyMax))
+	}
+	if resp.StatusCode != http.StatusOK {
+		var r api.Refusal
+		if err := json.Unmarshal(b, &r); err != nil || r.Error == nil {
+			return c.garbled(fmt.Errorf("status %s", resp.Status))
+		}
+		return r.Error
+	}
+	if err := json.Unmarshal(b, reply); err != nil {
+		return c.garbled(err)
+	}
+	return nil
+}
+
+func (c *Client) garbled(err error) error {
+	return api.Fault{
+		Code:   api.CodeInternal,
+		Errno:  -int(syscall.EPROTO),
+		Text:   "no sensible answer on " + c.path,
+		Remedy: "check that lnetd listens there, and that it is of the same version",
+	}.Because(err)
+}
+
+func (c *Client) unreachable(err error) error {
+	f := api.Fault{
+		Code:   api.CodeDaemonUnreachable,
+		Errno:  -int(api.Errno(err)),
+		Text:   "cannot reach lnetd at " + c.path,
+		Remedy: "name the right socket with --control-socket or LNETD_CONTROL_SOCKET",
+	}
+	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
+		f.Cause = foreign.Error()
+		f.Remedy = "if you trust that user, name the socket with --control-socket or LNETD_CONTROL_SOCKET"
+		return f.Because(err)
+	}
+	if dial := (*net.OpError)(nil); errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &dial) {
+		return api.Fault{
+			Code:   api.CodeBusy,
+			Errno:  -int(syscall.ETIMEDOUT),
+			Text:   "lnetd does not answer in time",
+			Cause:  "it has taken the request on " + c.path,
+			Remedy: "look what has become of it, which may still be done, before you try again",
+		}.Because(err)
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		f.Cause = api.Strerror(errno)
+		switch errno {
+		case syscall.ENOENT, syscall.ECONNREFUSED:
+			f.Remedy = "start lnetd, or " + f.Remedy
+		case syscall.EACCES:
+			f.Remedy = "run as lnetd's user or in its group, or " + f.Remedy
+		}
+	} else if op := (*url.Error)(nil); errors.As(err, &op) {
+		f.Cause = op.Err.Error()
+	}
+	return f.Because(err)
+}

@@ -1,0 +1,58 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// trusted returns a function that reports whether a user may listen at the socket found at path.
+// Root and the caller's user may. In the directory of the system's lnetd, the directory's owner may
+// too.
+func trusted(path string) func(uid int) bool {
+	if filepath.Dir(path) != api.SystemRunDir {
+		return rootsOrOwn
+	}
+	return func(uid int) bool { return rootsOrOwn(uid) || uid == ownerOf(api.SystemRunDir) }
+}
+
+// ownerOf returns the user that owns a directory. It returns -1 if other users can write to it, or
+// if a user other than root could have created it.
+func ownerOf(dir string) int {
+	in, ok := ownWritable(filepath.Dir(dir))
+	if !ok || in != 0 {
+		return -1
+	}
+	uid, ok := ownWritable(dir)
+	if !ok {
+		return -1
+	}
+	return uid
+}
+
+// ownWritable returns the owner of a directory. ok is false if other users can write to it.
+func ownWritable(dir string) (uid int, ok bool) {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
+		return -1, false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1, false
+	}
+	return int(st.Uid), true
+}
+
+// rootsOrOwn reports whether uid is root or the caller's user.
+func rootsOrOwn(uid int) bool { return uid == 0 || uid == os.Geteuid() }
+
+// foreignError rejects a socket at a default path that belongs to another user.
+type foreignError struct{ owner api.Process }
+
+func (e *foreignError) Error() string {
+	return "it belongs to neither root nor the caller nor the system's lnetd but to " + e.owner.String()
+}
+
+func (e *foreignError) Unwrap() error { return syscall.EPERM }

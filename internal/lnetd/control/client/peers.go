@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"strconv"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// Peers returns all peers, or only the peer with a NID if nid is not empty.
+func (c *Client) Peers(ctx context.Context, nid string) ([]api.Peer, error) {
+	var peers []api.Peer
+	for p, err := range c.EachPeer(ctx, nid, api.PeersDetail) {
+		if err != nil {
+			return nil, err
+		}
+		peers = append(peers, p)
+	}
+	return peers, nil
+}
+
+// EachPeer yields the same peers as Peers. The fields of peer NIs are those that "peer show" prints
+// at verbosity detail, 0 to PeersDetail. Only a part of the list is in memory at any time. An error
+// ends the sequence.
+func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2[api.Peer, error] {
+	ask := parameters{"nid": nid}
+	if nid == "" {
+		ask = parameters{"page": api.FirstPage, "detail": strconv.Itoa(detail)}
+	}
+	return func(yield func(api.Peer, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for part := c.peersPart(ctx, ask); part != nil; {
+			p := <-part
+			if p.err != nil {
+				yield(api.Peer{}, p.err)
+				return
+			}
+			part = nil
+			if p.Next != "" { // read ahead
+				part = c.peersPart(ctx, parameters{"page": p.Next, "detail": ask["detail"]})
+			}
+			for _, peer := range p.Peers.Peers {
+				if peer.NIs == nil { // the peer had no NIs
+					peer.NIs = []api.PeerNI{}
+				}
+				if !yield(peer, nil) {
+					cancel()
+					if part != nil {
+						<-part
+					}
+					return
+				}
+			}
+		}
+	}
+}
+
+// peersPart is one page of the peers, or the error of reading it.
+type peersPart struct {
+	api.Peers
+	err error
+}
+
+// peersPart starts to read a page of peers. It does not block.
+func (c *Client) peersPart(ctx context.Context, ask parameters) <-chan peersPart {
+	answered := make(chan peersPart, 1)
+	go func() {
+		var p peersPart
+		p.err = c.get(ctx, "/v1/peers", ask, &p.Peers)
+		answered <- p
+	}()
+	return answered
+}
+
+// AddPeer creates a peer, or adds NIDs to it.
+func (c *Client) AddPeer(ctx context.Context, r api.PeerAddition) error {
+	return c.post(ctx, "/v1/peers", r)
+}
+
+// DeletePeer deletes a peer, or some of its NIDs.
+func (c *Client) DeletePeer(ctx context.Context, r api.PeerDeletion) error {
+	return c.remove(ctx, "/v1/peers", r)
+}
+
+// SetPeerState sets the state word of peers.
+func (c *Client) SetPeerState(ctx context.Context, r api.PeerState) error {
+	return c.post(ctx, "/v1/peers/state", r)
+}
+
+// Recovery returns the NIDs that are pinged until they recover.
+func (c *Client) Recovery(ctx context.Context) (api.Recovery, error) {
+	var r api.Recovery
+	err := c.get(ctx, "/v1/recovery", nil, &r)
+	return r, err
+}
+
+// CPTs returns the CPU partitions of NIDs, a comma-separated list.
+func (c *Client) CPTs(ctx context.Context, nids string) ([]api.CPTOfNID, error) {
+	var r api.CPTs
+	err := c.get(ctx, "/v1/cpts", parameters{"nids": nids}, &r)
+	return r.CPTs, err
+}

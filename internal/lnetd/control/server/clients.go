@@ -1,0 +1,30 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+func (h *handlers) clients(context.Context, query) (api.Clients, *api.Fault) {
+	all := h.Backend.Clients()
+	all.Clients = listed(all.Clients)
+	return all, nil
+}
+
+func (h *handlers) dropClient(_ context.Context, r *api.ClientDrop) *api.Fault {
+	err := h.Backend.DropClient(r.ID)
+	if errors.Is(err, syscall.ENOENT) {
+		return api.Fault{
+			Code: api.CodeClientUnknown, Errno: -int(syscall.ENOENT),
+			Text: fmt.Sprintf("there is no client %d", r.ID), Remedy: "see the clients with: lnetdctl clients",
+		}.Because(err)
+	}
+	if err != nil {
+		return worded("the client cannot be dropped", api.CodeInternal, err)
+	}
+	return nil
+}

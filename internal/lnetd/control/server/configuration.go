@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// documentBodyMax is the maximum size of a body with a document. JSON encodes a newline in two
+// bytes.
+const documentBodyMax = 2*api.DocumentMax + requestBodyMax
+
+// documents are the requests whose bodies contain documents.
+var documents = map[string]bool{
+	"POST /v1/configuration":         true,
+	"POST /v1/configuration/show":    true,
+	"POST /v1/configuration/errands": true,
+}
+
+// configuration returns the configuration. It does not run during a change.
+func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	if _, fault := readQuery(r.URL.RawQuery, nil); fault != nil {
+		return nil, fault
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), changePatience)
+	defer cancel()
+	var body any
+	fault := h.inTurn(ctx, r.Pattern, func() (f *api.Fault) {
+		c, err := h.Backend.Configuration(ctx)
+		if err != nil {
+			return worded("cannot read the configuration", api.CodeInternal, err)
+		}
+		body, f = encode(ctx, c)
+		return f
+	})
+	return answered(body, fault)
+}
+
+// turnOfDocument returns the turn of a document: dry runs do not wait for changes.
+func (h *handlers) turnOfDocument(r api.ConfigurationChange) turn {
+	if r.Dry {
+		return h.aside
+	}
+	return h.inTurn
+}
+
+// changeConfiguration changes the configuration according to a document, as a whole or not at all.
+func (h *handlers) changeConfiguration(ctx context.Context, r *api.ConfigurationChange) (api.ConfigurationChanged, *api.Fault) {
+	switch {
+	case len(r.Text) > api.DocumentMax:
+		return api.ConfigurationChanged{}, tooLong()
+	case r.Mode != api.ModeAdd && r.Mode != api.ModeDelete && r.Mode != api.ModeReplace:
+		return api.ConfigurationChanged{}, invalidRequest("mode is none of add, delete, replace", nil)
+	}
+	done, err := h.Backend.ChangeConfiguration(ctx, *r)
+	if err != nil {
+		return done, worded("the configuration cannot be changed", api.CodeConfigInvalid, err)
+	}
+	done.Commands, done.Warnings, done.Restart = listed(done.Commands), listed(done.Warnings), listed(done.Restart)
+	return done, nil
+}
+
+func tooLong() *api.Fault {
+	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: fmt.Sprintf("%d MiB are the most: split it", api.DocumentMax>>20)}
+}
+
+// described returns the current state of the entries in a document.
+func (h *handlers) described(ctx context.Context, d *api.Document) (api.Described, *api.Fault) {
+	if len(d.Text) > api.DocumentMax {
+		return api.Described{}, tooLong()
+	}
+	found, err := h.Backend.Described(ctx, *d)
+	if err != nil {
+		return found, worded("the document cannot be shown", api.CodeConfigInvalid, err)
+	}
+	return found, nil
+}
+
+func (h *handlers) errands(ctx context.Context, d *api.Document) (api.Errands, *api.Fault) {
+	if len(d.Text) > api.DocumentMax {
+		return api.Errands{}, tooLong()
+	}
+	list, err := h.Backend.Errands(ctx, *d)
+	if err != nil {
+		return api.Errands{}, worded("the document cannot be executed", api.CodeConfigInvalid, err)
+	}
+	return api.Errands{Errands: listed(list)}, nil
+}
+
+func (h *handlers) setLNet(ctx context.Context, r *api.LNet) *api.Fault {
+	if !r.Configured && (r.All || r.Large) {
+		return invalidRequest("all and large are for \"configure\"", nil)
+	}
+	if err := h.Backend.SetLNet(ctx, *r); err != nil {
+		if r.Configured {
+			return worded("LNet configure error", api.CodeNetRefused, err)
+		}
+		return worded("LNet unconfigure error", api.CodeLNetBusy, err)
+	}
+	return nil
+}
+
+func (h *handlers) recovery(context.Context, query) (api.Recovery, *api.Fault) {
+	r := h.Backend.Recovery()
+	r.Local, r.Peers = listed(r.Local), listed(r.Peers)
+	return r, nil
+}
+
+func (h *handlers) numa(context.Context, query) (api.NUMA, *api.Fault) {
+	return api.NUMA{Range: h.Backend.Globals().Values["numa_range"], CPTs: listed(h.Backend.CPTs())}, nil
+}
+
+func (h *handlers) cpts(_ context.Context, q query) (api.CPTs, *api.Fault) {
+	list, err := lnet.ExpandNIDs(q["nids"], api.PeerNIDsMax)
+	if err != nil {
+		return api.CPTs{}, invalidRequest("cannot parse NIDs '"+q["nids"]+"'", err)
+	}
+	all := api.CPTs{CPTs: []api.CPTOfNID{}}
+	for _, nid := range list {
+		all.CPTs = append(all.CPTs, api.CPTOfNID{NID: nid, CPT: h.Backend.CPT(nid)})
+	}
+	return all, nil
+}

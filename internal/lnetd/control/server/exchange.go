@@ -1,0 +1,279 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Timeouts of changes. They end before the client's timeout, so that the client gets a reply.
+const (
+	changePatience   = api.ReplyPatience - 5*time.Second
+	documentPatience = api.DocumentPatience - 5*time.Second
+	// retryAfter is the delay, in seconds, after which a client may retry a request rejected for
+	// lack of resources.
+	retryAfter = 5
+)
+
+// ask returns a handler for a GET request. The query may contain each of the named parameters once.
+func ask[Reply any](
+	answer func(ctx context.Context, q query) (Reply, *api.Fault), parameters ...string,
+) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		q, fault := readQuery(r.URL.RawQuery, parameters)
+		if fault != nil {
+			return nil, fault
+		}
+		return answered(answer(r.Context(), q))
+	}
+}
+
+// fewAtOnce returns a handler that limits how many replies of do are made and encoded at once.
+func (h *handlers) fewAtOnce(do handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		select {
+		case h.questions <- struct{}{}:
+		case <-r.Context().Done():
+			return nil, busy("other questions are answered", context.Cause(r.Context()))
+		}
+		defer func() { <-h.questions }()
+		body, fault := do(w, r)
+		if fault != nil {
+			return nil, fault
+		}
+		return encode(r.Context(), body)
+	}
+}
+
+// answered converts a reply to the result of a handler.
+func answered[Reply any](reply Reply, fault *api.Fault) (any, *api.Fault) {
+	if fault != nil {
+		return nil, fault
+	}
+	return reply, nil
+}
+
+// listed returns list in the form that is sent: a nil list becomes an empty one.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// change returns a handler for a change, which is applied as a whole or not at all.
+func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
+	return handling(changePatience, func(Request) turn { return h.inTurn },
+		func(ctx context.Context, r *Request) (api.Done, *api.Fault) { return api.Done{}, do(ctx, r) })
+}
+
+// reading returns a handler for a document that changes nothing.
+func reading[Request, Reply any](h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault)) handler {
+	return handling(documentPatience, func(Request) turn { return h.aside }, do)
+}
+
+// turn calls do, which performs the request of the pattern, when it may run.
+type turn func(ctx context.Context, pattern string, do func() *api.Fault) *api.Fault
+
+// handling returns a handler that decodes a request, calls do in the request's turn, and sends its
+// reply.
+func handling[Request, Reply any](
+	patience time.Duration, turnOf func(Request) turn, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
+) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		var request Request
+		var body any
+		fault := decode(r.Body, &request)
+		if fault == nil {
+			fault = turnOf(request)(ctx, r.Pattern, func() *api.Fault {
+				reply, f := do(ctx, &request)
+				if f == nil {
+					body, f = encode(ctx, reply) // a reply may be large
+				}
+				return f
+			})
+		}
+		return answered(body, fault)
+	}
+}
+
+// aside calls do without waiting for changes. Only one such call runs at a time, because documents
+// may be large.
+func (h *handlers) aside(ctx context.Context, _ string, do func() *api.Fault) *api.Fault {
+	select {
+	case h.apart <- struct{}{}:
+		defer func() { <-h.apart }()
+		return do()
+	case <-ctx.Done():
+		return busy("another document is read", context.Cause(ctx))
+	}
+}
+
+// inTurn calls do while no other change runs. It checks again that LNet is up.
+func (h *handlers) inTurn(ctx context.Context, pattern string, do func() *api.Fault) (fault *api.Fault) {
+	err := h.Backend.InTurn(ctx, func() {
+		if fault = h.networkDown(pattern); fault == nil {
+			fault = do()
+		}
+	})
+	if err != nil {
+		return busy("another change is under way", err)
+	}
+	return fault
+}
+
+func busy(text string, err error) *api.Fault {
+	return api.Fault{Code: api.CodeBusy, Errno: -int(syscall.EBUSY), Text: text, Remedy: "try again later"}.Because(err)
+}
+
+// query holds the query parameters of a request.
+type query map[string]string
+
+// readQuery parses the query and rejects unknown parameters.
+func readQuery(raw string, known []string) (query, *api.Fault) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, invalidRequest("query cannot be read", err)
+	}
+	q := query{}
+	for name, v := range values {
+		if !slices.Contains(known, name) || len(v) != 1 {
+			return nil, invalidRequest("query parameter "+strconv.Quote(name)+" is unknown or given twice", nil)
+		}
+		q[name] = v[0]
+	}
+	return q, nil
+}
+
+// nid returns a NID parameter, or the zero NID if it is missing.
+func (q query) nid(name string) (lnet.NID, *api.Fault) {
+	text, ok := q[name]
+	if !ok {
+		return lnet.NID{}, nil
+	}
+	nid, err := lnet.ParseNID(text)
+	if err != nil {
+		return nid, invalidRequest("cannot parse NID '"+text+"'", err)
+	}
+	return nid, nil
+}
+
+// net returns the parameter "net", or 0 if it is missing.
+func (q query) net() (lnet.Net, *api.Fault) {
+	text, ok := q["net"]
+	if !ok {
+		return 0, nil
+	}
+	net, err := lnet.ParseNet(text)
+	if err != nil {
+		return net, api.Fault{
+			Code: api.CodeNetUnknown, Errno: -2, Text: "cannot parse net",
+			Remedy: "name a net such as tcp, tcp1 or o2ib",
+		}.Because(err)
+	}
+	return net, nil
+}
+
+// number returns a numeric parameter.
+func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
+	text, ok := q[name]
+	if !ok {
+		return 0, false, nil
+	}
+	v, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, true, invalidRequest(name+" is not a number: "+strconv.Quote(text), err)
+	}
+	return uint32(v), true, nil
+}
+
+// decode decodes a body that consists of one JSON value.
+func decode(r io.Reader, into any) *api.Fault {
+	var m members
+	d := json.NewDecoder(io.TeeReader(r, &m))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = fmt.Errorf("more follows after byte %d", d.InputOffset())
+		}
+	}
+	if err == nil {
+		err = m.rejected
+	}
+	if err != nil {
+		return invalidRequest("request body cannot be read", err)
+	}
+	return nil
+}
+
+func invalidRequest(text string, err error) *api.Fault {
+	return api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text}.Because(err)
+}
+
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		s.logger().Error("a reply of the control interface cannot be encoded", "err", err)
+		http.Error(w, "", http.StatusInternalServerError)
+		return
+	}
+	s.send(w, r, status, append(b, '\n'))
+}
+
+// send sends an encoded reply.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	p := pages{w: w, conn: connectionOf(r)}
+	if err := p.write(b); err != nil {
+		s.logger().Debug("control client went away", "err", err)
+	}
+}
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *api.Fault) {
+	status, ok := statusOf[f.Code]
+	if !ok {
+		status = http.StatusConflict
+	}
+	if f.Code == api.CodeBusy {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	s.reply(w, r, status, api.Refusal{Error: f})
+}
+
+// statusOf maps codes to HTTP statuses. Codes that are missing have status 409, Conflict.
+var statusOf = map[api.Code]int{
+	api.CodeRequestInvalid:   http.StatusBadRequest,
+	api.CodeNetUnknown:       http.StatusBadRequest,
+	api.CodeParameterInvalid: http.StatusBadRequest,
+	api.CodeRuleInvalid:      http.StatusBadRequest,
+	api.CodeConfigInvalid:    http.StatusBadRequest,
+	api.CodeNIUnknown:        http.StatusNotFound,
+	api.CodeNetAbsent:        http.StatusNotFound,
+	api.CodePeerUnknown:      http.StatusNotFound,
+	api.CodeRouteUnknown:     http.StatusNotFound,
+	api.CodeRuleUnknown:      http.StatusNotFound,
+	api.CodeClientUnknown:    http.StatusNotFound,
+	api.CodeForbidden:        http.StatusForbidden,
+	api.CodeLstKey:           http.StatusForbidden,
+	api.CodeLstNoSession:     http.StatusNotFound,
+	api.CodeLstUnknown:       http.StatusNotFound,
+	api.CodeLstInvalid:       http.StatusBadRequest,
+	api.CodeInternal:         http.StatusInternalServerError,
+	api.CodeBusy:             http.StatusServiceUnavailable,
+	api.CodeStopping:         http.StatusServiceUnavailable,
+}

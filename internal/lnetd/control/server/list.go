@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// list is a reply of any length: a JSON object with one long member, an array.
+type list[T any] struct {
+	key string
+	// streams makes the list be generated while it is written. It then needs little memory,
+	// whatever its length and however slowly the client reads.
+	streams bool
+	items   iter.Seq2[T, error] // an error ends the sequence
+	// encode appends an item. If it is nil, encoding/json is used.
+	encode func(b []byte, item *T) ([]byte, error)
+	// after, if not nil, makes the list end after about partSize bytes. Its result for the last
+	// item is then the value of the member "next", the start of the next part.
+	after func(last *T) string
+	// rest holds further members, each preceded by a comma.
+	rest string
+}
+
+// partSize is the approximate size of a part of a list.
+const partSize = 1 << 20
+
+// listOf returns a list of the items that show converts. Items for which show returns false are
+// omitted.
+func listOf[Item, T any](key string, items []Item, show func(place int, item *Item) (_ T, ok bool)) list[T] {
+	return list[T]{key: key, items: func(yield func(T, error) bool) {
+		for place := range items {
+			if shown, ok := show(place, &items[place]); ok && !yield(shown, nil) {
+				return
+			}
+		}
+	}}
+}
+
+// made is a reply that is generated in pages. If lazy returns true, it is generated while it is
+// written.
+type made interface {
+	lazy() bool
+	writeTo(ctx context.Context, p *pages) error
+}
+
+func (l list[T]) lazy() bool { return l.streams }
+
+func (l list[T]) writeTo(ctx context.Context, p *pages) error {
+	p.buf = append(p.buf, `{"`+l.key+`":[`...)
+	var last T
+	first, end := true, `]`+l.rest+"}\n"
+	for item, err := range l.items {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if l.after != nil && p.size() >= partSize {
+			next, _ := json.Marshal(l.after(&last))
+			end = `]` + l.rest + `,"next":` + string(next) + "}\n"
+			break
+		}
+		if !first {
+			p.buf = append(p.buf, ',')
+		}
+		if err := l.append(p, &item); err != nil {
+			return err
+		}
+		if err := p.turn(); err != nil {
+			return err
+		}
+		first, last = false, item
+	}
+	p.buf = append(p.buf, end...)
+	return p.flush()
+}
+
+func (l list[T]) append(p *pages, item *T) (err error) {
+	if l.encode != nil {
+		p.buf, err = l.encode(p.buf, item)
+		return err
+	}
+	b, err := json.Marshal(item)
+	p.buf = append(p.buf, b...)
+	return err
+}
+
+// encoded is an encoded reply.
+type encoded []byte
+
+// encode encodes a reply, unless it is generated while it is written.
+func encode(ctx context.Context, body any) (any, *api.Fault) {
+	var p pages
+	var err error
+	switch m := body.(type) {
+	case nil, encoded:
+		return body, nil
+	case made:
+		if m.lazy() {
+			return m, nil
+		}
+		err = m.writeTo(ctx, &p)
+	default:
+		p.buf, err = json.Marshal(sparse(m))
+		p.buf = append(p.buf, '\n')
+	}
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return encoded(p.buf), nil
+}
+
+func unanswered(err error) *api.Fault {
+	return api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made"}.Because(err)
+}
+
+// answer sends the reply to a request.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
+	body, fault := encode(r.Context(), body)
+	if fault != nil {
+		s.refuse(w, r, fault)
+		return
+	}
+	m, lazy := body.(made)
+	if !lazy {
+		s.send(w, r, http.StatusOK, body.(encoded))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	p := pages{w: w, conn: connectionOf(r), buf: make([]byte, 0, pageSize+pageSize/4)}
+	err := m.writeTo(r.Context(), &p)
+	switch {
+	case err == nil:
+	case p.sent == 0:
+		s.refuse(w, r, unanswered(err))
+	default:
+		// The client must not mistake this for the complete reply.
+		s.logger().Debug("an answer was cut short", "written", p.sent, "err", err)
+		panic(http.ErrAbortHandler)
+	}
+}

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+func (h *handlers) log(context.Context, query) (api.Log, *api.Fault) { return h.Backend.Log(), nil }
+
+// setLog changes the level. It never waits, because it is needed most when something hangs.
+func (h *handlers) setLog(_ context.Context, r *api.LogChange) (api.Done, *api.Fault) {
+	level := strings.ToLower(r.Level)
+	if !slices.Contains(api.LogLevels(), level) {
+		return api.Done{}, api.Fault{
+			Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL),
+			Text:   fmt.Sprintf("%q is no level of the log", r.Level),
+			Remedy: "the levels are " + strings.Join(api.LogLevels(), ", "),
+		}.Because(nil)
+	}
+	if err := h.Backend.SetLog(level); err != nil {
+		return api.Done{}, worded("cannot set the level of the log", api.CodeParameterInvalid, err)
+	}
+	return api.Done{}, nil
+}
+
+// atOnce is the turn of requests that do not wait.
+func atOnce[Request any](Request) turn {
+	return func(_ context.Context, _ string, do func() *api.Fault) *api.Fault { return do() }
+}

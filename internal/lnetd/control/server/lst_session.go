@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/selftest/console"
+	"github.com/lnetd/lnetd/selftest/report"
+)
+
+// holdPatience is the timeout for ending a session whose owner has disconnected.
+const holdPatience = 30 * time.Second
+
+// ShownSession converts the console's session to its API type.
+func ShownSession(i *console.SessionInfo) api.LstSession {
+	return api.LstSession{
+		Name: i.Name, NID: i.NID, Stamp: i.Stamp, Key: api.LstKey(i.Key), Features: i.Features, Timeout: i.Timeout,
+		Force: i.Force, Nodes: i.Nodes,
+	}
+}
+
+func (h *handlers) lstNewSession(ctx context.Context, r *api.LstNewSession) (api.LstSession, *api.Fault) {
+	if fault := checkLstTimeout(r.Timeout); fault != nil {
+		return api.LstSession{}, fault
+	}
+	return onConsole(h, "new_session", func(c *console.Console) (api.LstSession, error) {
+		s, err := c.NewSession(ctx, console.SessionOptions{
+			Key: console.Key(r.Key), Name: r.Name, Timeout: lstSeconds(r.Timeout), Force: r.Force, Features: r.Features,
+		})
+		if err == nil && ctx.Err() != nil { // the client has disconnected and cannot end the session
+			err = context.Cause(ctx)
+			_ = c.EndSession(ctx, s.Key) // it continues in the background
+		}
+		return ShownSession(&s), err
+	})
+}
+
+func checkLstTimeout(n int) *api.Fault {
+	if n < 0 || n > api.LstTimeoutMax {
+		return invalidRequest(fmt.Sprintf("timeout %d is not within 0 to %d seconds", n, api.LstTimeoutMax), nil)
+	}
+	return nil
+}
+
+// lstSeconds returns the timeout of a command, clamped to the valid range.
+func lstSeconds(n int) time.Duration {
+	return time.Duration(min(max(n, 0), api.LstTimeoutMax)) * time.Second
+}
+
+func (h *handlers) lstEndSession(ctx context.Context, r *api.Lst) (api.Done, *api.Fault) {
+	return onConsole(h, "end_session", func(c *console.Console) (api.Done, error) {
+		return api.Done{}, c.EndSession(ctx, console.Key(r.Key))
+	})
+}
+
+func (h *handlers) lstShowSession(context.Context, *api.Done) (api.LstSession, *api.Fault) {
+	return onConsole(h, "show_session", func(c *console.Console) (api.LstSession, error) {
+		s, err := c.ShowSession()
+		return ShownSession(&s), err
+	})
+}
+
+// lstHoldSession replies at once and stays open until the session ends or the client disconnects.
+// In the latter case it ends the session.
+func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	var request api.Lst
+	fault := decode(r.Body, &request) // with the default timeout, because the body may be missing
+	var c *console.Console
+	if fault == nil {
+		h.allow(w, time.Time{})
+		c, fault = h.console()
+	}
+	var hold *console.Hold
+	if fault == nil {
+		var err error
+		if hold, err = c.Hold(console.Key(request.Key)); err != nil {
+			fault = lstFault("hold_session", err)
+		}
+	}
+	if fault != nil {
+		return nil, fault
+	}
+	h.reply(w, r, http.StatusOK, api.Done{})
+	connectionOf(r).serving() // the client is not to blame for the silence
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		h.logger().Debug("flush", "err", err)
+	}
+	select {
+	case <-hold.Over():
+		return nil, nil
+	case <-r.Context().Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), holdPatience)
+	defer cancel()
+	if err := hold.End(ctx); err == nil {
+		h.logger().Info("selftest: session ended, since who held it has gone")
+	}
+	return nil, nil
+}
+
+func (h *handlers) lstPing(ctx context.Context, r *api.LstPing) (report.Result, *api.Fault) {
+	return onConsole(h, "ping", func(c *console.Console) (report.Result, error) {
+		return c.Ping(ctx, console.Key(r.Key), console.Target(r.Target), lstSeconds(r.Timeout))
+	})
+}

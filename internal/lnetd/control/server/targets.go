@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// each calls one for each target, in sequence, and returns all results. It continues after a target
+// that fails.
+func (h *handlers) each(
+	w http.ResponseWriter, r *http.Request, targets []string, timeout time.Duration,
+	one func(ctx context.Context, i int) (api.PingResult, error),
+	words func(target string, err error) *api.Fault,
+) api.PingReply {
+	h.allow(w, time.Now().Add(api.TargetsPatience(len(targets), timeout)))
+	reply := api.PingReply{Results: make([]api.PingResult, 0, len(targets))}
+	for i, target := range targets {
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		res, err := one(ctx, i)
+		cancel()
+		if err != nil {
+			res = api.PingResult{Error: words(target, err)}
+		}
+		res.Target = target
+		reply.Results = append(reply.Results, res)
+	}
+	return reply
+}
+
+// UnreachableError is the error of a message without a path, with the cause and the remedy for an
+// operator.
+type UnreachableError struct {
+	Err           error
+	Cause, Remedy string
+}
+
+func (e *UnreachableError) Error() string { return e.Err.Error() + ": " + e.Cause }
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+func checkTargets(targets []string) *api.Fault {
+	switch {
+	case len(targets) == 0:
+		return invalidRequest("NID targets are needed", nil)
+	case len(targets) > api.PingTargetsMax:
+		return &api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed"}
+	}
+	return nil
+}
+
+// targetFault returns the error of a target with lnetctl's text (lnetctl 5.5).
+func targetFault(code api.Code, action, target string, err error) *api.Fault {
+	var f *api.Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	errno := Errno(err)
+	remedy := targetRemedies[errno]
+	if u, ok := errors.AsType[*UnreachableError](err); ok {
+		return api.Fault{
+			Code: code, Errno: -int(errno), Text: "failed to " + action + " " + target + ": " + api.Strerror(errno), Cause: u.Cause, Remedy: u.Remedy,
+		}.Because(err)
+	}
+	if errno == syscall.ETIMEDOUT {
+		errno = syscall.EIO // like kernels (decisions 30)
+	}
+	return api.Fault{
+		Code:   code,
+		Errno:  -int(errno),
+		Text:   "failed to " + action + " " + target + ": " + api.Strerror(errno),
+		Remedy: remedy,
+	}.Because(err)
+}
+
+// targetRemedies is the advice for a node that did not answer.
+var targetRemedies = map[syscall.Errno]string{
+	syscall.EHOSTUNREACH: "check that the node is up and that both nodes have an NI on this net",
+	syscall.ENETUNREACH:  "check the IP routes to the node",
+	syscall.ECONNREFUSED: "check that LNet runs on the node and listens on the port that is called (988 unless configured)",
+	syscall.ECONNRESET:   "check that the node has exactly this NID, and that it accepts our source port (accept: secure refuses ports above 1023)",
+	syscall.ETIMEDOUT:    "check firewalls between the nodes and the load of the node",
+	syscall.EIO:          "the connection was lost or a new one is not due yet; try again, and see lnetd's log",
+	syscall.EPROTO:       "see lnetd's log: the node does not speak the protocol as expected",
+}

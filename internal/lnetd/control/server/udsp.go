@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/selection"
+)
+
+func (h *handlers) udsp(_ context.Context, q query) (list[api.UDSPRule], *api.Fault) {
+	index, one, fault := q.number("idx")
+	if fault != nil {
+		return list[api.UDSPRule]{}, fault
+	}
+	return listOf("rules", h.Backend.Rules(), func(place int, r *selection.Rule) (api.UDSPRule, bool) {
+		return shownRule(place, r), !one || place == int(index)
+	}), nil
+}
+
+func shownRule(place int, r *selection.Rule) api.UDSPRule {
+	rule := api.UDSPRule{Index: &place, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
+	if r.HasPriority() {
+		rule.Priority = &r.Priority
+	}
+	return rule
+}
+
+// ShownRules converts user policies, ordered by index, to their API type.
+func ShownRules(rules []selection.Rule) []api.UDSPRule {
+	shown := []api.UDSPRule{}
+	for k := range rules {
+		shown = append(shown, shownRule(k, &rules[k]))
+	}
+	return shown
+}
+
+func (h *handlers) addUDSP(ctx context.Context, r *api.UDSPRule) *api.Fault {
+	rule := selection.Rule{Src: r.Src, Dst: r.Dst, Rte: r.Rte}
+	if fault := checkUDSP(r, &rule); fault != nil {
+		return fault
+	}
+	place := selection.Append
+	if r.Index != nil {
+		place = *r.Index
+	}
+	err := h.Backend.ChangePolicies(ctx, func(p *selection.Policies) error { return p.Add(rule, place) })
+	if err != nil {
+		return worded("cannot add udsp", api.CodeRuleInvalid, err, wording{
+			err: selection.ErrExists, code: api.CodeRuleExists,
+			remedy: "see the rules with: lnetdctl udsp show; to change a rule that has no priority, delete it first",
+		})
+	}
+	return nil
+}
+
+// checkUDSP completes the requested rule and reports an invalid one.
+func checkUDSP(r *api.UDSPRule, rule *selection.Rule) *api.Fault {
+	invalid := func(text, remedy string) *api.Fault {
+		return &api.Fault{Code: api.CodeRuleInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
+	}
+	src, dst, rte := !r.Src.IsZero(), !r.Dst.IsZero(), !r.Rte.IsZero()
+	switch {
+	case src && dst && rte:
+		return invalid("The combination of src, dst and rte is not supported", "make one rule of dst and src, and one of dst and rte")
+	case src && rte:
+		return invalid("src and rte cannot be combined", "a router is preferred for destinations: name dst and rte")
+	case !src && !dst:
+		return invalid("src or dst is needed", "name whom the rule is about")
+	case r.Index != nil && *r.Index < 0:
+		return invalid("Invalid index", "places begin with 0")
+	case r.Priority != nil && api.PriorityRange.Check(int64(*r.Priority)) != nil:
+		return invalid("Invalid priority", "valid values: "+api.PriorityRange.String())
+	case !rule.HasPriority() && r.Priority != nil:
+		return invalid("a rule about preferred NIDs has no priority", "leave the priority away, or name src or dst alone")
+	}
+	if r.Priority != nil {
+		rule.Priority = *r.Priority
+	}
+	return nil
+}
+
+func (h *handlers) deleteUDSP(ctx context.Context, r *api.UDSPDeletion) *api.Fault {
+	if r.All == (r.Index != nil) {
+		return invalidRequest("either idx or all is needed", nil)
+	}
+	err := h.Backend.ChangePolicies(ctx, func(p *selection.Policies) error {
+		if r.All {
+			p.DeleteAll()
+			return nil
+		}
+		return p.Delete(*r.Index)
+	})
+	if err != nil {
+		return worded("cannot del udsp", api.CodeRuleInvalid, err, wording{
+			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "see the rules and their places with: lnetdctl udsp show",
+		})
+	}
+	return nil
+}

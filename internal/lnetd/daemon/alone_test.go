@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// Only one document is processed at a time. A document whose client leaves while it waits is not
+// processed.
+func TestOneDocumentAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &backend{documents: newChanges()}
+		release, begun := make(chan struct{}), 0
+		work := func(ctx context.Context) <-chan error {
+			ended := make(chan error, 1)
+			go func() {
+				ended <- b.alone(ctx, &api.Document{Text: string(make([]byte, collectFrom))}, func() { begun++; <-release })
+			}()
+			synctest.Wait()
+			return ended
+		}
+		first := work(t.Context())
+		ctx, leave := context.WithCancel(t.Context())
+		gone, last := work(ctx), work(t.Context())
+		leave()
+		if err := <-gone; !errors.Is(err, context.Canceled) || begun != 1 {
+			t.Errorf("%v, %d begun", err, begun)
+		}
+		close(release)
+		if err := errors.Join(<-first, <-last); err != nil || begun != 2 {
+			t.Errorf("%v, %d begun", err, begun)
+		}
+	})
+}

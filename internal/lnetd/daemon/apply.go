@@ -1,0 +1,252 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/server"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
+)
+
+// undoPatience bounds each step of undoing a failed change.
+const undoPatience = 10 * time.Second
+
+// apply applies the steps one by one. If one fails, apply reverts the earlier ones with their
+// inverses, so that the node is as before. The error is for an operator. If wait is set, an NI
+// whose interface is not usable yet waits for it; otherwise such an NI is an error. The caller
+// must be in turn among the changes.
+func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) error {
+	before, nids := t.engines.configured(), t.nids()
+	for k := 0; k < len(steps); {
+		batch := batchOf(steps[k:])
+		err := t.takeBatch(ctx, batch, wait)
+		if err == nil {
+			for _, s := range batch {
+				t.log.Debug("configuration: step", "step", s.String())
+			}
+			k += len(batch)
+			continue
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		t.undo(ctx, steps[:k])
+		t.engines.order(before)
+		if wrong := t.arrange(context.WithoutCancel(ctx), nids); wrong != nil {
+			t.log.Error("the order of NIs is not what it was before a change that failed", "err", wrong)
+		}
+		return err
+	}
+	return nil
+}
+
+// nids returns the NIDs of the NIs, in the node's order.
+func (t *nodeTask) nids() (nids []lnet.NID) {
+	for _, i := range t.NIs() {
+		nids = append(nids, i.NID)
+	}
+	return nids
+}
+
+// arrange puts the node's NIs in the given order.
+func (t *nodeTask) arrange(ctx context.Context, nids []lnet.NID) error {
+	ctx, cancel := context.WithTimeout(ctx, undoPatience)
+	defer cancel()
+	return t.ArrangeNIs(ctx, nids)
+}
+
+// setOrder puts the NIs in another order. NIs that are up are identified by their own NIDs.
+func (t *nodeTask) setOrder(ctx context.Context, o config.Order) error {
+	t.engines.order(o)
+	var nids []lnet.NID
+	for _, i := range t.engines.configured() {
+		nids = append(nids, i.Own)
+	}
+	before := t.nids()
+	if err := t.arrange(ctx, nids); err != nil {
+		return err
+	}
+	if now := t.nids(); !slices.Equal(now, before) && len(now) > 1 {
+		t.log.Info("the order of NIs has changed", "primary", now[1].String())
+	}
+	return nil
+}
+
+// undo reverts steps, even if ctx has ended.
+func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
+	ctx = context.WithoutCancel(ctx)
+	var back []config.Step
+	for _, s := range slices.Backward(steps) {
+		back = append(back, s.Inverse())
+	}
+	take := func(batch []config.Step) error {
+		ctx, cancel := context.WithTimeout(ctx, undoPatience)
+		defer cancel()
+		return t.takeBatch(ctx, batch, true)
+	}
+	for len(back) > 0 {
+		batch := batchOf(back)
+		back = back[len(batch):]
+		if len(batch) > 1 && take(batch) == nil {
+			continue
+		}
+		for k, s := range batch {
+			if err := take(batch[k : k+1]); err != nil {
+				t.log.Error("what a failed change had done cannot be taken back", "step", s.Inverse().String(), "err", err)
+			}
+		}
+	}
+}
+
+// takeBatch applies steps that belong together, all or none.
+func (t *nodeTask) takeBatch(ctx context.Context, batch []config.Step, wait bool) error {
+	if len(batch) == 1 {
+		return t.take(ctx, batch[0], wait)
+	}
+	for _, s := range batch {
+		if t.failStep == nil {
+			break
+		}
+		if err := t.failStep(s); err != nil {
+			return err
+		}
+	}
+	return t.changeRoutes(ctx, batch)
+}
+
+// take applies one step.
+func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
+	if t.failStep != nil {
+		if err := t.failStep(s); err != nil {
+			return err
+		}
+	}
+	switch s := s.(type) {
+	case config.Change[config.NI]:
+		switch {
+		case s.To == nil:
+			return t.engines.removeNI(ctx, t.Node, s.From)
+		case s.From != nil:
+			return t.engines.changeNI(ctx, t.Node, s.From, s.To)
+		}
+		return t.engines.addNI(ctx, t.Node, s.To, wait)
+	case config.Change[config.Order]:
+		return t.setOrder(ctx, *s.To)
+	case config.Change[config.Peer]:
+		return t.changePeer(ctx, s)
+	case config.Change[config.Route]:
+		return t.changeRoute(ctx, s)
+	case config.Change[config.Policies]:
+		return t.setPolicies(ctx, s.To)
+	case config.Change[config.Parameters]:
+		if err := t.SetParameters(s.To.Parameters); err != nil {
+			return refused(err, api.Fault{Text: "the parameters cannot be put in force", Remedy: "check the section \"global\""})
+		}
+		t.routerSensitivity.Store(int64(s.To.RouterSensitivity))
+		return nil
+	case config.Change[node.Buffers]:
+		t.SetBuffers(*s.To)
+		return nil
+	case config.Change[config.Routing]:
+		return t.setRouting(*s.To)
+	case config.DriverChange:
+		return t.engines.set(s.Type, s.To)
+	}
+	panic(fmt.Sprintf("daemon: no such step: %T", s))
+}
+
+// changePeer creates a peer, deletes it, or changes its NIDs.
+func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer]) error {
+	if c.To == nil {
+		err := t.DeletePeer(ctx, c.From.Primary, true)
+		if errors.Is(err, discovery.ErrNotFound) {
+			return nil // it was a gateway left to discovery, or its net is gone
+		}
+		return err
+	}
+	if c.From != nil {
+		if gone := config.Without(c.From.Others, c.To.Others); len(gone) > 0 {
+			if err := t.DeletePeerNIDs(ctx, c.From.Primary, gone); err != nil {
+				return err
+			}
+		}
+	}
+	if c.To.Found {
+		return nil // its lost NIDs are discovered again
+	}
+	o := discovery.ConfigureOptions{SingleRail: c.To.SingleRail, Lock: c.To.Locked}
+	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, o)
+	if err != nil && c.From != nil { // restore the deleted NIDs
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+		err = errors.Join(err, t.ConfigurePeer(back, c.To.Primary, c.From.Others, o))
+		cancel()
+	}
+	if err == nil {
+		return nil
+	}
+	f := api.Fault{
+		Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
+		Remedy: "see that each NID stands at one peer alone",
+	}
+	if errors.Is(err, discovery.ErrBusy) {
+		f.Remedy = "routes lead by a peer that has these NIDs: list all of its NIDs, its primary NID first, or delete the routes first"
+	}
+	return refused(err, f)
+}
+
+// setPolicies replaces the policies.
+func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error {
+	err := t.ChangePolicies(ctx, func(p *selection.Policies) error {
+		*p = selection.Policies{}
+		for _, r := range want.Rules {
+			if err := p.Add(r, selection.Append); err != nil {
+				return err
+			}
+		}
+		for _, r := range want.TypedRules {
+			if _, err := p.AddTyped(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return refused(err, api.Fault{
+			Text:   "the policies cannot be put in force",
+			Remedy: "check the sections \"udsp\" and \"selection\" of the configuration",
+		})
+	}
+	t.log.Info("policies are in force", "rules", len(want.Rules), "typed_rules", len(want.TypedRules))
+	return nil
+}
+
+// setRouting makes the node a router or an end node. It also resumes a router that is about to
+// stop, which a command alone does not do (lnetctl 4.9).
+func (t *nodeTask) setRouting(r config.Routing) error {
+	if r == config.RoutingOff {
+		t.DisableRouting()
+		return nil
+	}
+	if err := t.ResumeRouting(); err != nil {
+		return refused(err, api.Fault{
+			Text: "the node cannot forward", Remedy: "see the sections \"routing\" and \"buffers\" of the configuration",
+		})
+	}
+	p := t.Parameters()
+	t.log.Info("this node is a router, as others will hear in a while", "after", (p.RouterCheckInterval + p.RouterPingTimeout).String())
+	return nil
+}
+
+// refused returns the fault for an entry of the configuration that the node rejected.
+func refused(err error, f api.Fault) error {
+	f.Code, f.Errno = api.CodeConfigInvalid, -int(server.Errno(err))
+	return f.Because(err)
+}

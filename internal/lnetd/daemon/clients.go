@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/transport/inproc"
+	"github.com/lnetd/lnetd/transport/remote"
+)
+
+// clientsPatience bounds how long operations of clients may take to end, in addition to the
+// clients' farewell.
+const clientsPatience = 10 * time.Second
+
+// clientsTask hosts transfer machines for other processes.
+type clientsTask struct {
+	config config.Transport
+	// listener is nil if lnetd hosts no clients.
+	listener clients.Listener
+	node     func() *node.Node
+	log      *slog.Logger
+	server   atomic.Pointer[clients.Server] // nil until the task is ready
+	ready    chan struct{}
+}
+
+// newClientsTask returns a task that hosts clients on l, or none if l is nil. If the task does
+// not run, the caller must close l.
+func newClientsTask(c config.Transport, l clients.Listener, n func() *node.Node, log *slog.Logger) *clientsTask {
+	return &clientsTask{config: c, listener: l, node: n, log: log, ready: make(chan struct{})}
+}
+
+// clientsSocket returns the default path of the clients' socket. If the control socket has its
+// default name, it is the path that remote.FindSocket uses, in the control socket's directory.
+// Otherwise its name is derived from that of the control socket, so that it is unique to this
+// lnetd.
+func clientsSocket(control string) string {
+	dir, name := filepath.Split(control)
+	if name == filepath.Base(api.DefaultSocket()) {
+		return filepath.Join(dir, remote.SocketName)
+	}
+	return filepath.Join(dir, strings.TrimSuffix(name, ".sock")+"-"+remote.SocketName)
+}
+
+func socketUnusable(path string, err error) error {
+	f := api.Fault{
+		Code: api.CodeClientsSocket, Errno: -int(api.Errno(err)), Text: "the socket for clients " + path + " cannot be used",
+		Remedy: "check the directory and its rights, name another path in \"lnetd: transport: socket\", or switch that off",
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		f.Remedy = "stop the process that listens there, or name another path in \"lnetd: transport: socket\""
+	}
+	if full := api.FullDisk(path, err); full != "" {
+		f.Remedy = full + ", or name another path in \"lnetd: transport: socket\""
+	}
+	return f.Because(err)
+}
+
+// path returns the path that clients connect to. It is empty if lnetd hosts no clients.
+func (t *clientsTask) path() string {
+	if t.listener == nil {
+		return ""
+	}
+	return t.listener.Addr().String()
+}
+
+func (t *clientsTask) Ready() <-chan struct{} { return t.ready }
+func (t *clientsTask) String() string         { return "clients" }
+
+// Run hosts clients over the node, which must be up until Run returns.
+func (t *clientsTask) Run(ctx context.Context) error {
+	if t.listener == nil {
+		close(t.ready)
+		<-ctx.Done()
+		return nil
+	}
+	c := t.config.Clients()
+	c.Core, c.Logger = inproc.New(t.node()), t.log
+	s, err := clients.New(c)
+	if err != nil {
+		return err
+	}
+	t.server.Store(s)
+	t.log.Info("transfer machines for other processes", "socket", t.path(), "rules", len(c.Rules))
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(t.listener) }()
+	close(t.ready)
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+		served <- nil
+	}
+	// Clients are asked to leave, and have their farewell, while the node still works.
+	closing, cancel := context.WithTimeout(context.Background(), t.config.Farewell+clientsPatience)
+	defer cancel()
+	return errors.Join(err, s.Close(closing), <-served)
+}

@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/server"
+	"github.com/lnetd/lnetd/internal/lnetd/metrics"
+	"github.com/lnetd/lnetd/internal/lnetd/systemd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/numa"
+)
+
+// stopPatience bounds an orderly stop, including the farewell of clients. The node takes most of
+// the rest when peers no longer answer. With the default farewell, it is less than the 90 s that
+// systemd waits by default.
+func stopPatience(c *config.Config) time.Duration {
+	return c.Transport.Farewell + clientsPatience + selftestPatience + closePatience + 5*time.Second
+}
+
+// startPatience bounds the start, without the wait for gateways.
+const startPatience = 30 * time.Second
+
+// Daemon is an lnetd.
+type Daemon struct {
+	config  config.Config
+	drivers Drivers
+	log     *slog.Logger
+	bounded *boundedlog.Log // the log behind log and the logs of all tasks
+	started time.Time
+	// systemd represents the service manager. It does nothing if systemd did not start this
+	// process.
+	systemd *systemd.Manager
+	// sysfs is where the host's layout is read.
+	sysfs fs.FS
+	// programs use the node in this process.
+	programs []program
+
+	level *slog.LevelVar // nil if Reload cannot change it
+
+	reloads sync.Mutex // held by Reload; acquired before all other locks
+	record  reloadRecord
+
+	mu     sync.Mutex    // guards the fields below; not held while waiting
+	loaded config.Config // config, with the changes that Reload made to lnetd itself
+	// configured is the level in the configuration; loaded has the level in force.
+	configured slog.Level
+	// written holds what files configure of lnetd itself, by keys of the section "lnetd". It
+	// includes settings that need a restart.
+	written map[string]any
+	clients *clientsTask // nil before Run
+	node    *nodeTask    // nil before Run
+}
+
+// program runs in this process but is not part of lnetd.
+type program struct {
+	name string
+	run  func(context.Context, *node.Node) error
+}
+
+// New returns a daemon with the given configuration, which must have been parsed with the options
+// of drivers. It logs to log, or nowhere if log is nil.
+func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
+	bounded := boundedlog.New(log)
+	d := &Daemon{
+		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, started: time.Now(), sysfs: os.DirFS("/sys"),
+		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,
+		written: c.Given.Around,
+	}
+	d.record.began(&c, d.started)
+	return d
+}
+
+// Use adds a program that uses the node in this process. It must be called before Run. The daemon
+// calls run when the node is up. The function must return when ctx is done. If it returns
+// earlier, the daemon stops.
+func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) error) {
+	d.programs = append(d.programs, program{name: name, run: run})
+}
+
+// Run brings the node up, serves it until ctx is done, and takes it down within a time limit. It
+// returns nil if there was no error, and an *api.Fault for errors that an operator can correct.
+// It must be called once.
+func (d *Daemon) Run(ctx context.Context) error {
+	defer d.bounded.End()
+	for _, w := range d.config.Warnings {
+		d.log.Warn("a warning about the configuration", "warning", w.Error())
+	}
+	d.tellStart()
+	listening, err := d.listen()
+	defer listening.close()
+	if err != nil {
+		return err
+	}
+	path := listening.control.Path()
+
+	up := newNodeTask(d.config, d.drivers, d.machine(), d.log)
+	up.changes.after = func() { d.systemd.Status(d.status()) }
+	lst := newSelftestTask(d.config.Selftest, func() *node.Node { return up.Node }, d.log)
+	guests := newClientsTask(d.config.Transport, listening.clients, func() *node.Node { return up.Node }, d.log)
+	d.host(guests, up)
+	defer d.watch(up)()
+	tasks := []Task{up, lst, guests}
+	for _, p := range d.programs {
+		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
+	}
+	if listening.metrics != nil {
+		if err := d.checkWebConfig(&d.config); err != nil {
+			return err
+		}
+		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, lst, &d.record, hostnet.NewRDMA()}))
+	}
+	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
+		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}
+		return s.Serve(ctx, listening.control)
+	}))
+	patience := stopPatience(&d.config)
+	return run(ctx, tasks,
+		func() {
+			d.log.Info("ready", "control_socket", path, "version", api.BuildVersion(), "pid", os.Getpid())
+			d.systemd.Ready(d.status())
+		},
+		func() {
+			d.log.Info("stopping")
+			d.systemd.Stopping(patience, "stopping")
+		}, patience)
+}
+
+// tellStart reports the start to systemd. If the configuration requires gateways to be checked
+// before use, it asks for the time that they have to answer, because systemd would otherwise end
+// lnetd.
+func (d *Daemon) tellStart() {
+	d.systemd.Status("starting")
+	if p := &d.config.Parameters; p.CheckRoutersBeforeUse {
+		d.systemd.Starting(p.RouterPingTimeout+startPatience, "starting")
+	}
+}
+
+// watch monitors the node until the returned function is called.
+func (d *Daemon) watch(up *nodeTask) (stop func()) {
+	w := watch{systemd: d.systemd, status: d.status, log: d.log, loops: func() []node.Progress {
+		select {
+		case <-up.ready:
+			return up.Progress()
+		default:
+			return nil
+		}
+	}}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.run(ctx) }()
+	return func() { cancel(); <-ended }
+}
+
+// metricsTask returns a task that serves metrics on a listener.
+func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
+	d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
+	return newServeTask("metrics", func(ctx context.Context) error {
+		return metrics.Serve(ctx, l, metrics.Handler(w, d.metricsOptions()), d.config.Metrics.WebConfig, d.log)
+	})
+}
+
+// host sets the tasks that Reload changes.
+func (d *Daemon) host(guests *clientsTask, up *nodeTask) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clients, d.node = guests, up
+}
+
+// machine returns the NUMA layout. It returns nil if the layout cannot be read; all interfaces
+// are equally near then.
+func (d *Daemon) machine() *numa.Machine {
+	m, err := numa.Read(d.sysfs)
+	if err != nil {
+		d.log.Warn("the NUMA layout cannot be read: all interfaces count as equally near", "err", err)
+		return nil
+	}
+	return m
+}
+
+func (d *Daemon) version() api.Version {
+	return api.Version{
+		Program: "lnetd", Version: api.BuildVersion(), Go: runtime.Version(),
+		PID: os.Getpid(), Started: d.started,
+	}
+}
+
+// serveTask is a server that is ready as soon as it runs, because its listener exists already.
+type serveTask struct {
+	name  string
+	serve func(context.Context) error
+	ready chan struct{}
+}
+
+func newServeTask(name string, serve func(context.Context) error) *serveTask {
+	return &serveTask{name: name, serve: serve, ready: make(chan struct{})}
+}
+
+func (t *serveTask) Run(ctx context.Context) error {
+	close(t.ready)
+	return t.serve(ctx)
+}
+
+func (t *serveTask) Ready() <-chan struct{} { return t.ready }
+func (t *serveTask) String() string         { return t.name }

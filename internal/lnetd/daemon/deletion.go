@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// planDeletion is like plan for a document that lists what to delete, which may include
+// discovered peers.
+func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api.Document) (plan, error) {
+	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
+	if err != nil {
+		return plan{}, err
+	}
+	d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(have.NIs))
+	if err := b.chooseNIs(doc, &d); err != nil {
+		return plan{}, err
+	}
+	d.NIs = b.node.engines.resolved(d.NIs, have.Drivers, have.Drivers)
+	have.Peers = append(have.Peers, b.node.foundPeers(d.Peers)...)
+	want, more, err := config.Delete(have, &d)
+	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
+}
+
+// chooseNIs adds to d the NIs that its rules select on this host. If they select none,
+// that is a warning, as with other names of what does not exist.
+func (b *backend) chooseNIs(doc *api.Document, d *config.Deletion) error {
+	if d.Site.Empty() {
+		return nil
+	}
+	c := config.Config{Site: d.Site, Warnings: d.Warnings}
+	s, err := b.node.settled(&c)
+	if fitsNothing(err) {
+		d.Warnings = append(d.Warnings, config.ProblemAt(doc.Name, c.Site.Where, noRules+": "+causeOf(err)+": nothing is deleted", ""))
+		return nil
+	}
+	if err != nil {
+		return placedFault(doc.Name, &c, err)
+	}
+	d.NIs = append(d.NIs, s.NIs...)
+	return nil
+}

@@ -1,0 +1,474 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// plan is the result of applying a document to the node's state.
+type plan struct {
+	want     config.State
+	warnings config.Problems
+	// around is the document, if it may configure lnetd itself; otherwise nil.
+	around *config.Config
+	// given holds the keys of "lnetd" that around contains. If it is nil, all keys count, and
+	// those that around omits get their defaults.
+	given map[string]bool
+	// waits reports that no site rule in the document matches this host yet.
+	waits bool
+	// kept holds changes of drivers that need a restart, because the drivers have NIs.
+	kept []config.Step
+}
+
+func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) {
+	have, err := b.node.have(ctx)
+	if err != nil {
+		return api.Configuration{}, err
+	}
+	return b.shown(&have, b.daemon.section(nil, nil)), nil
+}
+
+// up returns the node's state, or an error if LNet is not configured.
+func (b *backend) up(ctx context.Context) (config.State, error) {
+	if b.LNetDown() {
+		return config.State{}, networkDown()
+	}
+	return b.node.have(ctx)
+}
+
+// ChangeConfiguration sorts the peers of both configurations by primary NID, so that the two
+// differ only by what changes.
+func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	done, err := b.changeConfiguration(ctx, r)
+	err = b.numbered(ctx, &r.Document, err)
+	sortPeers(done.Before.Peers)
+	sortPeers(done.After.Peers)
+	return done, err
+}
+
+func sortPeers(peers []api.Peer) {
+	slices.SortFunc(peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) })
+}
+
+func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	if r.Dry {
+		return b.tryDocument(ctx, &r)
+	}
+	have, err := b.up(ctx)
+	if err != nil {
+		return api.ConfigurationChanged{}, err
+	}
+	var done api.ConfigurationChanged
+	var p plan
+	var steps []config.Step
+	if busy := b.alone(ctx, &r.Document, func() { done, p, steps, err = b.planned(ctx, &have, &r) }); busy != nil {
+		return done, busy
+	}
+	if err != nil {
+		return done, err
+	}
+	if err := b.node.apply(ctx, steps, r.Wait); err != nil {
+		return api.ConfigurationChanged{}, err
+	}
+	if r.Mode == api.ModeReplace {
+		b.node.pending = nil
+		b.node.unsettled.Store(false)
+	}
+	if p.waits {
+		b.node.pending = append(b.node.pending, *p.around)
+	}
+	if p.around != nil {
+		for _, left := range b.daemon.putParts(p.around, p.given) {
+			if !slices.Contains(done.Restart, left) {
+				done.Restart = append(done.Restart, left)
+			}
+		}
+	}
+	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
+	done.Warnings = problemsOf(slices.Concat(p.warnings, b.node.engines.waitingOf(r.Name, p.around)))
+	done.After, err = b.Configuration(ctx)
+	return done, err
+}
+
+// tryDocument returns what a document would change. It is in turn only while it reads the node's
+// state.
+func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
+	var have config.State
+	if busy := b.InTurn(ctx, func() { have, err = b.up(ctx) }); busy != nil {
+		return done, busy
+	}
+	if err != nil {
+		return done, err
+	}
+	if busy := b.alone(ctx, &r.Document, func() { done, err = b.foreseen(ctx, &have, r) }); busy != nil {
+		return done, busy
+	}
+	return done, err
+}
+
+// foreseen returns what a document would change in a node with state have.
+func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	done, p, _, err := b.planned(ctx, have, r)
+	if err == nil {
+		waits, refused := b.node.drivers.foresee(r.Name, &p.want, have.NIs, "with --wait it comes up when that can be")
+		waits = append(waits, b.node.engines.waitingOf(r.Name, p.around)...)
+		done.Warnings = problemsOf(slices.Concat(p.warnings, waits, refused))
+		before, after := namedByNIDs(have, &p.want)
+		done.Before = b.shown(&before, b.daemon.section(nil, nil))
+		done.After = b.shown(&after, b.daemon.section(p.around, p.given))
+	}
+	return done, err
+}
+
+const (
+	// collectFrom is the length of a document from which memory is collected more often, and also
+	// right after the document, before the next one needs as much.
+	collectFrom = 1 << 20
+	// collectPercent is the percentage by which the heap may grow between collections while a
+	// large document is processed. It applies to the whole process, because the garbage is
+	// created inside the YAML parser, which has no other bound. It costs only CPU time, because
+	// messages allocate nothing. Two dry runs of 200,000 peers take at most 313 MB and 12.9 s of
+	// CPU, compared to 441 MB and 10.0 s with 100 percent. A document of 15 MiB of "[" takes 70
+	// MB, compared to 86 MB.
+	collectPercent = 25
+)
+
+// alone calls do while no other document is processed, or returns why it was not called.
+func (b *backend) alone(ctx context.Context, d *api.Document, do func()) error {
+	return b.documents.inTurn(ctx, func() {
+		if len(d.Text) >= collectFrom {
+			defer debug.FreeOSMemory()
+			defer debug.SetGCPercent(debug.SetGCPercent(collectPercent))
+		}
+		do()
+	})
+}
+
+// planned returns a document's plan, the steps to apply, and the answer as far as it is known
+// before.
+func (b *backend) planned(ctx context.Context, have *config.State, r *api.ConfigurationChange) (
+	done api.ConfigurationChanged, p plan, steps []config.Step, err error,
+) {
+	if p, err = b.plan(ctx, have, r); err != nil {
+		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
+	}
+	if err := b.node.drivers.checkTwice(r.Name, &p); err != nil {
+		return done, p, nil, problemsFault(r.Name, err, p.warnings...)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return done, p, nil, err
+	}
+	steps = config.Diff(have, &p.want, b.node.drivers.Options())
+	for _, s := range steps {
+		done.Commands = append(done.Commands, b.node.engines.told(s, p.want.Drivers).Commands()...)
+	}
+	if p.around != nil {
+		var changes []string
+		changes, done.Restart = b.daemon.foresee(p.around, p.given)
+		done.Commands = append(done.Commands, changes...)
+	}
+	for _, s := range p.kept {
+		done.Restart = append(done.Restart, s.String())
+	}
+	done.Before = b.shown(have, b.daemon.section(nil, nil))
+	return done, p, steps, nil
+}
+
+// checkTwice returns an error for the NIs of a document that conflict with another NI of the
+// document or of the node.
+func (t Drivers) checkTwice(name string, p *plan) error {
+	if p.around == nil {
+		return nil
+	}
+	for _, nis := range [][]config.NI{p.around.NIs, p.want.NIs} {
+		if refused := t.twice(name, nis); len(refused) > 0 {
+			return refused
+		}
+	}
+	return nil
+}
+
+// plan parses a document and returns its effect on the node.
+func (b *backend) plan(ctx context.Context, have *config.State, r *api.ConfigurationChange) (plan, error) {
+	switch r.Mode {
+	case api.ModeDelete:
+		return b.planDeletion(ctx, have, &r.Document)
+	case api.ModeReplace:
+		return b.planReplacement(ctx, have, r)
+	default:
+		return b.planAddition(ctx, have, r)
+	}
+}
+
+func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.ConfigurationChange) (p plan, err error) {
+	c, err := config.ParseOver(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), have)
+	if err != nil {
+		return p, err
+	}
+	if p.waits, err = b.settle(r, &c); err != nil {
+		return plan{}, err
+	}
+	c.Warnings = append(c.Warnings, warnOfCPTs(r.Name, c.NIs, b.node.engines.cpts)...)
+	p.around, p.given, p.kept = &c, lnetdKeys(&c), b.node.addition(&c, have)
+	c.Peers = b.node.withoutOwn(c.Peers, slices.Concat(have.NIs, c.NIs))
+	b.node.keepPrimaries(c.Peers)
+	var more config.Problems
+	p.want, more, err = config.Add(have, r.Name, &c, b.node.drivers.Options())
+	if len(c.LNDTimeouts) > 0 {
+		p.want.SetLNDTimeouts(c.LNDTimeouts)
+		p.want.NIs = b.node.engines.resolved(p.want.NIs, p.want.Drivers, p.want.Drivers)
+	}
+	p.warnings = slices.Concat(c.Warnings, more)
+	return p, err
+}
+
+func (b *backend) planReplacement(ctx context.Context, have *config.State, r *api.ConfigurationChange) (p plan, err error) {
+	c, err := config.ParseInstead(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &b.node.config.Given.CommandLine)
+	if err != nil {
+		return p, err
+	}
+	if !c.Given.Any {
+		return p, emptyFault(r.Name)
+	}
+	if p.waits, err = b.settle(r, &c); err != nil {
+		return plan{}, err
+	}
+	c.Warnings = append(c.Warnings, warnOfCPTs(r.Name, c.NIs, b.node.engines.cpts)...)
+	if c.State, err = b.node.replacement(ctx, &c, have); err != nil {
+		return plan{}, err
+	}
+	all := c.Peers
+	c.Peers = slices.DeleteFunc(slices.Clone(all), b.node.isFound)
+	p.around = &c
+	var more config.Problems
+	p.want, more, err = config.Replace(have, r.Name, &c)
+	if forgets := config.Forgets(have, &p.want, b.node.drivers.Options()); len(c.Peers) < len(all) {
+		c.Peers = slices.DeleteFunc(all, func(o config.Peer) bool { return b.node.isFound(o) && !forgets(&o) })
+		p.want, more, err = config.Replace(have, r.Name, &c)
+	}
+	p.warnings = slices.Concat(c.Warnings, more)
+	return p, err
+}
+
+// settle resolves c for this host. If no site rule matches, c waits for an interface if r
+// requests it; otherwise that is an error.
+func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bool, _ error) {
+	s, err := b.node.settled(c)
+	for _, text := range b.node.mismatches(&c.Site) {
+		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, text, mismatchRemedy))
+	}
+	if err != nil {
+		if !fitsNothing(err) || !r.Wait && !r.Dry {
+			return false, placedFault(r.Name, c, err)
+		}
+		remedy := rulesWait
+		if r.Dry {
+			remedy = "with --wait it waits for an interface that one is for"
+		}
+		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, noRules+": "+causeOf(err), remedy))
+	}
+	c.State = s
+	return err != nil, nil
+}
+
+// placedFault returns the error of a document whose site rules do not match this host, with the
+// line of a rule and the warnings about the rest of the document.
+func placedFault(name string, c *config.Config, err error) error {
+	f, ok := errors.AsType[*api.Fault](err)
+	if !ok {
+		return err
+	}
+	where, cause, remedy := c.Site.Where, f.Cause, f.Remedy
+	if e, ok := errors.AsType[*config.RuleError](err); ok {
+		where, cause, remedy = e.Where, e.Err.Error(), e.Remedy
+	}
+	placed := *f
+	placed.Remedy = "" // it follows the line
+	problems := config.Problems{config.ProblemAt(name, where, f.Text+": "+cause, remedy)}
+	placed.Problems = problemsOf(config.WithWarnings(problems, c.Warnings))
+	return &placed
+}
+
+// noRules is lnetctl's message if no ip2nets rule matches this host (lnetctl 10).
+const noRules = "No ip2nets rules applied"
+
+// rulesWait describes what happens to such rules.
+const rulesWait = "lnetd waits for an interface that one is for"
+
+// emptyFault is the error of an empty document. It would delete everything, although the file may
+// just be in the process of being written.
+func emptyFault(name string) error {
+	return &api.Fault{
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " is empty: nothing is changed",
+		Cause: "a node that is to be what it says would have nothing", Remedy: "to take all away: lnetdctl lnet unconfigure",
+	}
+}
+
+// settled returns the state that a configuration describes on this host.
+func (t *nodeTask) settled(c *config.Config) (config.State, error) {
+	s := c.State
+	if c.NeedsMachine() {
+		machine, err := t.interfaces()
+		if err != nil {
+			return s, err
+		}
+		if s, err = c.Settle(machine); err != nil {
+			return s, settleFault(err)
+		}
+	}
+	return s, nil
+}
+
+// settleFault is the error of site rules that do not match this host.
+func settleFault(err error) error {
+	f := api.Fault{
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: noRules,
+		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows, or have it wait for an interface: --wait",
+	}
+	if errors.Is(err, lnet.ErrNoMatch) {
+		f.Errno = -int(syscall.ENOENT)
+	}
+	if e, ok := errors.AsType[*config.RuleError](err); ok {
+		f.Remedy = e.Remedy
+	}
+	return f.Because(err)
+}
+
+// problemsFault is the error of a document with errors.
+func problemsFault(name string, err error, warnings ...*config.Problem) error {
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	problems = config.WithWarnings(problems, warnings)
+	f := api.Fault{
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " has errors: nothing is changed",
+		Problems: problemsOf(problems),
+	}
+	return f.Because(problems)
+}
+
+func problemsOf(list config.Problems) []api.Problem {
+	out := []api.Problem{}
+	for _, p := range list {
+		out = append(out, *p)
+	}
+	return out
+}
+
+// Described finds what a document describes. The document is parsed like one that lists what to
+// delete, which needs no more than names.
+func (b *backend) Described(ctx context.Context, doc api.Document) (found api.Described, err error) {
+	if busy := b.alone(ctx, &doc, func() { found, err = b.described(ctx, &doc) }); busy != nil {
+		return found, busy
+	}
+	return found, b.numbered(ctx, &doc, err)
+}
+
+func (b *backend) described(ctx context.Context, doc *api.Document) (found api.Described, _ error) {
+	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
+	if err != nil {
+		return found, problemsFault(doc.Name, err)
+	}
+	values := b.node.engines.values
+	d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(b.node.engines.configured()))
+	if err := b.chooseNIs(doc, &d); err != nil {
+		return found, err
+	}
+	d.NIs = b.node.engines.resolved(d.NIs, values, values)
+	for _, n := range b.Nets() {
+		n.NIs = slices.DeleteFunc(n.NIs, func(i api.NI) bool { return !describes(&d, n.Net, &i) })
+		if len(n.NIs) > 0 {
+			found.Nets = append(found.Nets, n)
+			setDetail(&found, n.Net.String(), &d, n.Net.String())
+		}
+	}
+	type route struct {
+		net     lnet.Net
+		gateway lnet.NID
+	}
+	named := map[route]bool{}
+	for _, r := range d.Routes {
+		named[route{r.Net, r.Gateway}] = true
+	}
+	for _, r := range b.Routes() {
+		if named[route{r.Net, r.Gateway}] {
+			found.Routes = append(found.Routes, r)
+		}
+	}
+	for _, nid := range namedNIDs(d.Peers) {
+		p, ok := b.Peer(nid)
+		if ok && !slices.ContainsFunc(found.Peers, func(o api.Peer) bool { return o.Primary == p.Primary }) {
+			found.Peers = append(found.Peers, p)
+		}
+		if ok {
+			setDetail(&found, p.Primary.String(), &d, nid.String())
+		}
+	}
+	setDetail(&found, "route", &d, "route")
+	if d.Routing || d.Buffers {
+		r := b.Routing()
+		found.Routing = &r
+	}
+	if len(d.Globals) > 0 {
+		g := b.Globals()
+		found.Globals = &g
+	}
+	for _, r := range b.shownPolicies() {
+		if slices.ContainsFunc(d.Rules, func(n config.Numbered) bool { return n.Number == *r.Index }) {
+			found.UDSP = append(found.UDSP, r)
+		}
+	}
+	return found, nil
+}
+
+// setDetail copies the level of detail under the document's name for an item to the item's own
+// name.
+func setDetail(found *api.Described, name string, d *config.Deletion, said string) {
+	level, ok := d.Details[said]
+	if !ok {
+		return
+	}
+	if found.Details == nil {
+		found.Details = map[string]int64{}
+	}
+	found.Details[name] = level
+}
+
+// describes reports whether an NI that is up is among those that a document names.
+func describes(d *config.Deletion, n lnet.Net, i *api.NI) bool {
+	return slices.ContainsFunc(d.Nets, func(o config.NamedNet) bool { return o.Net == n }) || slices.ContainsFunc(d.NIs, func(o config.NI) bool {
+		return o.Net == n && (o.Device != "" && slices.Contains(i.Interfaces, o.Device) || o.NID == i.NID)
+	})
+}
+
+func (b *backend) Errands(ctx context.Context, doc api.Document) (errands []api.Errand, err error) {
+	if busy := b.alone(ctx, &doc, func() { errands, err = b.errands(ctx, &doc) }); busy != nil {
+		return nil, busy
+	}
+	return errands, b.numbered(ctx, &doc, err)
+}
+
+func (b *backend) errands(ctx context.Context, doc *api.Document) (errands []api.Errand, _ error) {
+	list, err := config.ParseErrands(ctx, doc.Name, []byte(doc.Text))
+	if err != nil {
+		return nil, problemsFault(doc.Name, err)
+	}
+	for _, e := range list {
+		errand := api.Errand{SeqNo: e.SeqNo}
+		if e.Discover {
+			errand.Discover = &api.DiscoverRequest{NIDs: e.NIDs}
+		} else {
+			errand.Ping = &api.PingRequest{NIDs: e.NIDs, Source: e.Source, Timeout: e.Timeout.Seconds()}
+		}
+		errands = append(errands, errand)
+	}
+	return errands, nil
+}

@@ -1,0 +1,195 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/rdmacore"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Driver is everything that lnetd needs to know about the drivers for one net type. To add a
+// driver, add an entry to Drivers; no other code changes.
+type Driver struct {
+	// DriverOptions describes the options. Tunables are in the order in which "net show" prints
+	// them.
+	config.DriverOptions
+	// Name is the operator's name for the driver, such as "TCP".
+	Name string
+	// Make creates a driver with the options v. The driver logs to log.
+	Make func(v config.Values, log *slog.Logger) (Made, error)
+	// Defaults returns the common tunables and the options of an NI without settings, if the
+	// driver has the options v. If it is nil, the defaults are not known.
+	Defaults func(v config.Values) (lnd.Tunables, lnd.Values)
+	// Usable returns the NID that an NI with a device, a NID or both would have now, and its
+	// device. The error tells an operator why the interface cannot be used. If Usable is nil,
+	// interfaces are always usable.
+	Usable func(ni *config.NI) (lnet.NID, string, error)
+	// BuiltIn reports whether this lnetd was built with the driver. Nil means yes.
+	BuiltIn func() bool
+	// Watch calls changed after each event that may have made an interface usable, until ctx is
+	// done. If it is nil, the driver has no such events.
+	Watch func(ctx context.Context, changed func()) error
+	// Again is called when the first NI of a driver could not be brought up. It returns the
+	// options of the driver to try instead, or nil if that would not help. A nil Again never
+	// helps.
+	Again func(v config.Values, err error, log *slog.Logger) config.Values
+	// Explain converts an error of an NI for an operator. It returns nil if it has no better
+	// explanation. It may be nil.
+	Explain func(err error) error
+	// Find returns an interface for a node whose configuration names none. If it is nil, the
+	// driver does not look for one.
+	Find func(ctx context.Context, log *slog.Logger) (config.NI, error)
+}
+
+// Made is a running driver.
+type Made struct {
+	lnd.Driver
+	// Close, if not nil, stops the driver after its interfaces were closed.
+	Close func() error
+	// Attrs are attributes of the driver that are logged with each NI, as for slog.Logger.Info.
+	Attrs []any
+}
+
+// Drivers is the table of drivers, one for each net type. If the configuration names no net, the
+// first entry with a Find function chooses an interface.
+type Drivers []Driver
+
+// AllDrivers returns the drivers of this lnetd, on this host.
+func AllDrivers() Drivers {
+	return Drivers{TCP(socklnd.HostNetwork()), O2IB(&hostnet.Kernel{}, rdmacore.Open)}
+}
+
+// Options returns the options of the drivers, for config.Parse.
+func (t Drivers) Options() []config.DriverOptions {
+	options := make([]config.DriverOptions, len(t))
+	for k := range t {
+		options[k] = t[k].DriverOptions
+	}
+	return options
+}
+
+// unknown returns the first of the tunables that none of the NIs has, or "".
+func (t Drivers) unknown(nis []config.NI, tunables map[string]int64) string {
+	for _, name := range slices.Sorted(maps.Keys(tunables)) {
+		if !slices.ContainsFunc(nis, func(ni config.NI) bool { return t.of(ni.Net.Type()).Named(name) != nil }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// of returns the driver for a net type, or a placeholder for a type without a driver. A running
+// node may keep NIs of such a type in its configuration, for an lnetd that has the driver
+// (decisions 99).
+func (t Drivers) of(typ lnet.NetType) *Driver {
+	for k := range t {
+		if t[k].Type == typ {
+			return &t[k]
+		}
+	}
+	d := absent(config.DriverOptions{Table: lnd.Table{Type: typ}})
+	return &d
+}
+
+// errNoDriver means that this lnetd has no driver for a net type. Unlike a missing interface, a
+// driver cannot appear while lnetd runs.
+var errNoDriver = errors.New("this lnetd has no driver")
+
+// remedyNoDriver returns the remedy: another build, if one has the driver.
+func remedyNoDriver(t lnet.NetType) string {
+	if t == lnet.TypeO2IB {
+		return "install the package lnetd-o2ib, leave the net out, or build lnetd with the driver: make build TAGS=o2ib " +
+			"(Debian packages gcc, libibverbs-dev, librdmacm-dev); " +
+			"to keep the NI in this node's configuration for such an lnetd: lnetdctl import --wait"
+	}
+	return fmt.Sprintf("leave the net out: no build of lnetd has a driver for %s nets, reach them by a router (\"route\"); ", t) +
+		"to keep the NI in this node's configuration: lnetdctl import --wait"
+}
+
+func isNoDriver(err error) bool { return errors.Is(err, errNoDriver) }
+
+// noDriver returns the error of an NI without a driver, for an operator.
+func noDriver(ni *config.NI) error {
+	return api.Fault{
+		Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
+		Text:   fmt.Sprintf("NI %s cannot be brought up", ni),
+		Cause:  fmt.Sprintf("this lnetd has no driver for %s nets", ni.Net.Type()),
+		Remedy: remedyNoDriver(ni.Net.Type()),
+	}.Because(errNoDriver)
+}
+
+// Undriven returns a problem for each NI of a state that this lnetd has no driver for. Such a
+// configuration is not usable with this lnetd.
+func (t Drivers) Undriven(file string, s *config.State) (list config.Problems) {
+	for k := range s.NIs {
+		ni := &s.NIs[k]
+		d := t.of(ni.Net.Type())
+		if ni.Net.Type() == lnet.TypeLO || d.BuiltIn == nil || d.BuiltIn() {
+			continue
+		}
+		list = append(list, undriven(file, ni))
+	}
+	return list
+}
+
+func undriven(file string, ni *config.NI) *config.Problem {
+	return config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, causeOf(noDriver(ni))), remedyNoDriver(ni.Net.Type()))
+}
+
+// absent returns a placeholder for a driver that this lnetd does not have, with the driver's
+// options.
+func absent(o config.DriverOptions) Driver {
+	return Driver{
+		DriverOptions: o,
+		Name:          o.Type.String(),
+		BuiltIn:       func() bool { return false },
+		Usable: func(ni *config.NI) (lnet.NID, string, error) {
+			return lnet.NID{}, "", noDriver(ni)
+		},
+	}
+}
+
+// show returns the tunables that an NI shows, by name. Those that only lnetd has are shown if they
+// differ from the default.
+func (d *Driver) show(i *node.NIInfo) lnd.Values {
+	shown := lnd.Values{}
+	for k := range d.Tunables {
+		t := &d.Tunables[k]
+		if v, ok := i.Options[t.Name]; ok && t.Shows(v) {
+			shown[t.Name] = v
+		}
+		if t.PerNet {
+			shown[t.Name] = inSeconds(i.LNDTimeout)
+		}
+	}
+	return shown
+}
+
+// shown returns the tunables of an NI in order (lnetctl 5.1 item 8).
+func (t Drivers) shown(i *node.NIInfo) []api.Tunable {
+	d := t.of(i.Net.Type())
+	return d.listed(d.show(i))
+}
+
+// listed returns tunables in the order in which they are shown.
+func (d *Driver) listed(values lnd.Values) (list []api.Tunable) {
+	for k := range d.Tunables {
+		t := &d.Tunables[k]
+		if v, ok := values[t.Name]; ok {
+			list = append(list, api.Tunable{Name: t.Name, Value: v, Truth: t.Kind == lnd.Bool})
+		}
+	}
+	return list
+}

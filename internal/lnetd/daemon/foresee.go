@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// Foresee returns what would happen to a state's NIs and routes on this host now: the NIs that
+// would wait, with the remedy; the routes that would be left out; and what would be rejected. It
+// changes nothing, and ignores site rules.
+func (t Drivers) Foresee(file string, s *config.State, remedy string) (waits, refused config.Problems) {
+	waits, refused = t.foresee(file, s, nil, remedy)
+	return waits, append(refused, t.twice(file, s.NIs)...)
+}
+
+// RefusedFault is the error of a configuration with NIs that this host cannot have.
+func RefusedFault(refused config.Problems) error {
+	return api.Fault{
+		Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the NIDs and interfaces of this machine with: ip addr",
+	}.Because(refused)
+}
+
+// twice returns a problem for each NI whose interface or NID an earlier NI has on the same net,
+// even under another name. If file is empty, it is taken from the position of the NI.
+func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
+	var up []localNI
+	for k := range nis {
+		ni := &nis[k]
+		d := t.of(ni.Net.Type())
+		if d.Usable == nil {
+			continue
+		}
+		nid, device, err := d.Usable(ni)
+		if err != nil {
+			continue // it waits, or it is up and its interface is missing
+		}
+		other := slices.IndexFunc(up, func(o localNI) bool { return o.Net == ni.Net && (o.device == device || o.Own == nid) })
+		if other >= 0 {
+			name := file
+			if name == "" {
+				name, _, _ = strings.Cut(ni.Where, ":")
+			}
+			there := thereIs(&up[other].NI, nil)
+			if up[other].Device == "" {
+				there += ", on " + up[other].device
+			}
+			refused = append(refused, config.ProblemAt(name, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, there),
+				"an interface, and a NID, is on a net once: leave one of the two out, or have it on a net of its own"))
+		}
+		l := localNI{NI: *ni, device: device}
+		l.Own = nid
+		up = append(up, l)
+	}
+	return refused
+}
+
+// mismatchRemedy is the remedy if an interface is selected by another one's address.
+const mismatchRemedy = "name that interface, or write the section \"ip2nets\", whose rules are for interfaces"
+
+// ForeseeRules returns a warning if no site rule of c matches an interface of this host.
+func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
+	machine, err := hostInterfaces()
+	if err != nil || !c.NeedsMachine() {
+		return nil
+	}
+	return foreseeRules(file, c, machine)
+}
+
+// foreseeRules is like ForeseeRules for a host with the given interfaces.
+func foreseeRules(file string, c *config.Config, machine []config.Interface) (waits config.Problems) {
+	for _, text := range c.Site.Mismatches(machine) {
+		waits = append(waits, config.ProblemAt(file, c.Site.Where, text, mismatchRemedy))
+	}
+	s, err := c.Settle(machine)
+	if fitsNothing(err) {
+		waits = append(waits, config.ProblemAt(file, c.Site.Where, noRules+": "+err.Error(), rulesWait))
+	}
+	if err == nil || fitsNothing(err) {
+		c.State = s
+	}
+	return waits
+}
+
+// foresee is like Foresee for a node that already has the NIs there. It does not look for
+// duplicates.
+func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy string) (waits, refused config.Problems) {
+	known := slices.Clone(s.NIs)
+	for k := range known {
+		ni := &known[k]
+		isThere := slices.ContainsFunc(there, func(o config.NI) bool { return ni.Names(&o) })
+		d := t.of(ni.Net.Type())
+		if d.Usable == nil {
+			continue
+		}
+		nid, _, err := d.Usable(ni)
+		switch {
+		case err != nil && isThere:
+			continue
+		case isNoDriver(err):
+			refused = append(refused, undriven(file, ni))
+			continue
+		case err != nil:
+			waits = append(waits, config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up now: %s", ni, causeOf(err)), remedy))
+			continue
+		}
+		ni.Own = nid
+	}
+	routes := config.State{NIs: known, Routes: s.Routes}
+	routes.LeaveRoutes(func(r *config.Route, why string) {
+		if len(s.NIs) == 0 && r.Gateway.Net() != r.Net {
+			return // lnetd chooses an NI, or rules provide some
+		}
+		waits = append(waits, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s by %s is left out: %s", r.Net, r.Gateway, why), ""))
+	})
+	return waits, refused
+}

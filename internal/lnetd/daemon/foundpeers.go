@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"slices"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// isFound reports whether p describes exactly a discovered peer of the node, as the node's own
+// export does.
+func (t *nodeTask) isFound(p config.Peer) bool {
+	i, ok := t.Peer(p.Primary)
+	if !ok {
+		return false
+	}
+	found := configuredPeer(&i)
+	return found.Found && found.Equal(&p)
+}
+
+// foundPeers returns the discovered peers that entries of a document refer to.
+func (t *nodeTask) foundPeers(entries []config.Peer) (found []config.Peer) {
+	for _, nid := range namedNIDs(entries) {
+		i, ok := t.Peer(nid)
+		if !ok {
+			continue
+		}
+		p := configuredPeer(&i)
+		if p.Found && !slices.ContainsFunc(found, func(o config.Peer) bool { return o.Primary == p.Primary }) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// namedNIDs returns the NIDs by which entries of a document identify peers.
+func namedNIDs(entries []config.Peer) (nids []lnet.NID) {
+	for k := range entries {
+		nids = append(nids, entries[k].Named()...)
+	}
+	return nids
+}
+
+// keepPrimaries makes discovered peers keep their primary NIDs when entries of "peers" configure
+// them, in whatever order these list their NIDs.
+func (t *nodeTask) keepPrimaries(peers []config.Peer) {
+	for k := range peers {
+		p := &peers[k]
+		if p.Listed == nil {
+			continue
+		}
+		if found := t.foundPeers([]config.Peer{*p}); len(found) > 0 {
+			*p = p.WithPrimary(found[0].Primary)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/server"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// have returns the configuration of the running node, whether it came from a file, a document or
+// commands. It is read from the node and its drivers and stored nowhere else, so it is always
+// current. It omits peers that were only discovered. The caller must be in turn among the
+// changes.
+func (t *nodeTask) have(ctx context.Context) (config.State, error) {
+	t.engines.follow(t.NIs())
+	s := config.State{
+		NIs:        t.engines.configured(),
+		Parameters: t.allParameters(),
+		Policies:   config.Policies{Rules: t.Rules(), TypedRules: t.TypedRules()},
+		Buffers:    t.Buffers(),
+		Drivers:    t.engines.values,
+	}
+	if state := t.Routing().State; state == node.RoutingEnabled || state == node.RoutingStarting {
+		s.Routing = config.RoutingOn
+	}
+	s.Routes = t.postponed.all()
+	for _, r := range t.Routes() {
+		s.Routes = append(s.Routes, config.Route{
+			Net: r.Net, Gateway: r.Gateway, RouteOptions: node.RouteOptions{Hops: r.Hops, Priority: r.Priority},
+		})
+	}
+	for p, err := range t.PeersAfter(ctx, 0) {
+		if err != nil {
+			return s, err
+		}
+		if p.State.Has(discovery.Configured) {
+			s.Peers = append(s.Peers, configuredPeer(&p))
+		}
+	}
+	return s, nil
+}
+
+// configuredPeer converts a peer to an entry of a file.
+func configuredPeer(i *node.PeerInfo) config.Peer {
+	p := config.Peer{
+		Primary: i.Primary, SingleRail: !i.State.Has(discovery.MultiRail), Locked: i.State.Has(discovery.LockPrimary),
+		Found: !i.State.Has(discovery.Configured),
+	}
+	for k := range i.NIs {
+		if nid := i.NIs[k].NID; nid != i.Primary {
+			p.Others = append(p.Others, nid)
+		}
+	}
+	return p
+}
+
+// shown converts a state for the control interface, together with the settings of lnetd itself.
+// Peers keep the state's order, which is that of "export" for the node's own state. The result
+// depends on the state and on the host, not on whether the state is in force.
+func (b *backend) shown(s *config.State, around map[string]any) api.Configuration {
+	c := api.Configuration{
+		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
+		UDSP: server.ShownRules(s.Rules), Selection: server.ShownTypedRules(s.TypedRules),
+		Globals: globalsOf(&s.Parameters), Routing: shownRouting(s), Lnetd: s.Section(b.node.drivers.Options()),
+	}
+	maps.Copy(c.Lnetd, around)
+	for k := range s.NIs {
+		ni := &s.NIs[k]
+		at := slices.IndexFunc(c.Nets, func(n api.Net) bool { return n.Net == ni.Net })
+		if at < 0 {
+			at = len(c.Nets)
+			c.Nets = append(c.Nets, api.Net{Net: ni.Net})
+		}
+		c.Nets[at].NIs = append(c.Nets[at].NIs, b.shownNI(ni, s.Drivers))
+	}
+	for _, r := range s.Routes {
+		c.Routes = append(c.Routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
+	}
+	slices.SortFunc(c.Routes, compareRoutes) // a node keeps them in random order
+	c.Peers = slices.Grow(c.Peers, len(s.Peers))
+	for k := range s.Peers {
+		p := &s.Peers[k]
+		shown := api.Peer{Primary: p.Primary, MultiRail: !p.SingleRail, NIs: make([]api.PeerNI, 1, 1+len(p.Others))}
+		shown.NIs[0].NID = p.Primary
+		for _, nid := range p.Others {
+			shown.NIs = append(shown.NIs, api.PeerNI{NID: nid})
+		}
+		c.Peers = append(c.Peers, shown)
+	}
+	return c
+}
+
+func compareRoutes(a, b api.Route) int {
+	if c := int(int64(a.Net) - int64(b.Net)); c != 0 {
+		return c
+	}
+	return a.Gateway.Compare(b.Gateway)
+}
+
+// shownRouting shows the router buffers if the node forwards or the buffers were set.
+func shownRouting(s *config.State) (r api.Routing) {
+	buffers := s.Buffers.Resolved()
+	if s.Routing != config.RoutingOff {
+		r.State, r.Ever = api.RoutingEnabled, true
+	}
+	if r.Ever || buffers != (node.Buffers{}).Resolved() {
+		r.CPTs = []api.Pools{{
+			Tiny: api.Pool{Buffers: buffers.Tiny}, Small: api.Pool{Buffers: buffers.Small}, Large: api.Pool{Buffers: buffers.Large},
+		}}
+	}
+	return r
+}
+
+// shownNI shows only the configuration of an NI: its interface, its NID if that was configured,
+// and its settings for drivers with the given options.
+func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) api.NI {
+	shown := api.NI{NID: ni.NID, CPT: allCPTs(b.node.cpts())}
+	if ni.CPTs != nil {
+		shown.CPT = listCPTs(ni.CPTs)
+	}
+	if device := b.node.engines.deviceOf(ni); device != "" {
+		shown.Interfaces = []string{device}
+	}
+	shown.Tunables = api.Tunables{
+		PeerTimeout: int(inSeconds(ni.Tunables.PeerTimeout)), PeerCredits: ni.Tunables.PeerCredits,
+		PeerBufferCredits: ni.Tunables.PeerBufferCredits, Credits: ni.Tunables.Credits,
+	}
+	if ni.Tunables.PeerTimeout < 0 {
+		shown.Tunables.PeerTimeout = -1 // the driver's default
+	}
+	shown.LND = b.node.drivers.of(ni.Net.Type()).listed(b.node.engines.optionsOf(ni, values))
+	return shown
+}
+
+// namedByNIDs returns both states with NIDs set in those NIs whose interface got another address,
+// because these NIs differ in nothing else.
+func namedByNIDs(have, want *config.State) (before, after config.State) {
+	before, after = *have, *want
+	before.NIs, after.NIs = slices.Clone(have.NIs), slices.Clone(want.NIs)
+	for k := range after.NIs {
+		to := &after.NIs[k]
+		for i := range before.NIs {
+			if from := &before.NIs[i]; from.Moved(to) {
+				from.NID, to.NID = from.Own, to.Own
+			}
+		}
+	}
+	return before, after
+}

@@ -1,0 +1,54 @@
+package daemon
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// Log returns the settings of the log.
+func (b *backend) Log() api.Log { return b.daemon.logging() }
+
+// SetLog changes the level until lnetd ends or its configuration is reloaded.
+func (b *backend) SetLog(level string) error {
+	l, err := config.ParseLevel(level)
+	if err != nil {
+		return err
+	}
+	d := b.daemon
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.level == nil {
+		return syscall.EOPNOTSUPP
+	}
+	d.setLevel(l)
+	d.loaded.LogLevel = l // so that a reload detects a difference
+	return nil
+}
+
+func (d *Daemon) logging() api.Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return api.Log{
+		Level: nameOf(d.loaded.LogLevel), Configured: nameOf(d.configured),
+		Format: formatFor(os.Stderr, d.config.LogFormat).String(),
+	}
+}
+
+// setLevel changes the level and logs the change, at the more verbose level of the two. The
+// caller must hold mu.
+func (d *Daemon) setLevel(to slog.Level) {
+	from := d.level.Level()
+	if to == from {
+		return
+	}
+	d.level.Set(min(from, to, slog.LevelInfo)) // otherwise the line could be suppressed
+	d.log.Info("the level of the log has changed", "level", nameOf(to), "from", nameOf(from))
+	d.level.Set(to)
+}
+
+func nameOf(l slog.Level) string { return strings.ToLower(l.String()) }

@@ -1,0 +1,217 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/node/numa"
+)
+
+// closePatience bounds the end of the node. A router first drains for up to 10 s (lnet-core 9.1).
+// Then closing takes time if peers no longer answer.
+const closePatience = 20 * time.Second
+
+// nodeTask is the node with its drivers. The node may be used once the task is ready.
+type nodeTask struct {
+	*node.Node
+	config  config.Config // as loaded last; changed in turn
+	machine *numa.Machine // nil means one NUMA node
+	log     *slog.Logger
+	drivers Drivers
+	engines *engines
+	// interfaces returns the host's network interfaces.
+	interfaces func() ([]config.Interface, error)
+	changes    changes
+	// routerSensitivity has no effect. It is stored only to be shown.
+	routerSensitivity atomic.Int64
+	// unconfigured reports that LNet was unconfigured (lnetctl 4.1), so that only 0@lo is left.
+	unconfigured atomic.Bool
+	// failStep, if not nil, makes a step fail in tests.
+	failStep func(config.Step) error
+	// found is the NI that was chosen for a configuration that names none.
+	found *config.NI
+	// unsettled reports that no site rule has matched this host yet. It is changed in turn, like
+	// the postponed routes.
+	unsettled atomic.Bool
+	// pending holds documents imported with --wait whose site rules have not matched this host
+	// yet. It is changed in turn.
+	pending   []config.Config
+	postponed postponed
+	ready     chan struct{}
+}
+
+func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Logger) *nodeTask {
+	t := &nodeTask{
+		config: c, machine: m, log: log,
+		drivers: drivers, engines: newEngines(drivers, c.Drivers, cptsOf(m), log), interfaces: hostInterfaces,
+		changes: newChanges(), ready: make(chan struct{}),
+	}
+	t.engines.interfaces = func() ([]config.Interface, error) { return t.interfaces() }
+	t.routerSensitivity.Store(int64(c.Parameters.RouterSensitivity))
+	return t
+}
+
+// cpts returns the number of CPU partitions.
+func (t *nodeTask) cpts() int { return cptsOf(t.machine) }
+
+func cptsOf(m *numa.Machine) int {
+	if m == nil {
+		return 1
+	}
+	return m.CPTs()
+}
+
+func (t *nodeTask) Ready() <-chan struct{} { return t.ready }
+func (t *nodeTask) String() string         { return "node" }
+
+// Run brings up the node and its NIs, waits until ctx is done, and takes them down.
+func (t *nodeTask) Run(ctx context.Context) error {
+	if err := t.settle(); err != nil {
+		return err
+	}
+	n, err := node.New(node.Config{
+		Logger:     t.log,
+		Parameters: &t.config.Parameters.Parameters,
+		NUMA:       t.machine,
+		Routing:    t.config.Routing == config.RoutingAtOnce,
+		Buffers:    t.config.Buffers,
+	})
+	if err != nil {
+		return api.Fault{Code: api.CodeConfigInvalid, Text: "the node cannot be made"}.Because(err)
+	}
+	t.Node = n
+	switch err = t.up(ctx); {
+	case err == nil:
+		t.warnIfNoneIsUp()
+		close(t.ready)
+		t.watchInterfaces(ctx)
+		<-ctx.Done()
+	case ctx.Err() != nil: // stopped before it was up
+		err = nil
+	}
+	return errors.Join(err, t.down())
+}
+
+// down closes the node, then the drivers.
+func (t *nodeTask) down() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	if err := t.Close(ctx); err != nil {
+		return err // drivers still have interfaces
+	}
+	return t.engines.close()
+}
+
+// up applies the configuration to the new node. The settings that were passed when the node was
+// created are in force already.
+func (t *nodeTask) up(ctx context.Context) error {
+	want, _, err := t.wanted(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if refused := t.drivers.twice("", want.NIs); len(refused) > 0 {
+		return RefusedFault(refused)
+	}
+	have := config.State{Parameters: want.Parameters, Buffers: want.Buffers, Drivers: want.Drivers}
+	if want.Routing == config.RoutingAtOnce {
+		have.Routing = want.Routing
+		t.log.Info("this node is a router")
+	}
+	if busy := t.changes.inTurn(ctx, func() { err = t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true) }); busy != nil {
+		return busy
+	}
+	if err != nil {
+		return err
+	}
+	if n := len(want.Peers); n > 0 {
+		t.log.Info("peers configured", "peers", n)
+	}
+	if n := len(t.Routes()); n > 0 {
+		t.log.Info("routes added", "routes", n)
+	}
+	return t.checkGateways(ctx)
+}
+
+// settle resolves the configuration for this host.
+func (t *nodeTask) settle() error {
+	s, unsettled, err := t.settledOrWaiting(&t.config)
+	t.config.State = s
+	t.unsettled.Store(unsettled)
+	return err
+}
+
+// mismatches returns what the rules of l select although the interface contradicts them.
+func (t *nodeTask) mismatches(l *config.Site) []string {
+	if len(l.IP2Nets) == 0 {
+		return nil // as in most documents; avoids reading the interfaces again
+	}
+	machine, err := t.interfaces()
+	if err != nil {
+		return nil // settled returns the error
+	}
+	return l.Mismatches(machine)
+}
+
+// logMismatches logs mismatches.
+func (t *nodeTask) logMismatches(l *config.Site) {
+	for _, text := range t.mismatches(l) {
+		t.log.Warn("ip2nets chooses an interface by the address of another one", "what", text)
+	}
+}
+
+// settledOrWaiting resolves c for this host. If no site rule matches yet, it returns the state
+// without rules and reports unsettled, because a matching interface may still appear.
+func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled bool, _ error) {
+	s, err := t.settled(c)
+	t.logMismatches(&c.Site)
+	if fitsNothing(err) {
+		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)
+		return s, true, nil
+	}
+	return s, false, err
+}
+
+// fitsNothing reports whether err means that no site rule matches this host.
+func fitsNothing(err error) bool {
+	return errors.Is(err, config.ErrNoRules) || errors.Is(err, lnet.ErrNoMatch)
+}
+
+// checkGateways waits until each gateway has answered once or failed to, if routers are to be
+// checked before use (lnet-core 8.5).
+func (t *nodeTask) checkGateways(ctx context.Context) error {
+	if !t.config.Parameters.CheckRoutersBeforeUse {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.config.Parameters.RouterPingTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for nid := range t.gateways() {
+		wg.Go(func() {
+			if _, err := t.Discover(ctx, nid, false); err != nil {
+				boundedlog.New(t.log).Tell(boundedlog.Line{
+					Level: slog.LevelWarn, Text: "gateway does not answer: its routes are down", Of: boundedlog.AboutPeer(nid),
+				}, slog.Any("cause", err))
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+// gateways returns the set of gateways of all routes.
+func (t *nodeTask) gateways() map[lnet.NID]bool {
+	all := map[lnet.NID]bool{}
+	for _, r := range t.Routes() {
+		all[r.Gateway] = true
+	}
+	return all
+}

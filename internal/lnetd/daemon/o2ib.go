@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+)
+
+// o2ib holds the dependencies of the o2iblnd entry in the table of drivers.
+type o2ib struct {
+	host hostnet.Host // has the network devices
+	// open opens RDMA for this process.
+	open func() (verbs.Provider, error)
+	// privileged reports whether this process may use privileged ports.
+	privileged func() bool
+	rdma       *hostnet.RDMA
+}
+
+// O2IB returns the driver for LNet over RDMA. The function open opens verbs. The network devices are
+// those of host.
+func O2IB(host hostnet.Host, open func() (verbs.Provider, error)) Driver {
+	o := &o2ib{host: host, open: open, privileged: mayUsePrivilegedPorts, rdma: hostnet.NewRDMA()}
+	return o.driver()
+}
+
+func (o *o2ib) driver() Driver {
+	return Driver{
+		DriverOptions: config.DriverOptions{
+			Table: o2iblnd.Table(),
+			Check: func(v config.Values) error {
+				c := o2ibConfig(v)
+				return c.Validate()
+			},
+		},
+		Name:     "RDMA",
+		Make:     o.make,
+		Explain:  o2ibExplain,
+		Defaults: o2ibDefaults,
+		Usable:   o.usable,
+		BuiltIn:  o.builtIn,
+		Watch:    o.watch,
+	}
+}
+
+// o2ibConfig returns a driver's configuration with the options v.
+func o2ibConfig(v config.Values) o2iblnd.Config {
+	c := o2iblnd.DefaultConfig()
+	v.Set(o2iblnd.Table(), c.Set)
+	return c
+}
+
+// builtIn reports whether this lnetd was built with the driver.
+func (o *o2ib) builtIn() bool {
+	p, err := o.open()
+	if err == nil {
+		_ = p.Close()
+	}
+	return !errors.Is(err, verbs.ErrNotBuilt)
+}
+
+func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
+	c := o2ibConfig(v)
+	if _, given := v["use_privileged_port"]; !given && !o.privileged() {
+		c.UsePrivilegedPort = false
+		log.Info("no right to use privileged ports: use_privileged_port=0, which nodes with require_privileged_port=1 refuse")
+	}
+	p, err := o.open()
+	if err != nil {
+		return Made{}, err
+	}
+	c.Provider, c.Host, c.Logger = p, o.host, log
+	d, err := o2iblnd.New(c)
+	if err != nil {
+		return Made{}, errors.Join(err, p.Close())
+	}
+	return Made{
+		Driver: d,
+		Close:  func() error { return errors.Join(d.Close(), p.Close()) },
+		Attrs:  []any{"service", c.Service},
+	}, nil
+}
+
+// o2ibDefaults returns the tunables and options of an NI without settings.
+func o2ibDefaults(v config.Values) (lnd.Tunables, lnd.Values) {
+	c := o2ibConfig(v)
+	return c.Tunables, c.Values()
+}
+
+// o2ibExplain explains why a port is not available, or why memory cannot be locked.
+func o2ibExplain(err error) error {
+	f := api.Fault{Code: api.CodeInterface}
+	var listen *lnd.ListenError
+	switch {
+	case errors.Is(err, verbs.ErrLocked):
+		f.Errno, f.Text = -int(syscall.ENOMEM), "memory cannot be registered with the RDMA device"
+	case !errors.As(err, &listen):
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		f.Code, f.Errno = api.CodePortInUse, -int(syscall.EADDRINUSE)
+		f.Text = fmt.Sprintf("RDMA port %s is in use", listen.Addr)
+		f.Remedy = `find who has it with "rdma resource show cm_id", or unload the kernel's own LNet over RDMA (module ko2iblnd)`
+	case errors.Is(err, syscall.EACCES):
+		f.Code, f.Errno = api.CodePortForbidden, -int(syscall.EACCES)
+		f.Text = fmt.Sprintf("no right to listen on RDMA port %s", listen.Addr)
+		f.Remedy = "run as root or give lnetd the capability CAP_NET_BIND_SERVICE; " +
+			`"service" in the section "o2iblnd" takes another port, which all nodes of the net have to have then`
+	default:
+		return nil
+	}
+	return f.Because(err)
+}

@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// usable returns an NI's NID and network device, and checks that RDMA is available there.
+func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
+	p, err := o.open()
+	if err != nil {
+		return lnet.NID{}, "", o.unusable(ni, "", err)
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	nid, device, err = hostnet.Usable(o.host, ni.Net, ni.Device, ni.NID)
+	if err != nil {
+		return lnet.NID{}, device, err
+	}
+	if !nid.IP().Is4() {
+		return lnet.NID{}, device, fmt.Errorf("device %s has no IPv4 address, and o2ib carries no other: %w", device, syscall.EADDRNOTAVAIL)
+	}
+	if err := probe(p, nid.IP()); err != nil {
+		return lnet.NID{}, device, o.unusable(ni, device, err)
+	}
+	return nid, device, nil
+}
+
+// unusable returns the error of an NI without RDMA.
+func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
+	if errors.Is(err, verbs.ErrNotBuilt) {
+		return noDriver(ni)
+	}
+	f := api.Fault{
+		Code: api.CodeInterface, Errno: -int(syscall.ENODEV), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
+		Remedy: "leave it out, or have it wait: lnetdctl import --wait",
+	}
+	if errors.Is(err, verbs.ErrNoDevice) || errors.Is(err, syscall.EADDRNOTAVAIL) {
+		f.Cause = fmt.Sprintf("device %s has no RDMA", device)
+		f.Remedy = o.remedy(device)
+	}
+	return f.Because(err)
+}
+
+// remedy names the devices that have RDMA.
+func (o *o2ib) remedy(device string) string {
+	list := o.rdma.Devices()
+	if len(list) == 0 {
+		return fmt.Sprintf("there is no RDMA device: load the driver of the adapter, or try software RDMA: "+
+			"modprobe rdma_rxe; rdma link add rxe0 type rxe netdev %s", device)
+	}
+	all := make([]string, len(list))
+	for k := range list {
+		all[k] = list[k].String()
+	}
+	return "take a network device of one of these RDMA devices: " + strings.Join(all, "; ")
+}
+
+// probe listens briefly at an address, on any port. It returns an error if the process lacks the
+// right to do so, or if no RDMA device has the address.
+func probe(p verbs.Provider, at netip.Addr) (err error) {
+	c, err := p.OpenChannel()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	id, err := c.Listen(netip.AddrPortFrom(at, 0), 1)
+	if err != nil {
+		return err
+	}
+	id.Destroy()
+	return nil
+}
+
+// watch calls changed after each event that may have changed a network device or an RDMA device, until ctx
+// is done. Before that it opens RDMA briefly, which releases removed devices (verbs.Provider).
+func (o *o2ib) watch(ctx context.Context, changed func()) error {
+	return o.host.Watch(ctx, func() {
+		if p, err := o.open(); err == nil {
+			_ = p.Close()
+		}
+		changed()
+	})
+}

@@ -1,0 +1,172 @@
+package daemon
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+)
+
+// part is a part of lnetd's own configuration, with its key in "lnetd".
+type part struct {
+	name, key string
+	of        func(*config.Config) any
+	// put applies the part as configured in c, and reports whether it is in force. The caller
+	// must hold mu. If put is nil, the part needs a restart.
+	put func(d *Daemon, c *config.Config) bool
+}
+
+var parts = []part{
+	{"control_socket", "control_socket", func(c *config.Config) any { return c.ControlSocket }, nil},
+	{"metrics_addr", "metrics_addr", func(c *config.Config) any { return c.MetricsAddr }, nil},
+	{"metrics", "metrics", func(c *config.Config) any { return c.Metrics }, nil},
+	{"log_format", "log_format", func(c *config.Config) any { return c.LogFormat }, nil},
+	{"log_level", "log_level", func(c *config.Config) any { return c.LogLevel }, (*Daemon).putLevel},
+	{"selftest", "selftest", func(c *config.Config) any { return c.Selftest }, nil},
+	{"transport", "transport", func(c *config.Config) any {
+		t := c.Transport
+		t.Rules = nil
+		return t
+	}, nil},
+	{"transport: rules", "transport", func(c *config.Config) any { return c.Transport.Rules }, (*Daemon).putRules},
+}
+
+// partsThatDiffer returns the parts in which c differs from the settings in force. If given is
+// not nil, only the parts with these keys count. The caller must hold mu.
+func (d *Daemon) partsThatDiffer(c *config.Config, given map[string]bool) (list []part) {
+	for _, p := range parts {
+		if (given == nil || given[p.key]) && !reflect.DeepEqual(p.of(&d.loaded), p.of(c)) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// foresee returns the keys of the section "lnetd" that a document changes, and the parts that
+// need a restart. If given is not nil, only these keys count.
+func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, restart []string) {
+	before, after := d.section(nil, nil), d.section(c, given)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names, later := map[string]string{}, map[string]bool{}
+	for _, p := range d.partsThatDiffer(c, given) {
+		if p.put != nil {
+			names[p.key] = p.name
+			continue
+		}
+		restart = append(restart, p.name)
+		later[p.key] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(aroundKeys())) {
+		if reflect.DeepEqual(before[key], after[key]) {
+			continue
+		}
+		switch name, atOnce := names[key]; {
+		case atOnce:
+			changes = append(changes, "# "+name+" changes, of lnetd itself")
+		case later[key]:
+			changes = append(changes, "# "+key+" changes, of lnetd itself, with a restart")
+		default: // only the text of the setting changes
+			changes = append(changes, "# "+key+" changes, of lnetd itself")
+		}
+	}
+	return changes, restart
+}
+
+// aroundKeys returns the keys of all parts.
+func aroundKeys() map[string]bool {
+	keys := map[string]bool{}
+	for _, p := range parts {
+		keys[p.key] = true
+	}
+	return keys
+}
+
+// lnetdKeys returns the keys of "lnetd" in a document. The result is never nil.
+func lnetdKeys(c *config.Config) map[string]bool {
+	if c.Given.Lnetd == nil {
+		return map[string]bool{}
+	}
+	return c.Given.Lnetd
+}
+
+// section returns the settings of lnetd itself in the section "lnetd". If c is nil, these are the
+// present ones, otherwise those after document c with the given keys, or all keys if given is
+// nil.
+func (d *Daemon) section(c *config.Config, given map[string]bool) map[string]any {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, level := maps.Clone(d.written), d.loaded.LogLevel
+	if c != nil {
+		out = d.writtenWith(c, given)
+		if given == nil || given["log_level"] {
+			level = c.LogLevel
+		}
+	}
+	if out == nil {
+		out = map[string]any{}
+	}
+	delete(out, "log_level") // "log set" changes it too
+	if level != config.Default().LogLevel {
+		out["log_level"] = nameOf(level)
+	}
+	return out
+}
+
+// writtenWith returns the written settings of lnetd itself after a document. The caller must hold
+// mu.
+func (d *Daemon) writtenWith(c *config.Config, given map[string]bool) map[string]any {
+	out := map[string]any{}
+	if given != nil {
+		maps.Copy(out, d.written)
+		maps.DeleteFunc(out, func(key string, _ any) bool { return given[key] })
+	}
+	maps.Copy(out, c.Given.Around)
+	return out
+}
+
+// putParts applies c's settings of lnetd itself, for the given keys or for all if given is nil.
+// It returns the names of the parts that need a restart.
+func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if given == nil || given["log_level"] {
+		d.configured = c.LogLevel
+	}
+	d.written = d.writtenWith(c, given)
+	for _, p := range d.partsThatDiffer(c, given) {
+		if p.put == nil || !p.put(d, c) {
+			left = append(left, p.name)
+		}
+	}
+	return left
+}
+
+func (d *Daemon) putLevel(c *config.Config) bool {
+	if d.level == nil {
+		return false
+	}
+	d.setLevel(c.LogLevel)
+	d.loaded.LogLevel = c.LogLevel
+	return true
+}
+
+// putRules replaces the client rules. It returns false if lnetd hosts no clients.
+func (d *Daemon) putRules(c *config.Config) bool {
+	if d.clients == nil {
+		return false
+	}
+	s := d.clients.server.Load()
+	if s == nil {
+		return false
+	}
+	rules := c.Transport.Rules
+	if err := s.SetRules(rules); err != nil { // the configuration was validated
+		d.log.Error("rules for clients do not hold", "err", err)
+		return false
+	}
+	d.loaded.Transport.Rules = rules
+	d.log.Info("rules for clients hold from now on for those who connect", "rules", len(rules))
+	return true
+}

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+)
+
+// SetLevel makes Reload change the log level l. It must be called before Run.
+func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
+
+// Reload replaces the configuration by the one that load returns. It changes only what differs,
+// and waits until lnetd is up. If the configuration has errors, or a change fails, the node stays
+// as it is. Errors, warnings and the settings that need a restart are logged.
+func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error)) {
+	d.systemd.Reloading("reads the configuration anew; " + d.status())
+	d.record.note(d.reload(ctx, load), time.Now())
+	d.systemd.Reloaded(d.status())
+}
+
+// reload is Reload, and returns the outcome.
+func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error)) reloadOutcome {
+	c, err := load()
+	if err != nil {
+		d.log.Error("the configuration is not reloaded", "err", err)
+		return reloadOutcome{err: err}
+	}
+	for _, w := range c.Warnings {
+		d.log.Warn("a warning about the configuration", "warning", w.Error())
+	}
+	d.reloads.Lock()
+	defer d.reloads.Unlock()
+	left, err := d.reloadNode(ctx, &c)
+	if err != nil {
+		d.log.Error("the configuration is not reloaded: all is as it was", "err", err)
+		return reloadOutcome{err: err}
+	}
+	left = append(left, d.putParts(&c, nil)...)
+	out := reloadOutcome{holds: &c, partly: len(left) > 0}
+	if out.err = d.checkWebConfig(&d.config); out.err != nil {
+		d.log.Error("metrics are refused to everybody until their web_config is right", "err", out.err)
+	}
+	switch {
+	case out.partly:
+		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
+	case out.err == nil:
+		d.log.Info("the configuration is reloaded")
+	}
+	return out
+}
+
+// reloadNode applies c to the node. It returns the changes that need a restart.
+func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []string, err error) {
+	d.mu.Lock()
+	t := d.node
+	d.mu.Unlock()
+	if t == nil {
+		return nil, errors.New("lnetd has not begun")
+	}
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	busy := t.changes.inTurn(ctx, func() { left, err = t.reload(ctx, c) })
+	return left, errors.Join(busy, err)
+}
+
+// reload applies the differences between c and the node's state. If LNet is not configured, c is
+// applied when it is. The caller must be in turn among the changes.
+func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string, err error) {
+	if t.config.Given.Any && !c.Given.Any {
+		return nil, emptyFault("that lnetd reads")
+	}
+	next := *c
+	var unsettled bool
+	if next.State, unsettled, err = t.settledOrWaiting(&next); err != nil {
+		return nil, err
+	}
+	before, wasUnsettled := t.config, t.unsettled.Load()
+	t.config = next
+	t.unsettled.Store(unsettled)
+	if t.unconfigured.Load() {
+		return nil, nil
+	}
+	later, err := t.replace(ctx)
+	if err != nil {
+		t.config = before
+		t.unsettled.Store(wasUnsettled)
+		return nil, err
+	}
+	t.pending = nil
+	for _, s := range later {
+		left = append(left, s.String())
+	}
+	return left, nil
+}
+
+// replace applies the node's loaded configuration to the node, which is up. It returns the steps
+// that need a restart and were not applied. The caller must be in turn among the changes.
+func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
+	have, err := t.have(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want, later, err := t.wanted(ctx, &have)
+	if err != nil {
+		return nil, err
+	}
+	want.TypedRules = t.config.KeepRuleIDs(&have)
+	if refused := t.drivers.twice("", want.NIs); len(refused) > 0 {
+		return nil, refused
+	}
+	return later, t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true)
+}

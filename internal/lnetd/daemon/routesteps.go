@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/node"
+)
+
+// routesAtOnce bounds the routes that are added or deleted together. The node is blocked
+// meanwhile.
+const routesAtOnce = 1024
+
+// batchOf returns the first step, or as many first steps as can add or delete routes together.
+func batchOf(steps []config.Step) []config.Step {
+	first, ok := steps[0].(config.Change[config.Route])
+	for k := range min(len(steps), routesAtOnce) {
+		if s, is := steps[k].(config.Change[config.Route]); k > 0 && (!ok || !is || (s.To == nil) != (first.To == nil)) {
+			return steps[:k]
+		}
+	}
+	return steps[:min(len(steps), routesAtOnce)]
+}
+
+func newRoute(r *config.Route) node.NewRoute {
+	return node.NewRoute{Net: r.Net, Gateway: r.Gateway, RouteOptions: r.RouteOptions}
+}
+
+// changeRoute adds or deletes a route.
+func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route]) error {
+	return t.changeRoutes(ctx, []config.Step{c})
+}
+
+// changeRoutes adds routes, all or none, or deletes them.
+func (t *nodeTask) changeRoutes(ctx context.Context, steps []config.Step) error {
+	var come []*config.Route
+	var gone []node.NewRoute
+	for _, s := range steps {
+		if c := s.(config.Change[config.Route]); c.To != nil {
+			come = append(come, c.To)
+		} else {
+			t.postponed.remove(c.From.Net, c.From.Gateway)
+			gone = append(gone, newRoute(c.From))
+		}
+	}
+	if len(gone) > 0 {
+		return t.DeleteRoutes(ctx, gone)
+	}
+	return t.addRoutes(ctx, come)
+}
+
+// leaveOut logs that a route is not for this node.
+func (t *nodeTask) leaveOut(r *config.Route, cause error) {
+	t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", cause)
+}
+
+// addRoutes adds routes, all or none. Like LNet, it skips routes that exist already or whose
+// gateway is not reachable at the moment (lnetctl 13.2).
+func (t *nodeTask) addRoutes(ctx context.Context, routes []*config.Route) error {
+	own := t.nids()
+	routes = slices.DeleteFunc(slices.Clone(routes), func(r *config.Route) bool {
+		is := slices.Contains(own, r.Gateway)
+		if is {
+			t.leaveOut(r, errors.New("the gateway is this node"))
+		}
+		return is
+	})
+	list := make([]node.NewRoute, len(routes))
+	for k, r := range routes {
+		list[k] = newRoute(r)
+	}
+	errs, err := t.AddRoutes(ctx, list)
+	if err != nil {
+		return err
+	}
+	var added []node.NewRoute
+	var failed error
+	for k, r := range routes {
+		switch err := errs[k]; {
+		case err == nil:
+			added = append(added, list[k])
+		case errors.Is(err, node.ErrUnreachable) && t.engines.waitsOn(r.Gateway.Net()):
+			t.postpone(r)
+		case errors.Is(err, node.ErrUnreachable), errors.Is(err, node.ErrExists):
+			t.leaveOut(r, err)
+		case failed == nil:
+			failed = refused(err, api.Fault{
+				Text:   fmt.Sprintf("%s: the route to %s by %s cannot be added", r.Where, r.Net, r.Gateway),
+				Remedy: "correct the section \"route\" of the configuration",
+			})
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	for _, r := range routes {
+		t.postponed.remove(r.Net, r.Gateway)
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+	defer cancel()
+	return errors.Join(failed, t.DeleteRoutes(back, added))
+}

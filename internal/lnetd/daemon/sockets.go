@@ -1,0 +1,308 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/server"
+	"github.com/lnetd/lnetd/internal/lnetd/systemd"
+	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
+)
+
+// Names of the sockets that lnetd listens on. They are the FileDescriptorName= of sockets that
+// systemd creates, and the names under which systemd keeps sockets that lnetd has created.
+const (
+	controlSocketName = "control"
+	clientsSocketName = "clients"
+	metricsSocketName = "metrics"
+)
+
+// sockets are the sockets that lnetd listens on, except those of NIs.
+type sockets struct {
+	control *unixsocket.Listener
+	clients clients.Listener // nil if lnetd hosts no clients
+	metrics net.Listener     // nil if metrics are not served
+}
+
+// listen creates the sockets, or adopts those that systemd passed. If it returns an error, some
+// of them may be open.
+func (d *Daemon) listen() (s sockets, err error) {
+	path := d.config.ControlSocket
+	if path == "" {
+		path = api.DefaultSocket()
+	}
+	// The control socket comes first, because it stops a second lnetd before that one has
+	// disturbed anything.
+	if s.control, err = d.listenControl(path); err != nil {
+		return s, err
+	}
+	if d.config.Transport.Enabled {
+		l, err := d.listenClients(s.control.Path())
+		if err != nil {
+			return s, err
+		}
+		s.clients = l
+	}
+	if s.metrics, err = d.listenMetrics(); err != nil {
+		return s, err
+	}
+	if names := d.systemd.CloseRest(); len(names) > 0 {
+		d.log.Warn("systemd has passed sockets that are not used: nobody answers at them", "names", names,
+			"remedy", "FileDescriptorName= of a socket unit is control, clients or metrics; clients needs lnetd: transport: enabled")
+	}
+	return s, nil
+}
+
+// close closes the sockets. It does no harm if tasks have closed some of them already.
+func (s *sockets) close() {
+	if s.control != nil {
+		_ = s.control.Close()
+	}
+	if s.clients != nil {
+		_ = s.clients.Close()
+	}
+	if s.metrics != nil {
+		_ = s.metrics.Close()
+	}
+}
+
+// listenControl returns the control socket: the one that systemd created or kept, or a new one at
+// path.
+func (d *Daemon) listenControl(path string) (*unixsocket.Listener, error) {
+	l, err := d.unixListener(unixSocket{
+		name: controlSocketName, kind: systemd.UnixStream, path: path, group: -1,
+		listen: func() (*unixsocket.Listener, error) { return server.Listen(path) },
+	})
+	if err == nil && l.Path() != path {
+		d.log.Info("systemd has made the control socket", "path", l.Path(), "instead_of", path)
+	}
+	return l, err
+}
+
+// listenClients returns the socket for clients: the one of systemd, or one at the configured
+// path, or next to the control socket.
+func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
+	c := &d.config.Transport
+	path := c.Socket
+	if path == "" {
+		path = clientsSocket(control)
+	}
+	return d.unixListener(unixSocket{
+		name: clientsSocketName, kind: systemd.UnixPacket, path: path, group: c.Group,
+		listen: func() (*unixsocket.Listener, error) {
+			l, err := clients.Listen(path, c.Group)
+			if err != nil {
+				return nil, socketUnusable(path, err)
+			}
+			return l, nil
+		},
+	})
+}
+
+// unixSocket describes a Unix socket that lnetd needs.
+type unixSocket struct {
+	name   string
+	kind   systemd.Kind
+	path   string
+	group  int // negative means lnetd's own group
+	listen func() (*unixsocket.Listener, error)
+}
+
+func (d *Daemon) unixListener(s unixSocket) (*unixsocket.Listener, error) {
+	f, err := d.passed(s.name, s.kind)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		defer func() { _ = f.Close() }()
+		l, err := unixsocket.Adopt(f)
+		if err != nil {
+			return nil, wrongSocket(s.name, s.kind, err)
+		}
+		return l, nil
+	}
+	if l := d.keptUnix(&s); l != nil {
+		return l, nil
+	}
+	l, err := s.listen()
+	if err != nil {
+		return nil, err
+	}
+	l.LeaveFile(d.keep(s.name, l))
+	return l, nil
+}
+
+// passed returns the socket that a socket unit created, or nil.
+func (d *Daemon) passed(name string, kind systemd.Kind) (*os.File, error) {
+	files := d.systemd.Passed(name)
+	if len(files) == 0 {
+		return nil, nil
+	}
+	err := kind.Check(files[0])
+	if err == nil && len(files) > 1 {
+		err = fmt.Errorf("there are %d, lnetd takes one: %w", len(files), syscall.EINVAL)
+	}
+	if err == nil {
+		return files[0], nil
+	}
+	for _, f := range files {
+		_ = f.Close()
+	}
+	return nil, wrongSocket(name, kind, err)
+}
+
+func wrongSocket(name string, kind systemd.Kind, err error) error {
+	f := api.Fault{
+		Code: api.CodeInheritedSocket, Errno: -int(api.Errno(err)),
+		Text:   fmt.Sprintf("the socket %q that systemd has made cannot be used", name),
+		Remedy: fmt.Sprintf("in its socket unit say %s once, FileDescriptorName=%s and Accept=no", kind.Line(), name),
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		f.Remedy = "another lnetd had its socket there before: stop that process"
+	}
+	return f.Because(err)
+}
+
+// fileListener is a listener whose socket can be duplicated.
+type fileListener interface {
+	File() (*os.File, error)
+}
+
+// keep stores a listener in systemd for the next lnetd. It reports whether systemd keeps it.
+func (d *Daemon) keep(name string, l fileListener) bool {
+	f, err := l.File()
+	if err != nil {
+		d.log.Warn("a socket is not kept for after a restart", "socket", name, "err", err)
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return d.systemd.Keep(name, f)
+}
+
+// kept calls use with each socket that systemd has kept under a name, until use accepts one. If
+// use accepts no socket, they are dropped.
+func (d *Daemon) kept(name string, kind systemd.Kind, use func(*os.File) bool) {
+	files := d.systemd.Kept(name)
+	used := false
+	for _, f := range files {
+		used = !used && kind.Check(f) == nil && use(f) || used
+		_ = f.Close()
+	}
+	if len(files) > 0 && !used {
+		d.log.Info("a socket that was kept is of no use any more", "socket", name)
+		d.systemd.Drop(name)
+	}
+}
+
+func (d *Daemon) keptUnix(s *unixSocket) (found *unixsocket.Listener) {
+	d.kept(s.name, s.kind, func(f *os.File) bool {
+		l, err := unixsocket.Adopt(f)
+		if err != nil {
+			return false
+		}
+		reachable := l.Reachable()
+		if reachable && l.Path() == s.path && ofGroup(s.path, s.group) {
+			found = l
+			d.log.Debug("a socket was kept", "path", s.path)
+			return true
+		}
+		l.LeaveFile(!reachable) // a reachable one belongs to another process
+		_ = l.Close()
+		return false
+	})
+	return found
+}
+
+// ofGroup reports whether a file belongs to a group. Negative means lnetd's own group.
+func ofGroup(path string, group int) bool {
+	if group < 0 {
+		group = os.Getegid()
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Gid) == group
+}
+
+// listenMetrics returns the metrics listener: the socket that systemd created or kept, or a new
+// one at the configured address. It returns nil if metrics are not served.
+func (d *Daemon) listenMetrics() (net.Listener, error) {
+	f, err := d.passed(metricsSocketName, systemd.TCP)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		defer func() { _ = f.Close() }()
+		l, err := net.FileListener(f)
+		if err != nil {
+			return nil, wrongSocket(metricsSocketName, systemd.TCP, err)
+		}
+		return l, nil
+	}
+	addr := d.config.MetricsAddr
+	if addr == "" {
+		return nil, nil
+	}
+	var found net.Listener
+	d.kept(metricsSocketName, systemd.TCP, func(f *os.File) bool {
+		l, err := net.FileListener(f)
+		if err != nil {
+			return false
+		}
+		if isAt(l.Addr(), addr) {
+			found = l
+			return true
+		}
+		_ = l.Close()
+		return false
+	})
+	if found != nil {
+		return found, nil
+	}
+	l, err := newMetricsListener(addr)
+	if err != nil {
+		return nil, err
+	}
+	if l, ok := l.(fileListener); ok {
+		d.keep(metricsSocketName, l)
+	}
+	return l, nil
+}
+
+// isAt reports whether a listener is what listening at an address would give. Port 0 matches any
+// port.
+func isAt(have net.Addr, want string) bool {
+	at, err := net.ResolveTCPAddr("tcp", want)
+	tcp, ok := have.(*net.TCPAddr)
+	if err != nil || !ok || at.Port != 0 && at.Port != tcp.Port {
+		return false
+	}
+	if len(at.IP) == 0 { // ":9100" means all addresses
+		return tcp.IP.IsUnspecified()
+	}
+	return tcp.IP.Equal(at.IP)
+}
+
+func newMetricsListener(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return l, nil
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+			return nil, portInUse(at.AddrPort(), "give the metrics another address with --metrics-addr")
+		}
+	}
+	return nil, api.Fault{
+		Code: api.CodePortForbidden, Errno: -int(server.Errno(err)),
+		Text:   fmt.Sprintf("metrics cannot be served on %s", addr),
+		Remedy: "give the metrics another address with --metrics-addr",
+	}.Because(err)
+}

@@ -1,0 +1,184 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Ports of LNet over TCP.
+const (
+	// unprivilegedPort is where lnetd listens if no port is configured and it has no right to
+	// listen on 988, the port of kernel nodes.
+	unprivilegedPort = 9988
+	// highestPrivileged is the highest source port that secure acceptors accept.
+	highestPrivileged = 1023
+)
+
+// tcp holds the dependencies of the socklnd entry in the table of drivers.
+type tcp struct {
+	network socklnd.Network
+	// privileged reports whether this process may use privileged ports.
+	privileged func() bool
+}
+
+// TCP returns the driver for LNet over TCP on a network.
+func TCP(network socklnd.Network) Driver {
+	t := tcp{network: network, privileged: mayUsePrivilegedPorts}
+	return t.driver()
+}
+
+func (t *tcp) driver() Driver {
+	return Driver{
+		DriverOptions: config.DriverOptions{
+			Table: socklnd.Table(),
+			Own:   optionsOf(tcpOwn),
+			Check: func(v config.Values) error {
+				c := tcpConfig(v)
+				return c.Validate()
+			},
+		},
+		Name:    "TCP",
+		Make:    t.make,
+		Again:   tcpAgain,
+		Explain: tcpExplain,
+		Find:    t.find,
+
+		Defaults: tcpDefaults,
+		Usable: func(ni *config.NI) (lnet.NID, string, error) {
+			return hostnet.Usable(t.network, ni.Net, ni.Device, ni.NID)
+		},
+		Watch: t.network.Watch,
+	}
+}
+
+// tcpOwn holds the settings that are keys of "lnetd" itself. Their defaults depend on the
+// privileges of this process.
+var tcpOwn = []setting[socklnd.Config]{
+	{
+		config.Option{Name: config.PortOption, Kind: config.PortKind},
+		func(c *socklnd.Config, text string) {
+			c.AcceptPort = numberOf(text)
+		},
+	}, {
+		config.Option{Name: config.ConnectPortOption, Kind: config.PortKind},
+		func(c *socklnd.Config, text string) {
+			c.ConnectPort = numberOf(text)
+		},
+	}, {
+		config.Option{Name: "accept", Kind: config.Words{"secure", "all", "none"}},
+		func(c *socklnd.Config, text string) { _ = c.Accept.UnmarshalText([]byte(text)) }, // validated already
+	}, {
+		config.Option{Name: "source_ports", Kind: config.Words{"auto", "privileged", "any"}, Default: "auto"},
+		func(c *socklnd.Config, text string) { c.SourcePorts = sourcePorts[text] },
+	},
+}
+
+var sourcePorts = map[string]socklnd.SourcePorts{
+	"auto": socklnd.SourceAuto, "privileged": socklnd.SourcePrivileged, "any": socklnd.SourceAny,
+}
+
+// tcpConfig returns a driver's configuration with the options v.
+func tcpConfig(v config.Values) socklnd.Config {
+	c := socklnd.DefaultConfig()
+	putAll(&c, v, tcpOwn)
+	v.Set(socklnd.Table(), c.Set)
+	return c
+}
+
+func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
+	c := tcpConfig(v)
+	c.Network, c.Logger = t.network, log
+	if _, given := v["accept"]; !given && c.AcceptPort > highestPrivileged && !t.privileged() {
+		// A node without privileges connects from ports above 1023 and was configured to listen
+		// above them too. It accepts nodes of the same kind. Kernel nodes do not connect to it in
+		// any case.
+		c.Accept = socklnd.AcceptAll
+		log.Info("no right to use privileged ports: accept=all, so that nodes like this one can call it")
+	}
+	d, err := socklnd.New(c)
+	if err != nil {
+		return Made{}, err
+	}
+	return Made{Driver: d, Close: d.Close, Attrs: []any{"port", c.AcceptPort, "accept", c.Accept.String()}}, nil
+}
+
+// tcpDefaults returns the tunables and options of an NI without settings.
+func tcpDefaults(v config.Values) (lnd.Tunables, lnd.Values) {
+	c := tcpConfig(v)
+	return c.Tunables, c.Values()
+}
+
+// tcpAgain returns options with an unprivileged port to listen on and connect to, which accept
+// peers without privileges. It does so if the default port is forbidden and no port is
+// configured. A configured port to connect to is kept.
+func tcpAgain(v config.Values, err error, log *slog.Logger) config.Values {
+	var listen *lnd.ListenError
+	_, given := v[config.PortOption]
+	if given || !errors.As(err, &listen) || !errors.Is(err, syscall.EACCES) {
+		return nil
+	}
+	again := config.Values{config.ConnectPortOption: fmt.Sprint(unprivilegedPort)}
+	for name, value := range v {
+		again[name] = value
+	}
+	again[config.PortOption] = fmt.Sprint(unprivilegedPort)
+	again["accept"] = socklnd.AcceptAll.String()
+	warnUnprivileged(tcpConfig(again), log)
+	return again
+}
+
+// warnUnprivileged logs the consequences of the unprivileged port.
+func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
+	log.Warn("no right to listen on port 988: listening on another one", "port", c.AcceptPort, "accept", c.Accept.String())
+	log.Warn("kernel nodes cannot call this node: they call port 988 only; other lnetd can if they are told which port to call",
+		"port", c.AcceptPort)
+	log.Warn("this node does not call port 988; to call kernel nodes set connect_port to 988: "+
+		"those loaded with accept=all take it, others refuse source ports above 1023, which it calls from", "connect_port", c.ConnectPort)
+	log.Warn("to be a full node run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
+}
+
+// tcpExplain explains why a port is not available.
+func tcpExplain(err error) error {
+	var listen *lnd.ListenError
+	switch {
+	case !errors.As(err, &listen):
+	case errors.Is(err, syscall.EADDRINUSE):
+		return portInUse(listen.Addr, "stop that process, give lnetd an address of its own with --net, or run it in a network namespace of its own; "+
+			"with another --port kernel nodes cannot call it, since they call port 988 only")
+	case errors.Is(err, syscall.EACCES):
+		return portForbidden(listen.Addr, err)
+	}
+	return nil
+}
+
+func portForbidden(at netip.AddrPort, err error) error {
+	return api.Fault{
+		Code: api.CodePortForbidden, Errno: -int(syscall.EACCES),
+		Text: fmt.Sprintf("no right to listen on %s", at),
+		Remedy: "run as root, give lnetd the capability CAP_NET_BIND_SERVICE, " +
+			"or choose a port above 1023 with --port (kernel nodes call port 988 only)",
+	}.Because(err)
+}
+
+// mayUsePrivilegedPorts reports whether this process may use privileged ports, by binding one.
+func mayUsePrivilegedPorts() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return true // the real attempt will show
+	}
+	defer func() { _ = unix.Close(fd) }()
+	err = unix.Bind(fd, &unix.SockaddrInet4{Port: highestPrivileged, Addr: [4]byte{127, 0, 0, 1}})
+	return !errors.Is(err, syscall.EACCES)
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// linkPatience bounds the wait for an interface that is configured but not usable yet, as at
+// boot.
+const linkPatience = 5 * time.Second
+
+// remedyNoNet tells the operator how to configure a net.
+const remedyNoNet = `to choose, write the nets into the configuration file: "net: [{net type: tcp, interfaces: {0: eth0}}]", or start lnetd with --net "tcp(eth0)"`
+
+// find returns an NI of net tcp on the first usable interface, or else on the loopback interface.
+func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
+	ni := config.NI{Net: lnet.MakeNet(lnet.TypeTCP, 0), Tunables: lnd.Tunables{PeerTimeout: -1}}
+	dev, err := t.firstUsable(ctx, log)
+	if err == nil {
+		ni.Device = dev.Name
+		log.Info("no nets are configured: taking the first usable interface",
+			"net", ni.Net.String(), "interface", dev.Name, "remedy", remedyNoNet)
+		return ni, nil
+	}
+	if ctx.Err() != nil {
+		return ni, ctx.Err()
+	}
+	ni.NID = lnet.NIDFromIP(ni.Net, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	log.Warn("no nets are configured and no interface is usable: taking the loopback interface, "+
+		"which no other host reaches", "nid", ni.NID.String(), "cause", err, "remedy", remedyNoNet)
+	return ni, nil
+}
+
+// firstUsable returns the first usable interface. If no interface is usable but one waits for its
+// link, firstUsable waits for at most linkPatience.
+func (t *tcp) firstUsable(ctx context.Context, log *slog.Logger) (hostnet.Device, error) {
+	dev, err := hostnet.Find(t.network, "", netip.Addr{})
+	if err == nil || !t.linkPending() {
+		return dev, err
+	}
+	log.Info("waiting for an interface to become usable", "at_most", linkPatience.String())
+	ctx, cancel := context.WithTimeout(ctx, linkPatience)
+	defer cancel()
+	watch := t.network.Watch(ctx, func() {
+		if err == nil {
+			return
+		}
+		if dev, err = hostnet.Find(t.network, "", netip.Addr{}); err == nil {
+			cancel()
+		}
+	})
+	if watch != nil && err != nil {
+		log.Warn("interfaces cannot be watched", "err", watch)
+	}
+	return dev, err
+}
+
+// linkPending reports whether the host has an interface that waits for its link.
+func (t *tcp) linkPending() bool {
+	all, err := t.network.Devices()
+	return err == nil && slices.ContainsFunc(all, func(d hostnet.Device) bool { return d.WaitsForLink() })
+}

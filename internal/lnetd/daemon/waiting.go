@@ -1,0 +1,262 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// waitingNI is an NI whose interface is not usable yet.
+type waitingNI struct {
+	config.NI
+	cause string
+	place int // index among all NIs
+}
+
+// waiting returns the NIs whose interface is not usable yet. It may be called out of turn.
+func (e *engines) waiting() (list []waitingNI) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k := range e.nis {
+		if l := &e.nis[k]; l.waits != nil {
+			list = append(list, waitingNI{l.NI, causeOf(l.waits), k})
+		}
+	}
+	return list
+}
+
+// waitsFor returns why the existing NI with these names is not up, or nil if it is.
+func (e *engines) waitsFor(ni *config.NI) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if k := e.find(ni); k >= 0 {
+		return e.nis[k].waits
+	}
+	return nil
+}
+
+// waitingOf returns a warning for each NI of a document that waits, even if the document did not
+// add it. c is nil for a document that deletes.
+func (e *engines) waitingOf(name string, c *config.Config) (list config.Problems) {
+	if c == nil {
+		return nil
+	}
+	for k := range c.NIs {
+		ni := &c.NIs[k]
+		if waits := e.waitsFor(ni); waits != nil && strings.HasPrefix(ni.Where, name+":") {
+			list = append(list, config.ProblemAt(name, ni.Where, "NI "+ni.String()+" waits: "+causeOf(waits), ""))
+		}
+	}
+	return list
+}
+
+// causeOf returns the cause of an error in a few words.
+func causeOf(err error) string {
+	var f *api.Fault
+	if errors.As(err, &f) && f.Cause != "" {
+		return f.Cause
+	}
+	return err.Error()
+}
+
+// waitsOn reports whether the net has NIs and all of them wait.
+func (e *engines) waitsOn(n lnet.Net) bool {
+	waits := false
+	for k := range e.nis {
+		switch l := &e.nis[k]; {
+		case l.Net != n:
+		case l.waits == nil:
+			return false
+		default:
+			waits = true
+		}
+	}
+	return waits
+}
+
+// Log lines about an NI that is not up.
+const (
+	textWaits    = "NI waits for its interface"
+	textUndriven = "NI stays down: this lnetd has no driver for its net"
+)
+
+// retry brings up the waiting NIs whose interface is usable now. It reports whether any was
+// brought up.
+func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
+	if len(e.waiting()) == 0 {
+		return false
+	}
+	for k := range e.nis {
+		l := e.nis[k]
+		if l.waits == nil {
+			continue
+		}
+		before := l.waits.Error()
+		d := e.table.of(l.Net.Type())
+		err := d.usable(&l.NI)
+		if err == nil {
+			err = e.bringUp(ctx, n, d, &l)
+		}
+		if ctx.Err() != nil {
+			return some
+		}
+		if err == nil {
+			some = true
+		} else if l.waits = err; err.Error() != before {
+			boundedlog.New(e.log).Tell(boundedlog.Line{Level: slog.LevelWarn, Text: textWaits, Of: boundedlog.About("ni", l.String())},
+				slog.String("cause", causeOf(err)))
+		}
+		e.mu.Lock()
+		e.nis[k] = l
+		e.mu.Unlock()
+	}
+	return some
+}
+
+// watchInterfaces brings NIs up when their interfaces become usable, until ctx is done.
+func (t *nodeTask) watchInterfaces(ctx context.Context) {
+	var wg sync.WaitGroup
+	for k := range t.drivers {
+		watch := t.drivers[k].Watch
+		if watch == nil {
+			continue
+		}
+		wg.Go(func() {
+			err := watch(ctx, func() {
+				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // on failure ctx is done
+			})
+			if err != nil && ctx.Err() == nil {
+				t.log.Warn("interfaces are not watched: NIs that wait for one stay down", "cause", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// retry must be called in turn, when interfaces may have changed.
+func (t *nodeTask) retry(ctx context.Context) {
+	if !t.unconfigured.Load() {
+		t.settleAgain(ctx)
+	}
+	if t.engines.retry(ctx, t.Node) {
+		t.addPostponed(ctx)
+	}
+}
+
+// settleAgain checks again whether site rules match this host: those of the configuration and
+// those of pending documents.
+func (t *nodeTask) settleAgain(ctx context.Context) {
+	if t.unsettled.Load() && t.settleNow(ctx, &t.config) {
+		t.unsettled.Store(false)
+	}
+	t.pending = slices.DeleteFunc(t.pending, func(c config.Config) bool { return t.settleNow(ctx, &c) })
+}
+
+// settleNow adds the NIs and routes that the site rules of c give on this host, and stores the
+// resolved state in c. It returns false if no rule matches yet, or the NIs cannot be added.
+func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
+	s, err := t.settled(c)
+	if err != nil {
+		return false
+	}
+	have, err := t.have(ctx)
+	if err != nil {
+		return false
+	}
+	add := config.Config{State: config.State{
+		NIs: s.NIs, Routes: s.Routes, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
+	}}
+	add.SetLNDTimeouts(t.config.LNDTimeouts)
+	t.engines.logCPTs(add.NIs)
+	add.NIs = t.engines.resolved(add.NIs, have.Drivers, have.Drivers)
+	if s.Routing != config.RoutingOff {
+		add.Routing = s.Routing
+	}
+	want, _, err := config.Add(&have, "ip2nets", &add, t.drivers.Options())
+	if err == nil {
+		err = t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true)
+	}
+	if err != nil {
+		boundedlog.New(t.log).Tell(boundedlog.Line{ // interfaces may change often
+			Level: slog.LevelError, Text: "the NIs that the rules for this site give cannot be added",
+		}, slog.Any("err", err))
+		return false
+	}
+	c.State = s
+	return true
+}
+
+// postpone keeps a route until its gateway's net has an NI.
+func (t *nodeTask) postpone(r *config.Route) {
+	t.log.Info("route waits for an NI on its gateway's net", "net", r.Net.String(), "gateway", r.Gateway.String())
+	t.postponed.add(*r)
+}
+
+// postponed holds the routes whose gateway's net has no NI that is up.
+type postponed struct {
+	mu     sync.Mutex // guards routes
+	routes []config.Route
+}
+
+func (p *postponed) add(r config.Route) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.routes = append(p.routes, r)
+}
+
+// all returns a copy of the routes.
+func (p *postponed) all() []config.Route {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.routes)
+}
+
+// remove removes a route and reports whether it was there.
+func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.routes)
+	p.routes = slices.DeleteFunc(p.routes, func(r config.Route) bool { return r.Net == net && r.Gateway == gateway })
+	return len(p.routes) < before
+}
+
+// take removes all routes and returns them.
+func (p *postponed) take() []config.Route {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	routes := p.routes
+	p.routes = nil
+	return routes
+}
+
+// addPostponed adds the postponed routes whose net has an NI now.
+func (t *nodeTask) addPostponed(ctx context.Context) {
+	routes := t.postponed.take()
+	for k := range routes {
+		if err := t.changeRoute(ctx, config.Change[config.Route]{To: &routes[k]}); err != nil {
+			t.log.Warn("route is left out", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)
+		}
+	}
+}
+
+// warnIfNoneIsUp logs what the node waits for if it has no NI except 0@lo.
+func (t *nodeTask) warnIfNoneIsUp() {
+	waiting := t.engines.waiting()
+	if len(t.NIs()) > 1 || len(waiting) == 0 {
+		return
+	}
+	var all []string
+	for _, w := range waiting {
+		all = append(all, w.String()+": "+w.cause)
+	}
+	t.log.Warn("no NI is up", "waiting", strings.Join(all, "; "))
+}

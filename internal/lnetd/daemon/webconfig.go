@@ -1,0 +1,41 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/metrics"
+)
+
+// CheckWebConfig reads the web_config file of the metrics, if one is configured, and the
+// certificates that it names. It returns warnings. The error is an *api.Fault.
+func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
+	if c.Metrics.WebConfig == "" {
+		return nil, nil
+	}
+	warnings, err := metrics.CheckWebConfig(c.Metrics.WebConfig, time.Now())
+	if err != nil {
+		return warnings, api.Fault{
+			Code: api.CodeConfigInvalid, Text: "the web_config of the metrics has errors",
+			Remedy: "see docs/monitoring.md, and check with: lnetd --check",
+		}.Because(err)
+	}
+	return warnings, nil
+}
+
+// checkWebConfig is CheckWebConfig, and logs the warnings.
+func (d *Daemon) checkWebConfig(c *config.Config) error {
+	warnings, err := CheckWebConfig(c)
+	for _, w := range warnings {
+		d.log.Warn("a warning about the web_config of the metrics", "warning", w)
+	}
+	return err
+}
+
+// metricsOptions returns the configured options of the metrics.
+func (d *Daemon) metricsOptions() metrics.Options {
+	return metrics.Options{
+		Version: api.BuildVersion(), Revision: api.BuildRevision(), LustreCompat: d.config.Metrics.LustreCompat, PeersMax: d.config.Metrics.Peers,
+	}
+}

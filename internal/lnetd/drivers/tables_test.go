@@ -1,0 +1,36 @@
+package drivers
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/o2iblnd"
+	"github.com/lnetd/lnetd/lnd/socklnd"
+)
+
+var update = flag.Bool("update", false, "write tables.json")
+
+// The list is that of the drivers.
+func TestTablesAreUpToDate(t *testing.T) {
+	want, err := json.MarshalIndent([]lnd.Table{socklnd.Table(), o2iblnd.Table()}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if *update {
+		if err := os.WriteFile("tables.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tables = want
+	}
+	if !bytes.Equal(tables, want) {
+		t.Error("tables.json is stale: go test ./internal/lnetd/drivers -update")
+	}
+	if got, err := json.MarshalIndent(Tables(), "", " "); err != nil || !bytes.Equal(append(got, '\n'), want) {
+		t.Errorf("tables are read as %s, %v", got, err)
+	}
+}

@@ -1,0 +1,235 @@
+package nettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/nettest/message"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// NodeConfig configures a node.
+type NodeConfig struct {
+	Domain *transport.Domain
+	// Address is the address at which it receives commands.
+	Address string
+	// Consoles lists the addresses from which it accepts commands. If empty, it accepts them from any
+	// address.
+	Consoles []string
+	// Idle is how long a test continues after the last command of its console. 0 means IdleTime.
+	Idle time.Duration
+	// Once makes the node end with the first test that one of its consoles requests.
+	Once bool
+	// Logger receives what the node does and refuses. If it is nil, log messages are discarded.
+	Logger *slog.Logger
+}
+
+// IdleTime is the default of NodeConfig.Idle.
+const IdleTime = 30 * time.Second
+
+// prepareTime limits the preparation of a test.
+const prepareTime = 8 * time.Second
+
+// Node takes part in tests that consoles control. Create it with StartNode.
+type Node struct {
+	config   NodeConfig
+	consoles map[transport.Address]bool
+	mailbox  *mailbox
+	log      *slog.Logger
+	over     chan error // with Once: receives the result of its test
+
+	mu     sync.Mutex // held while a command is executed
+	trial  *trial
+	by     transport.Address // the console of trial
+	expiry *time.Timer       // ends the trial if the console stops sending commands
+}
+
+// command is a queued command.
+type command struct {
+	*message.Command
+	from *transport.EndPoint // a reference is held
+}
+
+// StartNode starts a node. It runs until Close.
+func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
+	n := &Node{config: c, consoles: map[transport.Address]bool{}, log: c.Logger, over: make(chan error, 1)}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	if n.config.Idle == 0 {
+		n.config.Idle = IdleTime
+	}
+	for _, s := range c.Consoles {
+		a, err := transport.ParseAddress(s)
+		if err != nil {
+			return nil, err
+		}
+		n.consoles[a] = true
+	}
+	var err error
+	n.mailbox, err = openMailbox(ctx, c.Domain, c.Address, mailboxBuffers, n.heard, nil)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Address returns the address at which the node receives commands.
+func (n *Node) Address() transport.Address { return n.mailbox.loop.Address() }
+
+// Done returns a channel that, with Once, receives the error with which the node's test has ended. It is
+// nil if the test was stopped by its console.
+func (n *Node) Done() <-chan error { return n.over }
+
+// Close ends the node and its test.
+func (n *Node) Close(ctx context.Context) error {
+	err := n.mailbox.close(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return errors.Join(err, n.stop(ctx))
+}
+
+// heard decodes a message and queues the command in the loop.
+func (n *Node) heard(b []byte, from *transport.EndPoint) {
+	c, err := message.ParseCommand(b)
+	if err != nil {
+		n.log.Warn("a message that is no command", "from", from.String(), "err", err)
+		return
+	}
+	if c.Type%2 == 0 {
+		return // ignored: answering an answer would never end
+	}
+	cmd := command{c, from.Get()}
+	if !n.mailbox.loop.Post(func() { n.obey(cmd) }) {
+		cmd.from.Put()
+	}
+}
+
+// obey executes a command and sends the answer.
+func (n *Node) obey(c command) {
+	defer c.from.Put()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	answer := &message.Command{Type: c.Type.Answer(), Sequence: c.Sequence}
+	err := n.do(c, answer)
+	if err != nil {
+		n.log.Warn("refused", "command", c.Type.String(), "from", c.from.String(), "err", err)
+		answer.Errno, answer.Figures = errnoOf(err), nil
+	} else {
+		n.log.Info("done", "command", c.Type.String(), "from", c.from.String())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sendTime)
+	defer cancel()
+	if err := n.mailbox.send(ctx, answer, c.from, nil); err != nil {
+		n.log.Warn("no answer", "to", c.from.String(), "err", err)
+	}
+	if n.config.Once && n.known(c) && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.trial == nil) {
+		select {
+		case n.over <- err:
+		default:
+		}
+	}
+}
+
+// known reports whether a command is from one of the node's consoles.
+func (n *Node) known(c command) bool { return len(n.consoles) == 0 || n.consoles[c.from.Address()] }
+
+// errnoOf returns the errno for an answer.
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) || errno == 0 {
+		return syscall.EIO
+	}
+	return errno
+}
+
+// do executes a command. It returns ENOENT if the sender is not a console of the node, or if the node has
+// no test of that console.
+func (n *Node) do(c command, answer *message.Command) error {
+	from := c.from.Address()
+	if !n.known(c) {
+		return fmt.Errorf("%s is none of the node's consoles: %w", from, syscall.ENOENT)
+	}
+	if c.Type == message.Init {
+		return n.init(c.Test, from)
+	}
+	if n.trial == nil || from != n.by {
+		return fmt.Errorf("%s has begun no test here: %w", from, syscall.ENOENT)
+	}
+	n.expiry.Reset(n.config.Idle)
+	switch c.Type {
+	case message.Start:
+		return n.start()
+	case message.Status:
+		f := n.trial.report()
+		answer.Figures = &f
+		return nil
+	case message.Stop:
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		return n.stop(ctx)
+	}
+	return fmt.Errorf("no such command: %w", syscall.ENOENT)
+}
+
+// init prepares a test, which is idle until START. It returns EALREADY if the node has a test.
+func (n *Node) init(test *message.Test, from transport.Address) error {
+	if n.trial != nil {
+		return fmt.Errorf("a test of %s goes on: %w", n.by, syscall.EALREADY)
+	}
+	if err := test.Check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), prepareTime)
+	defer cancel()
+	t, err := newTrial(ctx, n.config.Domain, *test)
+	if err != nil {
+		return err
+	}
+	n.trial, n.by = t, from
+	n.expiry = time.AfterFunc(n.config.Idle, func() { n.expire(t) })
+	return nil
+}
+
+func (n *Node) start() error {
+	if n.trial.started() {
+		return fmt.Errorf("the test has started: %w", syscall.EALREADY)
+	}
+	n.trial.start()
+	return nil
+}
+
+// stop ends the test, if the node has one.
+func (n *Node) stop(ctx context.Context) error {
+	if n.trial == nil {
+		return nil
+	}
+	n.expiry.Stop()
+	err := n.trial.stop(ctx)
+	n.trial = nil
+	return err
+}
+
+// expire ends a test whose console has sent nothing for too long.
+func (n *Node) expire(t *trial) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.trial != t {
+		return
+	}
+	n.log.Warn("the console is silent: its test ends", "console", n.by.String(), "after", n.config.Idle.String())
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	if err := n.stop(ctx); err != nil {
+		n.log.Warn("the end of a test", "err", err)
+	}
+	select {
+	case n.over <- fmt.Errorf("the console is silent: %w", syscall.ETIMEDOUT):
+	default:
+	}
+}

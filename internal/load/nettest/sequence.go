@@ -1,0 +1,122 @@
+package nettest
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/nettest/figures"
+	"github.com/lnetd/lnetd/internal/load/nettest/message"
+)
+
+// graceTime is how long clients may take at the end of a test, in addition to their time and the timeouts
+// of what is under way.
+const graceTime = 5 * time.Second
+
+// partingTime is how long the console waits when it stops nodes that did not answer before.
+const partingTime = time.Second
+
+// run runs a test on the nodes (transport 10.3), and stops it in any case.
+func (k *console) run(ctx context.Context, r *Result) error {
+	err := k.begin(ctx, r)
+	if err == nil {
+		err = k.watch(ctx, r)
+		r.Finish = time.Now()
+	}
+	// The remaining commands have their own time limits, even if ctx is done.
+	ctx = context.WithoutCancel(ctx)
+	if err == nil {
+		err = k.figures(ctx, k.clients, &r.Clients)
+	}
+	err = errors.Join(err, k.stop(ctx, k.clients))
+	if err == nil {
+		err = k.figures(ctx, k.servers, &r.Servers)
+	}
+	return errors.Join(err, k.stop(ctx, k.servers))
+}
+
+func (k *console) begin(ctx context.Context, r *Result) error {
+	for _, s := range []struct {
+		nodes []*remote
+		do    message.Type
+	}{{k.servers, message.Init}, {k.clients, message.Init}, {k.servers, message.Start}, {k.clients, message.Start}} {
+		r.Start = time.Now()
+		if _, err := k.step(ctx, s.nodes, s.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch polls the clients each second until they have finished, ctx is done, or they should have
+// finished.
+func (k *console) watch(ctx context.Context, r *Result) error {
+	t := &k.config.Test
+	limit := t.Time + failuresMax*t.Timeout + graceTime
+	pause := pollTime / 8 // short tests do not wait for a whole second
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			pause = min(2*pause, pollTime)
+			timer.Reset(pause)
+		case <-ctx.Done():
+			return nil
+		}
+		if err := k.figures(ctx, k.clients, &r.Clients); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		elapsed := time.Since(r.Start)
+		if k.config.Progress != nil {
+			k.config.Progress(elapsed, &r.Clients)
+		}
+		if r.Clients.Finished || t.Time > 0 && elapsed > limit {
+			return nil
+		}
+	}
+}
+
+// figures requests the figures of nodes and sums them up.
+func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Figures) error {
+	answers, err := k.step(ctx, nodes, message.Status)
+	if err != nil {
+		return err
+	}
+	all := make([]figures.Figures, 0, len(answers))
+	for i, a := range answers {
+		if a.Figures == nil {
+			return errors.Join(errors.New(nodes[i].name+": an answer without figures"), syscall.EPROTO)
+		}
+		all = append(all, *a.Figures)
+	}
+	*sum = figures.Total(all)
+	return nil
+}
+
+// stop stops the nodes that may have a test. It waits only partingTime for those that were silent before.
+func (k *console) stop(ctx context.Context, nodes []*remote) error {
+	var have, silent []*remote
+	for _, n := range nodes {
+		switch {
+		case n.inited && n.silent:
+			silent = append(silent, n)
+		case n.inited:
+			have = append(have, n)
+		}
+	}
+	if silent != nil {
+		ctx, cancel := context.WithTimeout(ctx, min(partingTime, k.config.CommandTime))
+		defer cancel()
+		_, _ = k.stepWithin(ctx, silent, message.Stop) // their silence was already reported
+	}
+	if have == nil {
+		return nil
+	}
+	_, err := k.step(ctx, have, message.Stop)
+	return err
+}

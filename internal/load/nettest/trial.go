@@ -1,0 +1,317 @@
+package nettest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/nettest/figures"
+	"github.com/lnetd/lnetd/internal/load/nettest/message"
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/selftest/latency"
+	"github.com/lnetd/lnetd/transport"
+)
+
+const (
+	// tickTime is the interval at which time limits are checked and failed transfers begin again.
+	tickTime = 50 * time.Millisecond
+	// failuresMax is how often in a row a message or transfer may fail before it is given up.
+	failuresMax = 5
+	// spare is the number of receive buffers in addition to those for messages under way. They replace
+	// full ones that wait to be processed.
+	spare = 2
+	// memoryMax limits the buffers of a test on a node, in bytes.
+	memoryMax = 1 << 30
+	// pageSize is the unit of a buffer's memory.
+	pageSize = 4096
+	// stopTime limits the end of a test on a node.
+	stopTime = 10 * time.Second
+)
+
+// role is what a node does in a test. All methods but prepare are called under the lock of the trial.
+type role interface {
+	// prepare creates the buffers, and queues the receive buffers.
+	prepare(ctx context.Context) error
+	// begin starts the transfers.
+	begin()
+	// tick is called every tickTime after begin.
+	tick(now time.Time)
+	// flush is called after one or more callbacks, to do the work that they have left.
+	flush()
+	// finished reports whether nothing is left to do.
+	finished() bool
+	// end releases end points. No callbacks follow.
+	end()
+}
+
+// trial is a test on one node: its transfer machine for data, buffers and figures.
+type trial struct {
+	test   message.Test
+	domain *transport.Domain
+	loop   *tmhost.Loop
+	role   role
+
+	trips latency.Recorder
+	ticks chan struct{} // closed to end the ticker
+	ended chan struct{} // closed when the ticker has ended
+
+	mu      sync.Mutex // guards the rest, and the role's state
+	buffers []*transport.Buffer
+	memory  int
+	figures figures.Figures
+	begun   time.Time
+	sampled sample
+	stopped bool
+}
+
+// sample has the counters at the last computation of rates.
+type sample struct {
+	at             time.Time
+	sent, received uint64
+}
+
+// newTrial starts the data transfer machine of a valid test, and prepares its role. It returns
+// ECONNREFUSED if the machine cannot start.
+func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*trial, error) {
+	delivery, err := tmhost.ParseDelivery(test.Delivery)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", syscall.EINVAL, err)
+	}
+	t := &trial{test: test, domain: d, ticks: make(chan struct{}), ended: make(chan struct{})}
+	switch {
+	case test.Kind == message.Ping && test.Role == message.Client:
+		t.role = &pingClient{share: share{trial: t}}
+	case test.Kind == message.Ping:
+		t.role = &pingServer{trial: t}
+	case test.Role == message.Client:
+		t.role = &bulkClient{share: share{trial: t}}
+	default:
+		t.role = &bulkServer{trial: t}
+	}
+	if err := t.checkSizes(); err != nil {
+		return nil, err
+	}
+	t.loop, err = tmhost.Start(ctx, d, test.Data, delivery, t.afterRound)
+	if err != nil {
+		return nil, fmt.Errorf("data transfer machine at %s: %w: %w", test.Data, syscall.ECONNREFUSED, err)
+	}
+	if err := t.role.prepare(ctx); err != nil {
+		close(t.ended)
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		return nil, errors.Join(err, t.stop(ctx))
+	}
+	return t, nil
+}
+
+// checkSizes checks the limits of the domain.
+func (t *trial) checkSizes() error {
+	most := t.domain.Limits().BufferSize
+	if t.test.Size > most || t.test.Kind == message.Bulk && t.test.BufferSize > most {
+		return fmt.Errorf("size %d or %d is more than %d: %w", t.test.Size, t.test.BufferSize, most, syscall.EINVAL)
+	}
+	// Each role has at least two buffers for each of these, except a bulk server, which has one.
+	if n := t.test.Concurrency * len(t.test.Peers); n > memoryMax/2/footprint(t.test.Size) {
+		return errTooMuch
+	}
+	return nil
+}
+
+// footprint returns the memory of a buffer: whole pages.
+func footprint(size int) int { return (size + pageSize - 1) &^ (pageSize - 1) }
+
+// errTooMuch is the error for a test that needs too much memory.
+var errTooMuch = fmt.Errorf("buffers of more than %d bytes: %w", memoryMax, syscall.ENOMEM)
+
+// newBuffer creates a buffer that the end of the trial frees. It returns ENOMEM if the trial would exceed
+// memoryMax.
+func (t *trial) newBuffer(ctx context.Context, size int, callbacks *transport.Callbacks) (*transport.Buffer, error) {
+	if t.memory+footprint(size) > memoryMax {
+		return nil, errTooMuch
+	}
+	b, err := t.domain.Buffer(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	t.memory += footprint(size)
+	t.buffers = append(t.buffers, b)
+	b.Callbacks = callbacks
+	return b, nil
+}
+
+// perBuffer returns how many messages of up to size bytes a receive buffer holds: the number in the test,
+// or less if they do not fit.
+func (t *trial) perBuffer(size int) int {
+	return max(min(t.test.Messages, t.domain.Limits().BufferSize/size, transport.MostMessages), 1)
+}
+
+// receiveMessages creates and queues receive buffers for n concurrent messages of up to size bytes.
+func (t *trial) receiveMessages(ctx context.Context, n, size int, callbacks *transport.Callbacks) error {
+	messages := t.perBuffer(size)
+	for range (n+messages-1)/messages + spare {
+		b, err := t.newBuffer(ctx, size*messages, callbacks)
+		if err != nil {
+			return err
+		}
+		b.MinReceiveSize, b.MaxMessages = size, messages
+		b.Queue = transport.MsgRecv
+		if err := t.loop.TM.Add(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receiveAgain queues a receive buffer again.
+func (t *trial) receiveAgain(b *transport.Buffer) {
+	if t.stopped {
+		return
+	}
+	b.Queue, b.EndPoint, b.Deadline = transport.MsgRecv, nil, time.Time{}
+	if err := t.loop.TM.Add(b); err != nil {
+		t.figures.Received.Total++
+		t.figures.Received.Failed++
+	}
+}
+
+// locked returns a callback that calls f under the lock, and does nothing after the end of the trial.
+func (t *trial) locked(f func(e *transport.BufferEvent)) func(e *transport.BufferEvent) {
+	return func(e *transport.BufferEvent) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.stopped {
+			return
+		}
+		f(e)
+		if t.loop.Delivery == tmhost.Async {
+			t.role.flush()
+		}
+	}
+}
+
+// afterRound is called by the loop.
+func (t *trial) afterRound() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.role.flush()
+	}
+}
+
+// count counts an attempt, and its failure if err is not nil.
+func count(c *figures.Counter, err error) {
+	c.Total++
+	if err != nil {
+		c.Failed++
+	}
+}
+
+// start begins the test.
+func (t *trial) start() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begun = time.Now()
+	t.sampled.at = t.begun
+	t.role.begin()
+	t.role.flush()
+	go t.tick()
+}
+
+// started reports whether the test has begun.
+func (t *trial) started() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.begun.IsZero()
+}
+
+// over reports whether the time of the test is over.
+func (t *trial) over(now time.Time) bool {
+	return t.stopped || t.test.Time > 0 && now.Sub(t.begun) >= t.test.Time
+}
+
+// tick calls the role every tickTime, and computes the rates.
+func (t *trial) tick() {
+	defer close(t.ended)
+	ticker := time.NewTicker(tickTime)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			t.mu.Lock()
+			if !t.stopped {
+				t.role.tick(now)
+				t.role.flush()
+			}
+			if now.Sub(t.sampled.at) >= time.Second && !t.figures.Finished {
+				t.sample(now)
+			}
+			t.mu.Unlock()
+		case <-t.ticks:
+			return
+		}
+	}
+}
+
+// sample takes a sample of the rates.
+func (t *trial) sample(now time.Time) {
+	seconds := now.Sub(t.sampled.at).Seconds()
+	if seconds <= 0 {
+		return
+	}
+	f := &t.figures
+	f.SentRate.Add(uint64(float64(f.Sent.Total-t.sampled.sent) / seconds))
+	f.ReceivedRate.Add(uint64(float64(f.Received.Total-t.sampled.received) / seconds))
+	t.sampled = sample{at: now, sent: f.Sent.Total, received: f.Received.Total}
+}
+
+// roundTrip records a round trip that began at the given time.
+func (t *trial) roundTrip(begun time.Time) {
+	d := max(time.Since(begun), 0)
+	t.figures.RTT.Add(uint64(d))
+	t.trips.Record(d)
+}
+
+// report returns the figures so far.
+func (t *trial) report() figures.Figures {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.begun.IsZero() && t.role.finished() && !t.figures.Finished {
+		t.figures.Finished = true
+		if t.figures.SentRate.Count == 0 {
+			t.sample(time.Now()) // less than a second
+		}
+	}
+	f := t.figures
+	t.trips.AddTo(&f.Latency.Histogram)
+	return f
+}
+
+// stop ends the test and frees its resources.
+func (t *trial) stop(ctx context.Context) error {
+	t.mu.Lock()
+	stopped := t.stopped
+	t.stopped = true
+	begun := !t.begun.IsZero()
+	if !stopped {
+		t.role.end()
+	}
+	t.mu.Unlock()
+	if stopped {
+		return nil
+	}
+	close(t.ticks)
+	if begun {
+		<-t.ended
+	}
+	if err := t.loop.Close(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range t.buffers {
+		errs = append(errs, t.domain.Free(b))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+package perf
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/selftest/message"
+)
+
+// test is a case that is measured in several ways.
+type test struct {
+	name     string
+	in, out  int
+	window   int
+	blocking bool
+	selftest bool // RPCs of LNet selftest: a ping, or a BRW of in or out bytes
+	// machine selects a pair of transfer machines. A message is sent back unchanged.
+	machine  bool
+	delivery tmhost.Delivery
+	credits  int
+	unit     unit
+	goal     float64
+	atLeast  bool // the goal is a lower bound
+}
+
+// unit is the unit of a case's figure.
+type unit uint8
+
+const (
+	microseconds unit = iota
+	gigabytes
+	perSecond
+)
+
+func tests() []test { return slices.Concat(messageTests(), machineTests(), selftestTests()) }
+
+// messageTests returns the cases with PUTs and GETs.
+func messageTests() (ts []test) {
+	for _, size := range []int{0, 96, 4096} {
+		ts = append(ts,
+			test{name: fmt.Sprintf("PUT+ACK %d B, handler sends the next", size), in: size, window: 1, credits: 8, goal: 1.25},
+			test{name: fmt.Sprintf("PUT+ACK %d B, caller blocks", size), in: size, window: 1, credits: 8, blocking: true, goal: 1.6})
+	}
+	for _, window := range []int{1, 2, 8} {
+		bulk := test{window: window, credits: 8, unit: gigabytes, atLeast: true, goal: 0.9}
+		if window == 8 {
+			bulk.goal = 0.97
+		}
+		put, get := bulk, bulk
+		put.name, put.in = fmt.Sprintf("PUT 1 MiB, %d in flight", window), 1<<20
+		get.name, get.out = fmt.Sprintf("GET 1 MiB, %d in flight", window), 1<<20
+		ts = append(ts, put, get)
+	}
+	return append(ts,
+		test{name: "PUT 96 B, 64 in flight, peer_credits 64", in: 96, window: 64, credits: highCredits, unit: perSecond, goal: 4, atLeast: true},
+		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond, goal: 2.5, atLeast: true})
+}
+
+// machineTests returns the cases with transfer machines.
+func machineTests() (ts []test) {
+	tm := func(t test) {
+		t.machine, t.credits = true, highCredits
+		if t.window == 1 {
+			t.credits = 8
+		}
+		ts = append(ts, t)
+	}
+	for _, d := range []struct {
+		delivery tmhost.Delivery
+		text     string
+		goal     float64
+	}{{tmhost.Poll, "polling", 1.6}, {tmhost.Sync, "notified", 0}, {tmhost.Async, "asynchronous", 2.2}} {
+		tm(test{name: "TM message 96 B and back, " + d.text, in: 96, out: 96, window: 1, delivery: d.delivery, goal: d.goal})
+		if d.delivery != tmhost.Sync {
+			tm(test{name: "TM message 96 B and back, 64 in flight, " + d.text, in: 96, out: 96, window: 64, delivery: d.delivery,
+				unit: perSecond, goal: 2.5, atLeast: true})
+		}
+	}
+	tm(test{name: "TM bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
+	tm(test{name: "TM bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
+	return ts
+}
+
+// selftestTests returns the cases with LNet selftest.
+func selftestTests() (ts []test) {
+	lst := func(t test) {
+		t.selftest = true
+		ts = append(ts, t)
+	}
+	lst(test{name: "lst ping, concurrency 1", window: 1, credits: 8, goal: 1.3})
+	lst(test{name: "lst ping, concurrency 64, peer_credits 64", window: 64, credits: highCredits, unit: perSecond, goal: 2.5, atLeast: true})
+	lst(test{name: "lst ping, concurrency 64, peer_credits 8", window: 64, credits: 8, unit: perSecond})
+	for _, name := range []string{"write", "read"} {
+		size := func(n int) test {
+			if name == "write" {
+				return test{in: n}
+			}
+			return test{out: n}
+		}
+		large, small := size(1<<20), size(4096)
+		large.name, large.window, large.credits, large.unit = "lst brw "+name+" 1 MiB, concurrency 8", 8, 8, gigabytes
+		large.goal, large.atLeast = 0.9, true
+		small.name, small.window, small.credits, small.unit = "lst brw "+name+" 4 KiB, concurrency 8", 8, 8, perSecond
+		lst(large)
+		lst(small)
+	}
+	return ts
+}
+
+// plain returns the sizes of a message and its answer in the plain exchange. For a selftest ping, this is
+// the size of its messages.
+func (t *test) plain() (in, out int) {
+	if t.selftest && t.in+t.out == 0 {
+		return message.Size, message.Size
+	}
+	return t.in, t.out
+}
+
+// figure converts the time for n transfers to the unit of the case.
+func (t *test) figure(took time.Duration, n int) float64 {
+	each := took.Seconds() / float64(n)
+	switch t.unit {
+	case gigabytes:
+		return float64(max(t.in, t.out)) / each / 1e9
+	case perSecond:
+		return 1 / each
+	}
+	return each * 1e6
+}
+
+func (t *test) show(v float64) string {
+	switch t.unit {
+	case gigabytes:
+		return fmt.Sprintf("%.2f GB/s", v)
+	case perSecond:
+		return fmt.Sprintf("%.0f /s", v)
+	}
+	return fmt.Sprintf("%.1f µs", v)
+}
+
+func (t *test) goalText() string {
+	switch {
+	case t.goal == 0:
+		return ""
+	case t.atLeast:
+		return fmt.Sprintf("at least %.2f", t.goal)
+	}
+	return fmt.Sprintf("at most %.2f", t.goal)
+}
+
+// String returns the unit as in JSON.
+func (u unit) String() string { return []string{"us", "GB/s", "1/s"}[u] }

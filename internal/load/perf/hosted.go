@@ -1,0 +1,295 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport/remote"
+	"github.com/lnetd/lnetd/transport/shm"
+)
+
+// hostedTest is a case: an exchange between programs of lnetd, within one process, and without LNet.
+type hostedTest struct {
+	test
+	// far selects two lnetd processes. Otherwise both programs use the same one.
+	far bool
+	// floor is what the result is compared with.
+	floor floor
+}
+
+// floor is the fastest way without LNet.
+type floor uint8
+
+const (
+	floorAsleep floor = iota // two processes with eventfds and shared memory
+	floorSpins               // the same, but both sides poll
+	floorCopies              // a memory copy
+	floorTCP                 // plain TCP
+)
+
+// String returns the name for tables.
+func (f floor) String() string { return []string{"eventfds", "spinning", "copy", "plain TCP"}[f] }
+
+func hostedTests() []hostedTest {
+	var ts []hostedTest
+	add := func(far bool, f floor, t test) {
+		t.machine, t.credits = true, highCredits
+		where := "one lnetd"
+		if far {
+			where = "two lnetd"
+		}
+		t.name = where + ": " + t.name
+		ts = append(ts, hostedTest{t, far, f})
+	}
+	message := func(far bool, f floor, name string, d tmhost.Delivery, goal float64) {
+		add(far, f, test{name: "message 96 B and back, " + name, in: 96, out: 96, window: 1, delivery: d, goal: goal})
+	}
+	bulk := func(far bool, f floor, goal float64) {
+		add(far, f, test{name: "bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
+		add(far, f, test{name: "bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
+	}
+	message(false, floorAsleep, "notified", tmhost.Sync, 2.5)
+	message(false, floorAsleep, "asynchronous", tmhost.Async, 2.5)
+	message(false, floorAsleep, "polling", tmhost.Poll, 1)
+	message(false, floorSpins, "polling", tmhost.Poll, 0)
+	load := func(far bool, f floor, name string, d tmhost.Delivery) {
+		add(far, f, test{name: "message 96 B and back, 64 in flight, " + name, in: 96, out: 96, window: 64, delivery: d, unit: perSecond})
+	}
+	load(false, floorAsleep, "asynchronous", tmhost.Async)
+	load(false, floorAsleep, "polling", tmhost.Poll)
+	bulk(false, floorCopies, 0.7)
+	message(true, floorTCP, "notified", tmhost.Sync, 2.6)
+	message(true, floorTCP, "asynchronous", tmhost.Async, 2.6)
+	message(true, floorTCP, "polling", tmhost.Poll, 1.6)
+	load(true, floorTCP, "asynchronous", tmhost.Async)
+	load(true, floorTCP, "polling", tmhost.Poll)
+	bulk(true, floorTCP, 0.9)
+	return ts
+}
+
+// hostedKey identifies a sender: where it runs, whether its peer is far, and how events are delivered.
+type hostedKey struct {
+	inside, far bool
+	delivery    tmhost.Delivery
+}
+
+// hosted is the active side.
+type hosted struct {
+	config  HostConfig
+	guest   *guest
+	own     *ours // a node for transfer machines that are not hosted
+	senders map[hostedKey]*sender
+	tcp     *floorClient
+	plain   *plain
+	from    [tmBulks]*shm.Memory // shared memory, as programs of an lnetd have it
+	to      [tmBulks]*shm.Memory
+}
+
+// RunHosted measures every case with two ServeHost and two ServeGuest in other processes. start must
+// start the near guest with the given files. done is called with each result.
+func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, done func(*HostedResult)) (list []*HostedResult, err error) {
+	h := &hosted{config: c, senders: make(map[hostedKey]*sender)}
+	var files PlainFiles
+	if h.plain, files, err = newPlain(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.plain.close()) }()
+	if err := start(files); err != nil {
+		return nil, err
+	}
+	if err := h.makeMemory(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.freeMemory()) }()
+	if h.tcp, err = dialFloor(ctx, netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()); err != nil {
+		return nil, err
+	}
+	defer func() { _ = h.tcp.conn.Close() }()
+	address := c.Client.Next().Next()
+	if h.own, err = startNode(ctx, &c.Config, address, highCredits); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.own.close()) }()
+	h.guest = newGuest(&c, false)
+	defer func() { err = errors.Join(err, h.guest.close()) }()
+	if err := h.own.startEchoes(ctx, tmEchoes, deliveries...); err != nil {
+		return nil, err
+	}
+	if err := h.makeSenders(ctx); err != nil {
+		return nil, err
+	}
+	for _, t := range hostedTests() {
+		if c.Only != nil && !c.Only.MatchString(t.name) {
+			continue
+		}
+		if t.delivery == tmhost.Poll && runtime.GOMAXPROCS(0) == 1 {
+			continue // polling needs two processors
+		}
+		r, err := h.measure(ctx, &t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
+		done(r)
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// makeMemory creates the memory that floorCopies copies.
+func (h *hosted) makeMemory() error {
+	for _, all := range []*[tmBulks]*shm.Memory{&h.from, &h.to} {
+		for k := range all {
+			m, fd, err := shm.Create("copied", offered)
+			if err != nil {
+				return errors.Join(err, h.freeMemory())
+			}
+			all[k] = m
+			if err := unix.Close(fd); err != nil {
+				return errors.Join(err, h.freeMemory())
+			}
+			touchAll(m.Bytes())
+		}
+	}
+	return nil
+}
+
+func (h *hosted) freeMemory() (err error) {
+	for k := range h.from {
+		for _, m := range []*shm.Memory{h.from[k], h.to[k]} {
+			if m != nil {
+				err = errors.Join(err, m.Close())
+			}
+		}
+	}
+	return err
+}
+
+// makeSenders starts a sender for each way of delivery and each kind of exchange.
+func (h *hosted) makeSenders(ctx context.Context) error {
+	net := lnet.MakeNet(lnet.TypeTCP, 0)
+	near, far := lnet.NIDFromIP(net, h.config.Client), lnet.NIDFromIP(net, h.config.Server)
+	for _, d := range deliveries {
+		for _, way := range []struct {
+			inside, far bool
+			from        *place
+			to          lnet.NID
+			first       int
+		}{
+			{false, false, h.guest.place(d), near, guestEchoes},
+			{false, true, h.guest.place(d), far, guestEchoes},
+			{true, false, &h.own.place, h.own.nid, tmEchoes},
+			{true, true, &h.own.place, far, tmEchoes},
+		} {
+			s, err := way.from.newSender(ctx, d, way.to, way.first)
+			if err != nil {
+				return err
+			}
+			h.senders[hostedKey{way.inside, way.far, d}] = s
+		}
+	}
+	return nil
+}
+
+// leg is one way to make the exchanges of a case.
+type leg struct {
+	run     func(n int) (time.Duration, error)
+	n       int
+	figures []float64
+}
+
+// measure runs one case. The ways alternate.
+func (h *hosted) measure(ctx context.Context, t *hostedTest) (*HostedResult, error) {
+	through := func(inside bool) func(n int) (time.Duration, error) {
+		s := h.senders[hostedKey{inside, t.far, t.delivery}]
+		return func(n int) (time.Duration, error) {
+			return s.run(ctx, exchange{n: n, in: t.in, out: t.out, window: t.window})
+		}
+	}
+	core := h.guest.cores[0]
+	if t.delivery == tmhost.Poll {
+		core = h.guest.cores[1]
+	}
+	ours := &leg{}
+	var spent costs
+	var done int
+	ours.run = func(n int) (time.Duration, error) {
+		before := costsOf(core)
+		took, err := through(false)(n)
+		spent.add(costsOf(core), before)
+		done += n
+		return took, err
+	}
+	ways := []*leg{ours, {run: through(true)}, {run: h.floorOf(t)}}
+	for _, l := range ways {
+		const first = 64
+		took, err := l.run(first)
+		if err != nil {
+			return nil, err
+		}
+		l.n = max(first, int(h.config.Time/max(took/first, 1)))
+		l.n -= l.n % t.window
+	}
+	spent, done = costs{}, 0
+	var ratios, inside []float64
+	for range h.config.Rounds {
+		var now []float64
+		for _, l := range ways {
+			took, err := l.run(l.n)
+			if err != nil {
+				return nil, err
+			}
+			now = append(now, t.figure(took, l.n))
+			l.figures = append(l.figures, now[len(now)-1])
+		}
+		ratios, inside = append(ratios, now[0]/now[2]), append(inside, now[0]/now[1])
+	}
+	return &HostedResult{
+		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(), Goal: t.goal, AtLeast: t.atLeast,
+		LNet: spreadOf(ways[0].figures), Inproc: spreadOf(ways[1].figures), Plain: spreadOf(ways[2].figures), PlainIs: t.floor.String(),
+		Ratio: spreadOf(ratios), OfInproc: spreadOf(inside),
+		Bells: float64(spent.bells) / float64(done), Allocs: float64(spent.allocations) / float64(done), test: t,
+	}, nil
+}
+
+// floorOf returns the function that a case is compared with.
+func (h *hosted) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
+	switch t.floor {
+	case floorAsleep:
+		return h.plain.exchange
+	case floorSpins:
+		return h.plain.spin
+	case floorCopies:
+		return func(n int) (time.Duration, error) {
+			start := time.Now()
+			for k := range n {
+				copy(h.to[k%tmBulks].Bytes(), h.from[k%tmBulks].Bytes())
+			}
+			return time.Since(start), nil
+		}
+	}
+	return func(n int) (time.Duration, error) { return h.tcp.exchange(n, t.in, t.out, t.window) }
+}
+
+// costs are the costs of the active program: system calls for bells, and allocations.
+type costs struct{ bells, allocations uint64 }
+
+func costsOf(c *remote.Core) costs {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s := c.Stats()
+	return costs{s.BellWrites + s.BellReads, m.Mallocs}
+}
+
+// add adds the costs between before and now.
+func (c *costs) add(now, before costs) {
+	c.bells += now.bells - before.bells
+	c.allocations += now.allocations - before.allocations
+}

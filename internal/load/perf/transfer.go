@@ -1,0 +1,394 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// The addresses of the transfer machines. The passive process has one for each way of delivery.
+const (
+	tmPortal = 42
+	tmEchoes = 10 // plus the way of delivery
+
+	// tmMessage is the longest message in bytes. tmMessages is how many of them fit into a receive
+	// buffer.
+	tmMessage  = 256
+	tmMessages = 64
+	// tmReceive and tmSend are the numbers of buffers for messages.
+	tmReceive = 4
+	tmSend    = 160
+	// tmBulks is the maximum number of bulk transfers under way.
+	tmBulks = 8
+)
+
+// The first byte of a message is the request. For bulk, the descriptor follows.
+const (
+	wantEcho  = 'e'
+	wantFetch = 'f' // fetch the bulk
+	wantFill  = 'g' // fill the memory
+)
+
+// machine is a transfer machine with buffers, of either side.
+type machine struct {
+	domain    *transport.Domain
+	loop      *tmhost.Loop
+	callbacks transport.Callbacks
+
+	peer *transport.EndPoint // of a sender
+
+	mu     sync.Mutex          // held by callbacks
+	sends  []*transport.Buffer // not in use
+	bulks  []*transport.Buffer // not in use, 1 MiB each
+	all    []*transport.Buffer
+	closed bool
+}
+
+// place is where transfer machines run: a NID of a Core.
+type place struct {
+	core     transport.Core
+	nid      lnet.NID
+	domain   *transport.Domain // nil without machines
+	machines []*machine
+}
+
+// leave closes the machines and the domain.
+func (p *place) leave(ctx context.Context) error {
+	var errs []error
+	for _, m := range p.machines {
+		errs = append(errs, m.close(ctx))
+	}
+	if p.domain != nil {
+		errs = append(errs, p.domain.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// startMachine starts a transfer machine.
+func (p *place) startMachine(ctx context.Context, id int, delivery tmhost.Delivery, callbacks transport.Callbacks, m *machine) error {
+	if p.domain == nil {
+		d, err := transport.NewDomain(ctx, p.core)
+		if err != nil {
+			return err
+		}
+		p.domain = d
+	}
+	m.domain = p.domain
+	for q, f := range callbacks {
+		m.callbacks[q] = m.locked(f)
+	}
+	var err error
+	if m.loop, err = tmhost.Start(ctx, m.domain, address(p.nid, id), delivery, nil); err != nil {
+		return err
+	}
+	p.machines = append(p.machines, m)
+	return m.addBuffers(ctx)
+}
+
+func address(nid lnet.NID, id int) string {
+	number := fmt.Sprint(id)
+	if id == transport.Dynamic {
+		number = "*"
+	}
+	return fmt.Sprintf("%s:%d:%d:%s", nid, lnet.PIDLustre, tmPortal, number)
+}
+
+func (m *machine) locked(f func(e *transport.BufferEvent)) func(e *transport.BufferEvent) {
+	if f == nil {
+		return nil
+	}
+	return func(e *transport.BufferEvent) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.closed {
+			f(e)
+		}
+	}
+}
+
+func (m *machine) addBuffers(ctx context.Context) error {
+	several := func(n, size int) (list []*transport.Buffer, err error) {
+		for range n {
+			b, err := m.domain.Buffer(ctx, size)
+			if err != nil {
+				return nil, err
+			}
+			b.Callbacks = &m.callbacks
+			list = append(list, b)
+		}
+		m.all = append(m.all, list...)
+		return list, nil
+	}
+	receive, err := several(tmReceive, tmMessage*tmMessages)
+	if err != nil {
+		return err
+	}
+	for _, b := range receive {
+		b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, tmMessage, tmMessages
+		if err := m.loop.TM.Add(b); err != nil {
+			return err
+		}
+	}
+	if m.sends, err = several(tmSend, tmMessage); err != nil {
+		return err
+	}
+	for _, b := range m.sends {
+		b.Queue = transport.MsgSend
+	}
+	m.bulks, err = several(tmBulks, offered)
+	for _, b := range m.bulks {
+		touchAll(b.Bytes())
+	}
+	return err
+}
+
+func (m *machine) close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	if m.peer != nil {
+		m.peer.Put()
+	}
+	if err := m.loop.Close(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range m.all {
+		errs = append(errs, m.domain.Free(b))
+	}
+	return errors.Join(errs...)
+}
+
+// take removes a buffer from a list that must not be empty.
+func take(list *[]*transport.Buffer) *transport.Buffer {
+	l := *list
+	b := l[len(l)-1]
+	*list = l[:len(l)-1]
+	return b
+}
+
+// deliveries are the ways of delivery. Both sides of a case use the same one.
+var deliveries = []tmhost.Delivery{tmhost.Async, tmhost.Sync, tmhost.Poll}
+
+// echo is the passive side. It sends messages back, and moves the bulk that they announce.
+type echo struct {
+	machine
+	waiting []*transport.Buffer // messages that announce bulk
+}
+
+// startEchoes starts the passive side for the given ways of delivery, with numbers from first on.
+func (p *place) startEchoes(ctx context.Context, first int, deliveries ...tmhost.Delivery) error {
+	for _, delivery := range deliveries {
+		e := &echo{}
+		err := p.startMachine(ctx, first+int(delivery), delivery, transport.Callbacks{
+			transport.MsgRecv: e.received, transport.MsgSend: e.sent,
+			transport.ActiveBulkRecv: e.moved, transport.ActiveBulkSend: e.moved,
+		}, &e.machine)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *echo) received(ev *transport.BufferEvent) {
+	if ev.Err == nil {
+		e.answer(ev)
+	}
+	if ev.Final {
+		_ = ev.Add(ev.Buffer) // fails only while it is being stopped
+	}
+}
+
+// answer answers a message. If it cannot, it does nothing, and the other side times out.
+func (e *echo) answer(ev *transport.BufferEvent) {
+	if len(e.sends) == 0 {
+		return
+	}
+	b := take(&e.sends)
+	b.Length = ev.CopyTo(b.Bytes())
+	if b.Bytes()[0] == wantEcho {
+		b.EndPoint = ev.EndPoint
+		if ev.Add(b) != nil {
+			e.sends = append(e.sends, b)
+		}
+		return
+	}
+	e.waiting = append(e.waiting, b)
+	e.serve(ev)
+}
+
+// serve starts the waiting bulk transfers for which there are buffers. A buffer may be missing for a
+// short time, because the other side may announce new bulk before the last event of the previous
+// transfer.
+func (e *echo) serve(ev *transport.BufferEvent) {
+	for len(e.waiting) > 0 && len(e.bulks) > 0 {
+		b, bulk := take(&e.waiting), take(&e.bulks)
+		bulk.Queue, bulk.Length = transport.ActiveBulkRecv, offered
+		if b.Bytes()[0] == wantFill {
+			bulk.Queue = transport.ActiveBulkSend
+		}
+		bulk.Descriptor = b.Bytes()[1:b.Length]
+		if ev.Add(bulk) != nil {
+			e.bulks = append(e.bulks, bulk)
+		}
+		e.sends = append(e.sends, b) // the descriptor has been read
+	}
+}
+
+func (e *echo) sent(ev *transport.BufferEvent) { e.sends = append(e.sends, ev.Buffer) }
+
+func (e *echo) moved(ev *transport.BufferEvent) {
+	e.bulks = append(e.bulks, ev.Buffer)
+	e.serve(ev)
+}
+
+// sender is the active side. It has a number of messages or bulk transfers under way until all are done.
+type sender struct {
+	machine
+	x    exchange
+	owed int // messages that wait for a buffer
+
+	begun, ended int
+	done         chan error // receives one result per run
+}
+
+// newSender starts an active side for the passive one with the same way of delivery. first is the first
+// number of the passive machines.
+func (p *place) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID, first int) (*sender, error) {
+	s := &sender{done: make(chan error, 1)}
+	err := p.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{
+		transport.MsgRecv: s.received, transport.MsgSend: s.sent,
+		transport.PassiveBulkRecv: s.moved, transport.PassiveBulkSend: s.moved,
+	}, &s.machine)
+	if err != nil {
+		return nil, err
+	}
+	s.peer, err = s.loop.TM.EndPoint(address(server, first+int(delivery)))
+	return s, err
+}
+
+// run makes x.n transfers and returns the time taken.
+func (s *sender) run(ctx context.Context, x exchange) (time.Duration, error) {
+	s.mu.Lock()
+	s.x, s.begun, s.ended = x, 0, 0
+	s.mu.Unlock()
+	start := time.Now()
+	s.loop.Post(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for range x.window {
+			s.next(s.loop.TM)
+		}
+	})
+	select {
+	case err := <-s.done:
+		return time.Since(start), err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// adder adds buffers. It is a TM or, in a callback, an event.
+type adder interface {
+	Add(b *transport.Buffer) error
+}
+
+// next begins another transfer, if any is left.
+func (s *sender) next(a adder) {
+	if s.begun >= s.x.n {
+		return
+	}
+	if len(s.sends) == 0 {
+		s.owed++
+		return
+	}
+	s.begun++
+	b := take(&s.sends)
+	b.Bytes()[0], b.Length = wantEcho, max(s.x.in, 1)
+	if s.x.bulk() {
+		if err := s.announce(a, b); err != nil {
+			s.end(err)
+			return
+		}
+	}
+	b.EndPoint = s.peer
+	if err := a.Add(b); err != nil {
+		s.end(err)
+	}
+}
+
+// bulk reports whether an exchange moves bulk and not messages.
+func (x *exchange) bulk() bool { return max(x.in, x.out) > tmMessage }
+
+// announce queues the bulk buffer and puts its descriptor into the message.
+func (s *sender) announce(a adder, b *transport.Buffer) error {
+	bulk := take(&s.bulks)
+	bulk.Queue, bulk.Length, b.Bytes()[0] = transport.PassiveBulkSend, s.x.in, wantFetch
+	if s.x.out > 0 {
+		bulk.Queue, b.Bytes()[0] = transport.PassiveBulkRecv, wantFill
+	}
+	if err := a.Add(bulk); err != nil {
+		return err
+	}
+	b.Length = 1 + copy(b.Bytes()[1:], bulk.Descriptor)
+	return nil
+}
+
+func (s *sender) received(e *transport.BufferEvent) {
+	if e.Err == nil {
+		s.one(e)
+	}
+	if e.Final {
+		_ = e.Add(e.Buffer) // fails only while it is being stopped
+	}
+	if e.Err != nil {
+		s.end(e.Err)
+	}
+}
+
+func (s *sender) sent(e *transport.BufferEvent) {
+	s.sends = append(s.sends, e.Buffer)
+	if e.Err != nil {
+		s.end(e.Err)
+		return
+	}
+	if s.owed > 0 {
+		s.owed--
+		s.next(e)
+	}
+}
+
+func (s *sender) moved(e *transport.BufferEvent) {
+	s.bulks = append(s.bulks, e.Buffer)
+	if e.Err != nil {
+		s.end(e.Err)
+		return
+	}
+	s.one(e)
+}
+
+// one counts a completed transfer and begins the next one.
+func (s *sender) one(a adder) {
+	s.ended++
+	if s.ended == s.x.n {
+		s.end(nil)
+		return
+	}
+	s.next(a)
+}
+
+// end ends the run, once.
+func (s *sender) end(err error) {
+	s.begun = s.x.n
+	select {
+	case s.done <- err:
+	default:
+	}
+}

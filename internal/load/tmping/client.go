@@ -1,0 +1,253 @@
+package tmping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/internal/load/tmping/message"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// pauses are the waits before retries of a message that could not be sent.
+var pauses = [...]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
+
+var (
+	errNotSent  = errors.New("it could not be sent")
+	errNoAnswer = errors.New("no answer within the time limit")
+)
+
+// client sends one request after the other to a server.
+type client struct {
+	config     Config
+	name       string
+	server     string
+	domain     *transport.Domain
+	loop       *tmhost.Loop
+	recv, send *parcel
+	bulk       *parcel
+	complain   func(error)
+
+	errors, retries uint64
+}
+
+// parcel is a buffer with the outcome of its last operation.
+type parcel struct {
+	*transport.Buffer
+	outcome chan outcome // holds at most one: the buffer's final event
+}
+
+// outcome is the part of a final event that a client uses.
+type outcome struct {
+	length int
+	err    error
+}
+
+// ended is the callback of all buffers of a client.
+func ended(e *transport.BufferEvent) {
+	if e.Final {
+		e.Buffer.Data.(*parcel).outcome <- outcome{e.Length, e.Err}
+	}
+}
+
+func startClient(ctx context.Context, d *transport.Domain, name, address, server string, c Config) (*client, error) {
+	k := &client{config: c, name: name, server: server, domain: d}
+	var err error
+	if k.loop, err = tmhost.Start(ctx, d, address, tmhost.Async, nil); err != nil {
+		return nil, fmt.Errorf("%s at %s: %w", name, address, err)
+	}
+	callbacks := transport.Callbacks{ended, ended, ended, ended, ended, ended}
+	for _, p := range []**parcel{&k.recv, &k.send, &k.bulk} {
+		b, err := d.Buffer(ctx, c.bufferSize())
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), c.MessageTime)
+			defer cancel()
+			return nil, errors.Join(err, k.close(ctx))
+		}
+		*p = &parcel{b, make(chan outcome, 1)}
+		b.Data, b.Callbacks = *p, &callbacks
+	}
+	return k, nil
+}
+
+func (c *client) close(ctx context.Context) error {
+	if err := c.loop.Close(ctx); err != nil {
+		return err
+	}
+	var buffers []*transport.Buffer
+	for _, p := range []*parcel{c.recv, c.send, c.bulk} {
+		if p != nil {
+			buffers = append(buffers, p.Buffer)
+		}
+	}
+	return freeAll(c.domain, buffers)
+}
+
+// run runs all loops until ctx is done. It counts errors, except those caused by ctx.
+func (c *client) run(ctx context.Context) {
+	for loop := range c.config.Loops {
+		for _, step := range []struct {
+			name string
+			do   func(ctx context.Context) error
+		}{{"ping", c.ping}, {"passive receive", c.passiveRecv}, {"passive send", c.passiveSend}} {
+			if ctx.Err() != nil {
+				return
+			}
+			if err := step.do(ctx); err != nil {
+				if ctx.Err() != nil {
+					return // canceled
+				}
+				c.errors++
+				c.complain(fmt.Errorf("%s: loop %d: %s: %w", c.name, loop, step.name, err))
+			}
+		}
+	}
+}
+
+// add queues a buffer with a time limit.
+func (c *client) add(p *parcel, q transport.QueueType, limit time.Duration) error {
+	p.Queue, p.Deadline = q, time.Now().Add(limit)
+	return c.loop.TM.Add(p.Buffer)
+}
+
+// await waits for a buffer's final event. When ctx is done, it cancels the buffer.
+func (c *client) await(ctx context.Context, p *parcel) outcome {
+	select {
+	case o := <-p.outcome:
+		return o
+	case <-ctx.Done():
+		c.loop.TM.Cancel(p.Buffer)
+		return <-p.outcome
+	}
+}
+
+// cancel cancels a buffer and waits for its final event.
+func (c *client) cancel(p *parcel) {
+	c.loop.TM.Cancel(p.Buffer)
+	<-p.outcome
+}
+
+// sendMessage sends the message in the send buffer, with retries.
+func (c *client) sendMessage(ctx context.Context, length int) error {
+	to, err := c.loop.TM.EndPoint(c.server)
+	if err != nil {
+		return err
+	}
+	defer to.Put()
+	defer func() { c.send.EndPoint = nil }()
+	c.send.EndPoint, c.send.Length = to, length
+	for try := 0; ; try++ {
+		err := c.add(c.send, transport.MsgSend, c.config.MessageTime)
+		if err == nil {
+			err = c.await(ctx, c.send).err
+		}
+		if err == nil {
+			return nil
+		}
+		if try == len(pauses) || ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", errNotSent, err)
+		}
+		c.retries++
+		if err := pause(ctx, pauses[try]); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ping sends a message and checks the answer.
+func (c *client) ping(ctx context.Context) error {
+	text := message.PingText
+	if c.config.MessageSize > 0 {
+		m := make([]byte, c.config.MessageSize)
+		message.PutPattern(m)
+		text = string(m[1 : len(m)-1])
+	}
+	// The buffer for the answer must be queued before the message is sent.
+	c.recv.MinReceiveSize, c.recv.MaxMessages = c.recv.Size(), 1
+	sending := c.config.MessageTime * time.Duration(len(pauses)+1)
+	for _, p := range pauses {
+		sending += p
+	}
+	if err := c.add(c.recv, transport.MsgRecv, sending+c.config.MessageTime); err != nil {
+		return err
+	}
+	length := c.send.CopyIn(0, message.AppendText(nil, text))
+	if err := c.sendMessage(ctx, length); err != nil {
+		c.cancel(c.recv)
+		return err
+	}
+	o, err := c.within(ctx, c.recv, c.config.MessageTime)
+	if err != nil {
+		return err
+	}
+	m, err := message.Parse(c.recv.Bytes()[:o.length])
+	if err == nil && (m.Kind != message.Text || string(m.Text) != text+message.PongText) {
+		err = fmt.Errorf("%c %.40q", m.Kind, m.Text)
+	}
+	if err != nil {
+		return fmt.Errorf("wrong answer of %d bytes: %w", o.length, err)
+	}
+	return nil
+}
+
+// within waits for a buffer's final event. When the time is over, it cancels the buffer.
+func (c *client) within(ctx context.Context, p *parcel, limit time.Duration) (outcome, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	o := c.await(limited, p)
+	if o.err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return o, errNoAnswer
+	}
+	return o, o.err
+}
+
+// passiveRecv requests the server to fill a buffer, and checks the content.
+func (c *client) passiveRecv(ctx context.Context) error {
+	o, err := c.announce(ctx, transport.PassiveBulkRecv, message.Recv)
+	if err != nil {
+		return err
+	}
+	if err := message.CheckBulk(c.bulk.Bytes()[:o.length], c.config.BulkSize, message.ActiveText); err != nil {
+		return fmt.Errorf("wrong bulk: %w", err)
+	}
+	return nil
+}
+
+// passiveSend requests the server to fetch a buffer. The server checks the content.
+func (c *client) passiveSend(ctx context.Context) error {
+	content := message.AppendText(nil, message.PassiveText)
+	if c.config.BulkSize > 0 {
+		content = make([]byte, c.config.BulkSize)
+		message.PutPattern(content)
+	}
+	c.bulk.Length = c.bulk.CopyIn(0, content)
+	_, err := c.announce(ctx, transport.PassiveBulkSend, message.Send)
+	return err
+}
+
+// announce queues the bulk buffer, sends a request to the server, and waits for the final event.
+func (c *client) announce(ctx context.Context, q transport.QueueType, kind byte) (outcome, error) {
+	if err := c.add(c.bulk, q, c.config.BulkTime); err != nil {
+		return outcome{}, err
+	}
+	request := message.AppendRequest(nil, kind, c.bulk.Descriptor, c.config.BulkSize)
+	if err := c.sendMessage(ctx, c.send.CopyIn(0, request)); err != nil {
+		c.cancel(c.bulk)
+		return outcome{}, err
+	}
+	o := c.await(ctx, c.bulk)
+	return o, o.err
+}

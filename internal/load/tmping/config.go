@@ -1,0 +1,100 @@
+package tmping
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/internal/load/tmping/message"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// Default addresses and limits (transport 10.1).
+const (
+	Portal        = 39
+	ServerTMID    = 12
+	ClientsMax    = 32
+	buffersMin    = 4
+	bufferDefault = 8 * 4096 // bytes
+	receiveMin    = 100      // bytes
+)
+
+// Config configures servers and clients.
+type Config struct {
+	// Buffers is a server's total number of buffers, at least 4. ReceiveBuffers is how many of them
+	// receive messages. Values less than 2 or more than half mean an eighth, but at least 2.
+	Buffers, ReceiveBuffers int
+	// MinReceiveSize and MaxMessages are those of the receive buffers. If one is 0, it is the buffer's
+	// size divided by the other. If both are 0 or a value is out of range, MinReceiveSize is the larger
+	// of 100 and MessageSize, and MaxMessages is as many as fit and as there is room for events
+	// (tmhost.Host).
+	MinReceiveSize, MaxMessages int
+	// Delay is how long the server waits before it moves bulk.
+	Delay time.Duration
+	// Delivery is how events are delivered to the server.
+	Delivery tmhost.Delivery
+
+	// Clients is the number of clients, 1 to 32. Loops is how often each of them runs all steps.
+	Clients, Loops int
+	// BulkSize is the size of bulk in bytes. 0 means a short text. MessageSize is the size of the
+	// clients' messages.
+	BulkSize, MessageSize int
+	// MessageTime and BulkTime are the time limits of messages and bulk.
+	MessageTime, BulkTime time.Duration
+}
+
+// DefaultConfig returns the defaults of the tool.
+func DefaultConfig() Config {
+	return Config{
+		Buffers: 20, Delivery: tmhost.Sync, Clients: 1, Loops: 1,
+		MessageTime: 5 * time.Second, BulkTime: 10 * time.Second,
+	}
+}
+
+// Check validates the configuration.
+func (c *Config) Check() error {
+	const bulkMin, messageMin = 3, 3 // kind, a letter, NUL
+	switch {
+	case c.Buffers < buffersMin:
+		return fmt.Errorf("%d buffers are fewer than %d", c.Buffers, buffersMin)
+	case c.Clients < 1 || c.Clients > ClientsMax:
+		return fmt.Errorf("%d clients are not within 1 to %d", c.Clients, ClientsMax)
+	case c.Loops < 1:
+		return fmt.Errorf("%d loops are fewer than 1", c.Loops)
+	case c.BulkSize != 0 && (c.BulkSize < bulkMin || c.BulkSize > 1<<20):
+		return fmt.Errorf("bulk of %d bytes is not within %d to 1M", c.BulkSize, bulkMin)
+	case c.MessageSize != 0 && (c.MessageSize < messageMin || c.MessageSize > 1<<20-len(message.PongText)):
+		return fmt.Errorf("messages of %d bytes are not within %d to 1M-%d", c.MessageSize, messageMin, len(message.PongText))
+	case c.MessageTime <= 0 || c.BulkTime <= 0:
+		return fmt.Errorf("time limits %s and %s: there must be some", c.MessageTime, c.BulkTime)
+	case c.Delay < 0:
+		return fmt.Errorf("a delay of %s", c.Delay)
+	}
+	return nil
+}
+
+// bufferSize returns the size of all buffers. It has room for the answer to the longest message.
+func (c *Config) bufferSize() int {
+	return max(bufferDefault, c.BulkSize, c.MessageSize+len(message.PongText))
+}
+
+// receive returns how a server receives: the number of buffers and their two limits.
+func (c *Config) receive(l transport.Limits) (buffers, minSize, messages int) {
+	buffers = c.ReceiveBuffers
+	if buffers < 2 || buffers > c.Buffers/2 {
+		buffers = max(c.Buffers/8, 2)
+	}
+	size := c.bufferSize()
+	minSize, messages = c.MinReceiveSize, c.MaxMessages
+	switch {
+	case minSize > 0 && messages <= 0:
+		messages = size / minSize
+	case minSize <= 0 && messages > 0:
+		minSize = size / messages
+	}
+	if minSize < receiveMin || minSize > size || messages < 1 {
+		minSize = max(receiveMin, c.MessageSize, message.RequestHead+l.DescriptorSize)
+		messages = size / minSize
+	}
+	return buffers, minSize, messages
+}

@@ -1,0 +1,362 @@
+package tmping
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/load/tmhost"
+	"github.com/lnetd/lnetd/internal/load/tmping/message"
+	"github.com/lnetd/lnetd/transport"
+)
+
+// waitingMax is how many requests may wait for a buffer. Further requests are dropped and counted as
+// errors.
+const waitingMax = 1024
+
+// Server answers pings and moves the bulk that clients announce. Create it with Session.StartServer. Its
+// methods are safe for concurrent use.
+type Server struct {
+	config    Config
+	domain    *transport.Domain
+	loop      *tmhost.Loop
+	callbacks transport.Callbacks
+	buffers   []*transport.Buffer
+	scratch   []byte // for messages in callbacks
+	complain  func(error)
+
+	receive int               // number of receive buffers
+	changed transport.Channel // signaled when a buffer is free again
+
+	mu      sync.Mutex // guards the rest
+	free    []*transport.Buffer
+	waiting []request
+	stopped bool
+	errors  uint64
+	queued  uint64 // receive buffers in the queue at the last Reset
+}
+
+// request is a copy of a client's request.
+type request struct {
+	kind byte
+	from *transport.EndPoint // for message.Text; a reference is held
+	body []byte              // the text or the descriptor
+	size int
+}
+
+// startServer starts a server at an address. complain is called with each error.
+func startServer(ctx context.Context, h *tmhost.Host, address string, c Config, complain func(error)) (*Server, error) {
+	s := &Server{config: c, domain: h.Domain, complain: complain}
+	s.callbacks = transport.Callbacks{
+		transport.MsgRecv:        s.received,
+		transport.MsgSend:        s.done,
+		transport.ActiveBulkSend: s.done,
+		transport.ActiveBulkRecv: s.fetched,
+	}
+	var err error
+	if s.loop, err = tmhost.Start(ctx, h.Domain, address, c.Delivery, nil); err != nil {
+		return nil, fmt.Errorf("server at %s: %w", address, err)
+	}
+	err = s.addBuffers(ctx, h.Events)
+	if err == nil && h.Through() {
+		err = s.awaitBuffers(ctx)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), c.MessageTime)
+		defer cancel()
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+// addBuffers adds the buffers. If events is not 0, it limits the messages so that their events fit.
+func (s *Server) addBuffers(ctx context.Context, events int) error {
+	receive, minSize, messages := s.config.receive(s.domain.Limits())
+	if events > 0 && s.config.MaxMessages <= 0 {
+		messages = min(messages, max(1, (events-s.config.Buffers)/receive))
+	}
+	s.receive = receive
+	s.scratch = make([]byte, s.domain.Limits().BufferSize)
+	for k := range s.config.Buffers {
+		b, err := s.domain.Buffer(ctx, s.config.bufferSize())
+		if err != nil {
+			return err
+		}
+		s.buffers = append(s.buffers, b)
+		b.Callbacks = &s.callbacks
+		if k >= receive {
+			s.free = append(s.free, b) // not used before the first message
+			continue
+		}
+		b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, minSize, messages
+	}
+	_, err := s.loop.TM.AddAll(s.buffers[:receive]...)
+	return err
+}
+
+// awaitBuffers waits until lnetd has processed the receive buffers. AddAll waits for that, too, but only
+// for a short time, and not at all if lnetd does not report its progress (transport 9.12). A faster
+// client would then get no answer. awaitBuffers adds another buffer and cancels it at once: its final
+// event follows the processing of the earlier ones. The counters of that buffer are reset.
+func (s *Server) awaitBuffers(ctx context.Context) error {
+	b, ended := s.free[0], make(chan struct{})
+	var callbacks transport.Callbacks
+	callbacks[transport.PassiveBulkRecv] = func(*transport.BufferEvent) { close(ended) }
+	b.Queue, b.Callbacks = transport.PassiveBulkRecv, &callbacks
+	if err := s.loop.TM.Add(b); err != nil {
+		return err
+	}
+	s.loop.TM.Cancel(b)
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	b.Callbacks = &s.callbacks
+	s.loop.TM.ResetStats(transport.PassiveBulkRecv)
+	return nil
+}
+
+// Address returns the address of the server.
+func (s *Server) Address() transport.Address { return s.loop.Address() }
+
+// quiet waits until the server has finished all requests or ctx is done. Clients may have their results
+// before the last event of the server.
+func (s *Server) quiet(ctx context.Context) {
+	for {
+		changed := s.changed.Wait()
+		s.mu.Lock()
+		busy := len(s.waiting) > 0 || len(s.free) < len(s.buffers)-s.receive
+		s.mu.Unlock()
+		if !busy {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close stops the server.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	waiting := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	for _, r := range waiting {
+		r.drop()
+	}
+	if err := s.loop.Close(ctx); err != nil {
+		return err
+	}
+	return freeAll(s.domain, s.buffers)
+}
+
+func freeAll(d *transport.Domain, buffers []*transport.Buffer) error {
+	var errs []error
+	for _, b := range buffers {
+		errs = append(errs, d.Free(b))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *request) drop() {
+	if r.from != nil {
+		r.from.Put()
+	}
+}
+
+// fail counts and reports an error.
+func (s *Server) fail(format string, args ...any) {
+	s.mu.Lock()
+	s.errors++
+	s.mu.Unlock()
+	s.complain(fmt.Errorf("server: "+format, args...))
+}
+
+// ending reports whether an event was only caused by Close.
+func (s *Server) ending(e *transport.BufferEvent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped && errors.Is(e.Err, syscall.ECANCELED)
+}
+
+// received is the callback of receive buffers. It queues requests for the loop.
+func (s *Server) received(e *transport.BufferEvent) {
+	if s.ending(e) {
+		return
+	}
+	if e.Err != nil {
+		s.fail("receive: %w", e.Err)
+	} else {
+		s.accept(e)
+	}
+	if !e.Final {
+		return
+	}
+	if err := s.loop.TM.Add(e.Buffer); err != nil && s.loop.TM.State() == transport.StateStarted {
+		s.fail("receive: %w", err)
+	}
+}
+
+func (s *Server) accept(e *transport.BufferEvent) {
+	m, err := message.Parse(s.scratch[:e.CopyTo(s.scratch)])
+	if err != nil {
+		s.fail("message of %d bytes from %s: %w", e.Length, e.EndPoint, err)
+		return
+	}
+	if limit := s.domain.Limits().BufferSize; m.Size > limit {
+		s.fail("%s announces %d bytes, a buffer has %d at most", e.EndPoint, m.Size, limit)
+		return
+	}
+	r := request{kind: m.Kind, body: bytes.Clone(m.Descriptor), size: m.Size}
+	if m.Kind == message.Text {
+		r.body, r.from = bytes.Clone(m.Text), e.EndPoint.Get()
+	}
+	s.mu.Lock()
+	stopped, full := s.stopped, len(s.waiting) >= waitingMax
+	if !stopped && !full {
+		s.waiting = append(s.waiting, r)
+	}
+	s.mu.Unlock()
+	switch {
+	case stopped:
+		r.drop()
+	case full:
+		r.drop()
+		s.fail("request of %s dropped: %d are waiting", e.EndPoint, waitingMax)
+	default:
+		s.loop.Post(s.serve)
+	}
+}
+
+// serve starts queued requests as long as buffers are free. It runs in the loop.
+func (s *Server) serve() {
+	for {
+		s.mu.Lock()
+		if len(s.waiting) == 0 || len(s.free) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		r, b := s.waiting[0], s.free[len(s.free)-1]
+		s.waiting, s.free = s.waiting[1:], s.free[:len(s.free)-1]
+		s.mu.Unlock()
+		if r.kind == message.Text {
+			s.answer(b, r)
+			continue
+		}
+		if s.config.Delay == 0 {
+			s.move(b, r)
+			continue
+		}
+		time.AfterFunc(s.config.Delay, func() { s.loop.Post(func() { s.move(b, r) }) })
+	}
+}
+
+// answer answers a ping.
+func (s *Server) answer(b *transport.Buffer, r request) {
+	defer r.drop()
+	text := message.AppendText(nil, string(r.body)+message.PongText)
+	b, err := s.grow(b, len(text))
+	if err != nil {
+		s.fail("a buffer of %d bytes: %w", len(text), err)
+		s.release(b)
+		return
+	}
+	b.Queue, b.EndPoint, b.Length = transport.MsgSend, r.from, b.CopyIn(0, text)
+	b.Deadline = time.Now().Add(s.config.MessageTime)
+	s.add(b)
+}
+
+// move moves bulk into or out of the client's buffer.
+func (s *Server) move(b *transport.Buffer, r request) {
+	b, err := s.grow(b, r.size)
+	if err != nil {
+		s.fail("a buffer of %d bytes: %w", r.size, err)
+		s.release(b)
+		return
+	}
+	b.EndPoint, b.Descriptor, b.Data = nil, r.body, r.size
+	b.Queue = transport.ActiveBulkRecv
+	if r.kind == message.Recv {
+		content := message.AppendText(nil, message.ActiveText)
+		if r.size > 0 {
+			content = make([]byte, r.size)
+			message.PutPattern(content)
+		}
+		b.Queue, b.Length = transport.ActiveBulkSend, b.CopyIn(0, content)
+	}
+	b.Deadline = time.Now().Add(s.config.BulkTime)
+	s.add(b)
+}
+
+// grow returns b, or a buffer of size bytes in its place if b is smaller. If it returns an error, the
+// caller still owns b, which cannot be added any more if Free has failed. It registers and frees memory,
+// and may block for config.BulkTime, so it must run in the loop and not in callbacks.
+func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) {
+	if b.Size() >= size {
+		return b, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.BulkTime)
+	defer cancel()
+	larger, err := s.domain.Buffer(ctx, size)
+	if err != nil {
+		return b, err
+	}
+	if err := s.domain.Free(b); err != nil {
+		return b, errors.Join(err, s.domain.Free(larger))
+	}
+	larger.Callbacks = &s.callbacks
+	s.mu.Lock()
+	s.buffers[slices.Index(s.buffers, b)] = larger
+	s.mu.Unlock()
+	return larger, nil
+}
+
+// add queues a buffer, or releases it on an error.
+func (s *Server) add(b *transport.Buffer) {
+	if err := s.loop.TM.Add(b); err != nil {
+		s.fail("%s: %w", b.Queue, err)
+		s.release(b)
+	}
+}
+
+// release makes a buffer available for waiting requests.
+func (s *Server) release(b *transport.Buffer) {
+	b.EndPoint = nil
+	s.mu.Lock()
+	s.free = append(s.free, b)
+	more := len(s.waiting) > 0
+	s.mu.Unlock()
+	s.changed.Signal()
+	if more {
+		s.loop.Post(s.serve)
+	}
+}
+
+// done is the callback of sent buffers.
+func (s *Server) done(e *transport.BufferEvent) {
+	if e.Err != nil && !s.ending(e) {
+		s.fail("%s: %w", e.Queue, e.Err)
+	}
+	s.release(e.Buffer)
+}
+
+// fetched is the callback of fetched bulk.
+func (s *Server) fetched(e *transport.BufferEvent) {
+	if e.Err == nil {
+		size, _ := e.Buffer.Data.(int)
+		if err := message.CheckBulk(s.scratch[:e.CopyTo(s.scratch)], size, message.PassiveText); err != nil {
+			s.fail("bulk that was fetched: %w", err)
+		}
+	}
+	s.done(e)
+}

@@ -1,8 +1,0 @@
-// Package parameters lists the parameters of the whole node for code that does not link the node: the
-// control interface, lnetdctl, and the conversion of module parameters. The list is generated from
-// that of internal/config (parameters.json):
-//
-//	go test ./internal/parameters -update
-//
-// The package starts no goroutine.
-package parameters

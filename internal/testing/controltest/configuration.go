@@ -1,0 +1,202 @@
+package controltest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
+)
+
+// Waiting returns WaitList.
+func (d *Daemon) Waiting() []api.WaitingNI { return slices.Clone(d.WaitList) }
+
+// LNetDown returns Down.
+func (d *Daemon) LNetDown() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Down
+}
+
+// SetLNet sets Down.
+func (d *Daemon) SetLNet(_ context.Context, r api.LNet) error {
+	return d.change(fmt.Sprintf("SetLNet %+v", r), func() error { d.Down = !r.Configured; return nil })
+}
+
+// Configuration returns the configuration that the lists describe.
+func (d *Daemon) Configuration(context.Context) (api.Configuration, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := api.Configuration{
+		Nets: configuredNets(d.NetList), Routes: slices.Clone(d.RouteList), Routing: d.Forwards, Globals: d.Values,
+		Peers: slices.DeleteFunc(slices.Clone(d.PeerList), func(p api.Peer) bool {
+			return !discovery.State(p.State).Has(discovery.Configured)
+		}),
+	}
+	for k, r := range d.Policies.Rules() {
+		rule := api.UDSPRule{Index: &k, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
+		if r.HasPriority() {
+			rule.Priority = &r.Priority
+		}
+		c.UDSP = append(c.UDSP, rule)
+	}
+	return c, nil
+}
+
+// configuredNets returns the nets in the form of a configuration: with interfaces, without NIDs.
+func configuredNets(all []api.Net) (nets []api.Net) {
+	for _, n := range all {
+		if n.Net.Type() == lnet.TypeLO {
+			continue
+		}
+		n.NIs = slices.Clone(n.NIs)
+		for k := range n.NIs {
+			if len(n.NIs[k].Interfaces) > 0 {
+				n.NIs[k].NID = lnet.NID{}
+			}
+		}
+		nets = append(nets, n)
+	}
+	return nets
+}
+
+// ChangeConfiguration calls ChangeFunc.
+func (d *Daemon) ChangeConfiguration(_ context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	var done api.ConfigurationChanged
+	if r.Dry {
+		if d.ChangeFunc == nil {
+			return done, nil
+		}
+		return d.ChangeFunc(r)
+	}
+	err := d.change(fmt.Sprintf("ChangeConfiguration %s %s", r.Mode, r.Name), func() (err error) {
+		if d.ChangeFunc != nil {
+			done, err = d.ChangeFunc(r)
+		}
+		return err
+	})
+	return done, err
+}
+
+// Described calls DescribedFunc.
+func (d *Daemon) Described(_ context.Context, doc api.Document) (api.Described, error) {
+	if d.DescribedFunc == nil {
+		return api.Described{}, nil
+	}
+	return d.DescribedFunc(doc)
+}
+
+// Errands calls ErrandsFunc.
+func (d *Daemon) Errands(_ context.Context, doc api.Document) ([]api.Errand, error) {
+	if d.ErrandsFunc == nil {
+		return nil, nil
+	}
+	return d.ErrandsFunc(doc)
+}
+
+// AddNet adds NIs to NetList: "10.0.0.N@net" for the Nth interface. It returns node.ErrExists if an
+// interface is in use, and ENODEV for names that begin with "no". The operation is the whole
+// request. The warnings are AddWarnings.
+func (d *Daemon) AddNet(_ context.Context, r api.NetAddition) ([]string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return d.AddWarnings, d.change("AddNet "+string(text), func() error {
+		nids := []lnet.NID{r.NID}
+		if r.NID.IsZero() {
+			nids = nil
+		}
+		for k, name := range r.Interfaces {
+			if strings.HasPrefix(name, "no") {
+				return fmt.Errorf("No interface matching '%s': %w", name, syscall.ENODEV) //nolint:staticcheck // kernels' words
+			}
+			nid, err := lnet.ParseNID(fmt.Sprintf("10.0.0.%d@%s", k+1, r.Net))
+			if err != nil {
+				return err
+			}
+			nids = append(nids, nid)
+		}
+		for k, nid := range nids {
+			i := slices.IndexFunc(d.NetList, func(n api.Net) bool { return n.Net == nid.Net() })
+			if i < 0 {
+				i = len(d.NetList)
+				d.NetList = append(d.NetList, api.Net{Net: nid.Net()})
+			}
+			ni := api.NI{NID: nid, Status: "up", Interfaces: slices.Clone(r.Interfaces[min(k, len(r.Interfaces)):min(k+1, len(r.Interfaces))])}
+			if slices.ContainsFunc(d.NetList[i].NIs, func(o api.NI) bool { return o.NID == nid }) {
+				return node.ErrExists
+			}
+			d.NetList[i].NIs = append(d.NetList[i].NIs, ni)
+		}
+		return nil
+	})
+}
+
+// DeleteNet removes NIs from NetList.
+func (d *Daemon) DeleteNet(_ context.Context, r api.NetDeletion) error {
+	return d.change(fmt.Sprintf("DeleteNet %s %v %s", r.Net, r.Interfaces, r.NID), func() error {
+		found := false
+		for k := range d.NetList {
+			n := &d.NetList[k]
+			n.NIs = slices.DeleteFunc(n.NIs, func(i api.NI) bool {
+				goes := i.NID == r.NID || n.Net == r.Net && (len(r.Interfaces) == 0 ||
+					slices.ContainsFunc(i.Interfaces, func(name string) bool { return slices.Contains(r.Interfaces, name) }))
+				found = found || goes
+				return goes
+			})
+		}
+		d.NetList = slices.DeleteFunc(d.NetList, func(n api.Net) bool { return len(n.NIs) == 0 })
+		return known(found)
+	})
+}
+
+// SetNITunables records the request in Done.
+func (d *Daemon) SetNITunables(_ context.Context, r api.NITunables) error {
+	text := fmt.Sprintf("SetNITunables %s %v %s", r.NID, r.All, r.Net)
+	for _, name := range slices.Sorted(maps.Keys(r.LND)) {
+		text += fmt.Sprintf(" %s=%d", name, r.LND[name])
+	}
+	if r.LNDTimeout != nil {
+		text += fmt.Sprintf(" lnd_timeout=%d", *r.LNDTimeout)
+	}
+	return d.change(text, func() error { return nil })
+}
+
+// SetPeerState sets the state of peers in PeerList.
+func (d *Daemon) SetPeerState(_ context.Context, nid lnet.NID, state uint32) error {
+	return d.change(fmt.Sprintf("SetPeerState %s %d", nid, state), func() error {
+		if nid.IsZero() {
+			for k := range d.PeerList {
+				d.PeerList[k].State = state
+			}
+			return nil
+		}
+		k := d.find(nid)
+		if k < 0 {
+			return discovery.ErrNotFound
+		}
+		d.PeerList[k].State = state
+		return nil
+	})
+}
+
+// CPTs returns two partitions with two processors each.
+func (d *Daemon) CPTs() []api.CPT {
+	return []api.CPT{
+		{CPT: 0, Node: 0, CPUs: "0-1", Distances: []uint32{10, 21}}, {CPT: 1, Node: 2, CPUs: "2,5", Distances: []uint32{21, 10}},
+	}
+}
+
+// Recovery returns Ill.
+func (d *Daemon) Recovery() api.Recovery { return d.Ill }
+
+// CPT returns 0.
+func (d *Daemon) CPT(lnet.NID) int { return 0 }

@@ -1,0 +1,148 @@
+package nspawn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
+)
+
+// patience is the time limit for a boot, for a command and for an orderly shutdown.
+const patience = 3 * time.Minute
+
+// Machine is a copy of the root file system, which can be booted.
+type Machine struct {
+	// Root is the directory with the machine's files. It does not show /run and other file systems that a
+	// booted machine mounts.
+	Root string
+
+	leader int // process ID of the machine's first process on the host; 0 if the machine is not booted
+}
+
+// Copy copies the root file system. It skips the test if LNETD_TEST_MACHINE is not set.
+func Copy(t *testing.T) *Machine {
+	t.Helper()
+	base := testenv.Machine(t)
+	testenv.NeedRoot(t)
+	m := &Machine{Root: filepath.Join(t.TempDir(), "root")}
+	if out, err := exec.Command("cp", "-a", base, m.Root).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, out)
+	}
+	return m
+}
+
+// Path returns the path of a machine's file on the host.
+func (m *Machine) Path(name string) string { return filepath.Join(m.Root, name) }
+
+// Write writes a file of the machine and creates the directories above it.
+func (m *Machine) Write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(m.Path(name)), 0o755); err != nil { //nolint:gosec // as an administrator would
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(m.Path(name), []byte(text), 0o644); err != nil { //nolint:gosec // as an administrator would
+		t.Fatal(err)
+	}
+}
+
+// Boot boots the machine and waits until systemd has started its units. The machine halts at the end of
+// the test.
+func (m *Machine) Boot(t *testing.T) {
+	t.Helper()
+	testenv.NeedCommand(t, "systemd-nspawn", "systemd-container")
+	testenv.NeedCommand(t, "nsenter", "util-linux")
+	console := &daemontest.Log{}
+	cmd := exec.Command("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--private-network",
+		"--console=pipe", "--machine=lnetd-test-"+strconv.Itoa(os.Getpid()), "--directory="+m.Root)
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // systemd-nspawn halts the machine
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	})
+	daemontest.Within(t, patience, "boot", func() error {
+		select {
+		case <-ended:
+			t.Fatalf("the machine has ended:\n%s", console)
+		default:
+		}
+		return m.booted(t, cmd.Process.Pid)
+	})
+}
+
+// booted returns an error until the machine has finished booting.
+func (m *Machine) booted(t *testing.T, nspawn int) (err error) {
+	if m.leader == 0 {
+		if m.leader, err = firstChild(nspawn); err != nil {
+			return err
+		}
+	}
+	out, err := m.Try(t, "systemctl is-system-running")
+	if s := strings.TrimSpace(out); s == "running" || s == "degraded" {
+		return nil
+	}
+	return fmt.Errorf("it is %q (%w)", out, err)
+}
+
+// firstChild returns the process ID of the systemd that nspawn started.
+func firstChild(nspawn int) (int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", nspawn, nspawn))
+	if err != nil {
+		return 0, err
+	}
+	children := strings.Fields(string(b))
+	if len(children) == 0 {
+		return 0, errors.New("there is no machine yet")
+	}
+	name, err := os.ReadFile(filepath.Join("/proc", children[0], "comm"))
+	if err != nil || string(name) != "systemd\n" {
+		return 0, fmt.Errorf("the machine's first process is %q yet (%w)", name, err)
+	}
+	return strconv.Atoi(children[0])
+}
+
+// Try runs a script in the shell of a booted machine and returns its output. It also works during the
+// test's cleanup.
+func (m *Machine) Try(t *testing.T, script string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(m.leader), "--all", "--", "/usr/bin/env", "-i",
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TERM=dumb", "DEBIAN_FRONTEND=noninteractive", "/bin/bash", "-c", script)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}
+
+// Must is like Try, but ends the test if the script fails. It then prints the end of lnetd's journal.
+func (m *Machine) Must(t *testing.T, script string) string {
+	t.Helper()
+	out, err := m.Try(t, script)
+	if err != nil {
+		log, _ := m.Try(t, "journalctl --no-pager -n 60 -u 'lnetd*'")
+		t.Fatalf("%s: %v\n%s\n%s", script, err, out, log)
+	}
+	return out
+}

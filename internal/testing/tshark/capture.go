@@ -1,0 +1,98 @@
+package tshark
+
+import (
+	"encoding/binary"
+
+	"github.com/lnetd/lnetd/internal/testing/recording"
+)
+
+// lnetPort is the port by which tshark recognizes LNet.
+const lnetPort = 988
+
+// segmentSize is the payload of the TCP segments in bytes. No message size is a multiple of it, so large
+// messages end at any place in a segment.
+const segmentSize = 1447
+
+// capture is a pcap file with invented Ethernet, IPv4 and TCP headers.
+type capture struct {
+	file []byte
+	// streamOf[n] is the stream of packet n+1.
+	streamOf []int
+}
+
+func newCapture() *capture {
+	le := binary.LittleEndian
+	var b []byte
+	b = le.AppendUint32(b, 0xa1b2c3d4) // classic pcap, microseconds
+	b = le.AppendUint16(b, 2)
+	b = le.AppendUint16(b, 4)
+	b = le.AppendUint64(b, 0)
+	b = le.AppendUint32(b, 1<<18) // longest packet
+	b = le.AppendUint32(b, 1)     // Ethernet
+	return &capture{file: b}
+}
+
+// sender writes the TCP segments of one stream.
+type sender struct {
+	to     *capture
+	stream int
+	seq    uint32
+}
+
+// open starts a stream: it writes the SYN.
+func (c *capture) open(stream int) *sender {
+	s := &sender{to: c, stream: stream, seq: 1000}
+	s.segment(0x02, nil)
+	s.seq++
+	return s
+}
+
+// send writes b in as many segments as necessary.
+func (s *sender) send(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), segmentSize)
+		s.segment(0x18, b[:n])
+		s.seq += uint32(n)
+		b = b[n:]
+	}
+}
+
+func (s *sender) segment(flags byte, payload []byte) {
+	be := binary.BigEndian
+	length := 20 + 20 + len(payload)
+	var p []byte
+	p = append(p, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00) // Ethernet
+
+	p = append(p, 0x45, 0) // IPv4
+	p = be.AppendUint16(p, uint16(length))
+	p = append(p, 0, 0, 0x40, 0, 64, 6, 0, 0)
+	p = append(p, 10, 0, byte(s.stream>>8), byte(s.stream), 10, 255, 255, 254)
+
+	p = be.AppendUint16(p, 1023) // TCP
+	p = be.AppendUint16(p, lnetPort)
+	p = be.AppendUint32(p, s.seq)
+	p = be.AppendUint32(p, 1)
+	p = append(p, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0)
+	p = append(p, payload...)
+
+	le := binary.LittleEndian
+	c := s.to
+	c.file = le.AppendUint32(c.file, 1)
+	c.file = le.AppendUint32(c.file, uint32(len(c.streamOf)))
+	c.file = le.AppendUint32(c.file, uint32(len(p)))
+	c.file = le.AppendUint32(c.file, uint32(len(p)))
+	c.file = append(c.file, p...)
+	c.streamOf = append(c.streamOf, s.stream)
+}
+
+// add writes the units of a stream that tshark can decode (see faults.go). Each message starts a new
+// segment, because tshark may lose track of the stream for good when a segment ends within the first
+// bytes of a message.
+func (c *capture) add(stream int, units []recording.Unit) {
+	s := c.open(stream)
+	for i := range units {
+		if shown(&units[i]) {
+			s.send(units[i].Raw)
+		}
+	}
+}
