@@ -2,10 +2,11 @@ package lnd
 
 import "time"
 
-// Limits of the flow-control tunables.
+// Limits of the tunables that drivers have in common.
 const (
 	maxCredits = 1 << 24
 	maxSeconds = 1 << 24
+	maxCallers = 1 << 20
 )
 
 // FlowIn returns the tunables that are a driver's defaults for Tunables, which the configuration C contains.
@@ -29,4 +30,34 @@ func FlowIn[C any](at func(*C) *Tunables, module, meaning string) Fields[C] {
 			Help: "default of peer_timeout in \"tunables\"",
 		}),
 	}
+}
+
+// CallersIn returns the limits on callers that are not connected yet: of all addresses, and of each.
+func CallersIn[C any](all, each func(*C) *int, defaultOfEach int64) Fields[C] {
+	return Fields[C]{
+		NumberIn(all, Tunable{
+			Parameter: "half_open", Min: 1, Max: maxCallers, Default: 256,
+			Help: "callers that are not connected yet",
+		}),
+		NumberIn(each, Tunable{
+			Parameter: "half_open_per_source", Min: 1, Max: maxCallers, Default: defaultOfEach,
+			Help: "the same for each address",
+		}),
+	}
+}
+
+// TOSIn returns the type of service of IP packets.
+func TOSIn[C any](at func(*C) *int, module string) Field[C] {
+	return NumberIn(at, Tunable{
+		Name: "tos", Parameter: "tos", Module: module, Min: -1, Max: 255, Default: -1, Clamped: true,
+		Help: "type of service; -1: the system's choice",
+	})
+}
+
+// KeepaliveIn returns the time after which a silent peer is sent a message.
+func KeepaliveIn[C any](at func(*C) *time.Duration, module string, byDefault int64) Field[C] {
+	return NumberIn(at, Tunable{
+		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: byDefault, Unit: Seconds,
+		Help: "silence before a NOOP; 0: never",
+	})
 }

@@ -133,18 +133,22 @@ const settling = time.Second
 // after the last event. The events
 // are those of rtnetlink and, where the kernel sends them, those about RDMA devices. Containers without
 // privileges get none of the latter; a change of RDMA devices is then noticed with the next event of
-// rtnetlink.
+// rtnetlink. On a host without RDMA devices, Watch does not need them and works without.
 func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 	c, err := subscribe()
 	if err != nil {
 		return err
 	}
-	rdma, rdmaErr := subscribeRDMA()
+	rdma, err := subscribeRDMA()
+	if err != nil && hasRDMA() {
+		_ = c.Close()
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	events, ended := make(chan struct{}, 1), make(chan error, 1)
+	events, ended := make(chan struct{}, 1), make(chan error, 2)
 	event := func() {
 		select {
 		case events <- struct{}{}:
@@ -152,8 +156,8 @@ func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 		}
 	}
 	group.Go(func() { ended <- k.receive(ctx, c, event) })
-	if rdmaErr == nil {
-		group.Go(func() { _ = receiveRDMA(ctx, rdma, event) })
+	if err == nil {
+		group.Go(func() { ended <- receiveRDMA(ctx, rdma, event) })
 	}
 	return merge(events, ended, changed, hasRDMA)
 }

@@ -23,10 +23,11 @@ type Link struct {
 	log   *boundedlog.Log
 	more  func(device string) (cause string)
 
-	index  int // of the device; used by Check only
-	device atomic.Pointer[string]
-	cause  atomic.Pointer[string] // why the link is down; empty if it is up
-	back   func()
+	index   int // of the device; used by Check only
+	device  atomic.Pointer[string]
+	cause   atomic.Pointer[string] // why the link is down; empty if it is up
+	back    func()
+	rewatch atomic.Pointer[context.CancelFunc] // makes Watch begin again after a pause; nil before Watch
 }
 
 // NewLink returns the link of an NI on a device, with its present state, which it does not report to
@@ -67,16 +68,32 @@ func stateFor(cause string) lnd.LinkState {
 }
 
 // Watch calls check when the host has changed, as Host.Watch does, until ctx is done. check calls Check,
-// or has another goroutine do so.
+// or has another goroutine do so. If the host cannot be watched or examined, for example for lack of
+// descriptors, Watch begins again after a pause, as Follow does.
 func (l *Link) Watch(ctx context.Context, check func()) {
-	if err := l.host.Watch(ctx, check); err != nil && ctx.Err() == nil {
-		l.log.Warn("link state is not watched", "device", l.Device(), "cause", err)
+	watch := func(ctx context.Context, changed func()) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		l.rewatch.Store(&stop)
+		return l.host.Watch(ctx, changed)
 	}
+	Follow(ctx, watch, check, func(err error) {
+		l.log.Warn("link state is not watched", "device", l.Device(), "cause", err)
+	})
 }
 
-// Check examines the device and reports a change of the link to the node. Only one call may run at a time.
+// Check examines the device and reports a change of the link to the node. If the host's devices cannot be
+// read, the link keeps its state, and Watch calls check again later. Only one call may run at a time.
 func (l *Link) Check() {
-	cause := l.examine()
+	all, err := l.host.Devices()
+	if err != nil {
+		l.log.Warn("network devices cannot be read", "device", l.Device(), "cause", err)
+		if rewatch := l.rewatch.Load(); rewatch != nil {
+			(*rewatch)()
+		}
+		return
+	}
+	cause := l.examine(all)
 	before := *l.cause.Swap(&cause)
 	state := stateFor(cause)
 	if state == stateFor(before) {
@@ -92,12 +109,8 @@ func (l *Link) Check() {
 	l.upper.LinkChanged(state)
 }
 
-// examine returns why the link is down, and records which device is the NI's.
-func (l *Link) examine() string {
-	all, err := l.host.Devices()
-	if err != nil {
-		return fmt.Sprintf("the network devices cannot be read: %v", err)
-	}
+// examine returns why the link is down, and records which of the host's devices is the NI's.
+func (l *Link) examine(all []Device) string {
 	name := l.Device()
 	dev := l.find(all)
 	switch {

@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
@@ -97,11 +99,47 @@ func TestLinkCauses(t *testing.T) {
 	if back != 2 {
 		t.Errorf("the link came back %d times, want 2", back)
 	}
-	host.Fail(errors.New("no memory"))
-	l.Check()
-	if got := l.Cause(); got != "the network devices cannot be read: no memory" {
-		t.Errorf("without devices: %q", got)
-	}
+}
+
+// TestDevicesCannotBeRead checks that the link keeps its state while the host's devices cannot be read, and
+// that Watch has them read again, without an event of the host.
+func TestDevicesCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		eth0 := device(2, "eth0", own)
+		host, n := hostnettest.New(eth0), &node{}
+		l := hostnet.NewLink(host, &eth0, nid, n, boundedlog.New(slog.New(slog.NewTextHandler(&lines, nil))), nil)
+		var done sync.WaitGroup
+		defer done.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		looks := 0
+		done.Go(func() { l.Watch(ctx, func() { looks++; l.Check() }) })
+		synctest.Wait()
+		host.Fail(errors.New("no memory"))
+		if l.State() != lnd.LinkUp || l.Cause() != "" || looks != 2 {
+			t.Errorf("%s, cause %q, %d looks", l.State(), l.Cause(), looks)
+		}
+		for want := 3; want < 6; want++ { // after 1, 2, 4 s
+			time.Sleep(time.Second << (want - 3))
+			synctest.Wait()
+			if looks != want {
+				t.Errorf("%d looks, want %d", looks, want)
+			}
+		}
+		host.Set() // eth0 was removed; nobody is watching for a change now
+		if looks != 5 {
+			t.Errorf("%d looks during the pause", looks)
+		}
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		if looks != 6 || l.State() != lnd.LinkDown || !slices.Equal(n.states, []lnd.LinkState{lnd.LinkDown}) {
+			t.Errorf("%d looks, link %s, reported %v", looks, l.State(), n.states)
+		}
+		if !strings.Contains(lines.String(), `msg="network devices cannot be read" device=eth0 cause="no memory"`) {
+			t.Errorf("log %q", lines.String())
+		}
+	})
 }
 
 // An NI on an alias keeps that name, and follows the device of the alias.
@@ -167,9 +205,23 @@ func TestLinkWatch(t *testing.T) {
 		}
 		cancel()
 		<-done
-		host.watch = func(context.Context, func()) error { return errors.New("no sockets") }
-		l.Watch(t.Context(), nil)
-		if got := lines.String(); !strings.Contains(got, `msg="link state is not watched" device=eth0 cause="no sockets"`) || strings.Count(got, "\n") != 1 {
+		if lines.Len() > 0 {
+			t.Errorf("log %q", lines.String())
+		}
+		// Watch begins again, with longer and longer pauses, up to a minute.
+		var times []time.Duration
+		begun := time.Now()
+		ctx, cancel = context.WithTimeout(t.Context(), 4*time.Minute)
+		defer cancel()
+		host.watch = func(context.Context, func()) error {
+			times = append(times, time.Since(begun).Round(time.Second)/time.Second)
+			return errors.New("no sockets")
+		}
+		l.Watch(ctx, nil)
+		if want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 123, 183}; !slices.Equal(times, want) {
+			t.Errorf("watched at %d, want %d", times, want)
+		}
+		if got := lines.String(); !strings.Contains(got, `msg="link state is not watched" device=eth0 cause="no sockets"`) {
 			t.Errorf("log %q", got)
 		}
 	})

@@ -123,10 +123,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Name: "timeout", Parameter: "timeout", Module: module, Max: maxSeconds, Default: 50, Unit: lnd.Seconds, Live: true, PerNet: true,
 		Help: "time without progress; 0: lnd_timeout",
 	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.TOS }, lnd.Tunable{
-		Name: "tos", Parameter: "tos", Module: module, Min: -1, Max: 255, Default: -1, Clamped: true,
-		Help: "type of service; -1: the system's choice",
-	}),
+	lnd.TOSIn(func(c *Config) *int { return &c.TOS }, module),
 	lnd.NumberIn(func(c *Config) *int { return &c.Service }, lnd.Tunable{
 		Parameter: "service", Module: module, Min: 1, Max: 65535, Default: 987,
 		Help: "port, the same on all nodes of a net",
@@ -139,10 +136,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Parameter: "ignore_cksum", Max: 1,
 		Help: "1: ignore checksums of peers",
 	}),
-	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Keepalive }, lnd.Tunable{
-		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: 100, Unit: lnd.Seconds,
-		Help: "silence before a NOOP; 0: never",
-	}),
+	lnd.KeepaliveIn(func(c *Config) *time.Duration { return &c.Keepalive }, module, 100),
 }, lnd.FlowIn(func(c *Config) *lnd.Tunables { return &c.Tunables }, module, "; the queue depth, 8 to 255"), lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *int { return &c.WrqSge }, lnd.Tunable{
 		Parameter: "wrq_sge", Module: module, Min: 1, Max: maxPieces, Default: 2,
@@ -172,15 +166,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Parameter: "spin", Max: maxMany, Unit: lnd.Microseconds,
 		Help: "time to poll before sleeping",
 	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpen }, lnd.Tunable{
-		Parameter: "half_open", Min: 1, Max: maxMany, Default: 256,
-		Help: "callers that are not connected yet",
-	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpenPerSource }, lnd.Tunable{
-		Parameter: "half_open_per_source", Min: 1, Max: maxMany, Default: 127,
-		Help: "the same for each address",
-	}),
-})
+}, lnd.CallersIn(func(c *Config) *int { return &c.MaxHalfOpen }, func(c *Config) *int { return &c.MaxHalfOpenPerSource }, 127))
 
 // Table returns the driver's tunables.
 func Table() lnd.Table {

@@ -189,7 +189,7 @@ func (c *conn) take(dst *events) {
 		r := p.Rx.Owner.(*rx)
 		r.placed = true
 		if p.Failure != nil && r.err == nil {
-			r.err = failed("receive", c.p.ID.NID, p.Failure)
+			r.err = c.p.i.failed("receive", c.p.ID.NID, p.Failure)
 		}
 		switch {
 		case r.state == rxTelling: // tellArrivals checks placed afterwards

@@ -73,29 +73,13 @@ func New(c Config) (*Driver, error) {
 func (d *Driver) Type() lnet.NetType { return lnet.TypeO2IB }
 
 // Open brings up an interface. It finds the address and the RDMA device that it belongs to, and listens
-// there unless another interface already does. Open returns a *lnd.ListenError if it cannot listen on the service, and lnd.ErrExists if the NID is in use.
+// there unless another interface already does. Open returns a *lnd.ListenError if it cannot listen on the
+// service, and lnd.ErrExists if the NID is in use.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
-	i, err := d.open(ctx, &c)
+	i, err := d.interfaces.Open(ctx, c, &peering.Opening[*Interface]{
+		Driver: "o2iblnd", Type: lnet.TypeO2IB, Host: d.config.Host, Log: d.log, New: d.newInterface, Listen: d.bind, Leave: d.leave,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("o2iblnd: open %s on %q: %w", c.Net, c.Device, err)
-	}
-	return i, nil
-}
-
-func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
-	place, err := peering.FindPlace(ctx, c, lnet.TypeO2IB, d.config.Host, d.log)
-	if err != nil {
-		return nil, err
-	}
-	i, err := d.newInterface(c, place)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.interfaces.Enter(i.Self, i); err != nil {
-		return nil, err
-	}
-	if err := d.bind(i); err != nil {
-		d.leave(i)
 		return nil, err
 	}
 	i.start()

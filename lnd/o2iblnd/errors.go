@@ -19,10 +19,6 @@ var (
 	errShortAnswer = errors.New("fewer bytes than were asked for, which a kernel may not have written: ask for as many as there are")
 )
 
-func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
-	return &lnd.Error{Driver: "o2iblnd", Op: op, Peer: peer, Status: s, Err: err}
-}
-
 // statusOf returns the health class of a failure. A failure without a fault, protocol.OK, becomes
 // StatusRemoteError, so that the message is not resent: the peer may have received it (o2iblnd 13.3).
 func statusOf(f *protocol.Failure) lnd.Status {
@@ -33,7 +29,7 @@ func statusOf(f *protocol.Failure) lnd.Status {
 }
 
 // failed returns the error for a message whose connection has reported a failure.
-func failed(op string, peer lnet.NID, f *protocol.Failure) *lnd.Error {
+func (i *Interface) failed(op string, peer lnet.NID, f *protocol.Failure) *lnd.Error {
 	var err error = f
 	switch {
 	case errors.Is(f, lnd.ErrClosed), errors.Is(f, lnd.ErrDisconnected):
@@ -44,7 +40,7 @@ func failed(op string, peer lnet.NID, f *protocol.Failure) *lnd.Error {
 	case f.Errno == syscall.ECONNABORTED, f.Errno == syscall.EIO:
 		err = fmt.Errorf("%w: %w", lnd.ErrDisconnected, f)
 	}
-	return messageError(op, peer, statusOf(f), err)
+	return i.Error(op, peer, statusOf(f), err)
 }
 
 func aborted(err error) *protocol.Failure {

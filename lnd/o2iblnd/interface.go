@@ -73,7 +73,7 @@ func (i *Interface) self() protocol.Self {
 func (i *Interface) Send(m *lnd.Tx) {
 	m.Replied, m.ReplyLength = false, 0
 	if err := checkHeader(&m.Header); err != nil {
-		i.Out.Add(peering.Failed(m, messageError("send", m.To.NID, lnd.StatusLocalError, err)))
+		i.Out.Add(peering.Failed(m, i.Error("send", m.To.NID, lnd.StatusLocalError, err)))
 		return
 	}
 	i.Submit(m, process(m.To.NID))

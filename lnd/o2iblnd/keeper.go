@@ -210,7 +210,7 @@ func (p *peer) tick(now time.Time) {
 		}
 	}
 	p.putDown()
-	p.i.Put(late, messageError("send", p.ID.NID, lnd.StatusNetworkTimeout, peering.ErrWaited))
+	p.i.Put(late, p.i.Error("send", p.ID.NID, lnd.StatusNetworkTimeout, peering.ErrWaited))
 	p.Unlock()
 	p.i.Out.Run()
 	for _, c := range list {
@@ -272,9 +272,9 @@ func (i *Interface) feed(now time.Time) {
 				h.r.answer(err)
 			}
 		case closing:
-			i.Out.Add(peering.Failed(h.m, messageError("send", h.m.To.NID, lnd.StatusRemoteDropped, peering.ErrClosing)))
+			i.Out.Add(peering.Failed(h.m, i.Error("send", h.m.To.NID, lnd.StatusRemoteDropped, peering.ErrClosing)))
 		case late:
-			i.Out.Add(peering.Failed(h.m, messageError("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)))
+			i.Out.Add(peering.Failed(h.m, i.Error("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)))
 		case unfed[h.m.To.NID]:
 			again = append(again, h)
 		default:

@@ -216,9 +216,9 @@ func (p *peer) flush(c *conn) {
 
 // failCanceled queues the failure of messages that were to be canceled while flush had taken them. p is locked.
 func (p *peer) failCanceled(list []peering.Waiter) {
-	err := failed("send", p.ID.NID, aborted(peering.ErrDisconnect))
+	err := p.i.failed("send", p.ID.NID, aborted(peering.ErrDisconnect))
 	if p.i.Closed() {
-		err = messageError("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing)
+		err = p.i.Error("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing)
 	}
 	for _, w := range list {
 		p.i.Out.Put(peering.Failed(w.M, err))
@@ -231,7 +231,7 @@ func (p *peer) resume() {
 	switch {
 	case p.Waiting.Len() == 0:
 	case p.i.Closed():
-		p.i.Put(p.Waiting.Cancel(), messageError("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing))
+		p.i.Put(p.Waiting.Cancel(), p.i.Error("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing))
 	case p.live() != nil:
 		p.i.keeper.do(task{kind: taskFlush, p: p})
 	default:
@@ -268,7 +268,7 @@ func (p *peer) lose(c *conn) {
 	case final != nil:
 		p.Loss = final
 	case up && !p.Connected():
-		p.Loss = failed("connect", p.ID.NID, f)
+		p.Loss = p.i.failed("connect", p.ID.NID, f)
 	}
 	var orphans []*lnd.Tx
 	if lost {
@@ -282,7 +282,7 @@ func (p *peer) lose(c *conn) {
 	}
 	p.resume()
 	p.putDown()
-	p.i.Put(orphans, cmp.Or(final, error(failed("connect", p.ID.NID, f))))
+	p.i.Put(orphans, cmp.Or(final, error(p.i.failed("connect", p.ID.NID, f))))
 	p.Unlock()
 	p.i.countLost(c, up, final)
 	c.tellLost()
@@ -330,7 +330,7 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 			p.wire().Failed()
 		}
 		if !errors.Is(c.failure, peering.ErrDisconnect) {
-			final = failed("connect", p.ID.NID, c.failure)
+			final = p.i.failed("connect", p.ID.NID, c.failure)
 		}
 	}
 	return false, final

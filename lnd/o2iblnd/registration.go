@@ -38,11 +38,11 @@ func (i *Interface) Register(b []byte) (memory.Registration, error) {
 	}
 	i.mu.Unlock()
 	if closing {
-		return nil, messageError("register", lnet.NID{}, lnd.StatusLocalAborted, lnd.ErrClosed)
+		return nil, i.Error("register", lnet.NID{}, lnd.StatusLocalAborted, lnd.ErrClosed)
 	}
 	if err := r.register(); err != nil {
 		_ = r.Release() // never fails
-		return nil, messageError("register", lnet.NID{}, lnd.StatusLocalError, err)
+		return nil, i.Error("register", lnet.NID{}, lnd.StatusLocalError, err)
 	}
 	return r, nil
 }

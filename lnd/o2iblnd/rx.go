@@ -181,7 +181,7 @@ func (r *rx) answer(err error) {
 	now := time.Now()
 	c.mu.Lock()
 	if err != nil {
-		r.err = messageError("receive", c.p.ID.NID, lnd.StatusLocalError, err)
+		r.err = c.p.i.Error("receive", c.p.ID.NID, lnd.StatusLocalError, err)
 	}
 	switch {
 	case r.prx.Type == protocol.Immediate:
@@ -222,7 +222,7 @@ func (r *rx) complete(err error) {
 		if r.prx.Type == protocol.PutReq {
 			if err == nil {
 				if fault := copyIn(p.Memory, r.bounce.bytes()[:p.Memory.Length]); fault != nil {
-					err = messageError("receive", c.p.ID.NID, lnd.StatusLocalError, fault)
+					err = c.p.i.Error("receive", c.p.ID.NID, lnd.StatusLocalError, fault)
 				}
 			}
 			c.dev.giveBack(c.p, c.dev.remote, theirs, r.bounce)

@@ -201,14 +201,14 @@ func (t *tx) submit(now time.Time) {
 func (t *tx) done(d *protocol.Done) error {
 	switch {
 	case d.Recalled:
-		return messageError("send", t.c.p.ID.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled)
+		return t.c.p.i.Error("send", t.c.p.ID.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled)
 	case d.Failure != nil:
-		err := failed("send", t.c.p.ID.NID, d.Failure)
+		err := t.c.p.i.failed("send", t.c.p.ID.NID, d.Failure)
 		err.Status = resendable(err.Status, t.Begun(), t.c.ending)
 		return err
 	case d.Replied && d.Sure < d.Length:
 		f := &protocol.Failure{Health: protocol.RemoteError, Errno: syscall.EIO, Err: errShortAnswer}
-		return messageError("get", t.c.p.ID.NID, lnd.StatusRemoteError, f)
+		return t.c.p.i.Error("get", t.c.p.ID.NID, lnd.StatusRemoteError, f)
 	}
 	t.replied, t.length = d.Replied, d.Length
 	return nil
@@ -236,7 +236,7 @@ func (t *tx) finish(err error) {
 	if err == nil && t.replied {
 		if t.bounce.ok() {
 			if fault := copyIn(m.Sink, t.bounce.bytes()[:t.length]); fault != nil {
-				err = messageError("get", c.p.ID.NID, lnd.StatusLocalError, fault)
+				err = c.p.i.Error("get", c.p.ID.NID, lnd.StatusLocalError, fault)
 			}
 		}
 		m.Replied, m.ReplyLength = err == nil, t.length
@@ -272,7 +272,7 @@ func (i *Interface) unprepared(m *lnd.Tx, err error) {
 		i.starve(hungry{m: m, since: time.Now()})
 		return
 	}
-	i.Out.Add(peering.Failed(m, messageError("send", m.To.NID, lnd.StatusLocalError, err)))
+	i.Out.Add(peering.Failed(m, i.Error("send", m.To.NID, lnd.StatusLocalError, err)))
 }
 
 // checkHeader returns an error if the header cannot be carried.

@@ -1,10 +1,13 @@
 package peering
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -14,6 +17,48 @@ type Interfaces[I any] struct {
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	open   map[lnet.NID]I
+}
+
+// Opening is how a driver opens an interface.
+type Opening[I any] struct {
+	Driver string // its name, for errors
+	Type   lnet.NetType
+	Host   hostnet.Host
+	Log    *boundedlog.Log // of interfaces without a logger of their own
+	// New creates an interface from its resolved configuration. It starts nothing.
+	New func(c *lnd.Config, at *Place) (I, error)
+	// Listen lets peers connect to an interface that is in the table. Leave removes it from the table, and
+	// undoes Listen, which may have failed.
+	Listen func(I) error
+	Leave  func(I)
+}
+
+// Open creates an interface that is in the table and to which peers can connect. Its errors are those of
+// FindPlace, Enter, o.New and o.Listen, with the names of the driver, the net and the device.
+func (t *Interfaces[I]) Open(ctx context.Context, c lnd.Config, o *Opening[I]) (I, error) {
+	i, err := t.create(ctx, &c, o)
+	if err != nil {
+		return i, fmt.Errorf("%s: open %s on %q: %w", o.Driver, c.Net, c.Device, err)
+	}
+	return i, nil
+}
+
+func (t *Interfaces[I]) create(ctx context.Context, c *lnd.Config, o *Opening[I]) (i I, err error) {
+	at, err := FindPlace(ctx, c, o.Type, o.Host, o.Log)
+	if err != nil {
+		return i, err
+	}
+	if i, err = o.New(c, at); err != nil {
+		return i, err
+	}
+	if err := t.Enter(at.Self, i); err != nil {
+		return i, err
+	}
+	if err := o.Listen(i); err != nil {
+		o.Leave(i)
+		return i, err
+	}
+	return i, nil
 }
 
 // Enter adds an interface. It returns lnd.ErrExists if the NID is in use, and lnd.ErrClosed after

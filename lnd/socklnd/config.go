@@ -90,7 +90,6 @@ type Config struct {
 // Limits of several tunables.
 const (
 	maxSeconds = 1 << 24
-	maxCallers = 1 << 20
 	maxBytes   = 1 << 30
 	maxBackoff = 3600_000 // milliseconds
 	maxPort    = 65535
@@ -108,10 +107,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Name: "timeout", Parameter: "sock_timeout", Module: module, Max: maxSeconds, Default: 50, Unit: lnd.Seconds, Live: true, PerNet: true,
 		Help: "time without progress; 0: lnd_timeout",
 	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.TOS }, lnd.Tunable{
-		Name: "tos", Parameter: "tos", Module: module, Min: -1, Max: 255, Default: -1, Clamped: true,
-		Help: "type of service; -1: the system's choice",
-	}),
+	lnd.TOSIn(func(c *Config) *int { return &c.TOS }, module),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.BusyPoll }, lnd.Tunable{
 		Name: "busy_poll", Parameter: "busy_poll", Max: int64(MaxBusyPoll / time.Microsecond), Unit: lnd.Microseconds, Live: true,
 		Help: "time to poll sockets before sleeping; 0: never",
@@ -169,10 +165,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Parameter: "round_robin", Module: module, Default: 1,
 		Help: "use connections with equal load in turn",
 	}),
-	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Keepalive }, lnd.Tunable{
-		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: 30, Unit: lnd.Seconds,
-		Help: "silence before a NOOP; 0: never",
-	}),
+	lnd.KeepaliveIn(func(c *Config) *time.Duration { return &c.Keepalive }, module, 30),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.KeepaliveIdle }, lnd.Tunable{
 		Parameter: "keepalive_idle", Module: module, Max: maxSeconds, Default: 30, Unit: lnd.Seconds,
 		Help: "silence before a TCP keepalive probe; 0: no probes",
@@ -197,15 +190,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Parameter: "nonblk_zcack", Module: module, Default: 1,
 		Help: "acknowledge zero-copy messages without blocking",
 	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpen }, lnd.Tunable{
-		Parameter: "half_open", Min: 1, Max: maxCallers, Default: 256,
-		Help: "callers that have not introduced themselves",
-	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.MaxHalfOpenPerSource }, lnd.Tunable{
-		Parameter: "half_open_per_source", Min: 1, Max: maxCallers, Default: 8,
-		Help: "the same for each address",
-	}),
-})
+}, lnd.CallersIn(func(c *Config) *int { return &c.MaxHalfOpen }, func(c *Config) *int { return &c.MaxHalfOpenPerSource }, 8))
 
 // Table returns the driver's tunables.
 func Table() lnd.Table {
@@ -213,7 +198,7 @@ func Table() lnd.Table {
 		Type: lnet.TypeTCP, Section: "socklnd", About: "Parameters of the TCP driver, named as ksocklnd's module parameters.",
 		Tunables: fields.Tunables(), Module: module,
 		Unused: []string{
-			"enable_irq_affinity", "inject_csum_error", "nconnds", "nconnds_max", "nscheds", "skip_mr_route_setup", "zc_min_payload",
+			"enable_irq_affinity", "nconnds", "nconnds_max", "nscheds", "skip_mr_route_setup", "zc_min_payload",
 			"zc_recv", "zc_recv_min_nfrags",
 		},
 	}

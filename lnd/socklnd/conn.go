@@ -147,7 +147,7 @@ func (c *conn) causeOfDeath() error {
 }
 
 func (c *conn) unstartedError(cause error) *lnd.Error {
-	return messageError("send", c.peer.ID.NID, unstartedStatus(cause), timeoutErrno(cause))
+	return c.peer.i.Error("send", c.peer.ID.NID, unstartedStatus(cause), timeoutErrno(cause))
 }
 
 // configure sets the options of an established connection (socklnd 16).

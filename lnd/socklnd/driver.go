@@ -66,27 +66,10 @@ func (d *Driver) Type() lnet.NetType { return lnet.TypeTCP }
 // interface already has one on that address, and watches the link. Open returns a *lnd.ListenError if
 // it cannot listen on the port, and lnd.ErrExists if the NID is in use.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
-	i, err := d.open(ctx, &c)
+	i, err := d.interfaces.Open(ctx, c, &peering.Opening[*Interface]{
+		Driver: "socklnd", Type: lnet.TypeTCP, Host: d.config.Network, Log: d.log, New: d.newInterface, Listen: d.listen, Leave: d.leave,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("socklnd: open %s on %q: %w", c.Net, c.Device, err)
-	}
-	return i, nil
-}
-
-func (d *Driver) open(ctx context.Context, c *lnd.Config) (*Interface, error) {
-	place, err := peering.FindPlace(ctx, c, lnet.TypeTCP, d.config.Network, d.log)
-	if err != nil {
-		return nil, err
-	}
-	i, err := d.newInterface(c, place)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.interfaces.Enter(i.Self, i); err != nil {
-		return nil, err
-	}
-	if err := d.listen(i); err != nil {
-		d.leave(i)
 		return nil, err
 	}
 	i.start()

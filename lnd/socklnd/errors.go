@@ -10,7 +10,6 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/peering"
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // Causes of closed connections and failed messages.
@@ -22,10 +21,6 @@ var (
 	errManyAcks    = fmt.Errorf("%w: %d acknowledgements wait to be read", lnd.ErrProtocol, maxAcks)
 	errTurnedAway  = &lnd.CallError{Reason: lnd.CallTurnedAway, Err: errors.New("refused again and again")}
 )
-
-func messageError(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
-	return &lnd.Error{Driver: "socklnd", Op: op, Peer: peer, Status: s, Err: err}
-}
 
 // connectStatus returns the health class of messages whose connection could not be made (socklnd 15.2).
 func connectStatus(err error) lnd.Status {

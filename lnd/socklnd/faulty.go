@@ -23,7 +23,7 @@ func (c *conn) dropFaulty() error {
 	faulty := make(map[*lnd.Tx]error)
 	for _, m := range w.batch[w.first:w.n] {
 		if f := m.Payload.Check(); f != nil {
-			faulty[m] = messageError("send", c.peer.ID.NID, lnd.StatusLocalError, f)
+			faulty[m] = c.peer.i.Error("send", c.peer.ID.NID, lnd.StatusLocalError, f)
 		}
 	}
 	if first := w.batch[w.first]; len(faulty) == 0 || faulty[first] != nil && w.start(w.first) < w.wrote {

@@ -164,7 +164,7 @@ func (p *peer) openCanceled() {
 			p.call(time.Now())
 		}
 	}
-	p.settle(messageError("connect", p.ID.NID, connectStatus(cause), cause))
+	p.settle(p.i.Error("connect", p.ID.NID, connectStatus(cause), cause))
 	p.Unlock()
 	p.i.Out.Run()
 	p.i.Forget(p)
@@ -179,7 +179,7 @@ func (p *peer) openFailed(err error) {
 	p.Lock()
 	p.Backoff.Fail(now, fmt.Errorf("not called again yet: %w", err), jitter)
 	p.stopOpening()
-	failed := messageError("connect", p.ID.NID, connectStatus(err), err)
+	failed := p.i.Error("connect", p.ID.NID, connectStatus(err), err)
 	if len(p.conns) == 0 {
 		p.Loss = failed
 	}

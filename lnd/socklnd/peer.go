@@ -118,11 +118,11 @@ func (p *peer) expecting() bool {
 func (p *peer) uncallable() error {
 	switch {
 	case p.i.Closed():
-		return messageError("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing)
+		return p.i.Error("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing)
 	case p.Backoff.Cause != nil:
-		return messageError("send", p.ID.NID, lnd.StatusRemoteError, p.Backoff.Cause)
+		return p.i.Error("send", p.ID.NID, lnd.StatusRemoteError, p.Backoff.Cause)
 	}
-	return messageError("send", p.ID.NID, lnd.StatusRemoteError, peering.ErrNoWay)
+	return p.i.Error("send", p.ID.NID, lnd.StatusRemoteError, peering.ErrNoWay)
 }
 
 // mayCallBack allows connecting to a peer that connected to us, once its connections have ended or its
@@ -246,8 +246,8 @@ func (p *peer) fail(c *conn, cause error) {
 		return o.remote.Addr() == c.remote.Addr() && o.set <= c.set
 	})
 	if len(p.conns) == 0 {
-		p.Loss = messageError("connect", p.ID.NID, connectStatus(cause), cause)
-		p.settle(messageError("send", p.ID.NID, connectStatus(cause), cause))
+		p.Loss = p.i.Error("connect", p.ID.NID, connectStatus(cause), cause)
+		p.settle(p.i.Error("send", p.ID.NID, connectStatus(cause), cause))
 	}
 	p.Unlock()
 
@@ -267,7 +267,7 @@ func (p *peer) accepted() {
 		p.call(time.Now())
 	}
 	if len(p.conns) == 0 {
-		p.settle(messageError("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrNoWay))
+		p.settle(p.i.Error("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrNoWay))
 	}
 	p.Unlock()
 	p.i.Out.Run()

@@ -166,7 +166,7 @@ func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
 // faulty returns the error for a message whose local payload memory is no longer accessible. Neither
 // the peer nor the network is at fault, so the connection stays open.
 func (c *conn) faulty(cause error) error {
-	return messageError("receive", c.peer.ID.NID, lnd.StatusLocalError, cause)
+	return c.peer.i.Error("receive", c.peer.ID.NID, lnd.StatusLocalError, cause)
 }
 
 func (c *conn) protocolError(err error) error {
@@ -308,5 +308,5 @@ func (c *conn) failReceive(p lnd.Placement, cause error) {
 	if cause == nil {
 		cause = syscall.EIO
 	}
-	p.Done.Received(&c.m, messageError("receive", c.peer.ID.NID, lnd.StatusRemoteError, cause))
+	p.Done.Received(&c.m, c.peer.i.Error("receive", c.peer.ID.NID, lnd.StatusRemoteError, cause))
 }

@@ -103,7 +103,7 @@ func (p *peer) expire(now time.Time) {
 		}
 		p.i.PutDown(p)
 	}
-	p.i.Put(late, messageError("send", p.ID.NID, lnd.StatusNetworkTimeout, peering.ErrWaited))
+	p.i.Put(late, p.i.Error("send", p.ID.NID, lnd.StatusNetworkTimeout, peering.ErrWaited))
 	p.Unlock()
 	p.i.Out.Run()
 }

@@ -242,7 +242,7 @@ func (c *conn) encode(cookie uint64) {
 		if err := c.appendHead(m, cookie); err != nil {
 			w.heads = w.heads[:head]
 			c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
-			c.peer.i.Out.Add(peering.Failed(m, messageError("send", c.peer.ID.NID, lnd.StatusLocalError, err)))
+			c.peer.i.Out.Add(peering.Failed(m, c.peer.i.Error("send", c.peer.ID.NID, lnd.StatusLocalError, err)))
 			continue
 		}
 		cookie = 0
@@ -392,7 +392,7 @@ func (c *conn) failBatch(cause error) {
 		w.first++
 		err := c.unstartedError(cause)
 		if w.wrote > start {
-			err = messageError("send", c.peer.ID.NID, startedStatus(cause), timeoutErrno(cause))
+			err = c.peer.i.Error("send", c.peer.ID.NID, startedStatus(cause), timeoutErrno(cause))
 		}
 		c.peer.i.Out.Add(peering.Failed(m, err))
 	}

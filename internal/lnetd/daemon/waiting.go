@@ -11,6 +11,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -131,12 +132,11 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 			continue
 		}
 		wg.Go(func() {
-			err := watch(ctx, func() {
+			hostnet.Follow(ctx, watch, func() {
 				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // on failure ctx is done
-			})
-			if err != nil && ctx.Err() == nil {
+			}, func(err error) {
 				t.log.Warn("interfaces are not watched: NIs that wait for one stay down", "cause", err)
-			}
+			})
 		})
 	}
 	wg.Wait()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -13,6 +14,17 @@ import (
 )
 
 var update = flag.Bool("update", false, "write tables.json")
+
+// TestUnusedParametersAreNoTunables checks that no parameter is both used and declared unused.
+func TestUnusedParametersAreNoTunables(t *testing.T) {
+	for _, table := range []lnd.Table{socklnd.Table(), o2iblnd.Table()} {
+		for _, o := range table.Tunables {
+			if slices.Contains(table.Unused, o.Parameter) {
+				t.Errorf("%s: %s is a tunable", table.Module, o.Parameter)
+			}
+		}
+	}
+}
 
 // The list is that of the drivers.
 func TestTablesAreUpToDate(t *testing.T) {
