@@ -237,7 +237,7 @@ func (m *matching) deed() {
 	case 7:
 		if d := m.some(); d != nil {
 			o := new(portals.Operation)
-			if b := m.byte(); b&1 == 0 && m.table.TakeAck(d.handle, o) || b&1 != 0 && m.table.TakeReply(d.handle, o, int(b>>4)) {
+			if b := m.byte(); b&1 == 0 && m.table.BeginAck(d.handle, o) || b&1 != 0 && m.table.BeginReply(d.handle, o, int(b>>4)) {
 				m.started(o)
 			}
 		}

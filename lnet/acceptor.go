@@ -134,14 +134,14 @@ func DecodeAcceptorRequest(b []byte) (r AcceptorRequest, order binary.ByteOrder,
 		return AcceptorRequest{}, nil, err
 	}
 	r.Version = order.Uint32(b[4:])
-	if r.NID, err = decodeRequested(b[acceptorPrefix:need], order); err != nil {
+	if r.NID, err = decodeRequestedNID(b[acceptorPrefix:need], order); err != nil {
 		return AcceptorRequest{}, nil, &AcceptorError{Err: err}
 	}
 	return r, order, nil
 }
 
-// decodeRequested decodes acr_nid. The length of b determines its format.
-func decodeRequested(b []byte, order binary.ByteOrder) (NID, error) {
+// decodeRequestedNID decodes acr_nid. The length of b determines its format.
+func decodeRequestedNID(b []byte, order binary.ByteOrder) (NID, error) {
 	if len(b) == LargeNIDSize {
 		n, ok := getLarge((*[LargeNIDSize]byte)(b))
 		if !ok {

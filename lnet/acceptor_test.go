@@ -168,7 +168,7 @@ func TestAcceptorRequestRoundTrip(t *testing.T) {
 		if want.NID.IsLarge() || rapid.Bool().Draw(t, "version 2") {
 			want.Version = 2
 		}
-		for _, o := range orders {
+		for _, o := range byteOrders {
 			b := want.Append(nil, o.append)
 			if len(b) != AcceptorRequestSize(want.Version) || len(b) > MaxAcceptorRequestSize {
 				t.Fatalf("%s: %d bytes", o.name, len(b))

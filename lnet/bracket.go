@@ -115,9 +115,9 @@ func (a alternatives) longest() int {
 // progression is a range "lo-hi/stride" or "lo-hi" in a group.
 type progression struct{ lo, hi, stride uint32 }
 
-// texts returns the numbers of p, formatted in the given base. It returns ErrTooMany if
+// format returns the numbers of p, formatted in the given base. It returns ErrTooMany if
 // there are more than limit.
-func (p progression) texts(base, limit int) (alternatives, error) {
+func (p progression) format(base, limit int) (alternatives, error) {
 	n := uint64(p.hi-p.lo)/uint64(p.stride) + 1
 	if n > uint64(max(limit, 0)) {
 		return nil, ErrTooMany
@@ -139,7 +139,7 @@ func parseProgression(s string, base int) (p progression, err error) {
 		case s == "":
 			err = errMissing
 		default:
-			err = fmt.Errorf("%s is not a number of base %d", shown(s), base)
+			err = fmt.Errorf("%s is not a number of base %d", formatValue(s), base)
 		}
 		return v
 	}

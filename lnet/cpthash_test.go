@@ -36,7 +36,7 @@ func TestCPT(t *testing.T) {
 	}
 }
 
-func TestCPTIsACandidate(t *testing.T) {
+func TestCPTIsInCandidates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := genNID().Draw(t, "nid")
 		total := rapid.IntRange(1, 300).Draw(t, "total")

@@ -27,7 +27,7 @@ type FieldError struct {
 // from the network.
 func (e *FieldError) Error() string {
 	s := e.What
-	switch value := shown(e.Value); {
+	switch value := formatValue(e.Value); {
 	case e.Field != "" && value != "":
 		s += ": " + e.Field + " " + value
 	case e.Field != "":
@@ -44,16 +44,16 @@ func (e *FieldError) Error() string {
 // Unwrap returns e.Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// maxShown is the maximum number of bytes of a string that an error shows.
-const maxShown = 80
+// maxFormatted is the maximum number of bytes of a string that an error shows.
+const maxFormatted = 80
 
-func shown(v any) string {
+func formatValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
 	case string:
-		if len(v) > maxShown {
-			return strconv.Quote(v[:maxShown]) + "..."
+		if len(v) > maxFormatted {
+			return strconv.Quote(v[:maxFormatted]) + "..."
 		}
 		return strconv.Quote(v)
 	}

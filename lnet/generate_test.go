@@ -99,8 +99,8 @@ func genPingInfo() *rapid.Generator[PingInfo] {
 	})
 }
 
-// orders are both byte orders, as writers and as readers.
-var orders = []struct {
+// byteOrders are both byte orders, as writers and as readers.
+var byteOrders = []struct {
 	name   string
 	append binary.AppendByteOrder
 	read   binary.ByteOrder

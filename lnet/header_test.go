@@ -323,7 +323,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	}))
 }
 
-func TestHeaderDecodesAnything(t *testing.T) {
+func TestHeaderDecodesRandomBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "bytes")
 		var h Header

@@ -37,8 +37,8 @@ var (
 	// ErrNoMatch is returned if no rule of an IP2Nets matches this node.
 	ErrNoMatch = errors.New("ip2nets: no rule matches a local address")
 
-	errNetTwin = errors.New("net occurs twice in a rule")
-	errOctets  = errors.New("address is not four ranges joined by dots")
+	errDuplicateNet = errors.New("net occurs twice in a rule")
+	errOctets       = errors.New("address is not four ranges joined by dots")
 )
 
 // ParseIP2Nets parses an "ip2nets" string. A text without entries is valid, but matches
@@ -86,7 +86,7 @@ func parseIP2NetsRule(entry string) (IP2NetsRule, error) {
 	}
 	for i := range nets {
 		if slices.ContainsFunc(nets[:i], func(s NetSpec) bool { return s.Net == nets[i].Net }) {
-			return IP2NetsRule{}, errNetTwin
+			return IP2NetsRule{}, errDuplicateNet
 		}
 	}
 	rule := IP2NetsRule{Nets: nets}

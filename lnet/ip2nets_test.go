@@ -92,7 +92,7 @@ func TestParseIP2NetsRefuses(t *testing.T) {
 }
 
 // Rules that are fine alone may not put an interface on one net twice.
-func TestIP2NetsMatchChecksTheSum(t *testing.T) {
+func TestIP2NetsMatchLimitsTotal(t *testing.T) {
 	rules, err := ParseIP2Nets("tcp(eth0) 10.0.0.*; tcp(eth1,eth0) 10.0.*.*")
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestIP2NetsMatchChecksTheSum(t *testing.T) {
 	if got, err := rules.Match(addresses("10.0.1.1")); err != nil || got.String() != "tcp(eth1,eth0)" {
 		t.Errorf("one rule gives %v, %v", got, err)
 	}
-	if got, err := rules.Match(addresses("10.0.0.1")); !errors.Is(err, errInterfaceTwin) || got != nil {
+	if got, err := rules.Match(addresses("10.0.0.1")); !errors.Is(err, errDuplicateInterface) || got != nil {
 		t.Errorf("both rules give %v, %v", got, err)
 	}
 }

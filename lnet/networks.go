@@ -44,11 +44,11 @@ type InterfaceSpec struct {
 const maxModuleString = 4096
 
 var (
-	errTooLong       = errors.New("longer than 4096 bytes")
-	errEmptyElement  = errors.New("empty element")
-	errStray         = errors.New("stray text or brackets")
-	errInterfaceName = errors.New("name of an interface is empty or has blanks")
-	errInterfaceTwin = errors.New("interface occurs twice on the net")
+	errTooLong            = errors.New("longer than 4096 bytes")
+	errEmptyElement       = errors.New("empty element")
+	errUnexpectedText     = errors.New("stray text or brackets")
+	errInterfaceName      = errors.New("name of an interface is empty or has blanks")
+	errDuplicateInterface = errors.New("interface occurs twice on the net")
 )
 
 // ParseNetworks parses a "networks" string. A trailing comma is allowed.
@@ -86,18 +86,18 @@ func parseNetworks(s string) (Networks, error) {
 
 // check returns a *FieldError if an interface is on a net twice.
 func (n Networks) check() error {
-	type place struct {
+	type interfaceOnNet struct {
 		net  Net
 		name string
 	}
-	seen := make(map[place]bool)
+	seen := make(map[interfaceOnNet]bool)
 	for _, spec := range n {
 		for _, i := range spec.Interfaces {
-			at := place{spec.Net, i.Name}
-			if seen[at] {
-				return &FieldError{What: spec.Net.String(), Field: "interface", Value: i.Name, Err: errInterfaceTwin}
+			key := interfaceOnNet{spec.Net, i.Name}
+			if seen[key] {
+				return &FieldError{What: spec.Net.String(), Field: "interface", Value: i.Name, Err: errDuplicateInterface}
 			}
-			seen[at] = true
+			seen[key] = true
 		}
 	}
 	return nil
@@ -190,10 +190,10 @@ func parseCPTs(s string) (RangeExpr, error) {
 	}
 	list, ok := strings.CutPrefix(s, "[")
 	if !ok {
-		return nil, errStray
+		return nil, errUnexpectedText
 	}
 	if list, ok = strings.CutSuffix(list, "]"); !ok || strings.ContainsAny(list, "[]") {
-		return nil, errStray
+		return nil, errUnexpectedText
 	}
 	return parseRanges(list, ^uint32(0))
 }

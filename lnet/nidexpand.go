@@ -108,7 +108,7 @@ func numberGroup(group string, base, limit int) (alternatives, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := p.texts(base, limit-len(all))
+		a, err := p.format(base, limit-len(all))
 		if err != nil {
 			return nil, err
 		}

@@ -102,7 +102,7 @@ func TestParseNID(t *testing.T) {
 	}
 }
 
-func TestParseNIDSaysWhatIsWrong(t *testing.T) {
+func TestParseNIDErrors(t *testing.T) {
 	for in, want := range map[string]error{
 		"1.2.3@tcp":        errDottedQuad,
 		"[2001:db8::]@tcp": errIPv6,

@@ -84,8 +84,8 @@ func (n NID) listable() bool {
 // inMetadata reports whether n can be in the metadata.
 func (n NID) inMetadata() bool { return n.listable() && !n.IsLarge() }
 
-// counts returns the number of entries of each kind that Append writes.
-func (p *PingInfo) counts() (small, large, metadata int) {
+// entryCounts returns the number of entries of each kind that Append writes.
+func (p *PingInfo) entryCounts() (small, large, metadata int) {
 	small = 1 // 0@lo
 	for i := range p.NIs {
 		switch nid := p.NIs[i].NID; {
@@ -106,7 +106,7 @@ func (p *PingInfo) counts() (small, large, metadata int) {
 
 // Size returns the number of bytes that Append appends.
 func (p *PingInfo) Size() int {
-	small, large, metadata := p.counts()
+	small, large, metadata := p.entryCounts()
 	size := infoSize(small, large)
 	if metadata > 0 || p.Features&FeatMetadata != 0 {
 		size += pingMetadataHead + metadata*pingMetadataSize
@@ -124,7 +124,7 @@ func infoSize(small, large int) int {
 // FeatPrimaryLarge. Append omits NIs whose NID is zero, a wildcard or loopback, and
 // metadata whose NID is one of those or large.
 func (p *PingInfo) Append(b []byte, order binary.AppendByteOrder) []byte {
-	small, large, metadata := p.counts()
+	small, large, metadata := p.entryCounts()
 	features, total := p.Features&^FeatLargeAddr, 0
 	if large > 0 {
 		features |= FeatLargeAddr
@@ -219,7 +219,7 @@ func DecodePingInfo(b []byte, maxNIs int) (p PingInfo, err error) {
 	case nnis == 0:
 		return PingInfo{}, pingError("pi_nnis", nnis, errPingNoEntry)
 	case int64(nnis) > int64(maxNIs):
-		return PingInfo{}, pingError("pi_nnis", nnis, tooMany(maxNIs))
+		return PingInfo{}, pingError("pi_nnis", nnis, errTooManyEntries(maxNIs))
 	}
 	small := pingHeaderSize + int(nnis)*pingSmallSize // end of the small entries
 	if len(b) < pingHeaderSize+pingSmallSize {
@@ -234,7 +234,7 @@ func DecodePingInfo(b []byte, maxNIs int) (p PingInfo, err error) {
 		p.decodeLarge(b[small:min(len(b), end)], order)
 	}
 	if len(p.NIs) >= maxNIs {
-		return PingInfo{}, pingError("entries", len(p.NIs)+1, tooMany(maxNIs))
+		return PingInfo{}, pingError("entries", len(p.NIs)+1, errTooManyEntries(maxNIs))
 	}
 	if len(b) < end {
 		return p, &TruncatedError{What: "ping info", Need: end, Have: len(b)}
@@ -247,7 +247,7 @@ func pingError(field string, value any, err error) error {
 	return &FieldError{What: "ping info", Field: field, Value: value, Err: err}
 }
 
-func tooMany(maxNIs int) error { return fmt.Errorf("more than %d", maxNIs) }
+func errTooManyEntries(maxNIs int) error { return fmt.Errorf("more than %d", maxNIs) }
 
 // decodeLoopback decodes entry 0 and returns the offset at which the large entries end.
 // small is the offset at which the small ones end.

@@ -146,7 +146,7 @@ func TestPingInfoBigEndian(t *testing.T) {
 func TestPingInfoRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := genPingInfo().Draw(t, "info")
-		for _, o := range orders {
+		for _, o := range byteOrders {
 			b := want.Append(nil, o.append)
 			if len(b) != want.Size() {
 				t.Fatalf("%s: %d bytes, Size is %d", o.name, len(b), want.Size())

@@ -139,7 +139,7 @@ func parseRangeNumber(s string, limit uint32) (uint32, error) {
 	s = strings.Trim(s, blanks)
 	v, ok := parseAutoBase(s, limit)
 	if !ok {
-		return 0, fmt.Errorf("%s is not a number 0 to %d", shown(s), limit)
+		return 0, fmt.Errorf("%s is not a number 0 to %d", formatValue(s), limit)
 	}
 	return v, nil
 }

@@ -253,7 +253,7 @@ func textGroup(_, group string, limit int) (alternatives, error) {
 			if (p.hi-p.lo)%p.stride != 0 {
 				return nil, errNotMultiple
 			}
-			if a, err = p.texts(10, limit-len(all)); err != nil {
+			if a, err = p.format(10, limit-len(all)); err != nil {
 				return nil, err
 			}
 		}

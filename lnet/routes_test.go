@@ -123,7 +123,7 @@ func TestParseRoutesRefuses(t *testing.T) {
 	}
 }
 
-func TestParseRoutesLimitsTheSum(t *testing.T) {
+func TestParseRoutesLimitsTotal(t *testing.T) {
 	entry := "tcp[1-60000] 10.0.0.1@o2ib"
 	if got, err := ParseRoutes(entry); err != nil || len(got) != 60000 {
 		t.Errorf("one entry: %d routes, %v", len(got), err)

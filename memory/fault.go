@@ -23,7 +23,7 @@ func (f *Fault) Unwrap() error { return syscall.EFAULT }
 
 // In reports whether the address lies in v.
 func (f *Fault) In(v Vector) (in bool) {
-	v.pieces(func(s Segment) bool {
+	v.eachSegment(func(s Segment) bool {
 		in = f.Address-uintptr(unsafe.Pointer(unsafe.SliceData(s.Bytes))) < uintptr(len(s.Bytes))
 		return !in
 	})
@@ -61,7 +61,7 @@ const pageSize = 4096
 func (m Vector) Check() *Fault {
 	var sum byte
 	return Guard(func() {
-		m.pieces(func(s Segment) bool {
+		m.eachSegment(func(s Segment) bool {
 			for at := 0; at < len(s.Bytes); at += pageSize {
 				sum += s.Bytes[at]
 			}

@@ -37,17 +37,17 @@ type Registration interface {
 // use by many messages. Node.Register creates a region. The memory must stay in place until
 // Release has returned nil. All methods are safe for concurrent use.
 type Region struct {
-	segment  [1]Segment // the whole memory
-	released func()
-	holds    atomic.Pointer[[]hold] // replaced as a whole; nil when the region has ended
-	pins     atomic.Int64           // number of descriptors; below 0 when the region has ended
-	cpt      atomic.Int64           // CPT plus 1; 0 if unknown
+	segment       [1]Segment // the whole memory
+	released      func()
+	registrations atomic.Pointer[[]registration] // replaced as a whole; nil when the region has ended
+	pins          atomic.Int64                   // number of descriptors; below 0 when the region has ended
+	cpt           atomic.Int64                   // CPT plus 1; 0 if unknown
 }
 
-// hold is the registration of one interface.
-type hold struct {
-	by Registrar
-	of Registration
+// registration is the registration of one interface.
+type registration struct {
+	registrar    Registrar
+	registration Registration
 }
 
 // ended is the value that Region.pins counts from when the region has ended.
@@ -59,7 +59,7 @@ const ended = -1 << 62
 func NewRegion(b []byte, released func()) *Region {
 	r := &Region{released: released}
 	r.segment[0] = Segment{Bytes: b, region: r}
-	r.holds.Store(new([]hold))
+	r.registrations.Store(new([]registration))
 	return r
 }
 
@@ -87,10 +87,10 @@ func (r *Region) Slice(off, n int) Vector {
 // Registration returns the registration of r with an interface. It returns nil if r is not
 // registered there; the driver then uses its own buffers.
 func (r *Region) Registration(by Registrar) Registration {
-	if holds := r.holds.Load(); holds != nil {
+	if holds := r.registrations.Load(); holds != nil {
 		for i := range *holds {
-			if h := &(*holds)[i]; h.by == by {
-				return h.of
+			if h := &(*holds)[i]; h.registrar == by {
+				return h.registration
 			}
 		}
 	}
@@ -105,26 +105,26 @@ func (r *Region) Register(by Registrar) error {
 		return err
 	}
 	for {
-		old := r.holds.Load()
+		old := r.registrations.Load()
 		if old == nil {
 			return errors.Join(ErrReleased, of.Release())
 		}
-		next := append(slices.Clip(*old), hold{by, of})
-		if r.holds.CompareAndSwap(old, &next) {
+		next := append(slices.Clip(*old), registration{by, of})
+		if r.registrations.CompareAndSwap(old, &next) {
 			return nil
 		}
 	}
 }
 
-// Forget drops the registration of an interface that is closed.
-func (r *Region) Forget(by Registrar) {
+// Deregister drops the registration of an interface that is closed.
+func (r *Region) Deregister(by Registrar) {
 	for {
-		old := r.holds.Load()
+		old := r.registrations.Load()
 		if old == nil {
 			return
 		}
-		next := slices.DeleteFunc(slices.Clone(*old), func(h hold) bool { return h.by == by })
-		if len(next) == len(*old) || r.holds.CompareAndSwap(old, &next) {
+		next := slices.DeleteFunc(slices.Clone(*old), func(h registration) bool { return h.registrar == by })
+		if len(next) == len(*old) || r.registrations.CompareAndSwap(old, &next) {
 			return
 		}
 	}
@@ -159,7 +159,7 @@ func (r *Region) Release() error {
 			return fmt.Errorf("region: %w", ErrReleased)
 		}
 	}
-	holds := r.holds.Swap(nil)
+	holds := r.registrations.Swap(nil)
 	if r.released != nil {
 		r.released()
 	}
@@ -168,7 +168,7 @@ func (r *Region) Release() error {
 	}
 	var errs []error
 	for _, h := range *holds {
-		errs = append(errs, h.of.Release())
+		errs = append(errs, h.registration.Release())
 	}
 	return errors.Join(errs...)
 }
@@ -176,6 +176,6 @@ func (r *Region) Release() error {
 // End ends r without the program that registered it. All interfaces must be closed and the
 // memory unused. A later Release does nothing and returns ErrReleased.
 func (r *Region) End() {
-	r.holds.Store(nil)
+	r.registrations.Store(nil)
 	r.pins.Store(ended)
 }

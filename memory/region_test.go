@@ -9,9 +9,9 @@ import (
 
 // device registers memory, and counts its registrations.
 type device struct {
-	mu   sync.Mutex
-	held []*mapping
-	err  error // result of the next Register
+	mu       sync.Mutex
+	mappings []*mapping
+	err      error // result of the next Register
 }
 
 type mapping struct {
@@ -27,7 +27,7 @@ func (d *device) Register(b []byte) (Registration, error) {
 		return nil, d.err
 	}
 	m := &mapping{device: d, bytes: b}
-	d.held = append(d.held, m)
+	d.mappings = append(d.mappings, m)
 	return m, nil
 }
 
@@ -35,14 +35,14 @@ func (m *mapping) Release() error {
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.held = slices.DeleteFunc(d.held, func(o *mapping) bool { return o == m })
+	d.mappings = slices.DeleteFunc(d.mappings, func(o *mapping) bool { return o == m })
 	return m.err
 }
 
-func (d *device) holds() int {
+func (d *device) registrations() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.held)
+	return len(d.mappings)
 }
 
 func register(t *testing.T, r *Region, by ...*device) {
@@ -54,29 +54,29 @@ func register(t *testing.T, r *Region, by ...*device) {
 	}
 }
 
-func TestRegionKnowsWhoHoldsIt(t *testing.T) {
+func TestRegionRegistrations(t *testing.T) {
 	a, b, c := new(device), new(device), new(device)
 	r := NewRegion(make([]byte, 100), nil)
 	if r.Registration(a) != nil {
 		t.Error("registered from the start")
 	}
 	register(t, r, a, b)
-	if r.Registration(a) != Registration(a.held[0]) || r.Registration(b) != Registration(b.held[0]) || r.Registration(c) != nil {
+	if r.Registration(a) != Registration(a.mappings[0]) || r.Registration(b) != Registration(b.mappings[0]) || r.Registration(c) != nil {
 		t.Errorf("a: %v, b: %v, c: %v", r.Registration(a), r.Registration(b), r.Registration(c))
 	}
-	if got := len(b.held[0].bytes); got != 100 {
+	if got := len(b.mappings[0].bytes); got != 100 {
 		t.Errorf("%d bytes are registered, want 100", got)
 	}
 	c.err = errors.New("full")
 	if err := r.Register(c); !errors.Is(err, c.err) || r.Registration(c) != nil {
 		t.Errorf("%v, %v", err, r.Registration(c))
 	}
-	r.Forget(a)
-	r.Forget(c)
+	r.Deregister(a)
+	r.Deregister(c)
 	if r.Registration(a) != nil || r.Registration(b) == nil {
 		t.Error("the wrong one is forgotten")
 	}
-	if a.holds() != 1 {
+	if a.registrations() != 1 {
 		t.Error("who is forgotten was asked")
 	}
 }
@@ -116,7 +116,7 @@ func TestRegionSegments(t *testing.T) {
 	}
 }
 
-func TestRegionIsReleasedWhenNobodyUsesIt(t *testing.T) {
+func TestRegionReleaseInUse(t *testing.T) {
 	a, b := new(device), new(device)
 	told := 0
 	r := NewRegion(make([]byte, 10), func() { told++ })
@@ -126,14 +126,14 @@ func TestRegionIsReleasedWhenNobodyUsesIt(t *testing.T) {
 	if err := v.Pin(); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Release(); !errors.Is(err, ErrInUse) || a.holds() != 1 || told != 0 {
-		t.Errorf("release of what is used: %v, %d held, told %d times", err, a.holds(), told)
+	if err := r.Release(); !errors.Is(err, ErrInUse) || a.registrations() != 1 || told != 0 {
+		t.Errorf("release of what is used: %v, %d held, told %d times", err, a.registrations(), told)
 	}
 	v.Unpin()
 	stuck := errors.New("stuck")
-	b.held[0].err = stuck
-	if err := r.Release(); !errors.Is(err, stuck) || a.holds()+b.holds() != 0 || told != 1 {
-		t.Errorf("release: %v, %d and %d held, told %d times", err, a.holds(), b.holds(), told)
+	b.mappings[0].err = stuck
+	if err := r.Release(); !errors.Is(err, stuck) || a.registrations()+b.registrations() != 0 || told != 1 {
+		t.Errorf("release: %v, %d and %d held, told %d times", err, a.registrations(), b.registrations(), told)
 	}
 	if err := r.Release(); !errors.Is(err, ErrReleased) || told != 1 {
 		t.Errorf("second release: %v, told %d times", err, told)
@@ -148,10 +148,10 @@ func TestRegionIsReleasedWhenNobodyUsesIt(t *testing.T) {
 	if err := other.Release(); err != nil { // the failed Pin has undone its part
 		t.Error(err)
 	}
-	if err := r.Register(a); !errors.Is(err, ErrReleased) || a.holds() != 0 {
-		t.Errorf("registration of what was released: %v, %d held", err, a.holds())
+	if err := r.Register(a); !errors.Is(err, ErrReleased) || a.registrations() != 0 {
+		t.Errorf("registration of what was released: %v, %d held", err, a.registrations())
 	}
-	r.Forget(a)
+	r.Deregister(a)
 }
 
 func TestRegionEndsWithItsOwner(t *testing.T) {
@@ -186,7 +186,7 @@ func TestRegionRaces(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			wg.Go(func() { r.Forget(new(device)); r.Registration(d) })
+			wg.Go(func() { r.Deregister(new(device)); r.Registration(d) })
 			wg.Go(func() {
 				v := r.Slice(0, 1)
 				if v.Pin() == nil {
@@ -200,7 +200,7 @@ func TestRegionRaces(t *testing.T) {
 		})
 		wg.Wait()
 		for k := range devices {
-			if n := devices[k].holds(); n != 0 {
+			if n := devices[k].registrations(); n != 0 {
 				t.Fatalf("device %d holds %d registrations", k, n)
 			}
 		}
@@ -209,7 +209,7 @@ func TestRegionRaces(t *testing.T) {
 
 // Release, while the last descriptor is released, either returns ErrInUse or ends the
 // region.
-func TestReleaseWhileTheLastDescriptorGoes(t *testing.T) {
+func TestReleaseDuringLastUnpin(t *testing.T) {
 	for range 5000 {
 		r := NewRegion(make([]byte, 10), nil)
 		v := r.Slice(0, 1)
@@ -229,7 +229,7 @@ func TestReleaseWhileTheLastDescriptorGoes(t *testing.T) {
 	}
 }
 
-func TestRegionIsLookedUpWithoutAllocating(t *testing.T) {
+func TestRegistrationDoesNotAllocate(t *testing.T) {
 	a, b := new(device), new(device)
 	r := NewRegion(make([]byte, 10), nil)
 	register(t, r, a, b)

@@ -59,8 +59,8 @@ func (m Vector) Region() *Region {
 	return nil
 }
 
-// pieces calls f for each nonempty contiguous piece of m, in order, until f returns false.
-func (m Vector) pieces(f func(s Segment) bool) {
+// eachSegment calls f for each nonempty contiguous piece of m, in order, until f returns false.
+func (m Vector) eachSegment(f func(s Segment) bool) {
 	off, left := m.Offset, m.Length
 	for i := range m.Segments {
 		if left == 0 {
@@ -83,7 +83,7 @@ func (m Vector) pieces(f func(s Segment) bool) {
 
 // AppendSegments appends the nonempty pieces of m to list, in order, each with its region.
 func (m Vector) AppendSegments(list []Segment) []Segment {
-	m.pieces(func(s Segment) bool {
+	m.eachSegment(func(s Segment) bool {
 		list = append(list, s)
 		return true
 	})
@@ -116,7 +116,7 @@ func (m Vector) Unpin() {
 
 // AppendBuffers appends the nonempty pieces of m to bufs, in order. The pieces alias m.
 func (m Vector) AppendBuffers(bufs [][]byte) [][]byte {
-	m.pieces(func(s Segment) bool {
+	m.eachSegment(func(s Segment) bool {
 		bufs = append(bufs, s.Bytes)
 		return true
 	})
@@ -126,7 +126,7 @@ func (m Vector) AppendBuffers(bufs [][]byte) [][]byte {
 // CopyFrom copies b to the beginning of m and returns the number of bytes copied.
 func (m Vector) CopyFrom(b []byte) int {
 	done := 0
-	m.pieces(func(s Segment) bool {
+	m.eachSegment(func(s Segment) bool {
 		done += copy(s.Bytes, b[done:])
 		return done < len(b)
 	})
@@ -136,7 +136,7 @@ func (m Vector) CopyFrom(b []byte) int {
 // CopyTo copies m to b and returns the number of bytes copied.
 func (m Vector) CopyTo(b []byte) int {
 	done := 0
-	m.pieces(func(s Segment) bool {
+	m.eachSegment(func(s Segment) bool {
 		done += copy(b[done:], s.Bytes)
 		return done < len(b)
 	})
@@ -146,7 +146,7 @@ func (m Vector) CopyTo(b []byte) int {
 // CopyVector copies src to the beginning of m and returns the number of bytes copied.
 func (m Vector) CopyVector(src Vector) int {
 	done := 0
-	m.pieces(func(s Segment) bool {
+	m.eachSegment(func(s Segment) bool {
 		n := src.Slice(done, src.Length-done).CopyTo(s.Bytes)
 		done += n
 		return done < src.Length

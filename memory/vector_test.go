@@ -26,7 +26,7 @@ func drawMemory(t *rapid.T) (m Vector, model []byte) {
 	return m, slices.Clone(model[m.Offset : m.Offset+m.Length])
 }
 
-func TestMemoryIsWhatItsBytesAre(t *testing.T) {
+func TestVectorEqualsItsBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, model := drawMemory(t)
 
@@ -54,7 +54,7 @@ func TestMemoryIsWhatItsBytesAre(t *testing.T) {
 	})
 }
 
-func TestMemoryTakesWhatFitsAndTouchesNothingElse(t *testing.T) {
+func TestCopyStaysWithinVector(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, model := drawMemory(t)
 		all := Vector{Segments: m.Segments}
@@ -78,7 +78,7 @@ func TestMemoryTakesWhatFitsAndTouchesNothingElse(t *testing.T) {
 	})
 }
 
-func TestMemorySliceOutOfRange(t *testing.T) {
+func TestVectorSliceOutOfRange(t *testing.T) {
 	m := Of(make([]byte, 10)).Slice(2, 6)
 	for _, c := range []struct{ off, n int }{{-1, 2}, {0, -1}, {0, 7}, {7, 0}, {6, 1}, {3, int(^uint(0) >> 1)}} {
 		func() {
@@ -95,7 +95,7 @@ func TestMemorySliceOutOfRange(t *testing.T) {
 	}
 }
 
-func TestMemoryOfTheZeroValue(t *testing.T) {
+func TestZeroVector(t *testing.T) {
 	var m Vector
 	if m.AppendBuffers(nil) != nil || m.CopyFrom([]byte{1}) != 0 || m.CopyTo(make([]byte, 1)) != 0 {
 		t.Error("nothing has something")
@@ -105,7 +105,7 @@ func TestMemoryOfTheZeroValue(t *testing.T) {
 	}
 }
 
-func TestMemoryCutsAndCopiesWithoutAllocating(t *testing.T) {
+func TestVectorDoesNotAllocate(t *testing.T) {
 	m := Vector{Segments: []Segment{{Bytes: make([]byte, 100)}, {Bytes: make([]byte, 100)}}, Length: 200}
 	b, bufs := make([]byte, 50), make([][]byte, 0, 4)
 	if n := testing.AllocsPerRun(100, func() {

@@ -146,7 +146,7 @@ func reasonOf(c portals.Cause) DropReason {
 		return DropNoPortal
 	case portals.CauseTooLong:
 		return DropTooLong
-	case portals.CauseBehind:
+	case portals.CauseBacklog:
 		return DropHandlerBehind
 	case portals.CauseFull:
 		return DropPortalFull
@@ -154,7 +154,7 @@ func reasonOf(c portals.Cause) DropReason {
 		return DropNoMD
 	case portals.CauseUsedUp:
 		return DropUsedUp
-	case portals.CauseUnasked:
+	case portals.CauseUnsolicited:
 		return DropUnasked
 	case portals.CauseClosed:
 		return DropClosing

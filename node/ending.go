@@ -186,7 +186,7 @@ func (n *Node) replied(get *message) {
 		Requested: get.tx.ReplyLength,
 	}
 	length := min(get.tx.ReplyLength, get.tx.Sink.Length)
-	if !n.table.TakeReply(h.Handle, &m.op, length) {
+	if !n.table.BeginReply(h.Handle, &m.op, length) {
 		reply := lnet.Header{Type: lnet.MsgReply, Src: h.Dest, Dest: h.Src}
 		n.dropped(reasonOf(m.op.Cause), m.ni, m.peer, &reply)
 		m.free()

@@ -62,7 +62,7 @@ func (n *Node) endLost() {
 	if lost == nil {
 		return
 	}
-	strands := func(md lnet.Handle) bool { return lost(n.table.Awaits(md)) }
+	strands := func(md lnet.Handle) bool { return lost(n.table.NextHop(md)) }
 	for _, e := range n.discoverer.exchanges.sent() {
 		if strands(e.handle) {
 			e.lost.Store(true)

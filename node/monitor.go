@@ -86,11 +86,11 @@ func (n *Node) expire(overdue []portals.Overdue, now int64) {
 			continue // the response arrived just now
 		}
 		n.stats.responseTimeouts.Add(1)
-		n.log.Debug("response overdue", "md", o.Handle, "hop", o.Hop)
-		if o.Hop.IsZero() {
+		n.log.Debug("response overdue", "md", o.Handle, "hop", o.NextHop)
+		if o.NextHop.IsZero() {
 			continue
 		}
-		if p := n.peers.find(o.Hop); p != nil {
+		if p := n.peers.find(o.NextHop); p != nil {
 			n.losePeerHealth(p, n.parameters.Load().HealthSensitivity)
 		}
 	}

@@ -300,7 +300,7 @@ func (n *Node) relaunch(m *message, target lnet.NID) {
 	p := n.plan(m, target)
 	if p.park == nil && p.err == nil {
 		if hop := p.hop(); m.bound && !hop.IsZero() {
-			n.table.Rehop(&m.op, hop)
+			n.table.SetNextHop(&m.op, hop)
 		}
 		if m.out.retries > 0 {
 			n.stats.resent.Add(1)

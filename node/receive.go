@@ -161,11 +161,11 @@ func (m *message) dispatch() {
 	case lnet.MsgReply:
 		e.Type = portals.EventReply
 		e.Portal, e.MatchBits, e.HdrData = 0, 0, 0
-		m.claim(m.node.table.TakeReply(h.Handle, &m.op, int(h.PayloadLength)))
+		m.claim(m.node.table.BeginReply(h.Handle, &m.op, int(h.PayloadLength)))
 	default:
 		e.Type = portals.EventAck
 		e.Portal, e.HdrData, e.Length = 0, 0, int(h.Length)
-		m.claim(m.node.table.TakeAck(h.Handle, &m.op))
+		m.claim(m.node.table.BeginAck(h.Handle, &m.op))
 	}
 }
 
@@ -180,7 +180,7 @@ func (m *message) match(h *lnet.Header) {
 		m.drop(DropAnswersFull)
 		return
 	}
-	m.op.Handle, m.op.Gone = h.Handle, &m.ni.closing
+	m.op.Handle, m.op.Closing = h.Handle, &m.ni.closing
 	m.op.RemoteOffset = int(h.Offset)
 	switch m.node.table.Match(&m.op) {
 	case portals.Accept:

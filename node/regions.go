@@ -142,7 +142,7 @@ func (s *regions) leaves(iface lnd.Interface) {
 		return
 	}
 	for _, r := range s.all() {
-		r.Forget(by)
+		r.Deregister(by)
 	}
 }
 

@@ -116,7 +116,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	if r.wantReply {
 		b.Track = parameters.tracks(r.typ)
 		b.Now, b.Deadline = m.out.started, m.out.started+int64(parameters.TransactionTimeout)
-		b.Hop = p.hop()
+		b.NextHop = p.hop()
 	}
 	memory, err := n.table.Begin(h, &m.op, b)
 	if err != nil {

@@ -12,16 +12,16 @@ const (
 	CauseNoMatch
 	// CauseTooLong means that the message is longer than the room in the MD.
 	CauseTooLong
-	// CauseBehind means that too many events wait for the MD's handler (see Handler).
-	CauseBehind
+	// CauseBacklog means that too many events wait for the MD's handler (see Handler).
+	CauseBacklog
 	// CauseFull means that too many PUTs already wait on the portal (see SetLazy).
 	CauseFull
 	// CauseNoMD means that an ACK or REPLY names an unknown or unlinked MD.
 	CauseNoMD
 	// CauseUsedUp means that the named MD has no operations left.
 	CauseUsedUp
-	// CauseUnasked means that no request from the named MD asked for such a response.
-	CauseUnasked
-	// CauseClosed means that the table is closed, or that Operation.Gone was set.
+	// CauseUnsolicited means that no request from the named MD asked for such a response.
+	CauseUnsolicited
+	// CauseClosed means that the table is closed, or that Operation.Closing was set.
 	CauseClosed
 )

@@ -19,15 +19,15 @@ type Claim struct {
 // Portal returns the number of the portal.
 func (c *Claim) Portal() uint32 { return c.number }
 
-// meets reports whether some match bits belong both to c and to an entry or claim with bits
+// overlaps reports whether some match bits belong both to c and to an entry or claim with bits
 // and ignore.
-func (c *Claim) meets(bits, ignore uint64) bool { return meet(c.bits, c.ignore, bits, ignore) }
+func (c *Claim) overlaps(bits, ignore uint64) bool { return overlap(c.bits, c.ignore, bits, ignore) }
 
-func meet(a, ignoreA, b, ignoreB uint64) bool { return (a^b)&^(ignoreA|ignoreB) == 0 }
+func overlap(a, ignoreA, b, ignoreB uint64) bool { return (a^b)&^(ignoreA|ignoreB) == 0 }
 
 // covers reports whether c includes all match bits that e matches.
 func (c *Claim) covers(e *Entry) bool {
-	return e.IgnoreBits&^c.ignore == 0 && c.meets(e.MatchBits, 0)
+	return e.IgnoreBits&^c.ignore == 0 && c.overlaps(e.MatchBits, 0)
 }
 
 // Claim reserves, on one portal, all match bits that equal bits outside the ones of ignore.
@@ -60,11 +60,11 @@ func (t *Table) claimBits(portal uint32, bits, ignore uint64) (*Claim, error) {
 		return nil, fmt.Errorf("the portal is lazy: %w", ErrTaken)
 	}
 	for _, c := range p.claims {
-		if c.meets(bits, ignore) {
+		if c.overlaps(bits, ignore) {
 			return nil, ErrTaken
 		}
 	}
-	if p.unclaimed > 0 && p.index.meets(bits, ignore) {
+	if p.unclaimed > 0 && p.index.overlaps(bits, ignore) {
 		return nil, ErrTaken
 	}
 	p.class = classWildcard
@@ -95,9 +95,9 @@ func (c *Claim) Release() bool {
 	return true
 }
 
-// permits returns an error if a claim that e is not under has match bits of e. p.mu is
+// checkClaims returns an error if a claim that e is not under has match bits of e. p.mu is
 // held.
-func (p *portal) permits(e *Entry) error {
+func (p *portal) checkClaims(e *Entry) error {
 	if c := e.Claim; c != nil {
 		if c.portal != p || !c.held || !c.covers(e) {
 			return fmt.Errorf("not within the claim: %w", ErrInvalid)
@@ -105,30 +105,30 @@ func (p *portal) permits(e *Entry) error {
 		return nil
 	}
 	for _, c := range p.claims {
-		if c.meets(e.MatchBits, e.IgnoreBits) {
+		if c.overlaps(e.MatchBits, e.IgnoreBits) {
 			return ErrTaken
 		}
 	}
 	return nil
 }
 
-// enter adds d, attached with e, to the index of entries that can still match. leave
+// addEntry adds d, attached with e, to the index of entries that can still match. removeEntry
 // removes it from the index. p.mu is held.
-func (p *portal) enter(d *md, e *Entry) {
+func (p *portal) addEntry(d *md, e *Entry) {
 	d.claim = e.Claim
-	if p.index.add(d, e); d.place.shape != nil {
-		p.count(d, 1)
+	if p.index.add(d, e); d.indexEntry.shape != nil {
+		p.countEntry(d, 1)
 	}
 }
 
-func (p *portal) leave(d *md) {
-	if d.place.shape != nil {
+func (p *portal) removeEntry(d *md) {
+	if d.indexEntry.shape != nil {
 		p.index.remove(d)
-		p.count(d, -1)
+		p.countEntry(d, -1)
 	}
 }
 
-func (p *portal) count(d *md, n int) {
+func (p *portal) countEntry(d *md, n int) {
 	if c := d.claim; c != nil && c.held {
 		c.entries += n
 	} else {
@@ -136,11 +136,11 @@ func (p *portal) count(d *md, n int) {
 	}
 }
 
-// meets reports whether an entry in x matches some of the match bits.
-func (x *index) meets(bits, ignore uint64) bool {
+// overlaps reports whether an entry in x matches some of the match bits.
+func (x *index) overlaps(bits, ignore uint64) bool {
 	for _, g := range [...]*group{&x.ignoring, &x.exact} {
 		for s := g.shapes; s != nil; s = s.next {
-			if s.meets(bits, ignore) {
+			if s.overlaps(bits, ignore) {
 				return true
 			}
 		}
@@ -148,11 +148,11 @@ func (x *index) meets(bits, ignore uint64) bool {
 	return false
 }
 
-func (s *shape) meets(bits, ignore uint64) bool {
-	for _, buckets := range [...][]*md{s.old, s.buckets} {
+func (s *shape) overlaps(bits, ignore uint64) bool {
+	for _, buckets := range [...][]*md{s.oldBuckets, s.buckets} {
 		for _, d := range buckets {
-			for ; d != nil; d = d.place.chain {
-				if meet(d.place.key.bits, s.ignore, bits, ignore) {
+			for ; d != nil; d = d.indexEntry.chain {
+				if overlap(d.indexEntry.key.bits, s.ignore, bits, ignore) {
 					return true
 				}
 			}

@@ -37,7 +37,7 @@ func tryAttach(table *portals.Table, e portals.Entry, d portals.MD) error {
 
 // Claimed match bits are reserved: no entry outside the claim and no other claim can have
 // one of them.
-func TestClaimKeepsOthersOut(t *testing.T) {
+func TestClaimExcludesOthers(t *testing.T) {
 	table := newTable()
 	c := claim(t, table, tmid|5, low) // the claim ignores the 5
 	for _, e := range []portals.Entry{
@@ -63,7 +63,7 @@ func TestClaimKeepsOthersOut(t *testing.T) {
 	own := attach(t, table, portals.Entry{Portal: 1, MatchBits: tmid | 99, Claim: c}, sinkMD())
 	attach(t, table, portals.Entry{Portal: 1, MatchBits: tmid, IgnoreBits: low, Claim: c}, sinkMD())
 	attach(t, table, portals.Entry{Portal: 1, MatchBits: 8 << 52}, sinkMD())
-	match(t, table, arrived(portals.EventPut, tmid|99, 1), portals.Accept)
+	match(t, table, newArrival(portals.EventPut, tmid|99, 1), portals.Accept)
 	if err := table.Unlink(own); err != nil {
 		t.Error(err)
 	}
@@ -90,7 +90,7 @@ func TestEntryOutsideItsClaim(t *testing.T) {
 }
 
 // A claim of bits that an entry matches fails until the entry is used up.
-func TestClaimOfWhatIsInUse(t *testing.T) {
+func TestClaimOfUsedBits(t *testing.T) {
 	table := newTable()
 	taken := func(want bool) {
 		t.Helper()
@@ -108,7 +108,7 @@ func TestClaimOfWhatIsInUse(t *testing.T) {
 	once.Threshold = 1
 	attach(t, table, portals.Entry{Portal: 1, MatchBits: tmid | 3}, once)
 	taken(true)
-	match(t, table, arrived(portals.EventPut, tmid|3, 1), portals.Accept)
+	match(t, table, newArrival(portals.EventPut, tmid|3, 1), portals.Accept)
 	taken(false)
 	all := attach(t, table, portals.Entry{Portal: 1, IgnoreBits: ^uint64(0)}, sinkMD())
 	taken(true)
@@ -144,7 +144,7 @@ func TestClaimAmongManyEntries(t *testing.T) {
 
 // Unique, lazy and nonexistent portals cannot be claimed. A portal with a claim becomes a
 // wildcard portal.
-func TestWhatCannotBeClaimed(t *testing.T) {
+func TestInvalidClaims(t *testing.T) {
 	table := newTable()
 	attach(t, table, portals.Entry{Portal: 1, Match: here}, sinkMD())
 	if err := table.SetLazy(2); err != nil {
@@ -249,7 +249,7 @@ func BenchmarkMatchAmongClaims(b *testing.B) {
 				attach(b, table, portals.Entry{Portal: 1, MatchBits: (id + 1) << 52, Position: portals.After, Claim: c},
 					portals.MD{Bytes: make([]byte, 8), Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote})
 			}
-			o := arrived(portals.EventPut, 1<<52, 1)
+			o := newArrival(portals.EventPut, 1<<52, 1)
 			for b.Loop() {
 				if table.Match(o) != portals.Accept {
 					b.Fatal("no match")

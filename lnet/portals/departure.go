@@ -19,13 +19,13 @@ type Departure struct {
 // anyDeadline is later than every deadline.
 const anyDeadline = 1<<63 - 1
 
-// depart records how a request that asks for a response left. If other requests are
+// recordDeparture records how a request that asks for a response left. If other requests are
 // outstanding that left differently, or whose departure is unknown, d.departure becomes the
 // zero value. d.mu is held.
-func (d *md) depart(w Departure) {
+func (d *md) recordDeparture(w Departure) {
 	switch {
-	case !d.departed:
-		d.departure, d.departed = w, true
+	case !d.hasDeparture:
+		d.departure, d.hasDeparture = w, true
 	case d.departure.From == w.From && d.departure.To == w.To:
 		d.departure.Epoch = max(d.departure.Epoch, w.Epoch)
 	default:
@@ -33,13 +33,13 @@ func (d *md) depart(w Departure) {
 	}
 }
 
-// took reports whether all outstanding requests left as one of lives describes, before its
+// matchesDeparture reports whether all outstanding requests left as one of lives describes, before its
 // epoch. d.mu is held.
-func (d *md) took(lives []Departure) bool {
-	if d.deadline.Load() == 0 || d.refs > 0 || !d.departed {
+func (d *md) matchesDeparture(departures []Departure) bool {
+	if d.deadline.Load() == 0 || d.refs > 0 || !d.hasDeparture {
 		return false
 	}
-	for _, l := range lives {
+	for _, l := range departures {
 		if d.departure.From == l.From && d.departure.To == l.To && d.departure.Epoch < l.Epoch {
 			return true
 		}
@@ -53,20 +53,20 @@ func (d *md) took(lives []Departure) bool {
 // whose outstanding requests left in different ways, are not included. The caller then
 // calls UnlinkUnanswered.
 func (t *Table) AppendUnanswered(dst []Overdue, lives []Departure) []Overdue {
-	return t.appendWatched(dst, anyDeadline, func(d *md) bool { return d.took(lives) })
+	return t.appendExpired(dst, anyDeadline, func(d *md) bool { return d.matchesDeparture(lives) })
 }
 
 // UnlinkUnanswered is like Unlink for a request from AppendUnanswered. The UNLINK event has
 // the error why. It returns ErrNotFound if the request may be answered after all.
 func (t *Table) UnlinkUnanswered(h lnet.Handle, lives []Departure, why error) error {
-	d := t.hold(h)
+	d := t.lockMD(h)
 	if d == nil {
 		return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
 	}
-	if !d.took(lives) {
+	if !d.matchesDeparture(lives) {
 		d.release()
 		return fmt.Errorf("unlink %s: may be answered: %w", h, ErrNotFound)
 	}
-	t.end(d, why)
+	t.unlinkWithError(d, why)
 	return nil
 }

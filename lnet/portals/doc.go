@@ -3,7 +3,7 @@
 // about MDs).
 //
 // Package node calls a Table from any goroutine. Match handles a request that has arrived,
-// Begin starts a request from this node, and TakeReply and TakeAck handle responses. Finish
+// Begin starts a request from this node, and BeginReply and BeginAck handle responses. Finish
 // ends an operation when its message is complete, and calls the MD's handler. The package
 // determines the memory for each message, but copies no payload. It does no I/O, has no
 // clock and starts no goroutine; Config.Spawn provides the owner's.

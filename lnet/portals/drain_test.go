@@ -13,7 +13,7 @@ import (
 
 // put matches and finishes a PUT whose hdr_data is n.
 func put(t *testing.T, table *portals.Table, n int) {
-	o := arrived(portals.EventPut, 0, 0)
+	o := newArrival(portals.EventPut, 0, 0)
 	o.Event.HdrData = uint64(n)
 	if v := table.Match(o); v != portals.Accept {
 		t.Errorf("PUT %d: verdict %d", n, v)
@@ -22,8 +22,8 @@ func put(t *testing.T, table *portals.Table, n int) {
 	table.Finish(o, nil)
 }
 
-// upTo returns the numbers 0 to n-1.
-func upTo(n int) []int {
+// firstNumbers returns the numbers 0 to n-1.
+func firstNumbers(n int) []int {
 	list := make([]int, n)
 	for i := range list {
 		list[i] = i
@@ -42,15 +42,15 @@ func TestWaitingEventsAreBounded(t *testing.T) {
 			if count++; count > 1 {
 				return
 			}
-			taken := arrived(portals.EventPut, 0, 0) // in time
+			taken := newArrival(portals.EventPut, 0, 0) // in time
 			match(t, table, taken, portals.Accept)
 			for i := range most {
 				put(t, table, i)
 			}
-			match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
-			match(t, table, arrived(portals.EventGet, 0, 0), portals.Drop)
+			match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
+			match(t, table, newArrival(portals.EventGet, 0, 0), portals.Drop)
 			table.Finish(taken, nil)
-			match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
+			match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
 		}),
 	})
 	other := attach(t, table, portals.Entry{Portal: 1, MatchBits: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
@@ -62,7 +62,7 @@ func TestWaitingEventsAreBounded(t *testing.T) {
 	if count != most+3 {
 		t.Errorf("%d events, want %d", count, most+3)
 	}
-	o := arrived(portals.EventPut, 1, 0)
+	o := newArrival(portals.EventPut, 1, 0)
 	match(t, table, o, portals.Accept)
 	if o.Event.MD != other {
 		t.Errorf("MD %v, want %v", o.Event.MD, other)
@@ -131,7 +131,7 @@ func TestDrainingIsHandedOver(t *testing.T) {
 			t.Errorf("%d events, want %d", len(got), want)
 		}
 	}
-	if d := cmp.Diff(upTo(151), got); d != "" || !last || len(runs) != 0 {
+	if d := cmp.Diff(firstNumbers(151), got); d != "" || !last || len(runs) != 0 {
 		t.Errorf("last %v, %d to run, events (-want +got):\n%s", last, len(runs), d)
 	}
 }
@@ -158,7 +158,7 @@ func TestShortRunsAreNotHandedOver(t *testing.T) {
 
 // Many goroutines cause events of one MD. These and the goroutines that draining is handed
 // to take turns. All events are delivered, and those of each goroutine in order.
-func TestDrainersTakeTurns(t *testing.T) {
+func TestDrainersAlternate(t *testing.T) {
 	// lnet-core 3.3 (1)-(2)
 	const workers, each = 4, 4000 // fewer events than the limit
 	var group sync.WaitGroup
@@ -212,7 +212,7 @@ func TestDrainersTakeTurns(t *testing.T) {
 		t.Error(err)
 	}
 	for w, list := range got {
-		if d := cmp.Diff(upTo(each), list); d != "" {
+		if d := cmp.Diff(firstNumbers(each), list); d != "" {
 			t.Errorf("events of worker %d (-want +got):\n%s", w, d)
 		}
 	}

@@ -100,7 +100,7 @@ func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operat
 	p.mu.Lock()
 	err = t.link(p, d, e)
 	if err == nil {
-		accepted, dropped = t.offer(p, d)
+		accepted, dropped = t.offerDelayed(p, d)
 	}
 	p.mu.Unlock()
 	if err != nil {
@@ -118,7 +118,7 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 	case p.class != classNone && p.class != class:
 		return ErrPortalClass
 	}
-	if err := p.permits(e); err != nil {
+	if err := p.checkClaims(e); err != nil {
 		return err
 	}
 	d.mu.Lock() // a goroutine may still hold d from its former use
@@ -128,7 +128,7 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 		return err
 	}
 	p.class = class
-	p.enter(d, e)
+	p.addEntry(d, e)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (t *Table) Match(o *Operation) Verdict {
 	switch {
 	case e.Type != EventPut || !p.lazy:
 		return o.drop(CauseNoMatch)
-	case o.Gone != nil && o.Gone.Load():
+	case o.Closing != nil && o.Closing.Load():
 		return o.drop(CauseClosed)
 	case p.delayed.count >= delayedMax:
 		return o.drop(CauseFull)

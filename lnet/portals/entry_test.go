@@ -34,7 +34,7 @@ func TestPortalClass(t *testing.T) {
 		"ignore bits": {Match: here, MatchBits: 1, IgnoreBits: 1 << 63},
 		"any NID":     {Match: lnet.ProcessID{NID: lnet.AnyNID, PID: 7}},
 		"any PID":     {Match: lnet.ProcessID{NID: here.NID, PID: lnet.PIDAny}},
-		"anybody":     {Match: anybody},
+		"anybody":     {Match: anyProcess},
 		"zero match":  {},
 		"zero NID":    {Match: lnet.ProcessID{PID: here.PID}},
 		"zero PID":    {Match: lnet.ProcessID{NID: here.NID}},
@@ -69,7 +69,7 @@ func TestFailedAttachLeavesNothing(t *testing.T) {
 			t.Errorf("options %#x: %v", uint32(d.Options), err)
 		}
 	}
-	match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
+	match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
 	// An MD that is used up from the start is attached nevertheless.
 	attach(t, table, portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut})
 	if _, _, _, err := table.Attach(portals.Entry{Portal: 1, Match: here}, portals.MD{Options: portals.OpPut}); !errors.Is(err, portals.ErrPortalClass) {
@@ -175,7 +175,7 @@ func TestOneEntry(t *testing.T) {
 			c.entry.Portal = 1
 			h := attach(t, table, c.entry, d)
 
-			o := arrived(c.op, c.bits, c.length)
+			o := newArrival(c.op, c.bits, c.length)
 			o.RemoteOffset, o.Aliases = c.offset, c.aliases
 			o.Event.Initiator = c.from
 			if c.drop {
@@ -202,7 +202,7 @@ func TestOneEntry(t *testing.T) {
 }
 
 // An MD with its own offset fills up. An entry that drops a request ends the search.
-func TestTheFirstVerdictHolds(t *testing.T) {
+func TestFirstMatchIsFinal(t *testing.T) {
 	// lnet-core 4.2 (8)-(10), 4.3 (4), 2.2 exhausted, 2.1 lifetime
 	table := newTable()
 	var first, second recorder
@@ -215,7 +215,7 @@ func TestTheFirstVerdictHolds(t *testing.T) {
 	})
 	take := func(n int, want portals.Verdict) *portals.Operation {
 		t.Helper()
-		o := arrived(portals.EventPut, 0, n)
+		o := newArrival(portals.EventPut, 0, n)
 		match(t, table, o, want)
 		return o
 	}
@@ -257,7 +257,7 @@ func TestRemoteOffsetsMoveTheRunningOffset(t *testing.T) {
 				Bytes: make([]byte, 10), Threshold: portals.Unlimited, MaxSize: c.maxSize,
 				Options: portals.OpPut | portals.ManageRemote | portals.MaxSize | portals.Truncate,
 			})
-			o := arrived(portals.EventPut, 0, 2)
+			o := newArrival(portals.EventPut, 0, 2)
 			o.RemoteOffset = c.offset
 			match(t, table, o, portals.Accept)
 			table.Finish(o, nil)
@@ -265,7 +265,7 @@ func TestRemoteOffsetsMoveTheRunningOffset(t *testing.T) {
 			if c.usedUp {
 				want = portals.Drop
 			}
-			match(t, table, arrived(portals.EventPut, 0, 0), want)
+			match(t, table, newArrival(portals.EventPut, 0, 0), want)
 		})
 	}
 }
@@ -315,7 +315,7 @@ func TestOrderOfEntries(t *testing.T) {
 				attach(t, table, e, portals.MD{Threshold: 1, Options: options, UserPtr: i})
 			}
 			for step, want := range c.want {
-				o := arrived(portals.EventPut, 0, 0)
+				o := newArrival(portals.EventPut, 0, 0)
 				o.Aliases = []lnet.NID{alias.NID}
 				match(t, table, o, portals.Accept)
 				if o.Event.UserPtr != want {
@@ -323,7 +323,7 @@ func TestOrderOfEntries(t *testing.T) {
 				}
 				table.Finish(o, nil)
 			}
-			match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
+			match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
 		})
 	}
 }
@@ -337,7 +337,7 @@ func TestNothingMatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
-	match(t, closed, arrived(portals.EventPut, 0, 0), portals.Drop)
+	match(t, closed, newArrival(portals.EventPut, 0, 0), portals.Drop)
 
 	for _, used := range []bool{false, true} { // a portal without a class and one with a class
 		table := newTable()
@@ -346,23 +346,23 @@ func TestNothingMatched(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
-		match(t, table, arrived(portals.EventGet, 0, 0), portals.Drop)
+		match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
+		match(t, table, newArrival(portals.EventGet, 0, 0), portals.Drop)
 		if err := table.SetLazy(1); err != nil {
 			t.Fatal(err)
 		}
-		match(t, table, arrived(portals.EventPut, 0, 0), portals.Delay)
-		match(t, table, arrived(portals.EventGet, 0, 0), portals.Drop)
-		match(t, table, arrived(portals.EventAck, 0, 0), portals.Drop)
-		o := arrived(portals.EventPut, 0, 0)
+		match(t, table, newArrival(portals.EventPut, 0, 0), portals.Delay)
+		match(t, table, newArrival(portals.EventGet, 0, 0), portals.Drop)
+		match(t, table, newArrival(portals.EventAck, 0, 0), portals.Drop)
+		o := newArrival(portals.EventPut, 0, 0)
 		o.Event.Portal = 64
 		match(t, table, o, portals.Drop)
-		match(t, table, arrived(portals.EventPut, 0, -1), portals.Drop)
+		match(t, table, newArrival(portals.EventPut, 0, -1), portals.Drop)
 	}
 }
 
 // An ACK is due for a PUT that asks for one, unless the MD has AckDisable.
-func TestWhenAnAckIsDue(t *testing.T) {
+func TestAckIsRequested(t *testing.T) {
 	// lnet-core 5.3 (2), 2.2 options
 	asked := lnet.Handle{Interface: 5, Object: 9}
 	for _, c := range []struct {
@@ -378,7 +378,7 @@ func TestWhenAnAckIsDue(t *testing.T) {
 	} {
 		table := newTable()
 		attach(t, table, portals.Entry{Portal: 1}, portals.MD{Threshold: 1, Options: portals.OpPut | portals.OpGet | c.options})
-		o := arrived(c.op, 0, 0)
+		o := newArrival(c.op, 0, 0)
 		o.Handle, o.Ack = c.handle, !c.want
 		match(t, table, o, portals.Accept)
 		if o.Ack != c.want {

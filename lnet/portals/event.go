@@ -81,8 +81,8 @@ type Event struct {
 	Err error
 }
 
-// holds reports whether the event transferred bytes into or out of the MD.
-func (e *Event) holds() bool {
+// hasData reports whether the event transferred bytes into or out of the MD.
+func (e *Event) hasData() bool {
 	return e.Length > 0 && (e.Type == EventPut || e.Type == EventGet || e.Type == EventReply)
 }
 
@@ -92,7 +92,7 @@ func (e *Event) holds() bool {
 // slice refers to the MD's memory: with ManageRemote, later requests may overwrite it while
 // the handler reads it.
 func (e *Event) Data() []byte {
-	if !e.holds() || e.Bytes == nil {
+	if !e.hasData() || e.Bytes == nil {
 		return nil
 	}
 	return e.Bytes[e.Offset : e.Offset+e.Length : e.Offset+e.Length]
@@ -101,7 +101,7 @@ func (e *Event) Data() []byte {
 // DataMemory is like Data for MDs created with Memory. For an MD created with Bytes it
 // returns the same bytes as Data, but allocates.
 func (e *Event) DataMemory() memory.Vector {
-	if !e.holds() {
+	if !e.hasData() {
 		return memory.Vector{}
 	}
 	if e.Bytes != nil {

@@ -37,7 +37,7 @@ func TestEventFields(t *testing.T) {
 		Bytes: room, Threshold: portals.Unlimited, UserPtr: user,
 		Options: portals.OpPut | portals.OpGet | portals.ManageRemote | portals.Truncate,
 	}
-	bound := portals.MD{Memory: segments(4, 6), Threshold: portals.Unlimited, UserPtr: user, Options: portals.Truncate}
+	bound := portals.MD{Memory: vectorOf(4, 6), Threshold: portals.Unlimited, UserPtr: user, Options: portals.Truncate}
 	said := portals.Event{
 		MsgType: lnet.MsgPut, Target: there, Initiator: here, Source: alias, Sender: alias.NID,
 		Portal: 1, MatchBits: 7, HdrData: 8, Requested: 12,
@@ -78,7 +78,7 @@ func TestEventFields(t *testing.T) {
 			"REPLY", bound,
 			func(table *portals.Table, h lnet.Handle, o *portals.Operation) {
 				table.Finish(begin(t, table, h, get), nil)
-				if !table.TakeReply(h, o, 12) || o.Memory().Length != 10 {
+				if !table.BeginReply(h, o, 12) || o.Memory().Length != 10 {
 					t.Error("REPLY not taken, or not whole")
 				}
 			},
@@ -89,7 +89,7 @@ func TestEventFields(t *testing.T) {
 			func(table *portals.Table, h lnet.Handle, o *portals.Operation) {
 				table.Finish(begin(t, table, h, putWithAck), nil)
 				o.Event.Length = 5 // taken from the message
-				if !table.TakeAck(h, o) || o.Memory().Length != 0 {
+				if !table.BeginAck(h, o) || o.Memory().Length != 0 {
 					t.Error("ACK not taken, or with memory")
 				}
 			},
@@ -142,7 +142,7 @@ func TestHandlersRunToCompletion(t *testing.T) {
 	// lnet-core 3.3 (1)-(2), 3.3 (7), 3.4 (1), 3.4 (7), 2.2 unlink (2)
 	table := newTable()
 	var h lnet.Handle
-	var story []string
+	var order []string
 	running := false
 	var left []*portals.Operation
 	handler := portals.HandlerFunc(func(e *portals.Event) {
@@ -151,8 +151,8 @@ func TestHandlersRunToCompletion(t *testing.T) {
 		}
 		running = true
 		defer func() { running = false }()
-		story = append(story, types([]portals.Event{*e}))
-		if len(story) > 1 {
+		order = append(order, types([]portals.Event{*e}))
+		if len(order) > 1 {
 			return
 		}
 		for _, o := range left {
@@ -161,19 +161,19 @@ func TestHandlersRunToCompletion(t *testing.T) {
 		if err := table.Unlink(h); err != nil {
 			t.Error(err)
 		}
-		story = append(story, "returns")
+		order = append(order, "returns")
 	})
 	h = attach(t, table, portals.Entry{Portal: 1}, portals.MD{Threshold: portals.Unlimited, Options: portals.OpPut, Handler: handler})
 	for range 3 {
-		o := arrived(portals.EventPut, 0, 0)
+		o := newArrival(portals.EventPut, 0, 0)
 		match(t, table, o, portals.Accept)
 		left = append(left, o)
 	}
 	first := left[0]
 	left = left[1:]
 	table.Finish(first, nil)
-	if d := cmp.Diff([]string{"PUT", "returns", "PUT", "PUT", "UNLINK!"}, story); d != "" {
-		t.Errorf("story (-want +got):\n%s", d)
+	if d := cmp.Diff([]string{"PUT", "returns", "PUT", "PUT", "UNLINK!"}, order); d != "" {
+		t.Errorf("order (-want +got):\n%s", d)
 	}
 }
 
@@ -224,8 +224,8 @@ func TestOrderOfSendAndResponse(t *testing.T) {
 			o := begin(t, table, h, c.begin)
 			var response portals.Operation
 			take := func() {
-				if c.begin.Type == lnet.MsgGet && !table.TakeReply(h, &response, 0) ||
-					c.begin.Type == lnet.MsgPut && !table.TakeAck(h, &response) {
+				if c.begin.Type == lnet.MsgGet && !table.BeginReply(h, &response, 0) ||
+					c.begin.Type == lnet.MsgPut && !table.BeginAck(h, &response) {
 					t.Error("not taken")
 				}
 				table.Finish(&response, nil)
@@ -302,7 +302,7 @@ func TestData(t *testing.T) {
 		if d := e.Data(); cap(d) != len(d) {
 			t.Errorf("%s: %d bytes, and %d more", c.name, len(d), cap(d)-len(d))
 		}
-		whole := segments(3, 6, 2) // the first byte does not belong to the MD
+		whole := vectorOf(3, 6, 2) // the first byte does not belong to the MD
 		whole.CopyFrom([]byte("x" + text))
 		scattered := e
 		scattered.Bytes, scattered.Memory = nil, whole.Slice(1, 10)
@@ -337,7 +337,7 @@ func TestDataOfAnEmptyPut(t *testing.T) {
 			}
 		}),
 	})
-	o := arrived(portals.EventPut, 0, 0)
+	o := newArrival(portals.EventPut, 0, 0)
 	o.RemoteOffset = 1 << 30
 	match(t, table, o, portals.Accept)
 	table.Finish(o, nil)

@@ -136,10 +136,10 @@ func (t *handleTable) isClosed(object uint64) bool {
 	return s.closed
 }
 
-// appendWatched appends the handles of MDs whose response is tracked with a deadline of
+// appendExpired appends the handles of MDs whose response is tracked with a deadline of
 // until or earlier. It misses no MD, but if the table grows during the scan, it may append
 // an MD twice.
-func (s *handleShard) appendWatched(dst []Overdue, until int64) []Overdue {
+func (s *handleShard) appendExpired(dst []Overdue, until int64) []Overdue {
 	for from := 0; ; from += scanBuckets {
 		s.mu.Lock()
 		if from >= len(s.buckets) {

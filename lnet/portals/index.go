@@ -27,8 +27,8 @@ type group struct {
 	head, tail int64 // the orders assigned so far are [head, tail)
 }
 
-// place is the place of an entry in the index. The fields that a search reads come first.
-type place struct {
+// indexEntry is the place of an entry in the index. The fields that a search reads come first.
+type indexEntry struct {
 	chain          *md // in the first entry of a ring: the first entry of the next key in the bucket
 	hash           uint64
 	key            key
@@ -61,7 +61,7 @@ func (x *index) add(d *md, e *Entry) {
 		s.mask = m
 		s.next, g.shapes = g.shapes, s
 	}
-	w := &d.place
+	w := &d.indexEntry
 	w.shape = s
 	w.key = m.key(e.MatchBits, id.NID, id.PID)
 	w.hash = maphash.Comparable(x.seed, w.key)
@@ -77,14 +77,14 @@ func (x *index) add(d *md, e *Entry) {
 
 // remove removes d if it is present.
 func (x *index) remove(d *md) {
-	s := d.place.shape
+	s := d.indexEntry.shape
 	if s == nil {
 		return
 	}
 	s.remove(d)
-	d.place = place{}
+	d.indexEntry = indexEntry{}
 	if s.keys == 0 {
-		x.group(&s.mask).drop(s)
+		x.group(&s.mask).remove(s)
 		s.clear()
 		x.shapes.Put(s)
 	}
@@ -94,7 +94,7 @@ func (x *index) remove(d *md) {
 func (x *index) clear() {
 	for _, g := range []*group{&x.ignoring, &x.exact} {
 		for s := g.shapes; s != nil; s = s.next {
-			s.scatter()
+			s.clearEntries()
 		}
 		g.shapes = nil
 	}
@@ -118,8 +118,8 @@ func (g *group) shape(m *mask) *shape {
 	return nil
 }
 
-// drop removes s from the group.
-func (g *group) drop(s *shape) {
+// remove removes s from the group.
+func (g *group) remove(s *shape) {
 	for p := &g.shapes; *p != nil; p = &(*p).next {
 		if *p == s {
 			*p, s.next = s.next, nil
@@ -133,23 +133,23 @@ func (g *group) first(seed maphash.Seed, o *Operation) *md {
 	var found *md
 	e := &o.Event
 	for s := g.shapes; s != nil; s = s.next {
-		if !s.serves(e.Type) {
+		if !s.acceptsType(e.Type) {
 			continue
 		}
-		found = earlier(found, s.find(seed, s.key(e.MatchBits, e.Initiator.NID, e.Initiator.PID)))
+		found = firstInOrder(found, s.find(seed, s.key(e.MatchBits, e.Initiator.NID, e.Initiator.PID)))
 		if s.anyNID {
 			continue
 		}
 		for _, nid := range o.Aliases {
-			found = earlier(found, s.find(seed, s.key(e.MatchBits, nid, e.Initiator.PID)))
+			found = firstInOrder(found, s.find(seed, s.key(e.MatchBits, nid, e.Initiator.PID)))
 		}
 	}
 	return found
 }
 
-// earlier returns the entry that comes first in its group. Either may be nil.
-func earlier(d, f *md) *md {
-	if d == nil || f != nil && f.place.order < d.place.order {
+// firstInOrder returns the entry that comes first in its group. Either may be nil.
+func firstInOrder(d, f *md) *md {
+	if d == nil || f != nil && f.indexEntry.order < d.indexEntry.order {
 		return f
 	}
 	return d
@@ -158,9 +158,9 @@ func earlier(d, f *md) *md {
 // matches reports whether d matches o (lnet-core 4.2 steps 1 to 5). It returns false if d
 // is not in the index.
 func (d *md) matches(o *Operation) bool {
-	w, e := &d.place, &o.Event
+	w, e := &d.indexEntry, &o.Event
 	s := w.shape
-	if s == nil || !s.serves(e.Type) {
+	if s == nil || !s.acceptsType(e.Type) {
 		return false
 	}
 	if s.key(e.MatchBits, e.Initiator.NID, e.Initiator.PID) == w.key {
@@ -194,9 +194,9 @@ type key struct {
 	pid  uint64
 }
 
-// serves reports whether entries with this mask can match a request whose event is of type
+// acceptsType reports whether entries with this mask can match a request whose event is of type
 // t.
-func (m *mask) serves(t EventType) bool {
+func (m *mask) acceptsType(t EventType) bool {
 	switch t {
 	case EventPut:
 		return m.operations&OpPut != 0
@@ -228,22 +228,22 @@ const (
 )
 
 // shape is the set of entries with one mask: a hash table from keys to entries in order.
-// The entries are linked through md.place. The hash has a secret seed, so that a peer
+// The entries are linked through md.indexEntry. The hash has a secret seed, so that a peer
 // cannot aim at one bucket.
 type shape struct {
 	mask
-	next    *shape // next shape of the group
-	keys    int
-	buckets []*md // length a power of two, or 0
-	old     []*md // the former buckets during a resize, otherwise nil
-	moved   int   // old[:moved] is empty
+	next         *shape // next shape of the group
+	keys         int
+	buckets      []*md // length a power of two, or 0
+	oldBuckets   []*md // the former buckets during a resize, otherwise nil
+	movedBuckets int   // old[:moved] is empty
 }
 
 // slot returns the bucket for a hash.
 func (s *shape) slot(hash uint64) **md {
-	if len(s.old) > 0 {
-		if k := int(hash & uint64(len(s.old)-1)); k >= s.moved {
-			return &s.old[k]
+	if len(s.oldBuckets) > 0 {
+		if k := int(hash & uint64(len(s.oldBuckets)-1)); k >= s.movedBuckets {
+			return &s.oldBuckets[k]
 		}
 	}
 	return &s.buckets[hash&uint64(len(s.buckets)-1)]
@@ -252,8 +252,8 @@ func (s *shape) slot(hash uint64) **md {
 // find returns the first entry with key k, or nil.
 func (s *shape) find(seed maphash.Seed, k key) *md {
 	hash := maphash.Comparable(seed, k)
-	for d := *s.slot(hash); d != nil; d = d.place.chain {
-		if d.place.hash == hash && d.place.key == k {
+	for d := *s.slot(hash); d != nil; d = d.indexEntry.chain {
+		if d.indexEntry.hash == hash && d.indexEntry.key == k {
 			return d
 		}
 	}
@@ -266,10 +266,10 @@ func (s *shape) insert(d *md, before bool) {
 		s.resize(max(bucketsMin, 2*len(s.buckets)))
 	}
 	s.move(bucketsMoved)
-	w := &d.place
+	w := &d.indexEntry
 	p := s.slot(w.hash)
-	for *p != nil && ((*p).place.hash != w.hash || (*p).place.key != w.key) {
-		p = &(*p).place.chain
+	for *p != nil && ((*p).indexEntry.hash != w.hash || (*p).indexEntry.key != w.key) {
+		p = &(*p).indexEntry.chain
 	}
 	first := *p
 	if first == nil {
@@ -278,32 +278,32 @@ func (s *shape) insert(d *md, before bool) {
 		*p = d
 		return
 	}
-	w.next, w.previous = first, first.place.previous
-	w.previous.place.next, first.place.previous = d, d
+	w.next, w.previous = first, first.indexEntry.previous
+	w.previous.indexEntry.next, first.indexEntry.previous = d, d
 	if before {
-		w.chain, first.place.chain = first.place.chain, nil
+		w.chain, first.indexEntry.chain = first.indexEntry.chain, nil
 		*p = d
 	}
 }
 
 // remove removes d.
 func (s *shape) remove(d *md) {
-	w := &d.place
-	if w.order <= w.previous.place.order { // d is the first of its ring
+	w := &d.indexEntry
+	if w.order <= w.previous.indexEntry.order { // d is the first of its ring
 		p := s.slot(w.hash)
 		for *p != d {
-			p = &(*p).place.chain
+			p = &(*p).indexEntry.chain
 		}
 		if w.next == d {
 			*p = w.chain
 			s.keys--
 		} else {
 			*p = w.next
-			w.next.place.chain = w.chain
+			w.next.indexEntry.chain = w.chain
 		}
 	}
-	w.next.place.previous, w.previous.place.next = w.previous, w.next
-	if s.old == nil && len(s.buckets) > bucketsKept && s.keys < len(s.buckets)/16 {
+	w.next.indexEntry.previous, w.previous.indexEntry.next = w.previous, w.next
+	if s.oldBuckets == nil && len(s.buckets) > bucketsKept && s.keys < len(s.buckets)/16 {
 		s.resize(len(s.buckets) / 4)
 	}
 	s.move(bucketsMoved)
@@ -311,55 +311,55 @@ func (s *shape) remove(d *md) {
 
 // resize begins to move the entries to a table with n buckets.
 func (s *shape) resize(n int) {
-	s.move(len(s.old))
-	s.old, s.moved = s.buckets, 0
+	s.move(len(s.oldBuckets))
+	s.oldBuckets, s.movedBuckets = s.buckets, 0
 	s.buckets = make([]*md, n)
 }
 
 // move moves up to n of the old buckets to the new table.
 func (s *shape) move(n int) {
-	if s.old == nil {
+	if s.oldBuckets == nil {
 		return
 	}
-	end := min(s.moved+n, len(s.old))
-	for ; s.moved < end; s.moved++ {
-		d := s.old[s.moved]
-		s.old[s.moved] = nil
+	end := min(s.movedBuckets+n, len(s.oldBuckets))
+	for ; s.movedBuckets < end; s.movedBuckets++ {
+		d := s.oldBuckets[s.movedBuckets]
+		s.oldBuckets[s.movedBuckets] = nil
 		for d != nil {
-			next := d.place.chain
-			b := &s.buckets[d.place.hash&uint64(len(s.buckets)-1)]
-			d.place.chain, *b = *b, d
+			next := d.indexEntry.chain
+			b := &s.buckets[d.indexEntry.hash&uint64(len(s.buckets)-1)]
+			d.indexEntry.chain, *b = *b, d
 			d = next
 		}
 	}
-	if s.moved == len(s.old) {
-		s.old, s.moved = nil, 0
+	if s.movedBuckets == len(s.oldBuckets) {
+		s.oldBuckets, s.movedBuckets = nil, 0
 	}
 }
 
-// scatter clears the places of all entries, so that they no longer refer to each other. The
+// clearEntries clears the places of all entries, so that they no longer refer to each other. The
 // shape cannot be used afterwards.
-func (s *shape) scatter() {
-	for _, buckets := range [][]*md{s.old, s.buckets} {
+func (s *shape) clearEntries() {
+	for _, buckets := range [][]*md{s.oldBuckets, s.buckets} {
 		for _, first := range buckets {
 			for first != nil {
-				next := first.place.chain
-				for d := first; d.place.shape != nil; {
-					after := d.place.next
-					d.place = place{}
+				next := first.indexEntry.chain
+				for d := first; d.indexEntry.shape != nil; {
+					after := d.indexEntry.next
+					d.indexEntry = indexEntry{}
 					d = after
 				}
 				first = next
 			}
 		}
 	}
-	s.old, s.buckets = nil, nil
+	s.oldBuckets, s.buckets = nil, nil
 }
 
 // clear prepares an empty shape for another mask. It keeps the table if that is not too
 // large.
 func (s *shape) clear() {
-	s.old, s.moved = nil, 0
+	s.oldBuckets, s.movedBuckets = nil, 0
 	if len(s.buckets) > bucketsKept {
 		s.buckets = nil
 	}

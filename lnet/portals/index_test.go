@@ -16,10 +16,10 @@ func (x *index) check(t *testing.T) int {
 	for _, g := range []*group{&x.ignoring, &x.exact} {
 		for s := g.shapes; s != nil; s = s.next {
 			keys := 0
-			for _, table := range [][]*md{s.old, s.buckets} {
+			for _, table := range [][]*md{s.oldBuckets, s.buckets} {
 				for i, first := range table {
-					for ; first != nil; first = first.place.chain {
-						if int(first.place.hash&uint64(len(table)-1)) != i || *s.slot(first.place.hash) != table[i] {
+					for ; first != nil; first = first.indexEntry.chain {
+						if int(first.indexEntry.hash&uint64(len(table)-1)) != i || *s.slot(first.indexEntry.hash) != table[i] {
 							t.Fatal("a key in the wrong bucket")
 						}
 						keys++
@@ -39,15 +39,15 @@ func (x *index) check(t *testing.T) int {
 func ring(t *testing.T, s *shape, first *md) int {
 	t.Helper()
 	n := 0
-	for d := first; ; d = d.place.next {
+	for d := first; ; d = d.indexEntry.next {
 		n++
-		if d.place.shape != s || d.place.key != first.place.key || d.place.next.place.previous != d {
+		if d.indexEntry.shape != s || d.indexEntry.key != first.indexEntry.key || d.indexEntry.next.indexEntry.previous != d {
 			t.Fatal("an entry in the wrong ring")
 		}
-		if d != first && (d.place.chain != nil || d.place.order <= d.place.previous.place.order) {
+		if d != first && (d.indexEntry.chain != nil || d.indexEntry.order <= d.indexEntry.previous.indexEntry.order) {
 			t.Fatal("a ring out of order")
 		}
-		if d.place.next == first {
+		if d.indexEntry.next == first {
 			return n
 		}
 	}
@@ -55,7 +55,7 @@ func ring(t *testing.T, s *shape, first *md) int {
 
 // Many keys, some with several entries, are added and removed. The tables grow and shrink,
 // and every search finds the first entry of its key.
-func TestIndexInSize(t *testing.T) {
+func TestIndexResizes(t *testing.T) {
 	table := New(Config{Cookie: 1})
 	x := &table.portals[1].index
 	random := rand.New(rand.NewPCG(1, 2))

@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// drainEntry is the address of the code of Table.drain.
-var drainEntry = reflect.ValueOf((*Table).drain).Pointer()
+// drainPC is the address of the code of Table.drain.
+var drainPC = reflect.ValueOf((*Table).drain).Pointer()
 
 // drainSize is an upper bound for the size of that code, in bytes.
 const drainSize = 1 << 16
@@ -17,15 +17,15 @@ const drainSize = 1 << 16
 // stack, which takes up to a microsecond, or more if the stack is deep. Events have no
 // extra cost. It returns false in a goroutine that a handler has started.
 func InHandler() bool {
-	var room [64]uintptr
-	for skip := 2; ; skip += len(room) { // 2 skips Callers and InHandler
-		k := runtime.Callers(skip, room[:])
-		for _, pc := range room[:k] {
-			if pc-drainEntry < drainSize && runtime.FuncForPC(pc-1).Entry() == drainEntry {
+	var callers [64]uintptr
+	for skip := 2; ; skip += len(callers) { // 2 skips Callers and InHandler
+		k := runtime.Callers(skip, callers[:])
+		for _, pc := range callers[:k] {
+			if pc-drainPC < drainSize && runtime.FuncForPC(pc-1).Entry() == drainPC {
 				return true
 			}
 		}
-		if k < len(room) {
+		if k < len(callers) {
 			return false
 		}
 	}

@@ -11,11 +11,11 @@ import (
 // their drivers, and any peer can send them.
 const delayedMax = 16384
 
-// offer offers the delayed PUTs to a new entry, in order, until it is used up (lnet-core
+// offerDelayed offers the delayed PUTs to a new entry, in order, until it is used up (lnet-core
 // 4.6). p.mu is held.
-func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
+func (t *Table) offerDelayed(p *portal, d *md) (accepted, dropped Operations) {
 	var kept Operations
-	for d.place.shape != nil { // until d is used up
+	for d.indexEntry.shape != nil { // until d is used up
 		o := p.delayed.Next()
 		if o == nil {
 			break
@@ -30,7 +30,7 @@ func (t *Table) offer(p *portal, d *md) (accepted, dropped Operations) {
 			dropped.push(o)
 		}
 	}
-	kept.join(&p.delayed)
+	kept.appendAll(&p.delayed)
 	p.delayed = kept
 	return accepted, dropped
 }

@@ -19,18 +19,18 @@ func delay(t *testing.T, table *portals.Table, bits ...uint64) []*portals.Operat
 	}
 	var list []*portals.Operation
 	for _, b := range bits {
-		o := arrived(portals.EventPut, b, 2)
+		o := newArrival(portals.EventPut, b, 2)
 		match(t, table, o, portals.Delay)
 		list = append(list, o)
 	}
 	return list
 }
 
-// same fails the test unless got holds the elements of all with the given indexes.
-func same(t *testing.T, what string, all []*portals.Operation, got portals.Operations, want ...int) {
+// checkOperations fails the test unless got holds the elements of all with the given indexes.
+func checkOperations(t *testing.T, what string, all []*portals.Operation, got portals.Operations, want ...int) {
 	t.Helper()
 	var places []int
-	for _, o := range queue(got) {
+	for _, o := range operationsOf(got) {
 		for i := range all {
 			if all[i] == o {
 				places = append(places, i)
@@ -68,8 +68,8 @@ func TestDelayedAreOffered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "accepted", all, accepted, 0, 3)
-	same(t, "dropped", all, dropped, 2)
+	checkOperations(t, "accepted", all, accepted, 0, 3)
+	checkOperations(t, "dropped", all, dropped, 2)
 	if all[3].Event.Offset != 2 || all[3].Memory().Length != 2 {
 		t.Errorf("second PUT: %+v", all[3].Event)
 	}
@@ -90,9 +90,9 @@ func TestDelayedAreOffered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "accepted by alias", all, accepted, 4)
-	same(t, "dropped by alias", all, dropped)
-	same(t, "left", all, table.Close(), 1)
+	checkOperations(t, "accepted by alias", all, accepted, 4)
+	checkOperations(t, "dropped by alias", all, dropped)
+	checkOperations(t, "left", all, table.Close(), 1)
 }
 
 // PUTs that an MD did not match before it was used up stay in front of those that it was
@@ -106,11 +106,11 @@ func TestDelayedKeepTheirOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "accepted", all, accepted, 1)
-	same(t, "left", all, table.Close(), 0, 2)
+	checkOperations(t, "accepted", all, accepted, 1)
+	checkOperations(t, "left", all, table.Close(), 0, 2)
 }
 
-func TestClearLazyDropsWhatWaits(t *testing.T) {
+func TestClearLazyDropsDelayed(t *testing.T) {
 	// lnet-core 4.6 (3)
 	table := newTable()
 	all := delay(t, table, 1, 2, 3)
@@ -118,8 +118,8 @@ func TestClearLazyDropsWhatWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "dropped", all, dropped, 0, 1, 2)
-	match(t, table, arrived(portals.EventPut, 1, 0), portals.Drop)
+	checkOperations(t, "dropped", all, dropped, 0, 1, 2)
+	match(t, table, newArrival(portals.EventPut, 1, 0), portals.Drop)
 	attach(t, table, portals.Entry{Portal: 1, MatchBits: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
 }
 
@@ -130,20 +130,20 @@ func TestDropDelayed(t *testing.T) {
 	if err := table.SetLazy(2); err != nil {
 		t.Fatal(err)
 	}
-	o := arrived(portals.EventPut, 1, 0)
+	o := newArrival(portals.EventPut, 1, 0)
 	o.Event.Portal = 2
 	match(t, table, o, portals.Delay)
 	all = append(all, o)
-	same(t, "by choice", all, table.DropDelayed(func(o *portals.Operation) bool { return o.Event.MatchBits == 1 }), 0, 2, 4)
-	same(t, "all", all, table.DropDelayed(nil), 1, 3)
-	same(t, "nothing", all, table.DropDelayed(nil))
+	checkOperations(t, "by choice", all, table.DropDelayed(func(o *portals.Operation) bool { return o.Event.MatchBits == 1 }), 0, 2, 4)
+	checkOperations(t, "all", all, table.DropDelayed(nil), 1, 3)
+	checkOperations(t, "nothing", all, table.DropDelayed(nil))
 
-	// With Gone set and DropDelayed called, no operation stays behind.
+	// With Closing set and DropDelayed called, no operation stays behind.
 	var gone atomic.Bool
-	o.Gone = &gone
+	o.Closing = &gone
 	match(t, table, o, portals.Delay)
 	gone.Store(true)
-	same(t, "gone", all, table.DropDelayed(func(o *portals.Operation) bool { return o.Gone == &gone }), 4)
+	checkOperations(t, "gone", all, table.DropDelayed(func(o *portals.Operation) bool { return o.Closing == &gone }), 4)
 	match(t, table, o, portals.Drop)
 	attach(t, table, portals.Entry{Portal: 2, MatchBits: 1}, portals.MD{Threshold: 1, Options: portals.OpPut})
 	match(t, table, o, portals.Accept)
@@ -155,29 +155,29 @@ func TestDelayedAreBounded(t *testing.T) {
 	const most = 16384
 	table := newTable()
 	all := delay(t, table, make([]uint64, most)...)
-	match(t, table, arrived(portals.EventPut, 0, 2), portals.Drop)
+	match(t, table, newArrival(portals.EventPut, 0, 2), portals.Drop)
 	if err := table.SetLazy(2); err != nil {
 		t.Fatal(err)
 	}
-	other := arrived(portals.EventPut, 0, 2)
+	other := newArrival(portals.EventPut, 0, 2)
 	other.Event.Portal = 2
 	match(t, table, other, portals.Delay) // the limit is per portal
 
-	same(t, "dropped", all, table.DropDelayed(func(o *portals.Operation) bool { return o == all[7] }), 7)
+	checkOperations(t, "dropped", all, table.DropDelayed(func(o *portals.Operation) bool { return o == all[7] }), 7)
 	match(t, table, all[7], portals.Delay)
-	match(t, table, arrived(portals.EventPut, 0, 2), portals.Drop)
+	match(t, table, newArrival(portals.EventPut, 0, 2), portals.Drop)
 	_, accepted, dropped, err := table.Attach(portals.Entry{Portal: 1},
 		portals.MD{Bytes: make([]byte, 6), Threshold: 3, Unlink: true, Options: portals.OpPut})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "accepted", all, accepted, 0, 1, 2)
-	same(t, "dropped", all, dropped)
+	checkOperations(t, "accepted", all, accepted, 0, 1, 2)
+	checkOperations(t, "dropped", all, dropped)
 	for range 3 {
-		match(t, table, arrived(portals.EventPut, 1, 2), portals.Delay)
+		match(t, table, newArrival(portals.EventPut, 1, 2), portals.Delay)
 	}
-	match(t, table, arrived(portals.EventPut, 1, 2), portals.Drop)
-	if got := queue(table.Close()); len(got) != most+1 {
+	match(t, table, newArrival(portals.EventPut, 1, 2), portals.Drop)
+	if got := operationsOf(table.Close()); len(got) != most+1 {
 		t.Errorf("%d delayed at the end", len(got))
 	}
 }

@@ -85,20 +85,20 @@ type MD struct {
 // reads come first and are adjacent, because among a million entries every cache line is a
 // miss.
 type md struct {
-	place place // guarded by portal.mu
+	indexEntry indexEntry // guarded by portal.mu
 
 	mu sync.Mutex
 
 	// Guarded by mu.
-	offset    int
-	threshold int
-	refs      int   // operations under way
-	awaits    uint8 // responses that requests have asked for: awaitAck, awaitReply
-	zombie    bool  // unlinked: it can no longer be found
-	aborted   bool  // unlinked by Unlink
-	finished  bool  // the last event is queued, or was delivered
-	draining  bool  // a goroutine is running the handler, or is about to
-	several   bool  // more than one response has been outstanding at once
+	offset             int
+	threshold          int
+	refs               int   // operations under way
+	awaits             uint8 // responses that requests have asked for: awaitAck, awaitReply
+	zombie             bool  // unlinked: it can no longer be found
+	aborted            bool  // unlinked by Unlink
+	finished           bool  // the last event is queued, or was delivered
+	draining           bool  // a goroutine is running the handler, or is about to
+	severalOutstanding bool  // more than one response has been outstanding at once
 
 	// Constant while the MD is linked. handle and portal change under mu.
 	unlink  bool
@@ -114,15 +114,15 @@ type md struct {
 	chain   *md     // guarded by handleShard.mu
 
 	// Guarded by mu.
-	events     *queuedEvent // events that wait for the handler, oldest first
-	eventsTail *queuedEvent
-	waiting    int          // number of these events
-	due        int          // responses that are outstanding
-	deadline   atomic.Int64 // of the tracked response, 0 if none; scans read it without mu
-	issued     int64        // when the request was made
-	hop        lnet.NID     // neighbour that it was sent to
-	departure  Departure    // that the outstanding requests have in common, if any
-	departed   bool         // departure is set
+	events       *queuedEvent // events that wait for the handler, oldest first
+	eventsTail   *queuedEvent
+	waiting      int          // number of these events
+	outstanding  int          // responses that are outstanding
+	deadline     atomic.Int64 // of the tracked response, 0 if none; scans read it without mu
+	issued       int64        // when the request was made
+	nextHop      lnet.NID     // neighbour that it was sent to
+	departure    Departure    // that the outstanding requests have in common, if any
+	hasDeparture bool         // departure is set
 }
 
 // An ACK or REPLY is accepted only if a request has asked for one.
@@ -136,28 +136,28 @@ func (d *md) exhausted() bool {
 	return d.threshold == 0 || d.options&MaxSize != 0 && (d.offset < 0 || d.offset > d.mem.Length-d.maxSize)
 }
 
-// left returns the number of bytes from offset to the end. An offset beyond the end leaves
+// remaining returns the number of bytes from offset to the end. An offset beyond the end leaves
 // 0, and so does one that is negative because it overflowed a 32-bit int (lnet-core 4.2,
 // quirk).
-func (d *md) left(offset int) int {
+func (d *md) remaining(offset int) int {
 	if offset < 0 || offset > d.mem.Length {
 		return 0
 	}
 	return d.mem.Length - offset
 }
 
-// room returns the maximum number of bytes for a request at offset (lnet-core 4.2 step 7).
+// maxLength returns the maximum number of bytes for a request at offset (lnet-core 4.2 step 7).
 // With ManageRemote, a valid MaxSize can extend past the end of the memory. Kernels then
-// write past the end; room does not.
-func (d *md) room(offset int) int {
+// write past the end; maxLength does not.
+func (d *md) maxLength(offset int) int {
 	if d.options&MaxSize != 0 {
-		return min(d.maxSize, d.left(offset))
+		return min(d.maxSize, d.remaining(offset))
 	}
-	return d.left(offset)
+	return d.remaining(offset)
 }
 
-// spend counts one operation and takes a reference. d.mu is held.
-func (d *md) spend() {
+// consume counts one operation and takes a reference. d.mu is held.
+func (d *md) consume() {
 	if d.threshold > 0 {
 		d.threshold--
 	}
@@ -171,30 +171,30 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiting >= waitingMax {
-		return o.drop(CauseBehind)
+		return o.drop(CauseBacklog)
 	}
 	offset := d.offset
 	if d.options&ManageRemote != 0 {
 		offset = o.RemoteOffset
 	}
-	length, room := o.Length, d.room(offset)
+	length, room := o.Length, d.maxLength(offset)
 	if length > room {
 		if d.options&Truncate == 0 {
 			return o.drop(CauseTooLong)
 		}
 		length = room
 	}
-	d.spend()
+	d.consume()
 	d.offset = offset + length
 	o.md = d
-	o.answered = false
+	o.wantsResponse = false
 	o.Ack = e.Type == EventPut && d.options&AckDisable == 0 && o.Handle != lnet.NoHandle
 	d.describe(e)
 	e.Offset, e.Length = offset, length
 	if d.exhausted() { // permanently: an attached MD never regains operations or room
-		p.leave(d)
+		p.removeEntry(d)
 		if d.unlink {
-			t.retire(d)
+			t.invalidate(d)
 		}
 	}
 	return Accept
@@ -290,10 +290,10 @@ func (t *Table) freeMD(d *md) {
 	d.handler, d.userPtr = nil, nil
 	d.portal, d.claim, d.chain = nil, nil, nil
 	d.offset, d.threshold, d.refs = 0, 0, 0
-	d.zombie, d.aborted, d.finished, d.several = false, false, false, false
+	d.zombie, d.aborted, d.finished, d.severalOutstanding = false, false, false, false
 	d.events, d.eventsTail, d.waiting = nil, nil, 0
 	d.deadline.Store(0)
-	d.issued, d.hop, d.awaits, d.due = 0, lnet.NID{}, 0, 0
+	d.issued, d.nextHop, d.awaits, d.outstanding = 0, lnet.NID{}, 0, 0
 	d.mu.Unlock()
 	t.mds.Put(d)
 }

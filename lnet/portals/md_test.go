@@ -13,7 +13,7 @@ import (
 )
 
 // MDs that both Attach and Bind reject.
-func TestMDsThatMakeNoSense(t *testing.T) {
+func TestInvalidMDs(t *testing.T) {
 	// lnet-core 2.2 validate (1)-(2), 2.2 validate (4), 2.2 fields
 	long := make([]int, lnet.MaxFragments+1)
 	type md = portals.MD
@@ -24,16 +24,16 @@ func TestMDsThatMakeNoSense(t *testing.T) {
 	}{
 		{"nothing", md{}, true},
 		{"bytes", md{Bytes: make([]byte, 3)}, true},
-		{"segments", md{Memory: segments(3, 4)}, true},
-		{"256 segments", md{Memory: segments(long[1:]...)}, true},
-		{"257 segments", md{Memory: segments(long...)}, false},
+		{"segments", md{Memory: vectorOf(3, 4)}, true},
+		{"256 segments", md{Memory: vectorOf(long[1:]...)}, true},
+		{"257 segments", md{Memory: vectorOf(long...)}, false},
 		{"length without memory", md{Memory: memory.Vector{Length: 1}}, false},
-		{"more length than memory", md{Memory: memory.Vector{Segments: segments(3, 4).Segments, Length: 8}}, false},
-		{"beyond the end", md{Memory: memory.Vector{Segments: segments(3, 4).Segments, Offset: 5, Length: 3}}, false},
-		{"to the end", md{Memory: memory.Vector{Segments: segments(3, 4).Segments, Offset: 5, Length: 2}}, true},
-		{"negative offset", md{Memory: memory.Vector{Segments: segments(3).Segments, Offset: -1, Length: 1}}, false},
-		{"negative length", md{Memory: memory.Vector{Segments: segments(3).Segments, Length: -1}}, false},
-		{"bytes and segments", md{Bytes: make([]byte, 3), Memory: segments(3)}, false},
+		{"more length than memory", md{Memory: memory.Vector{Segments: vectorOf(3, 4).Segments, Length: 8}}, false},
+		{"beyond the end", md{Memory: memory.Vector{Segments: vectorOf(3, 4).Segments, Offset: 5, Length: 3}}, false},
+		{"to the end", md{Memory: memory.Vector{Segments: vectorOf(3, 4).Segments, Offset: 5, Length: 2}}, true},
+		{"negative offset", md{Memory: memory.Vector{Segments: vectorOf(3).Segments, Offset: -1, Length: 1}}, false},
+		{"negative length", md{Memory: memory.Vector{Segments: vectorOf(3).Segments, Length: -1}}, false},
+		{"bytes and segments", md{Bytes: make([]byte, 3), Memory: vectorOf(3)}, false},
 		{"threshold -2", md{Threshold: -2}, false},
 		{"option that there is not", md{Options: 0x8}, false},
 		{"max size", md{Bytes: make([]byte, 3), Options: portals.MaxSize, MaxSize: 3}, true},
@@ -58,7 +58,7 @@ func TestMDsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeBound(t *testing.T) {
+func TestValidMDsForBind(t *testing.T) {
 	// lnet-core 2.2 bind (1)-(3)
 	table := newTable()
 	for _, o := range []portals.MDOptions{portals.OpPut, portals.OpGet, portals.OpPut | portals.OpGet} {
@@ -72,7 +72,7 @@ func TestWhatMayBeBound(t *testing.T) {
 	}
 	attach(t, table, portals.Entry{Portal: 2}, portals.MD{Bytes: make([]byte, lnet.MTU+1), Options: portals.OpPut})
 	bind(t, table, portals.MD{Bytes: make([]byte, 9), Threshold: portals.Unlimited})
-	match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
+	match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
 }
 
 func TestUnlink(t *testing.T) {
@@ -87,7 +87,7 @@ func TestUnlink(t *testing.T) {
 		if got := r.take(); types(got) != "UNLINK!" || got[0].MD != h || got[0].UserPtr != "mine" || got[0].Options != portals.OpPut {
 			t.Errorf("events %+v", got)
 		}
-		match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
+		match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
 		for _, h := range []lnet.Handle{h, lnet.NoHandle, {}, {Interface: cookie, Object: 4711}, {Interface: 1, Object: 1}} {
 			if err := table.Unlink(h); !errors.Is(err, portals.ErrNotFound) {
 				t.Errorf("%v: %v", h, err)
@@ -100,7 +100,7 @@ func TestUnlink(t *testing.T) {
 		var r recorder
 		room := make([]byte, 4)
 		h := attach(t, table, portals.Entry{Portal: 1}, portals.MD{Bytes: room, Threshold: 5, Options: portals.OpPut | portals.ManageRemote, Handler: &r})
-		first, second := arrived(portals.EventPut, 0, 4), arrived(portals.EventPut, 0, 4)
+		first, second := newArrival(portals.EventPut, 0, 4), newArrival(portals.EventPut, 0, 4)
 		match(t, table, first, portals.Accept)
 		match(t, table, second, portals.Accept)
 		if table.Aborted(first) {
@@ -112,7 +112,7 @@ func TestUnlink(t *testing.T) {
 		if got := r.take(); len(got) != 0 || !table.Aborted(first) {
 			t.Errorf("events %s, aborted %v", types(got), table.Aborted(first))
 		}
-		match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
+		match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
 		if err := table.Unlink(h); !errors.Is(err, portals.ErrNotFound) {
 			t.Errorf("second unlink: %v", err)
 		}
@@ -144,7 +144,7 @@ func TestUnlink(t *testing.T) {
 
 // An MD is unlinked automatically if it is used up, has the option and is not in use. Up to
 // two PUTs of two bytes each go to an MD of four bytes.
-func TestWhenAnMDGoes(t *testing.T) {
+func TestAutomaticUnlink(t *testing.T) {
 	// lnet-core 2.2 unlinkable, 2.2 exhausted, 3.3 (8), 3.4 (3), 3.4 (6), 4.2 (10)
 	for _, c := range []struct {
 		name string
@@ -167,7 +167,7 @@ func TestWhenAnMDGoes(t *testing.T) {
 			h := attach(t, table, portals.Entry{Portal: 1}, c.md)
 			var taken []*portals.Operation
 			for range 2 {
-				o := arrived(portals.EventPut, 0, 2)
+				o := newArrival(portals.EventPut, 0, 2)
 				if table.Match(o) == portals.Accept {
 					taken = append([]*portals.Operation{o}, taken...)
 				}
@@ -196,14 +196,14 @@ func TestUsedUpEntriesAreRetained(t *testing.T) {
 			portals.MD{Threshold: 1, Options: portals.OpPut}))
 	}
 	for _, h := range handles {
-		o := arrived(portals.EventPut, 0, 0)
+		o := newArrival(portals.EventPut, 0, 0)
 		match(t, table, o, portals.Accept)
 		if o.Event.MD != h {
 			t.Errorf("MD %v, want %v", o.Event.MD, h)
 		}
 		table.Finish(o, nil)
 	}
-	match(t, table, arrived(portals.EventPut, 0, 0), portals.Drop)
+	match(t, table, newArrival(portals.EventPut, 0, 0), portals.Drop)
 	for _, h := range handles {
 		if err := table.Unlink(h); err != nil {
 			t.Error(err)
@@ -242,9 +242,9 @@ func TestClosed(t *testing.T) {
 	if err := table.SetLazy(1); err != nil {
 		t.Fatal(err)
 	}
-	waiting := arrived(portals.EventPut, 0, 1)
+	waiting := newArrival(portals.EventPut, 0, 1)
 	match(t, table, waiting, portals.Delay)
-	if got := queue(table.Close()); len(got) != 1 || got[0] != waiting {
+	if got := operationsOf(table.Close()); len(got) != 1 || got[0] != waiting {
 		t.Errorf("delayed %v", got)
 	}
 	if _, err := table.Bind(portals.MD{}); !errors.Is(err, portals.ErrClosed) {
@@ -264,7 +264,7 @@ func TestClosed(t *testing.T) {
 	if got := types(r.take()); got != "SEND (canceled)" {
 		t.Errorf("events %s", got)
 	}
-	if got := queue(table.Close()); len(got) != 0 {
+	if got := operationsOf(table.Close()); len(got) != 0 {
 		t.Errorf("closed twice: %v", got)
 	}
 }
@@ -292,7 +292,7 @@ func TestClosedTableKeepsNoMemory(t *testing.T) {
 	var going []*portals.Operation
 	for _, p := range []uint32{1, 3} {
 		attach(t, table, portals.Entry{Portal: p, MatchBits: 4}, portals.MD{Threshold: portals.Unlimited, Options: portals.OpPut, Handler: &r})
-		o := arrived(portals.EventPut, 4, 0)
+		o := newArrival(portals.EventPut, 4, 0)
 		o.Event.Portal = p
 		match(t, table, o, portals.Accept)
 		going = append(going, o)

@@ -8,10 +8,10 @@ import (
 )
 
 // model implements matching as lnet-core describes it, with plain lists, for one goroutine.
-// Like the table, it implements world.
+// Like the table, it implements implementation.
 type model struct {
-	made     uint64
-	found    map[lnet.Handle]*modelMD
+	created  uint64
+	byHandle map[lnet.Handle]*modelMD
 	portals  [lnet.Portals]modelPortal
 	trackers int
 	closed   bool
@@ -28,46 +28,46 @@ type modelPortal struct {
 type modelMD struct {
 	portals.MD
 	portals.Entry
-	handle   lnet.Handle
-	bound    bool
-	length   int
-	offset   int
-	left     int // of the threshold
-	refs     int
-	zombie   bool
-	aborted  bool
-	handling bool
-	waiting  []portals.Event
-	asked    map[portals.EventType]bool // responses that were asked for
-	due      int
-	several  bool // several responses were outstanding at once
-	deadline int64
-	issued   int64
-	hop      lnet.NID
+	handle             lnet.Handle
+	bound              bool
+	length             int
+	offset             int
+	remaining          int // of the threshold
+	refs               int
+	zombie             bool
+	aborted            bool
+	handling           bool
+	waiting            []portals.Event
+	awaited            map[portals.EventType]bool // responses that were asked for
+	outstanding        int
+	severalOutstanding bool // several responses were outstanding at once
+	deadline           int64
+	issued             int64
+	nextHop            lnet.NID
 }
 
-func newModel() *model { return &model{found: map[lnet.Handle]*modelMD{}} }
+func newModel() *model { return &model{byHandle: map[lnet.Handle]*modelMD{}} }
 
 func (m *model) newMD(d portals.MD, bound bool) *modelMD {
-	h := lnet.Handle{Interface: cookie, Object: 4*m.made + 1}
-	m.made++
+	h := lnet.Handle{Interface: cookie, Object: 4*m.created + 1}
+	m.created++
 	e := &modelMD{
-		MD: d, handle: h, bound: bound, length: len(d.Bytes), left: d.Threshold,
-		asked: map[portals.EventType]bool{},
+		MD: d, handle: h, bound: bound, length: len(d.Bytes), remaining: d.Threshold,
+		awaited: map[portals.EventType]bool{},
 	}
-	m.found[h] = e
+	m.byHandle[h] = e
 	return e
 }
 
 // 2.2
 func (d *modelMD) exhausted() bool {
-	return d.left == 0 || d.Options&portals.MaxSize != 0 && d.offset+d.MaxSize > d.length
+	return d.remaining == 0 || d.Options&portals.MaxSize != 0 && d.offset+d.MaxSize > d.length
 }
 
 func (d *modelMD) use() {
 	d.refs++
-	if d.left > 0 {
-		d.left--
+	if d.remaining > 0 {
+		d.remaining--
 	}
 }
 
@@ -96,7 +96,7 @@ func (m *model) attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, 
 	}
 	p := &m.portals[e.Portal]
 	if m.closed || p.class != "" && p.class != class {
-		m.made++ // the handle is used up
+		m.created++ // the handle is used up
 		if m.closed {
 			return lnet.NoHandle, nil, nil, portals.ErrClosed
 		}
@@ -118,7 +118,7 @@ func (m *model) attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, 
 	// 4.6
 	var kept []*exchange
 	for _, x := range p.delayed {
-		switch v := m.try(f, x); v {
+		switch v := m.tryMatch(f, x); v {
 		case portals.Accept:
 			accepted = append(accepted, x)
 		case portals.Drop:
@@ -132,7 +132,7 @@ func (m *model) attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, 
 }
 
 // 4.2; the verdict 0 means no match.
-func (m *model) try(d *modelMD, x *exchange) portals.Verdict {
+func (m *model) tryMatch(d *modelMD, x *exchange) portals.Verdict {
 	e := &x.Event
 	op := portals.OpPut
 	if e.Type == portals.EventGet {
@@ -173,7 +173,7 @@ func (m *model) try(d *modelMD, x *exchange) portals.Verdict {
 	d.describe(e)
 	e.Offset, e.Length = offset, length
 	if d.exhausted() && d.Unlink {
-		m.retire(d)
+		m.invalidate(d)
 	}
 	return portals.Accept
 }
@@ -185,7 +185,7 @@ func (m *model) match(x *exchange) portals.Verdict {
 	}
 	p := &m.portals[x.Event.Portal]
 	for _, d := range slices.Concat(p.ignoring, p.exact) {
-		if v := m.try(d, x); v != 0 {
+		if v := m.tryMatch(d, x); v != 0 {
 			return v
 		}
 	}
@@ -222,10 +222,10 @@ func (m *model) dropDelayed(which func(*exchange) bool) (dropped []*exchange) {
 
 func (m *model) close() []*exchange {
 	m.closed = true
-	for _, d := range m.found {
+	for _, d := range m.byHandle {
 		m.untrack(d)
 	}
-	m.found = nil
+	m.byHandle = nil
 	return m.dropDelayed(func(*exchange) bool { return true })
 }
 
@@ -236,10 +236,10 @@ func (m *model) bind(d portals.MD) (lnet.Handle, error) {
 	return m.newMD(d, true).handle, nil
 }
 
-// retire makes d a zombie, which neither matching nor its handle finds.
-func (m *model) retire(d *modelMD) {
+// invalidate makes d a zombie, which neither matching nor its handle finds.
+func (m *model) invalidate(d *modelMD) {
 	d.zombie = true
-	delete(m.found, d.handle)
+	delete(m.byHandle, d.handle)
 	same := func(e *modelMD) bool { return e == d }
 	p := &m.portals[d.Portal]
 	p.ignoring = slices.DeleteFunc(p.ignoring, same)
@@ -248,13 +248,13 @@ func (m *model) retire(d *modelMD) {
 
 // 2.2
 func (m *model) unlink(h lnet.Handle) error {
-	d := m.found[h]
+	d := m.byHandle[h]
 	if d == nil {
 		return portals.ErrNotFound
 	}
 	d.aborted = true
 	m.untrack(d)
-	m.retire(d)
+	m.invalidate(d)
 	if d.refs == 0 {
 		e := portals.Event{Type: portals.EventUnlink, Unlinked: true}
 		d.describe(&e)
@@ -283,7 +283,7 @@ func (m *model) deliver(d *modelMD, e portals.Event) {
 
 // usable returns the MD of a request or a response (lnet-core 6.1, 5.5), or nil.
 func (m *model) usable(h lnet.Handle) *modelMD {
-	if d := m.found[h]; d != nil && d.bound && d.left != 0 {
+	if d := m.byHandle[h]; d != nil && d.bound && d.remaining != 0 {
 		return d
 	}
 	return nil
@@ -303,14 +303,14 @@ func (m *model) begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error) 
 	if !b.Response {
 		return d.length, nil
 	}
-	d.due++
-	if d.due > 1 {
-		d.several = true
+	d.outstanding++
+	if d.outstanding > 1 {
+		d.severalOutstanding = true
 	}
 	if b.Type == lnet.MsgGet {
-		d.asked[portals.EventReply] = true
+		d.awaited[portals.EventReply] = true
 	} else {
-		d.asked[portals.EventAck] = true
+		d.awaited[portals.EventAck] = true
 	}
 	track := b.Track
 	if d.Options&portals.TrackResponse != 0 {
@@ -323,14 +323,14 @@ func (m *model) begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error) 
 		if d.deadline == 0 {
 			m.trackers++
 		}
-		d.deadline, d.issued, d.hop = b.Deadline, b.Now, b.Hop
+		d.deadline, d.issued, d.nextHop = b.Deadline, b.Now, b.NextHop
 	}
 	return d.length, nil
 }
 
-func (m *model) rehop(x *exchange, hop lnet.NID) {
+func (m *model) setNextHop(x *exchange, hop lnet.NID) {
 	if x.response && x.on.deadline != 0 {
-		x.on.hop = hop
+		x.on.nextHop = hop
 	}
 }
 
@@ -339,7 +339,7 @@ func (m *model) aborted(x *exchange) bool { return x.on.aborted }
 // 5.5, 5.6
 func (m *model) take(h lnet.Handle, x *exchange, t portals.EventType, payload int) bool {
 	d := m.usable(h)
-	if d == nil || !d.asked[t] {
+	if d == nil || !d.awaited[t] {
 		return false
 	}
 	if t == portals.EventReply {
@@ -376,14 +376,14 @@ func (m *model) finish(x *exchange, err error) {
 	}
 	e.Err = err
 	if e.Type == portals.EventAck || e.Type == portals.EventReply {
-		d.due = max(0, d.due-1)
+		d.outstanding = max(0, d.outstanding-1)
 	}
 	e.Unlinked = d.refs == 0 && (d.zombie || d.Unlink && d.exhausted())
-	if e.Unlinked || d.refs == 0 && d.left < 0 || d.due == 0 && !d.several {
+	if e.Unlinked || d.refs == 0 && d.remaining < 0 || d.outstanding == 0 && !d.severalOutstanding {
 		m.untrack(d)
 	}
 	if e.Unlinked && !d.zombie {
-		m.retire(d)
+		m.invalidate(d)
 	}
 	m.deliver(d, *e)
 }
@@ -401,9 +401,9 @@ func (m *model) memory(x *exchange) (offset, length int) {
 }
 
 func (m *model) overdue(now int64) (list []portals.Overdue) {
-	for h, d := range m.found {
+	for h, d := range m.byHandle {
 		if d.deadline != 0 && d.deadline <= now {
-			list = append(list, portals.Overdue{Handle: h, Hop: d.hop})
+			list = append(list, portals.Overdue{Handle: h, NextHop: d.nextHop})
 		}
 	}
 	return list
@@ -411,7 +411,7 @@ func (m *model) overdue(now int64) (list []portals.Overdue) {
 
 // 6.4
 func (m *model) unlinkOverdue(h lnet.Handle, now int64) error {
-	if d := m.found[h]; d == nil || d.deadline == 0 || d.deadline > now {
+	if d := m.byHandle[h]; d == nil || d.deadline == 0 || d.deadline > now {
 		return portals.ErrNotFound
 	}
 	return m.unlink(h)

@@ -35,25 +35,25 @@ type Operation struct {
 	// (lnet-core 4.2 step 5). The slice must not be modified while the table keeps the
 	// operation.
 	Aliases []lnet.NID
-	// Gone, if it is not nil and holds true, prevents the operation from being delayed.
+	// Closing, if it is not nil and holds true, prevents the operation from being delayed.
 	// After a caller has stored true and then called DropDelayed, no operation with this
-	// Gone is waiting.
-	Gone *atomic.Bool
+	// Closing is waiting.
+	Closing *atomic.Bool
 
 	// Ack is set by Match. It reports that an ACK must be sent when the PUT is complete.
 	Ack bool
 	// Departure is set by the owner before Finish, if the request has left. See Departure.
 	Departure Departure
 
-	// Issued is set by TakeReply and TakeAck. It is the time of the request, or 0 if the
+	// Issued is set by BeginReply and BeginAck. It is the time of the request, or 0 if the
 	// request is not tracked or no longer tracked.
 	Issued int64
-	// Cause is set by Match, Attach, TakeReply and TakeAck if they drop the operation.
+	// Cause is set by Match, Attach, BeginReply and BeginAck if they drop the operation.
 	Cause Cause
 
-	md       *md
-	answered bool       // the request asked for a response
-	next     *Operation // in Operations
+	md            *md
+	wantsResponse bool       // the request asked for a response
+	next          *Operation // in Operations
 }
 
 // Memory returns the part of the MD's memory that an accepted or begun operation uses. It
@@ -104,8 +104,8 @@ func (q *Operations) push(o *Operation) {
 	q.count++
 }
 
-// join moves the operations of o to the end of q.
-func (q *Operations) join(o *Operations) {
+// appendAll moves the operations of o to the end of q.
+func (q *Operations) appendAll(o *Operations) {
 	switch {
 	case o.head == nil:
 		return
@@ -140,8 +140,8 @@ type Begin struct {
 	Track bool
 	// Now is the current time. Deadline is the time by which the response is due.
 	Now, Deadline int64
-	// Hop is the neighbour that the request is sent to; see Rehop.
-	Hop lnet.NID
+	// NextHop is the neighbour that the request is sent to; see SetNextHop.
+	NextHop lnet.NID
 }
 
 // Begin starts a request from the bound MD h and returns the MD's whole memory (lnet-core
@@ -149,17 +149,17 @@ type Begin struct {
 // Finish ends the operation. If the MD is unknown, attached or used up, the error is
 // ErrNotFound and o has ended.
 func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, error) {
-	d, _ := t.claim(h)
+	d, _ := t.lockBound(h)
 	if d == nil {
 		return memory.Vector{}, fmt.Errorf("descriptor %s: %w", h, ErrNotFound)
 	}
-	d.spend()
-	o.answered = b.Response
+	d.consume()
+	o.wantsResponse = b.Response
 	if b.Response {
-		if d.several = d.several || d.due > 0; d.due == 0 {
-			d.departure, d.departed = Departure{}, false
+		if d.severalOutstanding = d.severalOutstanding || d.outstanding > 0; d.outstanding == 0 {
+			d.departure, d.hasDeparture = Departure{}, false
 		}
-		d.due++
+		d.outstanding++
 		if b.Type == lnet.MsgGet {
 			d.awaits |= awaitReply
 		} else {
@@ -182,7 +182,7 @@ func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, erro
 // Region returns the region of the first byte of the bound MD h. It returns nil if the byte
 // is in no region or h is not such an MD.
 func (t *Table) Region(h lnet.Handle) *memory.Region {
-	d, _ := t.claim(h)
+	d, _ := t.lockBound(h)
 	if d == nil {
 		return nil
 	}
@@ -199,9 +199,9 @@ func (t *Table) Aborted(o *Operation) bool {
 	return d.aborted
 }
 
-// claim returns the bound MD h, which has operations left, with its mu held. Otherwise it
+// lockBound returns the bound MD h, which has operations left, with its mu held. Otherwise it
 // returns nil and the cause.
-func (t *Table) claim(h lnet.Handle) (*md, Cause) {
+func (t *Table) lockBound(h lnet.Handle) (*md, Cause) {
 	d := t.find(h)
 	if d == nil {
 		return nil, CauseNoMD
@@ -212,7 +212,7 @@ func (t *Table) claim(h lnet.Handle) (*md, Cause) {
 	case d.handle != h, d.zombie:
 		c = CauseNoMD
 	case d.portal != nil:
-		c = CauseUnasked
+		c = CauseUnsolicited
 	case d.threshold == 0:
 		c = CauseUsedUp
 	default:
@@ -222,14 +222,14 @@ func (t *Table) claim(h lnet.Handle) (*md, Cause) {
 	return nil, c
 }
 
-// TakeReply starts the REPLY to a request from h, with the given payload size in bytes
+// BeginReply starts the REPLY to a request from h, with the given payload size in bytes
 // (lnet-core 5.5). If it returns false, o has ended and the message must be dropped.
 // Otherwise the caller puts o.Event.Length bytes into o.Memory() and calls Finish.
 //
 // Only an MD that a GET was made from accepts a REPLY. A peer that receives a PUT therefore
 // cannot write into the memory of the PUT by its handle. Kernels check the handle only.
-func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
-	d, c := t.claim(h)
+func (t *Table) BeginReply(h lnet.Handle, o *Operation, payload int) bool {
+	d, c := t.lockBound(h)
 	if d == nil {
 		o.Cause = c
 		return false
@@ -237,7 +237,7 @@ func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
 	length := min(payload, d.mem.Length)
 	switch {
 	case d.awaits&awaitReply == 0:
-		c = CauseUnasked
+		c = CauseUnsolicited
 	case payload < 0 || length < payload && d.options&Truncate == 0:
 		c = CauseTooLong
 	}
@@ -246,37 +246,37 @@ func (t *Table) TakeReply(h lnet.Handle, o *Operation, payload int) bool {
 		return false
 	}
 	o.Event.Type, o.Event.Length = EventReply, length
-	d.take(o)
+	d.startOperation(o)
 	return true
 }
 
-// TakeAck starts the ACK of a PUT from h (lnet-core 5.6). If it returns false, o has ended
+// BeginAck starts the ACK of a PUT from h (lnet-core 5.6). If it returns false, o has ended
 // and the message must be dropped. Otherwise the caller calls Finish. Only an MD that a PUT
 // with an ACK was made from accepts an ACK.
-func (t *Table) TakeAck(h lnet.Handle, o *Operation) bool {
-	d, c := t.claim(h)
+func (t *Table) BeginAck(h lnet.Handle, o *Operation) bool {
+	d, c := t.lockBound(h)
 	if d == nil {
 		o.Cause = c
 		return false
 	}
 	if d.awaits&awaitAck == 0 {
 		d.mu.Unlock()
-		o.Cause = CauseUnasked
+		o.Cause = CauseUnsolicited
 		return false
 	}
 	o.Event.Type = EventAck
-	d.take(o)
+	d.startOperation(o)
 	return true
 }
 
-// take makes o an operation on d. The caller holds d.mu, and take releases it.
-func (d *md) take(o *Operation) {
-	d.spend()
+// startOperation makes o an operation on d. The caller holds d.mu, and startOperation releases it.
+func (d *md) startOperation(o *Operation) {
+	d.consume()
 	o.Issued = 0
 	if d.deadline.Load() != 0 {
 		o.Issued = d.issued
 	}
-	o.answered = false
+	o.wantsResponse = false
 	o.md = d
 	d.describe(&o.Event)
 	d.mu.Unlock()
@@ -294,11 +294,11 @@ func (t *Table) Finish(o *Operation, err error) {
 		err = ErrTimedOut
 	}
 	e.Err = err
-	if (e.Type == EventAck || e.Type == EventReply) && d.due > 0 {
-		d.due--
+	if (e.Type == EventAck || e.Type == EventReply) && d.outstanding > 0 {
+		d.outstanding--
 	}
-	if e.Type == EventSend && err == nil && o.answered {
-		d.depart(o.Departure)
+	if e.Type == EventSend && err == nil && o.wantsResponse {
+		d.recordDeparture(o.Departure)
 	}
 	unlinkable := d.refs == 0 && (d.zombie || d.unlink && d.exhausted())
 	if d.deadline.Load() != 0 && (unlinkable || d.answered() || d.refs == 0 && d.threshold < 0) {
@@ -306,7 +306,7 @@ func (t *Table) Finish(o *Operation, err error) {
 	}
 	if unlinkable {
 		if !d.zombie {
-			t.retire(d)
+			t.invalidate(d)
 		}
 		d.finish()
 	}

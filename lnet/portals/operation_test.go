@@ -36,7 +36,7 @@ func TestReply(t *testing.T) {
 			sent := begin(t, table, h, c.request)
 			var o portals.Operation
 			o.Issued = 77 // of a former use
-			if got := table.TakeReply(h, &o, c.payload); got != (c.want >= 0) {
+			if got := table.BeginReply(h, &o, c.payload); got != (c.want >= 0) {
 				t.Fatalf("taken: %v", got)
 			}
 			if c.want < 0 {
@@ -83,7 +83,7 @@ func TestAck(t *testing.T) {
 			table.Finish(begin(t, table, h, c.request), nil)
 			var o portals.Operation
 			o.Event.Length, o.Event.MatchBits = 5, 6
-			if got := table.TakeAck(h, &o); got != c.want {
+			if got := table.BeginAck(h, &o); got != c.want {
 				t.Fatalf("taken: %v", got)
 			}
 			if c.want {
@@ -97,7 +97,7 @@ func TestAck(t *testing.T) {
 }
 
 // The handle of a response must be that of a bound MD that still exists.
-func TestResponsesToNobody(t *testing.T) {
+func TestUnexpectedResponses(t *testing.T) {
 	// lnet-core 5.5 (1), 5.6 (1)
 	table := newTable()
 	attached := attach(t, table, portals.Entry{}, portals.MD{Threshold: 9, Options: portals.OpPut | portals.OpGet})
@@ -110,7 +110,7 @@ func TestResponsesToNobody(t *testing.T) {
 	}
 	for _, h := range []lnet.Handle{attached, gone, {}, lnet.NoHandle, {Interface: cookie, Object: 5000}, {Interface: cookie + 1, Object: attached.Object}} {
 		var o portals.Operation
-		if table.TakeReply(h, &o, 0) || table.TakeAck(h, &o) {
+		if table.BeginReply(h, &o, 0) || table.BeginAck(h, &o) {
 			t.Errorf("%v takes a response", h)
 		}
 	}
@@ -126,11 +126,11 @@ func TestRequestsShareAnMD(t *testing.T) {
 	first, second := begin(t, table, h, putAlone), begin(t, table, h, get)
 	table.Finish(first, nil)
 	var reply portals.Operation
-	if !table.TakeReply(h, &reply, 3) {
+	if !table.BeginReply(h, &reply, 3) {
 		t.Fatal("REPLY dropped")
 	}
 	var o portals.Operation
-	if table.TakeReply(h, &o, 3) {
+	if table.BeginReply(h, &o, 3) {
 		t.Error("a REPLY too many")
 	}
 	table.Finish(second, nil)

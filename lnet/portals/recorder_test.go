@@ -14,7 +14,7 @@ var (
 	alias = lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 2), PID: lnet.PIDLustre}
 	there = lnet.ProcessID{NID: lnet.NIDFromNumber(tcp, 3), PID: lnet.PIDLustre}
 
-	anybody = lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDAny}
+	anyProcess = lnet.ProcessID{NID: lnet.AnyNID, PID: lnet.PIDAny}
 )
 
 const (
@@ -77,8 +77,8 @@ func bind(t testing.TB, table *portals.Table, d portals.MD) lnet.Handle {
 	return h
 }
 
-// arrived returns a PUT or GET from here to portal 1.
-func arrived(typ portals.EventType, bits uint64, length int) *portals.Operation {
+// newArrival returns a PUT or GET from here to portal 1.
+func newArrival(typ portals.EventType, bits uint64, length int) *portals.Operation {
 	o := &portals.Operation{Length: length, Handle: lnet.NoHandle}
 	o.Event.Type, o.Event.MsgType = typ, lnet.MsgPut
 	if typ == portals.EventGet {
@@ -116,12 +116,12 @@ var (
 
 // tracked returns b, made at time now and tracked for 100.
 func tracked(b portals.Begin, now int64) portals.Begin {
-	b.Track, b.Now, b.Deadline, b.Hop = true, now, now+100, there.NID
+	b.Track, b.Now, b.Deadline, b.NextHop = true, now, now+100, there.NID
 	return b
 }
 
-// queue returns the operations in q.
-func queue(q portals.Operations) []*portals.Operation {
+// operationsOf returns the operations in q.
+func operationsOf(q portals.Operations) []*portals.Operation {
 	var list []*portals.Operation
 	for o := q.Next(); o != nil; o = q.Next() {
 		list = append(list, o)
@@ -129,8 +129,8 @@ func queue(q portals.Operations) []*portals.Operation {
 	return list
 }
 
-// segments returns memory in pieces of the given lengths.
-func segments(lengths ...int) memory.Vector {
+// vectorOf returns memory in pieces of the given lengths.
+func vectorOf(lengths ...int) memory.Vector {
 	var m memory.Vector
 	for _, n := range lengths {
 		m.Segments = append(m.Segments, memory.Segment{Bytes: make([]byte, n)})

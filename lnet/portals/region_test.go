@@ -68,7 +68,7 @@ func TestRegionIsPinnedUntilUnlink(t *testing.T) {
 	}
 }
 
-func TestMDOfWhatIsNotPinned(t *testing.T) {
+func TestMDOfReleasedRegion(t *testing.T) {
 	r := memory.NewRegion(make([]byte, 100), nil)
 	table := portals.New(portals.Config{})
 	table.Close()

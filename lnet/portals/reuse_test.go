@@ -19,7 +19,7 @@ func oneRecord(table *Table) *md {
 // its handle is used, then no request can be made from it, no response to it is accepted
 // although the second MD waits for one, and no operation of the first ends the second.
 // Events name the MD that they belong to.
-func TestTheNextMDIsNotTakenForTheFormer(t *testing.T) {
+func TestReusedMDHasANewHandle(t *testing.T) {
 	for name, typ := range map[string]lnet.MsgType{"put": lnet.MsgPut, "get": lnet.MsgGet} {
 		t.Run(name, func(t *testing.T) {
 			table := New(Config{Cookie: 1})
@@ -60,13 +60,13 @@ func TestTheNextMDIsNotTakenForTheFormer(t *testing.T) {
 			if err := table.UnlinkOverdue(former, 10); !errors.Is(err, ErrNotFound) {
 				t.Errorf("UnlinkOverdue: %v, want ErrNotFound", err)
 			}
-			if hop := table.Awaits(former); !hop.IsZero() {
+			if hop := table.NextHop(former); !hop.IsZero() {
 				t.Errorf("awaits %s", hop)
 			}
-			if table.TakeAck(former, &o) || o.Cause != CauseNoMD {
+			if table.BeginAck(former, &o) || o.Cause != CauseNoMD {
 				t.Errorf("TakeAck: taken, or for cause %d", o.Cause)
 			}
-			if table.TakeReply(former, &o, 1) || o.Cause != CauseNoMD {
+			if table.BeginReply(former, &o, 1) || o.Cause != CauseNoMD {
 				t.Errorf("TakeReply: taken, or for cause %d", o.Cause)
 			}
 			if err := table.Unlink(next); err != nil {
@@ -92,15 +92,15 @@ func TestTheNextMDIsNotTakenForTheFormer(t *testing.T) {
 // Given queued events, when the handler unlinks its MD and attaches another one, then the
 // operations under way belong to the first MD up to its last event. The record is not
 // reused before that event was delivered.
-func TestWhatWaitsForAHandlerIsTheFormerMDs(t *testing.T) {
+func TestQueuedEventsBelongToTheOldMD(t *testing.T) {
 	table := New(Config{Cookie: 1})
-	type heard struct {
+	type received struct {
 		md       lnet.Handle
 		by       int
 		unlinked bool
 		err      error
 	}
-	var all []heard
+	var all []received
 	var handles [3]lnet.Handle
 	var second Operation
 	var handler func(k int) Handler
@@ -120,7 +120,7 @@ func TestWhatWaitsForAHandlerIsTheFormerMDs(t *testing.T) {
 	}
 	handler = func(k int) Handler {
 		return HandlerFunc(func(e *Event) {
-			all = append(all, heard{e.MD, k, e.Unlinked, e.Err})
+			all = append(all, received{e.MD, k, e.Unlinked, e.Err})
 			if k != 1 || len(all) > 1 {
 				return
 			}
@@ -143,7 +143,7 @@ func TestWhatWaitsForAHandlerIsTheFormerMDs(t *testing.T) {
 	take(&first)
 	take(&second)
 	table.Finish(&first, nil)
-	want := []heard{{handles[1], 1, false, nil}, {handles[2], 2, false, nil}, {handles[1], 1, true, ErrTimedOut}}
+	want := []received{{handles[1], 1, false, nil}, {handles[2], 2, false, nil}, {handles[1], 1, true, ErrTimedOut}}
 	if len(all) != len(want) {
 		t.Fatalf("heard %+v, want %+v", all, want)
 	}

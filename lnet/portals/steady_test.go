@@ -29,7 +29,7 @@ func posted(t testing.TB, n, shapes int) *portals.Table {
 // putting returns a function that matches and finishes a PUT to one of n entries, in
 // scattered order.
 func putting(t testing.TB, table *portals.Table, n int) func() {
-	o := arrived(portals.EventPut, 0, 0)
+	o := newArrival(portals.EventPut, 0, 0)
 	next := 0
 	return func() {
 		next = (next + 7919) % n
@@ -59,7 +59,7 @@ func exchanging(t testing.TB, table *portals.Table, h lnet.Handle, b portals.Beg
 		if _, err := table.Begin(h, &sent, b); err != nil {
 			t.Fatal(err)
 		}
-		if b.Type == lnet.MsgGet && !table.TakeReply(h, &answer, 0) || b.Type == lnet.MsgPut && !table.TakeAck(h, &answer) {
+		if b.Type == lnet.MsgGet && !table.BeginReply(h, &answer, 0) || b.Type == lnet.MsgPut && !table.BeginAck(h, &answer) {
 			t.Fatal("not taken")
 		}
 		table.Finish(&answer, nil)
@@ -82,7 +82,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		}},
 		{"attach, match, auto unlink", func() func() {
 			table := newTable()
-			o := arrived(portals.EventPut, 7, 0)
+			o := newArrival(portals.EventPut, 7, 0)
 			return func() {
 				attach(t, table, portals.Entry{Portal: 1, MatchBits: 7}, portals.MD{Threshold: 1, Unlink: true, Options: portals.OpPut, Handler: none})
 				match(t, table, o, portals.Accept)
@@ -130,7 +130,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			if err := table.SetLazy(1); err != nil {
 				t.Fatal(err)
 			}
-			o := arrived(portals.EventPut, 7, 0)
+			o := newArrival(portals.EventPut, 7, 0)
 			return func() {
 				match(t, table, o, portals.Delay)
 				q := table.DropDelayed(nil)

@@ -10,39 +10,39 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// watch is a handler that checks the events of one MD.
-type watch struct {
-	all     *tally
-	running atomic.Bool
-	over    atomic.Bool
+// eventChecker is a handler that checks the events of one MD.
+type eventChecker struct {
+	totals   *totals
+	running  atomic.Bool
+	unlinked atomic.Bool
 }
 
-// tally holds the totals of a stress run.
-type tally struct {
-	t                            *testing.T
-	mds, ended                   atomic.Int64 // MDs created, and last events
-	arrived, dropped             atomic.Int64
-	begun, took, events, unlinks atomic.Int64
+// totals holds the totals of a stress run.
+type totals struct {
+	t                                *testing.T
+	mds, ended                       atomic.Int64 // MDs created, and last events
+	arrived, dropped                 atomic.Int64
+	begun, finished, events, unlinks atomic.Int64
 }
 
-func (w *watch) HandleEvent(e *portals.Event) {
+func (w *eventChecker) HandleEvent(e *portals.Event) {
 	if w.running.Swap(true) {
-		w.all.t.Error("two handler calls at a time")
+		w.totals.t.Error("two handler calls at a time")
 	}
-	if w.over.Load() {
-		w.all.t.Error("an event after the last")
+	if w.unlinked.Load() {
+		w.totals.t.Error("an event after the last")
 	}
 	if e.Offset < 0 || e.Type != portals.EventAck && e.Length > len(e.Bytes) {
-		w.all.t.Errorf("%d bytes at %d of %d", e.Length, e.Offset, len(e.Bytes))
+		w.totals.t.Errorf("%d bytes at %d of %d", e.Length, e.Offset, len(e.Bytes))
 	}
 	if e.Type == portals.EventUnlink {
-		w.all.unlinks.Add(1)
+		w.totals.unlinks.Add(1)
 	} else {
-		w.all.events.Add(1)
+		w.totals.events.Add(1)
 	}
 	if e.Unlinked {
-		w.over.Store(true)
-		w.all.ended.Add(1)
+		w.unlinked.Store(true)
+		w.totals.ended.Add(1)
 	}
 	w.running.Store(false)
 }
@@ -53,7 +53,7 @@ func TestStress(t *testing.T) {
 	// lnet-core 3.3 (1)-(2)
 	const workers, rounds, kept = 8, 3000, 20
 	table := newTable()
-	a := &tally{t: t}
+	a := &totals{t: t}
 	for p := range uint32(2) {
 		if err := table.SetLazy(p + 1); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestStress(t *testing.T) {
 			a.mds.Add(1)
 			return portals.MD{
 				Bytes: make([]byte, 8), Threshold: random.IntN(4) - 1, Unlink: random.IntN(2) == 0,
-				Handler: &watch{all: a},
+				Handler: &eventChecker{totals: a},
 			}
 		}
 		keep := func(h lnet.Handle) {
@@ -114,7 +114,7 @@ func TestStress(t *testing.T) {
 				}
 				keep(h)
 			case 3, 4, 5:
-				o := arrived(portals.EventPut, random.Uint64N(8), random.IntN(10))
+				o := newArrival(portals.EventPut, random.Uint64N(8), random.IntN(10))
 				o.Event.Portal = 1 + random.Uint32N(2)
 				a.arrived.Add(1)
 				switch table.Match(o) {
@@ -135,8 +135,8 @@ func TestStress(t *testing.T) {
 				}
 			case 7:
 				o := new(portals.Operation)
-				if h := some(); table.TakeReply(h, o, 8) || table.TakeAck(h, o) {
-					a.took.Add(1)
+				if h := some(); table.BeginReply(h, o, 8) || table.BeginAck(h, o) {
+					a.finished.Add(1)
 					open = append(open, o)
 				}
 			case 8:
@@ -171,7 +171,7 @@ func TestStress(t *testing.T) {
 		_ = table.Unlink(h)
 	}
 	drop(table.Close())
-	operations := a.arrived.Load() - a.dropped.Load() + a.begun.Load() + a.took.Load()
+	operations := a.arrived.Load() - a.dropped.Load() + a.begun.Load() + a.finished.Load()
 	if got := a.events.Load(); got != operations {
 		t.Errorf("%d events of %d operations", got, operations)
 	}
@@ -182,5 +182,5 @@ func TestStress(t *testing.T) {
 		t.Errorf("%d trackers are left", n)
 	}
 	t.Logf("%d MDs, %d arrived, %d dropped, %d begun, %d responses, %d UNLINK events",
-		a.mds.Load(), a.arrived.Load(), a.dropped.Load(), a.begun.Load(), a.took.Load(), a.unlinks.Load())
+		a.mds.Load(), a.arrived.Load(), a.dropped.Load(), a.begun.Load(), a.finished.Load(), a.unlinks.Load())
 }

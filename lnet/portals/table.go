@@ -64,7 +64,7 @@ const (
 // portal is one of the 64 portals: the entries that can match, and the requests that wait
 // for an entry.
 type portal struct {
-	mu      sync.Mutex // guards the other fields, and md.place of attached MDs
+	mu      sync.Mutex // guards the other fields, and md.indexEntry of attached MDs
 	class   portalClass
 	lazy    bool
 	closed  bool
@@ -138,7 +138,7 @@ func (t *Table) bind(c *MD) (lnet.Handle, error) {
 // when the operations under way end. If the error also matches ErrClosed, the MD may have
 // been removed by Close without an event.
 func (t *Table) Unlink(h lnet.Handle) error {
-	d := t.hold(h)
+	d := t.lockMD(h)
 	if d == nil {
 		err := ErrNotFound
 		if t.handles.isClosed(h.Object) {
@@ -150,9 +150,9 @@ func (t *Table) Unlink(h lnet.Handle) error {
 	return nil
 }
 
-// hold returns the MD for h with its mu held and, if it is attached, its portal's. It
+// lockMD returns the MD for h with its mu held and, if it is attached, its portal's. It
 // returns nil if there is no such MD.
-func (t *Table) hold(h lnet.Handle) *md {
+func (t *Table) lockMD(h lnet.Handle) *md {
 	d := t.find(h)
 	if d == nil {
 		return nil
@@ -178,7 +178,7 @@ func (t *Table) hold(h lnet.Handle) *md {
 	return nil
 }
 
-// release releases the locks that hold acquired.
+// release releases the locks that lockMD acquired.
 func (d *md) release() {
 	p := d.portal
 	d.mu.Unlock()
@@ -187,16 +187,16 @@ func (d *md) release() {
 	}
 }
 
-// unlink unlinks d, which is held, and releases it.
-func (t *Table) unlink(d *md) { t.end(d, nil) }
+// unlink unlinks d, which lockMD returned, and releases it.
+func (t *Table) unlink(d *md) { t.unlinkWithError(d, nil) }
 
-// end is like unlink, with the error why in the UNLINK event.
-func (t *Table) end(d *md, why error) {
+// unlinkWithError is like unlink, with the error why in the UNLINK event.
+func (t *Table) unlinkWithError(d *md, why error) {
 	d.aborted = true
-	t.retire(d)
+	t.invalidate(d)
 	t.untrack(d)
 	if p := d.portal; p != nil {
-		p.leave(d)
+		p.removeEntry(d)
 		p.mu.Unlock()
 	}
 	if d.refs > 0 {
@@ -211,8 +211,8 @@ func (t *Table) end(d *md, why error) {
 	t.freeEvent(q)
 }
 
-// retire makes d a zombie, which its handle no longer finds. d.mu is held.
-func (t *Table) retire(d *md) {
+// invalidate makes d a zombie, which its handle no longer finds. d.mu is held.
+func (t *Table) invalidate(d *md) {
 	d.zombie = true
 	t.handles.remove(d)
 }

@@ -10,8 +10,8 @@ import (
 type Overdue struct {
 	// Handle is the MD that the request was made from.
 	Handle lnet.Handle
-	// Hop is the neighbour that the request was last sent to.
-	Hop lnet.NID
+	// NextHop is the neighbour that the request was last sent to.
+	NextHop lnet.NID
 }
 
 // tracks reports whether a response must be tracked. parameter is the caller's choice. d.mu
@@ -30,7 +30,7 @@ func (t *Table) track(d *md, b *Begin) {
 		t.handles.shard(d.handle.Object).trackers.Add(1)
 	}
 	d.issued = b.Now
-	d.hop = b.Hop
+	d.nextHop = b.NextHop
 }
 
 // untrack ends the wait for a response to d. It does nothing if d is not tracked. d.mu is
@@ -50,7 +50,7 @@ func (s *handleShard) untrack(d *md) {
 // duplicate ACK from one peer would count as the ACK of another peer that never answered. A
 // request that could not be sent stays outstanding, so that the program at least gets an
 // UNLINK event. d.mu is held.
-func (d *md) answered() bool { return d.due == 0 && !d.several }
+func (d *md) answered() bool { return d.outstanding == 0 && !d.severalOutstanding }
 
 // overdue reports whether a response is tracked and its deadline has passed. Unless d.mu is
 // held, the result may change at any time.
@@ -59,23 +59,23 @@ func (d *md) overdue(now int64) bool {
 	return deadline != 0 && deadline <= now
 }
 
-// Rehop records that the request o, which has not ended, is sent to another neighbour than
+// SetNextHop records that the request o, which has not ended, is sent to another neighbour than
 // the one passed to Begin.
-func (t *Table) Rehop(o *Operation, hop lnet.NID) {
-	if !o.answered {
+func (t *Table) SetNextHop(o *Operation, hop lnet.NID) {
+	if !o.wantsResponse {
 		return
 	}
 	d := o.md
 	d.mu.Lock()
 	if d.deadline.Load() != 0 {
-		d.hop = hop
+		d.nextHop = hop
 	}
 	d.mu.Unlock()
 }
 
-// Awaits returns the neighbour that the last tracked request from the MD was sent to. It
+// NextHop returns the neighbour that the last tracked request from the MD was sent to. It
 // returns the zero NID if no response is tracked.
-func (t *Table) Awaits(h lnet.Handle) lnet.NID {
+func (t *Table) NextHop(h lnet.Handle) lnet.NID {
 	d := t.find(h)
 	if d == nil {
 		return lnet.NID{}
@@ -85,7 +85,7 @@ func (t *Table) Awaits(h lnet.Handle) lnet.NID {
 	if d.handle != h || d.zombie || d.deadline.Load() == 0 {
 		return lnet.NID{}
 	}
-	return d.hop
+	return d.nextHop
 }
 
 // Trackers returns the number of MDs whose response is tracked.
@@ -101,16 +101,16 @@ func (t *Table) Trackers() int {
 // then calls UnlinkOverdue. AppendOverdue holds each lock only for a few MDs at a time.
 // Parts of the table without tracked requests are skipped.
 func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
-	return t.appendWatched(dst, now, func(d *md) bool { return d.overdue(now) })
+	return t.appendExpired(dst, now, func(d *md) bool { return d.overdue(now) })
 }
 
-// appendWatched appends the tracked requests whose deadline is until or earlier and for
+// appendExpired appends the tracked requests whose deadline is until or earlier and for
 // whose MD match returns true. match is called with the MD's mu held.
-func (t *Table) appendWatched(dst []Overdue, until int64, match func(d *md) bool) []Overdue {
+func (t *Table) appendExpired(dst []Overdue, until int64, match func(d *md) bool) []Overdue {
 	first := len(dst)
 	for i := range t.handles.shards {
 		if s := &t.handles.shards[i]; s.trackers.Load() > 0 {
-			dst = s.appendWatched(dst, until)
+			dst = s.appendExpired(dst, until)
 		}
 	}
 	// The rest of the check needs the locks of the MDs, which come before those of the
@@ -124,7 +124,7 @@ func (t *Table) appendWatched(dst []Overdue, until int64, match func(d *md) bool
 		}
 		d.mu.Lock()
 		if d.handle == o.Handle && !d.zombie && match(d) {
-			dst = append(dst, Overdue{Handle: o.Handle, Hop: d.hop})
+			dst = append(dst, Overdue{Handle: o.Handle, NextHop: d.nextHop})
 		}
 		d.mu.Unlock()
 	}
@@ -135,7 +135,7 @@ func (t *Table) appendWatched(dst []Overdue, until int64, match func(d *md) bool
 // a response is tracked whose deadline is now or earlier. If the response has arrived
 // since, or another request was made, the MD stays and the error is ErrNotFound.
 func (t *Table) UnlinkOverdue(h lnet.Handle, now int64) error {
-	d := t.hold(h)
+	d := t.lockMD(h)
 	if d == nil {
 		return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
 	}

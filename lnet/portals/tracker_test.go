@@ -22,7 +22,7 @@ func overdue(table *portals.Table, now int64) []lnet.Handle {
 }
 
 // Which requests are tracked, by parameter and option.
-func TestWhichResponsesAreTracked(t *testing.T) {
+func TestTrackedResponses(t *testing.T) {
 	// lnet-core 6.4 (1)-(3), 6.1 (5)
 	const on, off = portals.TrackResponse, portals.NoTrackResponse
 	for _, c := range []struct {
@@ -73,11 +73,11 @@ func TestOverdue(t *testing.T) {
 		t.Errorf("overdue %v, %d trackers", got, table.Trackers())
 	}
 	list := table.AppendOverdue([]portals.Overdue{{}}, 150)
-	if d := cmp.Diff([]portals.Overdue{{}, {Handle: h, Hop: there.NID}}, list, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); d != "" {
+	if d := cmp.Diff([]portals.Overdue{{}, {Handle: h, NextHop: there.NID}}, list, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); d != "" {
 		t.Errorf("overdue (-want +got):\n%s", d)
 	}
-	table.Rehop(first, alias.NID)
-	if list := table.AppendOverdue(nil, 150); len(list) != 1 || list[0].Hop != alias.NID {
+	table.SetNextHop(first, alias.NID)
+	if list := table.AppendOverdue(nil, 150); len(list) != 1 || list[0].NextHop != alias.NID {
 		t.Errorf("after a resend: %v", list)
 	}
 	table.Finish(first, nil)
@@ -91,15 +91,15 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// A PUT without an ACK does not change the hop of a tracked request of the same MD.
-func TestRehopIsTheTrackedRequests(t *testing.T) {
+// A PUT without an ACK does not change the next hop of a tracked request of the same MD.
+func TestSetNextHopOfTrackedRequest(t *testing.T) {
 	table := newTable()
 	h := bind(t, table, portals.MD{Threshold: 9})
 	plain := begin(t, table, h, putAlone)
-	table.Rehop(plain, alias.NID)
+	table.SetNextHop(plain, alias.NID)
 	asked := begin(t, table, h, tracked(putWithAck, 1))
-	table.Rehop(plain, alias.NID)
-	if list := table.AppendOverdue(nil, 500); len(list) != 1 || list[0].Hop != there.NID {
+	table.SetNextHop(plain, alias.NID)
+	if list := table.AppendOverdue(nil, 500); len(list) != 1 || list[0].NextHop != there.NID {
 		t.Errorf("overdue %v", list)
 	}
 	table.Finish(plain, nil)
@@ -110,7 +110,7 @@ func TestRehopIsTheTrackedRequests(t *testing.T) {
 }
 
 // How tracking ends other than by Unlink.
-func TestWhenTrackingEnds(t *testing.T) {
+func TestEndOfTracking(t *testing.T) {
 	// lnet-core 3.4 (5), 6.4 tracker (3)
 	bad := errors.New("bad")
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestWhenTrackingEnds(t *testing.T) {
 		{
 			"response is there, the SEND is not through", portals.MD{Threshold: 9},
 			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
-				table.TakeReply(h, reply, 0)
+				table.BeginReply(h, reply, 0)
 				table.Finish(reply, nil)
 			}, 0,
 		},
@@ -150,7 +150,7 @@ func TestWhenTrackingEnds(t *testing.T) {
 			"one of two responses", portals.MD{Threshold: 9},
 			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
 				begin(t, table, h, tracked(get, 1))
-				table.TakeReply(h, reply, 0)
+				table.BeginReply(h, reply, 0)
 				table.Finish(reply, nil)
 			}, 1,
 		},
@@ -159,7 +159,7 @@ func TestWhenTrackingEnds(t *testing.T) {
 			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
 				begin(t, table, h, tracked(get, 1))
 				for range 2 { // or a duplicate of the first, which looks the same
-					table.TakeReply(h, reply, 0)
+					table.BeginReply(h, reply, 0)
 					table.Finish(reply, nil)
 				}
 			}, 1,
@@ -167,10 +167,10 @@ func TestWhenTrackingEnds(t *testing.T) {
 		{
 			"one response after the other", portals.MD{Threshold: 9},
 			func(table *portals.Table, h lnet.Handle, _, reply *portals.Operation) {
-				table.TakeReply(h, reply, 0)
+				table.BeginReply(h, reply, 0)
 				table.Finish(reply, nil)
 				begin(t, table, h, tracked(get, 1))
-				table.TakeReply(h, reply, 0)
+				table.BeginReply(h, reply, 0)
 				table.Finish(reply, nil)
 			}, 0,
 		},
@@ -198,15 +198,15 @@ func TestIssued(t *testing.T) {
 	begin(t, table, h, tracked(get, 5))
 	begin(t, table, h, tracked(putWithAck, 7))
 	var ack, reply, late portals.Operation
-	if !table.TakeReply(h, &reply, 0) || reply.Issued != 7 {
+	if !table.BeginReply(h, &reply, 0) || reply.Issued != 7 {
 		t.Errorf("REPLY: issued %d", reply.Issued)
 	}
-	if !table.TakeAck(h, &ack) || ack.Issued != 7 {
+	if !table.BeginAck(h, &ack) || ack.Issued != 7 {
 		t.Errorf("ACK: issued %d", ack.Issued)
 	}
 	table.Finish(&reply, nil)
 	table.Finish(&ack, nil)
-	if !table.TakeAck(h, &late) || late.Issued != 7 {
+	if !table.BeginAck(h, &late) || late.Issued != 7 {
 		t.Errorf("second ACK while both are watched: issued %d", late.Issued)
 	}
 	table.Finish(&late, nil)
@@ -214,7 +214,7 @@ func TestIssued(t *testing.T) {
 	once := bind(t, table, portals.MD{Threshold: 9})
 	begin(t, table, once, tracked(putWithAck, 5))
 	for _, want := range []int64{5, 0} {
-		if !table.TakeAck(once, &ack) || ack.Issued != want {
+		if !table.BeginAck(once, &ack) || ack.Issued != want {
 			t.Errorf("ACK of one request: issued %d, want %d", ack.Issued, want)
 		}
 		table.Finish(&ack, nil)
@@ -239,7 +239,7 @@ func TestFailedSendExpires(t *testing.T) {
 }
 
 // UnlinkOverdue takes changes since AppendOverdue into account.
-func TestUnlinkOverdueLooksAgain(t *testing.T) {
+func TestUnlinkOverdueRechecks(t *testing.T) {
 	// lnet-core 6.4 tracker (1), 6.4 tracker (5)
 	for _, c := range []struct {
 		name string
@@ -249,7 +249,7 @@ func TestUnlinkOverdueLooksAgain(t *testing.T) {
 		{"nothing happens", func(*portals.Table, lnet.Handle) {}, nil},
 		{"the response comes", func(table *portals.Table, h lnet.Handle) {
 			var o portals.Operation
-			table.TakeReply(h, &o, 0)
+			table.BeginReply(h, &o, 0)
 			table.Finish(&o, nil)
 		}, portals.ErrNotFound},
 		{"another request is made", func(table *portals.Table, h lnet.Handle) {
@@ -281,7 +281,7 @@ func TestUnlinkOverdueLooksAgain(t *testing.T) {
 			t.Errorf("%v: %v", h, err)
 		}
 	}
-	match(t, table, arrived(portals.EventPut, 0, 0), portals.Accept) // no lock is still held
+	match(t, table, newArrival(portals.EventPut, 0, 0), portals.Accept) // no lock is still held
 }
 
 // Tracked MDs are found among many others, in any shard.

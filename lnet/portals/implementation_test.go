@@ -5,7 +5,7 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// exchange is one operation in either world.
+// exchange is one operation in either implementation.
 type exchange struct {
 	portals.Operation
 	id int
@@ -15,8 +15,8 @@ type exchange struct {
 	response bool
 }
 
-// world is what a story runs in: the table or the model.
-type world interface {
+// implementation runs the steps of a test: the table or the model.
+type implementation interface {
 	attach(e portals.Entry, d portals.MD) (h lnet.Handle, accepted, dropped []*exchange, err error)
 	bind(d portals.MD) (lnet.Handle, error)
 	unlink(h lnet.Handle) error
@@ -26,7 +26,7 @@ type world interface {
 	dropDelayed(which func(*exchange) bool) []*exchange
 	close() []*exchange
 	begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error)
-	rehop(x *exchange, hop lnet.NID)
+	setNextHop(x *exchange, hop lnet.NID)
 	aborted(x *exchange) bool
 	take(h lnet.Handle, x *exchange, t portals.EventType, payload int) bool
 	finish(x *exchange, err error)
@@ -36,12 +36,12 @@ type world interface {
 	tracked() int
 }
 
-// actual is the table as a world.
+// actual is the table as an implementation.
 type actual struct{ *portals.Table }
 
 func exchanges(q portals.Operations) []*exchange {
 	var list []*exchange
-	for _, o := range queue(q) {
+	for _, o := range operationsOf(q) {
 		list = append(list, o.Owner.(*exchange))
 	}
 	return list
@@ -56,7 +56,7 @@ func (r actual) bind(d portals.MD) (lnet.Handle, error) { return r.Bind(d) }
 func (r actual) unlink(h lnet.Handle) error             { return r.Unlink(h) }
 func (r actual) match(x *exchange) portals.Verdict      { return r.Match(&x.Operation) }
 func (r actual) close() []*exchange                     { return exchanges(r.Close()) }
-func (r actual) rehop(x *exchange, hop lnet.NID)        { r.Rehop(&x.Operation, hop) }
+func (r actual) setNextHop(x *exchange, hop lnet.NID)   { r.SetNextHop(&x.Operation, hop) }
 func (r actual) aborted(x *exchange) bool               { return r.Aborted(&x.Operation) }
 func (r actual) finish(x *exchange, err error)          { r.Finish(&x.Operation, err) }
 func (r actual) overdue(now int64) []portals.Overdue    { return r.AppendOverdue(nil, now) }
@@ -92,7 +92,7 @@ func (r actual) begin(h lnet.Handle, x *exchange, b portals.Begin) (int, error) 
 
 func (r actual) take(h lnet.Handle, x *exchange, t portals.EventType, payload int) bool {
 	if t == portals.EventAck {
-		return r.TakeAck(h, &x.Operation)
+		return r.BeginAck(h, &x.Operation)
 	}
-	return r.TakeReply(h, &x.Operation, payload)
+	return r.BeginReply(h, &x.Operation, payload)
 }

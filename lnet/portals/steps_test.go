@@ -13,26 +13,26 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// deed is one step of a story. The meaning of its numbers depends on the kind. MDs and
+// step is one step of a random test. The meaning of its numbers depends on the kind. MDs and
 // operations are selected by number among those that exist.
-type deed struct {
-	Kind    string
-	Portal  uint32
-	Entry   portals.Entry
-	MD      portals.MD
-	Handled [][]deed // steps that the MD's handler takes for its first events
-	Silent  bool     // the MD has no handler
-	Put     bool
-	From    lnet.ProcessID
-	Aliases []lnet.NID
-	Bits    uint64
-	Offset  int
-	Length  int
-	Ask     bool
-	Begin   portals.Begin
-	Which   int
-	Fail    bool
-	Now     int64
+type step struct {
+	Kind         string
+	Portal       uint32
+	Entry        portals.Entry
+	MD           portals.MD
+	HandlerSteps [][]step // steps that the MD's handler takes for its first events
+	NoHandler    bool     // the MD has no handler
+	Put          bool
+	Initiator    lnet.ProcessID
+	Aliases      []lnet.NID
+	Bits         uint64
+	Offset       int
+	Length       int
+	WantAck      bool
+	Begin        portals.Begin
+	Which        int
+	Fail         bool
+	Now          int64
 }
 
 var (
@@ -44,11 +44,11 @@ var (
 	nids = []lnet.NID{here.NID, alias.NID, there.NID, lnet.AnyNID, {}}
 )
 
-// drawDeed draws a deed. Handlers of its MDs are nested up to depth levels.
-func drawDeed(t *rapid.T, depth int) deed {
+// drawStep draws a step. Handlers of its MDs are nested up to depth levels.
+func drawStep(t *rapid.T, depth int) step {
 	boolean := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
-	d := deed{Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
+	d := step{Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
 	switch d.Kind {
 	case "attach":
 		d.Entry = portals.Entry{
@@ -73,10 +73,10 @@ func drawDeed(t *rapid.T, depth int) deed {
 			0, 0, portals.Truncate, portals.TrackResponse, portals.NoTrackResponse, portals.OpPut,
 		}).Draw(t, "options")
 	case "match":
-		d.Put, d.Ask = number("operation", 0, 2) > 0, boolean("ask")
+		d.Put, d.WantAck = number("operation", 0, 2) > 0, boolean("ask")
 		d.Portal = rapid.SampledFrom([]uint32{1, 1, 1, 1, 2, 64}).Draw(t, "portal")
-		d.From = lnet.ProcessID{NID: rapid.SampledFrom(nids[:3]).Draw(t, "nid"), PID: rapid.SampledFrom(pids[:3]).Draw(t, "pid")}
-		if d.From.NID == here.NID && boolean("known") {
+		d.Initiator = lnet.ProcessID{NID: rapid.SampledFrom(nids[:3]).Draw(t, "nid"), PID: rapid.SampledFrom(pids[:3]).Draw(t, "pid")}
+		if d.Initiator.NID == here.NID && boolean("known") {
 			d.Aliases = []lnet.NID{alias.NID}
 		}
 		d.Bits, d.Length = uint64(number("bits", 0, 3)), number("length", 0, 7)
@@ -88,7 +88,7 @@ func drawDeed(t *rapid.T, depth int) deed {
 		}
 		d.Begin.Now = int64(number("now", 1, 50))
 		d.Begin.Deadline = d.Begin.Now + 50
-		d.Begin.Hop = rapid.SampledFrom(nids).Draw(t, "hop")
+		d.Begin.NextHop = rapid.SampledFrom(nids).Draw(t, "hop")
 	case "take":
 		d.Put, d.Length = boolean("ack"), number("payload", 0, 7)
 	case "lazy", "clear":
@@ -104,23 +104,23 @@ func drawDeed(t *rapid.T, depth int) deed {
 		d.MD.Bytes = make([]byte, number("length", 0, 6))
 		d.MD.MaxSize = number("max size", 0, 4)
 		d.MD.Unlink = boolean("unlink")
-		d.Silent = number("silent", 0, 4) == 0
-		if depth > 0 && !d.Silent {
+		d.NoHandler = number("silent", 0, 4) == 0
+		if depth > 0 && !d.NoHandler {
 			for range number("handled", 0, 3) {
-				var deeds []deed
-				for range number("deeds", 0, 3) {
-					deeds = append(deeds, drawDeed(t, depth-1))
+				var steps []step
+				for range number("steps", 0, 3) {
+					steps = append(steps, drawStep(t, depth-1))
 				}
-				d.Handled = append(d.Handled, deeds)
+				d.HandlerSteps = append(d.HandlerSteps, steps)
 			}
 		}
 	}
 	return d
 }
 
-// teller runs a story in a world, and records the results.
-type teller struct {
-	w       world
+// stepRunner runs steps in an implementation, and records the results.
+type stepRunner struct {
+	w       implementation
 	log     []string
 	handles []lnet.Handle // of all MDs created so far
 	ops     int
@@ -129,9 +129,9 @@ type teller struct {
 	mds     int
 }
 
-func (s *teller) say(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
+func (s *stepRunner) logf(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
 
-func (s *teller) exchange() *exchange {
+func (s *stepRunner) exchange() *exchange {
 	s.ops++
 	x := &exchange{id: s.ops}
 	x.Owner = x
@@ -140,7 +140,7 @@ func (s *teller) exchange() *exchange {
 
 // handle selects one of the MDs, usually a recent one, and occasionally one that does not
 // exist.
-func (s *teller) handle(which int) lnet.Handle {
+func (s *stepRunner) handle(which int) lnet.Handle {
 	if len(s.handles) == 0 || which == 99 {
 		return lnet.Handle{Interface: cookie, Object: uint64(which)}
 	}
@@ -148,29 +148,29 @@ func (s *teller) handle(which int) lnet.Handle {
 	return recent[which%len(recent)]
 }
 
-func (s *teller) event(e *portals.Event) {
-	s.say("event %v %v of %v %v: unlinked %v, portal %d, from %v, bits %d, %d of %d bytes at %d in %d, options %#x, %v",
+func (s *stepRunner) event(e *portals.Event) {
+	s.logf("event %v %v of %v %v: unlinked %v, portal %d, from %v, bits %d, %d of %d bytes at %d in %d, options %#x, %v",
 		e.Type, e.MsgType, e.UserPtr, e.MD, e.Unlinked, e.Portal, e.Initiator, e.MatchBits,
 		e.Length, e.Requested, e.Offset, len(e.Bytes), uint32(e.Options), e.Err)
 }
 
-func (s *teller) started(x *exchange) {
+func (s *stepRunner) started(x *exchange) {
 	s.open = append(s.open, x)
 	offset, length := s.w.memory(x)
 	if length == 0 {
 		offset = 0 // does not exist
 	}
-	s.say("operation %d has %d bytes at %d of %v, ACK %v, issued %d", x.id, length, offset, x.Event.MD, x.Ack, x.Issued)
+	s.logf("operation %d has %d bytes at %d of %v, ACK %v, issued %d", x.id, length, offset, x.Event.MD, x.Ack, x.Issued)
 }
 
-func (s *teller) dropped(list []*exchange) {
+func (s *stepRunner) dropped(list []*exchange) {
 	for _, x := range list {
-		s.say("operation %d is dropped", x.id)
+		s.logf("operation %d is dropped", x.id)
 		s.waiting = slices.DeleteFunc(s.waiting, func(y *exchange) bool { return x == y })
 	}
 }
 
-// kindOf maps errors of both worlds to comparable values.
+// kindOf maps errors of both implementations to comparable values.
 func kindOf(err error) error {
 	for _, kind := range []error{portals.ErrInvalid, portals.ErrNotFound, portals.ErrPortalClass, portals.ErrClosed} {
 		if errors.Is(err, kind) {
@@ -181,33 +181,33 @@ func kindOf(err error) error {
 }
 
 // handler returns the handler of the next MD.
-func (s *teller) handler(d *deed) portals.Handler {
+func (s *stepRunner) handler(d *step) portals.Handler {
 	s.mds++
-	if d.Silent {
+	if d.NoHandler {
 		return nil
 	}
 	turn := 0
 	return portals.HandlerFunc(func(e *portals.Event) {
 		s.event(e)
 		turn++
-		if turn <= len(d.Handled) {
-			for i := range d.Handled[turn-1] {
-				s.tell(&d.Handled[turn-1][i])
+		if turn <= len(d.HandlerSteps) {
+			for i := range d.HandlerSteps[turn-1] {
+				s.run(&d.HandlerSteps[turn-1][i])
 			}
 		}
-		s.say("handled")
+		s.logf("handled")
 	})
 }
 
-func (s *teller) tell(d *deed) {
-	s.say("%s %d", d.Kind, d.Which)
+func (s *stepRunner) run(d *step) {
+	s.logf("%s %d", d.Kind, d.Which)
 	switch d.Kind {
 	case "attach":
 		md := d.MD
 		md.Handler = s.handler(d)
 		md.UserPtr = s.mds
 		h, accepted, dropped, err := s.w.attach(d.Entry, md)
-		s.say("MD %v, %v", h, kindOf(err))
+		s.logf("MD %v, %v", h, kindOf(err))
 		if err == nil {
 			s.handles = append(s.handles, h)
 		}
@@ -221,19 +221,19 @@ func (s *teller) tell(d *deed) {
 		md.Handler = s.handler(d)
 		md.UserPtr = s.mds
 		h, err := s.w.bind(md)
-		s.say("MD %v, %v", h, kindOf(err))
+		s.logf("MD %v, %v", h, kindOf(err))
 		if err == nil {
 			s.handles = append(s.handles, h)
 		}
 	case "unlink":
 		err := s.w.unlink(s.handle(d.Which))
-		s.say("unlinked: %v", kindOf(err))
+		s.logf("unlinked: %v", kindOf(err))
 	case "match":
 		s.match(d)
 	case "begin":
 		x := s.exchange()
 		length, err := s.w.begin(s.handle(d.Which), x, d.Begin)
-		s.say("%d bytes, %v", length, kindOf(err))
+		s.logf("%d bytes, %v", length, kindOf(err))
 		if err == nil {
 			s.started(x)
 		}
@@ -244,7 +244,7 @@ func (s *teller) tell(d *deed) {
 			t = portals.EventAck
 		}
 		ok := s.w.take(s.handle(d.Which), x, t, d.Length)
-		s.say("taken: %v", ok)
+		s.logf("taken: %v", ok)
 		if ok {
 			s.started(x)
 		}
@@ -264,33 +264,33 @@ func (s *teller) tell(d *deed) {
 		s.dropped(s.w.dropDelayed(func(x *exchange) bool { return x.id%2 == d.Which%2 }))
 	case "rehop":
 		if len(s.open) > 0 {
-			s.w.rehop(s.open[d.Which%len(s.open)], there.NID)
+			s.w.setNextHop(s.open[d.Which%len(s.open)], there.NID)
 		}
 	case "overdue":
 		list := s.w.overdue(d.Now)
 		slices.SortFunc(list, func(a, b portals.Overdue) int { return int(a.Handle.Object) - int(b.Handle.Object) })
-		s.say("overdue %v", list)
+		s.logf("overdue %v", list)
 	case "expire":
 		err := s.w.unlinkOverdue(s.handle(d.Which), d.Now)
-		s.say("unlinked: %v", kindOf(err))
+		s.logf("unlinked: %v", kindOf(err))
 	}
-	s.say("%d tracked", s.w.tracked())
+	s.logf("%d tracked", s.w.tracked())
 }
 
-func (s *teller) match(d *deed) {
+func (s *stepRunner) match(d *step) {
 	x := s.exchange()
 	e := &x.Event
 	e.Type, e.MsgType = portals.EventGet, lnet.MsgGet
 	if d.Put {
 		e.Type, e.MsgType, e.Requested = portals.EventPut, lnet.MsgPut, d.Length
 	}
-	e.Portal, e.MatchBits, e.Initiator = d.Portal, d.Bits, d.From
+	e.Portal, e.MatchBits, e.Initiator = d.Portal, d.Bits, d.Initiator
 	x.Length, x.RemoteOffset, x.Aliases, x.Handle = d.Length, d.Offset, d.Aliases, lnet.NoHandle
-	if d.Ask {
+	if d.WantAck {
 		x.Handle = lnet.Handle{Interface: 1, Object: 1}
 	}
 	v := s.w.match(x)
-	s.say("verdict %d", v)
+	s.logf("verdict %d", v)
 	switch v {
 	case portals.Accept:
 		s.started(x)
@@ -299,54 +299,54 @@ func (s *teller) match(d *deed) {
 	}
 }
 
-func (s *teller) finish(i int, err error) {
+func (s *stepRunner) finish(i int, err error) {
 	x := s.open[i]
 	s.open = slices.Delete(s.open, i, i+1)
-	s.say("aborted %v", s.w.aborted(x))
+	s.logf("aborted %v", s.w.aborted(x))
 	s.w.finish(x, err)
 }
 
 // end ends all operations that have begun.
-func (s *teller) end() {
+func (s *stepRunner) end() {
 	for len(s.open) > 0 {
 		s.finish(0, nil)
 	}
 	for i := 0; i < len(s.handles); i++ { // handlers may create more
 		if err := s.w.unlink(s.handles[i]); err == nil {
-			s.say("%v was left", s.handles[i])
+			s.logf("%v was left", s.handles[i])
 		}
 	}
 	for len(s.open) > 0 {
 		s.finish(0, nil)
 	}
 	s.dropped(s.w.close())
-	s.say("%d tracked, %d delayed", s.w.tracked(), len(s.waiting))
+	s.logf("%d tracked, %d delayed", s.w.tracked(), len(s.waiting))
 }
 
-// tellIn returns the results of a story in w.
-func tellIn(w world, story []deed) []string {
-	s := &teller{w: w}
-	for i := range story {
-		s.tell(&story[i])
+// runSteps returns the results of the steps in w.
+func runSteps(w implementation, steps []step) []string {
+	s := &stepRunner{w: w}
+	for i := range steps {
+		s.run(&steps[i])
 	}
 	s.end()
 	return s.log
 }
 
-// Random stories, including nested handlers, give the same results with the table and with
+// Random steps, including nested handlers, give the same results with the table and with
 // the model.
-func TestStoriesEqualTheModels(t *testing.T) {
+func TestTableEqualsModel(t *testing.T) {
 	// lnet-core 2.1 (1)-(4), 2.2 unlink (1)-(6), 3.3 (1)-(2), 3.4 (1)-(7), 4.2 (1)-(10)
 	// lnet-core 4.3 (4)-(5), 4.6 (1)-(4)
 	rapid.Check(t, func(t *rapid.T) {
-		var story []deed
-		for range rapid.IntRange(0, 60).Draw(t, "deeds") {
-			story = append(story, drawDeed(t, 2))
+		var steps []step
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			steps = append(steps, drawStep(t, 2))
 		}
-		want := tellIn(newModel(), story)
-		got := tellIn(actual{newTable()}, story)
+		want := runSteps(newModel(), steps)
+		got := runSteps(actual{newTable()}, steps)
 		if d := cmp.Diff(want, got); d != "" {
-			t.Fatalf("story (-model +table):\n%s", d)
+			t.Fatalf("results (-model +table):\n%s", d)
 		}
 	})
 }
