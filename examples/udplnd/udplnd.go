@@ -328,13 +328,13 @@ func (p *peer) receive(d prefix, b []byte) {
 		p.remote = 0
 		return
 	case d.Kind == reset:
-		p.reportRestart(p.incarnations.Meet(d.Incarnation))
+		p.reportRestart(p.incarnations.Observe(d.Incarnation))
 		p.end(lnd.StatusNetworkTimeout, lnd.StatusRemoteDropped, lnd.ErrDisconnected)
 		return
 	case !p.open:
 		p.open = true
 		p.i.open.Store(p.nid, nil)
-		p.reportRestart(p.incarnations.Meet(d.Incarnation))
+		p.reportRestart(p.incarnations.Observe(d.Incarnation))
 		p.next()
 	}
 	p.heard, p.since, p.doubted = time.Now(), time.Now(), false
@@ -381,7 +381,7 @@ func (p *peer) watch(now time.Time, timeout time.Duration) {
 	case silent > 2*timeout, silent > timeout && waits:
 		p.end(lnd.StatusNetworkTimeout, lnd.StatusRemoteDropped, lnd.ErrTimeout)
 	case silent > stallAfter && p.doubted:
-		p.reportRestart(p.incarnations.Presume())
+		p.reportRestart(p.incarnations.AssumeEnded())
 		p.end(lnd.StatusNetworkTimeout, lnd.StatusRemoteDropped, lnd.ErrRestarted)
 	default:
 		p.next()

@@ -77,11 +77,11 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 	if p.Gone {
 		p.Accepting--
 		p.Unlock()
-		i.uncall(from)
+		i.callerLeft(from)
 		return nil, noRoom, peering.ErrClosing
 	}
 	reject, ok := p.wire().Accept(m, self, p.Connected() || p.Accepting > 1)
-	i.Met(p, m.SrcStamp, from == p.ID.NID.IP())
+	i.Observe(p, m.SrcStamp, from == p.ID.NID.IP())
 	if !ok {
 		list := slices.DeleteFunc(p.all(), func(o *conn) bool { return o.ours && !slices.Contains(p.conns, o) && !slices.Contains(p.ready, o) })
 		p.Accepting--
@@ -92,7 +92,7 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 			o.close(staleFailure())
 		}
 		i.Out.Run()
-		i.uncall(from)
+		i.callerLeft(from)
 		return nil, reject, lnd.Refuse(lnd.RefusedStale, "of another life than its connections")
 	}
 	p.making = append(p.making, c)
@@ -140,8 +140,8 @@ func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 	}
 }
 
-// uncall undoes Engine.Caller for a caller that has no connection.
-func (i *Interface) uncall(from netip.Addr) {
+// callerLeft undoes Engine.Caller for a caller that has no connection.
+func (i *Interface) callerLeft(from netip.Addr) {
 	i.CallerLeft(from)
 	i.Group.Done()
 }

@@ -68,8 +68,8 @@ func (b *block) size() int    { return pageSize << b.order }
 
 func orderOf(n int) int { return bits.Len(uint(max(n-1, 0)) / pageSize) }
 
-// lend allocates a block of at least n bytes.
-func (a *arena) lend(n int) (block, error) {
+// alloc allocates a block of at least n bytes.
+func (a *arena) alloc(n int) (block, error) {
 	if n > lnet.MTU {
 		return block{}, fmt.Errorf("%d bytes: more than a message has", n)
 	}
@@ -136,8 +136,8 @@ func (a *arena) grow(slabs int) error {
 	return nil
 }
 
-// giveBack frees a block.
-func (a *arena) giveBack(b block) {
+// freeFor frees a block.
+func (a *arena) release(b block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used -= b.size()

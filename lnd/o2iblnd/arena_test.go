@@ -52,12 +52,12 @@ func TestArena(t *testing.T) {
 						t.Fatalf("a block of %d bytes was lent twice", b.size())
 					}
 				}
-				a.giveBack(b.block)
+				a.release(b.block)
 				all = append(all[:n], all[n+1:]...)
 				continue
 			}
 			n := rapid.IntRange(0, 1<<20).Draw(t, "bytes")
-			b, err := a.lend(n)
+			b, err := a.alloc(n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,14 +69,14 @@ func TestArena(t *testing.T) {
 			all = append(all, lent{b, byte(k + 1)})
 		}
 		for _, b := range all {
-			a.giveBack(b.block)
+			a.release(b.block)
 		}
 		slabs, used := a.size()
 		if used != 0 {
 			t.Fatalf("%d bytes are lent", used)
 		}
 		for range slabs >> 20 {
-			if _, err := a.lend(1 << 20); err != nil {
+			if _, err := a.alloc(1 << 20); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -97,12 +97,12 @@ func TestLostMemory(t *testing.T) {
 		d := &Driver{log: boundedlog.New(nil), devices: make(map[verbs.Device]*device)}
 		x := &device{d: d, v: dev, local: newArena(dev, verbs.AccessLocalWrite, false), remote: newArena(dev, verbs.AccessLocalWrite, false), users: 1}
 		d.devices[dev] = x
-		b, err := x.remote.lend(5000)
+		b, err := x.remote.alloc(5000)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !lost {
-			x.remote.giveBack(b)
+			x.remote.release(b)
 		}
 		x.release()
 		err = d.Close()

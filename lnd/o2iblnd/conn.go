@@ -40,28 +40,28 @@ type conn struct {
 	recvs   []block
 	slots   []block
 
-	mu      sync.Mutex     // guards the fields below
-	m       *protocol.Conn // state machine; nil before the CM has been asked
-	b       protocol.Batch
-	refs    int // users of its memory; at 0 the memory has been freed
-	corks   int
-	touched bool // by the harvest that its worker is processing
-	inbox   []*rx
-	telling bool  // a goroutine is passing the inbox to the node
-	spare   []*rx // free records
-	ring    bool  // the outbox has events
-	last    events
+	mu            sync.Mutex     // guards the fields below
+	m             *protocol.Conn // state machine; nil before the CM has been asked
+	b             protocol.Batch
+	refs          int // users of its memory; at 0 the memory has been freed
+	corks         int
+	changed       bool // by the harvest that its worker is processing
+	inbox         []*rx
+	reporting     bool  // a goroutine is passing the inbox to the node
+	spare         []*rx // free records
+	outboxPending bool  // the outbox has events
+	last          events
 
-	ending   bool               // Disconnect has been requested
-	failure  *protocol.Failure  // the cause
-	decision *protocol.Decision // the next step after a rejected attempt
-	lost     bool               // peer.lose has been called or is about to be
-	told     bool               // peer.lose has queued its events
+	ending       bool               // Disconnect has been requested
+	failure      *protocol.Failure  // the cause
+	decision     *protocol.Decision // the next step after a rejected attempt
+	lost         bool               // peer.lose has been called or is about to be
+	lossReported bool               // peer.lose has queued its events
 
-	inFlight int       // posted SENDs
-	heard    uint64    // completions without an error
-	asked    uint64    // value of heard at the time of the probe
-	moved    time.Time // when a SEND was last completed, or the first of them was posted
+	inFlight    int       // posted SENDs
+	completions uint64    // completions without an error
+	probedAt    uint64    // value of completions at the time of the probe
+	moved       time.Time // when a SEND was last completed, or the first of them was posted
 
 	work struct { // scratch space for posting
 		recvs    []verbs.Recv
@@ -130,12 +130,12 @@ func (c *conn) free() {
 	}
 	if c.q != nil {
 		c.q.leave(c)
-		c.q.giveRoom(c.entries)
+		c.q.releaseEntries(c.entries)
 	}
 	if c.dev != nil {
 		for _, list := range [...][]block{c.recvs, c.slots} {
 			for _, b := range list {
-				c.dev.local.giveBack(b)
+				c.dev.local.release(b)
 			}
 		}
 		c.recvs, c.slots = nil, nil
@@ -154,7 +154,7 @@ func (c *conn) leaveHalfOpen() {
 // take removes the node's part from the batch. Completions go to dst or, if dst is nil, to the outbox.
 // It ends the keeper's rest. c.mu is held.
 func (c *conn) take(dst *events) {
-	c.i.keeper.stir()
+	c.i.keeper.wakeResting()
 	b := &c.b
 	if b.Disconnect {
 		b.Disconnect = false
@@ -168,9 +168,9 @@ func (c *conn) take(dst *events) {
 	for k, prx := range b.Withdrawn {
 		r := prx.Owner.(*rx)
 		switch {
-		case r.state == rxTelling:
+		case r.state == rxReporting:
 			r.gone = true
-		case r.state == rxTold && !r.given:
+		case r.state == rxReported && !r.given:
 			r.state = rxGone
 			c.emit(peering.Event{Kind: evWithdrawn, Subject: r}, nil)
 		}
@@ -192,7 +192,7 @@ func (c *conn) take(dst *events) {
 			r.err = c.p.i.failed("receive", c.p.ID.NID, p.Failure)
 		}
 		switch {
-		case r.state == rxTelling: // tellArrivals checks placed afterwards
+		case r.state == rxReporting: // reportArrivals checks placed afterwards
 		case !r.given:
 			c.recycle(r)
 		default:
@@ -210,13 +210,13 @@ func (c *conn) emit(e peering.Event, dst *events) {
 		c.ref()
 	}
 	switch {
-	case c.ending && !c.told:
+	case c.ending && !c.lossReported:
 		c.last = append(c.last, e)
 	case dst != nil && !c.ending:
 		*dst = append(*dst, e)
 	default:
 		c.i.Out.Put(e)
-		c.ring = true
+		c.outboxPending = true
 	}
 }
 
@@ -236,8 +236,8 @@ func (c *conn) unlock() {
 	}
 	lose := c.ending && !c.lost
 	c.lost = c.lost || lose
-	ring := c.ring
-	c.ring = false
+	ring := c.outboxPending
+	c.outboxPending = false
 	c.mu.Unlock()
 	if lose {
 		c.p.lose(c)
@@ -348,8 +348,8 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 		c.mu.Unlock()
 		return
 	}
-	if !c.touched {
-		c.touched = true
+	if !c.changed {
+		c.changed = true
 		c.corks++
 		c.refs++
 		b.touched = append(b.touched, c)
@@ -365,14 +365,14 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 		}
 		c.m.Failed(number, completionError(wc), &c.b)
 	case kind == wrRecv:
-		c.heard++
+		c.completions++
 		data := c.recvs[number].bytes()[:wc.Bytes]
 		c.i.counters.received(data)
 		early = c.m.State() == protocol.PassiveWait
 		c.m.Received(now, number, data, &c.b)
 	case kind == wrSend:
 		c.inFlight--
-		c.heard++
+		c.completions++
 		c.moved = now
 		c.m.Completed(now, number, &c.b)
 	}
@@ -388,7 +388,7 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 	}
 	b.events = b.events[:0]
 	if news {
-		c.tellArrivals()
+		c.reportArrivals()
 	}
 }
 
@@ -406,7 +406,7 @@ func (s statusError) Error() string { return verbs.Status(s).String() }
 // uncork posts what the worker's harvest has produced.
 func (c *conn) uncork() {
 	c.mu.Lock()
-	c.touched = false
+	c.changed = false
 	c.corks--
 	c.unlock()
 	c.unref()
@@ -429,9 +429,9 @@ func (c *conn) tick(now time.Time) {
 	c.unlock()
 }
 
-// bury destroys the queue pair of a connection that has ended, and completes the remaining messages.
+// destroy destroys the queue pair of a connection that has ended, and completes the remaining messages.
 // Only the keeper calls it.
-func (c *conn) bury() {
+func (c *conn) destroy() {
 	if c.id != nil {
 		c.id.Destroy()
 	}
@@ -470,7 +470,7 @@ func (c *conn) submit(m *lnd.Tx) bool {
 		ended := c.dead.Load()
 		c.unref()
 		if !ended {
-			c.i.unprepared(m, err)
+			c.i.prepareFailed(m, err)
 		}
 		return !ended
 	}

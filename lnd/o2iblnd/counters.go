@@ -17,7 +17,7 @@ type counters struct {
 	gets          atomic.Uint64 // GETs that asked for RDMA
 	direct        atomic.Uint64 // payloads in memory that the device could use directly
 	bounced       atomic.Uint64 // payloads copied through the pool
-	starved       atomic.Uint64 // times that the pool was empty
+	memoryWaits   atomic.Uint64 // times that the pool was empty
 	messages      atomic.Uint64 // received messages of all types
 	bytesSent     atomic.Uint64 // in messages and by RDMA
 	bytesReceived atomic.Uint64
@@ -82,7 +82,7 @@ func (i *Interface) Counters() []lnd.Counter {
 		lnd.Counter{Name: "rdma_gets_total", Value: c.gets.Load(), Help: "GETs whose answer was asked for by RDMA."},
 		lnd.Counter{Name: "direct_total", Value: c.direct.Load(), Help: "Payloads that lay in registered memory."},
 		lnd.Counter{Name: "bounced_total", Value: c.bounced.Load(), Help: "Payloads that were copied to or from registered memory."},
-		lnd.Counter{Name: "starved_total", Value: c.starved.Load(), Help: "Times that a message waited for registered memory."},
+		lnd.Counter{Name: "starved_total", Value: c.memoryWaits.Load(), Help: "Times that a message waited for registered memory."},
 		lnd.Counter{Name: "received_messages_total", Value: c.messages.Load(), Help: "Messages of the protocol that came, of all types."},
 		lnd.Counter{Name: "sent_bytes_total", Value: c.bytesSent.Load(), Help: "Bytes sent, headers included."},
 		lnd.Counter{Name: "received_bytes_total", Value: c.bytesReceived.Load(), Help: "Bytes received, headers included."},

@@ -44,7 +44,7 @@ const (
 // pool limits the memory in use for transfers.
 type pool struct {
 	used   atomic.Int64
-	hungry atomic.Bool // a transfer waits for memory
+	wanted atomic.Bool // a transfer waits for memory
 }
 
 // deviceOf returns the driver's record of an ID's device, creating it if needed, and the port. It adds
@@ -157,45 +157,45 @@ func (dev *device) event(e verbs.AsyncEvent) {
 	}
 }
 
-// lend allocates n bytes for a transfer with a peer. It returns errNoMemory or a device error. A peer
+// allocFor allocates n bytes for a transfer with a peer. It returns errNoMemory or a device error. A peer
 // that already holds memory gets more only if its total then does not exceed what the pool has left.
 // So no peer can exhaust the pool.
-func (dev *device) lend(of *peer, a *arena, r role, n int) (block, error) {
-	p, lent := &dev.pools[r], &of.lent[r]
+func (dev *device) allocFor(of *peer, a *arena, r role, n int) (block, error) {
+	p, lent := &dev.pools[r], &of.allocated[r]
 	size, all := int64(pageSize<<orderOf(n)), int64(dev.d.config.Pool)
 	fits := func() bool {
 		used, has := p.used.Load(), lent.Load()
 		return used+size <= all && (has == 0 || has+size <= all-used)
 	}
 	if !fits() {
-		p.hungry.Store(true)
+		p.wanted.Store(true)
 		if !fits() { // nothing was released meanwhile
 			return block{}, errNoMemory
 		}
 	}
 	p.used.Add(size) // concurrent callers may exceed the limit by a few blocks, which is acceptable
 	lent.Add(size)
-	b, err := a.lend(n)
+	b, err := a.alloc(n)
 	if err != nil {
 		p.used.Add(-size)
 		lent.Add(-size)
 		if errors.Is(err, verbs.ErrLocked) && p.used.Load() > 0 {
-			p.hungry.Store(true)
+			p.wanted.Store(true)
 			err = errNoMemory // memory in use will be released
 		}
 	}
 	return b, err
 }
 
-// giveBack frees a transfer's memory and wakes transfers that wait for memory.
-func (dev *device) giveBack(of *peer, a *arena, r role, b block) {
-	a.giveBack(b)
+// freeFor frees a transfer's memory and wakes transfers that wait for memory.
+func (dev *device) freeFor(of *peer, a *arena, r role, b block) {
+	a.release(b)
 	p := &dev.pools[r]
 	p.used.Add(-int64(b.size()))
-	of.lent[r].Add(-int64(b.size()))
-	if p.hungry.Load() && p.hungry.Swap(false) {
+	of.allocated[r].Add(-int64(b.size()))
+	if p.wanted.Load() && p.wanted.Swap(false) {
 		for _, i := range dev.d.interfacesOn(dev) {
-			i.keeper.do(task{kind: taskFeed})
+			i.keeper.do(task{kind: taskMemory})
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (c *conn) event(e *verbs.Event) {
 			c.close(unconnected(err))
 		}
 	case verbs.EventRouteResolved:
-		if err := c.ask(); err != nil {
+		if err := c.requestConnection(); err != nil {
 			c.close(unconnected(err))
 		}
 	case verbs.EventAddrError:
@@ -114,15 +114,15 @@ func (c *conn) event(e *verbs.Event) {
 	case verbs.EventRouteError:
 		c.close(protocol.CMRouteError.Failure())
 	case verbs.EventUnreachable:
-		c.unlessUp(protocol.CMUnreachable.Failure())
+		c.closeUnestablished(protocol.CMUnreachable.Failure())
 	case verbs.EventConnectError:
-		c.unlessUp(protocol.CMConnectError.Failure())
+		c.closeUnestablished(protocol.CMConnectError.Failure())
 	case verbs.EventRejected:
 		c.rejected(e)
 	case verbs.EventEstablished:
 		c.connected(e)
 	case verbs.EventDisconnected:
-		if !c.unlessUp(protocol.CMDisconnected.Failure()) {
+		if !c.closeUnestablished(protocol.CMDisconnected.Failure()) {
 			c.close(&protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: errPeerGone})
 		}
 	case verbs.EventDeviceRemoval:
@@ -134,8 +134,8 @@ func (c *conn) event(e *verbs.Event) {
 	}
 }
 
-// unlessUp closes a connection that is not established. It returns false if it is.
-func (c *conn) unlessUp(f *protocol.Failure) bool {
+// closeUnestablished closes a connection that is not established. It returns false if it is.
+func (c *conn) closeUnestablished(f *protocol.Failure) bool {
 	if c.up {
 		return false
 	}
@@ -143,8 +143,8 @@ func (c *conn) unlessUp(f *protocol.Failure) bool {
 	return true
 }
 
-// ask sends the peer the connection request (o2iblnd 3.2 step 4).
-func (c *conn) ask() error {
+// requestConnection sends the peer the connection request (o2iblnd 3.2 step 4).
+func (c *conn) requestConnection() error {
 	dev, _, err := c.i.driver.deviceOf(c.id)
 	if err != nil {
 		return err
@@ -195,13 +195,13 @@ func (c *conn) tryQP(depth int) error {
 	}
 	size := verbs.QP{CQ: q.cq, Sends: sends, Recvs: recvs, SendPieces: c.gather()}
 	if err := c.id.CreateQP(&size); err != nil {
-		q.giveRoom(recvs + sends)
+		q.releaseEntries(recvs + sends)
 		return err
 	}
 	m := protocol.NewConn(c.settings())
 	c.q, c.entries = q, recvs+sends
 	q.enter(c)
-	err = c.lend(recvs, m.Slots())
+	err = c.allocMessages(recvs, m.Slots())
 	c.mu.Lock()
 	c.m = m
 	c.mu.Unlock()
@@ -216,10 +216,10 @@ func (c *conn) tryQP(depth int) error {
 	return err
 }
 
-// lend allocates the connection's message buffers.
-func (c *conn) lend(recvs, slots int) error {
+// allocMessages allocates the connection's message buffers.
+func (c *conn) allocMessages(recvs, slots int) error {
 	for n := range recvs + slots {
-		b, err := c.dev.local.lend(protocol.MaxMessage)
+		b, err := c.dev.local.alloc(protocol.MaxMessage)
 		if err != nil {
 			return err
 		}

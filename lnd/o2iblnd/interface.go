@@ -34,7 +34,7 @@ type Interface struct {
 
 	mu     sync.RWMutex // guards the fields below
 	bound  *listener    // nil while there is no device
-	hungry []hungry
+	hungry []memoryWaiter
 	regs   map[*registration]struct{}
 }
 
@@ -94,11 +94,11 @@ func (i *Interface) Receive(m *lnd.Rx, p lnd.Placement) { m.Driver.(*rx).place(p
 func (i *Interface) Close(ctx context.Context) error {
 	return i.Stop(ctx, func() {
 		i.driver.unbind(i)
-		i.keeper.do(task{kind: taskFeed})
+		i.keeper.do(task{kind: taskMemory})
 	}, func() {
 		i.keeper.do(task{kind: taskStop})
 		<-i.kept
-		i.feed(time.Now())
+		i.serveMemoryWaiters(time.Now())
 		i.Out.Wait()
 		i.releaseAll()
 		i.driver.leave(i)
@@ -110,9 +110,9 @@ func (i *Interface) countLost(c *conn, up bool, final error) {
 	f := c.failure
 	switch {
 	case up && f.Errno == syscall.EPROTO:
-		i.SayClosed(c.p, 1, fmt.Errorf("%w: %w", lnd.ErrProtocol, f))
+		i.LogClosed(c.p, 1, fmt.Errorf("%w: %w", lnd.ErrProtocol, f))
 	case up:
-		i.SayClosed(c.p, 1, f)
+		i.LogClosed(c.p, 1, f)
 	case !c.ours:
 		i.Count.Refused.Refused(i.driver.log, c.source, refused(f))
 	case final != nil:

@@ -39,9 +39,9 @@ const (
 	taskDoubts taskKind = iota
 	taskTick
 	taskDial
-	taskBury
+	taskDestroy
 	taskFlush
-	taskFeed
+	taskMemory
 	taskCalled
 	taskBind
 	taskRelease
@@ -57,17 +57,17 @@ func (k *keeper) do(t task) {
 	k.mu.Lock()
 	k.tasks = append(k.tasks, t)
 	k.mu.Unlock()
-	k.rouse()
+	k.wakeTask()
 }
 
-// stir ends a rest, because a connection has new work. Locks may be held.
-func (k *keeper) stir() {
+// wakeResting ends a rest, because a connection has new work. Locks may be held.
+func (k *keeper) wakeResting() {
 	if k.resting.Load() && k.resting.Swap(false) {
-		k.rouse()
+		k.wakeTask()
 	}
 }
 
-func (k *keeper) rouse() {
+func (k *keeper) wakeTask() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -123,16 +123,16 @@ func (i *Interface) perform(t task) (stop bool) {
 		i.tick(time.Now())
 	case taskDial:
 		i.dialNext(t.p)
-	case taskBury:
-		t.c.bury()
+	case taskDestroy:
+		t.c.destroy()
 		i.Count.Closes.Add(1)
 		i.called(t.c)
 	case taskCalled:
 		i.called(t.c)
 	case taskFlush:
 		t.p.flushLive()
-	case taskFeed:
-		i.feed(time.Now())
+	case taskMemory:
+		i.serveMemoryWaiters(time.Now())
 	case taskBind:
 		i.unbind()
 	case taskRelease:
@@ -166,7 +166,7 @@ func (i *Interface) tick(now time.Time) {
 	for _, p := range i.Of(lnet.NID{}) {
 		p.tick(now)
 	}
-	i.feed(now)
+	i.serveMemoryWaiters(now)
 	i.rebind(now)
 }
 
@@ -217,7 +217,7 @@ func (p *peer) tick(now time.Time) {
 		c.tick(now)
 	}
 	p.i.SettleDoubt(p, now)
-	p.judge(now)
+	p.checkStall(now)
 	p.i.Forget(p)
 }
 
@@ -231,34 +231,34 @@ func (p *peer) expire(now time.Time) []*lnd.Tx {
 	return late
 }
 
-// hungry is a message to be sent, or a placement, that waits for memory.
-type hungry struct {
+// memoryWaiter is a message to be sent, or a placement, that waits for memory.
+type memoryWaiter struct {
 	m     *lnd.Tx
 	r     *rx
 	since time.Time
 }
 
-// starve queues h until memory is available. Memory that was released meanwhile is found by the next
+// waitForMemory queues h until memory is available. Memory that was released meanwhile is found by the next
 // tick.
-func (i *Interface) starve(h hungry) {
-	i.counters.starved.Add(1)
+func (i *Interface) waitForMemory(h memoryWaiter) {
+	i.counters.memoryWaits.Add(1)
 	i.mu.Lock()
 	i.hungry = append(i.hungry, h)
 	i.mu.Unlock()
 	if i.Closed() {
-		i.keeper.do(task{kind: taskFeed})
+		i.keeper.do(task{kind: taskMemory})
 	}
 }
 
-// feed retries everything that waits for memory. Entries that still do not fit keep their place and
+// serveMemoryWaiters retries everything that waits for memory. Entries that still do not fit keep their place and
 // their start time, before later messages to the same peer. Entries that have waited too long fail.
-func (i *Interface) feed(now time.Time) {
+func (i *Interface) serveMemoryWaiters(now time.Time) {
 	i.mu.Lock()
 	list := i.hungry
 	i.hungry = nil
 	i.mu.Unlock()
 	closing := i.Closed()
-	var again []hungry
+	var again []memoryWaiter
 	var unfed map[lnet.NID]bool
 	for _, h := range list {
 		late := now.Sub(h.since) >= i.Timeout()
@@ -280,7 +280,7 @@ func (i *Interface) feed(now time.Time) {
 		default:
 			to := h.m.To.NID
 			i.Submit(h.m, process(to))
-			if i.stillHungry(h.m) {
+			if i.removeMemoryWaiter(h.m) {
 				again = append(again, h)
 				if unfed == nil {
 					unfed = make(map[lnet.NID]bool)
@@ -289,22 +289,22 @@ func (i *Interface) feed(now time.Time) {
 			}
 		}
 	}
-	i.waitAgain(again)
+	i.requeueMemoryWaiters(again)
 }
 
-// waitAgain puts entries back, before those that came meanwhile.
-func (i *Interface) waitAgain(unfed []hungry) {
+// requeueMemoryWaiters puts entries back, before those that came meanwhile.
+func (i *Interface) requeueMemoryWaiters(unfed []memoryWaiter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.hungry = append(unfed, i.hungry...)
 }
 
-// stillHungry removes a message from those that wait for memory. It returns false if the message is not
+// removeMemoryWaiter removes a message from those that wait for memory. It returns false if the message is not
 // there.
-func (i *Interface) stillHungry(m *lnd.Tx) bool {
+func (i *Interface) removeMemoryWaiter(m *lnd.Tx) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	k := slices.IndexFunc(i.hungry, func(h hungry) bool { return h.m == m })
+	k := slices.IndexFunc(i.hungry, func(h memoryWaiter) bool { return h.m == m })
 	if k >= 0 {
 		i.hungry = slices.Delete(i.hungry, k, k+1)
 	}

@@ -19,10 +19,10 @@ type peer struct {
 	i *Interface
 
 	// set holds the connections for messages, which are used in turn.
-	set  atomic.Pointer[[]*conn]
-	turn atomic.Uint32
-	sent atomic.Uint64       // messages posted
-	lent [roles]atomic.Int64 // bytes in use of the pools
+	set       atomic.Pointer[[]*conn]
+	turn      atomic.Uint32
+	sent      atomic.Uint64       // messages posted
+	allocated [roles]atomic.Int64 // bytes in use of the pools
 
 	// The lock of Peer guards the fields below.
 
@@ -39,7 +39,7 @@ type peer struct {
 func (i *Interface) newPeer() *peer {
 	p := &peer{i: i}
 	p.set.Store(&[]*conn{})
-	i.keeper.rouse() // for its timer
+	i.keeper.wakeTask() // for its timer
 	return p
 }
 
@@ -146,7 +146,7 @@ func (p *peer) established(c *conn) {
 	p.LastAlive = time.Now()
 	old := slices.DeleteFunc(slices.Concat(p.conns, p.ready), func(o *conn) bool { return o.session.Same(&c.session) })
 	if c.ours { // otherwise admitCaller has met it
-		p.i.Met(p, c.session.PeerStamp, true)
+		p.i.Observe(p, c.session.PeerStamp, true)
 	}
 	p.ready = append(p.ready, c)
 	p.Unlock()
@@ -185,7 +185,7 @@ func (p *peer) activate() {
 		p.resume()
 		p.Unlock()
 		p.i.Out.Run()
-		c.tellArrivals()
+		c.reportArrivals()
 		c.unref()
 	}
 }
@@ -261,7 +261,7 @@ func (p *peer) lose(c *conn) {
 	lost := !p.Busy()
 	if up {
 		p.i.PutLost(p, f)
-		p.presume(f)
+		p.assumeRestarted(f)
 	}
 	switch {
 	case errors.Is(f, peering.ErrDisconnect): // the peer has not failed
@@ -285,7 +285,7 @@ func (p *peer) lose(c *conn) {
 	p.i.Put(orphans, cmp.Or(final, error(p.i.failed("connect", p.ID.NID, f))))
 	p.Unlock()
 	p.i.countLost(c, up, final)
-	c.tellLost()
+	c.reportLost()
 }
 
 // putDown queues the report that the peer is lost, if it is. p is locked. The caller then runs the outbox.
@@ -336,15 +336,15 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 	return false, final
 }
 
-// tellLost queues the completions of an ended connection, after the upcalls that report its end, and has
+// reportLost queues the completions of an ended connection, after the upcalls that report its end, and has
 // it destroyed.
-func (c *conn) tellLost() {
+func (c *conn) reportLost() {
 	c.mu.Lock()
 	c.i.Out.Put(c.last...)
 	c.last = nil
-	c.told = true
+	c.lossReported = true
 	c.mu.Unlock()
-	c.i.keeper.do(task{kind: taskBury, c: c})
+	c.i.keeper.do(task{kind: taskDestroy, c: c})
 	c.i.Out.Run()
 }
 

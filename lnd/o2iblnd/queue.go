@@ -52,13 +52,13 @@ const harvest = 64
 func (dev *device) queueFor(entries int) (*queue, error) {
 	dev.making.Lock()
 	defer dev.making.Unlock()
-	if q := dev.roomiest(entries, min(dev.attr.Vectors, dev.d.workers)); q != nil {
+	if q := dev.reserveQueue(entries, min(dev.attr.Vectors, dev.d.workers)); q != nil {
 		return q, nil
 	}
 	size := max(min(queueEntries, dev.attr.MaxCQE), entries)
 	cq, err := dev.v.NewCQ(size, dev.vector)
 	if err != nil {
-		if q := dev.roomiest(entries, 0); q != nil {
+		if q := dev.reserveQueue(entries, 0); q != nil {
 			return q, nil
 		}
 		return nil, err
@@ -74,9 +74,9 @@ func (dev *device) queueFor(entries int) (*queue, error) {
 	return q, nil
 }
 
-// roomiest reserves room in the queue that has the most. It returns nil if no queue has enough room, or
+// reserveQueue reserves room in the queue that has the most. It returns nil if no queue has enough room, or
 // if there are fewer queues than least.
-func (dev *device) roomiest(entries, least int) (best *queue) {
+func (dev *device) reserveQueue(entries, least int) (best *queue) {
 	dev.d.mu.Lock()
 	defer dev.d.mu.Unlock()
 	if len(dev.queues) < least {
@@ -93,7 +93,7 @@ func (dev *device) roomiest(entries, least int) (best *queue) {
 	return best
 }
 
-func (q *queue) giveRoom(entries int) {
+func (q *queue) releaseEntries(entries int) {
 	q.dev.d.mu.Lock()
 	defer q.dev.d.mu.Unlock()
 	q.room += entries

@@ -44,21 +44,21 @@ func TestRoomInQueues(t *testing.T) {
 	dev := &device{d: &Driver{}}
 	small, large := &queue{dev: dev, room: 10}, &queue{dev: dev, room: 20}
 	dev.queues = []*queue{small, large}
-	if q := dev.roomiest(12, 0); q != large || large.room != 8 {
+	if q := dev.reserveQueue(12, 0); q != large || large.room != 8 {
 		t.Errorf("room %d is left in the larger queue, want 8", large.room)
 	}
-	if q := dev.roomiest(9, 0); q != small || small.room != 1 {
+	if q := dev.reserveQueue(9, 0); q != small || small.room != 1 {
 		t.Errorf("room %d is left in the smaller queue, want 1", small.room)
 	}
-	if q := dev.roomiest(9, 0); q != nil {
+	if q := dev.reserveQueue(9, 0); q != nil {
 		t.Error("there is room for 9 entries where 8 are free")
 	}
-	small.giveRoom(9)
-	large.giveRoom(12)
+	small.releaseEntries(9)
+	large.releaseEntries(12)
 	if small.room != 10 || large.room != 20 {
 		t.Errorf("room %d and %d, want 10 and 20", small.room, large.room)
 	}
-	if q := dev.roomiest(1, 3); q != nil {
+	if q := dev.reserveQueue(1, 3); q != nil {
 		t.Error("no new queue is asked for although there are fewer than 3")
 	}
 }
@@ -67,8 +67,8 @@ func TestRoomInQueues(t *testing.T) {
 // messages to a peer stays.
 func TestUnfedWaitFirst(t *testing.T) {
 	a, b, c := &lnd.Tx{}, &lnd.Tx{}, &lnd.Tx{}
-	i := &Interface{hungry: []hungry{{m: c}}}
-	i.waitAgain([]hungry{{m: a}, {m: b}})
+	i := &Interface{hungry: []memoryWaiter{{m: c}}}
+	i.requeueMemoryWaiters([]memoryWaiter{{m: a}, {m: b}})
 	if len(i.hungry) != 3 || i.hungry[0].m != a || i.hungry[1].m != b || i.hungry[2].m != c {
 		t.Errorf("%d wait, not in the order in which they came", len(i.hungry))
 	}

@@ -12,7 +12,7 @@ import (
 const longestRest = time.Hour
 
 // rest returns the pause until the next tick. It is keepPeriod or, if no work is in progress, the time
-// until the first keepalive. New work during the pause calls keeper.stir.
+// until the first keepalive. New work during the pause calls keeper.wakeResting.
 func (i *Interface) rest(now time.Time) time.Duration {
 	i.keeper.resting.Store(true) // set before the check, so that no new work is missed
 	due := now.Add(longestRest)

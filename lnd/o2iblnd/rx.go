@@ -35,9 +35,9 @@ type rx struct {
 type rxState uint8
 
 const (
-	rxNew     rxState = iota // in the inbox
-	rxTelling                // the Arrived upcall is running
-	rxTold
+	rxNew       rxState = iota // in the inbox
+	rxReporting                // the Arrived upcall is running
+	rxReported
 	rxGone // the Withdrawn upcall is pending or running
 )
 
@@ -66,14 +66,14 @@ func (c *conn) recycle(r *rx) {
 	c.spare = append(c.spare, r)
 }
 
-// tellArrivals makes the upcalls for the inbox, in order, unless another goroutine does.
-func (c *conn) tellArrivals() {
+// reportArrivals makes the upcalls for the inbox, in order, unless another goroutine does.
+func (c *conn) reportArrivals() {
 	c.mu.Lock()
-	if c.telling {
+	if c.reporting {
 		c.mu.Unlock()
 		return
 	}
-	c.telling = true
+	c.reporting = true
 	c.ref()
 	for len(c.inbox) > 0 {
 		r := c.inbox[0]
@@ -85,11 +85,11 @@ func (c *conn) tellArrivals() {
 			c.take(nil)
 			continue
 		}
-		r.state = rxTelling
+		r.state = rxReporting
 		c.mu.Unlock()
 		err := c.i.Upper.Arrived(&r.Rx)
 		c.mu.Lock()
-		r.state = rxTold
+		r.state = rxReported
 		switch {
 		case err != nil:
 			c.refused(r, err)
@@ -102,7 +102,7 @@ func (c *conn) tellArrivals() {
 			c.emit(peering.Event{Kind: evWithdrawn, Subject: r}, nil)
 		}
 	}
-	c.telling = false
+	c.reporting = false
 	c.unlock()
 	c.unref()
 }
@@ -125,7 +125,7 @@ func (c *conn) refused(r *rx, err error) {
 func (r *rx) withdrawn() {
 	r.c.mu.Lock()
 	if r.state == rxGone {
-		r.state = rxTold
+		r.state = rxReported
 	}
 	r.c.mu.Unlock()
 }
@@ -145,7 +145,7 @@ func (r *rx) place(p lnd.Placement) {
 	c.mu.Unlock()
 	err := r.ready()
 	if errors.Is(err, errNoMemory) {
-		c.i.starve(hungry{r: r, since: time.Now()})
+		c.i.waitForMemory(memoryWaiter{r: r, since: time.Now()})
 		return // and keep the reference
 	}
 	r.answer(err)
@@ -225,9 +225,9 @@ func (r *rx) complete(err error) {
 					err = c.p.i.Error("receive", c.p.ID.NID, lnd.StatusLocalError, fault)
 				}
 			}
-			c.dev.giveBack(c.p, c.dev.remote, theirs, r.bounce)
+			c.dev.freeFor(c.p, c.dev.remote, theirs, r.bounce)
 		} else {
-			c.dev.giveBack(c.p, c.dev.local, theirs, r.bounce)
+			c.dev.freeFor(c.p, c.dev.local, theirs, r.bounce)
 		}
 		r.bounce = block{}
 	}

@@ -32,9 +32,9 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 	return c.moved
 }
 
-// judge reports to the node whether the peer has stalled. Anything that arrives on any connection shows
+// checkStall reports to the node whether the peer has stalled. Anything that arrives on any connection shows
 // that the peer is alive, even if a SEND takes long because others are queued before it.
-func (p *peer) judge(now time.Time) {
+func (p *peer) checkStall(now time.Time) {
 	conns := p.inUse()
 	look := peering.Look{Now: now, Conns: len(conns), Resumed: p.i.resumed, Sent: p.sent.Load(), Lapse: stallLapse}
 	for _, c := range conns {
@@ -43,21 +43,21 @@ func (p *peer) judge(now time.Time) {
 			look.Alive = at
 		}
 	}
-	p.i.Judge(p, &look)
+	p.i.CheckStall(p, &look)
 }
 
 // Recall implements lnd.Interface.
 func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
-	i.PutRecalled(i.recallHungry(nid, match))
+	i.PutRecalled(i.recallMemoryWaiters(nid, match))
 	i.Engine.Recall(nid, match)
 	i.Out.Run()
 }
 
-// recallHungry removes and returns the matching messages that wait for memory.
-func (i *Interface) recallHungry(nid lnet.NID, match func(*lnd.Tx) bool) (back []*lnd.Tx) {
+// recallMemoryWaiters removes and returns the matching messages that wait for memory.
+func (i *Interface) recallMemoryWaiters(nid lnet.NID, match func(*lnd.Tx) bool) (back []*lnd.Tx) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.hungry = slices.DeleteFunc(i.hungry, func(h hungry) bool {
+	i.hungry = slices.DeleteFunc(i.hungry, func(h memoryWaiter) bool {
 		yes := h.m != nil && (nid.IsZero() || h.m.To.NID == nid) && match(h.m)
 		if yes {
 			back = append(back, h.m)
@@ -127,7 +127,7 @@ func (p *peer) CloseStale() {
 func (c *conn) probe(now time.Time) {
 	c.mu.Lock()
 	if c.m != nil && !c.ending {
-		c.asked = c.heard
+		c.probedAt = c.completions
 		c.m.Probe(now, &c.b)
 		c.take(nil)
 	}
@@ -138,14 +138,14 @@ func (c *conn) probe(now time.Time) {
 func (c *conn) hasAnswered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.heard > c.asked
+	return c.completions > c.probedAt
 }
 
-// presume interprets the end of a connection of a peer in doubt: if the peer did not answer or has
+// assumeRestarted interprets the end of a connection of a peer in doubt: if the peer did not answer or has
 // disconnected, its incarnation has ended. A failure of the device of this node says nothing about the
 // peer. p is locked.
-func (p *peer) presume(f *protocol.Failure) {
+func (p *peer) assumeRestarted(f *protocol.Failure) {
 	gone := errors.Is(f, peering.ErrStale) || errors.Is(f, errPeerGone) || errors.Is(f, statusError(verbs.RetryExceeded)) ||
 		f.Errno == syscall.ETIMEDOUT
-	p.i.Presume(p, gone)
+	p.i.AssumeRestarted(p, gone)
 }

@@ -66,7 +66,7 @@ func (c *conn) newTx(m *lnd.Tx) (*tx, error) {
 
 func (t *tx) immediate() (err error) {
 	n := t.m.Payload.Length
-	if t.buffer, err = t.c.dev.lend(t.c.p, t.c.dev.local, ours, headSize+n); err != nil {
+	if t.buffer, err = t.c.dev.allocFor(t.c.p, t.c.dev.local, ours, headSize+n); err != nil {
 		return err
 	}
 	return copyOut(t.buffer.bytes()[headSize:headSize+n], t.m.Payload)
@@ -122,7 +122,7 @@ func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces
 		c.i.counters.direct.Add(1)
 		return list, block{}, nil
 	}
-	b, err := c.dev.lend(c.p, c.dev.local, r, v.Length)
+	b, err := c.dev.allocFor(c.p, c.dev.local, r, v.Length)
 	if err != nil {
 		return list[:0], block{}, err
 	}
@@ -158,7 +158,7 @@ func (c *conn) sinkOf(v memory.Vector, r role, d *protocol.Descriptor, pieces *[
 		c.i.counters.direct.Add(1)
 		return block{}, nil
 	}
-	b, err := c.dev.lend(c.p, c.dev.remote, r, v.Length)
+	b, err := c.dev.allocFor(c.p, c.dev.remote, r, v.Length)
 	if err != nil {
 		return block{}, err
 	}
@@ -252,13 +252,13 @@ func (t *tx) finish(err error) {
 func (t *tx) drop() {
 	dev := t.c.dev
 	if t.buffer.ok() {
-		dev.giveBack(t.c.p, dev.local, ours, t.buffer)
+		dev.freeFor(t.c.p, dev.local, ours, t.buffer)
 	}
 	if t.bounce.ok() {
 		if t.form == protocol.GetReq {
-			dev.giveBack(t.c.p, dev.remote, ours, t.bounce)
+			dev.freeFor(t.c.p, dev.remote, ours, t.bounce)
 		} else {
-			dev.giveBack(t.c.p, dev.local, ours, t.bounce)
+			dev.freeFor(t.c.p, dev.local, ours, t.bounce)
 		}
 	}
 	t.buffer, t.bounce = block{}, block{}
@@ -266,10 +266,10 @@ func (t *tx) drop() {
 	txs.Put(t)
 }
 
-// unprepared queues a message for which no memory is available now, or fails it.
-func (i *Interface) unprepared(m *lnd.Tx, err error) {
+// prepareFailed queues a message for which no memory is available now, or fails it.
+func (i *Interface) prepareFailed(m *lnd.Tx, err error) {
 	if errors.Is(err, errNoMemory) {
-		i.starve(hungry{m: m, since: time.Now()})
+		i.waitForMemory(memoryWaiter{m: m, since: time.Now()})
 		return
 	}
 	i.Out.Add(peering.Failed(m, i.Error("send", m.To.NID, lnd.StatusLocalError, err)))

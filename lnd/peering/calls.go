@@ -22,18 +22,18 @@ type Callee uint8
 
 // The kinds of callees.
 const (
-	Strangers     Callee = iota // unverified peers; another node may have invented them
-	Acquaintances               // peers met at their own address, or vouched for by the node
-	callees       = iota
+	UnknownPeers Callee = iota // unverified peers; another node may have invented them
+	KnownPeers                 // peers met at their own address, or vouched for by the node
+	callees      = iota
 )
 
 // calleeFor returns the kind of a peer. home reports whether the peer was met at its NID's own address.
 // A peer that only claimed its NID remains a stranger. No lock may be held, since the node is asked.
 func calleeFor(u lnd.Upper, nid lnet.NID, home bool) Callee {
 	if home || u.Vouched(nid) {
-		return Acquaintances
+		return KnownPeers
 	}
-	return Strangers
+	return UnknownPeers
 }
 
 // Calls schedules attempts to connect. Each kind of callee has a FIFO queue. The kind with fewer
@@ -74,7 +74,7 @@ func (c *Calls[T]) Next() *Call[T] {
 			to, ok = k, true
 		}
 	}
-	if !ok || c.underWay[Strangers]+c.underWay[Acquaintances] >= MaxCalls {
+	if !ok || c.underWay[UnknownPeers]+c.underWay[KnownPeers] >= MaxCalls {
 		return nil
 	}
 	c.underWay[to]++
@@ -104,5 +104,5 @@ func (c *Calls[T]) End(call *Call[T]) {
 func (c *Calls[T]) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waiting[Strangers].Len() + c.waiting[Acquaintances].Len()
+	return c.waiting[UnknownPeers].Len() + c.waiting[KnownPeers].Len()
 }

@@ -10,7 +10,7 @@ import (
 
 // Calls to one kind of callees leave places for the other kind, and both kinds go on.
 func TestNeitherKindOfCalleesStarves(t *testing.T) {
-	for _, first := range []Callee{Strangers, Acquaintances} {
+	for _, first := range []Callee{UnknownPeers, KnownPeers} {
 		var c Calls[int]
 		second := 1 - first
 		var inProgress [callees][]*Call[int]
@@ -56,10 +56,10 @@ func TestNeitherKindOfCalleesStarves(t *testing.T) {
 func TestCallsAreMadeInTurn(t *testing.T) {
 	var c Calls[int]
 	for k := range 3 {
-		c.Add(Strangers, k)
+		c.Add(UnknownPeers, k)
 	}
-	canceled := c.Add(Strangers, 3)
-	c.Add(Strangers, 4)
+	canceled := c.Add(UnknownPeers, 3)
+	c.Add(UnknownPeers, 4)
 	c.End(canceled)
 	if c.Waiting() != 4 {
 		t.Errorf("%d calls wait, want 4", c.Waiting())
@@ -77,7 +77,7 @@ func TestCallsAreMadeInTurn(t *testing.T) {
 // A call ends once, whether it was in progress or waited.
 func TestACallEndsOnce(t *testing.T) {
 	var c Calls[int]
-	waits, runs := c.Add(Acquaintances, 0), c.Add(Strangers, 1)
+	waits, runs := c.Add(KnownPeers, 0), c.Add(UnknownPeers, 1)
 	c.End(waits)
 	if got := c.Next(); got != runs {
 		t.Fatalf("next is %+v", got)
@@ -107,9 +107,9 @@ func TestCalleeFor(t *testing.T) {
 		home bool
 		want Callee
 	}{
-		{one, false, Acquaintances},
-		{other, true, Acquaintances},
-		{other, false, Strangers},
+		{one, false, KnownPeers},
+		{other, true, KnownPeers},
+		{other, false, UnknownPeers},
 	} {
 		if got := calleeFor(vouching{nid: one}, tt.nid, tt.home); got != tt.want {
 			t.Errorf("%s, met at home %v: %d, want %d", tt.nid, tt.home, got, tt.want)

@@ -103,14 +103,14 @@ func (e *Engine[P]) SettleDoubt(p P, now time.Time) {
 	}
 	c := p.Common()
 	c.Lock()
-	asked := c.Doubt.Asked()
+	asked := c.Doubt.Probed()
 	c.Unlock()
 	if !asked {
 		return
 	}
 	alive := p.Answered()
 	c.Lock()
-	silent := c.Doubt.Judge(now, alive)
+	silent := c.Doubt.Check(now, alive)
 	c.Unlock()
 	if silent {
 		p.CloseStale()
@@ -121,7 +121,7 @@ func (e *Engine[P]) SettleDoubt(p P, now time.Time) {
 func (e *Engine[P]) probe(p P, now time.Time) bool {
 	c := p.Common()
 	c.Lock()
-	ask := c.Doubt.Ask(now)
+	ask := c.Doubt.BeginProbe(now)
 	c.Unlock()
 	if ask && !p.Probe(now) {
 		c.Lock()
@@ -133,7 +133,7 @@ func (e *Engine[P]) probe(p P, now time.Time) bool {
 
 // Judge reports to the node whether a peer has stalled. The caller has set what it found on connections: Now,
 // Conns, Silent, Alive, Resumed, Sent and Lapse.
-func (e *Engine[P]) Judge(p P, look *Look) {
+func (e *Engine[P]) CheckStall(p P, look *Look) {
 	c := p.Common()
 	if !c.listens() {
 		return
@@ -141,16 +141,16 @@ func (e *Engine[P]) Judge(p P, look *Look) {
 	c.Lock()
 	look.Waiting, look.Connected = &c.Waiting, p.Connected()
 	look.Idle = !p.Busy() && c.Waiting.Len() == 0
-	news, since := c.Stall.Judge(look)
+	news, since := c.Stall.Check(look)
 	c.Unlock()
 	switch news {
 	case StallUnchanged:
 		return
 	case StallBegun:
 		e.Count.Stalls.Add(1)
-		e.Say(p, slog.LevelWarn, "peer does not answer", slog.Time("since", since))
+		e.LogPeer(p, slog.LevelWarn, "peer does not answer", slog.Time("since", since))
 	case StallEnded:
-		e.Say(p, slog.LevelInfo, "peer answers again")
+		e.LogPeer(p, slog.LevelInfo, "peer answers again")
 		e.renew(p, look.Now)
 	case StallMore, StallLapsed:
 	}

@@ -12,7 +12,7 @@ var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
 // metOnce is the record of a peer that was met once.
 func metOnce(incarnation uint64, home bool) Record {
 	r := Record{Home: home, Wire: "w"}
-	r.Incarnations.Meet(incarnation)
+	r.Incarnations.Observe(incarnation)
 	return r
 }
 

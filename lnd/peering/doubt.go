@@ -11,8 +11,8 @@ const probePatience = 2 * time.Second
 // the connections themselves can show whether it has ended. The zero value is no doubt. The peer's lock
 // guards it.
 type Doubt struct {
-	begun bool
-	asked time.Time // when the probe was sent; zero before that
+	begun  bool
+	probed time.Time // when the probe was sent; zero before that
 }
 
 // Begin begins a doubt. It returns false if the peer is in doubt already.
@@ -22,29 +22,29 @@ func (d *Doubt) Begin() bool {
 	return !begun
 }
 
-// Ask reports whether the probe must be sent now, and records that it is.
-func (d *Doubt) Ask(now time.Time) bool {
-	if !d.begun || !d.asked.IsZero() {
+// BeginProbe reports whether the probe must be sent now, and records that it is.
+func (d *Doubt) BeginProbe(now time.Time) bool {
+	if !d.begun || !d.probed.IsZero() {
 		return false
 	}
-	d.asked = now
+	d.probed = now
 	return true
 }
 
-// Asked reports whether there is a doubt and the probe was sent.
-func (d *Doubt) Asked() bool { return !d.asked.IsZero() }
+// Probed reports whether there is a doubt and the probe was sent.
+func (d *Doubt) Probed() bool { return !d.probed.IsZero() }
 
-// Judge ends the doubt if the peer has given a sign of life since the probe. Otherwise it reports whether
+// Check ends the doubt if the peer has given a sign of life since the probe. Otherwise it reports whether
 // the peer has been silent for too long. The caller then closes the connections.
-func (d *Doubt) Judge(now time.Time, alive bool) (silent bool) {
+func (d *Doubt) Check(now time.Time, alive bool) (silent bool) {
 	switch {
-	case !d.Asked():
+	case !d.Probed():
 		return false
 	case alive:
 		d.End()
 		return false
 	}
-	return now.Sub(d.asked) >= probePatience
+	return now.Sub(d.probed) >= probePatience
 }
 
 // End ends the doubt, because one connection, or all of them, have ended. It reports whether the peer

@@ -9,23 +9,23 @@ import (
 // was asked.
 func TestDoubt(t *testing.T) {
 	var d Doubt
-	if d.Ask(noon) || d.Judge(noon, false) || d.End() {
+	if d.BeginProbe(noon) || d.Check(noon, false) || d.End() {
 		t.Error("a doubt at the beginning")
 	}
 	for _, answers := range []bool{true, false} {
 		if !d.Begin() || d.Begin() {
 			t.Error("a doubt begins never or twice")
 		}
-		if d.Judge(noon.Add(time.Hour), answers); d.Asked() || d.Begin() {
+		if d.Check(noon.Add(time.Hour), answers); d.Probed() || d.Begin() {
 			t.Error("ended before the peer was asked")
 		}
-		if !d.Ask(noon) || d.Ask(noon) || !d.Asked() {
+		if !d.BeginProbe(noon) || d.BeginProbe(noon) || !d.Probed() {
 			t.Error("the peer is asked never or twice")
 		}
-		if d.Judge(noon.Add(probePatience-1), false) {
+		if d.Check(noon.Add(probePatience-1), false) {
 			t.Error("too little patience")
 		}
-		if silent := d.Judge(noon.Add(probePatience), answers); silent == answers {
+		if silent := d.Check(noon.Add(probePatience), answers); silent == answers {
 			t.Errorf("answers %v: silent %v", answers, silent)
 		}
 		if d.End() == answers {

@@ -100,7 +100,7 @@ func (p *scriptedPeer) CloseStale()    { p.d.end(p, ErrStale) }
 // end ends the peer's connections because of cause, as a driver does.
 func (d *scripted) end(p *scriptedPeer, cause error) {
 	p.Lock()
-	d.Presume(p, errors.Is(cause, ErrStale))
+	d.AssumeRestarted(p, errors.Is(cause, ErrStale))
 	closeAll := p.Detach(cause)
 	err := d.Error("send", p.ID.NID, lnd.StatusRemoteDropped, cause)
 	p.Loss = err
@@ -117,7 +117,7 @@ func (d *scripted) end(p *scriptedPeer, cause error) {
 // connect makes a connection of an incarnation.
 func (d *scripted) connect(p *scriptedPeer, incarnation uint64) {
 	p.Lock()
-	d.Met(p, incarnation, true)
+	d.Observe(p, incarnation, true)
 	p.connected, p.calling, p.Loss = true, false, nil
 	p.Backoff.Reset()
 	p.Unlock()
@@ -242,7 +242,7 @@ func TestEngineForgetsPeersNotInUse(t *testing.T) {
 			return func() { p.Held-- }
 		},
 		"an unreported restart": func(d *scripted, p *scriptedPeer) func() {
-			d.Met(p, 8, true)
+			d.Observe(p, 8, true)
 			return d.Out.Run
 		},
 		"a stall": func(_ *scripted, p *scriptedPeer) func() {
@@ -253,7 +253,7 @@ func TestEngineForgetsPeersNotInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newScripted()
 			p, _ := d.Peer(process(1))
-			d.Met(p, 7, true)
+			d.Observe(p, 7, true)
 			p.Backoff.Fail(time.Now(), errClosed, 0)
 			release := hold(d, p)
 			d.Forget(p)
@@ -385,10 +385,10 @@ func TestEngineJudges(t *testing.T) {
 	m := d.send(process(1))
 	p := d.Find(process(1))
 	now := time.Now().Add(StallAfter)
-	d.Judge(p, &Look{Now: now, Lapse: time.Minute})
+	d.CheckStall(p, &Look{Now: now, Lapse: time.Minute})
 	d.reported(t, "a message that waits", "stalled "+nid(1).String()+": true")
 	d.connect(p, 1)
-	d.Judge(p, &Look{Now: now, Conns: 1, Lapse: time.Minute})
+	d.CheckStall(p, &Look{Now: now, Conns: 1, Lapse: time.Minute})
 	d.reported(t, "a connection", "stalled "+nid(1).String()+": false")
 	if d.Count.Stalls.Load() != 1 || p.renewed != 1 || !p.Waiting.Last().Since.Equal(now) || p.Waiting.Last().M != m {
 		t.Errorf("%d stalls, renewed %d times, %+v", d.Count.Stalls.Load(), p.renewed, p.Waiting.Last())
@@ -400,18 +400,18 @@ func TestEngineJudges(t *testing.T) {
 	id.PID = lnet.PIDUserFlag | 7
 	user, _ := d.Peer(id)
 	user.Waiting.Add(m, now.Add(-time.Hour))
-	d.Judge(user, &Look{Now: now})
+	d.CheckStall(user, &Look{Now: now})
 	d.reported(t, "a process that does not listen")
-	d.Judge(p, &Look{Now: now, Conns: 1, Silent: now.Add(-StallAfter), Lapse: time.Minute})
+	d.CheckStall(p, &Look{Now: now, Conns: 1, Silent: now.Add(-StallAfter), Lapse: time.Minute})
 	d.reported(t, "a silent connection", "stalled "+nid(1).String()+": true")
 	p.connected = false
-	d.Judge(p, &Look{Now: now, Lapse: 0})
+	d.CheckStall(p, &Look{Now: now, Lapse: 0})
 	d.reported(t, "a message that does not wait long enough")
 	p.Waiting.Cancel()
-	d.Judge(p, &Look{Now: now, Lapse: time.Minute})
-	d.Judge(p, &Look{Now: now.Add(time.Minute - 1), Lapse: time.Minute})
+	d.CheckStall(p, &Look{Now: now, Lapse: time.Minute})
+	d.CheckStall(p, &Look{Now: now.Add(time.Minute - 1), Lapse: time.Minute})
 	d.reported(t, "nothing to answer, not long enough")
-	d.Judge(p, &Look{Now: now.Add(time.Minute), Lapse: time.Minute})
+	d.CheckStall(p, &Look{Now: now.Add(time.Minute), Lapse: time.Minute})
 	d.reported(t, "nothing to answer", "stalled "+nid(1).String()+": false")
 }
 
@@ -588,12 +588,12 @@ func TestEngineCounts(t *testing.T) {
 func TestEngineKnowsAcquaintances(t *testing.T) {
 	d := newScripted()
 	p, _ := d.Peer(process(1))
-	d.Met(p, 1, false)
-	if got := d.CalleeFor(p); got != Strangers {
+	d.Observe(p, 1, false)
+	if got := d.CalleeFor(p); got != UnknownPeers {
 		t.Errorf("a peer that only claimed its NID: %d", got)
 	}
-	d.Met(p, 1, true)
-	if got := d.CalleeFor(p); got != Acquaintances {
+	d.Observe(p, 1, true)
+	if got := d.CalleeFor(p); got != KnownPeers {
 		t.Errorf("a peer that was met at home: %d", got)
 	}
 }

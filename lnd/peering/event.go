@@ -90,10 +90,10 @@ func (e *Engine[P]) PutDown(p P) {
 
 // Met records an incarnation that a peer has announced, at its NID's own address or not. If that shows a
 // restart, it queues the report. The peer's lock is held.
-func (e *Engine[P]) Met(p P, incarnation uint64, home bool) {
+func (e *Engine[P]) Observe(p P, incarnation uint64, home bool) {
 	c := p.Common()
 	c.Record.Home = c.Record.Home || home
-	if c.Record.Incarnations.Meet(incarnation) && c.listens() {
+	if c.Record.Incarnations.Observe(incarnation) && c.listens() {
 		e.putRestart(p)
 	}
 }
@@ -101,10 +101,10 @@ func (e *Engine[P]) Met(p P, incarnation uint64, home bool) {
 // Presume ends a doubt when a connection has ended. gone means that this shows that the peer's incarnation
 // has ended too; a restart is then reported. Presume returns whether there was a doubt. The peer's lock is
 // held.
-func (e *Engine[P]) Presume(p P, gone bool) (doubted bool) {
+func (e *Engine[P]) AssumeRestarted(p P, gone bool) (doubted bool) {
 	c := p.Common()
 	doubted = c.Doubt.End()
-	if doubted && gone && c.Record.Incarnations.Presume() {
+	if doubted && gone && c.Record.Incarnations.AssumeEnded() {
 		e.putRestart(p)
 	}
 	return doubted
@@ -116,11 +116,11 @@ func (e *Engine[P]) putRestart(p P) {
 }
 
 // Say logs an event of a peer's connections.
-func (e *Engine[P]) Say(p P, level slog.Level, text string, attrs ...slog.Attr) {
-	say(e.Log, p.Common().ID.NID, level, text, attrs...)
+func (e *Engine[P]) LogPeer(p P, level slog.Level, text string, attrs ...slog.Attr) {
+	logPeer(e.Log, p.Common().ID.NID, level, text, attrs...)
 }
 
-// SayClosed logs the end of count connections with a peer.
-func (e *Engine[P]) SayClosed(p P, count int, cause error) {
-	sayClosed(e.Log, p.Common().ID.NID, count, cause)
+// LogClosed logs the end of count connections with a peer.
+func (e *Engine[P]) LogClosed(p P, count int, cause error) {
+	logClosed(e.Log, p.Common().ID.NID, count, cause)
 }

@@ -46,7 +46,7 @@ func (h *HalfOpen[C]) Enter(c C, source netip.Addr) (n, evicted *Newcomer[C]) {
 	case len(h.sources[source]) >= h.perSource:
 		evicted = h.evict(source)
 	case h.count >= h.total:
-		evicted = h.evict(h.greediest())
+		evicted = h.evict(h.largestSource())
 	}
 	h.entered++
 	n = &Newcomer[C]{Conn: c, source: source, number: h.entered}
@@ -62,7 +62,7 @@ func (h *HalfOpen[C]) Evict() *Newcomer[C] {
 	if h.count == 0 {
 		return nil
 	}
-	return h.evict(h.greediest())
+	return h.evict(h.largestSource())
 }
 
 // Leave removes a caller that has completed its handshake or has ended. If the caller was evicted
@@ -130,7 +130,7 @@ func (h *HalfOpen[C]) remove(n *Newcomer[C]) {
 
 // greediest returns the source with the most callers. Among equals, it returns the one whose oldest
 // caller has waited longest. mu is held.
-func (h *HalfOpen[C]) greediest() netip.Addr {
+func (h *HalfOpen[C]) largestSource() netip.Addr {
 	var most netip.Addr
 	n, oldest := 0, uint64(0)
 	for a, list := range h.sources {

@@ -11,32 +11,32 @@ const maxIncarnations = 4
 // order incarnations by size, because a host may set its clock back. The zero value is a peer that was
 // never met. A copy is independent. Incarnations is not safe for concurrent use.
 type Incarnations struct {
-	met      [maxIncarnations]uint64
-	n        int
-	presumed bool // the latest incarnation has ended
+	observed     [maxIncarnations]uint64
+	n            int
+	assumedEnded bool // the latest incarnation has ended
 }
 
-// Meet records an incarnation that the peer has announced. It reports whether this shows a restart: the
+// Observe records an incarnation that the peer has announced. It reports whether this shows a restart: the
 // peer was met before, but not in this incarnation, and the restart was not presumed.
-func (s *Incarnations) Meet(incarnation uint64) (restarted bool) {
-	k := slices.Index(s.met[:s.n], incarnation)
-	known := s.presumed
-	s.presumed = false
+func (s *Incarnations) Observe(incarnation uint64) (restarted bool) {
+	k := slices.Index(s.observed[:s.n], incarnation)
+	known := s.assumedEnded
+	s.assumedEnded = false
 	if k < 0 {
 		restarted = s.n > 0 && !known
 		s.n = min(s.n+1, maxIncarnations)
 		k = s.n - 1
 	}
-	copy(s.met[1:k+1], s.met[:k])
-	s.met[0] = incarnation
+	copy(s.observed[1:k+1], s.observed[:k])
+	s.observed[0] = incarnation
 	return restarted
 }
 
-// Presume records that the latest incarnation has ended, although the next one has not been met yet. It
+// AssumeEnded records that the latest incarnation has ended, although the next one has not been met yet. It
 // reports whether this is new. It has no effect on a peer that was never met.
-func (s *Incarnations) Presume() bool {
-	news := !s.presumed && s.n > 0
-	s.presumed = s.n > 0
+func (s *Incarnations) AssumeEnded() bool {
+	news := !s.assumedEnded && s.n > 0
+	s.assumedEnded = s.n > 0
 	return news
 }
 

@@ -32,7 +32,7 @@ func TestIncarnationsAreToldApart(t *testing.T) {
 				t.Error("somebody was met at the beginning")
 			}
 			for k, m := range test.meetings {
-				if got := l.Meet(m.life); got != m.restarted {
+				if got := l.Observe(m.life); got != m.restarted {
 					t.Errorf("meeting %d, life %d: restarted %v, want %v", k+1, m.life, got, m.restarted)
 				}
 				if !l.Any() {
@@ -48,12 +48,12 @@ func TestIncarnationsAreToldApart(t *testing.T) {
 // reports the next life as a restart.
 func TestALifeThatIsPresumedOver(t *testing.T) {
 	var l Incarnations
-	if l.Presume() {
+	if l.AssumeEnded() {
 		t.Error("the life of nobody is over")
 	}
-	l.Meet(7)
+	l.Observe(7)
 	for _, news := range []bool{true, false} {
-		if l.Presume() != news {
+		if l.AssumeEnded() != news {
 			t.Errorf("news: want %v", news)
 		}
 	}
@@ -61,11 +61,11 @@ func TestALifeThatIsPresumedOver(t *testing.T) {
 		life      uint64
 		restarted bool
 	}{{8, false}, {8, false}, {9, true}} {
-		if got := l.Meet(m.life); got != m.restarted {
+		if got := l.Observe(m.life); got != m.restarted {
 			t.Errorf("meeting %d: restarted %v, want %v", k+1, got, m.restarted)
 		}
 	}
-	if !l.Presume() || l.Meet(9) || !l.Meet(10) {
+	if !l.AssumeEnded() || l.Observe(9) || !l.Observe(10) {
 		t.Error("a life that was presumed over wrongly counts as over")
 	}
 }
@@ -88,7 +88,7 @@ func TestIncarnationsEqualTheModel(t *testing.T) {
 			}
 			want := len(model) > 0 && !known
 			model = append(slices.Clone(rest), life)
-			if got := l.Meet(life); got != want {
+			if got := l.Observe(life); got != want {
 				t.Fatalf("life %d after %v: restarted %v, want %v", life, rest, got, want)
 			}
 		}

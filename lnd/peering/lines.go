@@ -12,13 +12,13 @@ import (
 // connections is the cause that all log lines about a peer's connections share.
 const connections = "connections"
 
-// say logs an event of a peer's connections.
-func say(log *boundedlog.Log, peer lnet.NID, level slog.Level, text string, attrs ...slog.Attr) {
+// logPeer logs an event of a peer's connections.
+func logPeer(log *boundedlog.Log, peer lnet.NID, level slog.Level, text string, attrs ...slog.Attr) {
 	log.Tell(boundedlog.Line{Level: level, Text: text, Cause: connections, Of: boundedlog.AboutPeer(peer)}, attrs...)
 }
 
-// sayClosed logs the end of count connections with a peer.
-func sayClosed(log *boundedlog.Log, peer lnet.NID, count int, cause error) {
+// logClosed logs the end of count connections with a peer.
+func logClosed(log *boundedlog.Log, peer lnet.NID, count int, cause error) {
 	level := slog.LevelInfo
 	if errors.Is(cause, lnd.ErrProtocol) {
 		level = slog.LevelWarn

@@ -23,7 +23,7 @@ func TestSayClosed(t *testing.T) {
 		{fmt.Errorf("%w: magic", lnd.ErrProtocol), `level=WARN msg="connections closed" peer=1@tcp count=3 cause="`},
 	} {
 		var out bytes.Buffer
-		sayClosed(boundedlog.New(slog.New(slog.NewTextHandler(&out, nil))), lnet.NIDFromNumber(tcp, 1), 3, tt.cause)
+		logClosed(boundedlog.New(slog.New(slog.NewTextHandler(&out, nil))), lnet.NIDFromNumber(tcp, 1), 3, tt.cause)
 		if want := strings.Replace(tt.want, "1@tcp", lnet.NIDFromNumber(tcp, 1).String(), 1); !strings.Contains(out.String(), want) {
 			t.Errorf("the line is %s, want %s", out.String(), want)
 		}

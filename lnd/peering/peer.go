@@ -26,7 +26,7 @@ type Peer struct {
 	Loss      error
 	LastAlive time.Time // when the peer last gave a sign of life
 	Doubt     Doubt
-	Stall     Stall // changed by Engine.Judge only
+	Stall     Stall // changed by Engine.CheckStall only
 
 	// restarts is the number of restarts that are still to be reported to the node
 	// (lnd.Upper.PeerRestarted), including the one that is being reported. Meanwhile no connection of the

@@ -39,22 +39,22 @@ type Look struct {
 	Lapse time.Duration
 }
 
-// StallNews is what a driver has to report to the node after a check.
-type StallNews uint8
+// StallChange is what a driver has to report to the node after a check.
+type StallChange uint8
 
-// The results of Stall.Judge.
+// The results of Stall.Check.
 const (
-	StallUnchanged StallNews = iota
-	StallBegun               // the peer does not answer
-	StallMore                // it still does not answer, and more has been sent to it
-	StallEnded               // it answers again
-	StallLapsed              // for a while nothing was left that it could answer
+	StallUnchanged StallChange = iota
+	StallBegun                 // the peer does not answer
+	StallMore                  // it still does not answer, and more has been sent to it
+	StallEnded                 // it answers again
+	StallLapsed                // for a while nothing was left that it could answer
 )
 
-// Judge updates the state after a check. since is the argument for PeerStalled, unless news is
+// Check updates the state after a check. since is the argument for PeerStalled, unless news is
 // StallUnchanged. A peer stays stalled until one of its connections works again, or until Lapse: a
 // failed attempt to connect shows nothing about the peer.
-func (s *Stall) Judge(l *Look) (news StallNews, since time.Time) {
+func (s *Stall) Check(l *Look) (news StallChange, since time.Time) {
 	silent := l.Silent
 	if !l.Connected {
 		silent = Earlier(silent, l.Waiting.Since())

@@ -17,7 +17,7 @@ func TestStall(t *testing.T) {
 		sent   uint64
 		waits  int // since that second; 0: no message waits
 		busy   bool
-		news   StallNews
+		news   StallChange
 		since  int
 	}
 	for name, story := range map[string][]check{
@@ -79,7 +79,7 @@ func TestStall(t *testing.T) {
 				if c.since > 0 {
 					want = at(c.since)
 				}
-				if news, since := s.Judge(&look); news != c.news || !since.Equal(want) {
+				if news, since := s.Check(&look); news != c.news || !since.Equal(want) {
 					t.Errorf("check %d: news %d since %v, want %d since %v", k+1, news, since, c.news, want)
 				}
 			}
@@ -92,20 +92,20 @@ func TestMoreHasBeenSent(t *testing.T) {
 	var s Stall
 	var w Waiting
 	first, second := new(lnd.Tx), new(lnd.Tx)
-	judge := func(now int) StallNews {
-		news, _ := s.Judge(&Look{Now: at(now), Waiting: &w})
+	judge := func(now int) StallChange {
+		news, _ := s.Check(&Look{Now: at(now), Waiting: &w})
 		return news
 	}
 	w.Add(first, at(0))
 	w.Add(second, at(0))
-	var got [4]StallNews
+	var got [4]StallChange
 	got[0] = judge(1)
 	w.Expire(at(-1))
 	w.Recall(func(m *lnd.Tx) bool { return m == first })
 	got[1] = judge(2)
 	w.Add(first, at(2))
 	got[2], got[3] = judge(3), judge(4)
-	if want := [4]StallNews{StallBegun, StallUnchanged, StallMore, StallUnchanged}; got != want {
+	if want := [4]StallChange{StallBegun, StallUnchanged, StallMore, StallUnchanged}; got != want {
 		t.Errorf("news %v, want %v", got, want)
 	}
 }
@@ -136,14 +136,14 @@ func TestStallAndAPauseOfThisProcess(t *testing.T) {
 	var s Stall
 	var w Waiting
 	begin := time.Unix(1000, 0)
-	judge := func(after, resumed time.Duration) StallNews {
+	judge := func(after, resumed time.Duration) StallChange {
 		look := Look{Now: begin.Add(after), Conns: 1, Connected: true, Silent: begin, Resumed: begin.Add(resumed), Waiting: &w}
-		news, _ := s.Judge(&look)
+		news, _ := s.Check(&look)
 		return news
 	}
 	for _, step := range []struct {
 		after, resumed time.Duration
-		want           StallNews
+		want           StallChange
 	}{
 		{2 * time.Second, 2 * time.Second, StallUnchanged},
 		{4 * time.Second, 2 * time.Second, StallBegun},

@@ -112,13 +112,13 @@ func (a *acceptor) accept() {
 		}
 		// An evicted connection keeps its goroutine until it notices. Wait, so that they do not
 		// accumulate.
-		a.d.welcoming <- struct{}{}
+		a.d.handshakes <- struct{}{}
 		n, evicted := a.d.halfOpen.Enter(newcomer{stream: s, via: a}, s.RemoteAddr().Addr())
 		if evicted != nil {
 			_ = evicted.Conn.stream.Close()
 		}
 		a.d.group.Add(1)
-		go a.d.welcome(n)
+		go a.d.handshake(n)
 		// Process this connection's bytes before the next one arrives, which may cause an eviction.
 		// Otherwise a flood on a busy host would evict well-behaved callers.
 		runtime.Gosched()
@@ -131,12 +131,12 @@ type newcomer struct {
 	via    *acceptor
 }
 
-// welcome reads the request and the HELLO of an inbound connection and decides on it. Until then the
+// handshake reads the request and the HELLO of an inbound connection and decides on it. Until then the
 // caller is not trusted, and the time is short.
-func (d *Driver) welcome(n *peering.Newcomer[newcomer]) {
+func (d *Driver) handshake(n *peering.Newcomer[newcomer]) {
 	defer d.group.Done()
-	defer func() { <-d.welcoming }()
-	i, err := d.introduce(n)
+	defer func() { <-d.handshakes }()
+	i, err := d.readHandshake(n)
 	if evicted := d.halfOpen.Leave(n); evicted != nil {
 		err = evicted
 	}
@@ -146,9 +146,9 @@ func (d *Driver) welcome(n *peering.Newcomer[newcomer]) {
 	}
 }
 
-// introduce reads the handshake of an inbound connection and, if it is valid, registers the connection
+// readHandshake reads the handshake of an inbound connection and, if it is valid, registers the connection
 // with its peer. It returns the requested interface once that is known, also if it fails.
-func (d *Driver) introduce(n *peering.Newcomer[newcomer]) (i *Interface, err error) {
+func (d *Driver) readHandshake(n *peering.Newcomer[newcomer]) (i *Interface, err error) {
 	s := n.Conn.stream
 	if err := s.SetReadDeadline(time.Now().Add(d.config.AcceptTimeout)); err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (d *Driver) introduce(n *peering.Newcomer[newcomer]) (i *Interface, err err
 	for {
 		got, err := s.Read([][]byte{setup.Want()})
 		if err != nil {
-			return i, unheard(s, err)
+			return i, readRefusal(s, err)
 		}
 		step, err := setup.Filled(got)
 		if err != nil {
@@ -200,7 +200,7 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 // admit decides on an inbound connection after its HELLO (socklnd 5.3).
 func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) error {
 	remote := s.RemoteAddr()
-	if remote.Port() > lastPrivilegedPort && !i.believes(&h, remote.Addr()) {
+	if remote.Port() > lastPrivilegedPort && !i.trustsSource(&h, remote.Addr()) {
 		h.Src = lnet.NIDFromIP(i.Self.Net(), remote.Addr())
 		h.SrcPID = lnet.PIDUserFlag | lnet.PID(remote.Port())
 	}
@@ -228,7 +228,7 @@ func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) er
 	case err != nil && i.Context.Err() != nil: // Close has closed the stream
 		err = peering.ErrClosing
 	case err != nil:
-		err = left(s, err)
+		err = closedRefusal(s, err)
 	}
 	if verdict != protocol.Register {
 		err = lnd.Refuse(why, "hello from %s: %s", p.ID, verdict)
@@ -264,7 +264,7 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 		refuse = p.peering.MayRefuse()
 	}
 	if v.Current() {
-		p.i.Met(p, h.SrcIncarnation, remote == p.ID.NID.IP())
+		p.i.Observe(p, h.SrcIncarnation, remote == p.ID.NID.IP())
 	}
 	p.Unlock()
 	killAll(stale, peering.ErrStale)
@@ -272,13 +272,13 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 	return v, refuse, refusalFor(v, &in, ended)
 }
 
-// believes reports whether to trust the identity that a caller from an unprivileged port gives in its
+// trustsSource reports whether to trust the identity that a caller from an unprivileged port gives in its
 // HELLO. A kernel never does, and treats each such connection as a separate process (socklnd 5.2). We
 // do the same if nodes listen on a privileged port, since any user may connect from an unprivileged
 // one. If nodes listen on an unprivileged port, any user could listen there as well, so the address
 // alone identifies a node. Without this rule such a node would have several identities, to which a
 // router could not forward.
-func (i *Interface) believes(h *protocol.Hello, from netip.Addr) bool {
+func (i *Interface) trustsSource(h *protocol.Hello, from netip.Addr) bool {
 	return i.driver.config.connectPort(protocol.Control) > lastPrivilegedPort &&
 		h.Src == lnet.NIDFromIP(i.Self.Net(), from) && h.SrcPID&lnet.PIDUserFlag == 0
 }

@@ -85,7 +85,7 @@ func (b *hostBell) Mute(on bool) error {
 }
 
 // Ring implements Bell.
-func (b *hostBell) Ring() { _ = b.file.SetReadDeadline(longAgo) } // a closed bell has no waiter
+func (b *hostBell) Ring() { _ = b.file.SetReadDeadline(pastDeadline) } // a closed bell has no waiter
 
 // Close implements Bell.
 func (b *hostBell) Close() { _ = b.file.Close() }

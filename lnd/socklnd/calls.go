@@ -13,21 +13,21 @@ type turn = peering.Call[chan struct{}]
 // value is ready to use.
 type calls struct{ peering.Calls[chan struct{}] }
 
-// take waits for a turn, which give ends. It returns nil if ctx ended first.
-func (c *calls) take(ctx context.Context, to peering.Callee) *turn {
+// acquire waits for a turn, which release ends. It returns nil if ctx ended first.
+func (c *calls) acquire(ctx context.Context, to peering.Callee) *turn {
 	t := c.Add(to, make(chan struct{}))
 	c.admit()
 	select {
 	case <-t.Of:
 		return t
 	case <-ctx.Done():
-		c.give(t)
+		c.release(t)
 		return nil
 	}
 }
 
-// give ends a turn.
-func (c *calls) give(t *turn) {
+// release ends a turn.
+func (c *calls) release(t *turn) {
 	c.End(t)
 	c.admit()
 }

@@ -143,9 +143,9 @@ func TestTurnsEnd(t *testing.T) {
 		var group sync.WaitGroup
 		for range 2 * peering.MaxCalls {
 			group.Go(func() {
-				if turn := c.take(ctx, peering.Strangers); turn != nil {
+				if turn := c.acquire(ctx, peering.UnknownPeers); turn != nil {
 					<-ctx.Done()
-					c.give(turn)
+					c.release(turn)
 				}
 			})
 		}
@@ -156,7 +156,7 @@ func TestTurnsEnd(t *testing.T) {
 			t.Errorf("%d wait whose context has ended", got)
 		}
 		for range peering.MaxCallsOfKind {
-			if c.take(t.Context(), peering.Strangers) == nil {
+			if c.acquire(t.Context(), peering.UnknownPeers) == nil {
 				t.Fatal("no turn")
 			}
 		}

@@ -80,7 +80,7 @@ func TestChecksumsCostNoMemory(t *testing.T) {
 	s.done()
 	c := n.Of(p.nid())[0].set.Load().control[0]
 	takeRole(c)
-	defer c.resign()
+	defer c.releaseWriter()
 	f := protocol.Frame{Type: protocol.FrameNoop, Ack: 5}
 	step := func() {
 		c.w.heads = c.w.heads[:0]

@@ -101,10 +101,10 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 func killAll(victims []*conn, cause error) {
 	unstarted := make([][]*lnd.Tx, len(victims))
 	for n, c := range victims {
-		unstarted[n] = c.die(cause)
+		unstarted[n] = c.markDead(cause)
 	}
 	for _, c := range victims {
-		c.bury()
+		c.destroy()
 	}
 	if len(victims) > 0 {
 		p := victims[0].peer
@@ -115,8 +115,8 @@ func killAll(victims []*conn, cause error) {
 	}
 }
 
-// die marks the connection dead and returns the queued messages.
-func (c *conn) die(cause error) []*lnd.Tx {
+// markDead marks the connection dead and returns the queued messages.
+func (c *conn) markDead(cause error) []*lnd.Tx {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dead, c.cause = true, cause
@@ -127,8 +127,8 @@ func (c *conn) die(cause error) []*lnd.Tx {
 	return c.queued.takeAll()
 }
 
-// bury closes a dead connection.
-func (c *conn) bury() {
+// destroy closes a dead connection.
+func (c *conn) destroy() {
 	close(c.closed)
 	_ = c.stream.Close() // a failure has no consequences
 	i := c.peer.i
@@ -139,8 +139,8 @@ func (c *conn) bury() {
 	}
 }
 
-// causeOfDeath returns why the connection was killed, or nil if it is alive.
-func (c *conn) causeOfDeath() error {
+// closeCause returns why the connection was killed, or nil if it is alive.
+func (c *conn) closeCause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause

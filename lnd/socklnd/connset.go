@@ -41,14 +41,14 @@ func (s *connSet) forMessage(n, minBulk int) *conn {
 	large := n >= minBulk
 	if s.version >= protocol.V3 {
 		if large {
-			return firstOf(s.bulkOut, nil, s.control, nil)
+			return leastLoadedOf(s.bulkOut, nil, s.control, nil)
 		}
-		return firstOf(s.control, nil, s.bulkOut, nil)
+		return leastLoadedOf(s.control, nil, s.bulkOut, nil)
 	}
 	if large {
-		return firstOf(s.untyped, s.bulkOut, s.control, s.bulkIn)
+		return leastLoadedOf(s.untyped, s.bulkOut, s.control, s.bulkIn)
 	}
-	return firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
+	return leastLoadedOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
 }
 
 // forNoop selects the connection for a NOOP. A non-blocking NOOP goes to the peer's BULK_OUT, which is
@@ -57,15 +57,15 @@ func (s *connSet) forMessage(n, minBulk int) *conn {
 func (s *connSet) forNoop(nonblocking bool) *conn {
 	switch {
 	case s.version < protocol.V3:
-		return firstOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
+		return leastLoadedOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
 	case nonblocking:
-		return firstOf(s.bulkIn, nil, s.control, s.bulkOut)
+		return leastLoadedOf(s.bulkIn, nil, s.control, s.bulkOut)
 	}
-	return firstOf(s.control, nil, s.bulkIn, s.bulkOut)
+	return leastLoadedOf(s.control, nil, s.bulkIn, s.bulkOut)
 }
 
-// firstOf selects from the first two lists, or from the fallback lists if the first two are empty.
-func firstOf(yes1, yes2, fallback1, fallback2 []*conn) *conn {
+// leastLoadedOf selects from the first two lists, or from the fallback lists if the first two are empty.
+func leastLoadedOf(yes1, yes2, fallback1, fallback2 []*conn) *conn {
 	if len(yes1)+len(yes2) > 0 {
 		return leastLoaded(yes1, yes2)
 	}
@@ -82,7 +82,7 @@ func leastLoaded(a, b []*conn) *conn {
 	var best *conn
 	for _, list := range [2][]*conn{a, b} {
 		for _, c := range list {
-			if best == nil || c.lighterThan(best) {
+			if best == nil || c.lessLoadedThan(best) {
 				best = c
 			}
 		}
@@ -93,8 +93,8 @@ func leastLoaded(a, b []*conn) *conn {
 	return best
 }
 
-// lighterThan reports whether leastLoaded prefers c to o.
-func (c *conn) lighterThan(o *conn) bool {
+// lessLoadedThan reports whether leastLoaded prefers c to o.
+func (c *conn) lessLoadedThan(o *conn) bool {
 	x, y := c.queuedBytes.Load(), o.queuedBytes.Load()
 	if x != y {
 		return x < y

@@ -6,7 +6,7 @@
 // protocol.Receiver, makes the upcall, and reads the payload into the placement that it gets back.
 // opener.go and acceptor.go make connections. reaper.go enforces timeouts and watches connections that
 // are not being read. A caller that waits for an answer can take over the reader's role (poll.go); with
-// busy polling, both poll before they sleep (watchers.go). The protocol itself is in package protocol.
+// busy polling, both poll before they sleep (pollers.go). The protocol itself is in package protocol.
 //
 // Goroutines. Per Driver: an accept loop for each listener, and one goroutine for each inbound
 // connection that has not completed its HELLO. Per Interface: a reaper and a link watcher. Per peer,

@@ -23,9 +23,9 @@ type Driver struct {
 
 	// group counts the goroutines of the acceptors.
 	group sync.WaitGroup
-	// welcoming limits the goroutines for inbound connections that are half-open or have been evicted
+	// handshakes limits the goroutines for inbound connections that are half-open or have been evicted
 	// and are about to end.
-	welcoming chan struct{}
+	handshakes chan struct{}
 
 	interfaces peering.Interfaces[*Interface]
 	halfOpen   *peering.HalfOpen[newcomer]
@@ -50,12 +50,12 @@ func New(c Config) (*Driver, error) {
 		c.Seed = rand.Uint64()
 	}
 	return &Driver{
-		config:    c,
-		log:       boundedlog.New(c.Logger),
-		listeners: make(map[netip.AddrPort]*acceptor),
-		welcoming: make(chan struct{}, 2*c.MaxHalfOpen),
-		halfOpen:  peering.NewHalfOpen[newcomer](c.MaxHalfOpen, c.MaxHalfOpenPerSource),
-		random:    rand.New(rand.NewPCG(c.Seed, c.Seed)),
+		config:     c,
+		log:        boundedlog.New(c.Logger),
+		listeners:  make(map[netip.AddrPort]*acceptor),
+		handshakes: make(chan struct{}, 2*c.MaxHalfOpen),
+		halfOpen:   peering.NewHalfOpen[newcomer](c.MaxHalfOpen, c.MaxHalfOpenPerSource),
+		random:     rand.New(rand.NewPCG(c.Seed, c.Seed)),
 	}, nil
 }
 

@@ -39,7 +39,7 @@ func (c *conn) dropFaulty() error {
 		c.mu.Unlock()
 		return errFaulty // the goroutine that closed it recorded the cause
 	}
-	c.unfill()
+	c.requeueUnwritten()
 	back := c.withdraw(func(m *lnd.Tx) bool { return faulty[m] != nil })
 	c.mu.Unlock()
 	for _, m := range back {

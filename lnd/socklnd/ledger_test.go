@@ -45,6 +45,6 @@ func TestBytesOfAnEndingConnection(t *testing.T) {
 	p.detach(func(*conn) bool { return true })
 	p.Unlock()
 	check("detached", 1)
-	c.bury()
+	c.destroy()
 	check("closed", 0)
 }

@@ -44,7 +44,7 @@ func (p *peer) open(ctx context.Context) {
 			}
 			outcome, err = p.attempt(ctx, t)
 		}
-		p.i.calls.give(turn)
+		p.i.calls.release(turn)
 		if err == nil {
 			err = p.attempted(t, outcome)
 		}
@@ -75,7 +75,7 @@ func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 			p.openCanceled()
 			return 0, nil
 		}
-		turn := p.i.calls.take(ctx, p.i.CalleeFor(p))
+		turn := p.i.calls.acquire(ctx, p.i.CalleeFor(p))
 		if turn == nil {
 			p.openCanceled()
 			return 0, nil
@@ -84,7 +84,7 @@ func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 		if more && wait == 0 {
 			return t, turn
 		}
-		p.i.calls.give(turn)
+		p.i.calls.release(turn)
 		if !more {
 			return 0, nil
 		}
@@ -370,7 +370,7 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		case protocol.Stale:
 			stale = p.detach(func(*conn) bool { return true })
 		}
-		p.i.Met(p, reply.SrcIncarnation, c.remote.Addr() == p.ID.NID.IP())
+		p.i.Observe(p, reply.SrcIncarnation, c.remote.Addr() == p.ID.NID.IP())
 	}
 	p.Unlock()
 	killAll(stale, peering.ErrStale)

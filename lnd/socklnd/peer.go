@@ -29,8 +29,8 @@ type peer struct {
 	corks atomic.Int32
 	dirty atomic.Bool
 
-	// talking is the connection that received the last message, among those that can be shared.
-	talking atomic.Pointer[conn]
+	// lastReceiver is the connection that received the last message, among those that can be shared.
+	lastReceiver atomic.Pointer[conn]
 
 	// The lock of Peer guards the fields below, except those of the reaper.
 
@@ -59,8 +59,8 @@ func (i *Interface) newPeer() *peer {
 	return p
 }
 
-// callable creates the peer's connect-control block with the current conns_per_peer (socklnd 2.2).
-func (p *peer) callable() {
+// enableCalls creates the peer's connect-control block with the current conns_per_peer (socklnd 2.2).
+func (p *peer) enableCalls() {
 	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().ConnsPerPeer}
 }
 
@@ -101,7 +101,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			p.Unlock()
 			return true
 		}
-		err := p.uncallable()
+		err := p.noConnectionError()
 		p.Unlock()
 		p.i.Out.Add(peering.Failed(m, err))
 		return true
@@ -113,9 +113,9 @@ func (p *peer) expecting() bool {
 	return p.opening || p.Accepting > 0 || slices.ContainsFunc(p.conns, func(c *conn) bool { return c.reserved && takes(c.version, c.typ) })
 }
 
-// uncallable returns the error for a message that no existing or expected connection can carry. p.mu is
+// noConnectionError returns the error for a message that no existing or expected connection can carry. p.mu is
 // held.
-func (p *peer) uncallable() error {
+func (p *peer) noConnectionError() error {
 	switch {
 	case p.i.Closed():
 		return p.i.Error("send", p.ID.NID, lnd.StatusRemoteDropped, peering.ErrClosing)
@@ -129,7 +129,7 @@ func (p *peer) uncallable() error {
 // attempt has failed. p is locked.
 func (p *peer) mayCallBack() {
 	if p.wanted == nil && len(p.conns) == 0 && p.Accepting == 0 && p.i.canCall(p.ID) {
-		p.callable()
+		p.enableCalls()
 	}
 }
 
@@ -251,7 +251,7 @@ func (p *peer) fail(c *conn, cause error) {
 	}
 	p.Unlock()
 
-	p.i.SayClosed(p, len(victims), cause)
+	p.i.LogClosed(p, len(victims), cause)
 	killAll(victims, cause)
 	p.i.Out.Run()
 	p.i.Forget(p)

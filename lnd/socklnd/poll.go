@@ -17,34 +17,34 @@ import (
 // on a muted bell. A connection is shared in this way after several callers have waited for messages
 // that came by it.
 //
-// With busy_poll, the holder of the role polls the socket for a while before it sleeps (watchers.go).
+// With busy_poll, the holder of the role polls the socket for a while before it sleeps (pollers.go).
 
 // polling is a connection's state for sharing the reader's role. The reader of a connection that is not
 // shared needs no role.
 type polling struct {
-	stream Pollable     // nil if the connection cannot be shared
-	calls  atomic.Int32 // calls of Poll for which sharing would have paid
-	shared atomic.Bool  // the following fields are set
-	bell   Bell
-	caller atomic.Bool // a caller has the role or is about to take it
-	tired  atomic.Bool // the reader was woken to release its buffer
+	stream    Pollable     // nil if the connection cannot be shared
+	calls     atomic.Int32 // calls of Poll for which sharing would have paid
+	shared    atomic.Bool  // the following fields are set
+	bell      Bell
+	caller    atomic.Bool // a caller has the role or is about to take it
+	releasing atomic.Bool // the reader was woken to release its buffer
 
-	role     role  // the reader's role; its holder may use the fields below
-	byCaller bool  // a caller has the role
-	choosy   bool  // the caller leaves requests to the reader
-	watching bool  // the stream is quiet, and the holder is counted in watchers
-	left     error // work that a caller has left to the reader
-	broken   error // error of the bell
-	sleeper  lnd.Sleeper
+	role        role  // the reader's role; its holder may use the fields below
+	byCaller    bool  // a caller has the role
+	answersOnly bool  // the caller leaves requests to the reader
+	counted     bool  // the stream is quiet, and the holder is counted in pollers
+	left        error // work that a caller has left to the reader
+	broken      error // error of the bell
+	sleeper     lnd.Sleeper
 }
 
 // role is a token. It is in the channel while the role is free.
 type role chan struct{}
 
-func (r role) take() { <-r }
-func (r role) give() { r <- struct{}{} }
+func (r role) acquire() { <-r }
+func (r role) release() { r <- struct{}{} }
 
-func (r role) try() bool {
+func (r role) tryAcquire() bool {
 	select {
 	case <-r:
 		return true
@@ -72,14 +72,14 @@ const (
 	maxNap = MaxBusyPoll
 )
 
-// longAgo is a deadline that wakes a sleeper immediately.
-var longAgo = time.Unix(1, 0)
+// pastDeadline is a deadline that wakes a sleeper immediately.
+var pastDeadline = time.Unix(1, 0)
 
 // share makes the connection readable by callers, if this is useful and possible. Only its reader calls
 // it.
 func (c *conn) share() bool {
 	p := &c.poll
-	if p.stream == nil || p.calls.Load() < callsToShare && c.patience() == 0 {
+	if p.stream == nil || p.calls.Load() < callsToShare && c.busyPoll() == 0 {
 		return false
 	}
 	bell, err := p.stream.Bell()
@@ -89,30 +89,30 @@ func (c *conn) share() bool {
 		return false
 	}
 	p.bell, p.role = bell, make(role, 1)
-	p.sleeper.Wake = func() { _ = c.stream.SetReadDeadline(longAgo) }
-	p.role.give()
+	p.sleeper.Wake = func() { _ = c.stream.SetReadDeadline(pastDeadline) }
+	p.role.release()
 	p.shared.Store(true)
 	return true
 }
 
-// heard records that the connection received something.
-func (c *conn) heard() {
-	if c.poll.stream != nil && c.peer.talking.Load() != c {
-		c.peer.talking.Store(c)
+// noteReceived records that the connection received something.
+func (c *conn) noteReceived() {
+	if c.poll.stream != nil && c.peer.lastReceiver.Load() != c {
+		c.peer.lastReceiver.Store(c)
 	}
 }
 
-// patience returns how long the connection is polled before a goroutine sleeps on it.
-func (c *conn) patience() time.Duration { return c.peer.i.options.Load().BusyPoll }
+// busyPoll returns how long the connection is polled before a goroutine sleeps on it.
+func (c *conn) busyPoll() time.Duration { return c.peer.i.options.Load().BusyPoll }
 
 // wakeReader wakes a sleeping reader to check for work other than messages.
 func (c *conn) wakeReader() {
 	if c.poll.shared.Load() {
-		c.poll.tired.Store(true)
+		c.poll.releasing.Store(true)
 		c.poll.bell.Ring()
 		return
 	}
-	_ = c.stream.SetReadDeadline(longAgo) // on a closed stream the reader is awake
+	_ = c.stream.SetReadDeadline(pastDeadline) // on a closed stream the reader is awake
 }
 
 // readShared is readAlone for a shared connection. When it returns, the reader keeps the role, so that
@@ -123,21 +123,21 @@ func (c *conn) readShared() error {
 	for {
 		var err error
 		rung := p.bell.Attend(func() bool {
-			p.role.take()
+			p.role.acquire()
 			if err = c.readAll(); err != nil {
 				return true
 			}
-			p.role.give()
+			p.role.release()
 			return false
 		})
 		if err == nil && !errors.Is(rung, os.ErrDeadlineExceeded) {
-			p.role.take()
+			p.role.acquire()
 			err = c.readError(rung)
 		}
-		if err == nil && p.tired.Swap(false) {
-			p.role.take()
-			if err = c.rest(); err == nil {
-				p.role.give()
+		if err == nil && p.releasing.Swap(false) {
+			p.role.acquire()
+			if err = c.releaseBuffer(); err == nil {
+				p.role.release()
 			}
 		}
 		if err != nil {
@@ -149,12 +149,12 @@ func (c *conn) readShared() error {
 // readAll reads what is available. The reader has the role.
 func (c *conn) readAll() error {
 	p := &c.poll
-	if err := c.takeOver(); err != nil {
+	if err := c.resumeReading(); err != nil {
 		return err
 	}
-	if c.patience() == 0 {
+	if c.busyPoll() == 0 {
 		for {
-			if found, err := c.look(); !found || err != nil {
+			if found, err := c.pollOnce(); !found || err != nil {
 				return err
 			}
 		}
@@ -174,8 +174,8 @@ func (c *conn) readAll() error {
 	return nil
 }
 
-// takeOver continues where a caller stopped.
-func (c *conn) takeOver() error {
+// resumeReading continues where a caller stopped.
+func (c *conn) resumeReading() error {
 	p := &c.poll
 	err := p.left
 	p.left = nil
@@ -191,9 +191,9 @@ func (c *conn) takeOver() error {
 	return err
 }
 
-// look reads what is available and reports whether there was anything. The caller has the role. An
+// pollOnce reads what is available and reports whether there was anything. The caller has the role. An
 // error ends the connection or is left to the reader.
-func (c *conn) look() (found bool, err error) {
+func (c *conn) pollOnce() (found bool, err error) {
 	n, err := c.poll.stream.TryRead(c.rx.Buffers())
 	if n == 0 && err == nil {
 		return false, nil
@@ -212,8 +212,8 @@ func (c *conn) readFor(w *lnd.Wait) {
 		return // one caller is enough
 	}
 	defer p.caller.Store(false)
-	patience := c.patience()
-	for tried := 0; !p.role.try(); tried++ {
+	patience := c.busyPoll()
+	for tried := 0; !p.role.tryAcquire(); tried++ {
 		if tried == rolesTried || patience == 0 || w.Over() {
 			return
 		}
@@ -236,20 +236,20 @@ func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) (err error) {
 		err = c.watch(w.Over)
 	}
 	if err == nil {
-		err = c.nap(w)
+		err = c.sleepAsCaller(w)
 	}
 	p.broken = p.bell.Mute(false)
 	return err
 }
 
-// nap lets a caller sleep until something arrives, and read it, until w has ended or maxNap has passed.
+// sleepAsCaller lets a caller sleep until something arrives, and read it, until w has ended or maxNap has passed.
 // It leaves requests to the reader, because their handlers may acquire locks that the caller holds.
-func (c *conn) nap(w *lnd.Wait) error {
+func (c *conn) sleepAsCaller(w *lnd.Wait) error {
 	p := &c.poll
 	if c.open && !isAnswer(&c.m.Header) {
 		return nil
 	}
-	p.choosy = true
+	p.answersOnly = true
 	_ = c.stream.SetReadDeadline(time.Now().Add(maxNap)) // Read reports a closed stream
 	for w.Sleep(&p.sleeper) {
 		n, err := c.stream.Read(c.rx.Buffers())
@@ -272,11 +272,11 @@ func isAnswer(h *lnet.Header) bool { return h.Type == lnet.MsgAck || h.Type == l
 // leave releases a caller's role and makes the reader handle the remaining work.
 func (c *conn) leave() {
 	p := &c.poll
-	p.byCaller, p.choosy = false, false
+	p.byCaller, p.answersOnly = false, false
 	if p.left != nil || p.broken != nil {
 		p.bell.Ring()
 	}
-	p.role.give()
+	p.role.release()
 }
 
 // Poll implements lnd.Poller. It reads the connection that received the peer's last message.
@@ -285,10 +285,10 @@ func (i *Interface) Poll(nid lnet.NID, w *lnd.Wait) {
 	if p == nil {
 		return
 	}
-	c := p.talking.Load()
+	c := p.lastReceiver.Load()
 	switch {
 	case c == nil:
-	case c.poll.calls.Load() < callsToShare && c.patience() == 0:
+	case c.poll.calls.Load() < callsToShare && c.busyPoll() == 0:
 		if c.poll.calls.Add(1) == callsToShare && !c.poll.shared.Load() {
 			c.wakeReader()
 		}

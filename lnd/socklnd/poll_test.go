@@ -259,7 +259,7 @@ func TestCallersHaveTheirOwnTime(t *testing.T) {
 			}
 		}
 	})
-	n.awaitState(p.id(), "traffic", func(p *peer) bool { return p.talking.Load() != nil })
+	n.awaitState(p.id(), "traffic", func(p *peer) bool { return p.lastReceiver.Load() != nil })
 	var over lnd.Wait
 	for found.Load() < 20 {
 		n.Poll(p.nid(), &over)
@@ -317,8 +317,8 @@ func TestPollOfNobody(t *testing.T) {
 	}
 }
 
-// TestWatchersAreFew checks that watchers leave at least one processor free.
-func TestWatchersAreFew(t *testing.T) {
+// TestPollersAreFew checks that pollers leave at least one processor free.
+func TestPollersAreFew(t *testing.T) {
 	onProcessors(t, 3)
 	recessEnds.Store(0)
 	stream := loud{}
@@ -410,8 +410,8 @@ func TestBusyPollEnds(t *testing.T) {
 		w.put(5)
 		n.arrival()
 	}
-	if watchers.Load() != 0 {
-		n.awaitThat("no watcher", func() bool { return watchers.Load() == 0 })
+	if pollers.Load() != 0 {
+		n.awaitThat("no poller", func() bool { return pollers.Load() == 0 })
 	}
 }
 

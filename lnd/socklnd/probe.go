@@ -51,7 +51,7 @@ func (c *conn) acked() uint64 {
 func (p *peer) resolve(cause error) error {
 	stale := errors.Is(cause, peering.ErrStale)
 	gone := stale || errors.Is(cause, syscall.ECONNRESET) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ETIMEDOUT)
-	if p.i.Presume(p, gone) && gone && !stale {
+	if p.i.AssumeRestarted(p, gone) && gone && !stale {
 		cause = fmt.Errorf("%w: %w", peering.ErrStale, cause)
 	}
 	return cause

@@ -31,7 +31,7 @@ func (c *conn) read() {
 	if err == nil {
 		err = c.readShared()
 	}
-	c.peer.talking.CompareAndSwap(c, nil)
+	c.peer.lastReceiver.CompareAndSwap(c, nil)
 	if c.open {
 		// The connection ended within a payload.
 		c.open = false
@@ -58,18 +58,18 @@ func (c *conn) digest(n int, err error) error {
 	case err == nil:
 		c.received.Add(uint64(n))
 		c.rx.Filled(n)
-		c.heard()
+		c.noteReceived()
 		return c.work(nil)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return c.rest()
+		return c.releaseBuffer()
 	case errors.Is(err, syscall.EFAULT) && c.rx.Abandon():
 		return c.arrived(c.faulty(err))
 	}
 	return c.readError(err)
 }
 
-// rest releases the large buffer of an idle connection. The reaper has woken the reader for this.
-func (c *conn) rest() error {
+// releaseBuffer releases the large buffer of an idle connection. The reaper has woken the reader for this.
+func (c *conn) releaseBuffer() error {
 	if err := c.stream.SetReadDeadline(time.Time{}); err != nil {
 		return c.readError(err)
 	}
@@ -114,7 +114,7 @@ func (c *conn) readError(err error) error {
 	case errors.Is(err, io.EOF):
 		return errEOF
 	}
-	if cause := c.causeOfDeath(); cause != nil {
+	if cause := c.closeCause(); cause != nil {
 		return cause
 	}
 	return err
@@ -195,7 +195,7 @@ func (c *conn) acknowledged() error {
 // arrive passes the header to the node and applies the placement. If necessary, the reader waits for
 // the placement, which blocks only this connection.
 func (c *conn) arrive() error {
-	if c.poll.choosy && !isAnswer(&c.m.Header) {
+	if c.poll.answersOnly && !isAnswer(&c.m.Header) {
 		return errRequest
 	}
 	p := c.peer
@@ -208,7 +208,7 @@ func (c *conn) arrive() error {
 		return c.protocolError(err)
 	}
 	if !c.placing.CompareAndSwap(placingUpcall, placingWait) {
-		return c.take()
+		return c.receivePayload()
 	}
 	if c.poll.byCaller {
 		return errUnplaced
@@ -222,7 +222,7 @@ func (c *conn) place() error {
 	if err := c.await(); err != nil {
 		return err
 	}
-	return c.take()
+	return c.receivePayload()
 }
 
 // await waits for a placement. Before, it sends what has been queued meanwhile. While it waits, the
@@ -237,7 +237,7 @@ func (c *conn) await() error {
 		return nil
 	case <-c.closed:
 	}
-	cause := c.causeOfDeath()
+	cause := c.closeCause()
 	if c.placing.CompareAndSwap(placingWait, placingWithdrawn) {
 		c.peer.i.Upper.Withdrawn(&c.m)
 		if c.placing.CompareAndSwap(placingWithdrawn, placingDead) {
@@ -251,7 +251,7 @@ func (c *conn) await() error {
 // receive implements Interface.Receive.
 func (c *conn) receive(p lnd.Placement) {
 	if c.placing.Load() == placingDead {
-		c.failReceive(p, c.causeOfDeath())
+		c.failReceive(p, c.closeCause())
 		return
 	}
 	c.placement = p
@@ -259,12 +259,12 @@ func (c *conn) receive(p lnd.Placement) {
 	case placingWait:
 		c.placed <- struct{}{}
 	case placingDead:
-		c.failPlacement(c.causeOfDeath())
+		c.failPlacement(c.closeCause())
 	}
 }
 
-// take starts the payload of the message whose placement has been given.
-func (c *conn) take() error {
+// receivePayload starts the payload of the message whose placement has been given.
+func (c *conn) receivePayload() error {
 	c.pieces = c.placement.Memory.AppendBuffers(c.pieces[:0])
 	if err := c.rx.Place(c.pieces); err != nil {
 		c.failPlacement(err)

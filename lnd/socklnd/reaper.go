@@ -67,7 +67,7 @@ func (p *peer) reap(now time.Time) (flight bool) {
 	conns := p.established()
 	p.Lock()
 	flight = p.Waiting.Len() > 0
-	if !p.Doubt.Asked() {
+	if !p.Doubt.Probed() {
 		p.probed = probed{}
 	}
 	p.Unlock()
@@ -86,7 +86,7 @@ func (p *peer) reap(now time.Time) (flight bool) {
 		flight = flight || c.progress.flight
 		stalled = peering.Earlier(stalled, c.progress.stalled)
 	}
-	p.judge(now, conns, stalled)
+	p.checkStall(now, conns, stalled)
 	p.i.Forget(p)
 	p.keepalive(now)
 	return flight

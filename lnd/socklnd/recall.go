@@ -54,8 +54,8 @@ func (c *conn) withdraw(match func(*lnd.Tx) bool) []*lnd.Tx {
 	return back
 }
 
-// giveBack executes a pending recall for the holder of the writer's role, whose stream is full.
-func (c *conn) giveBack() error {
+// executeRecall executes a pending recall for the holder of the writer's role, whose stream is full.
+func (c *conn) executeRecall() error {
 	if err := c.stream.SetWriteDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *conn) giveBack() error {
 	match := c.recalling
 	c.recalling = nil
 	if match != nil && !c.dead {
-		c.unfill()
+		c.requeueUnwritten()
 		back = c.withdraw(match)
 	}
 	c.mu.Unlock()
@@ -73,9 +73,9 @@ func (c *conn) giveBack() error {
 	return nil
 }
 
-// unfill moves the messages of the batch of which no byte was written back to the queue. The caller has
+// requeueUnwritten moves the messages of the batch of which no byte was written back to the queue. The caller has
 // the writer's role and holds mu.
-func (c *conn) unfill() {
+func (c *conn) requeueUnwritten() {
 	w := &c.w
 	k := w.first
 	for k < w.n && w.start(k) < w.wrote {

@@ -169,7 +169,7 @@ func TestRecallFromABatch(t *testing.T) {
 // recalled.
 func TestRecallFromADeadConnection(t *testing.T) {
 	c := batchOf(newNarrow(0), 0, &lnd.Tx{Done: endings{}})
-	if left := c.die(net.ErrClosed); len(left) != 1 {
+	if left := c.markDead(net.ErrClosed); len(left) != 1 {
 		t.Fatalf("%d messages were queued", len(left))
 	}
 	if back := c.recall(func(*lnd.Tx) bool { return true }); back != nil {

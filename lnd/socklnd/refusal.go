@@ -13,17 +13,17 @@ import (
 
 var errPort = &lnd.RefusedError{Reason: lnd.RefusedPort, Err: errors.New("unprivileged port")}
 
-// unheard returns the error for a caller from which reading failed.
-func unheard(s Stream, err error) error {
+// readRefusal returns the error for a caller from which reading failed.
+func readRefusal(s Stream, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: err}
 	}
-	return left(s, err)
+	return closedRefusal(s, err)
 }
 
-// left returns the error for a caller that closed its connection before it was accepted. err, from a
+// closedRefusal returns the error for a caller that closed its connection before it was accepted. err, from a
 // system call, does not show which side closed.
-func left(s Stream, err error) error {
+func closedRefusal(s Stream, err error) error {
 	var did string
 	switch {
 	case errors.Is(err, io.EOF):

@@ -217,7 +217,7 @@ func TestLeft(t *testing.T) {
 		os.NewSyscallError("readv", syscall.ETIMEDOUT):   "readv: connection timed out",
 		os.NewSyscallError("setsockopt", syscall.EINVAL): "setsockopt: invalid argument",
 	} {
-		got := left(s, err)
+		got := closedRefusal(s, err)
 		var refused *lnd.RefusedError
 		if got.Error() != want || !errors.Is(got, err) || !errors.As(got, &refused) || refused.Reason != lnd.RefusedGone {
 			t.Errorf("%v: %v", err, got)

@@ -18,7 +18,7 @@ import (
 // talkingTo returns the connection on which the peer's last message arrived.
 func (n *node) talkingTo(p *puppet) (c *conn) {
 	n.t.Helper()
-	n.awaitState(p.id(), "a message", func(p *peer) bool { c = p.talking.Load(); return c != nil })
+	n.awaitState(p.id(), "a message", func(p *peer) bool { c = p.lastReceiver.Load(); return c != nil })
 	return c
 }
 
@@ -254,7 +254,7 @@ func TestCallersTakeAnswersAfterARequest(t *testing.T) {
 	c := n.share(p, w)
 	w.put(5)
 	n.arrival()
-	c.poll.role.take()
+	c.poll.role.acquire()
 	var over lnd.Wait
 	n.onArrival(func(a *arrival) error {
 		over.End()

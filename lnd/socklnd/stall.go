@@ -51,14 +51,14 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 	return since
 }
 
-// judge reports to the node whether the peer has stalled. conns are the connections just checked. silent
+// checkStall reports to the node whether the peer has stalled. conns are the connections just checked. silent
 // is when the first of them stalled, or zero. If all attempts to connect to a stalled peer have failed, it
 // counts as stalled until it would be retried at the latest. Otherwise it would look better than other
 // stalled peers, and messages that wait for those would be sent here and fail.
-func (p *peer) judge(now time.Time, conns []*conn, silent time.Time) {
+func (p *peer) checkStall(now time.Time, conns []*conn, silent time.Time) {
 	look := peering.Look{Now: now, Conns: len(conns), Silent: silent, Lapse: p.i.MaxPause}
 	for _, c := range conns {
 		look.Sent += c.sent.Load() + uint64(c.queuedBytes.Load())
 	}
-	p.i.Judge(p, &look)
+	p.i.CheckStall(p, &look)
 }

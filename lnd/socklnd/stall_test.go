@@ -98,7 +98,7 @@ func TestAConnectionThatAnswersAgainHasItsWholeTime(t *testing.T) {
 		conns := []*conn{both, receiving, sending, idle}
 		look := func(when string, now, since, received, acked time.Time, news ...stall) {
 			t.Helper()
-			p.judge(now, conns, since)
+			p.checkStall(now, conns, since)
 			for _, c := range conns {
 				c.progress.restartIf(p.linkUps.Load(), now)
 			}

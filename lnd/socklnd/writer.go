@@ -157,8 +157,8 @@ func (c *conn) startDrainer() {
 	c.mu.Lock()
 	if c.dead {
 		c.mu.Unlock()
-		c.failBatch(c.causeOfDeath())
-		c.resign()
+		c.failBatch(c.closeCause())
+		c.releaseWriter()
 		return
 	}
 	// The interface waits only for the writers of dead connections, so the drainer counts itself.
@@ -174,7 +174,7 @@ func (c *conn) drain() {
 		for !c.push() {
 			err := c.stream.AwaitWritable()
 			if errors.Is(err, os.ErrDeadlineExceeded) { // set by recall
-				err = c.giveBack()
+				err = c.executeRecall()
 			}
 			if err != nil {
 				c.writeFailed(err)
@@ -198,7 +198,7 @@ func (c *conn) fill() bool {
 
 	c.mu.Lock()
 	if c.dead || c.queued.len() == 0 && c.acks.Len() == 0 {
-		c.resignLocked()
+		c.releaseWriterLocked()
 		return false
 	}
 	piggyback := c.typ != protocol.BulkIn || c.version == protocol.V2
@@ -374,7 +374,7 @@ func (c *conn) complete() {
 // writeFailed closes the peer's connections after a failed write and fails the rest of the batch.
 func (c *conn) writeFailed(err error) {
 	c.peer.fail(c, err) // does nothing if the connection is already closed
-	if cause := c.causeOfDeath(); cause != nil {
+	if cause := c.closeCause(); cause != nil {
 		err = cause
 	}
 	c.failBatch(err)
@@ -406,14 +406,14 @@ func (w *writer) start(k int) int {
 	return w.ends[k-1]
 }
 
-// resign releases the writer's role.
-func (c *conn) resign() {
+// releaseWriter releases the writer's role.
+func (c *conn) releaseWriter() {
 	c.mu.Lock()
-	c.resignLocked()
+	c.releaseWriterLocked()
 }
 
-// resignLocked is resign with mu held. It releases mu.
-func (c *conn) resignLocked() {
+// releaseWriterLocked is releaseWriter with mu held. It releases mu.
+func (c *conn) releaseWriterLocked() {
 	c.writing = false
 	owed := c.owed
 	c.owed = false

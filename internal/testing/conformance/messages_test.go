@@ -154,7 +154,7 @@ func (m *messages) call(n *ast.CallExpr) {
 		}
 	case says && len(n.Args) > 0 && logger(f.X):
 		m.note(level, n.Args[0])
-	case f.Sel.Name == "Say" && len(n.Args) > 2: // of a peer
+	case f.Sel.Name == "LogPeer" && len(n.Args) > 2: // of a peer
 		if level, ok := levelOf(n.Args[1]); ok {
 			m.note(level, n.Args[2])
 		}

@@ -244,7 +244,7 @@ func (s *story) answer(c *call) {
 
 // meet shows x an incarnation of a peer.
 func (s *story) meet(x, peer *side, incarnation uint64) {
-	if x.met.Meet(incarnation) {
+	if x.met.Observe(incarnation) {
 		s.printf("%s: %s has restarted", x.name, peer.name)
 	}
 }

@@ -17,10 +17,10 @@ import (
 func (c *conn) watch(stop func() bool) error {
 	p := &c.poll
 	defer p.end()
-	patience := c.patience()
+	patience := c.busyPoll()
 	since := time.Now()
 	for looks := 1; ; looks++ {
-		found, err := c.look()
+		found, err := c.pollOnce()
 		if err != nil {
 			return err
 		}
@@ -39,17 +39,17 @@ func (c *conn) watch(stop func() bool) error {
 
 // begin starts polling. It returns false if the process must not poll now. The caller has the role.
 func (p *polling) begin() bool {
-	if p.watching = enroll(); p.watching {
+	if p.counted = addPoller(); p.counted {
 		p.stream.Quiet(true)
 	}
-	return p.watching
+	return p.counted
 }
 
 // end undoes begin.
 func (p *polling) end() {
-	if p.watching {
-		p.watching = false
-		dismiss()
+	if p.counted {
+		p.counted = false
+		removePoller()
 		p.stream.Quiet(false)
 	}
 }
@@ -57,15 +57,15 @@ func (p *polling) end() {
 // wait pauses between two polls of which the first found nothing. It returns false if polling has to
 // stop.
 func (p *polling) wait(looks int) bool {
-	if !p.watching {
+	if !p.counted {
 		return p.begin() // something may have arrived meanwhile
 	}
 	return pause(looks)
 }
 
-// watchers counts the goroutines of the process that poll a socket. They leave at least one processor
+// pollers counts the goroutines of the process that poll a socket. They leave at least one processor
 // to other goroutines; otherwise Go's poller would not run and the other sockets would get no service.
-var watchers atomic.Int32
+var pollers atomic.Int32
 
 // A poll that finds nothing yields the processor to other processes, which may include the one that
 // sends the answer. If the yield takes longTurn, no processor is free, and polling stops for the time
@@ -80,21 +80,21 @@ var (
 	recessEnds atomic.Int64 // nanoseconds after started
 )
 
-// enroll counts the caller in watchers. It returns false if there are enough watchers or during a
+// addPoller counts the caller in pollers. It returns false if there are enough pollers or during a
 // recess.
-func enroll() bool {
+func addPoller() bool {
 	if int64(time.Since(started)) < recessEnds.Load() {
 		return false
 	}
-	if int(watchers.Add(1)) >= runtime.GOMAXPROCS(0) {
-		watchers.Add(-1)
+	if int(pollers.Add(1)) >= runtime.GOMAXPROCS(0) {
+		pollers.Add(-1)
 		return false
 	}
 	return true
 }
 
-// dismiss undoes enroll.
-func dismiss() { watchers.Add(-1) }
+// removePoller undoes enroll.
+func removePoller() { pollers.Add(-1) }
 
 // looksPerTurn is how often a goroutine polls before it yields its processor to other goroutines.
 const looksPerTurn = 16
