@@ -115,7 +115,7 @@ func (v *rdmaNode) checkQuiet() {
 	v.Helper()
 	var left string
 	for range friendPatience / (100 * time.Millisecond) {
-		c, i := v.it.node.Counters(), v.it.node.NIs()[1]
+		c, i := v.it.node.Admin().Counters(), v.it.node.NIs()[1]
 		n := v.counter("connections") // to the friend, which either side may have opened, and both ends of one to itself
 		if c.Committed == 0 && i.Credits.Available == i.Credits.Max && n <= 2+2 {
 			return

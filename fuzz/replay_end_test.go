@@ -68,7 +68,7 @@ func (p *play) compareState() {
 	if diff := cmp.Diff(p.role.peers, got); diff != "" {
 		p.t.Errorf("peers: kernel (-), we (+):\n%s", diff)
 	}
-	for _, r := range p.node.Routes() {
+	for _, r := range p.node.Admin().Routes() {
 		if !r.Up || !r.SingleHop {
 			p.t.Errorf("route %+v, want it up", r)
 		}
@@ -108,7 +108,7 @@ func (p *play) end() {
 	if p.selftest != nil {
 		p.selftest.end()
 	}
-	wasRouter := p.node.Routing().State != node.RoutingDisabled
+	wasRouter := p.node.Admin().Routing().State != node.RoutingDisabled
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := p.node.Close(ctx); err != nil {

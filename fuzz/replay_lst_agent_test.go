@@ -113,7 +113,7 @@ func (s *selftester) answers(u *recording.Unit) {
 	s.p.t.Helper()
 	if isRequest(u) && u.Header.MatchBits == uint64(message.ServiceStat) {
 		// The unit asks for counters. Messages that were received may not be counted yet.
-		none := func() bool { return s.p.node.Counters().Committed == 0 }
+		none := func() bool { return s.p.node.Admin().Counters().Committed == 0 }
 		if err := waitFor("the end of all messages", none); err != nil {
 			s.p.t.Fatal(err)
 		}

@@ -351,9 +351,9 @@ func untilChecked(p *play) {
 }
 
 func setCheckInterval(p *play, interval time.Duration) {
-	parameters := p.node.Parameters()
+	parameters := p.node.Admin().Parameters()
 	parameters.RouterCheckInterval = interval
-	if err := p.node.SetParameters(parameters); err != nil {
+	if err := p.node.Admin().SetParameters(parameters); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -365,7 +365,7 @@ func addRoute(net, gateway string) func(p *play) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if err := p.node.AddRoute(p.t.Context(), to, parseNID(p, gateway), node.RouteOptions{Hops: 1}); err != nil {
+		if err := p.node.Admin().AddRoute(p.t.Context(), to, parseNID(p, gateway), node.RouteOptions{Hops: 1}); err != nil {
 			p.t.Fatal(err)
 		}
 		untilChecked(p)
@@ -375,7 +375,7 @@ func addRoute(net, gateway string) func(p *play) {
 // checkRouter allows the check of the gateway that is due.
 func checkRouter(p *play) {
 	setCheckInterval(p, soon)
-	for _, r := range p.node.Routes() {
+	for _, r := range p.node.Admin().Routes() {
 		// The discoverer reads its parameters only when it has something to do.
 		p.ask(func() error {
 			_, err := p.node.PrimaryNID(context.Background(), r.Gateway)
@@ -388,7 +388,7 @@ func checkRouter(p *play) {
 // routeIs checks the state of the route, as lnetctl route show prints it.
 func routeIs(up bool) func(p *play) {
 	return func(p *play) {
-		for _, r := range p.node.Routes() {
+		for _, r := range p.node.Admin().Routes() {
 			if r.Up != up {
 				p.t.Errorf("route to %s by %s is up: %t, want %t", r.Net, r.Gateway, r.Up, up)
 			}
@@ -399,16 +399,16 @@ func routeIs(up bool) func(p *play) {
 // startRouting makes our node a router that announces this as fast as other nodes do, but with short
 // parameters. It forwards messages later.
 func startRouting(p *play) {
-	recorded := p.node.Parameters()
+	recorded := p.node.Admin().Parameters()
 	short := recorded
 	short.RouterCheckInterval, short.RouterPingTimeout = time.Second, time.Second
-	if err := p.node.SetParameters(short); err != nil {
+	if err := p.node.Admin().SetParameters(short); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.node.EnableRouting(); err != nil {
+	if err := p.node.Admin().EnableRouting(); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.node.SetParameters(recorded); err != nil {
+	if err := p.node.Admin().SetParameters(recorded); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -215,7 +215,7 @@ func (p *play) settle() {
 	errNothing := errors.New("nothing is to change")
 	for {
 		// The discoverer handles this after everything that it received before.
-		err := p.node.ChangePolicies(ctx, func(*selection.Policies) error { return errNothing })
+		err := p.node.Admin().ChangePolicies(ctx, func(*selection.Policies) error { return errNothing })
 		if !errors.Is(err, errNothing) {
 			p.t.Fatalf("our node does not come to rest: %v", err)
 		}

@@ -183,7 +183,7 @@ func (v *nodeVictim) check() {
 	v.checkCredits()
 	// The driver has the friend as a peer, and perhaps itself: a stranger that claims to be the victim
 	// gets an answer, once for both ends of the connections.
-	checkDriver(v.stranger, v.node.NIs()[1].Driver, v.node.Refusals(), 2, 3+2*3)
+	checkDriver(v.stranger, v.node.NIs()[1].Driver, v.node.Admin().Refusals(), 2, 3+2*3)
 }
 
 func (v *nodeVictim) close() {
@@ -217,7 +217,7 @@ func (v *nodeVictim) checkOperations() {
 
 // checkCredits checks that nothing is in progress at the victim.
 func (v *nodeVictim) checkCredits() {
-	if c := v.node.Counters(); c.Committed != 0 {
+	if c := v.node.Admin().Counters(); c.Committed != 0 {
 		v.Errorf("%d messages are under way", c.Committed)
 	}
 	for _, i := range v.node.NIs()[1:] {

@@ -21,18 +21,19 @@ type Activity struct {
 // Activity returns what the node does on its own. It returns ErrClosed or ctx's error if
 // discovery does not answer; the result then lacks the figures of discovery. It returns
 // ErrInHandler if a handler calls it.
-func (n *Node) Activity(ctx context.Context) (Activity, error) {
+func (a *Admin) Activity(ctx context.Context) (Activity, error) {
+	n := a.n
 	if err := n.mayWait(); err != nil {
 		return Activity{}, err
 	}
-	nis, peers := n.Recovering()
-	a := Activity{
+	nis, peers := n.recovering()
+	out := Activity{
 		Resends: int(n.resends.length.Load()), RecoveringNIs: len(nis), RecoveringPeerNIs: len(peers),
 		NIPings: n.recovery.niPings.Load(), PeerNIPings: n.recovery.peerPings.Load(),
 	}
 	d := &n.discoverer
 	err := d.call(ctx, func(m *discovery.Machine) {
-		a.Discovery, a.Parked = m.Figures(), len(d.parked)
+		out.Discovery, out.Parked = m.Figures(), len(d.parked)
 	})
-	return a, err
+	return out, err
 }

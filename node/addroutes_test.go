@@ -24,7 +24,7 @@ func TestManyRoutesAtOnce(t *testing.T) {
 	}
 	bad := map[int]error{len(list): node.ErrExists, len(list) + 1: node.ErrUnreachable, len(list) + 2: node.ErrInvalid}
 	list = append(list, list[7], route(5, "10.0.0.1@tcp9"), route(5, "10.0.0.1@tcp"))
-	errs, err := n.AddRoutes(t.Context(), list)
+	errs, err := n.Admin().AddRoutes(t.Context(), list)
 	if err != nil || len(errs) != len(list) {
 		t.Fatalf("%v, %d errors for %d routes", err, len(errs), len(list))
 	}
@@ -33,20 +33,20 @@ func TestManyRoutesAtOnce(t *testing.T) {
 			t.Errorf("route %d: %v, want %v", k, err, bad[k])
 		}
 	}
-	if got := len(n.Routes()); got != 300 {
+	if got := len(n.Admin().Routes()); got != 300 {
 		t.Errorf("%d routes", got)
 	}
-	if err := n.DeleteRoutes(t.Context(), list[:299]); err != nil {
+	if err := n.Admin().DeleteRoutes(t.Context(), list[:299]); err != nil {
 		t.Error(err)
 	}
-	if left := n.Routes(); len(left) != 1 || left[0].Gateway != list[299].Gateway {
+	if left := n.Admin().Routes(); len(left) != 1 || left[0].Gateway != list[299].Gateway {
 		t.Errorf("left: %+v", left)
 	}
 	// Peers are no longer gateways once their routes are deleted.
-	if err := n.DeletePeer(t.Context(), list[0].Gateway, false); err != nil {
+	if err := n.Admin().DeletePeer(t.Context(), list[0].Gateway, false); err != nil {
 		t.Error(err)
 	}
-	if err := n.DeletePeer(t.Context(), list[299].Gateway, false); err == nil {
+	if err := n.Admin().DeletePeer(t.Context(), list[299].Gateway, false); err == nil {
 		t.Error("a gateway is deleted")
 	}
 }

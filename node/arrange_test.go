@@ -26,7 +26,7 @@ func TestArrangeNIs(t *testing.T) {
 	want := nids("10.0.2.1@tcp2", "10.0.0.2@tcp", "10.0.0.1@tcp", "10.0.1.1@tcp1")
 	before := n.PingInfo().Seq
 	for range 2 {
-		err := n.ArrangeNIs(t.Context(), nids("10.9.9.9@tcp", "10.0.2.1@tcp2", "10.0.0.2@tcp"))
+		err := n.Admin().ArrangeNIs(t.Context(), nids("10.9.9.9@tcp", "10.0.2.1@tcp2", "10.0.0.2@tcp"))
 		if err != nil {
 			t.Fatal(err)
 		}

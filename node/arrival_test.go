@@ -109,8 +109,8 @@ func TestWhatIsDroppedAtOnceIsPlacedOnce(t *testing.T) {
 		name, dest string
 		set        func(n *node.Node) error
 	}{
-		{"a rule", "", func(n *node.Node) error { return n.AddFault(faults.Rule{Kind: faults.Drop, Rate: 1}) }},
-		{"its source shall fail", "", func(n *node.Node) error { return n.FailNID(from, faults.Forever) }},
+		{"a rule", "", func(n *node.Node) error { return n.Admin().AddFault(faults.Rule{Kind: faults.Drop, Rate: 1}) }},
+		{"its source shall fail", "", func(n *node.Node) error { return n.Admin().FailNID(from, faults.Forever) }},
 		{"for another NI", second, nil},
 		{"for another node", elsewhere, nil},
 	} {
@@ -195,7 +195,7 @@ func TestFailedReceptionIsNotAcknowledged(t *testing.T) {
 	if got := f.pending(); got != 0 {
 		t.Errorf("%d messages sent, want none", got)
 	}
-	if c := n.Counters(); c.Received != 0 || c.ReceivedBytes != 0 || c.RemoteErrors != 1 || c.Committed != 0 {
+	if c := n.Admin().Counters(); c.Received != 0 || c.ReceivedBytes != 0 || c.RemoteErrors != 1 || c.Committed != 0 {
 		t.Errorf("counters %+v", c)
 	}
 }

@@ -9,7 +9,12 @@ import "sync"
 //
 // f must not block or wait for the node. Handlers may run within it. The returned
 // function removes f; it does not wait if f is running.
-func (n *Node) AtClose(f func()) (forget func()) { return n.made().endings.add(f) }
+func (n *Node) AtClose(f func()) (forget func()) {
+	if !n.made() {
+		return func() {}
+	}
+	return n.endings.add(f)
+}
 
 // endings holds the functions registered with AtClose.
 type endings struct {

@@ -41,7 +41,7 @@ func withstood(t *testing.T, n *node.Node, before uint64) {
 		nis += len(p.NIs)
 	}
 	used := int64(liveHeap()) - int64(before)
-	i := n.PeerNIs()
+	i := n.Admin().PeerNIs()
 	t.Logf("%d strangers: %d peer NIs, %.1f MB of heap; %d forgotten, %d refused",
 		*attack, nis, float64(used)/(1<<20), i.Forgotten, i.Refused)
 	if most := i.Max + i.Max/8 + i.Named + 8; nis > most || i.Count > most {
@@ -79,7 +79,7 @@ func newBesieged(t *testing.T) *besieged {
 	addRoute(t, b.node, "tcp1", "10.0.0.9@tcp", node.RouteOptions{})
 	b.friend = newActor(t, b.fabric, "10.0.0.7@tcp").ports[0].nid
 	b.meet(t)
-	if err := b.node.ConfigurePeer(context.Background(), parseNID(t, "10.0.0.8@tcp"), nil, discovery.ConfigureOptions{}); err != nil {
+	if err := b.node.Admin().ConfigurePeer(context.Background(), parseNID(t, "10.0.0.8@tcp"), nil, discovery.ConfigureOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -215,13 +215,13 @@ func TestAttackOfMadeUpDestinations(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		withstood(t, n, before)
 		t.Logf("%d calls", calls.Load())
-		if left := n.PeerNIs().Count; left > 8 {
+		if left := n.Admin().PeerNIs().Count; left > 8 {
 			t.Errorf("%d peer NIs are left", left)
 		}
 		if c := calls.Load(); c > int64(*attack) {
 			t.Errorf("%d calls for %d messages", c, *attack)
 		}
-		if c := n.Counters(); c.Committed != 0 || c.Dropped < uint64(*attack) {
+		if c := n.Admin().Counters(); c.Committed != 0 || c.Dropped < uint64(*attack) {
 			t.Errorf("%d messages under way, %d dropped", c.Committed, c.Dropped)
 		}
 	})

@@ -6,8 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// ErrNotMade means that the Node is nil or the zero value. Methods that return no error
-// panic with it.
+// ErrNotMade means that the Node is nil or the zero value.
 var ErrNotMade = errors.New("node: not made by New")
 
 // ErrInHandler means that a handler called a method that blocks (EDEADLK). The handler
@@ -36,14 +35,8 @@ func (n *Node) exists() error {
 	return nil
 }
 
-// made returns n. It panics if n was not created by New. It is for methods that return no
-// error.
-func (n *Node) made() *Node {
-	if err := n.exists(); err != nil {
-		panic(err)
-	}
-	return n
-}
+// made reports whether n was created by New. It is for methods that return no error.
+func (n *Node) made() bool { return n.exists() == nil }
 
 // takes returns nil if n accepts requests.
 func (n *Node) takes() error {
@@ -67,11 +60,10 @@ func (n *Node) mayWait() error {
 	return nil
 }
 
-// free returns n. It panics if the caller is not allowed to block. It is for methods that
-// return no error.
-func (n *Node) free() *Node {
-	if err := n.mayWait(); err != nil {
-		panic(err)
+// panicInHandler panics with ErrInHandler if a handler calls it. It is for methods that
+// block and return no error.
+func (n *Node) panicInHandler() {
+	if portals.InHandler() {
+		panic(ErrInHandler)
 	}
-	return n
 }

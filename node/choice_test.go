@@ -61,7 +61,7 @@ func (c *chooser) gateways(t *testing.T, first, second node.RouteOptions) {
 	t.Helper()
 	c.peer(t, choiceR1)
 	for k, o := range []node.RouteOptions{first, second} {
-		if err := c.n.AddRoute(t.Context(), parseNet(t, "o2ib"), parseNID(t, []string{choiceG1, choiceG2}[k]), o); err != nil {
+		if err := c.n.Admin().AddRoute(t.Context(), parseNet(t, "o2ib"), parseNID(t, []string{choiceG1, choiceG2}[k]), o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +70,7 @@ func (c *chooser) gateways(t *testing.T, first, second node.RouteOptions) {
 // rule appends a policy.
 func (c *chooser) rule(t *testing.T, src, dst, rte string) {
 	t.Helper()
-	err := c.n.ChangePolicies(t.Context(), func(p *selection.Policies) error {
+	err := c.n.Admin().ChangePolicies(t.Context(), func(p *selection.Policies) error {
 		return p.Add(ruleOf(t, src, dst, rte), selection.Append)
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *chooser) send(t *testing.T, count, length int, from, to string) {
 // gateway if one is used.
 func (c *chooser) path(t *testing.T, to string) string {
 	t.Helper()
-	e := c.n.Explain(parseNID(t, to), node.ExplainOptions{Portal: 1})
+	e := c.n.Admin().Explain(parseNID(t, to), node.ExplainOptions{Portal: 1})
 	if e.Err != nil {
 		return e.Err.Error()
 	}
@@ -137,9 +137,9 @@ func TestChoicesFollowTheNode(t *testing.T) {
 		}
 	}
 	// health lowers the health of an NI or a peer NI.
-	health := func(set func(n *node.Node, nid lnet.NID, v int) error, nid string) func(t *testing.T, c *chooser) {
+	health := func(set func(a *node.Admin, nid lnet.NID, v int) error, nid string) func(t *testing.T, c *chooser) {
 		return func(t *testing.T, c *chooser) {
-			if err := set(c.n, parseNID(t, nid), 900); err != nil {
+			if err := set(c.n.Admin(), parseNID(t, nid), 900); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -148,7 +148,7 @@ func TestChoicesFollowTheNode(t *testing.T) {
 		return func(t *testing.T, c *chooser) { c.rule(t, src, dst, rte) }
 	}
 	nothing := func(*testing.T, *chooser) {}
-	ni, peerNI := (*node.Node).SetNIHealth, (*node.Node).SetPeerHealth
+	ni, peerNI := (*node.Admin).SetNIHealth, (*node.Admin).SetPeerHealth
 	var same, worse node.RouteOptions
 	worse.Priority = 1
 	one, tcp, both := []string{choiceA1}, []string{choiceA1, choiceA2}, []string{choiceA1, choiceT1}
@@ -231,7 +231,7 @@ func TestNIThatBeginsWithoutLink(t *testing.T) {
 		}
 		c.addNI(t, c.n, choiceA2)
 		c.peer(t, choiceB1)
-		if err := c.n.SetNIHealth(parseNID(t, choiceA2), 100); err != nil {
+		if err := c.n.Admin().SetNIHealth(parseNID(t, choiceA2), 100); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.path(t, choiceB1); got != choiceA2+" "+choiceB1 {
@@ -373,7 +373,7 @@ func TestRouterPrefersTheRouterThatAPolicyNames(t *testing.T) {
 		if to := send(); to != first {
 			t.Errorf("without a policy: to %s, want %s", to, first)
 		}
-		err := r.node.ChangePolicies(t.Context(), func(p *selection.Policies) error {
+		err := r.node.Admin().ChangePolicies(t.Context(), func(p *selection.Policies) error {
 			return p.Add(ruleOf(t, "", far, second), selection.Append)
 		})
 		if err != nil {
@@ -441,7 +441,7 @@ func TestNearNIs(t *testing.T) {
 			t.Errorf("%d of 10 by the near NI", n)
 		}
 		p.NUMARange = 21
-		if err := a.SetParameters(p); err != nil {
+		if err := a.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		if n := sent(); n != 5 {

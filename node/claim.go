@@ -37,7 +37,7 @@ func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error)
 // Unclaim ends a claim returned by Claim. Entries under it remain, without the claim. It
 // does nothing if c is nil or was ended already.
 func (n *Node) Unclaim(c *portals.Claim) {
-	if n.made(); c != nil && c.Release() {
+	if n.made() && c != nil && c.Release() {
 		n.uses[c.Portal()].unclaim()
 	}
 }

@@ -145,8 +145,8 @@ func TestHeldMessagesAreCanceledAtTheEnd(t *testing.T) {
 					t.Errorf("event %+v, want the last SEND, canceled", e)
 				}
 			}
-			if len(events) != 2 || len(*seen) != 0 || p.a.Counters().Committed != 0 {
-				t.Errorf("%d events, %d sent, %d under way; want 2, 0, 0", len(events), len(*seen), p.a.Counters().Committed)
+			if len(events) != 2 || len(*seen) != 0 || p.a.Admin().Counters().Committed != 0 {
+				t.Errorf("%d events, %d sent, %d under way; want 2, 0, 0", len(events), len(*seen), p.a.Admin().Counters().Committed)
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestNothingIsHeldWhileAnNIGoes(t *testing.T) {
 	}
 	delays := map[string]func(n *node.Node) error{
 		"rule": func(n *node.Node) error {
-			return n.AddFault(faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 10 * time.Hour})
+			return n.Admin().AddFault(faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 10 * time.Hour})
 		},
 		"lazy": func(n *node.Node) error { return n.SetLazy(9) },
 	}
@@ -188,8 +188,8 @@ func TestNothingIsHeldWhileAnNIGoes(t *testing.T) {
 				if err := end(n); err != nil {
 					t.Fatal(err)
 				}
-				if !fr.placed || fr.placement.Done != nil || n.Counters().Committed != 0 {
-					t.Errorf("placed %v, %+v, %d under way; want it dropped", fr.placed, fr.placement, n.Counters().Committed)
+				if !fr.placed || fr.placement.Done != nil || n.Admin().Counters().Committed != 0 {
+					t.Errorf("placed %v, %+v, %d under way; want it dropped", fr.placed, fr.placement, n.Admin().Counters().Committed)
 				}
 			})
 		}
@@ -206,14 +206,14 @@ func TestCountersDoNotDipWhenAnNIGoes(t *testing.T) {
 	s := f.addStubborn(t, n, lnd.Config{NID: parseNID(t, "10.0.0.1@tcp")})
 	f.addNI(t, newNode(t, node.Config{}), "10.0.0.2@tcp")
 	put(t, n, bind(t, n, portals.MD{Bytes: make([]byte, 5), Threshold: 1}), process(t, "10.0.0.2@tcp"), node.PutOptions{})
-	before := n.Counters()
+	before := n.Admin().Counters()
 	var during node.Counters
-	s.during = func() { during = n.Counters() }
+	s.during = func() { during = n.Admin().Counters() }
 	close(s.release)
 	if err := n.RemoveNI(t.Context(), s.nid); err != nil {
 		t.Fatal(err)
 	}
-	if before.Sent != 1 || before.SentBytes != 5 || during != before || n.Counters() != before {
-		t.Errorf("before %+v, during %+v, after %+v", before, during, n.Counters())
+	if before.Sent != 1 || before.SentBytes != 5 || during != before || n.Admin().Counters() != before {
+		t.Errorf("before %+v, during %+v, after %+v", before, during, n.Admin().Counters())
 	}
 }

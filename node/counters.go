@@ -264,8 +264,11 @@ func (t *tally) reset() {
 }
 
 // Counters returns the node's counters.
-func (n *Node) Counters() Counters {
-	n.made()
+func (a *Admin) Counters() Counters {
+	n := a.n
+	if !n.made() {
+		return Counters{}
+	}
 	at := func(k lnd.Status) uint64 { return n.stats.status[k].Load() }
 	c := Counters{
 		Committed:         uint64(max(0, n.stats.committed.Load())),
@@ -325,8 +328,12 @@ func (c *Counters) add(o *Counters) {
 // ResetCounters zeroes the node's counters, drops and refusals, and the counts and
 // latencies of every NI and peer NI. Unlike in kernels, the gauges Committed and Trackers
 // remain correct.
-func (n *Node) ResetCounters() {
-	n.made().infoMu.Lock()
+func (a *Admin) ResetCounters() {
+	n := a.n
+	if !n.made() {
+		return
+	}
+	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	n.stats.committedMax.Store(n.stats.committed.Load())
 	n.stats.responseTimeouts.Store(0)

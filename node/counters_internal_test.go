@@ -23,10 +23,10 @@ func TestCountersOfARouterDoNotGoBack(t *testing.T) {
 		s.receivedBytes[lnet.MsgPut].Add(700)
 	}
 	own()
-	last := n.Counters()
+	last := n.Admin().Counters()
 	look := func(when string) {
 		t.Helper()
-		c := n.Counters()
+		c := n.Admin().Counters()
 		if c.Sent < last.Sent || c.SentBytes < last.SentBytes || c.Received < last.Received || c.ReceivedBytes < last.ReceivedBytes {
 			t.Errorf("%s: %+v after %+v", when, c, last)
 		}
@@ -44,11 +44,11 @@ func TestCountersOfARouterDoNotGoBack(t *testing.T) {
 	look("sent")
 	s.sentBytes[lnet.MsgPut].Add(100)
 	own()
-	if c := n.Counters(); c.Sent != 10 || c.SentBytes != 1000 || c.Received != 14 || c.ReceivedBytes != 1400 || c.Routed != 1 {
+	if c := n.Admin().Counters(); c.Sent != 10 || c.SentBytes != 1000 || c.Received != 14 || c.ReceivedBytes != 1400 || c.Routed != 1 {
 		t.Errorf("at the end: %+v", c)
 	}
-	n.ResetCounters()
-	if c := n.Counters(); c.Sent != 0 || c.Received != 0 {
+	n.Admin().ResetCounters()
+	if c := n.Admin().Counters(); c.Sent != 0 || c.Received != 0 {
 		t.Errorf("zeroed: %+v", c)
 	}
 }

@@ -152,7 +152,7 @@ func TestLivenessGoesFirst(t *testing.T) {
 			if d := cmp.Diff([]uint64{0, 90, 91, 1, 2, 3}, *c.order); d != "" {
 				t.Errorf("order (-want +got):\n%s", d)
 			}
-			if g := c.n.Counters(); g.Committed != 0 {
+			if g := c.n.Admin().Counters(); g.Committed != 0 {
 				t.Errorf("counters %+v", g)
 			}
 		})
@@ -189,7 +189,7 @@ func TestUnlinkWhileWaiting(t *testing.T) {
 	if err := c.n.Unlink(last); !errors.Is(err, node.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	if g := c.n.Counters(); g.Dropped != 0 || g.Committed != 0 {
+	if g := c.n.Admin().Counters(); g.Dropped != 0 || g.Committed != 0 {
 		t.Errorf("counters %+v", g)
 	}
 }
@@ -216,7 +216,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 		if d := cmp.Diff([]uint64{0, 2}, *c.order); d != "" {
 			t.Errorf("sent (-want +got):\n%s", d)
 		}
-		if g := c.n.Counters(); g.Dropped != 1 || g.DroppedBytes != 28 || g.NetworkTimeouts != 0 {
+		if g := c.n.Admin().Counters(); g.Dropped != 1 || g.DroppedBytes != 28 || g.NetworkTimeouts != 0 {
 			t.Errorf("counters %+v", g)
 		}
 	})
@@ -242,7 +242,7 @@ func TestRemoveNIWithWaitingMessages(t *testing.T) {
 			t.Fatalf("event %+v", e)
 		}
 	}
-	if g := c.n.Counters(); g.LocalAborted != 1000 || g.Committed != 0 {
+	if g := c.n.Admin().Counters(); g.LocalAborted != 1000 || g.Committed != 0 {
 		t.Errorf("counters %+v", g)
 	}
 }
@@ -317,7 +317,7 @@ func TestStrangerOnANIThatGoesGetsCredits(t *testing.T) {
 	if err := n.RemoveNI(t.Context(), s.nid); err != nil {
 		t.Fatal(err)
 	}
-	if c := n.Counters(); c.Received != 1 || c.Committed != 0 {
+	if c := n.Admin().Counters(); c.Received != 1 || c.Committed != 0 {
 		t.Errorf("%d received, %d under way; want 1, 0", c.Received, c.Committed)
 	}
 }

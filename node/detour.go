@@ -13,7 +13,10 @@ import (
 // to the node has failed, or if all have. It does not block, and is cheap enough to be
 // called several times a second.
 func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
-	p := n.made().peers.find(to)
+	if !n.made() {
+		return 0, false
+	}
+	p := n.peers.find(to)
 	if p == nil {
 		return 0, false
 	}

@@ -54,7 +54,7 @@ func TestDetourThroughRouters(t *testing.T) {
 		far := parseNID(t, "10.9.0.1@tcp9")
 		gateways := []lnet.NID{parseNID(t, "10.0.0.21@tcp"), parseNID(t, "10.0.0.22@tcp")}
 		for _, g := range gateways {
-			if err := a.AddRoute(context.Background(), far.Net(), g, node.RouteOptions{}); err != nil {
+			if err := a.Admin().AddRoute(context.Background(), far.Net(), g, node.RouteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

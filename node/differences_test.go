@@ -21,14 +21,14 @@ func TestDifferencesAreLogged(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newTroubled(t, 3, 1)
-				p := w.node.Parameters()
+				p := w.node.Admin().Parameters()
 				p.Discovery = mode
-				if err := w.node.SetParameters(p); err != nil {
+				if err := w.node.Admin().SetParameters(p); err != nil {
 					t.Fatal(err)
 				}
 				first := troubledNID(0, 1)
 				others := []lnet.NID{parseNID(t, "10.0.0.77@tcp"), parseNID(t, "10.0.0.78@tcp"), parseNID(t, "10.1.0.80@tcp1")}
-				if err := w.node.ConfigurePeer(t.Context(), first, others, discovery.ConfigureOptions{}); err != nil {
+				if err := w.node.Admin().ConfigurePeer(t.Context(), first, others, discovery.ConfigureOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := w.node.Discover(t.Context(), first, true); err != nil {

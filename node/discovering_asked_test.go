@@ -53,7 +53,7 @@ func TestDiscoveringWhoShallFail(t *testing.T) {
 		f := newFabric()
 		a := f.discovering(t, a0)
 		f.discovering(t, b0)
-		if err := a.FailNID(parseNID(t, b0), 1); err != nil {
+		if err := a.Admin().FailNID(parseNID(t, b0), 1); err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
@@ -78,7 +78,7 @@ func TestLoopbackIsNotDiscovered(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if c := a.Counters(); c.Sent != 2 || c.Received != 2 { // PUT and ACK
+		if c := a.Admin().Counters(); c.Sent != 2 || c.Received != 2 { // PUT and ACK
 			t.Errorf("counters %+v", c)
 		}
 	})
@@ -122,7 +122,7 @@ func TestPrimaryNIDOfALockedPeer(t *testing.T) {
 			primary, _ := a.PrimaryNID(t.Context(), parseNID(t, nid))
 			return primary, time.Since(begin)
 		}
-		if _, err := a.AddPeer(t.Context(), []lnet.NID{parseNID(t, b0)}, true); err != nil {
+		if _, err := a.Admin().AddPeer(t.Context(), []lnet.NID{parseNID(t, b0)}, true); err != nil {
 			t.Fatal(err)
 		}
 		if nid, d := ask(b0); nid != parseNID(t, b0) || d != 0 {
@@ -155,7 +155,7 @@ func TestArrivalWhileTheNodeCloses(t *testing.T) {
 	if err := n.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.take(); e != nil || n.Counters().Dropped != 1 {
-		t.Errorf("events %+v, %d dropped; want it dropped", e, n.Counters().Dropped)
+	if e := r.take(); e != nil || n.Admin().Counters().Dropped != 1 {
+		t.Errorf("events %+v, %d dropped; want it dropped", e, n.Admin().Counters().Dropped)
 	}
 }

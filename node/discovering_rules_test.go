@@ -79,12 +79,12 @@ func TestRoutingKeepsTheSequenceNumber(t *testing.T) {
 			}
 		}
 		check("not asked to forward", false)
-		if err := p.b.EnableRouting(); err != nil {
+		if err := p.b.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Minute)
 		check("forwarding", true)
-		p.b.DisableRouting()
+		p.b.Admin().DisableRouting()
 		check("told to stop", false)
 		time.Sleep(time.Minute)
 		check("stopped", false)
@@ -134,7 +134,7 @@ func TestDiscovererWakes(t *testing.T) {
 			t.Errorf("a peer was looked at after %v", d)
 		}
 
-		if err := a.DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -150,7 +150,7 @@ func TestDiscovererWakes(t *testing.T) {
 		if n := f.pending(); n != 1 {
 			t.Errorf("%d messages on the way, want a ping", n)
 		}
-		if err := a.DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -168,7 +168,7 @@ func TestDiscovererWakes(t *testing.T) {
 			t.Errorf("a message whose peer was gone took %v", d)
 		}
 
-		if err := a.DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
 			t.Fatal(err)
 		}
 		f.hold(true)
@@ -203,7 +203,7 @@ func TestPushesDoNotWaitForTheDiscoverer(t *testing.T) {
 				t.Fatal(err, e.Err)
 			}
 		}
-		if c := p.b.Counters(); c.Received != pushes || c.Committed != 0 {
+		if c := p.b.Admin().Counters(); c.Received != pushes || c.Committed != 0 {
 			t.Errorf("counters %+v", c)
 		}
 		release()
@@ -232,7 +232,7 @@ func TestNIDThatMovesKeepsItsState(t *testing.T) {
 			h := bind(t, a, portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true})
 			put(t, a, h, process(t, b1), node.PutOptions{Portal: 4, Ack: true, Source: parseNID(t, a1)})
 		}
-		if err := a.SetPeerHealth(parseNID(t, b1), 500); err != nil {
+		if err := a.Admin().SetPeerHealth(parseNID(t, b1), 500); err != nil {
 			t.Fatal(err)
 		}
 		before := peerNI(t, a, b1)
@@ -284,7 +284,7 @@ func TestLastNIOnAGatewaysNet(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if routes := n.Routes(); len(routes) != 0 {
+		if routes := n.Admin().Routes(); len(routes) != 0 {
 			t.Errorf("routes %+v", routes)
 		}
 		p, ok := n.Peer(parseNID(t, b0))
@@ -314,7 +314,7 @@ func TestNeverHeardButCalledUp(t *testing.T) {
 		heard, unheard := parseNID(t, b0), parseNID(t, b1)
 		configure(t, a, heard, unheard)
 		for _, nid := range []lnet.NID{heard, unheard} {
-			if err := a.SetPeerHealth(nid, 300); err != nil {
+			if err := a.Admin().SetPeerHealth(nid, 300); err != nil {
 				t.Fatal(err)
 			}
 		}

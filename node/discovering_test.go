@@ -148,7 +148,7 @@ func TestDiscoveringNobody(t *testing.T) {
 			t.Errorf("peers %+v", p)
 		}
 		synctest.Wait() // the caller is notified before the message has ended
-		if c := a.Counters(); c.Committed != 0 || c.Trackers != 0 {
+		if c := a.Admin().Counters(); c.Committed != 0 || c.Trackers != 0 {
 			t.Errorf("left behind: %+v", c)
 		}
 	})
@@ -178,7 +178,7 @@ func TestPeerThatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		a := f.discovering(t, a0)
-		if err := a.ConfigurePeer(context.Background(), parseNID(t, b0), []lnet.NID{parseNID(t, b1)}, discovery.ConfigureOptions{}); err != nil {
+		if err := a.Admin().ConfigurePeer(context.Background(), parseNID(t, b0), []lnet.NID{parseNID(t, b1)}, discovery.ConfigureOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		p, ok := a.Peer(parseNID(t, b1))
@@ -344,7 +344,7 @@ func TestPeerDeletedUnderAMessage(t *testing.T) {
 			h := bind(t, a, portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true, Handler: q})
 			put(t, a, h, process(t, b0), node.PutOptions{Portal: 4, Ack: true})
 		}
-		if err := a.DeletePeer(context.Background(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(context.Background(), parseNID(t, b0), false); err != nil {
 			t.Fatal(err)
 		}
 		if len(a.Peers()) != 0 {
@@ -378,9 +378,9 @@ func TestDiscoveryIsTurnedOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		p := b.Parameters()
+		p := b.Admin().Parameters()
 		p.Discovery = discovery.Off
-		if err := b.SetParameters(p); err != nil {
+		if err := b.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -396,7 +396,7 @@ func TestDiscoveryIsTurnedOff(t *testing.T) {
 			t.Errorf("a knows %+v", got)
 		}
 		p.Discovery = discovery.On
-		if err := b.SetParameters(p); err != nil {
+		if err := b.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.Discover(context.Background(), parseNID(t, b0), true); err != nil {
@@ -427,7 +427,7 @@ func TestPrimaryNIDOfAPeer(t *testing.T) {
 		if nid, err := a.PrimaryNID(ctx, parseNID(t, "10.77.0.99@tcp")); err == nil || nid != parseNID(t, "10.77.0.99@tcp") {
 			t.Errorf("%s, %v", nid, err)
 		}
-		primary, err := a.AddPeer(ctx, []lnet.NID{parseNID(t, b1), parseNID(t, b0)}, true)
+		primary, err := a.Admin().AddPeer(ctx, []lnet.NID{parseNID(t, b1), parseNID(t, b0)}, true)
 		if err != nil || primary != parseNID(t, b1) {
 			t.Errorf("%s, %v", primary, err)
 		}

@@ -115,9 +115,9 @@ func (n *Node) self() PeerInfo {
 // layer knows. The first usable NID represents the node and is returned. If lock is true,
 // it remains the primary NID whatever the node reports. Discovery of the node starts in
 // the background (discovery 7.6). AddPeer returns ErrInHandler if a handler calls it.
-func (n *Node) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NID, error) {
+func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NID, error) {
 	var primary lnet.NID
-	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
+	err := a.n.try(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
 		primary, err = m.AddPeer(now, nids, lock)
 		return err
 	})
@@ -128,17 +128,18 @@ func (n *Node) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NI
 // administrator (discovery 7.7). Discovery does not change such a peer. On error nothing
 // is changed. The error is a *discovery.PeerError, ErrClosed, ctx's error, or
 // ErrInHandler if a handler calls it.
-func (n *Node) ConfigurePeer(
+func (a *Admin) ConfigurePeer(
 	ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
 ) error {
-	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	return a.n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		return m.Configure(now, primary, others, o)
 	})
 }
 
 // DeletePeer deletes a peer. Later traffic may create it again. A peer with a locked
 // primary NID keeps that NID unless force is true. The errors are those of ConfigurePeer.
-func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
+func (a *Admin) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
+	n := a.n
 	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
 		if force {
@@ -150,7 +151,8 @@ func (n *Node) DeletePeer(ctx context.Context, primary lnet.NID, force bool) err
 
 // DeletePeerNIDs removes NIDs from a peer. Removing the primary NID deletes the peer. It
 // stops at the first error. The errors are those of ConfigurePeer.
-func (n *Node) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
+func (a *Admin) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
+	n := a.n
 	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
 		for _, nid := range nids {
@@ -186,7 +188,8 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 // NIs, peers and routes and to those added later. If change returns an error,
 // ChangePolicies returns it and changes nothing. Otherwise it returns ErrClosed, ctx's
 // error, or ErrInHandler if a handler calls it. change must not call methods of the node.
-func (n *Node) ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error {
+func (a *Admin) ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error {
+	n := a.n
 	return n.try(ctx, func(*discovery.Machine, time.Duration) error {
 		d := &n.discoverer
 		p := d.policies.Clone()
@@ -204,14 +207,24 @@ func (n *Node) ChangePolicies(ctx context.Context, change func(p *selection.Poli
 
 // Rules lists the policies that are ordered by position; TypedRules lists those with an
 // ID.
-func (n *Node) Rules() []selection.Rule { return n.made().rules.Load().Rules() }
+func (a *Admin) Rules() []selection.Rule {
+	if !a.n.made() {
+		return nil
+	}
+	return a.n.rules.Load().Rules()
+}
 
 // TypedRules lists the policies in the form of the Multi-Rail design.
-func (n *Node) TypedRules() []selection.TypedRule { return n.made().rules.Load().Typed() }
+func (a *Admin) TypedRules() []selection.TypedRule {
+	if !a.n.made() {
+		return nil
+	}
+	return a.n.rules.Load().Typed()
+}
 
 // SetPeerState sets those state flags of a peer that tests may set (see
 // discovery.Machine.SetState). It returns discovery.ErrNotFound if there is no such peer,
 // and otherwise the errors of ConfigurePeer.
-func (n *Node) SetPeerState(ctx context.Context, nid lnet.NID, s discovery.State) error {
-	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error { return m.SetState(now, nid, s) })
+func (a *Admin) SetPeerState(ctx context.Context, nid lnet.NID, s discovery.State) error {
+	return a.n.try(ctx, func(m *discovery.Machine, now time.Duration) error { return m.SetState(now, nid, s) })
 }

@@ -277,7 +277,7 @@ func TestMultiRailThroughOldRouters(t *testing.T) {
 					*station
 					gateway lnet.NID
 				}{lnet.MakeNet(lnet.TypeTCP, 1): {client, g.nids[0]}, lnet.MakeNet(lnet.TypeTCP, 0): {server, g.nids[1]}} {
-					if err := by.AddRoute(t.Context(), net, by.gateway, node.RouteOptions{}); err != nil {
+					if err := by.Admin().AddRoute(t.Context(), net, by.gateway, node.RouteOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -73,8 +73,11 @@ type dropTally [DropReasons]atomic.Uint64
 // Drops returns the number of dropped messages by reason. In addition to those in
 // Counters.Dropped, which counts like kernels, it includes answers that could not be sent
 // and messages because of which the connection to their sender was closed.
-func (n *Node) Drops() (c DropCounts) {
-	n.made()
+func (a *Admin) Drops() (c DropCounts) {
+	n := a.n
+	if !n.made() {
+		return c
+	}
 	for r := range c {
 		c[r] = n.stats.drops[r].Load()
 	}
@@ -83,8 +86,12 @@ func (n *Node) Drops() (c DropCounts) {
 
 // Refusals returns the number of incoming connections that the node's NIs rejected, by
 // reason. It includes those of NIs that were removed.
-func (n *Node) Refusals() lnd.RefusalCounts {
-	n.made().infoMu.Lock()
+func (a *Admin) Refusals() lnd.RefusalCounts {
+	n := a.n
+	if !n.made() {
+		return lnd.RefusalCounts{}
+	}
+	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	c := n.refusals()
 	for r := range c {

@@ -161,7 +161,7 @@ var dropCases = []struct {
 	{name: "waits when the router stops", reason: node.DropNotRouter, routing: true, happens: func(d *dropping) {
 		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil)
 		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil) // has no credit
-		d.node.DisableRouting()
+		d.node.Admin().DisableRouting()
 		time.Sleep(time.Minute)
 	}},
 	{name: "for a net that nobody knows", reason: node.DropNoRoute, routing: true, happens: func(d *dropping) {
@@ -171,7 +171,7 @@ var dropCases = []struct {
 		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil)
 		d.far.finishAll(fault(lnd.StatusRemoteTimeout, parseNID(d, behind), errNoDevice))
 		synctest.Wait()
-		d.node.ResetCounters()
+		d.node.Admin().ResetCounters()
 		d.log.reset()
 		d.arrive(lnet.Header{Type: lnet.MsgPut, Dest: parseNID(d, behind), Portal: 4}, nil)
 	}},
@@ -179,7 +179,7 @@ var dropCases = []struct {
 		name: "from one stranger too many", reason: node.DropPeerBound, routing: true,
 		edit: func(p *node.Parameters) { p.PeerNIsMax = node.PeerNIsMin },
 		happens: func(d *dropping) {
-			for k := 0; k < 2*node.PeerNIsMin && d.node.Drops() == (node.DropCounts{}); k++ {
+			for k := 0; k < 2*node.PeerNIsMin && d.node.Admin().Drops() == (node.DropCounts{}); k++ {
 				// Each waits in the router, so that its sender cannot be evicted.
 				from := lnet.ProcessID{NID: madeUp(d.near.nid.Net(), 1000+k), PID: lnet.PIDLustre}
 				a := &arrival{hand: d.near, rx: lnd.Rx{From: from, Header: lnet.Header{
@@ -275,7 +275,7 @@ func TestNothingIsDroppedInSilence(t *testing.T) {
 				d.log.reset()
 				c.happens(d)
 				synctest.Wait()
-				for r, n := range d.node.Drops() {
+				for r, n := range d.node.Admin().Drops() {
 					if want := node.DropReason(r) == c.reason; n > 1 || (n == 1) != want {
 						t.Errorf("%d counted as %s, want one as %s", n, node.DropReason(r), c.reason)
 					}
@@ -294,12 +294,16 @@ func TestNothingIsDroppedInSilence(t *testing.T) {
 					t.Errorf("told %d times:\n%s", told, d.log)
 				}
 				w := httptest.NewRecorder()
-				metrics.Handler(d.node, metrics.Options{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+				source := struct {
+					*node.Node
+					*node.Admin
+				}{d.node, d.node.Admin()}
+				metrics.Handler(source, metrics.Options{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 				if line := `lnet_dropped_messages_total{reason="` + c.reason.String() + `"} 1` + "\n"; !strings.Contains(w.Body.String(), line) {
 					t.Errorf("the metrics have no %s", line)
 				}
-				d.node.ResetCounters()
-				if got := d.node.Drops(); got != (node.DropCounts{}) {
+				d.node.Admin().ResetCounters()
+				if got := d.node.Admin().Drops(); got != (node.DropCounts{}) {
 					t.Errorf("after a reset %v", got)
 				}
 				d.near.finishAll(nil)

@@ -52,7 +52,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 				if tr.Failure != want || tr.Trouble != selection.NoTrouble || strings.HasPrefix(tr.String(), want+" at ") != (want != "") {
 					t.Errorf("%s, %s: trouble %q (%+v), want %q", name, when, tr, tr, want)
 				}
-				steps := fmt.Sprint(r.a.Explain(r.nb[0], node.ExplainOptions{Portal: 1}).Steps)
+				steps := fmt.Sprint(r.a.Admin().Explain(r.nb[0], node.ExplainOptions{Portal: 1}).Steps)
 				if shown := strings.Contains(steps, r.nb[0].String()+": "+want+" at ") && want != ""; shown != (want != "") {
 					t.Errorf("%s, %s: explained by %s", name, when, steps)
 				}

@@ -67,7 +67,7 @@ func TestFarNIDsOfAGateway(t *testing.T) {
 							t.Errorf("%s on portal %d for %s came over %s", a.header.Type, a.header.Portal, a.header.Dest, a.over)
 						}
 					}
-					if e := g.node.Explain(to.NID, node.ExplainOptions{Source: source}); e.Err != nil ||
+					if e := g.node.Admin().Explain(to.NID, node.ExplainOptions{Source: source}); e.Err != nil ||
 						len(e.Steps) == 0 || !strings.Contains(e.Steps[0].What, "is a NID of the gateway "+gatewayNear) {
 						t.Errorf("explained: %v, %+v", e.Err, e.Steps)
 					}
@@ -87,7 +87,7 @@ func TestNIDsThatAGatewayHasNot(t *testing.T) {
 		newActor(t, g.fabric, "10.77.0.30@tcp")
 		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
 		const lie = "10.77.1.31@tcp1"
-		if err := g.node.ConfigurePeer(context.Background(), parseNID(t, "10.77.2.31@tcp2"), []lnet.NID{parseNID(t, lie)},
+		if err := g.node.Admin().ConfigurePeer(context.Background(), parseNID(t, "10.77.2.31@tcp2"), []lnet.NID{parseNID(t, lie)},
 			discovery.ConfigureOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestFarNIDsOfTheNextRouter(t *testing.T) {
 		p := node.DefaultParameters()
 		p.Discovery = discovery.Off
 		g := newGuided(t, p)
-		if err := g.node.EnableRouting(); err != nil {
+		if err := g.node.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		in := g.fabric.addNI(t, g.node, "10.77.3.10@tcp3")
@@ -160,7 +160,7 @@ func TestMessageForAnotherNIDOfTheRouter(t *testing.T) {
 		if s := statuses(r.node); s[gatewayNear] != lnet.StatusDown {
 			t.Fatalf("nobody pings: %v", s)
 		}
-		before := r.node.Counters()
+		before := r.node.Admin().Counters()
 		stray := []*arrival{
 			r.near.message(t, lnet.MsgPut, asker, gatewayFar, 100),
 			r.near.message(t, lnet.MsgAck, asker, gatewayFar, 0),
@@ -178,10 +178,10 @@ func TestMessageForAnotherNIDOfTheRouter(t *testing.T) {
 		if got := were(append(stray, get)); !slices.Equal(got, []string{"dropped", "dropped", "dropped"}) {
 			t.Errorf("strays: %v", got)
 		}
-		if c := r.node.Counters(); c.Dropped != before.Dropped+3 || c.DroppedBytes != before.DroppedBytes+100 {
+		if c := r.node.Admin().Counters(); c.Dropped != before.Dropped+3 || c.DroppedBytes != before.DroppedBytes+100 {
 			t.Errorf("%d dropped, %d bytes", c.Dropped-before.Dropped, c.DroppedBytes-before.DroppedBytes)
 		}
-		if d := r.node.Drops(); d[node.DropOtherNI] != 3 || d.Total() != 3 {
+		if d := r.node.Admin().Drops(); d[node.DropOtherNI] != 3 || d.Total() != 3 {
 			t.Errorf("dropped by reason: %v", d)
 		}
 		if s := statuses(r.node); s[gatewayNear] != lnet.StatusUp || s[gatewayFar] != lnet.StatusDown {

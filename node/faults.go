@@ -123,7 +123,8 @@ func (m *message) inject() (held bool, err error) {
 
 // AddFault adds a rule that drops, fails or holds messages, for tests. It applies to
 // messages from now on. It returns fault.ErrInvalid if the rule is invalid.
-func (n *Node) AddFault(r fault.Rule) error {
+func (a *Admin) AddFault(r fault.Rule) error {
+	n := a.n
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("add fault: %w", err)
 	}
@@ -135,8 +136,12 @@ func (n *Node) AddFault(r fault.Rule) error {
 
 // RemoveFaults removes the rules with these filters and returns their number. Messages
 // that they held continue at once.
-func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
-	n.made().held.mu.Lock()
+func (a *Admin) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
+	n := a.n
+	if !n.made() {
+		return 0
+	}
+	n.held.mu.Lock()
 	gone := n.faults.Remove(k, source, dest)
 	n.held.mu.Unlock()
 	n.release(n.held.take(func(h *heldMessage) bool {
@@ -146,15 +151,25 @@ func (n *Node) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 }
 
 // Faults lists the rules of a kind, newest first.
-func (n *Node) Faults(k fault.Kind) []fault.Status { return n.made().faults.List(k) }
+func (a *Admin) Faults(k fault.Kind) []fault.Status {
+	if !a.n.made() {
+		return nil
+	}
+	return a.n.faults.List(k)
+}
 
 // ResetFaults zeroes the counters of the rules.
-func (n *Node) ResetFaults() { n.made().faults.Reset() }
+func (a *Admin) ResetFaults() {
+	if a.n.made() {
+		a.n.faults.Reset()
+	}
+}
 
 // FailNID makes the next count messages to or from nid fail: PUTs and GETs to it fail at
 // once with ErrFailNID, and messages from it are dropped. The count fault.Forever never
 // runs out, and 0 removes the current one. lnet.AnyNID stands for every NID.
-func (n *Node) FailNID(nid lnet.NID, count int) error {
+func (a *Admin) FailNID(nid lnet.NID, count int) error {
+	n := a.n
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("fail %s: %w", nid, err)
 	}

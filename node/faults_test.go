@@ -17,7 +17,7 @@ import (
 
 func addFault(t testing.TB, n *node.Node, r faults.Rule) {
 	t.Helper()
-	if err := n.AddFault(r); err != nil {
+	if err := n.Admin().AddFault(r); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -32,7 +32,7 @@ func TestFailNID(t *testing.T) {
 	attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
 		Bytes: make([]byte, 1), Threshold: 3, Options: portals.OpPut | portals.ManageRemote, Handler: &at})
 	h := bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: 2, Handler: &from})
-	if err := p.a.FailNID(p.idb.NID, 2); err != nil {
+	if err := p.a.Admin().FailNID(p.idb.NID, 2); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.a.Put(h, p.idb, node.PutOptions{Portal: 1}); !errors.Is(err, node.ErrFailNID) {
@@ -49,17 +49,17 @@ func TestFailNID(t *testing.T) {
 		t.Errorf("after the second: %d messages taken, want 1", len(e))
 	}
 
-	if err := p.b.FailNID(lnet.AnyNID, faults.Forever); err != nil {
+	if err := p.b.Admin().FailNID(lnet.AnyNID, faults.Forever); err != nil {
 		t.Fatal(err)
 	}
 	put(t, p.a, h, p.idb, node.PutOptions{Portal: 1})
 	if e := at.take(); e != nil {
 		t.Errorf("taken though it fails: %v", e)
 	}
-	if c := p.b.Counters(); c.Dropped != 1 || c.DroppedBytes != 1 {
+	if c := p.b.Admin().Counters(); c.Dropped != 1 || c.DroppedBytes != 1 {
 		t.Errorf("%d messages of %d bytes dropped, want 1 of 1", c.Dropped, c.DroppedBytes)
 	}
-	if err := p.b.FailNID(lnet.AnyNID, 0); err != nil {
+	if err := p.b.Admin().FailNID(lnet.AnyNID, 0); err != nil {
 		t.Fatal(err)
 	}
 	put(t, p.a, bind(t, p.a, portals.MD{Bytes: make([]byte, 1), Threshold: 1}), p.idb, node.PutOptions{Portal: 1})
@@ -97,10 +97,10 @@ func TestDropRulesOnArrival(t *testing.T) {
 			Bytes: make([]byte, 4), Threshold: 1, Options: portals.OpPut, Handler: &at})
 		c.rule.Kind, c.rule.Rate = faults.Drop, 1
 		addFault(t, p.b, c.rule)
-		before := p.b.Counters()
+		before := p.b.Admin().Counters()
 		h := bind(t, p.a, portals.MD{Bytes: make([]byte, 4), Threshold: 2, Handler: &from})
 		put(t, p.a, h, p.idb, node.PutOptions{Portal: 1, Ack: true})
-		after := p.b.Counters()
+		after := p.b.Admin().Counters()
 		want, dropped := []portals.EventType{portals.EventSend, portals.EventAck}, uint64(0)
 		if c.hits {
 			want, dropped = want[:1], 1
@@ -116,7 +116,7 @@ func TestDropRulesOnArrival(t *testing.T) {
 			t.Errorf("%s: events %v, dropped %d of %d bytes", c.name, got,
 				after.Dropped-before.Dropped, after.DroppedBytes-before.DroppedBytes)
 		}
-		if n := p.b.RemoveFaults(faults.Drop, faults.NIDFilter{}, faults.NIDFilter{}); n != 1 {
+		if n := p.b.Admin().RemoveFaults(faults.Drop, faults.NIDFilter{}, faults.NIDFilter{}); n != 1 {
 			t.Errorf("%s: %d rules removed", c.name, n)
 		}
 		if c.hits { // its one operation is left
@@ -157,11 +157,11 @@ func TestDropRulesOnSending(t *testing.T) {
 			if lnd.StatusOf(e.Err) != c.status {
 				t.Errorf("%s: event's error %v", c.status, e.Err)
 			}
-			if got := r.a.Counters(); got.Resent != c.resent || got.FailedResends != c.resent/2 || got.Committed != 0 {
+			if got := r.a.Admin().Counters(); got.Resent != c.resent || got.FailedResends != c.resent/2 || got.Committed != 0 {
 				t.Errorf("%s: %d resent, %d failed resends, want %d and %d",
 					c.status, got.Resent, got.FailedResends, c.resent, c.resent/2)
 			}
-			if s := r.a.Faults(faults.Drop); len(s) != 1 || s[0].Counts.Hits != c.resent+1 {
+			if s := r.a.Admin().Faults(faults.Drop); len(s) != 1 || s[0].Counts.Hits != c.resent+1 {
 				t.Errorf("%s: rules %+v, want one with %d hits", c.status, s, c.resent+1)
 			}
 		})
@@ -184,11 +184,11 @@ func TestDelayRuleOnArrival(t *testing.T) {
 			var r recorder // attached only now: nothing was matched before
 			attach(t, p.b, portals.Entry{Portal: 1}, portals.MD{
 				Bytes: make([]byte, 1), Threshold: 1, Options: portals.OpPut, Handler: &r})
-			if e := r.take(); e != nil || p.b.Counters().Committed != 1 {
-				t.Errorf("events %v, %d messages under way; want none and 1", e, p.b.Counters().Committed)
+			if e := r.take(); e != nil || p.b.Admin().Counters().Committed != 1 {
+				t.Errorf("events %v, %d messages under way; want none and 1", e, p.b.Admin().Counters().Committed)
 			}
 			if removed {
-				p.b.RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
+				p.b.Admin().RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
 			} else {
 				time.Sleep(time.Second + time.Millisecond) // the monitor looks once a second
 				synctest.Wait()
@@ -209,9 +209,9 @@ func TestDelayRuleOnSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredited(t, 1, 1, "10.0.0.2@tcp")
 		c.hold(false)
-		p := c.n.Parameters()
+		p := c.n.Admin().Parameters()
 		p.RetryCount = 0 // 51 s
-		if err := c.n.SetParameters(p); err != nil {
+		if err := c.n.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		addFault(t, c.n, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 55 * time.Second})
@@ -239,7 +239,7 @@ func TestDelayRuleOnSending(t *testing.T) {
 		if peer.Traffic.Dropped != (node.MessageCounts{Put: 1}) || peer.Credits.Available != 1 || peer.QueuedBytes != 0 {
 			t.Errorf("peer %+v", peer)
 		}
-		if g := c.n.Counters(); g.Dropped != 1 || g.DroppedBytes != 28 || g.Committed != 0 {
+		if g := c.n.Admin().Counters(); g.Dropped != 1 || g.DroppedBytes != 28 || g.Committed != 0 {
 			t.Errorf("counters %+v", g)
 		}
 	})
@@ -262,7 +262,7 @@ func TestUnlinkedMessageThatIsHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			if removed {
-				c.n.RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
+				c.n.Admin().RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
 			} else {
 				time.Sleep(15 * time.Second)
 			}

@@ -52,24 +52,24 @@ func TestCountersAreReset(t *testing.T) {
 			CommittedMax: 3, Trackers: 1, Sent: 1 + 3 + 1, SentBytes: 4 + 3*5, Received: 2, ReceivedBytes: 2, Dropped: 1, DroppedBytes: 7,
 			Resent: 4, SuccessfulResends: 1, FailedResends: 1, LocalDropped: 1, RemoteDropped: 4,
 		}
-		got := r.a.Counters()
+		got := r.a.Admin().Counters()
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("counters (-want +got):\n%s", d)
 		}
 		time.Sleep(200 * time.Second)
-		if got := r.a.Counters(); got.ResponseTimeouts != 1 || got.Trackers != 0 {
+		if got := r.a.Admin().Counters(); got.ResponseTimeouts != 1 || got.Trackers != 0 {
 			t.Errorf("counters %+v, want a response timeout", got)
 		}
 		if err := r.a.RemoveNI(t.Context(), r.na[1]); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.a.SetPeerHealth(r.nb[0], node.MaxHealth); err != nil {
+		if err := r.a.Admin().SetPeerHealth(r.nb[0], node.MaxHealth); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		ni, peer := r.a.NIs()[1], peerNI(t, r.a, r.nb[0].String())
-		r.a.ResetCounters()
-		if got := r.a.Counters(); got != (node.Counters{}) {
+		r.a.Admin().ResetCounters()
+		if got := r.a.Admin().Counters(); got != (node.Counters{}) {
 			t.Errorf("after the reset: %+v", got)
 		}
 		ni2, peer2 := r.a.NIs()[1], peerNI(t, r.a, r.nb[0].String())

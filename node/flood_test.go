@@ -41,7 +41,7 @@ func TestPeerThatDoesNotReadAnswers(t *testing.T) {
 		ask(greedy, lnet.MsgPut+lnet.MsgType(k%2))
 	}
 	const kept = answersKept + 8 // those with credits are held by the driver
-	if c := n.Counters(); c.Committed != kept || c.Dropped != requests-kept {
+	if c := n.Admin().Counters(); c.Committed != kept || c.Dropped != requests-kept {
 		t.Errorf("%d messages under way, %d dropped; want %d, %d", c.Committed, c.Dropped, kept, requests-kept)
 	}
 	before := f.pending()
@@ -51,9 +51,9 @@ func TestPeerThatDoesNotReadAnswers(t *testing.T) {
 	}
 
 	f.hold(false)
-	dropped := n.Counters().Dropped
+	dropped := n.Admin().Counters().Dropped
 	ask(greedy, lnet.MsgGet)
-	if c := n.Counters(); c.Committed != 0 || c.Dropped != dropped {
+	if c := n.Admin().Counters(); c.Committed != 0 || c.Dropped != dropped {
 		t.Errorf("when it reads again: %d under way, %d dropped", c.Committed, c.Dropped-dropped)
 	}
 }
@@ -69,7 +69,7 @@ func TestOwnMessagesWaitWithoutHarm(t *testing.T) {
 	err := c.ports[parseNID(t, "10.0.0.1@tcp")].inject(parseNID(t, "10.0.0.2@tcp"), lnet.Header{
 		Dest: parseNID(t, "10.0.0.1@tcp"), Src: parseNID(t, "10.0.0.2@tcp"), Type: lnet.MsgGet, Portal: 1,
 	}, nil)
-	if got := c.n.Counters(); err != nil || got.Dropped != 0 {
+	if got := c.n.Admin().Counters(); err != nil || got.Dropped != 0 {
 		t.Errorf("%v, %d dropped", err, got.Dropped)
 	}
 	c.hold(false)

@@ -204,7 +204,8 @@ func (n *Node) losePeerHealth(p *peerNI, d int) {
 
 // SetNIHealth sets the health of an NI. A value outside of 0 to MaxHealth means
 // MaxHealth. It returns ErrNotFound if there is no such NI.
-func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
+func (a *Admin) SetNIHealth(nid lnet.NID, value int) error {
+	n := a.n
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("set health of %s: %w", nid, err)
 	}
@@ -222,7 +223,8 @@ func (n *Node) SetNIHealth(nid lnet.NID, value int) error {
 }
 
 // SetPeerHealth sets the health of a peer NI, as SetNIHealth does.
-func (n *Node) SetPeerHealth(nid lnet.NID, value int) error {
+func (a *Admin) SetPeerHealth(nid lnet.NID, value int) error {
+	n := a.n
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("set health of %s: %w", nid, err)
 	}

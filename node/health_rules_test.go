@@ -58,7 +58,7 @@ func TestForcedDiscoveryInTrouble(t *testing.T) {
 		pushing.Wait()
 		for _, n := range []*node.Node{a, b} {
 			for _, k := range []faults.Kind{faults.Delay, faults.Drop} {
-				n.RemoveFaults(k, faults.NIDFilter{}, faults.NIDFilter{})
+				n.Admin().RemoveFaults(k, faults.NIDFilter{}, faults.NIDFilter{})
 			}
 		}
 		time.Sleep(10 * time.Minute)
@@ -67,7 +67,7 @@ func TestForcedDiscoveryInTrouble(t *testing.T) {
 			t.Errorf("peer %+v", p)
 		}
 		for _, n := range []*node.Node{a, b} {
-			if c := n.Counters(); c.Committed != 0 || c.Trackers != 0 {
+			if c := n.Admin().Counters(); c.Committed != 0 || c.Trackers != 0 {
 				t.Errorf("left behind: %+v", c)
 			}
 		}
@@ -174,7 +174,7 @@ func TestHealthByHandWithoutSensitivity(t *testing.T) {
 			health int
 			want   lnet.NIStatus
 		}{{1000, lnet.StatusUp}, {0, lnet.StatusDown}, {1000, lnet.StatusUp}} {
-			if err := r.a.SetNIHealth(r.na[0], c.health); err != nil {
+			if err := r.a.Admin().SetNIHealth(r.na[0], c.health); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute) // successful pings change nothing
@@ -299,7 +299,7 @@ func TestPeerHealthByHand(t *testing.T) {
 					set = r.nb
 				}
 				for _, nid := range set {
-					if err := r.a.SetPeerHealth(nid, value); err != nil {
+					if err := r.a.Admin().SetPeerHealth(nid, value); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -314,7 +314,7 @@ func TestPeerHealthByHand(t *testing.T) {
 		}
 	}
 	r := newPair(t)
-	if err := r.a.SetPeerHealth(parseNID(t, "10.77.0.99@tcp"), 0); !errors.Is(err, node.ErrNotFound) {
+	if err := r.a.Admin().SetPeerHealth(parseNID(t, "10.77.0.99@tcp"), 0); !errors.Is(err, node.ErrNotFound) {
 		t.Errorf("a stranger's health: %v", err)
 	}
 }

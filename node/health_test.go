@@ -36,7 +36,7 @@ func TestHealthStaysInRange(t *testing.T) {
 			p := static()
 			p.HealthSensitivity, p.RetryCount = c.sensitivity, 0
 			r := newRails(t, p, 1, 1)
-			if err := r.a.SetNIHealth(r.na[0], c.set); err != nil {
+			if err := r.a.Admin().SetNIHealth(r.na[0], c.set); err != nil {
 				t.Fatal(err)
 			}
 			r.fails(as(lnd.StatusLocalError))
@@ -78,10 +78,10 @@ func TestSuccessMends(t *testing.T) {
 		r := newRails(t, static(), 1, 1)
 		set := func() {
 			t.Helper()
-			if err := r.a.SetNIHealth(r.na[0], 500); err != nil {
+			if err := r.a.Admin().SetNIHealth(r.na[0], 500); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.a.SetPeerHealth(r.nb[0], 500); err != nil {
+			if err := r.a.Admin().SetPeerHealth(r.nb[0], 500); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,7 +139,7 @@ func TestStatusFollowsHealth(t *testing.T) {
 			health int
 			want   lnet.NIStatus
 		}{{0, lnet.StatusDown}, {500, lnet.StatusDown}, {1000, lnet.StatusUp}, {500, lnet.StatusUp}} {
-			if err := r.a.SetNIHealth(r.na[0], c.health); err != nil {
+			if err := r.a.Admin().SetNIHealth(r.na[0], c.health); err != nil {
 				t.Fatal(err)
 			}
 			check("set by hand", c.want)
@@ -177,10 +177,10 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 				t.Fatalf("last sent to %s, want %s", last, want)
 			}
 			e.take()
-			if err := r.a.SetPeerHealth(last, 1000); err != nil {
+			if err := r.a.Admin().SetPeerHealth(last, 1000); err != nil {
 				t.Fatal(err)
 			}
-			before := r.a.Counters().ResponseTimeouts
+			before := r.a.Admin().Counters().ResponseTimeouts
 			time.Sleep(150*time.Second - time.Millisecond)
 			synctest.Wait()
 			if got := e.take(); got != nil {
@@ -194,7 +194,7 @@ func TestOverdueResponseCostsHealth(t *testing.T) {
 			if d := cmp.Diff([]portals.EventType{portals.EventUnlink}, e.types()); d != "" {
 				t.Errorf("%d NIDs: events (-want +got):\n%s", nids, d)
 			}
-			if got := r.a.Counters().ResponseTimeouts - before; got != 1 {
+			if got := r.a.Admin().Counters().ResponseTimeouts - before; got != 1 {
 				t.Errorf("%d NIDs: %d response timeouts", nids, got)
 			}
 			for _, p := range peerNIs(r.a) {
@@ -222,7 +222,7 @@ func TestStatusFollowsHealthUnderContention(t *testing.T) {
 			var all sync.WaitGroup
 			for k := range 2 * pairs {
 				all.Go(func() {
-					if err := p.a.SetNIHealth(p.ida.NID, k%2*node.MaxHealth); err != nil {
+					if err := p.a.Admin().SetNIHealth(p.ida.NID, k%2*node.MaxHealth); err != nil {
 						t.Error(err)
 					}
 				})

@@ -42,7 +42,7 @@ func TestWhoseHealthSuffers(t *testing.T) {
 				configure(t, n, parseNID(t, single))
 			}
 			synctest.Wait()
-			if err := n.SetPeerHealth(parseNID(t, c.to), node.MaxHealth); err != nil {
+			if err := n.Admin().SetPeerHealth(parseNID(t, c.to), node.MaxHealth); err != nil {
 				t.Fatal(err)
 			}
 			f.failBy(as(lnd.StatusRemoteError))
@@ -69,10 +69,10 @@ func TestWhoIsHeardBeginsAnew(t *testing.T) {
 				synctest.Wait()
 			}
 			r.fails(as(lnd.StatusRemoteError))
-			if err := r.a.SetNIHealth(r.na[0], 100); err != nil {
+			if err := r.a.Admin().SetNIHealth(r.na[0], 100); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.a.SetPeerHealth(r.nb[0], 100); err != nil {
+			if err := r.a.Admin().SetPeerHealth(r.nb[0], 100); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Second)
@@ -108,7 +108,7 @@ func TestHeardAfterTheRecoveryLimit(t *testing.T) {
 		r := newRails(t, p, 1, 2)
 		r.hears(t)
 		r.fails(as(lnd.StatusRemoteError))
-		if err := r.a.SetPeerHealth(r.nb[0], 100); err != nil {
+		if err := r.a.Admin().SetPeerHealth(r.nb[0], 100); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(40 * time.Second)
@@ -133,7 +133,7 @@ func TestHeardAfterTheRecoveryLimit(t *testing.T) {
 func TestAnNIIsPingedAndMends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 1)
-		if err := r.a.SetNIHealth(r.na[0], 1000); err != nil {
+		if err := r.a.Admin().SetNIHealth(r.na[0], 1000); err != nil {
 			t.Fatal(err)
 		}
 		r.fails(as(lnd.StatusLocalError))
@@ -144,7 +144,7 @@ func TestAnNIIsPingedAndMends(t *testing.T) {
 		if at := r.pingsTo(r.na[0]); len(at) == 0 {
 			t.Error("not pinged after a local failure")
 		}
-		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+		if err := r.a.Admin().SetNIHealth(r.na[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		r.took()
@@ -164,10 +164,10 @@ func TestAnNIIsPingedAndMends(t *testing.T) {
 // discovery 9.7
 func TestRecoveryPingsEnd(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, r *rails) error{
-		"the NI is well":      func(_ *testing.T, r *rails) error { return r.a.SetNIHealth(r.na[0], node.MaxHealth) },
+		"the NI is well":      func(_ *testing.T, r *rails) error { return r.a.Admin().SetNIHealth(r.na[0], node.MaxHealth) },
 		"the NI is gone":      func(t *testing.T, r *rails) error { return r.a.RemoveNI(t.Context(), r.na[0]) },
-		"the peer NI is well": func(_ *testing.T, r *rails) error { return r.a.SetPeerHealth(r.nb[1], node.MaxHealth) },
-		"the peer is gone":    func(t *testing.T, r *rails) error { return r.a.DeletePeer(t.Context(), r.nb[0], true) },
+		"the peer NI is well": func(_ *testing.T, r *rails) error { return r.a.Admin().SetPeerHealth(r.nb[1], node.MaxHealth) },
+		"the peer is gone":    func(t *testing.T, r *rails) error { return r.a.Admin().DeletePeer(t.Context(), r.nb[0], true) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRails(t, static(), 2, 2)
@@ -175,16 +175,16 @@ func TestRecoveryPingsEnd(t *testing.T) {
 			to := r.na[0]
 			if name[:8] == "the peer" {
 				to = r.nb[1]
-				if err := r.a.SetPeerHealth(to, 0); err != nil {
+				if err := r.a.Admin().SetPeerHealth(to, 0); err != nil {
 					t.Fatal(err)
 				}
-			} else if err := r.a.SetNIHealth(to, 0); err != nil {
+			} else if err := r.a.Admin().SetNIHealth(to, 0); err != nil {
 				t.Fatal(err)
 			}
 			r.hold(true)
 			time.Sleep(2500 * time.Millisecond)
 			synctest.Wait()
-			if got := r.a.Counters().Trackers; got != 1 {
+			if got := r.a.Admin().Counters().Trackers; got != 1 {
 				t.Fatalf("%s: %d pings under way", name, got)
 			}
 			if err := end(t, r); err != nil {
@@ -192,7 +192,7 @@ func TestRecoveryPingsEnd(t *testing.T) {
 			}
 			time.Sleep(1500 * time.Millisecond)
 			synctest.Wait()
-			if got := r.a.Counters().Trackers; got != 0 {
+			if got := r.a.Admin().Counters().Trackers; got != 0 {
 				t.Errorf("%s: %d pings are still waited for", name, got)
 			}
 			r.hold(false)
@@ -216,7 +216,7 @@ func TestNoRetriesNoFailedResends(t *testing.T) {
 		r := newRails(t, p, 2, 2)
 		r.fails(as(lnd.StatusLocalDropped))
 		r.put(t, node.PutOptions{})
-		if c := r.a.Counters(); c.LocalDropped != 1 || c.Resent != 0 || c.FailedResends != 0 {
+		if c := r.a.Admin().Counters(); c.LocalDropped != 1 || c.Resent != 0 || c.FailedResends != 0 {
 			t.Errorf("counters %+v", c)
 		}
 	})
@@ -239,7 +239,7 @@ func TestResendWithoutAWay(t *testing.T) {
 		if !errors.Is(e.Err, node.ErrInvalid) {
 			t.Errorf("event's error %v, want that the source is not ours", e.Err)
 		}
-		if c := r.a.Counters(); c.Resent != 0 || c.FailedResends != 0 || c.Committed != 0 {
+		if c := r.a.Admin().Counters(); c.Resent != 0 || c.FailedResends != 0 || c.Committed != 0 {
 			t.Errorf("counters %+v", c)
 		}
 	})

@@ -20,7 +20,7 @@ func TestForgedRoutedPushes(t *testing.T) {
 		f.addNI(t, gw, "10.0.1.9@tcp1")
 		n := newNode(t, node.Config{Parameters: new(node.DefaultParameters())})
 		q := f.addNI(t, n, "10.0.0.1@tcp")
-		if err := n.AddRoute(context.Background(), parseNet(t, "tcp1"), parseNID(t, "10.0.0.9@tcp"), node.RouteOptions{}); err != nil {
+		if err := n.Admin().AddRoute(context.Background(), parseNet(t, "tcp1"), parseNID(t, "10.0.0.9@tcp"), node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)

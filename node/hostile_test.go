@@ -34,8 +34,8 @@ func TestForgedSourcesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if e := r.take(); e != nil || len(n.Peers()) != 0 || n.Counters().Committed != 0 {
-		t.Errorf("events %v, peers %+v, %d messages; want none of them", e, n.Peers(), n.Counters().Committed)
+	if e := r.take(); e != nil || len(n.Peers()) != 0 || n.Admin().Counters().Committed != 0 {
+		t.Errorf("events %v, peers %+v, %d messages; want none of them", e, n.Peers(), n.Admin().Counters().Committed)
 	}
 }
 
@@ -52,8 +52,8 @@ func TestNeighbourOfAnotherNetIsRefused(t *testing.T) {
 	for _, c := range q.take() {
 		c.complete(nil)
 	}
-	if !errors.Is(err, lnd.ErrProtocol) || n.Counters().Committed != 0 {
-		t.Errorf("%v, %d messages under way; want a protocol error and none", err, n.Counters().Committed)
+	if !errors.Is(err, lnd.ErrProtocol) || n.Admin().Counters().Committed != 0 {
+		t.Errorf("%v, %d messages under way; want a protocol error and none", err, n.Admin().Counters().Committed)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestReservedPortalKeepsNothingButPushes(t *testing.T) {
 			t.Errorf("bits %#x: placements %+v, want it dropped", bits, calls)
 		}
 	}
-	if c := n.Counters(); c.Dropped != 3 || c.Committed != 0 {
+	if c := n.Admin().Counters(); c.Dropped != 3 || c.Committed != 0 {
 		t.Errorf("%d dropped, %d under way; want 3, 0", c.Dropped, c.Committed)
 	}
 }
@@ -161,7 +161,7 @@ func TestRemoteHostCannotBringTheNodeDown(t *testing.T) {
 					t.Errorf("another node's ping: %v", err)
 				}
 				time.Sleep(10 * time.Minute) // all possible resends are over
-				if c := victim.Counters(); c.Committed != 0 {
+				if c := victim.Admin().Counters(); c.Committed != 0 {
 					t.Errorf("%d messages kept", c.Committed)
 				}
 			})

@@ -114,7 +114,7 @@ func (y *tally) check(t testing.TB, server *node.Node, n int) {
 	if len(y.count) != n {
 		t.Errorf("%d messages, want %d", len(y.count), n)
 	}
-	if got := server.Drops(); got.Total() != 0 {
+	if got := server.Admin().Drops(); got.Total() != 0 {
 		t.Errorf("drops %v", got)
 	}
 }

@@ -129,7 +129,7 @@ func TestInboxTellsOfMessages(t *testing.T) {
 	if want := []told{{"three", 5, 7, p.ida, p.ida}, {"", 0, 7, p.ida, p.ida}}; !slices.Equal(want, got) {
 		t.Errorf("told %v, want %v", got, want)
 	}
-	if drops := p.b.Drops(); drops[node.DropTooLong] != 1 || drops.Total() != 1 || from.acks != 2 {
+	if drops := p.b.Admin().Drops(); drops[node.DropTooLong] != 1 || drops.Total() != 1 || from.acks != 2 {
 		t.Errorf("%d ACKs, drops %v; want 2, and one too long", from.acks, drops)
 	}
 }
@@ -161,7 +161,7 @@ func TestInboxHoldsSendersUp(t *testing.T) {
 	if from.acks != 4 || string(kept.Data) != "1" {
 		t.Errorf("%d ACKs, want 4; %q is kept, want 1", from.acks, kept.Data)
 	}
-	if got := p.b.Drops(); got.Total() != 0 {
+	if got := p.b.Admin().Drops(); got.Total() != 0 {
 		t.Errorf("drops %v", got)
 	}
 }
@@ -180,7 +180,7 @@ func TestInboxDropsWhenFull(t *testing.T) {
 	if got := rest(t, b); !slices.Equal(got, []string{"d"}) || from.acks != 2 {
 		t.Errorf("%q, %d ACKs; want d, 2", got, from.acks)
 	}
-	if drops := p.b.Drops(); drops[node.DropNoMatch] != 2 || drops.Total() != 2 {
+	if drops := p.b.Admin().Drops(); drops[node.DropNoMatch] != 2 || drops.Total() != 2 {
 		t.Errorf("drops %v, want 2 without a match", drops)
 	}
 }
@@ -196,10 +196,10 @@ func TestInboxCloses(t *testing.T) {
 	b.Close()
 	b.Close()
 	from.put("late")
-	if drops := p.b.Drops(); drops[node.DropNoMatch] != 2 || drops.Total() != 2 {
+	if drops := p.b.Admin().Drops(); drops[node.DropNoMatch] != 2 || drops.Total() != 2 {
 		t.Errorf("drops %v, want 2 without a match", drops)
 	}
-	if got := p.b.Counters().Committed; got != 0 {
+	if got := p.b.Admin().Counters().Committed; got != 0 {
 		t.Errorf("%d messages are kept", got)
 	}
 	again := openInbox(t, p.b, node.InboxConfig{Portal: 3, Size: 8, Buffers: 1})

@@ -126,7 +126,7 @@ func TestALateReplyDoesNotTouchFreeMemory(t *testing.T) {
 					if f := (*node.InFlightError)(nil); errors.As(err, &f) || !errors.Is(err, context.Canceled) {
 						t.Fatalf("%v, want Canceled alone", err)
 					}
-					if arrive(); !reply.placed || reply.placement.Done != nil || p.a.Drops()[node.DropNoMD] != 1 {
+					if arrive(); !reply.placed || reply.placement.Done != nil || p.a.Admin().Drops()[node.DropNoMD] != 1 {
 						t.Errorf("a late REPLY has the placement %+v", reply.placement)
 					}
 					return

@@ -50,26 +50,26 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		return err
 	},
 	"AddPeer": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		_, err := n.AddPeer(ctx, []lnet.NID{to.NID}, false)
+		_, err := n.Admin().AddPeer(ctx, []lnet.NID{to.NID}, false)
 		return err
 	},
 	"ConfigurePeer": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		return n.ConfigurePeer(ctx, to.NID, nil, discovery.ConfigureOptions{})
+		return n.Admin().ConfigurePeer(ctx, to.NID, nil, discovery.ConfigureOptions{})
 	},
 	"DeletePeer": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		return n.DeletePeer(ctx, to.NID, false)
+		return n.Admin().DeletePeer(ctx, to.NID, false)
 	},
 	"DeletePeerNIDs": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		return n.DeletePeerNIDs(ctx, to.NID, nil)
+		return n.Admin().DeletePeerNIDs(ctx, to.NID, nil)
 	},
 	"ChangePolicies": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
-		return n.ChangePolicies(ctx, func(*selection.Policies) error { return nil })
+		return n.Admin().ChangePolicies(ctx, func(*selection.Policies) error { return nil })
 	},
 	"AddRoute": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		return n.AddRoute(ctx, lnet.MakeNet(lnet.TypeO2IB, 7), to.NID, node.RouteOptions{})
+		return n.Admin().AddRoute(ctx, lnet.MakeNet(lnet.TypeO2IB, 7), to.NID, node.RouteOptions{})
 	},
 	"DeleteRoute": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		return n.DeleteRoute(ctx, lnet.MakeNet(lnet.TypeO2IB, 7), to.NID)
+		return n.Admin().DeleteRoute(ctx, lnet.MakeNet(lnet.TypeO2IB, 7), to.NID)
 	},
 	"AddNI": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
 		_, err := n.AddNI(ctx, &driver{fabric: newFabric(), typ: lnet.TypeTCP}, lnd.Config{NID: lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 9), 9)})
@@ -80,7 +80,7 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		return err
 	},
 	"PeersAfter": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
-		for _, err := range n.PeersAfter(ctx, 0) {
+		for _, err := range n.Admin().PeersAfter(ctx, 0) {
 			return err
 		}
 		return nil

@@ -54,10 +54,10 @@ func TestLargeNIDByADriverWithoutThem(t *testing.T) {
 			}
 		}
 		far := process(t, "fd00::1@tcp")
-		if err := p.b.EnableRouting(); err != nil {
+		if err := p.b.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.a.AddRoute(context.Background(), far.NID.Net(), p.idb.NID, node.RouteOptions{Hops: 2}); err != nil {
+		if err := p.a.Admin().AddRoute(context.Background(), far.NID.Net(), p.idb.NID, node.RouteOptions{Hops: 2}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute) // until the gateway announces that it forwards, and was checked

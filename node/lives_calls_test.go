@@ -41,9 +41,9 @@ func TestEveryRequestToTheFormerLifeEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newTwoRails(t)
 				n := r.nodes[watcher]
-				p := n.Parameters()
+				p := n.Admin().Parameters()
 				p.ResponseTracking = row.tracking
-				if err := n.SetParameters(p); err != nil {
+				if err := n.Admin().SetParameters(p); err != nil {
 					t.Fatal(err)
 				}
 				const nobody = portalLazy // accepts no GETs, and PUTs only later
@@ -87,7 +87,7 @@ func TestEveryRequestToTheFormerLifeEnds(t *testing.T) {
 						t.Errorf("%s: %s, last: %v, with %v", name, last.Type, last.Unlinked, last.Err)
 					}
 				}
-				if got := n.Counters().Trackers; got != 0 {
+				if got := n.Admin().Counters().Trackers; got != 0 {
 					t.Errorf("%d trackers", got)
 				}
 			})

@@ -185,7 +185,7 @@ func TestANewLifeIsKnownOnAllRails(t *testing.T) {
 						t.Errorf("the new life by rail %d: %v", rail, err)
 					}
 				}
-				if got := r.nodes[watcher].Counters().Trackers; got != 0 {
+				if got := r.nodes[watcher].Admin().Counters().Trackers; got != 0 {
 					t.Errorf("%d trackers", got)
 				}
 				for _, i := range r.nodes[watcher].NIs()[1:] { // a report and a HELLO count as one restart

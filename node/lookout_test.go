@@ -180,7 +180,7 @@ func TestCallersLookAtTheRouter(t *testing.T) {
 	w := f.addWindow(t, n, "10.0.0.1@tcp")
 	w.blind.Store(true)
 	gateway := parseNID(t, "10.0.0.9@tcp")
-	if err := n.AddRoute(t.Context(), parseNet(t, "o2ib"), gateway, node.RouteOptions{}); err != nil {
+	if err := n.Admin().AddRoute(t.Context(), parseNet(t, "o2ib"), gateway, node.RouteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

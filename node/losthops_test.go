@@ -58,7 +58,7 @@ func TestCheckOfAGatewayThatCutsUsOff(t *testing.T) {
 			if n, r := len(pings(g.gateway.take())), routeTo(t, g.node, "tcp1"); n != 1 || !r.Up {
 				t.Errorf("a little later: %d pings, %+v", n, r)
 			}
-			if c := g.node.Counters(); c.Trackers != 0 {
+			if c := g.node.Admin().Counters(); c.Trackers != 0 {
 				t.Errorf("%d responses are still waited for", c.Trackers)
 			}
 		})
@@ -97,7 +97,7 @@ func TestPushAndRecoveryPingThatAreCutOff(t *testing.T) {
 		}
 
 		g.gateway.set(&g.gateway.silent, true)
-		if err := g.node.SetPeerHealth(near, 0); err != nil {
+		if err := g.node.Admin().SetPeerHealth(near, 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)
@@ -143,7 +143,7 @@ func TestProgramsWaitOn(t *testing.T) {
 		g.port.upper.ConnectionsLost(parseNID(t, gatewayNear))
 		g.port.upper.PeerDown(lnd.PeerDown{Peer: parseNID(t, gatewayNear), Err: lnd.ErrDisconnected})
 		time.Sleep(10 * time.Second)
-		if c := g.node.Counters(); c.Trackers != 1 {
+		if c := g.node.Admin().Counters(); c.Trackers != 1 {
 			t.Errorf("%d responses are waited for", c.Trackers)
 		}
 	})

@@ -174,7 +174,8 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 // TuneNI changes options of the driver for an NI, as described at lnd.Tuner. It returns
 // ErrNotFound if there is no such NI, errors.ErrUnsupported if its driver does not
 // implement lnd.Tuner, or the driver's error. Handlers may call it.
-func (n *Node) TuneNI(nid lnet.NID, options lnd.Values) error {
+func (a *Admin) TuneNI(nid lnet.NID, options lnd.Values) error {
+	n := a.n
 	if err := n.takes(); err != nil {
 		return fmt.Errorf("tune interface %s: %w", nid, err)
 	}
@@ -252,7 +253,8 @@ func (n *Node) leaveNet(ctx context.Context, i *ni) error {
 // without an NI are ignored. The first NI determines the node's primary NID, so peers are
 // notified. Messages under way are not affected. It returns ErrClosed, ErrInHandler or
 // ctx's error.
-func (n *Node) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
+func (a *Admin) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
+	n := a.n
 	ctx, done, err := n.configure(ctx)
 	if err != nil {
 		return fmt.Errorf("arrange interfaces: %w", err)
@@ -320,7 +322,10 @@ func (n *Node) retire(i *ni) {
 // NIs lists the NIs: first 0@lo, then the others by net, in the order in which the nets
 // were added.
 func (n *Node) NIs() []NIInfo {
-	t := n.made().topology.Load()
+	if !n.made() {
+		return nil
+	}
+	t := n.topology.Load()
 	infos := make([]NIInfo, 0, 1+len(t.nis))
 	infos = append(infos, n.lo.info())
 	for _, i := range t.nis {

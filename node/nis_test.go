@@ -73,7 +73,7 @@ func TestPolicyIsOlderThanItsNI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = n.ChangePolicies(t.Context(), func(p *selection.Policies) error {
+	err = n.Admin().ChangePolicies(t.Context(), func(p *selection.Policies) error {
 		return p.Add(selection.Rule{Src: src}, selection.Append)
 	})
 	if err != nil {
@@ -215,7 +215,7 @@ func TestEarlyUpcalls(t *testing.T) {
 	if e := r.take(); len(e) != 1 {
 		t.Errorf("events %v", e)
 	}
-	if c := n.Counters(); c.Committed != 0 || !lost.placed {
+	if c := n.Admin().Counters(); c.Committed != 0 || !lost.placed {
 		t.Errorf("%d messages wait, the lost one dropped: %v", c.Committed, lost.placed)
 	}
 	if d := cmp.Diff([]lnet.NID{from}, f.ports[nid].cut, sameNID); d != "" {
@@ -256,11 +256,11 @@ func TestArrivalsAreValidated(t *testing.T) {
 		{"for 0@lo", func(h *lnet.Header) { h.Dest = lnet.LoopbackNID }, true},
 		{"for another net", func(h *lnet.Header) { h.Dest = parseNID(t, "10.0.0.1@o2ib") }, false},
 	} {
-		before := p.b.Counters().Dropped
+		before := p.b.Admin().Counters().Dropped
 		h := good
 		c.change(&h)
 		err := p.pb.inject(p.ida.NID, h, nil)
-		dropped := p.b.Counters().Dropped - before
+		dropped := p.b.Admin().Counters().Dropped - before
 		if c.protocol {
 			var pe *node.ProtocolError
 			if !errors.As(err, &pe) || !errors.Is(err, lnd.ErrProtocol) || pe.NI != p.idb.NID || pe.From.NID != p.ida.NID || dropped != 0 {
@@ -311,20 +311,20 @@ func TestAnswersGoBackThroughTheRouter(t *testing.T) {
 			if d := cmp.Diff(want, answers, cmp.AllowUnexported(answer{}), sameNID); d != "" {
 				t.Errorf("%s: answers (-want +got):\n%s", step, d)
 			}
-			if c := p.b.Counters().Committed; c != 0 {
+			if c := p.b.Admin().Counters().Committed; c != 0 {
 				t.Errorf("%s: %d messages under way", step, c)
 			}
 		}
 		check("no route")
 		for priority, gateway := range []lnet.NID{other, router} {
-			if err := p.b.AddRoute(t.Context(), far.Net(), gateway, node.RouteOptions{Priority: uint32(priority)}); err != nil {
+			if err := p.b.Admin().AddRoute(t.Context(), far.Net(), gateway, node.RouteOptions{Priority: uint32(priority)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		check("two routes", router, router)
 		configure(t, p.b, far)
 		check("two routes, and the asker is a peer that is known", router, router)
-		if err := p.b.DeleteRoute(t.Context(), far.Net(), router); err != nil {
+		if err := p.b.Admin().DeleteRoute(t.Context(), far.Net(), router); err != nil {
 			t.Fatal(err)
 		}
 		check("a route through another, which does not answer")
@@ -368,7 +368,7 @@ func TestOverdueResponses(t *testing.T) {
 			put(t, c.n, h, to, node.PutOptions{Portal: c.portal, Ack: true})
 			c.r.take()
 		}
-		if got := watched.Counters().Trackers; got != 1 {
+		if got := watched.Admin().Counters().Trackers; got != 1 {
 			t.Errorf("%d trackers, want 1", got)
 		}
 		time.Sleep(150*time.Second - time.Millisecond)
@@ -392,7 +392,7 @@ func TestOverdueResponses(t *testing.T) {
 				t.Errorf("case %d: %+v, want UNLINK", k, e)
 			}
 		}
-		if g := watched.Counters(); g.ResponseTimeouts != 1 || g.Trackers != 0 {
+		if g := watched.Admin().Counters(); g.ResponseTimeouts != 1 || g.Trackers != 0 {
 			t.Errorf("counters %+v", g)
 		}
 	})

@@ -44,8 +44,8 @@ type Config struct {
 }
 
 // Node is a node of an LNet network. New or Start creates it. Methods of a Node that is
-// nil or the zero value return ErrNotMade, or panic with it if they return no error. All
-// methods are safe for concurrent use.
+// nil or the zero value return ErrNotMade, or do nothing and return zero values if they
+// return no error. All methods are safe for concurrent use.
 type Node struct {
 	pid        lnet.PID
 	log        *boundedlog.Log
@@ -175,7 +175,12 @@ func New(c Config) (*Node, error) {
 }
 
 // PID returns the node's process ID.
-func (n *Node) PID() lnet.PID { return n.made().pid }
+func (n *Node) PID() lnet.PID {
+	if !n.made() {
+		return 0
+	}
+	return n.pid
+}
 
 // configure waits for the configuration slot. The returned context ends with ctx and when
 // the node closes. The returned function cancels it and frees the slot.

@@ -172,12 +172,18 @@ func (p *Parameters) tracks(t lnet.MsgType) bool {
 }
 
 // Parameters returns the current parameters.
-func (n *Node) Parameters() Parameters { return *n.made().parameters.Load() }
+func (a *Admin) Parameters() Parameters {
+	if !a.n.made() {
+		return Parameters{}
+	}
+	return *a.n.parameters.Load()
+}
 
 // SetParameters sets the parameters, which apply to everything that begins from now on.
 // It returns ErrInvalid if p is invalid. If HealthSensitivity changes to 0, RetryCount is
 // set to 0 too. If discovery is turned off, all multi-rail peers are notified first.
-func (n *Node) SetParameters(p Parameters) error {
+func (a *Admin) SetParameters(p Parameters) error {
+	n := a.n
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("set parameters: %w", err)
 	}

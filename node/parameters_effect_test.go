@@ -37,9 +37,9 @@ func TestRetriesFollowParameters(t *testing.T) {
 			{"retry count 2", func(p *node.Parameters) { p.RetryCount = 2 }, 3},
 			{"no sensitivity", func(p *node.Parameters) { p.HealthSensitivity = 0 }, 1},
 		} {
-			p := r.a.Parameters()
+			p := r.a.Admin().Parameters()
 			c.change(&p)
-			if err := r.a.SetParameters(p); err != nil {
+			if err := r.a.Admin().SetParameters(p); err != nil {
 				t.Fatal(err)
 			}
 			tries = 0
@@ -64,9 +64,9 @@ func TestRequestsLastAsParametersSay(t *testing.T) {
 			if timeout == 0 { // unchanged
 				want = 150 * time.Second
 			} else {
-				changed := p.a.Parameters()
+				changed := p.a.Admin().Parameters()
 				changed.TransactionTimeout = timeout
-				if err := p.a.SetParameters(changed); err != nil {
+				if err := p.a.Admin().SetParameters(changed); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -34,11 +34,11 @@ func TestParametersAreChecked(t *testing.T) {
 		if _, err := node.New(node.Config{Parameters: &p}); !errors.Is(err, node.ErrInvalid) {
 			t.Errorf("%s: New: %v, want ErrInvalid", name, err)
 		}
-		if err := n.SetParameters(p); !errors.Is(err, node.ErrInvalid) {
+		if err := n.Admin().SetParameters(p); !errors.Is(err, node.ErrInvalid) {
 			t.Errorf("%s: SetParameters: %v, want ErrInvalid", name, err)
 		}
 	}
-	if got := n.Parameters(); got != static() {
+	if got := n.Admin().Parameters(); got != static() {
 		t.Errorf("parameters changed: %+v", got)
 	}
 	retries := node.DefaultParameters()
@@ -54,7 +54,7 @@ func TestParametersAreChecked(t *testing.T) {
 // lnet-core 6.5 (3)
 func TestDerivedParameters(t *testing.T) {
 	n := newNode(t, node.Config{})
-	p := n.Parameters()
+	p := n.Admin().Parameters()
 	if got := p.LNDTimeout(); got != 49*time.Second {
 		t.Errorf("LND timeout %v by default, want 49 s", got)
 	}
@@ -62,28 +62,28 @@ func TestDerivedParameters(t *testing.T) {
 	if got := p.LNDTimeout(); got != time.Second {
 		t.Errorf("LND timeout %v, want 1 s", got)
 	}
-	p = n.Parameters()
+	p = n.Admin().Parameters()
 	p.HealthSensitivity = 0
-	if err := n.SetParameters(p); err != nil {
+	if err := n.Admin().SetParameters(p); err != nil {
 		t.Fatal(err)
 	}
-	p = n.Parameters()
+	p = n.Admin().Parameters()
 	if p.RetryCount != 0 || p.LNDTimeout() != 149*time.Second {
 		t.Errorf("retries %d, LND timeout %v without sensitivity; want 0, 149 s", p.RetryCount, p.LNDTimeout())
 	}
 	p.HealthSensitivity = 100
-	if err := n.SetParameters(p); err != nil {
+	if err := n.Admin().SetParameters(p); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.Parameters().RetryCount; got != 0 {
+	if got := n.Admin().Parameters().RetryCount; got != 0 {
 		t.Errorf("retries %d with sensitivity again, want 0", got)
 	}
 	p.HealthSensitivity, p.RetryCount = 0, 1
-	if err := n.SetParameters(p); err != nil || n.Parameters().RetryCount != 0 {
-		t.Errorf("sensitivity to 0: %v, retries %d", err, n.Parameters().RetryCount)
+	if err := n.Admin().SetParameters(p); err != nil || n.Admin().Parameters().RetryCount != 0 {
+		t.Errorf("sensitivity to 0: %v, retries %d", err, n.Admin().Parameters().RetryCount)
 	}
 	p.RetryCount = 1
-	if err := n.SetParameters(p); !errors.Is(err, node.ErrInvalid) {
+	if err := n.Admin().SetParameters(p); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("retries without sensitivity: %v, want ErrInvalid", err)
 	}
 }

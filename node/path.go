@@ -319,10 +319,14 @@ type ExplainOptions struct {
 
 // Explain returns the path that a PUT or GET to a NID would take now, with the reasons.
 // It changes nothing: it does not start discovery, and treats an unknown NID as a peer
-// with that NID only. If there is no path, the explanation's Err is ErrUnreachable or
-// ErrInvalid.
-func (n *Node) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
-	t := n.made().topology.Load()
+// with that NID only. If there is no path, the explanation's Err is ErrUnreachable,
+// ErrInvalid or ErrNotMade.
+func (a *Admin) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
+	n := a.n
+	if err := n.exists(); err != nil {
+		return selection.Explanation{Err: err}
+	}
+	t := n.topology.Load()
 	if err := checkPortal(o.Portal); err != nil {
 		return selection.Explanation{Err: err}
 	}

@@ -320,8 +320,12 @@ type PolicyInfo struct {
 // Peers lists the peers, oldest first: those with which messages were exchanged, and
 // those that were configured. It panics with ErrInHandler if a handler calls it.
 func (n *Node) Peers() []PeerInfo {
+	if !n.made() {
+		return nil
+	}
+	n.panicInHandler()
 	infos := []PeerInfo{}
-	for info, err := range n.PeersAfter(n.free().ctx, 0) {
+	for info, err := range n.Admin().PeersAfter(n.ctx, 0) {
 		if err != nil {
 			break // a closed node has no peers
 		}
@@ -342,7 +346,8 @@ const peersAtOnce = 64
 // and each that remains is returned. PeerInfo.NIs is valid until the next element. An
 // error is the last element: ErrClosed, ctx's error, or ErrInHandler if a handler calls
 // it.
-func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
+func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
+	n := a.n
 	return func(yield func(PeerInfo, error) bool) {
 		if err := n.mayWait(); err != nil {
 			yield(PeerInfo{}, err)
@@ -385,8 +390,12 @@ func (n *Node) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[Pe
 // Peer describes the peer that has a NID. It returns false if no peer has it. It panics
 // with ErrInHandler if a handler calls it.
 func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
+	if !n.made() {
+		return PeerInfo{}, false
+	}
+	n.panicInHandler()
 	var v *discovery.View
-	if n.free().discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
+	if n.discoverer.call(n.ctx, func(m *discovery.Machine) { v = m.Find(nid) }) != nil || v == nil {
 		return PeerInfo{}, false
 	}
 	return n.peerInfo(v, nil)

@@ -20,7 +20,7 @@ func TestPeersComeAndGoWhileListed(t *testing.T) {
 	gone := func(k int) bool { return k%3 == 0 }
 	next := peers
 	var listed []int
-	for p, err := range n.PeersAfter(t.Context(), 0) {
+	for p, err := range n.Admin().PeersAfter(t.Context(), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestPeersComeAndGoWhileListed(t *testing.T) {
 		for _, victim := range []int{k, k - 51, k + 50, k + 53, k + 600} {
 			if victim >= 0 && victim < peers && gone(victim) {
 				if _, ok := n.Peer(nid(victim)); ok {
-					if err := n.DeletePeer(t.Context(), nid(victim), false); err != nil {
+					if err := n.Admin().DeletePeer(t.Context(), nid(victim), false); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -72,12 +72,12 @@ func TestPeersGoOn(t *testing.T) {
 		configure(t, n, all[k])
 	}
 	infos := n.Peers()
-	if err := n.DeletePeer(t.Context(), all[2], false); err != nil {
+	if err := n.Admin().DeletePeer(t.Context(), all[2], false); err != nil {
 		t.Fatal(err)
 	}
 	for from, want := range map[int][]lnet.NID{1: all[3:], 2: all[3:], 3: all[4:], 4: nil} {
 		var got []lnet.NID
-		for p, err := range n.PeersAfter(t.Context(), infos[from].ID) {
+		for p, err := range n.Admin().PeersAfter(t.Context(), infos[from].ID) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestPeersOfAClosedNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := 0
-	for p, err := range n.PeersAfter(t.Context(), 0) {
+	for p, err := range n.Admin().PeersAfter(t.Context(), 0) {
 		if !errors.Is(err, node.ErrClosed) {
 			t.Errorf("peer %v, error %v", p.Primary, err)
 		}

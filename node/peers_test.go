@@ -17,7 +17,7 @@ import (
 // configure configures a multi-rail peer.
 func configure(t testing.TB, n *node.Node, primary lnet.NID, others ...lnet.NID) {
 	t.Helper()
-	if err := n.ConfigurePeer(context.Background(), primary, others, discovery.ConfigureOptions{}); err != nil {
+	if err := n.Admin().ConfigurePeer(context.Background(), primary, others, discovery.ConfigureOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -166,7 +166,7 @@ func TestAPeerThatGoesIsNotShown(t *testing.T) {
 	if p, ok := n.Describe(v); !ok || len(p.NIs) != 1 {
 		t.Fatalf("%+v, %v", p, ok)
 	}
-	if err := n.DeletePeer(t.Context(), nid, false); err != nil {
+	if err := n.Admin().DeletePeer(t.Context(), nid, false); err != nil {
 		t.Fatal(err)
 	}
 	if p, ok := n.Describe(v); ok {
@@ -207,7 +207,7 @@ func TestPeerThatALibraryAdds(t *testing.T) {
 		n := f.discovering(t, a0)
 		own, other := parseNID(t, a0), lnet.NIDFromNumber(parseNet(t, "tcp99"), parseNID(t, a0).Number())
 		discover(t, n, own)
-		if primary, err := n.AddPeer(t.Context(), []lnet.NID{other, own}, true); err != nil || primary != other {
+		if primary, err := n.Admin().AddPeer(t.Context(), []lnet.NID{other, own}, true); err != nil || primary != other {
 			t.Errorf("%s, %v", primary, err)
 		}
 		time.Sleep(20 * time.Second)

@@ -88,7 +88,10 @@ func (n *Node) postInfo() {
 
 // PingInfo returns the ping info with which this node answers pings.
 func (n *Node) PingInfo() lnet.PingInfo {
-	n.made().infoMu.Lock()
+	if !n.made() {
+		return lnet.PingInfo{}
+	}
+	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	info := n.target.info
 	info.NIs = append([]lnet.PingNI(nil), info.NIs...)

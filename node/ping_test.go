@@ -177,12 +177,12 @@ func TestConversationOfCaptureA(t *testing.T) {
 			if ni := p[0].NIs[0]; ni.NID != c.peer || ni.Traffic != tr || ni.QueuedBytes != 0 || ni.Credits.Available != 8 {
 				t.Errorf("node %s: peer NI %+v", name, ni)
 			}
-			g := c.n.Counters()
+			g := c.n.Admin().Counters()
 			if g.Sent != 6 || g.Received != 6 || g.Committed != 0 || g.Trackers != 0 || g.Dropped != 0 {
 				t.Errorf("node %s: counters %+v", name, g)
 			}
-			c.n.ResetCounters()
-			if g := c.n.Counters(); g != (node.Counters{}) {
+			c.n.Admin().ResetCounters()
+			if g := c.n.Admin().Counters(); g != (node.Counters{}) {
 				t.Errorf("node %s: counters after reset: %+v", name, g)
 			}
 			if i := c.n.NIs()[1]; i.Traffic != (node.Traffic{}) || i.Detail != (node.Detail{}) {
@@ -226,7 +226,7 @@ func checkDetail(t *testing.T, name string, n *node.Node, size int) {
 			t.Errorf("node %s: %d round trips of %g to %g s", name, samples, from, to)
 		}
 	}
-	a, err := n.Activity(t.Context())
+	a, err := n.Admin().Activity(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,9 +360,9 @@ func TestPingInfoFollowsTheNIs(t *testing.T) {
 		mode     discovery.Mode
 		features lnet.Features
 	}{{discovery.On, 0x7e}, {discovery.Static, 0x6e}, {discovery.Verify, 0x7e}, {discovery.Off, 0x6e}} {
-		parameters := n.Parameters()
+		parameters := n.Admin().Parameters()
 		parameters.Discovery = c.mode
-		if err := n.SetParameters(parameters); err != nil {
+		if err := n.Admin().SetParameters(parameters); err != nil {
 			t.Fatal(err)
 		}
 		check("discovery "+c.mode.String(), lnet.PingInfo{Features: c.features, Seq: 10, NIs: large})
@@ -413,7 +413,7 @@ func TestPingFails(t *testing.T) {
 		t.Errorf("canceled: %v", err)
 	}
 	p.fabric.hold(false)
-	if c := p.a.Counters(); c.Committed != 0 || c.Trackers != 0 {
+	if c := p.a.Admin().Counters(); c.Committed != 0 || c.Trackers != 0 {
 		t.Errorf("counters %+v", c)
 	}
 }
@@ -480,7 +480,7 @@ func TestStatusKeepsTheSequenceNumber(t *testing.T) {
 			health int
 			status lnet.NIStatus
 		}{{0, lnet.StatusDown}, {node.MaxHealth, lnet.StatusUp}, {0, lnet.StatusDown}} {
-			if err := p.b.SetNIHealth(p.idb.NID, c.health); err != nil {
+			if err := p.b.Admin().SetNIHealth(p.idb.NID, c.health); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

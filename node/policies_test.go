@@ -39,7 +39,7 @@ func TestPoliciesMoveTraffic(t *testing.T) {
 		add := func(r selection.Rule) func(*selection.Policies) error {
 			return func(p *selection.Policies) error { return p.Add(r, selection.Append) }
 		}
-		if err := a.ChangePolicies(ctx, add(rule("", "tcp1"))); err != nil {
+		if err := a.Admin().ChangePolicies(ctx, add(rule("", "tcp1"))); err != nil {
 			t.Fatal(err)
 		}
 		share := func() (first, second uint64) {
@@ -63,22 +63,22 @@ func TestPoliciesMoveTraffic(t *testing.T) {
 		if p, _ := a.Peer(parseNID(t, b0)); p.NIs[1].Policy.NetPriority != 0 || p.NIs[0].Policy.NetPriority != selection.NoPriority {
 			t.Errorf("policies %+v", p.NIs)
 		}
-		if err := a.ChangePolicies(ctx, add(rule("", "tcp1"))); !errors.Is(err, selection.ErrExists) || len(a.Rules()) != 1 {
-			t.Errorf("the rule twice: %v, %d rules", err, len(a.Rules()))
+		if err := a.Admin().ChangePolicies(ctx, add(rule("", "tcp1"))); !errors.Is(err, selection.ErrExists) || len(a.Admin().Rules()) != 1 {
+			t.Errorf("the rule twice: %v, %d rules", err, len(a.Admin().Rules()))
 		}
-		if err := a.ChangePolicies(ctx, func(p *selection.Policies) error { return p.Delete(0) }); err != nil {
+		if err := a.Admin().ChangePolicies(ctx, func(p *selection.Policies) error { return p.Delete(0) }); err != nil {
 			t.Fatal(err)
 		}
 		if x, y := share(); x != 50 || y != 50 {
 			t.Errorf("without rules: %d and %d", x, y)
 		}
-		if err := a.ChangePolicies(ctx, add(rule("tcp", ""))); err != nil {
+		if err := a.Admin().ChangePolicies(ctx, add(rule("tcp", ""))); err != nil {
 			t.Fatal(err)
 		}
 		if x, y := share(); x != 100 || y != 0 {
 			t.Errorf("with our tcp preferred: %d and %d", x, y)
 		}
-		e := a.Explain(parseNID(t, b1), node.ExplainOptions{})
+		e := a.Admin().Explain(parseNID(t, b1), node.ExplainOptions{})
 		if e.Err != nil || e.Decision.NI.NID != parseNID(t, a0) || e.Steps[0].Candidates[1].By != selection.ByNetPriority {
 			t.Errorf("explanation:\n%s", e.String())
 		}

@@ -162,7 +162,7 @@ func TestLazyPortal(t *testing.T) {
 	send("long", 1)
 	send("two", 2)
 	send("three", 1)
-	if g := p.b.Counters(); g.Committed != 4 || g.Dropped != 0 {
+	if g := p.b.Admin().Counters(); g.Committed != 4 || g.Dropped != 0 {
 		t.Errorf("while waiting: %+v", g)
 	}
 
@@ -171,7 +171,7 @@ func TestLazyPortal(t *testing.T) {
 	if err := p.a.Get(g, p.idb, node.GetOptions{Portal: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.b.Counters(); got.Dropped != 1 {
+	if got := p.b.Admin().Counters(); got.Dropped != 1 {
 		t.Errorf("a GET waits: %+v", got)
 	}
 
@@ -185,7 +185,7 @@ func TestLazyPortal(t *testing.T) {
 	if len(events) != 1 || string(room[:3]) != "one" {
 		t.Errorf("events %+v, memory %q", events, room)
 	}
-	if got := p.b.Counters(); got.Dropped != 3 || got.Committed != 1 {
+	if got := p.b.Admin().Counters(); got.Dropped != 3 || got.Committed != 1 {
 		t.Errorf("after the first entry: %+v", got)
 	}
 
@@ -194,7 +194,7 @@ func TestLazyPortal(t *testing.T) {
 		t.Fatal(err)
 	}
 	send("four", 2)
-	if got := p.b.Counters(); got.Dropped != 5 || got.Committed != 0 {
+	if got := p.b.Admin().Counters(); got.Dropped != 5 || got.Committed != 0 {
 		t.Errorf("after clearing: %+v", got)
 	}
 	var e portals.Event
@@ -217,7 +217,7 @@ func TestRemovedNILosesItsDelayedMessages(t *testing.T) {
 	if err := p.b.RemoveNI(context.Background(), second.nid); err != nil {
 		t.Fatal(err)
 	}
-	if g := p.b.Counters(); g.Committed != 1 || g.Dropped != 1 {
+	if g := p.b.Admin().Counters(); g.Committed != 1 || g.Dropped != 1 {
 		t.Errorf("counters %+v", g)
 	}
 	var r recorder
@@ -436,7 +436,7 @@ func TestMatchingEqualsTheModel(t *testing.T) {
 				if d := cmp.Diff(m.taken, got); d != "" {
 					t.Fatalf("accepted (-model +node):\n%s", d)
 				}
-				if c := n.Counters(); c.Committed != uint64(2*len(m.delayed)) {
+				if c := n.Admin().Counters(); c.Committed != uint64(2*len(m.delayed)) {
 					t.Fatalf("%d messages under way, %d wait", c.Committed, len(m.delayed))
 				}
 			},

@@ -33,7 +33,7 @@ func TestPortalsBeyondTheTableAreInvalid(t *testing.T) {
 			return err
 		},
 		"Explain": func(k uint32, to lnet.ProcessID) error {
-			return p.a.Explain(to.NID, node.ExplainOptions{Portal: k}).Err
+			return p.a.Admin().Explain(to.NID, node.ExplainOptions{Portal: k}).Err
 		},
 	}
 	waitingGet := func(k uint32) error {
@@ -52,7 +52,7 @@ func TestPortalsBeyondTheTableAreInvalid(t *testing.T) {
 			t.Errorf("GetWait, portal %d: %v, want ErrInvalid", portal, err)
 		}
 	}
-	if events, c := r.take(), p.a.Counters(); len(events) != 0 || len(*seen) != 0 || c.Committed != 0 || c.Trackers != 0 {
+	if events, c := r.take(), p.a.Admin().Counters(); len(events) != 0 || len(*seen) != 0 || c.Committed != 0 || c.Trackers != 0 {
 		t.Errorf("events %v, %d sent, %+v; want nothing", events, len(*seen), c)
 	}
 	for portal := range uint32(lnet.Portals) {

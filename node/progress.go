@@ -15,8 +15,11 @@ type Progress struct {
 // Progress returns the progress of the node's loops. A loop is stuck if it is not waiting
 // and its step does not change for seconds: either a handler does not return, or there is
 // a bug.
-func (n *Node) Progress() []Progress {
-	n.made()
+func (a *Admin) Progress() []Progress {
+	n := a.n
+	if !n.made() {
+		return nil
+	}
 	return []Progress{n.pulse.progress("monitor"), n.discoverer.pulse.progress("discoverer")}
 }
 

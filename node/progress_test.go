@@ -17,7 +17,7 @@ import (
 
 // gettingOn reports which loops are idle, and which have made progress since before.
 func gettingOn(n *node.Node, before []node.Progress) (now []node.Progress, waits, moved map[string]bool) {
-	now, waits, moved = n.Progress(), map[string]bool{}, map[string]bool{}
+	now, waits, moved = n.Admin().Progress(), map[string]bool{}, map[string]bool{}
 	for k, p := range now {
 		waits[p.Loop] = p.Waits
 		moved[p.Loop] = k < len(before) && p.Step != before[k].Step
@@ -50,7 +50,7 @@ func TestStuckLoopsShow(t *testing.T) {
 	for loop, wedge := range map[string]func(t *testing.T, p *pair, until <-chan struct{}){
 		"discoverer": func(_ *testing.T, p *pair, until <-chan struct{}) {
 			go func() {
-				_ = p.a.ChangePolicies(context.Background(), func(*selection.Policies) error { <-until; return nil })
+				_ = p.a.Admin().ChangePolicies(context.Background(), func(*selection.Policies) error { <-until; return nil })
 			}()
 		},
 		"monitor": func(t *testing.T, p *pair, until <-chan struct{}) { // sends messages that a fault rule delays

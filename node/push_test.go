@@ -180,8 +180,8 @@ func TestPushesThatAreNotPingInfos(t *testing.T) {
 			}
 		}
 		knows(t, "afterwards", b, 2, ida)
-		if p := b.Peers(); len(p) != 1 || b.Counters().Committed != 0 {
-			t.Errorf("%d peers, %d messages under way; want 1, 0", len(p), b.Counters().Committed)
+		if p := b.Peers(); len(p) != 1 || b.Admin().Counters().Committed != 0 {
+			t.Errorf("%d peers, %d messages under way; want 1, 0", len(p), b.Admin().Counters().Committed)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestManyPushesAtOnce(t *testing.T) {
 		all.Wait()
 		synctest.Wait()
 		heard(t, p.b, nodes, 7)
-		if g := p.b.Counters(); g.Received != nodes || g.Committed != 0 {
+		if g := p.b.Admin().Counters(); g.Received != nodes || g.Committed != 0 {
 			t.Errorf("counters %+v", g)
 		}
 	})
@@ -253,7 +253,7 @@ func TestPushesAreKeptWithinBounds(t *testing.T) {
 		}
 		for seq := range uint32(2) { // the second time there is room for each
 			release := p.b.HoldDiscovery()
-			before := p.b.Counters().Received
+			before := p.b.Admin().Counters().Received
 			for k := range nodes {
 				all[0] = pusher(k)
 				payload := infoWith(2+seq, metadata, all...)
@@ -262,13 +262,13 @@ func TestPushesAreKeptWithinBounds(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if c := p.b.Counters(); c.Received-before != pushesUnread+1 || c.Committed != nodes-pushesUnread-1 {
+			if c := p.b.Admin().Counters(); c.Received-before != pushesUnread+1 || c.Committed != nodes-pushesUnread-1 {
 				t.Errorf("%d pushes taken, %d wait; want %d, %d",
 					c.Received-before, c.Committed, pushesUnread+1, nodes-pushesUnread-1)
 			}
 			release()
 			synctest.Wait()
-			if c := p.b.Counters(); c.Received-before != nodes || c.Committed != 0 {
+			if c := p.b.Admin().Counters(); c.Received-before != nodes || c.Committed != 0 {
 				t.Errorf("in the end %d pushes taken, %d messages under way; want %d, 0", c.Received-before, c.Committed, nodes)
 			}
 		}

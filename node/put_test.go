@@ -229,7 +229,7 @@ func TestSendFailsWithAnEvent(t *testing.T) {
 			t.Errorf("%s: after unlink: %v", c.name, got)
 		}
 	}
-	if c := p.a.Counters(); c.RemoteErrors != 1 || c.Trackers != 0 || c.Committed != 0 {
+	if c := p.a.Admin().Counters(); c.RemoteErrors != 1 || c.Trackers != 0 || c.Committed != 0 {
 		t.Errorf("counters %+v", c)
 	}
 }
@@ -326,7 +326,7 @@ func TestAck(t *testing.T) {
 			t.Errorf("portal %d: ACK of %d, want %d", portal, got, want)
 		}
 	}
-	if c := p.b.Counters(); c.Dropped != 4 || c.DroppedBytes != 20 {
+	if c := p.b.Admin().Counters(); c.Dropped != 4 || c.DroppedBytes != 20 {
 		t.Errorf("dropped %d messages of %d bytes, want 4 of 20", c.Dropped, c.DroppedBytes)
 	}
 }

@@ -203,8 +203,15 @@ func (p *patient) HandleEvent(e *portals.Event) {
 
 // Recovering returns the NIDs of the NIs and peer NIs that receive recovery pings, in the
 // order in which they lost health.
-func (n *Node) Recovering() (local, peers []lnet.NID) {
-	r := &n.made().recovery
+func (a *Admin) Recovering() (local, peers []lnet.NID) {
+	if !a.n.made() {
+		return nil, nil
+	}
+	return a.n.recovering()
+}
+
+func (n *Node) recovering() (local, peers []lnet.NID) {
+	r := &n.recovery
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.patients {

@@ -58,7 +58,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 				}
 				return as(lnd.StatusRemoteError)(tx)
 			})
-			if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+			if err := r.a.Admin().SetNIHealth(r.na[0], 0); err != nil {
 				t.Fatal(err)
 			}
 			r.restart()
@@ -74,7 +74,7 @@ func TestRecoveryPingsOfAnNI(t *testing.T) {
 			if h.Value != 0 || h.Pings != len(at) || !h.NextPing.After(time.Now()) {
 				t.Errorf("health %+v after %d pings", h, len(at))
 			}
-			if a, err := r.a.Activity(t.Context()); err != nil || a.RecoveringNIs != 1 || a.NIPings != uint64(len(at)) || a.PeerNIPings != 0 {
+			if a, err := r.a.Admin().Activity(t.Context()); err != nil || a.RecoveringNIs != 1 || a.NIPings != uint64(len(at)) || a.PeerNIPings != 0 {
 				t.Errorf("activity %+v, %v, after %d pings", a, err, len(at))
 			}
 		})
@@ -89,12 +89,12 @@ func TestRecoverySucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 2)
 		for _, nid := range r.na {
-			if err := r.a.SetNIHealth(nid, 0); err != nil {
+			if err := r.a.Admin().SetNIHealth(nid, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r.hears(t)
-		if err := r.a.SetPeerHealth(r.nb[1], 0); err != nil {
+		if err := r.a.Admin().SetPeerHealth(r.nb[1], 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
@@ -129,7 +129,7 @@ func TestRecoveryAfterALongCut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRails(t, static(), 1, 2)
 				r.hears(t)
-				if err := r.a.SetPeerHealth(r.nb[1], 0); err != nil {
+				if err := r.a.Admin().SetPeerHealth(r.nb[1], 0); err != nil {
 					t.Fatal(err)
 				}
 				r.ports[r.na[0]].setLink(lnd.LinkDown)
@@ -159,7 +159,7 @@ func TestRecoveryAfterAShortCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 2)
 		r.hears(t)
-		if err := r.a.SetPeerHealth(r.nb[1], 0); err != nil {
+		if err := r.a.Admin().SetPeerHealth(r.nb[1], 0); err != nil {
 			t.Fatal(err)
 		}
 		r.fails(as(lnd.StatusRemoteError))
@@ -200,7 +200,7 @@ func TestRecoveryPingsOfAPeer(t *testing.T) {
 			if got := pings > 0; got != heard {
 				t.Errorf("heard %v, pinged %v", heard, got)
 			}
-			if a, err := r.a.Activity(t.Context()); err != nil || a.PeerNIPings != uint64(pings) || a.RecoveringPeerNIs != min(pings, 1) || a.NIPings != 0 {
+			if a, err := r.a.Admin().Activity(t.Context()); err != nil || a.PeerNIPings != uint64(pings) || a.RecoveringPeerNIs != min(pings, 1) || a.NIPings != 0 {
 				t.Errorf("activity %+v, %v, after %d pings", a, err, pings)
 			}
 		})
@@ -215,7 +215,7 @@ func TestOneRecoveryPingAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 1)
 		r.hold(true)
-		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+		if err := r.a.Admin().SetNIHealth(r.na[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(40 * time.Second)
@@ -226,7 +226,7 @@ func TestOneRecoveryPingAtATime(t *testing.T) {
 		r.fails(as(lnd.StatusLocalDropped)) // other messages that fail with it are resent
 		r.step()
 		synctest.Wait()
-		if got := r.a.Counters().Resent; got != 0 {
+		if got := r.a.Admin().Counters().Resent; got != 0 {
 			t.Errorf("%d resent", got)
 		}
 		r.fails(nil)
@@ -277,15 +277,15 @@ func TestOwnPingsAreTracked(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		if got := r.a.Counters().Trackers; got != 0 || r.pending() != 1 {
+		if got := r.a.Admin().Counters().Trackers; got != 0 || r.pending() != 1 {
 			t.Errorf("a user's ping: %d trackers, %d messages", got, r.pending())
 		}
-		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+		if err := r.a.Admin().SetNIHealth(r.na[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := r.a.Counters().Trackers; got != 1 || r.pending() != 2 {
+		if got := r.a.Admin().Counters().Trackers; got != 1 || r.pending() != 2 {
 			t.Errorf("a recovery ping: %d trackers, %d messages", got, r.pending())
 		}
 		r.hold(false)
@@ -303,7 +303,7 @@ func TestHurtAgainWhileLeavingRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 1)
 		r.fails(as(lnd.StatusRemoteError))
-		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+		if err := r.a.Admin().SetNIHealth(r.na[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(1500 * time.Millisecond)

@@ -54,7 +54,7 @@ func TestTrackers(t *testing.T) {
 	}
 	check := func(step string, want uint64) {
 		t.Helper()
-		if got := p.a.Counters().Trackers; got != want {
+		if got := p.a.Admin().Counters().Trackers; got != want {
 			t.Errorf("%s: %d trackers, want %d", step, got, want)
 		}
 	}
@@ -154,7 +154,7 @@ func TestDeadlineWithoutAnLNDTimeout(t *testing.T) {
 func TestNoPathTouchesNoHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 2, 2)
-		before := r.a.Counters()
+		before := r.a.Admin().Counters()
 		for _, c := range []struct {
 			to, source string
 			want       error
@@ -178,7 +178,7 @@ func TestNoPathTouchesNoHealth(t *testing.T) {
 		if nis, peers := r.healthOf(); lost(nis) != 0 || lost(peers) != 0 {
 			t.Errorf("NIs %v, peer NIs %v", nis, peers)
 		}
-		if got := r.a.Counters(); got != before {
+		if got := r.a.Admin().Counters(); got != before {
 			t.Errorf("counters changed (-before +after):\n%s", cmp.Diff(before, got))
 		}
 	})

@@ -72,7 +72,7 @@ func TestFailureClasses(t *testing.T) {
 					t.Errorf("%s, several %v: NIs %v, peer NIs %v; want %d and %d lost",
 						c.status, several, nis, peers, wantLocal, wantRemote)
 				}
-				got := r.a.Counters()
+				got := r.a.Admin().Counters()
 				failed := uint64(0)
 				if tries > 1 {
 					failed = 1
@@ -111,7 +111,7 @@ func TestResendTakesAnotherPath(t *testing.T) {
 				s == lnd.StatusRemoteDropped && left[0].to == left[1].to {
 				t.Errorf("%s: transmissions %+v, want two on different paths", s, left)
 			}
-			c := r.a.Counters()
+			c := r.a.Admin().Counters()
 			if c.Resent != 1 || c.SuccessfulResends != 1 || c.FailedResends != 0 || c.Sent != 1 || c.Committed != 0 {
 				t.Errorf("%s: counters %+v", s, c)
 			}
@@ -213,7 +213,7 @@ func TestLateCompletions(t *testing.T) {
 				t.Errorf("late %v: events %+v", late, got)
 			}
 			nis, _ := r.healthOf()
-			if got := r.a.Counters().LocalDropped; got != want || lost(nis) != 100*int(want) {
+			if got := r.a.Admin().Counters().LocalDropped; got != want || lost(nis) != 100*int(want) {
 				t.Errorf("late %v: %d counted, NIs %v", late, got, nis)
 			}
 			r.fails(nil)
@@ -244,7 +244,7 @@ func TestUnlinkedMessageIsNotResent(t *testing.T) {
 		if got := e.take(); len(got) != 1 || !got[0].Unlinked || got[0].Err == nil {
 			t.Errorf("events %+v", got)
 		}
-		if c := r.a.Counters(); c.Resent != 0 || c.Committed != 0 {
+		if c := r.a.Admin().Counters(); c.Resent != 0 || c.Committed != 0 {
 			t.Errorf("counters %+v", c)
 		}
 	})
@@ -282,7 +282,7 @@ func TestCloseEndsResends(t *testing.T) {
 				t.Errorf("event %+v, want an error", e)
 			}
 		}
-		if c := r.a.Counters(); c.Committed != 0 {
+		if c := r.a.Admin().Counters(); c.Committed != 0 {
 			t.Errorf("counters %+v", c)
 		}
 	})
@@ -337,7 +337,7 @@ func TestRemovedRailLeavesItsMessagesToTheOther(t *testing.T) {
 				t.Errorf("%v, though another rail stands by", e.Err)
 			}
 		}
-		if c := r.a.Counters(); len(events) != messages || c.Resent == 0 || c.Committed != 0 {
+		if c := r.a.Admin().Counters(); len(events) != messages || c.Resent == 0 || c.Committed != 0 {
 			t.Errorf("%d events, %d resent, %d under way; want %d, some, 0", len(events), c.Resent, c.Committed, messages)
 		}
 	})

@@ -57,7 +57,7 @@ func TestEventsOfACancelledMDAreNotTheNextOnes(t *testing.T) {
 		if s := of[1]; len(s) != 2 || s[0].Type != portals.EventSend || s[1].Type != portals.EventAck || s[0].Err != nil || s[1].Err != nil || !s[1].Unlinked {
 			t.Errorf("of the next: %+v, want SEND and ACK", s)
 		}
-		if got := n.Drops()[node.DropNoMD]; got != 1 {
+		if got := n.Admin().Drops()[node.DropNoMD]; got != 1 {
 			t.Errorf("%d answers were dropped, want the ACK of the former", got)
 		}
 	})

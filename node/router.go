@@ -79,7 +79,8 @@ func (r *router) announced() bool { return RoutingState(r.state.Load()) == Routi
 // after RouterCheckInterval plus RouterPingTimeout, when it has determined which of its
 // NIs are alive. It returns ErrBusy while the node is stopping to route, or ErrClosed. It
 // does not block.
-func (n *Node) EnableRouting() error {
+func (a *Admin) EnableRouting() error {
+	n := a.n
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("enable routing: %w", err)
 	}
@@ -90,7 +91,8 @@ func (n *Node) EnableRouting() error {
 
 // ResumeRouting is like EnableRouting, but if the node is stopping to route, it starts
 // again, and messages that wait to be forwarded continue.
-func (n *Node) ResumeRouting() error {
+func (a *Admin) ResumeRouting() error {
+	n := a.n
 	if err := n.exists(); err != nil {
 		return fmt.Errorf("enable routing: %w", err)
 	}
@@ -147,8 +149,14 @@ func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
 // DisableRouting ends the router role. Peers are notified at once. Messages that they
 // still send are forwarded for at most 10 s and then dropped. DisableRouting does not
 // wait for that.
-func (n *Node) DisableRouting() {
-	r := &n.made().router
+func (a *Admin) DisableRouting() {
+	if a.n.made() {
+		a.n.disableRouting()
+	}
+}
+
+func (n *Node) disableRouting() {
+	r := &n.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := RoutingState(r.state.Load()); s == RoutingDisabled || s == RoutingStopping {
@@ -163,16 +171,24 @@ func (n *Node) DisableRouting() {
 
 // StopRouting ends the router role at once. Messages that wait to be forwarded are
 // dropped, and RoutingInfo.Ever becomes false. Routing can be enabled again.
-func (n *Node) StopRouting() {
-	n.DisableRouting()
+func (a *Admin) StopRouting() {
+	n := a.n
+	if !n.made() {
+		return
+	}
+	n.disableRouting()
 	n.stopForwarding()
 	n.router.ever.Store(false)
 }
 
 // SetBuffers sets the sizes of the pools. A negative number leaves a size unchanged, 0
 // means the default. The sizes take effect while the node forwards.
-func (n *Node) SetBuffers(b Buffers) {
-	ready := n.made().setBuffers(b)
+func (a *Admin) SetBuffers(b Buffers) {
+	n := a.n
+	if !n.made() {
+		return
+	}
+	ready := n.setBuffers(b)
 	n.forwardGranted(&ready)
 }
 
@@ -201,15 +217,22 @@ func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
 }
 
 // Buffers returns the sizes of the pools, which take effect while the node forwards.
-func (n *Node) Buffers() Buffers {
-	n.made().router.mu.Lock()
+func (a *Admin) Buffers() Buffers {
+	n := a.n
+	if !n.made() {
+		return Buffers{}
+	}
+	n.router.mu.Lock()
 	defer n.router.mu.Unlock()
 	return n.router.sizes.Resolved()
 }
 
 // Routing describes the router role.
-func (n *Node) Routing() RoutingInfo {
-	r := &n.made().router
+func (a *Admin) Routing() RoutingInfo {
+	if !a.n.made() {
+		return RoutingInfo{}
+	}
+	r := &a.n.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	info := RoutingInfo{State: RoutingState(r.state.Load()), Ever: r.ever.Load()}
@@ -302,7 +325,7 @@ func (n *Node) drain(ctx context.Context) {
 	if !n.router.forwards() {
 		return
 	}
-	n.DisableRouting()
+	n.disableRouting()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for n.router.forwards() {

@@ -46,8 +46,8 @@ type NewRoute struct {
 // AddRoute returns ErrInvalid if an argument is invalid, ErrExists if the net is local or
 // the route exists, ErrUnreachable if no NI is on the gateway's net, ErrClosed,
 // ErrInHandler, or ctx's error.
-func (n *Node) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
-	errs, err := n.AddRoutes(ctx, []NewRoute{{net, gateway, o}})
+func (a *Admin) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
+	errs, err := a.AddRoutes(ctx, []NewRoute{{net, gateway, o}})
 	if err != nil {
 		return fmt.Errorf("add route to %s by %s: %w", net, gateway, err)
 	}
@@ -57,7 +57,8 @@ func (n *Node) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o R
 // AddRoutes adds many routes for little more than the cost of one. It returns one error
 // for each route, nil for those that were added. If it could not start, it returns an
 // error and no list.
-func (n *Node) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error, _ error) {
+func (a *Admin) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error, _ error) {
+	n := a.n
 	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		errs = n.discoverer.addRoutes(m, now, routes)
 		return nil
@@ -160,7 +161,8 @@ func (d *discoverer) route(table *selection.Routing) {
 // (lnet-core 8.1). A zero net stands for any net, a zero gateway for any gateway. It
 // returns ErrNotFound if there is no route to the net, ErrClosed, ErrInHandler, or ctx's
 // error.
-func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
+func (a *Admin) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
+	n := a.n
 	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		if net != 0 && len(n.topology.Load().view.Routing.To(net)) == 0 {
 			return ErrNotFound
@@ -180,7 +182,8 @@ func (n *Node) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) 
 
 // DeleteRoutes deletes many routes by their nets and gateways, for little more than the
 // cost of one. Routes that do not exist are ignored.
-func (n *Node) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
+func (a *Admin) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
+	n := a.n
 	err := n.try(ctx, func(*discovery.Machine, time.Duration) error {
 		by := map[lnet.Net][]func(*selection.Route) bool{}
 		for k := range routes {
@@ -219,8 +222,11 @@ func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
 }
 
 // Routes lists the routes, grouped by net.
-func (n *Node) Routes() []RouteInfo {
-	t := n.made().topology.Load()
+func (a *Admin) Routes() []RouteInfo {
+	if !a.n.made() {
+		return nil
+	}
+	t := a.n.topology.Load()
 	infos := []RouteInfo{}
 	for _, r := range t.view.Routing.Routes() {
 		infos = append(infos, RouteInfo{

@@ -177,7 +177,7 @@ func (c *cue) Received(*lnd.Rx, error) {
 // addRoute adds a route and waits until the gateway has been checked.
 func addRoute(t testing.TB, n *node.Node, net, gateway string, o node.RouteOptions) {
 	t.Helper()
-	if err := n.AddRoute(context.Background(), parseNet(t, net), parseNID(t, gateway), o); err != nil {
+	if err := n.Admin().AddRoute(context.Background(), parseNet(t, net), parseNID(t, gateway), o); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
@@ -187,7 +187,7 @@ func addRoute(t testing.TB, n *node.Node, net, gateway string, o node.RouteOptio
 func routeTo(t testing.TB, n *node.Node, net string) node.RouteInfo {
 	t.Helper()
 	var found []node.RouteInfo
-	for _, r := range n.Routes() {
+	for _, r := range n.Admin().Routes() {
 		if r.Net == parseNet(t, net) {
 			found = append(found, r)
 		}
@@ -226,7 +226,7 @@ func statuses(n *node.Node) map[string]lnet.NIStatus {
 // and buffers were released.
 func sound(t testing.TB, step string, n *node.Node) {
 	t.Helper()
-	if c := n.Counters(); c.Committed != 0 {
+	if c := n.Admin().Counters(); c.Committed != 0 {
 		t.Errorf("%s: %d messages are committed", step, c.Committed)
 	}
 	whole := func(what string, c node.CreditInfo) {
@@ -246,7 +246,7 @@ func sound(t testing.TB, step string, n *node.Node) {
 			}
 		}
 	}
-	for k, p := range n.Routing().Pools {
+	for k, p := range n.Admin().Routing().Pools {
 		if p.Credits != p.Buffers {
 			t.Errorf("%s: pool %d: %+v", step, k, p)
 		}

@@ -63,7 +63,7 @@ func TestChecksOfAGateway(t *testing.T) {
 			t.Errorf("pings over %v", count)
 		}
 
-		if err := g.node.DeleteRoute(context.Background(), 0, lnet.NID{}); err != nil {
+		if err := g.node.Admin().DeleteRoute(context.Background(), 0, lnet.NID{}); err != nil {
 			t.Fatal(err)
 		}
 		g.gateway.take()
@@ -81,7 +81,7 @@ func preferNet(t *testing.T, n *node.Node, net string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = n.ChangePolicies(t.Context(), func(p *selection.Policies) error {
+	err = n.Admin().ChangePolicies(t.Context(), func(p *selection.Policies) error {
 		return p.Add(selection.Rule{Dst: d}, selection.Append)
 	})
 	if err != nil {

@@ -161,7 +161,7 @@ func TestFewRouterBuffers(t *testing.T) {
 		} {
 			log := &lineLog{}
 			n := newNode(t, node.Config{Logger: log.logger()})
-			n.SetBuffers(c.b)
+			n.Admin().SetBuffers(c.b)
 			if got := strings.Count(log.String(), "few router buffers"); got != c.warns {
 				t.Errorf("%+v: %d warnings, want %d", c.b, got, c.warns)
 			}
@@ -190,27 +190,27 @@ func TestRouterPools(t *testing.T) {
 			}
 			r.sound(t, "one message")
 		}
-		if w := r.node.Buffers(); w != (node.Buffers{Tiny: 2048, Small: 16384, Large: 1024}) {
+		if w := r.node.Admin().Buffers(); w != (node.Buffers{Tiny: 2048, Small: 16384, Large: 1024}) {
 			t.Errorf("sizes %+v", w)
 		}
 		// 0 means the default, negative numbers leave the size unchanged.
-		r.node.SetBuffers(node.Buffers{Tiny: 5, Small: -1, Large: 7})
-		r.node.SetBuffers(node.Buffers{Tiny: -1, Small: 6, Large: 0})
+		r.node.Admin().SetBuffers(node.Buffers{Tiny: 5, Small: -1, Large: 7})
+		r.node.Admin().SetBuffers(node.Buffers{Tiny: -1, Small: 6, Large: 0})
 		for k, want := range []int{5, 6, 1024} {
 			if p := r.pool(k); p.Buffers != want || p.Credits != want {
 				t.Errorf("pool %+v; want %d", p, want)
 			}
 		}
 		// The sizes are stored while routing is off, without effect.
-		r.node.DisableRouting()
-		for r.node.Routing().State != node.RoutingDisabled {
+		r.node.Admin().DisableRouting()
+		for r.node.Admin().Routing().State != node.RoutingDisabled {
 			time.Sleep(time.Second)
 		}
-		r.node.SetBuffers(node.Buffers{Tiny: 9, Small: -1, Large: -1})
-		if p := r.pool(tiny); p.Buffers != 0 || r.node.Buffers().Tiny != 9 {
-			t.Errorf("while off: %+v, %+v", p, r.node.Buffers())
+		r.node.Admin().SetBuffers(node.Buffers{Tiny: 9, Small: -1, Large: -1})
+		if p := r.pool(tiny); p.Buffers != 0 || r.node.Admin().Buffers().Tiny != 9 {
+			t.Errorf("while off: %+v, %+v", p, r.node.Admin().Buffers())
 		}
-		if err := r.node.EnableRouting(); err != nil {
+		if err := r.node.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		for k, want := range []int{9, 6, 1024} {
@@ -230,7 +230,7 @@ func TestPoolsChangeWhileInUse(t *testing.T) {
 		r := newHanded(t, node.Buffers{Tiny: 6, Small: 6}, lnd.Tunables{PeerCredits: 50})
 		sent := r.puts(t, asker, 9, 100)
 		expect(t, "six buffers", sent, 6, 3)
-		set := func(n int) { r.node.SetBuffers(node.Buffers{Tiny: -1, Small: n, Large: -1}) }
+		set := func(n int) { r.node.Admin().SetBuffers(node.Buffers{Tiny: -1, Small: n, Large: -1}) }
 		set(2)
 		expect(t, "two", sent, 6, 3)
 		r.far.finish(4, nil)
@@ -271,13 +271,13 @@ func TestNextHopIsDown(t *testing.T) {
 		r.far.finish(1, nil)
 		down := func() { r.far.upper.PeerDown(lnd.PeerDown{Peer: parseNID(t, behind), Err: lnd.ErrUnreachable}) }
 		down()
-		before := r.node.Counters()
+		before := r.node.Admin().Counters()
 		a := r.puts(t, asker, 1, 100)
 		expect(t, "taken in", a, 1, 0)
 		if r.far.waiting() != 0 {
 			t.Error("sent to a hop that is down")
 		}
-		c := r.node.Counters()
+		c := r.node.Admin().Counters()
 		if c.Dropped != before.Dropped+1 || c.DroppedBytes != before.DroppedBytes+100 {
 			t.Errorf("dropped %d, %d bytes", c.Dropped-before.Dropped, c.DroppedBytes-before.DroppedBytes)
 		}
@@ -309,9 +309,9 @@ func TestNextHopIsDown(t *testing.T) {
 			t.Fatalf("%d under way", n)
 		}
 		down()
-		before = r.node.Counters()
+		before = r.node.Admin().Counters()
 		r.far.finish(1, nil)
-		c = r.node.Counters()
+		c = r.node.Admin().Counters()
 		if d, s := c.Dropped-before.Dropped, c.RemoteDropped-before.RemoteDropped; d != 4 || s != 4 {
 			t.Errorf("%d dropped, %d by their peer's fault; 4 waited", d, s)
 		}

@@ -33,7 +33,7 @@ func TestForwardedMessage(t *testing.T) {
 					p.RouterCheckInterval = 0
 					r := newHandedWith(t, p, node.Buffers{}, lnd.Tunables{})
 					addRoute(t, r.node, "tcp9", gateway, node.RouteOptions{})
-					before := r.node.Counters()
+					before := r.node.Admin().Counters()
 					a := r.near.message(t, typ, asker, c.dest, 1000)
 					if r.far.waiting() != 1 {
 						t.Fatal("not sent")
@@ -45,11 +45,11 @@ func TestForwardedMessage(t *testing.T) {
 					if want := (lnet.ProcessID{NID: parseNID(t, c.hop), PID: c.pid}); tx.To != want {
 						t.Errorf("to %v; want %v", tx.To, want)
 					}
-					if now := r.node.Counters(); now.Routed != before.Routed {
+					if now := r.node.Admin().Counters(); now.Routed != before.Routed {
 						t.Errorf("counted before it has left: %+v", now)
 					}
 					r.sound(t, "afterwards")
-					now := r.node.Counters()
+					now := r.node.Admin().Counters()
 					if now.Routed != before.Routed+1 || now.RoutedBytes != before.RoutedBytes+1000 {
 						t.Errorf("routed %d, %d bytes", now.Routed, now.RoutedBytes)
 					}
@@ -103,7 +103,7 @@ func TestForwardedToAnotherNID(t *testing.T) {
 							others = append(others, parseNID(t, s))
 						}
 					}
-					err := r.node.ConfigurePeer(ctx, parseNID(t, nids[0]), others, discovery.ConfigureOptions{SingleRail: !multi})
+					err := r.node.Admin().ConfigurePeer(ctx, parseNID(t, nids[0]), others, discovery.ConfigureOptions{SingleRail: !multi})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -113,7 +113,7 @@ func TestForwardedToAnotherNID(t *testing.T) {
 				if c.down {
 					r.far.upper.PeerDown(lnd.PeerDown{Peer: parseNID(t, behind), Err: lnd.ErrUnreachable})
 				}
-				if err := r.node.SetPeerHealth(parseNID(t, behind), c.health); err != nil {
+				if err := r.node.Admin().SetPeerHealth(parseNID(t, behind), c.health); err != nil {
 					t.Fatal(err)
 				}
 				r.puts(t, asker, 1, 100)
@@ -132,7 +132,7 @@ func TestForwardedToAnotherNID(t *testing.T) {
 					t.Errorf("header %+v", tx.Header)
 				}
 				r.far.finish(1, nil)
-				if err := r.node.SetPeerHealth(parseNID(t, behind), node.MaxHealth); err != nil {
+				if err := r.node.Admin().SetPeerHealth(parseNID(t, behind), node.MaxHealth); err != nil {
 					t.Fatal(err)
 				}
 				r.sound(t, "afterwards")
@@ -188,7 +188,7 @@ func TestForwardsWaitForDiscovery(t *testing.T) {
 				t.Errorf("%v arrived before its destination was known", typ)
 			}
 		}
-		if c := n.Routing().Pools[tiny]; c.Credits != c.Buffers-2 {
+		if c := n.Admin().Routing().Pools[tiny]; c.Credits != c.Buffers-2 {
 			t.Errorf("pool %+v; two messages wait", c)
 		}
 		// No more messages wait than leave half of the neighbour's credits free, because the
@@ -201,10 +201,10 @@ func TestForwardsWaitForDiscovery(t *testing.T) {
 		}
 
 		// It never answers: waiting messages are dropped, and their buffers are released.
-		wait := n.Routing().Pools[tiny].Buffers - n.Routing().Pools[tiny].Credits
-		before := n.Counters().Dropped
+		wait := n.Admin().Routing().Pools[tiny].Buffers - n.Admin().Routing().Pools[tiny].Credits
+		before := n.Admin().Counters().Dropped
 		time.Sleep(5 * time.Minute)
-		if d := n.Counters().Dropped - before; d != uint64(wait) {
+		if d := n.Admin().Counters().Dropped - before; d != uint64(wait) {
 			t.Errorf("%d dropped; %d waited", d, wait)
 		}
 		sound(t, "the destination is silent", n)
@@ -251,9 +251,9 @@ func TestForwardFails(t *testing.T) {
 				t.Fatalf("not resent: %d, %d", first.waiting(), other.waiting())
 			}
 			expect(t, "resent", a, 1, 0)
-			before := r.node.Counters()
+			before := r.node.Admin().Counters()
 			other.finish(1, nil)
-			c := r.node.Counters()
+			c := r.node.Admin().Counters()
 			if c.Routed != before.Routed+1 || c.Dropped != before.Dropped || c.Resent != 1 || c.SuccessfulResends != 1 {
 				t.Errorf("%+v", c)
 			}
@@ -264,13 +264,13 @@ func TestForwardFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, second := begin(t)
 			r.puts(t, asker, 1, 100)
-			before := r.node.Counters()
+			before := r.node.Admin().Counters()
 			for r.far.waiting()+second.waiting() > 0 {
 				r.far.finish(1, local)
 				second.finish(1, local)
 				synctest.Wait()
 			}
-			c := r.node.Counters()
+			c := r.node.Admin().Counters()
 			tries := c.LocalDropped - before.LocalDropped
 			if tries != 3 || c.Routed != before.Routed || c.Dropped != before.Dropped+1 ||
 				c.DroppedBytes != before.DroppedBytes+100 || c.FailedResends != 1 {
@@ -283,11 +283,11 @@ func TestForwardFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, second := begin(t)
 			r.puts(t, asker, 1, 100)
-			before := r.node.Counters()
+			before := r.node.Admin().Counters()
 			r.far.finish(1, remote)
 			second.finish(1, remote)
 			synctest.Wait()
-			c := r.node.Counters()
+			c := r.node.Admin().Counters()
 			if r.far.waiting()+second.waiting() != 0 || c.Dropped != before.Dropped+1 || c.Routed != before.Routed {
 				t.Errorf("%+v", c)
 			}
@@ -297,10 +297,10 @@ func TestForwardFails(t *testing.T) {
 	t.Run("there is no way", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := begin(t)
-			before := r.node.Counters()
+			before := r.node.Admin().Counters()
 			a := r.near.message(t, lnet.MsgPut, asker, "10.77.8.8@tcp8", 100)
 			expect(t, "no route", []*arrival{a}, 1, 0)
-			if c := r.node.Counters(); c.Dropped != before.Dropped+1 || c.DroppedBytes != before.DroppedBytes+100 {
+			if c := r.node.Admin().Counters(); c.Dropped != before.Dropped+1 || c.DroppedBytes != before.DroppedBytes+100 {
 				t.Errorf("%+v", c)
 			}
 			r.sound(t, "afterwards")
@@ -319,9 +319,9 @@ func TestAgedForwards(t *testing.T) {
 		p.RouterCheckInterval = 0 // the router's own answers do not wait so long
 		r := newRouted(t, 1, p)
 		router := r.routers[0]
-		short := router.Parameters()
+		short := router.Admin().Parameters()
 		short.RetryCount = 0 // its own messages have a limit of 51 s
-		if err := router.SetParameters(short); err != nil {
+		if err := router.Admin().SetParameters(short); err != nil {
 			t.Fatal(err)
 		}
 		other := newNode(t, node.Config{Parameters: &p})
@@ -342,7 +342,7 @@ func TestAgedForwards(t *testing.T) {
 		if n := replies(q); n != gets {
 			t.Errorf("%d of %d were answered", n, gets)
 		}
-		if c := router.Counters(); c.Dropped != 0 || c.NetworkTimeouts != 0 || c.Routed != 2*gets {
+		if c := router.Admin().Counters(); c.Dropped != 0 || c.NetworkTimeouts != 0 || c.Routed != 2*gets {
 			t.Errorf("router: %+v", c)
 		}
 		sound(t, "router", router)
@@ -369,7 +369,7 @@ func TestWhoIsHeardByARouterIsWell(t *testing.T) {
 			}
 			send()
 			a.set(&a.silent, true) // no recovery ping raises its health
-			if err := n.SetPeerHealth(a.ports[0].nid, 100); err != nil {
+			if err := n.Admin().SetPeerHealth(a.ports[0].nid, 100); err != nil {
 				t.Fatal(err)
 			}
 			send()

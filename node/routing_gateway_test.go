@@ -76,7 +76,7 @@ func TestFreshRoute(t *testing.T) {
 				g := newGuided(t, p)
 				ctx := context.Background()
 				if c.multi {
-					err := g.node.ConfigurePeer(ctx, parseNID(t, gatewayNear), []lnet.NID{parseNID(t, gatewayFar)},
+					err := g.node.Admin().ConfigurePeer(ctx, parseNID(t, gatewayNear), []lnet.NID{parseNID(t, gatewayFar)},
 						discovery.ConfigureOptions{})
 					if err != nil {
 						t.Fatal(err)
@@ -229,7 +229,7 @@ func TestGatewayThatDoesNotAnswer(t *testing.T) {
 					if up {
 						want = node.AliveUp
 					}
-					for _, r := range g.node.Routes() {
+					for _, r := range g.node.Admin().Routes() {
 						if r.Up != up {
 							t.Errorf("%s: %+v", step, r)
 						}
@@ -308,7 +308,7 @@ func TestDriverLosesAGateway(t *testing.T) {
 		t.Run("a gateway, and it is heard again", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := begin(t, mode, false)
-				if err := g.node.SetPeerHealth(parseNID(t, gatewayNear), 300); err != nil {
+				if err := g.node.Admin().SetPeerHealth(parseNID(t, gatewayNear), 300); err != nil {
 					t.Fatal(err)
 				}
 				takesPuts(t, g.node)
@@ -364,7 +364,7 @@ func TestDriverLosesAGateway(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := begin(t, discovery.Off, false)
 			g.fabric.addNI(t, g.node, "10.77.0.11@tcp")
-			if err := g.node.SetNIHealth(g.port.nid, 500); err != nil {
+			if err := g.node.Admin().SetNIHealth(g.port.nid, 500); err != nil {
 				t.Fatal(err)
 			}
 			lose(g.port, gatewayNear)
@@ -376,7 +376,7 @@ func TestDriverLosesAGateway(t *testing.T) {
 			p := node.DefaultParameters()
 			p.Discovery = discovery.Off
 			g := newGuided(t, p, "10.77.0.3@tcp")
-			err := g.node.ConfigurePeer(context.Background(), parseNID(t, gatewayNear),
+			err := g.node.Admin().ConfigurePeer(context.Background(), parseNID(t, gatewayNear),
 				[]lnet.NID{parseNID(t, "10.77.0.3@tcp")}, discovery.ConfigureOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -432,12 +432,12 @@ func TestMessagesByADeadGateway(t *testing.T) {
 				if r := routeTo(t, g.node, "tcp1"); r.Up {
 					t.Fatalf("%+v", r)
 				}
-				before := g.node.Counters().Dropped
+				before := g.node.Admin().Counters().Dropped
 				g.bring(t, c.from)
 				if n := len(took.take()); n == 1 != c.comes {
 					t.Errorf("%d messages came in", n)
 				}
-				if d := g.node.Counters().Dropped - before; d == 1 == c.comes {
+				if d := g.node.Admin().Counters().Dropped - before; d == 1 == c.comes {
 					t.Errorf("%d dropped", d)
 				}
 				if r := routeTo(t, g.node, "tcp1"); r.Up != c.up {
@@ -481,7 +481,7 @@ func TestAsymmetricRouteOnARouter(t *testing.T) {
 			t.Errorf("forwarded: %d messages", len(got))
 		}
 		// The route back leads through another NID of the same gateway.
-		err := n.ConfigurePeer(context.Background(), parseNID(t, gatewayNear),
+		err := n.Admin().ConfigurePeer(context.Background(), parseNID(t, gatewayNear),
 			[]lnet.NID{parseNID(t, "10.77.0.3@tcp")}, discovery.ConfigureOptions{})
 		if err != nil {
 			t.Fatal(err)

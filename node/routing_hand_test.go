@@ -272,7 +272,7 @@ func (r *handed) puts(t testing.TB, from string, count, size int) (out []*arriva
 }
 
 // pool returns one of the router's pools.
-func (r *handed) pool(k int) node.PoolInfo { return r.node.Routing().Pools[k] }
+func (r *handed) pool(k int) node.PoolInfo { return r.node.Admin().Routing().Pools[k] }
 
 // sound completes all sent messages and then calls the function sound.
 func (r *handed) sound(t testing.TB, step string) {

@@ -45,7 +45,7 @@ func TestNeighbourThatReadsNothing(t *testing.T) {
 		}
 
 		// The driver gives up.
-		before := r.node.Counters()
+		before := r.node.Admin().Counters()
 		r.near.finish(4, fault(lnd.StatusNetworkTimeout, parseNID(t, asker), lnd.ErrUnreachable))
 		synctest.Wait()
 		expect(t, "given up", append(stuck, held...), 10, 1)
@@ -54,7 +54,7 @@ func TestNeighbourThatReadsNothing(t *testing.T) {
 			r.near.finish(1, nil)
 		}
 		expect(t, "all", append(stuck, held...), 11, 0)
-		if d := r.node.Counters().Dropped - before.Dropped; d < 4 {
+		if d := r.node.Admin().Counters().Dropped - before.Dropped; d < 4 {
 			t.Errorf("%d dropped", d)
 		}
 		r.sound(t, "afterwards")
@@ -78,7 +78,7 @@ func TestConnectionDiesWhileMessagesWait(t *testing.T) {
 				r := newHanded(t, c.buffers, c.tunables)
 				sent := r.puts(t, asker, 8, 100)
 				expect(t, "at first", sent, 2, 6)
-				before := r.node.Counters().Dropped
+				before := r.node.Admin().Counters().Dropped
 				for _, k := range []int{2, 4, 7, 0} { // the last one is not waiting any more
 					sent[k].withdraw()
 				}
@@ -86,7 +86,7 @@ func TestConnectionDiesWhileMessagesWait(t *testing.T) {
 				if got := were(sent); !slices.Equal(got, want) {
 					t.Errorf("withdrawn: %v; want %v", got, want)
 				}
-				if d := r.node.Counters().Dropped - before; d != 3 {
+				if d := r.node.Admin().Counters().Dropped - before; d != 3 {
 					t.Errorf("%d dropped", d)
 				}
 				for _, k := range []int{3, 5, 6} {
@@ -109,7 +109,7 @@ func TestConnectionDiesOfADeletedPeer(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{PeerCredits: 2})
 		sent := r.puts(t, asker, 4, 100)
 		expect(t, "at first", sent, 2, 2)
-		if err := r.node.DeletePeer(context.Background(), parseNID(t, asker), false); err != nil {
+		if err := r.node.Admin().DeletePeer(context.Background(), parseNID(t, asker), false); err != nil {
 			t.Fatal(err)
 		}
 		sent[2].withdraw() // may coincide with its placement
@@ -170,12 +170,12 @@ func TestRouterStopsWithMessagesWaiting(t *testing.T) {
 		r := newHanded(t, node.Buffers{Small: 1}, lnd.Tunables{PeerCredits: 3})
 		sent := r.puts(t, asker, 5, 100) // 1 under way, 2 wait for a buffer, 2 for a router credit
 		expect(t, "at first", sent, 1, 4)
-		r.node.DisableRouting()
+		r.node.Admin().DisableRouting()
 		begin := time.Now()
-		before := r.node.Counters()
+		before := r.node.Admin().Counters()
 		time.Sleep(9 * time.Second)
 		expect(t, "after 9 s", sent, 1, 4)
-		for r.node.Routing().State != node.RoutingDisabled {
+		for r.node.Admin().Routing().State != node.RoutingDisabled {
 			time.Sleep(100 * time.Millisecond)
 			if time.Since(begin) > 12*time.Second {
 				t.Fatalf("still stopping")
@@ -185,7 +185,7 @@ func TestRouterStopsWithMessagesWaiting(t *testing.T) {
 		if got := were(sent); !slices.Equal(got, []string{"taken", "dropped", "dropped", "dropped", "dropped"}) {
 			t.Errorf("stopped: %v", got)
 		}
-		if c := r.node.Counters(); c.Dropped != before.Dropped+4 || c.DroppedBytes != before.DroppedBytes+400 {
+		if c := r.node.Admin().Counters(); c.Dropped != before.Dropped+4 || c.DroppedBytes != before.DroppedBytes+400 {
 			t.Errorf("dropped %d, %d bytes", c.Dropped-before.Dropped, c.DroppedBytes-before.DroppedBytes)
 		}
 		late := r.puts(t, asker, 1, 100)
@@ -193,7 +193,7 @@ func TestRouterStopsWithMessagesWaiting(t *testing.T) {
 			t.Errorf("a late one: %v", got)
 		}
 		// Enable routing again while that message is still under way.
-		if err := r.node.EnableRouting(); err != nil {
+		if err := r.node.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		sent = r.puts(t, asker, 2, 100)
@@ -342,15 +342,15 @@ func TestGatewaysNIDMoves(t *testing.T) {
 			ctx := context.Background()
 			if p, _ := g.node.Peer(parseNID(t, gatewayNear)); p.Gateway {
 				// The routes may still belong to the first owner, which has other NIDs.
-				t.Errorf("the old owner is still a gateway: %+v; routes %+v", p, g.node.Routes())
+				t.Errorf("the old owner is still a gateway: %+v; routes %+v", p, g.node.Admin().Routes())
 			}
-			if err := g.node.DeletePeer(ctx, parseNID(t, gatewayNear), false); err != nil {
+			if err := g.node.Admin().DeletePeer(ctx, parseNID(t, gatewayNear), false); err != nil {
 				t.Errorf("delete the old owner: %v", err)
 			}
-			if err := g.node.DeleteRoute(ctx, 0, nid); err != nil || len(g.node.Routes()) != 0 {
-				t.Errorf("delete its routes: %v, %+v", err, g.node.Routes())
+			if err := g.node.Admin().DeleteRoute(ctx, 0, nid); err != nil || len(g.node.Admin().Routes()) != 0 {
+				t.Errorf("delete its routes: %v, %+v", err, g.node.Admin().Routes())
 			}
-			if err := g.node.DeletePeer(ctx, parseNID(t, other), false); err != nil {
+			if err := g.node.Admin().DeletePeer(ctx, parseNID(t, other), false); err != nil {
 				t.Errorf("delete the new owner: %v", err)
 			}
 		})
@@ -412,20 +412,20 @@ func TestRouterInAStorm(t *testing.T) {
 				r.far.finish(1+rng.IntN(3), err)
 			})
 			until(func(rng *rand.Rand) {
-				r.node.SetBuffers(node.Buffers{Tiny: 1 + rng.IntN(3), Small: 1 + rng.IntN(6), Large: 1 + rng.IntN(2)})
+				r.node.Admin().SetBuffers(node.Buffers{Tiny: 1 + rng.IntN(3), Small: 1 + rng.IntN(6), Large: 1 + rng.IntN(2)})
 			})
 			until(func(rng *rand.Rand) {
 				switch rng.IntN(8) {
 				case 0:
-					_ = r.node.DeletePeer(context.Background(), parseNID(t, askers[rng.IntN(4)]), true)
+					_ = r.node.Admin().DeletePeer(context.Background(), parseNID(t, askers[rng.IntN(4)]), true)
 				case 1:
 					r.far.upper.PeerDown(lnd.PeerDown{Peer: parseNID(t, behind), Err: lnd.ErrUnreachable})
 				case 2:
 					if rng.IntN(20) == 0 {
-						r.node.DisableRouting()
+						r.node.Admin().DisableRouting()
 					}
 				default:
-					_ = r.node.EnableRouting() // may be busy
+					_ = r.node.Admin().EnableRouting() // may be busy
 				}
 			})
 			senders.Wait()
@@ -444,7 +444,7 @@ func TestRouterInAStorm(t *testing.T) {
 				}
 			}
 			r.sound(t, "after the storm")
-			if err := r.node.EnableRouting(); err != nil {
+			if err := r.node.Admin().EnableRouting(); err != nil {
 				t.Fatal(err)
 			}
 			for _, from := range askers {

@@ -21,11 +21,11 @@ func TestRouterChangesWhileForwardsWaitForDiscovery(t *testing.T) {
 		state  node.RoutingState
 	}{
 		{"closed", func(n *node.Node) error { return n.Close(ctx) }, node.RoutingDisabled},
-		{"stopped", func(n *node.Node) error { n.DisableRouting(); return nil }, node.RoutingDisabled},
+		{"stopped", func(n *node.Node) error { n.Admin().DisableRouting(); return nil }, node.RoutingDisabled},
 		{"loses the NI that they came over", func(n *node.Node) error { return n.RemoveNI(ctx, mustNID(gatewayNear)) }, node.RoutingEnabled},
 		{"loses the NI on the way", func(n *node.Node) error { return n.RemoveNI(ctx, mustNID(gatewayFar)) }, node.RoutingEnabled},
-		{"forgets who sent", func(n *node.Node) error { return n.DeletePeer(ctx, mustNID(asker), true) }, node.RoutingEnabled},
-		{"forgets the destination", func(n *node.Node) error { return n.DeletePeer(ctx, mustNID(behind), true) }, node.RoutingEnabled},
+		{"forgets who sent", func(n *node.Node) error { return n.Admin().DeletePeer(ctx, mustNID(asker), true) }, node.RoutingEnabled},
+		{"forgets the destination", func(n *node.Node) error { return n.Admin().DeletePeer(ctx, mustNID(behind), true) }, node.RoutingEnabled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRouterChangesWhileForwardsWaitForDiscovery(t *testing.T) {
 					send()
 				}
 				synctest.Wait()
-				if k := n.Routing().Pools[tiny]; k.Credits != k.Buffers-3 {
+				if k := n.Admin().Routing().Pools[tiny]; k.Credits != k.Buffers-3 {
 					t.Fatalf("pool %+v", k)
 				}
 				begin := time.Now()
@@ -57,7 +57,7 @@ func TestRouterChangesWhileForwardsWaitForDiscovery(t *testing.T) {
 				}
 				time.Sleep(10 * time.Minute)
 				sound(t, c.name, n)
-				if s := n.Routing().State; s != c.state {
+				if s := n.Admin().Routing().State; s != c.state {
 					t.Errorf("state %d; want %d", s, c.state)
 				}
 			})

@@ -23,12 +23,12 @@ func TestNeighbourGoesBeforeItsMessageWaits(t *testing.T) {
 		expect(t, "at first", r.puts(t, asker, 2, 100), 2, 0)
 		addFault(t, r.node, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 5 * time.Second})
 		held := r.puts(t, asker, 1, 100)
-		if err := r.node.DeletePeer(context.Background(), parseNID(t, asker), false); err != nil {
+		if err := r.node.Admin().DeletePeer(context.Background(), parseNID(t, asker), false); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Second)
 		expect(t, "held", held, 0, 1)
-		r.node.RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
+		r.node.Admin().RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{})
 		synctest.Wait()
 		expect(t, "let go", held, 1, 0)
 		r.sound(t, "afterwards")
@@ -44,18 +44,18 @@ func TestRoutingEndsBeforeAMessageWaits(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{})
 		addFault(t, r.node, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: time.Minute})
 		held := r.puts(t, asker, 1, 100)
-		r.node.DisableRouting()
+		r.node.Admin().DisableRouting()
 		time.Sleep(30 * time.Second)
-		if s := r.node.Routing().State; s != node.RoutingDisabled {
+		if s := r.node.Admin().Routing().State; s != node.RoutingDisabled {
 			t.Fatalf("state %v", s)
 		}
 		expect(t, "held", held, 0, 1)
-		before := r.node.Drops()[node.DropNotRouter]
+		before := r.node.Admin().Drops()[node.DropNotRouter]
 		time.Sleep(31 * time.Second)
 		if got := were(held); !slices.Equal(got, []string{"dropped"}) {
 			t.Errorf("let go: %v", got)
 		}
-		if n := r.node.Drops()[node.DropNotRouter] - before; n != 1 {
+		if n := r.node.Admin().Drops()[node.DropNotRouter] - before; n != 1 {
 			t.Errorf("%d dropped", n)
 		}
 		r.sound(t, "afterwards")
@@ -101,7 +101,7 @@ func TestGatewayIsRemade(t *testing.T) {
 		}
 		known(2)
 		p.Discovery = discovery.Off
-		if err := g.node.SetParameters(p); err != nil {
+		if err := g.node.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(130 * time.Second) // after the next check

@@ -29,7 +29,7 @@ func TestRoutesThatAreRefused(t *testing.T) {
 		addRoute(t, n, "tcp1", "10.77.0.1@tcp", node.RouteOptions{})
 		ctx := context.Background()
 		add := func(net lnet.Net, gateway lnet.NID, o node.RouteOptions) error {
-			return n.AddRoute(ctx, net, gateway, o)
+			return n.Admin().AddRoute(ctx, net, gateway, o)
 		}
 		tcp1 := parseNet(t, "tcp1")
 		for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestRoutesThatAreRefused(t *testing.T) {
 				t.Errorf("%s: %v; want %v", c.name, err, c.err)
 			}
 		}
-		if r := n.Routes(); len(r) != 1 {
+		if r := n.Admin().Routes(); len(r) != 1 {
 			t.Errorf("routes %+v", r)
 		}
 		for _, p := range n.Peers() { // no peer was created for them
@@ -89,7 +89,7 @@ func TestRoutesAreShown(t *testing.T) {
 		nid := parseNID(t, "10.77.0.1@tcp")
 		shown := func(step string, want ...node.RouteInfo) {
 			t.Helper()
-			if got := n.Routes(); !slices.Equal(got, want) {
+			if got := n.Admin().Routes(); !slices.Equal(got, want) {
 				t.Errorf("%s:\n%+v; want\n%+v", step, got, want)
 			}
 		}
@@ -143,17 +143,17 @@ func TestGatewayIsHeld(t *testing.T) {
 				t.Errorf("%s: %v", step, err)
 			}
 		}
-		refused("delete", n.DeletePeer(ctx, nid, false))
-		refused("delete with force", n.DeletePeer(ctx, nid, true))
-		refused("delete its NID", n.DeletePeerNIDs(ctx, nid, []lnet.NID{nid}))
-		refused("delete its other NID", n.DeletePeerNIDs(ctx, nid, []lnet.NID{gateway.ports[1].nid}))
-		if err := n.DeleteRoute(ctx, 0, lnet.NID{}); err != nil {
+		refused("delete", n.Admin().DeletePeer(ctx, nid, false))
+		refused("delete with force", n.Admin().DeletePeer(ctx, nid, true))
+		refused("delete its NID", n.Admin().DeletePeerNIDs(ctx, nid, []lnet.NID{nid}))
+		refused("delete its other NID", n.Admin().DeletePeerNIDs(ctx, nid, []lnet.NID{gateway.ports[1].nid}))
+		if err := n.Admin().DeleteRoute(ctx, 0, lnet.NID{}); err != nil {
 			t.Fatal(err)
 		}
 		if peer, _ := n.Peer(nid); peer.Gateway {
 			t.Error("still a gateway")
 		}
-		if err := n.DeletePeer(ctx, nid, false); err != nil {
+		if err := n.Admin().DeletePeer(ctx, nid, false); err != nil {
 			t.Errorf("delete: %v", err)
 		}
 	})
@@ -171,7 +171,7 @@ func TestGatewayIsNotConfigured(t *testing.T) {
 		f.addNI(t, n, "10.77.0.10@tcp")
 		gateway := newActor(t, f, "10.77.0.1@tcp", "10.77.1.1@tcp1")
 		addRoute(t, n, "tcp1", "10.77.0.1@tcp", node.RouteOptions{})
-		err := n.ConfigurePeer(context.Background(), gateway.ports[0].nid, nil, discovery.ConfigureOptions{})
+		err := n.Admin().ConfigurePeer(context.Background(), gateway.ports[0].nid, nil, discovery.ConfigureOptions{})
 		if !errors.Is(err, discovery.ErrBusy) {
 			t.Errorf("configure the gateway: %v", err)
 		}
@@ -199,7 +199,7 @@ func TestNoNIOnARoutedNet(t *testing.T) {
 		if err := add(); !errors.Is(err, node.ErrRouted) {
 			t.Errorf("with a route: %v", err)
 		}
-		if err := n.DeleteRoute(context.Background(), c.Net, lnet.NID{}); err != nil {
+		if err := n.Admin().DeleteRoute(context.Background(), c.Net, lnet.NID{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := add(); err != nil {
@@ -249,11 +249,11 @@ func TestDeleteRoutes(t *testing.T) {
 				if c.gateway != "" {
 					gateway = parseNID(t, c.gateway)
 				}
-				if err := n.DeleteRoute(context.Background(), net, gateway); !errors.Is(err, c.err) {
+				if err := n.Admin().DeleteRoute(context.Background(), net, gateway); !errors.Is(err, c.err) {
 					t.Errorf("%v; want %v", err, c.err)
 				}
 				var left []string
-				for _, r := range n.Routes() {
+				for _, r := range n.Admin().Routes() {
 					left = append(left, fmt.Sprint(r.Net, " ", r.Gateway))
 				}
 				slices.Sort(left)
@@ -265,10 +265,10 @@ func TestDeleteRoutes(t *testing.T) {
 				// deleted, and not before.
 				for _, s := range []string{a, b} {
 					held := false
-					for _, r := range n.Routes() {
+					for _, r := range n.Admin().Routes() {
 						held = held || r.Gateway == parseNID(t, s) || s == a && r.Gateway == parseNID(t, a3)
 					}
-					err := n.DeletePeer(context.Background(), parseNID(t, s), false)
+					err := n.Admin().DeletePeer(context.Background(), parseNID(t, s), false)
 					if held != errors.Is(err, discovery.ErrBusy) {
 						t.Errorf("delete the peer %s: %v", s, err)
 					}
@@ -309,8 +309,8 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 				addRoute(t, n, "tcp1", existing, c.existing)
 				addRoute(t, n, "tcp1", moved, c.moved)
 				addRoute(t, n, "tcp2", moved, node.RouteOptions{Hops: 2}) // not a duplicate: it remains in any case
-				if len(n.Routes()) != 3 {
-					t.Fatalf("routes %+v", n.Routes())
+				if len(n.Admin().Routes()) != 3 {
+					t.Fatalf("routes %+v", n.Admin().Routes())
 				}
 				gateway.set(&gateway.silent, false)
 				time.Sleep(4 * time.Minute) // it is checked again
@@ -326,14 +326,14 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 				// Deleting the last route releases the peer.
 				ctx := context.Background()
 				for _, net := range []string{"tcp1", "tcp2"} {
-					if err := n.DeletePeer(ctx, parseNID(t, existing), false); !errors.Is(err, discovery.ErrBusy) {
+					if err := n.Admin().DeletePeer(ctx, parseNID(t, existing), false); !errors.Is(err, discovery.ErrBusy) {
 						t.Errorf("delete the peer: %v", err)
 					}
-					if err := n.DeleteRoute(ctx, parseNet(t, net), parseNID(t, existing)); err != nil {
+					if err := n.Admin().DeleteRoute(ctx, parseNet(t, net), parseNID(t, existing)); err != nil {
 						t.Error(err)
 					}
 				}
-				if err := n.DeletePeer(ctx, parseNID(t, existing), false); err != nil {
+				if err := n.Admin().DeletePeer(ctx, parseNID(t, existing), false); err != nil {
 					t.Errorf("delete the peer: %v", err)
 				}
 			})
@@ -353,7 +353,7 @@ func TestRoutesStandInAnOrderOfTheirOwn(t *testing.T) {
 			for k := range 4 {
 				addRoute(t, n, "tcp1", fmt.Sprintf("10.77.0.%d@tcp", k+1), node.RouteOptions{})
 			}
-			for _, r := range n.Routes() {
+			for _, r := range n.Admin().Routes() {
 				gateways += " " + r.Gateway.String()
 			}
 		})
@@ -385,7 +385,7 @@ func TestManyRoutesByOneGateway(t *testing.T) {
 			for k := range count {
 				addRoute(t, n, fmt.Sprintf("tcp1%d", k+2), "10.77.0.1@tcp", node.RouteOptions{})
 			}
-			routes := n.Routes()
+			routes := n.Admin().Routes()
 			if len(routes) != count {
 				t.Errorf("%d routes; want %d", len(routes), count)
 			}
@@ -397,8 +397,8 @@ func TestManyRoutesByOneGateway(t *testing.T) {
 			gateway.take() // each new route causes a check
 			time.Sleep(5 * time.Minute)
 			pinged = len(pings(gateway.take()))
-			if err := n.DeleteRoute(context.Background(), 0, parseNID(t, "10.77.0.1@tcp")); err != nil || len(n.Routes()) != 0 {
-				t.Errorf("delete: %v, %d are left", err, len(n.Routes()))
+			if err := n.Admin().DeleteRoute(context.Background(), 0, parseNID(t, "10.77.0.1@tcp")); err != nil || len(n.Admin().Routes()) != 0 {
+				t.Errorf("delete: %v, %d are left", err, len(n.Admin().Routes()))
 			}
 		})
 		return pinged

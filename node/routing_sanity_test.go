@@ -134,13 +134,13 @@ func TestPeerBehindTheRouterStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.ports[1].upper.PeerDown(lnd.PeerDown{Peer: o.pID.NID, Err: lnd.ErrUnreachable})
-		before := o.rt.Counters().Dropped
+		before := o.rt.Admin().Counters().Dropped
 		for range 2 {
 			if err := ping(o.h, o.pID, lnet.NID{}); err == nil {
 				t.Error("a ping was answered")
 			}
 		}
-		if d := o.rt.Counters().Dropped - before; d != 2 {
+		if d := o.rt.Admin().Counters().Dropped - before; d != 2 {
 			t.Errorf("RT dropped %d", d)
 		}
 		if i := peerNI(t, o.rt, behind); i.Traffic.Dropped.Get != 2 {
@@ -176,7 +176,7 @@ func TestRouterShowsNIThatIsNotWell(t *testing.T) {
 			}
 			return nil
 		})
-		if err := o.h.SetNIHealth(o.hID.NID, 0); err != nil {
+		if err := o.h.Admin().SetNIHealth(o.hID.NID, 0); err != nil {
 			t.Fatal(err)
 		}
 		within := func(want node.Aliveness) bool {
@@ -196,7 +196,7 @@ func TestRouterShowsNIThatIsNotWell(t *testing.T) {
 			t.Error("RT does not show that the NI is down")
 		}
 		ill.Store(false)
-		if err := o.h.SetNIHealth(o.hID.NID, node.MaxHealth); err != nil {
+		if err := o.h.Admin().SetNIHealth(o.hID.NID, node.MaxHealth); err != nil {
 			t.Fatal(err)
 		}
 		if !within(node.AliveUp) {
@@ -218,9 +218,9 @@ func TestRouterTakesAnotherNID(t *testing.T) {
 				t.Fatalf("%+v, %v", p, err)
 			}
 		}
-		p := o.rt.Parameters()
+		p := o.rt.Admin().Parameters()
 		p.HealthSensitivity = 0
-		if err := o.rt.SetParameters(p); err != nil {
+		if err := o.rt.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex
@@ -237,7 +237,7 @@ func TestRouterTakesAnotherNID(t *testing.T) {
 			}
 			return nil
 		})
-		if err := o.rt.SetPeerHealth(o.pID.NID, 0); err != nil {
+		if err := o.rt.Admin().SetPeerHealth(o.pID.NID, 0); err != nil {
 			t.Fatal(err)
 		}
 		const count = 50
@@ -265,7 +265,7 @@ func TestRouteStaysUpWhenAnNIFails(t *testing.T) {
 		second := parseNID(t, "10.77.0.11@tcp")
 		o.fabric.addNI(t, o.h, second.String())
 		for _, n := range []*node.Node{o.rt, o.p} {
-			err := n.ConfigurePeer(context.Background(), o.hID.NID, []lnet.NID{second}, discovery.ConfigureOptions{})
+			err := n.Admin().ConfigurePeer(context.Background(), o.hID.NID, []lnet.NID{second}, discovery.ConfigureOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -278,7 +278,7 @@ func TestRouteStaysUpWhenAnNIFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = o.h.AddFault(faults.Rule{Kind: faults.Drop, Source: faults.Only(second), Rate: 1, Statuses: localError})
+		err = o.h.Admin().AddFault(faults.Rule{Kind: faults.Drop, Source: faults.Only(second), Rate: 1, Statuses: localError})
 		if err != nil {
 			t.Fatal(err)
 		}

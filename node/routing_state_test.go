@@ -101,7 +101,7 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 		n := b.node
 		state := func(step string, want node.RoutingState) {
 			t.Helper()
-			if s := n.Routing().State; s != want {
+			if s := n.Admin().Routing().State; s != want {
 				t.Errorf("%s: state %d; want %d", step, s, want)
 			}
 			if silent := n.PingInfo().Features&lnet.FeatRoutingDisabled != 0; silent != (want != node.RoutingEnabled) {
@@ -109,23 +109,23 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 			}
 		}
 		state("at first", node.RoutingDisabled)
-		if n.Routing().Ever {
+		if n.Admin().Routing().Ever {
 			t.Error("pools were made")
 		}
-		dropped := n.Counters().Dropped
-		if b.send(t) || n.Counters().Dropped != dropped+1 {
-			t.Errorf("forwarded though disabled, or not dropped: %+v", n.Counters())
+		dropped := n.Admin().Counters().Dropped
+		if b.send(t) || n.Admin().Counters().Dropped != dropped+1 {
+			t.Errorf("forwarded though disabled, or not dropped: %+v", n.Admin().Counters())
 		}
 		seq := n.PingInfo().Seq
 
-		if err := n.EnableRouting(); err != nil {
+		if err := n.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		state("enabled", node.RoutingStarting)
 		if !b.send(t) {
 			t.Error("starting: not forwarded")
 		}
-		if err := n.EnableRouting(); err != nil {
+		if err := n.Admin().EnableRouting(); err != nil {
 			t.Errorf("enabled again: %v", err)
 		}
 		b.take()
@@ -140,38 +140,38 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 		if !b.send(t) {
 			t.Error("enabled: not forwarded")
 		}
-		if err := n.EnableRouting(); err != nil {
+		if err := n.Admin().EnableRouting(); err != nil {
 			t.Errorf("enabled again: %v", err)
 		}
 
 		b.take()
-		n.DisableRouting()
+		n.Admin().DisableRouting()
 		synctest.Wait()
 		state("disabled", node.RoutingStopping)
 		b.toldBoth(t, "disabled")
 		if !b.send(t) {
 			t.Error("stopping: not forwarded")
 		}
-		if err := n.EnableRouting(); !errors.Is(err, node.ErrBusy) {
+		if err := n.Admin().EnableRouting(); !errors.Is(err, node.ErrBusy) {
 			t.Errorf("enabled while stopping: %v", err)
 		}
-		n.DisableRouting() // changes nothing
+		n.Admin().DisableRouting() // changes nothing
 		time.Sleep(4 * time.Second)
 		state("idle", node.RoutingDisabled)
 		if b.send(t) {
 			t.Error("disabled: forwarded")
 		}
-		if r := n.Routing(); !r.Ever {
+		if r := n.Admin().Routing(); !r.Ever {
 			t.Errorf("%+v", r)
 		}
-		for _, p := range n.Routing().Pools {
+		for _, p := range n.Admin().Routing().Pools {
 			if p.Buffers != 0 || p.Credits != 0 {
 				t.Errorf("pool %+v", p)
 			}
 		}
-		n.DisableRouting()
+		n.Admin().DisableRouting()
 		state("disabled again", node.RoutingDisabled)
-		if err := n.EnableRouting(); err != nil {
+		if err := n.Admin().EnableRouting(); err != nil {
 			t.Errorf("enabled anew: %v", err)
 		}
 		state("enabled anew", node.RoutingStarting)
@@ -186,18 +186,18 @@ func TestRoutingIsTurnedOnAndOff(t *testing.T) {
 func TestRoutingIsStoppedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBetween(t, node.Config{Routing: true})
-		for _, disable := range []func(){func() {}, b.node.DisableRouting} {
+		for _, disable := range []func(){func() {}, b.node.Admin().DisableRouting} {
 			disable()
-			b.node.StopRouting()
+			b.node.Admin().StopRouting()
 			synctest.Wait()
-			r := b.node.Routing()
+			r := b.node.Admin().Routing()
 			if r.State != node.RoutingDisabled || r.Ever || r.Pools[0].Buffers != 0 || b.node.PingInfo().Features&lnet.FeatRoutingDisabled == 0 {
 				t.Errorf("%+v", r)
 			}
 			if b.send(t) {
 				t.Error("forwarded")
 			}
-			if err := b.node.EnableRouting(); err != nil {
+			if err := b.node.Admin().EnableRouting(); err != nil {
 				t.Error(err)
 			}
 			if !b.send(t) {
@@ -212,11 +212,11 @@ func TestRoutingIsStoppedAtOnce(t *testing.T) {
 func TestRoutingFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, node.Config{Routing: true})
-		if s, f := n.Routing().State, n.PingInfo().Features; s != node.RoutingEnabled || f&lnet.FeatRoutingDisabled != 0 {
+		if s, f := n.Admin().Routing().State, n.PingInfo().Features; s != node.RoutingEnabled || f&lnet.FeatRoutingDisabled != 0 {
 			t.Errorf("at once: state %d, features %v", s, f)
 		}
 		b := newBetween(t, node.Config{Routing: true})
-		if s := b.node.Routing(); s.State != node.RoutingEnabled || !s.Ever {
+		if s := b.node.Admin().Routing(); s.State != node.RoutingEnabled || !s.Ever {
 			t.Errorf("%+v", s)
 		}
 		if f := b.node.PingInfo().Features; f&lnet.FeatRoutingDisabled != 0 {
@@ -254,18 +254,18 @@ func TestNIsChangeWhileRoutingDoes(t *testing.T) {
 			}
 			silent("it went")
 		}
-		if err := n.EnableRouting(); err != nil {
+		if err := n.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		change("starting")
 		time.Sleep(112 * time.Second)
-		if s := n.Routing().State; s != node.RoutingEnabled {
+		if s := n.Admin().Routing().State; s != node.RoutingEnabled {
 			t.Fatalf("state %d", s)
 		}
-		n.DisableRouting()
+		n.Admin().DisableRouting()
 		change("stopping")
 		time.Sleep(4 * time.Second)
-		if s := n.Routing().State; s != node.RoutingDisabled {
+		if s := n.Admin().Routing().State; s != node.RoutingDisabled {
 			t.Errorf("state %d", s)
 		}
 		change("disabled")
@@ -352,7 +352,7 @@ func TestPingOverAnNIWithoutHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBetween(t, node.Config{Routing: true})
 		far := b.ports[1].nid
-		if err := b.node.SetNIHealth(far, 0); err != nil {
+		if err := b.node.Admin().SetNIHealth(far, 0); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -397,7 +397,7 @@ func TestSilenceBeginsWithRouting(t *testing.T) {
 		if s := statuses(b.node); s[gatewayNear] != lnet.StatusUp || s[gatewayFar] != lnet.StatusUp {
 			t.Errorf("before: %v", s)
 		}
-		if err := b.node.EnableRouting(); err != nil {
+		if err := b.node.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Second)
@@ -441,18 +441,18 @@ func TestSilenceEndsWithRouting(t *testing.T) {
 		check("silence", node.DownSilence, node.DownSilence, "nobody pings on the net")
 		b.ports[1].setLink(lnd.LinkDown)
 		b.fabric.failBy(func(tx *lnd.Tx) error { return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrDisconnected) })
-		if err := n.SetNIHealth(b.ports[1].nid, 0); err != nil {
+		if err := n.Admin().SetNIHealth(b.ports[1].nid, 0); err != nil {
 			t.Fatal(err)
 		}
 		check("all at once", node.DownSilence, node.DownSilence|node.DownLink|node.DownHealth, "link down, no health, nobody pings on the net")
-		n.DisableRouting()
+		n.Admin().DisableRouting()
 		time.Sleep(11 * time.Second)
 		check("routing is off", 0, node.DownLink|node.DownHealth, "link down, no health")
 		b.ports[1].setLink(lnd.LinkUp)
 		check("the link is up", 0, node.DownHealth, "no health")
 		b.fabric.failBy(nil)
 		b.take()
-		if err := n.SetNIHealth(b.ports[1].nid, 1000); err != nil {
+		if err := n.Admin().SetNIHealth(b.ports[1].nid, 1000); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
@@ -465,7 +465,7 @@ func TestTheEndOfSilenceIsPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBetween(t, node.Config{Routing: true})
 		time.Sleep(112 * time.Second)
-		b.node.DisableRouting()
+		b.node.Admin().DisableRouting()
 		synctest.Wait()
 		b.take()
 		time.Sleep(11 * time.Second)

@@ -66,10 +66,10 @@ func newRouted(t testing.TB, routers int, p node.Parameters) *routed {
 func (r *routed) addRoutes(t testing.TB, k int) {
 	t.Helper()
 	ctx := context.Background()
-	if err := r.client.AddRoute(ctx, parseNet(t, "tcp1"), parseNID(t, routerNIDs[k][0]), node.RouteOptions{}); err != nil {
+	if err := r.client.Admin().AddRoute(ctx, parseNet(t, "tcp1"), parseNID(t, routerNIDs[k][0]), node.RouteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.server.AddRoute(ctx, parseNet(t, "tcp"), parseNID(t, routerNIDs[k][1]), node.RouteOptions{}); err != nil {
+	if err := r.server.Admin().AddRoute(ctx, parseNet(t, "tcp"), parseNID(t, routerNIDs[k][1]), node.RouteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,12 +127,12 @@ func TestRoutedPutAndGet(t *testing.T) {
 		if d := cmp.Diff(want, hops, cmp.AllowUnexported(hop{}), sameNID); d != "" {
 			t.Errorf("requests (-want +got):\n%s", d)
 		}
-		c := r.routers[0].Counters()
+		c := r.routers[0].Admin().Counters()
 		t.Logf("router: %+v", c)
 		if c.Routed < 20 || c.RoutedBytes < 2*lnet.MTU {
 			t.Errorf("the router has forwarded %d messages, %d bytes", c.Routed, c.RoutedBytes)
 		}
-		for _, p := range r.routers[0].Routing().Pools {
+		for _, p := range r.routers[0].Admin().Routing().Pools {
 			if p.Credits != p.Buffers {
 				t.Errorf("buffers are missing: %+v", p)
 			}
@@ -143,7 +143,7 @@ func TestRoutedPutAndGet(t *testing.T) {
 		for _, p := range r.routers[0].Peers() {
 			t.Logf("router knows %s %v", p.Primary, p.State)
 		}
-		t.Logf("%+v", r.client.Routes())
+		t.Logf("%+v", r.client.Admin().Routes())
 	})
 }
 
@@ -154,12 +154,12 @@ func TestRouterStops(t *testing.T) {
 		if err := r.put(t, []byte("a")); err != nil {
 			t.Fatal(err)
 		}
-		r.routers[0].DisableRouting()
-		if s := r.routers[0].Routing().State; s != node.RoutingStopping {
+		r.routers[0].Admin().DisableRouting()
+		if s := r.routers[0].Admin().Routing().State; s != node.RoutingStopping {
 			t.Errorf("state %d", s)
 		}
 		time.Sleep(5 * time.Second)
-		if s := r.routers[0].Routing().State; s != node.RoutingDisabled {
+		if s := r.routers[0].Admin().Routing().State; s != node.RoutingDisabled {
 			t.Errorf("state %d", s)
 		}
 		err := r.put(t, []byte("b"))
@@ -167,11 +167,11 @@ func TestRouterStops(t *testing.T) {
 		if !errors.Is(err, node.ErrUnreachable) {
 			t.Errorf("put: %v", err)
 		}
-		if err := r.routers[0].EnableRouting(); err != nil {
+		if err := r.routers[0].Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(112 * time.Second)
-		if s := r.routers[0].Routing().State; s != node.RoutingEnabled {
+		if s := r.routers[0].Admin().Routing().State; s != node.RoutingEnabled {
 			t.Errorf("state %d", s)
 		}
 		if err := r.put(t, []byte("c")); err != nil {
@@ -187,7 +187,7 @@ func TestTwoRoutersShareAndStandIn(t *testing.T) {
 		p := node.DefaultParameters()
 		p.RouterCheckInterval = 10 * time.Second
 		r := newRouted(t, 2, p)
-		forwarded := func(k int) uint64 { return r.routers[k].Counters().Routed }
+		forwarded := func(k int) uint64 { return r.routers[k].Admin().Counters().Routed }
 		for range 100 {
 			if err := r.put(t, []byte("a")); err != nil {
 				t.Fatal(err)
@@ -208,7 +208,7 @@ func TestTwoRoutersShareAndStandIn(t *testing.T) {
 			}
 		}
 		time.Sleep(25 * time.Second) // it is checked and found dead
-		for _, route := range r.client.Routes() {
+		for _, route := range r.client.Admin().Routes() {
 			if up := route.Gateway == parseNID(t, routerNIDs[1][0]); route.Up != up {
 				t.Errorf("route by %s: up %v", route.Gateway, route.Up)
 			}
@@ -224,7 +224,7 @@ func TestTwoRoutersShareAndStandIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := again.Counters().Routed; n < 80 {
+		if n := again.Admin().Counters().Routed; n < 80 {
 			t.Errorf("the router that came back has forwarded %d", n)
 		}
 	})
@@ -258,7 +258,7 @@ func TestRoutesThatMakeNoSense(t *testing.T) {
 			{"a good one", "tcp1", gateway, node.RouteOptions{Hops: 255, Priority: 3}, nil},
 			{"the same again", "tcp1", gateway, node.RouteOptions{}, node.ErrExists},
 		} {
-			if err := n.AddRoute(ctx, parseNet(t, c.net), c.gateway, c.o); !errors.Is(err, c.err) {
+			if err := n.Admin().AddRoute(ctx, parseNet(t, c.net), c.gateway, c.o); !errors.Is(err, c.err) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
@@ -266,19 +266,19 @@ func TestRoutesThatMakeNoSense(t *testing.T) {
 		if !errors.Is(err, node.ErrRouted) {
 			t.Errorf("an NI on a net with routes: %v", err)
 		}
-		if err := n.DeletePeer(ctx, gateway, true); !errors.Is(err, discovery.ErrBusy) {
+		if err := n.Admin().DeletePeer(ctx, gateway, true); !errors.Is(err, discovery.ErrBusy) {
 			t.Errorf("delete a gateway: %v", err)
 		}
-		if err := n.DeleteRoute(ctx, parseNet(t, "tcp2"), gateway); !errors.Is(err, node.ErrNotFound) {
+		if err := n.Admin().DeleteRoute(ctx, parseNet(t, "tcp2"), gateway); !errors.Is(err, node.ErrNotFound) {
 			t.Errorf("delete a route to a net without: %v", err)
 		}
-		if err := n.DeleteRoute(ctx, parseNet(t, "tcp1"), parseNID(t, "10.77.0.2@tcp")); err != nil || len(n.Routes()) != 1 {
+		if err := n.Admin().DeleteRoute(ctx, parseNet(t, "tcp1"), parseNID(t, "10.77.0.2@tcp")); err != nil || len(n.Admin().Routes()) != 1 {
 			t.Errorf("delete a route by another gateway: %v", err)
 		}
-		if err := n.DeleteRoute(ctx, parseNet(t, "tcp1"), gateway); err != nil || len(n.Routes()) != 0 {
+		if err := n.Admin().DeleteRoute(ctx, parseNet(t, "tcp1"), gateway); err != nil || len(n.Admin().Routes()) != 0 {
 			t.Errorf("delete: %v", err)
 		}
-		if err := n.DeletePeer(ctx, gateway, false); err != nil {
+		if err := n.Admin().DeletePeer(ctx, gateway, false); err != nil {
 			t.Errorf("delete what was a gateway: %v", err)
 		}
 	})
@@ -295,14 +295,14 @@ func TestRoutesGoWithTheirGatewaysNet(t *testing.T) {
 		f.addNI(t, n, "10.77.3.10@tcp3")
 		ctx := context.Background()
 		for _, r := range [][2]string{{"tcp1", "10.77.0.1@tcp"}, {"tcp2", "10.77.0.1@tcp"}, {"tcp1", "10.77.3.1@tcp3"}} {
-			if err := n.AddRoute(ctx, parseNet(t, r[0]), parseNID(t, r[1]), node.RouteOptions{}); err != nil {
+			if err := n.Admin().AddRoute(ctx, parseNet(t, r[0]), parseNID(t, r[1]), node.RouteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := n.RemoveNI(ctx, parseNID(t, "10.77.0.10@tcp")); err != nil {
 			t.Fatal(err)
 		}
-		if routes := n.Routes(); len(routes) != 1 || routes[0].Gateway != parseNID(t, "10.77.3.1@tcp3") {
+		if routes := n.Admin().Routes(); len(routes) != 1 || routes[0].Gateway != parseNID(t, "10.77.3.1@tcp3") {
 			t.Errorf("routes %+v", routes)
 		}
 		for _, p := range n.Peers() {
@@ -319,7 +319,7 @@ func TestRoutesGoWithTheirGatewaysNet(t *testing.T) {
 func TestRouterWithFewBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouted(t, 1, node.DefaultParameters())
-		r.routers[0].SetBuffers(node.Buffers{Tiny: 1, Small: 1, Large: 1})
+		r.routers[0].Admin().SetBuffers(node.Buffers{Tiny: 1, Small: 1, Large: 1})
 		if err := r.put(t, []byte("a")); err != nil { // all nodes discover each other
 			t.Fatal(err)
 		}
@@ -339,14 +339,14 @@ func TestRouterWithFewBuffers(t *testing.T) {
 				done++
 			}
 		}
-		for _, p := range r.routers[0].Routing().Pools {
+		for _, p := range r.routers[0].Admin().Routing().Pools {
 			if p.Buffers != 1 || p.Credits != 1 {
 				t.Errorf("pool %+v", p)
 			}
 		}
-		r.routers[0].SetBuffers(node.Buffers{Tiny: -1, Small: 7})
+		r.routers[0].Admin().SetBuffers(node.Buffers{Tiny: -1, Small: 7})
 		for k, want := range []int{1, 7, 1024} {
-			if p := r.routers[0].Routing().Pools[k]; p.Buffers != want || p.Credits != want {
+			if p := r.routers[0].Admin().Routing().Pools[k]; p.Buffers != want || p.Credits != want {
 				t.Errorf("pool %+v; want %d buffers", p, want)
 			}
 		}
@@ -373,7 +373,7 @@ func TestRouterCallsSilentNetsDown(t *testing.T) {
 		if status[r.ports[0][0].nid] != lnet.StatusUp || status[r.ports[0][1].nid] != lnet.StatusDown {
 			t.Errorf("statuses %v", status)
 		}
-		if routes := r.client.Routes(); routes[0].Up {
+		if routes := r.client.Admin().Routes(); routes[0].Up {
 			t.Errorf("the client still uses a router that is down on the other side: %+v", routes)
 		}
 		// Another node pings on that side.
@@ -387,7 +387,7 @@ func TestRouterCallsSilentNetsDown(t *testing.T) {
 		if s := r.routers[0].NIs()[2].Status; s != lnet.StatusUp {
 			t.Errorf("status %v", s)
 		}
-		if routes := r.client.Routes(); !routes[0].Up {
+		if routes := r.client.Admin().Routes(); !routes[0].Up {
 			t.Errorf("the client was not told: %+v", routes)
 		}
 	})
@@ -401,22 +401,22 @@ func TestDropAsymRoute(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := context.Background()
-		if err := r.server.DeleteRoute(ctx, parseNet(t, "tcp"), parseNID(t, routerNIDs[0][1])); err != nil {
+		if err := r.server.Admin().DeleteRoute(ctx, parseNet(t, "tcp"), parseNID(t, routerNIDs[0][1])); err != nil {
 			t.Fatal(err)
 		}
-		p := r.server.Parameters()
+		p := r.server.Admin().Parameters()
 		p.DropAsymRoute = true
-		if err := r.server.SetParameters(p); err != nil {
+		if err := r.server.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		before := r.server.Counters()
+		before := r.server.Admin().Counters()
 		for range 10 {
 			h := bind(t, r.client, portals.MD{Bytes: []byte("b"), Threshold: 1, Unlink: true})
 			put(t, r.client, h, r.ids, node.PutOptions{Portal: 4})
 		}
 		synctest.Wait()
-		c := r.server.Counters()
+		c := r.server.Admin().Counters()
 		if got, lost := c.Received-before.Received, c.Dropped-before.Dropped; got != 5 || lost != 5 {
 			t.Errorf("%d received, %d dropped", got, lost)
 		}
@@ -434,10 +434,10 @@ func TestCheckRoutersBeforeUse(t *testing.T) {
 		n := newNode(t, node.Config{Parameters: &p})
 		f.addNI(t, n, "10.77.0.10@tcp")
 		f.hold(true)
-		if err := n.AddRoute(context.Background(), parseNet(t, "tcp1"), parseNID(t, routerNIDs[0][0]), node.RouteOptions{}); err != nil {
+		if err := n.Admin().AddRoute(context.Background(), parseNet(t, "tcp1"), parseNID(t, routerNIDs[0][0]), node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if n.Routes()[0].Up {
+		if n.Admin().Routes()[0].Up {
 			t.Error("an unchecked route is up")
 		}
 		p = node.DefaultParameters()
@@ -446,7 +446,7 @@ func TestCheckRoutersBeforeUse(t *testing.T) {
 		f.addNI(t, router, routerNIDs[0][1])
 		f.hold(false)
 		time.Sleep(5 * time.Second)
-		if !n.Routes()[0].Up {
+		if !n.Admin().Routes()[0].Up {
 			t.Error("a checked route is down")
 		}
 	})
@@ -460,14 +460,14 @@ func TestRouterSendsNothingBack(t *testing.T) {
 		p := node.DefaultParameters()
 		r := newRouted(t, 1, p)
 		// The router has a route to tcp2 through the client.
-		if err := r.routers[0].AddRoute(context.Background(), parseNet(t, "tcp2"), parseNID(t, "10.77.0.10@tcp"), node.RouteOptions{}); err != nil {
+		if err := r.routers[0].Admin().AddRoute(context.Background(), parseNet(t, "tcp2"), parseNID(t, "10.77.0.10@tcp"), node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.client.AddRoute(context.Background(), parseNet(t, "tcp2"), parseNID(t, routerNIDs[0][0]), node.RouteOptions{}); err != nil {
+		if err := r.client.Admin().AddRoute(context.Background(), parseNet(t, "tcp2"), parseNID(t, routerNIDs[0][0]), node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		before := r.routers[0].Counters().Dropped
+		before := r.routers[0].Admin().Counters().Dropped
 		sent := 0
 		r.fabric.sent = func(h lnet.Header, _ []byte) {
 			if h.Dest.Net() == parseNet(t, "tcp2") {
@@ -477,7 +477,7 @@ func TestRouterSendsNothingBack(t *testing.T) {
 		h := bind(t, r.client, portals.MD{Bytes: []byte("b"), Threshold: 1, Unlink: true})
 		put(t, r.client, h, process(t, "10.77.2.9@tcp2"), node.PutOptions{Portal: 4})
 		time.Sleep(10 * time.Minute)
-		if d := r.routers[0].Counters().Dropped - before; sent == 0 || d != uint64(sent) {
+		if d := r.routers[0].Admin().Counters().Dropped - before; sent == 0 || d != uint64(sent) {
 			t.Errorf("%d messages to tcp2 on the wire, %d dropped", sent, d)
 		}
 	})

@@ -75,8 +75,12 @@ type PeerNIsInfo struct {
 }
 
 // PeerNIs returns the number of peer NIs and its limits.
-func (n *Node) PeerNIs() PeerNIsInfo {
-	s := &n.made().strangers
+func (a *Admin) PeerNIs() PeerNIsInfo {
+	n := a.n
+	if !n.made() {
+		return PeerNIsInfo{}
+	}
+	s := &n.strangers
 	return PeerNIsInfo{
 		Count: int(n.peers.count.Load()), Named: int(s.named.Load()), Max: n.parameters.Load().PeerNIsMax,
 		Forgotten: s.forgotten.Load(), Refused: s.refused.Load(),

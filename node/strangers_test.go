@@ -59,7 +59,7 @@ func TestTheLeastRecentlyUsedGo(t *testing.T) {
 				t.Errorf("stranger %d: known %v, want %v", k, !want, want)
 			}
 		}
-		if i := n.PeerNIs(); i.Count > 33 || i.Forgotten < 4 || i.Refused != 0 {
+		if i := n.Admin().PeerNIs(); i.Count > 33 || i.Forgotten < 4 || i.Refused != 0 {
 			t.Errorf("%+v", i)
 		}
 	})
@@ -76,10 +76,10 @@ func TestWhoIsNeededStays(t *testing.T) {
 		nid := func(k int) lnet.NID { return parseNID(t, fmt.Sprintf("10.0.0.%d@tcp", k)) }
 		configured, locked, gateway, sent, waiting := nid(2), nid(3), nid(4), nid(5), nid(6)
 		configure(t, n, configured)
-		if _, err := n.AddPeer(ctx, []lnet.NID{locked}, true); err != nil {
+		if _, err := n.Admin().AddPeer(ctx, []lnet.NID{locked}, true); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.AddRoute(ctx, parseNet(t, "tcp9"), gateway, node.RouteOptions{}); err != nil {
+		if err := n.Admin().AddRoute(ctx, parseNet(t, "tcp9"), gateway, node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -101,7 +101,7 @@ func TestWhoIsNeededStays(t *testing.T) {
 				t.Errorf("%s has been forgotten", keep)
 			}
 		}
-		if i := n.PeerNIs(); i.Named != 3 || i.Count > 32+32/8+i.Named {
+		if i := n.Admin().PeerNIs(); i.Named != 3 || i.Count > 32+32/8+i.Named {
 			t.Errorf("%+v", i)
 		}
 		f.hold(false)
@@ -114,12 +114,12 @@ func TestWhoIsNeededStays(t *testing.T) {
 			}
 		}
 		// A peer that is no longer configured counts as a stranger and is evicted.
-		if err := n.DeleteRoute(ctx, 0, gateway); err != nil {
+		if err := n.Admin().DeleteRoute(ctx, 0, gateway); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour)
 		calls(t, p, 600, 100)
-		if i := n.PeerNIs(); known(n, gateway) || i.Named != 2 || i.Count > 32+32/8+i.Named {
+		if i := n.Admin().PeerNIs(); known(n, gateway) || i.Named != 2 || i.Count > 32+32/8+i.Named {
 			t.Errorf("gateway known %v, %+v", known(n, gateway), i)
 		}
 	})
@@ -139,7 +139,7 @@ func TestQuietFriendsStayBeforeCallers(t *testing.T) {
 		for k := range nids {
 			nids[k] = madeUp(p.nid.Net(), 100000+k)
 		}
-		if _, err := n.AddPeer(context.Background(), append([]lnet.NID{many}, nids...), false); err != nil {
+		if _, err := n.Admin().AddPeer(context.Background(), append([]lnet.NID{many}, nids...), false); err != nil {
 			t.Fatal(err)
 		}
 		for _, to := range []lnet.NID{quiet, many} {
@@ -215,7 +215,7 @@ func TestNIDsForWhichThereWasNoRoom(t *testing.T) {
 		put(t, n, h, lnet.ProcessID{NID: stranger.ports[0].nid}, node.PutOptions{Portal: 5})
 		synctest.Wait()
 		if b := nis(stranger); b != 2 {
-			t.Errorf("the stranger has %d NIDs when there is room, want 2; %+v", b, n.PeerNIs())
+			t.Errorf("the stranger has %d NIDs when there is room, want 2; %+v", b, n.Admin().PeerNIs())
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestWhoDoesNotAnswerKeepsNobodyOut(t *testing.T) {
 			}
 			synctest.Wait()
 			if _, ok := n.Peer(from); !ok {
-				t.Fatalf("stranger %d is not known: %+v", k, n.PeerNIs())
+				t.Fatalf("stranger %d is not known: %+v", k, n.Admin().PeerNIs())
 			}
 			time.Sleep(time.Second)
 		}
@@ -248,7 +248,7 @@ func TestWhoDoesNotAnswerKeepsNobodyOut(t *testing.T) {
 		if err := ping(friend, process(t, "10.0.0.1@tcp"), lnet.NID{}); err != nil {
 			t.Error(err)
 		}
-		if i := n.PeerNIs(); i.Count > 32+32/8 || i.Refused != 0 {
+		if i := n.Admin().PeerNIs(); i.Count > 32+32/8 || i.Refused != 0 {
 			t.Errorf("%+v", i)
 		}
 	})
@@ -330,7 +330,7 @@ func TestNewsAreRationed(t *testing.T) {
 		has(2)
 		says(3, 10000)
 		has(2)
-		if d := n.Drops()[node.DropPeerBound]; d != 1 {
+		if d := n.Admin().Drops()[node.DropPeerBound]; d != 1 {
 			t.Errorf("%d pushes dropped, want 1", d)
 		}
 		if q, _ := n.Peer(long[0]); q.State.Has(discovery.NIDsUpToDate) {
@@ -365,14 +365,14 @@ func TestDestinationsThatAnswerAreNoNews(t *testing.T) {
 			newActor(t, f, madeUp(far.nid.Net(), k).String())
 			send(k)
 		}
-		if d := n.Drops(); d.Total() != 0 {
+		if d := n.Admin().Drops(); d.Total() != 0 {
 			t.Errorf("dropped of what is for nodes that are there: %v", d)
 		}
 		f.failBy(func(*lnd.Tx) error { return fault(lnd.StatusRemoteDropped, from, lnd.ErrUnreachable) })
 		for k := range madeUpNIDs {
 			send(there + k)
 		}
-		if d := n.Drops()[node.DropPeerBound]; d != madeUpNIDs-bound {
+		if d := n.Admin().Drops()[node.DropPeerBound]; d != madeUpNIDs-bound {
 			t.Errorf("%d dropped of %d for nodes that are not there, want %d", d, madeUpNIDs, madeUpNIDs-bound)
 		}
 	})
@@ -427,7 +427,7 @@ func TestAbsentDestinations(t *testing.T) {
 				t.Errorf("tried at %v", at)
 			}
 		}
-		if d := n.Drops()[node.DropAbsent]; d != uint64(300-len(at)) {
+		if d := n.Admin().Drops()[node.DropAbsent]; d != uint64(300-len(at)) {
 			t.Errorf("%d dropped at once, %d tries", d, len(at))
 		}
 		there := newActor(t, f, to.String())

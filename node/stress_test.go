@@ -119,7 +119,7 @@ func everythingAtOnce(t *testing.T, mode discovery.Mode) {
 			}
 			a.NIs()
 			a.Peers()
-			a.Counters()
+			a.Admin().Counters()
 		}
 	})
 	all.Wait()
@@ -136,7 +136,7 @@ func everythingAtOnce(t *testing.T, mode discovery.Mode) {
 		t.Errorf("%d MDs, %d last events", begun.Load(), ended.Load())
 	}
 	for name, n := range map[string]*node.Node{"a": a, "b": b} {
-		if g := n.Counters(); g.Committed != 0 || g.Trackers != 0 {
+		if g := n.Admin().Counters(); g.Committed != 0 || g.Trackers != 0 {
 			t.Errorf("node %s: %+v", name, g)
 		}
 		for _, p := range peerNIs(n) {

@@ -36,11 +36,11 @@ func TestALateTickDelaysNoPing(t *testing.T) {
 			return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrDisconnected)
 		})
 		slow.Store(true)
-		if err := r.a.SetNIHealth(r.na[1], 0); err != nil { // its first ping delays the monitor
+		if err := r.a.Admin().SetNIHealth(r.na[1], 0); err != nil { // its first ping delays the monitor
 			t.Fatal(err)
 		}
 		time.Sleep(1100 * time.Millisecond)
-		if err := r.a.SetNIHealth(r.na[0], 0); err != nil {
+		if err := r.a.Admin().SetNIHealth(r.na[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(1400 * time.Millisecond)

@@ -53,9 +53,9 @@ func TestTimeoutsFollowTheirSource(t *testing.T) {
 			{30 * time.Second, 0, 29 * time.Second, 30 * time.Second},
 			{3 * time.Second, 2, time.Second, 4 * time.Second},
 		} {
-			p := c.n.Parameters()
+			p := c.n.Admin().Parameters()
 			p.TransactionTimeout, p.RetryCount = row.transaction, row.retries
-			if err := c.n.SetParameters(p); err != nil {
+			if err := c.n.Admin().SetParameters(p); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.n.NIs()[1].LNDTimeout; got != row.want {

@@ -136,7 +136,7 @@ func TestAnAnswerToAnEarlierPingIsOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRumour(t)
 		addFault(t, r.a, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 30 * time.Second, Messages: faults.Reply, Source: faults.Only(r.first.nid)})
-		if err := r.a.SetPeerHealth(r.first.nid, 0); err != nil {
+		if err := r.a.Admin().SetPeerHealth(r.first.nid, 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)

@@ -83,7 +83,7 @@ func TestAStalledPeerNIIsAvoided(t *testing.T) {
 		if got := r.troubleOf(1); got != (node.PeerTrouble{}) {
 			t.Errorf("trouble of the other one %+v", got)
 		}
-		e := r.a.Explain(r.nb[0], node.ExplainOptions{})
+		e := r.a.Admin().Explain(r.nb[0], node.ExplainOptions{})
 		text := r.nb[0].String() + ": not answering since " + since.UTC().Format(time.RFC3339) + ", from " + r.na[0].String()
 		if s := e.String(); !strings.Contains(s, text) {
 			t.Errorf("explained without %q:\n%s", text, s)
@@ -235,10 +235,10 @@ func TestWhoIsVouchedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 2)
 		named, gateway := parseNID(t, "10.0.0.77@tcp"), parseNID(t, "10.0.0.78@tcp")
-		if _, err := r.a.AddPeer(t.Context(), []lnet.NID{named}, true); err != nil {
+		if _, err := r.a.Admin().AddPeer(t.Context(), []lnet.NID{named}, true); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.a.AddRoute(t.Context(), lnet.MakeNet(lnet.TypeTCP, 9), gateway, node.RouteOptions{}); err != nil {
+		if err := r.a.Admin().AddRoute(t.Context(), lnet.MakeNet(lnet.TypeTCP, 9), gateway, node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		stranger := parseNID(t, "10.0.0.79@tcp")
@@ -324,7 +324,7 @@ func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 		first.setLink(lnd.LinkDown)
 		time.Sleep(10 * time.Second)
 		check("while the link is down", [2]int{0, 8})
-		if s := a.Explain(nb[0], node.ExplainOptions{}); !strings.Contains(s.String(), nb[0].String()+": link down, its node says") {
+		if s := a.Admin().Explain(nb[0], node.ExplainOptions{}); !strings.Contains(s.String(), nb[0].String()+": link down, its node says") {
 			t.Errorf("explained:\n%s", s.String())
 		}
 		f.failBy(nil)

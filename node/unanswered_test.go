@@ -31,7 +31,7 @@ func TestAPeerThatNeverAnsweredExpires(t *testing.T) {
 			nid := func(s string) lnet.NID { return parseNID(t, s) }
 			ghost, answered, configured, gateway := nid("10.0.0.9@tcp"), nid("10.0.0.2@tcp"), nid("10.0.0.3@tcp"), nid("10.0.0.4@tcp")
 			configure(t, n, configured)
-			if err := n.AddRoute(context.Background(), parseNet(t, "tcp9"), gateway, node.RouteOptions{}); err != nil {
+			if err := n.Admin().AddRoute(context.Background(), parseNet(t, "tcp9"), gateway, node.RouteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			f.failBy(func(tx *lnd.Tx) error {

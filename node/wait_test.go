@@ -90,7 +90,7 @@ func TestWaitsThatEndEarly(t *testing.T) {
 		}
 		f.hold(false)
 		synctest.Wait()
-		if c := n.Counters(); c.Trackers != 0 || c.Committed != 0 {
+		if c := n.Admin().Counters(); c.Trackers != 0 || c.Committed != 0 {
 			t.Errorf("left: %d trackers, %d messages", c.Trackers, c.Committed)
 		}
 		go func() {
@@ -111,9 +111,9 @@ func TestWaitsEndWithoutTracking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nobody = 9 // portal
 		_, n, _, to, _ := waiting(t)
-		p := n.Parameters()
+		p := n.Admin().Parameters()
 		p.ResponseTracking = node.TrackNone
-		if err := n.SetParameters(p); err != nil {
+		if err := n.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)

@@ -70,13 +70,13 @@ func TestRouteWhileNIIsAdded(t *testing.T) {
 		f.addNI(t, n, "10.0.0.1@tcp")
 		nid := parseNID(t, "10.0.1.1@tcp1")
 		d := &driver{fabric: f, typ: lnet.TypeTCP, onOpen: func(*port) {
-			if err := n.AddRoute(context.Background(), nid.Net(), parseNID(t, "10.0.0.9@tcp"), node.RouteOptions{}); err != nil {
+			if err := n.Admin().AddRoute(context.Background(), nid.Net(), parseNID(t, "10.0.0.9@tcp"), node.RouteOptions{}); err != nil {
 				t.Logf("AddRoute: %v", err)
 			}
 		}}
 		_, err := n.AddNI(context.Background(), d, lnd.Config{Net: nid.Net(), NID: nid})
-		if err == nil && len(n.Routes()) > 0 {
-			t.Errorf("tcp1 is local and remote: %v", n.Routes())
+		if err == nil && len(n.Admin().Routes()) > 0 {
+			t.Errorf("tcp1 is local and remote: %v", n.Admin().Routes())
 		}
 		synctest.Wait()
 	})
@@ -109,10 +109,10 @@ func TestExplainLoopback(t *testing.T) {
 	n := newNode(t, node.Config{})
 	f.addNI(t, n, "10.0.0.1@tcp")
 	for _, nid := range []lnet.NID{lnet.LoopbackNID, {}, lnet.AnyNID, parseNID(t, "10.0.0.1@tcp")} {
-		e := n.Explain(nid, node.ExplainOptions{Portal: 1})
+		e := n.Admin().Explain(nid, node.ExplainOptions{Portal: 1})
 		t.Logf("%v: err %v, %+v", nid, e.Err, e)
 	}
-	if e := n.Explain(lnet.LoopbackNID, node.ExplainOptions{Portal: 1}); e.Err != nil {
+	if e := n.Admin().Explain(lnet.LoopbackNID, node.ExplainOptions{Portal: 1}); e.Err != nil {
 		t.Errorf("0@lo: %v", e.Err)
 	}
 }
@@ -128,14 +128,14 @@ func TestResultsRace(t *testing.T) {
 		f := newFabric()
 		f.addNI(t, n, "10.0.0.1@tcp")
 		for k := range 20 {
-			_, _ = n.AddPeer(context.Background(), []lnet.NID{lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(0x0a000100+k))}, false)
+			_, _ = n.Admin().AddPeer(context.Background(), []lnet.NID{lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(0x0a000100+k))}, false)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			for range 50 {
-				nid, _ := n.AddPeer(ctx, []lnet.NID{parseNID(t, "10.0.0.2@tcp")}, false)
+				nid, _ := n.Admin().AddPeer(ctx, []lnet.NID{parseNID(t, "10.0.0.2@tcp")}, false)
 				_ = nid.IsZero()
 				_ = n.Peers()
 			}

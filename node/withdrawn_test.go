@@ -24,8 +24,10 @@ func TestWithdrawnArrivalIsDropped(t *testing.T) {
 			func(*node.Node) {},
 		},
 		"rule": {
-			func(n *node.Node) { _ = n.AddFault(faults.Rule{Kind: faults.Delay, Rate: 1, Latency: time.Hour}) },
-			func(n *node.Node) { n.RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{}) },
+			func(n *node.Node) {
+				_ = n.Admin().AddFault(faults.Rule{Kind: faults.Delay, Rate: 1, Latency: time.Hour})
+			},
+			func(n *node.Node) { n.Admin().RemoveFaults(faults.Delay, faults.NIDFilter{}, faults.NIDFilter{}) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +49,7 @@ func TestWithdrawnArrivalIsDropped(t *testing.T) {
 			if len(calls) != 1 || calls[0].rx != gone || calls[0].place.Done != nil {
 				t.Errorf("placements %+v, want the first message dropped", calls)
 			}
-			if c := n.Counters(); c.Committed != 1 || c.Dropped != 1 {
+			if c := n.Admin().Counters(); c.Committed != 1 || c.Dropped != 1 {
 				t.Errorf("%d under way, %d dropped; want 1, 1", c.Committed, c.Dropped)
 			}
 			var r recorder
@@ -81,11 +83,11 @@ func TestWithdrawnAfterItsPlacement(t *testing.T) {
 	}
 	q.upper.Withdrawn(rx)
 	calls := q.take()
-	if len(calls) != 1 || calls[0].place.Done == nil || n.Counters().Committed != 1 {
-		t.Fatalf("placements %+v, %d under way; want one that is taken, 1", calls, n.Counters().Committed)
+	if len(calls) != 1 || calls[0].place.Done == nil || n.Admin().Counters().Committed != 1 {
+		t.Fatalf("placements %+v, %d under way; want one that is taken, 1", calls, n.Admin().Counters().Committed)
 	}
 	calls[0].complete(nil)
-	if c := n.Counters(); c.Committed != 0 || c.Dropped != 0 {
+	if c := n.Admin().Counters(); c.Committed != 0 || c.Dropped != 0 {
 		t.Errorf("%d under way, %d dropped; want none", c.Committed, c.Dropped)
 	}
 }
@@ -112,7 +114,7 @@ func TestPutsOfHostsThatAreGoneAreForgotten(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		if c := n.Counters(); c.Committed != 1 || c.Dropped != hosts-1 {
+		if c := n.Admin().Counters(); c.Committed != 1 || c.Dropped != hosts-1 {
 			t.Errorf("%d under way, %d dropped; want 1, %d", c.Committed, c.Dropped, hosts-1)
 		}
 		var r recorder

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"reflect"
 	"runtime"
@@ -14,12 +13,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
+	"github.com/lnetd/lnetd/selection"
 )
 
-// arguments returns a context and a byte of memory where a method requires them, and zero
-// values for the rest.
-func arguments(n *node.Node, m reflect.Method) []reflect.Value {
-	args := []reflect.Value{reflect.ValueOf(n)}
+// arguments returns the receiver, a context and a byte of memory where a method requires
+// them, and zero values for the rest.
+func arguments(receiver any, m reflect.Method) []reflect.Value {
+	args := []reflect.Value{reflect.ValueOf(receiver)}
 	for k := 1; k < m.Type.NumIn(); k++ {
 		a := reflect.New(m.Type.In(k)).Elem()
 		switch a.Type() {
@@ -33,39 +33,31 @@ func arguments(n *node.Node, m reflect.Method) []reflect.Value {
 	return args
 }
 
-// outcomeOf calls a method and returns its error. If the method returns no error, it
-// returns the value of its panic as an error. told is true if the method returned the
-// error.
-func outcomeOf(n *node.Node, m reflect.Method) (told bool, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			told = false
-			if e, ok := r.(error); ok {
-				err = e
-			} else {
-				err = fmt.Errorf("%v", r)
-			}
-		}
-	}()
-	out := m.Func.Call(arguments(n, m))
+// outcomeOf calls a method. It returns its results, or fails and the error if the last
+// one is an error.
+func outcomeOf(receiver any, m reflect.Method) (results []reflect.Value, fails bool, err error) {
+	out := m.Func.Call(arguments(receiver, m))
 	if len(out) == 0 {
-		return false, nil
+		return nil, false, nil
 	}
 	last := out[len(out)-1]
 	if peers, ok := last.Interface().(iter.Seq2[node.PeerInfo, error]); ok {
 		for _, err = range peers {
 			break
 		}
-		return true, err
+		return nil, true, err
+	}
+	if last.Type() != reflect.TypeFor[error]() {
+		return out, false, nil
 	}
 	err, _ = last.Interface().(error)
-	return last.Type() == reflect.TypeFor[error](), err
+	return nil, true, err
 }
 
-// methods returns the methods of a Node that programs can call.
-func methods() iter.Seq[reflect.Method] {
+// methods returns the methods of a Node or an Admin that programs can call.
+func methods(receiver any) iter.Seq[reflect.Method] {
 	return func(yield func(reflect.Method) bool) {
-		typ := reflect.TypeFor[*node.Node]()
+		typ := reflect.TypeOf(receiver)
 		for k := range typ.NumMethod() {
 			m := typ.Method(k)
 			f := runtime.FuncForPC(m.Func.Pointer())
@@ -79,22 +71,42 @@ func methods() iter.Seq[reflect.Method] {
 	}
 }
 
-// Given a Node that is nil or the zero value, when any method is called, then it returns
-// an error or, if it has no error result, panics with it.
+// Given a Node that is nil or the zero value, or the Admin of one, when any method is
+// called, then it returns ErrNotMade or, if it has no error result, zero values.
 func TestANodeThatWasNotMadeSaysSo(t *testing.T) {
-	for what, n := range map[string]*node.Node{"nil": nil, "zero": new(node.Node)} {
-		seen := map[string]bool{}
-		for m := range methods() {
-			seen[m.Name] = true
-			typ := m.Type
-			returns := typ.NumOut() > 0 && typ.Out(typ.NumOut()-1) == reflect.TypeFor[error]()
-			told, err := outcomeOf(n, m)
-			if !errors.Is(err, node.ErrNotMade) || returns && !told {
-				t.Errorf("%s.%s: %v, returned: %v", what, m.Name, err, told)
+	none := (*node.Node)(nil)
+	for what, receiver := range map[string]any{
+		"nil Node": none, "zero Node": new(node.Node),
+		"Admin of nil": none.Admin(), "Admin of zero": new(node.Node).Admin(), "zero Admin": new(node.Admin),
+	} {
+		count := 0
+		for m := range methods(receiver) {
+			count++
+			results, fails, err := outcomeOf(receiver, m)
+			if fails {
+				if !errors.Is(err, node.ErrNotMade) {
+					t.Errorf("%s: %s: %v", what, m.Name, err)
+				}
+				continue
+			}
+			for _, r := range results {
+				switch m.Name {
+				case "Admin": // an Admin whose methods are tested here
+				case "AtClose":
+					r.Call(nil)
+				case "Explain":
+					if err := r.Interface().(selection.Explanation).Err; !errors.Is(err, node.ErrNotMade) {
+						t.Errorf("%s: %s: %v", what, m.Name, err)
+					}
+				default:
+					if !r.IsZero() && (r.Kind() != reflect.Slice || r.Len() > 0) {
+						t.Errorf("%s: %s returned %v", what, m.Name, r)
+					}
+				}
 			}
 		}
-		if !seen["Put"] || !seen["Close"] || len(seen) < 50 {
-			t.Errorf("%s: %d methods were called", what, len(seen))
+		if count < 25 {
+			t.Errorf("%s: %d methods were called", what, count)
 		}
 	}
 }
@@ -114,16 +126,16 @@ func TestAClosedNodeSaysSo(t *testing.T) {
 		if err := n.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		for m := range methods() {
-			typ := m.Type
-			returns := typ.NumOut() > 0 && typ.Out(typ.NumOut()-1) == reflect.TypeFor[error]()
-			want, ok := other[m.Name]
-			if !ok && returns {
-				want = node.ErrClosed
-			}
-			told, err := outcomeOf(n, m)
-			if want != errAny && !errors.Is(err, want) || returns && !told {
-				t.Errorf("%s: %v, returned: %v; want %v", m.Name, err, told, want)
+		for _, receiver := range []any{n, n.Admin()} {
+			for m := range methods(receiver) {
+				_, fails, err := outcomeOf(receiver, m)
+				want, ok := other[m.Name]
+				if !ok && fails {
+					want = node.ErrClosed
+				}
+				if want != errAny && !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", m.Name, err, want)
+				}
 			}
 		}
 		if _, err := n.Attach(portals.Entry{Portal: 1}, portals.MD{Options: portals.OpPut}); !errors.Is(err, node.ErrClosed) {

@@ -79,7 +79,7 @@ func TestBulksAndRepliesThatDoNotLeave(t *testing.T) {
 		if r := x.ask(server, read); len(r) != 1 {
 			t.Fatalf("%d replies", len(r))
 		}
-		if err := server.node.AddFault(fault.Rule{
+		if err := server.node.Admin().AddFault(fault.Rule{
 			Kind: fault.Drop, Messages: fault.Put, Rate: 2, Statuses: fault.StatusOf(lnd.StatusLocalError),
 		}); err != nil {
 			t.Fatal(err)

@@ -128,9 +128,9 @@ func TestAnswersLeaveFromTheNIDThatWasAsked(t *testing.T) {
 		client := s.player("client", "10.0.0.11").agent(Config{})
 		server := s.player("server", "10.0.0.12", "10.0.1.12").agent(Config{})
 		for _, p := range []*player{client, server} {
-			alone := p.node.Parameters()
+			alone := p.node.Admin().Parameters()
 			alone.Discovery = discovery.Off // otherwise all NIDs are equivalent
-			if err := p.node.SetParameters(alone); err != nil {
+			if err := p.node.Admin().SetParameters(alone); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -119,7 +119,7 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 	case !s.is(q.Session):
 		return message.StatReply{Status: message.ESRCH, Session: a.sessionID()}
 	}
-	c := a.node.Counters()
+	c := a.node.Admin().Counters()
 	return message.StatReply{
 		Session: s.id,
 		Framework: message.FrameworkCounters{

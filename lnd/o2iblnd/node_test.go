@@ -173,13 +173,13 @@ func TestNodesThroughARouter(t *testing.T) {
 		a, r, c := w.node(), w.node(), w.node()
 		ida, onA := w.onO2IB(a, 0), w.onO2IB(r, 1)
 		onC, idc := w.onTCP(r, 1), w.onTCP(c, 2)
-		if err := r.EnableRouting(); err != nil {
+		if err := r.Admin().EnableRouting(); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.AddRoute(t.Context(), idc.NID.Net(), onA.NID, node.RouteOptions{}); err != nil {
+		if err := a.Admin().AddRoute(t.Context(), idc.NID.Net(), onA.NID, node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.AddRoute(t.Context(), o2ib, onC.NID, node.RouteOptions{}); err != nil {
+		if err := c.Admin().AddRoute(t.Context(), o2ib, onC.NID, node.RouteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Minute) // simulated time, in which the gateways are checked

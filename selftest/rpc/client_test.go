@@ -174,7 +174,7 @@ func TestFailedMessagesCount(t *testing.T) {
 		if _, err := s.call(Bulk{}); err != nil { // completes discovery
 			t.Fatal(err)
 		}
-		err := s.node.AddFault(fault.Rule{
+		err := s.node.Admin().AddFault(fault.Rule{
 			Kind: fault.Drop, Dest: fault.Only(s.to.NID), Rate: 1, Statuses: fault.StatusOf(lnd.StatusLocalError),
 		})
 		if err != nil {
@@ -333,7 +333,7 @@ func TestCallIsReused(t *testing.T) {
 // each ends before Start returns, without recursion.
 func TestEndWithinStart(t *testing.T) {
 	inScene(t, func(t *testing.T, s *scene) {
-		if err := s.node.FailNID(s.to.NID, fault.Forever); err != nil {
+		if err := s.node.Admin().FailNID(s.to.NID, fault.Forever); err != nil {
 			t.Fatal(err)
 		}
 		c := &chain{client: s.client, left: 10000, done: make(chan struct{})}

@@ -169,7 +169,7 @@ func (p *party) report() Report {
 		Done: make(map[string]uint64), Lost: make(map[string]uint64), Failed: make(map[string]uint64),
 		Kills: p.breaker.kills(), Stall: p.stall, Rested: p.rested, Confirmed: p.confirms,
 		Delivered: v.whole.Load(), Broken: v.broken.Load(), Served: v.served.Load(),
-		Counters: p.rig.node.Counters(),
+		Counters: p.rig.node.Admin().Counters(),
 	}
 	var err error
 	if r.Rails, err = p.rig.rails(p.config.nids(p.side.other())); err != nil {

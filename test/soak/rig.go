@@ -86,7 +86,7 @@ func (r *rig) close() error {
 func (r *rig) unrest() error {
 	var errs []error
 	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	c := r.node.Counters()
+	c := r.node.Admin().Counters()
 	if c.Committed != 0 {
 		say("%d messages committed", c.Committed)
 	}

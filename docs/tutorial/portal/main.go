@@ -76,7 +76,7 @@ func run(ctx context.Context) (err error) {
 		put(slots, 0, "early"),
 		put(slots, 14, "too late"),
 	)
-	fmt.Println("dropped:", n.Drops()[node.DropNoMatch], "without a match,", n.Drops()[node.DropTooLong], "too long")
+	fmt.Println("dropped:", n.Admin().Drops()[node.DropNoMatch], "without a match,", n.Admin().Drops()[node.DropTooLong], "too long")
 	return err
 }
 

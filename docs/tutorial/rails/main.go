@@ -80,7 +80,7 @@ func run(ctx context.Context, port int) (err error) {
 
 	// Explain returns how the path of the next message is chosen. The String method of
 	// its result includes the figures.
-	why := client.Explain(nid, node.ExplainOptions{Portal: portal})
+	why := client.Admin().Explain(nid, node.ExplainOptions{Portal: portal})
 	fmt.Println("the next may go to", why.Case)
 	return nil
 }

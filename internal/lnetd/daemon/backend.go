@@ -51,13 +51,13 @@ func (b *backend) Nets() []api.Net {
 
 func (b *backend) SetNIHealth(nid lnet.NID, value int) error {
 	if !nid.IsZero() {
-		return b.node.Node.SetNIHealth(nid, value)
+		return b.node.Admin.SetNIHealth(nid, value)
 	}
 	return setAll(b.node.NIs(), func(i *node.NIInfo) error {
 		if i.NID.IsLoopback() {
 			return nil
 		}
-		return b.node.Node.SetNIHealth(i.NID, value)
+		return b.node.Admin.SetNIHealth(i.NID, value)
 	})
 }
 
@@ -134,12 +134,12 @@ func (b *backend) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []l
 
 func (b *backend) SetPeerHealth(nid lnet.NID, value int) error {
 	if !nid.IsZero() {
-		return b.node.Node.SetPeerHealth(nid, value)
+		return b.node.Admin.SetPeerHealth(nid, value)
 	}
 	var errs []error
 	for p, err := range b.node.PeersAfter(context.Background(), 0) {
 		if err == nil {
-			err = setAll(p.NIs, func(i *node.PeerNIInfo) error { return b.node.Node.SetPeerHealth(i.NID, value) })
+			err = setAll(p.NIs, func(i *node.PeerNIInfo) error { return b.node.Admin.SetPeerHealth(i.NID, value) })
 		}
 		if err != nil {
 			errs = append(errs, err)

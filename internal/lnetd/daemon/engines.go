@@ -277,7 +277,7 @@ func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI)
 	l := e.nis[k]
 	if !l.Own.IsZero() {
 		d := e.table.of(l.Net.Type())
-		if err := n.TuneNI(l.Own, to.Options); err != nil {
+		if err := n.Admin().TuneNI(l.Own, to.Options); err != nil {
 			return api.Fault{
 				Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be changed while it is up", from),
 				Remedy: "delete it, and add it again",

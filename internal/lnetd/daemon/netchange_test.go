@@ -192,7 +192,7 @@ func TestLNetIsUnconfigured(t *testing.T) {
 		if s := r.Routing(); s.Ever || s.State != api.RoutingDisabled {
 			t.Errorf("%+v", s)
 		}
-		if p, routes, f := r.peers(t), r.Routes(), r.node.Node.Faults(fault.Drop); len(p) > 0 || len(routes) > 0 || len(f) > 0 || len(r.Rules()) > 0 {
+		if p, routes, f := r.peers(t), r.Routes(), r.node.Admin.Faults(fault.Drop); len(p) > 0 || len(routes) > 0 || len(f) > 0 || len(r.Rules()) > 0 {
 			t.Errorf("%+v, %+v, %+v, %+v", p, routes, f, r.Rules())
 		}
 		if g := r.Globals(); g.Values["numa_range"] != 7 {

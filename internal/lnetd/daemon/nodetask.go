@@ -23,6 +23,7 @@ const closePatience = 20 * time.Second
 // nodeTask is the node with its drivers. The node may be used once the task is ready.
 type nodeTask struct {
 	*node.Node
+	*node.Admin
 	config  config.Config // as loaded last; changed in turn
 	machine *numa.Machine // nil means one NUMA node
 	log     *slog.Logger
@@ -51,7 +52,7 @@ type nodeTask struct {
 
 func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Logger) *nodeTask {
 	t := &nodeTask{
-		config: c, machine: m, log: log,
+		Admin: new(node.Admin), config: c, machine: m, log: log,
 		drivers: drivers, engines: newEngines(drivers, c.Drivers, cptsOf(m), log), interfaces: hostInterfaces,
 		changes: newChanges(), ready: make(chan struct{}),
 	}
@@ -88,7 +89,7 @@ func (t *nodeTask) Run(ctx context.Context) error {
 	if err != nil {
 		return api.Fault{Code: api.CodeConfigInvalid, Text: "the node cannot be made"}.Because(err)
 	}
-	t.Node = n
+	t.Node, t.Admin = n, n.Admin()
 	switch err = t.up(ctx); {
 	case err == nil:
 		t.warnIfNoneIsUp()

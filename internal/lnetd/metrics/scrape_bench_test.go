@@ -70,7 +70,7 @@ func newPair(tb testing.TB, peers, window int) *pair {
 		for r, of := range nets {
 			nids = append(nids, lnet.NIDFromIP(of, netip.AddrFrom4([4]byte{10, byte(r), byte(k >> 8), byte(k)})))
 		}
-		if err := x.from.ConfigurePeer(tb.Context(), nids[0], nids[1:], discovery.ConfigureOptions{}); err != nil {
+		if err := x.from.Admin().ConfigurePeer(tb.Context(), nids[0], nids[1:], discovery.ConfigureOptions{}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -175,7 +175,10 @@ func ask(h http.Handler, accept, encoding string) *answer {
 // 64 PUTs are in progress all the time.
 func BenchmarkScrape(b *testing.B) {
 	x := newPair(b, 1000, 64)
-	h := Handler(x.from, Options{LustreCompat: true})
+	h := Handler(struct {
+		*node.Node
+		*node.Admin
+	}{x.from, x.from.Admin()}, Options{LustreCompat: true})
 	for _, load := range []string{"idle", "saturated"} {
 		for _, f := range forms {
 			b.Run(load+"/"+f.name, func(b *testing.B) {
@@ -207,7 +210,10 @@ const scrapeEvery = 250 * time.Millisecond
 // scrapes.
 func BenchmarkPutAckScraped(b *testing.B) {
 	x := newPair(b, 1000, 64)
-	h := Handler(x.from, Options{})
+	h := Handler(struct {
+		*node.Node
+		*node.Admin
+	}{x.from, x.from.Admin()}, Options{})
 	const turn = 100_000
 	var alone, scraped time.Duration
 	var turns, scrapes int64

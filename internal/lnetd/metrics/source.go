@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Source provides the counters. *node.Node implements it; a Source may also be a Host. Its methods
-// are called at every scrape, from any goroutine.
+// Source provides the counters of a node: a type that embeds *node.Node and *node.Admin implements
+// it. A Source may also be a Host. Its methods are called at every scrape, from any goroutine.
 type Source interface {
 	Counters() node.Counters
 	Drops() node.DropCounts

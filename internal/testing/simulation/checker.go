@@ -53,7 +53,7 @@ func (w *world) inspect(l *life) {
 	if starved {
 		w.count(FaultCredits, 1)
 	}
-	for _, p := range l.node.Routing().Pools {
+	for _, p := range l.node.Admin().Routing().Pools {
 		if p.MinCredits < 0 {
 			w.count(FaultBuffers, 1)
 		}
@@ -245,7 +245,7 @@ func (w *world) quiet() {
 
 // busy describes what is in progress on a node. It returns "" if nothing is.
 func (l *life) busy() string {
-	c := l.node.Counters()
+	c := l.node.Admin().Counters()
 	if c.Committed != 0 || c.Trackers != 0 {
 		return fmt.Sprintf("%d messages, %d trackers", c.Committed, c.Trackers)
 	}
@@ -254,7 +254,7 @@ func (l *life) busy() string {
 			return fmt.Sprintf("%v has %d of %d credits", i.NID, i.Credits.Available, i.Credits.Max)
 		}
 	}
-	for k, p := range l.node.Routing().Pools {
+	for k, p := range l.node.Admin().Routing().Pools {
 		if p.Credits != p.Buffers {
 			return fmt.Sprintf("router pool %d has %d of %d buffers", k, p.Credits, p.Buffers)
 		}

@@ -87,9 +87,9 @@ func (l *life) turn(mode discovery.Mode) {
 	w, m := l.member.w, l.member
 	w.addf("%v: discovery %v", l, mode)
 	m.mode, m.switched = mode, true
-	p := l.node.Parameters()
+	p := l.node.Admin().Parameters()
 	p.Discovery = mode
-	if err := l.node.SetParameters(p); err != nil {
+	if err := l.node.Admin().SetParameters(p); err != nil {
 		w.violate("%v: discovery %v: %v", l, mode, err)
 	}
 	w.count(FaultSwitched, 1)
@@ -109,7 +109,7 @@ func (w *world) forget(r *rand.Rand, a, b *member) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := l.node.DeletePeer(ctx, p.Primary, r.IntN(4) == 0)
+	err := l.node.Admin().DeletePeer(ctx, p.Primary, r.IntN(4) == 0)
 	overtaken := errors.Is(err, discovery.ErrNotFound) || errors.Is(err, discovery.ErrNotPrimary)
 	switch {
 	case err == nil:

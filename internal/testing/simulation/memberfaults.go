@@ -85,7 +85,7 @@ func (w *world) haunt(r *rand.Rand, m, other *member, how rebirth) {
 	l, asked := m.current(), other.current()
 	first := l.burn(0)
 	for _, t := range [...]lnet.MsgType{lnet.MsgAck, lnet.MsgReply} {
-		if err := asked.node.AddFault(rule(FaultRuleDelay, 0, 1, delayMax, t)); err != nil {
+		if err := asked.node.Admin().AddFault(rule(FaultRuleDelay, 0, 1, delayMax, t)); err != nil {
 			w.violate("%v: add rule: %v", asked, err)
 		}
 	}

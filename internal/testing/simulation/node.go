@@ -47,9 +47,9 @@ func rule(f Fault, status lnd.Status, rate int, latency time.Duration, only lnet
 
 // removeRules removes all rules of a kind and returns how often they matched.
 func removeRules(n *node.Node, k fault.Kind) (hits uint64) {
-	for _, s := range n.Faults(k) {
+	for _, s := range n.Admin().Faults(k) {
 		hits += s.Counts.Hits
 	}
-	n.RemoveFaults(k, fault.NIDFilter{}, fault.NIDFilter{})
+	n.Admin().RemoveFaults(k, fault.NIDFilter{}, fault.NIDFilter{})
 	return hits
 }

@@ -19,7 +19,7 @@ func (w *world) rule(r *rand.Rand, a, b *member, f Fault) {
 	only := lnet.MsgType(r.IntN(int(lnet.MsgHello) + 1))
 	latency := 1 + time.Duration(r.Int64N(int64(delayMax)))
 	one := rule(f, status, 1+r.IntN(3), latency, only)
-	if err := l.node.AddFault(one); err != nil {
+	if err := l.node.Admin().AddFault(one); err != nil {
 		w.violate("%v: add rule %+v: %v", l, one, err)
 		return
 	}
@@ -38,9 +38,9 @@ func (w *world) hurt(r *rand.Rand, a, b *member) {
 	}
 	value := r.IntN(node.MaxHealth + 1)
 	if r.IntN(2) == 0 {
-		_ = l.node.SetNIHealth(a.draw(r), value) // the NI may have been removed
+		_ = l.node.Admin().SetNIHealth(a.draw(r), value) // the NI may have been removed
 	} else {
-		_ = l.node.SetPeerHealth(b.draw(r), value) // the peer may be unknown
+		_ = l.node.Admin().SetPeerHealth(b.draw(r), value) // the peer may be unknown
 	}
 	w.exchange(r, a, b)
 	w.checkHealth()
@@ -84,11 +84,11 @@ func (w *world) clearLazy(r *rand.Rand, a, b *member) {
 		}
 	}
 	pause(episode(r))
-	dropped := l.node.Counters().Dropped
+	dropped := l.node.Admin().Counters().Dropped
 	if err := l.node.ClearLazy(portalLazy); err != nil {
 		w.violate("%v: clear lazy: %v", l, err)
 	}
-	w.count(FaultLazyCleared, l.node.Counters().Dropped-dropped)
+	w.count(FaultLazyCleared, l.node.Admin().Counters().Dropped-dropped)
 	if err := l.node.SetLazy(portalLazy); err != nil {
 		w.violate("%v: lazy portal: %v", l, err)
 	}

@@ -98,7 +98,7 @@ func (l *life) addRoutes() {
 			if rail == home {
 				continue
 			}
-			err := l.node.AddRoute(ctx, w.net(rail), router.nids[home], node.RouteOptions{})
+			err := l.node.Admin().AddRoute(ctx, w.net(rail), router.nids[home], node.RouteOptions{})
 			if err != nil && !errors.Is(err, node.ErrExists) && l.running() {
 				w.violate("%v: add route to %v by %v: %v", l, w.net(rail), router, err)
 			}

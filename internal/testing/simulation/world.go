@@ -280,7 +280,7 @@ func (l *life) addPeers() {
 func (l *life) configure(m *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := l.node.ConfigurePeer(ctx, m.nids[0], m.nids[1:], discovery.ConfigureOptions{})
+	err := l.node.Admin().ConfigurePeer(ctx, m.nids[0], m.nids[1:], discovery.ConfigureOptions{})
 	if err != nil && l.running() && !l.cutOff() {
 		l.member.w.violate("%v: configure peer %v: %v", l, m, err)
 	}
@@ -348,7 +348,7 @@ func (m *member) end(crash bool) {
 	}
 	w.mu.Lock()
 	l.closed = true
-	w.result.Report.add(l.node.Counters())
+	w.result.Report.add(l.node.Admin().Counters())
 	w.mu.Unlock()
 	w.addf("%v has ended", l)
 }

@@ -61,13 +61,13 @@ func wedge(ctx context.Context, n *node.Node) error {
 
 // discoverer blocks the discoverer forever.
 func discoverer(ctx context.Context, n *node.Node) error {
-	return n.ChangePolicies(ctx, func(*selection.Policies) error { select {} })
+	return n.Admin().ChangePolicies(ctx, func(*selection.Policies) error { select {} })
 }
 
 // monitor blocks the monitor forever, in a handler of a message that it sends. The message is
 // delayed by a rule, and is delivered to the sending node, as messages to 0@lo are.
 func monitor(ctx context.Context, n *node.Node) error {
-	if err := n.AddFault(fault.Rule{Kind: fault.Delay, Latency: pause, Rate: 1}); err != nil {
+	if err := n.Admin().AddFault(fault.Rule{Kind: fault.Delay, Latency: pause, Rate: 1}); err != nil {
 		return err
 	}
 	h, err := n.Bind(portals.MD{Bytes: make([]byte, 1), Threshold: 1, Handler: portals.HandlerFunc(func(*portals.Event) { select {} })})

@@ -75,7 +75,7 @@ type Backend interface {
 	Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error)
 
 	// Peers yields the peers with IDs greater than after, the oldest first; 0 yields all. It omits
-	// a peer that has only 0@lo. An error ends the sequence (node.Node.PeersAfter). The NIs of a
+	// a peer that has only 0@lo. An error ends the sequence (node.Admin.PeersAfter). The NIs of a
 	// peer are valid until the next iteration.
 	Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error]
 	// Peer returns the peer that has the NID, if any.
