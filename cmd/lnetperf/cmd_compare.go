@@ -29,6 +29,8 @@ type compareOptions struct {
 	only    string
 	set     []string
 	against []string
+	base    string // --baseline
+	program string // started instead of this program, if not empty
 	bounds  string
 	record  string
 }
@@ -52,8 +54,9 @@ allocations. It says below how they were counted; system calls of all kinds take
 
 With --against it measures each case with and without a setting, in four processes and
 in alternation, and prints the ratio of the pairs. A setting is a tunable of nodes, as
-configuration files have it, or a variable of the environment. docs/performance.md
-tells what the columns mean.
+configuration files have it, or a variable of the environment. With --baseline it does
+the same with another version of lnetperf and this one. docs/performance.md tells what
+the columns mean.
 
 With --bounds it measures the cases that a file names, and fails if wake-ups, system
 calls or allocations are above what stands there.
@@ -70,6 +73,7 @@ lnetperf compare --only 'PUT 1 MiB' --rounds 5
 lnetperf compare --only 'TM' --apart --cpuprofile cpu.out
 lnetperf compare --only 'caller blocks' --against GOMAXPROCS=1
 lnetperf compare --only '64 in flight' --against eager_ack=7 --against min_bulk=4096
+lnetperf compare --only '64 in flight' --baseline /usr/bin/lnetperf
 lnetperf compare --json --rounds 9
 lnetperf compare --hosted --stacked --only notified`,
 		Args: cobra.NoArgs,
@@ -88,6 +92,7 @@ lnetperf compare --hosted --stacked --only notified`,
 	f.BoolVar(&o.hosted, "hosted", false, "measure what programs of an lnetd have")
 	f.StringArrayVar(&o.set, "set", nil, "give all nodes a tunable: `SETTING=VALUE`; may be repeated")
 	f.StringArrayVar(&o.against, "against", nil, "measure with and without `SETTING=VALUE`; may be repeated, for several at once")
+	f.StringVar(&o.base, "baseline", "", "measure this program and `FILE`, another version of it, in alternation")
 	f.StringVar(&o.bounds, "bounds", "", "measure what `FILE` names, and compare with its bounds")
 	f.StringVar(&o.record, "record-bounds", "", "write bounds to `FILE`, somewhat above what was measured")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process to `FILE`")
@@ -123,7 +128,7 @@ func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {
 		return p.perform(ctx, o)
 	case o.hosted:
 		return p.measureHosted(ctx, o)
-	case len(o.against) > 0:
+	case len(o.against) > 0 || o.base != "":
 		return p.measureAgainst(ctx, o)
 	}
 	return p.measure(ctx, o)
@@ -159,6 +164,10 @@ func (o *compareOptions) check() (err error) {
 		{o.hosted && (o.bounds != "" || o.record != ""), "--hosted and bounds"},
 		{len(o.against) > 0 && (o.bounds != "" || o.record != ""), "--against and bounds"},
 		{len(o.against) > 0 && o.profile != "", "--against and --cpuprofile"},
+		{o.base != "" && len(o.against) > 0, "--baseline and --against"},
+		{o.base != "" && o.hosted, "--baseline and --hosted"},
+		{o.base != "" && (o.bounds != "" || o.record != ""), "--baseline and bounds"},
+		{o.base != "" && o.profile != "", "--baseline and --cpuprofile"},
 		{o.bounds != "" && o.record != "", "--bounds and --record-bounds"},
 	} {
 		if x.both {

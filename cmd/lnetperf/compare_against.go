@@ -31,9 +31,9 @@ func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err er
 	if err != nil {
 		return err
 	}
-	var env []string
-	with := *o
+	without, with := *o, *o
 	with.Port += portsOfArm
+	var env []string
 	for _, s := range changed {
 		if s.Variable() {
 			env = append(env, s.String())
@@ -41,13 +41,20 @@ func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err er
 			with.Settings = append(with.Settings[:len(with.Settings):len(with.Settings)], s)
 		}
 	}
+	setting := strings.Join(o.against, " ")
+	kind, head, rows := "against", [2]string{"without", setting}, [2]string{"without", "with"}
+	if o.base != "" {
+		without.program = o.base
+		kind, setting, rows = "baseline", o.base, [2]string{"baseline", "this one"}
+		head = rows
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var arms [2]*perf.Process
-	for k, arm := range []*compareOptions{o, &with} {
+	for k, arm := range []*compareOptions{&without, &with} {
 		c, err := p.startProcess(ctx, arm, cancel, nil, env[:k*len(env)], "--perform")
 		if err != nil {
-			return fmt.Errorf("%s: %w", []string{"without", "with"}[k], err)
+			return fmt.Errorf("%s: %w", rows[k], err)
 		}
 		defer func() { err = errors.Join(err, c.end()) }()
 		arms[k] = c.talk()
@@ -56,11 +63,10 @@ func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err er
 	if err != nil {
 		return err
 	}
-	setting := strings.Join(o.against, " ")
 	if p.json {
-		return p.printJSON(map[string]any{"method": perf.How(), "machine": perf.Machine(), "against": setting, "cases": list})
+		return p.printJSON(map[string]any{"method": perf.How(), "machine": perf.Machine(), kind: setting, "cases": list})
 	}
-	if err := perf.PrintAgainst(p.stdout, setting, list); err != nil {
+	if err := perf.PrintAgainst(p.stdout, head, rows, list); err != nil {
 		return err
 	}
 	p.printMethod()

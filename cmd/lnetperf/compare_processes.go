@@ -78,12 +78,14 @@ type process struct {
 	ending atomic.Bool // end was called
 }
 
-// startProcess starts this program again with changed options and waits until the child is ready.
+// startProcess starts this program again, or o.program, with changed options and waits until the child is ready.
 // If the child exits before end is called, lost is called.
 func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func(), files []*os.File, env []string, options ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	self, err := o.program, error(nil)
+	if self == "" {
+		if self, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	args := append([]string{
 		"compare", "--port", fmt.Sprint(o.Port), fmt.Sprintf("--apart=%t", o.apart),

@@ -156,6 +156,30 @@ func TestCompareAgainst(t *testing.T) {
 	}
 }
 
+// TestCompareBaseline compares a program with itself, and with what is no lnetperf.
+func TestCompareBaseline(t *testing.T) {
+	c := newComparison(t)
+	only := []string{"--only", "^" + regexp.QuoteMeta(oneCase) + "$"}
+	out, _ := c.run(exitOK, append(only, "--baseline", c.bin)...)
+	for _, want := range []string{
+		`(?m)^exchange +baseline +this one +ratio +quartiles +least\.\.most +verdict$`,
+		`(?m)^PUT\+ACK 96 B, caller blocks +baseline +[0-9.]+\+[0-9.]+ `,
+		`(?m)^ +this one +[0-9.]+\+[0-9.]+ `,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	if out, _ := c.run(exitOK, append(only, "--baseline", c.bin, "--json")...); !strings.Contains(out, `"baseline": "`+c.bin+`"`) {
+		t.Errorf("it prints\n%s", out)
+	}
+	for _, file := range []string{"/bin/true", "/etc/passwd", filepath.Join(t.TempDir(), "lnetperf")} {
+		if _, errs := c.run(exitFailure, append(only, "--baseline", file)...); !strings.Contains(errs, "baseline: ") {
+			t.Errorf("%s: it says %q", file, errs)
+		}
+	}
+}
+
 // Costs that exceed the limits in a file are reported and cause a failure. Others do not.
 func TestCompareBounds(t *testing.T) {
 	c := newComparison(t)

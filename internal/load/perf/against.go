@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Comparison is the effect of a setting on a case.
+// Comparison is the effect of a setting on a case, or of a change of the program: with it is the changed one.
 type Comparison struct {
 	Case     string    `json:"case"`
 	In       int       `json:"in_bytes"`
@@ -112,10 +112,11 @@ func against(ctx context.Context, c *Config, arms [2]arm, t *test) (r *Compariso
 	return r, nil
 }
 
-// PrintAgainst writes two tables, like Print. setting is the text of the setting.
-func PrintAgainst(w io.Writer, setting string, list []*Comparison) error {
+// PrintAgainst writes two tables, like Print. The names are those of the arms: in the head of the first table, and in
+// the rows of the second.
+func PrintAgainst(w io.Writer, head, rows [2]string, list []*Comparison) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "exchange\twithout\t%s\tratio\tquartiles\tleast..most\tverdict\n", setting)
+	fmt.Fprintf(table, "exchange\t%s\t%s\tratio\tquartiles\tleast..most\tverdict\n", head[0], head[1])
 	for _, r := range list {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.2f\t%s\t%.2f..%.2f\t%s\n", r.Case, r.test.show(r.Without.Figure.Median),
 			r.test.show(r.With.Figure.Median), r.Ratio.Median, quartiles(r.Ratio), r.Ratio.Min, r.Ratio.Max, r.Verdict)
@@ -123,8 +124,8 @@ func PrintAgainst(w io.Writer, setting string, list []*Comparison) error {
 	fmt.Fprintln(table)
 	printCostHead(table)
 	for _, r := range list {
-		printCosts(table, r.Case, "without", r.Without)
-		printCosts(table, "", "with", r.With)
+		printCosts(table, r.Case, rows[0], r.Without)
+		printCosts(table, "", rows[1], r.With)
 	}
 	return table.Flush()
 }

@@ -57,7 +57,7 @@ func TestAgainst(t *testing.T) {
 		t.Errorf("costs %+v, %+v", r.Without, r.With)
 	}
 	var out strings.Builder
-	if err := PrintAgainst(&out, "GOMAXPROCS=1", []*Comparison{r}); err != nil {
+	if err := PrintAgainst(&out, [2]string{"without", "GOMAXPROCS=1"}, [2]string{"without", "with"}, []*Comparison{r}); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"GOMAXPROCS=1", "0.50..0.50", better, "1.00+2.00", "4.00+5.00", "-+-"} {
