@@ -25,7 +25,7 @@ func descriptors(t *testing.T, h *Harness) {
 
 // descriptorsOfTheWithdrawn checks that a lost peer leaves no file descriptor open even while its
 // arrivals still wait for their placement. A leak shows in each round; the runtime, and what watches
-// the host, open files of their own once.
+// the host, open their files once.
 func descriptorsOfTheWithdrawn(t *testing.T, h *Harness) {
 	s := newStage(t, h, 2)
 	defer s.w.Close()

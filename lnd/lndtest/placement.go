@@ -99,7 +99,7 @@ func heldBackPeerAlone(s *stage) {
 	}
 }
 
-// checkUnplaced checks that no more arrivals were announced than the driver may announce while none is
+// checkUnplaced checks that no more arrivals were announced than the driver may announce while no message is
 // placed.
 func (s *stage) checkUnplaced(from, to *node) {
 	s.t.Helper()

@@ -177,8 +177,8 @@ func Table() lnd.Table {
 	}
 }
 
-// Set sets the tunable of the Table whose Parameter is name. It returns an error if there is none, or
-// if v is outside its range.
+// Set sets the tunable of the Table whose Parameter is name. It returns an error if no tunable has this
+// name, or if v is outside its range.
 func (c *Config) Set(name string, v int64) error { return fields.Set(c, name, v) }
 
 // Values returns the tunables of an interface that sets none, after limits have been applied.

@@ -13,7 +13,7 @@ import (
 // looks for a device only when the host has changed (o2iblnd 16).
 const bindPeriod = time.Second
 
-// checkLink makes the keeper check the link, and look for a device if there is none. Connections stay open.
+// checkLink makes the keeper check the link, and look for a device if it has lost its own. Connections stay open.
 func (i *Interface) checkLink() { i.keeper.do(task{kind: taskLink}) }
 
 // rdmaCause returns why the RDMA device keeps the link down, and how to fix it: it does not exist, or its
@@ -61,7 +61,7 @@ func (d *Driver) isDefunct(l *listener) bool {
 	return l.defunct
 }
 
-// rebind looks for a device if the interface is not bound to one. If the host has none, it does nothing
+// rebind looks for a device if the interface is not bound to one. If the host has no such device, it does nothing
 // until checkLink.
 func (i *Interface) rebind(now time.Time) {
 	i.mu.RLock()

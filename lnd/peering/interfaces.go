@@ -24,7 +24,7 @@ type Opening[I any] struct {
 	Driver string // its name, for errors
 	Type   lnet.NetType
 	Host   hostnet.Host
-	Log    *boundedlog.Log // of interfaces without a logger of their own
+	Log    *boundedlog.Log // of interfaces whose configuration has no logger
 	// New creates an interface from its resolved configuration. It starts nothing.
 	New func(c *lnd.Config, at *Place) (I, error)
 	// Listen lets peers connect to an interface that is in the table. Leave removes it from the table, and

@@ -25,7 +25,7 @@ type Place struct {
 
 // FindPlace resolves an interface's configuration, and finds the device and the address on a host. It returns an
 // error if the configuration is invalid, is for nets of another type than t, or if the host has no such device.
-// log is for an interface without a logger of its own.
+// log is for an interface whose configuration has no logger.
 func FindPlace(ctx context.Context, c *lnd.Config, t lnet.NetType, h hostnet.Host, log *boundedlog.Log) (*Place, error) {
 	if c.Upper == nil {
 		return nil, errors.New("no upper")

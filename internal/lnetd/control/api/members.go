@@ -22,7 +22,7 @@ func marshalWith(v any, numbers map[string]int64) ([]byte, error) {
 }
 
 // unmarshalWith decodes a struct with the given members. It returns the other members, which must be
-// numbers, by name, or nil if there are none.
+// numbers, by name, or nil without any.
 func unmarshalWith(b []byte, into any, names ...string) (numbers map[string]int64, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(b, &members); err != nil {
