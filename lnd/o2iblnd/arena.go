@@ -136,7 +136,7 @@ func (a *arena) grow(slabs int) error {
 	return nil
 }
 
-// freeFor frees a block.
+// release frees a block.
 func (a *arena) release(b block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -377,7 +377,7 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 		c.m.Completed(now, number, &c.b)
 	}
 	c.take(&b.events)
-	news := len(c.inbox) > 0
+	arrived := len(c.inbox) > 0
 	c.unlock()
 	if early {
 		_ = c.id.Established() // it is established already, or has ended
@@ -387,7 +387,7 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 		b.events[k] = peering.Event{}
 	}
 	b.events = b.events[:0]
-	if news {
+	if arrived {
 		c.reportArrivals()
 	}
 }

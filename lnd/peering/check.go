@@ -131,7 +131,7 @@ func (e *Engine[P]) probe(p P, now time.Time) bool {
 	return ask
 }
 
-// Judge reports to the node whether a peer has stalled. The caller has set what it found on connections: Now,
+// CheckStall reports to the node whether a peer has stalled. The caller has set what it found on connections: Now,
 // Conns, Silent, Alive, Resumed, Sent and Lapse.
 func (e *Engine[P]) CheckStall(p P, look *Look) {
 	c := p.Common()
@@ -141,9 +141,9 @@ func (e *Engine[P]) CheckStall(p P, look *Look) {
 	c.Lock()
 	look.Waiting, look.Connected = &c.Waiting, p.Connected()
 	look.Idle = !p.Busy() && c.Waiting.Len() == 0
-	news, since := c.Stall.Check(look)
+	change, since := c.Stall.Check(look)
 	c.Unlock()
-	switch news {
+	switch change {
 	case StallUnchanged:
 		return
 	case StallBegun:

@@ -88,7 +88,7 @@ func (e *Engine[P]) PutDown(p P) {
 	e.Out.Put(Event{Kind: eventDown, down: &lnd.PeerDown{Peer: c.ID.NID, LastAlive: c.LastAlive, Err: err}})
 }
 
-// Met records an incarnation that a peer has announced, at its NID's own address or not. If that shows a
+// Observe records an incarnation that a peer has announced, at its NID's own address or not. If that shows a
 // restart, it queues the report. The peer's lock is held.
 func (e *Engine[P]) Observe(p P, incarnation uint64, home bool) {
 	c := p.Common()
@@ -98,8 +98,8 @@ func (e *Engine[P]) Observe(p P, incarnation uint64, home bool) {
 	}
 }
 
-// Presume ends a doubt when a connection has ended. gone means that this shows that the peer's incarnation
-// has ended too; a restart is then reported. Presume returns whether there was a doubt. The peer's lock is
+// AssumeRestarted ends a doubt when a connection has ended. gone means that this shows that the peer's incarnation
+// has ended too; a restart is then reported. AssumeRestarted returns whether there was a doubt. The peer's lock is
 // held.
 func (e *Engine[P]) AssumeRestarted(p P, gone bool) (doubted bool) {
 	c := p.Common()
@@ -115,7 +115,7 @@ func (e *Engine[P]) putRestart(p P) {
 	e.Out.Put(Event{Kind: eventRestarted, Subject: p})
 }
 
-// Say logs an event of a peer's connections.
+// LogPeer logs an event of a peer's connections.
 func (e *Engine[P]) LogPeer(p P, level slog.Level, text string, attrs ...slog.Attr) {
 	logPeer(e.Log, p.Common().ID.NID, level, text, attrs...)
 }

@@ -128,7 +128,7 @@ func (h *HalfOpen[C]) remove(n *Newcomer[C]) {
 	}
 }
 
-// greediest returns the source with the most callers. Among equals, it returns the one whose oldest
+// largestSource returns the source with the most callers. Among equals, it returns the one whose oldest
 // caller has waited longest. mu is held.
 func (h *HalfOpen[C]) largestSource() netip.Addr {
 	var most netip.Addr

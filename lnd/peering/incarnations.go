@@ -35,9 +35,9 @@ func (s *Incarnations) Observe(incarnation uint64) (restarted bool) {
 // AssumeEnded records that the latest incarnation has ended, although the next one has not been met yet. It
 // reports whether this is new. It has no effect on a peer that was never met.
 func (s *Incarnations) AssumeEnded() bool {
-	news := !s.assumedEnded && s.n > 0
+	isNew := !s.assumedEnded && s.n > 0
 	s.assumedEnded = s.n > 0
-	return news
+	return isNew
 }
 
 // Any reports whether the peer was ever met.

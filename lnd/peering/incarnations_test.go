@@ -52,9 +52,9 @@ func TestALifeThatIsPresumedOver(t *testing.T) {
 		t.Error("the life of nobody is over")
 	}
 	l.Observe(7)
-	for _, news := range []bool{true, false} {
-		if l.AssumeEnded() != news {
-			t.Errorf("news: want %v", news)
+	for _, isNew := range []bool{true, false} {
+		if l.AssumeEnded() != isNew {
+			t.Errorf("it is new: want %v", isNew)
 		}
 	}
 	for k, m := range []struct {

@@ -51,10 +51,10 @@ const (
 	StallLapsed                // for a while nothing was left that it could answer
 )
 
-// Check updates the state after a check. since is the argument for PeerStalled, unless news is
+// Check updates the state after a check. since is the argument for PeerStalled, unless change is
 // StallUnchanged. A peer stays stalled until one of its connections works again, or until Lapse: a
 // failed attempt to connect shows nothing about the peer.
-func (s *Stall) Check(l *Look) (news StallChange, since time.Time) {
+func (s *Stall) Check(l *Look) (change StallChange, since time.Time) {
 	silent := l.Silent
 	if !l.Connected {
 		silent = Earlier(silent, l.Waiting.Since())
@@ -74,25 +74,25 @@ func (s *Stall) Check(l *Look) (news StallChange, since time.Time) {
 		s.since = Earlier(before, silent)
 	case l.Conns > 0:
 		s.since = time.Time{}
-		news = StallEnded
+		change = StallEnded
 	case l.Idle && l.Now.Sub(s.quiet) >= l.Lapse:
 		s.since = time.Time{}
-		news = StallLapsed
+		change = StallLapsed
 	}
 	switch {
 	case s.since.IsZero() && before.IsZero():
 		return StallUnchanged, time.Time{}
 	case s.since.IsZero():
-		return news, time.Time{}
+		return change, time.Time{}
 	case before.IsZero():
-		news = StallBegun
+		change = StallBegun
 	case s.sent != l.Sent || s.last != last && last.M != nil:
-		news = StallMore
+		change = StallMore
 	default:
 		return StallUnchanged, time.Time{}
 	}
 	s.sent, s.last = l.Sent, last
-	return news, s.since
+	return change, s.since
 }
 
 // Stalled reports whether the node considers the peer stalled.
