@@ -88,8 +88,9 @@ rdma: ## lnetd and the shim over RDMA, in software, in a machine of QEMU's; need
 rdma-bench: ## lnetd beside the plainest program in C over RDMA, there
 	.ci/run o2ib_bench
 
-conformance: ## docs/conformance.md, which is not in git: which test shows which rule of the specification
-	go test -count=1 -run '^TestPage$$' ./internal/testing/conformance -page $(CURDIR)/docs/conformance.md
+conformance: ## bin/conformance.md: which test shows which rule of the specification
+	@mkdir -p bin
+	go test -count=1 -run '^TestPage$$' ./internal/testing/conformance -page $(CURDIR)/bin/conformance.md
 
 control-page: ## docs/control.md: its codes and replies
 	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/lnetd/control/server -update

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var page = flag.String("page", "", "write docs/conformance.md to this file")
+var page = flag.String("page", "", "write the page to this file")
 
 // linkTarget finds the targets of links in a page.
 var linkTarget = regexp.MustCompile(`\]\(([^)#]+)`)

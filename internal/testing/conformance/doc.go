@@ -1,5 +1,5 @@
 // Package conformance maps each rule of the specification to the tests that cover it, and generates
-// docs/conformance.md from that map. The files in the directory rules list the rules, and the cases of
+// a page from that map. The files in the directory rules list the rules, and the cases of
 // the reference's regression suites. A test names the rules that it covers in a line of a comment. A
 // script does so in a line that starts with #:
 //

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Page returns docs/conformance.md: each rule with the tests that cover it. Its links are relative to the
-// directory docs.
+// Page returns the page: each rule with the tests that cover it. Its links are relative to a
+// directory at the root of the repository, such as bin.
 func Page(sections []Section, shown map[string][]Test) []byte {
 	var b strings.Builder
 	b.WriteString(`# Which test shows which rule
