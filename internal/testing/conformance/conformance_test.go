@@ -77,7 +77,7 @@ func TestPage(t *testing.T) {
 			continue
 		}
 		checked[file] = true
-		if _, err := os.Stat(filepath.Join(module, "docs", file)); err != nil {
+		if _, err := os.Stat(filepath.Join(module, "bin", file)); err != nil {
 			t.Errorf("the page refers to a file that does not exist: %v", err)
 		}
 	}

@@ -11,7 +11,7 @@ func Page(sections []Section, shown map[string][]Test) []byte {
 	var b strings.Builder
 	b.WriteString(`# Which test shows which rule
 
-Each numbered rule of [the specification](spec/README.md), and each section without numbers, with
+Each numbered rule of [the specification](../docs/spec/README.md), and each section without numbers, with
 the tests that cover it, or the reason why no test does. Tests name the rules in
 comments; ` + "`go doc ./internal/testing/conformance`" + ` says how. This page is made by
 ` + "`make conformance`" + `, and the tests fail if a rule has neither test nor reason.
