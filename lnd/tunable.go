@@ -38,7 +38,7 @@ type Tunable struct {
 	// whole driver.
 	Parameter string `json:",omitzero"`
 	// Module is the kernel module that has Parameter. If it is empty, kernels do not have the
-	// tunable, and NIs show it only if it differs from Default.
+	// tunable, and NIs show it only if theirs or the whole driver's differs from Default.
 	Module string `json:",omitzero"`
 	// Kind is the kind of the values. They are numbers from Min to Max, in multiples of Unit.
 	Kind     Kind  `json:",omitzero"`
@@ -109,8 +109,10 @@ func (t *Tunable) Stored(v int64) int64 {
 // Option returns the name of the commands' option, without hyphens in front.
 func (t *Tunable) Option() string { return strings.ReplaceAll(t.Name, "_", "-") }
 
-// Shows reports whether an NI shows the value v.
-func (t *Tunable) Shows(v int64) bool { return t.Module != "" || v != t.Default }
+// Shows reports whether an NI shows the value v if the whole driver has the value whole.
+func (t *Tunable) Shows(v, whole int64) bool {
+	return t.Module != "" || v != t.Default || whole != t.Default
+}
 
 // Named returns the tunable of NIs with the given name, or nil.
 func (t *Table) Named(name string) *Tunable {

@@ -44,7 +44,7 @@ func (b *backend) Nets() []api.Net {
 			nets = append(nets, api.Net{Net: info.Net})
 		}
 		n := &nets[len(nets)-1]
-		n.NIs = append(n.NIs, controlNI(&info, b.node.drivers, b.node.engines.shownCPTs(info.NID), b.boot))
+		n.NIs = append(n.NIs, controlNI(&info, b.node.engines.shownTunables(&info), b.node.engines.shownCPTs(info.NID), b.boot))
 	}
 	return nets
 }

@@ -161,13 +161,21 @@ func absent(o config.DriverOptions) Driver {
 	}
 }
 
-// show returns the tunables that an NI shows, by name. Those that only lnetd has are shown if they
-// differ from the default.
-func (d *Driver) show(i *node.NIInfo) lnd.Values {
+// show returns the tunables that an NI of the driver with the options values shows, by name. Those
+// that only lnetd has are shown if the NI's value or the driver's differs from the default.
+func (d *Driver) show(i *node.NIInfo, values config.Values) lnd.Values {
+	var usual lnd.Values
+	if d.Defaults != nil {
+		_, usual = d.Defaults(values)
+	}
 	shown := lnd.Values{}
 	for k := range d.Tunables {
 		t := &d.Tunables[k]
-		if v, ok := i.Options[t.Name]; ok && t.Shows(v) {
+		whole, ok := usual[t.Name]
+		if !ok {
+			whole = t.Default
+		}
+		if v, ok := i.Options[t.Name]; ok && t.Shows(v, whole) {
 			shown[t.Name] = v
 		}
 		if t.PerNet {
@@ -175,12 +183,6 @@ func (d *Driver) show(i *node.NIInfo) lnd.Values {
 		}
 	}
 	return shown
-}
-
-// shown returns the tunables of an NI in order (lnetctl 5.1 item 8).
-func (t Drivers) shown(i *node.NIInfo) []api.Tunable {
-	d := t.of(i.Net.Type())
-	return d.listed(d.show(i))
 }
 
 // listed returns tunables in the order in which they are shown.

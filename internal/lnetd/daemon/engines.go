@@ -220,7 +220,7 @@ func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Va
 		return m, err
 	}
 	m.nis++
-	l.Own, l.device, l.shown, l.waits = info.NID, info.Device, d.show(&info), nil
+	l.Own, l.device, l.shown, l.waits = info.NID, info.Device, d.show(&info, v), nil
 	if d.Defaults != nil {
 		l.Tunables = info.Tunables
 	}
@@ -285,7 +285,7 @@ func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI)
 		}
 		for _, info := range n.NIs() {
 			if info.NID == l.Own {
-				l.shown = d.show(&info)
+				l.shown = d.show(&info, e.values[d.Type])
 			}
 		}
 		e.log.Info("NI changed", "nid", l.Own.String(), "options", to.Options)

@@ -21,9 +21,9 @@ func downReason(i *node.NIInfo) string {
 	return i.Down.String() + " (" + i.LinkCause + ")"
 }
 
-// controlNI converts an NI for the control interface, with its CPU partitions. Times are relative
-// to boot.
-func controlNI(i *node.NIInfo, drivers Drivers, cpts string, boot time.Time) api.NI {
+// controlNI converts an NI for the control interface, with its driver's tunables and its CPU
+// partitions. Times are relative to boot.
+func controlNI(i *node.NIInfo, tunables []api.Tunable, cpts string, boot time.Time) api.NI {
 	ni := api.NI{
 		NID:        i.NID,
 		Status:     "down",
@@ -50,7 +50,7 @@ func controlNI(i *node.NIInfo, drivers Drivers, cpts string, boot time.Time) api
 			PeerBufferCredits: i.Tunables.PeerBufferCredits,
 			Credits:           i.Tunables.Credits,
 		},
-		LND:    drivers.shown(i),
+		LND:    tunables,
 		DevCPT: i.DeviceCPT,
 		CPT:    cpts,
 	}

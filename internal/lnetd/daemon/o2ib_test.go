@@ -123,7 +123,7 @@ func TestO2IBNodes(t *testing.T) {
 		}
 		shown := func(r *nodeRun) (all []api.Tunable) {
 			for _, n := range r.node.NIs() {
-				all = append(all, controlNI(&n, r.node.drivers, "[0]", time.Time{}).LND...)
+				all = append(all, r.node.engines.shownTunables(&n)...)
 			}
 			return all
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lnetd/lnetd/internal/lnetd/config"
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -129,8 +130,14 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 	inForce, usual := d.Defaults(kept)
 	fill(&out.Tunables.PeerBufferCredits, inForce.PeerBufferCredits) // 0 means the driver's value
 	out.Options = nil
+	replaced := !maps.Equal(kept, e.values[d.Type])
 	for name, v := range ni.Options {
-		if options[name] != running[name] || !has.showsUnasked(name, v) {
+		switch asked, set := has.setting(name); {
+		case replaced || !has.shows(d, name, v):
+			options[name] = v
+		case set:
+			options[name] = asked // the driver has made v of it
+		case options[name] != running[name]:
 			options[name] = v
 		}
 	}
@@ -140,6 +147,15 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
 		}
 	}
 	return out
+}
+
+// shownTunables returns the driver's tunables of an NI in order (lnetctl 5.1 item 8).
+func (e *engines) shownTunables(i *node.NIInfo) []api.Tunable {
+	d := e.table.of(i.Net.Type())
+	e.mu.Lock()
+	values := e.values[d.Type]
+	e.mu.Unlock()
+	return d.listed(d.show(i, values))
 }
 
 // optionsOf returns all options of an NI for drivers with the given options: its own, those in
@@ -154,23 +170,20 @@ func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values
 	defer e.mu.Unlock()
 	_, options := d.Defaults(values[d.Type])
 	_, running := d.Defaults(e.values[d.Type])
+	var l *localNI
 	if k := e.find(ni); k >= 0 && e.nis[k].waits == nil {
-		l := &e.nis[k]
-		for name := range options {
-			if _, asked := l.Options[name]; asked || options[name] != running[name] {
-				continue
-			}
-			delete(options, name) // the driver may not show it
-			if n, shown := l.shown[name]; shown {
-				options[name] = n
-			}
-		}
-	} else {
-		maps.DeleteFunc(options, func(name string, v int64) bool {
-			t := d.Named(name)
-			return v == 0 && t.Auto || !t.Shows(v)
-		})
+		l = &e.nis[k]
 	}
+	maps.DeleteFunc(options, func(name string, v int64) bool {
+		t := d.Named(name)
+		_, asked := l.setting(name)
+		if l == nil || asked || v != running[name] {
+			return l == nil && v == 0 && t.Auto || !t.Shows(v, v)
+		}
+		n, shown := l.shown[name]
+		options[name] = n
+		return !shown
+	})
 	maps.Copy(options, ni.Options)
 	return options
 }
@@ -191,16 +204,25 @@ func fill(to *int, n int) {
 	}
 }
 
-// showsUnasked reports whether an option is in force on an NI although it was not set, such as
-// the connections per peer that follow from the link speed. An export contains such an option,
-// but it is not a setting.
-func (l *localNI) showsUnasked(name string, v int64) bool {
-	if l == nil {
+// shows reports whether an option with the value v is in force on an existing NI, so that it is in an
+// export. It may be other than its setting: the connections per peer may follow from the link speed,
+// and a driver may limit a number. The timeout of a net is never taken for in force, because it may
+// change later without being set. l may be nil.
+func (l *localNI) shows(d *Driver, name string, v int64) bool {
+	if t := d.Named(name); l == nil || t != nil && t.PerNet {
 		return false
 	}
-	_, asked := l.Options[name]
 	n, shown := l.shown[name]
-	return !asked && shown && n == v
+	return shown && n == v
+}
+
+// setting returns the value to which an option of the NI was set. l may be nil.
+func (l *localNI) setting(name string) (int64, bool) {
+	if l == nil {
+		return 0, false
+	}
+	v, ok := l.Options[name]
+	return v, ok
 }
 
 // same reports whether a document's NI is the existing NI o on the same net, whichever of o's

@@ -381,7 +381,7 @@ func TestNIsAreTuned(t *testing.T) {
 	shown := func() map[string]int64 {
 		for _, i := range r.node.NIs() {
 			if i.NID == nid(t, "10.77.0.11@tcp") {
-				return r.node.drivers.of(lnet.TypeTCP).show(&i)
+				return r.node.drivers.of(lnet.TypeTCP).show(&i, nil)
 			}
 		}
 		return nil
