@@ -102,7 +102,7 @@ man: ## docs/man: manual pages, from the texts of --help and the reference confi
 	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl ./cmd/lnetperf -update
 
 tunables: ## files made from the tables of drivers and of the node: the lists for lnetdctl, the schema, manual pages
-	go test -count=1 ./internal/lnetd/drivers ./internal/lnetd/parameters -update
+	go test -count=1 ./internal/lnetd/drivers ./internal/lnetd/control/parameters -update
 	go test -count=1 -run '^TestSchemaIsUpToDate$$' ./internal/lnetd/config -update
 	$(MAKE) man
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 )
 
 // Documents of "export --backup": the configuration of the node (lnetctl 8.2).

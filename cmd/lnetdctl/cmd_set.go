@@ -10,7 +10,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 )
 
 // A settable is a parameter of "set".

@@ -23,7 +23,7 @@ func TestNoEngine(t *testing.T) {
 	}
 	want := []string{
 		"cmd/internal/cli", "lnet", "internal/lnetd/control/api", "selftest/latency", "selftest/message", "selftest/report",
-		"internal/lnetd/control/client", "memory", "lnd", "internal/lnetd/drivers", "internal/lnetd/parameters", "internal/lnetd/spelling",
+		"internal/lnetd/control/client", "memory", "lnd", "internal/lnetd/drivers", "internal/lnetd/control/parameters", "internal/lnetd/spelling",
 		"internal/lnetd/modparam", "cmd/lnetdctl",
 	}
 	if diff := cmp.Diff(want, own); diff != "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 	"github.com/lnetd/lnetd/lnet"
 )
 

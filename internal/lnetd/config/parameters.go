@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -200,7 +200,7 @@ func putDiscovery(p *Parameters, v int64) {
 	}
 }
 
-// ParameterTable returns the parameters of a node, for the list in internal/lnetd/parameters.
+// ParameterTable returns the parameters of a node, for the list in internal/lnetd/control/parameters.
 func ParameterTable() []parameters.Parameter {
 	list := make([]parameters.Parameter, len(parameterTable))
 	for k := range parameterTable {

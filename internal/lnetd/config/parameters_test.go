@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 	"github.com/lnetd/lnetd/lnd"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 )
 
 // formAt returns the form of the value at a path of keys.

@@ -1,8 +1,8 @@
 package modparam
 
 import (
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 	"github.com/lnetd/lnetd/internal/lnetd/drivers"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 	"github.com/lnetd/lnetd/internal/testing/controltest"
 	"github.com/lnetd/lnetd/node"
 )

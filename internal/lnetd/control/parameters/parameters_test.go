@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/lnetd/config"
-	"github.com/lnetd/lnetd/internal/lnetd/parameters"
+	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 )
 
 var update = flag.Bool("update", false, "write parameters.json")
@@ -36,7 +36,7 @@ func TestTableIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(have, want) {
-		t.Error("parameters.json is stale: go test ./internal/lnetd/parameters -update")
+		t.Error("parameters.json is stale: go test ./internal/lnetd/control/parameters -update")
 	}
 	if got := marshal(t, parameters.Table()); !bytes.Equal(got, want) {
 		t.Errorf("the table is read as %s", got)

@@ -2,7 +2,7 @@
 // control interface, lnetdctl, and the conversion of module parameters. The list is generated from
 // that of internal/lnetd/config (parameters.json):
 //
-//	go test ./internal/lnetd/parameters -update
+//	go test ./internal/lnetd/control/parameters -update
 //
 // The package starts no goroutine.
 package parameters
