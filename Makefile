@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore stories soak hosting service rdma rdma-bench conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting service rdma rdma-bench conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,8 +70,8 @@ convergence: ## SEEDS seeded worlds of discovery's machines with faults, from se
 explore: ## every short path of discovery's machines, with a budget of faults: minutes, and up to 2 GB
 	go test -count=1 -timeout 0 -v -run '^TestExplore$$' ./discovery -explore-full
 
-stories: ## PROGRAMS random programs of transfer machines of either kind beside their model, over each Core
-	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestStories$$' ./transport/mem ./transport/inproc -rapid.checks $(PROGRAMS)
+programs: ## PROGRAMS random programs of transfer machines of either kind beside their model, over each Core
+	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestRandomPrograms$$' ./transport/mem ./transport/inproc -rapid.checks $(PROGRAMS)
 
 soak: ## two nodes in two processes over TCP with connections that break, for TIME; RACE=1, RAILS=2
 	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestSoak$$' ./test/soak -soak $(TIME) -rails $(RAILS)

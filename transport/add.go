@@ -29,7 +29,7 @@ func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 	}
 	now := time.Now()
 	tm.mu.Lock()
-	bt := tm.takeBatch()
+	bt := tm.getBatch()
 	var err error
 	for _, b := range bs {
 		if err = tm.enqueueWithRoom(bt, b, now); err != nil {
@@ -41,7 +41,7 @@ func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 		tm.unlock()
 		taken, refusal := tm.submit(bt, 0)
 		for _, b := range bt.buffers[taken:] {
-			tm.withdraw(b)
+			tm.undoAdd(b)
 		}
 		if refusal != nil {
 			n, err = taken, refusal
@@ -53,13 +53,13 @@ func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 		tm.inner.Flush(until)
 	}
 	if err != nil {
-		return n, tm.notAdded(bs[n], err)
+		return n, tm.addError(bs[n], err)
 	}
 	return n, nil
 }
 
-// notAdded adds the attempted operation to err.
-func (tm *TransferMachine) notAdded(b *Buffer, err error) error {
+// addError adds the attempted operation to err.
+func (tm *TransferMachine) addError(b *Buffer, err error) error {
 	if b == nil {
 		return fmt.Errorf("transport: add: no buffer: %w", err)
 	}
@@ -140,7 +140,7 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 	size := b.state.size
 	switch q := b.Queue; {
 	case b.state.domain != tm.domain:
-		return errForeign
+		return errOtherDomain
 	case tm.state != StateStarted:
 		return fmt.Errorf("the TM is %v, and takes buffers only while it is %v: %w", tm.state, StateStarted, syscall.EINVAL)
 	case tm.down != nil:
@@ -167,21 +167,21 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 		return errNoDescriptor
 	}
 	if !b.Deadline.IsZero() && !b.Deadline.After(now) {
-		return errLate
+		return errDeadlinePassed
 	}
 	return nil
 }
 
 // Reasons why a buffer cannot be added.
 var (
-	errForeign      = fmt.Errorf("the buffer is another domain's: %w", syscall.EINVAL)
-	errQueue        = fmt.Errorf("no such queue: %w", syscall.EINVAL)
-	errCallback     = fmt.Errorf("the buffer has no callback for it: %w", syscall.EINVAL)
-	errNoEndPoint   = fmt.Errorf("no end point: %w", syscall.EINVAL)
-	errEndPoint     = fmt.Errorf("the end point is another TM's, or was dropped: %w", syscall.EINVAL)
-	errReceives     = fmt.Errorf("EndPoint is not nil, as it has to be of what receives, or goes to a pool: %w", syscall.EINVAL)
-	errNoDescriptor = fmt.Errorf("no descriptor: %w", syscall.EINVAL)
-	errLate         = fmt.Errorf("the deadline has passed: %w", syscall.ETIME)
+	errOtherDomain    = fmt.Errorf("the buffer is another domain's: %w", syscall.EINVAL)
+	errQueue          = fmt.Errorf("no such queue: %w", syscall.EINVAL)
+	errCallback       = fmt.Errorf("the buffer has no callback for it: %w", syscall.EINVAL)
+	errNoEndPoint     = fmt.Errorf("no end point: %w", syscall.EINVAL)
+	errEndPoint       = fmt.Errorf("the end point is another TM's, or was dropped: %w", syscall.EINVAL)
+	errReceives       = fmt.Errorf("EndPoint is not nil, as it has to be of what receives, or goes to a pool: %w", syscall.EINVAL)
+	errNoDescriptor   = fmt.Errorf("no descriptor: %w", syscall.EINVAL)
+	errDeadlinePassed = fmt.Errorf("the deadline has passed: %w", syscall.ETIME)
 )
 
 // describe sets the fields of the op for a buffer that has passed check. mu is held.
@@ -221,7 +221,7 @@ func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 	s.length = b.Length
 	s.credits = creditsOf(b)
 	s.added, s.deadline = now, b.Deadline
-	s.submitting, s.certain, s.unwanted = true, false, false
+	s.submitting, s.reportRefusal, s.cancelRequested = true, false, false
 	s.messages.Store(0)
 	if s.queue == MsgSend {
 		s.endPoint = b.EndPoint
@@ -230,7 +230,7 @@ func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 	tm.credits += s.credits
 	tm.queues[s.queue].add(b)
 	tm.queued++
-	tm.watch(b)
+	tm.addDeadline(b)
 	s.tm.Store(tm)
 }
 
@@ -238,7 +238,7 @@ func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 // end point, unlink returns it, and the caller must drop the reference. mu is held.
 func (tm *TransferMachine) unlink(b *Buffer, deadline time.Time) *EndPoint {
 	s := &b.state
-	tm.unwatch(b)
+	tm.removeDeadline(b)
 	tm.queues[s.queue].remove(b)
 	tm.queued--
 	tm.credits -= s.credits
@@ -251,8 +251,8 @@ func (tm *TransferMachine) unlink(b *Buffer, deadline time.Time) *EndPoint {
 	return kept
 }
 
-// withdraw removes a buffer that the Core has refused, as if it had never been added. mu is held.
-func (tm *TransferMachine) withdraw(b *Buffer) {
+// undoAdd removes a buffer that the Core has refused, as if it had never been added. mu is held.
+func (tm *TransferMachine) undoAdd(b *Buffer) {
 	if b.state.queue.passive() {
 		b.Descriptor = nil
 	}
@@ -270,14 +270,14 @@ func (tm *TransferMachine) Cancel(b *Buffer) bool {
 	}
 	tm.mu.Lock()
 	s := &b.state
-	for s.tm.Load() == tm && s.submitting && !s.certain {
-		tm.answered.Wait()
+	for s.tm.Load() == tm && s.submitting && !s.reportRefusal {
+		tm.batchReturned.Wait()
 	}
 	if s.tm.Load() != tm {
 		tm.mu.Unlock()
 		return false
 	}
-	bt := tm.takeBatch()
+	bt := tm.getBatch()
 	tm.cancel(bt, b)
 	tm.finish(bt)
 	return true

@@ -13,7 +13,7 @@ import (
 // transport-tests C (21)
 // transport 3.7 flags, 3.8 (3), 3.8 (5), 3.12 (1)
 func TestAdd(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.buffer(q)
 		b.state.messages.Store(3)
 		w.ok(w.tm.Add(b))
@@ -45,7 +45,7 @@ func TestAdd(t *testing.T) {
 //
 // transport 6.4
 func TestOps(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		var passive []MatchBits
 		for q := range QueueType(QueueTypes) {
 			b := w.buffer(q)
@@ -90,7 +90,7 @@ func TestOps(t *testing.T) {
 // transport-tests I (78)
 // transport 6.4
 func TestPassiveCounterWraps(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		w.added(PassiveBulkSend)
 		w.tm.matchBits = MakeMatchBits(12, MaxCounter-1)
 		w.added(PassiveBulkRecv)
@@ -113,43 +113,43 @@ func TestAddRefuses(t *testing.T) {
 	type change struct {
 		name string
 		of   func(q QueueType) bool
-		do   func(w *world, b *Buffer)
+		do   func(w *fixture, b *Buffer)
 		want syscall.Errno
 	}
 	every := func(QueueType) bool { return true }
 	only := func(q QueueType) func(QueueType) bool { return func(o QueueType) bool { return o == q } }
 	sends := func(q QueueType) bool { return q == MsgSend || q == PassiveBulkSend || q == ActiveBulkSend }
 	changes := []change{
-		{"offset", every, func(_ *world, b *Buffer) { b.Offset = 1 }, syscall.EINVAL},
-		{"no length", sends, func(_ *world, b *Buffer) { b.Length = 0 }, syscall.EINVAL},
-		{"too long", sends, func(_ *world, b *Buffer) { b.Length = 8193 }, syscall.EINVAL},
-		{"no callbacks", every, func(_ *world, b *Buffer) { b.Callbacks = nil }, syscall.EINVAL},
-		{"no callback", every, func(_ *world, b *Buffer) { b.Callbacks[b.Queue] = nil }, syscall.EINVAL},
-		{"no queue", every, func(_ *world, b *Buffer) { b.Queue = QueueTypes }, syscall.EINVAL},
-		{"late", every, func(_ *world, b *Buffer) { b.Deadline = later(-time.Millisecond) }, syscall.ETIME},
-		{"just late", every, func(_ *world, b *Buffer) { b.Deadline = time.Now() }, syscall.ETIME},
-		{"no peer", only(MsgSend), func(_ *world, b *Buffer) { b.EndPoint = nil }, syscall.EINVAL},
-		{"a dead peer", only(MsgSend), func(w *world, b *Buffer) { b.EndPoint.Put(); w.held = nil }, syscall.EINVAL},
-		{"a peer of another TM", only(MsgSend), func(_ *world, b *Buffer) {
+		{"offset", every, func(_ *fixture, b *Buffer) { b.Offset = 1 }, syscall.EINVAL},
+		{"no length", sends, func(_ *fixture, b *Buffer) { b.Length = 0 }, syscall.EINVAL},
+		{"too long", sends, func(_ *fixture, b *Buffer) { b.Length = 8193 }, syscall.EINVAL},
+		{"no callbacks", every, func(_ *fixture, b *Buffer) { b.Callbacks = nil }, syscall.EINVAL},
+		{"no callback", every, func(_ *fixture, b *Buffer) { b.Callbacks[b.Queue] = nil }, syscall.EINVAL},
+		{"no queue", every, func(_ *fixture, b *Buffer) { b.Queue = QueueTypes }, syscall.EINVAL},
+		{"late", every, func(_ *fixture, b *Buffer) { b.Deadline = later(-time.Millisecond) }, syscall.ETIME},
+		{"just late", every, func(_ *fixture, b *Buffer) { b.Deadline = time.Now() }, syscall.ETIME},
+		{"no peer", only(MsgSend), func(_ *fixture, b *Buffer) { b.EndPoint = nil }, syscall.EINVAL},
+		{"a dead peer", only(MsgSend), func(w *fixture, b *Buffer) { b.EndPoint.Put(); w.held = nil }, syscall.EINVAL},
+		{"a peer of another TM", only(MsgSend), func(_ *fixture, b *Buffer) {
 			b.EndPoint = &EndPoint{tm: new(TransferMachine), refs: 1}
 		}, syscall.EINVAL},
-		{"a peer", only(MsgRecv), func(w *world, b *Buffer) { b.EndPoint = w.tm.Self() }, syscall.EINVAL},
-		{"no minimum", only(MsgRecv), func(_ *world, b *Buffer) { b.MinReceiveSize = 0 }, syscall.EINVAL},
-		{"large minimum", only(MsgRecv), func(_ *world, b *Buffer) { b.MinReceiveSize = 8193 }, syscall.EINVAL},
-		{"no messages", only(MsgRecv), func(_ *world, b *Buffer) { b.MaxMessages = 0 }, syscall.EINVAL},
-		{"too many messages", only(MsgRecv), func(_ *world, b *Buffer) { b.MaxMessages = MostMessages + 1 }, syscall.EINVAL},
-		{"too many messages", only(MsgRecv), func(_ *world, b *Buffer) { b.MaxMessages = math.MaxInt }, syscall.EINVAL},
-		{"no descriptor", QueueType.active, func(_ *world, b *Buffer) { b.Descriptor = nil }, syscall.EINVAL},
-		{"a damaged descriptor", QueueType.active, func(_ *world, b *Buffer) { b.Descriptor[0]++ }, syscall.EINVAL},
-		{"the wrong direction", QueueType.active, func(_ *world, b *Buffer) {
+		{"a peer", only(MsgRecv), func(w *fixture, b *Buffer) { b.EndPoint = w.tm.Self() }, syscall.EINVAL},
+		{"no minimum", only(MsgRecv), func(_ *fixture, b *Buffer) { b.MinReceiveSize = 0 }, syscall.EINVAL},
+		{"large minimum", only(MsgRecv), func(_ *fixture, b *Buffer) { b.MinReceiveSize = 8193 }, syscall.EINVAL},
+		{"no messages", only(MsgRecv), func(_ *fixture, b *Buffer) { b.MaxMessages = 0 }, syscall.EINVAL},
+		{"too many messages", only(MsgRecv), func(_ *fixture, b *Buffer) { b.MaxMessages = MostMessages + 1 }, syscall.EINVAL},
+		{"too many messages", only(MsgRecv), func(_ *fixture, b *Buffer) { b.MaxMessages = math.MaxInt }, syscall.EINVAL},
+		{"no descriptor", QueueType.active, func(_ *fixture, b *Buffer) { b.Descriptor = nil }, syscall.EINVAL},
+		{"a damaged descriptor", QueueType.active, func(_ *fixture, b *Buffer) { b.Descriptor[0]++ }, syscall.EINVAL},
+		{"the wrong direction", QueueType.active, func(_ *fixture, b *Buffer) {
 			b.Queue = ActiveBulkRecv + ActiveBulkSend - b.Queue
 		}, syscall.EPERM},
-		{"another domain's", every, func(w *world, b *Buffer) { b.state.domain = new(Domain) }, syscall.EINVAL},
-		{"not registered", every, func(w *world, b *Buffer) { w.ok(w.domain.Deregister(b)) }, syscall.EINVAL},
+		{"another domain's", every, func(w *fixture, b *Buffer) { b.state.domain = new(Domain) }, syscall.EINVAL},
+		{"not registered", every, func(w *fixture, b *Buffer) { w.ok(w.domain.Deregister(b)) }, syscall.EINVAL},
 	}
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
-			eachQueue(t, func(w *world, q QueueType) {
+			eachQueue(t, func(w *fixture, q QueueType) {
 				if !c.of(q) {
 					return
 				}
@@ -173,7 +173,7 @@ func TestAddRefuses(t *testing.T) {
 // transport-tests C (25)
 // transport 3.8 (2)
 func TestAddBeforeDeadline(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.buffer(q)
 		b.Deadline = later(time.Nanosecond)
 		w.ok(w.tm.Add(b))
@@ -183,7 +183,7 @@ func TestAddBeforeDeadline(t *testing.T) {
 // transport-tests C (24)
 // transport 3.8 (1), 3.15 (3)
 func TestDescriptorOfPassiveBuffers(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		for _, q := range []QueueType{PassiveBulkRecv, PassiveBulkSend} {
 			b := w.added(q)
 			if len(b.Descriptor) != DescriptorSize {
@@ -213,7 +213,7 @@ func TestDescriptorOfPassiveBuffers(t *testing.T) {
 // transport-tests C (26)
 // transport 3.7 (2), 3.8 errors
 func TestAddQueued(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.added(q)
 		w.is(w.tm.Add(b), syscall.EBUSY)
 		w.is(w.domain.Deregister(b), syscall.EBUSY)
@@ -233,7 +233,7 @@ func TestAddQueued(t *testing.T) {
 // transport-tests C (27)
 // transport 3.7 flags, 3.8 del
 func TestCancel(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.buffer(q)
 		if w.tm.Cancel(b) || w.tm.Stats(q).Cancels != 0 {
 			t.Error("a buffer that is not queued was cancelled")
@@ -264,7 +264,7 @@ func TestCancel(t *testing.T) {
 //
 // transport 3.8 del, 6.10
 func TestCancelTooLate(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.added(q)
 		w.tm.Cancel(b)
 		w.fake.finish(b, 10)
@@ -280,7 +280,7 @@ func TestCancelTooLate(t *testing.T) {
 //
 // transport 3.8 (4)
 func TestCoreRefuses(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.buffer(q)
 		b.Deadline = later(time.Hour)
 		deadline := b.Deadline
@@ -308,7 +308,7 @@ func TestCoreRefuses(t *testing.T) {
 // AddAll makes one call of the Core, in order. Buffers after a refused one are treated as if they had not
 // been passed.
 func TestAddAll(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		var bs []*Buffer
 		for range 4 {
 			bs = append(bs, w.buffer(MsgRecv))
@@ -360,7 +360,7 @@ func TestAddAll(t *testing.T) {
 // transport 7.1
 // r.net.xprt.lnet.growable-event-queue
 func TestRoomForEvents(t *testing.T) {
-	inWorld(t, func(w *world) { w.core.maxRoom = 200 }, func(w *world) {
+	withFixture(t, func(w *fixture) { w.core.maxRoom = 200 }, func(w *fixture) {
 		reserved := 0
 		w.fake.submit = func(tm *fakeTM, ops []Op) (int, error) {
 			for _, op := range ops {
@@ -406,8 +406,8 @@ func TestRoomForEvents(t *testing.T) {
 }
 
 // Errors name the attempted operation.
-func TestAddErrorsTell(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+func TestAddErrorTexts(t *testing.T) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.buffer(MsgSend)
 		b.Length = 9000
 		err := w.tm.Add(b)

@@ -61,10 +61,10 @@ type bufferState struct {
 	// tm is the TM that the buffer is queued on, until the final event.
 	tm atomic.Pointer[TransferMachine]
 
-	segments [][]byte
-	size     int
-	memory   []byte  // allocated by Domain.allocate; nil when freed
-	maker    *Domain // the domain that allocated memory, or nil
+	segments  [][]byte
+	size      int
+	memory    []byte  // allocated by Domain.allocate; nil when freed
+	allocator *Domain // the domain that allocated memory, or nil
 
 	// Valid while the buffer is registered.
 	domain *Domain
@@ -73,20 +73,20 @@ type bufferState struct {
 	pooled pooledState
 
 	// Valid while the buffer is queued.
-	flags      Flags
-	sequence   uint32
-	queue      QueueType
-	call       func(e *BufferEvent)
-	endPoint   *EndPoint // for MsgSend, with a reference
-	length     int       // counted by statistics for queues that send
-	credits    int
-	added      time.Time
-	deadline   time.Time
-	heapIndex  int  // index in TransferMachine.deadlines plus 1; 0 if not in it
-	submitting bool // the Core has not yet accepted or refused the op
-	certain    bool // a refusal is reported by a final event, as for BufferEvent.Add
-	unwanted   bool // cancelled while submitting is set
-	prev, next *Buffer
+	flags           Flags
+	sequence        uint32
+	queue           QueueType
+	call            func(e *BufferEvent)
+	endPoint        *EndPoint // for MsgSend, with a reference
+	length          int       // counted by statistics for queues that send
+	credits         int
+	added           time.Time
+	deadline        time.Time
+	heapIndex       int  // index in TransferMachine.deadlines plus 1; 0 if not in it
+	submitting      bool // the Core has not yet accepted or refused the op
+	reportRefusal   bool // a refusal is reported by a final event, as for BufferEvent.Add
+	cancelRequested bool // cancelled while submitting is set
+	prev, next      *Buffer
 
 	messages   atomic.Uint32
 	descriptor []byte // storage of the Descriptor of passive bulk
@@ -94,11 +94,11 @@ type bufferState struct {
 
 // Values of bufferState.use: the owner of a buffer.
 const (
-	loose  uint32 = iota // not registered
-	moving               // being registered or deregistered
-	idle                 // registered, owned by the program
-	queued               // owned by a TM
-	pooled               // owned by a pool
+	unregistered uint32 = iota // not registered
+	registering                // being registered or deregistered
+	idle                       // registered, owned by the program
+	queued                     // owned by a TM
+	pooled                     // owned by a pool
 )
 
 // NewBuffer creates a buffer from segments of memory, none of which may be empty; Domain.Register checks
@@ -198,7 +198,7 @@ func (b *Buffer) Flags() Flags {
 	for {
 		tm := b.state.tm.Load()
 		if tm == nil {
-			if use := b.state.use.Load(); use == loose || use == moving {
+			if use := b.state.use.Load(); use == unregistered || use == registering {
 				return 0
 			}
 			return FlagRegistered

@@ -82,7 +82,7 @@ func TestConfine(t *testing.T) {
 // transport 3.13 (1), 3.16
 // r.M0.net.xprt.lnet.processor-affinity
 func TestConfineRefuses(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withFixture(t, func(w *fixture) {
 		w.is(w.tm.Confine(), syscall.EINVAL)
 		w.core.limits.Confine = false
 		other, err := NewDomain(context.Background(), w.core)
@@ -90,9 +90,9 @@ func TestConfineRefuses(t *testing.T) {
 		tm, err := other.NewTM(nil)
 		w.ok(err)
 		w.is(tm.Confine(0), syscall.ENOSYS)
-	}, func(*world) {})
+	}, func(*fixture) {})
 	for _, ps := range [][]int{{-1}, {-64}, {1023}, {1 << 20}, {-1, 1023}} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.ok(w.tm.Confine(ps...))
 		w.ok(w.tm.Start(address))
 		w.is(w.tm.Await(context.Background(), StateStarted), syscall.EINVAL)
@@ -105,10 +105,10 @@ func TestConfineRefuses(t *testing.T) {
 //
 // transport 3.13 (1)
 // r.M0.net.xprt.lnet.processor-affinity
-func TestConfineTakesWhatThereIs(t *testing.T) {
+func TestConfineSkipsMissingProcessors(t *testing.T) {
 	here := processorsNow(t)[0]
 	for _, ps := range [][]int{{here, 1023}, {1 << 20, here}, {-64, here}} {
-		w := newWorld(t)
+		w := newFixture(t)
 		seen := make(chan []int, 1)
 		tm, err := w.domain.NewTM(func(e *TMEvent) {
 			if e.Next == StateStarted {

@@ -76,7 +76,7 @@ var callsWithCtx = map[string]func(ctx context.Context, core endedCore, d *Domai
 // former.
 //
 // transport 3.16
-func TestWhatACtxEndsHasAnErrno(t *testing.T) {
+func TestContextErrorsHaveErrno(t *testing.T) {
 	for name, call := range callsWithCtx {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -35,35 +35,35 @@ func (d *deadlines) Pop() any {
 	return b
 }
 
-// watch adds b to the heap if it has a deadline. mu is held.
-func (tm *TransferMachine) watch(b *Buffer) {
+// addDeadline adds b to the heap if it has a deadline. mu is held.
+func (tm *TransferMachine) addDeadline(b *Buffer) {
 	s := &b.state
 	if s.deadline.IsZero() {
 		return
 	}
 	heap.Push(&tm.deadlines, b)
 	if s.heapIndex == 1 {
-		tm.rouseBy(s.deadline)
+		tm.wakeBy(s.deadline)
 	}
 }
 
-// rouseBy ensures that the worker does not rest beyond t. mu is held.
-func (tm *TransferMachine) rouseBy(t time.Time) {
-	if tm.rest != restNone && (tm.restsUntil.IsZero() || t.Before(tm.restsUntil)) {
-		tm.rousing = true
+// wakeBy ensures that the worker does not rest beyond t. mu is held.
+func (tm *TransferMachine) wakeBy(t time.Time) {
+	if tm.waiting != waitNone && (tm.waitsUntil.IsZero() || t.Before(tm.waitsUntil)) {
+		tm.wakeNeeded = true
 	}
 }
 
-// unwatch removes b from the heap if it is in it. mu is held.
-func (tm *TransferMachine) unwatch(b *Buffer) {
+// removeDeadline removes b from the heap if it is in it. mu is held.
+func (tm *TransferMachine) removeDeadline(b *Buffer) {
 	if i := b.state.heapIndex; i > 0 {
 		heap.Remove(&tm.deadlines, i-1)
 	}
 }
 
-// expire cancels the buffers whose deadline has passed. Only the worker calls it. mu is held, but released
+// cancelExpired cancels the buffers whose deadline has passed. Only the worker calls it. mu is held, but released
 // temporarily.
-func (tm *TransferMachine) expire() {
+func (tm *TransferMachine) cancelExpired() {
 	if len(tm.deadlines) == 0 {
 		return
 	}
@@ -71,7 +71,7 @@ func (tm *TransferMachine) expire() {
 	if tm.deadlines[0].state.deadline.After(now) {
 		return
 	}
-	bt := tm.takeBatch()
+	bt := tm.getBatch()
 	for len(tm.deadlines) > 0 && !tm.deadlines[0].state.deadline.After(now) {
 		b := heap.Pop(&tm.deadlines).(*Buffer)
 		b.state.flags |= FlagTimedOut
@@ -86,7 +86,7 @@ func (tm *TransferMachine) expire() {
 // nextDeadline returns the next time at which expire or retry has work. It returns zero if no time is set.
 // mu is held.
 func (tm *TransferMachine) nextDeadline() time.Time {
-	next := tm.filler.until
+	next := tm.provisioning.pauseEnd
 	if len(tm.deadlines) > 0 {
 		if first := tm.deadlines[0].state.deadline; next.IsZero() || first.Before(next) {
 			next = first

@@ -12,7 +12,7 @@ import (
 // transport-tests J (85)
 // transport 3.7 flags, 3.9 (1), 3.9 (3)
 func TestDeadline(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.buffer(q)
 		b.Deadline = later(time.Second)
 		w.ok(w.tm.Add(b))
@@ -41,7 +41,7 @@ func TestDeadline(t *testing.T) {
 
 // transport-tests J (86)
 func TestDeadlines(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		var same []*Buffer
 		for _, q := range []QueueType{MsgRecv, PassiveBulkRecv, PassiveBulkSend} {
 			b := w.buffer(q)
@@ -87,7 +87,7 @@ func TestDeadlines(t *testing.T) {
 //
 // transport 3.9 (2)
 func TestDeadlineTooLate(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		for _, want := range []syscall.Errno{0, syscall.EIO} {
 			w.events = nil
 			b := w.buffer(q)
@@ -111,7 +111,7 @@ func TestDeadlineTooLate(t *testing.T) {
 //
 // transport 3.9 (2)
 func TestDeadlineAndCancel(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		for _, first := range []bool{true, false} {
 			w.events = nil
 			b := w.buffer(MsgRecv)
@@ -137,7 +137,7 @@ func TestDeadlineAndCancel(t *testing.T) {
 //
 // transport 3.9 (2)
 func TestCancelledBeforeDeadline(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		slow, b := w.added(MsgRecv), w.buffer(MsgRecv)
 		b.Deadline = later(time.Second)
 		w.ok(w.tm.Add(b))
@@ -158,7 +158,7 @@ func TestCancelledBeforeDeadline(t *testing.T) {
 
 // transport-tests J (87)
 func TestDeadlineBehindMessages(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.buffer(MsgRecv)
 		b.MaxMessages = 3
 		b.Deadline = later(time.Second)
@@ -184,17 +184,17 @@ func TestDeadlineBehindMessages(t *testing.T) {
 func TestDeadlineWhileSubmitting(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		cancel func(w *world, b *Buffer)
+		cancel func(w *fixture, b *Buffer)
 		taken  bool
 		want   syscall.Errno
 	}{
-		{"deadline", func(*world, *Buffer) { time.Sleep(time.Second) }, true, syscall.ETIMEDOUT},
-		{"abort", func(w *world, _ *Buffer) { w.ok(w.tm.Stop(true)) }, true, syscall.ECANCELED},
-		{"deadline of what is refused", func(*world, *Buffer) { time.Sleep(time.Second) }, false, 0},
-		{"abort of what is refused", func(w *world, _ *Buffer) { w.ok(w.tm.Stop(true)) }, false, 0},
+		{"deadline", func(*fixture, *Buffer) { time.Sleep(time.Second) }, true, syscall.ETIMEDOUT},
+		{"abort", func(w *fixture, _ *Buffer) { w.ok(w.tm.Stop(true)) }, true, syscall.ECANCELED},
+		{"deadline of what is refused", func(*fixture, *Buffer) { time.Sleep(time.Second) }, false, 0},
+		{"abort of what is refused", func(w *fixture, _ *Buffer) { w.ok(w.tm.Stop(true)) }, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			eachQueue(t, func(w *world, q QueueType) {
+			eachQueue(t, func(w *fixture, q QueueType) {
 				hold := make(chan bool)
 				w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
 					<-hold
@@ -241,7 +241,7 @@ func TestDeadlineWhileSubmitting(t *testing.T) {
 func TestCancelWhileSubmitting(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		t.Run(fmt.Sprintf("taken %t", taken), func(t *testing.T) {
-			eachQueue(t, func(w *world, q QueueType) {
+			eachQueue(t, func(w *fixture, q QueueType) {
 				hold := make(chan bool)
 				w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
 					<-hold
@@ -285,7 +285,7 @@ func TestCancelWhileSubmitting(t *testing.T) {
 // transport 3.8 del
 func TestCancelBeforeTheEndOfARound(t *testing.T) {
 	for _, taken := range []bool{true, false} {
-		inWorld(t, nil, func(w *world) {
+		withFixture(t, nil, func(w *fixture) {
 			b := w.added(MsgRecv)
 			w.on = func(e *BufferEvent) {
 				if len(w.events) > 1 {
@@ -340,7 +340,7 @@ func (tm *fakeTM) forget() {
 // A completion precedes the return of Submit, and its callback adds the buffer again. When the first Submit
 // returns, it must not modify the second add, which is still in progress.
 func TestCompletionOvertakesSubmit(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		hold, holdSecond := make(chan bool), make(chan bool)
 		w.fake.overtaken(hold, func(_ *fakeTM, ops []Op) (int, error) {
 			<-holdSecond
@@ -385,7 +385,7 @@ func TestCompletionOvertakesSubmit(t *testing.T) {
 
 // A call of the Core whose op has already ended delays the end of the TM.
 func TestStopWaitsForOvertakenCalls(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		hold := make(chan bool)
 		w.fake.overtaken(hold, nil)
 		b := w.buffer(MsgRecv)

@@ -33,21 +33,21 @@ func (tm *TransferMachine) deliver() (events int, more bool) {
 	if tm.next == tm.last {
 		tm.next, tm.last = 0, tm.inner.Reap(tm.reaped)
 	}
-	if tm.last == 0 && !tm.abandoned.Load() && !tm.left.Load() && tm.later == nil {
+	if tm.last == 0 && !tm.coreLost.Load() && !tm.moreEvents.Load() && tm.deferred == nil {
 		return 0, false
 	}
 	tm.mu.Lock()
-	tm.left.Store(false)
+	tm.moreEvents.Store(false)
 	for tm.next < tm.last {
 		c := &tm.reaped[tm.next]
 		tm.next++
-		events += tm.completed(c)
+		events += tm.handleCompletion(c)
 	}
-	if tm.abandoned.Load() {
-		events += tm.abandon()
+	if tm.coreLost.Load() {
+		events += tm.endLostOps()
 	}
-	if tm.later != nil || tm.handing != nil {
-		events += tm.addNow()
+	if tm.deferred != nil || tm.submittingBatch != nil {
+		events += tm.submitDeferred()
 	}
 	tm.unlock()
 	clear(tm.reaped[:tm.last])
@@ -58,19 +58,19 @@ func (tm *TransferMachine) deliver() (events int, more bool) {
 	return events, true
 }
 
-// completed processes a completion and returns the number of callbacks called. mu is held, but released
+// handleCompletion processes a completion and returns the number of callbacks called. mu is held, but released
 // during callbacks.
-func (tm *TransferMachine) completed(c *Completion) int {
+func (tm *TransferMachine) handleCompletion(c *Completion) int {
 	b, ok := c.Token.(*Buffer)
 	if !ok {
-		tm.hear(c)
+		tm.handleTMCompletion(c)
 		return 0
 	}
 	s := &b.state
 	if s.tm.Load() != tm || s.sequence != c.Sequence {
 		return 0 // belongs to an op that has ended
 	}
-	return tm.post(b, outcome{c.Final, tm.verdict(b, c), c.Length, c.Offset, c.Sender, c.Time})
+	return tm.reportEvent(b, outcome{c.Final, tm.completionError(b, c), c.Length, c.Offset, c.Sender, c.Time})
 }
 
 // outcome is the result of an op, or of one message of it.
@@ -82,9 +82,9 @@ type outcome struct {
 	time           time.Time
 }
 
-// verdict returns the error of a completion: its own, or an error for invalid contents (transport 3.10,
+// completionError returns the error of a completion: its own, or an error for invalid contents (transport 3.10,
 // 6.5, 6.9).
-func (tm *TransferMachine) verdict(b *Buffer, c *Completion) error {
+func (tm *TransferMachine) completionError(b *Buffer, c *Completion) error {
 	s := &b.state
 	switch {
 	case c.Err != nil:
@@ -101,9 +101,9 @@ func (tm *TransferMachine) verdict(b *Buffer, c *Completion) error {
 	return nil
 }
 
-// post reports an event of a queued buffer to the program, in the order of transport 3.10, and returns 1.
+// reportEvent reports an event of a queued buffer to the program, in the order of transport 3.10, and returns 1.
 // If the event is only counted, it returns 0. mu is held, but released during the callback.
-func (tm *TransferMachine) post(b *Buffer, o outcome) int {
+func (tm *TransferMachine) reportEvent(b *Buffer, o outcome) int {
 	s := &b.state
 	q := s.queue
 	stats := &tm.stats[q]
@@ -127,58 +127,58 @@ func (tm *TransferMachine) post(b *Buffer, o outcome) int {
 	}
 	if q == MsgRecv && o.err == nil {
 		s.messages.Add(1)
-		tm.kept = tm.endPoints.hold(tm, o.sender)
-		e.EndPoint = tm.kept
+		tm.eventEndPoint = tm.endPoints.acquire(tm, o.sender)
+		e.EndPoint = tm.eventEndPoint
 	}
 	call := s.call
 	if q == MsgRecv {
-		tm.heed(b, &o)
+		tm.noteReceive(b, &o)
 	}
 	if o.final {
 		stats.TimeInQueue += max(0, o.time.Sub(s.added))
 		if to := tm.unlink(b, time.Time{}); to != nil {
-			tm.kept = to
+			tm.eventEndPoint = to
 		}
 	}
-	refill := o.final && q == MsgRecv && tm.state == StateStarted && tm.filler.pool != nil
+	refill := o.final && q == MsgRecv && tm.state == StateStarted && tm.provisioning.pool != nil
 	tm.callbacks++
 	tm.unlock()
-	told := news(0)
+	told := poolCalls(0)
 	if refill {
 		told = tm.refill()
 	}
-	tm.calling = true
+	tm.inCallback = true
 	call(e)
-	tm.filler.pool.call(told)
+	tm.provisioning.pool.call(told)
 	tm.mu.Lock()
-	tm.returned()
+	tm.afterCallback()
 	return 1
 }
 
-// returned cleans up after a callback of a buffer. mu is held.
-func (tm *TransferMachine) returned() {
-	tm.calling = false
+// afterCallback cleans up after a callback of a buffer. mu is held.
+func (tm *TransferMachine) afterCallback() {
+	tm.inCallback = false
 	tm.event = BufferEvent{}
-	if tm.kept != nil {
-		tm.endPoints.drop(tm.kept)
-		tm.kept = nil
+	if tm.eventEndPoint != nil {
+		tm.endPoints.drop(tm.eventEndPoint)
+		tm.eventEndPoint = nil
 	}
-	tm.calledBack()
+	tm.endCallback()
 }
 
-// calledBack decrements the number of running callbacks. mu is held.
-func (tm *TransferMachine) calledBack() {
+// endCallback decrements the number of running callbacks. mu is held.
+func (tm *TransferMachine) endCallback() {
 	tm.callbacks--
 	if tm.callbacks == 0 {
 		tm.channel.Signal()
 	}
 }
 
-// abandon ends the operations that a lost Core has left (transport 3.5), and returns their number. mu is
+// endLostOps ends the operations that a lost Core has left (transport 3.5), and returns their number. mu is
 // held, but released during callbacks.
-func (tm *TransferMachine) abandon() int {
+func (tm *TransferMachine) endLostOps() int {
 	n := 0
-	tm.abandoned.Store(false)
+	tm.coreLost.Store(false)
 	for q := range tm.queues {
 		for b := tm.queues[q].first; b != nil; {
 			if b.state.submitting {
@@ -189,70 +189,70 @@ func (tm *TransferMachine) abandon() int {
 			if b.state.flags&FlagTimedOut != 0 {
 				err = errTimedOut
 			}
-			n += tm.post(b, outcome{final: true, err: err, time: time.Now()})
+			n += tm.reportEvent(b, outcome{final: true, err: err, time: time.Now()})
 			b = tm.queues[q].first
 		}
 	}
 	return n
 }
 
-// hear processes a completion about the TM itself. The worker reports it to the program. mu is held.
-func (tm *TransferMachine) hear(c *Completion) {
+// handleTMCompletion processes a completion about the TM itself. The worker reports it to the program. mu is held.
+func (tm *TransferMachine) handleTMCompletion(c *Completion) {
 	if c.Down && tm.down == nil {
 		err := c.Err
 		if err == nil {
 			err = syscall.EPIPE
 		}
 		tm.down = fmt.Errorf("transport: the core is gone: %w", err)
-		tm.abandoned.Store(true)
+		tm.coreLost.Store(true)
 	}
 	if c.Diagnostic != nil {
-		tm.news = append(tm.news, TMEvent{Type: TMDiagnostic, TM: tm, Time: c.Time, Next: tm.state, Diagnostic: c.Diagnostic})
+		tm.tmEvents = append(tm.tmEvents, TMEvent{Type: TMDiagnostic, TM: tm, Time: c.Time, Next: tm.state, Diagnostic: c.Diagnostic})
 	} else if c.Err != nil && !c.Down {
-		tm.news = append(tm.news, TMEvent{Type: TMError, TM: tm, Time: c.Time, Next: tm.state, Err: c.Err})
+		tm.tmEvents = append(tm.tmEvents, TMEvent{Type: TMError, TM: tm, Time: c.Time, Next: tm.state, Err: c.Err})
 	}
-	tm.rousing = true
+	tm.wakeNeeded = true
 }
 
-// addLater queues a buffer for addNow.
-func (tm *TransferMachine) addLater(b *Buffer) error {
+// deferAdd queues a buffer for submitDeferred.
+func (tm *TransferMachine) deferAdd(b *Buffer) error {
 	now := time.Now()
 	tm.mu.Lock()
-	if tm.later == nil {
-		tm.later = tm.takeBatch()
+	if tm.deferred == nil {
+		tm.deferred = tm.getBatch()
 	}
-	err := tm.enqueueWithRoom(tm.later, b, now)
+	err := tm.enqueueWithRoom(tm.deferred, b, now)
 	if err == nil {
-		b.state.certain = true
+		b.state.reportRefusal = true
 	}
 	tm.unlock()
 	if err != nil {
-		return tm.notAdded(b, err)
+		return tm.addError(b, err)
 	}
 	return nil
 }
 
-// addNow submits the buffers that addLater has queued, and calls the callbacks of those that the Core
+// submitDeferred submits the buffers that deferAdd has queued, and calls the callbacks of those that the Core
 // refuses. It returns the number of callbacks. mu is held, but released temporarily.
-func (tm *TransferMachine) addNow() int {
+func (tm *TransferMachine) submitDeferred() int {
 	events := 0
-	if tm.handing == nil {
-		tm.handing, tm.later = tm.later, nil
+	if tm.submittingBatch == nil {
+		tm.submittingBatch, tm.deferred = tm.deferred, nil
 	}
-	bt := tm.handing
-	for bt.from < len(bt.ops) {
+	bt := tm.submittingBatch
+	for bt.start < len(bt.ops) {
 		tm.unlock()
-		n, err := tm.submit(bt, bt.from)
-		bt.from += n
+		n, err := tm.submit(bt, bt.start)
+		bt.start += n
 		if err == nil {
 			break
 		}
-		b := bt.buffers[bt.from]
-		bt.from++
+		b := bt.buffers[bt.start]
+		bt.start++
 		tm.stats[b.state.queue].Adds++
-		events += tm.post(b, outcome{final: true, err: err, time: time.Now()})
+		events += tm.reportEvent(b, outcome{final: true, err: err, time: time.Now()})
 	}
-	tm.handing = nil
+	tm.submittingBatch = nil
 	if len(bt.cancels) > 0 {
 		tm.unlock()
 		tm.cancelAll(bt)

@@ -143,7 +143,7 @@ func (d Descriptor) transfer(active QueueType, room, length int) (p Passive, n i
 	if err != nil {
 		return Passive{}, 0, err
 	}
-	if err := raw.suits(active, room, length); err != nil {
+	if err := raw.checkTransfer(active, room, length); err != nil {
 		return Passive{}, 0, err
 	}
 	if p, err = raw.passive(); err != nil {
@@ -155,8 +155,8 @@ func (d Descriptor) transfer(active QueueType, room, length int) (p Passive, n i
 	return p, length, nil
 }
 
-// suits checks the direction and size of an active operation.
-func (r *rawPassive) suits(active QueueType, room, length int) error {
+// checkTransfer checks the direction and size of an active operation.
+func (r *rawPassive) checkTransfer(active QueueType, room, length int) error {
 	pair := PassiveBulkSend
 	switch active {
 	case ActiveBulkRecv:

@@ -71,7 +71,7 @@ func TestDescriptorVectors(t *testing.T) {
 }
 
 // transport 6.6 (1), 6.6 (4)
-func TestDescriptorsComeBack(t *testing.T) {
+func TestDescriptorsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := genPassive().Draw(t, "passive")
 		d := Descriptor(p.AppendDescriptor(nil))
@@ -169,7 +169,7 @@ func TestChecksOfDescriptors(t *testing.T) {
 }
 
 // transport 6.6 (3)-(4)
-func TestWhatADescriptorMayNotSay(t *testing.T) {
+func TestInvalidDescriptors(t *testing.T) {
 	le := binary.LittleEndian
 	put32 := func(at int, v uint32) func(Descriptor) { return func(d Descriptor) { le.PutUint32(d[at:], v) } }
 	put64 := func(at int, v uint64) func(Descriptor) { return func(d Descriptor) { le.PutUint64(d[at:], v) } }
@@ -219,7 +219,7 @@ func TestWhatADescriptorMayNotSay(t *testing.T) {
 }
 
 // transport 3.16, 6.6 (2)
-func TestHowMuchIsTransferred(t *testing.T) {
+func TestTransferSize(t *testing.T) {
 	descriptor := func(q QueueType) Descriptor {
 		p := Passive{Address: mustAddress(t, "10.0.0.1@tcp:12345:34:1"), MatchBits: MakeMatchBits(1, 1), Queue: q, Size: 5000}
 		return p.AppendDescriptor(nil)
@@ -273,7 +273,7 @@ func TestDescriptorsAllocateNothing(t *testing.T) {
 // transport-tests C (29)
 // transport 3.15 (1)
 func TestCopyOfADescriptor(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.added(PassiveBulkSend)
 		kept := bytes.Clone(b.Descriptor)
 		before, err := Descriptor(kept).Decode()

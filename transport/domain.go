@@ -102,8 +102,8 @@ func (d *Domain) open() error {
 	return nil
 }
 
-// counted increments the number of buffers, which prevents the domain from being closed.
-func (d *Domain) counted() error {
+// addBuffer increments the number of buffers, which prevents the domain from being closed.
+func (d *Domain) addBuffer() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.open(); err != nil {
@@ -113,8 +113,8 @@ func (d *Domain) counted() error {
 	return nil
 }
 
-// uncounted reverts counted.
-func (d *Domain) uncounted() {
+// removeBuffer reverts counted.
+func (d *Domain) removeBuffer() {
 	d.mu.Lock()
 	d.buffers--
 	d.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 //
 // transport 3.5 ours (3)
 func TestDown(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		var bs []*Buffer
 		for q := range QueueType(QueueTypes) {
 			bs = append(bs, w.added(q))
@@ -61,7 +61,7 @@ func TestDown(t *testing.T) {
 //
 // transport 3.5 ours (3)
 func TestDownWhileStopping(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.added(MsgRecv)
 		w.ok(w.tm.Stop(false))
 		synctest.Wait()
@@ -73,7 +73,7 @@ func TestDownWhileStopping(t *testing.T) {
 		}
 		w.is(w.tmEvents[1].Err, syscall.EPIPE)
 	})
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		w.fake.push(Completion{Down: true, Err: syscall.EPIPE}, Completion{Down: true, Err: syscall.EPIPE})
 		synctest.Wait()
 		if s := w.tm.State(); s != StateFailed {
@@ -87,7 +87,7 @@ func TestDownWhileStopping(t *testing.T) {
 //
 // transport 3.5 ours (3)
 func TestDownWithSynchronousDelivery(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+	withSynchronousFixture(t, func(w *fixture) {
 		b := w.added(MsgRecv)
 		var c Channel
 		wake := c.Wait()
@@ -112,12 +112,12 @@ func TestDownWithSynchronousDelivery(t *testing.T) {
 // event, but not by both.
 func TestDownWhileSubmitting(t *testing.T) {
 	for _, taken := range []bool{true, false} {
-		inWorld(t, nil, func(w *world) { w.downWhileSubmitting(taken) })
-		inSynchronousWorld(t, func(w *world) { w.downWhileSubmitting(taken) })
+		withFixture(t, nil, func(w *fixture) { w.downWhileSubmitting(taken) })
+		withSynchronousFixture(t, func(w *fixture) { w.downWhileSubmitting(taken) })
 	}
 }
 
-func (w *world) downWhileSubmitting(taken bool) {
+func (w *fixture) downWhileSubmitting(taken bool) {
 	hold := make(chan bool)
 	w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
 		<-hold
@@ -173,7 +173,7 @@ func (w *world) downWhileSubmitting(taken bool) {
 // because nothing else wakes it.
 func TestDownWhileAnAddReturns(t *testing.T) {
 	for k := range 1000 {
-		inWorld(t, nil, func(w *world) {
+		withFixture(t, nil, func(w *fixture) {
 			hold := make(chan bool)
 			w.fake.submit = func(_ *fakeTM, ops []Op) (int, error) {
 				<-hold

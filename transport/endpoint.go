@@ -36,7 +36,7 @@ func (tm *TransferMachine) EndPointAt(a Address) (*EndPoint, error) {
 	if tm.state != StateStarted {
 		return nil, fmt.Errorf("transport: end point %v: the TM is %v: %w", a, tm.state, syscall.EINVAL)
 	}
-	return tm.endPoints.hold(tm, a), nil
+	return tm.endPoints.acquire(tm, a), nil
 }
 
 // Get adds a reference and returns e. The caller must hold one, or be in a callback that received e.
@@ -73,13 +73,13 @@ const maxUnused = 1024
 type endPoints struct {
 	all            map[Address]*EndPoint
 	last           *EndPoint // most recently looked up
-	held           int       // total number of references
+	references     int       // total number of references
 	unused         int
 	oldest, newest *EndPoint // ends of the list of unused ones
 }
 
-// hold returns the end point of an address with a new reference.
-func (s *endPoints) hold(tm *TransferMachine, a Address) *EndPoint {
+// acquire returns the end point of an address with a new reference.
+func (s *endPoints) acquire(tm *TransferMachine, a Address) *EndPoint {
 	e := s.last
 	if e == nil || e.address != a {
 		e = s.all[a]
@@ -91,7 +91,7 @@ func (s *endPoints) hold(tm *TransferMachine, a Address) *EndPoint {
 		e = &EndPoint{tm: tm, address: a}
 		s.all[a] = e
 	} else if e.refs == 0 {
-		s.reuse(e)
+		s.removeUnused(e)
 	}
 	s.last = e
 	s.retain(e)
@@ -100,7 +100,7 @@ func (s *endPoints) hold(tm *TransferMachine, a Address) *EndPoint {
 
 // retain adds a reference.
 func (s *endPoints) retain(e *EndPoint) {
-	s.held++
+	s.references++
 	e.refs++
 }
 
@@ -109,14 +109,14 @@ func (s *endPoints) drop(e *EndPoint) {
 	if e.refs == 0 {
 		return
 	}
-	s.held--
+	s.references--
 	e.refs--
 	if e.refs > 0 {
 		return
 	}
 	if s.unused == maxUnused {
 		oldest := s.oldest
-		s.reuse(oldest)
+		s.removeUnused(oldest)
 		delete(s.all, oldest.address)
 		if s.last == oldest {
 			s.last = nil
@@ -132,8 +132,8 @@ func (s *endPoints) drop(e *EndPoint) {
 	s.unused++
 }
 
-// reuse removes e from the list of unused end points.
-func (s *endPoints) reuse(e *EndPoint) {
+// removeUnused removes e from the list of unused end points.
+func (s *endPoints) removeUnused(e *EndPoint) {
 	if e.older == nil {
 		s.oldest = e.newer
 	} else {

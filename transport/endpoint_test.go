@@ -12,7 +12,7 @@ import (
 // transport-tests F (52)
 // transport 3.6 (1)-(3), 6.1 (4)
 func TestEndPoint(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		e, err := w.tm.EndPoint("10.0.0.1@tcp0:12345:34:7")
 		w.ok(err)
 		again, err := w.tm.EndPoint("10.0.0.1@tcp:12345:34:7")
@@ -27,13 +27,13 @@ func TestEndPoint(t *testing.T) {
 		}
 		other.Put()
 		e.Put()
-		if e.refs != 1 || w.tm.endPoints.held != 2 {
-			t.Errorf("%d references, %d of all", e.refs, w.tm.endPoints.held)
+		if e.refs != 1 || w.tm.endPoints.references != 2 {
+			t.Errorf("%d references, %d of all", e.refs, w.tm.endPoints.references)
 		}
 		again.Put()
 		again.Put()
-		if e.refs != 0 || w.tm.endPoints.held != 1 {
-			t.Errorf("%d references, %d of all", e.refs, w.tm.endPoints.held)
+		if e.refs != 0 || w.tm.endPoints.references != 1 {
+			t.Errorf("%d references, %d of all", e.refs, w.tm.endPoints.references)
 		}
 		if e.Get().refs != 0 {
 			t.Error("a reference came from nothing")
@@ -51,7 +51,7 @@ func TestEndPoint(t *testing.T) {
 // transport-tests F (53)
 // transport 3.16
 func TestEndPointRefuses(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		for _, s := range []string{"", "garbage", "0@lo:12345:34:*", "0@lo:12345:34:0", "0@lo:12345:34:4096"} {
 			_, err := w.tm.EndPoint(s)
 			w.is(err, syscall.EINVAL)
@@ -69,10 +69,10 @@ func TestEndPointRefuses(t *testing.T) {
 // transport-tests F (55)
 // transport 3.6 (2)
 func TestEndPointBeforeStart(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withFixture(t, func(w *fixture) {
 		_, err := w.tm.EndPointAt(peer)
 		w.is(err, syscall.EINVAL)
-	}, func(w *world) {
+	}, func(w *fixture) {
 		w.ok(w.tm.Stop(false))
 		_, err := w.tm.EndPointAt(peer)
 		w.is(err, syscall.EINVAL)
@@ -85,7 +85,7 @@ func TestEndPointBeforeStart(t *testing.T) {
 // transport-tests G (66)
 // transport 3.6 (5)-(6), 3.8 (5), 3.10 posting (7)
 func TestReferencesOfEvents(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		var e *EndPoint
 		refs := 0
 		w.on = func(event *BufferEvent) {
@@ -130,7 +130,7 @@ func TestReferencesOfEvents(t *testing.T) {
 // transport-tests F (57)
 // transport 3.6 (8)
 func TestManyEndPoints(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		const n = 10_000
 		at := func(i int) Address {
 			return Address{NID: lnet.NIDFromNumber(peer.NID.Net(), uint32(i/MaxTMID)), PID: lnet.PIDLustre, Portal: 34, TMID: uint16(i%MaxTMID + 1)}
@@ -149,8 +149,8 @@ func TestManyEndPoints(t *testing.T) {
 			es[i].Put()
 		}
 		s := &w.tm.endPoints
-		if len(s.all) > maxUnused+1 || s.unused != maxUnused || s.held != 1 {
-			t.Errorf("%d end points, %d unused, %d references", len(s.all), s.unused, s.held)
+		if len(s.all) > maxUnused+1 || s.unused != maxUnused || s.references != 1 {
+			t.Errorf("%d end points, %d unused, %d references", len(s.all), s.unused, s.references)
 		}
 		// The last ones are found again, the first ones are not.
 		for _, i := range []int{n - 1, n - maxUnused, n - 500} {
@@ -206,7 +206,7 @@ func (s *endPoints) check(t *testing.T) {
 
 // A TM that receives from many different senders keeps a bounded number of them.
 func TestManySenders(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.buffer(MsgRecv)
 		b.MaxMessages = 5000
 		w.ok(w.tm.Add(b))

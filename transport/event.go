@@ -69,7 +69,7 @@ func (e *BufferEvent) Add(b *Buffer) error {
 	if e.TM == nil {
 		return errNoCallback
 	}
-	return e.TM.addLater(b)
+	return e.TM.deferAdd(b)
 }
 
 // TMEventType is the type of a TMEvent.

@@ -17,7 +17,7 @@ import (
 // transport-tests D (31)
 // transport 3.10 posting (2)-(3), 3.12 (2)
 func TestEvent(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.added(q)
 		time.Sleep(time.Second)
 		at := time.Now()
@@ -55,7 +55,7 @@ func TestEvent(t *testing.T) {
 //
 // transport 3.10 posting (3), 3.12 (2), 3.16
 func TestFailure(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.added(q)
 		time.Sleep(time.Second)
 		c := w.fake.take(b, true)
@@ -75,7 +75,7 @@ func TestFailure(t *testing.T) {
 // transport-tests D (35)
 // transport 3.5 event
 func TestTMEvents(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		at := time.Now()
 		w.fake.push(Completion{Err: syscall.ENOBUFS, Time: at}, Completion{Diagnostic: "here I am", Time: at})
 		synctest.Wait()
@@ -96,7 +96,7 @@ func TestTMEvents(t *testing.T) {
 // transport-tests D (36)
 // transport 3.10 posting (4), 3.10 posting (8)
 func TestChannel(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.added(MsgRecv)
 		c := w.tm.Channel().Wait()
 		if again := w.tm.Channel().Wait(); again != c {
@@ -133,8 +133,8 @@ func TestChannel(t *testing.T) {
 //
 // transport-tests D (37), G (67)
 // transport 3.11 (5), 3.16, 6.5 (3)
-func TestCompletionsThatMakeNoSense(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+func TestInvalidCompletions(t *testing.T) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.buffer(MsgRecv)
 		b.MaxMessages = 100
 		w.ok(w.tm.Add(b))
@@ -177,7 +177,7 @@ func TestCompletionsThatMakeNoSense(t *testing.T) {
 //
 // transport 3.10 posting (1)
 func TestStaleCompletions(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.added(q)
 		stale := w.fake.take(b, false)
 		stale.Final = true
@@ -200,7 +200,7 @@ func TestStaleCompletions(t *testing.T) {
 // transport 3.9 (1), 3.10 posting (2), 3.11 (3)-(4), 3.12 (2)
 // r.M0.net.xprt.lnet.multiple-messages-in-buffer
 func TestRetain(t *testing.T) {
-	eachQueue(t, func(w *world, q QueueType) {
+	eachQueue(t, func(w *fixture, q QueueType) {
 		b := w.buffer(q)
 		b.MaxMessages = 4
 		b.Deadline = later(time.Hour)
@@ -239,7 +239,7 @@ func TestRetain(t *testing.T) {
 //
 // transport 3.11 (6)
 func TestMessagesOutOfOrder(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.buffer(MsgRecv)
 		b.MaxMessages = 3
 		w.ok(w.tm.Add(b))
@@ -308,10 +308,10 @@ func TestEventBytes(t *testing.T) {
 // transport-tests D (34)
 // transport 3.10 guarantees
 func TestCallbacksAreSerial(t *testing.T) {
-	prepare := func(w *world) {
+	prepare := func(w *fixture) {
 		w.core.wrap = func(tm *fakeTM) CoreTM { return steadyTM{tm, 0} }
 	}
-	inWorld(t, prepare, func(w *world) {
+	withFixture(t, prepare, func(w *fixture) {
 		var running, count atomic.Int32
 		w.on = func(e *BufferEvent) {
 			if running.Add(1) != 1 {
@@ -344,8 +344,8 @@ func TestCallbacksAreSerial(t *testing.T) {
 // A callback may add its buffer again, cancel and add others, hold and create end points, and stop the TM.
 //
 // transport 3.2 (2)-(3), 3.10 posting (6)
-func TestWhatCallbacksMayDo(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+func TestCallsFromCallbacks(t *testing.T) {
+	withFixture(t, nil, func(w *fixture) {
 		b, other, third := w.added(MsgRecv), w.added(PassiveBulkSend), w.buffer(PassiveBulkRecv)
 		rounds := 0
 		w.on = func(e *BufferEvent) {
@@ -393,7 +393,7 @@ func TestWhatCallbacksMayDo(t *testing.T) {
 //
 // transport 9.6 (2)
 func TestAddsOfARoundGoTogether(t *testing.T) {
-	inWorld(t, func(w *world) { w.ok(w.tm.DeliverSynchronously()) }, func(w *world) {
+	withFixture(t, func(w *fixture) { w.ok(w.tm.DeliverSynchronously()) }, func(w *fixture) {
 		var bs []*Buffer
 		for range 5 {
 			bs = append(bs, w.added(MsgRecv))
@@ -451,7 +451,7 @@ func TestAddsOfARoundGoTogether(t *testing.T) {
 
 // In the callback that reports the refusal, a buffer may be added again in the same way, and is submitted.
 func TestRefusedAddsOfARound(t *testing.T) {
-	inWorld(t, func(w *world) { w.ok(w.tm.DeliverSynchronously()) }, func(w *world) {
+	withFixture(t, func(w *fixture) { w.ok(w.tm.DeliverSynchronously()) }, func(w *fixture) {
 		b := w.added(MsgRecv)
 		w.fake.finish(b, 1)
 		w.on = func(e *BufferEvent) { w.ok(e.Add(b)) }

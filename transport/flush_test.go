@@ -12,7 +12,7 @@ import (
 //
 // transport 9.12
 func TestAddWaitsUntilPeersReachTheBuffer(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		var got []time.Duration
 		w.core.flush = func(_ *fakeTM, until time.Time) {
 			d := time.Duration(0)
@@ -50,7 +50,7 @@ func TestAddWaitsUntilPeersReachTheBuffer(t *testing.T) {
 		b = w.buffer(MsgRecv)
 		b.Deadline = time.Now().Add(time.Millisecond)
 		w.ok(w.tm.Add(b))
-		expect("a short deadline", leastFlush)
+		expect("a short deadline", minFlush)
 		if n, err := w.tm.AddAll(w.buffer(MsgSend), b, w.buffer(MsgRecv)); n != 1 || err == nil {
 			t.Error(n, err)
 		}

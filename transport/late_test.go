@@ -14,7 +14,7 @@ type unsteady struct {
 	buffers, calls atomic.Int32 // buffers offered, and calls of Submit
 }
 
-func (f *fed) refuses(err error) *unsteady {
+func (f *groupTM) refuses(err error) *unsteady {
 	u := new(unsteady)
 	u.late.Store(true)
 	f.fake.submit = func(tm *fakeTM, ops []Op) (int, error) {
@@ -24,7 +24,7 @@ func (f *fed) refuses(err error) *unsteady {
 				continue
 			}
 			if n := u.buffers.Add(1); n > 10_000 {
-				f.herd.t.Errorf("the Core was offered %d buffers", n)
+				f.group.t.Errorf("the Core was offered %d buffers", n)
 				u.late.Store(false)
 			}
 			b := op.Buffer.(*fakeBuffer).token.(*Buffer)
@@ -36,8 +36,8 @@ func (f *fed) refuses(err error) *unsteady {
 }
 
 // holds checks the length of the receive queue and the deficit.
-func (f *fed) holds(length, deficit int) {
-	f.herd.t.Helper()
+func (f *groupTM) holds(length, deficit int) {
+	f.group.t.Helper()
 	synctest.Wait()
 	f.has(length, deficit, int(f.Stats(MsgRecv).Failures))
 }
@@ -46,13 +46,13 @@ func (f *fed) holds(length, deficit int) {
 // but not endlessly: then the TM pauses, up to a second, and tries again.
 //
 // transport 5.2 (2), 5.3 (2)
-func TestACoreThatRefusesLateIsNotAskedForEver(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestLateRefusalsCauseAPause(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(4).start()
 		u := f.refuses(syscall.EHOSTUNREACH)
 		f.fake.fail(f.queued()[0], syscall.EHOSTUNREACH)
 		time.Sleep(firstPause / 2)
-		if n := u.buffers.Load(); n < patience || n > 2*patience {
+		if n := u.buffers.Load(); n < maxLateRefusals || n > 2*maxLateRefusals {
 			t.Errorf("offered %d buffers at once", n)
 		}
 		f.holds(3, 1)
@@ -86,10 +86,10 @@ func TestACoreThatRefusesLateIsNotAskedForEver(t *testing.T) {
 }
 
 // The same with synchronous delivery: the worker retries, although it rests where it does not see events.
-func TestACoreThatRefusesLateIsAskedAgainByTheWorker(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
-		f := h.loose()
-		for _, err := range []error{f.AttachPool(h.pool, f.how(1)), f.DeliverSynchronously()} {
+func TestLateRefusalIsRetried(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
+		f := h.newTM()
+		for _, err := range []error{f.AttachPool(h.pool, f.settings(1)), f.DeliverSynchronously()} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestACoreThatRefusesLateIsAskedAgainByTheWorker(t *testing.T) {
 		}
 		u := f.refuses(syscall.EHOSTUNREACH)
 		f.fake.fail(f.queued()[0], syscall.EHOSTUNREACH)
-		for range 2 * patience {
+		for range 2 * maxLateRefusals {
 			deliver()
 		}
 		f.holds(0, 1)
@@ -123,23 +123,23 @@ func TestACoreThatRefusesLateIsAskedAgainByTheWorker(t *testing.T) {
 // longer queue length causes a retry.
 //
 // transport 5.3 (2)-(3)
-func TestWhatSpeaksAgainstACore(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestWhatCountsAsALateRefusal(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(2).start()
 		ends := func(n int, err error) {
 			for range n {
 				f.ends(1, err)
 			}
 		}
-		for range 3 * patience {
+		for range 3 * maxLateRefusals {
 			ends(1, syscall.EPROTO)
 			f.Cancel(f.queued()[0])
 			f.fake.obey()
 			f.holds(2, 0)
 		}
 		own := h.get(1, AnyColour)[0] // added by the program itself
-		for range 2 * patience {
-			own.Queue, own.Callbacks, own.MinReceiveSize, own.MaxMessages = MsgRecv, f.how(2).Callbacks, 1, 1
+		for range 2 * maxLateRefusals {
+			own.Queue, own.Callbacks, own.MinReceiveSize, own.MaxMessages = MsgRecv, f.settings(2).Callbacks, 1, 1
 			own.Deadline = time.Now().Add(time.Millisecond)
 			f.on = func(*BufferEvent) {}
 			if err := f.Add(own); err != nil {
@@ -152,10 +152,10 @@ func TestWhatSpeaksAgainstACore(t *testing.T) {
 		}
 		f.on = nil
 		f.put(own)
-		ends(patience, syscall.EIO)
+		ends(maxLateRefusals, syscall.EIO)
 		f.holds(2, 0)
 		ends(1, nil)
-		ends(patience, syscall.EIO)
+		ends(maxLateRefusals, syscall.EIO)
 		f.holds(2, 0)
 		ends(1, syscall.EIO)
 		f.holds(1, 1)
@@ -163,7 +163,7 @@ func TestWhatSpeaksAgainstACore(t *testing.T) {
 		f.holds(3, 0)
 		ends(1, nil)
 		f.setLength(8)
-		for range patience/8 + 1 {
+		for range maxLateRefusals/8 + 1 {
 			f.ends(8, syscall.EIO)
 		}
 		f.holds(0, 8)
@@ -175,11 +175,11 @@ func TestWhatSpeaksAgainstACore(t *testing.T) {
 // A message ends the pause at once, even if the buffer stays queued, with and without synchronous delivery.
 //
 // transport 5.2 (2)
-func TestAMessageEndsThePauseOfACore(t *testing.T) {
+func TestMessageEndsThePause(t *testing.T) {
 	for _, synchronous := range []bool{false, true} {
-		inHerd(t, nil, func(h *herd) {
-			f := h.loose()
-			if err := f.AttachPool(h.pool, f.how(2)); err != nil {
+		withTMs(t, nil, func(h *tmGroup) {
+			f := h.newTM()
+			if err := f.AttachPool(h.pool, f.settings(2)); err != nil {
 				t.Fatal(err)
 			}
 			deliver := func() {
@@ -198,7 +198,7 @@ func TestAMessageEndsThePauseOfACore(t *testing.T) {
 				}
 			}
 			f.start()
-			for range patience + 1 {
+			for range maxLateRefusals + 1 {
 				f.fake.fail(f.queued()[1], syscall.EIO)
 				deliver()
 			}

@@ -40,7 +40,7 @@ func (tm *TransferMachine) Stop(abort bool) error {
 		return fmt.Errorf("transport: stop: the TM is %v: %w", was, syscall.EINVAL)
 	}
 	tm.state = StateStopping
-	tm.contented()
+	tm.resetDeficit()
 	switch was {
 	case StateInitialized:
 		tm.startWorker(Address{})
@@ -58,7 +58,7 @@ func (tm *TransferMachine) Stop(abort bool) error {
 
 // abort cancels all queued buffers. mu is held on entry and released on return.
 func (tm *TransferMachine) abort() {
-	bt := tm.takeBatch()
+	bt := tm.getBatch()
 	for q := range tm.queues {
 		for b := tm.queues[q].first; b != nil; b = b.state.next {
 			tm.cancel(bt, b)
@@ -76,7 +76,7 @@ func (tm *TransferMachine) Close() error {
 		tm.mu.Unlock()
 		return fmt.Errorf("transport: close: the TM is %v: %w", s, syscall.EINVAL)
 	}
-	held := tm.endPoints.held
+	held := tm.endPoints.references
 	if tm.self != nil {
 		held--
 	}
@@ -90,7 +90,7 @@ func (tm *TransferMachine) Close() error {
 	if done != nil {
 		<-done
 	}
-	tm.leave()
+	tm.detachPool()
 	d := tm.domain
 	d.mu.Lock()
 	delete(d.tms, tm)
@@ -130,7 +130,7 @@ func (tm *TransferMachine) Await(ctx context.Context, s State) error {
 	for {
 		changed := tm.channel.Wait()
 		tm.mu.Lock()
-		state, telling, failure := tm.state, tm.telling, tm.failure
+		state, telling, failure := tm.state, tm.inStateCallback, tm.failure
 		tm.mu.Unlock()
 		switch {
 		case state == s && !telling:

@@ -16,7 +16,7 @@ import (
 // transport-tests E (38)-(39)
 func TestNewTM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		tm := w.tm
 		if s := tm.State(); s != StateInitialized || tm.Colour() != AnyColour || tm.Self() != nil || tm.Pending() {
 			t.Errorf("state %v, colour %d", s, tm.Colour())
@@ -42,7 +42,7 @@ func TestNewTM(t *testing.T) {
 // transport 3.5 start, 3.5 event, 3.5 posting, 3.6 (4)
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.onTM = func(e *TMEvent) {
 			if s := w.tm.State(); s != StateStarted || w.tm.Self() != e.EndPoint {
 				t.Errorf("in the callback the state is %v", s)
@@ -70,7 +70,7 @@ func TestStart(t *testing.T) {
 // Await returns after the callback for the state.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		hold := make(chan bool)
 		w.onTM = func(*TMEvent) { <-hold }
 		w.ok(w.tm.Start(address))
@@ -90,7 +90,7 @@ func TestAwait(t *testing.T) {
 // transport-tests E (41)-(42)
 func TestStartMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.is(w.tm.Start("invalid"), syscall.EINVAL)
 		synctest.Wait()
 		if s := w.tm.State(); s != StateFailed || len(w.tmEvents) != 0 {
@@ -119,7 +119,7 @@ func TestStartFails(t *testing.T) {
 	} {
 		t.Run(c.address, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.core.start = func(context.Context, Address) error { return c.core }
 				w.ok(w.tm.Start(c.address))
 				synctest.Wait()
@@ -139,7 +139,7 @@ func TestStartFails(t *testing.T) {
 // transport 6.11
 func TestStopEmpty(t *testing.T) {
 	for _, abort := range []bool{false, true} {
-		inWorld(t, nil, func(w *world) {
+		withFixture(t, nil, func(w *fixture) {
 			w.ok(w.tm.Stop(abort))
 			w.is(w.tm.Stop(abort), syscall.EINVAL)
 			synctest.Wait()
@@ -154,7 +154,7 @@ func TestStopEmpty(t *testing.T) {
 // transport-tests E (46)
 // transport 3.5 stop
 func TestStopAborts(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		bs := []*Buffer{w.added(MsgRecv), w.added(PassiveBulkRecv), w.added(PassiveBulkSend)}
 		w.onTM = func(e *TMEvent) {
 			if len(w.events) != 3 {
@@ -182,7 +182,7 @@ func TestStopAborts(t *testing.T) {
 // transport-tests E (47)
 // transport 3.5 stop
 func TestStopWaits(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		b := w.added(MsgRecv)
 		w.ok(w.tm.Stop(false))
 		synctest.Wait()
@@ -206,7 +206,7 @@ func TestStopWaits(t *testing.T) {
 // transport 3.5 ours (1)
 func TestStopInitialized(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.ok(w.tm.Stop(false))
 		synctest.Wait()
 		if s := w.states(); !slices.Equal(s, []State{StateStopped}) || w.tm.State() != StateStopped {
@@ -229,7 +229,7 @@ func TestStopStarting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.core.start = func(ctx context.Context, _ Address) error { return start(ctx) }
 				w.ok(w.tm.Start(address))
 				synctest.Wait()
@@ -257,7 +257,7 @@ func TestStopStarting(t *testing.T) {
 // transport 3.2 (2)-(3)
 func TestStopInCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.onTM = func(e *TMEvent) {
 			if e.Next == StateStarted {
 				w.ok(w.tm.Stop(false))
@@ -275,7 +275,7 @@ func TestStopInCallback(t *testing.T) {
 
 // If the Core cannot release its address, the TM fails.
 func TestStopFails(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		w.fake.ops = append(w.fake.ops, Op{}) // unknown to the engine
 		w.ok(w.tm.Stop(true))
 		synctest.Wait()
@@ -289,7 +289,7 @@ func TestStopFails(t *testing.T) {
 // transport-tests E (48)
 // transport 3.5 fini, 3.6 (4)
 func TestClose(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		w.is(w.tm.Close(), syscall.EINVAL)
 		if s := w.tm.State(); s != StateStarted {
 			t.Errorf("state is %v", s)
@@ -327,7 +327,7 @@ func TestClose(t *testing.T) {
 // transport 3.5 fini
 func TestCloseWaitsForCallbacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		hold := make(chan bool)
 		w.onTM = func(*TMEvent) { <-hold }
 		w.ok(w.tm.Stop(false))
@@ -347,7 +347,7 @@ func TestCloseWaitsForCallbacks(t *testing.T) {
 //
 // transport 3.5 stop
 func TestStopWaitsForCalls(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		hold := make(chan bool)
 		w.fake.submit = func(tm *fakeTM, ops []Op) (int, error) {
 			<-hold
@@ -374,7 +374,7 @@ func TestStopWaitsForCalls(t *testing.T) {
 // Open and Shutdown combine the steps.
 func TestOpenAndShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		ctx := context.Background()
 		w.ok(w.tm.Shutdown(ctx))
 		tm, err := w.domain.Open(ctx, address, nil)
@@ -413,7 +413,7 @@ func TestOpenAndShutdown(t *testing.T) {
 // Open calls the steps between NewTM and Start, until one fails.
 func TestOpenPrepares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		ctx := context.Background()
 		w.ok(w.tm.Shutdown(ctx))
 		confine := func(tm *TransferMachine) error { return tm.Confine() } // to no processor
@@ -434,7 +434,7 @@ func TestOpenPrepares(t *testing.T) {
 }
 
 // transport-tests E (49)
-func TestManyLives(t *testing.T) {
+func TestManyTMsInSequence(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	core := newFakeCore()
 	ctx := context.Background()
@@ -459,7 +459,7 @@ func TestManyLives(t *testing.T) {
 
 // transport-tests E (51)
 func TestColour(t *testing.T) {
-	inWorld(t, func(w *world) { w.ok(w.tm.SetColour(7)) }, func(w *world) {
+	withFixture(t, func(w *fixture) { w.ok(w.tm.SetColour(7)) }, func(w *fixture) {
 		if c := w.tm.Colour(); c != 7 {
 			t.Errorf("colour is %d", c)
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// stateLook is the interval at which LogStats checks whether the TM has ended. Polling avoids any cost for
+// statePollInterval is the interval at which LogStats checks whether the TM has ended. Polling avoids any cost for
 // the TM's events.
-const stateLook = time.Second
+const statePollInterval = time.Second
 
 // LogStats logs the statistics of the TM at the given interval. It writes a line for each queue that was
 // used since the previous line. The values are totals since the TM was created or since ResetStats: buffers
@@ -17,7 +17,7 @@ const stateLook = time.Second
 // LogStats blocks, so call it in a goroutine. It returns when ctx ends, or within a second after the TM has
 // stopped, failed or been closed, after a last log. It panics if every is not positive.
 func (tm *TransferMachine) LogStats(ctx context.Context, log *slog.Logger, every time.Duration) {
-	ticker, look := time.NewTicker(every), time.NewTicker(stateLook)
+	ticker, look := time.NewTicker(every), time.NewTicker(statePollInterval)
 	defer ticker.Stop()
 	defer look.Stop()
 	var last [QueueTypes]Stats

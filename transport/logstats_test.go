@@ -37,7 +37,7 @@ func (l *lines) take() string {
 //
 // transport 3.12 (3)
 func TestLogStats(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		var out lines
 		ctx, cancel := context.WithCancel(context.Background()) // of the bubble
 		ended := make(chan struct{})
@@ -78,17 +78,17 @@ func TestLogStats(t *testing.T) {
 //
 // transport 3.12 (3)
 func TestLogStatsEnds(t *testing.T) {
-	stop := func(w *world) {
+	stop := func(w *fixture) {
 		w.ok(w.tm.Stop(true))
 		w.settle()
 	}
-	for name, end := range map[string]func(w *world){
-		"closed":  func(w *world) { stop(w); w.ok(w.tm.Close()) },
+	for name, end := range map[string]func(w *fixture){
+		"closed":  func(w *fixture) { stop(w); w.ok(w.tm.Close()) },
 		"stopped": stop,
-		"failed":  func(w *world) { w.fake.push(Completion{Down: true, Err: syscall.EPIPE}); synctest.Wait() },
+		"failed":  func(w *fixture) { w.fake.push(Completion{Down: true, Err: syscall.EPIPE}); synctest.Wait() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, nil, func(w *world) {
+			withFixture(t, nil, func(w *fixture) {
 				var out lines
 				ended := make(chan struct{})
 				go func() {

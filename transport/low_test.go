@@ -36,7 +36,7 @@ func TestLowThatMakesBuffers(t *testing.T) {
 				}
 				depth--
 			}
-			inHerd(t, nil, func(h *herd) {
+			withTMs(t, nil, func(h *tmGroup) {
 				other := h.attached(5).start()
 				f := h.attached(10)
 				f.budget = 0

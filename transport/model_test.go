@@ -22,7 +22,7 @@ type modelBuffer struct {
 
 // model is a simple model of a TM, together with the TM.
 type model struct {
-	w       *world
+	w       *fixture
 	buffers []*Buffer
 	known   []modelBuffer
 	stats   [QueueTypes]Stats
@@ -201,7 +201,7 @@ func (m *model) compare() error {
 		if b.Flags() != flags || b.MessagesReceived() != k.messages {
 			return fmt.Errorf("buffer %d: flags %#x, %d messages, want %+v", i, b.Flags(), b.MessagesReceived(), *k)
 		}
-		events, finals, last := m.w.heard(b)
+		events, finals, last := m.w.recorded(b)
 		if events != k.events || finals != k.finals || !errors.Is(last, k.last) {
 			return fmt.Errorf("buffer %d: %d events, %d final, last %v, want %+v", i, events, finals, last, *k)
 		}
@@ -223,8 +223,8 @@ func (m *model) compare() error {
 	return nil
 }
 
-// heard returns the number of events of a buffer, the number of final ones, and the last error.
-func (w *world) heard(b *Buffer) (events, finals int, last error) {
+// recorded returns the number of events of a buffer, the number of final ones, and the last error.
+func (w *fixture) recorded(b *Buffer) (events, finals int, last error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.events {
@@ -252,13 +252,13 @@ func TestModel(t *testing.T) {
 			}
 		}), 1, 60).Draw(rt, "steps")
 		synchronous := rapid.Bool().Draw(rt, "synchronous")
-		prepare := func(w *world) {
+		prepare := func(w *fixture) {
 			if synchronous {
 				w.ok(w.tm.DeliverSynchronously())
 			}
 		}
 		var differs error
-		inWorld(t, prepare, func(w *world) {
+		withFixture(t, prepare, func(w *fixture) {
 			m := &model{w: w, state: StateStarted}
 			for i := range QueueTypes + 2 {
 				b := w.buffer(QueueType(i % QueueTypes))

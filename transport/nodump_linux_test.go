@@ -34,7 +34,7 @@ func dumped(t *testing.T, b []byte) bool {
 // transport 4 init
 func TestMemoryThatIsNotDumped(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
-		w := newPond(t, func(c *PoolConfig) { c.NoDump = hidden })
+		w := newTestPool(t, func(c *PoolConfig) { c.NoDump = hidden })
 		w.provision(1)
 		b := w.get(1, AnyColour)[0]
 		memory := b.Bytes()

@@ -12,7 +12,7 @@ type TMIDs struct {
 	// Floor is the lowest number assigned when all of First to Last are in use, or 0 for no such numbers.
 	Floor uint16
 
-	turn uint16 // distance below Last at which the next choice begins
+	offset uint16 // distance below Last at which the next choice begins
 }
 
 // Choose returns the first number for which try returns true. It tries each number at most once, and stops
@@ -23,8 +23,8 @@ func (c *TMIDs) Choose(try func(id uint16) (taken bool, err error)) (uint16, err
 	}
 	n := c.Last - c.First + 1
 	for range n {
-		id := c.Last - c.turn
-		c.turn = (c.turn + 1) % n
+		id := c.Last - c.offset
+		c.offset = (c.offset + 1) % n
 		if taken, err := try(id); taken || err != nil {
 			return id, err
 		}

@@ -16,7 +16,7 @@ const ordersChecked = false
 // lockedNothing has an effect only in the build with the race detector.
 func lockedNothing(rapid.TB) {}
 
-func TestTheOrderOfLocksCostsNothing(t *testing.T) {
+func TestLockOrderCostsNothing(t *testing.T) {
 	if got, want := unsafe.Sizeof(orderedMutex[tmRank]{}), unsafe.Sizeof(sync.Mutex{}); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}

@@ -16,17 +16,17 @@ type Pool struct {
 	config PoolConfig
 	stride int // distance between the starts of two segments, in bytes
 
-	mu       orderedMutex[poolRank] // guards the fields below
-	closed   bool
-	size     int          // number of buffers, free or not
-	making   int          // buffers being created by Provision
-	attached int          // number of attached TMs
-	byAge    pooledList   // all free buffers, oldest return first
-	byColour []pooledList // free buffers of each colour, newest return first
-	plain    pooledList   // free buffers without a colour, oldest return first
-	missed   bool         // a Get has failed since the pool became empty
-	hungry   hungryList   // TMs with a deficit
-	round    uint64       // counts attempts to serve them; Put starts a new one
+	mu         orderedMutex[poolRank] // guards the fields below
+	closed     bool
+	size       int          // number of buffers, free or not
+	creating   int          // buffers being created by Provision
+	attached   int          // number of attached TMs
+	byAge      pooledList   // all free buffers, oldest return first
+	byColour   []pooledList // free buffers of each colour, newest return first
+	uncoloured pooledList   // free buffers without a colour, oldest return first
+	getFailed  bool         // a Get has failed since the pool became empty
+	waiting    waitList     // TMs with a deficit
+	serveRound uint64       // counts attempts to serve them; Put starts a new one
 }
 
 // PoolConfig holds the parameters of a pool.
@@ -68,7 +68,7 @@ func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 	if err := d.limits.checkPool(&c); err != nil {
 		return nil, fmt.Errorf("transport: new pool: %w", err)
 	}
-	p := &Pool{domain: d, config: c, stride: c.SegmentSize, round: 1, byColour: make([]pooledList, c.Colours)}
+	p := &Pool{domain: d, config: c, stride: c.SegmentSize, serveRound: 1, byColour: make([]pooledList, c.Colours)}
 	if c.Alignment > 0 {
 		p.stride = (c.SegmentSize + c.Alignment - 1) &^ (c.Alignment - 1)
 	}
@@ -110,26 +110,26 @@ func (l Limits) checkPool(c *PoolConfig) error {
 func (p *Pool) Provision(ctx context.Context, n int) (int, error) {
 	var (
 		made int
-		all  news
+		all  poolCalls
 		err  error
 	)
 	for ; made < n; made++ {
-		var one news
+		var one poolCalls
 		if one, err = p.provision(ctx); err != nil {
 			err = fmt.Errorf("transport: provision pool: %w", err)
 			break
 		}
 		all |= one
-		p.call(one &^ newsLow)
+		p.call(one &^ callLow)
 	}
-	if all&newsLow != 0 && p.Free() < p.config.Threshold {
-		p.call(newsLow)
+	if all&callLow != 0 && p.Free() < p.config.Threshold {
+		p.call(callLow)
 	}
 	return made, err
 }
 
 // provision creates one buffer for Provision.
-func (p *Pool) provision(ctx context.Context) (news, error) {
+func (p *Pool) provision(ctx context.Context) (poolCalls, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, withErrno(err)
 	}
@@ -138,11 +138,11 @@ func (p *Pool) provision(ctx context.Context) (news, error) {
 		p.mu.Unlock()
 		return 0, errPoolClosed
 	}
-	p.making++
+	p.creating++
 	p.mu.Unlock()
 	b, err := p.newBuffer(ctx)
 	p.mu.Lock()
-	p.making--
+	p.creating--
 	if err != nil {
 		p.mu.Unlock()
 		return 0, err
@@ -183,7 +183,7 @@ var errPoolClosed = fmt.Errorf("the pool is closed: %w", syscall.EINVAL)
 func (p *Pool) Get(colour uint32) *Buffer {
 	p.mu.Lock()
 	b, news := p.take(colour)
-	p.missed = p.missed || b == nil
+	p.getFailed = p.getFailed || b == nil
 	p.mu.Unlock()
 	p.call(news)
 	return b
@@ -221,55 +221,55 @@ func (p *Pool) claim(b *Buffer, colour uint32) error {
 }
 
 // put inserts a claimed buffer and serves waiting TMs.
-func (p *Pool) put(b *Buffer, colour uint32) news {
+func (p *Pool) put(b *Buffer, colour uint32) poolCalls {
 	p.mu.Lock()
 	p.insert(b, colour)
 	first := p.byAge.length == 1
-	serve := p.hungry.first != nil
+	serve := p.waiting.first != nil
 	if serve {
-		p.round++
+		p.serveRound++
 	}
-	p.missed = p.missed && !first
+	p.getFailed = p.getFailed && !first
 	p.mu.Unlock()
-	var news news
+	var news poolCalls
 	if first {
-		news = newsNotEmpty
+		news = callNotEmpty
 	}
 	if serve {
-		news |= p.serve()
+		news |= p.serveWaiting()
 	}
 	return news
 }
 
-// giveBack returns a buffer that was taken but could not be used. Unlike put, it does not serve waiting
+// returnUnused returns a buffer that was taken but could not be used. Unlike put, it does not serve waiting
 // TMs. It does not cause a call of NotEmpty, unless a Get has found the pool empty since. mu is held.
-func (p *Pool) giveBack(b *Buffer) news {
+func (p *Pool) returnUnused(b *Buffer) poolCalls {
 	if b.state.claim(pooled) != nil {
 		return 0 // the program has added the buffer without owning it
 	}
 	p.insert(b, AnyColour)
-	if !p.missed || p.byAge.length > 1 {
+	if !p.getFailed || p.byAge.length > 1 {
 		return 0
 	}
-	p.missed = false
-	return newsNotEmpty
+	p.getFailed = false
+	return callNotEmpty
 }
 
-// news is a set of actions to perform after the locks are released.
-type news uint8
+// poolCalls is a set of actions to perform after the locks are released.
+type poolCalls uint8
 
 const (
-	newsNotEmpty news = 1 << iota // call NotEmpty
-	newsLow                       // call Low
-	newsRefused                   // a TM could not use buffers; offer them to others
+	callNotEmpty poolCalls = 1 << iota // call NotEmpty
+	callLow                            // call Low
+	callRefused                        // a TM could not use buffers; offer them to others
 )
 
 // call calls the callbacks that n requests. No lock is held. p may be nil if n is 0.
-func (p *Pool) call(n news) {
-	if n&newsNotEmpty != 0 && p.config.NotEmpty != nil {
+func (p *Pool) call(n poolCalls) {
+	if n&callNotEmpty != 0 && p.config.NotEmpty != nil {
 		p.config.NotEmpty(p)
 	}
-	if n&newsLow != 0 && p.config.Low != nil {
+	if n&callLow != 0 && p.config.Low != nil {
 		p.config.Low(p)
 	}
 }
@@ -298,9 +298,9 @@ func (p *Pool) end(b *Buffer) error {
 			err = errors.Join(err, hide(b.state.memory))
 		}
 		p.mu.Lock()
-		news := p.giveBack(b)
+		news := p.returnUnused(b)
 		p.mu.Unlock()
-		p.call(news | p.serve())
+		p.call(news | p.serveWaiting())
 		return err
 	}
 	p.mu.Lock()
@@ -332,9 +332,9 @@ func (p *Pool) Close() error {
 		p.mu.Unlock()
 		return fmt.Errorf("transport: close pool: %w", errPoolClosed)
 	}
-	if out := p.size - p.byAge.length; out > 0 || p.making > 0 || p.attached > 0 {
+	if out := p.size - p.byAge.length; out > 0 || p.creating > 0 || p.attached > 0 {
 		err := fmt.Errorf("transport: close pool: %d buffers are out, %d are being made, %d TMs are attached: %w",
-			out, p.making, p.attached, syscall.EBUSY)
+			out, p.creating, p.attached, syscall.EBUSY)
 		p.mu.Unlock()
 		return err
 	}

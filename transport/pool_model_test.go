@@ -56,7 +56,7 @@ func (m *poolModel) get(colour uint32) *Buffer {
 
 // modelled is a pool together with its model.
 type modelled struct {
-	*pond
+	*testPool
 	m       *poolModel
 	colours int
 }
@@ -64,7 +64,7 @@ type modelled struct {
 func (w *modelled) provision(t *rapid.T) {
 	for range rapid.IntRange(0, 3).Draw(t, "n") {
 		before := w.m.all()
-		w.pond.provision(1)
+		w.testPool.provision(1)
 		for b := range w.core.buffers {
 			if b := b.token.(*Buffer); !slices.Contains(before, b) {
 				w.m.put(b, AnyColour)
@@ -133,16 +133,16 @@ func (w *modelled) agree(t *rapid.T) {
 
 // transport-tests K (88)-(91)
 // transport 4 provision, 4 get, 4 put, 4 prune, 4 fini
-func TestAPoolIsAsTheModel(t *testing.T) {
+func TestPoolEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &poolModel{threshold: rapid.IntRange(1, 3).Draw(t, "threshold")}
 		colours := rapid.IntRange(0, 3).Draw(t, "colours")
-		pond := newPond(t, func(c *PoolConfig) { c.Colours, c.Threshold = colours, m.threshold })
-		w := &modelled{pond, m, colours}
+		pool := newTestPool(t, func(c *PoolConfig) { c.Colours, c.Threshold = colours, m.threshold })
+		w := &modelled{pool, m, colours}
 		t.Repeat(map[string]func(*rapid.T){
 			"provision": w.provision, "get": w.get, "put": w.put, "put again": w.putAgain, "prune": w.prune, "": w.agree,
 		})
-		w.pond.put(AnyColour, slices.Clone(m.out)...)
+		w.testPool.put(AnyColour, slices.Clone(m.out)...)
 		if err := w.pool.Close(); err != nil || len(w.core.buffers) > 0 {
 			t.Fatalf("%v, %d buffers left", err, len(w.core.buffers))
 		}

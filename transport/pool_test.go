@@ -15,7 +15,7 @@ import (
 // transport-tests K (88)
 // transport 4 provision
 func TestBuffersComeAndGo(t *testing.T) {
-	w := newPond(t, nil)
+	w := newTestPool(t, nil)
 	w.provision(10)
 	w.free(10)
 	b := w.pool.Get(AnyColour)
@@ -40,7 +40,7 @@ func TestBuffersComeAndGo(t *testing.T) {
 // transport 4 get
 // r.M0.net.network-buffer-pool
 func TestColours(t *testing.T) {
-	w := newPond(t, nil)
+	w := newTestPool(t, nil)
 	w.provision(6)
 	bs := w.get(6, AnyColour)
 	w.put(1, bs[0])
@@ -77,7 +77,7 @@ func TestColours(t *testing.T) {
 // transport 4 put
 // r.M0.net.network-buffer-pool
 func TestNotEmpty(t *testing.T) {
-	w := newPond(t, nil)
+	w := newTestPool(t, nil)
 	if w.pool.Get(AnyColour) != nil {
 		t.Error("an empty pool has a buffer")
 	}
@@ -101,7 +101,7 @@ func TestNotEmpty(t *testing.T) {
 
 // transport 4 get
 func TestLow(t *testing.T) {
-	w := newPond(t, func(c *PoolConfig) { c.Threshold = 3 })
+	w := newTestPool(t, func(c *PoolConfig) { c.Threshold = 3 })
 	w.provision(5)
 	for i, want := range []int{0, 0, 1, 2, 3} {
 		w.get(1, AnyColour)
@@ -112,7 +112,7 @@ func TestLow(t *testing.T) {
 	if w.pool.Get(AnyColour); w.low != 3 {
 		t.Error("a Get that finds nothing is told, too")
 	}
-	w = newPond(t, nil)
+	w = newTestPool(t, nil)
 	w.provision(3)
 	if w.get(2, 0); w.low != 1 {
 		t.Errorf("told %d times, want once: the threshold is %d", w.low, defaultThreshold)
@@ -125,7 +125,7 @@ func TestLow(t *testing.T) {
 // transport 3.2 (2)-(3)
 func TestCallbacksOfAPoolMayUseIt(t *testing.T) {
 	var kept *Buffer
-	w := newPond(t, func(c *PoolConfig) {
+	w := newTestPool(t, func(c *PoolConfig) {
 		c.NotEmpty = func(p *Pool) { kept = p.Get(0) }
 		c.Low = func(p *Pool) {
 			if p.Size() < 4 {
@@ -144,7 +144,7 @@ func TestCallbacksOfAPoolMayUseIt(t *testing.T) {
 // transport-tests K (91)
 // transport 4 prune
 func TestPrune(t *testing.T) {
-	w := newPond(t, nil)
+	w := newTestPool(t, nil)
 	w.provision(4)
 	bs := w.get(4, AnyColour)
 	w.put(1, bs...)
@@ -164,7 +164,7 @@ func TestPrune(t *testing.T) {
 
 // transport-tests K (92)
 func TestManyUseAPool(t *testing.T) {
-	w := newPond(t, func(c *PoolConfig) { c.Colours, c.NotEmpty, c.Low = 10, nil, nil })
+	w := newTestPool(t, func(c *PoolConfig) { c.Colours, c.NotEmpty, c.Low = 10, nil, nil })
 	w.provision(6)
 	var wg sync.WaitGroup
 	for colour := range uint32(10) {
@@ -191,7 +191,7 @@ func TestManyUseAPool(t *testing.T) {
 // transport-tests K (93)
 // transport 4 provision
 func TestProvisionThatFails(t *testing.T) {
-	w := newPond(t, nil)
+	w := newTestPool(t, nil)
 	w.core.failRegister = func() error {
 		if len(w.core.buffers) == 3 {
 			return syscall.ENOMEM
@@ -218,8 +218,8 @@ func TestProvisionThatFails(t *testing.T) {
 }
 
 // transport 4 put, 4 ours
-func TestWhatCannotBePut(t *testing.T) {
-	w, other := newPond(t, nil), newPond(t, nil)
+func TestInvalidPuts(t *testing.T) {
+	w, other := newTestPool(t, nil), newTestPool(t, nil)
 	w.provision(2)
 	other.provision(1)
 	b := w.get(1, AnyColour)[0]
@@ -268,8 +268,8 @@ func TestWhatCannotBePut(t *testing.T) {
 }
 
 // transport 4 init
-func TestPoolsThatCannotBe(t *testing.T) {
-	w := newPond(t, nil)
+func TestInvalidPools(t *testing.T) {
+	w := newTestPool(t, nil)
 	w.core.limits.BufferSize = 8192
 	good := PoolConfig{Segments: 2, SegmentSize: 4096}
 	for _, tt := range []struct {
@@ -319,7 +319,7 @@ func TestSegmentsOfAPool(t *testing.T) {
 		{3, 1000, 0, 1000}, {3, 1000, 1, 1000}, {3, 1000, 64, 1024}, {1, 1000, 4096, 0}, {2, 4096, 4096, 4096}, {2, 1, 4096, 4096},
 	} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
-			w := newPond(t, func(c *PoolConfig) {
+			w := newTestPool(t, func(c *PoolConfig) {
 				c.Segments, c.SegmentSize, c.Alignment = tt.segments, tt.size, tt.alignment
 			})
 			w.provision(2)
@@ -342,7 +342,7 @@ func TestSegmentsOfAPool(t *testing.T) {
 
 // transport 4 fini, 4 ours
 func TestClosingAPool(t *testing.T) {
-	w := newPond(t, nil)
+	w := newTestPool(t, nil)
 	w.provision(3)
 	b := w.get(1, 0)
 	is(t, w.pool.Close(), syscall.EBUSY)
@@ -373,7 +373,7 @@ func TestClosingAPool(t *testing.T) {
 
 // transport 4 fini
 func TestAPoolThatIsBeingProvisionedIsNotClosed(t *testing.T) {
-	w := newPond(t, nil)
+	w := newTestPool(t, nil)
 	w.core.failRegister = func() error {
 		is(t, w.pool.Close(), syscall.EBUSY)
 		return nil
@@ -383,7 +383,7 @@ func TestAPoolThatIsBeingProvisionedIsNotClosed(t *testing.T) {
 }
 
 func TestPoolsAllocateNothing(t *testing.T) {
-	w := newPond(t, func(c *PoolConfig) { c.NotEmpty, c.Low = nil, nil })
+	w := newTestPool(t, func(c *PoolConfig) { c.NotEmpty, c.Low = nil, nil })
 	w.provision(3)
 	if n := testing.AllocsPerRun(100, func() {
 		for colour := range uint32(3) {

@@ -67,17 +67,17 @@ func (p *Pool) insert(b *Buffer, colour uint32) {
 	b.state.pooled.colour = colour
 	p.byAge.pushBack(b)
 	if colour == AnyColour {
-		p.plain.pushBack(b)
+		p.uncoloured.pushBack(b)
 	} else {
 		p.byColour[colour].pushFront(b)
 	}
 }
 
 // take removes and returns a buffer by the rules of Get. mu is held.
-func (p *Pool) take(colour uint32) (*Buffer, news) {
+func (p *Pool) take(colour uint32) (*Buffer, poolCalls) {
 	b := p.byAge.first
-	if p.plain.first != nil {
-		b = p.plain.first
+	if p.uncoloured.first != nil {
+		b = p.uncoloured.first
 	}
 	if colour < uint32(len(p.byColour)) && p.byColour[colour].first != nil {
 		b = p.byColour[colour].first
@@ -88,7 +88,7 @@ func (p *Pool) take(colour uint32) (*Buffer, news) {
 	p.remove(b)
 	b.state.use.Store(idle)
 	if p.byAge.length < p.config.Threshold {
-		return b, newsLow
+		return b, callLow
 	}
 	return b, 0
 }
@@ -106,7 +106,7 @@ func (p *Pool) oldest() *Buffer {
 func (p *Pool) remove(b *Buffer) {
 	p.byAge.remove(b)
 	if c := b.state.pooled.colour; c == AnyColour {
-		p.plain.remove(b)
+		p.uncoloured.remove(b)
 	} else {
 		p.byColour[c].remove(b)
 	}

@@ -51,7 +51,7 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 	defer p.mu.Unlock()
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
-	f := &tm.filler
+	f := &tm.provisioning
 	switch {
 	case p.closed:
 		return errPoolClosed
@@ -63,7 +63,7 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 	if c.QueueLength > 0 {
 		f.length = c.QueueLength
 	}
-	f.pool, f.how = p, c
+	f.pool, f.config = p, c
 	p.attached++
 	return nil
 }
@@ -83,11 +83,11 @@ func (tm *TransferMachine) SetQueueLength(n int) error {
 		defer tm.mu.Unlock()
 		return fmt.Errorf("transport: set queue length: the TM is %v: %w", tm.state, syscall.EINVAL)
 	}
-	tm.filler.length, tm.filler.until = n, time.Time{}
-	fill := tm.state == StateStarted && tm.filler.pool != nil
+	tm.provisioning.length, tm.provisioning.pauseEnd = n, time.Time{}
+	fill := tm.state == StateStarted && tm.provisioning.pool != nil
 	tm.mu.Unlock()
 	if fill {
-		tm.filler.pool.call(tm.refill())
+		tm.provisioning.pool.call(tm.refill())
 		tm.channel.Signal()
 	}
 	return nil
@@ -95,13 +95,13 @@ func (tm *TransferMachine) SetQueueLength(n int) error {
 
 // Deficit returns the number of buffers that the receive queue lacked when it was last filled, because the
 // pool was empty or the Core refused them. It acquires no lock.
-func (tm *TransferMachine) Deficit() int { return int(tm.filler.deficit.Load()) }
+func (tm *TransferMachine) Deficit() int { return int(tm.provisioning.deficit.Load()) }
 
-// filler is the state of automatic provisioning in a TM.
-type filler struct {
+// provisionState is the state of automatic provisioning in a TM.
+type provisionState struct {
 	// pool and how do not change once the state is StateStarting.
-	pool *Pool
-	how  Provisioning
+	pool   *Pool
+	config Provisioning
 	// length is the desired queue length; 0 means defaultQueueLength. TransferMachine.mu guards it.
 	length int
 	// deficit changes under TransferMachine.mu and Pool.mu. When the TM leaves StateStarted, it is reset
@@ -109,89 +109,89 @@ type filler struct {
 	deficit atomic.Int64
 
 	// Refusals that the Core reports by final events. TransferMachine.mu guards these fields.
-	late  int           // consecutive refusals
-	pause time.Duration // length of the last pause
-	until time.Time     // end of the current pause, or zero
+	lateRefusals int           // consecutive refusals
+	pause        time.Duration // length of the last pause
+	pauseEnd     time.Time     // end of the current pause, or zero
 
 	// Pool.mu guards the fields below.
-	hungry hungryLinks
-	// refused is the round in which the TM could not use a buffer. serve skips the TM in that round, so
+	waitLinks waitLinks
+	// refusedRound is the round in which the TM could not use a buffer. serveWaiting skips the TM in that round, so
 	// that TMs that cannot use buffers do not pass them around endlessly.
-	refused uint64
+	refusedRound uint64
 }
 
 // refill fills the receive queue from the pool: after the callback of StateStarted, and before the callback
 // of each final event of MsgRecv while the TM is started. The delivering goroutine calls it, without locks.
-// Stop waits for it. The caller must call the pool's callbacks for the returned news.
-func (tm *TransferMachine) refill() news {
-	p := tm.filler.pool
+// Stop waits for it. The caller must call the pool's callbacks that refill returns.
+func (tm *TransferMachine) refill() poolCalls {
+	p := tm.provisioning.pool
 	if p == nil {
 		return 0
 	}
 	news := tm.fill()
-	if news&newsRefused != 0 {
-		news |= p.serve()
+	if news&callRefused != 0 {
+		news |= p.serveWaiting()
 	}
 	return news
 }
 
 const (
-	// patience is the number of consecutive refusals by final events after which the TM pauses.
-	patience = 16
+	// maxLateRefusals is the number of consecutive refusals by final events after which the TM pauses.
+	maxLateRefusals = 16
 	// firstPause is the length of the first pause. Each pause doubles it, up to maxPause.
 	firstPause, maxPause = time.Millisecond, time.Second
 )
 
-// heed records an event of the receive queue. It limits the rate if the Core accepts every buffer but then
+// noteReceive records an event of the receive queue. It limits the rate if the Core accepts every buffer but then
 // refuses it by a final event. mu is held.
-func (tm *TransferMachine) heed(b *Buffer, o *outcome) {
-	f := &tm.filler
+func (tm *TransferMachine) noteReceive(b *Buffer, o *outcome) {
+	f := &tm.provisioning
 	switch {
 	case f.pool == nil:
 	case o.err == nil:
-		f.late, f.pause = 0, 0
-		if !f.until.IsZero() { // later events may be far off
-			f.until = time.Now()
-			tm.rouseBy(f.until)
+		f.lateRefusals, f.pause = 0, 0
+		if !f.pauseEnd.IsZero() { // later events may be far off
+			f.pauseEnd = time.Now()
+			tm.wakeBy(f.pauseEnd)
 		}
 	case !o.final, b.state.flags&(FlagCancelled|FlagTimedOut) != 0, errors.Is(o.err, syscall.EPROTO):
 		// Such an event does not show whether the Core can use buffers.
 	default:
-		if f.late++; f.late > patience && f.until.IsZero() {
+		if f.lateRefusals++; f.lateRefusals > maxLateRefusals && f.pauseEnd.IsZero() {
 			f.pause = min(max(2*f.pause, firstPause), maxPause)
-			f.until = time.Now().Add(f.pause)
-			tm.rouseBy(f.until)
+			f.pauseEnd = time.Now().Add(f.pause)
+			tm.wakeBy(f.pauseEnd)
 		}
 	}
 }
 
-// retry fills the receive queue after a pause. Only the worker calls it. mu is held, but released
+// refillAfterPause fills the receive queue after a pause. Only the worker calls it. mu is held, but released
 // temporarily.
-func (tm *TransferMachine) retry() {
-	f := &tm.filler
-	if f.until.IsZero() || f.until.After(time.Now()) {
+func (tm *TransferMachine) refillAfterPause() {
+	f := &tm.provisioning
+	if f.pauseEnd.IsZero() || f.pauseEnd.After(time.Now()) {
 		return
 	}
-	f.until = time.Time{}
+	f.pauseEnd = time.Time{}
 	tm.callbacks++
 	tm.unlock()
 	f.pool.call(tm.refill())
 	tm.mu.Lock()
-	tm.calledBack()
+	tm.endCallback()
 }
 
-// contented resets the deficit when the TM leaves StateStarted. mu is held.
-func (tm *TransferMachine) contented() { tm.filler.deficit.Store(0) }
+// resetDeficit resets the deficit when the TM leaves StateStarted. mu is held.
+func (tm *TransferMachine) resetDeficit() { tm.provisioning.deficit.Store(0) }
 
-// leave detaches the pool when the TM is closed. No lock is held.
-func (tm *TransferMachine) leave() {
-	p := tm.filler.pool
+// detachPool detaches the pool when the TM is closed. No lock is held.
+func (tm *TransferMachine) detachPool() {
+	p := tm.provisioning.pool
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	p.attached--
-	p.hungry.remove(tm)
+	p.waiting.remove(tm)
 	p.mu.Unlock()
 }
 
@@ -199,80 +199,80 @@ func (tm *TransferMachine) leave() {
 // Core refuses one. The deficit is the number still lacking (transport 5.2). It is raised at once, but
 // lowered only after the Core has accepted the buffers. So each missing buffer is counted once, however
 // often fill retries. No lock is held, also not while the Core is called. Several goroutines may call it.
-func (tm *TransferMachine) fill() news {
-	p := tm.filler.pool
+func (tm *TransferMachine) fill() poolCalls {
+	p := tm.provisioning.pool
 	p.mu.Lock()
 	tm.mu.Lock()
-	bt := tm.takeBatch()
-	news, more := tm.draw(bt)
+	bt := tm.getBatch()
+	news, more := tm.takeFromPool(bt)
 	for more > 0 {
 		p.mu.Unlock()
 		tm.unlock()
 		err := tm.makeRoom(more)
-		if one := tm.filler.how.MaxMessages; err != nil && more > one {
+		if one := tm.provisioning.config.MaxMessages; err != nil && more > one {
 			err = tm.makeRoom(one) // room for one buffer is better than for none
 		}
 		p.mu.Lock()
 		tm.mu.Lock()
 		if err != nil {
-			news |= tm.refuse()
+			news |= tm.markRefused()
 			break
 		}
-		n, again := tm.draw(bt)
+		n, again := tm.takeFromPool(bt)
 		news, more = news|n, again
 	}
 	if len(bt.ops) == 0 {
-		tm.setDeficit(tm.lacking())
+		tm.setDeficit(tm.missingBuffers())
 		p.mu.Unlock()
 		tm.finish(bt)
 		return news
 	}
-	tm.setDeficit(max(tm.Deficit(), tm.lacking()))
+	tm.setDeficit(max(tm.Deficit(), tm.missingBuffers()))
 	p.mu.Unlock()
 	tm.unlock()
-	return news | tm.handOver(bt)
+	return news | tm.submitProvisioned(bt)
 }
 
-// handOver submits a batch that draw has filled, and returns the buffers that the Core refuses to the pool.
+// submitProvisioned submits a batch that draw has filled, and returns the buffers that the Core refuses to the pool.
 // When it returns, peers can reach the accepted ones.
-func (tm *TransferMachine) handOver(bt *batch) (news news) {
+func (tm *TransferMachine) submitProvisioned(bt *batch) (news poolCalls) {
 	n, err := tm.submit(bt, 0)
 	if until := tm.flushUntil(time.Now()); n > 0 {
 		defer tm.inner.Flush(until)
 	}
-	if err == nil && tm.Deficit() <= tm.lacking() {
+	if err == nil && tm.Deficit() <= tm.missingBuffers() {
 		tm.finish(bt)
 		return 0
 	}
 	tm.unlock()
-	p := tm.filler.pool
+	p := tm.provisioning.pool
 	p.mu.Lock()
 	tm.mu.Lock()
 	if err == nil {
-		tm.setDeficit(min(tm.Deficit(), tm.lacking()))
+		tm.setDeficit(min(tm.Deficit(), tm.missingBuffers()))
 	} else {
-		news = tm.refuse()
+		news = tm.markRefused()
 		for _, b := range bt.buffers[n:] {
-			tm.withdraw(b)
-			news |= p.giveBack(b)
+			tm.undoAdd(b)
+			news |= p.returnUnused(b)
 		}
-		tm.setDeficit(tm.lacking())
+		tm.setDeficit(tm.missingBuffers())
 	}
 	p.mu.Unlock()
 	tm.finish(bt)
 	return news
 }
 
-// draw takes up to as many buffers from the pool as the queue lacks, and adds them to the receive queue and
+// takeFromPool takes up to as many buffers from the pool as the queue lacks, and adds them to the receive queue and
 // the batch. If the Core has to make room for their events first, it returns for how many more. Pool.mu and
 // mu are held.
-func (tm *TransferMachine) draw(bt *batch) (news news, more int) {
-	p, how := tm.filler.pool, &tm.filler.how
+func (tm *TransferMachine) takeFromPool(bt *batch) (news poolCalls, more int) {
+	p, how := tm.provisioning.pool, &tm.provisioning.config
 	now := time.Now()
-	if now.Before(tm.filler.until) {
-		return tm.refuse(), 0
+	if now.Before(tm.provisioning.pauseEnd) {
+		return tm.markRefused(), 0
 	}
-	for n := tm.lacking(); n > 0 && p.byAge.length > 0; n-- {
+	for n := tm.missingBuffers(); n > 0 && p.byAge.length > 0; n-- {
 		if how.MaxMessages > tm.room-tm.credits {
 			return news, min(n, p.byAge.length) * how.MaxMessages
 		}
@@ -282,19 +282,19 @@ func (tm *TransferMachine) draw(bt *batch) (news news, more int) {
 		b.MinReceiveSize, b.MaxMessages = how.MinReceiveSize, how.MaxMessages
 		b.Offset, b.Deadline = 0, time.Time{}
 		if err := tm.enqueue(bt, b, now); err != nil {
-			return news | p.giveBack(b) | tm.refuse(), 0
+			return news | p.returnUnused(b) | tm.markRefused(), 0
 		}
 	}
 	return news, 0
 }
 
-// lacking returns the number of buffers that the receive queue lacks, or 0 if the TM is not started. mu is
+// missingBuffers returns the number of buffers that the receive queue lacks, or 0 if the TM is not started. mu is
 // held.
-func (tm *TransferMachine) lacking() int {
+func (tm *TransferMachine) missingBuffers() int {
 	if tm.state != StateStarted || tm.down != nil {
 		return 0
 	}
-	length := tm.filler.length
+	length := tm.provisioning.length
 	if length == 0 {
 		length = defaultQueueLength
 	}
@@ -304,32 +304,32 @@ func (tm *TransferMachine) lacking() int {
 // setDeficit sets the deficit. An increase counts as failures of the receive queue (transport 3.12).
 // Pool.mu and mu are held.
 func (tm *TransferMachine) setDeficit(n int) {
-	f := &tm.filler
+	f := &tm.provisioning
 	if more := n - tm.Deficit(); more > 0 {
 		tm.stats[MsgRecv].Failures += uint64(more)
 	}
 	f.deficit.Store(int64(n))
 	if n == 0 {
-		f.pool.hungry.remove(tm)
+		f.pool.waiting.remove(tm)
 	} else {
-		f.pool.hungry.add(tm)
+		f.pool.waiting.add(tm)
 	}
 }
 
-// refuse records that the TM cannot use buffers in this round. Pool.mu is held.
-func (tm *TransferMachine) refuse() news {
-	tm.filler.refused = tm.filler.pool.round
-	return newsRefused
+// markRefused records that the TM cannot use buffers in this round. Pool.mu is held.
+func (tm *TransferMachine) markRefused() poolCalls {
+	tm.provisioning.refusedRound = tm.provisioning.pool.serveRound
+	return callRefused
 }
 
-// serve fills the queues of waiting TMs, the longest waiting first, while the pool has buffers. It skips
+// serveWaiting fills the queues of waiting TMs, the longest waiting first, while the pool has buffers. It skips
 // TMs that could not use a buffer in this round. TMs without a deficit cost nothing. No lock is held.
-func (p *Pool) serve() (news news) {
+func (p *Pool) serveWaiting() (news poolCalls) {
 	for {
 		p.mu.Lock()
-		tm := p.hungry.first
-		for tm != nil && tm.filler.refused == p.round {
-			tm = tm.filler.hungry.next
+		tm := p.waiting.first
+		for tm != nil && tm.provisioning.refusedRound == p.serveRound {
+			tm = tm.provisioning.waitLinks.next
 		}
 		empty := p.byAge.length == 0
 		p.mu.Unlock()
@@ -340,45 +340,45 @@ func (p *Pool) serve() (news news) {
 	}
 }
 
-// hungryList is a list of TMs with a deficit, longest waiting first. Pool.mu guards it.
-type hungryList struct{ first, last *TransferMachine }
+// waitList is a list of TMs with a deficit, longest waiting first. Pool.mu guards it.
+type waitList struct{ first, last *TransferMachine }
 
-// hungryLinks holds the position of a TM in a hungryList.
-type hungryLinks struct {
-	in         bool
+// waitLinks holds the position of a TM in a waitList.
+type waitLinks struct {
+	queued     bool
 	prev, next *TransferMachine
 }
 
 // add appends tm unless it is on the list.
-func (l *hungryList) add(tm *TransferMachine) {
-	at := &tm.filler.hungry
-	if at.in {
+func (l *waitList) add(tm *TransferMachine) {
+	at := &tm.provisioning.waitLinks
+	if at.queued {
 		return
 	}
-	*at = hungryLinks{in: true, prev: l.last}
+	*at = waitLinks{queued: true, prev: l.last}
 	if l.last == nil {
 		l.first = tm
 	} else {
-		l.last.filler.hungry.next = tm
+		l.last.provisioning.waitLinks.next = tm
 	}
 	l.last = tm
 }
 
 // remove removes tm if it is on the list.
-func (l *hungryList) remove(tm *TransferMachine) {
-	at := &tm.filler.hungry
-	if !at.in {
+func (l *waitList) remove(tm *TransferMachine) {
+	at := &tm.provisioning.waitLinks
+	if !at.queued {
 		return
 	}
 	if at.prev == nil {
 		l.first = at.next
 	} else {
-		at.prev.filler.hungry.next = at.next
+		at.prev.provisioning.waitLinks.next = at.next
 	}
 	if at.next == nil {
 		l.last = at.prev
 	} else {
-		at.next.filler.hungry.prev = at.prev
+		at.next.provisioning.waitLinks.prev = at.prev
 	}
-	*at = hungryLinks{}
+	*at = waitLinks{}
 }

@@ -10,27 +10,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// herdModel is a simple model of a pool and its TMs. It counts buffers, and serves TMs with a deficit in
+// groupModel is a simple model of a pool and its TMs. It counts buffers, and serves TMs with a deficit in
 // the order in which the deficits arose.
-type herdModel struct {
+type groupModel struct {
 	free, out int
-	tms       []*fedModel
-	hungry    []*fedModel
+	tms       []*groupTMModel
+	waiting   []*groupTMModel
 }
 
-type fedModel struct {
+type groupTMModel struct {
 	started         bool
 	wanted          int
 	length, deficit int
 	failures        int
 	budget          int // number of buffers that the core still accepts; negative: no limit
 	refused         bool
-	keeps           bool // its callbacks do not return buffers
+	held            bool // its callbacks do not return buffers
 	bad             int  // consecutive failures; the model has no pauses
 }
 
 // fill is the algorithm of transport 5.2, limited by what the core accepts.
-func (m *herdModel) fill(f *fedModel) {
+func (m *groupModel) fill(f *groupTMModel) {
 	taken := min(max(0, f.wanted-f.length), m.free)
 	can := taken
 	if f.budget >= 0 {
@@ -43,16 +43,16 @@ func (m *herdModel) fill(f *fedModel) {
 	lacking := max(0, f.wanted-f.length)
 	f.failures += max(0, lacking-f.deficit)
 	f.deficit = lacking
-	m.hungry = slices.DeleteFunc(m.hungry, func(h *fedModel) bool { return h == f && lacking == 0 })
-	if lacking > 0 && !slices.Contains(m.hungry, f) {
-		m.hungry = append(m.hungry, f)
+	m.waiting = slices.DeleteFunc(m.waiting, func(h *groupTMModel) bool { return h == f && lacking == 0 })
+	if lacking > 0 && !slices.Contains(m.waiting, f) {
+		m.waiting = append(m.waiting, f)
 	}
 }
 
 // put models the return of a buffer.
-func (m *herdModel) put() {
+func (m *groupModel) put() {
 	m.free++
-	for _, h := range slices.Clone(m.hungry) {
+	for _, h := range slices.Clone(m.waiting) {
 		if m.free > 0 {
 			m.fill(h)
 		}
@@ -60,7 +60,7 @@ func (m *herdModel) put() {
 }
 
 // ended models a final event.
-func (m *herdModel) ended(f *fedModel, bad bool) {
+func (m *groupModel) ended(f *groupTMModel, bad bool) {
 	f.length--
 	if bad {
 		f.failures++
@@ -68,7 +68,7 @@ func (m *herdModel) ended(f *fedModel, bad bool) {
 	if f.started {
 		m.fill(f)
 	}
-	if f.keeps {
+	if f.held {
 		m.out++
 	} else {
 		m.put()
@@ -76,23 +76,23 @@ func (m *herdModel) ended(f *fedModel, bad bool) {
 }
 
 // stop models Stop with abort, and the cancellations.
-func (m *herdModel) stop(f *fedModel) {
+func (m *groupModel) stop(f *groupTMModel) {
 	f.started, f.deficit = false, 0
-	m.hungry = slices.DeleteFunc(m.hungry, func(h *fedModel) bool { return h == f })
+	m.waiting = slices.DeleteFunc(m.waiting, func(h *groupTMModel) bool { return h == f })
 	for f.length > 0 {
 		m.ended(f, true)
 	}
 }
 
-// provisioned is a herd together with its model.
+// provisioned is a group of TMs together with its model.
 type provisioned struct {
-	*herd
-	m    *herdModel
+	*tmGroup
+	m    *groupModel
 	kept []*Buffer
 }
 
 // draw chooses a started TM.
-func (p *provisioned) draw(t *rapid.T) (*fed, *fedModel) {
+func (p *provisioned) draw(t *rapid.T) (*groupTM, *groupTMModel) {
 	var started []int
 	for i, f := range p.m.tms {
 		if f.started {
@@ -111,12 +111,12 @@ func (p *provisioned) start(t *rapid.T) {
 		t.Skip("enough TMs")
 	}
 	n := rapid.IntRange(1, 6).Draw(t, "length")
-	f, fm := p.attached(n), &fedModel{wanted: n, started: true, budget: -1}
+	f, fm := p.attached(n), &groupTMModel{wanted: n, started: true, budget: -1}
 	p.m.tms = append(p.m.tms, fm)
 	f.on = func(e *BufferEvent) {
 		switch {
 		case !e.Final:
-		case fm.keeps:
+		case fm.held:
 			p.kept = append(p.kept, e.Buffer)
 		default:
 			f.put(e.Buffer)
@@ -141,7 +141,7 @@ func (p *provisioned) event(t *rapid.T) {
 		t.Skip("nothing is queued")
 	}
 	b := rapid.SampledFrom(f.queued()).Draw(t, "buffer")
-	if bad := rapid.Bool().Draw(t, "badly"); bad && fm.bad < patience {
+	if bad := rapid.Bool().Draw(t, "badly"); bad && fm.bad < maxLateRefusals {
 		fm.bad++
 		f.fake.fail(b, syscall.EIO)
 		p.m.ended(fm, true)
@@ -162,10 +162,10 @@ func (p *provisioned) put(t *rapid.T) {
 	colour := rapid.SampledFrom([]uint32{0, 1, 2, AnyColour}).Draw(t, "colour")
 	p.m.out--
 	p.m.put()
-	p.pond.put(colour, b)
+	p.testPool.put(colour, b)
 }
 
-// agree compares the herd with the model, and checks the invariants of any herd.
+// agree compares the group with the model, and checks the invariants of any group.
 func (p *provisioned) agree(t *rapid.T) {
 	synctest.Wait()
 	if err := p.pool.whole(); err != nil {
@@ -202,10 +202,10 @@ type inBubble struct{ *testing.T }
 // transport-tests L (95)-(96), L (99)
 // transport 5.1 (2)-(3), 5.2 (1)-(3), 5.3 (1)-(4)
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue
-func TestProvisioningIsAsTheModel(t *testing.T) {
+func TestProvisioningEqualsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(inBubble{t}, func(t *rapid.T) {
-			p := &provisioned{herd: newHerd(t, nil), m: new(herdModel)}
+			p := &provisioned{tmGroup: newTMGroup(t, nil), m: new(groupModel)}
 			defer p.end()
 			t.Repeat(map[string]func(*rapid.T){
 				"start": p.start,
@@ -241,7 +241,7 @@ func TestProvisioningIsAsTheModel(t *testing.T) {
 				},
 				"keep": func(t *rapid.T) {
 					_, fm := p.draw(t)
-					fm.keeps = !fm.keeps
+					fm.held = !fm.held
 				},
 				"stop": func(t *rapid.T) {
 					f, fm := p.draw(t)
@@ -251,7 +251,7 @@ func TestProvisioningIsAsTheModel(t *testing.T) {
 				"": p.agree,
 			})
 			p.end()
-			p.pond.put(AnyColour, p.kept...)
+			p.testPool.put(AnyColour, p.kept...)
 			if err := p.pool.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -6,8 +6,8 @@ import (
 )
 
 // transport 5.2 (2)-(3)
-func TestABufferThatIsRefusedGoesBack(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestRefusedBufferReturnsToThePool(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(4)
 		f.budget = 1
 		f.start()
@@ -34,12 +34,12 @@ func TestABufferThatIsRefusedGoesBack(t *testing.T) {
 }
 
 // transport 5.2 (2)
-func TestWhatOneTMIsRefusedOthersGet(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestRefusedBuffersGoToOtherTMs(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		first := h.attached(8).start()
 		kept := first.queued()
 		other, refused, third := h.attached(2).start(), h.attached(2), h.attached(2)
-		for _, f := range []*fed{refused, third} {
+		for _, f := range []*groupTM{refused, third} {
 			f.budget = 0
 			f.start()
 		}
@@ -56,8 +56,8 @@ func TestWhatOneTMIsRefusedOthersGet(t *testing.T) {
 }
 
 // transport 5.2 (2)
-func TestWhoLacksBuffersGetsThoseThatAnotherHadTaken(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestReturnedBuffersGoToWaitingTMs(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		taker, other := h.attached(8), h.attached(2).start()
 		taker.budget = 0
 		submit := h.core.submit
@@ -77,10 +77,10 @@ func TestWhoLacksBuffersGetsThoseThatAnotherHadTaken(t *testing.T) {
 }
 
 // transport 5.3 (4)
-func TestABufferThatCannotBePrunedIsThereForTMs(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
-		f := h.loose()
-		if err := f.AttachPool(h.pool, f.how(1)); err != nil {
+func TestBufferThatCannotBePrunedServesTMs(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
+		f := h.newTM()
+		if err := f.AttachPool(h.pool, f.settings(1)); err != nil {
 			t.Fatal(err)
 		}
 		kept := h.get(5, AnyColour)
@@ -99,8 +99,8 @@ func TestABufferThatCannotBePrunedIsThereForTMs(t *testing.T) {
 }
 
 // transport 4 put, 5.2 (2)
-func TestWhoFoundThePoolEmptyHearsOfWhatComesBack(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestNotEmptyAfterAFailedGet(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(8)
 		submit := h.core.submit
 		h.core.submit = func(tm *fakeTM, ops []Op) (int, error) {
@@ -136,16 +136,16 @@ func TestWhoFoundThePoolEmptyHearsOfWhatComesBack(t *testing.T) {
 // limit is that of the Core, or the maximum that the engine requests.
 //
 // transport 5.2 (1)
-func TestAQueueAsLongAsThereIsRoomFor(t *testing.T) {
+func TestQueueLengthIsLimitedByRoom(t *testing.T) {
 	for _, c := range []struct{ maxRoom, messages, length, want int }{
 		{50, 16, 8, 3},
 		{0, MostMessages, maxRoom/MostMessages + 4, maxRoom / MostMessages},
 	} {
-		inHerd(t, nil, func(h *herd) {
+		withTMs(t, nil, func(h *tmGroup) {
 			h.provision(c.length - 8)
 			h.core.maxRoom = c.maxRoom
-			f := h.loose()
-			how := f.how(c.length)
+			f := h.newTM()
+			how := f.settings(c.length)
 			how.MaxMessages = c.messages
 			if err := f.AttachPool(h.pool, how); err != nil {
 				t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // r.M0.net.xprt.support-for-auto-provisioned-receive-queue
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue
 func TestAStartedTMIsProvisioned(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(2)
 		f.onStarted = func() {
 			if f.QueueLength(MsgRecv) != 0 || h.pool.Free() != 8 {
@@ -32,7 +32,7 @@ func TestAStartedTMIsProvisioned(t *testing.T) {
 		f.start().has(2, 0, 0)
 		h.free(6)
 		for _, b := range f.queued() {
-			how := &f.filler.how
+			how := &f.provisioning.config
 			if b.Queue != MsgRecv || b.Callbacks != how.Callbacks || b.MinReceiveSize != 4096 || b.MaxMessages != 2 || b.Pool() != h.pool {
 				t.Errorf("%+v", b)
 			}
@@ -48,8 +48,8 @@ func TestAStartedTMIsProvisioned(t *testing.T) {
 // transport-tests L (95)-(96)
 // transport 3.12 (2), 5.1 (2)-(3), 5.2 (1), 5.2 (3), 5.3 (3)-(4)
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue
-func TestTheLengthOfAReceiveQueue(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestReceiveQueueLength(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(2).start()
 		f.setLength(4)
 		f.has(4, 0, 0)
@@ -94,16 +94,16 @@ func TestTheLengthOfAReceiveQueue(t *testing.T) {
 
 // transport 5.1 (2)-(3)
 func TestDefaultLengths(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+	withTMs(t, nil, func(h *tmGroup) {
 		h.attached(0).start().has(defaultQueueLength, 0, 0)
 		h.attached(1).start().has(1, 0, 0)
-		f := h.loose()
+		f := h.newTM()
 		f.setLength(3)
-		if err := f.AttachPool(h.pool, f.how(0)); err != nil {
+		if err := f.AttachPool(h.pool, f.settings(0)); err != nil {
 			t.Fatal(err)
 		}
 		f.start().has(3, 0, 0)
-		loose := h.loose().start()
+		loose := h.newTM().start()
 		loose.setLength(3)
 		loose.has(0, 0, 0)
 	})
@@ -111,8 +111,8 @@ func TestDefaultLengths(t *testing.T) {
 
 // transport 3.10 posting (5), 5.3 (2)
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue
-func TestAnyFinalEventIsFollowedByAnotherBuffer(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestFinalEventRefillsTheQueue(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(3).start()
 		f.on = func(e *BufferEvent) {
 			if n := f.QueueLength(MsgRecv); n != 3 {
@@ -146,7 +146,7 @@ func TestAnyFinalEventIsFollowedByAnotherBuffer(t *testing.T) {
 func TestTMsGetTheirOwnColour(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
-			inHerd(t, nil, func(h *herd) {
+			withTMs(t, nil, func(h *tmGroup) {
 				for i := range uint32(2) {
 					f := h.attached(1)
 					if err := f.SetColour(i); err != nil {
@@ -175,9 +175,9 @@ func TestTMsGetTheirOwnColour(t *testing.T) {
 // transport-tests L (98)
 // transport 3.16, 5.1 (1)
 // r.M0.net.xprt.auto-provisioned-receive-buffer-pool
-func TestWhatCannotBeAttached(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
-		other := newHerd(t, nil)
+func TestInvalidAttachPool(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
+		other := newTMGroup(t, nil)
 		closed, err := h.domain.NewPool(h.pool.config)
 		if err != nil {
 			t.Fatal(err)
@@ -185,8 +185,8 @@ func TestWhatCannotBeAttached(t *testing.T) {
 		if err := closed.Close(); err != nil {
 			t.Fatal(err)
 		}
-		f := h.loose()
-		good := f.how(2)
+		f := h.newTM()
+		good := f.settings(2)
 		for _, tt := range []struct {
 			name string
 			pool *Pool
@@ -205,7 +205,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 		} {
 			c := good
 			tt.bad(&c)
-			if err := f.AttachPool(tt.pool, c); !errors.Is(err, syscall.EINVAL) || f.filler.pool != nil {
+			if err := f.AttachPool(tt.pool, c); !errors.Is(err, syscall.EINVAL) || f.provisioning.pool != nil {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 		}
@@ -227,7 +227,7 @@ func TestWhatCannotBeAttached(t *testing.T) {
 // transport-tests L (99)
 // transport 5.4
 func TestAStoppedTMIsNotProvisioned(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f, other := h.attached(9).start(), h.attached(3).start()
 		f.has(8, 1, 1)
 		other.has(0, 3, 3)
@@ -258,8 +258,8 @@ func TestAStoppedTMIsNotProvisioned(t *testing.T) {
 		b = other.queued()
 		other.fake.obey()
 		synctest.Wait()
-		if err := other.Close(); err != nil || h.pool.hungry.first != nil {
-			t.Errorf("%v, and the pool knows the TM: %v", err, h.pool.hungry.first != nil)
+		if err := other.Close(); err != nil || h.pool.waiting.first != nil {
+			t.Errorf("%v, and the pool knows the TM: %v", err, h.pool.waiting.first != nil)
 		}
 		h.put(AnyColour, b...)
 	})
@@ -267,7 +267,7 @@ func TestAStoppedTMIsNotProvisioned(t *testing.T) {
 
 // transport 5.4
 func TestATMWithoutACoreIsNotProvisioned(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+	withTMs(t, nil, func(h *tmGroup) {
 		f := h.attached(10).start()
 		f.has(8, 2, 2)
 		f.fake.mu.Lock()
@@ -288,7 +288,7 @@ func TestATMWithoutACoreIsNotProvisioned(t *testing.T) {
 // transport-tests L (100)
 // transport 5.3 (4)
 func TestATMWithoutDeficitIsLeftAlone(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+	withTMs(t, nil, func(h *tmGroup) {
 		content, lacking := h.attached(2).start(), h.attached(7).start()
 		lacking.has(6, 1, 1)
 		locked, unlock := make(chan bool), make(chan bool)
@@ -308,7 +308,7 @@ func TestATMWithoutDeficitIsLeftAlone(t *testing.T) {
 
 // transport 7.1
 func TestRoomForTheEventsOfProvisionedBuffers(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+	withTMs(t, nil, func(h *tmGroup) {
 		h.provision(12)
 		h.core.maxRoom = 45
 		f := h.attached(20).start()
@@ -325,8 +325,8 @@ func TestRoomForTheEventsOfProvisionedBuffers(t *testing.T) {
 }
 
 // transport 5.2 (4)
-func TestAPooledBufferIsMadeFit(t *testing.T) {
-	inHerd(t, nil, func(h *herd) {
+func TestPooledBufferIsReset(t *testing.T) {
+	withTMs(t, nil, func(h *tmGroup) {
 		for _, b := range h.get(8, AnyColour) {
 			b.Deadline, b.Offset, b.Queue, b.Length = later(-1), 5, PassiveBulkSend, 7
 			h.put(AnyColour, b)
@@ -341,7 +341,7 @@ func TestAPooledBufferIsMadeFit(t *testing.T) {
 // r.M0.net.xprt.support-for-auto-provisioned-receive-queue
 func TestManyTMsOnOnePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHerd(t, func(c *PoolConfig) { c.Colours, c.NotEmpty, c.Low = 4, nil, nil })
+		h := newTMGroup(t, func(c *PoolConfig) { c.Colours, c.NotEmpty, c.Low = 4, nil, nil })
 		h.provision(6)
 		var busy sync.WaitGroup
 		back := make(chan func(), 100)
@@ -371,7 +371,7 @@ func TestManyTMsOnOnePool(t *testing.T) {
 		var left atomic.Int64
 		left.Store(1000)
 		for _, f := range h.tms {
-			feeders.Go(func() { f.feed(&busy, &left) })
+			feeders.Go(func() { f.consume(&busy, &left) })
 			feeders.Go(func() {
 				for n := range 100 {
 					f.setLength(1 + n%3)
@@ -404,10 +404,10 @@ func refusesOneInSeven(t *testing.T) func(tm *fakeTM, ops []Op) (int, error) {
 
 // queued returns the number of buffers on the receive queues, and checks that they have the desired length
 // minus the deficit.
-func (h *herd) queued() (n int) {
+func (h *tmGroup) queued() (n int) {
 	h.t.Helper()
 	for i, f := range h.tms {
-		wanted, length := f.filler.length, f.QueueLength(MsgRecv)
+		wanted, length := f.provisioning.length, f.QueueLength(MsgRecv)
 		if length+f.Deficit() != wanted && (length < wanted || f.Deficit() != 0) {
 			h.t.Errorf("TM %d: length %d, deficit %d, want %d", i, length, f.Deficit(), wanted)
 		}
@@ -416,8 +416,8 @@ func (h *herd) queued() (n int) {
 	return n
 }
 
-// feed completes operations on the receive queue until left is 0.
-func (f *fed) feed(busy *sync.WaitGroup, left *atomic.Int64) {
+// consume completes operations on the receive queue until left is 0.
+func (f *groupTM) consume(busy *sync.WaitGroup, left *atomic.Int64) {
 	for left.Load() > 0 {
 		f.fake.mu.Lock()
 		var b *Buffer
@@ -437,7 +437,7 @@ func (f *fed) feed(busy *sync.WaitGroup, left *atomic.Int64) {
 }
 
 func TestProvisioningAllocatesNothing(t *testing.T) {
-	inHerd(t, func(c *PoolConfig) { c.NotEmpty, c.Low = nil, nil }, func(h *herd) {
+	withTMs(t, func(c *PoolConfig) { c.NotEmpty, c.Low = nil, nil }, func(h *tmGroup) {
 		f := h.attached(4).start()
 		f.fake.calls = make([]int, 0, 1000)
 		if n := testing.AllocsPerRun(100, func() {

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// crowd has many goroutines that use the same TMs and buffers, on a Core that acts at random.
-type crowd struct {
+// stress has many goroutines that use the same TMs and buffers, on a Core that acts at random.
+type stress struct {
 	t       *testing.T
 	core    *fakeCore
 	domain  *Domain
@@ -24,11 +24,11 @@ type crowd struct {
 	added   []atomic.Int64 // by buffer: successful adds
 	finals  []atomic.Int64
 	seed    uint64
-	steps   atomic.Int64 // of the mob
+	steps   atomic.Int64 // of all clients
 }
 
-func newCrowd(t *testing.T, seed uint64, synchronous bool) *crowd {
-	c := &crowd{t: t, core: newFakeCore(), seed: seed}
+func newStress(t *testing.T, seed uint64, synchronous bool) *stress {
+	c := &stress{t: t, core: newFakeCore(), seed: seed}
 	c.core.submit = c.submit
 	c.core.wrap = func(tm *fakeTM) CoreTM { return eagerTM{tm} }
 	d, err := NewDomain(context.Background(), c.core)
@@ -61,7 +61,7 @@ func newCrowd(t *testing.T, seed uint64, synchronous bool) *crowd {
 	return c
 }
 
-func (c *crowd) check(err error) {
+func (c *stress) check(err error) {
 	c.t.Helper()
 	if err != nil {
 		c.t.Fatal(err)
@@ -69,7 +69,7 @@ func (c *crowd) check(err error) {
 }
 
 // submit sometimes refuses ops.
-func (c *crowd) submit(_ *fakeTM, ops []Op) (int, error) {
+func (c *stress) submit(_ *fakeTM, ops []Op) (int, error) {
 	if rand.IntN(20) == 0 {
 		return rand.IntN(len(ops)), syscall.ENOMEM
 	}
@@ -89,7 +89,7 @@ func (tm eagerTM) Submit(ops []Op) (int, error) {
 }
 
 // called counts events, and sometimes adds again, cancels, or calls other methods.
-func (c *crowd) called(e *BufferEvent) {
+func (c *stress) called(e *BufferEvent) {
 	i := e.Buffer.Data.(int)
 	if !e.Final {
 		return
@@ -110,7 +110,7 @@ func (c *crowd) called(e *BufferEvent) {
 }
 
 // count records the result of an add.
-func (c *crowd) count(b *Buffer, err error) {
+func (c *stress) count(b *Buffer, err error) {
 	if err == nil {
 		c.added[b.Data.(int)].Add(1)
 		return
@@ -123,11 +123,11 @@ func (c *crowd) count(b *Buffer, err error) {
 	c.t.Errorf("Add: %v", err)
 }
 
-// mobSteps is the number of actions of each goroutine of the mob.
-const mobSteps = 200
+// clientSteps is the number of actions of each client.
+const clientSteps = 200
 
-// mob performs n random actions.
-func (c *crowd) mob(r *rand.Rand, n int) {
+// runClient performs n random actions.
+func (c *stress) runClient(r *rand.Rand, n int) {
 	for range n {
 		c.steps.Add(1)
 		tm := c.tms[r.IntN(len(c.tms))]
@@ -161,19 +161,19 @@ func (c *crowd) mob(r *rand.Rand, n int) {
 // event, each failed add has no event, and all TMs end.
 //
 // transport 3.10 guarantees
-func TestCrowd(t *testing.T) {
+func TestStress(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for seed := range uint64(20) {
-		c := newCrowd(t, seed, seed%2 == 1)
+		c := newStress(t, seed, seed%2 == 1)
 		c.run(seed%4 >= 2)
 	}
 }
 
-func (c *crowd) run(down bool) {
-	var mob, rest sync.WaitGroup
+func (c *stress) run(down bool) {
+	var clients, rest sync.WaitGroup
 	var over atomic.Bool
 	for i := range uint64(4) {
-		mob.Go(func() { c.mob(rand.New(rand.NewPCG(c.seed, i)), mobSteps) })
+		clients.Go(func() { c.runClient(rand.New(rand.NewPCG(c.seed, i)), clientSteps) })
 	}
 	for i, tm := range c.tms {
 		fake := c.core.tms[i]
@@ -194,7 +194,7 @@ func (c *crowd) run(down bool) {
 				}
 			})
 		}
-		when := rand.Int64N(4 * mobSteps)
+		when := rand.Int64N(4 * clientSteps)
 		rest.Go(func() {
 			for c.steps.Load() < when {
 				runtime.Gosched()
@@ -206,7 +206,7 @@ func (c *crowd) run(down bool) {
 			}
 		})
 	}
-	mob.Wait()
+	clients.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, tm := range c.tms {
@@ -220,7 +220,7 @@ func (c *crowd) run(down bool) {
 }
 
 // compare checks the totals at the end.
-func (c *crowd) compare() {
+func (c *stress) compare() {
 	total := int64(0)
 	for i, b := range c.buffers {
 		total += c.added[i].Load()
@@ -235,8 +235,8 @@ func (c *crowd) compare() {
 		c.t.Error("nothing was added")
 	}
 	for _, tm := range c.tms {
-		if tm.credits != 0 || tm.queued != 0 || tm.calls != 0 || tm.callbacks != 0 || len(tm.deadlines) != 0 {
-			c.t.Errorf("left: %d credits, %d buffers, %d calls, %d callbacks", tm.credits, tm.queued, tm.calls, tm.callbacks)
+		if tm.credits != 0 || tm.queued != 0 || tm.batchesInUse != 0 || tm.callbacks != 0 || len(tm.deadlines) != 0 {
+			c.t.Errorf("left: %d credits, %d buffers, %d calls, %d callbacks", tm.credits, tm.queued, tm.batchesInUse, tm.callbacks)
 		}
 	}
 }

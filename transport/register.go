@@ -20,11 +20,11 @@ func (d *Domain) Register(ctx context.Context, b *Buffer) error {
 	if b == nil {
 		return fmt.Errorf("transport: register: no buffer: %w", syscall.EINVAL)
 	}
-	if !b.state.use.CompareAndSwap(loose, moving) {
+	if !b.state.use.CompareAndSwap(unregistered, registering) {
 		return fmt.Errorf("transport: register: the buffer is registered: %w", syscall.EBUSY)
 	}
 	if err := d.register(ctx, b); err != nil {
-		b.state.use.Store(loose)
+		b.state.use.Store(unregistered)
 		return fmt.Errorf("transport: register: %w", err)
 	}
 	b.state.use.Store(idle)
@@ -36,12 +36,12 @@ func (d *Domain) register(ctx context.Context, b *Buffer) error {
 	if err := d.limits.check(b); err != nil {
 		return err
 	}
-	if err := d.counted(); err != nil {
+	if err := d.addBuffer(); err != nil {
 		return err
 	}
 	core, err := d.inner.Register(ctx, merged(b.state.segments), b)
 	if err != nil {
-		d.uncounted()
+		d.removeBuffer()
 		return withErrno(err)
 	}
 	b.state.domain, b.state.core = d, core
@@ -78,29 +78,29 @@ func (d *Domain) Deregister(b *Buffer) error {
 }
 
 func (d *Domain) deregister(b *Buffer) error {
-	if err := noPools(b); err != nil {
+	if err := checkNotPooled(b); err != nil {
 		return err
 	}
 	s := &b.state
-	if err := s.claim(moving); err != nil {
+	if err := s.claim(registering); err != nil {
 		return err
 	}
 	if s.domain != d {
 		s.use.Store(idle)
-		return errElsewhere
+		return errNotAllocatedHere
 	}
 	if err := s.core.Deregister(); err != nil {
 		s.use.Store(idle)
 		return err
 	}
 	s.domain, s.core = nil, nil
-	s.use.Store(loose)
-	d.uncounted()
+	s.use.Store(unregistered)
+	d.removeBuffer()
 	return nil
 }
 
-// noPools returns an error if b is nil or belongs to a pool.
-func noPools(b *Buffer) error {
+// checkNotPooled returns an error if b is nil or belongs to a pool.
+func checkNotPooled(b *Buffer) error {
 	switch {
 	case b == nil:
 		return fmt.Errorf("no buffer: %w", syscall.EINVAL)
@@ -114,9 +114,9 @@ func noPools(b *Buffer) error {
 func (d *Domain) free(b *Buffer) error {
 	s := &b.state
 	was := idle
-	err := s.claim(moving)
-	if errors.Is(err, errUnregistered) && s.use.CompareAndSwap(loose, moving) {
-		was, err = loose, nil
+	err := s.claim(registering)
+	if errors.Is(err, errUnregistered) && s.use.CompareAndSwap(unregistered, registering) {
+		was, err = unregistered, nil
 	}
 	if err == nil {
 		was, err = d.freeClaimed(b, was)
@@ -132,8 +132,8 @@ func (d *Domain) free(b *Buffer) error {
 // which of the two it is now.
 func (d *Domain) freeClaimed(b *Buffer, was uint32) (uint32, error) {
 	s := &b.state
-	if s.maker != d {
-		return was, errElsewhere
+	if s.allocator != d {
+		return was, errNotAllocatedHere
 	}
 	if was == idle {
 		if s.domain != d {
@@ -145,21 +145,21 @@ func (d *Domain) freeClaimed(b *Buffer, was uint32) (uint32, error) {
 	}
 	err := d.inner.Free(s.memory)
 	if was == idle {
-		if err != nil && d.restore(b) {
+		if err != nil && d.reregister(b) {
 			return idle, err
 		}
 		s.domain, s.core = nil, nil
-		d.uncounted()
+		d.removeBuffer()
 	}
 	if err == nil {
-		s.segments, s.size, s.memory, s.maker = nil, 0, nil, nil
+		s.segments, s.size, s.memory, s.allocator = nil, 0, nil, nil
 	}
-	return loose, err
+	return unregistered, err
 }
 
-// restore registers b again after its memory could not be freed, most likely because other buffers use a
+// reregister registers b again after its memory could not be freed, most likely because other buffers use a
 // part of it. It reports whether it succeeded.
-func (d *Domain) restore(b *Buffer) bool {
+func (d *Domain) reregister(b *Buffer) bool {
 	s := &b.state
 	core, err := d.inner.Register(context.Background(), merged(s.segments), b)
 	if err != nil {
@@ -173,7 +173,7 @@ func (d *Domain) restore(b *Buffer) bool {
 func (s *bufferState) claim(use uint32) error {
 	for !s.use.CompareAndSwap(idle, use) {
 		switch s.use.Load() {
-		case loose, moving:
+		case unregistered, registering:
 			return errUnregistered
 		case queued:
 			return errQueued
@@ -186,10 +186,10 @@ func (s *bufferState) claim(use uint32) error {
 
 // Reasons why a buffer cannot be claimed.
 var (
-	errUnregistered = fmt.Errorf("the buffer is not registered: %w", syscall.EINVAL)
-	errElsewhere    = fmt.Errorf("the buffer was not made in this domain: %w", syscall.EINVAL)
-	errQueued       = fmt.Errorf("the buffer is queued: %w", syscall.EBUSY)
-	errPooled       = fmt.Errorf("the buffer is a pool's: %w", syscall.EBUSY)
+	errUnregistered     = fmt.Errorf("the buffer is not registered: %w", syscall.EINVAL)
+	errNotAllocatedHere = fmt.Errorf("the buffer was not made in this domain: %w", syscall.EINVAL)
+	errQueued           = fmt.Errorf("the buffer is queued: %w", syscall.EBUSY)
+	errPooled           = fmt.Errorf("the buffer is a pool's: %w", syscall.EBUSY)
 )
 
 // Buffer allocates size bytes of contiguous memory, 1 to Limits.BufferSize, and returns a registered buffer
@@ -209,10 +209,10 @@ func (d *Domain) Buffer(ctx context.Context, size int) (*Buffer, error) {
 // allocate creates a registered buffer of n bytes that the Core allocates. Function cut divides them into
 // segments.
 func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) [][]byte) (*Buffer, error) {
-	if err := d.counted(); err != nil { // keeps the domain open until Register counts the buffer
+	if err := d.addBuffer(); err != nil { // keeps the domain open until Register counts the buffer
 		return nil, err
 	}
-	defer d.uncounted()
+	defer d.removeBuffer()
 	memory, err := d.inner.Alloc(ctx, n)
 	if err != nil {
 		return nil, fmt.Errorf("transport: buffer of %d bytes: %w", n, withErrno(err))
@@ -224,7 +224,7 @@ func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) []
 		_ = d.inner.Free(memory)
 		return nil, err
 	}
-	b.state.memory, b.state.maker = memory, d
+	b.state.memory, b.state.allocator = memory, d
 	return b, nil
 }
 
@@ -244,7 +244,7 @@ func split(memory []byte, n int) [][]byte {
 // errors of the Core. After an error the buffer keeps its memory and can be freed later. It may no longer
 // be registered, if the Core failed to register it again.
 func (d *Domain) Free(b *Buffer) error {
-	if err := noPools(b); err != nil {
+	if err := checkNotPooled(b); err != nil {
 		return fmt.Errorf("transport: free: %w", err)
 	}
 	return d.free(b)

@@ -154,8 +154,8 @@ func TestRegister(t *testing.T) {
 }
 
 // A buffer keeps the segments that it was made of, even if the caller changes the slice.
-func TestTheListOfSegmentsIsTheCallers(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+func TestSegmentListIsCopied(t *testing.T) {
+	withFixture(t, nil, func(w *fixture) {
 		segments := [][]byte{make([]byte, 100), make([]byte, 10)}
 		b := NewBuffer(segments...)
 		segments[0] = nil
@@ -168,7 +168,7 @@ func TestTheListOfSegmentsIsTheCallers(t *testing.T) {
 
 // A nil buffer is an error.
 func TestNoBuffer(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		w.is(w.domain.Register(context.Background(), nil), syscall.EINVAL)
 		w.is(w.domain.Deregister(nil), syscall.EINVAL)
 		w.is(w.domain.Free(nil), syscall.EINVAL)

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// crash is the environment variable that selects how the child of TestACallbackThatDoesNotReturnToTheWorker
+// crash is the environment variable that selects how the child of TestCallbackExitsInTheWorker
 // ends.
 const crash = "LNETD_TEST_CALLBACK"
 
@@ -20,10 +20,10 @@ const crash = "LNETD_TEST_CALLBACK"
 // it with a panic that explains the cause, even if another goroutine waits for the TM.
 //
 // transport 3.10 guarantees
-func TestACallbackThatDoesNotReturnToTheWorker(t *testing.T) {
+func TestCallbackExitsInTheWorker(t *testing.T) {
 	ways := map[string]func(){"goexit": runtime.Goexit, "panic": func() { panic("the callback's own") }}
 	if way, of, found := strings.Cut(os.Getenv(crash), " "); found {
-		waitForWhatDoesNotReturn(of, ways[way])
+		waitForCrash(of, ways[way])
 		os.Exit(0)
 	}
 	for way, says := range map[string]string{
@@ -31,22 +31,22 @@ func TestACallbackThatDoesNotReturnToTheWorker(t *testing.T) {
 		"panic":  "panic: the callback's own",
 	} {
 		for _, of := range []string{"buffer", "TM", "pool"} {
-			child := exec.Command(os.Args[0], "-test.run=^TestACallbackThatDoesNotReturnToTheWorker$", "-test.timeout=60s")
+			child := exec.Command(os.Args[0], "-test.run=^TestCallbackExitsInTheWorker$", "-test.timeout=60s")
 			child.Env = append(os.Environ(), crash+"="+way+" "+of)
 			out, err := child.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), says) {
 				t.Errorf("%s in the callback of a %s: %v, and it says:\n%s", way, of, err, out)
 			}
-			if !strings.Contains(string(out), "waitForWhatDoesNotReturn") {
+			if !strings.Contains(string(out), "waitForCrash") {
 				t.Errorf("%s in the callback of a %s: the trace does not lead to it:\n%s", way, of, out)
 			}
 		}
 	}
 }
 
-// waitForWhatDoesNotReturn makes a callback that does not return, and waits for the end of the TM, which
+// waitForCrash makes a callback that does not return, and waits for the end of the TM, which
 // never comes.
-func waitForWhatDoesNotReturn(of string, leave func()) {
+func waitForCrash(of string, leave func()) {
 	core, ctx := newFakeCore(), context.Background()
 	d, err := NewDomain(ctx, core)
 	if err != nil {
@@ -92,10 +92,10 @@ func inAnother(f func()) {
 // remaining events, and the TM can be stopped and closed.
 //
 // transport 3.14 table, 3.14 (2)
-func TestACallbackThatDoesNotReturnToDeliverAll(t *testing.T) {
+func TestCallbackExitsInDeliverAll(t *testing.T) {
 	for way, leave := range map[string]func(){"goexit": runtime.Goexit, "panic": func() { panic("caught") }} {
 		t.Run(way, func(t *testing.T) {
-			inSynchronousWorld(t, func(w *world) {
+			withSynchronousFixture(t, func(w *fixture) {
 				leaves := true
 				var again *Buffer // added at the end of the round, and refused
 				var more *Channel // signalled when there are more events
@@ -145,8 +145,8 @@ func TestACallbackThatDoesNotReturnToDeliverAll(t *testing.T) {
 				if n := w.fake.has(); n != 0 {
 					t.Errorf("the core has %d operations", n)
 				}
-				if w.tm.calls != 0 || w.tm.callbacks != 0 || w.tm.endPoints.held != 1 {
-					t.Errorf("%d calls, %d callbacks, %d references", w.tm.calls, w.tm.callbacks, w.tm.endPoints.held)
+				if w.tm.batchesInUse != 0 || w.tm.callbacks != 0 || w.tm.endPoints.references != 1 {
+					t.Errorf("%d calls, %d callbacks, %d references", w.tm.batchesInUse, w.tm.callbacks, w.tm.endPoints.references)
 				}
 			})
 		})
@@ -156,8 +156,8 @@ func TestACallbackThatDoesNotReturnToDeliverAll(t *testing.T) {
 // The same while the operations left by a lost Core are cancelled.
 //
 // transport 3.5 ours (3)
-func TestACallbackThatDoesNotReturnWhenTheCoreIsGone(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+func TestCallbackExitsAfterTheCoreIsLost(t *testing.T) {
+	withSynchronousFixture(t, func(w *fixture) {
 		for range 3 {
 			w.added(MsgRecv)
 		}
@@ -177,7 +177,7 @@ func TestACallbackThatDoesNotReturnWhenTheCoreIsGone(t *testing.T) {
 // one of the event.
 //
 // transport 3.14 (2)
-func TestACallbackOfAPoolThatDoesNotReturnToDeliverAll(t *testing.T) {
+func TestPoolCallbackExitsInDeliverAll(t *testing.T) {
 	leaves := false
 	wish := func(c *PoolConfig) {
 		c.Threshold, c.Low = 9, func(*Pool) {
@@ -186,9 +186,9 @@ func TestACallbackOfAPoolThatDoesNotReturnToDeliverAll(t *testing.T) {
 			}
 		}
 	}
-	inHerd(t, wish, func(h *herd) {
-		f := h.loose()
-		if err := errors.Join(f.AttachPool(h.pool, f.how(2)), f.DeliverSynchronously()); err != nil {
+	withTMs(t, wish, func(h *tmGroup) {
+		f := h.newTM()
+		if err := errors.Join(f.AttachPool(h.pool, f.settings(2)), f.DeliverSynchronously()); err != nil {
 			t.Fatal(err)
 		}
 		finals := 0

@@ -8,24 +8,24 @@ import (
 	"testing/synctest"
 )
 
-// reached brings the TM of a new world to a state.
-var reached = map[State]func(w *world){
-	StateInitialized: func(*world) {},
-	StateStarting: func(w *world) {
+// reached brings the TM of a new fixture to a state.
+var reached = map[State]func(w *fixture){
+	StateInitialized: func(*fixture) {},
+	StateStarting: func(w *fixture) {
 		w.core.start = func(ctx context.Context, _ Address) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		w.ok(w.tm.Start(address))
 	},
-	StateStarted: func(w *world) { w.start() },
-	StateFailed:  func(w *world) { w.is(w.tm.Start("nobody"), syscall.EINVAL) },
-	StateStopped: func(w *world) {
+	StateStarted: func(w *fixture) { w.start() },
+	StateFailed:  func(w *fixture) { w.is(w.tm.Start("nobody"), syscall.EINVAL) },
+	StateStopped: func(w *fixture) {
 		w.start()
 		w.ok(w.tm.Stop(false))
 	},
-	StateUndefined: func(w *world) { w.ok(w.tm.Close()) },
-	StateStopping: func(w *world) {
+	StateUndefined: func(w *fixture) { w.ok(w.tm.Close()) },
+	StateStopping: func(w *fixture) {
 		w.start()
 		w.added(MsgRecv)
 		w.ok(w.tm.Stop(false))
@@ -33,10 +33,10 @@ var reached = map[State]func(w *world){
 }
 
 // inState runs a test in a bubble, with a TM in a state, and shuts down what is left.
-func inState(t *testing.T, s State, test func(w *world)) {
+func inState(t *testing.T, s State, test func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		reached[s](w)
 		synctest.Wait()
 		if got := w.tm.State(); got != s {
@@ -66,17 +66,17 @@ func TestCallsInEachState(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		allowed int // a bit for each state
-		call    func(w *world) error
+		call    func(w *fixture) error
 	}{
-		"Start":                {before, func(w *world) error { return w.tm.Start(address) }},
-		"Stop":                 {until, func(w *world) error { return w.tm.Stop(false) }},
-		"Close":                {before | 1<<StateStopped | 1<<StateFailed, func(w *world) error { return w.tm.Close() }},
-		"Confine":              {before, func(w *world) error { return w.tm.Confine(0) }},
-		"SetColour":            {until, func(w *world) error { return w.tm.SetColour(1) }},
-		"SetQueueLength":       {until, func(w *world) error { return w.tm.SetQueueLength(3) }},
-		"DeliverSynchronously": {before, func(w *world) error { return w.tm.DeliverSynchronously() }},
-		"Add":                  {started, func(w *world) error { return w.tm.Add(w.buffer(MsgRecv)) }},
-		"EndPointAt": {started, func(w *world) error {
+		"Start":                {before, func(w *fixture) error { return w.tm.Start(address) }},
+		"Stop":                 {until, func(w *fixture) error { return w.tm.Stop(false) }},
+		"Close":                {before | 1<<StateStopped | 1<<StateFailed, func(w *fixture) error { return w.tm.Close() }},
+		"Confine":              {before, func(w *fixture) error { return w.tm.Confine(0) }},
+		"SetColour":            {until, func(w *fixture) error { return w.tm.SetColour(1) }},
+		"SetQueueLength":       {until, func(w *fixture) error { return w.tm.SetQueueLength(3) }},
+		"DeliverSynchronously": {before, func(w *fixture) error { return w.tm.DeliverSynchronously() }},
+		"Add":                  {started, func(w *fixture) error { return w.tm.Add(w.buffer(MsgRecv)) }},
+		"EndPointAt": {started, func(w *fixture) error {
 			e, err := w.tm.EndPointAt(peer)
 			if err == nil {
 				e.Put()
@@ -86,7 +86,7 @@ func TestCallsInEachState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for state := range reached {
-				inState(t, state, func(w *world) {
+				inState(t, state, func(w *fixture) {
 					told := len(w.tmEvents)
 					err := c.call(w)
 					if c.allowed&(1<<state) != 0 {
@@ -111,7 +111,7 @@ func TestAddInOtherStates(t *testing.T) {
 			continue
 		}
 		t.Run(state.String(), func(t *testing.T) {
-			inState(t, state, func(w *world) {
+			inState(t, state, func(w *fixture) {
 				b := w.buffer(MsgRecv)
 				before := w.tm.AllStats()
 				err := w.tm.Add(b)
@@ -132,7 +132,7 @@ func TestAddInOtherStates(t *testing.T) {
 // transport 3.5 event
 func TestATMWithoutACallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.ok(w.tm.Close())
 		made, err := w.domain.NewTM(nil)
 		w.ok(err)

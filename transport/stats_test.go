@@ -9,7 +9,7 @@ import (
 // transport-tests D (32)-(33)
 // transport 3.12 (1)
 func TestStats(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		for _, n := range []int{10, 30, 20} {
 			b := w.added(PassiveBulkRecv)
 			w.fake.finish(b, n)
@@ -44,10 +44,10 @@ func TestStats(t *testing.T) {
 //
 // transport 3.12 (3)
 func TestResetLosesNothing(t *testing.T) {
-	prepare := func(w *world) {
+	prepare := func(w *fixture) {
 		w.core.wrap = func(tm *fakeTM) CoreTM { return steadyTM{tm, 0} }
 	}
-	inWorld(t, prepare, func(w *world) {
+	withFixture(t, prepare, func(w *fixture) {
 		const rounds = 3000
 		b := w.buffer(PassiveBulkSend)
 		ended := make(chan bool)

@@ -43,7 +43,7 @@ func (tm steadyTM) pushOne(c Completion) {
 
 // steady is a TM on steadyTM, and a buffer for each queue.
 type steady struct {
-	world
+	fixture
 	buffers [QueueTypes]*Buffer
 	final   chan struct{} // of the second add
 	again   func(e *BufferEvent) error

@@ -13,16 +13,16 @@ type batch struct {
 	buffers []*Buffer
 	// cancels are submitted after the other ops.
 	cancels []Op
-	from    int // used by addNow: ops[from:] are to be submitted
+	start   int // used by submitDeferred: ops[from:] are to be submitted
 	next    *batch
 }
 
-// maxKept is the largest capacity, in ops, of a batch that is kept for reuse.
-const maxKept = 1024
+// maxKeptBatch is the largest capacity, in ops, of a batch that is kept for reuse.
+const maxKeptBatch = 1024
 
-// takeBatch returns an empty batch. mu is held.
-func (tm *TransferMachine) takeBatch() *batch {
-	tm.calls++
+// getBatch returns an empty batch. mu is held.
+func (tm *TransferMachine) getBatch() *batch {
+	tm.batchesInUse++
 	bt := tm.batches
 	if bt == nil {
 		return new(batch)
@@ -34,14 +34,14 @@ func (tm *TransferMachine) takeBatch() *batch {
 // putBatch returns a batch to the free list, after the Core has accepted or refused all its ops. mu is
 // held.
 func (tm *TransferMachine) putBatch(bt *batch) {
-	tm.calls--
-	tm.answered.Broadcast()
-	if cap(bt.ops)+cap(bt.cancels) > maxKept {
+	tm.batchesInUse--
+	tm.batchReturned.Broadcast()
+	if cap(bt.ops)+cap(bt.cancels) > maxKeptBatch {
 		return
 	}
 	clear(bt.ops)
 	clear(bt.buffers)
-	bt.ops, bt.buffers, bt.from = bt.ops[:0], bt.buffers[:0], 0
+	bt.ops, bt.buffers, bt.start = bt.ops[:0], bt.buffers[:0], 0
 	bt.next, tm.batches = tm.batches, bt
 }
 
@@ -51,7 +51,7 @@ func (tm *TransferMachine) putBatch(bt *batch) {
 func (bt *batch) cancel(b *Buffer) {
 	s := &b.state
 	if s.submitting {
-		s.unwanted = true
+		s.cancelRequested = true
 		return
 	}
 	bt.cancels = append(bt.cancels, Op{Queue: s.queue, Cancel: true, Buffer: s.core, Sequence: s.sequence})
@@ -87,12 +87,12 @@ func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 			continue // the op has ended, and the buffer may have been added again
 		}
 		s.submitting = false
-		if s.unwanted {
+		if s.cancelRequested {
 			bt.cancel(b)
 		}
 	}
 	if tm.down != nil {
-		tm.abandoned.Store(true) // abandon can end the op now that it is known to be accepted
+		tm.coreLost.Store(true) // abandon can end the op now that it is known to be accepted
 	}
 	return n, err
 }
@@ -107,15 +107,15 @@ func (bt *batch) reachable(n int) bool {
 	return false
 }
 
-// leastFlush is the minimum time allowed for a Flush, regardless of deadlines. A Core that works needs much
+// minFlush is the minimum time allowed for a Flush, regardless of deadlines. A Core that works needs much
 // less.
-const leastFlush = time.Second
+const minFlush = time.Second
 
 // flushUntil returns the time at which a Flush must end, because the worker may be blocked in it. It is
 // based on the next deadline of a buffer. Zero means no limit. mu is held.
 func (tm *TransferMachine) flushUntil(now time.Time) time.Time {
 	next := tm.nextDeadline()
-	if least := now.Add(leastFlush); !next.IsZero() && next.Before(least) {
+	if least := now.Add(minFlush); !next.IsZero() && next.Before(least) {
 		return least
 	}
 	return next

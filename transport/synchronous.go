@@ -49,11 +49,11 @@ func (tm *TransferMachine) DeliverSynchronously() error {
 
 // Pending reports whether there are events to deliver. It never blocks, and is cheap enough to be called in
 // a loop. Without synchronous delivery it returns false.
-func (tm *TransferMachine) Pending() bool { return tm.asked.Load() && tm.pending() }
+func (tm *TransferMachine) Pending() bool { return tm.pollsCore.Load() && tm.pending() }
 
 // pending is Pending for a started or stopping TM with synchronous delivery.
 func (tm *TransferMachine) pending() bool {
-	return tm.inner.Pending() || tm.abandoned.Load() || tm.left.Load()
+	return tm.inner.Pending() || tm.coreLost.Load() || tm.moreEvents.Load()
 }
 
 // Notify signals c once, as soon as there are events to deliver, which may be at once. The next call
@@ -61,7 +61,7 @@ func (tm *TransferMachine) pending() bool {
 // started or stopping.
 func (tm *TransferMachine) Notify(c *Channel) error {
 	tm.mu.Lock()
-	if err := tm.delivers("notify"); err != nil {
+	if err := tm.checkDelivery("notify"); err != nil {
 		tm.mu.Unlock()
 		return err
 	}
@@ -70,7 +70,7 @@ func (tm *TransferMachine) Notify(c *Channel) error {
 		tm.notifyNow()
 	}
 	// The worker may rest where it does not see events.
-	tm.rousing = tm.notify != nil && tm.rest == restAside
+	tm.wakeNeeded = tm.notify != nil && tm.waiting == waitWake
 	tm.unlock()
 	return nil
 }
@@ -83,12 +83,12 @@ func (tm *TransferMachine) notifyNow() {
 	}
 }
 
-// delivers returns an error if DeliverAll and Notify are not allowed now. mu is held.
-func (tm *TransferMachine) delivers(what string) error {
+// checkDelivery returns an error if DeliverAll and Notify are not allowed now. mu is held.
+func (tm *TransferMachine) checkDelivery(what string) error {
 	if !tm.synchronous {
 		return fmt.Errorf("transport: %s: delivery is not synchronous: %w", what, syscall.EINVAL)
 	}
-	if !tm.asked.Load() {
+	if !tm.pollsCore.Load() {
 		return fmt.Errorf("transport: %s: the TM is %v: %w", what, tm.state, syscall.EINVAL)
 	}
 	return nil
@@ -102,9 +102,9 @@ func (tm *TransferMachine) delivers(what string) error {
 func (tm *TransferMachine) DeliverAll() (int, error) {
 	tm.mu.Lock()
 	for tm.delivering {
-		tm.turn.Wait()
+		tm.deliveryEnded.Wait()
 	}
-	if err := tm.delivers("deliver"); err != nil {
+	if err := tm.checkDelivery("deliver"); err != nil {
 		tm.mu.Unlock()
 		return 0, err
 	}
@@ -113,14 +113,14 @@ func (tm *TransferMachine) DeliverAll() (int, error) {
 	events := tm.deliverAll()
 	tm.mu.Lock()
 	tm.delivering = false
-	tm.turn.Signal()
+	tm.deliveryEnded.Signal()
 	tm.unlock()
 	return events, nil
 }
 
 // deliverAll delivers events until all are delivered. The caller has set tm.delivering.
 func (tm *TransferMachine) deliverAll() (events int) {
-	defer tm.leaveOff()
+	defer tm.stopDelivering()
 	for {
 		n, more := tm.deliver()
 		if !more {
@@ -130,20 +130,20 @@ func (tm *TransferMachine) deliverAll() (events int) {
 	}
 }
 
-// leaveOff stops delivering if a callback has called runtime.Goexit or panicked. The next DeliverAll
+// stopDelivering stops delivering if a callback has called runtime.Goexit or panicked. The next DeliverAll
 // continues after its event.
-func (tm *TransferMachine) leaveOff() {
-	if !tm.calling {
+func (tm *TransferMachine) stopDelivering() {
+	if !tm.inCallback {
 		return // finished normally, or the engine itself panicked with locks held
 	}
 	tm.mu.Lock()
-	tm.returned()
-	tm.left.Store(true)
+	tm.afterCallback()
+	tm.moreEvents.Store(true)
 	if tm.down != nil {
-		tm.abandoned.Store(true)
+		tm.coreLost.Store(true)
 	}
 	tm.delivering = false
-	tm.turn.Signal()
+	tm.deliveryEnded.Signal()
 	tm.notifyNow()
 	tm.unlock()
 }

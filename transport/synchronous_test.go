@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// inSynchronousWorld is inWorld with synchronous delivery.
-func inSynchronousWorld(t *testing.T, test func(w *world)) {
+// withSynchronousFixture is withFixture with synchronous delivery.
+func withSynchronousFixture(t *testing.T, test func(w *fixture)) {
 	t.Helper()
-	inWorld(t, func(w *world) { w.ok(w.tm.DeliverSynchronously()) }, test)
+	withFixture(t, func(w *fixture) { w.ok(w.tm.DeliverSynchronously()) }, test)
 }
 
 // signalled reports whether a Go channel is closed.
@@ -29,7 +29,7 @@ func signalled(c <-chan struct{}) bool {
 // transport-tests M (102), M (106)
 // transport 3.14 table, 3.14 (1)
 func TestDeliverNothing(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+	withSynchronousFixture(t, func(w *fixture) {
 		if w.tm.Pending() {
 			t.Error("events are pending")
 		}
@@ -54,7 +54,7 @@ func TestDeliverNothing(t *testing.T) {
 // transport 3.14 table, 3.14 (3)
 // r.M0.net.synchronous-buffer-event-delivery
 func TestNotify(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+	withSynchronousFixture(t, func(w *fixture) {
 		for _, own := range []bool{true, false} {
 			w.events = nil
 			b := w.buffer(MsgRecv)
@@ -106,8 +106,8 @@ func TestNotify(t *testing.T) {
 
 // transport-tests M (104)
 // transport 3.14 table
-func TestNotifyNobody(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+func TestNotifyNil(t *testing.T) {
+	withSynchronousFixture(t, func(w *fixture) {
 		var first, second Channel
 		one, two := first.Wait(), second.Wait()
 		w.ok(w.tm.Notify(&first))
@@ -137,7 +137,7 @@ func TestNotifyNobody(t *testing.T) {
 // transport-tests M (105)
 // transport 3.14 table, 3.14 (5), 3.16
 func TestDeliverSynchronouslyRefuses(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withFixture(t, func(w *fixture) {
 		w.core.limits.Synchronous = false
 		other, err := NewDomain(context.Background(), w.core)
 		w.ok(err)
@@ -148,10 +148,10 @@ func TestDeliverSynchronouslyRefuses(t *testing.T) {
 		w.is(w.tm.DeliverSynchronously(), syscall.EINVAL)
 		_, err = w.tm.DeliverAll()
 		w.is(err, syscall.EINVAL)
-	}, func(w *world) {
+	}, func(w *fixture) {
 		w.is(w.tm.DeliverSynchronously(), syscall.EINVAL)
 	})
-	inWorld(t, nil, func(w *world) {
+	withFixture(t, nil, func(w *fixture) {
 		w.is(w.tm.Notify(&Channel{}), syscall.EINVAL)
 		_, err := w.tm.DeliverAll()
 		w.is(err, syscall.EINVAL)
@@ -168,7 +168,7 @@ func TestDeliverSynchronouslyRefuses(t *testing.T) {
 //
 // transport 3.14 (1)
 func TestTMEventsWithSynchronousDelivery(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+	withSynchronousFixture(t, func(w *fixture) {
 		w.fake.push(Completion{Err: syscall.ENOBUFS})
 		synctest.Wait()
 		if len(w.tmEvents) != 1 || !w.tm.Pending() {
@@ -188,7 +188,7 @@ func TestTMEventsWithSynchronousDelivery(t *testing.T) {
 //
 // transport 3.14 table
 func TestDeadlineWithSynchronousDelivery(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+	withSynchronousFixture(t, func(w *fixture) {
 		var c Channel
 		for _, notify := range []bool{false, true} {
 			w.events = nil
@@ -220,7 +220,7 @@ func TestDeadlineWithSynchronousDelivery(t *testing.T) {
 //
 // transport 3.14 (2)
 func TestDeliverWhileStopping(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+	withSynchronousFixture(t, func(w *fixture) {
 		b := w.added(MsgRecv)
 		w.ok(w.tm.Stop(true))
 		w.fake.obey()
@@ -245,9 +245,9 @@ func TestDeliverWhileStopping(t *testing.T) {
 // One goroutine delivers at a time, the others wait. StateStopped waits for its callback.
 //
 // transport 3.5 stop
-func TestDeliverersTakeTurns(t *testing.T) {
+func TestDeliverersAlternate(t *testing.T) {
 	for _, stop := range []bool{false, true} {
-		inSynchronousWorld(t, func(w *world) {
+		withSynchronousFixture(t, func(w *fixture) {
 			b := w.added(MsgRecv)
 			hold := make(chan bool)
 			w.on = func(*BufferEvent) { <-hold }
@@ -285,7 +285,7 @@ func TestDeliverersTakeTurns(t *testing.T) {
 // transport 3.14 (4)
 // r.M0.net.buffer-event-delivery-control
 func TestEventLoop(t *testing.T) {
-	inSynchronousWorld(t, func(w *world) {
+	withSynchronousFixture(t, func(w *fixture) {
 		const rounds = 1000
 		b := w.added(MsgRecv)
 		messages, worked := 0, 0

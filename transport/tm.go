@@ -43,10 +43,10 @@ const AnyColour = ^uint32(0)
 //
 // All methods are safe for concurrent use. A call in the wrong state returns EINVAL and has no effect.
 type TransferMachine struct {
-	domain   *Domain
-	callback func(e *TMEvent)
-	channel  Channel
-	filler   filler
+	domain       *Domain
+	callback     func(e *TMEvent)
+	channel      Channel
+	provisioning provisionState
 
 	// synchronous and processors do not change once the state is StateStarting. inner does not change once
 	// the state is past StateStarting, or asked is set.
@@ -54,55 +54,55 @@ type TransferMachine struct {
 	processors  []int
 	inner       CoreTM
 
-	asked     atomic.Bool // Pending polls the Core: delivery is synchronous, and the TM is started or stopping
-	abandoned atomic.Bool // the Core is gone; abandon must end the buffers that it left
-	left      atomic.Bool // a callback did not return to DeliverAll, and more events are due
+	pollsCore  atomic.Bool // Pending polls the Core: delivery is synchronous, and the TM is started or stopping
+	coreLost   atomic.Bool // the Core is gone; endLostOps must end the buffers that it left
+	moreEvents atomic.Bool // a callback did not return to DeliverAll, and more events are due
 
 	// The delivering goroutine owns these fields: the worker, or the caller that set delivering.
-	reaped  []Completion
-	next    int // reaped[next:last] are not delivered yet
-	last    int
-	event   BufferEvent
-	kept    *EndPoint // end point whose reference is dropped after the callback
-	calling bool      // a callback of the program is running
-	later   *batch    // buffers that callbacks added, to be submitted together
-	handing *batch    // the batch that addNow is submitting
+	reaped          []Completion
+	next            int // reaped[next:last] are not delivered yet
+	last            int
+	event           BufferEvent
+	eventEndPoint   *EndPoint // end point whose reference is dropped after the callback
+	inCallback      bool      // a callback of the program is running
+	deferred        *batch    // buffers that callbacks added, to be submitted together
+	submittingBatch *batch    // the batch that submitDeferred is submitting
 
 	// Owned by the worker.
-	told TMEvent
+	tmEvent TMEvent
 
-	mu         orderedMutex[tmRank] // guards the fields below; released by unlock
-	state      State
-	failure    error // the cause of StateFailed
-	telling    bool  // the callback for the current state has not returned yet
-	closing    bool
-	colour     uint32
-	self       *EndPoint
-	endPoints  endPoints
-	queues     [QueueTypes]bufferList
-	queued     int // number of buffers on all queues
-	stats      [QueueTypes]Stats
-	matchBits  MatchBits // of the newest passive buffer
-	deadlines  deadlines
-	credits    int       // completions that the submitted ops may still produce
-	room       int       // completions that the Core has room for
-	batches    *batch    // free list
-	calls      int       // batches in use
-	callbacks  int       // callbacks of the program that are running
-	delivering bool      // a goroutine is delivering events
-	turn       sync.Cond // signalled when delivering becomes false
-	answered   sync.Cond // signalled when a batch has been returned
-	notify     *Channel
-	news       []TMEvent // events that the worker has yet to report
-	down       error     // not nil if the Core is gone
+	mu              orderedMutex[tmRank] // guards the fields below; released by unlock
+	state           State
+	failure         error // the cause of StateFailed
+	inStateCallback bool  // the callback for the current state has not returned yet
+	closing         bool
+	colour          uint32
+	self            *EndPoint
+	endPoints       endPoints
+	queues          [QueueTypes]bufferList
+	queued          int // number of buffers on all queues
+	stats           [QueueTypes]Stats
+	matchBits       MatchBits // of the newest passive buffer
+	deadlines       deadlines
+	credits         int       // completions that the submitted ops may still produce
+	room            int       // completions that the Core has room for
+	batches         *batch    // free list
+	batchesInUse    int       // batches in use
+	callbacks       int       // callbacks of the program that are running
+	delivering      bool      // a goroutine is delivering events
+	deliveryEnded   sync.Cond // signalled when delivering becomes false
+	batchReturned   sync.Cond // signalled when a batch has been returned
+	notify          *Channel
+	tmEvents        []TMEvent // events that the worker has yet to report
+	down            error     // not nil if the Core is gone
 
 	// Starting, waking and ending the worker.
 	cancelStart context.CancelFunc
 	done        chan struct{}
-	wake        chan struct{} // wakes restAside
-	rest        rest
-	restsUntil  time.Time // zero if there is no limit
-	rousing     bool      // unlock must wake the worker if it rests
+	wake        chan struct{} // wakes waitWake
+	waiting     waitState
+	waitsUntil  time.Time // zero if there is no limit
+	wakeNeeded  bool      // unlock must wake the worker if it rests
 }
 
 // NewTM creates a TM in StateInitialized. The worker calls callback for state changes and errors of the TM,
@@ -116,7 +116,7 @@ func (d *Domain) NewTM(callback func(e *TMEvent)) (*TransferMachine, error) {
 		domain: d, callback: callback, state: StateInitialized,
 		colour: AnyColour, wake: make(chan struct{}, 1),
 	}
-	tm.turn.L, tm.answered.L = &tm.mu, &tm.mu
+	tm.deliveryEnded.L, tm.batchReturned.L = &tm.mu, &tm.mu
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.open(); err != nil {
@@ -179,16 +179,16 @@ func (tm *TransferMachine) Colour() uint32 {
 
 // unlock releases mu. If the worker rests and there is work for it, unlock wakes it.
 func (tm *TransferMachine) unlock() {
-	rousing := tm.rousing || tm.state == StateStopping || tm.down != nil
-	tm.rousing = false
-	if !rousing || tm.rest == restNone {
+	rousing := tm.wakeNeeded || tm.state == StateStopping || tm.down != nil
+	tm.wakeNeeded = false
+	if !rousing || tm.waiting == waitNone {
 		tm.mu.Unlock()
 		return
 	}
-	where := tm.rest
-	tm.rest = restNone
+	where := tm.waiting
+	tm.waiting = waitNone
 	tm.mu.Unlock()
-	if where == restCore {
+	if where == waitCore {
 		tm.inner.Wake()
 		return
 	}

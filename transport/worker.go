@@ -9,13 +9,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// rest is where the worker waits for work.
-type rest uint8
+// waitState is where the worker waits for work.
+type waitState uint8
 
 const (
-	restNone  rest = iota // working, or woken
-	restCore              // in CoreTM.Wait, which also sees events
-	restAside             // on TransferMachine.wake, because the program polls for events
+	waitNone waitState = iota // working, or woken
+	waitCore                  // in CoreTM.Wait, which also sees events
+	waitWake                  // on TransferMachine.wake, because the program polls for events
 )
 
 // startWorker starts the worker of a TM that is starting at a, or that is stopped without having been
@@ -24,13 +24,13 @@ func (tm *TransferMachine) startWorker(a Address) {
 	tm.done = make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	tm.cancelStart = cancel
-	go tm.work(ctx, a, tm.state == StateStarting)
+	go tm.runWorker(ctx, a, tm.state == StateStarting)
 }
 
-// work is the main function of the worker. If a callback calls runtime.Goexit, work panics, because the TM
+// runWorker is the main function of the worker. If a callback calls runtime.Goexit, runWorker panics, because the TM
 // could never end. A panic is not recovered. In both cases done stays open, so that no waiting goroutine
 // continues as if the TM had ended.
-func (tm *TransferMachine) work(ctx context.Context, a Address, starting bool) {
+func (tm *TransferMachine) runWorker(ctx context.Context, a Address, starting bool) {
 	over := false
 	defer func() {
 		switch cause := recover(); {
@@ -41,14 +41,14 @@ func (tm *TransferMachine) work(ctx context.Context, a Address, starting bool) {
 			panic("transport: a callback has called runtime.Goexit, perhaps by testing's FailNow, in the worker of a TM")
 		}
 	}()
-	tm.live(ctx, a, starting)
+	tm.run(ctx, a, starting)
 	over = true
 	tm.cancelStart()
 	close(tm.done)
 }
 
-// live runs from the start to the last event.
-func (tm *TransferMachine) live(ctx context.Context, a Address, starting bool) {
+// run runs from the start to the last event.
+func (tm *TransferMachine) run(ctx context.Context, a Address, starting bool) {
 	var inner CoreTM
 	err := error(nil)
 	if starting {
@@ -58,16 +58,16 @@ func (tm *TransferMachine) live(ctx context.Context, a Address, starting bool) {
 	tm.inner, tm.room = inner, firstRoom
 	switch {
 	case inner == nil && tm.state == StateStopping:
-		tm.enter(StateStopped, nil)
+		tm.setState(StateStopped, nil)
 		return
 	case inner == nil:
-		tm.enter(StateFailed, err)
+		tm.setState(StateFailed, err)
 		return
 	case tm.state == StateStarting:
-		tm.self = tm.endPoints.hold(tm, inner.Address())
+		tm.self = tm.endPoints.acquire(tm, inner.Address())
 		tm.matchBits = inner.MatchBits()
-		tm.asked.Store(tm.synchronous)
-		tm.enter(StateStarted, nil)
+		tm.pollsCore.Store(tm.synchronous)
+		tm.setState(StateStarted, nil)
 	default: // Stop was called during the start
 		tm.unlock()
 	}
@@ -93,29 +93,29 @@ func (tm *TransferMachine) startCore(ctx context.Context, a Address) (CoreTM, er
 	return inner, nil
 }
 
-// enter changes the state and reports it to the program (transport 3.5). mu is held on entry and released
+// setState changes the state and reports it to the program (transport 3.5). mu is held on entry and released
 // on return.
-func (tm *TransferMachine) enter(s State, err error) {
+func (tm *TransferMachine) setState(s State, err error) {
 	tm.state, tm.failure = s, err
-	e := &tm.told
+	e := &tm.tmEvent
 	*e = TMEvent{Type: TMStateChange, TM: tm, Time: time.Now(), Err: err, Next: s}
 	if s == StateStarted {
 		e.EndPoint = tm.self
 	} else {
-		tm.contented()
+		tm.resetDeficit()
 	}
-	tm.telling = true
+	tm.inStateCallback = true
 	tm.callbacks++
 	tm.unlock()
 	tm.channel.Signal()
 	tm.callback(e)
 	*e = TMEvent{}
 	if s == StateStarted {
-		tm.filler.pool.call(tm.refill())
+		tm.provisioning.pool.call(tm.refill())
 	}
 	tm.mu.Lock()
-	tm.telling = false
-	tm.calledBack()
+	tm.inStateCallback = false
+	tm.endCallback()
 	tm.unlock()
 }
 
@@ -126,92 +126,92 @@ func (tm *TransferMachine) step() bool {
 		_, busy = tm.deliver()
 	}
 	tm.mu.Lock()
-	tm.expire()
-	tm.retry()
-	tm.tell()
+	tm.cancelExpired()
+	tm.refillAfterPause()
+	tm.reportTMEvents()
 	if tm.notify != nil && tm.pending() {
 		tm.notifyNow()
 	}
 	switch {
-	case tm.over():
-		tm.end()
+	case tm.canEnd():
+		tm.finishStop()
 		return false
-	case busy, tm.abandoned.Load() && !tm.synchronous: // set since deliver checked
+	case busy, tm.coreLost.Load() && !tm.synchronous: // set since deliver checked
 		tm.unlock()
 	default:
-		tm.takeRest()
+		tm.waitForWork()
 	}
 	return true
 }
 
-// tell reports the pending events of the TM to the program. mu is held, but released during callbacks.
-func (tm *TransferMachine) tell() {
-	for len(tm.news) > 0 {
-		e := &tm.told
-		*e = tm.news[0]
-		tm.news[0] = TMEvent{}
-		tm.news = tm.news[1:]
+// reportTMEvents reports the pending events of the TM to the program. mu is held, but released during callbacks.
+func (tm *TransferMachine) reportTMEvents() {
+	for len(tm.tmEvents) > 0 {
+		e := &tm.tmEvent
+		*e = tm.tmEvents[0]
+		tm.tmEvents[0] = TMEvent{}
+		tm.tmEvents = tm.tmEvents[1:]
 		tm.callbacks++
 		tm.unlock()
 		tm.callback(e)
 		*e = TMEvent{}
 		tm.mu.Lock()
-		tm.calledBack()
+		tm.endCallback()
 	}
-	tm.news = nil
+	tm.tmEvents = nil
 }
 
-// over reports whether the TM can end. mu is held.
-func (tm *TransferMachine) over() bool {
+// canEnd reports whether the TM can end. mu is held.
+func (tm *TransferMachine) canEnd() bool {
 	if tm.state != StateStopping && tm.down == nil {
 		return false
 	}
-	// The worker calls over, so it is not in a callback. DeliverAll may be running callbacks.
-	return tm.queued == 0 && tm.calls == 0 && !tm.delivering
+	// The worker calls canEnd, so it is not in a callback. DeliverAll may be running callbacks.
+	return tm.queued == 0 && tm.batchesInUse == 0 && !tm.delivering
 }
 
-// end stops the TM in the Core and enters the final state. mu is held on entry and released on return.
-func (tm *TransferMachine) end() {
+// finishStop stops the TM in the Core and enters the final state. mu is held on entry and released on return.
+func (tm *TransferMachine) finishStop() {
 	tm.delivering = true // prevents later calls of DeliverAll
-	tm.asked.Store(false)
+	tm.pollsCore.Store(false)
 	tm.mu.Unlock()
 	err := tm.inner.Stop()
 	tm.mu.Lock()
 	tm.delivering = false
-	tm.turn.Broadcast()
+	tm.deliveryEnded.Broadcast()
 	tm.notifyNow() // no event will follow
 	switch {
 	case tm.down != nil:
-		tm.enter(StateFailed, tm.down)
+		tm.setState(StateFailed, tm.down)
 	case err != nil:
-		tm.enter(StateFailed, fmt.Errorf("transport: stop: %w", err))
+		tm.setState(StateFailed, fmt.Errorf("transport: stop: %w", err))
 	default:
-		tm.enter(StateStopped, nil)
+		tm.setState(StateStopped, nil)
 	}
 }
 
-// takeRest waits for events, for the next deadline, or until unlock wakes the worker. mu is held on entry
+// waitForWork waits for events, for the next deadline, or until unlock wakes the worker. mu is held on entry
 // and released on return.
-func (tm *TransferMachine) takeRest() {
+func (tm *TransferMachine) waitForWork() {
 	until := tm.nextDeadline()
-	tm.rest, tm.restsUntil = restCore, until
+	tm.waiting, tm.waitsUntil = waitCore, until
 	if tm.synchronous && tm.notify == nil {
-		tm.rest = restAside
+		tm.waiting = waitWake
 	}
-	where := tm.rest
+	where := tm.waiting
 	tm.mu.Unlock()
-	if where == restCore {
+	if where == waitCore {
 		tm.inner.Wait(until)
 	} else {
-		tm.restAside(until)
+		tm.waitForWake(until)
 	}
 	tm.mu.Lock()
-	tm.rest = restNone
+	tm.waiting = waitNone
 	tm.mu.Unlock()
 }
 
-// restAside waits for wake, or until a time unless it is zero.
-func (tm *TransferMachine) restAside(until time.Time) {
+// waitWake waits for wake, or until a time unless it is zero.
+func (tm *TransferMachine) waitForWake(until time.Time) {
 	if until.IsZero() {
 		<-tm.wake
 		return

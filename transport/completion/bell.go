@@ -17,40 +17,40 @@ import (
 // once, and it checks again.
 type bell struct {
 	sleeping atomic.Bool
-	// woken is set by shout and cleared when the consumer gets up.
+	// woken is set by forceWake and cleared when the consumer wakes up.
 	woken  atomic.Bool
 	tokens chan struct{} // has capacity 1
 }
 
 func newBell() bell { return bell{tokens: make(chan struct{}, 1)} }
 
-// ring wakes the consumer if it sleeps or is about to.
-func (b *bell) ring() {
-	if b.claim() {
-		b.wake()
+// wake wakes the consumer if it sleeps or is about to.
+func (b *bell) wake() {
+	if b.claimSleeper() {
+		b.sendToken()
 	}
 }
 
-// shout wakes the consumer even if there is no work.
-func (b *bell) shout() {
+// forceWake wakes the consumer even if there is no work.
+func (b *bell) forceWake() {
 	b.woken.Store(true)
-	b.ring()
+	b.wake()
 }
 
-// claim reports whether the caller must wake the consumer. It costs one atomic load if the consumer is
+// claimSleeper reports whether the caller must wake the consumer. It costs one atomic load if the consumer is
 // awake.
-func (b *bell) claim() bool { return b.sleeping.Load() && b.sleeping.Swap(false) }
+func (b *bell) claimSleeper() bool { return b.sleeping.Load() && b.sleeping.Swap(false) }
 
-// wake makes sleep return. It does not block.
-func (b *bell) wake() {
+// sendToken makes sleep return. It does not block.
+func (b *bell) sendToken() {
 	select {
 	case b.tokens <- struct{}{}:
 	default: // already holds a token
 	}
 }
 
-// lieDown announces that the consumer will sleep unless it finds work.
-func (b *bell) lieDown() { b.sleeping.Store(true) }
+// prepareSleep announces that the consumer will sleep unless it finds work.
+func (b *bell) prepareSleep() { b.sleeping.Store(true) }
 
 // sleep blocks until it receives a token, and returns true. If expired is not nil and becomes ready first,
 // sleep returns false.
@@ -67,8 +67,8 @@ func (b *bell) sleep(expired <-chan time.Time) bool {
 	}
 }
 
-// getUp marks the consumer as awake and clears woken.
-func (b *bell) getUp() {
+// finishSleep marks the consumer as awake and clears woken.
+func (b *bell) finishSleep() {
 	b.sleeping.Store(false)
 	b.woken.Store(false)
 }

@@ -19,73 +19,73 @@ var never time.Time
 // soon returns a deadline that these tests never reach.
 func soon() time.Time { return time.Now().Add(time.Hour) }
 
-// schedule runs the steps of a consumer, of producers and of callers of shout on one bell, in an order
+// schedule runs the steps of a consumer, of producers and of callers of forceWake on one bell, in an order
 // chosen by rapid. The consumer's sleep is a step that is possible while there is a token.
 type schedule struct {
 	bell bell
-	// put is the number of things added and not found yet. shouted is the number of shouts begun, and heard
-	// its value when the consumer last got up.
-	put            int
-	shouted, heard int
-	consumer       int
-	producers      []int
+	// put is the number of things added and not found yet. forced is the number of forceWake calls begun,
+	// and forcedAtWake its value when the consumer last got up.
+	put                  int
+	forced, forcedAtWake int
+	consumer             int
+	producers            []int
 }
 
-// Steps of the consumer: lieDown, look, sleep, getUp.
+// Steps of the consumer: prepareSleep, check, sleep, finishSleep.
 const (
-	stepLieDown = iota
-	stepLook
+	stepPrepareSleep = iota
+	stepCheck
 	stepSleep
-	stepGetUp
+	stepFinishSleep
 )
 
 func (s *schedule) consume() (did bool) {
 	switch s.consumer {
-	case stepLieDown:
-		s.bell.lieDown()
-		s.consumer = stepLook
-	case stepLook:
+	case stepPrepareSleep:
+		s.bell.prepareSleep()
+		s.consumer = stepCheck
+	case stepCheck:
 		s.consumer = stepSleep
 		if s.put > 0 || s.bell.woken.Load() {
-			s.consumer = stepGetUp
+			s.consumer = stepFinishSleep
 		}
 	case stepSleep:
 		if len(s.bell.tokens) == 0 {
 			return false
 		}
 		s.bell.sleep(nil)
-		s.consumer = stepLieDown // check again
-	case stepGetUp:
-		s.bell.getUp()
-		s.put, s.heard = 0, s.shouted
-		s.consumer = stepLieDown
+		s.consumer = stepPrepareSleep // check again
+	case stepFinishSleep:
+		s.bell.finishSleep()
+		s.put, s.forcedAtWake = 0, s.forced
+		s.consumer = stepPrepareSleep
 	}
 	return true
 }
 
-// produce performs one step of producer p: add something (or shout), claim, wake.
+// produce performs one step of producer p: add something (or call forceWake), claim, wake.
 func (s *schedule) produce(p int) {
 	switch s.producers[p] {
 	case 0: // put
 		s.put++
 		s.producers[p] = 2
-	case 1: // shout
+	case 1: // forceWake
 		s.bell.woken.Store(true)
-		s.shouted++
+		s.forced++
 		s.producers[p] = 2
 	case 2: // claim
 		s.producers[p] = 4
-		if s.bell.claim() {
+		if s.bell.claimSleeper() {
 			s.producers[p] = 3
 		}
 	case 3:
-		s.bell.wake()
+		s.bell.sendToken()
 		s.producers[p] = 4
 	}
 }
 
 // In any order of the steps of both sides: when all producers have finished, the consumer does not sleep
-// although something was added or shout was called.
+// although something was added or forceWake was called.
 //
 // transport-tests O (115)
 // transport 9.6 (1)
@@ -118,8 +118,8 @@ func TestEveryOrderOfSteps(t *testing.T) {
 		if s.consumer != stepSleep || s.put > 0 {
 			t.Fatalf("the consumer sleeps on %d things (step %d)", s.put, s.consumer)
 		}
-		if s.heard < s.shouted {
-			t.Fatalf("%d shouts, of which %d were heard", s.shouted, s.heard)
+		if s.forcedAtWake < s.forced {
+			t.Fatalf("%d shouts, of which %d were heard", s.forced, s.forcedAtWake)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestEveryOrderOfSteps(t *testing.T) {
 // A consumer that does not sleep is sent no token.
 //
 // transport 9.6 (1)
-func TestWhoPollsIsNotWoken(t *testing.T) {
+func TestPollingConsumerIsNotWoken(t *testing.T) {
 	q := New(100)
 	q.Wait(time.Now()) // has slept once
 	for i := range 100 {
@@ -172,9 +172,9 @@ func TestDelaysAtEachStep(t *testing.T) {
 			delay(r)
 			put.Add(1)
 			delay(r)
-			if b.claim() {
+			if b.claimSleeper() {
 				delay(r)
-				b.wake()
+				b.sendToken()
 			}
 			for r.IntN(2) == 0 && found.Load() < int64(i) {
 				runtime.Gosched() // so that the consumer sleeps often
@@ -185,7 +185,7 @@ func TestDelaysAtEachStep(t *testing.T) {
 	var seen int64
 	for seen < int64(rounds) {
 		for {
-			b.lieDown()
+			b.prepareSleep()
 			delay(r)
 			if n := put.Load(); n > seen {
 				seen = n
@@ -195,7 +195,7 @@ func TestDelaysAtEachStep(t *testing.T) {
 			b.sleep(nil)
 		}
 		delay(r)
-		b.getUp()
+		b.finishSleep()
 		found.Store(seen)
 	}
 }
@@ -272,7 +272,7 @@ func TestDeadlines(t *testing.T) {
 //
 // transport-tests O (115)
 // transport 9.6 (1)
-func TestNobodySleepsOnACompletion(t *testing.T) {
+func TestNoSleepWithACompletion(t *testing.T) {
 	rounds := 100_000
 	if testing.Short() {
 		rounds = 20_000
@@ -300,12 +300,12 @@ func TestNobodySleepsOnACompletion(t *testing.T) {
 // the next Wait still has a timer.
 //
 // transport 3.9 (3)
-func TestATimerThatIsEarly(t *testing.T) {
+func TestEarlyTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(1)
 		start := time.Now()
 		until := start.Add(time.Minute).Round(0)
-		q.timer, q.alarm = time.NewTimer(time.Second), until
+		q.timer, q.timerDeadline = time.NewTimer(time.Second), until
 		for _, want := range []time.Duration{time.Second, time.Minute, time.Minute} {
 			q.Wait(until)
 			if got := time.Since(start); got != want {

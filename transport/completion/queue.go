@@ -12,8 +12,8 @@ import (
 // short lock. One goroutine at a time may reap, and one at a time may wait. Only New, Grow, and the first
 // Wait with a deadline allocate memory.
 type Queue struct {
-	// fill is the number of completions in the queue. It is changed with mu held.
-	fill   atomic.Int64
+	// length is the number of completions in the queue. It is changed with mu held.
+	length atomic.Int64
 	closed atomic.Bool
 	bell   bell
 
@@ -23,16 +23,16 @@ type Queue struct {
 	// a power of two, they are indexes into it.
 	first, next uint
 	room        int
-	told        int // number of queued completions without a Token
+	tmQueued    int // number of queued completions without a Token
 	overruns    uint64
 
 	// timer expires at alarm. If alarm is zero, it has expired. Both belong to the waiting goroutine.
-	timer *time.Timer
-	alarm time.Time
+	timer         *time.Timer
+	timerDeadline time.Time
 }
 
-// reserve is the room for completions of the TM itself, which need no credit, in addition to room.
-const reserve = 8
+// tmReserve is the room for completions of the TM itself, which need no credit, in addition to room.
+const tmReserve = 8
 
 // New creates a queue with room for the given number of completions of ops.
 func New(room int) *Queue {
@@ -47,20 +47,20 @@ func (q *Queue) Grow(room int) {
 	var ring []transport.Completion
 	q.mu.Lock()
 	for room > q.room {
-		if n := q.places(room + reserve); n > max(len(q.ring), len(ring)) {
+		if n := q.ringSize(room + tmReserve); n > max(len(q.ring), len(ring)) {
 			q.mu.Unlock()
 			ring = make([]transport.Completion, n)
 			q.mu.Lock()
 			continue
 		}
 		q.room = room
-		q.move(ring)
+		q.moveTo(ring)
 	}
 	q.mu.Unlock()
 }
 
-// places returns the length of the ring needed for n completions. mu is held.
-func (q *Queue) places(n int) int {
+// ringSize returns the length of the ring needed for n completions. mu is held.
+func (q *Queue) ringSize(n int) int {
 	size := max(len(q.ring), 16)
 	for size < n {
 		size *= 2
@@ -68,19 +68,19 @@ func (q *Queue) places(n int) int {
 	return size
 }
 
-// move copies the queued completions to a new ring, if that is longer. mu is held.
-func (q *Queue) move(ring []transport.Completion) {
+// moveTo copies the queued completions to a new ring, if that is longer. mu is held.
+func (q *Queue) moveTo(ring []transport.Completion) {
 	if len(ring) <= len(q.ring) {
 		return
 	}
 	for i := q.first; i != q.next; i++ {
-		ring[i&uint(len(ring)-1)] = *q.at(i)
+		ring[i&uint(len(ring)-1)] = *q.slot(i)
 	}
 	q.ring = ring
 }
 
-// at returns place i of the ring. mu is held.
-func (q *Queue) at(i uint) *transport.Completion { return &q.ring[i&uint(len(q.ring)-1)] }
+// slot returns place i of the ring. mu is held.
+func (q *Queue) slot(i uint) *transport.Completion { return &q.ring[i&uint(len(q.ring)-1)] }
 
 // Push appends a copy of c, the completion of an op, and wakes the waiting goroutine. The engine's credits
 // guarantee that there is room. If the queue is full, the Core is faulty. Then builds with the race
@@ -91,45 +91,45 @@ func (q *Queue) Push(c *transport.Completion) {
 		q.mu.Unlock()
 		return
 	}
-	if int(q.next-q.first)-q.told >= q.room {
-		q.overrun()
+	if int(q.next-q.first)-q.tmQueued >= q.room {
+		q.makeRoom()
 	}
 	q.put(c)
 	q.mu.Unlock()
-	q.bell.ring()
+	q.bell.wake()
 }
 
-// Tell appends a copy of c, a completion of the TM itself without a Token. If several of these are queued
+// PushTM appends a copy of c, a completion of the TM itself without a Token. If several of these are queued
 // already, it discards c and returns false: one report of lost messages is enough. A completion with Down,
 // of which there is at most one, is never discarded.
-func (q *Queue) Tell(c *transport.Completion) bool {
+func (q *Queue) PushTM(c *transport.Completion) bool {
 	q.mu.Lock()
-	if q.closed.Load() || q.told >= reserve-1 && !c.Down {
+	if q.closed.Load() || q.tmQueued >= tmReserve-1 && !c.Down {
 		q.mu.Unlock()
 		return false
 	}
-	q.told++
+	q.tmQueued++
 	q.put(c)
 	q.mu.Unlock()
-	q.bell.ring()
+	q.bell.wake()
 	return true
 }
 
 // put appends c. mu is held, and the ring has room.
 func (q *Queue) put(c *transport.Completion) {
-	*q.at(q.next) = *c
+	*q.slot(q.next) = *c
 	q.next++
-	q.fill.Store(int64(q.next - q.first))
+	q.length.Store(int64(q.next - q.first))
 }
 
-// overrun makes room for a completion beyond the credits. mu is held.
-func (q *Queue) overrun() {
+// makeRoom makes room for a completion beyond the credits. mu is held.
+func (q *Queue) makeRoom() {
 	if raceEnabled {
 		q.mu.Unlock()
 		panic("completion: more completions than the engine has credits for")
 	}
 	q.overruns++
-	q.move(make([]transport.Completion, q.places(int(q.next-q.first)+1+reserve)))
+	q.moveTo(make([]transport.Completion, q.ringSize(int(q.next-q.first)+1+tmReserve)))
 }
 
 // Overruns returns the number of completions that were pushed without room. It is 0 unless the Core is
@@ -142,69 +142,69 @@ func (q *Queue) Overruns() uint64 {
 
 // Reap moves up to len(dst) completions to dst, and returns their number.
 func (q *Queue) Reap(dst []transport.Completion) int {
-	if q.fill.Load() == 0 {
+	if q.length.Load() == 0 {
 		return 0
 	}
 	q.mu.Lock()
 	n := min(len(dst), int(q.next-q.first))
 	for i := range n {
-		slot := q.at(q.first)
+		slot := q.slot(q.first)
 		dst[i] = *slot
 		if slot.Token == nil {
-			q.told--
+			q.tmQueued--
 		}
 		*slot = transport.Completion{} // drop references to the buffer
 		q.first++
 	}
-	q.fill.Store(int64(q.next - q.first))
+	q.length.Store(int64(q.next - q.first))
 	q.mu.Unlock()
 	return n
 }
 
 // Pending reports whether Reap would return a completion. It costs one atomic load.
-func (q *Queue) Pending() bool { return q.fill.Load() != 0 }
+func (q *Queue) Pending() bool { return q.length.Load() != 0 }
 
 // Wait blocks until Pending returns true, Wake or Close is called, or the time until, unless that is zero.
 func (q *Queue) Wait(until time.Time) {
 	var expired <-chan time.Time
 	for {
-		q.bell.lieDown()
+		q.bell.prepareSleep()
 		if q.Pending() || q.closed.Load() || q.bell.woken.Load() {
 			break
 		}
 		if expired == nil && !until.IsZero() {
-			expired = q.setAlarm(until)
+			expired = q.startTimer(until)
 		}
 		if !q.bell.sleep(expired) {
-			q.alarm = time.Time{} // the value was received
+			q.timerDeadline = time.Time{} // the value was received
 			break
 		}
 	}
-	q.bell.getUp()
+	q.bell.finishSleep()
 }
 
-// setAlarm returns a channel that becomes ready at until. The timer keeps running after Wait unless it has
+// startTimer returns a channel that becomes ready at until. The timer keeps running after Wait unless it has
 // expired, because most later calls have the same deadline.
-func (q *Queue) setAlarm(until time.Time) <-chan time.Time {
+func (q *Queue) startTimer(until time.Time) <-chan time.Time {
 	switch {
 	case q.timer == nil:
 		q.timer = time.NewTimer(time.Until(until))
-	case !q.alarm.Equal(until):
+	case !q.timerDeadline.Equal(until):
 		q.timer.Reset(time.Until(until))
 	}
-	q.alarm = until
+	q.timerDeadline = until
 	return q.timer.C
 }
 
 // Wake ends the current Wait. If no Wait is running, the next one returns at once.
-func (q *Queue) Wake() { q.bell.shout() }
+func (q *Queue) Wake() { q.bell.forceWake() }
 
 // Close discards queued completions and ends every Wait. Later calls have no effect.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed.Store(true)
-	q.ring, q.first, q.next, q.told = nil, 0, 0, 0
-	q.fill.Store(0)
+	q.ring, q.first, q.next, q.tmQueued = nil, 0, 0, 0
+	q.length.Store(0)
 	q.mu.Unlock()
-	q.bell.shout()
+	q.bell.forceWake()
 }

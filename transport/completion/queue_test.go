@@ -63,7 +63,7 @@ func TestQueueOfOne(t *testing.T) {
 //
 // transport-tests O (111)
 // transport 6.9 (2), 7.1
-func TestMoreThanThereIsRoomFor(t *testing.T) {
+func TestOverrun(t *testing.T) {
 	q := New(20)
 	for i := range 20 {
 		q.Push(numbered(i))
@@ -138,7 +138,7 @@ func TestOrder(t *testing.T) {
 // Core is gone is always accepted.
 //
 // transport 7.1
-func TestTell(t *testing.T) {
+func TestPushTM(t *testing.T) {
 	q := New(16)
 	for i := range 16 {
 		q.Push(numbered(i))
@@ -146,20 +146,20 @@ func TestTell(t *testing.T) {
 	lost := transport.Completion{Err: errors.New("lost")}
 	told := 0
 	for range 1000 {
-		if q.Tell(&lost) {
+		if q.PushTM(&lost) {
 			told++
 		}
 	}
 	if told == 0 || told > 100 {
 		t.Errorf("told %d times", told)
 	}
-	if !q.Tell(&transport.Completion{Down: true}) {
+	if !q.PushTM(&transport.Completion{Down: true}) {
 		t.Error("that the Core is gone was dropped")
 	}
 	if got := reapAll(q); len(got) != 16+told+1 {
 		t.Errorf("reaped %d completions", len(got))
 	}
-	if !q.Tell(&lost) {
+	if !q.PushTM(&lost) {
 		t.Error("there is no room again")
 	}
 	if q.Overruns() != 0 {
@@ -168,7 +168,7 @@ func TestTell(t *testing.T) {
 }
 
 // The ring keeps no reference to reaped completions.
-func TestReapedIsForgotten(t *testing.T) {
+func TestReapClearsSlots(t *testing.T) {
 	q := New(4)
 	q.Push(numbered(1))
 	reapAll(q)
@@ -185,7 +185,7 @@ func TestClose(t *testing.T) {
 	q.Push(numbered(1))
 	q.Close()
 	q.Push(numbered(2))
-	q.Tell(&transport.Completion{Down: true})
+	q.PushTM(&transport.Completion{Down: true})
 	if q.Pending() || reapAll(q) != nil {
 		t.Error("a closed queue has completions")
 	}
@@ -247,7 +247,7 @@ func TestOneProducer(t *testing.T) {
 //
 // transport 7.1
 // r.net.xprt.lnet.growable-event-queue
-func TestSeveralMakeRoom(t *testing.T) {
+func TestConcurrentGrow(t *testing.T) {
 	const most = 5000
 	q := New(100)
 	var wg sync.WaitGroup
@@ -317,7 +317,7 @@ func TestManyProducers(t *testing.T) {
 }
 
 // No allocation per completion, whether the reaper polls or sleeps.
-func TestNothingIsAllocated(t *testing.T) {
+func TestQueueDoesNotAllocate(t *testing.T) {
 	q := New(8)
 	dst := make([]transport.Completion, 8)
 	c := numbered(1)

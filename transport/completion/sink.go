@@ -16,9 +16,9 @@ type Sink interface {
 	// Push receives a completion of an op. Completions of one op arrive in order. After the final one the
 	// buffer can be used by another op.
 	Push(c transport.Completion)
-	// Tell receives a completion of the TM, which has no Token. It returns false if it discards the
+	// PushTM receives a completion of the TM, which has no Token. It returns false if it discards the
 	// completion.
-	Tell(c transport.Completion) bool
+	PushTM(c transport.Completion) bool
 }
 
 // Outlet is the destination of a TM's completions: a Queue or, if that is nil, a Sink. Neither allocates.
@@ -36,12 +36,12 @@ func (o *Outlet) Push(c *transport.Completion) {
 	o.Sink.Push(*c)
 }
 
-// Tell passes on a copy of c, a completion of the TM. It returns false if c was discarded.
-func (o *Outlet) Tell(c *transport.Completion) bool {
+// PushTM passes on a copy of c, a completion of the TM. It returns false if c was discarded.
+func (o *Outlet) PushTM(c *transport.Completion) bool {
 	if o.Queue != nil {
-		return o.Queue.Tell(c)
+		return o.Queue.PushTM(c)
 	}
-	return o.Sink.Tell(*c)
+	return o.Sink.PushTM(*c)
 }
 
 // Domain is a CoreDomain in this process that supports TMs with a Sink, and buffers in memory mapped by

@@ -215,7 +215,7 @@ func outOfOrder(s *stage) {
 	if !s.h.Strict {
 		s.must(b.move(active, transport.ActiveBulkSend, 100, announced[0]))
 		b.expect(active)
-		s.quiet()
+		s.waitForLosses()
 	}
 	a.none(waits)
 	s.untouched(waits, 0)

@@ -69,7 +69,7 @@ func everyAddEndsOnce(s *stage) {
 	for _, c := range all {
 		wg.Go(func() {
 			for range rounds {
-				if !c.play(s) {
+				if !c.run(s) {
 					return
 				}
 			}
@@ -133,8 +133,8 @@ func (c *chaos) add() (deadline time.Time, err error) {
 	return deadline, err
 }
 
-// play adds the buffer once, may cancel it, and waits for its final event. It reports whether to continue.
-func (c *chaos) play(s *stage) bool {
+// run adds the buffer once, may cancel it, and waits for its final event. It reports whether to continue.
+func (c *chaos) run(s *stage) bool {
 	deadline, err := c.add()
 	if errors.Is(err, syscall.ETIME) || errors.Is(err, syscall.EINVAL) && c.b.Descriptor == nil {
 		return true // the deadline has passed already, or there is no descriptor yet
@@ -153,15 +153,15 @@ func (c *chaos) play(s *stage) bool {
 	defer timer.Stop()
 	select {
 	case e := <-c.ended:
-		return c.judge(s, e, deadline)
+		return c.checkFinal(s, e, deadline)
 	case <-timer.C:
 		s.t.Errorf("%v: no final event", c.b.Queue)
 		return false
 	}
 }
 
-// judge checks a final event. It reports whether to continue.
-func (c *chaos) judge(s *stage, e transport.BufferEvent, deadline time.Time) bool {
+// checkFinal checks a final event. It reports whether to continue.
+func (c *chaos) checkFinal(s *stage, e transport.BufferEvent, deadline time.Time) bool {
 	if e.Err != nil {
 		c.failures++
 	}

@@ -9,7 +9,7 @@
 //		Bubble: synctest.Test, // if time can be simulated
 //	})
 //
-// Stories runs random programs and compares them with a model (story*.go). The tests of a Core call it,
+// RandomPrograms runs random programs and compares them with a model (program*.go). The tests of a Core call it,
 // too.
 //
 // A test case records every event, and checks contents and the memory around them. It waits for expected

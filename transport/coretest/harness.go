@@ -97,7 +97,7 @@ func Run(t *testing.T, h Harness) {
 				if h.Only != nil && !h.Only(g.name, c.name) || c.silent && h.Strict || c.strict && !h.Strict {
 					continue
 				}
-				t.Run(c.name, func(t *testing.T) { c.play(t, &h) })
+				t.Run(c.name, func(t *testing.T) { c.runCase(t, &h) })
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-func (c *scenario) play(t *testing.T, h *Harness) {
+func (c *scenario) runCase(t *testing.T, h *Harness) {
 	run := func(t *testing.T) {
 		s := &stage{t: t, h: h, net: h.New(t, max(c.hosts, 2))}
 		defer s.finish()

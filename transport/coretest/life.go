@@ -165,7 +165,7 @@ func abort(s *stage) {
 	}
 	s.mu.Unlock()
 	for k, b := range buffers {
-		m.fails(b, syscall.ECANCELED)
+		m.expectError(b, syscall.ECANCELED)
 		m.stats(queues[k], 1, 1, 0, 1)
 	}
 }
@@ -247,7 +247,7 @@ func confine(s *stage) {
 	b := m.buffer(100)
 	m.receive(b, 100, 1)
 	s.must(m.Stop(true))
-	m.fails(b, syscall.ECANCELED)
+	m.expectError(b, syscall.ECANCELED)
 	ctx, cancel := s.context()
 	defer cancel()
 	s.must(m.Await(ctx, transport.StateStopped))

@@ -25,7 +25,7 @@ func noBuffer(s *stage) {
 	a, b := s.pair()
 	out := b.buffer(100)
 	b.sends(out, 1, 100, a)
-	s.quiet()
+	s.waitForLosses()
 	in := a.buffer(100)
 	a.receive(in, 100, 1)
 	b.sends(out, 2, 50, a)
@@ -60,7 +60,7 @@ func longMessage(s *stage) {
 	a.receive(in, 100, 2)
 	a.receive(large, 1000, 1)
 	b.sends(out, 1, 101, a)
-	s.quiet()
+	s.waitForLosses()
 	b.sends(out, 2, 100, a)
 	a.arrives(in, 0, 100, 2, false, 1)
 	a.none(large)
@@ -79,7 +79,7 @@ func fetchWhatIsCancelled(s *stage) {
 	deadline := time.Now().Add(limit)
 	active.Deadline = deadline
 	s.must(b.move(active, transport.ActiveBulkRecv, 0, d))
-	if e := b.fails(active, syscall.ETIMEDOUT); e.time.Before(deadline) {
+	if e := b.expectError(active, syscall.ETIMEDOUT); e.time.Before(deadline) {
 		s.t.Errorf("it has timed out %v too early", deadline.Sub(e.time))
 	}
 	s.untouched(active, 0)
@@ -95,7 +95,7 @@ func fillWhatIsCancelled(s *stage) {
 	guard(passive)
 	s.must(b.move(active, transport.ActiveBulkSend, 100, d))
 	b.expect(active)
-	s.quiet()
+	s.waitForLosses()
 	s.untouched(passive, 0)
 	a.none(passive)
 }
@@ -122,7 +122,7 @@ func lateDescriptors(s *stage) {
 	b.expect(active)
 	active.Deadline = time.Now().Add(time.Second)
 	s.must(b.move(active, transport.ActiveBulkRecv, 0, toFetch))
-	b.fails(active, syscall.ETIMEDOUT)
+	b.expectError(active, syscall.ETIMEDOUT)
 	s.untouched(active, 0)
 	s.untouched(filled, 0)
 	a.none(filled)
@@ -136,7 +136,7 @@ func cancelWhatNobodyAnswers(s *stage) {
 	d := a.announce(passive, transport.PassiveBulkSend, 100)
 	a.cancel(passive)
 	s.must(b.move(active, transport.ActiveBulkRecv, 0, d))
-	s.quiet()
+	s.waitForLosses()
 	b.none(active)
 	b.cancel(active)
 	s.must(b.move(active, transport.ActiveBulkRecv, 0, a.announce(passive, transport.PassiveBulkSend, 100)))
@@ -149,9 +149,9 @@ func strictMessages(s *stage) {
 	a.states(transport.StateStarted, nil)
 	out := b.buffer(200)
 	b.sendTo(out, 100, s.address(0))
-	b.fails(out, syscall.ENETUNREACH)
+	b.expectError(out, syscall.ENETUNREACH)
 	b.send(out, 100, a)
-	b.fails(out, syscall.ENOBUFS)
+	b.expectError(out, syscall.ENOBUFS)
 	e := a.take("an error of the TM", func(e *event) bool { return e.buffer == nil })
 	if e.kind != transport.TMError || a.State() != transport.StateStarted {
 		s.t.Errorf("%v", &e)
@@ -160,8 +160,8 @@ func strictMessages(s *stage) {
 	in := a.buffer(200)
 	a.receive(in, 99, 1)
 	b.send(out, 100, a)
-	b.fails(out, syscall.EMSGSIZE)
-	a.fails(in, syscall.EMSGSIZE)
+	b.expectError(out, syscall.EMSGSIZE)
+	a.expectError(in, syscall.EMSGSIZE)
 	s.untouched(in, 0)
 }
 
@@ -178,6 +178,6 @@ func strictBulk(s *stage) {
 		d := a.announce(passive, q, 100)
 		a.cancel(passive)
 		s.must(b.move(active, active.Queue, 100, d))
-		b.fails(active, syscall.ENOENT)
+		b.expectError(active, syscall.ENOENT)
 	}
 }

@@ -49,7 +49,7 @@ func (m *machine) record(e *transport.BufferEvent) {
 		n.sender = e.EndPoint.Address()
 	}
 	then := m.then
-	m.stage.note(func() { m.events, m.total = append(m.events, n), m.total+1 })
+	m.stage.update(func() { m.events, m.total = append(m.events, n), m.total+1 })
 	if then != nil {
 		then(e)
 	}
@@ -58,7 +58,7 @@ func (m *machine) record(e *transport.BufferEvent) {
 // recordState is the callback of the TM.
 func (m *machine) recordState(e *transport.TMEvent) {
 	n := event{kind: e.Type, next: e.Next, err: e.Err, time: e.Time, goroutine: goroutine()}
-	m.stage.note(func() { m.events, m.total = append(m.events, n), m.total+1 })
+	m.stage.update(func() { m.events, m.total = append(m.events, n), m.total+1 })
 }
 
 // goroutine returns the number of the calling goroutine.
@@ -95,11 +95,11 @@ func (m *machine) next(b *transport.Buffer) event {
 // expect returns the next event of a buffer, which must be final and successful.
 func (m *machine) expect(b *transport.Buffer) event {
 	m.stage.t.Helper()
-	return m.fails(b, nil)
+	return m.expectError(b, nil)
 }
 
-// fails returns the next event of a buffer, which must be final and have the given error.
-func (m *machine) fails(b *transport.Buffer, want error) event {
+// expectError returns the next event of a buffer, which must be final and have the given error.
+func (m *machine) expectError(b *transport.Buffer, want error) event {
 	m.stage.t.Helper()
 	e := m.next(b)
 	if !e.final || !errors.Is(e.err, want) || e.flags != transport.FlagRegistered {
@@ -218,7 +218,7 @@ func (m *machine) cancel(b *transport.Buffer) {
 	if !m.Cancel(b) {
 		m.stage.t.Errorf("a buffer on %v is not queued", b.Queue)
 	}
-	m.fails(b, syscall.ECANCELED)
+	m.expectError(b, syscall.ECANCELED)
 }
 
 // close stops the TM with abort, and closes it.

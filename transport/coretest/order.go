@@ -131,7 +131,7 @@ func poolAtOnce(s *stage, a, b *machine) {
 		b.sends(out, i, 100, a)
 		s.receives(arrived)
 	}
-	s.note(func() {
+	s.update(func() {
 		a.events = slices.DeleteFunc(a.events, func(e event) bool { return e.buffer != nil })
 	})
 	s.drained(p, a)

@@ -43,8 +43,8 @@ func (s *stage) check(b *transport.Buffer, off, n, seed int) {
 	}
 }
 
-// holds reports whether a buffer has the given bytes at an offset.
-func holds(b *transport.Buffer, off int, want []byte) bool {
+// contains reports whether a buffer has the given bytes at an offset.
+func contains(b *transport.Buffer, off int, want []byte) bool {
 	got := make([]byte, len(want))
 	return b.CopyOut(off, got) == len(got) && bytes.Equal(got, want)
 }

@@ -124,7 +124,7 @@ func cancelledInBetween(s *stage) {
 	if !a.Cancel(in) {
 		s.t.Error("it is not queued")
 	}
-	if e := a.fails(in, syscall.ECANCELED); e.length != 0 || e.offset != 0 || e.received != 1 {
+	if e := a.expectError(in, syscall.ECANCELED); e.length != 0 || e.offset != 0 || e.received != 1 {
 		s.t.Errorf("%v", &e)
 	}
 	s.check(in, 0, 100, 1)

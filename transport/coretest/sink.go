@@ -9,8 +9,8 @@ import (
 // Sink is a completion.Sink that stores all completions. Its lists may be read when no more completions
 // arrive.
 type Sink struct {
-	mu           sync.Mutex
-	Pushed, Told []transport.Completion
+	mu                    sync.Mutex
+	Pushed, TMCompletions []transport.Completion
 }
 
 // Push implements completion.Sink.
@@ -20,10 +20,10 @@ func (s *Sink) Push(c transport.Completion) {
 	s.Pushed = append(s.Pushed, c)
 }
 
-// Tell implements completion.Sink.
-func (s *Sink) Tell(c transport.Completion) bool {
+// PushTM implements completion.Sink.
+func (s *Sink) PushTM(c transport.Completion) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Told = append(s.Told, c)
+	s.TMCompletions = append(s.TMCompletions, c)
 	return true
 }

@@ -38,8 +38,8 @@ func (s *stage) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.h.Patience)
 }
 
-// note calls change, which modifies state that await checks.
-func (s *stage) note(change func()) {
+// update calls change, which modifies state that await checks.
+func (s *stage) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
@@ -128,12 +128,12 @@ func (s *stage) prepare(d *transport.Domain) *machine {
 	var err error
 	m.TransferMachine, err = d.NewTM(m.recordState)
 	s.must(err)
-	s.note(func() { s.machines = append(s.machines, m) })
+	s.update(func() { s.machines = append(s.machines, m) })
 	return m
 }
 
-// quiet returns when messages from host 1 to host 0 that had no effect there are certainly lost.
-func (s *stage) quiet() {
+// waitForLosses returns when messages from host 1 to host 0 that had no effect there are certainly lost.
+func (s *stage) waitForLosses() {
 	s.t.Helper()
 	if s.h.Bubble != nil {
 		time.Sleep(5 * time.Second) // simulated

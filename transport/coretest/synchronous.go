@@ -146,7 +146,7 @@ func notify(s *stage) {
 		if e.goroutine != me || e.err != nil || e.offset != i*1000 || e.length != 1000 || e.final != (i == 3) {
 			s.t.Errorf("message %d: %v, in goroutine %s, not %s", i, &e, e.goroutine, me)
 		}
-		k := slices.IndexFunc(left, func(seed int) bool { return holds(in, i*1000, pattern(seed, 1000)) })
+		k := slices.IndexFunc(left, func(seed int) bool { return contains(in, i*1000, pattern(seed, 1000)) })
 		if k < 0 {
 			s.t.Fatalf("what has come at %d is none of messages %v", e.offset, left)
 		}
@@ -191,7 +191,7 @@ func notifyNobody(s *stage) {
 	s.must(a.Notify(&dropped))
 	s.must(a.Notify(nil))
 	b.sends(out, 1, 10, a)
-	s.quiet()
+	s.waitForLosses()
 	if !a.Pending() {
 		s.t.Error("nothing is pending")
 	}
@@ -235,8 +235,8 @@ func stopsWhileItDelivers(s *stage) {
 		s.must(err)
 		left -= n
 	}
-	m.fails(in, syscall.ECANCELED)
-	m.fails(passive, syscall.ECANCELED)
+	m.expectError(in, syscall.ECANCELED)
+	m.expectError(passive, syscall.ECANCELED)
 	m.states(transport.StateStopped, nil)
 }
 

@@ -27,7 +27,7 @@ func (m *machine) waiting(q transport.QueueType, deadline time.Time) *transport.
 func (m *machine) timesOut(b *transport.Buffer, deadline time.Time) {
 	s := m.stage
 	s.t.Helper()
-	e := m.fails(b, syscall.ETIMEDOUT)
+	e := m.expectError(b, syscall.ETIMEDOUT)
 	if e.time.Before(deadline) || time.Now().Before(deadline) {
 		s.t.Errorf("%v: it has timed out %v too early", b.Queue, deadline.Sub(e.time))
 	}

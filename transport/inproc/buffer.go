@@ -21,11 +21,11 @@ type buffer struct {
 	regions []*memory.Region
 	areas   []*area
 
-	mu    sync.Mutex // guards the fields below
-	ended bool       // deregistered
-	// tm is the TM of the current op, or nil. turn is incremented for each op.
+	mu           sync.Mutex // guards the fields below
+	deregistered bool
+	// tm is the TM of the current op, or nil. opNumber is incremented for each op.
 	tm       *tm
-	turn     uint64
+	opNumber uint64
 	sequence uint32
 	queue    transport.QueueType
 	// handle is the op's descriptor once it is known, otherwise NoHandle.
@@ -51,29 +51,29 @@ type outcome struct {
 // submit begins an op. After an error there is no completion.
 func (b *buffer) submit(t *tm, op *transport.Op, more bool) error {
 	b.mu.Lock()
-	err := t.accepts()
+	err := t.checkOpen()
 	switch {
 	case err != nil:
-	case b.ended:
+	case b.deregistered:
 		err = errForeign
 	case b.tm != nil:
-		err = errUnderWay
+		err = errBusy
 	}
 	if err != nil {
 		b.mu.Unlock()
 		return err
 	}
 	b.tm, b.queue, b.sequence = t, op.Queue, op.Sequence
-	b.turn++
-	turn := b.turn
+	b.opNumber++
+	turn := b.opNumber
 	b.mu.Unlock()
 
 	h, err := t.start(op, b, more)
 	if err != nil {
-		b.refuse(h)
+		b.unlinkFailed(h)
 		return wrapRefusal(err)
 	}
-	b.began(turn, h)
+	b.recordHandle(turn, h)
 	return nil
 }
 
@@ -85,43 +85,43 @@ func wrapRefusal(err error) error {
 	return wrap(err)
 }
 
-// refuse unlinks the descriptor of an op that could not begin, if it has one. The descriptor has had no
+// unlinkFailed unlinks the descriptor of an op that could not begin, if it has one. The descriptor has had no
 // event. Only UNLINK may follow, within this call.
-func (b *buffer) refuse(h lnet.Handle) {
+func (b *buffer) unlinkFailed(h lnet.Handle) {
 	b.mu.Lock()
 	b.refused = true
 	b.mu.Unlock()
 	b.unlink(h)
 	b.mu.Lock()
-	b.idle()
+	b.reset()
 	b.mu.Unlock()
 }
 
-// began records the descriptor of the op of a turn, unless the op has ended already.
-func (b *buffer) began(turn uint64, h lnet.Handle) {
+// recordHandle records the descriptor of op number n, unless the op has ended already.
+func (b *buffer) recordHandle(n uint64, h lnet.Handle) {
 	b.mu.Lock()
 	late := false
-	if b.turn == turn && b.tm != nil {
+	if b.opNumber == n && b.tm != nil {
 		b.handle, late = h, b.canceled
 	}
 	b.mu.Unlock()
 	if late && errors.Is(b.domain.core.node.Unlink(h), portals.ErrClosed) {
-		b.lose(turn)
+		b.endLost(n)
 	}
 }
 
-// lose ends the op of a turn that was to be canceled, if its descriptor disappeared with the node so that
+// endLost ends op number n that was to be canceled, if its descriptor disappeared with the node so that
 // no event will follow. If the descriptor is merely not found, an event follows when the driver has
 // released the memory.
-func (b *buffer) lose(turn uint64) {
+func (b *buffer) endLost(n uint64) {
 	b.mu.Lock()
 	t := b.tm
-	if t == nil || b.turn != turn {
+	if t == nil || b.opNumber != n {
 		b.mu.Unlock()
 		return
 	}
 	c := b.completion(true, &outcome{err: errCanceled})
-	b.idle()
+	b.reset()
 	b.mu.Unlock()
 	t.push(&c)
 }
@@ -131,7 +131,7 @@ func (b *buffer) cancel(t *tm, sequence uint32) {
 	b.mu.Lock()
 	h := lnet.NoHandle
 	if b.tm == t && b.sequence == sequence {
-		h = b.giveUp()
+		h = b.markCanceled()
 	}
 	b.mu.Unlock()
 	b.unlink(h)
@@ -140,14 +140,14 @@ func (b *buffer) cancel(t *tm, sequence uint32) {
 // abort ends the op in progress. Without one it has no effect.
 func (b *buffer) abort() {
 	b.mu.Lock()
-	h := b.giveUp()
+	h := b.markCanceled()
 	b.mu.Unlock()
 	b.unlink(h)
 }
 
-// giveUp marks the current op as canceled. It returns the handle to unlink, or NoHandle if that is not
+// markCanceled marks the current op as canceled. It returns the handle to unlink, or NoHandle if that is not
 // known yet. mu is held.
-func (b *buffer) giveUp() lnet.Handle {
+func (b *buffer) markCanceled() lnet.Handle {
 	b.canceled = b.tm != nil
 	return b.handle
 }
@@ -158,8 +158,8 @@ func (b *buffer) unlink(h lnet.Handle) {
 	}
 }
 
-// idle resets the state after an op. mu is held.
-func (b *buffer) idle() {
+// reset resets the state after an op. mu is held.
+func (b *buffer) reset() {
 	b.tm, b.handle = nil, lnet.NoHandle
 	b.canceled, b.refused = false, false
 	b.fetch = fetch{}
@@ -181,7 +181,7 @@ func (b *buffer) HandleEvent(e *portals.Event) {
 		return
 	}
 	var o outcome
-	what := b.judge(e, &o)
+	what := b.interpret(e, &o)
 	var c transport.Completion
 	if what == intermediate || what == final {
 		c = b.completion(what == final, &o)
@@ -190,13 +190,13 @@ func (b *buffer) HandleEvent(e *portals.Event) {
 		}
 	}
 	if what == final {
-		b.idle()
+		b.reset()
 	}
 	b.mu.Unlock()
 	switch what {
 	case intermediate, final:
 		t.push(&c)
-	case hopeless:
+	case unlinkNeeded:
 		b.unlink(e.MD)
 	}
 }

@@ -33,8 +33,8 @@ type engine interface {
 
 // Core provides LNet through a node. New creates one. It is safe for concurrent use.
 type Core struct {
-	node engine
-	book book
+	node      engine
+	directory directory
 
 	mu sync.Mutex // guards open
 	// open assigns dynamic numbers, by portal.
@@ -61,14 +61,14 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	d := &domain{core: c, buffers: make(map[*buffer]struct{}), tms: make(map[*tm]struct{})}
 	forget := c.node.AtClose(d.abort)
 	d.mu.Lock()
-	d.forget = forget
+	d.unregisterAbort = forget
 	d.mu.Unlock()
 	return d, nil
 }
 
-// occupy assigns a number to a TM that starts at a, and claims its match bits (transport 6.3). It returns
+// assignNumber assigns a number to a TM that starts at a, and claims its match bits (transport 6.3). It returns
 // EADDRINUSE, EADDRNOTAVAIL, or an error of the node.
-func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
+func (c *Core) assignNumber(a transport.Address) (uint16, *portals.Claim, error) {
 	if a.TMID != transport.Dynamic && (a.TMID == 0 || a.TMID > transport.MaxTMID) {
 		return 0, nil, fmt.Errorf("number %d: %w", a.TMID, syscall.EINVAL)
 	}
@@ -83,7 +83,7 @@ func (c *Core) occupy(a transport.Address) (uint16, *portals.Claim, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := c.open[a.Portal].Choose(func(id uint16) (_ bool, err error) {
-		if c.book.find(a.Portal, id) != nil { // cheaper than a claim, which checks everything on the portal
+		if c.directory.find(a.Portal, id) != nil { // cheaper than a claim, which checks everything on the portal
 			return false, nil
 		}
 		if claim, err = c.claim(a.Portal, id); errors.Is(err, portals.ErrTaken) {

@@ -19,15 +19,15 @@ var _ completion.Domain = (*domain)(nil)
 // domain is a CoreDomain of a Core.
 type domain struct {
 	core *Core
-	// large is set once a local NID is or was a large one.
-	large atomic.Bool
+	// hasLargeNID is set once a local NID is or was a large one.
+	hasLargeNID atomic.Bool
 
-	mu      sync.Mutex // guards the fields below
-	areas   []*area    // memory of Alloc and Adopt, sorted by address
-	buffers map[*buffer]struct{}
-	tms     map[*tm]struct{}
-	forget  func() // unregisters abort from the node
-	down    bool   // the node is closing
+	mu              sync.Mutex // guards the fields below
+	areas           []*area    // memory of Alloc and Adopt, sorted by address
+	buffers         map[*buffer]struct{}
+	tms             map[*tm]struct{}
+	unregisterAbort func() // unregisters abort from the node
+	closing         bool   // the node is closing
 }
 
 // The limits of LNet (transport 3.4). They equal those of Motr in the kernel, so that programs sized for
@@ -44,8 +44,8 @@ func (d *domain) Limits() transport.Limits {
 		BufferSize: lnet.MTU, SegmentSize: segmentSize, Segments: segments,
 		DescriptorSize: transport.DescriptorSize, Confine: true, Synchronous: true,
 	}
-	if d.large.Load() || slices.ContainsFunc(d.core.node.NIs(), func(i node.NIInfo) bool { return i.NID.IsLarge() }) {
-		d.large.Store(true)
+	if d.hasLargeNID.Load() || slices.ContainsFunc(d.core.node.NIs(), func(i node.NIInfo) bool { return i.NID.IsLarge() }) {
+		d.hasLargeNID.Store(true)
 		l.DescriptorSize = transport.LargeDescriptorSize
 	}
 	return l
@@ -104,20 +104,20 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 	if !d.local(a.NID, a.PID) {
 		return fail(fmt.Errorf("not this node, which has PID %d: %w", d.core.node.PID(), syscall.ENOENT))
 	}
-	id, claim, err := d.core.occupy(a)
+	id, claim, err := d.core.assignNumber(a)
 	if err != nil {
 		return fail(err)
 	}
 	a.TMID = id
 	if a.NID.IsLarge() {
-		d.large.Store(true)
+		d.hasLargeNID.Store(true)
 	}
 	t := &tm{
-		domain: d, address: a, claim: claim, out: out,
-		bits: uint64(transport.MakeMatchBits(id, 0)), first: transport.RandomMatchBits(id), hdrData: uint64(transport.MakeHdrData(a)),
+		domain: d, address: a, claim: claim, outlet: out,
+		bits: uint64(transport.MakeMatchBits(id, 0)), firstBits: transport.RandomMatchBits(id), hdrData: uint64(transport.MakeHdrData(a)),
 	}
 	d.mu.Lock()
-	down := d.down
+	down := d.closing
 	if !down {
 		d.tms[t] = struct{}{}
 	}
@@ -126,14 +126,14 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 		d.core.node.Unclaim(claim)
 		return fail(errDown)
 	}
-	d.core.book.enter(t)
+	d.core.directory.add(t)
 	return t, nil
 }
 
 // abort ends all operations because the node is closing.
 func (d *domain) abort() {
 	d.mu.Lock()
-	d.down = true
+	d.closing = true
 	tms := make([]*tm, 0, len(d.tms))
 	for t := range d.tms {
 		tms = append(tms, t)
@@ -144,13 +144,13 @@ func (d *domain) abort() {
 	}
 	d.mu.Unlock()
 	for _, t := range tms {
-		t.down.Store(true)
+		t.closing.Store(true)
 	}
 	for _, b := range buffers {
 		b.abort()
 	}
 	for _, t := range tms {
-		t.account(0)
+		t.addOps(0)
 	}
 }
 
@@ -158,7 +158,7 @@ func (d *domain) abort() {
 func (d *domain) Close() error {
 	d.mu.Lock()
 	tms, buffers, areas := len(d.tms), len(d.buffers), len(d.areas)
-	forget := d.forget
+	forget := d.unregisterAbort
 	d.mu.Unlock()
 	if tms > 0 || buffers > 0 || areas > 0 {
 		return fmt.Errorf("inproc: close a domain with %d TMs, %d buffers, %d pieces of memory: %w",

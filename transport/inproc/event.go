@@ -9,14 +9,14 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// verdict is the meaning of an event for an op.
-type verdict uint8
+// meaning is the meaning of an event for an op.
+type meaning uint8
 
 const (
-	nothing      verdict = iota // no completion; another event follows
+	noCompletion meaning = iota // no completion; another event follows
 	intermediate                // a message was received, and the buffer waits for more
 	final                       // the op has ended
-	hopeless                    // the op has failed; the descriptor must be unlinked
+	unlinkNeeded                // the op has failed; the descriptor must be unlinked
 )
 
 // Frequent errors of completions.
@@ -27,9 +27,9 @@ var (
 	errGivenUp  error = &Error{syscall.EHOSTUNREACH, errors.New("given up before it was sent")}
 )
 
-// judge returns the meaning of an event of the op's descriptor. If a completion follows, it sets the
+// interpret returns the meaning of an event of the op's descriptor. If a completion follows, it sets the
 // outcome of the op or message (transport 6.9). b.mu is held.
-func (b *buffer) judge(e *portals.Event, o *outcome) verdict {
+func (b *buffer) interpret(e *portals.Event, o *outcome) meaning {
 	switch e.Type {
 	case portals.EventUnlink:
 		o.err = b.unlinked(e)
@@ -51,23 +51,23 @@ func (b *buffer) judge(e *portals.Event, o *outcome) verdict {
 	case portals.EventGet:
 		o.err = b.failure(e.Err)
 	default:
-		return nothing // an ACK, which was not requested
+		return noCompletion // an ACK, which was not requested
 	}
 	if !e.Unlinked {
-		return nothing
+		return noCompletion
 	}
 	return final
 }
 
 // asked is judge for the SEND of a GET.
-func (b *buffer) asked(e *portals.Event, o *outcome) verdict {
+func (b *buffer) asked(e *portals.Event, o *outcome) meaning {
 	f := &b.fetch
 	switch {
 	case !e.Unlinked && e.Err == nil:
-		return nothing
+		return noCompletion
 	case !e.Unlinked:
 		f.failed = b.failure(e.Err)
-		return hopeless
+		return unlinkNeeded
 	case e.Err != nil:
 		o.err = b.failure(e.Err)
 	case f.replied:
@@ -79,7 +79,7 @@ func (b *buffer) asked(e *portals.Event, o *outcome) verdict {
 }
 
 // fetched is judge for a REPLY.
-func (b *buffer) fetched(e *portals.Event, o *outcome) verdict {
+func (b *buffer) fetched(e *portals.Event, o *outcome) meaning {
 	f := &b.fetch
 	o.err = f.failed
 	if o.err == nil {
@@ -90,7 +90,7 @@ func (b *buffer) fetched(e *portals.Event, o *outcome) verdict {
 	}
 	if !e.Unlinked {
 		f.reply, f.replied = *o, true
-		return nothing
+		return noCompletion
 	}
 	return final
 }
@@ -138,7 +138,7 @@ func (b *buffer) sender(e *portals.Event, c *transport.Completion) {
 		c.Err, c.Length, c.Offset = errNoSender, 0, 0
 	}
 	if ok && c.Sender.NID.IsLoopback() {
-		if t := b.domain.core.book.find(c.Sender.Portal, c.Sender.TMID); t != nil {
+		if t := b.domain.core.directory.find(c.Sender.Portal, c.Sender.TMID); t != nil {
 			c.Sender = t.address
 		}
 	}

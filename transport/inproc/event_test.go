@@ -33,8 +33,8 @@ func with(e portals.Event, edit func(e *portals.Event)) portals.Event {
 	return e
 }
 
-// told has the fields of a completion that these tests check.
-type told struct {
+// completionFields has the fields of a completion that these tests check.
+type completionFields struct {
 	final          bool
 	errno          syscall.Errno
 	length, offset int
@@ -45,7 +45,7 @@ type told struct {
 //
 // transport-tests G (65)-(67), I (82)-(83)
 // transport 6.5 (3)-(4), 6.9 table, 6.9 (1)-(2), 6.10
-func TestWhatEventsMean(t *testing.T) {
+func TestInterpretEvents(t *testing.T) {
 	const (
 		ack   = portals.EventAck
 		send  = portals.EventSend
@@ -56,41 +56,41 @@ func TestWhatEventsMean(t *testing.T) {
 	data := func(n int, unlinked bool) portals.Event {
 		return portals.Event{Type: reply, Length: n, Unlinked: unlinked}
 	}
-	ended := []told{{final: true, errno: syscall.ECANCELED}}
-	eio := []told{{final: true, errno: syscall.EIO}}
-	done := []told{{final: true}}
+	ended := []completionFields{{final: true, errno: syscall.ECANCELED}}
+	eio := []completionFields{{final: true, errno: syscall.EIO}}
+	done := []completionFields{{final: true}}
 	for _, c := range []struct {
 		name   string
 		queues []transport.QueueType
 		events []portals.Event
 		cancel bool // cancel before the last event
-		want   []told
+		want   []completionFields
 	}{
 		{"ack", all, []portals.Event{{Type: ack}}, false, nil},
 		{"ack that unlinks", all, []portals.Event{{Type: ack, Unlinked: true}}, false, nil},
 		{"canceled", all, []portals.Event{{Type: portals.EventUnlink, Unlinked: true}}, true, ended},
 		{"given up by the node", all, []portals.Event{{Type: portals.EventUnlink, Unlinked: true}}, false,
-			[]told{{final: true, errno: syscall.ETIMEDOUT}}},
+			[]completionFields{{final: true, errno: syscall.ETIMEDOUT}}},
 		{"peer restarted", all, []portals.Event{{Type: portals.EventUnlink, Unlinked: true, Err: node.ErrRestarted}}, false, eio},
 
-		{"message", recv, []portals.Event{message(3, 5, false)}, false, []told{{length: 5, offset: 3, sender: there}}},
-		{"last message", recv, []portals.Event{message(3, 5, true)}, false, []told{{final: true, length: 5, offset: 3, sender: there}}},
+		{"message", recv, []portals.Event{message(3, 5, false)}, false, []completionFields{{length: 5, offset: 3, sender: there}}},
+		{"last message", recv, []portals.Event{message(3, 5, true)}, false, []completionFields{{final: true, length: 5, offset: 3, sender: there}}},
 		{"messages, canceled", recv, []portals.Event{message(0, 5, false), {Type: portals.EventUnlink, Unlinked: true}}, true,
-			append([]told{{length: 5, sender: there}}, ended...)},
+			append([]completionFields{{length: 5, sender: there}}, ended...)},
 		{"message, canceled while the next came", recv, []portals.Event{message(0, 5, false),
 			with(message(5, 5, true), func(e *portals.Event) { e.Err = portals.ErrTimedOut })}, true,
-			append([]told{{length: 5, sender: there}}, ended...)},
+			append([]completionFields{{length: 5, sender: there}}, ended...)},
 		{"message, then one that fails", recv, []portals.Event{message(0, 5, false), with(message(5, 5, true), fail)}, false,
-			append([]told{{length: 5, sender: there}}, eio...)},
-		{"message that fails", recv, []portals.Event{with(message(0, 5, false), fail)}, false, []told{{errno: syscall.EIO}}},
-		{"no sender", recv, []portals.Event{with(message(3, 5, false), noSender)}, false, []told{{length: 5, offset: 3}}},
-		{"no sender, last", recv, []portals.Event{with(message(3, 5, true), noSender)}, false, []told{{final: true, errno: syscall.EPROTO}}},
+			append([]completionFields{{length: 5, sender: there}}, eio...)},
+		{"message that fails", recv, []portals.Event{with(message(0, 5, false), fail)}, false, []completionFields{{errno: syscall.EIO}}},
+		{"no sender", recv, []portals.Event{with(message(3, 5, false), noSender)}, false, []completionFields{{length: 5, offset: 3}}},
+		{"no sender, last", recv, []portals.Event{with(message(3, 5, true), noSender)}, false, []completionFields{{final: true, errno: syscall.EPROTO}}},
 		{"sender without number", recv, []portals.Event{with(message(0, 5, true), func(e *portals.Event) { e.HdrData = 35 })}, false,
-			[]told{{final: true, errno: syscall.EPROTO}}},
+			[]completionFields{{final: true, errno: syscall.EPROTO}}},
 		{"sender without portal", recv, []portals.Event{with(message(0, 5, true), func(e *portals.Event) { e.HdrData = 7<<52 | 64 })}, false,
-			[]told{{final: true, errno: syscall.EPROTO}}},
+			[]completionFields{{final: true, errno: syscall.EPROTO}}},
 
-		{"filled", passiveRecv, []portals.Event{with(message(0, 5, true), noSender)}, false, []told{{final: true, length: 5}}},
+		{"filled", passiveRecv, []portals.Event{with(message(0, 5, true), noSender)}, false, []completionFields{{final: true, length: 5}}},
 		{"filled in part", passiveRecv, []portals.Event{with(message(0, 5, true), fail)}, false, eio},
 		{"fetched from", passiveSend, []portals.Event{{Type: portals.EventGet, Unlinked: true, Length: 5}}, false, done},
 		{"not fetched from", passiveSend, []portals.Event{{Type: portals.EventGet, Unlinked: true, Err: broken}}, false, eio},
@@ -99,16 +99,16 @@ func TestWhatEventsMean(t *testing.T) {
 		{"not sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: broken}}, false, eio},
 		{"canceled before it was sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrCanceled}}, true, ended},
 		{"given up before it was sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrCanceled}}, false,
-			[]told{{final: true, errno: syscall.EHOSTUNREACH}}},
+			[]completionFields{{final: true, errno: syscall.EHOSTUNREACH}}},
 		{"canceled while it was sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrTimedOut}}, true, ended},
 		{"ends later", notFetcher, []portals.Event{{Type: send}, {Type: portals.EventGet}}, false, nil},
 		{"timed out", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrTimedOut}}, false,
-			[]told{{final: true, errno: syscall.ETIMEDOUT}}},
+			[]completionFields{{final: true, errno: syscall.ETIMEDOUT}}},
 
 		{"asked", fetcher, []portals.Event{{Type: send}}, false, nil},
-		{"asked, answered", fetcher, []portals.Event{{Type: send}, data(5, true)}, false, []told{{final: true, length: 5}}},
+		{"asked, answered", fetcher, []portals.Event{{Type: send}, data(5, true)}, false, []completionFields{{final: true, length: 5}}},
 		{"answered", fetcher, []portals.Event{data(5, false)}, false, nil},
-		{"answered, asked", fetcher, []portals.Event{data(5, false), {Type: send, Unlinked: true}}, false, []told{{final: true, length: 5}}},
+		{"answered, asked", fetcher, []portals.Event{data(5, false), {Type: send, Unlinked: true}}, false, []completionFields{{final: true, length: 5}}},
 		{"answered badly, asked", fetcher, []portals.Event{with(data(5, false), fail), {Type: send, Unlinked: true}}, false, eio},
 		{"answered, not asked", fetcher, []portals.Event{data(5, false), {Type: send, Unlinked: true, Err: broken}}, false, eio},
 		{"answered badly", fetcher, []portals.Event{{Type: send}, with(data(5, true), fail)}, false, eio},
@@ -129,12 +129,12 @@ func TestWhatEventsMean(t *testing.T) {
 					}
 					d.fire(e)
 				}
-				var got []told
+				var got []completionFields
 				for _, c := range s.reap() {
 					if c.Token != b.token || c.Sequence != 1 || c.Time.IsZero() || c.Down {
 						t.Errorf("completion %+v", c)
 					}
-					got = append(got, told{c.Final, errnoIn(t, c.Err), c.Length, c.Offset, c.Sender})
+					got = append(got, completionFields{c.Final, errnoIn(t, c.Err), c.Length, c.Offset, c.Sender})
 				}
 				if !slices.Equal(got, c.want) {
 					t.Errorf("completions %+v, want %+v", got, c.want)

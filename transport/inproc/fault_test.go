@@ -154,7 +154,7 @@ func TestLostMemory(t *testing.T) {
 // The peer of a side with lost memory gets EIO, not EFAULT.
 //
 // transport 9.9 (8)
-func TestLostMemoryOfTheOther(t *testing.T) {
+func TestLostMemoryOfThePeer(t *testing.T) {
 	for _, passive := range []transport.QueueType{transport.MsgRecv, transport.PassiveBulkRecv, transport.PassiveBulkSend} {
 		sender := 1
 		if passive == transport.PassiveBulkSend {

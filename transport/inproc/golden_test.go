@@ -219,7 +219,7 @@ func TestGoldenBytes(t *testing.T) {
 // transport-tests I (78)
 // transport 6.2 (2), 6.3 (1), 6.4, 6.5 (1)
 // r.M0.net.xprt.lnet.end-point-address
-func TestGoldenBytesOfTheLast(t *testing.T) {
+func TestGoldenBytesOfLastNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := goldenPair(t, [2]uint32{63, 1}, [2]uint16{transport.MaxTMID, 1})
 		const (

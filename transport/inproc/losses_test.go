@@ -17,7 +17,7 @@ import (
 //
 // transport-tests G (60)-(61)
 // transport 6.10
-func TestWhatIsLost(t *testing.T) {
+func TestLosses(t *testing.T) {
 	tests := []struct {
 		name  string
 		queue transport.QueueType

@@ -16,7 +16,7 @@ import (
 //
 // transport-tests G (63)-(64), I (81)
 // transport 6.4, 6.5 (1), 6.5 (4), 6.7 (1)-(2), 6.7 (4)
-func TestWhatOpsBecome(t *testing.T) {
+func TestMappingOfOps(t *testing.T) {
 	const (
 		own    = uint64(12) << 52
 		theirs = uint64(7) << 52

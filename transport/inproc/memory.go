@@ -67,7 +67,7 @@ func (d *domain) Adopt(ctx context.Context, b []byte) error {
 // Free reverts Alloc or Adopt. It returns EINVAL if b was not returned by Alloc or passed to Adopt, and
 // EBUSY if a buffer in it is registered. After any other error, Free can be called again.
 func (d *domain) Free(b []byte) error {
-	a, err := d.takeArea(b)
+	a, err := d.removeArea(b)
 	if err == nil {
 		if err = a.free(); err != nil {
 			d.addArea(a)
@@ -95,8 +95,8 @@ func (d *domain) addArea(a *area) {
 	d.areas = slices.Insert(d.areas, i, a)
 }
 
-// takeArea removes the area b from areas and returns it.
-func (d *domain) takeArea(b []byte) (*area, error) {
+// removeArea removes the area b from areas and returns it.
+func (d *domain) removeArea(b []byte) (*area, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i, found := d.search(address(b))
@@ -119,8 +119,8 @@ func (d *domain) search(at uintptr) (int, bool) {
 	})
 }
 
-// around returns the area that contains segment s, or nil. mu is held.
-func (d *domain) around(s []byte) *area {
+// areaOf returns the area that contains segment s, or nil. mu is held.
+func (d *domain) areaOf(s []byte) *area {
 	i, found := d.search(address(s))
 	if !found {
 		i--
@@ -139,18 +139,18 @@ func (d *domain) around(s []byte) *area {
 // configuration, unless all memory is from Alloc.
 func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b := &buffer{domain: d, token: token, handle: lnet.NoHandle}
-	if err := b.build(ctx, segments); err != nil {
+	if err := b.registerSegments(ctx, segments); err != nil {
 		return nil, fmt.Errorf("inproc: register %d segments: %w", len(segments), err)
 	}
 	return b, nil
 }
 
-func (b *buffer) build(ctx context.Context, segments [][]byte) error {
+func (b *buffer) registerSegments(ctx context.Context, segments [][]byte) error {
 	if len(segments) > lnet.MaxFragments {
 		return syscall.EFBIG
 	}
 	d := b.domain
-	areas, err := d.join(b, segments)
+	areas, err := d.addBuffer(b, segments)
 	if err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func (b *buffer) build(ctx context.Context, segments [][]byte) error {
 		}
 		r, err := d.core.node.Register(ctx, s)
 		if err != nil {
-			err = errors.Join(wrap(err), b.letGo())
-			b.leave()
+			err = errors.Join(wrap(err), b.releaseRegions())
+			b.removeFromDomain()
 			return err
 		}
 		b.regions = append(b.regions, r)
@@ -174,17 +174,17 @@ func (b *buffer) build(ctx context.Context, segments [][]byte) error {
 	return nil
 }
 
-// join adds b to the domain, and returns the areas that contain its segments, or nil for other memory. The
+// addBuffer adds b to the domain, and returns the areas that contain its segments, or nil for other memory. The
 // areas cannot be freed while b uses them.
-func (d *domain) join(b *buffer, segments [][]byte) ([]*area, error) {
+func (d *domain) addBuffer(b *buffer, segments [][]byte) ([]*area, error) {
 	areas := make([]*area, len(segments))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.down {
+	if d.closing {
 		return nil, errDown
 	}
 	for i, s := range segments {
-		if a := d.around(s); a != nil {
+		if a := d.areaOf(s); a != nil {
 			areas[i] = a
 			a.users++
 			b.areas = append(b.areas, a)
@@ -194,8 +194,8 @@ func (d *domain) join(b *buffer, segments [][]byte) ([]*area, error) {
 	return areas, nil
 }
 
-// letGo releases the regions of b. Those that cannot be released stay in b.regions.
-func (b *buffer) letGo() error {
+// releaseRegions releases the regions of b. Those that cannot be released stay in b.regions.
+func (b *buffer) releaseRegions() error {
 	var errs []error
 	b.regions = slices.DeleteFunc(b.regions, func(r *memory.Region) bool {
 		err := release(r)
@@ -205,8 +205,8 @@ func (b *buffer) letGo() error {
 	return errors.Join(errs...)
 }
 
-// leave removes b from the domain and from its areas.
-func (b *buffer) leave() {
+// removeFromDomain removes b from the domain and from its areas.
+func (b *buffer) removeFromDomain() {
 	d := b.domain
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,29 +232,29 @@ func release(r *memory.Region) error {
 // Deregister ends the registration. It returns EBUSY if an op on the buffer is in progress, and EINVAL if
 // it is deregistered. It may wait for drivers. After an error of a driver it can be called again.
 func (b *buffer) Deregister() error {
-	err := b.end()
+	err := b.markDeregistered()
 	if err == nil {
-		if err = b.letGo(); err == nil {
-			b.leave()
+		if err = b.releaseRegions(); err == nil {
+			b.removeFromDomain()
 			return nil
 		}
 		b.mu.Lock()
-		b.ended = false
+		b.deregistered = false
 		b.mu.Unlock()
 	}
 	return fmt.Errorf("inproc: deregister: %w", err)
 }
 
-// end makes b refuse ops.
-func (b *buffer) end() error {
+// markDeregistered makes b refuse ops.
+func (b *buffer) markDeregistered() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.ended:
+	case b.deregistered:
 		return syscall.EINVAL
 	case b.tm != nil:
 		return syscall.EBUSY
 	}
-	b.ended = true
+	b.deregistered = true
 	return nil
 }

@@ -92,7 +92,7 @@ func TestAround(t *testing.T) {
 		{0, 5, nil}, {5, 15, nil}, {10, 11, low}, {10, 20, low}, {15, 20, low}, {15, 21, nil},
 		{20, 25, nil}, {25, 31, nil}, {30, 35, high}, {34, 35, high}, {34, 36, nil}, {35, 40, nil},
 	} {
-		if got := d.around(all[c.from:c.to]); got != c.want {
+		if got := d.areaOf(all[c.from:c.to]); got != c.want {
 			t.Errorf("%d to %d: %p, want %p", c.from, c.to, got, c.want)
 		}
 	}
@@ -209,7 +209,7 @@ func TestReleaseFails(t *testing.T) {
 // transport 3.7 (4)
 // r.M0.net.rdma
 // r.M0.net.xprt.lnet.min-buffer-vm-setup
-func TestMemoryMovesAsItIs(t *testing.T) {
+func TestMemoryMovesUnchanged(t *testing.T) {
 	s := newStage(t)
 	s.node.onUnlink = (*descriptor).unlink
 	ours, theirs := alloc(t, s.domain, 8192), make([]byte, 100)

@@ -16,7 +16,7 @@ import (
 // final one.
 //
 // transport 3.11 (6)
-func TestTheLastToFinishIsFinal(t *testing.T) {
+func TestFinalCompletionIsLast(t *testing.T) {
 	const long, short = 512 << 10, 100
 	synctest.Test(t, func(t *testing.T) {
 		perSecond := simlnd.Config{Link: simlnd.Link{Bandwidth: long}}

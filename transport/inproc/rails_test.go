@@ -76,7 +76,7 @@ func TestSenderOfManyRails(t *testing.T) {
 // its address can be released.
 //
 // transport 3.16, 6.3 (1)
-func TestNIOfTMGoes(t *testing.T) {
+func TestNIOfTMIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := railed(t)
 		gone := nodes[0].NIs()[2].NID

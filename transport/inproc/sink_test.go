@@ -43,8 +43,8 @@ func TestSink(t *testing.T) {
 	if len(to.Pushed) != 1 || to.Pushed[0].Token != "b" || !errors.Is(to.Pushed[0].Err, syscall.ECANCELED) {
 		t.Errorf("pushed %+v", to.Pushed)
 	}
-	if len(to.Told) != 1 || !to.Told[0].Down {
-		t.Errorf("told %+v", to.Told)
+	if len(to.TMCompletions) != 1 || !to.TMCompletions[0].Down {
+		t.Errorf("told %+v", to.TMCompletions)
 	}
 	if err := errors.Join(tm.Stop(), b.Deregister(), d.Close()); err != nil {
 		t.Error(err)

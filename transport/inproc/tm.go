@@ -15,36 +15,36 @@ import (
 
 // tm is a TM, independent of the destination of its completions.
 type tm struct {
-	domain  *domain
-	address transport.Address
-	claim   *portals.Claim
-	bits    uint64 // of the receive queue
-	first   transport.MatchBits
-	hdrData uint64
-	out     completion.Outlet
+	domain    *domain
+	address   transport.Address
+	claim     *portals.Claim
+	bits      uint64 // of the receive queue
+	firstBits transport.MatchBits
+	hdrData   uint64
+	outlet    completion.Outlet
 
 	// ops counts ops. Each op in progress adds opUnderWay, each final completion being pushed adds 1.
-	ops     atomic.Int64
-	stopped atomic.Bool
-	down    atomic.Bool // the node is closing
-	told    atomic.Bool // a completion with Down was pushed
+	ops        atomic.Int64
+	stopped    atomic.Bool
+	closing    atomic.Bool // the node is closing
+	downPushed atomic.Bool // a completion with Down was pushed
 }
 
 const opUnderWay = 1 << 32
 
 var (
-	errStopped  = fmt.Errorf("inproc: the TM is stopped: %w", syscall.ESHUTDOWN)
-	errDown     = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.ESHUTDOWN, Err: node.ErrClosed})
-	errFallen   = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.EPIPE, Err: node.ErrClosed})
-	errUnderWay = fmt.Errorf("inproc: an op on the buffer is under way: %w", syscall.EBUSY)
-	errForeign  = fmt.Errorf("inproc: the buffer is none of this domain: %w", syscall.EINVAL)
-	errNoQueue  = fmt.Errorf("inproc: no such queue: %w", syscall.EINVAL)
-	errLength   = fmt.Errorf("inproc: length is not within the buffer: %w", syscall.EINVAL)
+	errStopped    = fmt.Errorf("inproc: the TM is stopped: %w", syscall.ESHUTDOWN)
+	errDown       = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.ESHUTDOWN, Err: node.ErrClosed})
+	errNodeClosed = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.EPIPE, Err: node.ErrClosed})
+	errBusy       = fmt.Errorf("inproc: an op on the buffer is under way: %w", syscall.EBUSY)
+	errForeign    = fmt.Errorf("inproc: the buffer is none of this domain: %w", syscall.EINVAL)
+	errNoQueue    = fmt.Errorf("inproc: no such queue: %w", syscall.EINVAL)
+	errLength     = fmt.Errorf("inproc: length is not within the buffer: %w", syscall.EINVAL)
 )
 
 func (t *tm) Address() transport.Address { return t.address }
 
-func (t *tm) MatchBits() transport.MatchBits { return t.first }
+func (t *tm) MatchBits() transport.MatchBits { return t.firstBits }
 
 // queuedTM is a CoreTM: a tm whose completions go to a queue.
 type queuedTM struct {
@@ -93,17 +93,17 @@ func (t *tm) submit(op *transport.Op, more bool) error {
 	t.ops.Add(opUnderWay)
 	err := b.submit(t, op, more)
 	if err != nil {
-		t.account(-opUnderWay)
+		t.addOps(-opUnderWay)
 	}
 	return err
 }
 
-// accepts returns nil if the TM accepts ops.
-func (t *tm) accepts() error {
+// checkOpen returns an error if the TM is stopped or the node is closing.
+func (t *tm) checkOpen() error {
 	switch {
 	case t.stopped.Load():
 		return errStopped
-	case t.down.Load():
+	case t.closing.Load():
 		return errDown
 	}
 	return nil
@@ -113,19 +113,19 @@ func (t *tm) accepts() error {
 func (t *tm) push(c *transport.Completion) {
 	c.Time = time.Now()
 	if !c.Final {
-		t.out.Push(c)
+		t.outlet.Push(c)
 		return
 	}
 	t.ops.Add(1 - opUnderWay)
-	t.out.Push(c)
-	t.account(-1)
+	t.outlet.Push(c)
+	t.addOps(-1)
 }
 
-// account adds n to ops. If the node is closing and the last completion was passed on, it reports that the
+// addOps adds n to ops. If the node is closing and the last completion was passed on, it reports that the
 // Core is gone.
-func (t *tm) account(n int64) {
-	if t.ops.Add(n) == 0 && t.down.Load() && t.told.CompareAndSwap(false, true) {
-		t.out.Tell(&transport.Completion{Err: errFallen, Time: time.Now(), Down: true})
+func (t *tm) addOps(n int64) {
+	if t.ops.Add(n) == 0 && t.closing.Load() && t.downPushed.CompareAndSwap(false, true) {
+		t.outlet.PushTM(&transport.Completion{Err: errNodeClosed, Time: time.Now(), Down: true})
 	}
 }
 
@@ -138,7 +138,7 @@ func (t *tm) Stop() error {
 		t.stopped.Store(false)
 		return fmt.Errorf("inproc: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
 	}
-	t.domain.core.book.strike(t)
+	t.domain.core.directory.remove(t)
 	t.domain.core.node.Unclaim(t.claim)
 	t.domain.mu.Lock()
 	delete(t.domain.tms, t)
@@ -191,7 +191,7 @@ func (t *tm) put(op *transport.Op, bits uint64, d *portals.MD, more bool) (lnet.
 	if err != nil {
 		return h, err
 	}
-	return h, n.Put(h, t.domain.core.book.way(&op.Peer), node.PutOptions{
+	return h, n.Put(h, t.domain.core.directory.destination(&op.Peer), node.PutOptions{
 		Source: t.address.NID, Portal: op.Peer.Portal, MatchBits: bits, HdrData: t.hdrData, More: more,
 	})
 }
@@ -202,7 +202,7 @@ func (t *tm) get(op *transport.Op, d *portals.MD, more bool) (lnet.Handle, error
 	if err != nil {
 		return h, err
 	}
-	return h, n.Get(h, t.domain.core.book.way(&op.Peer), node.GetOptions{
+	return h, n.Get(h, t.domain.core.directory.destination(&op.Peer), node.GetOptions{
 		Source: t.address.NID, Portal: op.Peer.Portal, MatchBits: uint64(op.MatchBits), More: more,
 	})
 }

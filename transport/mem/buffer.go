@@ -32,7 +32,7 @@ func (b *buffer) Deregister() error {
 	}
 	b.domain.mu.Lock()
 	defer b.domain.mu.Unlock()
-	b.domain.use(b, -1)
+	b.domain.addUsers(b, -1)
 	return nil
 }
 
@@ -63,16 +63,16 @@ func (l *list) remove(b *buffer) {
 	b.list, b.prev, b.next = nil, nil, nil
 }
 
-// move copies the first n bytes of src to dst, at offset at. It returns EFAULT if the memory of one of them
+// guardedCopy copies the first n bytes of src to dst, at offset at. It returns EFAULT if the memory of one of them
 // is gone.
-func move(dst [][]byte, at int, src [][]byte, n int) error {
-	if f := memory.Guard(func() { moveSound(dst, at, src, n) }); f != nil {
+func guardedCopy(dst [][]byte, at int, src [][]byte, n int) error {
+	if f := memory.Guard(func() { copyBytes(dst, at, src, n) }); f != nil {
 		return f
 	}
 	return nil
 }
 
-func moveSound(dst [][]byte, at int, src [][]byte, n int) {
+func copyBytes(dst [][]byte, at int, src [][]byte, n int) {
 	for at >= len(dst[0]) {
 		at -= len(dst[0])
 		dst = dst[1:]

@@ -86,8 +86,8 @@ func (d *domain) search(at uintptr) (int, bool) {
 	})
 }
 
-// around returns the area that contains segment s, or nil. mu is held.
-func (d *domain) around(s []byte) *area {
+// areaOf returns the area that contains segment s, or nil. mu is held.
+func (d *domain) areaOf(s []byte) *area {
 	i, found := d.search(address(s))
 	if !found {
 		i--
@@ -125,15 +125,15 @@ func (d *domain) Register(_ context.Context, segments [][]byte, token any) (tran
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.use(b, 1)
+	d.addUsers(b, 1)
 	return b, nil
 }
 
-// use changes the number of users of b's areas by +1 or -1. mu is held.
-func (d *domain) use(b *buffer, by int) {
+// addUsers changes the number of users of b's areas by +1 or -1. mu is held.
+func (d *domain) addUsers(b *buffer, by int) {
 	d.buffers += by
 	for _, s := range b.segments {
-		if a := d.around(s); a != nil {
+		if a := d.areaOf(s); a != nil {
 			a.users += by
 		}
 	}
@@ -165,7 +165,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 		return nil, fmt.Errorf("mem: start at %v, PID %v: %w", a.NID, a.PID, syscall.ENOENT)
 	}
 	t := &tm{out: out, domain: d, host: d.host, address: a}
-	if err := d.host.occupy(t); err != nil {
+	if err := d.host.register(t); err != nil {
 		return nil, err
 	}
 	t.first = transport.RandomMatchBits(t.address.TMID)

@@ -12,7 +12,7 @@ import (
 )
 
 // No allocation per op, on either side.
-func TestNothingIsAllocated(t *testing.T) {
+func TestMessagesDoNotAllocate(t *testing.T) {
 	p := newPair(t, mem.Config{})
 	in, out := p.buffer(0, "in", 100), p.buffer(1, "out", 100)
 	dst := make([]transport.Completion, 4)

@@ -210,7 +210,7 @@ func TestBulk(t *testing.T) {
 // Failing operations, silent as in LNet, or reported as errors.
 //
 // transport 6.10
-func TestWhatGoesWrong(t *testing.T) {
+func TestErrors(t *testing.T) {
 	elsewhere := nid(99)
 	for _, c := range []struct {
 		name string

@@ -17,7 +17,7 @@ import (
 )
 
 // A simple model of TMs on a network in memory (transport 3.8, 6.7 to 6.10). All TMs deliver synchronously,
-// so that only actions of the story have effects.
+// so that only actions of the test have effects.
 
 // modelBuffer is the model of a buffer.
 type modelBuffer struct {
@@ -47,7 +47,7 @@ type modelTM struct {
 	stats    [transport.QueueTypes]transport.Stats
 }
 
-// queues are the choices of stories, with a preference for messages.
+// queues are the choices of random tests, with a preference for messages.
 var queues = []transport.QueueType{
 	transport.MsgRecv, transport.MsgRecv, transport.MsgRecv, transport.MsgSend, transport.MsgSend, transport.MsgSend,
 	transport.PassiveBulkRecv, transport.PassiveBulkSend, transport.ActiveBulkRecv, transport.ActiveBulkSend,
@@ -62,12 +62,12 @@ type announcement struct {
 	size       int
 }
 
-type story struct {
+type randomTest struct {
 	t        *rapid.T
 	domains  [2]*transport.Domain
 	tms      []*modelTM // nil if stopped
 	buffers  []*modelBuffer
-	heard    []announcement
+	received []announcement
 	messages int
 }
 
@@ -79,7 +79,7 @@ func describe(b int, q transport.QueueType, final bool, err error, length, offse
 	return fmt.Sprintf("buffer %d on %v: final %v, %v, %d at %d of %s", b, q, final, int(errno), length, offset, sender)
 }
 
-func (s *story) must(err error) {
+func (s *randomTest) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -87,7 +87,7 @@ func (s *story) must(err error) {
 }
 
 // start starts TM number k, on host k%2.
-func (s *story) start(k int) {
+func (s *randomTest) start(k int) {
 	m := &modelTM{number: k, address: at([]lnet.NID{nidA, nidB}[k%2], 34, uint16(k+1))}
 	var err error
 	m.TransferMachine, err = s.domains[k%2].NewTM(func(*transport.TMEvent) {})
@@ -98,8 +98,8 @@ func (s *story) start(k int) {
 	s.tms[k] = m
 }
 
-// hear is the callback of all buffers.
-func (s *story) hear(e *transport.BufferEvent) {
+// receive is the callback of all buffers.
+func (s *randomTest) receive(e *transport.BufferEvent) {
 	sender := ""
 	if e.EndPoint != nil {
 		sender = e.EndPoint.String()
@@ -113,7 +113,7 @@ func (s *story) hear(e *transport.BufferEvent) {
 }
 
 // expect adds an expected event of b to m.
-func (s *story) expect(m *modelTM, b *modelBuffer, final bool, err error, length, offset int, sender string) {
+func (s *randomTest) expect(m *modelTM, b *modelBuffer, final bool, err error, length, offset int, sender string) {
 	m.events = append(m.events, describe(b.name, b.Queue, final, err, length, offset, sender))
 	b.ended = final
 	st := &m.stats[b.Queue]
@@ -135,7 +135,7 @@ func remove(list []*modelBuffer, b *modelBuffer) []*modelBuffer {
 }
 
 // add adds b to a queue of m, in the model and in reality.
-func (s *story) add(m *modelTM, b *modelBuffer, q transport.QueueType) {
+func (s *randomTest) add(m *modelTM, b *modelBuffer, q transport.QueueType) {
 	t := s.t
 	size := b.Size()
 	queued := b.at != nil
@@ -171,7 +171,7 @@ func (s *story) add(m *modelTM, b *modelBuffer, q transport.QueueType) {
 }
 
 // predict returns the expected result of Add, and a function that models its effect.
-func (s *story) predict(m *modelTM, b *modelBuffer, q transport.QueueType, queued bool) (then func(), want error) {
+func (s *randomTest) predict(m *modelTM, b *modelBuffer, q transport.QueueType, queued bool) (then func(), want error) {
 	size := b.Size()
 	switch {
 	case queued:
@@ -213,20 +213,20 @@ func (s *story) predict(m *modelTM, b *modelBuffer, q transport.QueueType, queue
 			if p.MatchBits != transport.MakeMatchBits(m.address.TMID, m.counter) || p.Address != m.address {
 				s.t.Fatalf("TM %d: passive buffer %d is %+v", m.number, m.counter, p)
 			}
-			s.heard = append(s.heard, announcement{bytes.Clone(b.Descriptor), m.number, b.counter, q, n})
+			s.received = append(s.received, announcement{bytes.Clone(b.Descriptor), m.number, b.counter, q, n})
 		}, nil
 	}
 	return s.predictActive(m, b, q)
 }
 
 // predictActive is predict for active bulk, with any descriptor so far.
-func (s *story) predictActive(m *modelTM, b *modelBuffer, q transport.QueueType) (then func(), want error) {
+func (s *randomTest) predictActive(m *modelTM, b *modelBuffer, q transport.QueueType) (then func(), want error) {
 	b.Descriptor = nil
-	if len(s.heard) == 0 {
+	if len(s.received) == 0 {
 		return nil, syscall.EINVAL
 	}
 	// Mostly recent ones.
-	a := s.heard[max(0, len(s.heard)-1-rapid.IntRange(0, 8).Draw(s.t, "age"))]
+	a := s.received[max(0, len(s.received)-1-rapid.IntRange(0, 8).Draw(s.t, "age"))]
 	b.Descriptor = a.descriptor
 	fetches := q == transport.ActiveBulkRecv
 	n := b.Length
@@ -245,7 +245,7 @@ func (s *story) predictActive(m *modelTM, b *modelBuffer, q transport.QueueType)
 }
 
 // send models a message.
-func (s *story) send(m *modelTM, b *modelBuffer, to *modelTM) {
+func (s *randomTest) send(m *modelTM, b *modelBuffer, to *modelTM) {
 	if to != nil && len(to.receives) > 0 && b.Length <= to.receives[0].MinReceiveSize {
 		r := to.receives[0]
 		copy(r.memory[r.offset:], b.memory[:b.Length])
@@ -261,7 +261,7 @@ func (s *story) send(m *modelTM, b *modelBuffer, to *modelTM) {
 }
 
 // move models active bulk of n bytes.
-func (s *story) move(m *modelTM, b *modelBuffer, to *modelTM, a announcement, n int) {
+func (s *randomTest) move(m *modelTM, b *modelBuffer, to *modelTM, a announcement, n int) {
 	fetches := b.Queue == transport.ActiveBulkRecv
 	if to != nil {
 		for _, p := range to.passive {
@@ -296,7 +296,7 @@ func (s *story) move(m *modelTM, b *modelBuffer, to *modelTM, a announcement, n 
 }
 
 // cancelled models Cancel of a queued buffer, or an abort.
-func (s *story) cancelled(m *modelTM, b *modelBuffer) {
+func (s *randomTest) cancelled(m *modelTM, b *modelBuffer) {
 	m.stats[b.Queue].Cancels++
 	if b.ended {
 		return
@@ -305,7 +305,7 @@ func (s *story) cancelled(m *modelTM, b *modelBuffer) {
 	s.expect(m, b, true, syscall.ECANCELED, 0, 0, "")
 }
 
-func (s *story) cancel(b *modelBuffer) {
+func (s *randomTest) cancel(b *modelBuffer) {
 	m := b.at
 	on := m
 	if on == nil {
@@ -319,7 +319,7 @@ func (s *story) cancel(b *modelBuffer) {
 	}
 }
 
-func (s *story) anyTM() *modelTM {
+func (s *randomTest) anyTM() *modelTM {
 	m := s.tms[rapid.IntRange(0, len(s.tms)-1).Draw(s.t, "TM")]
 	if m == nil {
 		m = s.tms[0]
@@ -328,7 +328,7 @@ func (s *story) anyTM() *modelTM {
 }
 
 // deliver delivers the events of m, and compares them.
-func (s *story) deliver(m *modelTM) {
+func (s *randomTest) deliver(m *modelTM) {
 	if m.Pending() != (len(m.events) > 0) {
 		s.t.Fatalf("TM %d: pending %v; expected are %q", m.number, m.Pending(), m.events)
 	}
@@ -337,7 +337,7 @@ func (s *story) deliver(m *modelTM) {
 	s.compare(m)
 }
 
-func (s *story) compare(m *modelTM) {
+func (s *randomTest) compare(m *modelTM) {
 	if !slices.Equal(m.got, m.events) {
 		s.t.Fatalf("TM %d: events\n%q, not\n%q", m.number, m.got, m.events)
 	}
@@ -362,7 +362,7 @@ func (s *story) compare(m *modelTM) {
 }
 
 // restart stops a TM and starts it again.
-func (s *story) restart(k int) {
+func (s *randomTest) restart(k int) {
 	m := s.tms[k]
 	if m == nil {
 		s.start(k)
@@ -387,7 +387,7 @@ func (s *story) restart(k int) {
 	s.tms[k] = nil
 }
 
-func (s *story) inOrderOfAdds(m *modelTM, q transport.QueueType) (list []*modelBuffer) {
+func (s *randomTest) inOrderOfAdds(m *modelTM, q transport.QueueType) (list []*modelBuffer) {
 	for _, b := range s.buffers {
 		if b.at == m && b.Queue == q {
 			list = append(list, b)
@@ -400,11 +400,11 @@ func (s *story) inOrderOfAdds(m *modelTM, q transport.QueueType) (list []*modelB
 // and their order, contents and statistics.
 //
 // transport 3.8 errors, 3.8 del, 3.10 guarantees, 3.11 (1)-(2), 3.12 (1)-(2), 6.7 (4), 6.10
-func TestStoriesEqualTheModels(t *testing.T) {
+func TestCoreEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := mem.New(mem.Config{})
-		s := &story{t: t, tms: make([]*modelTM, 3)}
-		callbacks := transport.Callbacks{s.hear, s.hear, s.hear, s.hear, s.hear, s.hear}
+		s := &randomTest{t: t, tms: make([]*modelTM, 3)}
+		callbacks := transport.Callbacks{s.receive, s.receive, s.receive, s.receive, s.receive, s.receive}
 		for k, at := range []lnet.NID{nidA, nidB} {
 			var err error
 			s.domains[k], err = transport.NewDomain(context.Background(), n.Host(at))
@@ -432,7 +432,7 @@ func TestStoriesEqualTheModels(t *testing.T) {
 	})
 }
 
-func (s *story) step() {
+func (s *randomTest) step() {
 	b := s.buffers[rapid.IntRange(0, len(s.buffers)-1).Draw(s.t, "buffer")]
 	switch what := rapid.IntRange(0, 20).Draw(s.t, "what"); {
 	case what < 12:
@@ -452,7 +452,7 @@ func (s *story) step() {
 }
 
 // end closes everything.
-func (s *story) end() {
+func (s *randomTest) end() {
 	for k, m := range s.tms {
 		if m != nil {
 			s.restart(k)

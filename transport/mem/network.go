@@ -139,8 +139,8 @@ func (h *host) tm(at uint32, id uint16) *tm {
 	return p[id].Load()
 }
 
-// occupy registers t at its address, after choosing a free number if that is Dynamic.
-func (h *host) occupy(t *tm) error {
+// register registers t at its address, after choosing a free number if that is Dynamic.
+func (h *host) register(t *tm) error {
 	a := &t.address
 	if a.Portal == lnet.ReservedPortal || a.Portal >= lnet.Portals || a.TMID == 0 || a.TMID > transport.Dynamic {
 		return fmt.Errorf("mem: start at portal %d, TM %d: %w", a.Portal, a.TMID, syscall.EINVAL)
@@ -168,5 +168,5 @@ func (h *host) occupy(t *tm) error {
 	return nil
 }
 
-// vacate removes t from its address.
-func (h *host) vacate(t *tm) { h.tms[t.address.Portal].Load()[t.address.TMID].Store(nil) }
+// unregister removes t from its address.
+func (h *host) unregister(t *tm) { h.tms[t.address.Portal].Load()[t.address.TMID].Store(nil) }

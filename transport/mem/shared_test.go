@@ -13,7 +13,7 @@ import (
 // buffer is of Domain.Buffer or of a pool.
 //
 // transport 3.7 (2), 4 fini
-func TestFreeOfMemoryThatIsShared(t *testing.T) {
+func TestFreeOfSharedMemory(t *testing.T) {
 	ctx := t.Context()
 	d, err := transport.NewDomain(ctx, mem.New(mem.Config{}).Host())
 	if err != nil {

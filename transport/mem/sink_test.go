@@ -43,8 +43,8 @@ func TestSink(t *testing.T) {
 	if n, err := tm.Submit([]transport.Op{{Cancel: true, Buffer: b, Sequence: 2}}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if len(to.Told) != 1 || !errors.Is(to.Told[0].Err, syscall.ENOBUFS) {
-		t.Errorf("told %+v", to.Told)
+	if len(to.TMCompletions) != 1 || !errors.Is(to.TMCompletions[0].Err, syscall.ENOBUFS) {
+		t.Errorf("told %+v", to.TMCompletions)
 	}
 	var sequences []uint32
 	for _, c := range to.Pushed {

@@ -26,11 +26,11 @@ type tm struct {
 	first   transport.MatchBits
 	stopped atomic.Bool
 
-	mu       sync.Mutex // guards the fields below; only the outlet's lock is acquired under it
-	receives list       // receive buffers, in the order in which messages fill them
-	passive  [buckets]list
-	lost     list // active receives without a matching buffer; they stay until cancelled
-	waiting  int  // number of buffers on all lists
+	mu            sync.Mutex // guards the fields below; only the outlet's lock is acquired under it
+	receiveQueue  list       // receive buffers, in the order in which messages fill them
+	passiveQueues [buckets]list
+	unanswered    list // active receives without a matching buffer; they stay until cancelled
+	queued        int  // number of buffers on all lists
 }
 
 func (t *tm) Address() transport.Address { return t.address }
@@ -96,7 +96,7 @@ func (t *tm) submit(op *transport.Op) error {
 		if op.MinReceiveSize < 1 || op.MinReceiveSize > b.size || op.MaxMessages < 1 {
 			return errSizes
 		}
-		t.post(&t.receives, b, op)
+		t.post(&t.receiveQueue, b, op)
 	case transport.PassiveBulkRecv, transport.PassiveBulkSend:
 		if op.Queue == transport.PassiveBulkSend && (op.Length < 1 || op.Length > b.size) {
 			return errSizes
@@ -106,7 +106,7 @@ func (t *tm) submit(op *transport.Op) error {
 		if op.Length < 1 || op.Length > b.size {
 			return errSizes
 		}
-		t.carryOut(b, op)
+		t.execute(b, op)
 	default:
 		return errQueue
 	}
@@ -114,7 +114,7 @@ func (t *tm) submit(op *transport.Op) error {
 }
 
 // bucket returns the list of passive buffers for match bits m.
-func (t *tm) bucket(m transport.MatchBits) *list { return &t.passive[m%buckets] }
+func (t *tm) bucket(m transport.MatchBits) *list { return &t.passiveQueues[m%buckets] }
 
 // post appends the op of b to l.
 func (t *tm) post(l *list, b *buffer, op *transport.Op) {
@@ -123,7 +123,7 @@ func (t *tm) post(l *list, b *buffer, op *transport.Op) {
 	b.op, b.offset = *op, 0
 	b.tm.Store(t)
 	l.append(b)
-	t.waiting++
+	t.queued++
 }
 
 // cancel ends the op of b if it waits at t and has this sequence number.
@@ -131,26 +131,26 @@ func (t *tm) cancel(b *buffer, sequence uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if b.tm.Load() == t && b.op.Sequence == sequence {
-		t.conclude(b, &transport.Completion{Err: syscall.ECANCELED, Time: time.Now()})
+		t.complete(b, &transport.Completion{Err: syscall.ECANCELED, Time: time.Now()})
 	}
 }
 
-// conclude ends the waiting op of b with completion c. mu is held.
-func (t *tm) conclude(b *buffer, c *transport.Completion) {
+// complete ends the waiting op of b with completion c. mu is held.
+func (t *tm) complete(b *buffer, c *transport.Completion) {
 	b.list.remove(b)
 	b.tm.Store(nil)
-	t.waiting--
+	t.queued--
 	c.Token, c.Sequence, c.Final = b.token, b.op.Sequence, true
 	t.out.Push(c)
 }
 
-// carryOut executes an active op, and pushes its completion. If LNet would never answer the request, the op
+// execute executes an active op, and pushes its completion. If LNet would never answer the request, the op
 // waits on the list lost instead.
-func (t *tm) carryOut(b *buffer, op *transport.Op) {
+func (t *tm) execute(b *buffer, op *transport.Op) {
 	now := time.Now()
 	answered, err := t.transfer(b, op, now)
 	if !answered {
-		t.post(&t.lost, b, op)
+		t.post(&t.unanswered, b, op)
 		return
 	}
 	c := transport.Completion{Token: b.token, Sequence: op.Sequence, Final: true, Err: err, Time: now}
@@ -163,7 +163,7 @@ func (t *tm) carryOut(b *buffer, op *transport.Op) {
 // Reasons for refusals. errNoHost is the error of LNet; Config.Strict enables the others.
 var (
 	errNoHost      = fmt.Errorf("mem: no host has the NID: %w", syscall.EHOSTUNREACH)
-	errNobody      = fmt.Errorf("mem: no TM is there: %w", syscall.ENETUNREACH)
+	errNoTM        = fmt.Errorf("mem: no TM is there: %w", syscall.ENETUNREACH)
 	errNoBuffer    = fmt.Errorf("mem: the receive queue is empty: %w", syscall.ENOBUFS)
 	errTooLong     = fmt.Errorf("mem: the message is longer than MinReceiveSize: %w", syscall.EMSGSIZE)
 	errStale       = fmt.Errorf("mem: no buffer has the descriptor: %w", syscall.ENOENT)
@@ -176,15 +176,15 @@ var (
 func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool, err error) {
 	strict := t.host.network.strict
 	h := t.host.find(op.Peer.NID)
-	from, routed := t.source(h)
+	from, routed := t.addressFor(h)
 	switch {
 	case routed:
 	case strict:
-		return true, errNobody
+		return true, errNoTM
 	default:
 		return true, errNoHost
 	}
-	err = errNobody
+	err = errNoTM
 	if d := h.tm(op.Peer.Portal, op.Peer.TMID); d != nil && op.Peer.PID == lnet.PIDLustre {
 		d.mu.Lock()
 		switch {
@@ -192,7 +192,7 @@ func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool
 		case op.Queue == transport.MsgSend:
 			err = d.receive(b, op.Length, from, now)
 		default:
-			err = d.serve(b, op, now)
+			err = d.transferWith(b, op, now)
 		}
 		d.mu.Unlock()
 	}
@@ -202,8 +202,8 @@ func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool
 	return op.Queue != transport.ActiveBulkRecv, nil
 }
 
-// source returns the address of t as seen by host h. It returns false if t cannot reach h.
-func (t *tm) source(h *host) (a transport.Address, ok bool) {
+// addressFor returns the address of t as seen by host h. It returns false if t cannot reach h.
+func (t *tm) addressFor(h *host) (a transport.Address, ok bool) {
 	a = t.address
 	if h == nil {
 		return a, false
@@ -221,27 +221,27 @@ func (t *tm) source(h *host) (a transport.Address, ok bool) {
 // lost. mu is held.
 func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Time) error {
 	strict := t.host.network.strict
-	b := t.receives.first
+	b := t.receiveQueue.first
 	switch {
 	case b == nil:
 		if strict {
-			t.out.Tell(&transport.Completion{Err: errNoBuffer, Time: now})
+			t.out.PushTM(&transport.Completion{Err: errNoBuffer, Time: now})
 		}
 		return errNoBuffer
 	case n > b.op.MinReceiveSize:
 		if strict {
-			t.conclude(b, &transport.Completion{Err: errTooLong, Time: now})
+			t.complete(b, &transport.Completion{Err: errTooLong, Time: now})
 		}
 		return errTooLong
 	}
-	if err := move(b.segments, b.offset, from.segments, n); err != nil {
+	if err := guardedCopy(b.segments, b.offset, from.segments, n); err != nil {
 		return err
 	}
 	c := transport.Completion{Length: n, Offset: b.offset, Sender: sender, Time: now}
 	b.offset += n
 	b.op.MaxMessages--
 	if b.op.MaxMessages == 0 || b.size-b.offset < b.op.MinReceiveSize {
-		t.conclude(b, &c)
+		t.complete(b, &c)
 		return nil
 	}
 	c.Token, c.Sequence = b.token, b.op.Sequence
@@ -249,8 +249,8 @@ func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Tim
 	return nil
 }
 
-// serve carries out op, active bulk of buffer a, with a passive buffer of t. mu is held.
-func (t *tm) serve(a *buffer, op *transport.Op, now time.Time) error {
+// transferWith carries out op, active bulk of buffer a, with a passive buffer of t. mu is held.
+func (t *tm) transferWith(a *buffer, op *transport.Op, now time.Time) error {
 	b, err := t.match(op)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (t *tm) serve(a *buffer, op *transport.Op, now time.Time) error {
 	}
 	if op.Length > room {
 		if t.host.network.strict {
-			t.conclude(b, &transport.Completion{Err: errBulkTooLong, Time: now})
+			t.complete(b, &transport.Completion{Err: errBulkTooLong, Time: now})
 		}
 		return errBulkTooLong
 	}
@@ -269,10 +269,10 @@ func (t *tm) serve(a *buffer, op *transport.Op, now time.Time) error {
 	if op.Queue == transport.ActiveBulkSend {
 		to, from = b, a
 	}
-	if err := move(to.segments, 0, from.segments, op.Length); err != nil {
+	if err := guardedCopy(to.segments, 0, from.segments, op.Length); err != nil {
 		return err
 	}
-	t.conclude(b, &transport.Completion{Length: op.Length, Time: now})
+	t.complete(b, &transport.Completion{Length: op.Length, Time: now})
 	return nil
 }
 
@@ -298,7 +298,7 @@ func (t *tm) match(op *transport.Op) (*buffer, error) {
 // Stop ends the TM.
 func (t *tm) Stop() error {
 	t.mu.Lock()
-	waiting, stopped := t.waiting, t.stopped.Load()
+	waiting, stopped := t.queued, t.stopped.Load()
 	if waiting == 0 {
 		t.stopped.Store(true)
 	}
@@ -309,7 +309,7 @@ func (t *tm) Stop() error {
 	case stopped:
 		return nil
 	}
-	t.host.vacate(t)
+	t.host.unregister(t)
 	t.domain.mu.Lock()
 	defer t.domain.mu.Unlock()
 	t.domain.tms--

@@ -15,12 +15,12 @@ import (
 // buffer is a CoreBuffer. It holds the state of its op; there is at most one.
 type buffer struct {
 	*registration
-	domain *domain
-	token  any
-	size   int
-	pieces []*piece
-	own    *own // nil if all of the memory is from Alloc
-	ended  atomic.Bool
+	domain  *domain
+	token   any
+	size    int
+	pieces  []*piece
+	foreign *foreignMemory // nil if all of the memory is from Alloc
+	ended   atomic.Bool
 
 	// tm is the TM of the op, or nil. It is changed with that TM's mu held. So the fields below may be
 	// accessed with the mu of the TM that it points to.
@@ -28,10 +28,10 @@ type buffer struct {
 	sequence uint32 // of the op; lnetd's number is greater by registration.operation
 	receives bool   // the op receives data
 	credits  int
-	// cancelled is the index in tm.cancels.buffers plus 1, or 0 if the op was not cancelled. endedHere
+	// cancelled is the index in tm.cancels.buffers plus 1, or 0 if the op was not cancelled. abandoned
 	// means that the op has ended for the program, but not for lnetd.
 	cancelled int
-	endedHere bool
+	abandoned bool
 }
 
 // table maps indexes to buffers. Lookups take no lock.
@@ -114,20 +114,20 @@ func (d *domain) register(ctx context.Context, segments [][]byte, token any) (*b
 	if err != nil {
 		return nil, err
 	}
-	b := &buffer{domain: d, token: token, own: o}
+	b := &buffer{domain: d, token: token, foreign: o}
 	for _, s := range segments {
 		b.size += len(s)
 	}
-	if err := d.name(ctx, b, shared); err != nil {
+	if err := d.assignRegistration(ctx, b, shared); err != nil {
 		d.store.unshare(o)
 		return nil, err
 	}
 	return b, nil
 }
 
-// name assigns a registration of segments of the store to b: an idle one, or a new one from lnetd.
-func (d *domain) name(ctx context.Context, b *buffer, segments [][]byte) error {
-	ranges, pieces, err := d.store.hold(segments, &d.agreed.Limits)
+// assignRegistration assigns a registration of segments of the store to b: an idle one, or a new one from lnetd.
+func (d *domain) assignRegistration(ctx context.Context, b *buffer, segments [][]byte) error {
+	ranges, pieces, err := d.store.acquire(segments, &d.hello.Limits)
 	if err != nil {
 		return err
 	}
@@ -138,24 +138,24 @@ func (d *domain) name(ctx context.Context, b *buffer, segments [][]byte) error {
 		}
 	}
 	if err != nil {
-		d.store.letGo(pieces)
+		d.store.releasePieces(pieces)
 	}
 	return err
 }
 
 func (d *domain) registration(ctx context.Context, ranges []protocol.Range) (*registration, error) {
 	key := rangesKey(ranges)
-	if r := d.idle.take(key); r != nil {
-		if err := d.connection.over(); err != nil {
+	if r := d.idle.removeByRanges(key); r != nil {
+		if err := d.connection.endReason(); err != nil {
 			return nil, err
 		}
 		return r, nil
 	}
 	var reply protocol.BufRegisterReply
 	request := &protocol.BufRegister{Ranges: ranges}
-	err := d.connection.ask(ctx, request, &reply, d.undoRegister)
+	err := d.connection.request(ctx, request, &reply, d.undoRegister)
 	if errors.Is(err, syscall.EDQUOT) {
-		err = d.makeRoom(ctx, func() error { return d.connection.ask(ctx, request, &reply, d.undoRegister) })
+		err = d.makeRoom(ctx, func() error { return d.connection.request(ctx, request, &reply, d.undoRegister) })
 	}
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (d *domain) makeRoom(ctx context.Context, try func() error) error {
 	}
 	for {
 		all, done := d.idle.evictOldest(), make(chan int, 1)
-		d.connection.undoing.Go(func() { done <- d.forget(all) })
+		d.connection.undoCalls.Go(func() { done <- d.deregisterIdle(all) })
 		select {
 		case n := <-done:
 			if err := try(); n == 0 || !errors.Is(err, syscall.EDQUOT) {
@@ -189,12 +189,12 @@ func (d *domain) makeRoom(ctx context.Context, try func() error) error {
 
 // evict deregisters the idle registrations of an area.
 func (d *domain) evict(area uint32) {
-	d.forget(d.idle.evict(func(r *registration) bool { _, has := r.areas[area]; return has }))
+	d.deregisterIdle(d.idle.evict(func(r *registration) bool { _, has := r.areas[area]; return has }))
 }
 
-// forget deregisters registrations without a buffer, and returns how many it has deregistered. If lnetd
+// deregisterIdle deregisters registrations without a buffer, and returns how many it has deregistered. If lnetd
 // still uses one, it becomes idle again. It is then evicted later, or ends with the connection.
-func (d *domain) forget(all []*registration) (n int) {
+func (d *domain) deregisterIdle(all []*registration) (n int) {
 	for _, r := range all {
 		switch err := d.deregister(r.index, r.generation); {
 		case err == nil:
@@ -217,14 +217,14 @@ func (d *domain) undoRegister(a *call) {
 
 func (d *domain) deregister(index, generation uint32) error {
 	r := protocol.BufDeregister{Index: index, Generation: generation}
-	return d.connection.insist(&r, &protocol.Empty{})
+	return d.connection.requestAlways(&r, &protocol.Empty{})
 }
 
 // Deregister ends the buffer. The registration with lnetd is kept for the next buffer of the same memory;
 // if too many are kept, the oldest one is deregistered. Deregister returns EBUSY if an op on the buffer is
 // in progress, and EINVAL if the buffer has ended.
 func (b *buffer) Deregister() error {
-	if t := b.tm.Load(); t != nil && !t.over() {
+	if t := b.tm.Load(); t != nil && !t.ended() {
 		return fmt.Errorf("remote: deregister: %w", errBusy)
 	}
 	if b.ended.Swap(true) {
@@ -234,10 +234,10 @@ func (b *buffer) Deregister() error {
 	d.table.remove(b) // before another buffer can get the index
 	r := *b.registration
 	r.operation += b.sequence + 1
-	if oldest := d.idle.put(&r, min(maxIdle, int(d.agreed.Quotas.Buffers)/2)); oldest != nil {
-		d.forget([]*registration{oldest})
+	if oldest := d.idle.put(&r, min(maxIdle, int(d.hello.Quotas.Buffers)/2)); oldest != nil {
+		d.deregisterIdle([]*registration{oldest})
 	}
-	d.store.letGo(b.pieces)
-	d.store.unshare(b.own)
+	d.store.releasePieces(b.pieces)
+	d.store.unshare(b.foreign)
 	return nil
 }

@@ -21,29 +21,29 @@ import (
 // goroutine may send requests.
 type connection struct {
 	socket *net.UnixConn
-	// notice is called for each notice of lnetd. lost is called once, at the end of the connection, with
+	// notice is called for each notice of lnetd. onLost is called once, at the end of the connection, with
 	// its reason. The reading goroutine calls both.
 	notice func(n *protocol.Notice)
-	lost   func(err error)
+	onLost func(err error)
 	// slots limits the number of outstanding requests. That many requests fit in the socket's buffer, so
 	// that sending one does not block.
 	slots chan struct{}
-	// patience is how long lnetd may send nothing before insist gives the connection up. heard counts the
-	// records received.
-	patience time.Duration
-	heard    atomic.Uint64
-	requests atomic.Uint64
-	reader   sync.WaitGroup
-	undoing  sync.WaitGroup
+	// patience is how long lnetd may send nothing before requestAlways gives the connection up.
+	// recordsReceived counts the records received.
+	patience        time.Duration
+	recordsReceived atomic.Uint64
+	requests        atomic.Uint64
+	reader          sync.WaitGroup
+	undoCalls       sync.WaitGroup
 
-	mu       sync.Mutex // guards the fields below
-	sequence uint32
-	calls    map[uint32]*call
-	nop      *call                      // the last one sent by sound
-	undos    map[chan struct{}]struct{} // abandoned calls; each channel is closed when the call was undone
-	last     *protocol.Notice           // the last notice about the end of the connection
-	failure  error                      // reason why this side has ended the connection
-	gone     error                      // reason why no more replies will follow
+	mu           sync.Mutex // guards the fields below
+	sequence     uint32
+	calls        map[uint32]*call
+	nop          *call                      // the last one sent by sound
+	pendingUndos map[chan struct{}]struct{} // abandoned calls; each channel is closed when the call was undone
+	lastNotice   *protocol.Notice           // the last notice about the end of the connection
+	failure      error                      // reason why this side has ended the connection
+	endError     error                      // reason why no more replies will follow
 }
 
 // call is an outstanding request. The other fields may be read when done is closed.
@@ -58,19 +58,19 @@ type call struct {
 // newConnection returns a connection that does not read until start is called.
 func newConnection(socket *net.UnixConn, patience time.Duration, notice func(n *protocol.Notice), lost func(err error)) *connection {
 	return &connection{
-		socket: socket, notice: notice, lost: lost, slots: make(chan struct{}, protocol.MaxOutstanding),
+		socket: socket, notice: notice, onLost: lost, slots: make(chan struct{}, protocol.MaxOutstanding),
 		patience: patience,
-		calls:    make(map[uint32]*call), undos: make(map[chan struct{}]struct{}),
+		calls:    make(map[uint32]*call), pendingUndos: make(map[chan struct{}]struct{}),
 	}
 }
 
 // start starts the reading goroutine.
 func (c *connection) start() { c.reader.Go(c.read) }
 
-// ask sends a request, waits for the reply, and decodes it. It blocks until ctx ends. In that case, if the
+// request sends a request, waits for the reply, and decodes it. It blocks until ctx ends. In that case, if the
 // request succeeds later, undo is called in another goroutine, unless it is nil. If lnetd is gone, the
 // error matches EPIPE. If lnetd refuses the request, the error is a *protocol.Failure.
-func (c *connection) ask(ctx context.Context, r protocol.Request, reply protocol.Body, undo func(a *call), fds ...int) error {
+func (c *connection) request(ctx context.Context, r protocol.Request, reply protocol.Body, undo func(a *call), fds ...int) error {
 	a, err := c.call(ctx, r, undo, fds...)
 	if err != nil {
 		return err
@@ -120,8 +120,8 @@ func (c *connection) send(ctx context.Context, r protocol.Request, fds []int) (*
 func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	a := &call{opcode: r.Opcode(), done: make(chan struct{})}
 	c.mu.Lock()
-	if c.gone != nil {
-		err := c.gone
+	if c.endError != nil {
+		err := c.endError
 		c.mu.Unlock()
 		<-c.slots
 		return nil, err
@@ -132,7 +132,7 @@ func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	c.mu.Unlock()
 	record, err := protocol.AppendRequest(nil, n, r)
 	if err != nil {
-		c.withdraw(n)
+		c.removeCall(n)
 		return nil, fmt.Errorf("remote: %w", err)
 	}
 	c.requests.Add(1)
@@ -143,14 +143,14 @@ func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	// If lnetd is gone, the reader notices, too, and returns a better error.
 	_, _, err = c.socket.WriteMsgUnix(record, rights, nil)
 	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, net.ErrClosed) {
-		c.withdraw(n)
+		c.removeCall(n)
 		return nil, fmt.Errorf("remote: %v: %w", a.opcode, err)
 	}
 	return a, nil
 }
 
-// withdraw removes a call that could not be sent.
-func (c *connection) withdraw(sequence uint32) {
+// removeCall removes a call that could not be sent.
+func (c *connection) removeCall(sequence uint32) {
 	c.mu.Lock()
 	_, waits := c.calls[sequence]
 	delete(c.calls, sequence)
@@ -164,26 +164,26 @@ func (c *connection) withdraw(sequence uint32) {
 func (c *connection) abandon(a *call, undo func(a *call)) {
 	done := make(chan struct{})
 	c.mu.Lock()
-	c.undos[done] = struct{}{}
+	c.pendingUndos[done] = struct{}{}
 	c.mu.Unlock()
-	c.undoing.Go(func() {
+	c.undoCalls.Go(func() {
 		<-a.done
 		if a.err == nil && undo != nil {
 			undo(a)
 		}
 		closeAll(a.fds)
 		c.mu.Lock()
-		delete(c.undos, done)
+		delete(c.pendingUndos, done)
 		c.mu.Unlock()
 		close(done)
 	})
 }
 
-// settle waits until the calls abandoned so far have been undone, or ctx ends.
-func (c *connection) settle(ctx context.Context) error {
+// waitUndone waits until the calls abandoned so far have been undone, or ctx ends.
+func (c *connection) waitUndone(ctx context.Context) error {
 	c.mu.Lock()
-	waits := make([]chan struct{}, 0, len(c.undos))
-	for done := range c.undos {
+	waits := make([]chan struct{}, 0, len(c.pendingUndos))
+	for done := range c.pendingUndos {
 		waits = append(waits, done)
 	}
 	c.mu.Unlock()
@@ -211,7 +211,7 @@ func (c *connection) fail(err error) {
 func (c *connection) close() {
 	c.fail(errClosed)
 	c.reader.Wait()
-	c.undoing.Wait()
+	c.undoCalls.Wait()
 }
 
 // maxFDs is the maximum number of descriptors in one record. lnetd never sends more.
@@ -230,7 +230,7 @@ func (c *connection) read() {
 			ended = true
 			continue // data may have arrived between the two checks of Linux, for data and for the end
 		}
-		fds, bad := rights(control[:m])
+		fds, bad := unixRights(control[:m])
 		if err != nil {
 			closeAll(fds) // an empty record, which also looks like the end, may carry descriptors
 			c.end(err)
@@ -240,7 +240,7 @@ func (c *connection) read() {
 			err = errTruncated
 		}
 		if err == nil {
-			err = c.take(record[:n], fds)
+			err = c.dispatch(record[:n], fds)
 		}
 		if err != nil {
 			closeAll(fds)
@@ -250,8 +250,8 @@ func (c *connection) read() {
 	}
 }
 
-// rights returns the descriptors in a control message. The caller owns them even if err is not nil.
-func rights(control []byte) (fds []int, err error) {
+// unixRights returns the descriptors in a control message. The caller owns them even if err is not nil.
+func unixRights(control []byte) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	for i := range messages {
 		more, e := unix.ParseUnixRights(&messages[i])
@@ -269,13 +269,13 @@ func closeAll(fds []int) {
 	}
 }
 
-// take dispatches a record. It takes ownership of the descriptors if it returns nil.
-func (c *connection) take(record []byte, fds []int) error {
+// dispatch dispatches a record. It takes ownership of the descriptors if it returns nil.
+func (c *connection) dispatch(record []byte, fds []int) error {
 	h, body, err := protocol.DecodeReply(record)
 	if err != nil {
 		return err
 	}
-	c.heard.Add(1)
+	c.recordsReceived.Add(1)
 	wanted := 0
 	if h.Opcode != protocol.OpNotice && h.Status == 0 {
 		wanted = h.Opcode.ReplyFDs()
@@ -284,7 +284,7 @@ func (c *connection) take(record []byte, fds []int) error {
 		return fmt.Errorf("remote: %d descriptors with %v: %w", len(fds), h.Opcode, syscall.EPROTO)
 	}
 	if h.Opcode == protocol.OpNotice {
-		return c.hear(body)
+		return c.handleNotice(body)
 	}
 	c.mu.Lock()
 	a := c.calls[h.Sequence]
@@ -300,22 +300,22 @@ func (c *connection) take(record []byte, fds []int) error {
 	return nil
 }
 
-// over returns the reason why no more replies will follow, or nil.
-func (c *connection) over() error {
+// endReason returns the reason why no more replies will follow, or nil.
+func (c *connection) endReason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.gone
+	return c.endError
 }
 
-// hear processes a notice.
-func (c *connection) hear(body []byte) error {
+// handleNotice processes a notice.
+func (c *connection) handleNotice(body []byte) error {
 	n := new(protocol.Notice)
 	if err := n.Decode(body); err != nil {
 		return err
 	}
 	if n.Kind == protocol.NoticeCutOff || n.Kind == protocol.NoticeGoingDown {
 		c.mu.Lock()
-		c.last = n
+		c.lastNotice = n
 		c.mu.Unlock()
 	}
 	c.notice(n)
@@ -332,8 +332,8 @@ func (c *connection) end(err error) {
 	case errors.Is(err, io.EOF):
 		err = nil
 	}
-	c.gone = farewell(c.last, err)
-	calls, gone := c.calls, c.gone
+	c.endError = endOfConnection(c.lastNotice, err)
+	calls, gone := c.calls, c.endError
 	c.calls = nil
 	c.mu.Unlock()
 	for _, a := range calls {
@@ -341,5 +341,5 @@ func (c *connection) end(err error) {
 		close(a.done)
 		<-c.slots
 	}
-	c.lost(gone)
+	c.onLost(gone)
 }

@@ -55,9 +55,9 @@ type Core struct {
 	config   Config
 	exchange *exchange
 
-	mu      sync.Mutex // guards the fields below
-	domains map[*domain]struct{}
-	past    Stats // of closed domains
+	mu          sync.Mutex // guards the fields below
+	domains     map[*domain]struct{}
+	closedStats Stats // of closed domains
 }
 
 var _ transport.Core = (*Core)(nil)
@@ -80,7 +80,7 @@ func New(c Config) *Core {
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience
 	}
-	return &Core{config: c, exchange: ofProcess, domains: make(map[*domain]struct{})}
+	return &Core{config: c, exchange: processExchange, domains: make(map[*domain]struct{})}
 }
 
 // Name returns "lnetd".
@@ -101,7 +101,7 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	}
 	d, err := c.open(ctx, path)
 	if err != nil {
-		return nil, explain(path, err)
+		return nil, explainDial(path, err)
 	}
 	c.mu.Lock()
 	c.domains[d] = struct{}{}
@@ -116,20 +116,20 @@ func (c *Core) open(ctx context.Context, path string) (*domain, error) {
 		return nil, err
 	}
 	d := newDomain(c, socket)
-	if err := d.greet(ctx); err != nil {
+	if err := d.exchangeHello(ctx); err != nil {
 		d.connection.close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// forget removes a closed domain, and keeps its statistics.
-func (c *Core) forget(d *domain) {
+// removeDomain removes a closed domain, and keeps its statistics.
+func (c *Core) removeDomain(d *domain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, there := c.domains[d]; there {
 		delete(c.domains, d)
 		last := d.stats()
-		c.past.add(&last)
+		c.closedStats.add(&last)
 	}
 }

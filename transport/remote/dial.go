@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// crowded is the delay before another attempt if too many programs connect at once.
-const crowded = 5 * time.Millisecond
+// dialRetry is the delay before another attempt if too many programs connect at once.
+const dialRetry = 5 * time.Millisecond
 
 // dial connects to a socket. It blocks until ctx ends.
 func dial(ctx context.Context, path string) (*net.UnixConn, error) {
@@ -30,15 +30,15 @@ func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 		}
 		// A non-blocking connect to a socket of this type does not wait for room in the listener's queue.
 		select {
-		case <-time.After(crowded):
+		case <-time.After(dialRetry):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// advice maps errors of Open to a remedy.
-var advice = []struct {
+// remedies maps errors of Open to a remedy.
+var remedies = []struct {
 	errno       syscall.Errno
 	dial, hello string
 }{
@@ -80,9 +80,9 @@ var advice = []struct {
 // pathMax is the maximum length of a socket's path in bytes.
 const pathMax = 107
 
-// misplaced returns what is wrong with the path itself, if the errno of connect does not show it. Otherwise
+// pathProblem returns what is wrong with the path itself, if the errno of connect does not show it. Otherwise
 // it returns "".
-func misplaced(path string, err error) string {
+func pathProblem(path string, err error) string {
 	if len(path) > pathMax && errors.Is(err, syscall.EINVAL) {
 		return fmt.Sprintf("the path has %d bytes, at most %d fit: take a shorter one, or a link", len(path), pathMax)
 	}
@@ -92,17 +92,17 @@ func misplaced(path string, err error) string {
 	return ""
 }
 
-// explain adds the socket's path and a remedy to an error of Open.
-func explain(path string, err error) error {
+// explainDial adds the socket's path and a remedy to an error of Open.
+func explainDial(path string, err error) error {
 	var dialled *net.OpError
 	atDial := errors.As(err, &dialled)
 	if atDial && dialled.Err != nil {
 		err = dialled.Err // the rest of it repeats the path
-		if words := misplaced(path, err); words != "" {
+		if words := pathProblem(path, err); words != "" {
 			return fmt.Errorf("remote: %s: %s: %w", path, words, err)
 		}
 	}
-	for _, a := range advice {
+	for _, a := range remedies {
 		words := a.hello
 		if atDial {
 			words = a.dial
@@ -114,8 +114,8 @@ func explain(path string, err error) error {
 	return fmt.Errorf("remote: connect to lnetd at %s: %w", path, err)
 }
 
-// greet exchanges HELLO with lnetd.
-func (d *domain) greet(ctx context.Context) error {
+// exchangeHello exchanges HELLO with lnetd.
+func (d *domain) exchangeHello(ctx context.Context) error {
 	hello := protocol.Hello{
 		Lowest: protocol.Version, Highest: protocol.Version, Wanted: protocol.FeatPosted | protocol.FeatMatchBits, Program: d.core.config.Program,
 	}
@@ -124,14 +124,14 @@ func (d *domain) greet(ctx context.Context) error {
 	}
 	var reply protocol.HelloReply
 	before := shm.Now()
-	if err := d.connection.ask(ctx, &hello, &reply, nil); err != nil {
+	if err := d.connection.request(ctx, &hello, &reply, nil); err != nil {
 		return err
 	}
 	after := shm.Now()
 	if err := hello.Check(&reply); err != nil {
 		return err
 	}
-	d.agreed = reply
+	d.hello = reply
 	d.longerDescriptors(int64(reply.Limits.DescriptorSize)) // a notice may have raised it already
 	d.clock = newClock(before, after, int64(reply.Now))
 	return nil

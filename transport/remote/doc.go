@@ -20,8 +20,8 @@
 // caller has given up, until the request is undone, and for each eviction of registrations. Close waits for
 // all of them.
 //
-// No system call is made with tm.mu, store.mu or idle.mu held. exchange.mu and exchange.writing are held
+// No system call is made with tm.mu, store.mu or idle.mu held. exchange.mu and exchange.copyLock are held
 // while pages are exchanged, which takes a few system calls but no request to lnetd; store.mu may be
-// acquired under them. Copying received data acquires exchange.writing with tm.mu held. No mutex is held
+// acquired under them. Copying received data acquires exchange.copyLock with tm.mu held. No mutex is held
 // during a request to lnetd.
 package remote

@@ -25,23 +25,23 @@ type domain struct {
 	table      table
 	idle       idle
 	evicting   chan struct{} // held by the goroutine that evicts registrations
-	// agreed is lnetd's reply to HELLO. clock converts lnetd's times.
-	agreed         protocol.HelloReply
+	// hello is lnetd's reply to HELLO. clock converts lnetd's times.
+	hello          protocol.HelloReply
 	clock          shm.Clock
 	descriptorSize atomic.Int64
-	// looks counts pending and running calls of tm.look.
-	looks sync.WaitGroup
+	// livenessChecks counts pending and running calls of tm.checkLiveness.
+	livenessChecks sync.WaitGroup
 
-	mu   sync.Mutex // guards the fields below
-	tms  map[*tm]struct{}
-	gone error // reason why lnetd no longer answers
-	past Stats // of TMs that have ended
+	mu         sync.Mutex // guards the fields below
+	tms        map[*tm]struct{}
+	endError   error // reason why lnetd no longer answers
+	endedStats Stats // of TMs that have ended
 }
 
 // newDomain returns a domain for a new connection.
 func newDomain(c *Core, socket *net.UnixConn) *domain {
 	d := &domain{core: c, tms: make(map[*tm]struct{}), evicting: make(chan struct{}, 1)}
-	d.connection = newConnection(socket, c.config.Patience, d.notice, d.lost)
+	d.connection = newConnection(socket, c.config.Patience, d.notice, d.failTMs)
 	d.store = newStore(d.connection, unix.Getpagesize(), c.config.CopyMemory, c.exchange, d.evict)
 	d.connection.start()
 	return d
@@ -50,11 +50,11 @@ func newDomain(c *Core, socket *net.UnixConn) *domain {
 // Limits returns lnetd's limits. DescriptorSize grows when lnetd reports a new limit, or when a TM starts
 // at a large NID, whichever is first.
 func (d *domain) Limits() transport.Limits {
-	l := d.agreed.Limits
+	l := d.hello.Limits
 	return transport.Limits{
 		BufferSize: int(l.BufferSize), SegmentSize: int(l.SegmentSize), Segments: int(l.Segments),
 		DescriptorSize: int(d.descriptorSize.Load()), Confine: true, Synchronous: true,
-		PageSize: d.store.page, CopyMemory: d.store.copyMost,
+		PageSize: d.store.page, CopyMemory: d.store.maxCopied,
 	}
 }
 
@@ -68,7 +68,7 @@ func (d *domain) longerDescriptors(size int64) {
 // NIDs returns the NIDs of lnetd's node. It blocks until ctx ends.
 func (d *domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	var reply protocol.NIDsReply
-	if err := d.connection.ask(ctx, &protocol.NIDsGet{}, &reply, nil); err != nil {
+	if err := d.connection.request(ctx, &protocol.NIDsGet{}, &reply, nil); err != nil {
 		return nil, err
 	}
 	return reply.NIDs, nil
@@ -92,14 +92,14 @@ func (d *domain) Free(b []byte) error {
 	return nil
 }
 
-// lost makes all TMs fail, because lnetd no longer answers.
-func (d *domain) lost(err error) {
+// failTMs makes all TMs fail, because lnetd no longer answers.
+func (d *domain) failTMs(err error) {
 	d.mu.Lock()
-	d.gone = err
+	d.endError = err
 	tms := d.list()
 	d.mu.Unlock()
 	for _, t := range tms {
-		t.fall(err)
+		t.markLost(err)
 	}
 }
 
@@ -140,7 +140,7 @@ func (d *domain) notice(n *protocol.Notice) {
 		tms := d.list()
 		d.mu.Unlock()
 		for _, t := range tms {
-			t.hear(GoingDown{In: time.Duration(n.Value) * time.Second, Text: n.Text})
+			t.reportGoingDown(GoingDown{In: time.Duration(n.Value) * time.Second, Text: n.Text})
 		}
 	}
 }
@@ -154,11 +154,11 @@ func (d *domain) Close() error {
 	if buffers, memory := d.table.len(), d.store.inUse(); tms > 0 || buffers > 0 || memory {
 		return fmt.Errorf("remote: close a domain with %d TMs, %d buffers, memory %v: %w", tms, buffers, memory, syscall.EBUSY)
 	}
-	d.connection.settleAll()
-	d.store.giveUp()
+	d.connection.waitAllUndone()
+	d.store.removeAllAreas()
 	d.connection.close()
-	d.looks.Wait()
-	d.core.forget(d)
+	d.livenessChecks.Wait()
+	d.core.removeDomain(d)
 	if err := d.store.close(); err != nil {
 		return fmt.Errorf("remote: close: %w", err)
 	}

@@ -21,15 +21,15 @@ var (
 	errTruncated = fmt.Errorf("a record, or what comes with it, is too long: %w", syscall.EPROTO)
 )
 
-// silent returns the error for an lnetd that has sent nothing for d.
-func silent(d time.Duration) error {
+// silentError returns the error for an lnetd that has sent nothing for d.
+func silentError(d time.Duration) error {
 	return fmt.Errorf("it has not answered for %v, though it runs or is stopped: %w", d, syscall.ETIMEDOUT)
 }
 
-// farewell returns the reason why no more replies will follow. n is lnetd's last notice about its end, or
+// endOfConnection returns the reason why no more replies will follow. n is lnetd's last notice about its end, or
 // nil. err is the error of the connection, or nil if it was closed normally. The result matches EPIPE
 // (transport 3.5).
-func farewell(n *protocol.Notice, err error) error {
+func endOfConnection(n *protocol.Notice, err error) error {
 	switch {
 	case n != nil && n.Kind == protocol.NoticeCutOff:
 		return fmt.Errorf("remote: lnetd has cut this program off: %s: %w (%w)", n.Text, n.Errno(), syscall.EPIPE)
@@ -43,24 +43,24 @@ func farewell(n *protocol.Notice, err error) error {
 	return fmt.Errorf("remote: lnetd is gone, it has not said why: %w", syscall.EPIPE)
 }
 
-// failed is the error of an op that lnetd has carried out. It is an errno, usually below 256, so that
+// opError is the error of an op that lnetd has carried out. It is an errno, usually below 256, so that
 // converting it to an interface does not allocate.
-type failed syscall.Errno
+type opError syscall.Errno
 
-func (e failed) Error() string { return "lnetd: " + syscall.Errno(e).Error() }
+func (e opError) Error() string { return "lnetd: " + syscall.Errno(e).Error() }
 
 // Unwrap returns the errno.
-func (e failed) Unwrap() error { return syscall.Errno(e) }
+func (e opError) Unwrap() error { return syscall.Errno(e) }
 
-// refused is the error of an op that lnetd has not begun.
-type refused syscall.Errno
+// rejectedError is the error of an op that lnetd has not begun.
+type rejectedError syscall.Errno
 
-func (e refused) Error() string {
+func (e rejectedError) Error() string {
 	return "lnetd has refused the operation: " + syscall.Errno(e).Error()
 }
 
 // Unwrap returns the errno.
-func (e refused) Unwrap() error { return syscall.Errno(e) }
+func (e rejectedError) Unwrap() error { return syscall.Errno(e) }
 
-// gone reports whether err means that the connection has ended.
-func gone(err error) bool { return errors.Is(err, syscall.EPIPE) }
+// connectionEnded reports whether err means that the connection has ended.
+func connectionEnded(err error) bool { return errors.Is(err, syscall.EPIPE) }

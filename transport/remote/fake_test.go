@@ -103,7 +103,7 @@ func (f *fake) serve(conn *net.UnixConn) {
 		if err != nil {
 			return
 		}
-		fds, err := rights(control[:m])
+		fds, err := unixRights(control[:m])
 		if err != nil {
 			f.t.Error(err)
 		}

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// flushLooks is the number of checks, with a yield after each, before Flush sleeps. They take about 20
+	// flushChecks is the number of checks, with a yield after each, before Flush sleeps. They take about 20
 	// µs, enough for an idle lnetd to carry out a submission.
-	flushLooks = 40
+	flushChecks = 40
 	// longYield is the duration from which a yield indicates that other threads use the processor. Then
 	// sleeping is better, because a sleeping thread is resumed sooner than one that yields.
 	longYield = 50 * time.Microsecond
@@ -20,14 +20,14 @@ const (
 // Config.Patience, the connection is given up. Flush returns at once if lnetd does not support
 // protocol.FeatPosted.
 func (t *tm) Flush(until time.Time) {
-	if t.domain.agreed.Features&protocol.FeatPosted == 0 || !t.gate.enter() {
+	if t.domain.hello.Features&protocol.FeatPosted == 0 || !t.gate.enter() {
 		return
 	}
 	defer t.gate.leave()
 	t.mu.Lock()
 	position := t.ring.Submissions.Published()
 	t.mu.Unlock()
-	for range flushLooks {
+	for range flushChecks {
 		if t.flushed(position) {
 			return
 		}
@@ -65,14 +65,14 @@ func (t *tm) acquireFlushing(until time.Time) bool {
 
 // flushed reports whether Flush can return.
 func (t *tm) flushed(position uint32) bool {
-	return t.ring.Submissions.Posted(position) || t.over()
+	return t.ring.Submissions.Posted(position) || t.ended()
 }
 
 // sleepFlushed is Flush without polling. The caller has acquired flushing.
 func (t *tm) sleepFlushed(position uint32, until time.Time) {
 	c := t.domain.connection
-	nap := min(silence, c.patience/4)
-	var w *watch
+	nap := min(maxSilence, c.patience/4)
+	var w *watchdog
 	defer func() {
 		if w != nil {
 			w.stop()
@@ -94,9 +94,9 @@ func (t *tm) sleepFlushed(position uint32, until time.Time) {
 			continue
 		}
 		// Flush takes long. From now on lnetd must answer requests.
-		c.sound()
+		c.ensureNop()
 		if w == nil {
-			w = c.watch()
+			w = c.startWatchdog()
 		}
 	}
 }

@@ -134,7 +134,7 @@ func TestFlushEnds(t *testing.T) {
 			}
 			<-done
 			if c.want != nil {
-				_ = fallen(t, tm, c.want, 0)
+				_ = reapUntilDown(t, tm, c.want, 0)
 			}
 		})
 	}
@@ -170,12 +170,12 @@ func TestFlushWaitsForABusyLnetd(t *testing.T) {
 		host.Submissions.WakePosted()
 	}
 	<-done
-	if tm.over() {
+	if tm.ended() {
 		t.Error("the connection was given up")
 	}
 	var gone error
 	d.mu.Lock()
-	gone = d.gone
+	gone = d.endError
 	d.mu.Unlock()
 	if gone != nil && !errors.Is(gone, errClosed) {
 		t.Error(gone)

@@ -55,8 +55,8 @@ type idle struct {
 	order    list.List // of *registration; the front is evicted first
 }
 
-// take removes and returns a registration of some ranges. It returns nil if there is no such registration.
-func (s *idle) take(ranges string) *registration {
+// removeByRanges removes and returns a registration of some ranges. It returns nil if there is no such registration.
+func (s *idle) removeByRanges(ranges string) *registration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.byRanges[ranges]

@@ -50,7 +50,7 @@ func kept(t *testing.T, d *domain, memory []byte, n int) {
 // time, then all succeed, and only as many registrations as needed are evicted.
 //
 // transport 9.3
-func TestQuotaIsMetAtOnce(t *testing.T) {
+func TestQuotaEvictsAtOnce(t *testing.T) {
 	const most = 64
 	f := newFake(t, Config{})
 	d := f.open()

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// fallen reaps the rest of a TM whose lnetd is gone: the completions in the ring, and then one with Down.
-func fallen(t testing.TB, of *tm, want error, before int) error {
+// reapUntilDown reaps the rest of a TM whose lnetd is gone: the completions in the ring, and then one with Down.
+func reapUntilDown(t testing.TB, of *tm, want error, before int) error {
 	t.Helper()
 	for range before {
 		if c := next(t, of); c.Down {
@@ -43,7 +43,7 @@ func fallen(t testing.TB, of *tm, want error, before int) error {
 // ended afterwards.
 //
 // transport 3.5 ours (3), 9.10
-func TestLnetdIsGone(t *testing.T) {
+func TestLnetdEnds(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
 	first, host := f.start(d)
@@ -52,7 +52,7 @@ func TestLnetdIsGone(t *testing.T) {
 	idle := f.buffer(d, 100)
 	for _, a := range d.store.areas {
 		for _, p := range a.pieces {
-			memory = append(memory, a.bytes[p.at:p.at+p.asked])
+			memory = append(memory, a.bytes[p.offset:p.offset+p.requested])
 		}
 	}
 	recv := transport.Op{Queue: transport.MsgRecv, Buffer: b, MinReceiveSize: 1, MaxMessages: 2}
@@ -70,7 +70,7 @@ func TestLnetdIsGone(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
-		_ = fallen(t, second, syscall.EPIPE, 0)
+		_ = reapUntilDown(t, second, syscall.EPIPE, 0)
 	}()
 	for f.count(protocol.OpNIDsGet) < protocol.MaxOutstanding {
 		time.Sleep(time.Microsecond)
@@ -78,7 +78,7 @@ func TestLnetdIsGone(t *testing.T) {
 	f.die()
 	asking.Wait()
 	<-waiting
-	if err := fallen(t, first, syscall.EPIPE, 2); !strings.Contains(err.Error(), "not said why") {
+	if err := reapUntilDown(t, first, syscall.EPIPE, 2); !strings.Contains(err.Error(), "not said why") {
 		t.Error(err)
 	}
 	op := transport.Op{Queue: transport.MsgSend, Buffer: idle, Length: 1, Peer: far}
@@ -106,7 +106,7 @@ func TestLnetdIsGone(t *testing.T) {
 // lnetd ends between any two steps of a program: nothing hangs, and everything created can be ended.
 //
 // transport 3.5 ours (3), 9.10
-func TestLnetdIsGoneAtEachRequest(t *testing.T) {
+func TestLnetdEndsAtEachRequest(t *testing.T) {
 	for _, at := range []protocol.Opcode{
 		protocol.OpAreaAdd, protocol.OpBufRegister, protocol.OpTMStart, protocol.OpTMStop, protocol.OpBufDeregister,
 	} {
@@ -182,7 +182,7 @@ func TestNotices(t *testing.T) {
 		t.Errorf("descriptors of %d bytes", n)
 	}
 	f.die()
-	if err := fallen(t, tm, syscall.EPIPE, 0); !strings.Contains(err.Error(), "upgrade") {
+	if err := reapUntilDown(t, tm, syscall.EPIPE, 0); !strings.Contains(err.Error(), "upgrade") {
 		t.Error(err)
 	}
 
@@ -190,7 +190,7 @@ func TestNotices(t *testing.T) {
 	tm, _ = f.start(f.open())
 	f.notify(protocol.CutOff(errors.Join(errors.New("ring of TM 5: too many"), syscall.EPROTO)))
 	f.die()
-	if err := fallen(t, tm, syscall.EPROTO, 0); !strings.Contains(err.Error(), "ring of TM 5") {
+	if err := reapUntilDown(t, tm, syscall.EPROTO, 0); !strings.Contains(err.Error(), "ring of TM 5") {
 		t.Error(err)
 	}
 }
@@ -225,7 +225,7 @@ func TestReasonBehindAReset(t *testing.T) {
 // An lnetd that sends invalid data is given up.
 //
 // transport 9.1, 9.2
-func TestNonsense(t *testing.T) {
+func TestInvalidRecords(t *testing.T) {
 	nids := protocol.Header{Opcode: protocol.OpNIDsGet, Sequence: 2}
 	for name, c := range map[string]struct {
 		record []byte
@@ -275,7 +275,7 @@ func TestNonsense(t *testing.T) {
 // Completions that match no op are dropped. Invalid ones end the connection.
 //
 // transport 9.4
-func TestStrangeCompletions(t *testing.T) {
+func TestInvalidCompletions(t *testing.T) {
 	f := newFake(t, Config{Completions: 16})
 	d := f.open()
 	tm, host := f.start(d)
@@ -301,25 +301,25 @@ func TestStrangeCompletions(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
-		_ = fallen(t, other, syscall.EPROTO, 0)
+		_ = reapUntilDown(t, other, syscall.EPROTO, 0)
 	}()
 	for f.core.Stats().Sleeps == 0 {
 		time.Sleep(time.Microsecond)
 	}
 	complete(t, host, shm.Completion{Errno: 5000})
-	_ = fallen(t, tm, syscall.EPROTO, 0)
+	_ = reapUntilDown(t, tm, syscall.EPROTO, 0)
 	<-waiting // although the ring still exists
 }
 
 // A stopped TM reports nothing more.
-func TestNewsOfWhatIsStopped(t *testing.T) {
+func TestCompletionsOfAStoppedTM(t *testing.T) {
 	f := newFake(t, Config{})
 	tm, _ := f.start(f.open())
 	if err := tm.Stop(); err != nil {
 		t.Error(err)
 	}
-	tm.hear(GoingDown{})
-	tm.fall(syscall.EPIPE)
+	tm.reportGoingDown(GoingDown{})
+	tm.markLost(syscall.EPIPE)
 	if tm.Pending() || len(reap(tm)) > 0 {
 		t.Error("something is pending")
 	}
@@ -330,7 +330,7 @@ func TestGoingDownAgain(t *testing.T) {
 	f := newFake(t, Config{})
 	tm, _ := f.start(f.open())
 	for i := range 3 {
-		tm.hear(GoingDown{In: time.Duration(i)})
+		tm.reportGoingDown(GoingDown{In: time.Duration(i)})
 	}
 	got := reap(tm)
 	if len(got) != 1 || got[0].Diagnostic != (GoingDown{In: 2}) {
@@ -339,7 +339,7 @@ func TestGoingDownAgain(t *testing.T) {
 }
 
 // A bell that lnetd has closed is not the end. The end of the connection is.
-func TestTheBellIsGoneFirst(t *testing.T) {
+func TestBellClosesFirst(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
 	tm, host := f.start(d)
@@ -353,7 +353,7 @@ func TestTheBellIsGoneFirst(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
-		_ = fallen(t, tm, syscall.EPIPE, 0)
+		_ = reapUntilDown(t, tm, syscall.EPIPE, 0)
 	}()
 	f.die()
 	<-waiting

@@ -95,7 +95,7 @@ func TestNoLnetd(t *testing.T) {
 			t.Errorf("%s: %v", c.path, err)
 		}
 	}
-	denied := explain("/p", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EACCES)})
+	denied := explainDial("/p", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EACCES)})
 	if !errors.Is(denied, syscall.EACCES) || !strings.Contains(denied.Error(), "group") {
 		t.Error(denied)
 	}

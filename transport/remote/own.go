@@ -7,29 +7,29 @@ import (
 	"syscall"
 )
 
-// own represents memory of a buffer that is not from Alloc. Whole pages of private memory are replaced in
+// foreignMemory represents memory of a buffer that is not from Alloc. Whole pages of private memory are replaced in
 // place by pages of the store. Other memory has a copy in the store, which send and fetch keep up to date.
-type own struct {
+type foreignMemory struct {
 	places   []*place
 	segments [][]byte // the program's memory, if there is a copy
-	copied   []byte   // the copy
+	copy     []byte   // the copy
 	exchange *exchange
 }
 
 // share returns memory of the store for segments. If all segments are from Alloc, it returns them and a nil
 // o. Otherwise the caller must call unshare(o). share returns EDQUOT if the limit of copies, or lnetd's
 // limit of mapped memory, is reached.
-func (s *store) share(ctx context.Context, segments [][]byte) (shared [][]byte, o *own, err error) {
-	if !slices.ContainsFunc(segments, func(b []byte) bool { return !s.gave(b) }) {
+func (s *store) share(ctx context.Context, segments [][]byte) (shared [][]byte, o *foreignMemory, err error) {
+	if !slices.ContainsFunc(segments, func(b []byte) bool { return !s.contains(b) }) {
 		return segments, nil, nil
 	}
-	o = &own{}
+	o = &foreignMemory{}
 	for _, b := range joined(segments) {
-		if s.gave(b) {
+		if s.contains(b) {
 			shared = append(shared, b)
 			continue
 		}
-		p, err := s.place(ctx, b)
+		p, err := s.acquirePlace(ctx, b)
 		if p == nil {
 			s.unshare(o)
 			if err != nil {
@@ -58,80 +58,80 @@ func joined(segments [][]byte) (all [][]byte) {
 	return all
 }
 
-// gave reports whether b is in memory of Alloc.
-func (s *store) gave(b []byte) bool {
+// contains reports whether b is in memory of Alloc.
+func (s *store) contains(b []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, p := s.around(b)
+	_, p := s.areaOf(b)
 	return p != nil
 }
 
 // duplicate allocates a copy of segments.
-func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *own, error) {
+func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *foreignMemory, error) {
 	n := 0
 	for _, b := range segments {
 		n += len(b)
 	}
 	s.mu.Lock()
 	copied := s.copied
-	if copied+n <= s.copyMost {
+	if copied+n <= s.maxCopied {
 		s.copied += n
 	}
 	s.mu.Unlock()
-	if copied+n > s.copyMost {
+	if copied+n > s.maxCopied {
 		return nil, nil, fmt.Errorf("%d bytes whose pages cannot be exchanged must be copied, and %d of %d are (remote.Config.CopyMemory): %w",
-			n, copied, s.copyMost, syscall.EDQUOT)
+			n, copied, s.maxCopied, syscall.EDQUOT)
 	}
 	memory, err := s.alloc(ctx, n)
 	if err != nil {
-		s.uncount(n)
+		s.subtractCopied(n)
 		return nil, nil, err
 	}
-	return [][]byte{memory}, &own{segments: segments, copied: memory, exchange: s.exchange}, nil
+	return [][]byte{memory}, &foreignMemory{segments: segments, copy: memory, exchange: s.exchange}, nil
 }
 
-// uncount records the end of a copy of n bytes.
-func (s *store) uncount(n int) {
+// subtractCopied records the end of a copy of n bytes.
+func (s *store) subtractCopied(n int) {
 	s.mu.Lock()
 	s.copied -= n
 	s.mu.Unlock()
 }
 
 // unshare releases o, which no buffer uses any more.
-func (s *store) unshare(o *own) {
+func (s *store) unshare(o *foreignMemory) {
 	if o == nil {
 		return
 	}
 	for _, p := range o.places {
-		s.leave(p)
+		s.releasePlace(p)
 	}
 	o.places = nil
-	if o.copied != nil {
-		s.uncount(len(o.copied))
-		_ = s.release(o.copied) // cannot fail: the memory exists and is unused
-		o.copied = nil
+	if o.copy != nil {
+		s.subtractCopied(len(o.copy))
+		_ = s.release(o.copy) // cannot fail: the memory exists and is unused
+		o.copy = nil
 	}
 }
 
 // send copies the first n bytes of the program's memory to the copy, for lnetd to read.
-func (o *own) send(n int) {
-	if o == nil || o.copied == nil {
+func (o *foreignMemory) send(n int) {
+	if o == nil || o.copy == nil {
 		return
 	}
-	to := o.copied[:min(n, len(o.copied))]
+	to := o.copy[:min(n, len(o.copy))]
 	for _, b := range o.segments {
 		to = to[copy(to, b):]
 	}
 }
 
 // fetch copies n bytes at an offset, which lnetd has written, to the program's memory.
-func (o *own) fetch(offset, n int) {
-	if o == nil || o.copied == nil || offset < 0 || n < 1 || offset >= len(o.copied) {
+func (o *foreignMemory) fetch(offset, n int) {
+	if o == nil || o.copy == nil || offset < 0 || n < 1 || offset >= len(o.copy) {
 		return
 	}
-	o.exchange.writing.RLock() // data written while pages are exchanged would be lost
-	defer o.exchange.writing.RUnlock()
-	from := o.copied[offset:min(len(o.copied), offset+n)]
+	o.exchange.copyLock.RLock() // data written while pages are exchanged would be lost
+	defer o.exchange.copyLock.RUnlock()
+	from := o.copy[offset:min(len(o.copy), offset+n)]
 	for _, b := range o.segments {
 		if offset >= len(b) {
 			offset -= len(b)
@@ -146,6 +146,6 @@ func (o *own) fetch(offset, n int) {
 func (s *store) file(piece []byte) (fd int, offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a, p := s.around(piece)
-	return a.fd, int64(p.at)
+	a, p := s.areaOf(piece)
+	return a.fd, int64(p.offset)
 }

@@ -89,11 +89,11 @@ func TestOwnMemory(t *testing.T) {
 				before = append(before, s...)
 			}
 			b := register(t, d, segments...)
-			if inPlace := b.own == nil || b.own.copied == nil; inPlace != c.inPlace {
+			if inPlace := b.foreign == nil || b.foreign.copy == nil; inPlace != c.inPlace {
 				t.Errorf("in place: %v", inPlace)
 			}
 			read := func() []byte { return slices.Concat(f.seen()...) }
-			b.own.send(b.size)
+			b.foreign.send(b.size)
 			if got := read(); !bytes.Equal(got, before) {
 				t.Error("lnetd sees other bytes")
 			}
@@ -102,7 +102,7 @@ func TestOwnMemory(t *testing.T) {
 					r[i] ^= 0xff
 				}
 			}
-			b.own.fetch(0, b.size)
+			b.foreign.fetch(0, b.size)
 			for i := range before {
 				before[i] ^= 0xff
 			}
@@ -120,7 +120,7 @@ func TestOwnMemory(t *testing.T) {
 			for _, s := range segments {
 				s[0]++
 			}
-			if _, p := d.store.around(segments[len(segments)-1]); p == nil && !bytes.Equal(read(), seen) {
+			if _, p := d.store.areaOf(segments[len(segments)-1]); p == nil && !bytes.Equal(read(), seen) {
 				t.Error("lnetd sees memory of a buffer that has ended")
 			}
 			if len(d.store.places) != 0 || d.store.copied != 0 {

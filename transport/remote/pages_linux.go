@@ -14,9 +14,9 @@ import (
 
 const readWrite = unix.PROT_READ | unix.PROT_WRITE
 
-// private reports whether all memory between two addresses is private, anonymous and writable. Only then
+// privatePages reports whether all memory between two addresses is private, anonymous and writable. Only then
 // can other pages replace it without affecting a file or another process.
-func private(from, to uintptr) bool {
+func privatePages(from, to uintptr) bool {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return false
@@ -50,8 +50,8 @@ func parseRange(fields []string) (first, end uintptr, err error) {
 	return uintptr(a), uintptr(b), errors.Join(err, err2)
 }
 
-// mapOver atomically replaces the pages of b by pages of a file that have the same content.
-func mapOver(b []byte, fd int, offset int64) error {
+// replacePages atomically replaces the pages of b by pages of a file that have the same content.
+func replacePages(b []byte, fd int, offset int64) error {
 	// unix.MmapPtr would convert the result to a pointer, which the race detector considers beyond b.
 	_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		readWrite, unix.MAP_SHARED|unix.MAP_FIXED, uintptr(fd), uintptr(offset))
@@ -61,8 +61,8 @@ func mapOver(b []byte, fd int, offset int64) error {
 	return nil
 }
 
-// mapPrivate atomically replaces the pages of b by private ones with the same content.
-func mapPrivate(b []byte) error {
+// restorePrivate atomically replaces the pages of b by private ones with the same content.
+func restorePrivate(b []byte) error {
 	n := uintptr(len(b))
 	fresh, err := unix.MmapPtr(-1, 0, nil, n, readWrite, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {

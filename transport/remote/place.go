@@ -11,7 +11,7 @@ import (
 // known range again adds no mappings.
 const maxExchanged = 1024
 
-// place is memory of the program whose pages belong to a piece of the store.
+// acquirePlace is memory of the program whose pages belong to a piece of the store.
 type place struct {
 	bytes []byte // of the program
 	piece []byte // the same memory in its area
@@ -20,38 +20,38 @@ type place struct {
 
 // extent is a range of memory of the process.
 type extent struct {
-	at uintptr
-	n  int
+	start  uintptr
+	length int
 }
 
 func extentOf(b []byte) extent { return extent{address(b), len(b)} }
 
 // exchange records the exchanged ranges of all domains of a process. There is one instance.
 type exchange struct {
-	back func(b []byte) error // mapPrivate; tests replace it
+	restorePages func(b []byte) error // restorePrivate; tests replace it
 
 	mu     sync.Mutex // guards ranges, and the places of all stores; held while pages are exchanged
 	ranges map[extent]struct{}
 
-	// writing is locked while pages are exchanged, and read-locked while data is copied into memory of the
+	// copyLock is locked while pages are exchanged, and read-locked while data is copied into memory of the
 	// program, which may be on the same pages.
-	writing sync.RWMutex
+	copyLock sync.RWMutex
 }
 
-// ofProcess is the exchange of all domains.
-var ofProcess = newExchange()
+// processExchange is the exchange of all domains.
+var processExchange = newExchange()
 
 func newExchange() *exchange {
-	return &exchange{back: mapPrivate, ranges: make(map[extent]struct{})}
+	return &exchange{restorePages: restorePrivate, ranges: make(map[extent]struct{})}
 }
 
-// place returns the place of exactly b, an existing or a new one, and adds a user. It returns nil, possibly
+// acquirePlace returns the place of exactly b, an existing or a new one, and adds a user. It returns nil, possibly
 // with a nil error, if the pages of b cannot be exchanged: partial pages, memory of a file, overlap with
 // another place, or too many ranges.
-func (s *store) place(ctx context.Context, b []byte) (*place, error) {
+func (s *store) acquirePlace(ctx context.Context, b []byte) (*place, error) {
 	x := s.exchange
 	x.mu.Lock()
-	p, may := s.placed(b), s.exchangeable(b)
+	p, may := s.findPlace(b), s.exchangeable(b)
 	x.mu.Unlock()
 	if p != nil || !may {
 		return p, nil
@@ -61,8 +61,8 @@ func (s *store) place(ctx context.Context, b []byte) (*place, error) {
 		return nil, err
 	}
 	x.mu.Lock()
-	if p = s.placed(b); p == nil {
-		p = s.adopt(b, piece)
+	if p = s.findPlace(b); p == nil {
+		p = s.exchangePages(b, piece)
 	}
 	x.mu.Unlock()
 	if p == nil || address(p.piece) != address(piece) {
@@ -71,9 +71,9 @@ func (s *store) place(ctx context.Context, b []byte) (*place, error) {
 	return p, nil
 }
 
-// placed returns the place of exactly b and adds a user. It returns nil if that does not exist. exchange.mu
+// findPlace returns the place of exactly b and adds a user. It returns nil if that does not exist. exchange.mu
 // is held.
-func (s *store) placed(b []byte) *place {
+func (s *store) findPlace(b []byte) *place {
 	p := s.places[extentOf(b)]
 	if p != nil {
 		p.users++
@@ -87,19 +87,19 @@ func (s *store) exchangeable(b []byte) bool {
 	return int(address(b))%s.page == 0 && len(b)%s.page == 0 && (known || len(s.exchange.ranges) < maxExchanged)
 }
 
-// adopt replaces the pages of b by those of piece. It returns nil if that is not possible. exchange.mu is
+// exchangePages replaces the pages of b by those of piece. It returns nil if that is not possible. exchange.mu is
 // held.
-func (s *store) adopt(b, piece []byte) *place {
+func (s *store) exchangePages(b, piece []byte) *place {
 	at := address(b)
-	if !s.exchangeable(b) || !private(at, at+uintptr(len(b))) {
+	if !s.exchangeable(b) || !privatePages(at, at+uintptr(len(b))) {
 		return nil
 	}
 	fd, offset := s.file(piece)
 	x := s.exchange
-	x.writing.Lock()
+	x.copyLock.Lock()
 	copy(piece, b)
-	err := mapOver(b, fd, offset)
-	x.writing.Unlock()
+	err := replacePages(b, fd, offset)
+	x.copyLock.Unlock()
 	if err != nil {
 		return nil
 	}
@@ -108,10 +108,10 @@ func (s *store) adopt(b, piece []byte) *place {
 	return p
 }
 
-// leave removes a user of a place. The last one returns private pages to the program. That fails if the
+// releasePlace removes a user of a place. The last one returns private pages to the program. That fails if the
 // process has too many mappings or too little memory. Then the program keeps the pages, which stay part of
 // the area and are not used for other buffers. Buffers registered in them later are copied.
-func (s *store) leave(p *place) {
+func (s *store) releasePlace(p *place) {
 	x := s.exchange
 	x.mu.Lock()
 	p.users--
@@ -120,13 +120,13 @@ func (s *store) leave(p *place) {
 		return
 	}
 	delete(s.places, extentOf(p.bytes))
-	x.writing.Lock()
-	err := x.back(p.bytes)
-	x.writing.Unlock()
+	x.copyLock.Lock()
+	err := x.restorePages(p.bytes)
+	x.copyLock.Unlock()
 	x.mu.Unlock()
 	if err != nil {
 		s.mu.Lock()
-		s.lost++
+		s.lostPieces++
 		s.mu.Unlock()
 		return
 	}

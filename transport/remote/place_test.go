@@ -27,7 +27,7 @@ func ended(t *testing.T, all ...*buffer) {
 }
 
 // isPrivate reports whether the pages of b belong to the program only.
-func isPrivate(b []byte) bool { return private(address(b), address(b)+uintptr(len(b))) }
+func isPrivate(b []byte) bool { return privatePages(address(b), address(b)+uintptr(len(b))) }
 
 // Given buffers with overlapping memory, when they end in any order, then those of exactly the same memory
 // share a place until the last one ends, and those that overlap otherwise are copied. So the end of one
@@ -39,7 +39,7 @@ func TestPlaces(t *testing.T) {
 	d := newFake(t, Config{}).open()
 	memory := pages(t, 4)
 	whole, same := register(t, d, memory), register(t, d, memory[:2*page], memory[2*page:])
-	if len(d.store.places) != 1 || whole.own.places[0] != same.own.places[0] {
+	if len(d.store.places) != 1 || whole.foreign.places[0] != same.foreign.places[0] {
 		t.Errorf("%d places of the same memory", len(d.store.places))
 	}
 	for name, segments := range map[string][][]byte{
@@ -48,7 +48,7 @@ func TestPlaces(t *testing.T) {
 		"a page more":    {memory[3*page:], make([]byte, 1)},
 	} {
 		b := register(t, d, segments...)
-		if b.own.copied == nil {
+		if b.foreign.copy == nil {
 			t.Errorf("%s of a place is not copied", name)
 		}
 		ended(t, b)
@@ -88,8 +88,8 @@ func TestCopiesDuringExchange(t *testing.T) {
 				return
 			default:
 			}
-			part.own.copied[0] = k
-			part.own.fetch(0, 1)
+			part.foreign.copy[0] = k
+			part.foreign.fetch(0, 1)
 			if target[0] != k {
 				n++
 			}
@@ -97,7 +97,7 @@ func TestCopiesDuringExchange(t *testing.T) {
 	}()
 	for range 100 {
 		whole := register(t, d, memory)
-		if whole.own.copied != nil {
+		if whole.foreign.copy != nil {
 			t.Error("the pages are not exchanged")
 		}
 		ended(t, whole)
@@ -113,18 +113,18 @@ func TestCopiesDuringExchange(t *testing.T) {
 // lnetd has the current contents.
 //
 // transport 9.3
-func TestPlaceThatStays(t *testing.T) {
+func TestPlaceThatCannotBeRestored(t *testing.T) {
 	for _, remapped := range []bool{false, true} {
 		f := newFake(t, Config{})
 		d := f.open()
 		memory := pages(t, 1)
-		f.core.exchange.back = func([]byte) error { return syscall.ENOMEM }
+		f.core.exchange.restorePages = func([]byte) error { return syscall.ENOMEM }
 		before := bytes.Clone(memory)
 		ended(t, register(t, d, memory))
 		if !bytes.Equal(memory, before) {
 			t.Error("the program has other bytes")
 		}
-		f.core.exchange.back = mapPrivate
+		f.core.exchange.restorePages = restorePrivate
 		if remapped {
 			if _, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(memory)), uintptr(len(memory)), readWrite,
 				unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED); err != nil {
@@ -133,10 +133,10 @@ func TestPlaceThatStays(t *testing.T) {
 		}
 		copy(memory, "new")
 		b := register(t, d, memory)
-		if inPlace := b.own.copied == nil; inPlace != remapped {
+		if inPlace := b.foreign.copy == nil; inPlace != remapped {
 			t.Errorf("remapped %v, in place %v", remapped, inPlace)
 		}
-		b.own.send(b.size)
+		b.foreign.send(b.size)
 		if got := f.seen()[0]; !bytes.Equal(got, memory) {
 			t.Errorf("remapped %v: lnetd has %q, the program %q", remapped, got[:3], memory[:3])
 		}
@@ -176,7 +176,7 @@ func TestMappingsAreBounded(t *testing.T) {
 	before, inPlace := mappings(t), 0
 	for k := range n {
 		b := register(t, d, part(k))
-		if b.own.copied == nil {
+		if b.foreign.copy == nil {
 			inPlace++
 		}
 		ended(t, b)
@@ -189,7 +189,7 @@ func TestMappingsAreBounded(t *testing.T) {
 	for range 10 {
 		for k := range 10 {
 			b := register(t, d, part(k))
-			if b.own.copied != nil {
+			if b.foreign.copy != nil {
 				t.Error("a known range is copied")
 			}
 			ended(t, b)
@@ -221,7 +221,7 @@ func TestDeregisterDuringRegister(t *testing.T) {
 	d := f.open()
 	one := register(t, d, pages(t, 1))
 	f.answers(func(h protocol.Header, _ protocol.Request) ([]byte, bool) { return nil, h.Opcode == protocol.OpAreaAdd })
-	memory := pages(t, firstArea/os.Getpagesize()+1)
+	memory := pages(t, minAreaSize/os.Getpagesize()+1)
 	end, registered := begin(t, func(ctx context.Context) error {
 		_, err := d.Register(ctx, [][]byte{memory}, 2)
 		return err

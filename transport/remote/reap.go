@@ -11,10 +11,10 @@ import (
 
 // Pending costs two atomic loads of private memory, and one of shared memory.
 func (t *tm) Pending() bool {
-	if t.news.Load() {
+	if t.hasExtra.Load() {
 		return true
 	}
-	if t.ended.Load() || !t.gate.enter() {
+	if t.drained.Load() || !t.gate.enter() {
 		return false
 	}
 	defer t.gate.leave()
@@ -38,26 +38,26 @@ func (t *tm) Reap(dst []transport.Completion) int {
 
 // reap implements Reap. The error is that of the ring. mu is held.
 func (t *tm) reap(dst []transport.Completion) (n int, err error) {
-	if t.ended.Load() {
+	if t.drained.Load() {
 		return 0, nil
 	}
 	n, err = t.drain(dst)
-	if t.cancels.unanswered {
+	if t.cancels.abandonRest {
 		n += t.cancels.finish(dst[n:])
 	}
-	if n < len(dst) && t.heard != nil {
-		dst[n] = transport.Completion{Diagnostic: *t.heard, Time: time.Now()}
-		t.heard = nil
+	if n < len(dst) && t.goingDown != nil {
+		dst[n] = transport.Completion{Diagnostic: *t.goingDown, Time: time.Now()}
+		t.goingDown = nil
 		n++
 	}
-	if n < len(dst) && t.gone != nil {
+	if n < len(dst) && t.endError != nil {
 		// lnetd is gone, and all completions that it wrote were reaped.
-		dst[n] = transport.Completion{Err: t.gone, Down: true, Time: time.Now()}
+		dst[n] = transport.Completion{Err: t.endError, Down: true, Time: time.Now()}
 		n++
-		t.ended.Store(true)
+		t.drained.Store(true)
 	}
-	if t.heard == nil && !t.cancels.unanswered && (t.gone == nil || t.ended.Load()) {
-		t.news.Store(false)
+	if t.goingDown == nil && !t.cancels.abandonRest && (t.endError == nil || t.drained.Load()) {
+		t.hasExtra.Store(false)
 	}
 	return n, err
 }
@@ -82,9 +82,9 @@ func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 	*c = transport.Completion{Time: t.domain.clock.Time(int64(e.Time))}
 	switch {
 	case e.Rejected:
-		c.Err = refused(e.Errno)
+		c.Err = rejectedError(e.Errno)
 	case e.Errno != 0:
-		c.Err = failed(e.Errno)
+		c.Err = opError(e.Errno)
 	}
 	if e.TM {
 		return c.Err != nil
@@ -99,12 +99,12 @@ func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 	if !e.Sender.IsZero() {
 		c.Sender = transport.Address{NID: e.Sender, PID: e.PID, Portal: uint32(e.Portal), TMID: e.TMID}
 	}
-	known := b.endedHere
+	known := b.abandoned
 	if e.Errno == 0 && !known && b.receives {
-		b.own.fetch(c.Offset, c.Length)
+		b.foreign.fetch(c.Offset, c.Length)
 	}
 	if e.Final {
-		t.spent -= b.credits
+		t.creditsUsed -= b.credits
 		t.ops--
 		t.cancels.remove(b)
 		b.tm.Store(nil) // the buffer may be submitted again from now on

@@ -24,7 +24,7 @@ import (
 // nothing left to clean up. A new domain works with the next lnetd.
 //
 // transport 3.5 ours (3), 9.10
-func TestTheEndAsAProgramSeesIt(t *testing.T) {
+func TestShutdownSeenByAProgram(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(t *testing.T, s *clients.Server)
 		words string
@@ -90,7 +90,7 @@ func TestTheEndAsAProgramSeesIt(t *testing.T) {
 // program used several areas, and TMs and buffers that were released.
 //
 // transport-tests P (121)
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestServerReleasesEverything(t *testing.T) {
 	var lines bytes.Buffer
 	server, core := serve(t, mem.New(mem.Config{}).Host(), clients.Config{Logger: slog.New(slog.NewTextHandler(&lines, nil))}, remote.Config{})
 	d, tm, _ := program(t, core)

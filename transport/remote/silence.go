@@ -8,11 +8,11 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// silence is how long lnetd may send nothing while a cancelled op has not ended. Then the op ends here, by
+// maxSilence is how long lnetd may send nothing while a cancelled op has not ended. Then the op ends here, by
 // this process's clock. So deadlines, Cancel and Shutdown do not depend on an lnetd that is stopped or
 // hangs (transport 9.10). If lnetd answers, the op continues, because a transfer may be in progress. The
 // buffer stays busy until lnetd, which may still write into it, has ended the op, or the TM is stopped.
-const silence = time.Second
+const maxSilence = time.Second
 
 // errSilent is the error of an op that has ended without lnetd.
 var errSilent = fmt.Errorf("remote: lnetd does not answer, and the op has ended without it: %w", syscall.ECANCELED)
@@ -20,16 +20,16 @@ var errSilent = fmt.Errorf("remote: lnetd does not answer, and the op has ended 
 // cancels holds the cancelled ops of a TM that lnetd has not ended. The TM's mu guards it.
 type cancels struct {
 	buffers []*buffer
-	// ended is the number of buffers with endedHere. unanswered means that the others must end, too.
-	ended      int
-	unanswered bool
+	// abandoned is the number of buffers with abandoned set. abandonRest means that the others must end, too.
+	abandoned   int
+	abandonRest bool
 
-	// timer calls look twice for each question to lnetd. asked means that the answer is due. heard is the
-	// value of connection.heard before the question.
-	timer   *time.Timer
-	running bool
-	asked   bool
-	heard   uint64
+	// timer calls checkLiveness twice for each NOP. nopSent means that the reply is due. lastReceived is the
+	// value of connection.recordsReceived before the NOP.
+	timer        *time.Timer
+	running      bool
+	nopSent      bool
+	lastReceived uint64
 }
 
 // add adds a buffer whose op was cancelled.
@@ -48,50 +48,50 @@ func (c *cancels) remove(b *buffer) {
 	c.buffers[b.cancelled-1], moved.cancelled = moved, b.cancelled
 	c.buffers[last] = nil
 	c.buffers = c.buffers[:last]
-	if b.endedHere {
-		c.ended--
+	if b.abandoned {
+		c.abandoned--
 	}
-	b.cancelled, b.endedHere = 0, false
+	b.cancelled, b.abandoned = 0, false
 }
 
 // waiting reports whether an op still waits for lnetd.
-func (c *cancels) waiting() bool { return len(c.buffers) > c.ended }
+func (c *cancels) waiting() bool { return len(c.buffers) > c.abandoned }
 
 // finish ends the ops that lnetd has not ended, as far as dst has room. It returns the number of
 // completions.
 func (c *cancels) finish(dst []transport.Completion) (n int) {
 	for _, b := range c.buffers {
 		switch {
-		case b.endedHere:
+		case b.abandoned:
 		case n == len(dst):
 			return n
 		default:
 			dst[n] = transport.Completion{Token: b.token, Sequence: b.sequence, Final: true, Err: errSilent, Time: time.Now()}
-			b.endedHere = true
-			c.ended++
+			b.abandoned = true
+			c.abandoned++
 			n++
 		}
 	}
-	c.unanswered = false
+	c.abandonRest = false
 	return n
 }
 
-// pauses returns the delay before lnetd is asked, and the time allowed for its answer.
-func (t *tm) pauses() (before, answer time.Duration) {
-	answer = min(silence, t.domain.connection.patience)
+// livenessDelays returns the delay before lnetd is asked, and the time allowed for its answer.
+func (t *tm) livenessDelays() (before, answer time.Duration) {
+	answer = min(maxSilence, t.domain.connection.patience)
 	return answer / 2, answer
 }
 
-// watchCancels starts the timer for look, unless it is running. mu is held.
+// watchCancels starts the timer for checkLiveness, unless it is running. mu is held.
 func (t *tm) watchCancels() {
 	if t.cancels.running {
 		return
 	}
-	t.cancels.running, t.cancels.asked = true, false
-	t.domain.looks.Add(1)
-	before, _ := t.pauses()
+	t.cancels.running, t.cancels.nopSent = true, false
+	t.domain.livenessChecks.Add(1)
+	before, _ := t.livenessDelays()
 	if t.cancels.timer == nil {
-		t.cancels.timer = time.AfterFunc(before, t.look)
+		t.cancels.timer = time.AfterFunc(before, t.checkLiveness)
 	} else {
 		t.cancels.timer.Reset(before)
 	}
@@ -101,37 +101,37 @@ func (t *tm) watchCancels() {
 func (t *tm) unwatchCancels() {
 	if t.cancels.running && t.cancels.timer.Stop() {
 		t.cancels.running = false
-		t.domain.looks.Done()
+		t.domain.livenessChecks.Done()
 	}
 }
 
-// look asks lnetd for a sign of life. On the next call it checks whether there was one. It runs in the
+// checkLiveness asks lnetd for a sign of life. On the next call it checks whether there was one. It runs in the
 // timer's goroutine.
-func (t *tm) look() {
+func (t *tm) checkLiveness() {
 	connection := t.domain.connection
 	t.mu.Lock()
 	c := &t.cancels
-	if !c.waiting() || t.stopped || t.over() {
+	if !c.waiting() || t.stopped || t.ended() {
 		c.running = false
 		t.mu.Unlock()
-		t.domain.looks.Done()
+		t.domain.livenessChecks.Done()
 		return
 	}
-	asked, heard := c.asked, c.heard
+	asked, heard := c.nopSent, c.lastReceived
 	t.mu.Unlock()
-	silent := asked && connection.heard.Load() == heard && !connection.readable()
+	silent := asked && connection.recordsReceived.Load() == heard && !connection.readable()
 	if !asked {
-		heard = connection.heard.Load()
-		connection.sound()
+		heard = connection.recordsReceived.Load()
+		connection.ensureNop()
 	}
 	t.mu.Lock()
-	c.asked, c.heard = !asked, heard
+	c.nopSent, c.lastReceived = !asked, heard
 	if silent {
-		c.unanswered = true
-		t.news.Store(!t.ended.Load())
+		c.abandonRest = true
+		t.hasExtra.Store(!t.drained.Load())
 	}
-	before, answer := t.pauses()
-	if c.asked {
+	before, answer := t.livenessDelays()
+	if c.nopSent {
 		before = answer
 	}
 	c.timer.Reset(before)

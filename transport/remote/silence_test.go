@@ -70,8 +70,8 @@ func TestCancelledWhileLnetdIsSilent(t *testing.T) {
 	if c := next(t, tm); c.Err != nil || !c.Final {
 		t.Errorf("%+v", c)
 	}
-	if tm.spent != 0 || tm.ops != 0 || tm.cancels.ended != 0 || len(tm.cancels.buffers) != 0 {
-		t.Errorf("%d credits, %d ops, %d cancels are left", tm.spent, tm.ops, len(tm.cancels.buffers))
+	if tm.creditsUsed != 0 || tm.ops != 0 || tm.cancels.abandoned != 0 || len(tm.cancels.buffers) != 0 {
+		t.Errorf("%d credits, %d ops, %d cancels are left", tm.creditsUsed, tm.ops, len(tm.cancels.buffers))
 	}
 	if err := tm.Stop(); err != nil {
 		t.Error(err)
@@ -98,7 +98,7 @@ func TestStopWhileLnetdIsSilent(t *testing.T) {
 	if err := tm.Stop(); err != nil {
 		t.Error(err)
 	}
-	_ = fallen(t, other, syscall.ETIMEDOUT, 0)
+	_ = reapUntilDown(t, other, syscall.ETIMEDOUT, 0)
 	for _, b := range all {
 		if err := b.Deregister(); err != nil {
 			t.Error(err)

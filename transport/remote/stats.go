@@ -45,7 +45,7 @@ func (s *Stats) add(other *Stats) {
 func (c *Core) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.past
+	s := c.closedStats
 	for d := range c.domains {
 		one := d.stats()
 		s.add(&one)
@@ -57,7 +57,7 @@ func (c *Core) Stats() Stats {
 func (d *domain) stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.past
+	s := d.endedStats
 	for t := range d.tms {
 		one := t.stats() // its ring is mapped while it is in d.tms
 		s.add(&one)
@@ -71,11 +71,11 @@ func (t *tm) stats() Stats {
 	put, taken := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	submissions, completions := t.ring.HostStats()
 	return Stats{
-		Submissions: put.Put, BellWrites: put.Rung,
-		Completions: taken.Taken, BellReads: taken.Reads, Sleeps: taken.Sleeps, Stale: t.stale.Load(),
+		Submissions: put.Put, BellWrites: put.Wakeups,
+		Completions: taken.Released, BellReads: taken.Reads, Sleeps: taken.Sleeps, Stale: t.stale.Load(),
 		Host: HostStats{
-			Submissions: submissions.Taken, BellReads: submissions.Reads, Sleeps: submissions.Sleeps,
-			Completions: completions.Put, BellWrites: completions.Rung,
+			Submissions: submissions.Released, BellReads: submissions.Reads, Sleeps: submissions.Sleeps,
+			Completions: completions.Put, BellWrites: completions.Wakeups,
 		},
 	}
 }

@@ -13,56 +13,56 @@ import (
 )
 
 // store manages the memory that a domain shares with lnetd. It consists of areas, which Alloc divides into
-// pieces, because a connection may have few areas but many buffers. A new area has at least firstArea
+// pieces, because a connection may have few areas but many buffers. A new area has at least minAreaSize
 // bytes, and at least a quarter of the existing bytes, so that the quotas of areas and of bytes are used up
 // at the same rate.
 type store struct {
 	connection *connection
 	page       int
-	// forget deregisters idle buffers of an area that is about to be removed.
-	forget func(area uint32)
-	// growing is held while an area is created, so that two goroutines do not create one each.
-	growing  chan struct{}
-	exchange *exchange
-	places   map[extent]*place // guarded by exchange.mu
-	copyMost int               // limit of copied
+	// deregisterIdle deregisters idle buffers of an area that is about to be removed.
+	deregisterIdle func(area uint32)
+	// growLock is held while an area is created, so that two goroutines do not create one each.
+	growLock  chan struct{}
+	exchange  *exchange
+	places    map[extent]*place // guarded by exchange.mu
+	maxCopied int               // limit of copied
 
-	mu     sync.Mutex // guards the fields below
-	areas  []*area    // sorted by address
-	bytes  int        // total size of the areas
-	copied int        // total size of the copies
-	lost   int        // number of pieces whose pages the program keeps forever
+	mu         sync.Mutex // guards the fields below
+	areas      []*area    // sorted by address
+	bytes      int        // total size of the areas
+	copied     int        // total size of the copies
+	lostPieces int        // number of pieces whose pages the program keeps forever
 }
 
 // area is memory mapped by this process and by lnetd.
 type area struct {
-	id     uint32
-	memory *shm.Memory
-	fd     int
-	bytes  []byte
-	at     uintptr
-	pieces []*piece // allocated pieces, sorted by position
-	free   []run    // free runs, sorted by position, not adjacent to each other
-	// fresh is the offset from which the memory was never used.
-	fresh int
+	id       uint32
+	memory   *shm.Memory
+	fd       int
+	bytes    []byte
+	address  uintptr
+	pieces   []*piece  // allocated pieces, sorted by position
+	freeRuns []pageRun // free runs, sorted by position, not adjacent to each other
+	// unusedFrom is the offset from which the memory was never used.
+	unusedFrom int
 }
 
-// run is a range of length bytes of an area.
-type run struct{ at, length int }
+// pageRun is a range of length bytes of an area.
+type pageRun struct{ offset, length int }
 
-// piece is an allocation: a run of whole pages. asked is the requested length.
+// piece is an allocation: a run of whole pages. requested is the length that the caller asked for.
 type piece struct {
-	run
-	asked int
+	pageRun
+	requested int
 	// users is the number of segments of buffers in it.
 	users int
 }
 
-const firstArea = 1 << 20
+const minAreaSize = 1 << 20
 
 func newStore(c *connection, page, copyMost int, x *exchange, forget func(area uint32)) *store {
 	return &store{
-		connection: c, page: page, copyMost: copyMost, forget: forget, growing: make(chan struct{}, 1),
+		connection: c, page: page, maxCopied: copyMost, deregisterIdle: forget, growLock: make(chan struct{}, 1),
 		exchange: x, places: make(map[extent]*place),
 	}
 }
@@ -75,16 +75,16 @@ func (s *store) alloc(ctx context.Context, n int) ([]byte, error) {
 		return nil, syscall.EINVAL
 	}
 	pages := (n + s.page - 1) / s.page * s.page
-	if b := s.take(n, pages); b != nil {
+	if b := s.allocExisting(n, pages); b != nil {
 		return b, nil
 	}
 	select {
-	case s.growing <- struct{}{}:
+	case s.growLock <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-s.growing }()
-	if b := s.take(n, pages); b != nil {
+	defer func() { <-s.growLock }()
+	if b := s.allocExisting(n, pages); b != nil {
 		return b, nil
 	}
 	a, err := s.grow(ctx, pages)
@@ -92,21 +92,21 @@ func (s *store) alloc(ctx context.Context, n int) ([]byte, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	i := s.search(a.at)
+	i := s.search(a.address)
 	s.areas = slices.Insert(s.areas, i, a)
 	s.bytes += len(a.bytes)
-	b, _ := a.cut(n, pages) // new memory, which needs no clearing
+	b, _ := a.alloc(n, pages) // new memory, which needs no clearing
 	s.mu.Unlock()
 	return b, nil
 }
 
-// take allocates from existing areas. It returns nil if no area has enough contiguous memory.
-func (s *store) take(n, pages int) []byte {
+// allocExisting allocates from existing areas. It returns nil if no area has enough contiguous memory.
+func (s *store) allocExisting(n, pages int) []byte {
 	s.mu.Lock()
 	var b []byte
 	used := 0
 	for _, a := range s.areas {
-		if b, used = a.cut(n, pages); b != nil {
+		if b, used = a.alloc(n, pages); b != nil {
 			break
 		}
 	}
@@ -115,30 +115,30 @@ func (s *store) take(n, pages int) []byte {
 	return b
 }
 
-// cut allocates n bytes of the area. It returns how many of the first bytes may have been used before.
-func (a *area) cut(n, pages int) (b []byte, used int) {
-	for i := range a.free {
-		r := &a.free[i]
+// alloc allocates n bytes of the area. It returns how many of the first bytes may have been used before.
+func (a *area) alloc(n, pages int) (b []byte, used int) {
+	for i := range a.freeRuns {
+		r := &a.freeRuns[i]
 		if r.length < pages {
 			continue
 		}
-		p := &piece{run: run{r.at, pages}, asked: n}
-		r.at += pages
+		p := &piece{pageRun: pageRun{r.offset, pages}, requested: n}
+		r.offset += pages
 		if r.length -= pages; r.length == 0 {
-			a.free = slices.Delete(a.free, i, i+1)
+			a.freeRuns = slices.Delete(a.freeRuns, i, i+1)
 		}
-		k, _ := a.find(p.at)
+		k, _ := a.find(p.offset)
 		a.pieces = slices.Insert(a.pieces, k, p)
-		used = min(max(a.fresh-p.at, 0), n)
-		a.fresh = max(a.fresh, p.at+pages)
-		return a.bytes[p.at : p.at+n : p.at+n], used
+		used = min(max(a.unusedFrom-p.offset, 0), n)
+		a.unusedFrom = max(a.unusedFrom, p.offset+pages)
+		return a.bytes[p.offset : p.offset+n : p.offset+n], used
 	}
 	return nil, 0
 }
 
 // find returns the index in pieces of the piece that begins at offset at, or where it would be inserted.
 func (a *area) find(at int) (int, bool) {
-	return slices.BinarySearchFunc(a.pieces, at, func(p *piece, at int) int { return p.at - at })
+	return slices.BinarySearchFunc(a.pieces, at, func(p *piece, at int) int { return p.offset - at })
 }
 
 // search returns the index in areas of the area that begins at an address, or where it would be inserted.
@@ -146,9 +146,9 @@ func (a *area) find(at int) (int, bool) {
 func (s *store) search(at uintptr) int {
 	i, _ := slices.BinarySearchFunc(s.areas, at, func(a *area, at uintptr) int {
 		switch {
-		case a.at < at:
+		case a.address < at:
 			return -1
-		case a.at > at:
+		case a.address > at:
 			return 1
 		}
 		return 0
@@ -159,7 +159,7 @@ func (s *store) search(at uintptr) int {
 // grow creates an area of at least the given size.
 func (s *store) grow(ctx context.Context, bytes int) (*area, error) {
 	s.mu.Lock()
-	generous := max(bytes, firstArea, s.bytes/4/s.page*s.page)
+	generous := max(bytes, minAreaSize, s.bytes/4/s.page*s.page)
 	s.mu.Unlock()
 	a, err := s.add(ctx, generous)
 	if err != nil && generous > bytes && ctx.Err() == nil {
@@ -175,9 +175,9 @@ func (s *store) add(ctx context.Context, bytes int) (*area, error) {
 		return nil, err
 	}
 	b := m.Bytes()
-	a := &area{memory: m, fd: fd, bytes: b, at: address(b), free: []run{{0, len(b)}}}
+	a := &area{memory: m, fd: fd, bytes: b, address: address(b), freeRuns: []pageRun{{0, len(b)}}}
 	var reply protocol.AreaAddReply
-	err = s.connection.ask(ctx, &protocol.AreaAdd{Size: uint64(len(b))}, &reply, s.undoAdd, fd)
+	err = s.connection.request(ctx, &protocol.AreaAdd{Size: uint64(len(b))}, &reply, s.undoAdd, fd)
 	if err != nil {
 		_ = a.close() // cannot fail: it is mapped
 		return nil, err
@@ -196,33 +196,33 @@ func (a *area) close() error {
 func (s *store) undoAdd(a *call) {
 	var reply protocol.AreaAddReply
 	if s.connection.decode(a, &reply) == nil {
-		_ = s.del(reply.Area) // a refusal by lnetd cannot be handled
+		_ = s.deleteArea(reply.Area) // a refusal by lnetd cannot be handled
 	}
 }
 
-// del removes an area from lnetd. No buffer uses it.
-func (s *store) del(id uint32) error {
-	s.forget(id)
-	return s.connection.insist(&protocol.AreaDel{Area: id}, &protocol.Empty{})
+// deleteArea removes an area from lnetd. No buffer uses it.
+func (s *store) deleteArea(id uint32) error {
+	s.deregisterIdle(id)
+	return s.connection.requestAlways(&protocol.AreaDel{Area: id}, &protocol.Empty{})
 }
 
-// around returns the piece that contains b, and its area, or nil. mu is held.
-func (s *store) around(b []byte) (*area, *piece) {
+// areaOf returns the piece that contains b, and its area, or nil. mu is held.
+func (s *store) areaOf(b []byte) (*area, *piece) {
 	at := address(b)
 	i := s.search(at)
-	if i == len(s.areas) || s.areas[i].at != at {
+	if i == len(s.areas) || s.areas[i].address != at {
 		i--
 	}
-	if i < 0 || at-s.areas[i].at >= uintptr(len(s.areas[i].bytes)) {
+	if i < 0 || at-s.areas[i].address >= uintptr(len(s.areas[i].bytes)) {
 		return nil, nil
 	}
 	a := s.areas[i]
-	from := int(at - a.at)
+	from := int(at - a.address)
 	k, found := a.find(from)
 	if !found {
 		k--
 	}
-	if k < 0 || from+len(b) > a.pieces[k].at+a.pieces[k].length {
+	if k < 0 || from+len(b) > a.pieces[k].offset+a.pieces[k].length {
 		return nil, nil
 	}
 	return a, a.pieces[k]
@@ -233,16 +233,16 @@ func (s *store) around(b []byte) (*area, *piece) {
 // the next alloc.
 func (s *store) release(b []byte) error {
 	s.mu.Lock()
-	a, p := s.around(b)
+	a, p := s.areaOf(b)
 	switch {
-	case p == nil || p.at != int(address(b)-a.at) || p.asked != len(b):
+	case p == nil || p.offset != int(address(b)-a.address) || p.requested != len(b):
 		s.mu.Unlock()
 		return syscall.EINVAL
 	case p.users > 0:
 		s.mu.Unlock()
 		return syscall.EBUSY
 	}
-	a.giveBack(p)
+	a.free(p)
 	spare := 0
 	for _, other := range s.areas {
 		if len(other.pieces) == 0 {
@@ -255,9 +255,9 @@ func (s *store) release(b []byte) error {
 	}
 	s.remove(a)
 	s.mu.Unlock()
-	if err := s.del(a.id); err != nil && !gone(err) {
+	if err := s.deleteArea(a.id); err != nil && !connectionEnded(err) {
 		s.mu.Lock()
-		s.areas = slices.Insert(s.areas, s.search(a.at), a)
+		s.areas = slices.Insert(s.areas, s.search(a.address), a)
 		s.bytes += len(a.bytes)
 		s.mu.Unlock()
 		return nil // the piece is free, and the area can be used again
@@ -267,40 +267,40 @@ func (s *store) release(b []byte) error {
 
 // remove removes an area from areas. mu is held.
 func (s *store) remove(a *area) {
-	i := s.search(a.at)
+	i := s.search(a.address)
 	s.areas = slices.Delete(s.areas, i, i+1)
 	s.bytes -= len(a.bytes)
 }
 
-// giveBack marks the memory of a piece as free.
-func (a *area) giveBack(p *piece) {
-	k, _ := a.find(p.at)
+// free marks the memory of a piece as free.
+func (a *area) free(p *piece) {
+	k, _ := a.find(p.offset)
 	a.pieces = slices.Delete(a.pieces, k, k+1)
-	r := p.run
-	i, _ := slices.BinarySearchFunc(a.free, r.at, func(f run, at int) int { return f.at - at })
-	if i < len(a.free) && a.free[i].at == r.at+r.length {
-		r.length += a.free[i].length
-		a.free = slices.Delete(a.free, i, i+1)
+	r := p.pageRun
+	i, _ := slices.BinarySearchFunc(a.freeRuns, r.offset, func(f pageRun, at int) int { return f.offset - at })
+	if i < len(a.freeRuns) && a.freeRuns[i].offset == r.offset+r.length {
+		r.length += a.freeRuns[i].length
+		a.freeRuns = slices.Delete(a.freeRuns, i, i+1)
 	}
-	if i > 0 && a.free[i-1].at+a.free[i-1].length == r.at {
-		a.free[i-1].length += r.length
+	if i > 0 && a.freeRuns[i-1].offset+a.freeRuns[i-1].length == r.offset {
+		a.freeRuns[i-1].length += r.length
 		return
 	}
-	a.free = slices.Insert(a.free, i, r)
+	a.freeRuns = slices.Insert(a.freeRuns, i, r)
 }
 
-// hold converts segments to ranges of areas within limits, and marks their pieces as used until letGo. It
+// acquire converts segments to ranges of areas within limits, and marks their pieces as used until releasePieces. It
 // returns EINVAL if a segment is in other memory, and EFBIG if there would be too many ranges.
-func (s *store) hold(segments [][]byte, limits *protocol.Limits) (ranges []protocol.Range, pieces []*piece, err error) {
+func (s *store) acquire(segments [][]byte, limits *protocol.Limits) (ranges []protocol.Range, pieces []*piece, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range segments {
-		a, p := s.around(b)
+		a, p := s.areaOf(b)
 		if p == nil || len(b) == 0 {
 			return nil, nil, fmt.Errorf("memory that is not of the store: %w", syscall.EINVAL)
 		}
 		pieces = append(pieces, p)
-		for from := int(address(b) - a.at); len(b) > 0; {
+		for from := int(address(b) - a.address); len(b) > 0; {
 			if len(ranges) == int(limits.Segments) {
 				return nil, nil, fmt.Errorf("more than %d ranges: %w", limits.Segments, syscall.EFBIG)
 			}
@@ -315,7 +315,7 @@ func (s *store) hold(segments [][]byte, limits *protocol.Limits) (ranges []proto
 	return ranges, pieces, nil
 }
 
-func (s *store) letGo(pieces []*piece) {
+func (s *store) releasePieces(pieces []*piece) {
 	s.mu.Lock()
 	for _, p := range pieces {
 		p.users--
@@ -331,16 +331,16 @@ func (s *store) inUse() bool {
 	for _, a := range s.areas {
 		pieces += len(a.pieces)
 	}
-	return pieces > s.lost
+	return pieces > s.lostPieces
 }
 
-// giveUp removes all areas from lnetd. They are unused. lnetd releases the rest when the connection ends.
-func (s *store) giveUp() {
+// removeAllAreas removes all areas from lnetd. They are unused. lnetd releases the rest when the connection ends.
+func (s *store) removeAllAreas() {
 	s.mu.Lock()
 	areas := slices.Clone(s.areas)
 	s.mu.Unlock()
 	for _, a := range areas {
-		if s.del(a.id) != nil {
+		if s.deleteArea(a.id) != nil {
 			return
 		}
 	}

@@ -36,7 +36,7 @@ func TestSmallPiecesShareAreas(t *testing.T) {
 		if n := f.count(protocol.OpAreaAdd); n > c.most {
 			t.Errorf("%d pieces of %d bytes need %d areas", c.count, c.size, n)
 		}
-		if spare := d.store.bytes - total; spare > total/2+firstArea {
+		if spare := d.store.bytes - total; spare > total/2+minAreaSize {
 			t.Errorf("%d pieces of %d bytes: %d bytes are there for nothing", c.count, c.size, spare)
 		}
 	}
@@ -52,7 +52,7 @@ type held struct {
 // has the requested size. Empty areas are removed, except for one.
 //
 // transport 9.3
-func TestStoreEqualsTheModel(t *testing.T) {
+func TestStoreEqualsModel(t *testing.T) {
 	page := os.Getpagesize()
 	f := newFake(t, Config{})
 	d := f.open()
@@ -98,7 +98,7 @@ func TestStoreEqualsTheModel(t *testing.T) {
 		for len(all) > 0 {
 			release(rapid.IntRange(0, len(all)-1).Draw(rt, "which"))
 		}
-		if n := len(d.store.areas); n != 1 || len(d.store.areas[0].free) != 1 || d.store.inUse() {
+		if n := len(d.store.areas); n != 1 || len(d.store.areas[0].freeRuns) != 1 || d.store.inUse() {
 			rt.Fatalf("%d areas are left", n)
 		}
 		f.mu.Lock()
@@ -114,7 +114,7 @@ func TestStoreEqualsTheModel(t *testing.T) {
 }
 
 // Invalid allocations and releases.
-func TestMemoryThatIsNot(t *testing.T) {
+func TestInvalidMemory(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
 	for _, n := range []int{0, -1, 1 << 50} {
@@ -253,7 +253,7 @@ func TestAbandoned(t *testing.T) {
 				t.Error(err)
 			}
 			close(answer)
-			if err := d.connection.settle(t.Context()); err != nil {
+			if err := d.connection.waitUndone(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if c.undo != 0 && f.count(c.undo) != 1 {
@@ -280,10 +280,10 @@ func TestTinySegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := d.agreed.Limits
+	limits := d.hello.Limits
 	limits.SegmentSize = 1
 	made := testing.AllocsPerRun(10, func() {
-		if _, _, err := d.store.hold([][]byte{b}, &limits); !errors.Is(err, syscall.EFBIG) {
+		if _, _, err := d.store.acquire([][]byte{b}, &limits); !errors.Is(err, syscall.EFBIG) {
 			t.Errorf("1 MiB in segments of a byte: %v", err)
 		}
 	})

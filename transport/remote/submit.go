@@ -46,8 +46,8 @@ func (t *tm) put(op *transport.Op, more bool) error {
 	switch {
 	case t.stopped:
 		return errStopped
-	case t.gone != nil:
-		return t.gone
+	case t.endError != nil:
+		return t.endError
 	case !ok || b.domain != t.domain || b.ended.Load():
 		if ok && op.Cancel && b.domain == t.domain {
 			return nil // its op has ended
@@ -64,32 +64,32 @@ func (t *tm) put(op *transport.Op, more bool) error {
 	if op.Queue == transport.MsgRecv {
 		credits = op.MaxMessages
 	}
-	if credits > t.credits-t.spent {
+	if credits > t.credits-t.creditsUsed {
 		return errCredits
 	}
 	if !b.tm.CompareAndSwap(nil, t) {
 		return errBusy
 	}
-	t.out = shm.Submission{
+	t.op = shm.Submission{
 		Opcode: opcodes[op.Queue], More: more, Buffer: b.index, Generation: b.generation, Operation: b.operation + op.Sequence,
 		MatchBits: uint64(op.MatchBits), Length: uint32(op.Length),
 	}
 	switch op.Queue {
 	case transport.MsgRecv:
-		t.out.MinReceive, t.out.MaxMessages = uint32(op.MinReceiveSize), uint32(op.MaxMessages)
+		t.op.MinReceive, t.op.MaxMessages = uint32(op.MinReceiveSize), uint32(op.MaxMessages)
 	case transport.MsgSend, transport.ActiveBulkRecv, transport.ActiveBulkSend:
-		t.out.Peer, t.out.PID, t.out.Portal, t.out.TMID = op.Peer.NID, op.Peer.PID, op.Peer.Portal, uint32(op.Peer.TMID)
+		t.op.Peer, t.op.PID, t.op.Portal, t.op.TMID = op.Peer.NID, op.Peer.PID, op.Peer.Portal, uint32(op.Peer.TMID)
 	}
 	b.receives = op.Queue == transport.MsgRecv || op.Queue == transport.PassiveBulkRecv || op.Queue == transport.ActiveBulkRecv
 	if !b.receives {
-		b.own.send(op.Length)
+		b.foreign.send(op.Length)
 	}
-	if err := t.enter(); err != nil {
+	if err := t.writeOp(); err != nil {
 		b.tm.Store(nil)
 		return err
 	}
 	b.sequence, b.credits = op.Sequence, credits
-	t.spent += credits
+	t.creditsUsed += credits
 	t.ops++
 	return nil
 }
@@ -110,8 +110,8 @@ func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	if b.tm.Load() != t || b.sequence != sequence || b.cancelled != 0 {
 		return nil
 	}
-	t.out = shm.Submission{Opcode: shm.OpCancel, More: more, Buffer: b.index, Generation: b.generation, Operation: b.operation + sequence}
-	if err := t.enter(); err != nil {
+	t.op = shm.Submission{Opcode: shm.OpCancel, More: more, Buffer: b.index, Generation: b.generation, Operation: b.operation + sequence}
+	if err := t.writeOp(); err != nil {
 		return err
 	}
 	t.cancels.add(b)
@@ -119,11 +119,11 @@ func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	return nil
 }
 
-// enter writes t.out into the ring. There is room unless lnetd is faulty: for each buffer with an op, at
+// writeOp writes t.op into the ring. There is room unless lnetd is faulty: for each buffer with an op, at
 // most the cancellation of its previous op, the op and its cancellation are unread, and each op holds at
 // least one credit. mu is held.
-func (t *tm) enter() error {
-	switch ok, err := t.ring.Submissions.Put(&t.out); {
+func (t *tm) writeOp() error {
+	switch ok, err := t.ring.Submissions.Put(&t.op); {
 	case err != nil:
 		return err
 	case !ok:

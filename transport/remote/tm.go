@@ -26,28 +26,29 @@ type tm struct {
 	ring *shm.Client
 	gate gate
 
-	// news means that Reap has completions that are not in the ring. fallen means that lnetd is gone. ended
+	// hasExtra means that Reap has completions that are not in the ring. lost means that lnetd is gone. drained
 	// means that no completions remain: Reap has returned the one with Down, or the TM is stopped.
-	news, fallen, ended atomic.Bool
-	stale               atomic.Uint64
+	hasExtra, lost, drained atomic.Bool
+	stale                   atomic.Uint64
 
-	// woken is set by Wake. tokens wakes waitAside. poll is the current time of polling, used only by Wait.
-	woken  atomic.Bool
-	tokens chan struct{} // has capacity 1
-	poll   time.Duration
+	// woken is set by Wake. tokens wakes waitWithoutRing. pollTime is the current time
+	// of polling, used only by Wait.
+	woken    atomic.Bool
+	tokens   chan struct{} // has capacity 1
+	pollTime time.Duration
 
 	// flushing is full while a goroutine sleeps in Flush. That goroutine acquires no lock except mu.
 	flushing chan struct{}
 
-	mu      sync.Mutex // guards the fields below, and both rings, except for their bells
-	stopped bool
-	spent   int // credits used by ops
-	ops     int // in progress
-	cancels cancels
-	gone    error
-	heard   *GoingDown     // the last notice not yet reaped
-	in      shm.Completion // scratch
-	out     shm.Submission
+	mu          sync.Mutex // guards the fields below, and both rings, except for their bells
+	stopped     bool
+	creditsUsed int // credits used by ops
+	ops         int // in progress
+	cancels     cancels
+	endError    error
+	goingDown   *GoingDown     // the last notice not yet reaped
+	in          shm.Completion // scratch
+	op          shm.Submission
 }
 
 // StartTM requests a TM from lnetd. It blocks until ctx ends. It returns EDQUOT if the quota of TMs or of
@@ -66,7 +67,7 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 		return nil, err
 	}
 	// An abandoned TM may still occupy the address for a moment.
-	if err := d.connection.settle(ctx); err != nil {
+	if err := d.connection.waitUndone(ctx); err != nil {
 		return nil, err
 	}
 	r := protocol.TMStart{
@@ -131,7 +132,7 @@ func (d *domain) undoStart(c *call) {
 	var reply protocol.TMStartReply
 	if d.connection.decode(c, &reply) == nil {
 		// A refusal by lnetd cannot be handled.
-		_ = d.connection.insist(&protocol.TMStop{Handle: reply.Handle}, &protocol.Counters{})
+		_ = d.connection.requestAlways(&protocol.TMStop{Handle: reply.Handle}, &protocol.Counters{})
 	}
 }
 
@@ -139,14 +140,14 @@ func (d *domain) undoStart(c *call) {
 func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring *shm.Client) (*tm, error) {
 	t := &tm{
 		domain: d, address: a, first: transport.MatchBits(reply.MatchBits), handle: reply.Handle, credits: int(reply.Credits), ring: ring,
-		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1), poll: d.core.config.PollTime,
+		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1), pollTime: d.core.config.PollTime,
 	}
 	if t.first == 0 { // lnetd is older
 		t.first = transport.RandomMatchBits(a.TMID)
 	}
 	t.gate.last = func() { _ = ring.Close() } // cannot fail: it is mapped
 	d.mu.Lock()
-	err := d.gone
+	err := d.endError
 	if err == nil {
 		d.tms[t] = struct{}{}
 	}
@@ -177,15 +178,15 @@ func (t *tm) Grow(n int) error {
 	return nil
 }
 
-// over reports whether no op of the TM can be in progress any more, regardless of the state of its buffers.
-func (t *tm) over() bool { return t.fallen.Load() || t.ended.Load() }
+// ended reports whether no op of the TM can be in progress any more, regardless of the state of its buffers.
+func (t *tm) ended() bool { return t.lost.Load() || t.drained.Load() }
 
-// fall makes the TM report that lnetd is gone, after the completions in the ring.
-func (t *tm) fall(err error) {
+// markLost makes the TM report that lnetd is gone, after the completions in the ring.
+func (t *tm) markLost(err error) {
 	t.mu.Lock()
-	t.gone = err
-	t.fallen.Store(true)
-	t.news.Store(!t.ended.Load())
+	t.endError = err
+	t.lost.Store(true)
+	t.hasExtra.Store(!t.drained.Load())
 	t.mu.Unlock()
 	t.Wake()
 	if t.gate.enter() {
@@ -194,12 +195,12 @@ func (t *tm) fall(err error) {
 	}
 }
 
-// hear makes the TM report that lnetd is about to end.
-func (t *tm) hear(g GoingDown) {
+// reportGoingDown makes the TM report that lnetd is about to end.
+func (t *tm) reportGoingDown(g GoingDown) {
 	t.mu.Lock()
-	if !t.ended.Load() {
-		t.heard = &g
-		t.news.Store(true)
+	if !t.drained.Load() {
+		t.goingDown = &g
+		t.hasExtra.Store(true)
 	}
 	t.mu.Unlock()
 	t.Wake()
@@ -213,30 +214,30 @@ func (t *tm) Stop() error {
 	case t.stopped:
 		t.mu.Unlock()
 		return nil
-	case t.ops > t.cancels.ended && t.gone == nil:
-		n := t.ops - t.cancels.ended
+	case t.ops > t.cancels.abandoned && t.endError == nil:
+		n := t.ops - t.cancels.abandoned
 		t.mu.Unlock()
 		return fmt.Errorf("remote: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
 	}
 	t.stopped = true
-	left := t.cancels.ended
+	left := t.cancels.abandoned
 	t.mu.Unlock()
 	d := t.domain
-	err := d.connection.insist(&protocol.TMStop{Handle: t.handle}, &protocol.Counters{})
-	if left > 0 && err != nil && !gone(err) {
+	err := d.connection.requestAlways(&protocol.TMStop{Handle: t.handle}, &protocol.Counters{})
+	if left > 0 && err != nil && !connectionEnded(err) {
 		// lnetd answers again, and would continue ops that have ended here.
 		d.connection.fail(err)
 		err = nil
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !connectionEnded(err) {
 		t.mu.Lock()
 		t.stopped = false
 		t.mu.Unlock()
 		return fmt.Errorf("remote: stop %s: %w", t.address, err)
 	}
 	t.mu.Lock()
-	t.ended.Store(true)
-	t.news.Store(false)
+	t.drained.Store(true)
+	t.hasExtra.Store(false)
 	t.unwatchCancels()
 	t.mu.Unlock()
 	t.ring.Submissions.WakePosted()
@@ -244,7 +245,7 @@ func (t *tm) Stop() error {
 	d.mu.Lock()
 	delete(d.tms, t)
 	last := t.stats()
-	d.past.add(&last)
+	d.endedStats.add(&last)
 	d.mu.Unlock()
 	t.gate.shut()
 	t.Wake()

@@ -286,7 +286,7 @@ func TestTheRingHasRoomForCancels(t *testing.T) {
 
 // Calls of Pending, Reap, Wait, Wake and Submit during and after Stop have no effect, and do not access
 // unmapped memory.
-func TestStopBesideEverything(t *testing.T) {
+func TestStopDuringOtherCalls(t *testing.T) {
 	f := newFake(t, Config{Completions: 2})
 	d := f.open()
 	b := f.buffer(d, 1)

@@ -89,7 +89,7 @@ func TestFewSystemCalls(t *testing.T) {
 		stop()
 		s := f.core.Stats()
 		host1, host2 := host.Submissions.Stats(), host.Completions.Stats()
-		if s.Submissions != 10_000 || s.Completions != 10_000 || host1.Taken != 10_000 || host2.Put != 10_000 {
+		if s.Submissions != 10_000 || s.Completions != 10_000 || host1.Released != 10_000 || host2.Put != 10_000 {
 			t.Errorf("figures %+v", s)
 		}
 		if s.BellWrites > 100 || polling && s.BellWrites != 0 {
@@ -98,10 +98,10 @@ func TestFewSystemCalls(t *testing.T) {
 		if s.Requests != before.Requests {
 			t.Errorf("%d requests in steady traffic", s.Requests-before.Requests)
 		}
-		if host2.Rung > s.Sleeps || polling && (host2.Rung != 0 || s.Sleeps != 0) {
-			t.Errorf("polling %v: lnetd has written to the bell %d times, the client has slept %d times", polling, host2.Rung, s.Sleeps)
+		if host2.Wakeups > s.Sleeps || polling && (host2.Wakeups != 0 || s.Sleeps != 0) {
+			t.Errorf("polling %v: lnetd has written to the bell %d times, the client has slept %d times", polling, host2.Wakeups, s.Sleeps)
 		}
-		want := HostStats{host1.Taken, host2.Put, host2.Rung, host1.Reads, host1.Sleeps}
+		want := HostStats{host1.Released, host2.Put, host2.Wakeups, host1.Reads, host1.Sleeps}
 		if s.Host != want {
 			t.Errorf("of lnetd: %+v, not %+v", s.Host, want)
 		}
@@ -157,17 +157,17 @@ func TestWait(t *testing.T) {
 // Unsuccessful polling reduces the polling time, and success increases it, within limits.
 func TestPollingAdapts(t *testing.T) {
 	const most = 16 * time.Second
-	x := &tm{domain: &domain{core: New(Config{PollTime: most})}, poll: most}
-	x.ended.Store(true) // there is no ring
+	x := &tm{domain: &domain{core: New(Config{PollTime: most})}, pollTime: most}
+	x.drained.Store(true) // there is no ring
 	for _, want := range []time.Duration{8, 4, 2, 1, 1} {
-		if x.polled(time.Now()) || x.poll != want*time.Second {
-			t.Errorf("polls for %v, not %v s", x.poll, want)
+		if x.pollUntil(time.Now()) || x.pollTime != want*time.Second {
+			t.Errorf("polls for %v, not %v s", x.pollTime, want)
 		}
 	}
 	x.woken.Store(true)
 	for _, want := range []time.Duration{2, 4, 8, 16, 16} {
-		if !x.polled(forever) || x.poll != want*time.Second {
-			t.Errorf("polls for %v, not %v s", x.poll, want)
+		if !x.pollUntil(forever) || x.pollTime != want*time.Second {
+			t.Errorf("polls for %v, not %v s", x.pollTime, want)
 		}
 	}
 }

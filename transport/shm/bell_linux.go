@@ -38,22 +38,22 @@ import (
 // neither the client's flags nor unread tokens can block lnetd. A write to a full eventfd has no such
 // guarantee, and a write to a pipe can wait for a reader that faults on its memory.
 
-// sleeper is the consumer's side. Only one goroutine at a time may be between setAlarm and getUp.
+// sleeper is the consumer's side. Only one goroutine at a time may be between setDeadline and finishSleep.
 type sleeper struct {
 	flag *atomic.Uint32 // in shared memory
-	// woken is set by shout and cleared when the consumer gets up. shut is set by close.
+	// woken is set by forceWake and cleared when the consumer wakes up. shut is set by close.
 	woken, shut atomic.Bool
 
 	file  *os.File
 	raw   syscall.RawConn
-	read  func(fd uintptr) bool // take or takeEvent
+	read  func(fd uintptr) bool // take or readEventfd
 	token [64]byte
-	into  unix.Iovec // iovec for token, used by takeEvent
-	got   int
+	iovec unix.Iovec // iovec for token, used by readEventfd
+	nread int
 	errno syscall.Errno
-	// alarm is the deadline set in file, if known is set. Zero means no deadline.
-	alarm time.Time
-	known bool
+	// deadline is the deadline set in file, if known is set. Zero means no deadline.
+	deadline      time.Time
+	deadlineKnown bool
 
 	sleeps, reads counter
 }
@@ -61,7 +61,7 @@ type sleeper struct {
 // listen initializes s with a non-blocking socket or eventfd, and takes ownership of fd. It returns
 // EOPNOTSUPP if the kernel is older than 5.8, which does not support the required reads of an eventfd.
 func (s *sleeper) listen(fd int, flag *atomic.Uint32, eventfd bool) (err error) {
-	s.flag, s.file, s.read = flag, os.NewFile(uintptr(fd), "bell"), s.take
+	s.flag, s.file, s.read = flag, os.NewFile(uintptr(fd), "bell"), s.readSocket
 	defer func() {
 		if err != nil {
 			s.close()
@@ -70,82 +70,82 @@ func (s *sleeper) listen(fd int, flag *atomic.Uint32, eventfd bool) (err error) 
 	if s.raw, err = s.file.SyscallConn(); err != nil || !eventfd {
 		return err
 	}
-	s.read = s.takeEvent
-	s.into.Base = &s.token[0]
-	s.into.SetLen(8)
-	if s.takeEvent(uintptr(fd)) {
+	s.read = s.readEventfd
+	s.iovec.Base = &s.token[0]
+	s.iovec.SetLen(8)
+	if s.readEventfd(uintptr(fd)) {
 		return os.NewSyscallError("preadv2 of an eventfd", s.errno)
 	}
 	return nil
 }
 
-// lieDown announces that the consumer will sleep unless it finds work.
-func (s *sleeper) lieDown() {
+// prepareSleep announces that the consumer will sleep unless it finds work.
+func (s *sleeper) prepareSleep() {
 	s.sleeps.add(1)
 	s.flag.Swap(1) // Wait loads the tail after this store (see fences)
 }
 
-// getUp marks the consumer as awake and clears woken.
-func (s *sleeper) getUp() {
+// finishSleep marks the consumer as awake and clears woken.
+func (s *sleeper) finishSleep() {
 	s.flag.Store(0)
 	s.woken.Store(false)
 }
 
-// setAlarm makes sleep end at until, unless that is zero. It must be called before lieDown: if it
-// overwrites the deadline of a concurrent shout, the caller still sees woken afterwards.
-func (s *sleeper) setAlarm(until time.Time) {
-	if s.known && s.alarm.Equal(until) {
+// setDeadline makes sleep end at until, unless that is zero. It must be called before prepareSleep: if it
+// overwrites the deadline of a concurrent forceWake, the caller still sees woken afterwards.
+func (s *sleeper) setDeadline(until time.Time) {
+	if s.deadlineKnown && s.deadline.Equal(until) {
 		return
 	}
-	s.alarm, s.known = until, true
+	s.deadline, s.deadlineKnown = until, true
 	_ = s.file.SetReadDeadline(until) // fails after close, and then sleep fails, too
 }
 
-// sleep blocks until a token, the time until, or a shout. It reports whether the time has passed.
+// sleep blocks until a token, the time until, or forceWake. It reports whether the time has passed.
 func (s *sleeper) sleep(until time.Time) (over bool, err error) {
 	err = s.raw.Read(s.read)
 	switch {
 	case s.shut.Load():
 		return false, ErrShut
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// The deadline was set by shout, whose effect may be over, or the time has passed.
-		s.known = false
+		// The deadline was set by forceWake, whose effect may be over, or the time has passed.
+		s.deadlineKnown = false
 		return !until.IsZero() && !time.Now().Before(until), nil
 	case err != nil:
 		return false, err
 	case s.errno != 0:
 		return false, os.NewSyscallError("read of a bell", s.errno)
-	case s.got == 0:
+	case s.nread == 0:
 		return false, ErrGone
 	}
 	s.reads.add(1)
 	return false, nil
 }
 
-// take reads tokens from a socket. It returns false if the poller must wait.
-func (s *sleeper) take(fd uintptr) bool {
+// readSocket reads tokens from a socket. It returns false if the poller must wait.
+func (s *sleeper) readSocket(fd uintptr) bool {
 	for {
 		n, _, e := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.token)), uintptr(len(s.token)), unix.MSG_DONTWAIT, 0, 0)
 		if e != unix.EINTR {
-			s.got, s.errno = int(n), e
+			s.nread, s.errno = int(n), e
 			return e != unix.EAGAIN
 		}
 	}
 }
 
-// takeEvent is take for an eventfd. It does not block even if the eventfd is set to.
-func (s *sleeper) takeEvent(fd uintptr) bool {
+// readEventfd is take for an eventfd. It does not block even if the eventfd is set to.
+func (s *sleeper) readEventfd(fd uintptr) bool {
 	for {
-		n, _, e := unix.Syscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&s.into)), 1, ^uintptr(0), ^uintptr(0), unix.RWF_NOWAIT)
+		n, _, e := unix.Syscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&s.iovec)), 1, ^uintptr(0), ^uintptr(0), unix.RWF_NOWAIT)
 		if e != unix.EINTR {
-			s.got, s.errno = int(n), e
+			s.nread, s.errno = int(n), e
 			return e != unix.EAGAIN
 		}
 	}
 }
 
-// shout wakes the consumer even if there is no work.
-func (s *sleeper) shout() {
+// forceWake wakes the consumer even if there is no work.
+func (s *sleeper) forceWake() {
 	s.woken.Store(true)
 	_ = s.file.SetReadDeadline(time.Unix(1, 0)) // fails after close, which has ended the sleep
 }
@@ -157,22 +157,22 @@ func (s *sleeper) close() {
 	}
 }
 
-// ringer is the producer's side. It is safe for concurrent use.
-type ringer struct {
-	flag *atomic.Uint32 // in shared memory
-	to   descriptor
-	give func(fd uintptr) syscall.Errno // giveEvent or giveSocket
-	rung counter
-	late atomic.Bool // a retry is scheduled for a token that failed for lack of kernel memory
+// waker is the producer's side. It is safe for concurrent use.
+type waker struct {
+	flag       *atomic.Uint32 // in shared memory
+	descriptor descriptor
+	write      func(fd uintptr) syscall.Errno // writeEventfd or writeSocket
+	wakeups    counter
+	retrying   atomic.Bool // a retry is scheduled for a token that failed for lack of kernel memory
 }
 
-// claim reports whether the caller must wake the consumer, and counts it, because the memory may be gone
+// claimSleeper reports whether the caller must wake the consumer, and counts it, because the memory may be gone
 // when wake is called. It costs one load if the consumer is awake.
-func (r *ringer) claim() bool {
+func (r *waker) claimSleeper() bool {
 	if r.flag.Load() == 0 || r.flag.Swap(0) == 0 {
 		return false
 	}
-	r.rung.add(1)
+	r.wakeups.add(1)
 	return true
 }
 
@@ -182,39 +182,39 @@ var token = uint64(1)
 // wakeRetry is the delay before a token is written again after the kernel was out of memory.
 const wakeRetry = time.Millisecond
 
-// wake makes sleep return. It does not block or access shared memory. It ignores errors if the consumer is
-// gone, or has so many unread tokens that no more fit (EAGAIN). If the kernel is out of memory, wake
+// sendToken makes sleep return. It does not block or access shared memory. It ignores errors if the consumer is
+// gone, or has so many unread tokens that no more fit (EAGAIN). If the kernel is out of memory, sendToken
 // retries a little later, because the flag is already claimed and no other producer will write a token.
-func (r *ringer) wake() {
-	if !r.to.use() {
+func (r *waker) sendToken() {
+	if !r.descriptor.use() {
 		return
 	}
-	defer r.to.done()
-	e := r.give(uintptr(r.to.fd))
+	defer r.descriptor.done()
+	e := r.write(uintptr(r.descriptor.fd))
 	for e == unix.EINTR {
-		e = r.give(uintptr(r.to.fd))
+		e = r.write(uintptr(r.descriptor.fd))
 	}
-	if (e == unix.ENOMEM || e == unix.ENOBUFS) && !r.late.Swap(true) {
+	if (e == unix.ENOMEM || e == unix.ENOBUFS) && !r.retrying.Swap(true) {
 		time.AfterFunc(wakeRetry, func() {
-			r.late.Store(false)
-			r.wake()
+			r.retrying.Store(false)
+			r.sendToken()
 		})
 	}
 }
 
-// giveEvent writes a token to an eventfd.
-func giveEvent(fd uintptr) syscall.Errno {
+// writeEventfd writes a token to an eventfd.
+func writeEventfd(fd uintptr) syscall.Errno {
 	_, _, e := unix.Syscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&token)), 8)
 	return e
 }
 
-// giveSocket writes a token to a socket.
-func giveSocket(fd uintptr) syscall.Errno {
+// writeSocket writes a token to a socket.
+func writeSocket(fd uintptr) syscall.Errno {
 	_, _, e := unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&token)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	return e
 }
 
-// ring initializes r with a descriptor, and takes ownership of it.
-func (r *ringer) ring(fd int, flag *atomic.Uint32, give func(fd uintptr) syscall.Errno) {
-	r.to.fd, r.flag, r.give = fd, flag, give
+// init initializes r with a descriptor, and takes ownership of it.
+func (r *waker) init(fd int, flag *atomic.Uint32, give func(fd uintptr) syscall.Errno) {
+	r.descriptor.fd, r.flag, r.write = fd, flag, give
 }

@@ -81,7 +81,7 @@ func (e *end) receive(want uint32) error {
 //
 // transport-tests O (115)
 // transport 9.6 (1)
-func TestNobodySleepsOnAnEntry(t *testing.T) {
+func TestNoSleepWithAnEntry(t *testing.T) {
 	rounds := uint32(100_000)
 	if testing.Short() {
 		rounds = 10_000
@@ -113,7 +113,7 @@ func TestNobodySleepsOnAnEntry(t *testing.T) {
 		}
 	}
 	for _, e := range []end{host, client} {
-		if p, q := e.out.producer.Stats(), e.in.consumer.Stats(); p.Put != uint64(rounds) || q.Taken != uint64(rounds) {
+		if p, q := e.out.producer.Stats(), e.in.consumer.Stats(); p.Put != uint64(rounds) || q.Released != uint64(rounds) {
 			t.Errorf("%+v, %+v", p, q)
 		}
 	}
@@ -124,7 +124,7 @@ func TestNobodySleepsOnAnEntry(t *testing.T) {
 // checkRung checks that only announced sleeps caused wake-ups, and that no unexpected token was read.
 func checkRung(t *testing.T, out, in lane) {
 	t.Helper()
-	if p, q := out.producer.Stats(), in.consumer.Stats(); p.Rung > q.Sleeps || q.Reads > p.Rung {
+	if p, q := out.producer.Stats(), in.consumer.Stats(); p.Wakeups > q.Sleeps || q.Reads > p.Wakeups {
 		t.Errorf("%+v, %+v", p, q)
 	}
 }
@@ -186,7 +186,7 @@ func TestFewSystemCalls(t *testing.T) {
 			before := l.producer.Stats()
 			for range 100 {
 				if sleeps {
-					l.consumer.bell.lieDown()
+					l.consumer.bell.prepareSleep()
 				}
 				for n := range uint32(64) {
 					if ok, err := l.put(n); !ok {
@@ -205,7 +205,7 @@ func TestFewSystemCalls(t *testing.T) {
 			if sleeps {
 				want = 100
 			}
-			if rung := l.producer.Stats().Rung - before.Rung; rung != want {
+			if rung := l.producer.Stats().Wakeups - before.Wakeups; rung != want {
 				t.Errorf("sleeps %v: woken %d times, want %d", sleeps, rung, want)
 			}
 		}
@@ -215,7 +215,7 @@ func TestFewSystemCalls(t *testing.T) {
 // If Wait finds an entry, it does not announce a sleep. So a producer that continues needs no system call.
 //
 // transport 9.6 (1)
-func TestWhoFindsSomethingDoesNotLieDown(t *testing.T) {
+func TestNoSleepIfWorkIsFound(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for _, l := range lanes(h, c, 0) {
 		l.put(1)
@@ -366,16 +366,16 @@ func TestHostIsGone(t *testing.T) {
 }
 
 // Clients that are gone, or that leave tokens unread, do not block lnetd when it wakes them.
-func TestTokensThatNobodyReads(t *testing.T) {
+func TestUnreadTokens(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for range 10_000 {
-		c.Completions.bell.lieDown()
+		c.Completions.bell.prepareSleep()
 		h.Completions.Ring()
 	}
-	if got := h.Completions.Stats().Rung; got != 10_000 {
+	if got := h.Completions.Stats().Wakeups; got != 10_000 {
 		t.Errorf("woken %d times", got)
 	}
-	c.Completions.bell.lieDown()
+	c.Completions.bell.prepareSleep()
 	c.Shut()
 	h.Completions.Ring()
 	h.Shut()
@@ -463,13 +463,13 @@ func TestWakeAfterShut(t *testing.T) {
 	c.Shut()
 	next := -1
 	for range 64 { // the kernel assigns the lowest free number
-		if next = must[int](t)(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)); next == c.Submissions.bell.to.fd {
+		if next = must[int](t)(unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)); next == c.Submissions.bell.descriptor.fd {
 			break
 		}
 		defer shut(next)
 	}
 	defer shut(next)
-	if next != c.Submissions.bell.to.fd {
+	if next != c.Submissions.bell.descriptor.fd {
 		t.Fatal("the descriptor was not closed")
 	}
 	c.Submissions.Wake()
@@ -484,13 +484,13 @@ func TestWakeAfterShut(t *testing.T) {
 // transport 9.6 (1)
 func TestWakeAfterClose(t *testing.T) {
 	h, c := newPair(t, 2, 2)
-	c.Completions.bell.lieDown()
+	c.Completions.bell.prepareSleep()
 	if !h.Completions.Claim() {
 		t.Fatal("nobody sleeps")
 	}
 	finish(t, h)
 	h.Completions.Wake()
-	if n := h.Completions.Stats().Rung; n != 1 {
+	if n := h.Completions.Stats().Wakeups; n != 1 {
 		t.Errorf("rung %d times", n)
 	}
 }

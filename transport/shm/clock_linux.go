@@ -13,8 +13,8 @@ func Now() int64 {
 	return t.Nano()
 }
 
-// readings is the number of attempts to read both clocks without a delay in between.
-const readings = 8
+// maxReadings is the number of attempts to read both clocks without a delay in between.
+const maxReadings = 8
 
 // Clock converts between CLOCK_MONOTONIC and time.Time. Copies are equal. Use ReadClock to get one.
 type Clock struct {
@@ -27,7 +27,7 @@ type Clock struct {
 func ReadClock() Clock {
 	var c Clock
 	least := int64(-1)
-	for range readings {
+	for range maxReadings {
 		before := Now()
 		t := time.Now()
 		if gap := Now() - before; least < 0 || gap < least {

@@ -23,12 +23,12 @@ type Consumer struct {
 	tail       uint32
 	sharedTail *atomic.Uint32
 
-	bell  sleeper
-	taken counter
+	bell    sleeper
+	readNow counter
 }
 
-// lay initializes c for a ring, beginning at the ring's current counter.
-func (c *Consumer) lay(b []byte, r ring) {
+// init initializes c for a ring, beginning at the ring's current counter.
+func (c *Consumer) init(b []byte, r ring) {
 	c.entries, c.size, c.count = b[r.begin:r.end], r.size, r.count
 	c.sharedTail, c.sharedHead = word(b, r.tail), word(b, r.head)
 	c.next = c.sharedHead.Load()
@@ -36,8 +36,8 @@ func (c *Consumer) lay(b []byte, r ring) {
 	c.tail = c.next
 }
 
-// take copies the next entry to dst, which has the size of an entry. It returns false if the ring is empty.
-func (c *Consumer) take(dst []byte) (bool, error) {
+// read copies the next entry to dst, which has the size of an entry. It returns false if the ring is empty.
+func (c *Consumer) read(dst []byte) (bool, error) {
 	if c.next == c.tail {
 		// Entries written before the other side stored this counter are visible now.
 		tail := c.sharedTail.Load()
@@ -61,7 +61,7 @@ func (c *Consumer) Release() {
 		c.released.Store(c.next)
 		// The entries were copied before this store.
 		c.sharedHead.Store(c.next)
-		c.taken.add(uint64(n))
+		c.readNow.add(uint64(n))
 	}
 }
 
@@ -81,37 +81,37 @@ func (c *Consumer) wait(until time.Time, bell bool) error {
 		return nil
 	}
 	for {
-		c.bell.setAlarm(until)
-		c.bell.lieDown()
+		c.bell.setDeadline(until)
+		c.bell.prepareSleep()
 		if c.Pending() || c.bell.woken.Load() {
 			break
 		}
 		over, err := c.bell.sleep(until)
 		if err != nil {
-			c.bell.getUp()
+			c.bell.finishSleep()
 			return err
 		}
 		if over || bell {
 			break
 		}
 	}
-	c.bell.getUp()
+	c.bell.finishSleep()
 	return nil
 }
 
 // Wake ends the current Wait. If no Wait is running, the next one returns at once.
-func (c *Consumer) Wake() { c.bell.shout() }
+func (c *Consumer) Wake() { c.bell.forceWake() }
 
 // ConsumerStats are the statistics of a consumer (transport 9.7).
 type ConsumerStats struct {
-	// Taken counts released entries, Sleeps announced sleeps, and Reads system calls that found a token.
-	// The other side's Rung never exceeds Sleeps.
-	Taken, Sleeps, Reads uint64
+	// Released counts released entries, Sleeps announced sleeps, and Reads system calls that found a token.
+	// The other side's Wakeups never exceeds Sleeps.
+	Released, Sleeps, Reads uint64
 }
 
 // Stats returns the statistics since the ring was created. It is safe for concurrent use.
 func (c *Consumer) Stats() ConsumerStats {
-	return ConsumerStats{Taken: c.taken.load(), Sleeps: c.bell.sleeps.load(), Reads: c.bell.reads.load()}
+	return ConsumerStats{Released: c.readNow.load(), Sleeps: c.bell.sleeps.load(), Reads: c.bell.reads.load()}
 }
 
 // SubmissionConsumer is lnetd's side of the submissions.
@@ -121,13 +121,13 @@ type SubmissionConsumer struct {
 	posted posted
 }
 
-// WaitBell is like Wait, but also returns when the client rings without a new submission, so that the
+// WaitWakeup is like Wait, but also returns when the client rings without a new submission, so that the
 // client's counters are checked.
-func (c *SubmissionConsumer) WaitBell() error { return c.wait(time.Time{}, true) }
+func (c *SubmissionConsumer) WaitWakeup() error { return c.wait(time.Time{}, true) }
 
 // MarkPosted reports to the client that all removed submissions have been carried out. It returns true if
 // the client waits for that. Then the caller must call WakePosted.
-func (c *SubmissionConsumer) MarkPosted() (wake bool) { return c.posted.mark(c.next) }
+func (c *SubmissionConsumer) MarkPosted() (wake bool) { return c.posted.store(c.next) }
 
 // WakePosted wakes the client's WaitPosted, after MarkPosted. It does not block. If the memory is gone, it
 // has no effect.
@@ -136,7 +136,7 @@ func (c *SubmissionConsumer) WakePosted() { c.posted.wake() }
 // Next removes and decodes the next submission. It returns false if the ring is empty. The error is
 // ErrRing, or the *lnet.FieldError of an invalid entry, which has been removed.
 func (c *SubmissionConsumer) Next(s *Submission) (bool, error) {
-	ok, err := c.take(c.entry[:])
+	ok, err := c.read(c.entry[:])
 	if !ok {
 		return false, err
 	}
@@ -152,7 +152,7 @@ type CompletionConsumer struct {
 // Next removes and decodes the next completion. It returns false if the ring is empty. The error is
 // ErrRing, or the *lnet.FieldError of an invalid entry, which has been removed.
 func (c *CompletionConsumer) Next(d *Completion) (bool, error) {
-	ok, err := c.take(c.entry[:])
+	ok, err := c.read(c.entry[:])
 	if !ok {
 		return false, err
 	}

@@ -17,7 +17,7 @@ import (
 // Both entries byte by byte, with NIDs of both forms.
 //
 // transport 9.4
-func TestEntriesToTheByte(t *testing.T) {
+func TestGoldenEntries(t *testing.T) {
 	nid := func(s string) lnet.NID { return must[lnet.NID](t)(lnet.ParseNID(s)) }
 	s := Submission{
 		Opcode: OpActiveSend, More: true, Buffer: 0x01020304, Generation: 0x05060708, Operation: 0x090a0b0c,
@@ -84,7 +84,7 @@ func drawCompletion(t *rapid.T) Completion {
 }
 
 // Decode returns the encoded values, regardless of previous contents of the memory.
-func TestEntriesComeOutAsTheyWerePut(t *testing.T) {
+func TestEntriesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fill := rapid.Byte().Draw(t, "before")
 		var b [SubmissionSize]byte

@@ -56,11 +56,11 @@ const (
 	offCQHead     = 256
 	offSQSleeping = 320
 	offCQSleeping = 384
-	offTaken      = 448
+	offReleased   = 448
 	offSleeps     = 456
 	offReads      = 464
 	offPut        = 512
-	offRung       = 520
+	offWakeups    = 520
 	offSQPosted   = 576
 	offSQWaiting  = 640
 )
@@ -76,8 +76,8 @@ const (
 // around, in tests as well as in production.
 const firstCount = 1<<32 - 256
 
-// errNotOurs means that lnetd cannot have written a ring file.
-var errNotOurs = fmt.Errorf("not what lnetd writes: %w", syscall.EPROTO)
+// errInvalidRing means that lnetd cannot have written a ring file.
+var errInvalidRing = fmt.Errorf("not what lnetd writes: %w", syscall.EPROTO)
 
 // Sizes are the numbers of entries of both rings: powers of two within the bounds.
 type Sizes struct {
@@ -146,7 +146,7 @@ func decodeSizes(b []byte, total int64) (Sizes, error) {
 	u16 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint16(b[at:])) }
 	u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
 	wrong := func(name string, got uint64) (Sizes, error) {
-		return Sizes{}, &lnet.FieldError{What: "ring file", Field: name, Value: got, Err: errNotOurs}
+		return Sizes{}, &lnet.FieldError{What: "ring file", Field: name, Value: got, Err: errInvalidRing}
 	}
 	switch {
 	case u32(0) != ringMagic:
@@ -178,7 +178,7 @@ func word(b []byte, at int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&b[at : at+4][0]))
 }
 
-// figure returns the statistics value at an offset of mapped memory.
-func figure(b []byte, at int) *atomic.Uint64 {
+// statCounter returns the statistics value at an offset of mapped memory.
+func statCounter(b []byte, at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&b[at : at+8][0]))
 }

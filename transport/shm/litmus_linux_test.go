@@ -27,7 +27,7 @@ func TestStoreComesBeforeLoad(t *testing.T) {
 				c.Submissions.posted.waiting.Store(0)
 				n++
 			},
-			func() bool { return h.Submissions.posted.mark(n) },
+			func() bool { return h.Submissions.posted.store(n) },
 			func() bool { c.Submissions.PrepareWait(); return c.Submissions.Posted(n) })
 	})
 }
@@ -39,7 +39,7 @@ func bellLitmus(t *testing.T, which int, rounds uint32) {
 	l := lanes(h, c, 0)[which]
 	litmus(t, rounds,
 		func() {
-			l.consumer.bell.getUp()
+			l.consumer.bell.finishSleep()
 			for ok := true; ok; {
 				_, ok, _ = l.next()
 			}
@@ -47,7 +47,7 @@ func bellLitmus(t *testing.T, which int, rounds uint32) {
 			l.put(1)
 		},
 		func() bool { l.producer.Publish(); return l.producer.Claim() },
-		func() bool { l.consumer.bell.lieDown(); return l.consumer.Pending() })
+		func() bool { l.consumer.bell.prepareSleep(); return l.consumer.Pending() })
 }
 
 // litmus runs both sides concurrently after prepare, repeatedly. At least one of them must see the other.

@@ -39,10 +39,10 @@ func Create(name string, size int) (m *Memory, fd int, err error) {
 			fd = -1
 		}
 	}()
-	if err := again(func() error { return unix.Ftruncate(fd, int64(size)) }); err != nil {
+	if err := retryEINTR(func() error { return unix.Ftruncate(fd, int64(size)) }); err != nil {
 		return nil, fd, os.NewSyscallError("ftruncate", err)
 	}
-	if err := again(func() error { return unix.Fallocate(fd, 0, 0, int64(size)) }); err != nil {
+	if err := retryEINTR(func() error { return unix.Fallocate(fd, 0, 0, int64(size)) }); err != nil {
 		return nil, fd, os.NewSyscallError("fallocate", err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
@@ -71,7 +71,7 @@ func newMemfd(name string) (int, error) {
 //	        another size; or the size is not a positive number of whole pages
 func Adopt(fd int, size int64) (*Memory, error) {
 	defer func() { _ = unix.Close(fd) }()
-	found, err := inspect(fd)
+	found, err := validateDescriptor(fd)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func Adopt(fd int, size int64) (*Memory, error) {
 	return mapped(fd, int(size))
 }
 
-// inspect validates a descriptor, except for its expected size, and returns its size. It calls the file
+// validateDescriptor validates a descriptor, except for its expected size, and returns its size. It calls the file
 // system last, after the check of the seals: only the kernel's own file systems have seals, while others
 // might not answer.
-func inspect(fd int) (size int64, err error) {
+func validateDescriptor(fd int) (size int64, err error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
 		return 0, os.NewSyscallError("fcntl F_GETFL", err)
@@ -103,14 +103,14 @@ func inspect(fd int) (size int64, err error) {
 		return 0, fmt.Errorf("shm: memory that cannot be written (seals %#x): %w", have, unix.EPERM)
 	}
 	var fs unix.Statfs_t
-	if err := again(func() error { return unix.Fstatfs(fd, &fs) }); err != nil {
+	if err := retryEINTR(func() error { return unix.Fstatfs(fd, &fs) }); err != nil {
 		return 0, os.NewSyscallError("fstatfs", err)
 	}
 	if fs.Type != unix.TMPFS_MAGIC {
 		return 0, fmt.Errorf("shm: memory on a file system of type %#x, not a memfd of small pages: %w", fs.Type, unix.EINVAL)
 	}
 	var stat unix.Stat_t
-	if err := again(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
 		return 0, os.NewSyscallError("fstat", err)
 	}
 	if page := int64(os.Getpagesize()); stat.Size < page || stat.Size%page != 0 {
@@ -154,8 +154,8 @@ func wholePages(n int) int {
 	return (n + page - 1) / page * page
 }
 
-// again calls f until it is not interrupted by a signal.
-func again(f func() error) error {
+// retryEINTR calls f until it is not interrupted by a signal.
+func retryEINTR(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err

@@ -74,7 +74,7 @@ func TestMemoryOfNoSize(t *testing.T) {
 //
 // transport 9.3
 // r.m0.net.xprt.lnet.dev.pin-objects
-func TestMemoryThatIsRefused(t *testing.T) {
+func TestRejectedMemory(t *testing.T) {
 	page := int64(os.Getpagesize())
 	shrink := unix.F_SEAL_SHRINK
 	reopened := func(fd, flags int) int {

@@ -24,8 +24,8 @@ type posted struct {
 
 func (p *posted) attach(b []byte) { p.count, p.waiting = word(b, offSQPosted), word(b, offSQWaiting) }
 
-// mark stores the counter, and reports whether the client must be woken.
-func (p *posted) mark(n uint32) bool {
+// store stores the counter, and reports whether the client must be woken.
+func (p *posted) store(n uint32) bool {
 	p.count.Swap(n)
 	return p.waiting.Load() != 0 && p.waiting.Swap(0) != 0
 }
@@ -33,7 +33,7 @@ func (p *posted) mark(n uint32) bool {
 // reached reports whether the counter has reached a position.
 func (p *posted) reached(position uint32) bool { return int32(p.count.Load()-position) >= 0 }
 
-func (p *posted) prepare() { p.waiting.Swap(1) }
+func (p *posted) prepareSleep() { p.waiting.Swap(1) }
 
 // sleep blocks until the flag is 0, but at most for d.
 func (p *posted) sleep(d time.Duration) {

@@ -53,7 +53,7 @@ func TestPosted(t *testing.T) {
 
 // Submissions that lnetd has only copied are not carried out: SQ head does not affect SQ posted. The
 // counter wraps around at 2^32 like the others.
-func TestPostedIsNotTaken(t *testing.T) {
+func TestPostedIsNotReleased(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for _, l := range lanes(h, c, 2)[:1] {
 		h.Submissions.MarkPosted() // lanes has moved the counters
@@ -127,10 +127,10 @@ func TestWakeWithoutMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var r ringer
+				var r waker
 				give, n := writes(c.errnos...)
-				r.ring(-1, nil, give)
-				r.wake()
+				r.init(-1, nil, give)
+				r.sendToken()
 				time.Sleep(time.Second) // simulated
 				synctest.Wait()
 				if *n != c.want {
@@ -140,18 +140,18 @@ func TestWakeWithoutMemory(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var r ringer
+		var r waker
 		give, n := writes(unix.ENOMEM)
-		r.ring(-1, nil, give)
+		r.init(-1, nil, give)
 		for range 5 { // several calls share one timer
-			r.wake()
+			r.sendToken()
 		}
 		time.Sleep(wakeRetry)
 		synctest.Wait()
 		if *n != 6 {
 			t.Errorf("written %d times", *n)
 		}
-		r.to.close()
+		r.descriptor.close()
 		time.Sleep(time.Second)
 		if *n != 6 {
 			t.Errorf("written %d times, though the end is shut", *n)

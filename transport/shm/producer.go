@@ -38,12 +38,12 @@ type Producer struct {
 	head       uint32
 	sharedHead *atomic.Uint32
 
-	bell ringer
+	bell waker
 	put  counter
 }
 
-// lay initializes p for an empty ring, beginning at the ring's current counter.
-func (p *Producer) lay(b []byte, r ring) {
+// init initializes p for an empty ring, beginning at the ring's current counter.
+func (p *Producer) init(b []byte, r ring) {
 	p.entries, p.size, p.count = b[r.begin:r.end], r.size, r.count
 	p.sharedTail, p.sharedHead = word(b, r.tail), word(b, r.head)
 	p.next = p.sharedTail.Load()
@@ -75,7 +75,7 @@ func (p *Producer) slot() ([]byte, error) {
 	return p.entries[at : at+uint64(p.size)], nil
 }
 
-func (p *Producer) filled() { p.next++ }
+func (p *Producer) advance() { p.next++ }
 
 // Publish makes the added entries visible to the other side. It does not wake the other side.
 func (p *Producer) Publish() {
@@ -90,11 +90,11 @@ func (p *Producer) Publish() {
 
 // Claim reports whether the caller must call Wake: the other side sleeps or is about to, and no other
 // goroutine has claimed it. It costs one load if the other side is awake.
-func (p *Producer) Claim() bool { return p.bell.claim() }
+func (p *Producer) Claim() bool { return p.bell.claimSleeper() }
 
 // Wake wakes the other side, after Claim. It has no effect if a client is gone or has too many unread
 // tokens.
-func (p *Producer) Wake() { p.bell.wake() }
+func (p *Producer) Wake() { p.bell.sendToken() }
 
 // Ring wakes the other side if it sleeps.
 func (p *Producer) Ring() {
@@ -105,13 +105,13 @@ func (p *Producer) Ring() {
 
 // ProducerStats are the statistics of a producer (transport 9.7).
 type ProducerStats struct {
-	// Put counts published entries, Rung the wake-ups of the other side, each a system call.
-	Put, Rung uint64
+	// Put counts published entries, Wakeups the wake-ups of the other side, each a system call.
+	Put, Wakeups uint64
 }
 
 // Stats returns the statistics since the ring was created. It is safe for concurrent use.
 func (p *Producer) Stats() ProducerStats {
-	return ProducerStats{Put: p.put.load(), Rung: p.bell.rung.load()}
+	return ProducerStats{Put: p.put.load(), Wakeups: p.bell.wakeups.load()}
 }
 
 // SubmissionProducer is a client's side of the submissions.
@@ -130,7 +130,7 @@ func (p *SubmissionProducer) Posted(position uint32) bool { return p.posted.reac
 
 // PrepareWait must be called before WaitPosted. Between the two, the caller checks Posted and its other
 // conditions. Only one goroutine at a time may call them.
-func (p *SubmissionProducer) PrepareWait() { p.posted.prepare() }
+func (p *SubmissionProducer) PrepareWait() { p.posted.prepareSleep() }
 
 // WaitPosted blocks a thread until lnetd has carried out more submissions, WakePosted is called, or d has
 // passed. It returns at once if one of these happened after PrepareWait, and may return early.
@@ -149,7 +149,7 @@ func (p *SubmissionProducer) Put(s *Submission) (bool, error) {
 		return false, err
 	}
 	s.Put((*[SubmissionSize]byte)(b))
-	p.filled()
+	p.advance()
 	return true, nil
 }
 
@@ -163,6 +163,6 @@ func (p *CompletionProducer) Put(c *Completion) (bool, error) {
 		return false, err
 	}
 	c.Put((*[CompletionSize]byte)(b))
-	p.filled()
+	p.advance()
 	return true, nil
 }

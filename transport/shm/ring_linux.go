@@ -44,7 +44,7 @@ func CreateRing(s Sizes) (h *Host, files Files, err error) {
 	}
 	files.Ring = fd
 	h = &Host{memory: m}
-	if err := h.lay(s, &files); err != nil {
+	if err := h.init(s, &files); err != nil {
 		files.Close()
 		_ = m.Close()
 		return nil, files, err
@@ -52,18 +52,18 @@ func CreateRing(s Sizes) (h *Host, files Files, err error) {
 	return h, files, nil
 }
 
-// lay initializes the header, both rings and their bells.
-func (h *Host) lay(s Sizes, files *Files) error {
+// init initializes the header, both rings and their bells.
+func (h *Host) init(s Sizes, files *Files) error {
 	b := h.memory.Bytes()
 	s.fixed(b[:0])
 	for _, at := range []int{offSQTail, offSQHead, offSQPosted, offCQTail, offCQHead} {
 		word(b, at).Store(firstCount)
 	}
 	sq, cq := &h.Submissions, &h.Completions
-	sq.lay(b, s.submissions())
-	cq.lay(b, s.completions())
-	sq.taken.shown, sq.bell.sleeps.shown, sq.bell.reads.shown = figure(b, offTaken), figure(b, offSleeps), figure(b, offReads)
-	cq.put.shown, cq.bell.rung.shown = figure(b, offPut), figure(b, offRung)
+	sq.init(b, s.submissions())
+	cq.init(b, s.completions())
+	sq.readNow.published, sq.bell.sleeps.published, sq.bell.reads.published = statCounter(b, offReleased), statCounter(b, offSleeps), statCounter(b, offReads)
+	cq.put.published, cq.bell.wakeups.published = statCounter(b, offPut), statCounter(b, offWakeups)
 	sq.posted.attach(b)
 
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -80,7 +80,7 @@ func (h *Host) lay(s Sizes, files *Files) error {
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
-		cq.bell.ring(pair[0], word(b, offCQSleeping), giveSocket)
+		cq.bell.init(pair[0], word(b, offCQSleeping), writeSocket)
 		files.Completions = pair[1]
 		err = unix.Shutdown(pair[0], unix.SHUT_RD) // so that no data can accumulate here
 	}
@@ -99,7 +99,7 @@ func (h *Host) ShutSubmissions() { h.Submissions.bell.close() }
 // and concurrently.
 func (h *Host) Shut() {
 	h.Submissions.bell.close()
-	h.Completions.bell.to.close()
+	h.Completions.bell.descriptor.close()
 }
 
 // Close shuts the end and unmaps the memory. After that only Completions.Wake may be called. The client's
@@ -122,7 +122,7 @@ type Client struct {
 // written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor has the wrong type.
 func AttachRing(files Files) (c *Client, err error) {
 	defer func() { files.Close() }()
-	size, err := inspect(files.Ring)
+	size, err := validateDescriptor(files.Ring)
 	if err != nil {
 		return nil, err
 	}
@@ -131,15 +131,15 @@ func AttachRing(files Files) (c *Client, err error) {
 		return nil, err
 	}
 	c = &Client{memory: m}
-	if err := c.find(&files); err != nil {
+	if err := c.decode(&files); err != nil {
 		_ = m.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// find decodes the header and initializes both rings. It removes the bells from files.
-func (c *Client) find(files *Files) error {
+// decode decodes the header and initializes both rings. It removes the bells from files.
+func (c *Client) decode(files *Files) error {
 	b := c.memory.Bytes()
 	var first [fixedSize]byte
 	copy(first[:], b)
@@ -150,8 +150,8 @@ func (c *Client) find(files *Files) error {
 	c.sizes = s
 	sq, cq := &c.Submissions, &c.Completions
 	sq.posted.attach(b)
-	sq.lay(b, s.submissions())
-	cq.lay(b, s.completions())
+	sq.init(b, s.submissions())
+	cq.init(b, s.completions())
 	if _, err := sq.Room(); err != nil {
 		return err
 	}
@@ -163,9 +163,9 @@ func (c *Client) find(files *Files) error {
 	}
 	event, socket := files.Submissions, files.Completions
 	files.Submissions, files.Completions = -1, -1
-	sq.bell.ring(event, word(b, offSQSleeping), giveEvent)
+	sq.bell.init(event, word(b, offSQSleeping), writeEventfd)
 	if err := cq.bell.listen(socket, word(b, offCQSleeping), false); err != nil {
-		sq.bell.to.close()
+		sq.bell.descriptor.close()
 		return err
 	}
 	return nil
@@ -191,8 +191,8 @@ func (c *Client) Sizes() Sizes { return c.sizes }
 // is safe for concurrent use, but must not be called after Close.
 func (c *Client) HostStats() (submissions ConsumerStats, completions ProducerStats) {
 	b := c.memory.Bytes()
-	submissions = ConsumerStats{Taken: figure(b, offTaken).Load(), Sleeps: figure(b, offSleeps).Load(), Reads: figure(b, offReads).Load()}
-	completions = ProducerStats{Put: figure(b, offPut).Load(), Rung: figure(b, offRung).Load()}
+	submissions = ConsumerStats{Released: statCounter(b, offReleased).Load(), Sleeps: statCounter(b, offSleeps).Load(), Reads: statCounter(b, offReads).Load()}
+	completions = ProducerStats{Put: statCounter(b, offPut).Load(), Wakeups: statCounter(b, offWakeups).Load()}
 	return submissions, completions
 }
 
@@ -200,7 +200,7 @@ func (c *Client) HostStats() (submissions ConsumerStats, completions ProducerSta
 // and concurrently.
 func (c *Client) Shut() {
 	c.Completions.bell.close()
-	c.Submissions.bell.to.close()
+	c.Submissions.bell.descriptor.close()
 }
 
 // Close shuts the end and unmaps the memory. After that only Submissions.Wake may be called. lnetd's end is

@@ -331,7 +331,7 @@ func TestSizesOfRings(t *testing.T) {
 // Each field of the header with an unexpected value is refused by name, and all files are closed.
 //
 // transport 9.4
-func TestHeadersThatAreRefused(t *testing.T) {
+func TestRejectedHeaders(t *testing.T) {
 	before := open(t)
 	var at int // the changed offset
 	for _, c := range []struct {
@@ -398,7 +398,7 @@ func TestCompletionsBeforeTheClient(t *testing.T) {
 }
 
 // Descriptors of a wrong type, in each of the places, are refused and closed.
-func TestFilesThatAreRefused(t *testing.T) {
+func TestRejectedFiles(t *testing.T) {
 	before := open(t)
 	pipe := func() int {
 		var p [2]int
@@ -439,7 +439,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 }
 
 // The statistics in the header match Stats, whose values the other side cannot overwrite.
-func TestFiguresInTheHeader(t *testing.T) {
+func TestStatisticsInTheHeader(t *testing.T) {
 	h, c := newPair(t, 16, 16)
 	var s Submission
 	for range 3 {
@@ -453,14 +453,14 @@ func TestFiguresInTheHeader(t *testing.T) {
 	}
 	h.Submissions.Release()
 	b := c.memory.Bytes()
-	if taken, put := binary.LittleEndian.Uint64(b[offTaken:]), binary.LittleEndian.Uint64(b[offPut:]); taken != 3 || put != 3 {
+	if taken, put := binary.LittleEndian.Uint64(b[offReleased:]), binary.LittleEndian.Uint64(b[offPut:]); taken != 3 || put != 3 {
 		t.Errorf("%d taken and %d put", taken, put)
 	}
-	if taken, put := c.HostStats(); taken != (ConsumerStats{Taken: 3}) || put != (ProducerStats{Put: 3}) {
+	if taken, put := c.HostStats(); taken != (ConsumerStats{Released: 3}) || put != (ProducerStats{Put: 3}) {
 		t.Errorf("the client sees %+v and %+v", taken, put)
 	}
-	clear(b[offTaken:600])
-	if got, want := h.Submissions.Stats(), (ConsumerStats{Taken: 3}); got != want {
+	clear(b[offReleased:600])
+	if got, want := h.Submissions.Stats(), (ConsumerStats{Released: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := h.Completions.Stats(), (ProducerStats{Put: 3}); got != want {

@@ -264,7 +264,7 @@ func TestCoreIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tm.Tell(transport.Completion{Down: true, Err: syscall.EPIPE})
+	tm.PushTM(transport.Completion{Down: true, Err: syscall.EPIPE})
 	o.cut(syscall.ESHUTDOWN, "node is closed")
 }
 

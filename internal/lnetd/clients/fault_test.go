@@ -89,7 +89,7 @@ func TestLostRing(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"Tell": func(_ *testing.T, _ int, tm *tm) { tm.Tell(transport.Completion{Err: syscall.ENOBUFS}) },
+		"Tell": func(_ *testing.T, _ int, tm *tm) { tm.PushTM(transport.Completion{Err: syscall.ENOBUFS}) },
 		"Completion": func(_ *testing.T, _ int, tm *tm) {
 			b := &buffer{reserved: 1}
 			b.owner.Store(tm)

@@ -58,7 +58,7 @@ func TestFiguresOfSteadyTraffic(t *testing.T) {
 	if got.Submissions != batches*batch+2 || got.Completions != batches*batch+1 || got.Requests != asked+1 {
 		t.Errorf("figures %+v", got)
 	}
-	rung, slept := o.tm.Submissions.Stats().Rung, o.tm.Completions.Stats().Sleeps
+	rung, slept := o.tm.Submissions.Stats().Wakeups, o.tm.Completions.Stats().Sleeps
 	if rung > batches+2 || got.BellReads > rung {
 		t.Errorf("the client has written to the bell %d times, lnetd has read it %d times", rung, got.BellReads)
 	}

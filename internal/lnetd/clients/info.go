@@ -137,7 +137,7 @@ func (t *tm) info() TMInfo {
 	}
 	i := TMInfo{
 		Address: t.address, Queues: t.figures, Entries: t.entries, Waiting: t.waiting(), Reserved: t.reserved, Rejected: t.rejected,
-		Submissions: taken.Taken, Completions: put.Put, Waits: taken.Sleeps, BellReads: taken.Reads, BellWrites: put.Rung,
+		Submissions: taken.Released, Completions: put.Put, Waits: taken.Sleeps, BellReads: taken.Reads, BellWrites: put.Wakeups,
 	}
 	for q := range i.Queues {
 		i.Queues[q].Depth = t.depth[q]

@@ -85,8 +85,8 @@ func (t *tm) count(b *buffer, e *shm.Completion) {
 	}
 }
 
-// Tell implements completion.Sink.
-func (t *tm) Tell(c transport.Completion) bool {
+// PushTM implements completion.Sink.
+func (t *tm) PushTM(c transport.Completion) bool {
 	if c.Down {
 		t.client.cutOff(fmt.Errorf("%w: %w", errDown, syscall.ESHUTDOWN))
 		return true

@@ -363,7 +363,7 @@ func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tm.Tell(transport.Completion{Err: syscall.ENOBUFS})
+			tm.PushTM(transport.Completion{Err: syscall.ENOBUFS})
 		},
 	} {
 		for _, off := range []int32{1, 2, 1 << 30, -1} {
@@ -422,7 +422,7 @@ func TestTellReportsWhatTheClientGets(t *testing.T) {
 	for range 2 {
 		told := 0
 		for range 5 {
-			if tm.Tell(transport.Completion{Err: syscall.ENOBUFS}) {
+			if tm.PushTM(transport.Completion{Err: syscall.ENOBUFS}) {
 				told++
 			}
 		}

@@ -147,7 +147,7 @@ func (t *tm) await() error {
 	if t.polled() {
 		return nil
 	}
-	return t.ring.Submissions.WaitBell()
+	return t.ring.Submissions.WaitWakeup()
 }
 
 // touch calls f, which accesses a ring file. The client may have freed pages of the file, and the kernel
@@ -235,6 +235,6 @@ func (t *tm) closeRing() {
 func (t *tm) counters() protocol.Counters {
 	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	return protocol.Counters{
-		Submissions: taken.Taken, Completions: put.Put, BellWrites: put.Rung, BellReads: taken.Reads,
+		Submissions: taken.Released, Completions: put.Put, BellWrites: put.Wakeups, BellReads: taken.Reads,
 	}
 }

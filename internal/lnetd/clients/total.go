@@ -141,7 +141,7 @@ func (t *tm) tally() tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sum := tally{
-		rejected: t.rejected, waits: taken.Sleeps, bellReads: taken.Reads, bellWrites: put.Rung, queues: t.figures,
+		rejected: t.rejected, waits: taken.Sleeps, bellReads: taken.Reads, bellWrites: put.Wakeups, queues: t.figures,
 	}
 	for q := range sum.queues {
 		sum.queues[q].Depth = t.depth[q]

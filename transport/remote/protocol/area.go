@@ -32,7 +32,7 @@ func (a *AreaAdd) Append(b []byte) []byte {
 
 // Decode decodes the body.
 func (a *AreaAdd) Decode(b []byte) error {
-	if err := exactly("area", b, areaAddSize); err != nil {
+	if err := checkLength("area", b, areaAddSize); err != nil {
 		return err
 	}
 	size := binary.LittleEndian.Uint64(b)
@@ -60,7 +60,7 @@ func (r *AreaAddReply) Append(b []byte) []byte { return binary.LittleEndian.Appe
 
 // Decode decodes the body.
 func (r *AreaAddReply) Decode(b []byte) error {
-	if err := exactly("area reply", b, areaIDSize); err != nil {
+	if err := checkLength("area reply", b, areaIDSize); err != nil {
 		return err
 	}
 	r.Area = binary.LittleEndian.Uint32(b)
@@ -81,7 +81,7 @@ func (a *AreaDel) Append(b []byte) []byte { return binary.LittleEndian.AppendUin
 
 // Decode decodes the body.
 func (a *AreaDel) Decode(b []byte) error {
-	if err := exactly("area to delete", b, areaIDSize); err != nil {
+	if err := checkLength("area to delete", b, areaIDSize); err != nil {
 		return err
 	}
 	a.Area = binary.LittleEndian.Uint32(b)

@@ -28,7 +28,7 @@ func bodies(t testing.TB) map[string][]byte {
 }
 
 // Each field with an invalid value is refused by name.
-func TestBodiesThatAreRefused(t *testing.T) {
+func TestRejectedBodies(t *testing.T) {
 	any20 := bytes.Repeat([]byte{0xff}, lnet.LargeNIDSize)
 	for _, c := range []struct {
 		of, about string
@@ -44,10 +44,10 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"reply to HELLO", "version", &HelloReply{}, 0, []byte{0, 0}},
 		{"reply to HELLO", "reserved half word at 2", &HelloReply{}, 3, []byte{1}},
 		{"reply to HELLO", "reserved word at 4", &HelloReply{}, 4, []byte{1}},
-		{"reply to HELLO", "buffer size", &HelloReply{}, 16, dword(0)},
-		{"reply to HELLO", "buffer size", &HelloReply{}, 16, dword(1 << 32)},
-		{"reply to HELLO", "segment size", &HelloReply{}, 24, dword(0)},
-		{"reply to HELLO", "segment size", &HelloReply{}, 24, dword(math.MaxUint64)},
+		{"reply to HELLO", "buffer size", &HelloReply{}, 16, uint32At(0)},
+		{"reply to HELLO", "buffer size", &HelloReply{}, 16, uint32At(1 << 32)},
+		{"reply to HELLO", "segment size", &HelloReply{}, 24, uint32At(0)},
+		{"reply to HELLO", "segment size", &HelloReply{}, 24, uint32At(math.MaxUint64)},
 		{"reply to HELLO", "segments", &HelloReply{}, 32, word(0)},
 		{"reply to HELLO", "segments", &HelloReply{}, 32, word(MaxRanges + 1)},
 		{"reply to HELLO", "descriptor size", &HelloReply{}, 36, word(0)},
@@ -59,7 +59,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"reply to NIDS_GET", "NID 1.nid_addr", &NIDsReply{}, 43, []byte{1}},
 		{"reply to NIDS_GET", "NID 0", &NIDsReply{}, 4, any20},
 		{"reply to NIDS_GET", "NID 2", &NIDsReply{}, 44, make([]byte, 20)},
-		{"AREA_ADD", "size", &AreaAdd{}, 0, dword(0)},
+		{"AREA_ADD", "size", &AreaAdd{}, 0, uint32At(0)},
 		{"AREA_ADD", "flags", &AreaAdd{}, 8, word(1)},
 		{"AREA_ADD", "reserved word at 12", &AreaAdd{}, 12, word(1)},
 		{"BUF_REGISTER", "count", &BufRegister{}, 0, word(MaxRanges + 1)},
@@ -68,7 +68,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"BUF_REGISTER", "body", &BufRegister{}, 0, word(MaxRanges)},
 		{"BUF_REGISTER", "reserved word at 4", &BufRegister{}, 4, word(1)},
 		{"BUF_REGISTER", "range 1: length", &BufRegister{}, 28, word(0)},
-		{"BUF_REGISTER", "range 0: offset", &BufRegister{}, 16, dword(math.MaxUint64 - 4095)},
+		{"BUF_REGISTER", "range 0: offset", &BufRegister{}, 16, uint32At(math.MaxUint64 - 4095)},
 		{"TM_START", "NID", &TMStart{}, 0, any20},
 		{"TM_START", "NID", &TMStart{}, 0, make([]byte, 20)},
 		{"TM_START", "NID.nid_size", &TMStart{}, 0, []byte{4}},
@@ -156,12 +156,12 @@ func TestLengthsOfBodies(t *testing.T) {
 }
 
 func TestCountersOfOtherVersions(t *testing.T) {
-	three := append(append(word(3), word(0)...), bytes.Join([][]byte{dword(1), dword(2), dword(3)}, nil)...)
+	three := append(append(word(3), word(0)...), bytes.Join([][]byte{uint32At(1), uint32At(2), uint32At(3)}, nil)...)
 	var c Counters
 	if err := c.Decode(three); err != nil || c != (Counters{Submissions: 1, Completions: 2, BellWrites: 3}) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	most := append(append(word(maxCounters), word(0)...), bytes.Repeat(dword(9), maxCounters)...)
+	most := append(append(word(maxCounters), word(0)...), bytes.Repeat(uint32At(9), maxCounters)...)
 	if err := c.Decode(most); err != nil || c != (Counters{9, 9, 9, 9, 9}) {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -190,7 +190,7 @@ func TestGranted(t *testing.T) {
 }
 
 // Memory is allocated for the received items, not for the number in count.
-func TestCountsCostNothing(t *testing.T) {
+func TestCountsDoNotAllocate(t *testing.T) {
 	for name, into := range map[string]Body{"BUF_REGISTER": &BufRegister{}, "reply to NIDS_GET": &NIDsReply{}, "reply to TM_STOP": &Counters{}} {
 		for _, count := range []uint32{MaxNIDs, MaxRanges, math.MaxUint32} {
 			b := put(bodies(t)[name], 0, word(count)...)
@@ -223,7 +223,7 @@ func TestDecodeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestEveryBodyIsAlone(t *testing.T) {
+func TestBodiesAreIndependent(t *testing.T) {
 	// No body keeps a reference to its input, except for Nop.
 	for _, g := range goldenRequests {
 		if g.request.Opcode() == OpNop {

@@ -103,7 +103,7 @@ func (r *BufRegisterReply) Append(b []byte) []byte { return appendBuffer(b, r.In
 
 // Decode decodes the body.
 func (r *BufRegisterReply) Decode(b []byte) error {
-	if err := exactly("buffer reply", b, bufferSize); err != nil {
+	if err := checkLength("buffer reply", b, bufferSize); err != nil {
 		return err
 	}
 	r.Index, r.Generation = decodeBuffer(b)
@@ -124,7 +124,7 @@ func (d *BufDeregister) Append(b []byte) []byte { return appendBuffer(b, d.Index
 
 // Decode decodes the body.
 func (d *BufDeregister) Decode(b []byte) error {
-	if err := exactly("buffer to deregister", b, bufferSize); err != nil {
+	if err := checkLength("buffer to deregister", b, bufferSize); err != nil {
 		return err
 	}
 	d.Index, d.Generation = decodeBuffer(b)

@@ -31,7 +31,7 @@ func (s *StatsGet) Append(b []byte) []byte { return binary.LittleEndian.AppendUi
 
 // Decode decodes the body.
 func (s *StatsGet) Decode(b []byte) error {
-	if err := exactly("stats", b, handleSize); err != nil {
+	if err := checkLength("stats", b, handleSize); err != nil {
 		return err
 	}
 	s.Handle = binary.LittleEndian.Uint32(b)
@@ -52,14 +52,14 @@ type Counters struct {
 	Requests uint64
 }
 
-// inOrder returns the counters in the order of the record.
-func (c *Counters) inOrder() [5]*uint64 {
+// fields returns the counters in the order of the record.
+func (c *Counters) fields() [5]*uint64 {
 	return [...]*uint64{&c.Submissions, &c.Completions, &c.BellWrites, &c.BellReads, &c.Requests}
 }
 
 // Append appends the body.
 func (c *Counters) Append(b []byte) []byte {
-	counters := c.inOrder()
+	counters := c.fields()
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(counters)))
 	b = binary.LittleEndian.AppendUint32(b, 0)
 	for _, v := range counters {
@@ -78,7 +78,7 @@ func (c *Counters) Decode(b []byte) error {
 		return err
 	}
 	*c = Counters{}
-	for i, v := range c.inOrder() {
+	for i, v := range c.fields() {
 		if i < n {
 			*v = binary.LittleEndian.Uint64(b[countersHead+i*counterSize:])
 		}

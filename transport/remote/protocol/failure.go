@@ -48,12 +48,12 @@ func (h Header) Failure(body []byte) error {
 func AppendFailure(b []byte, request Header, err error) []byte {
 	request.Status = errnoOf(err)
 	// It cannot be too long, because the text is cut.
-	b, _ = appendRecord(b, request, &Failure{Text: words(err, request.Status)})
+	b, _ = appendRecord(b, request, &Failure{Text: errnoText(err, request.Status)})
 	return b
 }
 
-// words returns the text of an error, without the text of its errno at the end, which is sent separately.
-func words(err error, errno syscall.Errno) string {
+// errnoText returns the text of an error, without the text of its errno at the end, which is sent separately.
+func errnoText(err error, errno syscall.Errno) string {
 	return strings.TrimSuffix(strings.TrimSuffix(err.Error(), errno.Error()), ": ")
 }
 

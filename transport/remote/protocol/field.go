@@ -19,13 +19,13 @@ func fieldError(what, field string, value any, err error) error {
 	return &lnet.FieldError{What: what, Field: field, Value: value, Err: err}
 }
 
-// outside returns the error for a number outside the range low to high.
-func outside(what, field string, value, low, high uint64) error {
+// errOutsideRange returns the error for a number outside the range low to high.
+func errOutsideRange(what, field string, value, low, high uint64) error {
 	return fieldError(what, field, value, fmt.Errorf("not %d to %d: %w", low, high, syscall.EINVAL))
 }
 
-// exactly returns an error unless a body has n bytes.
-func exactly(what string, b []byte, n int) error {
+// checkLength returns an error unless a body has n bytes.
+func checkLength(what string, b []byte, n int) error {
 	if len(b) != n {
 		return fieldError(what, "body", len(b), fmt.Errorf("not %d bytes: %w", n, syscall.EINVAL))
 	}

@@ -60,7 +60,7 @@ func (h *Hello) Append(b []byte) []byte {
 
 // Decode decodes the body. It accepts any features.
 func (h *Hello) Decode(b []byte) error {
-	if err := exactly("hello", b, helloSize); err != nil {
+	if err := checkLength("hello", b, helloSize); err != nil {
 		return err
 	}
 	lowest, highest := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[2:])
@@ -191,7 +191,7 @@ func (r *HelloReply) Append(b []byte) []byte {
 
 // Decode decodes the body.
 func (r *HelloReply) Decode(b []byte) error {
-	if err := exactly("hello reply", b, helloReplySize); err != nil {
+	if err := checkLength("hello reply", b, helloReplySize); err != nil {
 		return err
 	}
 	v := HelloReply{
@@ -238,11 +238,11 @@ func (r *HelloReply) Decode(b []byte) error {
 func (l *Limits) check() error {
 	switch {
 	case l.BufferSize == 0 || l.BufferSize > math.MaxUint32:
-		return outside("hello reply", "buffer size", l.BufferSize, 1, math.MaxUint32)
+		return errOutsideRange("hello reply", "buffer size", l.BufferSize, 1, math.MaxUint32)
 	case l.SegmentSize == 0 || l.SegmentSize > math.MaxUint32:
-		return outside("hello reply", "segment size", l.SegmentSize, 1, math.MaxUint32)
+		return errOutsideRange("hello reply", "segment size", l.SegmentSize, 1, math.MaxUint32)
 	case l.Segments == 0 || l.Segments > MaxRanges:
-		return outside("hello reply", "segments", uint64(l.Segments), 1, MaxRanges)
+		return errOutsideRange("hello reply", "segments", uint64(l.Segments), 1, MaxRanges)
 	case l.DescriptorSize == 0:
 		return fieldError("hello reply", "descriptor size", l.DescriptorSize, errIsZero)
 	}

@@ -44,7 +44,7 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-func TestRepliesThatWereNotAskedFor(t *testing.T) {
+func TestUnrequestedFeatures(t *testing.T) {
 	h := Hello{Lowest: 2, Highest: 3, Wanted: FeatPolling, Required: FeatZeroCopy}
 	for _, c := range []struct {
 		reply HelloReply

@@ -28,7 +28,7 @@ func (*NIDsGet) Opcode() Opcode { return OpNIDsGet }
 func (*NIDsGet) Append(b []byte) []byte { return b }
 
 // Decode returns an error if b is not empty.
-func (*NIDsGet) Decode(b []byte) error { return exactly("NIDs request", b, 0) }
+func (*NIDsGet) Decode(b []byte) error { return checkLength("NIDs request", b, 0) }
 
 // NIDsReply is the reply to NIDsGet.
 type NIDsReply struct {
@@ -71,9 +71,9 @@ func decodeCount(what string, b []byte, head, size, most int) (int, error) {
 	}
 	count := binary.LittleEndian.Uint32(b)
 	if count > uint32(most) {
-		return 0, outside(what, "count", uint64(count), 0, uint64(most))
+		return 0, errOutsideRange(what, "count", uint64(count), 0, uint64(most))
 	}
-	if err := exactly(what, b, head+int(count)*size); err != nil {
+	if err := checkLength(what, b, head+int(count)*size); err != nil {
 		return 0, err
 	}
 	return int(count), nil

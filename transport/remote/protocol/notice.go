@@ -65,7 +65,7 @@ func GoingDown(seconds int, text string) Notice {
 // errno in err, or EIO, and its text is that of err.
 func CutOff(err error) Notice {
 	errno := errnoOf(err)
-	return Notice{Kind: NoticeCutOff, Value: -int32(errno), Text: words(err, errno)}
+	return Notice{Kind: NoticeCutOff, Value: -int32(errno), Text: errnoText(err, errno)}
 }
 
 // Errno returns the reason of a NoticeCutOff. It returns 0 for any other kind.

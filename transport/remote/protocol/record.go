@@ -130,7 +130,7 @@ type Empty struct{}
 func (*Empty) Append(b []byte) []byte { return b }
 
 // Decode returns an error if b is not empty.
-func (*Empty) Decode(b []byte) error { return exactly("reply", b, 0) }
+func (*Empty) Decode(b []byte) error { return checkLength("reply", b, 0) }
 
 // Nop requests an echo, and is the echo. Its body is Data, up to 16360 arbitrary bytes.
 type Nop struct {

@@ -36,11 +36,11 @@ func put(b []byte, offset int, v ...byte) []byte {
 	return b
 }
 
-func word(v uint32) []byte  { return binary.LittleEndian.AppendUint32(nil, v) }
-func dword(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
+func word(v uint32) []byte     { return binary.LittleEndian.AppendUint32(nil, v) }
+func uint32At(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
 
 // A record with an invalid header ends the connection, on either side.
-func TestHeadersThatAreNone(t *testing.T) {
+func TestInvalidHeaders(t *testing.T) {
 	good := unhex(t, goldenRequests[3].dump)
 	long := put(append(bytes.Clone(good), make([]byte, MaxRecord+1-len(good))...), 8, word(MaxRecord+1)...)
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestHeadersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestWhatOneSideOnlyMaySend(t *testing.T) {
+func TestOpcodesOfOneSide(t *testing.T) {
 	_, _, err := DecodeRequest(put(unhex(t, goldenRequests[3].dump), 16, word(0xffffffff)...))
 	named(t, err, syscall.EPROTO) // a request with a status
 	notice := unhex(t, goldenNotices[0].dump)
@@ -90,7 +90,7 @@ func TestWhatOneSideOnlyMaySend(t *testing.T) {
 }
 
 // A request with a valid header is answered, whatever its body is.
-func TestRequestsThatAreAnswered(t *testing.T) {
+func TestRequestRoundTrip(t *testing.T) {
 	for _, o := range []Opcode{0, OpNop + 1, OpNotice + 1, 0xffff} {
 		h, r, err := DecodeRequest(put(unhex(t, goldenRequests[1].dump), 6, byte(o), byte(o>>8)))
 		named(t, err, syscall.EOPNOTSUPP)
@@ -113,7 +113,7 @@ func TestRequestsThatAreAnswered(t *testing.T) {
 	}
 }
 
-func TestRecordsThatAreTooLong(t *testing.T) {
+func TestTooLongRecords(t *testing.T) {
 	before := []byte("before")
 	fill := func(n int) []byte { return make([]byte, n) }
 	nids := repeat(MaxNIDs+1, lnet.LoopbackNID)
@@ -200,7 +200,7 @@ func TestStatusOfFailures(t *testing.T) {
 }
 
 // Texts with invalid contents do not affect the rest of the record.
-func TestTextsFromTheOtherSide(t *testing.T) {
+func TestTextsFromThePeer(t *testing.T) {
 	h := Header{Opcode: OpHello, Status: syscall.EACCES}
 	body := append([]byte("no\x1b[31m"), bytes.Repeat([]byte{0x80}, MaxText)...)
 	var f *Failure
@@ -218,7 +218,7 @@ func TestTextsFromTheOtherSide(t *testing.T) {
 	}
 }
 
-func TestDescriptorsThatGoAlong(t *testing.T) {
+func TestDescriptorCounts(t *testing.T) {
 	for o := range OpNotice + 2 {
 		requests, replies := 0, 0
 		switch o {

@@ -82,7 +82,7 @@ func (s *TMStart) Append(b []byte) []byte {
 
 // Decode decodes the body.
 func (s *TMStart) Decode(b []byte) error {
-	if err := exactly("TM", b, tmStartSize); err != nil {
+	if err := checkLength("TM", b, tmStartSize); err != nil {
 		return err
 	}
 	nid, err := decodeNID("TM", "NID", b)
@@ -98,11 +98,11 @@ func (s *TMStart) Decode(b []byte) error {
 	}
 	switch {
 	case v.Portal == lnet.ReservedPortal || v.Portal >= lnet.Portals:
-		return outside("TM", "portal", uint64(v.Portal), 1, lnet.Portals-1)
+		return errOutsideRange("TM", "portal", uint64(v.Portal), 1, lnet.Portals-1)
 	case v.TMID == 0 || v.TMID > DynamicTMID:
-		return outside("TM", "TM id", uint64(v.TMID), 1, DynamicTMID)
+		return errOutsideRange("TM", "TM id", uint64(v.TMID), 1, DynamicTMID)
 	case v.Completions == 0 || v.Completions > MaxCompletions:
-		return outside("TM", "CQ entries", uint64(v.Completions), 1, MaxCompletions)
+		return errOutsideRange("TM", "CQ entries", uint64(v.Completions), 1, MaxCompletions)
 	}
 	if flags := binary.LittleEndian.Uint32(b[36:]); flags != 0 {
 		return fieldError("TM", "flags", flags, errZero)
@@ -159,7 +159,7 @@ func (r *TMStartReply) Decode(b []byte) error {
 	if len(b) > size {
 		size += matchBitsSize
 	}
-	if err := exactly("TM reply", b, size); err != nil {
+	if err := checkLength("TM reply", b, size); err != nil {
 		return err
 	}
 	v := TMStartReply{
@@ -173,13 +173,13 @@ func (r *TMStartReply) Decode(b []byte) error {
 	case v.Handle == NoHandle:
 		return fieldError("TM reply", "handle", v.Handle, errNoHandle)
 	case v.TMID == 0 || v.TMID > maxTMID:
-		return outside("TM reply", "TM id", uint64(v.TMID), 1, maxTMID)
+		return errOutsideRange("TM reply", "TM id", uint64(v.TMID), 1, maxTMID)
 	case v.Completions < MinCompletions || v.Completions > MaxCompletions || bits.OnesCount32(v.Completions) != 1:
 		return fieldError("TM reply", "CQ entries", v.Completions, errPower)
 	case submissions != SubmissionsPerCompletion*v.Completions:
 		return fieldError("TM reply", "SQ entries", submissions, errSubmissions)
 	case v.Credits == 0 || v.Credits > v.Completions:
-		return outside("TM reply", "credits", uint64(v.Credits), 1, uint64(v.Completions))
+		return errOutsideRange("TM reply", "credits", uint64(v.Credits), 1, uint64(v.Completions))
 	}
 	if size > tmStartReplySize {
 		v.MatchBits = binary.LittleEndian.Uint64(b[24:])
@@ -208,7 +208,7 @@ func (s *TMStop) Append(b []byte) []byte { return binary.LittleEndian.AppendUint
 
 // Decode decodes the body.
 func (s *TMStop) Decode(b []byte) error {
-	if err := exactly("TM to stop", b, handleSize); err != nil {
+	if err := checkLength("TM to stop", b, handleSize); err != nil {
 		return err
 	}
 	handle := binary.LittleEndian.Uint32(b)

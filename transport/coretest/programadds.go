@@ -10,7 +10,7 @@ import (
 )
 
 // add adds a buffer, possibly with a fault, and updates the model.
-func (s *teller) add(m *tmModel, b *tale, d deed, later *transport.BufferEvent) {
+func (s *runner) add(m *tmModel, b *bufferModel, d action, later *transport.BufferEvent) {
 	r := b.real
 	var faults []syscall.Errno
 	fault := func(is bool, errno syscall.Errno) {
@@ -47,7 +47,7 @@ func (s *teller) add(m *tmModel, b *tale, d deed, later *transport.BufferEvent) 
 }
 
 // prepare sets the fields of a buffer, including the fault. It calls fault for each expected error.
-func (s *teller) prepare(m *tmModel, b *tale, d *deed, fault func(bool, syscall.Errno)) *transport.EndPoint {
+func (s *runner) prepare(m *tmModel, b *bufferModel, d *action, fault func(bool, syscall.Errno)) *transport.EndPoint {
 	r, f := b.real, d.Fault
 	sends := d.Queue%2 == 1
 	d.Min, d.Length = min(d.Min, b.size), min(d.Length, b.size)
@@ -84,7 +84,7 @@ func (s *teller) prepare(m *tmModel, b *tale, d *deed, fault func(bool, syscall.
 	b.deadline = time.Time{}
 	if d.Halves > 0 && f != faultLate {
 		s.ticks++
-		// Deadlines stay away from multiples of half of calm, when deeds are performed.
+		// Deadlines stay away from multiples of half of calm, when actions are performed.
 		r.Deadline = time.Now().Add(time.Duration(d.Halves)*calm/2 + calm/4 + s.ticks*time.Microsecond)
 		b.deadline = r.Deadline
 	}
@@ -98,14 +98,14 @@ func (s *teller) prepare(m *tmModel, b *tale, d *deed, fault func(bool, syscall.
 }
 
 // aim sets the descriptor of an active buffer, and calls fault for each expected error (transport 6.6).
-func (s *teller) aim(b *tale, d *deed, certain bool, fault func(bool, syscall.Errno)) *announcement {
+func (s *runner) aim(b *bufferModel, d *action, certain bool, fault func(bool, syscall.Errno)) *announcement {
 	r := b.real
-	if len(s.said) == 0 || d.Fault == faultDescriptor && d.Which%3 == 0 {
+	if len(s.logged) == 0 || d.Fault == faultDescriptor && d.Which%3 == 0 {
 		r.Descriptor = nil
 		fault(true, syscall.EINVAL)
 		return nil
 	}
-	recent := s.said[max(0, len(s.said)-5):]
+	recent := s.logged[max(0, len(s.logged)-5):]
 	said := recent[d.Which%len(recent)]
 	r.Descriptor = bytes.Clone(said.descriptor)
 	if d.Fault == faultDescriptor {
@@ -130,7 +130,7 @@ func (s *teller) aim(b *tale, d *deed, certain bool, fault func(bool, syscall.Er
 }
 
 // added updates the model after a successful add.
-func (s *teller) added(m *tmModel, b *tale, d deed, said *announcement) {
+func (s *runner) added(m *tmModel, b *bufferModel, d action, said *announcement) {
 	m.link(b, d)
 	switch d.Queue {
 	case transport.MsgSend:
@@ -147,7 +147,7 @@ func (s *teller) added(m *tmModel, b *tale, d deed, said *announcement) {
 }
 
 // announce checks and records the descriptor of a passive buffer (transport 6.4, 6.6).
-func (s *teller) announce(m *tmModel, b *tale, d deed) {
+func (s *runner) announce(m *tmModel, b *bufferModel, d action) {
 	b.limit = b.size
 	if d.Queue == transport.PassiveBulkSend {
 		b.limit = d.Length
@@ -164,7 +164,7 @@ func (s *teller) announce(m *tmModel, b *tale, d deed) {
 		s.fail("descriptor %x of %v, match bits %#x, %d bytes", x, d.Queue, b.bits, b.limit)
 		return
 	}
-	s.said = append(s.said, announcement{bytes.Clone(x), m.address, d.Queue, b.bits, b.limit, b.seed})
+	s.logged = append(s.logged, announcement{bytes.Clone(x), m.address, d.Queue, b.bits, b.limit, b.seed})
 }
 
 // matchBitsOf returns the match bits in a descriptor.
@@ -176,9 +176,9 @@ func matchBitsOf(d transport.Descriptor) uint64 {
 }
 
 // transfer models active bulk, and finds the matching passive buffer.
-func (s *teller) transfer(b *tale, d deed, said *announcement) {
+func (s *runner) transfer(b *bufferModel, d action, said *announcement) {
 	fetches := d.Queue == transport.ActiveBulkRecv
-	var passive *tale
+	var passive *bufferModel
 	if to := s.at(said.address); to != nil {
 		for _, x := range to.queues[said.queue] {
 			if x.open && x.bits == said.bits {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// address is the address of the TM of a world.
+// address is the address of the TM of a fixture.
 const address = "0@lo:12345:34:12"
 
-// world is one TM on a fake core, in a synctest bubble, with the events that it has reported.
-type world struct {
+// fixture is one TM on a fake core, in a synctest bubble, with the events that it has reported.
+type fixture struct {
 	t      *testing.T
 	core   *fakeCore
 	domain *Domain
@@ -32,12 +32,12 @@ type world struct {
 	onTM func(e *TMEvent)
 }
 
-// inWorld runs a test in a bubble. prepare, unless nil, may change the TM before it is started. All that the
+// withFixture runs a test in a bubble. prepare, unless nil, may change the TM before it is started. All that the
 // test leaves is shut down.
-func inWorld(t *testing.T, prepare func(w *world), test func(w *world)) {
+func withFixture(t *testing.T, prepare func(w *fixture), test func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		if prepare != nil {
 			prepare(w)
 		}
@@ -47,21 +47,21 @@ func inWorld(t *testing.T, prepare func(w *world), test func(w *world)) {
 	})
 }
 
-// newWorld returns a world whose TM is StateInitialized.
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, core: newFakeCore()}
+// newFixture returns a fixture whose TM is StateInitialized.
+func newFixture(t *testing.T) *fixture {
+	w := &fixture{t: t, core: newFakeCore()}
 	d, err := NewDomain(context.Background(), w.core)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.domain = d
-	if w.tm, err = d.NewTM(w.hearTM); err != nil {
+	if w.tm, err = d.NewTM(w.recordTM); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func (w *world) hearTM(e *TMEvent) {
+func (w *fixture) recordTM(e *TMEvent) {
 	w.mu.Lock()
 	w.tmEvents = append(w.tmEvents, *e)
 	on := w.onTM
@@ -71,7 +71,7 @@ func (w *world) hearTM(e *TMEvent) {
 	}
 }
 
-func (w *world) hear(e *BufferEvent) {
+func (w *fixture) record(e *BufferEvent) {
 	flags := e.Buffer.Flags()
 	w.mu.Lock()
 	w.events = append(w.events, *e)
@@ -84,7 +84,7 @@ func (w *world) hear(e *BufferEvent) {
 }
 
 // start starts the TM, and waits.
-func (w *world) start() {
+func (w *fixture) start() {
 	w.t.Helper()
 	if err := w.tm.Start(address); err != nil {
 		w.t.Fatal(err)
@@ -97,7 +97,7 @@ func (w *world) start() {
 }
 
 // close shuts down what is left. The core cancels all ops.
-func (w *world) close() {
+func (w *fixture) close() {
 	w.t.Helper()
 	for _, e := range w.held {
 		e.Put()
@@ -116,7 +116,7 @@ func (w *world) close() {
 }
 
 // settle cancels ops in the core and delivers events, until the TM has ended.
-func (w *world) settle() {
+func (w *fixture) settle() {
 	w.t.Helper()
 	for range 10 {
 		w.fake.obey()
@@ -135,7 +135,7 @@ func (w *world) settle() {
 }
 
 // ok fails the test if there is an error.
-func (w *world) ok(err error) {
+func (w *fixture) ok(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
@@ -143,7 +143,7 @@ func (w *world) ok(err error) {
 }
 
 // is fails the test unless the error matches an errno.
-func (w *world) is(err error, want syscall.Errno) {
+func (w *fixture) is(err error, want syscall.Errno) {
 	w.t.Helper()
 	if !errors.Is(err, want) {
 		w.t.Fatalf("error is %v, want %v", err, want)
@@ -151,16 +151,16 @@ func (w *world) is(err error, want syscall.Errno) {
 }
 
 // all returns callbacks for each queue.
-func (w *world) all() *Callbacks {
+func (w *fixture) all() *Callbacks {
 	var c Callbacks
 	for q := range c {
-		c[q] = w.hear
+		c[q] = w.record
 	}
 	return &c
 }
 
 // buffer returns a registered buffer of 8192 bytes that is ready for a queue.
-func (w *world) buffer(q QueueType) *Buffer {
+func (w *fixture) buffer(q QueueType) *Buffer {
 	w.t.Helper()
 	b := NewBuffer(make([]byte, 4096), make([]byte, 4096))
 	w.ok(w.domain.Register(context.Background(), b))
@@ -184,7 +184,7 @@ func (w *world) buffer(q QueueType) *Buffer {
 }
 
 // added is buffer followed by Add.
-func (w *world) added(q QueueType) *Buffer {
+func (w *fixture) added(q QueueType) *Buffer {
 	w.t.Helper()
 	b := w.buffer(q)
 	w.ok(w.tm.Add(b))
@@ -192,7 +192,7 @@ func (w *world) added(q QueueType) *Buffer {
 }
 
 // finals returns the final events of a buffer so far.
-func (w *world) finals(b *Buffer) (found []BufferEvent) {
+func (w *fixture) finals(b *Buffer) (found []BufferEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.events {
@@ -204,7 +204,7 @@ func (w *world) finals(b *Buffer) (found []BufferEvent) {
 }
 
 // ended checks that there is one final event of a buffer, with the given errno, or none if that is 0.
-func (w *world) ended(b *Buffer, want syscall.Errno) BufferEvent {
+func (w *fixture) ended(b *Buffer, want syscall.Errno) BufferEvent {
 	w.t.Helper()
 	found := w.finals(b)
 	if len(found) != 1 {
@@ -218,7 +218,7 @@ func (w *world) ended(b *Buffer, want syscall.Errno) BufferEvent {
 }
 
 // states returns the states that the TM has reported.
-func (w *world) states() (told []State) {
+func (w *fixture) states() (told []State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.tmEvents {
@@ -230,11 +230,11 @@ func (w *world) states() (told []State) {
 }
 
 // eachQueue runs a test on each queue.
-func eachQueue(t *testing.T, test func(w *world, q QueueType)) {
+func eachQueue(t *testing.T, test func(w *fixture, q QueueType)) {
 	t.Helper()
 	for q := range QueueType(QueueTypes) {
 		t.Run(q.String(), func(t *testing.T) {
-			inWorld(t, nil, func(w *world) { test(w, q) })
+			withFixture(t, nil, func(w *fixture) { test(w, q) })
 		})
 	}
 }

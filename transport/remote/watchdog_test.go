@@ -26,7 +26,7 @@ func TestLnetdIsSilent(t *testing.T) {
 		b := f.buffer(d, 1)
 		var memory [][]byte
 		for range 2 { // two areas, the second of which is removed
-			m, err := d.Alloc(t.Context(), firstArea)
+			m, err := d.Alloc(t.Context(), minAreaSize)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +46,7 @@ func TestLnetdIsSilent(t *testing.T) {
 		if f.count(at) != 1 {
 			t.Errorf("%d of %v", f.count(at), at)
 		}
-		if err := fallen(t, other, syscall.ETIMEDOUT, 0); !strings.Contains(err.Error(), "not answered for 300ms") {
+		if err := reapUntilDown(t, other, syscall.ETIMEDOUT, 0); !strings.Contains(err.Error(), "not answered for 300ms") {
 			t.Error(err)
 		}
 		if _, err := d.NIDs(t.Context()); !errors.Is(err, syscall.EPIPE) {
@@ -68,11 +68,11 @@ func TestPatience(t *testing.T) {
 			return c.failure
 		}
 		c := newConnection(&net.UnixConn{}, defaultPatience, nil, nil)
-		w, past := c.watch(), c.watch()
+		w, past := c.startWatchdog(), c.startWatchdog()
 		past.stop()
 		time.Sleep(time.Nanosecond)
 		for range 10 {
-			c.heard.Add(1)
+			c.recordsReceived.Add(1)
 			time.Sleep(defaultPatience)
 		}
 		time.Sleep(defaultPatience - 2)
@@ -86,7 +86,7 @@ func TestPatience(t *testing.T) {
 		w.stop()
 
 		c = newConnection(&net.UnixConn{}, defaultPatience, nil, nil)
-		c.watch().stop()
+		c.startWatchdog().stop()
 		time.Sleep(10 * defaultPatience)
 		if err := given(c); err != nil {
 			t.Errorf("given up though nobody waits: %v", err)

@@ -10,18 +10,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// herd is a pool with several TMs. Their callbacks return buffers with the colour of the TM, unless the
+// group is a pool with several TMs. Their callbacks return buffers with the colour of the TM, unless the
 // test says otherwise.
-type herd struct {
-	*pond
-	tms []*fed
+type tmGroup struct {
+	*testPool
+	tms []*groupTM
 }
 
-// fed is a TM of a herd.
-type fed struct {
+// groupTM is a TM of a group.
+type groupTM struct {
 	*TransferMachine
-	herd *herd
-	fake *fakeTM // set when it is started
+	group *tmGroup
+	fake  *fakeTM // set when it is started
 	// on, unless nil, is called instead of Put.
 	on func(e *BufferEvent)
 	// onStarted, unless nil, is called when the TM has started.
@@ -30,19 +30,19 @@ type fed struct {
 	budget int
 }
 
-// inHerd runs a test in a bubble, with a pool of 8 buffers, and closes what is left.
-func inHerd(t *testing.T, wish func(c *PoolConfig), test func(h *herd)) {
+// withTMs runs a test in a bubble, with a pool of 8 buffers, and closes what is left.
+func withTMs(t *testing.T, wish func(c *PoolConfig), test func(h *tmGroup)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHerd(t, wish)
+		h := newTMGroup(t, wish)
 		h.provision(8)
 		test(h)
 		h.close()
 	})
 }
 
-func newHerd(t rapid.TB, wish func(c *PoolConfig)) *herd {
-	h := &herd{pond: newPond(t, wish)}
+func newTMGroup(t rapid.TB, wish func(c *PoolConfig)) *tmGroup {
+	h := &tmGroup{testPool: newTestPool(t, wish)}
 	h.core.submit = func(tm *fakeTM, ops []Op) (int, error) {
 		lockedNothing(t)
 		for i := range ops {
@@ -59,22 +59,22 @@ func newHerd(t rapid.TB, wish func(c *PoolConfig)) *herd {
 }
 
 // of returns the TM of a fake TM, which has its number.
-func (h *herd) of(tm *fakeTM) *fed { return h.tms[tm.address.TMID-1] }
+func (h *tmGroup) of(tm *fakeTM) *groupTM { return h.tms[tm.address.TMID-1] }
 
 // attached returns a new TM with the pool.
-func (h *herd) attached(length int) *fed {
+func (h *tmGroup) attached(length int) *groupTM {
 	h.t.Helper()
-	f := h.loose()
-	if err := f.AttachPool(h.pool, f.how(length)); err != nil {
+	f := h.newTM()
+	if err := f.AttachPool(h.pool, f.settings(length)); err != nil {
 		h.t.Fatal(err)
 	}
 	return f
 }
 
-// loose returns a new TM without a pool.
-func (h *herd) loose() *fed {
+// newTM returns a new TM without a pool.
+func (h *tmGroup) newTM() *groupTM {
 	h.t.Helper()
-	f := &fed{herd: h, budget: -1}
+	f := &groupTM{group: h, budget: -1}
 	tm, err := h.domain.NewTM(func(e *TMEvent) {
 		if e.Next == StateStarted && f.onStarted != nil {
 			f.onStarted()
@@ -88,11 +88,11 @@ func (h *herd) loose() *fed {
 	return f
 }
 
-// how returns the provisioning of a TM.
-func (f *fed) how(length int) Provisioning {
+// settings returns the provisioning of a TM.
+func (f *groupTM) settings(length int) Provisioning {
 	var c Callbacks
 	c[MsgRecv] = func(e *BufferEvent) {
-		lockedNothing(f.herd.t)
+		lockedNothing(f.group.t)
 		if f.on != nil {
 			f.on(e)
 		} else if e.Final {
@@ -103,15 +103,15 @@ func (f *fed) how(length int) Provisioning {
 }
 
 // put returns a buffer with the colour of the TM.
-func (f *fed) put(b *Buffer) {
+func (f *groupTM) put(b *Buffer) {
 	if err := b.Pool().Put(b, f.Colour()); err != nil {
-		f.herd.t.Errorf("put: %v", err)
+		f.group.t.Errorf("put: %v", err)
 	}
 }
 
 // start starts the TM, and waits.
-func (f *fed) start() *fed {
-	h := f.herd
+func (f *groupTM) start() *groupTM {
+	h := f.group
 	h.t.Helper()
 	if err := f.Start(fmt.Sprintf("0@lo:12345:34:%d", slices.Index(h.tms, f)+1)); err != nil {
 		h.t.Fatal(err)
@@ -125,8 +125,8 @@ func (f *fed) start() *fed {
 }
 
 // stop stops the TM with abort, and closes it. Its callbacks return the buffers.
-func (f *fed) stop() {
-	h := f.herd
+func (f *groupTM) stop() {
+	h := f.group
 	h.t.Helper()
 	if err := f.Stop(true); err != nil {
 		h.t.Fatal(err)
@@ -142,7 +142,7 @@ func (f *fed) stop() {
 }
 
 // close closes the TMs and the pool.
-func (h *herd) close() {
+func (h *tmGroup) close() {
 	h.t.Helper()
 	for _, f := range h.tms {
 		switch f.State() {
@@ -164,7 +164,7 @@ func (h *herd) close() {
 }
 
 // queued returns the buffers on the receive queue, in order.
-func (f *fed) queued() (bs []*Buffer) {
+func (f *groupTM) queued() (bs []*Buffer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for b := f.queues[MsgRecv].first; b != nil; b = b.state.next {
@@ -174,7 +174,7 @@ func (f *fed) queued() (bs []*Buffer) {
 }
 
 // ends completes the first n operations on the receive queue, with an error unless err is nil.
-func (f *fed) ends(n int, err error) {
+func (f *groupTM) ends(n int, err error) {
 	for _, b := range f.queued()[:n] {
 		if err == nil {
 			f.fake.finish(b, 100)
@@ -186,8 +186,8 @@ func (f *fed) ends(n int, err error) {
 }
 
 // has checks the length of the receive queue, the deficit and the failures.
-func (f *fed) has(length, deficit, failures int) {
-	t := f.herd.t
+func (f *groupTM) has(length, deficit, failures int) {
+	t := f.group.t
 	t.Helper()
 	synctest.Wait()
 	if l, d := f.QueueLength(MsgRecv), f.Deficit(); l != length || d != deficit {
@@ -199,14 +199,14 @@ func (f *fed) has(length, deficit, failures int) {
 	if f.fake != nil && f.State() == StateStarted && f.fake.has() != length {
 		t.Errorf("the core has %d, want %d", f.fake.has(), length)
 	}
-	if err := f.herd.pool.whole(); err != nil {
+	if err := f.group.pool.whole(); err != nil {
 		t.Error(err)
 	}
 }
 
-func (f *fed) setLength(n int) {
-	f.herd.t.Helper()
+func (f *groupTM) setLength(n int) {
+	f.group.t.Helper()
 	if err := f.SetQueueLength(n); err != nil {
-		f.herd.t.Fatal(err)
+		f.group.t.Fatal(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Stories runs random programs on a Core in simulated time, and compares the results with a model of TMs
+// RandomPrograms runs random programs on a Core in simulated time, and compares the results with a model of TMs
 // and pools. The model is a simple implementation of the specification. Each of the two kinds runs as often
 // as rapid's flag -rapid.checks states, 100 by default:
 //
@@ -24,31 +24,31 @@ import (
 // transport 3.7 flags, 3.8 table, 3.8 (1)-(3), 3.8 errors, 3.8 del, 3.9 (1)
 // transport 3.10 posting (2)-(3), 3.10 posting (5), 3.10 guarantees
 // transport 3.11 (1)-(4), 3.12 (1)-(2), 4 get, 4 put, 5.2 (1), 5.2 (3), 5.3 (2)
-func Stories(t *testing.T, h Harness) {
+func RandomPrograms(t *testing.T, h Harness) {
 	if h.Bubble == nil || h.Strict {
-		t.Fatal("stories need simulated time, and a Core that does not complain")
+		t.Fatal("random programs need simulated time, and a Core that does not complain")
 	}
 	t.Run("Calm", func(t *testing.T) {
-		rapid.Check(t, func(rt *rapid.T) { tellStory(t, rt, &h, drawProgram(rt, false)) })
+		rapid.Check(t, func(rt *rapid.T) { runProgram(t, rt, &h, drawProgram(rt, false)) })
 	})
 	t.Run("Storm", func(t *testing.T) {
-		rapid.Check(t, func(rt *rapid.T) { tellStory(t, rt, &h, drawProgram(rt, true)) })
+		rapid.Check(t, func(rt *rapid.T) { runProgram(t, rt, &h, drawProgram(rt, true)) })
 	})
 }
 
 // calm is twice the maximum time that a network needs until nothing is in progress.
 const calm = 100 * time.Millisecond
 
-// program is a random program. The effect of the numbers in its deeds depends on the current state.
+// program is a random program. The effect of the numbers in its actions depends on the current state.
 type program struct {
-	Sizes []int // of the buffers without a pool, alternately on each host
-	Pools [2]transport.PoolConfig
-	Deeds []deed
-	Lanes [][]deed // of a storm, after Deeds
+	Sizes   []int // of the buffers without a pool, alternately on each host
+	Pools   [2]transport.PoolConfig
+	Actions []action
+	Lanes   [][]action // run concurrently, after Actions
 }
 
-// deed is one action of a program.
-type deed struct {
+// action is one action of a program.
+type action struct {
 	Kind   string
 	Slot   int // selects a TM
 	Which  int // selects a buffer, descriptor or other object
@@ -95,15 +95,15 @@ const (
 	thens
 )
 
-// storyKinds lists the kinds of deeds. Programs shrink towards the first ones. Important kinds follow,
+// actionKinds lists the kinds of actions. Programs shrink towards the first ones. Important kinds follow,
 // because rapid prefers those near the front.
-var storyKinds = []string{
+var actionKinds = []string{
 	"nothing", "send", "receive", "active", "send", "passive", "send", "active", "receive", "cancel", "deliver", "add",
 	"stop", "pass", "put", "get", "length", "grow", "close", "new", "start", "send", "active", "passive", "receive", "add",
 	"pass", "prune", "colour", "reset", "hold", "drop", "deliver", "close", "new", "start",
 }
 
-func drawProgram(t *rapid.T, storm bool) program {
+func drawProgram(t *rapid.T, concurrent bool) program {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	var p program
 	p.Sizes = rapid.SliceOfN(rapid.SampledFrom([]int{300, 1, 40, 150, 90, 300, 10, 200, 120}), 12, 12).Draw(t, "sizes")
@@ -113,26 +113,26 @@ func drawProgram(t *rapid.T, storm bool) program {
 			Threshold: number("threshold", 0, 3), Colours: number("colours", 0, 2),
 		}
 	}
-	p.Deeds = []deed{{Kind: "grow", Slot: 0, Max: number("buffers", 0, 6)}, {Kind: "grow", Slot: 2, Max: number("buffers", 0, 4)}}
+	p.Actions = []action{{Kind: "grow", Slot: 0, Max: number("buffers", 0, 6)}, {Kind: "grow", Slot: 2, Max: number("buffers", 0, 4)}}
 	for slot := range 3 {
-		d := drawDeed(t)
+		d := drawAction(t)
 		d.Kind, d.Slot = "new", slot
-		p.Deeds = append(p.Deeds, d, deed{Kind: "start", Slot: slot, Yes: true})
+		p.Actions = append(p.Actions, d, action{Kind: "start", Slot: slot, Yes: true})
 	}
-	if !storm {
-		p.Deeds = append(p.Deeds, rapid.SliceOfN(rapid.Custom(drawDeed), 20, 80).Draw(t, "deeds")...)
+	if !concurrent {
+		p.Actions = append(p.Actions, rapid.SliceOfN(rapid.Custom(drawAction), 20, 80).Draw(t, "actions")...)
 		return p
 	}
 	for range number("lanes", 2, 3) {
-		p.Lanes = append(p.Lanes, rapid.SliceOfN(rapid.Custom(drawGust), 10, 50).Draw(t, "lane"))
+		p.Lanes = append(p.Lanes, rapid.SliceOfN(rapid.Custom(drawConcurrentAction), 10, 50).Draw(t, "lane"))
 	}
 	return p
 }
 
-func drawDeed(t *rapid.T) deed {
+func drawAction(t *rapid.T) action {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
-	d := deed{
-		Kind: rapid.SampledFrom(storyKinds).Draw(t, "kind"), Slot: number("slot", 0, 2), Which: number("which", 0, 99),
+	d := action{
+		Kind: rapid.SampledFrom(actionKinds).Draw(t, "kind"), Slot: number("slot", 0, 2), Which: number("which", 0, 99),
 		Queue: transport.QueueType(number("queue", 0, int(transport.QueueTypes)-1)), Length: number("length", 1, 120),
 		Min: rapid.SampledFrom([]int{40, 1, 20, 60, 120}).Draw(t, "min"), Max: rapid.SampledFrom([]int{1, 2, 3, 4, 40}).Draw(t, "max"),
 		Halves: rapid.SampledFrom([]int{0, 0, 0, 0, 0, 5, 1, 3, 9}).Draw(t, "halves"),
@@ -147,8 +147,8 @@ func drawDeed(t *rapid.T) deed {
 	return d
 }
 
-// aim adjusts the queue to the kind of the deed.
-func (d *deed) aim() {
+// aim adjusts the queue to the kind of the action.
+func (d *action) aim() {
 	switch d.Kind {
 	case "receive":
 		d.Queue = transport.MsgRecv
@@ -161,14 +161,14 @@ func (d *deed) aim() {
 	}
 }
 
-var gustKinds = []string{
+var concurrentKinds = []string{
 	"yield", "receive", "receive", "receive", "send", "send", "send", "passive", "active", "cancel", "cancel", "pass", "stop", "length", "get",
 }
 
-// drawGust draws a deed of a storm.
-func drawGust(t *rapid.T) deed {
-	d := drawDeed(t)
-	kind := rapid.SampledFrom(gustKinds).Draw(t, "gust")
+// drawConcurrentAction draws an action of a concurrent run.
+func drawConcurrentAction(t *rapid.T) action {
+	d := drawAction(t)
+	kind := rapid.SampledFrom(concurrentKinds).Draw(t, "kind")
 	if kind == "stop" && d.Which > 20 {
 		kind = "yield"
 	}

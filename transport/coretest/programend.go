@@ -6,10 +6,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// end checks the final state of a storm. mu is held.
-func (w *storm) end() {
+// end checks the final state of a concurrent run. mu is held.
+func (w *concurrentRun) end() {
 	for slot, m := range w.tms {
-		if m.state != transport.StateStopped || w.stops[slot] != 1 || len(m.news) > 0 || atomic.LoadInt32(&m.running) != 0 {
+		if m.state != transport.StateStopped || w.stops[slot] != 1 || len(m.pendingEvents) > 0 || atomic.LoadInt32(&m.running) != 0 {
 			w.fail("TM %d is %v; it was stopped %d times", slot, m.state, w.stops[slot])
 		}
 		cancels := 0
@@ -36,7 +36,7 @@ func (w *storm) end() {
 			w.close(m)
 		}
 	}
-	for _, b := range w.tales {
+	for _, b := range w.buffers {
 		if b.adds != b.finals || b.pool == nil && b.where != withProgram || b.pool != nil && b.where != withPool {
 			w.fail("a buffer was added %d times, and had %d final events; it is %d", b.adds, b.finals, b.where)
 		}
@@ -47,12 +47,12 @@ func (w *storm) end() {
 }
 
 // relearn determines the order of the buffers in a pool.
-func (w *storm) relearn(p *poolModel) {
+func (w *concurrentRun) relearn(p *poolModel) {
 	size, n := p.real.Size(), 0
 	if size != len(p.free)+p.out {
 		w.fail("pool %d has %d buffers, not %d", p.host, size, len(p.free)+p.out)
 	}
-	var all []*tale
+	var all []*bufferModel
 	for b := p.real.Get(transport.AnyColour); b != nil; b = p.real.Get(transport.AnyColour) {
 		t := w.pooled(p, b)
 		t.where = withProgram

@@ -8,13 +8,13 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// TestStories compares random programs with a model of TMs and pools.
-func TestStories(t *testing.T) {
+// TestRandomPrograms compares random programs with a model of TMs and pools.
+func TestRandomPrograms(t *testing.T) {
 	for name, network := range map[string]func(t *testing.T, n int) *coretest.Network{
 		"Hosts": hosts(mem.Config{}), "Loopback": loopbackHost,
 	} {
 		t.Run(name, func(t *testing.T) {
-			coretest.Stories(t, coretest.Harness{New: network, Bubble: synctest.Test})
+			coretest.RandomPrograms(t, coretest.Harness{New: network, Bubble: synctest.Test})
 		})
 	}
 }

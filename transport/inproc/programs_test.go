@@ -9,10 +9,10 @@ import (
 	"github.com/lnetd/lnetd/transport/coretest"
 )
 
-// TestStories compares random programs with a model of TMs and pools.
-func TestStories(t *testing.T) {
+// TestRandomPrograms compares random programs with a model of TMs and pools.
+func TestRandomPrograms(t *testing.T) {
 	lan := simlnd.Config{Seed: 1, Link: simlnd.Link{Latency: 50 * time.Microsecond, Jitter: 20 * time.Microsecond, Bandwidth: 1 << 30}}
-	coretest.Stories(t, coretest.Harness{Bubble: synctest.Test, New: func(t *testing.T, n int) *coretest.Network {
+	coretest.RandomPrograms(t, coretest.Harness{Bubble: synctest.Test, New: func(t *testing.T, n int) *coretest.Network {
 		world := &coretest.Network{}
 		for _, n := range inMemory(lan)(t, n) {
 			nis := n.NIs()

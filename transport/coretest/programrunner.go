@@ -18,30 +18,30 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// poolNews counts the calls of a pool's callbacks, in any goroutine.
-type poolNews struct{ notEmpty, low atomic.Int32 }
+// poolCalls counts the calls of a pool's callbacks, in any goroutine.
+type poolCalls struct{ notEmpty, low atomic.Int32 }
 
-// teller runs a program and its model.
-type teller struct {
+// runner runs a program and its model.
+type runner struct {
 	net     *Network
 	domains [2]*transport.Domain
 	tms     [3]*tmModel // by slot
 	pools   [2]*poolModel
 	rooms   rooms
-	said    []announcement // all descriptors so far
+	logged  []announcement // all descriptors so far
 	seeds   int
 	ticks   time.Duration // makes all deadlines different
 
 	// mu guards the model. In a calm program it is held during calls, so that callbacks wait until the call
 	// has returned.
 	mu      sync.Mutex
-	tales   []*tale // models of the known buffers
-	known   map[*transport.Buffer]*tale
+	buffers []*bufferModel // models of the known buffers
+	known   map[*transport.Buffer]*bufferModel
 	failure string
 	log     []string
 
-	callbacks transport.Callbacks
-	storm     *storm // nil in a calm program
+	callbacks  transport.Callbacks
+	concurrent *concurrentRun // nil in a calm program
 }
 
 // announcement is a descriptor of a passive buffer.
@@ -54,30 +54,30 @@ type announcement struct {
 	seed       int
 }
 
-// tellStory runs a program in a bubble.
-func tellStory(t *testing.T, rt *rapid.T, h *Harness, p program) {
-	s := &teller{known: make(map[*transport.Buffer]*tale), rooms: rooms{of: make(map[transport.Address]int)}}
+// runProgram runs a program in a bubble.
+func runProgram(t *testing.T, rt *rapid.T, h *Harness, p program) {
+	s := &runner{known: make(map[*transport.Buffer]*bufferModel), rooms: rooms{of: make(map[transport.Address]int)}}
 	for q := range s.callbacks {
 		s.callbacks[q] = s.event
 	}
 	h.Bubble(t, func(t *testing.T) {
 		s.net = h.New(t, 2)
 		s.begin(&p)
-		for i := range p.Deeds {
+		for i := range p.Actions {
 			if s.failure != "" {
 				break
 			}
-			if p.Deeds[i].Kind == "nothing" {
+			if p.Actions[i].Kind == "nothing" {
 				continue
 			}
-			s.say("deed %d: %+v", i, p.Deeds[i])
+			s.logf("action %d: %+v", i, p.Actions[i])
 			s.mu.Lock()
-			s.do(p.Deeds[i])
+			s.do(p.Actions[i])
 			s.mu.Unlock()
 			s.settle(0)
 		}
 		if p.Lanes != nil {
-			s.blow(p.Lanes)
+			s.runConcurrently(p.Lanes)
 		}
 		s.finish()
 	})
@@ -87,16 +87,16 @@ func tellStory(t *testing.T, rt *rapid.T, h *Harness, p program) {
 }
 
 // fail records the first difference from the model. mu is held.
-func (s *teller) fail(format string, a ...any) {
+func (s *runner) fail(format string, a ...any) {
 	if s.failure == "" {
 		s.failure = fmt.Sprintf(format, a...)
 	}
 }
 
-func (s *teller) say(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
+func (s *runner) logf(format string, a ...any) { s.log = append(s.log, fmt.Sprintf(format, a...)) }
 
 // expect checks that an error matches one of want, or is nil if want is empty.
-func (s *teller) expect(what string, got error, want ...syscall.Errno) {
+func (s *runner) expect(what string, got error, want ...syscall.Errno) {
 	if got == nil && len(want) == 0 {
 		return
 	}
@@ -108,7 +108,7 @@ func (s *teller) expect(what string, got error, want ...syscall.Errno) {
 	s.fail("%s: %v, not %v", what, got, want)
 }
 
-func (s *teller) must(err error) bool {
+func (s *runner) must(err error) bool {
 	if err != nil {
 		s.fail("%v", err)
 	}
@@ -116,7 +116,7 @@ func (s *teller) must(err error) bool {
 }
 
 // begin creates the domains, the pools, and the buffers without a pool.
-func (s *teller) begin(p *program) {
+func (s *runner) begin(p *program) {
 	ctx := context.Background()
 	for k := range s.domains {
 		d, err := transport.NewDomain(ctx, roomCore{s.net.Hosts[k].Core, &s.rooms})
@@ -129,8 +129,8 @@ func (s *teller) begin(p *program) {
 		if pool.threshold == 0 {
 			pool.threshold = 2
 		}
-		pool.config.NotEmpty = func(*transport.Pool) { pool.heard.notEmpty.Add(1) }
-		pool.config.Low = func(*transport.Pool) { pool.heard.low.Add(1) }
+		pool.config.NotEmpty = func(*transport.Pool) { pool.lastCalls.notEmpty.Add(1) }
+		pool.config.Low = func(*transport.Pool) { pool.lastCalls.low.Add(1) }
 		if pool.real, err = d.NewPool(pool.config); !s.must(err) {
 			return
 		}
@@ -145,18 +145,18 @@ func (s *teller) begin(p *program) {
 		if !s.must(s.domains[i%2].Register(ctx, b)) {
 			return
 		}
-		s.learn(&tale{real: b, host: i % 2, size: n + 1, owner: i / 2})
+		s.learn(&bufferModel{real: b, host: i % 2, size: n + 1, owner: i / 2})
 	}
 }
 
 // learn adds the model of a buffer to the known ones.
-func (s *teller) learn(b *tale) {
-	s.tales = append(s.tales, b)
+func (s *runner) learn(b *bufferModel) {
+	s.buffers = append(s.buffers, b)
 	s.known[b.real] = b
 }
 
 // bind records that b is the model of r, which may be new.
-func (s *teller) bind(r *transport.Buffer, b *tale) {
+func (s *runner) bind(r *transport.Buffer, b *bufferModel) {
 	switch seen := s.known[r]; {
 	case b.real == nil && seen == nil:
 		b.real = r
@@ -167,12 +167,12 @@ func (s *teller) bind(r *transport.Buffer, b *tale) {
 }
 
 // address returns the address of the TM of a slot.
-func (s *teller) address(slot int) transport.Address {
+func (s *runner) address(slot int) transport.Address {
 	return transport.Address{NID: s.net.Hosts[slot/2].NID, PID: lnet.PIDLustre, Portal: portal, TMID: uint16(100 + slot)}
 }
 
 // at returns the TM at an address, or nil.
-func (s *teller) at(a transport.Address) *tmModel {
+func (s *runner) at(a transport.Address) *tmModel {
 	for _, m := range s.tms {
 		if m.up() && m.address == a {
 			return m
@@ -182,7 +182,7 @@ func (s *teller) at(a transport.Address) *tmModel {
 }
 
 // due ends operations whose deadline has passed.
-func (s *teller) due() {
+func (s *runner) due() {
 	now := time.Now()
 	for _, m := range s.tms {
 		if m == nil {
@@ -199,13 +199,13 @@ func (s *teller) due() {
 }
 
 // settle lets time pass until nothing is in progress, and compares the state with the model.
-func (s *teller) settle(halves int) {
+func (s *runner) settle(halves int) {
 	synctest.Wait()
 	time.Sleep(calm + time.Duration(halves)*calm/2)
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.storm != nil || s.failure != "" {
+	if s.concurrent != nil || s.failure != "" {
 		return
 	}
 	s.due()
@@ -217,18 +217,18 @@ func (s *teller) settle(halves int) {
 	for _, p := range s.pools {
 		s.comparePool(p)
 	}
-	for _, b := range s.tales {
+	for _, b := range s.buffers {
 		s.compareBuffer(b)
 	}
 }
 
-// storyRoom is the number of events for which there may always be room.
-const storyRoom = 32
+// programRoom is the number of events for which there may always be room.
+const programRoom = 32
 
 // compare compares a TM with its model.
-func (s *teller) compare(m *tmModel) {
-	if m.state == transport.StateStopping && m.queued() == 0 || len(m.news) > 0 && m.queued() == 0 {
-		s.fail("TM %d has not said %v", m.slot, m.news)
+func (s *runner) compare(m *tmModel) {
+	if m.state == transport.StateStopping && m.queued() == 0 || len(m.pendingEvents) > 0 && m.queued() == 0 {
+		s.fail("TM %d has not said %v", m.slot, m.pendingEvents)
 	}
 	if got := m.real.State(); got != m.state {
 		s.fail("TM %d is %v, not %v", m.slot, got, m.state)
@@ -246,7 +246,7 @@ func (s *teller) compare(m *tmModel) {
 			s.fail("TM %d, %v: %+v, not %+v", m.slot, queue, got[q], m.stats[q])
 		}
 	}
-	if got := s.rooms.get(m.address); m.up() && got > max(storyRoom, 2*(m.peak+1)) {
+	if got := s.rooms.get(m.address); m.up() && got > max(programRoom, 2*(m.peak+1)) {
 		s.fail("TM %d has asked for room for %d events, but needs %d", m.slot, got, m.peak)
 	}
 	pending := m.pending()
@@ -270,28 +270,28 @@ func (m *tmModel) pending() int {
 }
 
 // comparePool compares a pool and the calls of its callbacks with the model.
-func (s *teller) comparePool(p *poolModel) {
+func (s *runner) comparePool(p *poolModel) {
 	if free, size := p.real.Free(), p.real.Size(); free != len(p.free) || size != len(p.free)+p.out {
 		s.fail("pool %d has %d free of %d, not %d of %d", p.host, free, size, len(p.free), len(p.free)+p.out)
 	}
-	if n := int(p.heard.notEmpty.Swap(0)); n != p.notEmpty {
+	if n := int(p.lastCalls.notEmpty.Swap(0)); n != p.notEmpty {
 		s.fail("pool %d has said %d times that it is not empty, not %d", p.host, n, p.notEmpty)
 	}
 	// A TM that takes several buffers causes one call.
-	if n := int(p.heard.low.Swap(0)); n > p.low || n == 0 && p.low > 0 {
+	if n := int(p.lastCalls.low.Swap(0)); n > p.low || n == 0 && p.low > 0 {
 		s.fail("pool %d has said %d times that it is low, not %d", p.host, n, p.low)
 	}
 	p.notEmpty, p.low = 0, 0
 }
 
 // compareBuffer compares the flags and counters of a buffer with the model.
-func (s *teller) compareBuffer(b *tale) {
+func (s *runner) compareBuffer(b *bufferModel) {
 	got := b.real.Flags() &^ (transport.FlagCancelled | transport.FlagTimedOut)
 	want := transport.FlagRegistered
 	if b.where == withTM {
 		want |= transport.FlagQueued
-		if n := b.real.MessagesReceived(); n != b.told {
-			s.fail("a buffer on %v says that it has received %d messages, not %d", b.deed.Queue, n, b.told)
+		if n := b.real.MessagesReceived(); n != b.reported {
+			s.fail("a buffer on %v says that it has received %d messages, not %d", b.action.Queue, n, b.reported)
 		}
 	}
 	if got != want {
@@ -300,7 +300,7 @@ func (s *teller) compareBuffer(b *tale) {
 }
 
 // finish closes everything, and checks that nothing is left.
-func (s *teller) finish() {
+func (s *runner) finish() {
 	for _, m := range s.tms {
 		if m != nil {
 			s.endTM(m)
@@ -312,7 +312,7 @@ func (s *teller) finish() {
 		}
 		s.endPool(p)
 	}
-	for _, b := range s.tales {
+	for _, b := range s.buffers {
 		if b.pool == nil {
 			s.must(s.domains[b.host].Deregister(b.real))
 		}
@@ -323,11 +323,11 @@ func (s *teller) finish() {
 }
 
 // endTM stops and closes a TM.
-func (s *teller) endTM(m *tmModel) {
-	s.say("end of TM %d", m.slot)
+func (s *runner) endTM(m *tmModel) {
+	s.logf("end of TM %d", m.slot)
 	s.mu.Lock()
 	if m.state == transport.StateStopping {
-		s.hurry(m)
+		s.expireDeadline(m)
 	} else {
 		s.stop(m, true)
 	}
@@ -350,17 +350,17 @@ func (s *teller) endTM(m *tmModel) {
 }
 
 // endPool returns all buffers, takes them again in the expected order, and closes the pool.
-func (s *teller) endPool(p *poolModel) {
-	s.say("end of pool %d", p.host)
+func (s *runner) endPool(p *poolModel) {
+	s.logf("end of pool %d", p.host)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, b := range s.tales {
+	for _, b := range s.buffers {
 		if b.pool == p && b.where == withProgram {
 			b.real.EndPoint = nil
 			s.put(b, transport.AnyColour)
 		}
 	}
-	var all []*tale
+	var all []*bufferModel
 	for colour := uint32(0); p.out < p.real.Size() && s.failure == ""; colour++ {
 		c := colour % 3
 		if c == 2 {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pond is a pool on a fake core, with the number of calls of its callbacks.
-type pond struct {
+// testPool is a pool on a fake core, with the number of calls of its callbacks.
+type testPool struct {
 	t             rapid.TB
 	core          *fakeCore
 	domain        *Domain
@@ -20,10 +20,10 @@ type pond struct {
 	notEmpty, low int
 }
 
-// newPond returns an empty pool of buffers of 2 segments of 4096 bytes, unless wish changes that.
-func newPond(t rapid.TB, wish func(c *PoolConfig)) *pond {
+// newTestPool returns an empty pool of buffers of 2 segments of 4096 bytes, unless wish changes that.
+func newTestPool(t rapid.TB, wish func(c *PoolConfig)) *testPool {
 	t.Helper()
-	w := &pond{t: t, core: newFakeCore()}
+	w := &testPool{t: t, core: newFakeCore()}
 	var err error
 	if w.domain, err = NewDomain(context.Background(), w.core); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func newPond(t rapid.TB, wish func(c *PoolConfig)) *pond {
 	return w
 }
 
-func (w *pond) provision(n int) {
+func (w *testPool) provision(n int) {
 	w.t.Helper()
 	if made, err := w.pool.Provision(context.Background(), n); made != n || err != nil {
 		w.t.Fatalf("provision %d: %d, %v", n, made, err)
@@ -51,7 +51,7 @@ func (w *pond) provision(n int) {
 }
 
 // get takes n buffers.
-func (w *pond) get(n int, colour uint32) []*Buffer {
+func (w *testPool) get(n int, colour uint32) []*Buffer {
 	w.t.Helper()
 	var bs []*Buffer
 	for range n {
@@ -64,7 +64,7 @@ func (w *pond) get(n int, colour uint32) []*Buffer {
 	return bs
 }
 
-func (w *pond) put(colour uint32, bs ...*Buffer) {
+func (w *testPool) put(colour uint32, bs ...*Buffer) {
 	w.t.Helper()
 	for _, b := range bs {
 		if err := w.pool.Put(b, colour); err != nil {
@@ -74,7 +74,7 @@ func (w *pond) put(colour uint32, bs ...*Buffer) {
 }
 
 // free checks the number of free buffers and the consistency of the pool.
-func (w *pond) free(want int) {
+func (w *testPool) free(want int) {
 	w.t.Helper()
 	if got := w.pool.Free(); got != want {
 		w.t.Errorf("%d free, want %d", got, want)
@@ -89,7 +89,7 @@ func (p *Pool) whole() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	seen := make(map[*Buffer]int)
-	for _, l := range append(slices.Clone(p.byColour), p.plain, p.byAge) {
+	for _, l := range append(slices.Clone(p.byColour), p.uncoloured, p.byAge) {
 		n := 0
 		var prev *Buffer
 		for b := l.first; b != nil; b = b.state.pooled.links[l.kind].next {

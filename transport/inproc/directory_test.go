@@ -15,7 +15,7 @@ import (
 // (decisions 59).
 //
 // transport 6.7 (2)
-func TestNeighboursNeedNoNetwork(t *testing.T) {
+func TestLocalMessagesNeedNoNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := simulated(t, simConfig, static(), "10.3.0.1")[0]
 		core := New(n)
@@ -51,16 +51,16 @@ func TestNeighboursNeedNoNetwork(t *testing.T) {
 }
 
 // A stopped TM is removed from the book, because another TM may get its number (decisions 59).
-func TestBookForgets(t *testing.T) {
+func TestDirectoryRemoves(t *testing.T) {
 	core := New(newNode(t))
 	d := openOn(t, core)
 	tm := start(t, d, at(lnet.LoopbackNID, 34, 7))
-	if core.book.find(34, 7) != tm.tm {
+	if core.directory.find(34, 7) != tm.tm {
 		t.Error("a TM is not in the book")
 	}
 	stop(t, tm)
 	for _, a := range []transport.Address{tm.Address(), at(lnet.LoopbackNID, 35, 7), {Portal: lnet.Portals}, {TMID: transport.MaxTMID + 1}} {
-		if core.book.find(a.Portal, a.TMID) != nil {
+		if core.directory.find(a.Portal, a.TMID) != nil {
 			t.Errorf("%v is in the book", a)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// do performs a deed, with mu held, and updates the model.
-func (s *teller) do(d deed) {
+// do performs an action, with mu held, and updates the model.
+func (s *runner) do(d action) {
 	s.due()
 	m, p := s.tms[d.Slot], s.pools[d.Slot/2]
 	switch d.Kind {
@@ -25,7 +25,7 @@ func (s *teller) do(d deed) {
 		s.get(p, d.Colour)
 		return
 	case "put":
-		if b := s.choose(d.Which, func(b *tale) bool { return b.pool != nil }); b != nil {
+		if b := s.choose(d.Which, func(b *bufferModel) bool { return b.pool != nil }); b != nil {
 			s.put(b, d.Colour)
 		}
 		return
@@ -43,7 +43,7 @@ func (s *teller) do(d deed) {
 	}
 }
 
-func (s *teller) doWith(m *tmModel, d deed) {
+func (s *runner) doWith(m *tmModel, d action) {
 	switch d.Kind {
 	case "start":
 		s.start(m, d)
@@ -56,11 +56,11 @@ func (s *teller) doWith(m *tmModel, d deed) {
 		if d.Fault == faultForeign {
 			host = 1 - host
 		}
-		if b := s.choose(d.Which, func(b *tale) bool { return b.host == host && (b.where == withProgram || d.Which%10 == 0) }); b != nil {
+		if b := s.choose(d.Which, func(b *bufferModel) bool { return b.host == host && (b.where == withProgram || d.Which%10 == 0) }); b != nil {
 			s.add(m, b, d, nil)
 		}
 	case "cancel":
-		if b := s.choose(d.Which, func(b *tale) bool { return b.host == m.host && (b.where == withTM || d.Which%10 == 0) }); b != nil {
+		if b := s.choose(d.Which, func(b *bufferModel) bool { return b.host == m.host && (b.where == withTM || d.Which%10 == 0) }); b != nil {
 			s.cancel(m, b)
 		}
 	case "length":
@@ -85,9 +85,9 @@ func (s *teller) doWith(m *tmModel, d deed) {
 }
 
 // choose chooses a suitable buffer among the known ones.
-func (s *teller) choose(which int, suits func(b *tale) bool) *tale {
-	var all []*tale
-	for _, b := range s.tales {
+func (s *runner) choose(which int, suits func(b *bufferModel) bool) *bufferModel {
+	var all []*bufferModel
+	for _, b := range s.buffers {
 		if suits(b) {
 			all = append(all, b)
 		}
@@ -99,7 +99,7 @@ func (s *teller) choose(which int, suits func(b *tale) bool) *tale {
 }
 
 // open creates a TM.
-func (s *teller) open(d deed) {
+func (s *runner) open(d action) {
 	m := &tmModel{slot: d.Slot, host: d.Slot / 2, address: s.address(d.Slot), state: transport.StateInitialized, colour: d.Colour, length: 2}
 	tm, err := s.domains[m.host].NewTM(func(e *transport.TMEvent) { s.state(m, e) })
 	if !s.must(err) {
@@ -122,14 +122,14 @@ func (s *teller) open(d deed) {
 	s.expect("attach a pool of another domain", tm.AttachPool(s.pools[1-m.host].real, how), syscall.EINVAL)
 	s.expect("attach pool", tm.AttachPool(p.real, how))
 	s.expect("attach a second pool", tm.AttachPool(p.real, how), syscall.EINVAL)
-	m.pool, m.how = p, deed{Queue: transport.MsgRecv, Min: how.MinReceiveSize, Max: d.Max, Then: d.Then, Colour: d.Colour, Which: d.Which}
+	m.pool, m.how = p, action{Queue: transport.MsgRecv, Min: how.MinReceiveSize, Max: d.Max, Then: d.Then, Colour: d.Colour, Which: d.Which}
 	if how.QueueLength > 0 {
 		m.length = how.QueueLength
 	}
 }
 
 // start starts a TM: correctly, or at an address that is invalid, in use, or on another host.
-func (s *teller) start(m *tmModel, d deed) {
+func (s *runner) start(m *tmModel, d action) {
 	address := m.address.String()
 	var errno, fate syscall.Errno
 	wrong := d.Which
@@ -167,11 +167,11 @@ func (s *teller) start(m *tmModel, d deed) {
 		if fate != 0 {
 			next = transport.StateFailed
 		}
-		m.news = append(m.news, news{next, fate})
+		m.pendingEvents = append(m.pendingEvents, pendingEvent{next, fate})
 	}
 }
 
-func (s *teller) stop(m *tmModel, abort bool) {
+func (s *runner) stop(m *tmModel, abort bool) {
 	err := m.real.Stop(abort)
 	if m.state < transport.StateInitialized || m.state > transport.StateStarted {
 		s.expect("stop", err, syscall.EINVAL)
@@ -181,8 +181,8 @@ func (s *teller) stop(m *tmModel, abort bool) {
 	m.stop(abort)
 }
 
-// hurry cancels what is queued on a TM that was stopped without abort.
-func (s *teller) hurry(m *tmModel) {
+// expireDeadline cancels what is queued on a TM that was stopped without abort.
+func (s *runner) expireDeadline(m *tmModel) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if m.queued() > 0 {
@@ -199,7 +199,7 @@ func errnoOf(err error) error {
 	return err
 }
 
-func (s *teller) close(m *tmModel) {
+func (s *runner) close(m *tmModel) {
 	switch m.state {
 	case transport.StateInitialized, transport.StateStopped, transport.StateFailed:
 	default:
@@ -216,18 +216,18 @@ func (s *teller) close(m *tmModel) {
 }
 
 // cancel cancels a buffer, whether it is queued or not.
-func (s *teller) cancel(m *tmModel, b *tale) {
+func (s *runner) cancel(m *tmModel, b *bufferModel) {
 	got, want := m.real.Cancel(b.real), b.tm == m
 	if got != want {
 		s.fail("cancel: %v, not %v", got, want)
 	}
 	if want {
-		m.stats[b.deed.Queue].Cancels++
+		m.stats[b.action.Queue].Cancels++
 		b.end(false)
 	}
 }
 
-func (s *teller) resize(m *tmModel, n int) {
+func (s *runner) resize(m *tmModel, n int) {
 	err := m.real.SetQueueLength(n)
 	if n < 1 || m.state < transport.StateInitialized || m.state > transport.StateStarted {
 		s.expect("set queue length", err, syscall.EINVAL)
@@ -238,7 +238,7 @@ func (s *teller) resize(m *tmModel, n int) {
 	m.provision()
 }
 
-func (s *teller) setColour(m *tmModel, colour uint32) {
+func (s *runner) setColour(m *tmModel, colour uint32) {
 	err := m.real.SetColour(colour)
 	if m.state < transport.StateInitialized || m.state > transport.StateStarted {
 		s.expect("set colour", err, syscall.EINVAL)
@@ -249,9 +249,9 @@ func (s *teller) setColour(m *tmModel, colour uint32) {
 }
 
 // deliver delivers all events.
-func (s *teller) deliver(m *tmModel) {
+func (s *runner) deliver(m *tmModel) {
 	fine := m.synchronous && m.up()
-	before := m.told
+	before := m.reported
 	m.delivering = true
 	s.mu.Unlock()
 	n, err := m.real.DeliverAll()
@@ -262,16 +262,16 @@ func (s *teller) deliver(m *tmModel) {
 		return
 	}
 	s.expect("deliver", err)
-	if n != m.told-before {
-		s.fail("delivered %d events, but called %d callbacks", n, m.told-before)
+	if n != m.reported-before {
+		s.fail("delivered %d events, but called %d callbacks", n, m.reported-before)
 	}
-	if pending := m.pending(); pending > 0 && s.storm == nil {
+	if pending := m.pending(); pending > 0 && s.concurrent == nil {
 		s.fail("TM %d has not delivered %d events", m.slot, pending)
 	}
 }
 
 // hold acquires a reference to an end point, and drop drops one.
-func (s *teller) hold(m *tmModel, d deed) {
+func (s *runner) hold(m *tmModel, d action) {
 	e, err := m.real.EndPointAt(s.address(d.Which % 3))
 	if m.state != transport.StateStarted {
 		s.expect("end point", err, syscall.EINVAL)
@@ -281,7 +281,7 @@ func (s *teller) hold(m *tmModel, d deed) {
 	m.held = append(m.held, e)
 }
 
-func (s *teller) drop(m *tmModel) {
+func (s *runner) drop(m *tmModel) {
 	if n := len(m.held); n > 0 {
 		m.held[n-1].Put()
 		m.held = m.held[:n-1]
@@ -289,7 +289,7 @@ func (s *teller) drop(m *tmModel) {
 }
 
 // grow adds n buffers to a pool, one by one.
-func (s *teller) grow(p *poolModel, n int) {
+func (s *runner) grow(p *poolModel, n int) {
 	made, err := p.real.Provision(context.Background(), n)
 	if !s.must(err) || made != n {
 		s.fail("made %d buffers, not %d", made, n)
@@ -297,7 +297,7 @@ func (s *teller) grow(p *poolModel, n int) {
 	low := p.low
 	for range n {
 		p.out++
-		s.hasPut(p, &tale{host: p.host, size: p.config.Segments * p.config.SegmentSize, pool: p}, transport.AnyColour)
+		s.hasPut(p, &bufferModel{host: p.host, size: p.config.Segments * p.config.SegmentSize, pool: p}, transport.AnyColour)
 	}
 	if p.low > low { // TMs have taken some: Low is called once, for the rest
 		p.low = low
@@ -308,10 +308,10 @@ func (s *teller) grow(p *poolModel, n int) {
 }
 
 // hasPut updates the model after a buffer was put into a pool.
-func (s *teller) hasPut(p *poolModel, b *tale, colour uint32) {
+func (s *runner) hasPut(p *poolModel, b *bufferModel, colour uint32) {
 	p.out--
 	p.put(b, colour)
-	if s.storm != nil {
+	if s.concurrent != nil {
 		return
 	}
 	// The order of service among TMs is not specified, so the deficits show which TM was served. TMs that
@@ -325,7 +325,7 @@ func (s *teller) hasPut(p *poolModel, b *tale, colour uint32) {
 	}
 }
 
-func (s *teller) get(p *poolModel, colour uint32) *tale {
+func (s *runner) get(p *poolModel, colour uint32) *bufferModel {
 	r, b := p.real.Get(colour), p.get(colour)
 	switch {
 	case r == nil && b == nil:
@@ -344,7 +344,7 @@ func (s *teller) get(p *poolModel, colour uint32) *tale {
 	return b
 }
 
-func (s *teller) put(b *tale, colour uint32) {
+func (s *runner) put(b *bufferModel, colour uint32) {
 	p := b.pool
 	err := p.real.Put(b.real, colour)
 	var faults []syscall.Errno
@@ -364,7 +364,7 @@ func (s *teller) put(b *tale, colour uint32) {
 	}
 }
 
-func (s *teller) prune(p *poolModel) {
+func (s *runner) prune(p *poolModel) {
 	got, want := p.real.Prune(), len(p.free) > p.threshold
 	if got != want {
 		s.fail("prune: %v with %d free, threshold %d", got, len(p.free), p.threshold)
@@ -381,9 +381,9 @@ func (s *teller) prune(p *poolModel) {
 		s.fail("the wrong buffer was pruned: one of %d bytes is there yet", n)
 	}
 	delete(s.known, b.real)
-	for i := range s.tales {
-		if s.tales[i] == b {
-			s.tales = append(s.tales[:i], s.tales[i+1:]...)
+	for i := range s.buffers {
+		if s.buffers[i] == b {
+			s.buffers = append(s.buffers[:i], s.buffers[i+1:]...)
 			break
 		}
 	}

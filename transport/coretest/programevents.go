@@ -11,21 +11,21 @@ import (
 )
 
 // state is the callback of a TM.
-func (s *teller) state(m *tmModel, e *transport.TMEvent) {
+func (s *runner) state(m *tmModel, e *transport.TMEvent) {
 	if atomic.AddInt32(&m.running, 1) != 1 {
 		s.lockedFail("TM %d: two callbacks at a time", m.slot)
 	}
 	defer atomic.AddInt32(&m.running, -1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.say("  TM %d: event %d, %v, %v", m.slot, e.Type, e.Next, e.Err)
+	s.logf("  TM %d: event %d, %v, %v", m.slot, e.Type, e.Next, e.Err)
 	s.due()
-	if e.Type != transport.TMStateChange || len(m.news) == 0 || e.TM != m.real {
+	if e.Type != transport.TMStateChange || len(m.pendingEvents) == 0 || e.TM != m.real {
 		s.fail("TM %d: event %d, %v, that nothing led to", m.slot, e.Type, e.Next)
 		return
 	}
-	want := m.news[0]
-	m.news = m.news[1:]
+	want := m.pendingEvents[0]
+	m.pendingEvents = m.pendingEvents[1:]
 	var errno []syscall.Errno
 	if want.err != 0 {
 		errno = append(errno, want.err)
@@ -39,26 +39,26 @@ func (s *teller) state(m *tmModel, e *transport.TMEvent) {
 		if e.EndPoint == nil || e.EndPoint.Address() != m.address {
 			s.fail("TM %d: its end point is %v", m.slot, e.EndPoint)
 		}
-		if s.storm == nil {
+		if s.concurrent == nil {
 			m.provision()
 		}
 	case transport.StateStopped:
 		for q := range m.queues {
-			if n := m.real.QueueLength(transport.QueueType(q)); n > 0 || len(m.queues[q]) > 0 && s.storm == nil {
+			if n := m.real.QueueLength(transport.QueueType(q)); n > 0 || len(m.queues[q]) > 0 && s.concurrent == nil {
 				s.fail("TM %d has stopped with %d buffers on %v, or %d", m.slot, n, transport.QueueType(q), len(m.queues[q]))
 			}
 		}
 	}
 }
 
-func (s *teller) lockedFail(format string, a ...any) {
+func (s *runner) lockedFail(format string, a ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail(format, a...)
 }
 
 // find returns the model of the TM of an event.
-func (s *teller) find(tm *transport.TransferMachine) *tmModel {
+func (s *runner) find(tm *transport.TransferMachine) *tmModel {
 	for _, m := range s.tms {
 		if m != nil && m.real == tm {
 			return m
@@ -68,7 +68,7 @@ func (s *teller) find(tm *transport.TransferMachine) *tmModel {
 }
 
 // event is the callback of buffers.
-func (s *teller) event(e *transport.BufferEvent) {
+func (s *runner) event(e *transport.BufferEvent) {
 	s.mu.Lock()
 	m := s.find(e.TM)
 	if m == nil {
@@ -80,31 +80,31 @@ func (s *teller) event(e *transport.BufferEvent) {
 		s.fail("TM %d: two callbacks at a time", m.slot)
 	}
 	defer atomic.AddInt32(&m.running, -1)
-	m.told++
+	m.reported++
 	if m.synchronous && !m.delivering {
 		s.fail("TM %d: an event that nobody delivers", m.slot)
 	}
-	if s.storm != nil {
+	if s.concurrent != nil {
 		s.mu.Unlock()
-		s.storm.event(m, e)
+		s.concurrent.event(m, e)
 		return
 	}
 	defer s.mu.Unlock()
-	s.say("  TM %d, %v: final %v, %v, %d bytes at %d", m.slot, e.Queue, e.Final, e.Err, e.Length, e.Offset)
+	s.logf("  TM %d, %v: final %v, %v, %d bytes at %d", m.slot, e.Queue, e.Final, e.Err, e.Length, e.Offset)
 	if s.failure != "" {
 		return
 	}
 	s.due()
-	b := s.whose(m, e)
+	b := s.bufferOf(m, e)
 	if b == nil || len(b.coming) == 0 {
 		s.fail("TM %d: an event on %v that nothing led to", m.slot, e.Queue)
 		return
 	}
 	o := b.coming[0]
 	b.coming = b.coming[1:]
-	q, deadline := b.deed.Queue, b.deadline
+	q, deadline := b.action.Queue, b.deadline
 	s.compareEvent(b, &o, e)
-	m.tell(b, o, e.Time)
+	m.reportState(b, o, e.Time)
 	s.comparePlace(m, b, &o)
 	if e.Queue != q || e.Final && (!e.Buffer.Deadline.IsZero() || e.Buffer.Queue != q) || !e.Final && !e.Buffer.Deadline.Equal(deadline) {
 		s.fail("TM %d: the event is of %v, deadline %v", m.slot, e.Queue, e.Buffer.Deadline)
@@ -114,8 +114,8 @@ func (s *teller) event(e *transport.BufferEvent) {
 	}
 }
 
-// whose returns the model of the buffer of an event.
-func (s *teller) whose(m *tmModel, e *transport.BufferEvent) *tale {
+// bufferOf returns the model of the buffer of an event.
+func (s *runner) bufferOf(m *tmModel, e *transport.BufferEvent) *bufferModel {
 	if b := s.known[e.Buffer]; b != nil {
 		if b.tm != m {
 			return nil
@@ -133,7 +133,7 @@ func (s *teller) whose(m *tmModel, e *transport.BufferEvent) *tale {
 }
 
 // compareEvent compares an event with the expected one.
-func (s *teller) compareEvent(b *tale, o *outcome, e *transport.BufferEvent) {
+func (s *runner) compareEvent(b *bufferModel, o *outcome, e *transport.BufferEvent) {
 	now := time.Now()
 	var errno []syscall.Errno
 	if o.cancelled {
@@ -142,7 +142,7 @@ func (s *teller) compareEvent(b *tale, o *outcome, e *transport.BufferEvent) {
 			errno[0] = syscall.ETIMEDOUT
 		}
 	}
-	s.expect("an event on "+b.deed.Queue.String(), e.Err, errno...)
+	s.expect("an event on "+b.action.Queue.String(), e.Err, errno...)
 	if e.Final != o.final || e.Length != o.length || e.Offset != o.offset {
 		s.fail("final %v, %d bytes at %d; not %v, %d at %d", e.Final, e.Length, e.Offset, o.final, o.length, o.offset)
 	}
@@ -168,7 +168,7 @@ func (s *teller) compareEvent(b *tale, o *outcome, e *transport.BufferEvent) {
 			s.fail("a message that came before is no longer there")
 		}
 	}
-	if end := o.offset + o.length; o.final && b.pool == nil && b.deed.Queue%2 == 0 && len(b.parts) == 0 {
+	if end := o.offset + o.length; o.final && b.pool == nil && b.action.Queue%2 == 0 && len(b.parts) == 0 {
 		rest := make([]byte, b.size)
 		if e.Buffer.CopyOut(0, rest); !bytes.Equal(rest[end:], pattern(guardSeed, b.size)[end:]) {
 			s.fail("something was written behind what has come")
@@ -178,7 +178,7 @@ func (s *teller) compareEvent(b *tale, o *outcome, e *transport.BufferEvent) {
 
 // comparePlace checks queues, flags and pools during the callback. The receive queue is filled before the
 // callback.
-func (s *teller) comparePlace(m *tmModel, b *tale, o *outcome) {
+func (s *runner) comparePlace(m *tmModel, b *bufferModel, o *outcome) {
 	flags, want := b.real.Flags()&^(transport.FlagCancelled|transport.FlagTimedOut), transport.FlagRegistered
 	if !o.final {
 		want |= transport.FlagQueued
@@ -186,8 +186,8 @@ func (s *teller) comparePlace(m *tmModel, b *tale, o *outcome) {
 	if flags != want || o.final && b.real.Flags() != want {
 		s.fail("flags %x in the callback, not %x", b.real.Flags(), want)
 	}
-	if n := b.real.MessagesReceived(); b.deed.Queue == transport.MsgRecv && n != b.told {
-		s.fail("%d messages in the callback, not %d", n, b.told)
+	if n := b.real.MessagesReceived(); b.action.Queue == transport.MsgRecv && n != b.reported {
+		s.fail("%d messages in the callback, not %d", n, b.reported)
 	}
 	for q := range m.queues {
 		if n := m.real.QueueLength(transport.QueueType(q)); n != len(m.queues[q]) {
@@ -197,16 +197,16 @@ func (s *teller) comparePlace(m *tmModel, b *tale, o *outcome) {
 	if n := m.real.Deficit(); n != m.deficit {
 		s.fail("TM %d, in the callback: it lacks %d, not %d", m.slot, n, m.deficit)
 	}
-	if p := m.pool; b.deed.Queue == transport.MsgRecv && p != nil && p.real.Free() != len(p.free) {
+	if p := m.pool; b.action.Queue == transport.MsgRecv && p != nil && p.real.Free() != len(p.free) {
 		s.fail("pool %d, in the callback: %d free, not %d", p.host, p.real.Free(), len(p.free))
 	}
 }
 
 // react performs the action of the callback of a final event.
-func (s *teller) react(m *tmModel, b *tale, e *transport.BufferEvent) {
+func (s *runner) react(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
 	e.Buffer.EndPoint = nil
-	d := b.deed
-	again := deed{Queue: d.Queue, Length: d.Length, Min: d.Min, Max: d.Max, Then: thenNothing, Which: d.Which}
+	d := b.action
+	again := action{Queue: d.Queue, Length: d.Length, Min: d.Min, Max: d.Max, Then: thenNothing, Which: d.Which}
 	if b.pool != nil {
 		again.Then = thenPut
 	}
@@ -218,7 +218,7 @@ func (s *teller) react(m *tmModel, b *tale, e *transport.BufferEvent) {
 	case d.Then == thenReaddLater && d.Queue != transport.MsgRecv:
 		s.add(m, b, again, e)
 	case d.Then == thenCancel && e.Err == nil: // otherwise pools would cause endless cancellations
-		if other := s.choose(d.Which, func(b *tale) bool { return b.tm == m && waits(b.deed.Queue) }); other != nil {
+		if other := s.choose(d.Which, func(b *bufferModel) bool { return b.tm == m && waits(b.action.Queue) }); other != nil {
 			s.cancel(m, other)
 		}
 	case d.Then == thenStop && d.Which%4 == 0 && !m.busy():

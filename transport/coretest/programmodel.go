@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// where is the owner of a buffer of a story.
+// where is the owner of a buffer of a program.
 type where uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	withPool
 )
 
-// tale is the model of a buffer, based on the specification.
-type tale struct {
+// bufferModel is the model of a buffer, based on the specification.
+type bufferModel struct {
 	real  *transport.Buffer // nil for a buffer of a pool that was not seen yet
 	host  int
 	size  int
@@ -27,12 +27,12 @@ type tale struct {
 
 	// While a TM owns it.
 	tm       *tmModel
-	deed     deed // the deed that added it
-	open     bool // the operation has not ended in the network
-	offset   int  // position of the next message
-	received int  // messages received
-	told     int  // of these, messages reported to the program
-	seed     int  // of the pattern that it sends
+	action   action // the action that added it
+	open     bool   // the operation has not ended in the network
+	offset   int    // position of the next message
+	received int    // messages received
+	reported int    // of these, messages reported to the program
+	seed     int    // of the pattern that it sends
 	bits     uint64
 	limit    int // number of bytes that a peer may move
 	added    time.Time
@@ -43,12 +43,12 @@ type tale struct {
 	// While a pool owns it.
 	colour uint32
 
-	// During a storm.
-	owner        int  // the lane that adds it
-	adds, finals int  // number of adds and of final events
-	wanted       bool // a cancellation was requested
-	ends         int  // the number of the add that was certainly cancelled
-	said         *announcement
+	// During a concurrent run.
+	owner           int  // the lane that adds it
+	adds, finals    int  // number of adds and of final events
+	cancelRequested bool // a cancellation was requested
+	ends            int  // the number of the add that was certainly cancelled
+	logged          *announcement
 }
 
 // outcome is an expected event.
@@ -62,8 +62,8 @@ type outcome struct {
 	data           bool
 }
 
-// news is an expected TM event.
-type news struct {
+// pendingEvent is an expected TM event.
+type pendingEvent struct {
 	next transport.State
 	err  syscall.Errno // 0 means none
 }
@@ -78,23 +78,23 @@ type tmModel struct {
 
 	synchronous bool
 	pool        *poolModel
-	how         deed // parameters of the pool's buffers
+	how         action // parameters of the pool's buffers
 	colour      uint32
 	length      int
 	deficit     int
 	bits        transport.MatchBits // of the last passive buffer
 
-	queues [transport.QueueTypes][]*tale
-	stats  [transport.QueueTypes]transport.Stats
-	news   []news
-	held   []*transport.EndPoint
+	queues        [transport.QueueTypes][]*bufferModel
+	stats         [transport.QueueTypes]transport.Stats
+	pendingEvents []pendingEvent
+	held          []*transport.EndPoint
 
 	peak       int  // maximum number of events of all queued buffers
 	delivering bool // DeliverAll is running
-	told       int  // callbacks of buffers called
+	reported   int  // callbacks of buffers called
 	running    int32
 
-	// During a storm.
+	// During a concurrent run.
 	aborted bool
 	closed  bool
 	cancels int // successful cancels, except those of Stop
@@ -106,11 +106,11 @@ type poolModel struct {
 	real      *transport.Pool
 	host      int
 	config    transport.PoolConfig
-	free      []*tale
+	free      []*bufferModel
 	out       int
 	notEmpty  int // expected calls of the callback
 	low       int
-	heard     poolNews
+	lastCalls poolCalls
 	threshold int
 }
 
@@ -144,7 +144,7 @@ func (m *tmModel) queued() int {
 }
 
 // receiver returns the buffer that receives the next message.
-func (m *tmModel) receiver() *tale {
+func (m *tmModel) receiver() *bufferModel {
 	for _, b := range m.queues[transport.MsgRecv] {
 		if b.open {
 			return b
@@ -157,13 +157,13 @@ func (m *tmModel) receiver() *tale {
 // longer than the first one accepts (transport 6.8).
 func (m *tmModel) arrive(n, seed int, from transport.Address) bool {
 	b := m.receiver()
-	if b == nil || n > b.deed.Min {
+	if b == nil || n > b.action.Min {
 		return false
 	}
 	o := outcome{length: n, offset: b.offset, sender: from, seed: seed, data: true}
 	b.offset += n
 	b.received++
-	if b.received == b.deed.Max || b.size-b.offset < b.deed.Min {
+	if b.received == b.action.Max || b.size-b.offset < b.action.Min {
 		o.final, b.open = true, false
 	}
 	b.coming = append(b.coming, o)
@@ -171,7 +171,7 @@ func (m *tmModel) arrive(n, seed int, from transport.Address) bool {
 }
 
 // end ends a waiting operation, by Cancel, Stop or deadline.
-func (b *tale) end(late bool) {
+func (b *bufferModel) end(late bool) {
 	if b.open {
 		b.open = false
 		b.coming = append(b.coming, outcome{final: true, cancelled: true, late: late})
@@ -179,9 +179,9 @@ func (b *tale) end(late bool) {
 }
 
 // link queues a buffer.
-func (m *tmModel) link(b *tale, d deed) {
-	b.where, b.tm, b.deed, b.open = withTM, m, d, true
-	b.offset, b.received, b.told, b.parts, b.coming = 0, 0, 0, nil, nil
+func (m *tmModel) link(b *bufferModel, d action) {
+	b.where, b.tm, b.action, b.open = withTM, m, d, true
+	b.offset, b.received, b.reported, b.parts, b.coming = 0, 0, 0, nil, nil
 	b.added = time.Now()
 	m.queues[d.Queue] = append(m.queues[d.Queue], b)
 	m.stats[d.Queue].Adds++
@@ -189,7 +189,7 @@ func (m *tmModel) link(b *tale, d deed) {
 	for q, all := range m.queues {
 		for _, b := range all {
 			if q == int(transport.MsgRecv) {
-				events += b.deed.Max
+				events += b.action.Max
 			} else {
 				events++
 			}
@@ -198,24 +198,24 @@ func (m *tmModel) link(b *tale, d deed) {
 	m.peak = max(m.peak, events)
 }
 
-// tell models the effects of an event (transport 3.10): the buffer leaves the queue if the event is final,
+// reportState models the effects of an event (transport 3.10): the buffer leaves the queue if the event is final,
 // statistics change, and the receive queue is filled again.
-func (m *tmModel) tell(b *tale, o outcome, at time.Time) {
-	q := b.deed.Queue
+func (m *tmModel) reportState(b *bufferModel, o outcome, at time.Time) {
+	q := b.action.Queue
 	stats := &m.stats[q]
 	if o.cancelled {
 		stats.Failures++
 	} else {
 		n := uint64(o.length)
 		if q == transport.MsgSend || q == transport.PassiveBulkSend || q == transport.ActiveBulkSend {
-			n = uint64(b.deed.Length)
+			n = uint64(b.action.Length)
 		}
 		stats.Successes++
 		stats.Bytes += n
 		stats.MaxBytes = max(stats.MaxBytes, n)
 	}
 	if q == transport.MsgRecv && !o.cancelled {
-		b.told++
+		b.reported++
 		b.parts = append(b.parts, o)
 	}
 	if !o.final {
@@ -258,7 +258,7 @@ func (m *tmModel) stop(abort bool) {
 	if abort {
 		m.abort()
 	}
-	m.news = append(m.news, news{next: transport.StateStopped})
+	m.pendingEvents = append(m.pendingEvents, pendingEvent{next: transport.StateStopped})
 }
 
 // abort cancels what is queued.
@@ -273,7 +273,7 @@ func (m *tmModel) abort() {
 
 // get takes a buffer from the pool (transport 4): the last one returned with the colour, or the oldest
 // without a colour, or the oldest.
-func (p *poolModel) get(colour uint32) *tale {
+func (p *poolModel) get(colour uint32) *bufferModel {
 	if len(p.free) == 0 {
 		return nil
 	}
@@ -299,7 +299,7 @@ func (p *poolModel) get(colour uint32) *tale {
 }
 
 // put returns a buffer. The caller serves the TMs that lack buffers.
-func (p *poolModel) put(b *tale, colour uint32) {
+func (p *poolModel) put(b *bufferModel, colour uint32) {
 	b.where, b.colour = withPool, colour
 	p.free = append(p.free, b)
 	if len(p.free) == 1 {

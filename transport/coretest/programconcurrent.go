@@ -11,10 +11,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// storm is the state of a program whose goroutines act concurrently. teller.mu guards it, and is not held
+// concurrentRun is the state of a program whose goroutines act concurrently. runner.mu guards it, and is not held
 // during calls.
-type storm struct {
-	*teller
+type concurrentRun struct {
+	*runner
 	sent  []*sent
 	stops [3]int // successful calls of Stop, by slot
 }
@@ -28,15 +28,15 @@ type sent struct {
 	come     bool
 }
 
-// blow runs lanes concurrently, and then stops all TMs.
-func (s *teller) blow(lanes [][]deed) {
+// runConcurrently runs lanes concurrently, and then stops all TMs.
+func (s *runner) runConcurrently(lanes [][]action) {
 	if s.failure != "" {
 		return
 	}
-	w := &storm{teller: s}
+	w := &concurrentRun{runner: s}
 	s.mu.Lock()
-	s.storm = w
-	for _, b := range s.tales {
+	s.concurrent = w
+	for _, b := range s.buffers {
 		b.owner %= len(lanes)
 	}
 	s.mu.Unlock()
@@ -47,23 +47,23 @@ func (s *teller) blow(lanes [][]deed) {
 			deliverers.Go(func() { w.deliverer(m) })
 		}
 	}
-	for i, deeds := range lanes {
+	for i, actions := range lanes {
 		all.Go(func() {
-			for _, d := range deeds {
+			for _, d := range actions {
 				w.do(i, d)
 			}
 		})
 	}
 	all.Wait()
 	s.settle(0)
-	w.note(w.overdue)
+	w.update(w.overdue)
 	for _, m := range s.tms {
 		w.stop(m, true)
 		s.settle(0)
 		if m.real.State() == transport.StateStopping { // it was stopped without abort
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
-			w.note(func() { m.aborted = true })
+			w.update(func() { m.aborted = true })
 			m.closed = m.real.Shutdown(ctx) == nil // it may end at once
 			s.settle(0)
 		}
@@ -71,28 +71,28 @@ func (s *teller) blow(lanes [][]deed) {
 	deliverers.Wait()
 	s.mu.Lock()
 	w.end()
-	s.storm = nil
+	s.concurrent = nil
 	s.mu.Unlock()
 }
 
-func (w *storm) note(change func()) {
+func (w *concurrentRun) update(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change()
 }
 
 // overdue reports operations that should have ended. mu is held.
-func (w *storm) overdue() {
-	for _, b := range w.tales {
+func (w *concurrentRun) overdue() {
+	for _, b := range w.buffers {
 		late := !b.deadline.IsZero() && !b.deadline.After(time.Now())
-		if b.where == withTM && (late || b.ends == b.adds && b.ends > 0 || b.deed.Queue == transport.MsgSend) {
-			w.fail("a buffer is on %v yet, late %v, cancelled %v", b.deed.Queue, late, b.ends == b.adds)
+		if b.where == withTM && (late || b.ends == b.adds && b.ends > 0 || b.action.Queue == transport.MsgSend) {
+			w.fail("a buffer is on %v yet, late %v, cancelled %v", b.action.Queue, late, b.ends == b.adds)
 		}
 	}
 }
 
 // deliverer is the event loop of a TM with synchronous delivery.
-func (w *storm) deliverer(m *tmModel) {
+func (w *concurrentRun) deliverer(m *tmModel) {
 	c := m.real.Channel()
 	for {
 		wake := c.Wait()
@@ -104,18 +104,18 @@ func (w *storm) deliverer(m *tmModel) {
 	}
 }
 
-// do performs a deed of a lane.
-func (w *storm) do(lane int, d deed) {
+// do performs an action of a lane.
+func (w *concurrentRun) do(lane int, d action) {
 	w.mu.Lock()
 	m, p := w.tms[d.Slot], w.pools[d.Slot/2]
-	var b *tale
+	var b *bufferModel
 	switch d.Kind {
 	case "receive", "send", "passive", "active":
-		b = w.choose(d.Which, func(b *tale) bool {
+		b = w.choose(d.Which, func(b *bufferModel) bool {
 			return b.pool == nil && b.host == m.host && b.owner == lane && b.where == withProgram
 		})
 	case "cancel":
-		b = w.choose(d.Which, func(b *tale) bool { return b.host == m.host && b.where == withTM })
+		b = w.choose(d.Which, func(b *bufferModel) bool { return b.host == m.host && b.where == withTM })
 	}
 	w.mu.Unlock()
 	switch d.Kind {
@@ -127,7 +127,7 @@ func (w *storm) do(lane int, d deed) {
 		w.stop(m, d.Yes)
 	case "length":
 		if err := m.real.SetQueueLength(d.Max); err != nil {
-			w.note(func() {
+			w.update(func() {
 				if !isOne(err, syscall.EINVAL) || m.state == transport.StateStarted {
 					w.fail("set queue length: %v", err)
 				}
@@ -146,16 +146,16 @@ func (w *storm) do(lane int, d deed) {
 	}
 }
 
-func (w *storm) stop(m *tmModel, abort bool) {
-	w.note(func() {
+func (w *concurrentRun) stop(m *tmModel, abort bool) {
+	w.update(func() {
 		if m.state == transport.StateStarted {
 			m.state = transport.StateStopping
-			m.news = append(m.news, news{next: transport.StateStopped})
+			m.pendingEvents = append(m.pendingEvents, pendingEvent{next: transport.StateStopped})
 		}
 		m.aborted = m.aborted || abort
 	})
 	err := m.real.Stop(abort)
-	w.note(func() {
+	w.update(func() {
 		if err == nil {
 			w.stops[m.slot]++
 		} else {
@@ -165,16 +165,16 @@ func (w *storm) stop(m *tmModel, abort bool) {
 }
 
 // cancel cancels a buffer. Its final event or another add may happen first.
-func (w *storm) cancel(m *tmModel, b *tale) {
+func (w *concurrentRun) cancel(m *tmModel, b *bufferModel) {
 	var adds int
-	w.note(func() {
-		b.wanted = true
+	w.update(func() {
+		b.cancelRequested = true
 		adds = b.adds
 	})
 	if !m.real.Cancel(b.real) {
 		return
 	}
-	w.note(func() {
+	w.update(func() {
 		m.cancels++
 		if b.adds == adds { // otherwise it is unknown which add was cancelled
 			b.ends = adds
@@ -183,13 +183,13 @@ func (w *storm) cancel(m *tmModel, b *tale) {
 }
 
 // borrow takes a buffer from a pool, and returns it.
-func (w *storm) borrow(p *poolModel, d deed) {
+func (w *concurrentRun) borrow(p *poolModel, d action) {
 	r := p.real.Get(d.Colour)
 	if r == nil {
 		return
 	}
-	var b *tale
-	w.note(func() {
+	var b *bufferModel
+	w.update(func() {
 		b = w.pooled(p, r)
 		if b.where != withPool {
 			w.fail("pool %d has given a buffer that is %d", p.host, b.where)
@@ -201,27 +201,27 @@ func (w *storm) borrow(p *poolModel, d deed) {
 }
 
 // pooled returns the model of a buffer of a pool.
-func (w *storm) pooled(p *poolModel, r *transport.Buffer) *tale {
+func (w *concurrentRun) pooled(p *poolModel, r *transport.Buffer) *bufferModel {
 	b := w.known[r]
 	if b == nil {
-		b = &tale{real: r, host: p.host, size: r.Size(), pool: p, where: withPool}
+		b = &bufferModel{real: r, host: p.host, size: r.Size(), pool: p, where: withPool}
 		w.learn(b)
 	}
 	return b
 }
 
 // bring returns a buffer to its pool.
-func (w *storm) bring(b *tale, colour uint32) {
+func (w *concurrentRun) bring(b *bufferModel, colour uint32) {
 	if int(colour) >= b.pool.config.Colours {
 		colour = transport.AnyColour
 	}
-	w.note(func() { b.where = withPool })
+	w.update(func() { b.where = withPool })
 	err := b.pool.real.Put(b.real, colour)
-	w.note(func() { w.expect("put", err) })
+	w.update(func() { w.expect("put", err) })
 }
 
 // add adds a buffer.
-func (w *storm) add(m *tmModel, b *tale, d deed, e *transport.BufferEvent) {
+func (w *concurrentRun) add(m *tmModel, b *bufferModel, d action, e *transport.BufferEvent) {
 	w.mu.Lock()
 	if b.where != withProgram {
 		w.mu.Unlock()
@@ -242,7 +242,7 @@ func (w *storm) add(m *tmModel, b *tale, d deed, e *transport.BufferEvent) {
 	if d.Queue >= transport.ActiveBulkRecv {
 		said = w.aim(b, &d, false, fault)
 	}
-	b.deed, b.said = d, said
+	b.action, b.logged = d, said
 	b.adds++
 	to := w.address(d.Which % 3)
 	switch d.Queue {
@@ -273,7 +273,7 @@ func (w *storm) add(m *tmModel, b *tale, d deed, e *transport.BufferEvent) {
 }
 
 // hand adds a buffer, with an end point if it needs one.
-func (w *storm) hand(m *tmModel, b *tale, d deed, to transport.Address, e *transport.BufferEvent) error {
+func (w *concurrentRun) hand(m *tmModel, b *bufferModel, d action, to transport.Address, e *transport.BufferEvent) error {
 	if d.Queue == transport.MsgSend {
 		ep, err := m.real.EndPointAt(to)
 		if err != nil {
@@ -292,7 +292,7 @@ func (w *storm) hand(m *tmModel, b *tale, d deed, to transport.Address, e *trans
 }
 
 // handPassive adds a passive buffer, and records its descriptor before an event can report its end.
-func (w *storm) handPassive(m *tmModel, b *tale, d deed) error {
+func (w *concurrentRun) handPassive(m *tmModel, b *bufferModel, d action) error {
 	w.mu.Lock() // so that no callback changes the descriptor
 	defer w.mu.Unlock()
 	err := m.real.Add(b.real)
@@ -303,23 +303,23 @@ func (w *storm) handPassive(m *tmModel, b *tale, d deed) error {
 	if d.Queue == transport.PassiveBulkSend {
 		b.limit = d.Length
 	}
-	for _, x := range w.said {
+	for _, x := range w.logged {
 		if x.bits == b.bits && x.address == m.address {
 			w.fail("match bits %#x for the second time", b.bits)
 		}
 	}
-	w.said = append(w.said, announcement{bytes.Clone(b.real.Descriptor), m.address, d.Queue, b.bits, b.limit, b.seed})
+	w.logged = append(w.logged, announcement{bytes.Clone(b.real.Descriptor), m.address, d.Queue, b.bits, b.limit, b.seed})
 	return nil
 }
 
 // event is the callback of buffers.
-func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
+func (w *concurrentRun) event(m *tmModel, e *transport.BufferEvent) {
 	w.mu.Lock()
 	b := w.known[e.Buffer]
 	if p := m.pool; p != nil && (b == nil || b.pool == p) && e.Buffer.Pool() == p.real {
 		b = w.pooled(p, e.Buffer)
 		if b.where == withPool { // the TM has taken it from the pool
-			b.where, b.tm, b.deed, b.received, b.parts, b.deadline = withTM, m, m.how, 0, nil, time.Time{}
+			b.where, b.tm, b.action, b.received, b.parts, b.deadline = withTM, m, m.how, 0, nil, time.Time{}
 			b.adds++
 		}
 	}
@@ -335,7 +335,7 @@ func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
 	}
 	b.finals++
 	b.where = withProgram
-	d := b.deed
+	d := b.action
 	e.Buffer.EndPoint = nil
 	w.mu.Unlock()
 	switch {
@@ -349,7 +349,7 @@ func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
 		w.add(m, b, d, e)
 	case d.Then == thenCancel:
 		w.mu.Lock()
-		other := w.choose(d.Which, func(b *tale) bool { return b.tm == m && b.where == withTM })
+		other := w.choose(d.Which, func(b *bufferModel) bool { return b.tm == m && b.where == withTM })
 		w.mu.Unlock()
 		if other != nil {
 			w.cancel(m, other)
@@ -360,8 +360,8 @@ func (w *storm) event(m *tmModel, e *transport.BufferEvent) {
 }
 
 // compare checks that an event is possible.
-func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
-	q, stats := b.deed.Queue, &m.stats[b.deed.Queue]
+func (w *concurrentRun) compare(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
+	q, stats := b.action.Queue, &m.stats[b.action.Queue]
 	if e.Queue != q {
 		w.fail("an event of %v on %v", e.Queue, q)
 	}
@@ -376,7 +376,7 @@ func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
 		stats.Failures++
 		late := !b.deadline.IsZero() && !b.deadline.After(time.Now())
 		switch {
-		case isOne(e.Err, syscall.ECANCELED) && (b.wanted || m.aborted):
+		case isOne(e.Err, syscall.ECANCELED) && (b.cancelRequested || m.aborted):
 		case isOne(e.Err, syscall.ETIMEDOUT) && late:
 		default:
 			w.fail("an event on %v: %v", q, e.Err)
@@ -394,11 +394,11 @@ func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
 		w.compareData(e, &sent{to: m.address, bits: b.bits})
 	case transport.ActiveBulkRecv:
 		got := make([]byte, e.Length)
-		if e.CopyTo(got); e.Length != b.said.size || !bytes.Equal(got, pattern(b.said.seed, e.Length)) {
-			w.fail("%d bytes were fetched, not %d of pattern %d", e.Length, b.said.size, b.said.seed)
+		if e.CopyTo(got); e.Length != b.logged.size || !bytes.Equal(got, pattern(b.logged.seed, e.Length)) {
+			w.fail("%d bytes were fetched, not %d of pattern %d", e.Length, b.logged.size, b.logged.seed)
 		}
 	default:
-		n = b.deed.Length
+		n = b.action.Length
 	}
 	if q != transport.MsgRecv && !e.Final {
 		w.fail("an event on %v that is not final", q)
@@ -409,7 +409,7 @@ func (w *storm) compare(m *tmModel, b *tale, e *transport.BufferEvent) {
 }
 
 // compareMessage checks a received message.
-func (w *storm) compareMessage(m *tmModel, b *tale, e *transport.BufferEvent) {
+func (w *concurrentRun) compareMessage(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
 	b.received++
 	used := e.Length
 	for _, p := range b.parts {
@@ -419,9 +419,9 @@ func (w *storm) compareMessage(m *tmModel, b *tale, e *transport.BufferEvent) {
 		}
 	}
 	b.parts = append(b.parts, outcome{offset: e.Offset, length: e.Length})
-	full := b.received == b.deed.Max || b.size-used < b.deed.Min
-	if full != e.Final || e.Length > b.deed.Min || b.received != e.Buffer.MessagesReceived() {
-		w.fail("message %d of %d, %d bytes, %d of %d used: final %v", b.received, b.deed.Max, e.Length, used, b.size, e.Final)
+	full := b.received == b.action.Max || b.size-used < b.action.Min
+	if full != e.Final || e.Length > b.action.Min || b.received != e.Buffer.MessagesReceived() {
+		w.fail("message %d of %d, %d bytes, %d of %d used: final %v", b.received, b.action.Max, e.Length, used, b.size, e.Final)
 	}
 	if e.EndPoint == nil {
 		w.fail("a message from nobody")
@@ -431,7 +431,7 @@ func (w *storm) compareMessage(m *tmModel, b *tale, e *transport.BufferEvent) {
 }
 
 // compareData finds the sent data that matches the received data.
-func (w *storm) compareData(e *transport.BufferEvent, like *sent) {
+func (w *concurrentRun) compareData(e *transport.BufferEvent, like *sent) {
 	got := make([]byte, e.Length)
 	e.CopyTo(got)
 	for _, x := range w.sent {
