@@ -341,7 +341,7 @@ func (d *discoverer) tell(a discovery.Log) {
 	if a.Err != nil {
 		list = append(list, slog.Any("err", a.Err))
 	}
-	d.node.log.Tell(l, list...)
+	d.node.log.Report(l, list...)
 }
 
 // parkError returns the error of a message whose wait for discovery ended with err.

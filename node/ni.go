@@ -113,7 +113,7 @@ func (i *ni) setOpen() {
 		}
 		if err := i.receive(rx); err != nil {
 			// The upcall has returned, so the connection must be closed here.
-			i.node.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "protocol error", Of: boundedlog.AboutPeer(rx.From.NID)},
+			i.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "protocol error", Of: boundedlog.AboutPeer(rx.From.NID)},
 				slog.Any("ni", i.NID), slog.Any("err", err))
 			from := rx.From.NID
 			i.iface.Receive(rx, lnd.Placement{})
@@ -164,7 +164,7 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 	if !i.open.Load() { // AddNI is still writing fields that are read here
 		return
 	}
-	i.node.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "peer restarted", Of: boundedlog.AboutPeer(nid)}, slog.Any("net", i.net))
+	i.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "peer restarted", Of: boundedlog.AboutPeer(nid)}, slog.Any("net", i.net))
 	i.node.lifeOver(i, nid)
 	i.node.doubtOthers(i, nid)
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
@@ -215,7 +215,7 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	if fatal(s) {
 		level = slog.LevelWarn
 	}
-	n.log.Tell(boundedlog.Line{Level: level, Text: "link changed", Of: boundedlog.AboutNI(i.NID)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
+	n.log.Report(boundedlog.Line{Level: level, Text: "link changed", Of: boundedlog.AboutNI(i.NID)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
 }
 
 // linkCause returns the driver's reason why the link is down. It is empty if the link is

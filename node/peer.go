@@ -98,7 +98,7 @@ func (p *peerNI) heard(second int64) bool {
 	}
 	p.lastAlive.Store(second)
 	if by := p.spokenBy.Load(); by != nil && p.spokenBy.CompareAndSwap(by, nil) {
-		by.news.Give(newsRate, 1)
+		by.news.Return(newsRate, 1)
 	}
 	return true
 }

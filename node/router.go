@@ -372,7 +372,7 @@ func (i *ni) callSilent(since int64) bool {
 		i.blame(DownSilence, false)
 		return false
 	}
-	i.node.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "nobody pings on the net of this router's NI: it counts as down", Of: boundedlog.AboutNI(i.NID)})
+	i.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "nobody pings on the net of this router's NI: it counts as down", Of: boundedlog.AboutNI(i.NID)})
 	return news
 }
 

@@ -300,7 +300,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		}
 		r.SingleHop.Store(single)
 		if r.Hops == 1 && !single {
-			n.log.Tell(boundedlog.Line{
+			n.log.Report(boundedlog.Line{
 				Level: slog.LevelWarn, Text: "a route has one hop, but the gateway is not on the net", Of: boundedlog.AboutPeer(r.Gateway.NID),
 			}, slog.Any("net", r.Net))
 		}
@@ -359,9 +359,9 @@ func (d *discoverer) setDead(q *peer, dead bool) {
 		return
 	}
 	if dead {
-		d.node.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "gateway does not answer", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
+		d.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "gateway does not answer", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	} else {
-		d.node.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
+		d.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	}
 	d.rail(q, v)
 }

@@ -169,7 +169,7 @@ func (n *Node) admitNews(from *peerNI, count int) bool {
 	if n.strangersFull() {
 		return false
 	}
-	return !n.refuse(from != nil && !from.news.Take(newsRate, n.now(), count))
+	return !n.refuse(from != nil && !from.news.Allow(newsRate, n.now(), count))
 }
 
 // admitInfo is admitNews for the NIDs in the ping info of a node.
@@ -272,7 +272,7 @@ func (d *discoverer) makeRoom() {
 	if n.strangersOver() > -most/8 {
 		s.again = now + roomPause
 	}
-	n.log.Tell(boundedlog.Line{
+	n.log.Report(boundedlog.Line{
 		Level: slog.LevelWarn, Text: "too many NIDs of peers that nobody configured: those that were not used for longest are forgotten",
 	}, slog.Int("peer_nis_max", most), slog.Uint64("forgotten", s.forgotten.Load()), slog.Uint64("refused", s.refused.Load()))
 }

@@ -10,12 +10,12 @@ import (
 
 // malformed logs a malformed message.
 func (a *Agent) malformed(from lnet.ProcessID, err error) {
-	a.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: dropped a malformed request", Of: boundedlog.AboutPeer(from.NID)},
+	a.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: dropped a malformed request", Of: boundedlog.AboutPeer(from.NID)},
 		slog.Any("err", err))
 }
 
 // tellSession logs a session event. The number of lines per console is limited, because any host can
 // create and end sessions as fast as it wants.
 func (a *Agent) tellSession(text string, id message.SessionID, attrs ...slog.Attr) {
-	a.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: text, Of: boundedlog.AboutPeer(id.NID.NID())}, append(attrs, slog.Any("session", id))...)
+	a.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: text, Of: boundedlog.AboutPeer(id.NID.NID())}, append(attrs, slog.Any("session", id))...)
 }

@@ -143,7 +143,7 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 // expire ends a session whose console has sent nothing for too long (selftest 4.1).
 func (a *Agent) expire() {
 	if a.session != nil {
-		a.log.Tell(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: boundedlog.AboutPeer(a.session.id.NID.NID())},
+		a.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: boundedlog.AboutPeer(a.session.id.NID.NID())},
 			slog.Any("session", a.session.id), slog.String("name", a.session.name.String()), slog.Duration("timeout", a.config.SessionTimeout))
 		a.deactivate()
 	}

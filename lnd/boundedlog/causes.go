@@ -33,21 +33,21 @@ type causes struct {
 }
 
 type cause struct {
-	told     [causeFew]time.Duration // when the latest lines about single subjects were written
+	written  [causeFew]time.Duration // when the latest lines about single subjects were written
 	gathered time.Duration           // when the next summary may be written
 	subjects map[Subject]*subject
-	crowd    tally // events of subjects that did not fit
+	others   tally // events of subjects that did not fit
 }
 
 // subject is a subject with a recent line or with counted events.
 type subject struct {
-	due  time.Duration // when the next line about it may be written
-	told slog.Level    // most severe level written; untold if no line was written
+	due     time.Duration // when the next line about it may be written
+	written slog.Level    // most severe level written; untold if no line was written
 	tally
 }
 
-// untold is below all levels.
-const untold = slog.Level(-1 << 30)
+// unlogged is below all levels.
+const unlogged = slog.Level(-1 << 30)
 
 // tally holds counted events that are still to be written.
 type tally struct {
@@ -83,22 +83,22 @@ func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.A
 	s := k.subjects[l.Of]
 	switch {
 	case s == nil && len(k.subjects) >= subjectsMost:
-		c.expect(k.crowd.add(now, k.gatherAt(now), l, h, attrs))
+		c.expect(k.others.add(now, k.gatherAt(now), l, h, attrs))
 		return 0, 0, false
 	case s == nil:
-		s = &subject{told: untold}
+		s = &subject{written: unlogged}
 		k.subjects[l.Of] = s
 	case s.due <= now: // expire was not called in time
-		s.told = untold
+		s.written = unlogged
 	}
-	if l.Level > s.told && k.mayTell(now) {
+	if l.Level > s.written && k.mayWrite(now) {
 		more, within = s.count, now-s.first
-		*s = subject{due: now + causeInterval, told: l.Level}
-		k.tell(now)
+		*s = subject{due: now + causeInterval, written: l.Level}
+		k.noteWritten(now)
 		c.expect(s.due)
 		return more, within, true
 	}
-	if s.told == untold && s.count == 0 {
+	if s.written == unlogged && s.count == 0 {
 		s.due = k.gatherAt(now)
 	}
 	c.expect(s.add(now, s.due, l, h, attrs))
@@ -124,8 +124,8 @@ func (c *causes) cause(l *Line) *cause {
 		}
 	}
 	k := &cause{subjects: map[Subject]*subject{}}
-	for i := range k.told {
-		k.told[i] = -causeInterval
+	for i := range k.written {
+		k.written[i] = -causeInterval
 	}
 	c.list[name] = k
 	return k
@@ -152,13 +152,13 @@ func (t *tally) add(now, due time.Duration, l *Line, h slog.Handler, attrs []slo
 	return due
 }
 
-// mayTell reports whether one more line about a single subject may be written.
-func (k *cause) mayTell(now time.Duration) bool { return now-k.told[0] >= causeInterval }
+// mayWrite reports whether one more line about a single subject may be written.
+func (k *cause) mayWrite(now time.Duration) bool { return now-k.written[0] >= causeInterval }
 
-// tell records such a line.
-func (k *cause) tell(now time.Duration) {
-	copy(k.told[:], k.told[1:])
-	k.told[causeFew-1] = now
+// noteWritten records such a line.
+func (k *cause) noteWritten(now time.Duration) {
+	copy(k.written[:], k.written[1:])
+	k.written[causeFew-1] = now
 }
 
 // gatherAt returns when to report an event that cannot be written now.
@@ -192,7 +192,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 			ready = append(ready, of)
 		}
 	}
-	crowded := k.crowd.count > 0 && (k.crowd.first+causeGather <= now || all)
+	crowded := k.others.count > 0 && (k.others.first+causeGather <= now || all)
 	switch {
 	case len(ready) == 0 && !crowded:
 	case crowded, len(ready) > causeFew, !all && len(ready) > k.room(now):
@@ -207,8 +207,8 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 		for _, of := range ready {
 			s := k.subjects[of]
 			list = append(list, s.report(now))
-			*s = subject{due: now + causeInterval, told: s.worst}
-			k.tell(now)
+			*s = subject{due: now + causeInterval, written: s.worst}
+			k.noteWritten(now)
 		}
 	}
 	return list
@@ -217,7 +217,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 // room returns how many lines about single subjects may be written.
 func (k *cause) room(now time.Duration) int {
 	n := 0
-	for _, at := range k.told {
+	for _, at := range k.written {
 		if now-at >= causeInterval {
 			n++
 		}
@@ -232,8 +232,8 @@ func (k *cause) next() (at time.Duration) {
 			at = s.due
 		}
 	}
-	if k.crowd.count > 0 {
-		if crowd := max(k.gathered, k.crowd.first+causeGather); at == 0 || crowd < at {
+	if k.others.count > 0 {
+		if crowd := max(k.gathered, k.others.first+causeGather); at == 0 || crowd < at {
 			at = crowd
 		}
 	}
@@ -264,15 +264,15 @@ func (k *cause) gather(now time.Duration) report {
 		if s.count > 0 {
 			named = append(named, of)
 			take(&s.tally)
-			s.told = max(s.told, s.worst)
+			s.written = max(s.written, s.worst)
 		}
 		s.tally = tally{}
 		s.due = now + causeInterval
 	}
-	r := report{subjects: len(named), others: k.crowd.count}
-	if k.crowd.count > 0 {
-		take(&k.crowd)
-		k.crowd = tally{}
+	r := report{subjects: len(named), others: k.others.count}
+	if k.others.count > 0 {
+		take(&k.others)
+		k.others = tally{}
 	}
 	worst.event.Level = worst.worst
 	r.event, r.more, r.within, r.ago = worst.event, sum.count-r.others, now-sum.first, now-worst.last

@@ -1,6 +1,6 @@
 // Package boundedlog is a log that stays small no matter what peers do.
 //
-// Peers and clients can make the same event happen thousands of times a second. Log.Tell writes at most
+// Peers and clients can make the same event happen thousands of times a second. Log.Report writes at most
 // a few lines per minute for one cause, counts the rest, and adds the number to a later line. Lines
 // that the program or its administrator causes go to the embedded slog.Logger and are not limited.
 //

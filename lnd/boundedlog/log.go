@@ -75,10 +75,10 @@ func (b *Log) With(args ...any) *Log {
 	return &Log{Logger: b.Logger.With(args...), core: b.core}
 }
 
-// Tell writes a line, or counts it if the limit is reached. A line that is written later keeps at most
+// Report writes a line, or counts it if the limit is reached. A line that is written later keeps at most
 // eight attributes. A line that is not written allocates nothing, unless its attributes do: pass
 // existing errors and strings.
-func (b *Log) Tell(l Line, attrs ...slog.Attr) {
+func (b *Log) Report(l Line, attrs ...slog.Attr) {
 	h, _ := b.Handler().(handler) // always succeeds
 	if !h.Handler.Enabled(context.Background(), l.Level) {
 		return
@@ -185,7 +185,7 @@ func (c *core) expire() {
 func (c *core) detail() (missed uint64, pass bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.debug.Take(debugRate, int64(c.now()), 1) {
+	if !c.debug.Allow(debugRate, int64(c.now()), 1) {
 		c.missed++
 		return 0, false
 	}

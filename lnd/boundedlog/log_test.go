@@ -49,10 +49,10 @@ func TestLogTells(t *testing.T) {
 		l := b.With("nid", "10.0.0.1@tcp")
 		of := AboutPeer(nidOf("10.0.0.2@tcp"))
 		for range 50 {
-			l.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "c", Of: of}, slog.Any("cause", io.EOF))
+			l.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "c", Of: of}, slog.Any("cause", io.EOF))
 			time.Sleep(2 * time.Second)
 		}
-		l.Tell(Line{Level: slog.LevelInfo, Text: "peer answers again", Cause: "c", Of: of})
+		l.Report(Line{Level: slog.LevelInfo, Text: "peer answers again", Cause: "c", Of: of})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		want := []string{
@@ -74,7 +74,7 @@ func TestLogOfManyPeers(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
 		for range 60 {
 			for k := range 400 {
-				b.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Of: AboutPeer(nidOf(fmt.Sprintf("10.0.%d.%d@tcp", k/100, 1+k%100)))},
+				b.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Of: AboutPeer(nidOf(fmt.Sprintf("10.0.%d.%d@tcp", k/100, 1+k%100)))},
 					slog.Any("cause", errors.New("no route to host")))
 			}
 			time.Sleep(10 * time.Second)
@@ -120,7 +120,7 @@ func TestLogOfStrangers(t *testing.T) {
 		a := netip.MustParseAddr("10.0.0.0")
 		for range callers {
 			a = a.Next()
-			b.Tell(Line{Level: slog.LevelInfo, Text: "caller refused", Of: AboutCaller(a)}, slog.String("reason", "magic"))
+			b.Report(Line{Level: slog.LevelInfo, Text: "caller refused", Of: AboutCaller(a)}, slog.String("reason", "magic"))
 			time.Sleep(time.Hour / callers)
 			b.core.mu.Lock()
 			n := len(b.core.causes.list["caller refused"].subjects)
@@ -148,7 +148,7 @@ func TestLogAtDebug(t *testing.T) {
 		defer b.End()
 		for range 50_000 {
 			b.Debug("message dropped")
-			b.Tell(Line{Level: slog.LevelDebug, Text: "caller refused"})
+			b.Report(Line{Level: slog.LevelDebug, Text: "caller refused"})
 		}
 		time.Sleep(time.Second)
 		b.Debug("message dropped")
@@ -160,8 +160,8 @@ func TestLogAtDebug(t *testing.T) {
 		}
 		warn, out := textLog(slog.LevelWarn)
 		defer warn.End()
-		warn.Tell(Line{Level: slog.LevelInfo, Text: "peer answers again", Cause: "c"})
-		warn.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "c"})
+		warn.Report(Line{Level: slog.LevelInfo, Text: "peer answers again", Cause: "c"})
+		warn.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "c"})
 		if d := cmp.Diff([]string{`level=WARN msg="connect failed"`}, linesOf(out)); d != "" {
 			t.Error(d)
 		}
@@ -175,14 +175,14 @@ func TestLogsTogether(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
 		other := New(b.With("nid", "10.0.0.1@tcp").Logger)
 		l := Line{Level: slog.LevelWarn, Text: "peer does not answer", Cause: "c", Of: About("peer", "a")}
-		b.Tell(l)
-		other.Tell(l)
-		b.Tell(l)
+		b.Report(l)
+		other.Report(l)
+		b.Report(l)
 		other.End()
 		b.Warn("the program's own", "k", 1)
 		b.End()
 		b.End()
-		b.Tell(l)
+		b.Report(l)
 		want := []string{
 			`level=WARN msg="peer does not answer" peer=a`,
 			`level=WARN msg="the program's own" k=1`,
@@ -191,7 +191,7 @@ func TestLogsTogether(t *testing.T) {
 		if d := cmp.Diff(want, linesOf(out)); d != "" {
 			t.Error(d)
 		}
-		New(nil).Tell(l)
+		New(nil).Report(l)
 	})
 }
 
@@ -203,8 +203,8 @@ func TestLogObeysItsLevel(t *testing.T) {
 		var level slog.LevelVar
 		b := New(slog.New(deafToLevels{slog.NewTextHandler(&out, nil), &level}))
 		l := Line{Level: slog.LevelInfo, Text: "peer restarted", Of: About("peer", "a")}
-		b.Tell(l)
-		b.Tell(l)
+		b.Report(l)
+		b.Report(l)
 		level.Set(slog.LevelError)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -235,7 +235,7 @@ func TestLogAtOnce(t *testing.T) {
 				if g == 0 && k == 1000 {
 					close(underway)
 				}
-				b.Tell(Line{Level: slog.LevelInfo, Text: texts[g%3], Of: About("peer", texts[k%len(texts)])})
+				b.Report(Line{Level: slog.LevelInfo, Text: texts[g%3], Of: About("peer", texts[k%len(texts)])})
 				if k%100 == 0 && aMinuteOn(b.core) {
 					b.core.expire()
 				}
@@ -270,7 +270,7 @@ func BenchmarkSuppressed(b *testing.B) {
 	defer l.End()
 	of := AboutPeer(nidOf("10.0.0.2@tcp"))
 	tell := func() {
-		l.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", io.EOF))
+		l.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", io.EOF))
 	}
 	tell()
 	b.ReportAllocs()
@@ -286,7 +286,7 @@ func BenchmarkBelow(b *testing.B) {
 	of := AboutPeer(nidOf("10.0.0.2@tcp"))
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Of: of}, slog.Any("cause", io.EOF))
+		l.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Of: of}, slog.Any("cause", io.EOF))
 	}
 }
 
@@ -295,7 +295,7 @@ func TestSuppressedAllocatesNothing(t *testing.T) {
 	defer l.End()
 	of := AboutPeer(nidOf("10.0.0.2@tcp"))
 	tell := func() {
-		l.Tell(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", io.EOF), slog.Int("count", 3))
+		l.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", io.EOF), slog.Int("count", 3))
 	}
 	tell()
 	if n := testing.AllocsPerRun(100, tell); n != 0 {

@@ -98,7 +98,7 @@ func (l *Link) Check() {
 	state := stateFor(cause)
 	if state == stateFor(before) {
 		if cause != before {
-			l.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "link is still down", Of: boundedlog.AboutNI(l.nid)}, slog.String("cause", cause))
+			l.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "link is still down", Of: boundedlog.AboutNI(l.nid)}, slog.String("cause", cause))
 		}
 		return
 	}
@@ -125,7 +125,7 @@ func (l *Link) examine(all []Device) string {
 	l.index = dev.Index
 	if dev.Name != name && !isAlias(name) { // an alias is the label of an address
 		l.device.Store(&dev.Name)
-		l.log.Tell(boundedlog.Line{Level: slog.LevelInfo, Text: "device was renamed", Of: boundedlog.AboutNI(l.nid)},
+		l.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "device was renamed", Of: boundedlog.AboutNI(l.nid)},
 			slog.String("from", name), slog.String("to", dev.Name))
 	}
 	return l.more(dev.Name)

@@ -22,27 +22,27 @@ type Claims struct {
 	others Meter // shared by sources above MaxClaimants
 }
 
-// Take counts one more NID of a source and returns true, or returns false if the source has reached its
+// Allow counts one more NID of a source and returns true, or returns false if the source has reached its
 // limit.
-func (c *Claims) Take(from netip.Addr, at time.Time) bool {
+func (c *Claims) Allow(from netip.Addr, at time.Time) bool {
 	if c.meters == nil {
 		c.began, c.meters = at, map[netip.Addr]*Meter{}
 	}
 	now := int64(at.Sub(c.began))
 	m := c.meters[from]
-	if m == nil && c.room(now) {
+	if m == nil && c.makeRoom(now) {
 		m = new(Meter)
 		c.meters[from] = m
 	}
 	if m == nil {
 		m = &c.others
 	}
-	return m.Take(c.Rate, now, 1)
+	return m.Allow(c.Rate, now, 1)
 }
 
-// room reports whether another source can be tracked. If the table is full, it first removes sources
+// makeRoom reports whether another source can be tracked. If the table is full, it first removes sources
 // without recent claims.
-func (c *Claims) room(now int64) bool {
+func (c *Claims) makeRoom(now int64) bool {
 	if len(c.meters) < MaxClaimants {
 		return true
 	}

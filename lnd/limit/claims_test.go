@@ -14,7 +14,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	address := func(k int) netip.Addr { return netip.AddrFrom4([4]byte{10, 1, byte(k >> 8), byte(k)}) }
 	taken := func(from, tries int) (n int) {
 		for range tries {
-			if c.Take(address(from), now) {
+			if c.Allow(address(from), now) {
 				n++
 			}
 		}

@@ -19,10 +19,10 @@ type Meter struct {
 	owed atomic.Int64
 }
 
-// Take counts n events at time now, in ns of the caller's clock, and returns true. If the rate does not
+// Allow counts n events at time now, in ns of the caller's clock, and returns true. If the rate does not
 // permit n more, it counts nothing and returns false. n must not be negative. If n is more than the
-// burst, Take always returns false.
-func (m *Meter) Take(r Rate, now int64, n int) bool {
+// burst, Allow always returns false.
+func (m *Meter) Allow(r Rate, now int64, n int) bool {
 	if n > r.Burst {
 		return false
 	}
@@ -38,8 +38,8 @@ func (m *Meter) Take(r Rate, now int64, n int) bool {
 	}
 }
 
-// Give undoes a Take of n at the same Rate.
-func (m *Meter) Give(r Rate, n int) { m.owed.Add(-int64(n) * int64(r.Every)) }
+// Return undoes a Take of n at the same Rate.
+func (m *Meter) Return(r Rate, n int) { m.owed.Add(-int64(n) * int64(r.Every)) }
 
 // Idle reports whether everything counted is paid off. The meter is then equivalent to a new one.
 func (m *Meter) Idle(now int64) bool { return m.owed.Load() <= now }

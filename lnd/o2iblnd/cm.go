@@ -144,7 +144,7 @@ func (d *Driver) events(ch verbs.Channel) {
 		case errors.Is(err, verbs.ErrClosed):
 			return
 		case err != nil:
-			d.log.Tell(boundedlog.Line{Level: slog.LevelError, Text: "connection events cannot be fetched"}, slog.Any("cause", err))
+			d.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "connection events cannot be fetched"}, slog.Any("cause", err))
 			time.Sleep(eventsPause)
 			continue
 		}

@@ -41,7 +41,7 @@ func (a *Admission) Enter(from netip.Addr, nid lnet.NID, known bool, at time.Tim
 	if a.conns[from] >= a.perSource {
 		return lnd.Refuse(lnd.RefusedMany, "%s has %d connections", from, a.perSource)
 	}
-	if !known && !a.claim(from, nid, at) {
+	if !known && !a.allowClaim(from, nid, at) {
 		return lnd.Refuse(lnd.RefusedClaims, "%s calls by too many NIDs", from)
 	}
 	a.conns[from]++
@@ -55,13 +55,13 @@ func (a *Admission) Leave(from netip.Addr) {
 	}
 }
 
-// claim reports whether a caller may create a peer.
-func (a *Admission) claim(from netip.Addr, nid lnet.NID, at time.Time) bool {
+// allowClaim reports whether a caller may create a peer.
+func (a *Admission) allowClaim(from netip.Addr, nid lnet.NID, at time.Time) bool {
 	switch {
 	case nid.IP() != from:
-		return a.Claims.Take(limit.SourceOf(from), at)
+		return a.Claims.Allow(limit.SourceOf(from), at)
 	case from.Is6():
-		return a.hosts.Take(limit.SourceOf(from), at)
+		return a.hosts.Allow(limit.SourceOf(from), at)
 	}
 	return true
 }

@@ -30,7 +30,7 @@ func (t *CallFailures) Counts() (c lnd.CallFailureCounts) {
 // has canceled.
 func (t *CallFailures) Failed(log *boundedlog.Log, peer lnet.NID, err error) {
 	t[callFailureFor(err)].Add(1)
-	log.Tell(boundedlog.Line{
+	log.Report(boundedlog.Line{
 		Level: slog.LevelWarn, Text: "connect failed", Cause: connections, Of: boundedlog.AboutPeer(peer),
 	}, slog.Any("cause", err))
 }

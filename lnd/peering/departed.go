@@ -52,11 +52,11 @@ func (d *Departed) Keep(id lnet.ProcessID, r Record, b Backoff) {
 // Recall removes and returns what is remembered of a peer that enters the table. A back-off that is too
 // old to matter is dropped.
 func (d *Departed) Recall(id lnet.ProcessID, now time.Time) (r Record, b Backoff) {
-	r, found := d.home.Take(id)
+	r, found := d.home.Remove(id)
 	if !found {
-		r, _ = d.claimed.Take(id)
+		r, _ = d.claimed.Remove(id)
 	}
-	if b, _ = d.failed.Take(id); now.After(b.Next().Add(b.Max)) {
+	if b, _ = d.failed.Remove(id); now.After(b.Next().Add(b.Max)) {
 		b = Backoff{}
 	}
 	return r, b
@@ -68,5 +68,5 @@ func (d *Departed) EndPauses(nid lnet.NID) {
 		d.failed = Generations[lnet.ProcessID, Backoff]{}
 		return
 	}
-	d.failed.Take(lnet.ProcessID{NID: nid, PID: lnet.PIDLustre})
+	d.failed.Remove(lnet.ProcessID{NID: nid, PID: lnet.PIDLustre})
 }

@@ -18,8 +18,8 @@ func (g *Generations[K, V]) Put(key K, v V, size int) {
 	g.young[key] = v
 }
 
-// Take removes and returns an entry.
-func (g *Generations[K, V]) Take(key K) (v V, found bool) {
+// Remove removes and returns an entry.
+func (g *Generations[K, V]) Remove(key K) (v V, found bool) {
 	for _, m := range []map[K]V{g.young, g.old} {
 		if v, found = m[key]; found {
 			delete(m, key)

@@ -14,14 +14,14 @@ func TestGenerations(t *testing.T) {
 		}
 	}
 	for k := 1000 - size; k < 1000; k++ {
-		if _, found := g.Take(k); !found {
+		if _, found := g.Remove(k); !found {
 			t.Errorf("%d is forgotten", k)
 		}
-		if _, found := g.Take(k); found {
+		if _, found := g.Remove(k); found {
 			t.Errorf("%d is taken twice", k)
 		}
 	}
-	if _, found := g.Take(0); found {
+	if _, found := g.Remove(0); found {
 		t.Error("the first one is there")
 	}
 }

@@ -14,7 +14,7 @@ const connections = "connections"
 
 // logPeer logs an event of a peer's connections.
 func logPeer(log *boundedlog.Log, peer lnet.NID, level slog.Level, text string, attrs ...slog.Attr) {
-	log.Tell(boundedlog.Line{Level: level, Text: text, Cause: connections, Of: boundedlog.AboutPeer(peer)}, attrs...)
+	log.Report(boundedlog.Line{Level: level, Text: text, Cause: connections, Of: boundedlog.AboutPeer(peer)}, attrs...)
 }
 
 // logClosed logs the end of count connections with a peer.
@@ -23,7 +23,7 @@ func logClosed(log *boundedlog.Log, peer lnet.NID, count int, cause error) {
 	if errors.Is(cause, lnd.ErrProtocol) {
 		level = slog.LevelWarn
 	}
-	log.Tell(boundedlog.Line{
+	log.Report(boundedlog.Line{
 		Level: level, Text: "connections closed", Cause: connections, Of: boundedlog.AboutPeer(peer),
 	}, slog.Int("count", count), slog.Any("cause", cause))
 }

@@ -37,7 +37,7 @@ func (t *Refusals) Refused(log *boundedlog.Log, from netip.AddrPort, err error) 
 	if ordinary(reason) {
 		l.Level = slog.LevelDebug
 	}
-	log.Tell(l, slog.Uint64("port", uint64(from.Port())), slog.String("reason", reason.String()), slog.Any("cause", err))
+	log.Report(l, slog.Uint64("port", uint64(from.Port())), slog.String("reason", reason.String()), slog.Any("cause", err))
 }
 
 // refusalFor returns the reason for which an error is counted.

@@ -131,7 +131,7 @@ func (c *Conn) Corrupt(d Direction, at uint64, mask byte) {
 	defer c.mu.Unlock()
 	c.each(d, func(p *pipe) {
 		p.flips = append(p.flips, flip{at, mask})
-		p.spoil()
+		p.corrupt()
 	})
 }
 

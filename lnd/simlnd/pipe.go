@@ -84,7 +84,7 @@ func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 		p.unackedSince = now
 	}
 	if len(p.flips) > 0 && !p.gone {
-		p.spoil()
+		p.corrupt()
 	}
 	p.schedule(segmentData, n, now)
 	p.advance(now)
@@ -94,8 +94,8 @@ func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	return n
 }
 
-// spoil applies the flips to the bytes in the buffer.
-func (p *pipe) spoil() {
+// corrupt applies the flips to the bytes in the buffer.
+func (p *pipe) corrupt() {
 	kept := p.flips[:0]
 	for _, f := range p.flips {
 		if f.at < p.read || f.at >= p.written {

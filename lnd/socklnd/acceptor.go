@@ -94,7 +94,7 @@ func (a *acceptor) accept() {
 			return
 		}
 		if err != nil {
-			a.d.log.Tell(boundedlog.Line{
+			a.d.log.Report(boundedlog.Line{
 				Level: slog.LevelWarn, Text: "accept failed", Of: boundedlog.About("listener", a.listener.Addr().String()),
 			}, slog.Any("cause", err))
 			if n := a.d.halfOpen.Evict(); n != nil { // for its descriptor

@@ -62,7 +62,7 @@ func (c *client) tell(level slog.Level, text string, attrs ...slog.Attr) {
 	program := c.program
 	c.mu.Unlock()
 	log := c.server.log.With("client", c.id, "program", program, "uid", c.process.UID, "gid", c.process.GID)
-	log.Tell(boundedlog.Line{Level: level, Text: text, Of: boundedlog.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
+	log.Report(boundedlog.Line{Level: level, Text: text, Of: boundedlog.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
 }
 
 // cutOff disconnects the client and sends it the reason. Only the first call has an effect. When cutOff

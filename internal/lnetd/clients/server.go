@@ -119,7 +119,7 @@ func (s *Server) Serve(l Listener) error {
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
 			// Existing clients are not affected. They may free resources.
-			s.log.Tell(boundedlog.Line{Level: slog.LevelError, Text: "a client cannot be accepted"}, slog.Any("err", err))
+			s.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "a client cannot be accepted"}, slog.Any("err", err))
 			select {
 			case <-time.After(slow):
 			case <-s.context.Done():
@@ -174,7 +174,7 @@ func (s *Server) accept(conn *net.UnixConn) {
 		w, err = newSocket(conn)
 	}
 	if err != nil {
-		s.log.Tell(boundedlog.Line{Level: slog.LevelError, Text: "who has connected cannot be found out"}, slog.Any("err", err))
+		s.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "who has connected cannot be found out"}, slog.Any("err", err))
 		_ = conn.Close()
 		return
 	}

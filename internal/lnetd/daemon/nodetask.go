@@ -198,7 +198,7 @@ func (t *nodeTask) checkGateways(ctx context.Context) error {
 	for nid := range t.gateways() {
 		wg.Go(func() {
 			if _, err := t.Discover(ctx, nid, false); err != nil {
-				boundedlog.New(t.log).Tell(boundedlog.Line{
+				boundedlog.New(t.log).Report(boundedlog.Line{
 					Level: slog.LevelWarn, Text: "gateway does not answer: its routes are down", Of: boundedlog.AboutPeer(nid),
 				}, slog.Any("cause", err))
 			}

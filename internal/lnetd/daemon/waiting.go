@@ -113,7 +113,7 @@ func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 		if err == nil {
 			some = true
 		} else if l.waits = err; err.Error() != before {
-			boundedlog.New(e.log).Tell(boundedlog.Line{Level: slog.LevelWarn, Text: textWaits, Of: boundedlog.About("ni", l.String())},
+			boundedlog.New(e.log).Report(boundedlog.Line{Level: slog.LevelWarn, Text: textWaits, Of: boundedlog.About("ni", l.String())},
 				slog.String("cause", causeOf(err)))
 		}
 		e.mu.Lock()
@@ -186,7 +186,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 		err = t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true)
 	}
 	if err != nil {
-		boundedlog.New(t.log).Tell(boundedlog.Line{ // interfaces may change often
+		boundedlog.New(t.log).Report(boundedlog.Line{ // interfaces may change often
 			Level: slog.LevelError, Text: "the NIs that the rules for this site give cannot be added",
 		}, slog.Any("err", err))
 		return false
