@@ -240,8 +240,8 @@ func (a Log) String() string {
 // MULTI_RAIL".
 func (v *View) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "p%d %s %v seq %d told %d %s", v.ID, v.Primary, v.NIDs, v.Seq, v.Told, v.State)
-	if v.Untold {
+	fmt.Fprintf(&s, "p%d %s %v seq %d told %d %s", v.ID, v.Primary, v.NIDs, v.Seq, v.AckedSeq, v.State)
+	if v.PushUnacked {
 		s.WriteString(" untold")
 	}
 	if v.Gateway {

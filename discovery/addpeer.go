@@ -13,8 +13,8 @@ import (
 // NIDs are merged into its peer. If AddPeer sets no reference, it returns ErrNoPeer, or the
 // error for the last NID that it tried.
 func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.NID, error) {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	if m.stopped {
 		return lnet.NID{}, ErrClosed
 	}
@@ -36,7 +36,7 @@ func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.N
 				reference = lnet.NID{}
 			}
 		case m.local.Mode.passive():
-			_, _ = m.make(nid, first) // if another peer has the NID, it keeps it
+			_, _ = m.createConfigured(nid, first) // if another peer has the NID, it keeps it
 		default:
 			m.addAlias(nid, reference, flags, lock)
 		}
@@ -48,17 +48,17 @@ func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.N
 }
 
 func (m *Machine) addReference(nid lnet.NID, s State) (lnet.NID, error) {
-	p, err := m.make(nid, s)
+	p, err := m.createConfigured(nid, s)
 	switch {
 	case errors.Is(err, ErrLocked):
 		return p.primary, nil
 	case err == nil, errors.Is(err, ErrExists):
 		if !m.local.Mode.passive() {
-			m.requeue(p)
+			m.handleLateEvent(p)
 		}
 		return nid, nil
 	}
-	return nid, refuse("add", nid, nid, err)
+	return nid, peerError("add", nid, nid, err)
 }
 
 // addAlias starts discovery of a NID that is said to belong to the peer of reference. With
@@ -69,18 +69,18 @@ func (m *Machine) addAlias(nid, reference lnet.NID, s State, lock bool) {
 	if i := m.nis[nid]; i != nil && to != nil && i.peer == to.peer {
 		return
 	}
-	p, err := m.make(nid, s)
+	p, err := m.createConfigured(nid, s)
 	if err != nil && !errors.Is(err, ErrExists) {
 		return
 	}
 	created := err == nil && !p.state.Has(Configured)
 	marked := lock && !p.state.Has(Configured|LockPrimary)
 	if marked {
-		p.doing().mergeInto = reference
+		p.startWork().mergeInto = reference
 		m.clear(p, NIDsUpToDate)
 		m.set(p, ForcePing)
 	}
 	if created || marked {
-		m.requeue(p)
+		m.handleLateEvent(p)
 	}
 }

@@ -46,8 +46,8 @@ func (m *Machine) check() error {
 			return fmt.Errorf("p%d: a round waits for nothing: %s", p.id, p.state)
 		case w != nil && w.ping != 0 && m.requests[w.ping] != p, w != nil && w.push != 0 && m.requests[w.push] != p:
 			return fmt.Errorf("p%d: a request is not in the books", p.id)
-		case p.slot != 0 && (p.slot > len(m.timers) || m.timers[p.slot-1] != p):
-			return fmt.Errorf("p%d: timer %d is another's", p.id, p.slot)
+		case p.timerIndex != 0 && (p.timerIndex > len(m.timers) || m.timers[p.timerIndex-1] != p):
+			return fmt.Errorf("p%d: timer %d is another's", p.id, p.timerIndex)
 		}
 	}
 	for id, p := range m.requests {

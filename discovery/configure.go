@@ -30,14 +30,14 @@ func (o ConfigureOptions) state() State {
 // discovery is replaced. The error is a *PeerError with ErrInvalid, ErrExists, ErrLocked,
 // ErrPermission, ErrBusy (for a gateway) or ErrNotUnique.
 func (m *Machine) Configure(now time.Duration, primary lnet.NID, others []lnet.NID, o ConfigureOptions) error {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	if nid, err := m.checkConfigure(primary, others, o); err != nil {
-		return refuse("add", primary, nid, err)
+		return peerError("add", primary, nid, err)
 	}
-	p, _ := m.make(primary, o.state())
+	p, _ := m.createConfigured(primary, o.state())
 	for _, nid := range others {
-		_ = m.add(p, nid, !o.SingleRail, byAdmin) // checkConfigure has checked it
+		_ = m.add(p, nid, !o.SingleRail, fromAdmin) // checkConfigure has checked it
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o Configur
 		if nid == primary {
 			continue
 		}
-		if _, _, err := m.checkAdd(p, nid, !o.SingleRail, byAdmin); err != nil {
+		if _, _, err := m.checkAdd(p, nid, !o.SingleRail, fromAdmin); err != nil {
 			return nid, err
 		}
 		if has, ok := nets[nid.Net()]; o.SingleRail && ok && has != nid {
@@ -103,9 +103,9 @@ func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
 	return p, nil
 }
 
-// make creates a peer with these flags, and replaces one that has the NID (discovery 7.6).
+// createConfigured creates a peer with these flags, and replaces one that has the NID (discovery 7.6).
 // It returns the peer that has the NID afterwards.
-func (m *Machine) make(nid lnet.NID, s State) (*peer, error) {
+func (m *Machine) createConfigured(nid lnet.NID, s State) (*peer, error) {
 	p, err := m.checkMake(nid, s)
 	switch {
 	case err != nil, p != nil && p.state.Has(Configured):
@@ -124,10 +124,10 @@ func (m *Machine) make(nid lnet.NID, s State) (*peer, error) {
 // AddNID adds a NID to a configured peer (discovery 7.7). The error is a *PeerError with
 // ErrInvalid, ErrNotFound, ErrNotPrimary, ErrPermission, ErrExists or ErrNotUnique.
 func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOptions) error {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	if !usable(nid) {
-		return refuse("add to", primary, nid, ErrInvalid)
+		return peerError("add to", primary, nid, ErrInvalid)
 	}
 	i := m.nis[primary]
 	var err error
@@ -139,9 +139,9 @@ func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOp
 	case i.peer.state.Has(MultiRail) == o.SingleRail:
 		err = ErrPermission
 	default:
-		err = m.add(i.peer, nid, !o.SingleRail, byAdmin)
+		err = m.add(i.peer, nid, !o.SingleRail, fromAdmin)
 	}
-	return refuse("add to", primary, nid, err)
+	return peerError("add to", primary, nid, err)
 }
 
 // Delete deletes a peer (discovery 7.7). If the primary NID is locked, the peer keeps that
@@ -155,7 +155,7 @@ func (m *Machine) Delete(now time.Duration, primary lnet.NID) error {
 		}
 		for _, i := range append([]*ni(nil), p.nis...) {
 			if i.nid != primary {
-				_ = m.remove(p, i.nid, keepPrimary, byAdmin) // not a gateway, and not the primary NID
+				_ = m.remove(p, i.nid, keepPrimary, fromAdmin) // not a gateway, and not the primary NID
 			}
 		}
 		m.clear(p, NIDsUpToDate)
@@ -168,9 +168,9 @@ func (m *Machine) ForceDelete(now time.Duration, primary lnet.NID) error {
 }
 
 func (m *Machine) deletePeer(now time.Duration, primary lnet.NID, how func(*peer)) error {
-	m.begin(now)
-	defer m.end()
-	p, err := m.named(primary)
+	m.beginEvent(now)
+	defer m.endEvent()
+	p, err := m.findPrimary(primary)
 	switch {
 	case err != nil:
 	case p.routes > 0:
@@ -178,11 +178,11 @@ func (m *Machine) deletePeer(now time.Duration, primary lnet.NID, how func(*peer
 	default:
 		how(p)
 	}
-	return refuse("delete", primary, primary, err)
+	return peerError("delete", primary, primary, err)
 }
 
-// named returns the peer with the primary NID.
-func (m *Machine) named(primary lnet.NID) (*peer, error) {
+// findPrimary returns the peer with the primary NID.
+func (m *Machine) findPrimary(primary lnet.NID) (*peer, error) {
 	i := m.nis[primary]
 	switch {
 	case i == nil:
@@ -200,32 +200,32 @@ func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	if nid == primary {
 		return m.Delete(now, primary)
 	}
-	m.begin(now)
-	defer m.end()
-	p, err := m.named(primary)
+	m.beginEvent(now)
+	defer m.endEvent()
+	p, err := m.findPrimary(primary)
 	if err == nil {
 		found := !p.state.Has(Configured)
-		if err = m.remove(p, nid, keepPrimary, byAdmin); err == nil && found {
+		if err = m.remove(p, nid, keepPrimary, fromAdmin); err == nil && found {
 			m.warn(p, "a NID is removed that discovery has found: it comes back if the peer says so", nid, nil)
 		}
 	}
-	return refuse("delete from", primary, nid, err)
+	return peerError("delete from", primary, nid, err)
 }
 
-// settable are the flags that SetState changes: those that describe a peer, and not the
+// settableFlags are the flags that SetState changes: those that describe a peer, and not the
 // work in progress for it.
-const settable = MultiRail | Configured | Discovered | NIDsUpToDate | LockPrimary
+const settableFlags = MultiRail | Configured | Discovered | NIDsUpToDate | LockPrimary
 
 // SetState sets the settable flags of the peer that has the NID to those of s, for tests
 // (lnetctl 4.11). It returns ErrNotFound if no peer has the NID.
 func (m *Machine) SetState(now time.Duration, nid lnet.NID, s State) error {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	i := m.nis[nid]
 	if i == nil {
-		return refuse("set the state of", nid, nid, ErrNotFound)
+		return peerError("set the state of", nid, nid, ErrNotFound)
 	}
-	m.set(i.peer, s&settable)
-	m.clear(i.peer, settable&^s)
+	m.set(i.peer, s&settableFlags)
+	m.clear(i.peer, settableFlags&^s)
 	return nil
 }

@@ -24,11 +24,11 @@ type Content struct {
 	// could be with more room.
 	Err error
 
-	asked uint64 // when the ping that it answers left; 0 for a push
-	sum   uint64 // the digest
+	pingTime uint64 // when the ping that it answers left; 0 for a push
+	hash     uint64 // the digest
 }
 
-var errLies = errors.New("shorter than it says")
+var errWrongSize = errors.New("shorter than it says")
 
 // Read decodes ping info that has arrived. cut means that the message was, or may have
 // been, longer than b: the sender of a push announced more, or a ping reply filled the
@@ -43,7 +43,7 @@ func Read(b []byte, cut bool, interfacesMax int) Content {
 		c.Size = short.Need
 		c.Short = true
 		if !cut || short.Need > lnet.MTU {
-			c.Err = fmt.Errorf("ping info: %d of %d bytes: %w", len(b), short.Need, errLies)
+			c.Err = fmt.Errorf("ping info: %d of %d bytes: %w", len(b), short.Need, errWrongSize)
 		}
 	case err != nil:
 		c.Err = err
@@ -53,7 +53,7 @@ func Read(b []byte, cut bool, interfacesMax int) Content {
 	return c
 }
 
-// digest sets c.sum to a hash of the list of NIDs.
+// digest sets c.hash to a hash of the list of NIDs.
 func (c *Content) digest() {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	d := uint64(offset)
@@ -63,7 +63,7 @@ func (c *Content) digest() {
 			d = (d ^ uint64(x)) * prime
 		}
 	}
-	c.sum = d
+	c.hash = d
 }
 
 // usable reports whether the NID can belong to a peer.

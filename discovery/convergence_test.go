@@ -78,9 +78,9 @@ func TestNodesConvergeAgain(t *testing.T) {
 
 // converge runs one world and returns the problems at its end. A trace makes it slow.
 func converge(seed uint64, trace *strings.Builder) []string {
-	w := newWorld(seed, trace)
-	w.trouble()
-	w.settle()
+	w := newNetwork(seed, trace)
+	w.randomFault()
+	w.runUntilStable()
 	w.verify()
 	return w.failures
 }

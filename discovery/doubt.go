@@ -6,82 +6,82 @@ package discovery
 // does not, and neither does a merge: a peer that takes over the NIDs or the data of a peer
 // in doubt is itself in doubt.
 
-// distrust puts a peer in doubt. The peer's next round pings it.
-func (m *Machine) distrust(p *peer) {
-	m.order++
-	p.doubt = m.order
+// markInDoubt puts a peer in doubt. The peer's next round pings it.
+func (m *Machine) markInDoubt(p *peer) {
+	m.clock++
+	p.doubtAt = m.clock
 	m.set(p, ForcePing)
 }
 
-// settle ends the doubt about a peer if the ping that was answered left after the doubt
+// endDoubt ends the doubt about a peer if the ping that was answered left after the doubt
 // began.
-func (p *peer) settle(asked uint64) {
-	if asked > p.doubt {
-		p.doubt = 0
+func (p *peer) endDoubt(asked uint64) {
+	if asked > p.doubtAt {
+		p.doubtAt = 0
 	}
 }
 
-// askAgain puts a peer in doubt because messages contradict each other. If the peer was
+// repingInDoubt puts a peer in doubt because messages contradict each other. If the peer was
 // already pinged often enough in this round, it returns false, so that the latest message
 // is accepted.
-func (m *Machine) askAgain(p *peer) bool {
-	if p.askedEnough() {
+func (m *Machine) repingInDoubt(p *peer) bool {
+	if p.repingLimitReached() {
 		return false
 	}
-	m.distrust(p)
+	m.markInDoubt(p)
 	return true
 }
 
-// askedEnough reports whether a peer was pinged so often in its round that contradictions
+// repingLimitReached reports whether a peer was pinged so often in its round that contradictions
 // are ignored. Two nodes may claim the same NID forever.
-func (p *peer) askedEnough() bool {
-	return p.state.Has(Discovering) && p.work.repings >= repingsMax
+func (p *peer) repingLimitReached() bool {
+	return p.state.Has(Discovering) && p.work.repingCount >= repingsMax
 }
 
-// doubted reports whether the claim in data c of p to NID i of another peer must wait,
+// claimInDoubt reports whether the claim in data c of p to NID i of another peer must wait,
 // because the data of the other peer may be newer. A reply is newer than everything that
-// arrived before its ping left. It is unknown when a push was written. In this case doubted
+// arrived before its ping left. It is unknown when a push was written. In this case claimInDoubt
 // puts both peers in doubt. p pings the node that has the NID, whose reply is newer than
 // all existing data. The other peer is pinged before the next message to it, since p may
 // not be able to reach it.
-func (m *Machine) doubted(p *peer, c *Content, i *ni) bool {
+func (m *Machine) claimInDoubt(p *peer, c *Content, i *ni) bool {
 	x := i.peer
-	agree := x.heard == c.Info.Seq && x.digest == c.sum
-	if x.learned < c.asked || x.learned == 0 || agree {
+	agree := x.newestSeq == c.Info.Seq && x.newestDigest == c.hash
+	if x.learnedAt < c.pingTime || x.learnedAt == 0 || agree {
 		return false
 	}
 	if !x.state.Has(Configured) {
-		m.askAgain(x)
+		m.repingInDoubt(x)
 	}
-	if !m.askAgain(p) {
+	if !m.repingInDoubt(p) {
 		return false
 	}
-	if w := p.doing(); w.about.IsZero() || m.isLocal(i.nid.Net()) || !m.isLocal(w.about.Net()) {
-		w.about = i.nid
+	if w := p.startWork(); w.alsoPing.IsZero() || m.isLocal(i.nid.Net()) || !m.isLocal(w.alsoPing.Net()) {
+		w.alsoPing = i.nid
 	}
 	return true
 }
 
-// contest checks the NIDs of other peers in the data c of p for doubt, without merging
+// checkClaims checks the NIDs of other peers in the data c of p for doubt, without merging
 // them.
-func (m *Machine) contest(p *peer, c *Content) {
+func (m *Machine) checkClaims(p *peer, c *Content) {
 	for k := range c.Info.NIs {
 		if i := m.nis[c.Info.NIs[k].NID]; i != nil && i.peer != p {
-			m.doubted(p, c, i)
+			m.claimInDoubt(p, c, i)
 		}
 	}
 }
 
-// inherit passes the doubt of x on to p. According to the data c, both are the same node.
+// inheritDoubt passes the doubt of x on to p. According to the data c, both are the same node.
 // If x is in doubt, so is p, unless c is newer than that doubt. If a new incarnation of x
 // began after the last push reached p, that push no longer counts.
-func (m *Machine) inherit(p, x *peer, c *Content) {
-	if x.doubt > p.doubt && x.doubt > c.asked && !p.askedEnough() {
-		p.doubt = x.doubt
+func (m *Machine) inheritDoubt(p, x *peer, c *Content) {
+	if x.doubtAt > p.doubtAt && x.doubtAt > c.pingTime && !p.repingLimitReached() {
+		p.doubtAt = x.doubtAt
 		m.set(p, ForcePing)
 	}
-	if x.reborn > p.toldAt {
-		m.forgetTold(p)
+	if x.restartedAt > p.ackedPushAt {
+		m.discardPushes(p)
 	}
-	p.reborn = max(p.reborn, x.reborn)
+	p.restartedAt = max(p.restartedAt, x.restartedAt)
 }

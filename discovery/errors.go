@@ -79,7 +79,7 @@ func (e *PeerError) Error() string {
 // Unwrap returns e.Err.
 func (e *PeerError) Unwrap() error { return e.Err }
 
-func refuse(op string, peer, nid lnet.NID, err error) error {
+func peerError(op string, peer, nid lnet.NID, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -7,29 +7,29 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// clone returns a copy of a world that shares no mutable state with it. Its machines must
+// clone returns a copy of a network that shares no mutable state with it. Its machines must
 // be at rest.
-func (w *world) clone() *world {
-	c := &world{now: w.now, calm: w.calm, newest: w.newest, notices: w.notices, lives: w.lives, key: w.key, parked: make(map[Key]*simNode, len(w.parked))}
+func (w *network) clone() *network {
+	c := &network{now: w.now, lossless: w.lossless, newest: w.newest, notices: w.notices, incarnations: w.incarnations, key: w.key, parked: make(map[Key]*simNode, len(w.parked))}
 	nodes := make(map[*simNode]*simNode, len(w.nodes))
 	for _, n := range w.nodes {
-		d := &simNode{w: c, name: n.name, life: n.life, began: n.began, nids: slices.Clone(n.nids), seq: n.seq, m: n.m.clone()}
+		d := &simNode{w: c, name: n.name, incarnation: n.incarnation, restarts: n.restarts, nids: slices.Clone(n.nids), seq: n.seq, m: n.m.clone()}
 		nodes[n] = d
 		c.nodes = append(c.nodes, d)
 	}
 	for _, n := range w.nodes {
-		lives := make(map[*simNode]int, len(n.lives))
-		for of, life := range n.lives {
+		lives := make(map[*simNode]int, len(n.incarnations))
+		for of, life := range n.incarnations {
 			lives[nodes[of]] = life
 		}
-		nodes[n].lives = lives
+		nodes[n].incarnations = lives
 	}
 	for k, n := range w.parked {
 		c.parked[k] = nodes[n]
 	}
-	c.letters = slices.Clone(w.letters)
-	for k := range c.letters {
-		l := &c.letters[k]
+	c.messages = slices.Clone(w.messages)
+	for k := range c.messages {
+		l := &c.messages[k]
 		l.sender, l.asker = nodes[l.sender], nodes[l.asker]
 	}
 	return c
@@ -45,7 +45,7 @@ func (m *Machine) clone() *Machine {
 	c.nets = maps.Clone(m.nets)
 	c.nis = make(map[lnet.NID]*ni, len(m.nis))
 	c.requests = make(map[RequestID]*peer, len(m.requests))
-	c.queue, c.sweeps, c.released, c.orphans, c.dirty, c.heard, c.woken, c.actions, c.spare = queue{}, nil, nil, nil, nil, nil, nil, nil, nil
+	c.queue, c.sweeps, c.released, c.orphanWaiters, c.changedPeers, c.gatewayInfos, c.wakes, c.actions, c.freeActions = queue{}, nil, nil, nil, nil, nil, nil, nil, nil
 	c.first, c.last = nil, nil
 	peers := make(map[*peer]*peer, m.count)
 	for p := m.first; p != nil; p = p.next {

@@ -14,31 +14,31 @@ import (
 // Request numbers and times in the machine's order are replaced by their rank.
 type encoder struct {
 	b      []byte
-	w      *world
+	w      *network
 	orders []uint64
 	ids    map[*simNode][]RequestID // under way
 }
 
 var hashSeed = maphash.MakeSeed()
 
-// hash returns the hash of the encoding of a world, and of the faults that may still happen
+// hash returns the hash of the encoding of a network, and of the faults that may still happen
 // to it.
-func (e *encoder) hash(w *world, b budget) uint64 {
+func (e *encoder) hash(w *network, b budget) uint64 {
 	e.w, e.b = w, e.b[:0]
 	e.ids = make(map[*simNode][]RequestID, len(w.nodes))
-	e.ints(b.faults, b.losses, b.restarts, b.changes, b.talks)
+	e.ints(b.faults, b.losses, b.restarts, b.changes, b.sends)
 	for _, n := range w.nodes {
 		e.node(n)
 	}
-	letters := make([]string, len(w.letters))
-	for k := range w.letters {
+	messages := make([]string, len(w.messages))
+	for k := range w.messages {
 		at := len(e.b)
-		e.letter(&w.letters[k])
-		letters[k] = string(e.b[at:])
+		e.message(&w.messages[k])
+		messages[k] = string(e.b[at:])
 		e.b = e.b[:at]
 	}
-	slices.Sort(letters) // messages can be reordered
-	for _, l := range letters {
+	slices.Sort(messages) // messages can be reordered
+	for _, l := range messages {
 		e.b = append(e.b, l...)
 	}
 	return maphash.Bytes(hashSeed, e.b)
@@ -74,10 +74,10 @@ func (e *encoder) ago(t time.Duration) { e.int(int((t - e.w.now) / time.Second))
 
 func (e *encoder) node(n *simNode) {
 	e.nids(n.nids)
-	e.ints(int(n.seq), e.w.lives-n.began)
+	e.ints(int(n.seq), e.w.incarnations-n.restarts)
 	for _, of := range e.w.nodes {
-		if seen, ok := n.lives[of]; ok {
-			e.int(of.life - seen)
+		if seen, ok := n.incarnations[of]; ok {
+			e.int(of.incarnation - seen)
 		} else {
 			e.int(-1)
 		}
@@ -85,11 +85,11 @@ func (e *encoder) node(n *simNode) {
 	m := n.m
 	e.orders = e.orders[:0]
 	for p := m.first; p != nil; p = p.next {
-		e.orders = append(e.orders, p.learned, p.doubt, p.reborn, p.toldAt)
+		e.orders = append(e.orders, p.learnedAt, p.doubtAt, p.restartedAt, p.ackedPushAt)
 		if w := p.work; w != nil {
-			e.orders = append(e.orders, w.asked, w.pushedAt)
+			e.orders = append(e.orders, w.pingedAt, w.pushedAt)
 			if w.data != nil {
-				e.orders = append(e.orders, w.data.asked)
+				e.orders = append(e.orders, w.data.pingTime)
 			}
 		}
 	}
@@ -119,20 +119,20 @@ func (e *encoder) peer(n *simNode, p *peer) {
 	for _, i := range p.nis {
 		e.nid(i.nid)
 	}
-	e.ints(int(p.state), int(p.seq), int(p.told), int(p.heard), int(p.digest), int(p.failures%2), int(p.tries), int(p.dataSize))
-	e.bool(p.hears)
-	e.bool(p.untold)
-	e.bool(p.left)
-	e.order(p.learned)
-	e.order(p.doubt)
-	e.order(p.reborn)
-	e.order(p.toldAt)
-	if p.slot != 0 {
+	e.ints(int(p.state), int(p.seq), int(p.ackedSeq), int(p.newestSeq), int(p.newestDigest), int(p.failures%2), int(p.tries), int(p.dataSize))
+	e.bool(p.hasNewest)
+	e.bool(p.pushUnacked)
+	e.bool(p.retriesEnded)
+	e.order(p.learnedAt)
+	e.order(p.doubtAt)
+	e.order(p.restartedAt)
+	e.order(p.ackedPushAt)
+	if p.timerIndex != 0 {
 		e.ago(p.due)
 	} else {
 		e.int(-1 << 30)
 	}
-	e.ago(max(p.again, e.w.now))
+	e.ago(max(p.pauseEnd, e.w.now))
 	w := p.work
 	e.bool(w != nil)
 	if w == nil {
@@ -140,17 +140,17 @@ func (e *encoder) peer(n *simNode, p *peer) {
 	}
 	e.id(n, w.ping)
 	e.id(n, w.push)
-	e.order(w.asked)
+	e.order(w.pingedAt)
 	e.order(w.pushedAt)
-	e.ints(int(w.pushed), w.repings, len(w.parked))
-	e.bool(w.void)
+	e.ints(int(w.pushed), w.repingCount, len(w.parked))
+	e.bool(w.pushVoid)
 	e.nid(w.source)
 	e.nid(w.destination)
-	e.nid(w.about)
+	e.nid(w.alsoPing)
 	e.bool(w.data != nil)
 	if w.data != nil {
 		e.content(w.data)
-		e.order(w.data.asked)
+		e.order(w.data.pingTime)
 	}
 }
 
@@ -164,7 +164,7 @@ func (e *encoder) id(n *simNode, id RequestID) {
 
 // rank returns the place of a request, or -1 if its end has no effect any more.
 func (e *encoder) rank(of *simNode, life int, id RequestID) int {
-	if of == nil || of.life != life {
+	if of == nil || of.incarnation != life {
 		return -1
 	}
 	return slices.Index(e.ids[of], id)
@@ -180,20 +180,20 @@ func (e *encoder) content(c *Content) {
 	e.bool(c.Cut)
 }
 
-func (e *encoder) letter(l *letter) {
-	e.ints(int(l.kind), l.sender.name, l.sender.life-l.life, e.w.lives-l.written, l.room)
+func (e *encoder) message(l *message) {
+	e.ints(int(l.kind), l.sender.name, l.sender.incarnation-l.incarnation, e.w.incarnations-l.written, l.bufferSize)
 	e.nid(l.from)
 	e.nid(l.to)
-	e.int(len(l.ways))
-	for _, way := range l.ways {
+	e.int(len(l.paths))
+	for _, way := range l.paths {
 		e.nid(way.from)
 		e.nid(way.to)
 	}
-	asker, life := l.sender, l.life
+	asker, life := l.sender, l.incarnation
 	if l.asker != nil {
 		asker, life = l.asker, l.asked
 	}
-	e.ints(asker.name, asker.life-life, e.rank(asker, life, l.id))
+	e.ints(asker.name, asker.incarnation-life, e.rank(asker, life, l.id))
 	if l.kind == kindPush || l.kind == kindReply {
 		e.content(&l.content)
 	}

@@ -6,10 +6,10 @@ import (
 )
 
 // choices returns the number of possible steps. take takes one of them.
-func (w *world) choices(b budget) int { return w.step(&b, -1) }
+func (w *network) choices(b budget) int { return w.step(&b, -1) }
 
 // take takes step k, after which the machines come to rest.
-func (w *world) take(b *budget, k int) {
+func (w *network) take(b *budget, k int) {
 	w.step(b, k)
 	for _, n := range w.nodes {
 		n.run(stepsToRest)
@@ -18,35 +18,35 @@ func (w *world) take(b *budget, k int) {
 
 // step visits the possible steps, takes step k, and returns the number of steps it has
 // visited.
-func (w *world) step(b *budget, k int) int {
+func (w *network) step(b *budget, k int) int {
 	s := &steps{w: w, b: b, left: k}
 	s.deliveries()
-	s.talks()
+	s.sends()
 	s.faults()
 	s.timers()
 	return s.count
 }
 
 type steps struct {
-	w     *world
+	w     *network
 	b     *budget
 	left  int // steps before the one to take; negative if it was taken, or for counting only
 	count int
 }
 
-// here reports whether the next step is the one to take.
-func (s *steps) here() bool {
+// selected reports whether the next step is the one to take.
+func (s *steps) selected() bool {
 	s.count++
 	s.left--
 	return s.left == -1
 }
 
 func (s *steps) deliveries() {
-	for k := 0; k < len(s.w.letters); k++ {
-		for way := range max(1, len(s.w.letters[k].ways)) {
-			if s.here() {
+	for k := 0; k < len(s.w.messages); k++ {
+		for way := range max(1, len(s.w.messages[k].paths)) {
+			if s.selected() {
 				l := s.w.remove(k)
-				l.take(way)
+				l.read(way)
 				s.w.arrive(l)
 				return
 			}
@@ -54,8 +54,8 @@ func (s *steps) deliveries() {
 	}
 }
 
-func (s *steps) talks() {
-	if s.b.talks == 0 {
+func (s *steps) sends() {
+	if s.b.sends == 0 {
 		return
 	}
 	for _, n := range s.w.nodes {
@@ -64,9 +64,9 @@ func (s *steps) talks() {
 				if _, ok := n.own(nid); to == n || !ok || !n.m.Find(nid).MustWait(n.m.Local()) || n.parked() {
 					continue
 				}
-				if s.here() {
-					s.b.talks--
-					s.w.talkTo(n, nid)
+				if s.selected() {
+					s.b.sends--
+					s.w.send(n, nid)
 					return
 				}
 			}
@@ -88,8 +88,8 @@ func (s *steps) faults() {
 	if s.b.faults == 0 {
 		return
 	}
-	for k := 0; s.b.losses > 0 && k < len(s.w.letters); k++ {
-		if s.here() {
+	for k := 0; s.b.losses > 0 && k < len(s.w.messages); k++ {
+		if s.selected() {
 			s.b.faults--
 			s.b.losses--
 			s.w.lose(s.w.remove(k))
@@ -97,7 +97,7 @@ func (s *steps) faults() {
 		}
 	}
 	for _, n := range s.w.nodes {
-		if s.b.restarts > 0 && s.here() {
+		if s.b.restarts > 0 && s.selected() {
 			s.b.faults--
 			s.b.restarts--
 			n.restart()
@@ -108,7 +108,7 @@ func (s *steps) faults() {
 			places = 2
 		}
 		for at := range places {
-			if s.b.changes > 0 && s.here() {
+			if s.b.changes > 0 && s.selected() {
 				s.b.faults--
 				s.b.changes--
 				n.change(n.nid(1), at)
@@ -126,7 +126,7 @@ func (s *steps) timers() {
 			next = due
 		}
 	}
-	if next >= 0 && s.here() {
+	if next >= 0 && s.selected() {
 		s.w.now = max(s.w.now, next)
 		for _, n := range s.w.nodes {
 			n.m.Step(s.w.now)

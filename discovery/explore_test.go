@@ -20,16 +20,16 @@ var (
 
 // budget is the number of faults that may still happen on a path of the explorer. Each
 // fault counts against faults and against its own kind.
-type budget struct{ faults, losses, restarts, changes, talks int }
+type budget struct{ faults, losses, restarts, changes, sends int }
 
 // start is a world that the explorer starts from.
 type start struct {
-	name       string
-	nets       []int          // number of NIs of each node at the start
-	acquainted bool           // all nodes know each other
-	notices    bool           // drivers detect new incarnations
-	given      func(w *world) // prepares the world further; may be nil
-	budget     budget
+	name          string
+	nets          []int            // number of NIs of each node at the start
+	connected     bool             // all nodes know each other
+	notices       bool             // drivers detect new incarnations
+	configuration func(w *network) // prepares the world further; may be nil
+	budget        budget
 	// steps is the maximum length of a path; full is the same with -explore-full.
 	steps, full int
 }
@@ -88,7 +88,7 @@ func (p path) then(step int) path {
 // explorer visits states breadth first, so that a failing path is as short as possible.
 type explorer struct {
 	start  start
-	root   *world
+	root   *network
 	levels []int
 
 	mu       sync.Mutex
@@ -132,9 +132,9 @@ func (x *explorer) explore(depth int) string {
 	return ""
 }
 
-// world creates the world of a start.
-func (s start) world() *world {
-	w := &world{parked: map[Key]*simNode{}, notices: s.notices}
+// network creates the network of a start.
+func (s start) world() *network {
+	w := &network{parked: map[Key]*simNode{}, notices: s.notices}
 	for name, nets := range s.nets {
 		n := &simNode{w: w, name: name}
 		for net := range nets {
@@ -143,13 +143,13 @@ func (s start) world() *world {
 		n.begin()
 		w.nodes = append(w.nodes, n)
 	}
-	if s.acquainted {
-		w.settle()
+	if s.connected {
+		w.runUntilStable()
 		w.verify()
-		w.calm = false
+		w.lossless = false
 	}
-	if s.given != nil {
-		s.given(w)
+	if s.configuration != nil {
+		s.configuration(w)
 	}
 	return w
 }
@@ -185,14 +185,14 @@ func (x *explorer) expand(p path) {
 	}
 }
 
-// converges reports whether the world converges, both if messages arrive in the order in
+// converges reports whether the network converges, both if messages arrive in the order in
 // which they were sent and in the reverse order.
-func (w *world) converges() bool {
+func (w *network) converges() bool {
 	for _, newest := range []bool{false, true} {
 		c := w.clone()
 		c.newest = newest
 		c.failures = w.failures
-		c.settle()
+		c.runUntilStable()
 		c.verify()
 		if len(c.failures) > 0 {
 			return false
@@ -212,7 +212,7 @@ func (x *explorer) fail(p path) {
 			w.take(&b, int(step))
 		}
 		w.newest = newest
-		w.settle()
+		w.runUntilStable()
 		w.verify()
 		if len(w.failures) > 0 {
 			x.mu.Lock()

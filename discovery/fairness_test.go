@@ -23,7 +23,7 @@ func TestPushesStarveOthers(t *testing.T) {
 		c.Size = c.Info.Size()
 		return c
 	}
-	m.Meet(0, hostile)
+	m.FindOrCreate(0, hostile)
 	m.Park(0, nid(2), 77) // another peer that must be pinged
 	honest := 0
 	rounds := testenv.Fewer(400)
@@ -54,7 +54,7 @@ func TestSamePushesStarveOthers(t *testing.T) {
 		c.Info.NIs = append(c.Info.NIs, lnet.PingNI{NID: nid(0x10000 + k), Status: lnet.StatusUp})
 	}
 	c.Size = c.Info.Size()
-	m.Meet(0, hostile)
+	m.FindOrCreate(0, hostile)
 	m.Park(0, nid(2), 77)
 	honest := 0
 	rounds := testenv.Fewer(400)

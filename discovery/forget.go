@@ -54,8 +54,8 @@ func (m *Machine) Holds() iter.Seq2[*View, Hold] {
 // Forget removes the peer that has the NID if it is Free. It reports whether the peer was
 // removed. The next message to or from one of its NIDs creates a new peer.
 func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	i := m.nis[nid]
 	if i == nil || i.peer.hold() != Free {
 		return false
@@ -67,10 +67,10 @@ func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
 // Missed reports to the Machine that a push from the NID was discarded. The next message to
 // the peer waits for a round with a ping. Until then nothing is sent.
 func (m *Machine) Missed(now time.Duration, nid lnet.NID) {
-	m.begin(now)
+	m.beginEvent(now)
 	if i := m.nis[nid]; i != nil {
 		m.clear(i.peer, NIDsUpToDate)
-		m.distrust(i.peer)
+		m.markInDoubt(i.peer)
 	}
-	m.end()
+	m.endEvent()
 }

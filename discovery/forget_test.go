@@ -19,9 +19,9 @@ func TestForget(t *testing.T) {
 		hold  bool // remains in the queue: no step is made
 		want  Hold
 	}{
-		{name: "it was met", given: []func(*Machine){func(m *Machine) { m.Meet(0, nid) }}, want: Free},
-		{name: "a ping is under way, and nothing waits for it", given: []func(*Machine){func(m *Machine) { m.Want(0, nid) }}, want: Free},
-		{name: "it is to be pinged", given: []func(*Machine){func(m *Machine) { m.Want(0, nid) }}, hold: true, want: Busy},
+		{name: "it was met", given: []func(*Machine){func(m *Machine) { m.FindOrCreate(0, nid) }}, want: Free},
+		{name: "a ping is under way, and nothing waits for it", given: []func(*Machine){func(m *Machine) { m.StartRound(0, nid) }}, want: Free},
+		{name: "it is to be pinged", given: []func(*Machine){func(m *Machine) { m.StartRound(0, nid) }}, hold: true, want: Busy},
 		{name: "a message waits", given: []func(*Machine){park}, want: Busy},
 		{name: "a caller waits", given: []func(*Machine){discover}, want: Busy},
 		{name: "one of each waits", given: []func(*Machine){park, discover}, want: Busy},

@@ -4,23 +4,23 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// by is the origin of a request to add or remove a NID.
-type by uint8
+// origin is the origin of a request to add or remove a NID.
+type origin uint8
 
 const (
-	byPeer  by = iota // the peer's ping info
-	byAdmin           // an administrator
+	fromPeer  origin = iota // the peer's ping info
+	fromAdmin               // an administrator
 )
 
 // checkAdd returns an error if the NID cannot be added to p (discovery 7.4). owner is the
 // current record of the NID, or nil. claimed means that the NID stays with another peer
 // that has locked it, which is not an error.
-func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who by) (owner *ni, claimed bool, err error) {
+func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who origin) (owner *ni, claimed bool, err error) {
 	owner = m.nis[nid]
 	switch {
-	case p.state.Has(Configured) && who != byAdmin, !multiRail && p.state.Has(MultiRail):
+	case p.state.Has(Configured) && who != fromAdmin, !multiRail && p.state.Has(MultiRail):
 		return owner, false, ErrPermission
-	case owner == nil && who == byPeer && m.full(p.primary):
+	case owner == nil && who == fromPeer && m.full(p.primary):
 		return nil, false, ErrFull
 	case owner == nil:
 	case owner.peer == p:
@@ -38,7 +38,7 @@ func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who by) (owner
 
 // add adds a NID to p and removes it from the peer that has it (discovery 7.4). A peer that
 // loses its primary NID this way is removed.
-func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who by) error {
+func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who origin) error {
 	owner, claimed, err := m.checkAdd(p, nid, multiRail, who)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who by) error {
 		m.attach(p, nid)
 	case owner.peer == p:
 	case owner.peer.primary == nid:
-		m.takeOver(p, owner.peer)
+		m.absorb(p, owner.peer)
 	default:
 		m.move(p, owner)
 	}
@@ -69,18 +69,18 @@ func (m *Machine) move(p *peer, i *ni) {
 	p.insert(i)
 	m.changedNIDs(x)
 	m.changedNIDs(p)
-	m.act(Attach{NID: i.nid, Peer: p.id, From: x.id})
+	m.emit(Attach{NID: i.nid, Peer: p.id, From: x.id})
 	if i.routes > 0 {
-		m.act(MoveRoutes{From: i.nid, To: i.nid, Peer: p.id})
+		m.emit(MoveRoutes{From: i.nid, To: i.nid, Peer: p.id})
 	}
 	if x.state.Has(Discovered) {
 		m.enqueue(x)
 	}
 }
 
-// takeOver removes x and gives p its primary NID. If both primary NIDs are locked, the
+// absorb removes x and gives p its primary NID. If both primary NIDs are locked, the
 // older lock determines the primary NID of p.
-func (m *Machine) takeOver(p, x *peer) {
+func (m *Machine) absorb(p, x *peer) {
 	nid := x.primary
 	gateways := x.gateways()
 	locked := x.state.Has(LockPrimary) && (!p.state.Has(LockPrimary) || x.lockTime < p.lockTime)
@@ -97,7 +97,7 @@ func (m *Machine) takeOver(p, x *peer) {
 			to = nid
 		}
 		m.addRoutes(p, to, g.routes)
-		m.act(MoveRoutes{From: g.nid, To: to, Peer: p.id})
+		m.emit(MoveRoutes{From: g.nid, To: to, Peer: p.id})
 	}
 }
 
@@ -106,7 +106,7 @@ func (m *Machine) rename(p *peer, nid lnet.NID) {
 	if p.primary == nid {
 		return
 	}
-	m.act(SetPrimary{Peer: p.id, Old: p.primary, New: nid})
+	m.emit(SetPrimary{Peer: p.id, Old: p.primary, New: nid})
 	p.primary = nid
 	p.promote(nid)
 	m.changedNIDs(p)
@@ -115,7 +115,7 @@ func (m *Machine) rename(p *peer, nid lnet.NID) {
 // setPrimary makes a NID the primary NID of the peer, unless that is locked (discovery
 // 7.4). The peer need not have the NID before. If setPrimary fails, nothing changes.
 func (m *Machine) setPrimary(p *peer, nid lnet.NID) error {
-	err := m.add(p, nid, p.state.Has(MultiRail), byPeer)
+	err := m.add(p, nid, p.state.Has(MultiRail), fromPeer)
 	fixed := p.state.Has(LockPrimary | Configured)
 	if err == nil && !fixed && m.nis[nid].peer == p {
 		m.rename(p, nid)
@@ -135,10 +135,10 @@ const (
 )
 
 // remove removes a NID from p (discovery 7.8). Removing the last NID removes the peer.
-func (m *Machine) remove(p *peer, nid lnet.NID, d drop, who by) error {
+func (m *Machine) remove(p *peer, nid lnet.NID, d drop, who origin) error {
 	i := m.nis[nid]
 	switch {
-	case p.state.Has(Configured) && who != byAdmin, p.state.Has(LockPrimary) && p.primary == nid:
+	case p.state.Has(Configured) && who != fromAdmin, p.state.Has(LockPrimary) && p.primary == nid:
 		return ErrPermission
 	case i == nil:
 		return ErrNotFound
@@ -153,14 +153,14 @@ func (m *Machine) remove(p *peer, nid lnet.NID, d drop, who by) error {
 	routes := i.routes
 	p.remove(i)
 	delete(m.nis, nid)
-	m.act(Detach{NID: nid, Peer: p.id})
+	m.emit(Detach{NID: nid, Peer: p.id})
 	m.changedNIDs(p)
 	if p.primary == nid {
 		m.rename(p, p.nis[0].nid)
 	}
 	if routes > 0 {
 		m.addRoutes(p, p.primary, routes)
-		m.act(MoveRoutes{From: nid, To: p.primary, Peer: p.id})
+		m.emit(MoveRoutes{From: nid, To: p.primary, Peer: p.id})
 	}
 	if p.state.Has(Discovered) && !m.stopped {
 		m.enqueue(p)

@@ -53,21 +53,21 @@ func (s State) disabled(l Local) bool {
 // needsPing reports whether the peer must be pinged (discovery 3).
 func (s State) needsPing() bool { return s.Has(ForcePing) || !s.Has(NIDsUpToDate) }
 
-// needsPush reports whether the peer must get a push (discovery 3). told is the sequence
+// needsPush reports whether the peer must get a push (discovery 3). acked is the sequence
 // number of the local ping info that the peer has.
-func (s State) needsPush(l Local, told uint32) bool {
+func (s State) needsPush(l Local, acked uint32) bool {
 	if !s.Has(MultiRail) || s.Has(MarkDeleted|PushSent) {
 		return false
 	}
-	return s.Has(ForcePush) || !s.Has(NoDiscovery) && !l.Mode.passive() && told < l.Seq
+	return s.Has(ForcePush) || !s.Has(NoDiscovery) && !l.Mode.passive() && acked < l.Seq
 }
 
 // upToDate reports whether discovery of the peer is complete (discovery 3). A push under
 // way is not enough, because another may have to follow.
-func (s State) upToDate(l Local, told uint32) bool {
+func (s State) upToDate(l Local, acked uint32) bool {
 	const done = Discovered | NIDsUpToDate
 	return s&done == done && !s.Has(Discovering|ForcePing|Rediscover) && (!s.Has(ForcePush) || s.Has(PushSent)) &&
-		!s.needsPush(l, told)
+		!s.needsPush(l, acked)
 }
 
 // known reports whether everything about the peer is known.

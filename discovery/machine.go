@@ -19,11 +19,11 @@ const (
 	// repingsMax is the maximum number of pings in one round after the first (decisions 19,
 	// quirk of discovery 6.4).
 	repingsMax = 4
-	// A failed round is retried after retryFirst, 2*retryFirst and so on, retries times.
+	// A failed round is retried after firstRetry, 2*firstRetry and so on, retries times.
 	// The count starts again after a successful round, a Discover, a change of the local
 	// ping info, or a call of Heard. A message does not reset the count, but begins a
 	// round.
-	retryFirst = 2 * time.Second
+	firstRetry = 2 * time.Second
 	retries    = 8
 )
 
@@ -50,7 +50,7 @@ type Machine struct {
 	full    func(primary lnet.NID) bool
 	stopped bool
 	now     time.Duration
-	order   uint64 // counts the pings that left and the news that arrived
+	clock   uint64 // counts the pings that left and the news that arrived
 
 	nis         map[lnet.NID]*ni
 	first, last *peer // all peers, by age
@@ -59,18 +59,18 @@ type Machine struct {
 	lastRequest RequestID
 	requests    map[RequestID]*peer
 
-	queue    queue
-	timers   timers
-	sweeps   []*sweep
-	released []Release // to be returned by Actions
-	orphans  []waiter  // whose peers were removed
-	dirty    []*peer
-	heard    []GatewayInfo
-	woken    []Wake
-	actions  []Action
-	spare    []Action
-	pushRoom int
-	figures  Figures // except for Queue
+	queue         queue
+	timers        timers
+	sweeps        []*sweep
+	released      []Release // to be returned by Actions
+	orphanWaiters []waiter  // whose peers were removed
+	changedPeers  []*peer
+	gatewayInfos  []GatewayInfo
+	wakes         []Wake
+	actions       []Action
+	freeActions   []Action
+	pushRoom      int
+	figures       Figures // except for Queue
 }
 
 // New returns a Machine without peers.
@@ -98,50 +98,50 @@ func (m *Machine) isLocal(n lnet.Net) bool {
 	return ok
 }
 
-// begin and end enclose the handling of each event. end publishes the changes.
-func (m *Machine) begin(now time.Duration) { m.now = max(m.now, now) }
+// beginEvent and endEvent enclose the handling of each event. endEvent publishes the changes.
+func (m *Machine) beginEvent(now time.Duration) { m.now = max(m.now, now) }
 
-func (m *Machine) end() {
-	for len(m.orphans) > 0 {
-		w := m.orphans[0]
-		m.orphans = m.orphans[1:]
-		m.rehome(w)
+func (m *Machine) endEvent() {
+	for len(m.orphanWaiters) > 0 {
+		w := m.orphanWaiters[0]
+		m.orphanWaiters = m.orphanWaiters[1:]
+		m.moveWaiter(w)
 	}
-	m.orphans = nil
-	for _, p := range m.dirty {
+	m.orphanWaiters = nil
+	for _, p := range m.changedPeers {
 		p.dirty = false
 		if !p.state.Has(MarkDeleted) {
-			m.act(ViewChanged{m.publish(p)})
+			m.emit(ViewChanged{m.publish(p)})
 		}
 	}
-	clear(m.dirty)
-	m.dirty = m.dirty[:0]
-	for _, g := range m.heard { // routes depend on the Views
-		m.act(g)
+	clear(m.changedPeers)
+	m.changedPeers = m.changedPeers[:0]
+	for _, g := range m.gatewayInfos { // routes depend on the Views
+		m.emit(g)
 	}
-	m.heard = m.heard[:0]
-	for _, w := range m.woken { // the callers use the Views
-		m.act(w)
+	m.gatewayInfos = m.gatewayInfos[:0]
+	for _, w := range m.wakes { // the callers use the Views
+		m.emit(w)
 	}
-	m.woken = m.woken[:0]
+	m.wakes = m.wakes[:0]
 }
 
-func (m *Machine) act(a Action) { m.actions = append(m.actions, a) }
+func (m *Machine) emit(a Action) { m.actions = append(m.actions, a) }
 
 func (m *Machine) warn(p *peer, text string, nid lnet.NID, err error) {
 	l := Log{Warn: true, Peer: p.primary, Text: text, Err: err}
 	if !nid.IsZero() {
 		l.NIDs = []lnet.NID{nid}
 	}
-	m.act(l)
+	m.emit(l)
 }
 
 // Actions returns the actions to perform, in order. The slice is valid until the second
 // next call.
 func (m *Machine) Actions() []Action {
 	a := m.actions
-	clear(m.spare)
-	m.actions, m.spare = m.spare[:0], a
+	clear(m.freeActions)
+	m.actions, m.freeActions = m.freeActions[:0], a
 	return a
 }
 
@@ -162,14 +162,14 @@ func (m *Machine) Due() (time.Duration, bool) {
 // Step does a bounded amount of pending work: one peer of the queue, some peers of a sweep,
 // some messages to release, and the timers that are due.
 func (m *Machine) Step(now time.Duration) {
-	m.begin(now)
-	m.fire()
+	m.beginEvent(now)
+	m.runTimers()
 	m.release()
 	m.sweep()
 	if p := m.queue.pop(); p != nil {
 		m.run(p)
 	}
-	m.end()
+	m.endEvent()
 }
 
 // Local returns the current Local of this node.
@@ -208,12 +208,12 @@ func (m *Machine) PeersAfter(id PeerID, had lnet.NID) iter.Seq[*View] {
 // Len returns the number of peers.
 func (m *Machine) Len() int { return m.count }
 
-// Meet creates a peer for a NID that a message goes to or came from, unless a peer has it
+// FindOrCreate creates a peer for a NID that a message goes to or came from, unless a peer has it
 // (discovery 2.4). A NID that no peer can have is ignored.
-func (m *Machine) Meet(now time.Duration, nid lnet.NID) {
-	m.begin(now)
+func (m *Machine) FindOrCreate(now time.Duration, nid lnet.NID) {
+	m.beginEvent(now)
 	m.findOrCreate(nid)
-	m.end()
+	m.endEvent()
 }
 
 // findOrCreate returns the peer with the NID. It returns nil if no peer can have the NID or

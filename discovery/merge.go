@@ -18,23 +18,23 @@ const (
 // there may be thousands of NIDs.
 type merge struct {
 	data *Content
-	set  map[lnet.NID]struct{} // of data
-	// frozen means that discovery is disabled for the peer, and only the status of NIDs
+	nids map[lnet.NID]struct{} // of data
+	// statusOnly means that discovery is disabled for the peer, and only the status of NIDs
 	// counts.
-	frozen bool
-	// report means that differences are logged and nothing is changed, because the peer is
+	statusOnly bool
+	// reportOnly means that differences are logged and nothing is changed, because the peer is
 	// configured or the mode is Verify.
-	report bool
-	at     int
-	old    []lnet.NID // NIDs of the peer that data does not list; nil until all of data is merged
-	pruned bool       // old is set
+	reportOnly bool
+	next       int
+	unlisted   []lnet.NID // NIDs of the peer that data does not list; nil until all of data is merged
+	pruned     bool       // old is set
 	// findings are logged when the merge ends, with one line per text and error that lists
 	// the NIDs.
 	findings []Log
 }
 
-// maxNamed is the maximum number of NIDs that a Log lists. Further NIDs are counted.
-const maxNamed = 16
+// maxListed is the maximum number of NIDs that a Log lists. Further NIDs are counted.
+const maxListed = 16
 
 // warn adds a problem with a NID of the peer to the findings.
 func (j *merge) warn(p *peer, text string, nid lnet.NID, err error) {
@@ -42,7 +42,7 @@ func (j *merge) warn(p *peer, text string, nid lnet.NID, err error) {
 		f := &j.findings[k]
 		switch {
 		case f.Text != text || !sameError(f.Err, err):
-		case len(f.NIDs) < maxNamed:
+		case len(f.NIDs) < maxListed:
 			f.NIDs = append(f.NIDs, nid)
 			return
 		default:
@@ -92,29 +92,29 @@ func (m *Machine) process(p *peer) {
 			m.endRound(p, fmt.Errorf("primary nid %s: %w", primary, err))
 			return
 		}
-	case c.Info.Seq <= owner.peer.seq && m.doubted(p, c, owner):
-		m.contest(p, c)
+	case c.Info.Seq <= owner.peer.seq && m.claimInDoubt(p, c, owner):
+		m.checkClaims(p, c)
 		return
 	default:
-		m.handOver(p, owner.peer, c)
+		m.mergeInto(p, owner.peer, c)
 		return
 	}
 	if p.primary == primary && c.Info.Features&lnet.FeatMultiRail != 0 {
-		m.number(p, c.Info.Seq) // while it had another primary NID, its number was not recorded
+		m.recordSeq(p, c.Info.Seq) // while it had another primary NID, its number was not recorded
 	}
 	m.startMerge(p, c)
 }
 
-// handOver gives the data of p to x, the peer that has the NID which p reports as its
+// mergeInto gives the data of p to x, the peer that has the NID which p reports as its
 // primary NID (discovery 7.2). Merging then gradually moves the NIDs of p to x.
-func (m *Machine) handOver(p, x *peer, c *Content) {
+func (m *Machine) mergeInto(p, x *peer, c *Content) {
 	if !p.state.Has(NoDiscovery) {
 		m.clear(x, NoDiscovery)
 	}
 	if p.state.Has(MultiRail) && !x.state.Has(Configured) {
 		m.becomeMultiRail(x)
 	}
-	w, xw := p.work, x.doing()
+	w, xw := p.work, x.startWork()
 	if !w.source.IsZero() {
 		xw.source = w.source
 	}
@@ -125,17 +125,17 @@ func (m *Machine) handOver(p, x *peer, c *Content) {
 	if x.state.Has(MultiRail) {
 		switch {
 		case c.Info.Seq > x.seq:
-			m.number(x, c.Info.Seq)
+			m.recordSeq(x, c.Info.Seq)
 		case xw.data != nil:
 			c = xw.data
 		}
 	}
 	xw.data = nil
 	m.clear(x, DataPresent)
-	if x.settle(c.asked); x.doubt == 0 {
+	if x.endDoubt(c.pingTime); x.doubtAt == 0 {
 		m.clear(x, ForcePing)
 	}
-	m.inherit(x, p, c)
+	m.inheritDoubt(x, p, c)
 	if x.state.Has(PingFailed) {
 		m.clear(x, PingFailed)
 		xw.pingErr = nil
@@ -143,7 +143,7 @@ func (m *Machine) handOver(p, x *peer, c *Content) {
 	m.set(x, NIDsUpToDate)
 	// Continue as if x had received the data itself: it must agree with other data of x,
 	// and x may have to change its primary NID (decisions 19).
-	m.compare(x, c)
+	m.checkContradiction(x, c)
 	primary, _ := c.Info.Primary()
 	if i := m.nis[primary]; !m.disabled(x) && i != nil && i.peer == x {
 		_ = m.setPrimary(x, primary) // x already has the NID
@@ -163,37 +163,37 @@ func (c *Content) lists(nid lnet.NID) bool {
 func (m *Machine) startMerge(p *peer, c *Content) {
 	frozen := m.disabled(p)
 	j := &merge{
-		data: c, frozen: frozen, report: m.local.Mode == Verify || frozen && p.state.Has(Configured),
-		set: make(map[lnet.NID]struct{}, len(c.Info.NIs)),
+		data: c, statusOnly: frozen, reportOnly: m.local.Mode == Verify || frozen && p.state.Has(Configured),
+		nids: make(map[lnet.NID]struct{}, len(c.Info.NIs)),
 	}
 	for i := range c.Info.NIs {
-		j.set[c.Info.NIs[i].NID] = struct{}{}
+		j.nids[c.Info.NIs[i].NID] = struct{}{}
 	}
-	p.doing().merge = j
+	p.startWork().merge = j
 	m.learnRouter(p, c)
-	m.mergeSome(p)
+	m.stepMerge(p)
 }
 
-// mergeSome does one step of a merge (discovery 7.1).
-func (m *Machine) mergeSome(p *peer) {
+// stepMerge does one step of a merge (discovery 7.1).
+func (m *Machine) stepMerge(p *peer) {
 	j := p.work.merge
 	nis := j.data.Info.NIs
 	for n := 0; n < mergeChunk; n++ {
 		switch {
-		case j.at < len(nis):
-			m.mergeNI(p, j, nis[j.at])
-			j.at++
+		case j.next < len(nis):
+			m.mergeNI(p, j, nis[j.next])
+			j.next++
 		case !j.pruned:
 			j.pruned = true
 			for _, i := range p.nis {
-				if _, ok := j.set[i.nid]; !ok && (j.report || !j.frozen) && !i.nid.IsLoopback() {
-					j.old = append(j.old, i.nid)
+				if _, ok := j.nids[i.nid]; !ok && (j.reportOnly || !j.statusOnly) && !i.nid.IsLoopback() {
+					j.unlisted = append(j.unlisted, i.nid)
 				}
 			}
-		case len(j.old) > 0:
-			nid := j.old[0]
-			j.old = j.old[1:]
-			m.prune(p, j, nid)
+		case len(j.unlisted) > 0:
+			nid := j.unlisted[0]
+			j.unlisted = j.unlisted[1:]
+			m.removeUnlisted(p, j, nid)
 		default:
 			m.endMerge(p, j)
 			return
@@ -210,23 +210,23 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	mine := i != nil && i.peer == p
 	switch {
 	case mine:
-	case j.report:
+	case j.reportOnly:
 		j.warn(p, furtherNIDs, ni.NID, nil)
 		return
-	case j.frozen:
+	case j.statusOnly:
 		return
 	default:
 		multiRail := j.data.Info.Features&lnet.FeatMultiRail != 0
 		if i != nil {
-			_, claimed, err := m.checkAdd(p, ni.NID, multiRail, byPeer)
+			_, claimed, err := m.checkAdd(p, ni.NID, multiRail, fromPeer)
 			if err == nil && !claimed {
-				if m.doubted(p, j.data, i) {
+				if m.claimInDoubt(p, j.data, i) {
 					return
 				}
-				m.inherit(p, i.peer, j.data)
+				m.inheritDoubt(p, i.peer, j.data)
 			}
 		}
-		switch err := m.add(p, ni.NID, multiRail, byPeer); {
+		switch err := m.add(p, ni.NID, multiRail, fromPeer); {
 		case err == nil, errors.Is(err, ErrFull):
 		case p.state.Has(Configured):
 			j.warn(p, furtherNIDs, ni.NID, nil)
@@ -237,15 +237,15 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 			return
 		}
 	}
-	m.act(MarkStatus{NID: ni.NID, Status: ni.Status})
+	m.emit(MarkStatus{NID: ni.NID, Status: ni.Status})
 }
 
-// prune removes a NID that the peer's data does not list (discovery 7.1, step 6).
-func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
+// removeUnlisted removes a NID that the peer's data does not list (discovery 7.1, step 6).
+func (m *Machine) removeUnlisted(p *peer, j *merge, nid lnet.NID) {
 	if i := m.nis[nid]; i == nil || i.peer != p {
 		return
 	}
-	if j.report {
+	if j.reportOnly {
 		j.warn(p, missingNIDs, nid, nil)
 		return
 	}
@@ -255,7 +255,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 	}
 	err := ErrBusy
 	if len(p.nis) > 1 {
-		err = m.remove(p, nid, d, byPeer)
+		err = m.remove(p, nid, d, fromPeer)
 	}
 	switch {
 	case err == nil:
@@ -263,7 +263,7 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 		if p.state.Has(Configured) {
 			j.warn(p, missingNIDs, nid, nil)
 		}
-		m.act(MarkStatus{NID: nid, Status: lnet.StatusDown})
+		m.emit(MarkStatus{NID: nid, Status: lnet.StatusDown})
 	default:
 		j.warn(p, "NIDs of the peer are not removed", nid, err)
 	}
@@ -273,13 +273,13 @@ func (m *Machine) prune(p *peer, j *merge, nid lnet.NID) {
 func (m *Machine) endMerge(p *peer, j *merge) {
 	p.work.merge = nil
 	for k := range j.findings {
-		m.act(j.findings[k])
+		m.emit(j.findings[k])
 	}
 	primary, _ := j.data.Info.Primary()
-	if !j.frozen && !j.report && p.promote(primary) {
+	if !j.statusOnly && !j.reportOnly && p.promote(primary) {
 		m.changedNIDs(p)
 	}
 	if p.routes > 0 {
-		m.heard = append(m.heard, GatewayInfo{Peer: p.id, Info: &j.data.Info})
+		m.gatewayInfos = append(m.gatewayInfos, GatewayInfo{Peer: p.id, Info: &j.data.Info})
 	}
 }

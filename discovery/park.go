@@ -17,23 +17,23 @@ type waiter struct {
 // exactly one Release, perhaps at once, because the state may have changed since the View
 // was read.
 func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
-	m.begin(now)
+	m.beginEvent(now)
 	p := m.findOrCreate(nid)
 	switch {
 	case m.stopped:
 		m.enqueueRelease([]Key{key}, ErrClosed)
 	case p == nil:
 		m.enqueueRelease([]Key{key}, ErrNoPeer)
-	case !p.state.mustWait(m.local, p.told, p.untold):
+	case !p.state.mustWait(m.local, p.ackedSeq, p.pushUnacked):
 		m.enqueueRelease([]Key{key}, nil)
-		if p.left { // the reason why the message was parked
+		if p.retriesEnded { // the reason why the message was parked
 			m.enqueue(p)
 		}
 	default:
 		m.enqueue(p)
 		p.work.parked = append(p.work.parked, key)
 	}
-	m.end()
+	m.endEvent()
 }
 
 func (m *Machine) enqueueRelease(keys []Key, err error) {
@@ -49,7 +49,7 @@ func (m *Machine) release() {
 		r := &m.released[0]
 		n := min(room, len(r.Keys))
 		room -= n
-		m.act(Release{r.Keys[:n:n], r.Err})
+		m.emit(Release{r.Keys[:n:n], r.Err})
 		if r.Keys = r.Keys[n:]; len(r.Keys) == 0 {
 			m.released[0] = Release{}
 			m.released = m.released[1:]
@@ -60,9 +60,9 @@ func (m *Machine) release() {
 	}
 }
 
-// wake ends the wait for a round of p. After a successful round p is up to date, so no
+// wakeWaiters ends the wait for a round of p. After a successful round p is up to date, so no
 // caller needs to wait for another one (discovery 6.8).
-func (m *Machine) wake(p *peer, err error) {
+func (m *Machine) wakeWaiters(p *peer, err error) {
 	for _, w := range p.work.waiters {
 		m.ready(w, err)
 	}
@@ -74,13 +74,13 @@ func (m *Machine) ready(w waiter, err error) {
 	if i := m.nis[w.nid]; i != nil && err == nil {
 		a.Primary = i.peer.primary
 	}
-	m.woken = append(m.woken, a)
+	m.wakes = append(m.wakes, a)
 }
 
-// rehome handles a caller whose peer was removed. The caller waits for the round of the
+// moveWaiter handles a caller whose peer was removed. The caller waits for the round of the
 // peer that now has the NID, which is created if necessary, because it asked for the NID
 // and not for a peer.
-func (m *Machine) rehome(w waiter) {
+func (m *Machine) moveWaiter(w waiter) {
 	i := m.nis[w.nid]
 	switch {
 	case m.stopped:

@@ -13,36 +13,36 @@ type peer struct {
 	primary lnet.NID
 	nis     []*ni // grouped by net (discovery 2.2)
 	state   State
-	// seq is the last sequence number of the peer. told is the local sequence number that
+	// seq is the last sequence number of the peer. ackedSeq is the local sequence number that
 	// the peer acknowledged last.
-	seq, told uint32
-	// heard and digest are the number and hash of the data with the highest number since
+	seq, ackedSeq uint32
+	// newestSeq and digest are the number and hash of the data with the highest number since
 	// the last ping left. They are valid if hears is set (decisions 19).
-	heard    uint32
-	digest   uint64
-	hears    bool
-	learned  uint64 // when, in the machine's order, its last news arrived; 0 if none did
-	failures uint8  // number of consecutive failed rounds; each pings another NID than the one before
-	tries    uint8  // number of retry pauses begun, limited by retries
-	dirty    bool
-	queued   bool
-	untold   bool  // the last push did not reach the peer
-	left     bool  // retries have ended; see leave
-	dataSize int32 // size of the largest ping info received
-	lockTime time.Duration
-	routes   int   // number of routes through the peer
-	work     *work // nil while nothing is under way
+	newestSeq    uint32
+	newestDigest uint64
+	hasNewest    bool
+	learnedAt    uint64 // when, in the machine's order, its last news arrived; 0 if none did
+	failures     uint8  // number of consecutive failed rounds; each pings another NID than the one before
+	tries        uint8  // number of retry pauses begun, limited by retries
+	dirty        bool
+	queued       bool
+	pushUnacked  bool  // the last push did not reach the peer
+	retriesEnded bool  // retries have ended; see endRetries
+	dataSize     int32 // size of the largest ping info received
+	lockTime     time.Duration
+	routes       int   // number of routes through the peer
+	work         *work // nil while nothing is under way
 
-	// The following are also times in the machine's order. doubt is when messages about the
-	// peer last contradicted each other, or one was lost. reborn is when a new incarnation
-	// began. toldAt is when the push left that set told.
-	doubt, reborn, toldAt uint64
+	// The following are also times in the machine's order. doubtAt is when messages about the
+	// peer last contradicted each other, or one was lost. restartedAt is when a new incarnation
+	// began. ackedPushAt is when the push left that set ackedSeq.
+	doubtAt, restartedAt, ackedPushAt uint64
 
 	prev, next   *peer // all peers
 	qprev, qnext *peer // the queue
 	due          time.Duration
-	again        time.Duration // end of the last retry pause
-	slot         int           // index in timers plus 1; 0 if not in timers
+	pauseEnd     time.Duration // end of the last retry pause
+	timerIndex   int           // index in timers plus 1; 0 if not in timers
 	view         *View
 }
 
@@ -56,37 +56,37 @@ type ni struct {
 // work is the state of a peer while something is under way or waits.
 type work struct {
 	ping, push RequestID
-	asked      uint64 // when, in the machine's order, the last ping left
+	pingedAt   uint64 // when, in the machine's order, the last ping left
 	pushed     uint32 // sequence number of the push under way
 	pushedAt   uint64 // when, in the machine's order, that push left
-	void       bool   // the push under way went to an earlier incarnation of the peer
+	pushVoid   bool   // the push under way went to an earlier incarnation of the peer
 	// source is the local NID that received the last reply, and destination the peer's NID
 	// that sent it. The zero NID means any.
 	source, destination lnet.NID
 	// mergeInto is the NID of the peer into which this one is to be merged (discovery 7.6).
 	mergeInto        lnet.NID
 	net              lnet.Net // net of the router check in progress
-	about            lnet.NID // NID to ping alternately with the primary NID, unless zero
+	alsoPing         lnet.NID // NID to ping alternately with the primary NID, unless zero
 	data             *Content
 	merge            *merge
 	pingErr, pushErr error
-	repings          int
+	repingCount      int
 	parked           []Key
 	waiters          []waiter
 }
 
-func (p *peer) doing() *work {
+func (p *peer) startWork() *work {
 	if p.work == nil {
 		p.work = &work{}
 	}
 	return p.work
 }
 
-// rest removes p.work if it is not needed any more.
-func (p *peer) rest() {
+// dropIdleWork removes p.work if it is not needed any more.
+func (p *peer) dropIdleWork() {
 	w := p.work
 	if w == nil || p.state.Has(Discovering|PingFailed|PushFailed) || w.ping != 0 || w.push != 0 || w.data != nil || w.merge != nil || len(w.parked)+len(w.waiters) > 0 ||
-		!w.mergeInto.IsZero() || !w.about.IsZero() || w.net != 0 || !w.destination.IsZero() && p.state.Has(MultiRail) {
+		!w.mergeInto.IsZero() || !w.alsoPing.IsZero() || w.net != 0 || !w.destination.IsZero() && p.state.Has(MultiRail) {
 		return
 	}
 	p.work = nil
@@ -174,7 +174,7 @@ func (m *Machine) attach(p *peer, nid lnet.NID) {
 	i := &ni{nid: nid}
 	m.nis[nid] = i
 	p.insert(i)
-	m.act(Attach{NID: nid, Peer: p.id})
+	m.emit(Attach{NID: nid, Peer: p.id})
 	m.changedNIDs(p)
 }
 
@@ -191,12 +191,12 @@ func (m *Machine) destroy(p *peer) {
 		} else {
 			m.enqueueRelease(w.parked, nil)
 		}
-		m.orphans = append(m.orphans, w.waiters...)
+		m.orphanWaiters = append(m.orphanWaiters, w.waiters...)
 		p.work = nil
 	}
 	for _, i := range p.nis {
 		delete(m.nis, i.nid)
-		m.act(Detach{NID: i.nid, Peer: p.id})
+		m.emit(Detach{NID: i.nid, Peer: p.id})
 	}
 	p.nis, p.routes = nil, 0
 	for _, s := range m.sweeps {
@@ -217,17 +217,17 @@ func (m *Machine) destroy(p *peer) {
 	m.count--
 	p.state = p.state&^(Discovering|DataPresent|ForcePing|ForcePush) | MarkDeleted
 	p.view = nil
-	m.act(Gone{m.publish(p)})
+	m.emit(Gone{m.publish(p)})
 }
 
 // publish returns the current View of a peer.
 func (m *Machine) publish(p *peer) *View {
-	v, untold := p.view, p.untold && !p.left
+	v, untold := p.view, p.pushUnacked && !p.retriesEnded
 	if v != nil && v.NIDs != nil && v.Primary == p.primary && v.State == p.state && v.Seq == p.seq &&
-		v.Told == p.told && v.Untold == untold && v.Left == p.left && v.Gateway == (p.routes > 0) {
+		v.AckedSeq == p.ackedSeq && v.PushUnacked == untold && v.RetriesEnded == p.retriesEnded && v.Gateway == (p.routes > 0) {
 		return v
 	}
-	next := &View{ID: p.id, Primary: p.primary, State: p.state, Seq: p.seq, Told: p.told, Untold: untold, Left: p.left, Gateway: p.routes > 0}
+	next := &View{ID: p.id, Primary: p.primary, State: p.state, Seq: p.seq, AckedSeq: p.ackedSeq, PushUnacked: untold, RetriesEnded: p.retriesEnded, Gateway: p.routes > 0}
 	if v != nil && v.NIDs != nil {
 		next.NIDs = v.NIDs
 	} else if len(p.nis) > 0 {
@@ -244,7 +244,7 @@ func (m *Machine) publish(p *peer) *View {
 func (m *Machine) changed(p *peer) {
 	if !p.dirty {
 		p.dirty = true
-		m.dirty = append(m.dirty, p)
+		m.changedPeers = append(m.changedPeers, p)
 	}
 }
 
@@ -268,7 +268,7 @@ func (m *Machine) clear(p *peer, f State) {
 	}
 }
 
-func (m *Machine) upToDate(p *peer) bool { return p.state.upToDate(m.local, p.told) }
+func (m *Machine) upToDate(p *peer) bool { return p.state.upToDate(m.local, p.ackedSeq) }
 
 func (m *Machine) disabled(p *peer) bool { return p.state.disabled(m.local) }
 
@@ -277,6 +277,6 @@ func (m *Machine) disabled(p *peer) bool { return p.state.disabled(m.local) }
 func (m *Machine) becomeMultiRail(p *peer) {
 	if !p.state.Has(MultiRail) {
 		m.set(p, MultiRail)
-		m.act(ForgetPreferred{p.id})
+		m.emit(ForgetPreferred{p.id})
 	}
 }

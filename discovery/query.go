@@ -19,7 +19,7 @@ func (m *Machine) ForceDiscover(now time.Duration, nid lnet.NID, waiter Key) {
 }
 
 func (m *Machine) discover(now time.Duration, nid lnet.NID, key Key, force State) {
-	m.begin(now)
+	m.beginEvent(now)
 	w := waiter{key: key, nid: nid}
 	switch p := m.findOrCreate(nid); {
 	case m.stopped:
@@ -29,32 +29,32 @@ func (m *Machine) discover(now time.Duration, nid lnet.NID, key Key, force State
 	default:
 		m.clear(p, NIDsUpToDate)
 		m.set(p, force)
-		p.startOver()
+		p.resetFailures()
 		m.enqueue(p)
 		p.work.waiters = append(p.work.waiters, w)
 	}
-	m.end()
+	m.endEvent()
 }
 
-// Want begins a round with the peer that has the NID, for a message that cannot wait for
+// StartRound begins a round with the peer that has the NID, for a message that cannot wait for
 // its end. It does nothing if the peer is up to date or a timer is set for it.
-func (m *Machine) Want(now time.Duration, nid lnet.NID) {
-	m.begin(now)
-	if p := m.findOrCreate(nid); p != nil && !m.stopped && p.slot == 0 && !m.upToDate(p) {
+func (m *Machine) StartRound(now time.Duration, nid lnet.NID) {
+	m.beginEvent(now)
+	if p := m.findOrCreate(nid); p != nil && !m.stopped && p.timerIndex == 0 && !m.upToDate(p) {
 		m.enqueue(p)
 	}
-	m.end()
+	m.endEvent()
 }
 
-// Heard reports a sign of life from a NID that was considered dead. If the last round with
+// NoteAlive reports a sign of life from a NID that was considered dead. If the last round with
 // its peer failed, a new one begins at once.
-func (m *Machine) Heard(now time.Duration, nid lnet.NID) {
-	m.begin(now)
+func (m *Machine) NoteAlive(now time.Duration, nid lnet.NID) {
+	m.beginEvent(now)
 	if i := m.nis[nid]; i != nil && !m.stopped && i.peer.state.Has(Rediscover) {
-		i.peer.startOver()
+		i.peer.resetFailures()
 		m.enqueue(i.peer)
 	}
-	m.end()
+	m.endEvent()
 }
 
 // PrimaryNID returns the primary NID of the peer that has the NID (discovery 7.5). If it is
@@ -66,8 +66,8 @@ func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key K
 	if nid.IsLoopback() {
 		return nid, true
 	}
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	p := m.findOrCreate(nid)
 	switch {
 	case p == nil || m.stopped:
@@ -90,8 +90,8 @@ func (m *Machine) IsDiscovered(now time.Duration, nid lnet.NID) error {
 	if nid.IsLoopback() {
 		return nil
 	}
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	const done = Discovered | NIDsUpToDate
 	p := m.findOrCreate(nid)
 	switch {

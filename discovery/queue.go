@@ -60,7 +60,7 @@ func (q *queue) pop() *peer {
 // enqueue adds a peer to the queue unless it is in it, and begins a round unless one is in
 // progress.
 func (m *Machine) enqueue(p *peer) {
-	m.join(p)
+	m.beginRound(p)
 	if !p.queued {
 		m.queue.pushBack(p)
 	}
@@ -68,32 +68,32 @@ func (m *Machine) enqueue(p *peer) {
 
 // enqueueFront is like enqueue, but puts the peer at the front.
 func (m *Machine) enqueueFront(p *peer) {
-	m.join(p)
+	m.beginRound(p)
 	m.queue.remove(p)
 	m.queue.pushFront(p)
 }
 
-// join begins a round unless one is in progress, and resets the state of the previous
+// beginRound begins a round unless one is in progress, and resets the state of the previous
 // round.
-func (m *Machine) join(p *peer) {
+func (m *Machine) beginRound(p *peer) {
 	if p.state.Has(Discovering) {
 		return
 	}
 	m.set(p, Discovering)
-	if p.left {
-		p.left = false
+	if p.retriesEnded {
+		p.retriesEnded = false
 		m.changed(p)
 	}
-	w := p.doing()
-	w.repings = 0
+	w := p.startWork()
+	w.repingCount = 0
 	if w.ping == 0 && w.push == 0 {
 		m.timers.remove(p)
 	}
 }
 
-// requeue handles an event that a peer may have waited for. If the peer is up to date, a
+// handleLateEvent handles an event that a peer may have waited for. If the peer is up to date, a
 // late event does not begin a round, but new data is always processed (discovery 10).
-func (m *Machine) requeue(p *peer) {
+func (m *Machine) handleLateEvent(p *peer) {
 	if !m.upToDate(p) || p.state.Has(DataPresent) {
 		m.enqueue(p)
 	}

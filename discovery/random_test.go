@@ -153,7 +153,7 @@ func (r *randomEvents) event() {
 		m.SetMode(r.now, Mode(r.below(3)))
 	case 22:
 		m.Restarted(r.now, r.nid())
-		m.Heard(r.now, r.nid())
+		m.NoteAlive(r.now, r.nid())
 		m.RemoveNet(r.now, r.net(), []lnet.Net{r.net()})
 	case 23:
 		m.ForcePushAll(r.now)

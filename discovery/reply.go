@@ -17,64 +17,64 @@ type Reply struct {
 
 // PingReply reports the reply to a ping (discovery 6.7).
 func (m *Machine) PingReply(now time.Duration, id RequestID, r Reply) {
-	m.begin(now)
+	m.beginEvent(now)
 	if p := m.requests[id]; p != nil && p.work.ping == id {
-		m.ended(id)
+		m.finishRequest(id)
 		p.work.source, p.work.destination = r.To, r.From
 		m.replied(p, &r.Content)
-		m.requeue(p)
+		m.handleLateEvent(p)
 	}
-	m.end()
+	m.endEvent()
 }
 
 func (m *Machine) replied(p *peer, c *Content) {
 	w := p.work
-	if c.Err != nil || m.strange(p, c) {
-		m.endedBadly(p, true)
+	if c.Err != nil || m.fromOtherNode(p, c) {
+		m.countFailure(p, true)
 		w.pingErr = nil
 		m.set(p, PingFailed)
 		return
 	}
 	if c.Info.Features&lnet.FeatDiscovery == 0 || m.local.Mode.passive() {
-		m.doesNotDiscover(p, Discovered|MultiRail)
+		m.discoveryOff(p, Discovered|MultiRail)
 	} else {
 		m.clear(p, NoDiscovery)
 	}
 	m.learnMultiRail(p, c)
 	p.dataSize = max(p.dataSize, int32(min(c.Size, lnet.MTU)))
 	if c.Short {
-		m.enlarge(c.Size)
+		m.enlargePushRoom(c.Size)
 		w.pingErr = nil
 		m.set(p, PingFailed)
 		return
 	}
 	if P, ok := c.Info.Primary(); ok && P == p.primary && c.Info.Features&lnet.FeatMultiRail != 0 {
-		m.number(p, c.Info.Seq)
+		m.recordSeq(p, c.Info.Seq)
 	}
-	w.about = lnet.NID{}
-	c.asked = w.asked
-	p.settle(c.asked)
+	w.alsoPing = lnet.NID{}
+	c.pingTime = w.pingedAt
+	p.endDoubt(c.pingTime)
 	c.digest()
-	if p.hears && (c.Info.Seq < p.heard || c.sum != p.digest) {
-		m.askAgain(p)
+	if p.hasNewest && (c.Info.Seq < p.newestSeq || c.hash != p.newestDigest) {
+		m.repingInDoubt(p)
 	}
-	m.hear(p, c)
+	m.recordNewest(p, c)
 	w.data = c
 	m.set(p, DataPresent)
 }
 
-// strange reports whether a reply lists no NID of the gateway p. Then it comes from another
+// fromOtherNode reports whether a reply lists no NID of the gateway p. Then it comes from another
 // node that answers a ping of an earlier incarnation of this node, because both pings have
 // the same handle. For other peers a later reply corrects such an error, but a gateway
 // would lose its routes with the NIDs.
-func (m *Machine) strange(p *peer, c *Content) bool {
+func (m *Machine) fromOtherNode(p *peer, c *Content) bool {
 	return p.routes > 0 && !c.Short && !slices.ContainsFunc(p.nis, func(i *ni) bool { return c.lists(i.nid) })
 }
 
 // PushReceived reports a push from a NID (discovery 6.7). The node sends the ACK and posts
 // a new MD, whatever the content. A push from a NID that belongs to no peer is ignored.
 func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
-	m.begin(now)
+	m.beginEvent(now)
 	m.figures.PushesReceived++
 	if i := m.nis[from]; i != nil && !m.stopped {
 		p := i.peer
@@ -87,13 +87,13 @@ func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
 			}
 		}
 	}
-	m.end()
+	m.endEvent()
 }
 
 func (m *Machine) pushed(p *peer, c *Content) {
 	if c.Err != nil {
 		m.clear(p, NIDsUpToDate)
-		m.distrust(p)
+		m.markInDoubt(p)
 		return
 	}
 	p.dataSize = max(p.dataSize, int32(min(c.Size, lnet.MTU)))
@@ -107,32 +107,32 @@ func (m *Machine) pushed(p *peer, c *Content) {
 	case p.state.Has(Discovering):
 		m.set(p, NoDiscovery)
 	default:
-		m.doesNotDiscover(p, Discovered)
+		m.discoveryOff(p, Discovered)
 	}
 	m.learnMultiRail(p, c)
 	if c.Short || c.Cut {
-		m.enlarge(c.Size)
+		m.enlargePushRoom(c.Size)
 		m.clear(p, NIDsUpToDate)
-		m.distrust(p)
+		m.markInDoubt(p)
 		return
 	}
-	m.number(p, c.Info.Seq)
+	m.recordSeq(p, c.Info.Seq)
 	m.clear(p, NIDsUpToDate)
 	c.digest()
-	m.compare(p, c)
+	m.checkContradiction(p, c)
 	// Kernels keep the older of two pushes with the same number, and so miss a status that
 	// changes under that number.
-	if w := p.doing(); w.data == nil || c.Info.Seq >= w.data.Info.Seq {
+	if w := p.startWork(); w.data == nil || c.Info.Seq >= w.data.Info.Seq {
 		w.data = c
 		m.set(p, DataPresent)
 	}
 }
 
-// doesNotDiscover records that discovery is off on this node or on the peer. If the peer
+// discoveryOff records that discovery is off on this node or on the peer. If the peer
 // has one of the flags in learned, what was learned about it cannot be separated from the
 // rest, and the peer must be removed (discovery 6.9), unless it was configured (quirk of
 // discovery 6.9).
-func (m *Machine) doesNotDiscover(p *peer, learned State) {
+func (m *Machine) discoveryOff(p *peer, learned State) {
 	if p.state.Has(learned) && !p.state.Has(Configured|NoDiscovery) {
 		if m.local.Mode == Verify {
 			m.warn(p, "the peer discovers no more", lnet.NID{}, nil)
@@ -172,106 +172,106 @@ func (m *Machine) learnRouter(p *peer, c *Content) {
 	}
 }
 
-// enlarge increases the room for pushes to the size of the largest ping info seen.
-func (m *Machine) enlarge(size int) {
+// enlargePushRoom increases the room for pushes to the size of the largest ping info seen.
+func (m *Machine) enlargePushRoom(size int) {
 	if size = min(size, lnet.MTU); size > m.pushRoom {
 		m.pushRoom = size
-		m.act(EnlargePush{size})
+		m.emit(EnlargePush{size})
 	}
 }
 
-// number records the sequence number of a peer. A lower number is accepted: the peer may
+// recordSeq records the sequence number of a peer. A lower number is accepted: the peer may
 // have restarted, and then needs the local NIDs again.
-func (m *Machine) number(p *peer, seq uint32) {
+func (m *Machine) recordSeq(p *peer, seq uint32) {
 	if seq == p.seq {
 		return
 	}
 	if seq < p.seq {
-		m.act(Log{Peer: p.primary, Text: "the peer's sequence number went back: it has perhaps restarted"})
-		m.beginLife(p)
+		m.emit(Log{Peer: p.primary, Text: "the peer's sequence number went back: it has perhaps restarted"})
+		m.peerRestarted(p)
 	}
 	p.seq = seq
 	m.changed(p)
 }
 
-// beginLife records that the peer has restarted and needs the local NIDs again.
-func (m *Machine) beginLife(p *peer) {
-	m.order++
-	p.reborn = m.order
-	m.forgetTold(p)
+// peerRestarted records that the peer has restarted and needs the local NIDs again.
+func (m *Machine) peerRestarted(p *peer) {
+	m.clock++
+	p.restartedAt = m.clock
+	m.discardPushes(p)
 }
 
-// forgetTold discards the pushes that reached the peer, and the one under way.
-func (m *Machine) forgetTold(p *peer) {
-	if p.told != 0 {
-		p.told = 0
+// discardPushes discards the pushes that reached the peer, and the one under way.
+func (m *Machine) discardPushes(p *peer) {
+	if p.ackedSeq != 0 {
+		p.ackedSeq = 0
 		m.changed(p)
 	}
 	if p.work != nil {
-		p.work.void = true
+		p.work.pushVoid = true
 	}
 }
 
-// hear records the data with the highest number since the last ping left.
-func (m *Machine) hear(p *peer, c *Content) {
-	m.order++
-	p.learned = m.order
-	if seq := c.Info.Seq; !p.hears || seq >= p.heard {
-		p.hears, p.heard, p.digest = true, seq, c.sum
+// recordNewest records the data with the highest number since the last ping left.
+func (m *Machine) recordNewest(p *peer, c *Content) {
+	m.clock++
+	p.learnedAt = m.clock
+	if seq := c.Info.Seq; !p.hasNewest || seq >= p.newestSeq {
+		p.hasNewest, p.newestSeq, p.newestDigest = true, seq, c.hash
 	}
 }
 
-// compare puts a peer in doubt if new data is older than, or differs from, data that
+// checkContradiction puts a peer in doubt if new data is older than, or differs from, data that
 // arrived since the last ping left. A reply does not contradict data that arrived before
 // its ping left.
-func (m *Machine) compare(p *peer, c *Content) {
+func (m *Machine) checkContradiction(p *peer, c *Content) {
 	seq := c.Info.Seq
-	if p.hears && p.learned >= c.asked && (seq < p.heard || seq == p.heard && c.sum != p.digest) {
-		m.askAgain(p)
+	if p.hasNewest && p.learnedAt >= c.pingTime && (seq < p.newestSeq || seq == p.newestSeq && c.hash != p.newestDigest) {
+		m.repingInDoubt(p)
 	}
-	m.hear(p, c)
+	m.recordNewest(p, c)
 }
 
 // PushAcked reports that a push was acknowledged (discovery 6.7).
 func (m *Machine) PushAcked(now time.Duration, id RequestID) {
-	m.begin(now)
+	m.beginEvent(now)
 	if p := m.requests[id]; p != nil && p.work.push == id {
-		m.ended(id)
-		m.reached(p, true)
-		if w := p.work; !w.void {
-			p.toldAt = w.pushedAt
-			if p.told != w.pushed {
-				p.told = w.pushed
+		m.finishRequest(id)
+		m.recordPush(p, true)
+		if w := p.work; !w.pushVoid {
+			p.ackedPushAt = w.pushedAt
+			if p.ackedSeq != w.pushed {
+				p.ackedSeq = w.pushed
 				m.changed(p)
 			}
 		}
 		if p.state.Has(Discovering) {
 			m.enqueue(p)
 		} else {
-			m.requeue(p)
-			p.rest()
+			m.handleLateEvent(p)
+			p.dropIdleWork()
 		}
 	}
-	m.end()
+	m.endEvent()
 }
 
 // Restarted reports that a new incarnation of the node with the NID has begun, as its
 // driver has detected. The node no longer has the local NIDs, and its own may have changed.
 // The next message to it waits for a new round.
 func (m *Machine) Restarted(now time.Duration, nid lnet.NID) {
-	m.begin(now)
+	m.beginEvent(now)
 	if i := m.nis[nid]; i != nil {
 		p := i.peer
-		m.beginLife(p)
+		m.peerRestarted(p)
 		if p.seq != 0 {
 			p.seq = 0
 			m.changed(p)
 		}
 		m.clear(p, NIDsUpToDate)
-		m.distrust(p) // the reply to a ping under way may come from the earlier incarnation
+		m.markInDoubt(p) // the reply to a ping under way may come from the earlier incarnation
 		if p.state.Has(Discovering) {
 			m.enqueue(p)
 		}
 	}
-	m.end()
+	m.endEvent()
 }

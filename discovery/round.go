@@ -9,31 +9,31 @@ import (
 
 // run does the next step of a peer's round (discovery 6.1).
 func (m *Machine) run(p *peer) {
-	w := p.doing()
+	w := p.startWork()
 	switch {
 	case m.stopped:
 		m.endRound(p, ErrClosed)
 	case p.state.Has(MarkDeletion):
-		m.unlearn(p)
+		m.removeLearned(p)
 	case w.merge != nil:
-		m.mergeSome(p)
-		m.later(p)
+		m.stepMerge(p)
+		m.requeueBack(p)
 	case p.state.Has(DataPresent):
 		m.process(p)
-		m.later(p)
+		m.requeueBack(p)
 	case p.state.Has(PingFailed):
 		m.pingFailed(p)
 	case p.state.Has(PushFailed):
 		m.pushFailed(p)
-	case p.state.needsPing() && m.leaveAlone(p):
+	case p.state.needsPing() && m.skipPing(p):
 		m.clear(p, ForcePing)
 		m.set(p, NIDsUpToDate)
-		m.again(p)
+		m.requeueFront(p)
 	case p.state.needsPing():
 		if w.ping == 0 { // otherwise wait for its reply (discovery 6.1)
 			m.ping(p)
 		}
-	case p.state.needsPush(m.local, p.told):
+	case p.state.needsPush(m.local, p.ackedSeq):
 		m.push(p)
 	default: // one push at a time: the ACK of one under way leads here again
 		m.clear(p, Rediscover)
@@ -42,22 +42,22 @@ func (m *Machine) run(p *peer) {
 	}
 }
 
-// leaveAlone reports whether a peer is not pinged because no caller asked for it. Messages
+// skipPing reports whether a peer is not pinged because no caller asked for it. Messages
 // then use the NIDs that are already known (discovery 11.2).
-func (m *Machine) leaveAlone(p *peer) bool {
+func (m *Machine) skipPing(p *peer) bool {
 	return m.local.Mode == Static && len(p.work.waiters) == 0 && !p.state.Has(RouterDiscovery)
 }
 
-// again puts a peer at the front of the queue, if it still exists and its round continues.
-func (m *Machine) again(p *peer) {
+// requeueFront puts a peer at the front of the queue, if it still exists and its round continues.
+func (m *Machine) requeueFront(p *peer) {
 	if !p.state.Has(MarkDeleted) && p.state.Has(Discovering) {
 		m.enqueueFront(p)
 	}
 }
 
-// later puts a peer at the end of the queue, if it still exists and its round continues.
+// requeueBack puts a peer at the end of the queue, if it still exists and its round continues.
 // Its lists may be long, and new data may arrive all the time.
-func (m *Machine) later(p *peer) {
+func (m *Machine) requeueBack(p *peer) {
 	if !p.state.Has(MarkDeleted) && p.state.Has(Discovering) {
 		m.enqueue(p)
 	}
@@ -75,26 +75,26 @@ func (m *Machine) ping(p *peer) {
 	w := p.work
 	m.clear(p, ForcePing)
 	m.set(p, PingSent)
-	p.hears = false
-	if p.doubt != 0 {
-		w.repings++
+	p.hasNewest = false
+	if p.doubtAt != 0 {
+		w.repingCount++
 	}
-	m.order++
-	w.asked = m.order
+	m.clock++
+	w.pingedAt = m.clock
 	w.ping = m.request(p)
 	m.figures.Pings++
 	m.figures.PingsSent++
 	a := SendPing{ID: w.ping, Peer: p.id, To: p.primary, Size: max(int(p.dataSize), lnet.PingBufferMin)}
 	if nid := p.onNet(w.net); w.net != 0 && !nid.IsZero() {
 		a.To, a.Net = nid, w.net
-	} else if !w.about.IsZero() && p.failures%2 == 0 {
-		a.To = w.about
+	} else if !w.alsoPing.IsZero() && p.failures%2 == 0 {
+		a.To = w.alsoPing
 		if m.isLocal(a.To.Net()) {
 			a.Net = a.To.Net()
 		}
 	}
-	m.guard(p)
-	m.act(a)
+	m.startTimeout(p)
+	m.emit(a)
 }
 
 // push sends a push (discovery 6.3) to the NID that the last reply came from.
@@ -102,8 +102,8 @@ func (m *Machine) push(p *peer) {
 	w := p.work
 	m.clear(p, ForcePush)
 	m.set(p, PushSent)
-	m.order++
-	w.push, w.pushed, w.pushedAt, w.void = m.request(p), m.local.Seq, m.order, false
+	m.clock++
+	w.push, w.pushed, w.pushedAt, w.pushVoid = m.request(p), m.local.Seq, m.clock, false
 	m.figures.Pushes++
 	m.figures.PushesSent++
 	a := SendPush{ID: w.push, Peer: p.id, To: w.destination, Source: w.source, Seq: m.local.Seq}
@@ -111,14 +111,14 @@ func (m *Machine) push(p *peer) {
 		a.To, a.Source = p.primary, lnet.NID{}
 	}
 	w.source, w.destination = lnet.NID{}, lnet.NID{}
-	m.guard(p)
-	m.act(a)
+	m.startTimeout(p)
+	m.emit(a)
 }
 
 // cancelPing cancels a ping that is under way.
 func (m *Machine) cancelPing(p *peer) {
 	if w := p.work; w != nil && w.ping != 0 {
-		m.act(Cancel{w.ping})
+		m.emit(Cancel{w.ping})
 		delete(m.requests, w.ping)
 		w.ping = 0
 		m.figures.Pings--
@@ -128,7 +128,7 @@ func (m *Machine) cancelPing(p *peer) {
 
 func (m *Machine) cancelPush(p *peer) {
 	if w := p.work; w != nil && w.push != 0 {
-		m.act(Cancel{w.push})
+		m.emit(Cancel{w.push})
 		delete(m.requests, w.push)
 		w.push = 0
 		m.figures.Pushes--
@@ -136,8 +136,8 @@ func (m *Machine) cancelPush(p *peer) {
 	m.clear(p, PushSent|PushFailed)
 }
 
-// ended removes a request and returns its peer, or nil if the request was canceled.
-func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
+// finishRequest removes a request and returns its peer, or nil if the request was canceled.
+func (m *Machine) finishRequest(id RequestID) (p *peer, ping bool) {
 	p = m.requests[id]
 	if p == nil {
 		return nil, false
@@ -162,8 +162,8 @@ func (m *Machine) ended(id RequestID) (p *peer, ping bool) {
 	return p, ping
 }
 
-// endedBadly counts a failed request of p. p is nil if the request was canceled.
-func (m *Machine) endedBadly(p *peer, ping bool) {
+// countFailure counts a failed request of p. p is nil if the request was canceled.
+func (m *Machine) countFailure(p *peer, ping bool) {
 	switch {
 	case p == nil:
 	case ping:
@@ -177,21 +177,21 @@ func (m *Machine) endedBadly(p *peer, ping bool) {
 // send, the tracker (ErrTimedOut) or the response, and is not nil (discovery 6.7). A ping
 // that failed with ErrLost is repeated at once, a limited number of times per round.
 func (m *Machine) Failed(now time.Duration, id RequestID, err error) {
-	m.begin(now)
+	m.beginEvent(now)
 	m.failed(id, err)
-	m.end()
+	m.endEvent()
 }
 
 func (m *Machine) failed(id RequestID, err error) {
-	p, ping := m.ended(id)
-	m.endedBadly(p, ping)
+	p, ping := m.finishRequest(id)
+	m.countFailure(p, ping)
 	switch {
 	case p == nil:
 		return
-	case ping && errors.Is(err, ErrLost) && p.work.repings < repingsMax:
+	case ping && errors.Is(err, ErrLost) && p.work.repingCount < repingsMax:
 		// The peer closed the connection, so it is alive, but it is unknown whether it
 		// answers.
-		p.work.repings++
+		p.work.repingCount++
 		m.set(p, ForcePing)
 	case ping:
 		m.set(p, PingFailed)
@@ -206,12 +206,12 @@ func (m *Machine) failed(id RequestID, err error) {
 // Refused reports that a ping or push could not be sent. The round ends with err, which is
 // not nil (discovery 6.2, 6.3).
 func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
-	m.begin(now)
-	if p, ping := m.ended(id); p != nil {
-		m.endedBadly(p, ping)
+	m.beginEvent(now)
+	if p, ping := m.finishRequest(id); p != nil {
+		m.countFailure(p, ping)
 		if ping { // the ping is still needed
 			m.clear(p, PingFailed|NIDsUpToDate)
-			if p.doubt != 0 {
+			if p.doubtAt != 0 {
 				m.set(p, ForcePing)
 			}
 		} else {
@@ -221,7 +221,7 @@ func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 			m.endRound(p, err)
 		}
 	}
-	m.end()
+	m.endEvent()
 }
 
 // pingFailed handles a failed ping or an unusable reply (discovery 6.4). The ping is
@@ -233,9 +233,9 @@ func (m *Machine) pingFailed(p *peer) {
 	err := w.pingErr
 	w.pingErr = nil
 	if err == nil {
-		if w.repings < repingsMax {
-			w.repings++
-			m.again(p)
+		if w.repingCount < repingsMax {
+			w.repingCount++
+			m.requeueFront(p)
 			return
 		}
 		err = ErrBadInfo
@@ -249,23 +249,23 @@ func (m *Machine) pingFailed(p *peer) {
 func (m *Machine) pushFailed(p *peer) {
 	w := p.work
 	m.clear(p, PushFailed)
-	m.reached(p, false)
+	m.recordPush(p, false)
 	err := w.pushErr
 	w.pushErr = nil
 	m.endRound(p, err)
 }
 
-// reached records whether the last push has reached the peer.
-func (m *Machine) reached(p *peer, yes bool) {
-	if p.untold == yes {
-		p.untold = !yes
+// recordPush records whether the last push has reached the peer.
+func (m *Machine) recordPush(p *peer, yes bool) {
+	if p.pushUnacked == yes {
+		p.pushUnacked = !yes
 		m.changed(p)
 	}
 }
 
 // endRound ends a round with the result err (discovery 6.8).
 func (m *Machine) endRound(p *peer, err error) {
-	w := p.doing()
+	w := p.startWork()
 	m.figures.Rounds++
 	if err != nil {
 		m.figures.RoundsFailed++
@@ -283,29 +283,29 @@ func (m *Machine) endRound(p *peer, err error) {
 			m.retry(p)
 		}
 	} else {
-		p.startOver()
+		p.resetFailures()
 	}
 	if p.routes > 0 {
 		m.set(p, RouterDiscovered)
-		m.act(GatewayChecked{Peer: p.id, Err: err})
+		m.emit(GatewayChecked{Peer: p.id, Err: err})
 	}
 	parked := w.parked
 	w.parked = nil
 	switch {
 	case m.stopped:
 		m.enqueueRelease(parked, ErrCanceled)
-	case p.untold && p.state.known():
+	case p.pushUnacked && p.state.known():
 		m.enqueueRelease(parked, nil)
 	default:
 		m.enqueueRelease(parked, err)
 	}
-	m.wake(p, err)
-	p.rest()
+	m.wakeWaiters(p, err)
+	p.dropIdleWork()
 }
 
-// unlearn removes a peer (discovery 6.9). Each of its NIDs that routes lead through becomes
+// removeLearned removes a peer (discovery 6.9). Each of its NIDs that routes lead through becomes
 // a new peer.
-func (m *Machine) unlearn(p *peer) {
+func (m *Machine) removeLearned(p *peer) {
 	gateways := p.gateways()
 	m.destroy(p)
 	for _, g := range gateways {

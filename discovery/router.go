@@ -10,11 +10,11 @@ import (
 // necessary. The whole peer is then a gateway, and is not deleted. AddRoute returns
 // ErrNoPeer if no peer can have the NID.
 func (m *Machine) AddRoute(now time.Duration, gateway lnet.NID) error {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	p := m.findOrCreate(gateway)
 	if p == nil || gateway.IsLoopback() {
-		return refuse("route through", gateway, gateway, ErrNoPeer)
+		return peerError("route through", gateway, gateway, ErrNoPeer)
 	}
 	m.addRoutes(p, gateway, 1)
 	return nil
@@ -23,11 +23,11 @@ func (m *Machine) AddRoute(now time.Duration, gateway lnet.NID) error {
 // RemoveRoute undoes one AddRoute. After a MoveRoutes, the caller must pass the NID that
 // the routes were moved to. It returns ErrNotFound if there is no such route.
 func (m *Machine) RemoveRoute(now time.Duration, gateway lnet.NID) error {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	i := m.nis[gateway]
 	if i == nil || i.routes == 0 {
-		return refuse("remove route through", gateway, gateway, ErrNotFound)
+		return peerError("remove route through", gateway, gateway, ErrNotFound)
 	}
 	i.routes--
 	i.peer.routes--
@@ -65,8 +65,8 @@ func (m *Machine) addRoutes(p *peer, nid lnet.NID, n int) {
 // (lnet-core 8.5). A GatewayChecked reports the end. CheckRouter returns false and does
 // nothing if there is no such gateway or a check is in progress.
 func (m *Machine) CheckRouter(now time.Duration, gateway lnet.NID, over lnet.Net) bool {
-	m.begin(now)
-	defer m.end()
+	m.beginEvent(now)
+	defer m.endEvent()
 	i := m.nis[gateway]
 	if i == nil || i.peer.routes == 0 || i.peer.state.Has(RouterDiscovery) || m.stopped {
 		return false
@@ -74,7 +74,7 @@ func (m *Machine) CheckRouter(now time.Duration, gateway lnet.NID, over lnet.Net
 	p := i.peer
 	m.clear(p, NIDsUpToDate)
 	m.set(p, ForcePing|ForcePush|RouterDiscovery)
-	p.doing().net = over
+	p.startWork().net = over
 	m.enqueue(p)
 	return true
 }

@@ -148,7 +148,7 @@ func TestLargePeer(t *testing.T) {
 //
 // discovery 3 ready, 3 push, 3 disabled, 5.1 (4)
 func TestMustWaitCostsNothing(t *testing.T) {
-	v := &View{State: MultiRail | Discovered | NIDsUpToDate, Told: 2}
+	v := &View{State: MultiRail | Discovered | NIDsUpToDate, AckedSeq: 2}
 	l := Local{Seq: 2}
 	if n := testing.AllocsPerRun(100, func() {
 		if v.MustWait(l) {
@@ -169,7 +169,7 @@ func TestMustWaitCostsNothing(t *testing.T) {
 }
 
 func BenchmarkMustWait(b *testing.B) {
-	v := &View{State: MultiRail | Discovered | NIDsUpToDate, Told: 2}
+	v := &View{State: MultiRail | Discovered | NIDsUpToDate, AckedSeq: 2}
 	l := Local{Seq: 2}
 	for b.Loop() {
 		if v.MustWait(l) {

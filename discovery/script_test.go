@@ -16,13 +16,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// The tests below run the stories of testdata/scripts. A command is an event, after which
+// The tests below run the scripts of testdata/scripts. A command is an event, after which
 // the machine steps until it rests, unless the command has "hold". The output is the
 // machine's actions. "show" prints the peers, with (wait) after those that messages wait
 // for. "figures" prints the counters.
 
-// stories lists all files, so that no file is forgotten.
-var stories = []string{
+// scripts lists all files, so that no file is forgotten.
+var scripts = []string{
 	"add_peer", "configured", "contested", "contested_stale", "contested_unreachable", "delete", "failure", "failure_garbage", "failure_left", "failure_lost", "failure_refused", "failure_refused_again", "failure_refused_in_doubt", "failure_traffic", "gateway", "gateway_left", "large", "locked", "net_removed", "net_removed_of_primary",
 	"off_both", "off_local", "off_rails", "off_remote", "query", "race_config_during_push", "race_delete_during_round", "race_push_before_ack", "race_push_in_front",
 	"race_reboot", "race_reboot_two_records", "race_reordered_pushes", "race_reply_and_push", "race_simultaneous", "race_strange_answer", "race_truncated",
@@ -30,7 +30,7 @@ var stories = []string{
 	"round", "static", "stop", "verify",
 }
 
-func TestEveryStoryIsListed(t *testing.T) {
+func TestEveryScriptIsListed(t *testing.T) {
 	var found []string
 	files, err := os.ReadDir("testdata/scripts")
 	if err != nil {
@@ -39,18 +39,18 @@ func TestEveryStoryIsListed(t *testing.T) {
 	for _, f := range files {
 		found = append(found, f.Name())
 	}
-	if diff := cmp.Diff(stories, found); diff != "" {
+	if diff := cmp.Diff(scripts, found); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// play runs the stories whose names begin with one of the prefixes.
+// play runs the scripts whose names begin with one of the prefixes.
 //
 // discovery 3 flags
 func play(t *testing.T, prefixes ...string) {
 	t.Helper()
 	for _, prefix := range prefixes {
-		for _, name := range stories {
+		for _, name := range scripts {
 			if strings.HasPrefix(name, prefix) {
 				t.Run(name, func(t *testing.T) {
 					s := &script{t: t}
@@ -177,7 +177,7 @@ func (s *script) event(cmd string, a args) {
 		s.now += a.duration("for")
 		m.Step(s.now)
 	case "meet":
-		m.Meet(s.now, a.nid(0))
+		m.FindOrCreate(s.now, a.nid(0))
 	case "park":
 		m.Park(s.now, a.nid(0), a.key())
 	case "discover":
@@ -195,7 +195,7 @@ func (s *script) event(cmd string, a args) {
 			fmt.Fprintln(&s.out, "yes")
 		}
 	case "heard":
-		m.Heard(s.now, a.nid(0))
+		m.NoteAlive(s.now, a.nid(0))
 	case "reply":
 		m.PingReply(s.now, a.id(), Reply{To: a.nidOf("to"), From: a.nidOf("from"), Content: a.content()})
 	case "push":

@@ -40,7 +40,7 @@ func TestModeString(t *testing.T) {
 // way. It needs a push after a local change, unless it does not support discovery.
 //
 // discovery 3 ready, 3 push
-func TestWhoIsUpToDate(t *testing.T) {
+func TestUpToDate(t *testing.T) {
 	const done = MultiRail | Discovered | NIDsUpToDate
 	l := Local{Seq: 2}
 	for _, c := range []struct {
@@ -60,7 +60,7 @@ func TestWhoIsUpToDate(t *testing.T) {
 		{"it is to be told", done | ForcePush, 2, false},
 		{"the last round failed", done | Rediscover, 2, false},
 	} {
-		v := &View{State: c.state, Told: c.told}
+		v := &View{State: c.state, AckedSeq: c.told}
 		if v.UpToDate(l) != c.want || v.MustWait(l) == c.want {
 			t.Errorf("%s: up to date %v, must wait %v", c.name, v.UpToDate(l), v.MustWait(l))
 		}

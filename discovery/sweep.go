@@ -62,8 +62,8 @@ func (m *Machine) startPush(force State) {
 		if p.state.Has(MultiRail) {
 			m.set(p, s.state)
 		}
-		if p.state.needsPush(m.local, p.told) {
-			p.startOver()
+		if p.state.needsPush(m.local, p.ackedSeq) {
+			p.resetFailures()
 			m.enqueue(p)
 		}
 	}
@@ -74,46 +74,46 @@ func (m *Machine) startPush(force State) {
 // nets are the nets that this node has NIs on now. Peers that need the new ping info get a
 // push (discovery 5.2). The node must publish the new Local before.
 func (m *Machine) SetSeq(now time.Duration, seq uint32, nets []lnet.Net) {
-	m.begin(now)
+	m.beginEvent(now)
 	m.local.Seq = seq
 	m.setNets(nets)
 	m.startPush(0)
-	m.end()
+	m.endEvent()
 }
 
 // ForcePushAll sends a push to every Multi-Rail peer, because a status or a feature in the
 // local ping info has changed under the same sequence number (discovery 5.2). If discovery
 // is off, it pushes to the same peers as SetSeq.
 func (m *Machine) ForcePushAll(now time.Duration) {
-	m.begin(now)
+	m.beginEvent(now)
 	if m.local.Mode.passive() {
 		m.startPush(0)
 	} else {
 		m.startPush(ForcePush)
 	}
-	m.end()
+	m.endEvent()
 }
 
 // SetMode sets the mode. If it turns discovery off, every Multi-Rail peer gets a push; the
 // ping info must already contain the change. If it turns discovery on, no push is sent
 // (discovery 5.2). The node must publish the new Local before.
 func (m *Machine) SetMode(now time.Duration, mode Mode) {
-	m.begin(now)
+	m.beginEvent(now)
 	if mode.passive() && !m.local.Mode.passive() {
 		m.startPush(ForcePush)
 	}
 	m.local.Mode = mode
-	m.end()
+	m.endEvent()
 }
 
 // RemoveNet reports that the last NI on a net was removed. nets are the remaining nets.
 // Peers that can no longer be reached are removed (discovery 8.3). Routes through gateways
 // on the net must have been removed before.
 func (m *Machine) RemoveNet(now time.Duration, gone lnet.Net, nets []lnet.Net) {
-	m.begin(now)
+	m.beginEvent(now)
 	m.setNets(nets)
 	m.start(&sweep{kind: sweepNet, visit: func(p *peer) { m.unreach(p, gone) }})
-	m.end()
+	m.endEvent()
 }
 
 func (m *Machine) unreach(p *peer, gone lnet.Net) {
@@ -135,7 +135,7 @@ func (m *Machine) unreach(p *peer, gone lnet.Net) {
 	}
 	for _, i := range append([]*ni(nil), p.nis...) {
 		if i.nid.Net() == gone {
-			_ = m.remove(p, i.nid, nextPrimary, byAdmin) // the NID belongs to p and is not the primary NID
+			_ = m.remove(p, i.nid, nextPrimary, fromAdmin) // the NID belongs to p and is not the primary NID
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (m *Machine) unreach(p *peer, gone lnet.Net) {
 // Stop ends discovery. Waiting callers get ErrClosed, parked messages ErrCanceled. It is
 // complete when Ready returns false.
 func (m *Machine) Stop(now time.Duration) {
-	m.begin(now)
+	m.beginEvent(now)
 	if !m.stopped {
 		m.stopped = true
 		m.start(&sweep{kind: sweepStop, visit: func(p *peer) {
@@ -155,5 +155,5 @@ func (m *Machine) Stop(now time.Duration) {
 			}
 		}})
 	}
-	m.end()
+	m.endEvent()
 }

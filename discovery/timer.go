@@ -8,22 +8,22 @@ type timers []*peer
 
 func (t *timers) set(p *peer, due time.Duration) {
 	p.due = due
-	if p.slot == 0 {
+	if p.timerIndex == 0 {
 		*t = append(*t, p)
-		p.slot = len(*t)
+		p.timerIndex = len(*t)
 	}
-	t.down(t.up(p.slot - 1))
+	t.down(t.up(p.timerIndex - 1))
 }
 
 func (t *timers) remove(p *peer) {
-	if p.slot == 0 {
+	if p.timerIndex == 0 {
 		return
 	}
-	k, end := p.slot-1, len(*t)-1
+	k, end := p.timerIndex-1, len(*t)-1
 	t.swap(k, end)
 	(*t)[end] = nil
 	*t = (*t)[:end]
-	p.slot = 0
+	p.timerIndex = 0
 	if k < end {
 		t.down(t.up(k))
 	}
@@ -31,7 +31,7 @@ func (t *timers) remove(p *peer) {
 
 func (t timers) swap(a, b int) {
 	t[a], t[b] = t[b], t[a]
-	t[a].slot, t[b].slot = a+1, b+1
+	t[a].timerIndex, t[b].timerIndex = a+1, b+1
 }
 
 func (t timers) up(k int) int {
@@ -62,8 +62,8 @@ func (t timers) down(k int) {
 	}
 }
 
-// fire handles timers that are due, for a bounded number of peers.
-func (m *Machine) fire() {
+// runTimers handles timers that are due, for a bounded number of peers.
+func (m *Machine) runTimers() {
 	for range sweepChunk {
 		if len(m.timers) == 0 || m.timers[0].due > m.now {
 			return
@@ -74,23 +74,23 @@ func (m *Machine) fire() {
 		switch {
 		case w != nil && w.ping != 0:
 			id := w.ping
-			m.act(Cancel{id})
+			m.emit(Cancel{id})
 			m.failed(id, ErrTimedOut)
 		case w != nil && w.push != 0:
 			id := w.push
-			m.act(Cancel{id})
+			m.emit(Cancel{id})
 			m.failed(id, ErrTimedOut)
 		case m.stopped:
 		case p.tries > retries:
-			m.leave(p)
+			m.endRetries(p)
 		default:
-			m.requeue(p)
+			m.handleLateEvent(p)
 		}
 	}
 }
 
-// guard starts the timeout of a ping or push that has just left.
-func (m *Machine) guard(p *peer) {
+// startTimeout starts the timeout of a ping or push that has just left.
+func (m *Machine) startTimeout(p *peer) {
 	if m.timeout > 0 {
 		m.timers.set(p, m.now+m.timeout)
 	}
@@ -101,25 +101,25 @@ func (m *Machine) guard(p *peer) {
 // during a pause, its failure does not make the next pause longer. Otherwise, many messages
 // could postpone by minutes a retry that may succeed in seconds.
 func (m *Machine) retry(p *peer) {
-	if m.now < p.again {
-		m.timers.set(p, p.again)
+	if m.now < p.pauseEnd {
+		m.timers.set(p, p.pauseEnd)
 		return
 	}
-	if p.tries >= retries && !p.untold {
-		m.leave(p)
+	if p.tries >= retries && !p.pushUnacked {
+		m.endRetries(p)
 		return
 	}
-	p.again = m.now + retryFirst<<min(p.tries, retries)
-	m.timers.set(p, p.again)
+	p.pauseEnd = m.now + firstRetry<<min(p.tries, retries)
+	m.timers.set(p, p.pauseEnd)
 	p.tries = min(p.tries, retries) + 1
 }
 
-// leave ends the retries for a peer that does not answer, because it may no longer exist.
+// endRetries ends the retries for a peer that does not answer, because it may no longer exist.
 // The next message to or from it begins a new round.
-func (m *Machine) leave(p *peer) {
-	p.left = true
+func (m *Machine) endRetries(p *peer) {
+	p.retriesEnded = true
 	m.changed(p)
 }
 
-// startOver resets the count of failed rounds.
-func (p *peer) startOver() { p.failures, p.tries, p.again = 0, 0, 0 }
+// resetFailures resets the count of failed rounds.
+func (p *peer) resetFailures() { p.failures, p.tries, p.pauseEnd = 0, 0, 0 }

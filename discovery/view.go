@@ -20,21 +20,21 @@ type View struct {
 	State State
 	// Seq is the last sequence number that the peer sent.
 	Seq uint32
-	// Told is the local sequence number that the peer acknowledged last.
-	Told uint32
-	// Untold means that the last push did not reach the peer and will be retried. Messages
+	// AckedSeq is the local sequence number that the peer acknowledged last.
+	AckedSeq uint32
+	// PushUnacked means that the last push did not reach the peer and will be retried. Messages
 	// are sent meanwhile.
-	Untold bool
-	// Left means that rounds with the peer have failed so often that no more are begun,
+	PushUnacked bool
+	// RetriesEnded means that rounds with the peer have failed so often that no more are begun,
 	// until a message for it is parked or Heard is called.
-	Left bool
+	RetriesEnded bool
 	// Gateway means that routes lead through the peer.
 	Gateway bool
 }
 
 // UpToDate reports whether both sides have the current ping info of each other (discovery
 // 3).
-func (v *View) UpToDate(l Local) bool { return v != nil && v.State.upToDate(l, v.Told) }
+func (v *View) UpToDate(l Local) bool { return v != nil && v.State.upToDate(l, v.AckedSeq) }
 
 // Disabled reports whether discovery is disabled for the peer, so that it has one NID or
 // those of its configuration (discovery 3).
@@ -47,12 +47,12 @@ func (v *View) MustWait(l Local) bool {
 	if l.Mode == Static {
 		return false
 	}
-	return v == nil || v.State.mustWait(l, v.Told, v.Untold)
+	return v == nil || v.State.mustWait(l, v.AckedSeq, v.PushUnacked)
 }
 
-func (s State) mustWait(l Local, told uint32, untold bool) bool {
-	if s.Has(RouterDiscovery) || untold && s.known() {
+func (s State) mustWait(l Local, acked uint32, unacked bool) bool {
+	if s.Has(RouterDiscovery) || unacked && s.known() {
 		return false
 	}
-	return !s.upToDate(l, told)
+	return !s.upToDate(l, acked)
 }

@@ -179,7 +179,7 @@ func (d *discovering) event() {
 		m.RemoveNet(d.now, d.net(), []lnet.Net{d.net()})
 	case 28:
 		if nid := d.nid(); o.Lock {
-			m.Heard(d.now, nid)
+			m.NoteAlive(d.now, nid)
 		} else {
 			m.Restarted(d.now, nid)
 		}
@@ -188,7 +188,7 @@ func (d *discovering) event() {
 	case 30:
 		d.now += time.Duration(d.byte()) * time.Second
 	case 31:
-		m.Meet(d.now, d.nid())
+		m.FindOrCreate(d.now, d.nid())
 		_ = m.IsDiscovered(d.now, d.nid())
 	}
 }

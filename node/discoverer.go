@@ -113,7 +113,7 @@ func (d *discoverer) want(p *peerNI) {
 	if v := p.view(); v != nil && v.State.Has(discovery.Discovering) {
 		return
 	}
-	d.post(func(m *discovery.Machine, now time.Duration) { m.Want(now, p.NID) })
+	d.post(func(m *discovery.Machine, now time.Duration) { m.StartRound(now, p.NID) })
 }
 
 // heard makes discovery retry failed rounds with a peer that gave a sign of life. If back
@@ -123,8 +123,8 @@ func (d *discoverer) heard(p *peerNI, back bool) {
 	if p == nil {
 		return
 	}
-	if v := p.view(); v != nil && (v.Left || back && v.State.Has(discovery.Rediscover)) {
-		d.post(func(m *discovery.Machine, now time.Duration) { m.Heard(now, p.NID) })
+	if v := p.view(); v != nil && (v.RetriesEnded || back && v.State.Has(discovery.Rediscover)) {
+		d.post(func(m *discovery.Machine, now time.Duration) { m.NoteAlive(now, p.NID) })
 	}
 }
 
@@ -240,7 +240,7 @@ func (d *discoverer) hear(e event) {
 		d.parked[d.lastKey] = e.park
 		d.machine.Park(now, e.nid, d.lastKey)
 	case e.meet:
-		d.machine.Meet(now, e.nid)
+		d.machine.FindOrCreate(now, e.nid)
 	default:
 		e.do(d.machine, now)
 	}
@@ -397,7 +397,7 @@ func (q *peer) identify(v *discovery.View) selection.Identity {
 		MultiRail:      v.State.Has(discovery.MultiRail),
 		NoDiscovery:    v.State.Has(discovery.NoDiscovery),
 		RoutingEnabled: v.State.Has(discovery.RouterEnabled),
-		Dead:           q.dead,
+		Removed:        q.dead,
 	}
 }
 

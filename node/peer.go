@@ -407,7 +407,7 @@ func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) (PeerInfo, bool) {
 	info := PeerInfo{
 		NIs: nis,
 		ID:  v.ID, Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
-		Seq: v.Seq, Told: v.Told, Gateway: v.Gateway,
+		Seq: v.Seq, Told: v.AckedSeq, Gateway: v.Gateway,
 	}
 	t := n.topology.Load()
 	for _, nid := range v.NIDs {

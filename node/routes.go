@@ -240,7 +240,7 @@ func (a *Admin) Routes() []RouteInfo {
 // rebindRoutes makes routes refer to the peer NIs that now have their gateways' NIDs.
 func (d *discoverer) rebindRoutes() {
 	n := d.node
-	d.route(n.topology.Load().view.Routing.Rebound(func(nid lnet.NID) *selection.PeerNI {
+	d.route(n.topology.Load().view.Routing.RebindGateways(func(nid lnet.NID) *selection.PeerNI {
 		if p := n.peers.find(nid); p != nil {
 			return &p.PeerNI
 		}
@@ -252,7 +252,7 @@ func (d *discoverer) rebindRoutes() {
 func (d *discoverer) moveRoutes(from, to lnet.NID) {
 	n := d.node
 	owner := n.peerFor(to)
-	table, gone := n.topology.Load().view.Routing.Moved(from, &owner.PeerNI, func(r *selection.Route) bool {
+	table, gone := n.topology.Load().view.Routing.MoveGateway(from, &owner.PeerNI, func(r *selection.Route) bool {
 		return gatewayOf(r) == owner.peer.Load()
 	})
 	d.forgetRoutes(gone)
@@ -370,7 +370,7 @@ func (d *discoverer) setDead(q *peer, dead bool) {
 // (lnet-core 5.2 step 6).
 func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 	strict := forUs && n.parameters.Load().DropAsymRoute
-	dead := gateway.Peer().Dead
+	dead := gateway.Peer().Removed
 	if !strict && !dead {
 		return true
 	}
@@ -430,7 +430,7 @@ func (n *Node) revive(p *peerNI) {
 		return
 	}
 	n.discoverer.heard(p, true)
-	if !p.gateway() || p.Peer().Dead { // see reviveGateway
+	if !p.gateway() || p.Peer().Removed { // see reviveGateway
 		return
 	}
 	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, true) })

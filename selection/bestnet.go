@@ -1,8 +1,8 @@
 package selection
 
-// netFigures are the criteria for a net of the peer together with the local net of the same
+// netCriteria are the criteria for a net of the peer together with the local net of the same
 // ID (selection 5.1).
-type netFigures struct {
+type netCriteria struct {
 	peer *PeerNet
 	// local is nil if nets behind routers are compared. The figures of the local net are
 	// then 0.
@@ -16,8 +16,8 @@ type netFigures struct {
 // read sets f, whose figures of a local net must be 0. It works in place because these
 // structs are expensive to copy. If all links of the local net are down, its trouble is at
 // least least (see leastTrouble).
-func (f *netFigures) read(p *PeerNet, l *Net, least Trouble) {
-	f.trouble = p.trouble().on(l)
+func (f *netCriteria) read(p *PeerNet, l *Net, least Trouble) {
+	f.trouble = p.trouble().onNet(l)
 	f.peer, f.peerHealth, f.peerPriority, f.peerTurn = p, p.Health(), p.priority.get(), p.turn.Load()
 	if l != nil {
 		f.trouble = max(f.trouble, least)
@@ -26,7 +26,7 @@ func (f *netFigures) read(p *PeerNet, l *Net, least Trouble) {
 }
 
 // better reports whether f is better than g, and by which criterion.
-func (f *netFigures) better(g *netFigures) (bool, Criterion) {
+func (f *netCriteria) better(g *netCriteria) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
 		return f.trouble < g.trouble, ByPeerNetTrouble
@@ -48,8 +48,8 @@ func (f *netFigures) better(g *netFigures) (bool, Criterion) {
 
 // weighNet replaces best if the net pn is better. ln is nil if nets behind routers are
 // compared.
-func (c *chooser) weighNet(best *netFigures, pn *PeerNet, ln *Net, least Trouble) {
-	var f netFigures
+func (c *chooser) weighNet(best *netCriteria, pn *PeerNet, ln *Net, least Trouble) {
+	var f netCriteria
 	f.read(pn, ln, least)
 	if c.t != nil {
 		c.t.nets = append(c.t.nets, f)
@@ -69,7 +69,7 @@ func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 			return pn, ln
 		}
 	}
-	var best netFigures
+	var best netCriteria
 	least := c.leastTrouble(p)
 	for _, pn := range p.Nets {
 		ln := c.v.Local.Net(pn.ID)
@@ -92,7 +92,7 @@ func (c *chooser) cameFrom(n *PeerNet) bool {
 // bestRemoteNet chooses among the nets of the peer that have a route (selection 5.5). It
 // returns nil if no net has a route.
 func (c *chooser) bestRemoteNet(p *Peer) *PeerNet {
-	var best netFigures
+	var best netCriteria
 	for _, pn := range p.Nets {
 		if len(c.v.Routing.To(pn.ID)) > 0 {
 			c.weighNet(&best, pn, nil, NoTrouble)

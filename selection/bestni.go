@@ -1,7 +1,7 @@
 package selection
 
-// niFigures are the criteria for a local NI (selection 5.2).
-type niFigures struct {
+// niCriteria are the criteria for a local NI (selection 5.2).
+type niCriteria struct {
 	ni       *NI
 	fatal    bool
 	trouble  Trouble
@@ -13,9 +13,9 @@ type niFigures struct {
 	turn     uint64
 }
 
-func (f *niFigures) read(c *chooser, i *NI, to toward) {
+func (f *niCriteria) read(c *chooser, i *NI, to combinedTrouble) {
 	f.ni, f.fatal, f.health, f.priority = i, i.Fatal.Load(), i.Health.Load(), i.priority.get()
-	f.trouble = to.from(i)
+	f.trouble = to.onPath(i)
 	f.distance, f.credits, f.turn = c.v.Distances.Between(c.r.CPT, i.CPT), i.Credits.Load(), i.turn.Load()
 	if c.r.Affinity != nil {
 		f.affinity = c.r.Affinity(i)
@@ -25,7 +25,7 @@ func (f *niFigures) read(c *chooser, i *NI, to toward) {
 }
 
 // better reports whether f is better than g, and by which criterion.
-func (f *niFigures) better(g *niFigures) (bool, Criterion) {
+func (f *niCriteria) better(g *niCriteria) (bool, Criterion) {
 	switch {
 	case f.fatal != g.fatal:
 		return g.fatal, ByFatal
@@ -49,11 +49,11 @@ func (f *niFigures) better(g *niFigures) (bool, Criterion) {
 
 // bestNI chooses among the NIs of a net. to holds the troubles of the peer NIs that the
 // message may be sent to. No NI is ever excluded.
-func (c *chooser) bestNI(n *Net, to toward) *NI {
+func (c *chooser) bestNI(n *Net, to combinedTrouble) *NI {
 	if len(n.NIs) == 1 && c.t == nil {
 		return n.NIs[0]
 	}
-	var best, f niFigures
+	var best, f niCriteria
 	for _, i := range n.NIs {
 		f.read(c, i, to)
 		if c.t != nil {

@@ -1,7 +1,7 @@
 package selection
 
-// peerNIFigures are the criteria for a peer NI (selection 5.4).
-type peerNIFigures struct {
+// peerNICriteria are the criteria for a peer NI (selection 5.4).
+type peerNICriteria struct {
 	ni        *PeerNI
 	trouble   Trouble
 	health    int32
@@ -13,14 +13,14 @@ type peerNIFigures struct {
 
 // read sets f to the figures of p for a message from i. If i is nil, the NI is not known
 // yet.
-func (f *peerNIFigures) read(c *chooser, p *PeerNI, i *NI) {
+func (f *peerNICriteria) read(c *chooser, p *PeerNI, i *NI) {
 	f.ni, f.trouble, f.health, f.priority = p, c.trouble(p, i), p.Health.Load(), p.priority.get()
 	f.preferred = i != nil && p.sources.Load().has(i.NID)
 	f.credits, f.turn = p.Credits.Load(), p.turn.Load()
 }
 
 // better reports whether f is better than g, and by which criterion.
-func (f *peerNIFigures) better(g *peerNIFigures) (bool, Criterion) {
+func (f *peerNICriteria) better(g *peerNICriteria) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
 		return f.trouble < g.trouble, ByPeerNITrouble
@@ -38,10 +38,10 @@ func (f *peerNIFigures) better(g *peerNIFigures) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// improve replaces best if a peer NI of the net is better. It skips the peer NI that the
+// compareAll replaces best if a peer NI of the net is better. It skips the peer NI that the
 // message came from, because a message is never sent back.
-func (c *chooser) improve(best *peerNIFigures, n *PeerNet, from *NI) {
-	var f peerNIFigures
+func (c *chooser) compareAll(best *peerNICriteria, n *PeerNet, from *NI) {
+	var f peerNICriteria
 	for _, p := range n.NIs {
 		if p == c.r.From {
 			continue
@@ -60,8 +60,8 @@ func (c *chooser) improve(best *peerNIFigures, n *PeerNet, from *NI) {
 
 // bestPeerNI chooses among the peer NIs of a net. It returns nil if all are excluded.
 func (c *chooser) bestPeerNI(n *PeerNet, from *NI) *PeerNI {
-	var best peerNIFigures
-	c.improve(&best, n, from)
+	var best peerNICriteria
+	c.compareAll(&best, n, from)
 	if c.t != nil {
 		c.t.endPeerNIs("peer NI")
 	}
@@ -71,15 +71,15 @@ func (c *chooser) bestPeerNI(n *PeerNet, from *NI) *PeerNI {
 // bestGatewayNI chooses among the gateway's NIDs on the net on, or on all nets of this node
 // if on is nil (selection 5.6). Priorities are compared across nets.
 func (c *chooser) bestGatewayNI(gateway *Peer, on *Net) *PeerNI {
-	var best peerNIFigures
+	var best peerNICriteria
 	if on != nil {
 		if n := gateway.Net(on.ID); n != nil {
-			c.improve(&best, n, nil)
+			c.compareAll(&best, n, nil)
 		}
 	} else {
 		for _, n := range gateway.Nets {
 			if c.v.Local.Net(n.ID) != nil {
-				c.improve(&best, n, nil)
+				c.compareAll(&best, n, nil)
 			}
 		}
 	}

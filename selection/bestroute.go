@@ -2,8 +2,8 @@ package selection
 
 import "github.com/lnetd/lnetd/lnet"
 
-// routeFigures are the criteria for a route (selection 5.5).
-type routeFigures struct {
+// routeCriteria are the criteria for a route (selection 5.5).
+type routeCriteria struct {
 	route     *Route
 	gateway   *PeerNI
 	trouble   Trouble
@@ -18,7 +18,7 @@ type routeFigures struct {
 
 // better reports whether f is better than g, and by which criterion. Of equal routes the
 // last is the best.
-func (f *routeFigures) better(g *routeFigures) (bool, Criterion) {
+func (f *routeCriteria) better(g *routeCriteria) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
 		return f.trouble < g.trouble, ByGatewayTrouble
@@ -50,11 +50,11 @@ type routeChoice struct {
 // bestRoute chooses among the routes to a net for a message to final. If on is not nil, the
 // gateway must have a NID on that net. The route is nil if no route is usable.
 func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
-	var best routeFigures
+	var best routeCriteria
 	turn := uint64(0)
 	preferred := final.routers.Load()
 	for _, r := range c.v.Routing.To(to) {
-		if why := r.obstacle(c.v); why != "" {
+		if why := r.unusableReason(c.v); why != "" {
 			c.t.excludeRoute(r, why)
 			continue
 		}
@@ -72,7 +72,7 @@ func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
 			c.t.excludeRoute(r, "gateway not on the net of the source")
 			continue
 		}
-		f := routeFigures{
+		f := routeCriteria{
 			route: r, gateway: gateway, trouble: c.trouble(gateway, nil),
 			preferred: preferred.has(peer.Primary), priority: r.Priority, hops: r.HopCount(),
 			health: gateway.Health.Load(), queued: gateway.Queued.Load(), credits: gateway.Credits.Load(),

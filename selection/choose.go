@@ -22,11 +22,11 @@ func (v *View) Choose(r *Request) (Decision, error) {
 	return c.choose()
 }
 
-// handling is one of the cases of selection 4.
-type handling uint8
+// routingCase is one of the cases of selection 4.
+type routingCase uint8
 
 const (
-	loopback handling = iota
+	loopback routingCase = iota
 	sourceLocal
 	sourceRemote
 	exactLocal
@@ -35,7 +35,7 @@ const (
 )
 
 // classify determines the case of the request (selection 3, step 5).
-func (c *chooser) classify(p *Peer) handling {
+func (c *chooser) classify(p *Peer) routingCase {
 	r, net := c.r, c.r.Dest.net
 	if !r.Source.IsZero() && !r.Source.IsAny() {
 		if net == r.Source.Net() {
@@ -125,10 +125,10 @@ func (c *chooser) prefers(p *Peer) bool {
 	return !p.MultiRail && !c.r.Response
 }
 
-// served returns the preferred NI for the destination's net: that of the first peer NI with
-// a preference (selection 4.3), or nil. If that peer NI prefers several NIs, served returns
+// preferredNI returns the preferred NI for the destination's net: that of the first peer NI with
+// a preference (selection 4.3), or nil. If that peer NI prefers several NIs, preferredNI returns
 // the first whose link is up, or the first if all links are down (decisions 180).
-func (c *chooser) served(p *Peer) (*NI, *Net) {
+func (c *chooser) preferredNI(p *Peer) (*NI, *Net) {
 	pn := p.Net(c.r.Dest.net)
 	if pn == nil {
 		return nil, nil
@@ -177,13 +177,13 @@ func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 	}
 	var d Decision
 	if !c.r.Forward && !c.r.Reserved && !c.r.Recovery {
-		if i, on := c.served(p); i != nil {
-			c.t.servedBy(i)
+		if i, on := c.preferredNI(p); i != nil {
+			c.t.notePreferredNI(i)
 			d = c.direct(i, on, dest)
 		}
 	}
 	if d.NI == nil {
-		d = c.direct(c.bestNI(n, dest.toward()), n, dest)
+		d = c.direct(c.bestNI(n, dest.combinedTrouble()), n, dest)
 	}
 	d.prefer = !c.r.Forward && c.prefers(p)
 	return d, nil
@@ -191,9 +191,9 @@ func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 
 // exactRemote is like exactLocal, for destinations behind a gateway.
 func (c *chooser) exactRemote(p *Peer) (Decision, error) {
-	i, n := c.served(p)
+	i, n := c.preferredNI(p)
 	if i != nil {
-		c.t.servedBy(i)
+		c.t.notePreferredNI(i)
 	}
 	d, err := c.routed(p, i, n)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	if pn == nil {
 		return c.routed(p, nil, nil)
 	}
-	i := c.bestNI(n, pn.toward())
+	i := c.bestNI(n, pn.combinedTrouble())
 	to := c.bestPeerNI(pn, i)
 	switch {
 	case to == nil:
@@ -227,7 +227,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 	final := c.r.Dest
 	d := Decision{NI: i, net: n, local: c.v.Local}
 	if hop := c.r.Hop; hop != nil && c.v.Routing.gateway(hop.peer.Load()) {
-		c.t.hopGiven(hop)
+		c.t.noteGivenHop(hop)
 		d.Next = hop
 	} else {
 		to := final.net
@@ -257,7 +257,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 		if on == nil {
 			return Decision{}, fmt.Errorf("gateway %s is on no local net: %w", d.Next.NID, ErrInconsistent)
 		}
-		d.NI, d.net = c.bestNI(on, d.Next.toward()), on
+		d.NI, d.net = c.bestNI(on, d.Next.combinedTrouble()), on
 	}
 	return d, nil
 }
@@ -270,12 +270,12 @@ func (d *Decision) Commit() {
 	if d.Loopback() {
 		return
 	}
-	d.Next.step()
+	d.Next.recordTurn()
 	turn := d.local.turn.Add(1)
 	d.net.turn.Store(turn)
 	d.NI.turn.Store(turn)
 	if d.Routed() {
-		d.Final.step()
+		d.Final.recordTurn()
 	}
 	if d.Route != nil {
 		d.Route.turn.Store(d.routeTurn)
@@ -285,8 +285,8 @@ func (d *Decision) Commit() {
 	}
 }
 
-// step records that p and its net are the last of the peer that a message was sent to.
-func (p *PeerNI) step() {
+// recordTurn records that p and its net are the last of the peer that a message was sent to.
+func (p *PeerNI) recordTurn() {
 	peer := p.peer.Load()
 	if peer == nil {
 		return

@@ -148,20 +148,20 @@ type applicable struct {
 // of rules from both maps.
 type byNet struct {
 	count int
-	one   map[lnet.Net][]placed
-	many  map[lnet.NetType][]placed
+	one   map[lnet.Net][]placedRule
+	many  map[lnet.NetType][]placedRule
 }
 
-type placed struct {
+type placedRule struct {
 	place int
 	rule  *applicable
 }
 
 func (b *byNet) add(a applicable) {
 	if b.one == nil {
-		b.one, b.many = make(map[lnet.Net][]placed), make(map[lnet.NetType][]placed)
+		b.one, b.many = make(map[lnet.Net][]placedRule), make(map[lnet.NetType][]placedRule)
 	}
-	entry := placed{place: b.count, rule: &a}
+	entry := placedRule{place: b.count, rule: &a}
 	b.count++
 	if net, ok := a.match.OneNet(); ok {
 		b.one[net] = append(b.one[net], entry)
@@ -198,15 +198,15 @@ func netPriority(rules []*applicable) uint32 {
 	return NoPriority
 }
 
-// fate is the result of the rules for an NI or a peer NI.
-type fate struct {
+// ruleResult is the result of the rules for an NI or a peer NI.
+type ruleResult struct {
 	priority         uint32
 	sources, routers *preferences
 }
 
 // decide returns the result of the rules of a net for a NID on it.
-func decide(rules []*applicable, nid lnet.NID) fate {
-	f := fate{priority: NoPriority}
+func decide(rules []*applicable, nid lnet.NID) ruleResult {
+	f := ruleResult{priority: NoPriority}
 	found := [...]bool{setPriority: false, setSources: false, setRouters: false}
 	var pairs *applicable // the rule that determined the sources
 	for _, a := range rules {

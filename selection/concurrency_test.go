@@ -10,7 +10,7 @@ import (
 //
 // selection 3 (6)
 func TestChooseWhileViewsChange(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.local("A1", "A2", "O1")
 	w.multiRail("B1", "B2", "PO")
 	w.peer(Identity{}, "B3")

@@ -74,25 +74,25 @@ type trace struct {
 	steps    []Step
 	excluded []Exclusion
 
-	nets    []netFigures
-	nis     []niFigures
-	peerNIs []peerNIFigures
-	routes  []routeFigures
+	nets    []netCriteria
+	nis     []niCriteria
+	peerNIs []peerNICriteria
+	routes  []routeCriteria
 }
 
-func (t *trace) enter(h handling) {
+func (t *trace) enter(h routingCase) {
 	if t != nil {
 		t.handling = handlingNames[h]
 	}
 }
 
-func (t *trace) servedBy(i *NI) {
+func (t *trace) notePreferredNI(i *NI) {
 	if t != nil {
 		t.steps = append(t.steps, Step{What: "NI " + i.NID.String() + " is the preferred one"})
 	}
 }
 
-func (t *trace) hopGiven(hop *PeerNI) {
+func (t *trace) noteGivenHop(hop *PeerNI) {
 	if t != nil {
 		t.steps = append(t.steps, Step{What: "back through gateway " + hop.NID.String()})
 	}
@@ -116,16 +116,16 @@ func (t *trace) end(what string, ranked []Candidate) {
 // excluded with the reason why.
 func (t *trace) endNets(what string, p *Peer, why string) {
 	for _, n := range p.Nets {
-		if !slices.ContainsFunc(t.nets, func(f netFigures) bool { return f.peer == n }) {
+		if !slices.ContainsFunc(t.nets, func(f netCriteria) bool { return f.peer == n }) {
 			t.excluded = append(t.excluded, Exclusion{Name: n.ID.String(), Why: why})
 		}
 	}
-	t.end(what, rank(t.nets, (*netFigures).better, (*netFigures).describe))
+	t.end(what, rank(t.nets, (*netCriteria).better, (*netCriteria).describe))
 	t.nets = nil
 }
 
 func (t *trace) endNIs() {
-	t.end("NI", rank(t.nis, (*niFigures).better, (*niFigures).describe))
+	t.end("NI", rank(t.nis, (*niCriteria).better, (*niCriteria).describe))
 	t.nis = nil
 }
 
@@ -133,12 +133,12 @@ func (t *trace) endPeerNIs(what string) {
 	// The routes excluded so far belong to a later step.
 	excluded := t.excluded
 	t.excluded = nil
-	t.end(what, rank(t.peerNIs, (*peerNIFigures).better, (*peerNIFigures).describe))
+	t.end(what, rank(t.peerNIs, (*peerNICriteria).better, (*peerNICriteria).describe))
 	t.peerNIs, t.excluded = nil, excluded
 }
 
 func (t *trace) endRoutes(to lnet.Net) {
-	t.end("route to "+to.String(), rank(t.routes, (*routeFigures).better, (*routeFigures).describe))
+	t.end("route to "+to.String(), rank(t.routes, (*routeCriteria).better, (*routeCriteria).describe))
 	t.routes = nil
 }
 
@@ -166,12 +166,12 @@ func rank[F any](seen []F, better func(f, g *F) (bool, Criterion), describe func
 	return ranked
 }
 
-func (f *netFigures) describe() Candidate {
+func (f *netCriteria) describe() Candidate {
 	c := Candidate{Name: f.peer.ID.String(), Figures: []Figure{
-		{ByPeerNetTrouble, int64(f.trouble)}, {ByPeerNetHealth, int64(f.peerHealth)}, {ByPeerNetPriority, shown(f.peerPriority)},
+		{ByPeerNetTrouble, int64(f.trouble)}, {ByPeerNetHealth, int64(f.peerHealth)}, {ByPeerNetPriority, priorityValue(f.peerPriority)},
 	}}
 	if f.local != nil {
-		c.Figures = append(c.Figures, Figure{ByNetHealth, int64(f.localHealth)}, Figure{ByNetPriority, shown(f.localPriority)})
+		c.Figures = append(c.Figures, Figure{ByNetHealth, int64(f.localHealth)}, Figure{ByNetPriority, priorityValue(f.localPriority)})
 	}
 	c.Figures = append(c.Figures, Figure{ByPeerNetTurn, int64(f.peerTurn)})
 	if f.local != nil {
@@ -180,29 +180,29 @@ func (f *netFigures) describe() Candidate {
 	return c
 }
 
-func (f *niFigures) describe() Candidate {
+func (f *niCriteria) describe() Candidate {
 	return Candidate{Name: f.ni.NID.String(), Figures: []Figure{
-		{ByFatal, flag(f.fatal)}, {ByNITrouble, int64(f.trouble)}, {ByNIHealth, int64(f.health)}, {ByNIPriority, shown(f.priority)},
+		{ByFatal, flag(f.fatal)}, {ByNITrouble, int64(f.trouble)}, {ByNIHealth, int64(f.health)}, {ByNIPriority, priorityValue(f.priority)},
 		{ByAffinity, int64(f.affinity)}, {ByDistance, int64(f.distance)}, {ByNICredits, f.credits}, {ByNITurn, int64(f.turn)},
 	}}
 }
 
-func (f *peerNIFigures) describe() Candidate {
+func (f *peerNICriteria) describe() Candidate {
 	return Candidate{Name: f.ni.NID.String(), Figures: []Figure{
-		{ByPeerNITrouble, int64(f.trouble)}, {ByPeerNIHealth, int64(f.health)}, {ByPeerNIPriority, shown(f.priority)}, {ByPreference, flag(f.preferred)},
+		{ByPeerNITrouble, int64(f.trouble)}, {ByPeerNIHealth, int64(f.health)}, {ByPeerNIPriority, priorityValue(f.priority)}, {ByPreference, flag(f.preferred)},
 		{ByPeerNICredits, f.credits}, {ByPeerNITurn, int64(f.turn)},
 	}}
 }
 
-func (f *routeFigures) describe() Candidate {
+func (f *routeCriteria) describe() Candidate {
 	return Candidate{Name: f.gateway.NID.String(), Figures: []Figure{
 		{ByGatewayTrouble, int64(f.trouble)}, {ByPreferredRouter, flag(f.preferred)}, {ByRoutePriority, int64(f.priority)}, {ByHops, int64(f.hops)},
 		{ByGatewayHealth, int64(f.health)}, {ByGatewayQueue, f.queued}, {ByGatewayCredits, f.credits}, {ByRouteTurn, int64(f.turn)},
 	}}
 }
 
-// shown returns a priority as tools show it.
-func shown(priority uint32) int64 {
+// priorityValue returns a priority as tools show it.
+func priorityValue(priority uint32) int64 {
 	if priority == NoPriority {
 		return -1
 	}

@@ -10,12 +10,12 @@ import (
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		given   func(w *world)
+		given   func(w *fixture)
 		to      string
-		request func(w *world, r *Request)
+		request func(w *fixture, r *Request)
 		want    string
 	}{
-		{"nets, NIs and peer NIs", rails([]string{"A1", "A2", "O1"}, []string{"B1", "B2", "PO", "N1"}, func(w *world) {
+		{"nets, NIs and peer NIs", rails([]string{"A1", "A2", "O1"}, []string{"B1", "B2", "PO", "N1"}, func(w *fixture) {
 			w.sends(3, w.to("B1"))
 			w.nis["A1"].Fatal.Store(true)
 			w.peerNIs["B2"].priority.set(7)
@@ -70,7 +70,7 @@ path: 10.0.0.2@tcp to 10.0.0.11@tcp
 NI 10.0.0.1@tcp is the preferred one
 path: 10.0.0.1@tcp to 10.0.0.11@tcp
 `},
-		{"routes", func(w *world) {
+		{"routes", func(w *fixture) {
 			w.routed(3, "R1", "N1")
 			w.routes["g1"].Up.Store(false)
 			w.routes["g2"].Hops = 2
@@ -95,15 +95,15 @@ NI
   1. 10.0.0.1@tcp
 path: 10.0.0.1@tcp to 10.1.0.21@o2ib through 10.0.0.33@tcp
 `},
-		{"a reply", func(w *world) { w.routed(2, "R1") }, "R1", func(w *world, r *Request) {
+		{"a reply", func(w *fixture) { w.routed(2, "R1") }, "R1", func(w *fixture, r *Request) {
 			r.Source, r.Hop, r.Response = w.nis["A1"].NID, w.peerNIs["g1"], true
 		}, `given source, remote destination
 back through gateway 10.0.0.31@tcp
 path: 10.0.0.1@tcp to 10.1.0.21@o2ib through 10.0.0.31@tcp
 `},
-		{"nothing", func(w *world) {
+		{"nothing", func(w *fixture) {
 			w.routed(1, "R1")
-			w.peer(Identity{Dead: true}, "g1")
+			w.peer(Identity{Removed: true}, "g1")
 		}, "R1", nil, `any NID of a multi-rail peer
 net
   -  o2ib                     not a net of this node
@@ -115,13 +115,13 @@ route to o2ib
   -  10.0.0.31@tcp            gateway dead
 no path: 10.1.0.21@o2ib: no usable route to o2ib: unreachable
 `},
-		{"0@lo", func(w *world) {
+		{"0@lo", func(w *fixture) {
 			w.local("lo")
 			w.peer(Identity{}, "lo")
 		}, "lo", nil, "loopback\npath: 0@lo\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			c.given(w)
 			r := w.to(c.to)
 			if c.request != nil {
@@ -136,7 +136,7 @@ no path: 10.1.0.21@o2ib: no usable route to o2ib: unreachable
 }
 
 func TestCandidateFigures(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	rails(a12, b12)(w)
 	w.nis["A2"].Credits.Store(-2)
 	r := w.to("B1")

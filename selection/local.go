@@ -29,7 +29,7 @@ type NI struct {
 
 	priority priority
 	turn     atomic.Uint64
-	place    uint // number of the NI among all that ever were in a Local; 0 if it was not
+	number   uint // number of the NI among all that ever were in a Local; 0 if it was not
 }
 
 // Init sets i to a healthy NI without credits.
@@ -76,9 +76,9 @@ type Local struct {
 
 	// loopback is the net of 0@lo, which is not used as a rail. It is nil if NewLocal got
 	// no such NI.
-	loopback *Net
-	turn     atomic.Uint64
-	places   uint // number of places assigned
+	loopback   *Net
+	turn       atomic.Uint64
+	lastNumber uint // number of places assigned
 }
 
 // NewLocal returns the successor of old, which may be nil, with the NIs in the order of the
@@ -87,16 +87,16 @@ func NewLocal(old *Local, nis []*NI) *Local {
 	l := &Local{}
 	if old != nil {
 		l.turn.Store(old.turn.Load())
-		l.places = old.places
+		l.lastNumber = old.lastNumber
 	}
 	for _, i := range nis {
 		if i.NID.IsLoopback() {
 			l.loopback = &Net{ID: lnet.LoNet, NIs: []*NI{i}}
 			continue
 		}
-		if i.place == 0 {
-			l.places++
-			i.place = l.places
+		if i.number == 0 {
+			l.lastNumber++
+			i.number = l.lastNumber
 		}
 		id := i.NID.Net()
 		n := l.Net(id)

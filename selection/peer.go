@@ -116,8 +116,8 @@ type Identity struct {
 	NoDiscovery bool
 	// RoutingEnabled reports whether the peer's ping info identifies it as a router.
 	RoutingEnabled bool
-	// Dead reports that a gateway did not answer the router checker.
-	Dead bool
+	// Removed reports that a gateway did not answer the router checker.
+	Removed bool
 }
 
 // Peer is an immutable set of the NIDs of another node.
@@ -161,13 +161,13 @@ func NewPeer(old *Peer, id Identity, nis []*PeerNI) *Peer {
 		n.NIs = append(n.NIs, i)
 		// A NID from a peer with more traffic would otherwise have to wait until this peer
 		// has caught up.
-		raise(p.turn, i.turn.Load())
+		atLeast(p.turn, i.turn.Load())
 	}
 	return p
 }
 
-// raise sets turn to least if it is lower.
-func raise(turn *atomic.Uint64, least uint64) {
+// atLeast sets turn to least if it is lower.
+func atLeast(turn *atomic.Uint64, least uint64) {
 	for {
 		now := turn.Load()
 		if now >= least || turn.CompareAndSwap(now, least) {

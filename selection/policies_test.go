@@ -20,14 +20,14 @@ func listed(p *Policies) []string {
 }
 
 // selection 6.1 refused
-func TestRulesWithoutMeaning(t *testing.T) {
+func TestInvalidRules(t *testing.T) {
 	for _, c := range []struct {
 		src, dst, rte string
 		priority      uint32
 	}{
 		{"", "", "", 0}, {"", "", "g1", 0}, {"A1", "", "g1", 0}, {"A1", "B1", "g1", 0}, {"A1", "B1", "", 3}, {"", "R1", "g1", 3},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		if err := w.rule(c.src, c.dst, c.rte, c.priority, Append); !errors.Is(err, ErrInvalid) || len(w.policies.Rules()) != 0 {
 			t.Errorf("%v: %v", c, err)
 		}
@@ -36,7 +36,7 @@ func TestRulesWithoutMeaning(t *testing.T) {
 
 // selection 6.3 (2)-(3), 6.6 (1), 6.6 (3)
 func TestRulesHavePlaces(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		dst   string
 		place int
@@ -89,8 +89,8 @@ func TestRulesHavePlaces(t *testing.T) {
 	}
 }
 
-// state returns the attributes of a world's objects that rules set.
-func state(w *world) map[string]string {
+// state returns the attributes of a fixture's objects that rules set.
+func state(w *fixture) map[string]string {
 	s := make(map[string]string)
 	short := func(nids []lnet.NID) (names []string) {
 		for _, n := range nids {
@@ -103,14 +103,14 @@ func state(w *world) map[string]string {
 		return names
 	}
 	for _, n := range w.view.Local.Nets {
-		s["net "+n.ID.String()] = fmt.Sprint(shown(n.Priority()))
+		s["net "+n.ID.String()] = fmt.Sprint(priorityValue(n.Priority()))
 		for _, i := range n.NIs {
-			s[i.Owner.(string)] = fmt.Sprint(shown(i.Priority()))
+			s[i.Owner.(string)] = fmt.Sprint(priorityValue(i.Priority()))
 		}
 	}
 	for name, p := range w.peerNIs {
-		s[name] = fmt.Sprint(shown(p.Priority()), " ", short(p.Sources()), " ", short(p.Routers()))
-		s["peer net of "+name] = fmt.Sprint(shown(w.peerNet(name).Priority()))
+		s[name] = fmt.Sprint(priorityValue(p.Priority()), " ", short(p.Sources()), " ", short(p.Routers()))
+		s["peer net of "+name] = fmt.Sprint(priorityValue(w.peerNet(name).Priority()))
 	}
 	return s
 }
@@ -127,7 +127,7 @@ func differs(before, after map[string]string) map[string]string {
 }
 
 // selection 6.1, 6.3 (4), 6.4 (2), 6.4 (4), 6.5 events (1), 6.5 effects (1)-(4), 6.6 (2)
-func TestRulesApplyToWhatIsThere(t *testing.T) {
+func TestRulesApplyToExistingObjects(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		src, dst, rte string
@@ -147,7 +147,7 @@ func TestRulesApplyToWhatIsThere(t *testing.T) {
 		{"another net", "", "gni", "", map[string]string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.routed(2, "R1")
 			w.local("A1", "A2")
 			w.multiRail("B1", "B2")
@@ -173,9 +173,9 @@ func TestRulesApplyToWhatIsThere(t *testing.T) {
 // A gateway matches by its primary NID only, and once, however many routes it has.
 //
 // selection 6.4 (4), 6.5 effects (3)
-func TestRoutersGoByTheirPrimaryNID(t *testing.T) {
+func TestRouterRulesMatchPrimaryNIDs(t *testing.T) {
 	for rte, want := range map[string][]lnet.NID{"g1o": {nidOf(t, "g1o")}, "o2ib": {nidOf(t, "g1o")}, "g1": nil, "tcp": nil} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.local("A1")
 		w.multiRail("R1")
 		w.peer(Identity{}, "g1o", "g1")
@@ -191,15 +191,15 @@ func TestRoutersGoByTheirPrimaryNID(t *testing.T) {
 }
 
 // selection 6.5 events (1)-(6), 6.5 effects (4)
-func TestRulesApplyToWhatComesLater(t *testing.T) {
-	build := []func(w *world){
-		func(w *world) { w.local("A1") },
-		func(w *world) { w.local("A1", "A2", "O1") },
-		func(w *world) { w.multiRail("B1") },
-		func(w *world) { w.multiRail("B1", "B2", "PO") },
-		func(w *world) { w.peer(Identity{}, "R1") },
-		func(w *world) { w.router("g1", "g1o") },
-		func(w *world) { w.router("g2") },
+func TestRulesApplyToLaterObjects(t *testing.T) {
+	build := []func(w *fixture){
+		func(w *fixture) { w.local("A1") },
+		func(w *fixture) { w.local("A1", "A2", "O1") },
+		func(w *fixture) { w.multiRail("B1") },
+		func(w *fixture) { w.multiRail("B1", "B2", "PO") },
+		func(w *fixture) { w.peer(Identity{}, "R1") },
+		func(w *fixture) { w.router("g1", "g1o") },
+		func(w *fixture) { w.router("g2") },
 	}
 	rules := [][3]string{
 		{"A2", "B2", ""},
@@ -214,7 +214,7 @@ func TestRulesApplyToWhatComesLater(t *testing.T) {
 	var want map[string]string
 	// The rules are added before step 0, 1, and so on; finally after all steps.
 	for at := len(build); at >= 0; at-- {
-		w := newWorld(t)
+		w := newFixture(t)
 		add := func() {
 			for _, r := range rules {
 				if err := w.rule(r[0], r[1], r[2], 0, Append); err != nil {
@@ -252,7 +252,7 @@ func TestPlacesCountAcrossPatterns(t *testing.T) {
 		{[][2]string{{"T1", "B1"}, {"A2", "B1"}}, "-1 [A2] []"},
 		{[][2]string{{"T1", "B1"}}, "-1 [] []"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		rails(a12, b12)(w)
 		for k, r := range c.rules {
 			priority := uint32(0)
@@ -271,8 +271,8 @@ func TestPlacesCountAcrossPatterns(t *testing.T) {
 
 // selection 6.5 effects (2), 6.5 rails
 // discovery 2.5 (3)
-func TestPolicyReplacesTheNIThatServes(t *testing.T) {
-	w := newWorld(t)
+func TestPolicyReplacesPreferredNI(t *testing.T) {
+	w := newFixture(t)
 	lone(a12, sent)(w)
 	if err := w.rule("A2", "B1", "", 0, Append); err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func TestPolicyReplacesTheNIThatServes(t *testing.T) {
 }
 
 func TestSamePeers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	rails(a12, b12)(w)
 	compile := func() *Compiled { return w.policies.Compile(w.view.Local, w.view.Routing) }
 	if !compile().SamePeers(nil) {

@@ -260,7 +260,7 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 			for _, i := range n.NIs {
 				priority, sources, routers := firstMatch(v, rules, i.NID)
 				if i.Priority() != priority || fmt.Sprint(i.Sources()) != fmt.Sprint(sources) || fmt.Sprint(i.Routers()) != fmt.Sprint(routers) {
-					t.Fatalf("%s has %d, %v, %v; want %d, %v, %v", i.NID, shown(i.Priority()), i.Sources(), i.Routers(), shown(priority), sources, routers)
+					t.Fatalf("%s has %d, %v, %v; want %d, %v, %v", i.NID, priorityValue(i.Priority()), i.Sources(), i.Routers(), priorityValue(priority), sources, routers)
 				}
 			}
 		}
@@ -273,7 +273,7 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 				}
 			}
 			if n.Priority() != want {
-				t.Fatalf("%s has %d, want %d", n.ID, shown(n.Priority()), shown(want))
+				t.Fatalf("%s has %d, want %d", n.ID, priorityValue(n.Priority()), priorityValue(want))
 			}
 		}
 	})

@@ -40,15 +40,15 @@ func (r *Route) Turn() uint64 { return r.turn.Load() }
 func (r *Route) HopCount() uint32 { return max(r.Hops, 1) }
 
 // Alive reports whether the route is usable in v (lnet-core 8.2).
-func (r *Route) Alive(v *View) bool { return r.obstacle(v) == "" }
+func (r *Route) Alive(v *View) bool { return r.unusableReason(v) == "" }
 
-// obstacle returns the reason why the route is not usable, or "".
-func (r *Route) obstacle(v *View) string {
+// unusableReason returns the reason why the route is not usable, or "".
+func (r *Route) unusableReason(v *View) string {
 	gateway := r.Gateway.peer.Load()
 	switch {
 	case gateway == nil:
 		return "gateway unknown"
-	case gateway.Dead:
+	case gateway.Removed:
 		return "gateway dead"
 	case v.DiscoveryOff || !gateway.MultiRail || gateway.NoDiscovery:
 		if !r.Up.Load() {
@@ -73,6 +73,8 @@ func (r *Route) Through(gateway *PeerNI) *Route {
 	return moved
 }
 
-// beats reports whether r has both a better priority and fewer hops than o, so that it is
+// dominates reports whether r has both a better priority and fewer hops than o, so that it is
 // kept if one of the two must be removed (lnet-core 8.1).
-func (r *Route) beats(o *Route) bool { return r.Priority < o.Priority && r.HopCount() < o.HopCount() }
+func (r *Route) dominates(o *Route) bool {
+	return r.Priority < o.Priority && r.HopCount() < o.HopCount()
+}

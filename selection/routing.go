@@ -90,9 +90,9 @@ func (t *Routing) Without(match func(*Route) bool) (next *Routing, gone []*Route
 	return NewRouting(kept), gone
 }
 
-// Rebound returns the table with each route through the peer NI that now has its gateway's
+// RebindGateways returns the table with each route through the peer NI that now has its gateway's
 // NID. find returns that peer NI, or nil to keep the route's own.
-func (t *Routing) Rebound(find func(lnet.NID) *PeerNI) *Routing {
+func (t *Routing) RebindGateways(find func(lnet.NID) *PeerNI) *Routing {
 	routes := t.Routes()
 	for k, r := range routes {
 		if p := find(r.Gateway.NID); p != nil && p != r.Gateway {
@@ -102,11 +102,11 @@ func (t *Routing) Rebound(find func(lnet.NID) *PeerNI) *Routing {
 	return NewRouting(routes)
 }
 
-// Moved returns the table in which routes through the NID from lead through to instead, in
+// MoveGateway returns the table in which routes through the NID from lead through to instead, in
 // the same places. same reports whether another route already leads through the peer of to.
 // Of two such routes to one net, the existing one is kept, unless the moved route is better
 // in all respects (lnet-core 8.1). gone are the routes that were removed.
-func (t *Routing) Moved(from lnet.NID, to *PeerNI, same func(*Route) bool) (next *Routing, gone []*Route) {
+func (t *Routing) MoveGateway(from lnet.NID, to *PeerNI, same func(*Route) bool) (next *Routing, gone []*Route) {
 	next = t
 	for _, r := range t.Routes() {
 		if r.Gateway.NID != from {
@@ -116,7 +116,7 @@ func (t *Routing) Moved(from lnet.NID, to *PeerNI, same func(*Route) bool) (next
 		next = next.without(r)
 		if k := slices.IndexFunc(next.To(r.Net), same); k >= 0 {
 			other := next.To(r.Net)[k]
-			if !moved.beats(other) {
+			if !moved.dominates(other) {
 				gone = append(gone, moved)
 				continue
 			}

@@ -16,7 +16,7 @@ type way struct {
 	priority, hops uint32
 }
 
-func (w *world) table(ways []way) *Routing {
+func (w *fixture) table(ways []way) *Routing {
 	w.peer(Identity{}, "g1")
 	w.peer(Identity{}, "g2")
 	w.peer(Identity{}, "g3")
@@ -86,9 +86,9 @@ func TestRoutesMove(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			table := w.table(c.ways)
-			next, gone := table.Moved(nidOf(t, c.from), w.peerNIs[c.to], func(r *Route) bool {
+			next, gone := table.MoveGateway(nidOf(t, c.from), w.peerNIs[c.to], func(r *Route) bool {
 				return slices.Contains(c.same, r.Gateway.Owner.(string))
 			})
 			if c.gone == nil {
@@ -104,7 +104,7 @@ func TestRoutesMove(t *testing.T) {
 	}
 }
 
-func TestRoutesGo(t *testing.T) {
+func TestRoutesAreRemoved(t *testing.T) {
 	ways := []way{{1, "g1", 0, 0}, {1, "g2", 0, 0}, {2, "g1", 0, 0}}
 	for _, c := range []struct {
 		gateway    string
@@ -114,7 +114,7 @@ func TestRoutesGo(t *testing.T) {
 		{"g2", []way{ways[0], ways[2]}, []way{ways[1]}},
 		{"g3", ways, []way{}},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		table := w.table(ways)
 		next, gone := table.Without(func(r *Route) bool { return r.Gateway.Owner == c.gateway })
 		got := [][]way{waysOf(t, next.Routes()), waysOf(t, gone)}
@@ -130,11 +130,11 @@ func TestRoutesGo(t *testing.T) {
 // A gateway's NID was removed and added again. Routes lead through the peer NI that now has
 // it, and routes whose gateway is unchanged are the same objects.
 func TestRoutesAreRebound(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	table := w.table([]way{{1, "g1", 2, 3}, {1, "g2", 0, 0}, {2, "g3", 0, 0}})
 	anew := &PeerNI{}
 	anew.Init(nidOf(t, "g1"), "anew")
-	next := table.Rebound(func(nid lnet.NID) *PeerNI {
+	next := table.RebindGateways(func(nid lnet.NID) *PeerNI {
 		switch nid {
 		case anew.NID:
 			return anew

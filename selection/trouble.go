@@ -37,64 +37,64 @@ type troubles uint64
 
 const (
 	toldDown troubles = 1 << 63
-	// slots is the number of NIs with separate bits. Further NIs share the bits of earlier
+	// troubleBits is the number of NIs with separate bits. Further NIs share the bits of earlier
 	// ones, and so their Stalled state.
-	slots = 63
+	troubleBits = 63
 )
 
-func (t troubles) and(o troubles) troubles { return t.spread() & o.spread() }
+func (t troubles) intersect(o troubles) troubles { return t.expand() & o.expand() }
 
-// spread sets the bits of all NIs if toldDown is set.
-func (t troubles) spread() troubles {
+// expand sets the bits of all NIs if toldDown is set.
+func (t troubles) expand() troubles {
 	if t&toldDown != 0 {
 		return ^troubles(0)
 	}
 	return t
 }
 
-// from returns the trouble on the path from i. If i is nil, only toldDown counts.
-func (t troubles) from(i *NI) Trouble {
+// onPath returns the trouble on the path from i. If i is nil, only toldDown counts.
+func (t troubles) onPath(i *NI) Trouble {
 	switch {
 	case t&toldDown != 0:
 		return ToldDown
-	case i != nil && t&i.slot() != 0:
+	case i != nil && t&i.troubleBit() != 0:
 		return Stalled
 	}
 	return NoTrouble
 }
 
-// on returns the trouble on the best path from the NIs of n whose links are up.
-func (t troubles) on(n *Net) Trouble {
+// onNet returns the trouble on the best path from the NIs of n whose links are up.
+func (t troubles) onNet(n *Net) Trouble {
 	if t == 0 || t&toldDown != 0 || n == nil {
-		return t.from(nil)
+		return t.onPath(nil)
 	}
 	best := NoTrouble
 	for _, i := range n.NIs {
 		if i.Fatal.Load() {
 			continue
 		}
-		if best = t.from(i); best == NoTrouble {
+		if best = t.onPath(i); best == NoTrouble {
 			return best
 		}
 	}
 	return best
 }
 
-// slot returns the bit of the NI in troubles.
-func (i *NI) slot() troubles { return 1 << (i.place % slots) }
+// troubleBit returns the bit of the NI in troubles.
+func (i *NI) troubleBit() troubles { return 1 << (i.number % troubleBits) }
 
 // SetStalled records whether messages to p from i, which is in a Local, are stalled. It
 // reports whether the state has changed.
 func (p *PeerNI) SetStalled(i *NI, stalled bool) bool {
 	if stalled {
-		return troubles(p.troubles.Or(uint64(i.slot())))&i.slot() == 0
+		return troubles(p.troubles.Or(uint64(i.troubleBit())))&i.troubleBit() == 0
 	}
-	return troubles(p.troubles.And(^uint64(i.slot())))&i.slot() != 0
+	return troubles(p.troubles.And(^uint64(i.troubleBit())))&i.troubleBit() != 0
 }
 
 // Stalled reports whether SetStalled has recorded a stall from i, regardless of other
 // trouble of p.
-func (p *PeerNI) Stalled(i *NI) bool { return p.trouble()&i.slot() != 0 }
+func (p *PeerNI) Stalled(i *NI) bool { return p.trouble()&i.troubleBit() != 0 }
 
 // SetToldDown records whether the peer reports p as down. It reports whether the state has
 // changed.
@@ -107,7 +107,7 @@ func (p *PeerNI) SetToldDown(down bool) bool {
 
 // Trouble returns the trouble on the path from i to p. If i is nil, it returns that of p
 // alone.
-func (p *PeerNI) Trouble(i *NI) Trouble { return p.trouble().from(i) }
+func (p *PeerNI) Trouble(i *NI) Trouble { return p.trouble().onPath(i) }
 
 func (p *PeerNI) trouble() troubles { return troubles(p.troubles.Load()) }
 
@@ -115,37 +115,37 @@ func (p *PeerNI) trouble() troubles { return troubles(p.troubles.Load()) }
 func (n *PeerNet) trouble() troubles {
 	all := ^troubles(0)
 	for _, p := range n.NIs {
-		if all = all.and(p.trouble()); all == 0 {
+		if all = all.intersect(p.trouble()); all == 0 {
 			break
 		}
 	}
 	return all
 }
 
-// toward is the trouble that all, and that some, of the peer NIs have to which a message
+// combinedTrouble is the trouble that all, and that some, of the peer NIs have to which a message
 // may be sent.
-type toward struct{ all, some troubles }
+type combinedTrouble struct{ all, some troubles }
 
-func (n *PeerNet) toward() toward {
-	t := toward{all: ^troubles(0)}
+func (n *PeerNet) combinedTrouble() combinedTrouble {
+	t := combinedTrouble{all: ^troubles(0)}
 	for _, p := range n.NIs {
 		of := p.trouble()
-		t.all, t.some = t.all.and(of), t.some|of
+		t.all, t.some = t.all.intersect(of), t.some|of
 	}
 	return t
 }
 
-func (p *PeerNI) toward() toward {
+func (p *PeerNI) combinedTrouble() combinedTrouble {
 	t := p.trouble()
-	return toward{all: t, some: t}
+	return combinedTrouble{all: t, some: t}
 }
 
-// from returns the trouble on the path from i.
-func (t toward) from(i *NI) Trouble {
-	if t.some&i.slot() == 0 {
-		return t.all.from(i)
+// onPath returns the trouble on the path from i.
+func (t combinedTrouble) onPath(i *NI) Trouble {
+	if t.some&i.troubleBit() == 0 {
+		return t.all.onPath(i)
 	}
-	return max(t.all.from(i), Suspect)
+	return max(t.all.onPath(i), Suspect)
 }
 
 // trouble returns the trouble of a peer NI on the path from an NI or, if that is nil, from
@@ -156,9 +156,9 @@ func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 		return NoTrouble
 	}
 	if from == nil {
-		return t.on(c.v.Local.Net(p.NID.Net()))
+		return t.onNet(c.v.Local.Net(p.NID.Net()))
 	}
-	return max(t.from(from), Suspect)
+	return max(t.onPath(from), Suspect)
 }
 
 // leastTrouble returns the trouble of the best net that the peer shares with this node and
@@ -171,7 +171,7 @@ func (c *chooser) leastTrouble(p *Peer) Trouble {
 		if ln == nil || c.cameFrom(pn) || ln.Health() == 0 {
 			continue
 		}
-		if least = min(least, pn.trouble().on(ln)); least == NoTrouble {
+		if least = min(least, pn.trouble().onNet(ln)); least == NoTrouble {
 			break
 		}
 	}

@@ -9,22 +9,22 @@ import (
 
 // stalled marks a peer NI that does not acknowledge messages from an NI; down marks one
 // that its node reports as down.
-func stalled(from, to string) func(w *world) {
-	return func(w *world) { w.peerNIs[to].SetStalled(w.nis[from], true) }
+func stalled(from, to string) func(w *fixture) {
+	return func(w *fixture) { w.peerNIs[to].SetStalled(w.nis[from], true) }
 }
 
-func down(name string) func(w *world) {
-	return func(w *world) { w.peerNIs[name].SetToldDown(true) }
+func down(name string) func(w *fixture) {
+	return func(w *fixture) { w.peerNIs[name].SetToldDown(true) }
 }
 
 // The path with less trouble is chosen, whatever its other attributes. If all paths have
 // the same trouble, it has no effect.
 func TestTrouble(t *testing.T) {
-	worse := func(name string) func(w *world) {
-		return func(w *world) { w.peerNIs[name].Health.Store(100) }
+	worse := func(name string) func(w *fixture) {
+		return func(w *fixture) { w.peerNIs[name].Health.Store(100) }
 	}
-	fatal := func(name string) func(w *world) {
-		return func(w *world) { w.nis[name].Fatal.Store(true) }
+	fatal := func(name string) func(w *fixture) {
+		return func(w *fixture) { w.nis[name].Fatal.Store(true) }
 	}
 	for _, c := range []row{
 		{name: "a peer NI stalls", given: rails(a1, b12, stalled("A1", "B1")), want: twice("A1 B2")},
@@ -44,32 +44,32 @@ func TestTrouble(t *testing.T) {
 		{name: "a net that is down", given: rails(both, bPO, down("B1"), worse("PO")), want: twice("O1 PO")},
 		{name: "a net whose link is down is worse", given: rails(both, bPO, stalled("A1", "B1"), fatal("O1")), want: twice("A1 B1")},
 		{name: "a net of which one NI stalls", given: rails([]string{"A1", "A2", "O1"}, bPO, stalled("A1", "B1")), want: []string{"A2 B1", "O1 PO", "A2 B1", "O1 PO"}},
-		{name: "over", given: rails(a1, b12, stalled("A1", "B1"), down("B1"), func(w *world) {
+		{name: "over", given: rails(a1, b12, stalled("A1", "B1"), down("B1"), func(w *fixture) {
 			w.peerNIs["B1"].SetStalled(w.nis["A1"], false)
 			w.peerNIs["B1"].SetToldDown(false)
 		}), want: twice("A1 B1", "A1 B2")},
 		{name: "a lone peer stays with the NI that serves it", given: lone(a12, sent, stalled("A1", "B1")), want: twice("A1 B1")},
-		{name: "a recovery ping goes where it shall", given: rails(a1, b12, stalled("A1", "B1")), want: twice("A1 B1"), request: func(_ *world, r *Request) {
+		{name: "a recovery ping goes where it shall", given: rails(a1, b12, stalled("A1", "B1")), want: twice("A1 B1"), request: func(_ *fixture, r *Request) {
 			r.Recovery, r.Reserved = true, true
 		}},
-		{name: "an answer goes where it shall", given: rails(a12, b12, stalled("A1", "B1")), want: twice("A1 B1"), request: func(w *world, r *Request) {
+		{name: "an answer goes where it shall", given: rails(a12, b12, stalled("A1", "B1")), want: twice("A1 B1"), request: func(w *fixture, r *Request) {
 			r.Source, r.Response = nidOf(w.t, "A1"), true
 		}},
-		{name: "a gateway", given: func(w *world) {
+		{name: "a gateway", given: func(w *fixture) {
 			w.routed(2, "R1")
 			stalled("A1", "g1")(w)
 			w.routes["g2"].Priority = 7
 		}, to: "R1", want: twice("A1 R1 g2")},
-		{name: "a NID behind gateways", given: func(w *world) {
+		{name: "a NID behind gateways", given: func(w *fixture) {
 			w.routed(1, "R1", "R2")
 			down("R1")(w)
 		}, to: "R1", want: twice("A1 R2 g1")},
-		{name: "a router may pass on to another NID", given: rails([]string{"A1", "O1"}, []string{"R1", "R2"}, down("R1")), to: "R1", want: twice("O1 R2"), request: func(_ *world, r *Request) {
+		{name: "a router may pass on to another NID", given: rails([]string{"A1", "O1"}, []string{"R1", "R2"}, down("R1")), to: "R1", want: twice("O1 R2"), request: func(_ *fixture, r *Request) {
 			r.Forward, r.FromMultiRail = true, true
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			c.given(w)
 			if c.to == "" {
 				c.to = "B1"
@@ -87,10 +87,10 @@ func TestTrouble(t *testing.T) {
 
 // Each change of trouble is reported once, even if more NIs than slots were added and
 // removed.
-func TestTroubleIsNewsOnce(t *testing.T) {
-	w := newWorld(t)
+func TestTroubleChangesAreReportedOnce(t *testing.T) {
+	w := newFixture(t)
 	rails(a1, b1)(w)
-	for range 2 * slots {
+	for range 2 * troubleBits {
 		w.nis = map[string]*NI{}
 		w.local("A1")
 		i, p := w.nis["A1"], w.peerNIs["B1"]

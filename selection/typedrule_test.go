@@ -9,14 +9,14 @@ import (
 )
 
 // typed returns a rule. local is its pattern unless remote is given.
-func typed(w *world, id int, typ RuleType, local, remote string, priority uint32) TypedRule {
+func typed(w *fixture, id int, typ RuleType, local, remote string, priority uint32) TypedRule {
 	if typ == RulePeer {
 		return TypedRule{ID: id, Type: typ, Local: w.pattern(local), Remote: w.pattern(remote), Priority: priority}
 	}
 	return TypedRule{ID: id, Type: typ, Pattern: w.pattern(local), Priority: priority}
 }
 
-func addTyped(w *world, typ RuleType, local, remote string, priority uint32) int {
+func addTyped(w *fixture, typ RuleType, local, remote string, priority uint32) int {
 	w.t.Helper()
 	id, err := w.policies.AddTyped(typed(w, AnyID, typ, local, remote, priority))
 	if err != nil {
@@ -39,7 +39,7 @@ func TestTypedRulesApply(t *testing.T) {
 		{"peer", RulePeer, "A2", "10.0.0.*@tcp", map[string]string{"B1": "-1 [A2] []", "B2": "-1 [A2] []"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			rails([]string{"A1", "A2", "O1"}, []string{"B1", "B2", "PO"})(w)
 			before := state(w)
 			addTyped(w, c.typ, c.local, c.remote, 3)
@@ -54,8 +54,8 @@ func TestTypedRulesApply(t *testing.T) {
 }
 
 // selection 7
-func TestWhichTypedRuleCounts(t *testing.T) {
-	w := newWorld(t)
+func TestTypedRulePrecedence(t *testing.T) {
+	w := newFixture(t)
 	rails(a12, b12)(w)
 	addTyped(w, RulePeer, "A1", "tcp", 5)
 	addTyped(w, RulePeer, "A2", "B1", 1)
@@ -97,7 +97,7 @@ func TestPeerRulesHoldForPairs(t *testing.T) {
 		{"below a rule of the other kind", []rule{{"A2", "B1", 0}}, "A1", map[string]string{"B1": "-1 [A1] []"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			rails(a12, b12)(w)
 			for _, r := range c.rules {
 				addTyped(w, RulePeer, r.local, r.remote, r.priority)
@@ -122,14 +122,14 @@ func TestPeerRulesHoldForPairs(t *testing.T) {
 //
 // selection 7 pairs
 func TestPairsChoose(t *testing.T) {
-	single := func(w *world) {
+	single := func(w *fixture) {
 		w.local("A1", "A2")
 		w.peer(Identity{}, "B1")
 	}
 	both := [][2]string{{"A2", "B1"}, {"A1", "B1"}}
 	for _, c := range []struct {
 		name  string
-		given func(*world)
+		given func(*fixture)
 		pairs [][2]string
 		down  []string
 		want  []string
@@ -141,7 +141,7 @@ func TestPairsChoose(t *testing.T) {
 		{"the links of all its NIs are down", single, both, []string{"A2", "A1"}, []string{"A2 B1", "A2 B1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			c.given(w)
 			for _, p := range c.pairs {
 				addTyped(w, RulePeer, p[0], p[1], 0)
@@ -158,7 +158,7 @@ func TestPairsChoose(t *testing.T) {
 
 // selection 7
 func TestTypedRulesKeepTheirIDs(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ids := func() (all []int) {
 		for _, r := range w.policies.Typed() {
 			all = append(all, r.ID)
@@ -237,7 +237,7 @@ func TestTypedRulesKeepTheirIDs(t *testing.T) {
 
 // selection 7
 func TestTypedRulesRefused(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	addTyped(w, RuleNet, "tcp", "", 1)
 	for _, c := range []struct {
 		name string

@@ -8,42 +8,44 @@ import "github.com/lnetd/lnetd/transport/remote/protocol"
 type account struct {
 	entries, credits int
 	reserved         int
-	// posted counts the entries written. taken counts those that the client is known to have read.
-	posted, taken uint64
-	// told holds the positions, counted as in posted, of the entries with TM events that the client has
+	// posted counts the entries written. consumed counts those that the client is known to have read.
+	posted, consumed uint64
+	// tmEvents holds the positions, counted as in posted, of the entries with TM events that the client has
 	// not read yet.
-	told []uint64
+	tmEvents []uint64
 }
 
 func newAccount(entries int) account {
 	credits := int(protocol.Credits(uint32(entries)))
-	return account{entries: entries, credits: credits, told: make([]uint64, 0, entries-credits)}
+	return account{entries: entries, credits: credits, tmEvents: make([]uint64, 0, entries-credits)}
 }
 
 // waiting returns how many entries the client has not read yet, as of the last update.
-func (a *account) waiting() int { return int(a.posted - a.taken) }
+func (a *account) waiting() int { return int(a.posted - a.consumed) }
 
 // update records how many entries of the ring are free.
 func (a *account) update(room int) {
-	a.taken = a.posted - uint64(a.entries-room)
+	a.consumed = a.posted - uint64(a.entries-room)
 	n := 0
-	for n < len(a.told) && a.told[n] < a.taken {
+	for n < len(a.tmEvents) && a.tmEvents[n] < a.consumed {
 		n++
 	}
-	a.told = append(a.told[:0], a.told[n:]...)
+	a.tmEvents = append(a.tmEvents[:0], a.tmEvents[n:]...)
 }
 
 // free returns how many more completions of operations can be reserved.
-func (a *account) free() int { return a.credits - a.reserved - (a.waiting() - len(a.told)) }
+func (a *account) free() int { return a.credits - a.reserved - (a.waiting() - len(a.tmEvents)) }
 
-// spare reports whether an entry is free and not reserved.
-func (a *account) spare() bool { return a.reserved+a.waiting() < a.entries }
+// hasFreeEntry reports whether an entry is free and not reserved.
+func (a *account) hasFreeEntry() bool { return a.reserved+a.waiting() < a.entries }
 
-// mayTell reports whether an event of the TM can be written to the ring.
-func (a *account) mayTell() bool { return len(a.told) < a.entries-a.credits && a.spare() }
+// canWriteTMEvent reports whether an event of the TM can be written to the ring.
+func (a *account) canWriteTMEvent() bool {
+	return len(a.tmEvents) < a.entries-a.credits && a.hasFreeEntry()
+}
 
-// tell counts an entry that was written for an event of the TM.
-func (a *account) tell() {
-	a.told = append(a.told, a.posted)
+// addTMEvent counts an entry that was written for an event of the TM.
+func (a *account) addTMEvent() {
+	a.tmEvents = append(a.tmEvents, a.posted)
 	a.posted++
 }

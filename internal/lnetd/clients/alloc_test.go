@@ -10,7 +10,7 @@ import (
 )
 
 // Steady traffic on any queue causes no allocations in lnetd.
-func TestNothingIsAllocated(t *testing.T) {
+func TestSubmissionsDoNotAllocate(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.one(7, 64)
 	in := o.register(protocol.Range{Area: o.memory.id, Length: 2048})

@@ -31,9 +31,9 @@ func newArea(ctx context.Context, d completion.Domain, fd int, size uint64) (*ar
 	return a, nil
 }
 
-// end unmaps the area. If the Core still uses the memory, which is a bug, the mapping stays and end
+// unmap unmaps the area. If the Core still uses the memory, which is a bug, the mapping stays and unmap
 // returns the Core's error.
-func (a *area) end(d completion.Domain) error {
+func (a *area) unmap(d completion.Domain) error {
 	if err := d.Free(a.bytes); err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ type buffer struct {
 // charge returns what the buffer counts towards quotas.
 func (b *buffer) charge() amounts { return amounts{ofBuffers: 1, ofSegments: int64(len(b.areas))} }
 
-// nobody is the owner of buffers that are being deregistered.
-var nobody = new(tm)
+// deregisteringTM is the owner of buffers that are being deregistered.
+var deregisteringTM = new(tm)
 
 // chunkSize is the number of buffers in a chunk of the table.
 const chunkSize = 256

@@ -33,12 +33,12 @@ type client struct {
 
 	// The fields below belong to the connection's goroutine. If refusal is not nil, it is the answer to
 	// HELLO.
-	refusal  error
-	turn     time.Duration // how long to wait before reading the first request
-	pace     pace
-	features protocol.Features
-	size     uint32 // of descriptors, as last reported to the client
-	past     protocol.Counters
+	refusal      error
+	initialDelay time.Duration // how long to wait before reading the first request
+	requestRate  rateLimit
+	features     protocol.Features
+	size         uint32 // of descriptors, as last reported to the client
+	reported     protocol.Counters
 
 	domain  completion.Domain // nil before HELLO
 	limits  protocol.Limits
@@ -46,18 +46,18 @@ type client struct {
 
 	mu sync.Mutex // guards the fields below; only the connection's goroutine changes the tables
 	// reason is why the client was disconnected, or nil.
-	reason   error
-	program  string
-	ending   bool
-	used     amounts
-	areas    areas
-	tms      []*tm // by handle; nil: unused handle
-	requests uint64
-	done     tally // by TMs that have been stopped
+	reason     error
+	program    string
+	ending     bool
+	usage      amounts
+	areas      areas
+	tms        []*tm // by handle; nil: unused handle
+	requests   uint64
+	stoppedTMs tally // by TMs that have been stopped
 }
 
-// tell logs a message about the client. The number of messages per process is limited.
-func (c *client) tell(level slog.Level, text string, attrs ...slog.Attr) {
+// log logs a message about the client. The number of messages per process is limited.
+func (c *client) log(level slog.Level, text string, attrs ...slog.Attr) {
 	c.mu.Lock()
 	program := c.program
 	c.mu.Unlock()
@@ -88,7 +88,7 @@ func violation(format string, a ...any) error {
 
 // serve answers the client's requests until the connection ends, and then releases what the client held.
 func (c *client) serve() {
-	err := c.converse()
+	err := c.serveRequests()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 	case c.domain == nil && isTimeout(err):
@@ -98,12 +98,12 @@ func (c *client) serve() {
 	}
 	c.cancel()
 	_ = c.conn.CloseRead() // fails if the client has closed the connection
-	c.clear()
+	c.releaseAll()
 }
 
-// converse answers requests one by one. It returns the reason why no more can be read.
-func (c *client) converse() error {
-	if err := c.queue(); err != nil {
+// serveRequests answers requests one by one. It returns the reason why no more can be read.
+func (c *client) serveRequests() error {
+	if err := c.delayConnection(); err != nil {
 		return err
 	}
 	if err := c.conn.SetReadDeadline(time.Now().Add(c.server.config.HelloTime)); err != nil {
@@ -119,17 +119,17 @@ func (c *client) converse() error {
 		if err != nil {
 			return err
 		}
-		if err := c.rest(); err != nil {
+		if err := c.limitRequests(); err != nil {
 			return err
 		}
 	}
 }
 
-// queue delays a connection that came too fast. It returns io.EOF if the client closes the connection
+// delayConnection delays a connection that came too fast. It returns io.EOF if the client closes the connection
 // meanwhile.
-func (c *client) queue() error {
+func (c *client) delayConnection() error {
 	const look = 50 * time.Millisecond
-	for left := c.turn; left > 0; left -= look {
+	for left := c.initialDelay; left > 0; left -= look {
 		if err := c.sleep(min(left, look)); err != nil {
 			return err
 		}
@@ -140,8 +140,8 @@ func (c *client) queue() error {
 	return nil
 }
 
-// rest delays the client if it sends too many requests.
-func (c *client) rest() error { return c.sleep(c.pace.next(time.Now())) }
+// limitRequests delays the client if it sends too many requests.
+func (c *client) limitRequests() error { return c.sleep(c.requestRate.next(time.Now())) }
 
 // sleep waits for a duration. It returns early with an error if the client is disconnected.
 func (c *client) sleep(wait time.Duration) error {
@@ -277,10 +277,10 @@ func (c *client) notify(n protocol.Notice) {
 	}
 }
 
-// hangUp closes the connection. If the client was disconnected by lnetd, hangUp first reads what the
+// closeConnection closes the connection. If the client was disconnected by lnetd, closeConnection first reads what the
 // client has sent. Otherwise the kernel would report a reset to the client, and the client would not read
 // the reason.
-func (c *client) hangUp() {
+func (c *client) closeConnection() {
 	c.mu.Lock()
 	reason := c.reason
 	c.mu.Unlock()

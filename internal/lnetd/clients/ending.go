@@ -8,11 +8,11 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// left counts what a client has not released.
-type left struct{ TMs, Buffers, Areas, Operations int }
+// unreleased counts what a client has not released.
+type unreleased struct{ TMs, Buffers, Areas, Operations int }
 
-// remainder counts what the client still holds.
-func (c *client) remainder() (l left) {
+// unreleased counts what the client still holds.
+func (c *client) unreleased() (l unreleased) {
 	l.Buffers = c.buffers.count()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,7 +20,7 @@ func (c *client) remainder() (l left) {
 		if t != nil {
 			l.TMs++
 			t.mu.Lock()
-			l.Operations += t.under
+			l.Operations += t.underWay
 			t.mu.Unlock()
 		}
 	}
@@ -32,51 +32,51 @@ func (c *client) remainder() (l left) {
 	return l
 }
 
-// clear releases everything that a client held, in the order of transport 8.5: it ends operations, then
+// releaseAll releases everything that a client held, in the order of transport 8.5: it ends operations, then
 // stops TMs and deregisters buffers, then unmaps memory. If an operation does not end in time, what it
-// needs stays until it ends. At last, clear unmaps the rings and closes the connection. A client that
+// needs stays until it ends. At last, releaseAll unmaps the rings and closes the connection. A client that
 // reads up to the end of file therefore finds the reason first, and all completions in the rings.
-func (c *client) clear() {
+func (c *client) releaseAll() {
 	c.mu.Lock()
 	c.ending = true
 	reason := c.reason
 	c.mu.Unlock()
-	had := c.remainder()
+	had := c.unreleased()
 	if c.domain != nil {
-		c.endAll()
+		c.endOperations()
 	}
-	c.hangUp()
-	if after := c.remainder(); after != (left{}) {
-		c.tell(slog.LevelError, "what a client had cannot be freed", slog.Any("left", after))
+	c.closeConnection()
+	if after := c.unreleased(); after != (unreleased{}) {
+		c.log(slog.LevelError, "what a client had cannot be freed", slog.Any("left", after))
 	} else if c.domain != nil {
 		if err := c.domain.Close(); err != nil {
-			c.tell(slog.LevelError, "the domain of a client does not close", slog.Any("err", err))
+			c.log(slog.LevelError, "the domain of a client does not close", slog.Any("err", err))
 		}
 	}
 	c.report(reason, had)
-	c.server.forget(c)
+	c.server.removeClient(c)
 }
 
 // report logs one line about a client that did not release everything, or that was disconnected.
-func (c *client) report(reason error, had left) {
+func (c *client) report(reason error, had unreleased) {
 	level, text := slog.LevelInfo, "a client has gone, and left something behind"
 	switch {
-	case errors.Is(reason, errEnd):
+	case errors.Is(reason, errServerClosed):
 		level, text = slog.LevelInfo, "a client was there when lnetd ended"
 	case reason != nil:
 		level, text = slog.LevelWarn, "a client was cut off"
-	case had == (left{}):
+	case had == (unreleased{}):
 		return
 	}
-	c.tell(level, text, slog.Any("reason", reason), slog.Int("tms", had.TMs), slog.Int("buffers", had.Buffers),
+	c.log(level, text, slog.Any("reason", reason), slog.Int("tms", had.TMs), slog.Int("buffers", had.Buffers),
 		slog.Int("areas", had.Areas), slog.Int("operations", had.Operations))
 }
 
-// endAll ends all operations and then releases what they needed.
-func (c *client) endAll() {
-	tms := c.started()
+// endOperations ends all operations and then releases what they needed.
+func (c *client) endOperations() {
+	tms := c.startedTMs()
 	for _, t := range tms {
-		t.shut()
+		t.stopRun()
 	}
 	c.buffers.all(func(b *buffer) {
 		if t := b.owner.Load(); t != nil {
@@ -96,22 +96,22 @@ func (c *client) endAll() {
 			}
 		}
 	}
-	c.free()
+	c.releaseUnused()
 	if !late {
 		return
 	}
-	c.hangUp()
-	if l := c.remainder(); l.Operations > 0 {
-		c.tell(slog.LevelWarn, "operations of a client that is gone do not end, and what they need stays", slog.Any("left", l))
+	c.closeConnection()
+	if l := c.unreleased(); l.Operations > 0 {
+		c.log(slog.LevelWarn, "operations of a client that is gone do not end, and what they need stays", slog.Any("left", l))
 	}
 	for _, t := range tms {
 		<-t.idle
 	}
-	c.free()
+	c.releaseUnused()
 }
 
-// started returns the TMs that exist.
-func (c *client) started() (tms []*tm) {
+// startedTMs returns the TMs that exist.
+func (c *client) startedTMs() (tms []*tm) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range c.tms {
@@ -122,13 +122,13 @@ func (c *client) started() (tms []*tm) {
 	return tms
 }
 
-// free releases what no operation needs. If something cannot be released, it stays,
+// releaseUnused releases what no operation needs. If something cannot be released, it stays,
 // and the failure is logged.
-func (c *client) free() {
+func (c *client) releaseUnused() {
 	failed := func(what string, err error) {
-		c.tell(slog.LevelError, "what a client had is not freed yet", slog.String("what", what), slog.Any("err", err))
+		c.log(slog.LevelError, "what a client had is not freed yet", slog.String("what", what), slog.Any("err", err))
 	}
-	for _, t := range c.started() {
+	for _, t := range c.startedTMs() {
 		t.closeRing()
 		select {
 		case <-t.idle:
@@ -141,29 +141,29 @@ func (c *client) free() {
 		}
 	}
 	c.buffers.all(func(b *buffer) {
-		if b.owner.CompareAndSwap(nil, nobody) {
+		if b.owner.CompareAndSwap(nil, deregisteringTM) {
 			if err := b.core.Deregister(); err != nil {
 				b.owner.Store(nil)
 				failed("buffer", err)
 				return
 			}
-			c.forget(b)
+			c.removeBuffer(b)
 		}
 	})
-	for id, a := range c.unused() {
-		if err := a.end(c.domain); err != nil {
+	for id, a := range c.unusedAreas() {
+		if err := a.unmap(c.domain); err != nil {
 			failed("area", err)
 			continue
 		}
 		c.mu.Lock()
 		c.areas[id] = nil
 		c.mu.Unlock()
-		c.give(amounts{ofAreas: 1, ofBytes: int64(len(a.bytes))})
+		c.uncharge(amounts{ofAreas: 1, ofBytes: int64(len(a.bytes))})
 	}
 }
 
-// unused returns the areas that no buffer uses, by ID.
-func (c *client) unused() map[int]*area {
+// unusedAreas returns the areas that no buffer uses, by ID.
+func (c *client) unusedAreas() map[int]*area {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make(map[int]*area)

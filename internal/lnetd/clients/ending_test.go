@@ -240,7 +240,7 @@ func TestOperationsThatDoNotEnd(t *testing.T) {
 // A client is notified when descriptors become longer.
 //
 // transport 9.2
-func TestLimitsThatChange(t *testing.T) {
+func TestChangedLimits(t *testing.T) {
 	core := newSlowCore()
 	w := newWorld(t, func(c *Config) { c.Core = core })
 	p := w.join()

@@ -70,7 +70,7 @@ func loseRing(t *testing.T, before map[uintptr]uintptr) {
 // transport 9.9 (8)
 func TestLostRing(t *testing.T) {
 	asked := func(tm *tm, r protocol.Request) {
-		if _, _, err := tm.client.carryOut(r, -1); !errors.Is(err, syscall.EFAULT) {
+		if _, _, err := tm.client.execute(r, -1); !errors.Is(err, syscall.EFAULT) {
 			t.Errorf("%T: %v", r, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestLostRing(t *testing.T) {
 		"TMStop": func(_ *testing.T, _ int, tm *tm) { asked(tm, &protocol.TMStop{Handle: tm.handle}) },
 		"BufDeregister": func(t *testing.T, _ int, tm *tm) {
 			b := &buffer{core: forgotten{}}
-			if err := tm.client.take(b.charge()); err != nil {
+			if err := tm.client.charge(b.charge()); err != nil {
 				t.Fatal(err)
 			}
 			tm.client.buffers.add(b)
@@ -94,7 +94,7 @@ func TestLostRing(t *testing.T) {
 			b := &buffer{reserved: 1}
 			b.owner.Store(tm)
 			tm.mu.Lock()
-			tm.under++
+			tm.underWay++
 			tm.depth[0]++
 			tm.mu.Unlock()
 			tm.finish(b, &shm.Completion{Final: true})
@@ -146,7 +146,7 @@ func (w *world) client(p *peer) *client {
 // then start another operation, at another TM, or deregister the buffer. There is no ring here, so
 // nothing is written.
 func TestBufferIsFreeBeforeItsCompletion(t *testing.T) {
-	tm := &tm{account: newAccount(4), under: 1, idle: make(chan struct{})}
+	tm := &tm{account: newAccount(4), underWay: 1, idle: make(chan struct{})}
 	b := &buffer{reserved: 1}
 	b.owner.Store(tm)
 	defer func() {
@@ -204,7 +204,7 @@ func TestFloodOfNOPs(t *testing.T) {
 		return true
 	})
 	for _, i := range w.server.Clients() {
-		most := uint64(2*perRound) * uint64(2+time.Since(began)/vainPause)
+		most := uint64(2*perRound) * uint64(2+time.Since(began)/ineffectivePause)
 		if n := i.TMs[0].Submissions; i.TMs[0].Address.TMID >= 20 && n > most {
 			t.Errorf("%d NOPs of a flood were read, at most %d should have been", n, most)
 		}
@@ -229,14 +229,14 @@ func TestFloodBehindRequests(t *testing.T) {
 		o.must(&protocol.BufDeregister{Index: b.Index, Generation: b.Generation}, &protocol.Empty{})
 		o.refused(&protocol.BufDeregister{Index: 99, Generation: 1}, syscall.EBADR)
 	}
-	most := uint64(2*perRound) * uint64(2+time.Since(began)/vainPause)
+	most := uint64(2*perRound) * uint64(2+time.Since(began)/ineffectivePause)
 	if n := w.server.Clients()[0].TMs[0].Submissions; n > most {
 		t.Errorf("%d NOPs were read, at most %d should have been", n, most)
 	}
 }
 
 // Each operation offsets one submission without effect.
-func TestVain(t *testing.T) {
+func TestIneffectiveSubmissions(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.one(7, 16)
 	tm, err := w.client(o.peer).tm(o.tm.handle)
@@ -248,9 +248,9 @@ func TestVain(t *testing.T) {
 			of(shm.Submission{Opcode: shm.OpCancel}, o.buffer, n), of(shm.Submission{Opcode: shm.OpCancel}, o.buffer, n))
 		o.tm.next()
 	}
-	tm.shut()
-	if tm.vain > 0 {
-		t.Errorf("%d submissions in vain", tm.vain)
+	tm.stopRun()
+	if tm.ineffective > 0 {
+		t.Errorf("%d submissions in vain", tm.ineffective)
 	}
 }
 

@@ -113,7 +113,7 @@ func TestRound(t *testing.T) {
 	}
 	c.Submissions.Publish()
 	for _, want := range []int{256, 44, 0} {
-		if n, err := tm.round(); n != want || err != nil {
+		if n, err := tm.processRound(); n != want || err != nil {
 			t.Errorf("took %d, want %d: %v", n, want, err)
 		}
 	}

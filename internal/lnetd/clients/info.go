@@ -109,7 +109,7 @@ func (c *client) info() Info {
 	defer c.mu.Unlock()
 	i := Info{
 		ID: c.id, Process: c.process, Program: c.program, Since: c.since, Ending: c.ending, Requests: c.requests,
-		Buffers: int(c.used[ofBuffers]), Areas: int(c.used[ofAreas]), Bytes: c.used[ofBytes],
+		Buffers: int(c.usage[ofBuffers]), Areas: int(c.usage[ofAreas]), Bytes: c.usage[ofBytes],
 	}
 	if c.rule != nil {
 		i.Rule = c.rule.Name
@@ -126,8 +126,8 @@ func (t *tm) info() TMInfo {
 	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.gone {
-		_ = touch(func() error { // the writer to the ring handles a fault
+	if !t.ringClosed {
+		_ = guardFault(func() error { // the writer to the ring handles a fault
 			room, err := t.ring.Completions.Room()
 			if err == nil {
 				t.update(room)

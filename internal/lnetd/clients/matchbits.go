@@ -9,20 +9,20 @@ type passiveBits struct {
 	// first is the counter in the reply to TM_START. If it is 0, the client has not negotiated the
 	// feature, and any counter is permitted.
 	first uint64
-	// reach is how far a counter may be beyond first.
-	reach uint64
+	// window is how far a counter may be beyond first.
+	window uint64
 }
 
 // Operations may be submitted in another order than their counters, and a counter is lost if its
-// operation is not submitted. So the reach starts with reachFirst and grows by reachMore with each
+// operation is not submitted. So the reach starts with firstWindow and grows by windowPerOperation with each
 // operation. A program that wants one particular counter would need 2^46 operations for it.
 const (
-	reachFirst = 1 << 16
-	reachMore  = 64
+	firstWindow        = 1 << 16
+	windowPerOperation = 64
 )
 
 func passiveBitsFrom(first transport.MatchBits) passiveBits {
-	return passiveBits{first: first.Counter(), reach: reachFirst}
+	return passiveBits{first: first.Counter(), window: firstWindow}
 }
 
 // permit reports whether a passive buffer may use m. If so, it extends the reach.
@@ -31,9 +31,9 @@ func (p *passiveBits) permit(m transport.MatchBits) bool {
 	if counter == 0 || p.first == 0 {
 		return counter != 0
 	}
-	if (counter+transport.MaxCounter-p.first)%transport.MaxCounter > p.reach {
+	if (counter+transport.MaxCounter-p.first)%transport.MaxCounter > p.window {
 		return false
 	}
-	p.reach += reachMore
+	p.window += windowPerOperation
 	return true
 }

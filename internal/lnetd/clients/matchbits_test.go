@@ -16,9 +16,9 @@ func TestPassiveBits(t *testing.T) {
 		counter uint64
 		permit  bool
 	}{
-		{last - 1, true}, {last, true}, {2, true}, {1, true}, {reachFirst, true}, {0, false},
-		{last - 3, false}, {last - reachFirst, false}, {1 << 40, false},
-		{reachFirst + 5*reachMore - 3, true}, {reachFirst + 7*reachMore, false},
+		{last - 1, true}, {last, true}, {2, true}, {1, true}, {firstWindow, true}, {0, false},
+		{last - 3, false}, {last - firstWindow, false}, {1 << 40, false},
+		{firstWindow + 5*windowPerOperation - 3, true}, {firstWindow + 7*windowPerOperation, false},
 	} {
 		if got := p.permit(bits(tt.counter)); got != tt.permit {
 			t.Errorf("%d: %v", tt.counter, got)

@@ -216,7 +216,7 @@ func TestEndOfFileComesLast(t *testing.T) {
 // The reason is the last record that a client receives.
 //
 // transport 9.9 (9)
-func TestNothingBehindTheReason(t *testing.T) {
+func TestNoRecordsAfterTheReason(t *testing.T) {
 	w := newWorld(t, nil)
 	p := w.join()
 	w.server.mu.Lock()

@@ -12,36 +12,36 @@ import (
 // One of three TMs polls and the others are parked. A kick wakes only a TM that has something to do, and
 // only once. A TM that leaves is no longer parked, and has no kick left for the next time.
 func TestLookout(t *testing.T) {
-	var l lookout
+	var l sharedPoller
 	var tms []*tm
 	for k := range 3 {
-		one := &tm{polling: polling{kick: make(chan struct{}, 1)}}
+		one := &tm{polling: pollState{wake: make(chan struct{}, 1)}}
 		tms = append(tms, one)
-		if looks := l.look(one); looks != (k == 0) {
+		if looks := l.tryPoll(one); looks != (k == 0) {
 			t.Errorf("TM %d looks: %v", k, looks)
 		}
 	}
 	busy := func(x *tm) bool { return x == tms[2] }
-	if !l.kick(busy) || len(tms[2].polling.kick) != 1 || l.kick(busy) {
+	if !l.wakeMatching(busy) || len(tms[2].polling.wake) != 1 || l.wakeMatching(busy) {
 		t.Error("the one with something to do was not kicked, or twice")
 	}
-	if !slices.Equal(l.parked, tms[1:2]) || len(tms[1].polling.kick) != 0 {
+	if !slices.Equal(l.parked, tms[1:2]) || len(tms[1].polling.wake) != 0 {
 		t.Errorf("parked are %v", l.parked)
 	}
 	for _, one := range tms[1:] {
-		l.leave(one)
+		l.unpark(one)
 	}
-	if len(l.parked) != 0 || len(tms[2].polling.kick) != 0 {
-		t.Errorf("parked are %v, and %d kicks are left", l.parked, len(tms[2].polling.kick))
+	if len(l.parked) != 0 || len(tms[2].polling.wake) != 0 {
+		t.Errorf("parked are %v, and %d kicks are left", l.parked, len(tms[2].polling.wake))
 	}
-	if l.kick(func(*tm) bool { return true }) {
+	if l.wakeMatching(func(*tm) bool { return true }) {
 		t.Error("nobody was kicked")
 	}
 }
 
 // The polling TM finds what is in the ring of a parked TM, and continues until its own time is over.
 func TestWatchSeesOthers(t *testing.T) {
-	var l lookout
+	var l sharedPoller
 	var tms []*tm
 	var rings []*shm.Client
 	for range 2 {
@@ -56,21 +56,21 @@ func TestWatchSeesOthers(t *testing.T) {
 		t.Cleanup(func() { _, _ = ring.Close(), one.ring.Close() })
 		one.polling = newPolling(time.Hour)
 		tms, rings = append(tms, one), append(rings, ring)
-		l.look(one)
+		l.tryPoll(one)
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.watch(tms[0], time.Now().Add(time.Hour))
+		l.pollAll(tms[0], time.Now().Add(time.Hour))
 	}()
 	if ok, err := rings[1].Submissions.Put(&shm.Submission{Opcode: shm.OpNop}); !ok {
 		t.Fatal(err)
 	}
 	rings[1].Submissions.Publish()
-	<-tms[1].polling.kick
+	<-tms[1].polling.wake
 	tms[0].closing.Store(true)
 	<-ended
-	if l.looking || len(l.parked) != 0 {
-		t.Errorf("%v looks, parked are %v", l.looking, l.parked)
+	if l.polling || len(l.parked) != 0 {
+		t.Errorf("%v looks, parked are %v", l.polling, l.parked)
 	}
 }

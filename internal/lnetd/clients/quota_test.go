@@ -120,10 +120,10 @@ func TestNoRule(t *testing.T) {
 	p.refused(&protocol.Hello{Lowest: 1, Highest: 1}, syscall.EACCES)
 	p.cut(syscall.EACCES, "no rule")
 	w.empty()
-	for range strangersMax {
+	for range maxRejected {
 		w.dial()
 	}
-	eventually(t, "all wait", func() bool { return len(w.server.Clients()) == strangersMax })
+	eventually(t, "all wait", func() bool { return len(w.server.Clients()) == maxRejected })
 	if _, _, _, err := w.dial().read(); err == nil {
 		t.Error("one too many was answered")
 	}
@@ -132,7 +132,7 @@ func TestNoRule(t *testing.T) {
 // A rule limits where TMs may be started. A dynamic number is one that the rule permits.
 //
 // transport 9.8
-func TestPlacesOfARule(t *testing.T) {
+func TestTMNumbersOfARule(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.Rules = []Rule{
 			{UIDs: []uint32{uint32(os.Geteuid()) + 1}},
@@ -173,7 +173,7 @@ func TestBadConfig(t *testing.T) {
 // second is lost.
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
-	p := newPace(10)
+	p := newRateLimit(10)
 	for i := range 10 {
 		if wait := p.next(now); wait != 0 {
 			t.Fatalf("request %d waits %v", i, wait)
@@ -200,7 +200,7 @@ func TestPace(t *testing.T) {
 // transport 9.8
 func TestTurns(t *testing.T) {
 	now := time.Unix(1000, 0)
-	u := make(turns)
+	u := make(userPaces)
 	for i := range 10 {
 		if wait := u.next(1, 10, now, 0); wait != 0 {
 			t.Fatalf("connection %d waits %v", i, wait)
@@ -229,7 +229,7 @@ func TestTurns(t *testing.T) {
 // They end with the Server. Connections beyond the quota, too, are closed at once.
 //
 // transport 9.8
-func TestConnectionsThatComeTooFast(t *testing.T) {
+func TestConnectionRate(t *testing.T) {
 	const turns, quota = 1, 3
 	w := newWorld(t, func(c *Config) {
 		mine(Quotas{}, Quotas{Connections: quota})(c)
@@ -237,9 +237,9 @@ func TestConnectionsThatComeTooFast(t *testing.T) {
 		c.Rules[0].User.Connections = quota
 	})
 	w.server.mu.Lock()
-	p := newPace(turns)
-	p.free = time.Now().Add(time.Hour) // as if the user had connected very often
-	w.server.turns[uint32(os.Geteuid())], w.server.longestTurn = &p, 2*time.Hour
+	p := newRateLimit(turns)
+	p.paidUntil = time.Now().Add(time.Hour) // as if the user had connected very often
+	w.server.connectPaces[uint32(os.Geteuid())], w.server.maxConnectDelay = &p, 2*time.Hour
 	w.server.mu.Unlock()
 	var waiting []*peer
 	for range quota {

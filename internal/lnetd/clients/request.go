@@ -51,7 +51,7 @@ func (c *client) handle(record []byte, fds []int) error {
 	if len(fds) > 0 {
 		fd = fds[0]
 	}
-	body, files, err := c.carryOut(r, fd)
+	body, files, err := c.execute(r, fd)
 	defer files.Close()
 	if err != nil {
 		return c.send(protocol.AppendFailure(nil, h, err))
@@ -69,8 +69,8 @@ func (c *client) handle(record []byte, fds []int) error {
 // noFiles is the value for replies without descriptors.
 var noFiles = shm.Files{Ring: -1, Submissions: -1, Completions: -1}
 
-// carryOut executes a request. It owns fd, if the request has a descriptor. The caller owns the returned files.
-func (c *client) carryOut(r protocol.Request, fd int) (protocol.Body, shm.Files, error) {
+// processWithoutWake executes a request. It owns fd, if the request has a descriptor. The caller owns the returned files.
+func (c *client) execute(r protocol.Request, fd int) (protocol.Body, shm.Files, error) {
 	var body protocol.Body = &protocol.Empty{}
 	var err error
 	switch r := r.(type) {
@@ -101,7 +101,7 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 	c.mu.Lock()
 	c.program = r.Program
 	c.mu.Unlock()
-	reply, err := c.welcome(r)
+	reply, err := c.negotiate(r)
 	if err != nil {
 		if err := c.send(protocol.AppendFailure(nil, h, err)); err != nil {
 			return err
@@ -115,8 +115,8 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 	return c.send(answer)
 }
 
-// welcome negotiates version and features, and opens the client's domain.
-func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
+// negotiate negotiates version and features, and opens the client's domain.
+func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
 	offered := protocol.FeatPosted | protocol.FeatMatchBits
 	if c.server.config.PollTime > 0 {
 		offered |= protocol.FeatPolling
@@ -142,7 +142,7 @@ func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
 		Segments: uint32(min(l.Segments, protocol.MaxRanges)), DescriptorSize: uint32(l.DescriptorSize),
 	}
 	q := &c.rule.Connection
-	c.size, c.features, c.pace = c.limits.DescriptorSize, granted, newPace(q.Requests)
+	c.size, c.features, c.requestRate = c.limits.DescriptorSize, granted, newRateLimit(q.Requests)
 	c.buffers.init(q.Buffers)
 	c.mu.Lock()
 	c.domain = domain
@@ -157,11 +157,11 @@ func (c *client) welcome(r *protocol.Hello) (*protocol.HelloReply, error) {
 	}, c.conn.SetReadDeadline(time.Time{})
 }
 
-// take charges resources to the client and its user. It returns EDQUOT if a quota is exceeded.
-func (c *client) take(more amounts) error {
+// charge charges resources to the client and its user. It returns EDQUOT if a quota is exceeded.
+func (c *client) charge(more amounts) error {
 	limits := c.rule.Connection.amounts()
 	c.mu.Lock()
-	err := c.used.add(&more, &limits, "a connection")
+	err := c.usage.add(&more, &limits, "a connection")
 	c.mu.Unlock()
 	if err != nil {
 		return err
@@ -169,17 +169,17 @@ func (c *client) take(more amounts) error {
 	limits = c.rule.User.amounts()
 	if err := c.server.users.add(c.process.UID, &more, &limits); err != nil {
 		c.mu.Lock()
-		c.used.subtract(&more)
+		c.usage.subtract(&more)
 		c.mu.Unlock()
 		return err
 	}
 	return nil
 }
 
-// give releases resources that take charged.
-func (c *client) give(less amounts) {
+// uncharge releases resources that take charged.
+func (c *client) uncharge(less amounts) {
 	c.mu.Lock()
-	c.used.subtract(&less)
+	c.usage.subtract(&less)
 	c.mu.Unlock()
 	c.server.users.subtract(c.process.UID, &less)
 }
@@ -189,13 +189,13 @@ func (c *client) nids() (*protocol.NIDsReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.tellLimits()
+	c.notifyLimits()
 	return &protocol.NIDsReply{NIDs: nids[:min(len(nids), protocol.MaxNIDs)]}, nil
 }
 
-// tellLimits notifies the client if descriptors have become longer. Like send, it may block: a lost
+// notifyLimits notifies the client if descriptors have become longer. Like send, it may block: a lost
 // notice would not be repeated.
-func (c *client) tellLimits() {
+func (c *client) notifyLimits() {
 	if n := uint32(c.domain.Limits().DescriptorSize); n != c.size {
 		c.size = n
 		notice := protocol.Notice{Kind: protocol.NoticeLimits, Value: int32(n)}
@@ -205,13 +205,13 @@ func (c *client) tellLimits() {
 
 func (c *client) addArea(fd int, size uint64) (*protocol.AreaAddReply, error) {
 	charge := amounts{ofAreas: 1, ofBytes: int64(min(size, 1<<62))}
-	if err := c.take(charge); err != nil {
+	if err := c.charge(charge); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
 	a, err := newArea(c.ctx, c.domain, fd, size)
 	if err != nil {
-		c.give(charge)
+		c.uncharge(charge)
 		return nil, err
 	}
 	c.mu.Lock()
@@ -233,13 +233,13 @@ func (c *client) deleteArea(id uint32) error {
 	case users > 0:
 		return fmt.Errorf("buffers have parts of area %d: %w", id, syscall.EBUSY)
 	}
-	if err := a.end(c.domain); err != nil {
+	if err := a.unmap(c.domain); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.areas[id] = nil
 	c.mu.Unlock()
-	c.give(amounts{ofAreas: 1, ofBytes: int64(len(a.bytes))})
+	c.uncharge(amounts{ofAreas: 1, ofBytes: int64(len(a.bytes))})
 	return nil
 }
 
@@ -251,14 +251,14 @@ func (c *client) register(parts []protocol.Range) (*protocol.BufRegisterReply, e
 		return nil, err
 	}
 	b := &buffer{areas: of}
-	if err := c.take(b.charge()); err != nil {
+	if err := c.charge(b.charge()); err != nil {
 		return nil, err
 	}
 	for _, s := range segments {
 		b.size += len(s)
 	}
 	if b.core, err = c.domain.Register(c.ctx, segments, b); err != nil {
-		c.give(b.charge())
+		c.uncharge(b.charge())
 		return nil, err
 	}
 	c.mu.Lock()
@@ -270,10 +270,10 @@ func (c *client) register(parts []protocol.Range) (*protocol.BufRegisterReply, e
 	return &protocol.BufRegisterReply{Index: b.index, Generation: b.generation}, nil
 }
 
-// catchUp processes everything that the client submitted before its request.
-func (c *client) catchUp() error {
-	for _, t := range c.started() {
-		if err := t.catchUp(); err != nil {
+// processSubmissions processes everything that the client submitted before its request.
+func (c *client) processSubmissions() error {
+	for _, t := range c.startedTMs() {
+		if err := t.processSubmissions(); err != nil {
 			return err
 		}
 	}
@@ -288,29 +288,29 @@ func (c *client) deregister(index, generation uint32) error {
 	case b == nil:
 		return fmt.Errorf("buffer %d has another generation than %d: %w", index, generation, syscall.EBADR)
 	}
-	switch err := c.catchUp(); {
+	switch err := c.processSubmissions(); {
 	case err != nil:
 		return err
-	case !b.owner.CompareAndSwap(nil, nobody):
+	case !b.owner.CompareAndSwap(nil, deregisteringTM):
 		return fmt.Errorf("buffer %d has an operation: %w", index, syscall.EBUSY)
 	}
 	if err := b.core.Deregister(); err != nil {
 		b.owner.Store(nil)
 		return err
 	}
-	c.forget(b)
+	c.removeBuffer(b)
 	return nil
 }
 
-// forget removes a buffer that was deregistered from the Core.
-func (c *client) forget(b *buffer) {
+// removeBuffer removes a buffer that was deregistered from the Core.
+func (c *client) removeBuffer(b *buffer) {
 	c.buffers.remove(b)
 	c.mu.Lock()
 	for _, a := range b.areas {
 		a.users--
 	}
 	c.mu.Unlock()
-	c.give(b.charge())
+	c.uncharge(b.charge())
 }
 
 func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) {
@@ -320,18 +320,18 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) 
 	}
 	entries := protocol.Granted(r.Completions)
 	charge := amounts{ofTMs: 1, ofEntries: int64(entries)}
-	if err := c.take(charge); err != nil {
+	if err := c.charge(charge); err != nil {
 		return nil, noFiles, err
 	}
 	t, files, err := newTM(c, a, int(entries))
 	if err != nil {
-		c.give(charge)
+		c.uncharge(charge)
 		return nil, noFiles, err
 	}
-	if t.core, err = c.rule.start(c.ctx, c.domain, a, t); err != nil {
+	if t.core, err = c.rule.startTM(c.ctx, c.domain, a, t); err != nil {
 		t.closeRing()
 		files.Close()
-		c.give(charge)
+		c.uncharge(charge)
 		return nil, noFiles, err
 	}
 	t.address = t.core.Address()
@@ -348,13 +348,13 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) 
 	c.mu.Unlock()
 	reply.Handle = t.handle
 	go t.run()
-	c.tellLimits()
+	c.notifyLimits()
 	return reply, files, nil
 }
 
-// start starts a TM. A Core would choose a dynamic TM number among all numbers. If the client may have
-// only some of them, start tries those.
-func (r *Rule) start(ctx context.Context, d completion.Domain, a transport.Address, t *tm) (completion.TM, error) {
+// startTM starts a TM. A Core would choose a dynamic TM number among all numbers. If the client may have
+// only some of them, startTM tries those.
+func (r *Rule) startTM(ctx context.Context, d completion.Domain, a transport.Address, t *tm) (completion.TM, error) {
 	if a.TMID != transport.Dynamic || r.open == nil {
 		return d.StartTMTo(ctx, a, t)
 	}
@@ -406,7 +406,7 @@ func (c *client) stopTM(handle uint32) (*protocol.Counters, error) {
 	}
 	counters := t.counters()
 	c.forgetTM(t)
-	counters.Requests = c.asked()
+	counters.Requests = c.requestCount()
 	return &counters, nil
 }
 
@@ -415,20 +415,20 @@ func (c *client) forgetTM(t *tm) {
 	counters, done := t.counters(), t.tally()
 	c.mu.Lock()
 	c.tms[t.handle] = nil
-	c.done.add(&done)
-	sum(&c.past, &counters)
+	c.stoppedTMs.add(&done)
+	addCounters(&c.reported, &counters)
 	c.mu.Unlock()
-	c.give(amounts{ofTMs: 1, ofEntries: int64(t.entries)})
+	c.uncharge(amounts{ofTMs: 1, ofEntries: int64(t.entries)})
 }
 
-// asked returns the number of requests that the client has made.
-func (c *client) asked() uint64 {
+// requestCount returns the number of requests that the client has made.
+func (c *client) requestCount() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.requests
 }
 
-func sum(to, of *protocol.Counters) {
+func addCounters(to, of *protocol.Counters) {
 	to.Submissions += of.Submissions
 	to.Completions += of.Completions
 	to.BellWrites += of.BellWrites
@@ -445,15 +445,15 @@ func (c *client) stats(handle uint32) (*protocol.Counters, error) {
 		total = t.counters()
 	} else {
 		c.mu.Lock()
-		total = c.past
+		total = c.reported
 		for _, t := range c.tms {
 			if t != nil {
 				counters := t.counters()
-				sum(&total, &counters)
+				addCounters(&total, &counters)
 			}
 		}
 		c.mu.Unlock()
 	}
-	total.Requests = c.asked()
+	total.Requests = c.requestCount()
 	return &total, nil
 }

@@ -93,8 +93,8 @@ func (r Rule) withDefaults() (_ Rule, err error) {
 	return r, nil
 }
 
-// fits reports whether the rule applies to a process.
-func (r *Rule) fits(p *Process) bool {
+// appliesTo reports whether the rule applies to a process.
+func (r *Rule) appliesTo(p *Process) bool {
 	if len(r.UIDs) == 0 && len(r.GIDs) == 0 || slices.Contains(r.UIDs, p.UID) || slices.Contains(r.GIDs, p.GID) {
 		return true
 	}

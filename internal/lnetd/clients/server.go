@@ -17,40 +17,40 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// strangersMax is the maximum number of connections that are to be refused. Each is kept until its HELLO,
+// maxRejected is the maximum number of connections that are to be refused. Each is kept until its HELLO,
 // so that the reply can contain the reason.
-const strangersMax = 64
+const maxRejected = 64
 
-// errEnd is why clients are disconnected when the Server is closed.
-var errEnd = errors.New("lnetd ends")
+// errServerClosed is why clients are disconnected when the Server is closed.
+var errServerClosed = errors.New("lnetd ends")
 
 // Server lets other processes use transfer machines. Create it with New. Its methods are safe for
 // concurrent use.
 type Server struct {
 	config Config
 	rules  atomic.Pointer[[]Rule] // initially those of config
-	// longestTurn is the longest delay of a connection of a user who connects too fast.
-	longestTurn time.Duration
-	users       users
-	records     sync.Pool // of *[]byte, with room for a record and one byte more
+	// maxConnectDelay is the longest delay of a connection of a user who connects too fast.
+	maxConnectDelay time.Duration
+	users           users
+	records         sync.Pool // of *[]byte, with room for a record and one byte more
 	// context is the parent of the contexts of all connections.
 	context context.Context
-	end     context.CancelFunc
+	cancel  context.CancelFunc
 	clock   shm.Clock
 
-	lookout lookout
-	log     *boundedlog.Log
-	work    sync.WaitGroup // connections
+	poller sharedPoller
+	log    *boundedlog.Log
+	work   sync.WaitGroup // connections
 
-	mu        sync.Mutex // guards the rest
-	listeners map[Listener]struct{}
-	clients   map[uint64]*client
-	past      map[string]*tally // of clients that have gone, by rule name
-	last      uint64            // ID of the latest connection
-	strangers int
-	turns     turns
-	closing   bool
-	gone      chan struct{} // closed when closing is set and no client is left
+	mu           sync.Mutex // guards the rest
+	listeners    map[Listener]struct{}
+	clients      map[uint64]*client
+	goneClients  map[string]*tally // of clients that have gone, by rule name
+	lastID       uint64            // ID of the latest connection
+	rejected     int
+	connectPaces userPaces
+	closing      bool
+	allGone      chan struct{} // closed when closing is set and no client is left
 }
 
 // New returns a Server. It needs no Close unless Serve was called. It returns EINVAL if the Config is
@@ -61,16 +61,16 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, clock: shm.ReadClock(), log: boundedlog.New(c.Logger), gone: make(chan struct{}),
+		config: c, clock: shm.ReadClock(), log: boundedlog.New(c.Logger), allGone: make(chan struct{}),
 		listeners: make(map[Listener]struct{}), clients: make(map[uint64]*client),
-		past: make(map[string]*tally), turns: make(turns), longestTurn: time.Second,
+		goneClients: make(map[string]*tally), connectPaces: make(userPaces), maxConnectDelay: time.Second,
 	}
 	s.rules.Store(&c.Rules)
 	s.records.New = func() any {
 		b := make([]byte, protocol.MaxRecord+1)
 		return &b
 	}
-	s.context, s.end = context.WithCancel(context.Background())
+	s.context, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -89,10 +89,10 @@ func (s *Server) SetRules(rules []Rule) error {
 	return nil
 }
 
-// stamp converts a time to a completion timestamp: ns of CLOCK_MONOTONIC.
-func (s *Server) stamp(t time.Time) uint64 { return uint64(s.clock.Reading(t)) }
+// timestamp converts a time to a completion timestamp: ns of CLOCK_MONOTONIC.
+func (s *Server) timestamp(t time.Time) uint64 { return uint64(s.clock.Reading(t)) }
 
-func (s *Server) now() uint64 { return s.stamp(time.Now()) }
+func (s *Server) now() uint64 { return s.timestamp(time.Now()) }
 
 // Serve accepts clients on a listener until Close, and closes the listener before it returns. It returns
 // nil after Close. It returns EPROTOTYPE if the sockets are not of type SOCK_SEQPACKET.
@@ -182,26 +182,26 @@ func (s *Server) accept(conn *net.UnixConn) {
 	c.refusal = s.admit(c)
 	s.mu.Lock()
 	if c.refusal != nil {
-		s.strangers++
+		s.rejected++
 	}
-	most := s.longestTurn
+	most := s.maxConnectDelay
 	if c.refusal != nil {
 		most = 0 // connections to be refused do not wait: few are kept at once
 	}
-	c.turn = s.turns.next(c.process.UID, s.config.Connects, c.since, most)
-	taken := !s.closing && s.strangers <= strangersMax && c.turn <= most
+	c.initialDelay = s.connectPaces.next(c.process.UID, s.config.Connects, c.since, most)
+	taken := !s.closing && s.rejected <= maxRejected && c.initialDelay <= most
 	if taken {
-		s.last++
-		c.id = s.last
+		s.lastID++
+		c.id = s.lastID
 		s.clients[c.id] = c
 		s.work.Add(1)
 	} else if c.refusal != nil {
-		s.strangers--
+		s.rejected--
 	}
 	s.mu.Unlock()
 	if !taken {
 		c.cancel()
-		c.leave()
+		c.unadmit()
 		_ = conn.Close()
 		return
 	}
@@ -213,7 +213,7 @@ func (s *Server) accept(conn *net.UnixConn) {
 
 // newClient returns a client that is not registered yet.
 func (s *Server) newClient(w wire, p Process) *client {
-	c := &client{server: s, conn: w, process: p, since: time.Now(), pace: newPace(connectionQuotas.Requests)}
+	c := &client{server: s, conn: w, process: p, since: time.Now(), requestRate: newRateLimit(connectionQuotas.Requests)}
 	c.ctx, c.cancel = context.WithCancel(s.context)
 	return c
 }
@@ -224,7 +224,7 @@ func (s *Server) admit(c *client) error {
 	rules := *s.rules.Load()
 	for i := range rules {
 		r := &rules[i]
-		if !r.fits(&c.process) {
+		if !r.appliesTo(&c.process) {
 			continue
 		}
 		limits := r.User.amounts()
@@ -237,16 +237,16 @@ func (s *Server) admit(c *client) error {
 	return fmt.Errorf("no rule is for user %d, group %d: %w", c.process.UID, c.process.GID, syscall.EACCES)
 }
 
-// leave releases what admit charged.
-func (c *client) leave() {
+// unadmit releases what admit charged.
+func (c *client) unadmit() {
 	if c.rule != nil {
 		c.server.users.subtract(c.process.UID, &amounts{ofConnections: 1})
 	}
 }
 
-// forget removes a client that holds nothing any more. Its counters are added to those of its rule.
-func (s *Server) forget(c *client) {
-	c.leave()
+// removeClient removes a client that holds nothing any more. Its counters are added to those of its rule.
+func (s *Server) removeClient(c *client) {
+	c.unadmit()
 	done, rule := c.tally(), ""
 	if c.rule != nil {
 		rule = c.rule.Name
@@ -254,16 +254,16 @@ func (s *Server) forget(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.clients, c.id)
-	if s.past[rule] == nil {
-		s.past[rule] = &tally{}
+	if s.goneClients[rule] == nil {
+		s.goneClients[rule] = &tally{}
 	}
-	s.past[rule].add(&done)
+	s.goneClients[rule].add(&done)
 	s.prune()
 	if c.refusal != nil {
-		s.strangers--
+		s.rejected--
 	}
 	if s.closing && len(s.clients) == 0 {
-		close(s.gone)
+		close(s.allGone)
 	}
 }
 
@@ -282,18 +282,18 @@ func (s *Server) Close(ctx context.Context) error {
 		clients = append(clients, c)
 	}
 	if first && len(clients) == 0 {
-		close(s.gone)
+		close(s.allGone)
 	}
 	s.mu.Unlock()
 	if first {
-		s.farewell(ctx, clients)
+		s.notifyAndWait(ctx, clients)
 	}
 	for _, c := range clients {
-		c.cutOff(fmt.Errorf("%w: %w", errEnd, syscall.ESHUTDOWN))
+		c.cutOff(fmt.Errorf("%w: %w", errServerClosed, syscall.ESHUTDOWN))
 	}
-	s.end() // last, so that the clients see errEnd and not a canceled context
+	s.cancel() // last, so that the clients see errServerClosed and not a canceled context
 	select {
-	case <-s.gone:
+	case <-s.allGone:
 		s.work.Wait()
 		s.log.End()
 		return nil
@@ -304,19 +304,19 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// farewell notifies clients, and waits until all have gone, for up to Config.Farewell.
-func (s *Server) farewell(ctx context.Context, clients []*client) {
+// notifyAndWait notifies clients, and waits until all have gone, for up to Config.Farewell.
+func (s *Server) notifyAndWait(ctx context.Context, clients []*client) {
 	wait := s.config.Farewell
 	if wait == 0 || len(clients) == 0 {
 		return
 	}
 	for _, c := range clients {
-		c.notify(protocol.GoingDown(int((wait+time.Second-1)/time.Second), errEnd.Error()))
+		c.notify(protocol.GoingDown(int((wait+time.Second-1)/time.Second), errServerClosed.Error()))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-s.gone:
+	case <-s.allGone:
 	case <-timer.C:
 	case <-ctx.Done():
 	}

@@ -113,7 +113,7 @@ func FuzzClientsRequests(f *testing.F) {
 		direct := newDirectWire(w.server, me)
 		(&sessionClient{t: t, wire: direct}).play(b)
 		direct.c.cancel()
-		direct.c.clear()
+		direct.c.releaseAll()
 		if n := len(w.server.Clients()); n > 0 || len(w.server.users.all) > 0 {
 			t.Fatalf("%d clients are left, and charges for users %v", n, w.server.users.all)
 		}

@@ -73,8 +73,8 @@ func newDirectWire(s *Server, p Process) *directWire {
 	d.c.refusal = s.admit(d.c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last++
-	d.c.id = s.last
+	s.lastID++
+	d.c.id = s.lastID
 	s.clients[d.c.id] = d.c
 	return d
 }
@@ -117,9 +117,9 @@ func (d *directWire) read() (h protocol.Header, body []byte, fds []int, err erro
 
 // ring implements sessionWire. It processes what was submitted.
 func (d *directWire) ring(int) {
-	for _, t := range d.c.started() {
+	for _, t := range d.c.startedTMs() {
 		for n, err := 1, error(nil); n > 0 && err == nil; {
-			if n, err = t.round(); err != nil {
+			if n, err = t.processRound(); err != nil {
 				d.c.cutOff(fmt.Errorf("TM at %v: %w", t.address, err))
 			}
 		}

@@ -21,7 +21,7 @@ func (t *tm) Push(c transport.Completion) {
 	b := c.Token.(*buffer)
 	e := shm.Completion{
 		Buffer: b.index, Generation: b.generation, Operation: c.Sequence, Length: uint32(c.Length), Offset: uint32(c.Offset),
-		Time: t.client.server.stamp(c.Time), Final: c.Final,
+		Time: t.client.server.timestamp(c.Time), Final: c.Final,
 		Sender: c.Sender.NID, PID: c.Sender.PID, Portal: uint16(c.Sender.Portal), TMID: c.Sender.TMID,
 	}
 	if c.Err != nil {
@@ -37,7 +37,7 @@ func (t *tm) finish(b *buffer, e *shm.Completion) {
 	reservations := min(1, b.reserved)
 	if e.Final {
 		reservations = b.reserved
-		t.under--
+		t.underWay--
 		t.depth[b.queue]--
 	}
 	b.reserved -= reservations
@@ -47,16 +47,16 @@ func (t *tm) finish(b *buffer, e *shm.Completion) {
 		b.owner.Store(nil)
 	}
 	wake := false
-	err := touch(func() error {
+	err := guardFault(func() error {
 		err := t.put(e)
-		wake = !t.gone && t.ring.Completions.Claim()
+		wake = !t.ringClosed && t.ring.Completions.Claim()
 		return err
 	})
-	if e.Final && t.ending && t.under == 0 {
+	if e.Final && t.ending && t.underWay == 0 {
 		close(t.idle)
 	}
 	t.mu.Unlock()
-	t.told(wake, err)
+	t.finishWrite(wake, err)
 }
 
 // count updates the counters with a completion of b. The caller holds mu.
@@ -93,38 +93,38 @@ func (t *tm) PushTM(c transport.Completion) bool {
 	}
 	t.mu.Lock()
 	told, wake := false, false
-	err := touch(func() (err error) {
-		told, err = t.tellClient(&c)
+	err := guardFault(func() (err error) {
+		told, err = t.writeTMEvent(&c)
 		wake = told && t.ring.Completions.Claim()
 		return err
 	})
 	t.mu.Unlock()
-	t.told(wake, err)
+	t.finishWrite(wake, err)
 	return told
 }
 
-// tellClient writes an event of the TM if there is an entry for it, and reports whether it did. The
+// writeTMEvent writes an event of the TM if there is an entry for it, and reports whether it did. The
 // caller holds mu.
-func (t *tm) tellClient(c *transport.Completion) (bool, error) {
-	if t.gone {
+func (t *tm) writeTMEvent(c *transport.Completion) (bool, error) {
+	if t.ringClosed {
 		return false, nil
 	}
-	if !t.mayTell() {
+	if !t.canWriteTMEvent() {
 		room, err := t.ring.Completions.Room()
 		if err != nil {
 			return false, err
 		}
-		if t.update(room); !t.mayTell() {
+		if t.update(room); !t.canWriteTMEvent() {
 			return false, nil
 		}
 	}
-	t.tell()
-	return true, t.write(&shm.Completion{TM: true, Errno: errnoOf(c.Err), Time: t.client.server.stamp(c.Time)})
+	t.addTMEvent()
+	return true, t.write(&shm.Completion{TM: true, Errno: errnoOf(c.Err), Time: t.client.server.timestamp(c.Time)})
 }
 
 // put writes a completion of an operation, unless the ring is closed. The caller holds mu.
 func (t *tm) put(e *shm.Completion) error {
-	if t.gone {
+	if t.ringClosed {
 		return nil
 	}
 	t.posted++
@@ -144,9 +144,9 @@ func (t *tm) write(e *shm.Completion) error {
 	return err
 }
 
-// told finishes a write to the ring after mu was unlocked: it wakes the client, or disconnects it on an
+// finishWrite finishes a write to the ring after mu was unlocked: it wakes the client, or disconnects it on an
 // error.
-func (t *tm) told(wake bool, err error) {
+func (t *tm) finishWrite(wake bool, err error) {
 	if err != nil {
 		t.client.cutOff(fmt.Errorf("TM at %v: %w", t.address, err))
 	}

@@ -16,10 +16,10 @@ var queues = [...]transport.QueueType{
 	shm.OpActiveRecv: transport.ActiveBulkRecv, shm.OpActiveSend: transport.ActiveBulkSend,
 }
 
-// round processes up to perRound submissions from the ring and returns their number. On an error, the
+// processRound processes up to perRound submissions from the ring and returns their number. On an error, the
 // client has been disconnected, and later calls return the same error. The caller keeps the ring mapped.
-func (t *tm) round() (n int, err error) {
-	n, wake, err := t.carryOut()
+func (t *tm) processRound() (n int, err error) {
+	n, wake, err := t.processWithoutWake()
 	if wake.completions {
 		t.ring.Completions.Wake()
 	}
@@ -32,34 +32,34 @@ func (t *tm) round() (n int, err error) {
 // wakes are the system calls that a round must make after it has released its lock.
 type wakes struct{ completions, posted bool }
 
-// carryOut is round without the system calls.
-func (t *tm) carryOut() (n int, wake wakes, err error) {
-	t.taking.Lock()
-	defer t.taking.Unlock()
-	if t.broken != nil {
-		return 0, wake, t.broken
+// processWithoutWake is round without the system calls.
+func (t *tm) processWithoutWake() (n int, wake wakes, err error) {
+	t.roundMu.Lock()
+	defer t.roundMu.Unlock()
+	if t.ringError != nil {
+		return 0, wake, t.ringError
 	}
-	t.ops, t.names, t.refused, t.began = t.ops[:0], t.names[:0], t.refused[:0], t.client.server.now()
-	if err = touch(func() (err error) { n, err = t.gather(); return err }); err != nil {
-		t.broken = fmt.Errorf("TM at %v: %w", t.address, err)
-		t.client.cutOff(t.broken) // before the client sees the completions of abandon
-		t.abandon()
-		return n, wake, t.broken
+	t.ops, t.opBuffers, t.rejections, t.began = t.ops[:0], t.opBuffers[:0], t.rejections[:0], t.client.server.now()
+	if err = guardFault(func() (err error) { n, err = t.readSubmissions(); return err }); err != nil {
+		t.ringError = fmt.Errorf("TM at %v: %w", t.address, err)
+		t.client.cutOff(t.ringError) // before the client sees the completions of cancelRound
+		t.cancelRound()
+		return n, wake, t.ringError
 	}
-	t.vain = max(0, t.vain+n-2*len(t.ops))
+	t.ineffective = max(0, t.ineffective+n-2*len(t.ops))
 	for i := 0; i < len(t.ops); i++ {
 		taken, err := t.core.Submit(t.ops[i:])
 		if i += taken; i < len(t.ops) {
-			t.drop(i, errnoOf(err))
+			t.reject(i, errnoOf(err))
 		}
 	}
-	t.refuse()
-	err = touch(func() error {
+	t.writeRejections()
+	err = guardFault(func() error {
 		if n > 0 {
 			wake.posted = t.ring.Submissions.MarkPosted()
 		}
-		if t.spoke {
-			t.spoke = false
+		if t.wakeDue {
+			t.wakeDue = false
 			wake.completions = t.ring.Completions.Claim()
 		}
 		return nil
@@ -67,15 +67,15 @@ func (t *tm) carryOut() (n int, wake wakes, err error) {
 	return n, wake, err
 }
 
-// gather reads submissions from the ring and prepares what to submit or to reject.
-func (t *tm) gather() (n int, err error) {
+// readSubmissions reads submissions from the ring and prepares what to submit or to reject.
+func (t *tm) readSubmissions() (n int, err error) {
 	if err := t.checkHead(); err != nil {
 		return 0, err
 	}
 	for n < perRound {
 		ok, err := t.ring.Submissions.Next(&t.entry)
 		if err == nil && ok {
-			err = t.take(&t.entry)
+			err = t.prepareSubmission(&t.entry)
 		}
 		if err != nil {
 			return n, err
@@ -100,24 +100,24 @@ func (t *tm) checkHead() error {
 	return err
 }
 
-// drop marks op i as rejected. Cancels have no completion, so nothing is reported for them.
-func (t *tm) drop(i int, errno syscall.Errno) {
+// reject marks op i as rejected. Cancels have no completion, so nothing is reported for them.
+func (t *tm) reject(i int, errno syscall.Errno) {
 	if !t.ops[i].Cancel {
-		t.refused = append(t.refused, refusal{t.names[i], errno})
+		t.rejections = append(t.rejections, rejection{t.opBuffers[i], errno})
 	}
 }
 
-// abandon cancels the operations of this round, because the client is being disconnected.
-func (t *tm) abandon() {
+// cancelRound cancels the operations of this round, because the client is being disconnected.
+func (t *tm) cancelRound() {
 	for i := range t.ops {
-		t.drop(i, syscall.ECANCELED)
+		t.reject(i, syscall.ECANCELED)
 	}
-	t.refuse()
+	t.writeRejections()
 }
 
-// refuse writes the completions of rejected operations.
-func (t *tm) refuse() {
-	for _, r := range t.refused {
+// writeRejections writes the completions of rejected operations.
+func (t *tm) writeRejections() {
+	for _, r := range t.rejections {
 		b := r.buffer
 		t.finish(b, &shm.Completion{
 			Buffer: b.index, Generation: b.generation, Operation: b.operation.Load(),
@@ -126,9 +126,9 @@ func (t *tm) refuse() {
 	}
 }
 
-// take validates one submission and prepares the operation for the Core. An error is a violation
+// prepareSubmission validates one submission and prepares the operation for the Core. An error is a violation
 // (transport 9.9).
-func (t *tm) take(s *shm.Submission) error {
+func (t *tm) prepareSubmission(s *shm.Submission) error {
 	if s.Opcode == shm.OpNop {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (t *tm) take(s *shm.Submission) error {
 	}
 	if s.Opcode == shm.OpCancel {
 		if b != nil && b.owner.Load() == t && b.operation.Load() == s.Operation {
-			t.note(b, &transport.Op{Cancel: true, Buffer: b.core, Sequence: s.Operation})
+			t.addOp(b, &transport.Op{Cancel: true, Buffer: b.core, Sequence: s.Operation})
 		}
 		return nil
 	}
@@ -156,8 +156,8 @@ func (t *tm) take(s *shm.Submission) error {
 	if err != nil || !began {
 		return err
 	}
-	if !acceptable(s, queue, b.size) {
-		t.refused = append(t.refused, refusal{b, syscall.EINVAL})
+	if !validOperation(s, queue, b.size) {
+		t.rejections = append(t.rejections, rejection{b, syscall.EINVAL})
 		return nil
 	}
 	op := transport.Op{Queue: queue, Buffer: b.core, Sequence: s.Operation, Length: int(s.Length), MatchBits: m}
@@ -168,18 +168,18 @@ func (t *tm) take(s *shm.Submission) error {
 	case transport.MsgSend, transport.ActiveBulkRecv, transport.ActiveBulkSend:
 		op.Peer = transport.Address{NID: s.Peer, PID: s.PID, Portal: s.Portal, TMID: uint16(s.TMID)}
 	}
-	t.note(b, &op)
+	t.addOp(b, &op)
 	return nil
 }
 
-// note adds op to those that the round submits to the Core.
-func (t *tm) note(b *buffer, op *transport.Op) {
-	t.ops, t.names = append(t.ops, *op), append(t.names, b)
+// addOp adds op to those that the round submits to the Core.
+func (t *tm) addOp(b *buffer, op *transport.Op) {
+	t.ops, t.opBuffers = append(t.ops, *op), append(t.opBuffers, b)
 }
 
-// acceptable reports whether an operation is valid for a buffer of the given size. If not, only this
+// validOperation reports whether an operation is valid for a buffer of the given size. If not, only this
 // operation is rejected (transport 9.9 rule 6).
-func acceptable(s *shm.Submission, queue transport.QueueType, size int) bool {
+func validOperation(s *shm.Submission, queue transport.QueueType, size int) bool {
 	length := s.Length >= 1 && uint64(s.Length) <= uint64(size)
 	switch queue {
 	case transport.MsgRecv:
@@ -218,11 +218,11 @@ func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (beg
 	}
 	switch {
 	case t.free() >= need:
-	case !t.spare():
+	case !t.hasFreeEntry():
 		return false, fmt.Errorf("submission of %v: %d completions are more than there is room for, and none is left to say so: %w", s.Opcode, need, syscall.ENOSPC)
 	default:
 		t.rejected++
-		t.spoke = true
+		t.wakeDue = true
 		return false, t.put(&shm.Completion{
 			Buffer: s.Buffer, Generation: s.Generation, Operation: s.Operation,
 			Errno: syscall.ENOSPC, Time: t.client.server.now(), Final: true, Rejected: true,
@@ -234,7 +234,7 @@ func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (beg
 	b.operation.Store(s.Operation)
 	b.queue, b.reserved, b.length, b.began = queue, need, s.Length, t.began
 	t.reserved += need
-	t.under++
+	t.underWay++
 	t.depth[queue]++
 	t.figures[queue].Added++
 	return true, nil

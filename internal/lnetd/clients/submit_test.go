@@ -304,8 +304,8 @@ func TestAccount(t *testing.T) {
 					ring = append(ring, false)
 				}
 			case 2:
-				if a.mayTell() {
-					a.tell()
+				if a.canWriteTMEvent() {
+					a.addTMEvent()
 					ring = append(ring, true)
 				}
 			case 3:
@@ -384,7 +384,7 @@ func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
 // wake. lnetd ignores that: it processes the next submission once, and the client stays connected.
 //
 // transport 9.4, 9.9 (2)
-func TestWordsThatLnetdDoesNotRead(t *testing.T) {
+func TestIgnoredHeaderWords(t *testing.T) {
 	for name, at := range map[string]int{
 		"magic": 0, "version and header size": 4, "SQ offset": 8, "SQ entries": 12, "CQ offset": 16, "CQ entries": 20, "sizes of entries": 24,
 		"SQ head": 128, "CQ tail": 192, "CQ sleeping": 384, "SQ posted": 576, "SQ waiting": 640, "figures of submissions": 448, "figures of completions": 512,
@@ -412,7 +412,7 @@ func TestWordsThatLnetdDoesNotRead(t *testing.T) {
 // client has read them, there is room again.
 //
 // transport 9.5
-func TestTellReportsWhatTheClientGets(t *testing.T) {
+func TestPushTMReportsDelivery(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.one(7, 16)
 	tm, err := w.client(o.peer).tm(o.tm.handle)
@@ -467,7 +467,7 @@ func add(b []byte, at int, n int32) {
 // No operation starts on a TM that is ending, and idle is closed once, by the last operation.
 //
 // transport 8.5
-func TestNothingBeginsAtTheEnd(t *testing.T) {
+func TestNoOperationsWhileEnding(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.one(7, 16)
 	tm, err := w.client(o.peer).tm(o.tm.handle)
@@ -475,7 +475,7 @@ func TestNothingBeginsAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	tm.mu.Lock()
-	tm.end()
+	tm.stopOperations()
 	tm.mu.Unlock()
 	o.tm.submit(good(o.buffer, 1, o.tm.at)[shm.OpMsgRecv], shm.Submission{Opcode: shm.OpNop})
 	eventually(t, "both are read", func() bool { return w.server.Clients()[0].TMs[0].Submissions == 2 })

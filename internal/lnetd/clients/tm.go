@@ -21,9 +21,9 @@ import (
 // perRound is how many submissions of a TM are processed before other TMs get a turn.
 const perRound = 256
 
-// vainPause is how long a TM pauses after perRound submissions without effect: NOPs, stale cancels,
+// ineffectivePause is how long a TM pauses after perRound submissions without effect: NOPs, stale cancels,
 // operations that do not start.
-const vainPause = 10 * time.Millisecond
+const ineffectivePause = 10 * time.Millisecond
 
 // tm is a client's TM. It is the sink for completions of the Core's TM.
 type tm struct {
@@ -33,37 +33,37 @@ type tm struct {
 	address transport.Address
 	ring    *shm.Host
 	core    completion.TM
-	polling polling
+	polling pollState
 	closing atomic.Bool   // run must return
 	done    chan struct{} // closed when run has returned
 
-	taking  sync.Mutex // held during a round; guards what it needs
-	broken  error      // ends all rounds
-	entry   shm.Submission
-	ops     []transport.Op
-	names   []*buffer // of each op
-	refused []refusal
-	passive passiveBits
-	// vain is how many more submissions had no effect than had one, since the last pause.
-	vain  int
-	began uint64 // when this round began, as a completion timestamp
-	spoke bool   // a completion was written and the client was not woken for it
+	roundMu    sync.Mutex // held during a round; guards what it needs
+	ringError  error      // ends all rounds
+	entry      shm.Submission
+	ops        []transport.Op
+	opBuffers  []*buffer // of each op
+	rejections []rejection
+	passive    passiveBits
+	// ineffective is how many more submissions had no effect than had one, since the last pause.
+	ineffective int
+	began       uint64 // when this round began, as a completion timestamp
+	wakeDue     bool   // a completion was written and the client was not woken for it
 
 	mu sync.Mutex // guards the fields below and is held to write to the completion ring
 	account
-	// under is the number of operations under way, depth the number on each queue.
-	under int
-	depth [transport.QueueTypes]int
-	// ending is set when no more operations may start. idle is closed when ending is set and under is 0.
-	// gone is set when the ring must not be accessed any more.
-	ending, gone bool
-	idle         chan struct{}
-	figures      [transport.QueueTypes]QueueFigures
-	rejected     uint64
+	// underWay is the number of operations under way, depth the number on each queue.
+	underWay int
+	depth    [transport.QueueTypes]int
+	// ending is set when no more operations may start. idle is closed when ending is set and underWay is 0.
+	// ringClosed is set when the ring must not be accessed any more.
+	ending, ringClosed bool
+	idle               chan struct{}
+	figures            [transport.QueueTypes]QueueFigures
+	rejected           uint64
 }
 
-// refusal is an operation that is rejected.
-type refusal struct {
+// rejection is an operation that is rejected.
+type rejection struct {
 	buffer *buffer
 	errno  syscall.Errno
 }
@@ -92,12 +92,12 @@ func newTM(c *client, a transport.Address, entries int) (*tm, shm.Files, error) 
 // run processes the client's submissions until the ring is closed or the client breaks a rule.
 func (t *tm) run() {
 	defer close(t.done)
-	defer t.client.server.lookout.handOver() // t may have been woken to poll
+	defer t.client.server.poller.wakeFirst() // t may have been woken to poll
 	for {
-		n, err := t.round()
+		n, err := t.processRound()
 		if err == nil {
 			switch {
-			case t.tired():
+			case t.pauseDue():
 				t.pause()
 				continue
 			case n == perRound:
@@ -106,7 +106,7 @@ func (t *tm) run() {
 			case n > 0:
 				continue
 			}
-			err = touch(t.await)
+			err = guardFault(t.await)
 		}
 		if errors.Is(err, shm.ErrShut) {
 			return
@@ -118,21 +118,21 @@ func (t *tm) run() {
 	}
 }
 
-// tired reports whether so many submissions were without effect that a pause is due. Such submissions use
+// pauseDue reports whether so many submissions were without effect that a pause is due. Such submissions use
 // no credits, but they delay the other TMs.
-func (t *tm) tired() bool {
-	t.taking.Lock()
-	defer t.taking.Unlock()
-	tired := t.vain >= perRound
+func (t *tm) pauseDue() bool {
+	t.roundMu.Lock()
+	defer t.roundMu.Unlock()
+	tired := t.ineffective >= perRound
 	if tired {
-		t.vain = 0
+		t.ineffective = 0
 	}
 	return tired
 }
 
-// pause waits for vainPause. It returns false if the client is disconnected before.
+// pause waits for ineffectivePause. It returns false if the client is disconnected before.
 func (t *tm) pause() bool {
-	timer := time.NewTimer(vainPause)
+	timer := time.NewTimer(ineffectivePause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -144,49 +144,49 @@ func (t *tm) pause() bool {
 
 // await waits for submissions.
 func (t *tm) await() error {
-	if t.polled() {
+	if t.poll() {
 		return nil
 	}
 	return t.ring.Submissions.WaitWakeup()
 }
 
-// touch calls f, which accesses a ring file. The client may have freed pages of the file, and the kernel
-// may have no memory to replace them. Then touch returns EFAULT instead of crashing lnetd.
-func touch(f func() error) (err error) {
+// guardFault calls f, which accesses a ring file. The client may have freed pages of the file, and the kernel
+// may have no memory to replace them. Then guardFault returns EFAULT instead of crashing lnetd.
+func guardFault(f func() error) (err error) {
 	if fault := memory.Guard(func() { err = f() }); fault != nil {
 		return fmt.Errorf("a page of the ring file is gone: %w", fault)
 	}
 	return err
 }
 
-// shut stops run. No more operations can start; those under way continue.
-func (t *tm) shut() {
+// stopRun stops run. No more operations can start; those under way continue.
+func (t *tm) stopRun() {
 	t.mu.Lock()
-	t.end()
+	t.stopOperations()
 	t.mu.Unlock()
 	t.closing.Store(true)
 	t.ring.ShutSubmissions()
 	<-t.done
 }
 
-// end prevents further operations from starting. The caller holds mu.
-func (t *tm) end() {
+// stopOperations prevents further operations from starting. The caller holds mu.
+func (t *tm) stopOperations() {
 	if !t.ending {
 		t.ending = true
-		if t.under == 0 {
+		if t.underWay == 0 {
 			close(t.idle)
 		}
 	}
 }
 
-// catchUp processes all submissions that were made before the call, even if lnetd has not been woken for
+// processSubmissions processes all submissions that were made before the call, even if lnetd has not been woken for
 // them. On an error, the client has been disconnected.
-func (t *tm) catchUp() error {
-	for left := protocol.SubmissionsPerCompletion * t.entries; left > 0 && t.found(); {
-		if t.tired() && !t.pause() {
+func (t *tm) processSubmissions() error {
+	for left := protocol.SubmissionsPerCompletion * t.entries; left > 0 && t.hasWork(); {
+		if t.pauseDue() && !t.pause() {
 			return t.client.ctx.Err()
 		}
-		n, err := t.round()
+		n, err := t.processRound()
 		if err != nil || n == 0 {
 			return err
 		}
@@ -197,19 +197,19 @@ func (t *tm) catchUp() error {
 
 // stop stops a TM at the client's request. It returns EBUSY if operations are under way.
 func (t *tm) stop() error {
-	if err := t.catchUp(); err != nil {
+	if err := t.processSubmissions(); err != nil {
 		return err
 	}
 	t.mu.Lock()
-	under := t.under
+	under := t.underWay
 	if under == 0 {
-		t.end()
+		t.stopOperations()
 	}
 	t.mu.Unlock()
 	if under > 0 {
 		return fmt.Errorf("%d operations are under way: %w", under, syscall.EBUSY)
 	}
-	t.shut()
+	t.stopRun()
 	t.closeRing()
 	err := t.core.Stop()
 	if err != nil {
@@ -221,12 +221,12 @@ func (t *tm) stop() error {
 // closeRing unmaps the ring after run has returned.
 func (t *tm) closeRing() {
 	t.mu.Lock()
-	gone := t.gone
-	t.gone = true
+	gone := t.ringClosed
+	t.ringClosed = true
 	t.mu.Unlock()
 	if !gone {
 		if err := t.ring.Close(); err != nil {
-			t.client.tell(slog.LevelError, "a ring of a client stays mapped", slog.Any("err", err))
+			t.client.log(slog.LevelError, "a ring of a client stays mapped", slog.Any("err", err))
 		}
 	}
 }

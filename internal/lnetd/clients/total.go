@@ -58,7 +58,7 @@ func (t *tally) addQueues(o *[transport.QueueTypes]QueueFigures) {
 // increase.
 func (s *Server) Totals() []Total {
 	s.mu.Lock()
-	sums := make(map[string]*Total, len(s.past))
+	sums := make(map[string]*Total, len(s.goneClients))
 	at := func(rule string) *Total {
 		if sums[rule] == nil {
 			sums[rule] = &Total{Rule: rule}
@@ -69,8 +69,8 @@ func (s *Server) Totals() []Total {
 	for _, r := range *s.rules.Load() {
 		at(r.Name)
 	}
-	for rule, t := range s.past {
-		at(rule).grow(t)
+	for rule, t := range s.goneClients {
+		at(rule).add(t)
 	}
 	all := make([]*client, 0, len(s.clients))
 	for _, c := range s.clients {
@@ -85,7 +85,7 @@ func (s *Server) Totals() []Total {
 		sum.TMs += len(i.TMs)
 		sum.Buffers += i.Buffers
 		sum.Bytes += i.Bytes
-		sum.grow(&t)
+		sum.add(&t)
 	}
 	list := make([]Total, 0, len(sums))
 	for _, t := range sums {
@@ -107,10 +107,10 @@ func (s *Server) prune() {
 			stays[c.rule.Name] = true
 		}
 	}
-	maps.DeleteFunc(s.past, func(rule string, _ *tally) bool { return !stays[rule] })
+	maps.DeleteFunc(s.goneClients, func(rule string, _ *tally) bool { return !stays[rule] })
 }
 
-func (t *Total) grow(by *tally) {
+func (t *Total) add(by *tally) {
 	sum := tally{t.CutOffs, t.Requests, t.Rejected, t.Waits, t.BellReads, t.BellWrites, t.Queues}
 	sum.add(by)
 	t.CutOffs, t.Requests, t.Rejected, t.Queues = sum.cutOffs, sum.requests, sum.rejected, sum.queues
@@ -121,9 +121,9 @@ func (t *Total) grow(by *tally) {
 func (c *client) tally() tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sum := c.done
+	sum := c.stoppedTMs
 	sum.requests = c.requests
-	if c.reason != nil && !errors.Is(c.reason, errEnd) {
+	if c.reason != nil && !errors.Is(c.reason, errServerClosed) {
 		sum.cutOffs = 1
 	}
 	for _, t := range c.tms {

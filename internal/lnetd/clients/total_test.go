@@ -60,7 +60,7 @@ func TestTotals(t *testing.T) {
 
 // The counters of a removed rule disappear when its last client has gone. Those of an existing rule stay.
 // They include the sleeps and bells of stopped TMs.
-func TestTotalsOfRulesThatAreNoMore(t *testing.T) {
+func TestTotalsOfRemovedRules(t *testing.T) {
 	rule := func(name string) []Rule { return []Rule{{Name: name, UIDs: []uint32{uint32(os.Geteuid())}}} }
 	w := newWorld(t, func(c *Config) { c.Rules = rule("old") })
 	rules := func() (names []string) {

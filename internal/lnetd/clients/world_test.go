@@ -434,7 +434,7 @@ func (w *world) charged(p *peer, want amounts) {
 	w.server.users.mu.Lock()
 	defer w.server.users.mu.Unlock()
 	got := *w.server.users.all[c.process.UID]
-	if got.subtract(&amounts{ofConnections: 1}); c.used != want || got != want {
-		w.t.Errorf("the client is charged with %v, its user with %v; want %v", c.used, got, want)
+	if got.subtract(&amounts{ofConnections: 1}); c.usage != want || got != want {
+		w.t.Errorf("the client is charged with %v, its user with %v; want %v", c.usage, got, want)
 	}
 }

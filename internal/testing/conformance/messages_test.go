@@ -158,7 +158,7 @@ func (m *messages) call(n *ast.CallExpr) {
 		if level, ok := levelOf(n.Args[1]); ok {
 			m.note(level, n.Args[2])
 		}
-	case (f.Sel.Name == "say" || f.Sel.Name == "tell") && len(n.Args) > 1:
+	case (f.Sel.Name == "say" || f.Sel.Name == "log") && len(n.Args) > 1:
 		if level, ok := levelOf(n.Args[0]); ok {
 			m.note(level, n.Args[1])
 		} else if _, constant := m.constant(n.Args[1]); constant {

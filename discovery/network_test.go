@@ -23,57 +23,57 @@ const (
 
 func (k kind) String() string { return [...]string{"ping", "reply", "push", "ACK"}[k] }
 
-// letter is a message under way.
-type letter struct {
-	kind     kind
-	from, to lnet.NID
-	ways     []way // if the path is still open: the path is chosen from these when it arrives
-	sender   *simNode
-	net      lnet.Net // net to use; 0 means any
-	life     int      // of the sender
-	written  int      // time of writing, in the world's count of incarnations
-	id       RequestID
-	asker    *simNode // node that gets the reply or ACK
-	asked    int      // incarnation of asker
-	content  Content
-	room     int
+// message is a message under way.
+type message struct {
+	kind        kind
+	from, to    lnet.NID
+	paths       []nidPair // if the path is still open: the path is chosen from these when it arrives
+	sender      *simNode
+	net         lnet.Net // net to use; 0 means any
+	incarnation int      // of the sender
+	written     int      // time of writing, in the world's count of incarnations
+	id          RequestID
+	asker       *simNode // node that gets the reply or ACK
+	asked       int      // incarnation of asker
+	content     Content
+	bufferSize  int
 }
 
-// way is a path of a message: a NID of the sender and one of the receiver.
-type way struct{ from, to lnet.NID }
+// nidPair is a path of a message: a NID of the sender and one of the receiver.
+type nidPair struct{ from, to lnet.NID }
 
 type simNode struct {
-	w     *world
-	name  int
-	life  int
-	began int // start of this incarnation, in the world's count of incarnations
-	nids  []lnet.NID
-	seq   uint32
-	m     *Machine
-	lives map[*simNode]int // incarnations of other nodes, as last seen
+	w            *network
+	name         int
+	incarnation  int
+	restarts     int // start of this incarnation, in the world's count of incarnations
+	nids         []lnet.NID
+	seq          uint32
+	m            *Machine
+	incarnations map[*simNode]int // incarnations of other nodes, as last seen
 }
 
-// world is a set of nodes and the messages under way between them. Its seed determines all
+// network is a set of nodes and the messages under way between them. Its seed determines all
 // that happens in it. Without a random source, its caller makes the choices.
-type world struct {
-	random   *rand.Rand // if nil, the caller chooses, or the first choice is taken
-	newest   bool       // without a random source: take the last choice instead
-	now      time.Duration
-	nodes    []*simNode
-	letters  []letter
-	calm     bool // no more losses
-	notices  bool // drivers detect new incarnations
-	lives    int  // number of incarnations that have begun
-	key      Key
-	parked   map[Key]*simNode
-	failures []string
-	trace    *strings.Builder // if nil, no trace is written
+type network struct {
+	random       *rand.Rand // if nil, the caller chooses, or the first choice is taken
+	newest       bool       // without a random source: take the last choice instead
+	now          time.Duration
+	nodes        []*simNode
+	messages     []message
+	lossless     bool // no more losses
+	notices      bool // drivers detect new incarnations
+	incarnations int  // number of incarnations that have begun
+	key          Key
+	parked       map[Key]*simNode
+	failures     []string
+	trace        *strings.Builder // if nil, no trace is written
 }
 
 var errLost = errors.New("lost")
 
-func newWorld(seed uint64, trace *strings.Builder) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, 1)), parked: map[Key]*simNode{}, notices: seed%2 == 0, trace: trace}
+func newNetwork(seed uint64, trace *strings.Builder) *network {
+	w := &network{random: rand.New(rand.NewPCG(seed, 1)), parked: map[Key]*simNode{}, notices: seed%2 == 0, trace: trace}
 	for name := range 2 + int(seed/2)%2 {
 		n := &simNode{w: w, name: name}
 		n.nids = []lnet.NID{n.nid(0)}
@@ -87,7 +87,7 @@ func newWorld(seed uint64, trace *strings.Builder) *world {
 }
 
 // below returns a number below n.
-func (w *world) below(n int) int {
+func (w *network) below(n int) int {
 	switch {
 	case w.random != nil:
 		return w.random.IntN(n)
@@ -98,7 +98,7 @@ func (w *world) below(n int) int {
 }
 
 // steps returns the number of steps that a machine makes after an event.
-func (w *world) steps() int {
+func (w *network) steps() int {
 	if w.random == nil {
 		return stepsToRest
 	}
@@ -108,14 +108,14 @@ func (w *world) steps() int {
 // stepsToRest is more steps than any machine needs here to come to rest.
 const stepsToRest = 1000
 
-func (w *world) tracef(format string, a ...any) {
+func (w *network) tracef(format string, a ...any) {
 	if w.trace != nil {
 		fmt.Fprintf(w.trace, "%v ", w.now)
 		fmt.Fprintf(w.trace, format+"\n", a...)
 	}
 }
 
-func (w *world) errorf(format string, a ...any) {
+func (w *network) errorf(format string, a ...any) {
 	w.failures = append(w.failures, fmt.Sprintf(format, a...))
 }
 
@@ -126,13 +126,13 @@ func (n *simNode) nid(net int) lnet.NID {
 
 // begin starts a new incarnation.
 func (n *simNode) begin() {
-	n.life++
-	n.w.lives++
-	n.began = n.w.lives
+	n.incarnation++
+	n.w.incarnations++
+	n.restarts = n.w.incarnations
 	n.seq = uint32(len(n.nids)) + 1
 	n.m = New(Config{Local: Local{Seq: n.seq}, Nets: n.nets()})
-	n.lives = map[*simNode]int{}
-	n.w.tracef("node %d begins life %d with %v seq %d", n.name, n.life, n.nids, n.seq)
+	n.incarnations = map[*simNode]int{}
+	n.w.tracef("node %d begins life %d with %v seq %d", n.name, n.incarnation, n.nids, n.seq)
 }
 
 func (n *simNode) nets() (nets []lnet.Net) {
@@ -184,9 +184,9 @@ func (n *simNode) act() {
 		}
 		switch a := a.(type) {
 		case SendPing:
-			n.send(letter{kind: kindPing, to: a.To, net: a.Net, id: a.ID, room: a.Size})
+			n.send(message{kind: kindPing, to: a.To, net: a.Net, id: a.ID, bufferSize: a.Size})
 		case SendPush:
-			n.send(letter{kind: kindPush, to: a.To, id: a.ID, content: Read(n.info(), false, lnet.InterfacesMax)})
+			n.send(message{kind: kindPush, to: a.To, id: a.ID, content: Read(n.info(), false, lnet.InterfacesMax)})
 		case Release:
 			for _, k := range a.Keys {
 				if n.w.parked[k] != n {
@@ -199,8 +199,8 @@ func (n *simNode) act() {
 }
 
 // send chooses a path as selection would: to a NID of the peer that can be reached.
-func (n *simNode) send(l letter) {
-	l.sender, l.life, l.written = n, n.life, n.w.lives
+func (n *simNode) send(l message) {
+	l.sender, l.incarnation, l.written = n, n.incarnation, n.w.incarnations
 	targets := []lnet.NID{l.to}
 	if v := n.m.Find(l.to); v != nil && v.State.Has(MultiRail) {
 		targets = slices.Clone(v.NIDs)
@@ -210,15 +210,15 @@ func (n *simNode) send(l letter) {
 	}
 	for _, to := range targets {
 		if from, ok := n.own(to); ok && n.w.owner(to) != nil && (l.net == 0 || to.Net() == l.net) {
-			l.ways = append(l.ways, way{from, to})
+			l.paths = append(l.paths, nidPair{from, to})
 		}
 	}
 	switch {
-	case len(l.ways) > 0:
+	case len(l.paths) > 0:
 		if n.w.random != nil {
-			l.take(0)
+			l.read(0)
 		}
-		n.w.letters = append(n.w.letters, l)
+		n.w.messages = append(n.w.messages, l)
 	case n.w.below(2) == 0:
 		n.m.Refused(n.w.now, l.id, errLost)
 	default:
@@ -226,15 +226,15 @@ func (n *simNode) send(l letter) {
 	}
 }
 
-// take chooses the path of a letter.
-func (l *letter) take(k int) {
-	if k < len(l.ways) {
-		l.from, l.to = l.ways[k].from, l.ways[k].to
-		l.ways = nil
+// read chooses the path of a message.
+func (l *message) read(k int) {
+	if k < len(l.paths) {
+		l.from, l.to = l.paths[k].from, l.paths[k].to
+		l.paths = nil
 	}
 }
 
-func (w *world) owner(nid lnet.NID) *simNode {
+func (w *network) owner(nid lnet.NID) *simNode {
 	for _, n := range w.nodes {
 		if slices.Contains(n.nids, nid) {
 			return n
@@ -245,92 +245,94 @@ func (w *world) owner(nid lnet.NID) *simNode {
 
 // lose reports a loss to the sender of a ping or push, or to the node that waits for the
 // response.
-func (w *world) lose(l letter) {
-	w.tracef("lost: %s #%d of node %d, life %d", l.kind, l.id, l.sender.name, l.life)
+func (w *network) lose(l message) {
+	w.tracef("lost: %s #%d of node %d, life %d", l.kind, l.id, l.sender.name, l.incarnation)
 	switch l.kind {
 	case kindPing, kindPush:
-		if l.life == l.sender.life {
+		if l.incarnation == l.sender.incarnation {
 			l.sender.m.Failed(w.now, l.id, ErrTimedOut)
 		}
 	case kindReply, kindAck:
-		if l.asker.life == l.asked {
+		if l.asker.incarnation == l.asked {
 			l.asker.m.Failed(w.now, l.id, ErrTimedOut)
 		}
 	}
 }
 
-// deliver delivers a random letter, so that letters are reordered.
-func (w *world) deliver() {
-	l := w.remove(w.below(len(w.letters)))
-	if len(l.ways) > 0 {
-		l.take(w.below(len(l.ways)))
+// deliver delivers a random message, so that messages are reordered.
+func (w *network) deliver() {
+	l := w.remove(w.below(len(w.messages)))
+	if len(l.paths) > 0 {
+		l.read(w.below(len(l.paths)))
 	}
-	if !w.calm && w.owner(l.to) != nil && w.below(6) == 0 {
+	if !w.lossless && w.owner(l.to) != nil && w.below(6) == 0 {
 		w.lose(l)
 		return
 	}
 	w.arrive(l)
 }
 
-// remove removes a letter from those under way.
-func (w *world) remove(k int) letter {
-	l := w.letters[k]
-	w.letters = slices.Delete(w.letters, k, k+1)
+// remove removes a message from those under way.
+func (w *network) remove(k int) message {
+	l := w.messages[k]
+	w.messages = slices.Delete(w.messages, k, k+1)
 	return l
 }
 
-// arrive delivers a letter to the node that has the NID now.
-func (w *world) arrive(l letter) {
+// arrive delivers a message to the node that has the NID now.
+func (w *network) arrive(l message) {
 	n := w.owner(l.to)
 	switch {
 	case n == nil:
 		w.lose(l)
 		return
-	case n.lives[l.sender] > l.life, w.early(l, n): // its connection is closed
+	case n.incarnations[l.sender] > l.incarnation, w.predatesIncarnation(l, n): // its connection is closed
 		w.lose(l)
 		return
 	}
-	if seen := n.lives[l.sender]; seen != l.life {
-		n.lives[l.sender] = l.life
+	if seen := n.incarnations[l.sender]; seen != l.incarnation {
+		n.incarnations[l.sender] = l.incarnation
 		if seen != 0 && w.notices {
 			for _, nid := range n.m.viewOf(l.from) {
 				n.m.Restarted(w.now, nid)
 			}
 		}
 	}
-	n.m.Meet(w.now, l.from)
+	n.m.FindOrCreate(w.now, l.from)
 	if w.trace != nil {
-		w.tracef("node %d gets %s #%d from %s, life %d seq %d", n.name, l.kind, l.id, l.from, l.life, l.content.Info.Seq)
+		w.tracef("node %d gets %s #%d from %s, life %d seq %d", n.name, l.kind, l.id, l.from, l.incarnation, l.content.Info.Seq)
 	}
-	answer := letter{from: l.to, to: l.from, sender: n, life: n.life, written: w.lives, id: l.id, asker: l.sender, asked: l.life}
+	answer := message{from: l.to, to: l.from, sender: n, incarnation: n.incarnation, written: w.incarnations, id: l.id, asker: l.sender, asked: l.incarnation}
 	switch l.kind {
 	case kindPing:
 		b := n.info()
 		answer.kind = kindReply
-		answer.content = Read(b[:min(len(b), l.room)], len(b) >= l.room, lnet.InterfacesMax)
-		w.letters = append(w.letters, answer)
+		answer.content = Read(b[:min(len(b), l.bufferSize)], len(b) >= l.bufferSize, lnet.InterfacesMax)
+		w.messages = append(w.messages, answer)
 	case kindPush:
 		answer.kind = kindAck
-		w.letters = append(w.letters, answer)
+		w.messages = append(w.messages, answer)
 		n.m.PushReceived(w.now, l.from, l.content)
 	case kindReply:
-		if n.life == l.asked {
+		if n.incarnation == l.asked {
 			n.m.PingReply(w.now, l.id, Reply{To: l.to, From: l.from, Content: l.content})
 		}
 	case kindAck:
-		if n.life == l.asked {
+		if n.incarnation == l.asked {
 			n.m.PushAcked(w.now, l.id)
 		}
 	}
 	n.run(w.steps())
 }
 
-// early reports whether a letter was written before the incarnation of n that would receive
-// it began. Such a letter is lost with the earlier incarnation. It may arrive if drivers
+// predatesIncarnation reports whether a message was written before the incarnation of n that would receive
+// it began. Such a message is lost with the earlier incarnation. It may arrive if drivers
 // detect new incarnations, because then its writer finds out that it must push to n again.
 // If they do not, the writer cannot know, because the new incarnation may send the same
 // ping info as the earlier one.
-func (w *world) early(l letter, n *simNode) bool { return !w.notices && l.written < n.began }
+func (w *network) predatesIncarnation(l message, n *simNode) bool {
+	return !w.notices && l.written < n.restarts
+}
 
 // viewOf returns the NID alone, if it is known.
 func (m *Machine) viewOf(nid lnet.NID) []lnet.NID {
@@ -340,17 +342,17 @@ func (m *Machine) viewOf(nid lnet.NID) []lnet.NID {
 	return []lnet.NID{nid}
 }
 
-// talk makes a node send to another one.
-func (w *world) talk(n, to *simNode) {
+// sendRandom makes a node send to another one.
+func (w *network) sendRandom(n, to *simNode) {
 	nids := slices.DeleteFunc(slices.Clone(to.nids), func(nid lnet.NID) bool { _, ok := n.own(nid); return !ok })
 	if len(nids) == 0 {
 		return
 	}
-	w.talkTo(n, nids[w.below(len(nids))])
+	w.send(n, nids[w.below(len(nids))])
 }
 
-// talkTo makes a node send to a NID.
-func (w *world) talkTo(n *simNode, nid lnet.NID) {
+// send makes a node send to a NID.
+func (w *network) send(n *simNode, nid lnet.NID) {
 	if !n.m.Find(nid).MustWait(n.m.Local()) {
 		return
 	}
@@ -360,15 +362,15 @@ func (w *world) talkTo(n *simNode, nid lnet.NID) {
 	n.run(w.steps())
 }
 
-// trouble causes a random event or fault.
-func (w *world) trouble() {
+// randomFault causes a random event or fault.
+func (w *network) randomFault() {
 	for range 60 + w.random.IntN(120) {
 		n := w.nodes[w.random.IntN(len(w.nodes))]
 		switch c := w.random.IntN(40); {
-		case c < 24 && len(w.letters) > 0:
+		case c < 24 && len(w.messages) > 0:
 			w.deliver()
 		case c < 30:
-			w.talk(n, w.nodes[w.random.IntN(len(w.nodes))])
+			w.sendRandom(n, w.nodes[w.random.IntN(len(w.nodes))])
 		case c < 32: // an NI is added or removed; the first stays, so that all nodes can meet
 			nid := n.nid(1 + w.random.IntN(2))
 			if slices.Contains(n.nids, nid) {
@@ -410,26 +412,26 @@ func (n *simNode) restart() {
 	n.begin()
 }
 
-// settle runs the time after the last fault.
-func (w *world) settle() {
-	w.calm = true
+// runUntilStable runs the time after the last fault.
+func (w *network) runUntilStable() {
+	w.lossless = true
 	w.tracef("calm")
-	w.quiet()
+	w.runToIdle()
 	for _, n := range w.nodes {
 		for _, to := range w.nodes {
 			if to != n {
-				w.talk(n, to)
+				w.sendRandom(n, to)
 			}
 		}
-		w.quiet()
+		w.runToIdle()
 	}
 }
 
 // quietMax is more than the number of events in any world before it comes to rest.
 const quietMax = 10_000
 
-// quiet runs everything that is under way, including timers.
-func (w *world) quiet() {
+// runToIdle runs everything that is under way, including timers.
+func (w *network) runToIdle() {
 	for range quietMax {
 		next := time.Duration(-1)
 		for _, n := range w.nodes {
@@ -439,7 +441,7 @@ func (w *world) quiet() {
 			}
 		}
 		switch {
-		case len(w.letters) > 0:
+		case len(w.messages) > 0:
 			w.deliver()
 		case next >= 0:
 			w.now = max(w.now, next)
@@ -454,7 +456,7 @@ func (w *world) quiet() {
 }
 
 // verify checks that each node knows the NIDs of each other node.
-func (w *world) verify() {
+func (w *network) verify() {
 	if len(w.parked) != 0 {
 		w.errorf("parked, and never released: %v", w.parked)
 	}
@@ -467,7 +469,7 @@ func (w *world) verify() {
 	}
 }
 
-func (w *world) verifyKnown(n, of *simNode) {
+func (w *network) verifyKnown(n, of *simNode) {
 	v := n.m.Find(of.nid(0))
 	if v == nil {
 		w.errorf("node %d does not know node %d", n.name, of.name)

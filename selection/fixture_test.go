@@ -27,8 +27,8 @@ func nidOf(t testing.TB, name string) lnet.NID {
 	return n
 }
 
-// world is a node and the objects that it uses, by the names above.
-type world struct {
+// fixture is a node and the objects that it uses, by the names above.
+type fixture struct {
 	t        testing.TB
 	view     View
 	nis      map[string]*NI
@@ -38,15 +38,15 @@ type world struct {
 	compiled *Compiled
 }
 
-func newWorld(t testing.TB) *world {
-	return &world{
+func newFixture(t testing.TB) *fixture {
+	return &fixture{
 		t: t, nis: make(map[string]*NI), peerNIs: make(map[string]*PeerNI), routes: make(map[string]*Route),
 		view: View{Local: &Local{}},
 	}
 }
 
 // local sets the NIs of the node.
-func (w *world) local(names ...string) {
+func (w *fixture) local(names ...string) {
 	var nis []*NI
 	for _, name := range names {
 		i := w.nis[name]
@@ -63,7 +63,7 @@ func (w *world) local(names ...string) {
 }
 
 // peer creates a peer with these NIDs, the first of which is the primary NID.
-func (w *world) peer(id Identity, names ...string) *Peer {
+func (w *fixture) peer(id Identity, names ...string) *Peer {
 	var nis []*PeerNI
 	var old *Peer
 	for _, name := range names {
@@ -88,15 +88,17 @@ func (w *world) peer(id Identity, names ...string) *Peer {
 	return p
 }
 
-func (w *world) multiRail(names ...string) *Peer { return w.peer(Identity{MultiRail: true}, names...) }
+func (w *fixture) multiRail(names ...string) *Peer {
+	return w.peer(Identity{MultiRail: true}, names...)
+}
 
 // router creates a multi-rail router with these NIDs and a route to o2ib.
-func (w *world) router(names ...string) *Route {
+func (w *fixture) router(names ...string) *Route {
 	w.peer(Identity{MultiRail: true, RoutingEnabled: true}, names...)
 	return w.route("o2ib", names[0])
 }
 
-func (w *world) route(net, gateway string) *Route {
+func (w *fixture) route(net, gateway string) *Route {
 	id, err := lnet.ParseNet(net)
 	if err != nil {
 		w.t.Fatal(err)
@@ -111,7 +113,7 @@ func (w *world) route(net, gateway string) *Route {
 
 // routed sets up a node with A1, a peer with these NIDs, and the given number of gateways
 // g1 to g3.
-func (w *world) routed(gateways int, remote ...string) {
+func (w *fixture) routed(gateways int, remote ...string) {
 	w.local("A1")
 	w.multiRail(remote...)
 	for _, g := range []string{"g1", "g2", "g3"}[:gateways] {
@@ -120,25 +122,25 @@ func (w *world) routed(gateways int, remote ...string) {
 	}
 }
 
-func (w *world) net(name string) *Net {
+func (w *fixture) net(name string) *Net {
 	id, _ := lnet.ParseNet(name)
 	return w.view.Local.Net(id)
 }
 
-func (w *world) peerNet(name string) *PeerNet {
+func (w *fixture) peerNet(name string) *PeerNet {
 	p := w.peerNIs[name]
 	return p.Peer().Net(p.NID.Net())
 }
 
 // rule adds a rule. src, dst and rte are names or patterns.
-func (w *world) rule(src, dst, rte string, priority uint32, place int) error {
+func (w *fixture) rule(src, dst, rte string, priority uint32, place int) error {
 	r := Rule{Src: w.pattern(src), Dst: w.pattern(dst), Rte: w.pattern(rte), Priority: priority}
 	err := w.policies.Add(r, place)
 	w.apply()
 	return err
 }
 
-func (w *world) pattern(s string) lnet.Pattern {
+func (w *fixture) pattern(s string) lnet.Pattern {
 	if text, ok := named[s]; ok {
 		s = text
 	}
@@ -150,7 +152,7 @@ func (w *world) pattern(s string) lnet.Pattern {
 }
 
 // apply does what the node does after a change of rules, NIs or routes.
-func (w *world) apply() {
+func (w *fixture) apply() {
 	old := w.compiled
 	w.compiled = w.policies.Compile(w.view.Local, w.view.Routing)
 	w.compiled.ApplyLocal(w.view.Local)
@@ -163,11 +165,11 @@ func (w *world) apply() {
 }
 
 // to returns a request for a path to the NID from any source.
-func (w *world) to(name string) Request { return Request{Dest: w.peerNIs[name], CPT: UnknownCPT} }
+func (w *fixture) to(name string) Request { return Request{Dest: w.peerNIs[name], CPT: UnknownCPT} }
 
 // send chooses and commits. It returns the names of the NI, the peer NI and the gateway, if
 // any, or the error.
-func (w *world) send(r Request) string {
+func (w *fixture) send(r Request) string {
 	w.t.Helper()
 	e := w.view.Explain(&r)
 	d, err := w.view.Choose(&r)
@@ -190,7 +192,7 @@ func (w *world) send(r Request) string {
 	return s
 }
 
-func (w *world) sends(n int, r Request) []string {
+func (w *fixture) sends(n int, r Request) []string {
 	w.t.Helper()
 	var all []string
 	for range n {
