@@ -301,7 +301,7 @@ func (p *rdmaPlay) act() {
 		}
 	default:
 		do = func() error {
-			_, err := p.node.Discover(context.Background(), other, false)
+			_, err := p.node.Discover(context.Background(), other)
 			return err
 		}
 	}

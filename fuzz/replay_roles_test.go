@@ -294,7 +294,7 @@ func ping(nid string) func(p *play) {
 func discover(nid string) func(p *play) {
 	return func(p *play) {
 		p.ask(func() error {
-			_, err := p.node.Discover(context.Background(), parseNID(p, nid), false)
+			_, err := p.node.Discover(context.Background(), parseNID(p, nid))
 			return err
 		})
 	}

@@ -43,10 +43,10 @@ func TestManyRoutesAtOnce(t *testing.T) {
 		t.Errorf("left: %+v", left)
 	}
 	// Peers are no longer gateways once their routes are deleted.
-	if err := n.Admin().DeletePeer(t.Context(), list[0].Gateway, false); err != nil {
+	if err := n.Admin().DeletePeer(t.Context(), list[0].Gateway); err != nil {
 		t.Error(err)
 	}
-	if err := n.Admin().DeletePeer(t.Context(), list[299].Gateway, false); err == nil {
+	if err := n.Admin().DeletePeer(t.Context(), list[299].Gateway); err == nil {
 		t.Error("a gateway is deleted")
 	}
 }

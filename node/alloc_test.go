@@ -153,7 +153,7 @@ func newDiscoveredPair(t testing.TB) *pair {
 	}
 	for range 10 { // the end of a round may start a round in the other direction
 		for n, nid := range map[*node.Node]lnet.NID{p.a: p.idb.NID, p.b: p.ida.NID} {
-			if _, err := n.Discover(context.Background(), nid, false); err != nil {
+			if _, err := n.Discover(context.Background(), nid); err != nil {
 				t.Fatal(err)
 			}
 		}

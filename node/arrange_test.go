@@ -45,3 +45,36 @@ func TestArrangeNIs(t *testing.T) {
 		}
 	}
 }
+
+// Given a node, then its NID is that of the first NI other than 0@lo, also after NIs were
+// removed or put in another order, and 0@lo if there is no other.
+func TestNID(t *testing.T) {
+	f := newFabric()
+	n := newNode(t, node.Config{})
+	want := func(s string) {
+		t.Helper()
+		if got := n.NID(); got != parseNID(t, s) {
+			t.Errorf("NID %s, want %s", got, s)
+		}
+	}
+	want("0@lo")
+	first, second := "10.0.0.1@tcp", "10.0.1.1@tcp1"
+	f.addNI(t, n, first)
+	want(first)
+	f.addNI(t, n, second)
+	want(first)
+	if err := n.Admin().ArrangeNIs(t.Context(), []lnet.NID{parseNID(t, second)}); err != nil {
+		t.Fatal(err)
+	}
+	want(second)
+	if self, err := n.Discover(t.Context(), lnet.LoopbackNID); err != nil || self.Primary != n.NID() {
+		t.Errorf("primary NID %s of itself: %v; want %s", self.Primary, err, n.NID())
+	}
+	for _, s := range []string{second, first} {
+		want(s)
+		if err := n.RemoveNI(t.Context(), parseNID(t, s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("0@lo")
+}

@@ -88,7 +88,7 @@ func newBesieged(t *testing.T) *besieged {
 // meet discovers the friendly peer, which counts as a use by a program.
 func (b *besieged) meet(t *testing.T) {
 	t.Helper()
-	if _, err := b.node.Discover(context.Background(), b.friend, false); err != nil {
+	if _, err := b.node.Discover(context.Background(), b.friend); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -117,7 +117,7 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 func TestHeldMessagesAreCanceledAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(*node.Node) error{
 		"close":  func(n *node.Node) error { return n.Close(context.Background()) },
-		"remove": func(n *node.Node) error { return n.RemoveNI(context.Background(), n.NIs()[1].NID) },
+		"remove": func(n *node.Node) error { return n.RemoveNI(context.Background(), n.NID()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
@@ -159,7 +159,7 @@ func TestHeldMessagesAreCanceledAtTheEnd(t *testing.T) {
 func TestNothingIsHeldWhileAnNIGoes(t *testing.T) {
 	end := map[string]func(n *node.Node) error{
 		"close":  func(n *node.Node) error { return n.Close(context.Background()) },
-		"remove": func(n *node.Node) error { return n.RemoveNI(context.Background(), n.NIs()[1].NID) },
+		"remove": func(n *node.Node) error { return n.RemoveNI(context.Background(), n.NID()) },
 	}
 	delays := map[string]func(n *node.Node) error{
 		"rule": func(n *node.Node) error {

@@ -31,7 +31,7 @@ func TestDifferencesAreLogged(t *testing.T) {
 				if err := w.node.Admin().ConfigurePeer(t.Context(), first, others, discovery.ConfigureOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := w.node.Discover(t.Context(), first, true); err != nil {
+				if _, err := w.node.ForceDiscover(t.Context(), first); err != nil {
 					t.Fatal(err)
 				}
 				for _, want := range []string{

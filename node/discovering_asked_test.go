@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Discover pings a peer that is known already. With force it also pushes.
+// Discover pings a peer that is known already. ForceDiscover also pushes.
 //
 // discovery 5.2 (1)
 func TestDiscoverAgain(t *testing.T) {
@@ -23,11 +24,16 @@ func TestDiscoverAgain(t *testing.T) {
 		f.discovering(t, b0)
 		discover(t, a, parseNID(t, b0))
 		synctest.Wait()
-		for force, want := range map[bool]string{
-			false: "GET REPLY", true: "GET REPLY PUT ACK",
+		for _, c := range []struct {
+			name     string
+			discover func(context.Context, lnet.NID) (node.PeerInfo, error)
+			want     string
+		}{
+			{"Discover", a.Discover, "GET REPLY"},
+			{"ForceDiscover", a.ForceDiscover, "GET REPLY PUT ACK"},
 		} {
 			all := f.record()
-			if _, err := a.Discover(t.Context(), parseNID(t, b0), force); err != nil {
+			if _, err := c.discover(t.Context(), parseNID(t, b0)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -38,8 +44,8 @@ func TestDiscoverAgain(t *testing.T) {
 				}
 				got += w.h.Type.String()
 			}
-			if got != want {
-				t.Errorf("force %v: %s, want %s", force, got, want)
+			if got != c.want {
+				t.Errorf("%s: %s, want %s", c.name, got, c.want)
 			}
 		}
 	})
@@ -57,7 +63,7 @@ func TestDiscoveringWhoShallFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		_, err := a.Discover(t.Context(), parseNID(t, b0), false)
+		_, err := a.Discover(t.Context(), parseNID(t, b0))
 		if d := time.Since(begin); !errors.Is(err, node.ErrFailNID) || d != 0 {
 			t.Errorf("after %v: %v", d, err)
 		}
@@ -122,7 +128,7 @@ func TestPrimaryNIDOfALockedPeer(t *testing.T) {
 			primary, _ := a.PrimaryNID(t.Context(), parseNID(t, nid))
 			return primary, time.Since(begin)
 		}
-		if _, err := a.Admin().AddPeer(t.Context(), []lnet.NID{parseNID(t, b0)}, true); err != nil {
+		if _, err := a.Admin().AddPeer(t.Context(), []lnet.NID{parseNID(t, b0)}, node.AddPeerOptions{Lock: true}); err != nil {
 			t.Fatal(err)
 		}
 		if nid, d := ask(b0); nid != parseNID(t, b0) || d != 0 {

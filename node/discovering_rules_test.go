@@ -134,7 +134,7 @@ func TestDiscovererWakes(t *testing.T) {
 			t.Errorf("a peer was looked at after %v", d)
 		}
 
-		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -150,7 +150,7 @@ func TestDiscovererWakes(t *testing.T) {
 		if n := f.pending(); n != 1 {
 			t.Errorf("%d messages on the way, want a ping", n)
 		}
-		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -168,7 +168,7 @@ func TestDiscovererWakes(t *testing.T) {
 			t.Errorf("a message whose peer was gone took %v", d)
 		}
 
-		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(t.Context(), parseNID(t, b0)); err != nil {
 			t.Fatal(err)
 		}
 		f.hold(true)
@@ -226,7 +226,7 @@ func TestNIDThatMovesKeepsItsState(t *testing.T) {
 		inbox(t, b)
 		discover(t, a, parseNID(t, b0))
 		f.hold(true)
-		go func() { _, _ = a.Discover(t.Context(), parseNID(t, c0), false) }()
+		go func() { _, _ = a.Discover(t.Context(), parseNID(t, c0)) }()
 		synctest.Wait()
 		for range 3 {
 			h := bind(t, a, portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true})

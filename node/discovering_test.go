@@ -141,7 +141,7 @@ func TestDiscoveringNobody(t *testing.T) {
 		if !errors.Is(err, lnd.ErrUnreachable) {
 			t.Errorf("put: %v", err)
 		}
-		if _, err := a.Discover(context.Background(), parseNID(t, b0), false); !errors.Is(err, lnd.ErrUnreachable) {
+		if _, err := a.Discover(context.Background(), parseNID(t, b0)); !errors.Is(err, lnd.ErrUnreachable) {
 			t.Errorf("discover: %v", err)
 		}
 		if p := a.Peers(); len(p) != 1 || !p[0].State.Has(discovery.Rediscover) {
@@ -267,7 +267,7 @@ func TestStatusThatPeersTell(t *testing.T) {
 		if v := value(); v != node.MaxHealth-100 {
 			t.Errorf("health %d after it was called down", v)
 		}
-		if _, err := a.Discover(context.Background(), parseNID(t, b0), true); err != nil {
+		if _, err := a.ForceDiscover(context.Background(), parseNID(t, b0)); err != nil {
 			t.Fatal(err)
 		}
 		if v := value(); v != node.MaxHealth-100 {
@@ -344,7 +344,7 @@ func TestPeerDeletedUnderAMessage(t *testing.T) {
 			h := bind(t, a, portals.MD{Bytes: []byte("hello"), Threshold: 2, Unlink: true, Handler: q})
 			put(t, a, h, process(t, b0), node.PutOptions{Portal: 4, Ack: true})
 		}
-		if err := a.Admin().DeletePeer(context.Background(), parseNID(t, b0), false); err != nil {
+		if err := a.Admin().DeletePeer(context.Background(), parseNID(t, b0)); err != nil {
 			t.Fatal(err)
 		}
 		if len(a.Peers()) != 0 {
@@ -399,7 +399,7 @@ func TestDiscoveryIsTurnedOff(t *testing.T) {
 		if err := b.Admin().SetParameters(p); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.Discover(context.Background(), parseNID(t, b0), true); err != nil {
+		if _, err := a.ForceDiscover(context.Background(), parseNID(t, b0)); err != nil {
 			t.Fatal(err)
 		}
 		if err := say(t, b, a0); err != nil {
@@ -427,7 +427,7 @@ func TestPrimaryNIDOfAPeer(t *testing.T) {
 		if nid, err := a.PrimaryNID(ctx, parseNID(t, "10.77.0.99@tcp")); err == nil || nid != parseNID(t, "10.77.0.99@tcp") {
 			t.Errorf("%s, %v", nid, err)
 		}
-		primary, err := a.Admin().AddPeer(ctx, []lnet.NID{parseNID(t, b1), parseNID(t, b0)}, true)
+		primary, err := a.Admin().AddPeer(ctx, []lnet.NID{parseNID(t, b1), parseNID(t, b0)}, node.AddPeerOptions{Lock: true})
 		if err != nil || primary != parseNID(t, b1) {
 			t.Errorf("%s, %v", primary, err)
 		}
@@ -443,21 +443,21 @@ func TestDiscoveringOneself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric()
 		bare := f.discovering(t)
-		if p, err := bare.Discover(context.Background(), lnet.LoopbackNID, false); err != nil || len(p.NIs) != 0 {
+		if p, err := bare.Discover(context.Background(), lnet.LoopbackNID); err != nil || len(p.NIs) != 0 {
 			t.Errorf("%+v, %v", p, err)
 		}
 		a := f.discovering(t, a0, a1)
 		if _, err := a.Ping(context.Background(), process(t, a0), node.PingOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := a.Discover(context.Background(), parseNID(t, a1), false)
+		p, err := a.Discover(context.Background(), parseNID(t, a1))
 		if err != nil || !p.MultiRail || p.Primary != parseNID(t, a0) || len(p.NIs) != 2 || p.NIs[0].Aliveness != node.AliveUnknown {
 			t.Errorf("%+v, %v", p, err)
 		}
 		if len(a.Peers()) != 1 {
 			t.Errorf("peers %+v", a.Peers())
 		}
-		if p, err := a.Discover(context.Background(), lnet.LoopbackNID, false); err != nil || !slices.Equal(nidsOf(p), []lnet.NID{parseNID(t, a0), parseNID(t, a1)}) {
+		if p, err := a.Discover(context.Background(), lnet.LoopbackNID); err != nil || !slices.Equal(nidsOf(p), []lnet.NID{parseNID(t, a0), parseNID(t, a1)}) {
 			t.Errorf("0@lo: %+v, %v", p, err)
 		}
 	})

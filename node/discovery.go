@@ -12,12 +12,23 @@ import (
 )
 
 // Discover pings a peer, whatever is known about it, pushes to it if needed, and waits
-// for the result (discovery 5.2). If force is true, it always pushes. It returns the
-// resulting state of the peer. 0@lo stands for this node.
+// for the result (discovery 5.2). It returns the resulting state of the peer. 0@lo stands
+// for this node.
 //
 // Discover returns ErrTimedOut, discovery.ErrBadInfo or the error of a message if
 // discovery fails; ErrClosed; ErrInHandler if a handler calls it; or ctx's error.
-func (n *Node) Discover(ctx context.Context, nid lnet.NID, force bool) (PeerInfo, error) {
+func (n *Node) Discover(ctx context.Context, nid lnet.NID) (PeerInfo, error) {
+	return n.discover(ctx, nid, (*discovery.Machine).Discover)
+}
+
+// ForceDiscover is Discover, but always pushes to the peer.
+func (n *Node) ForceDiscover(ctx context.Context, nid lnet.NID) (PeerInfo, error) {
+	return n.discover(ctx, nid, (*discovery.Machine).ForceDiscover)
+}
+
+func (n *Node) discover(
+	ctx context.Context, nid lnet.NID, begin func(m *discovery.Machine, now time.Duration, nid lnet.NID, key discovery.Key),
+) (PeerInfo, error) {
 	if err := n.mayWait(); err != nil {
 		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, err)
 	}
@@ -25,11 +36,7 @@ func (n *Node) Discover(ctx context.Context, nid lnet.NID, force bool) (PeerInfo
 		return n.self(), nil
 	}
 	_, err := n.ask(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
-		if force {
-			m.ForceDiscover(now, nid, key)
-		} else {
-			m.Discover(now, nid, key)
-		}
+		begin(m, now, nid, key)
 		return lnet.NID{}, false
 	})
 	if err != nil {
@@ -101,24 +108,27 @@ func (n *Node) ask(
 // self describes this node as a peer would see it.
 func (n *Node) self() PeerInfo {
 	info := n.PingInfo()
-	p := PeerInfo{Primary: lnet.LoopbackNID, MultiRail: true, Seq: info.Seq, Told: info.Seq}
+	p := PeerInfo{Primary: n.NID(), MultiRail: true, Seq: info.Seq, Told: info.Seq}
 	for _, i := range info.NIs {
-		if p.Primary.IsLoopback() {
-			p.Primary = i.NID
-		}
 		p.NIs = append(p.NIs, PeerNIInfo{NID: i.NID})
 	}
 	return p
 }
 
+// AddPeerOptions are the parameters of AddPeer.
+type AddPeerOptions struct {
+	// Lock means that the primary NID stays the same whatever the node reports.
+	Lock bool
+}
+
 // AddPeer declares that all nids belong to one node, for example a server that an upper
-// layer knows. The first usable NID represents the node and is returned. If lock is true,
-// it remains the primary NID whatever the node reports. Discovery of the node starts in
-// the background (discovery 7.6). AddPeer returns ErrInHandler if a handler calls it.
-func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, lock bool) (lnet.NID, error) {
+// layer knows. The first usable NID represents the node: it becomes the primary NID and is
+// returned. Discovery of the node starts in the background (discovery 7.6). AddPeer
+// returns ErrInHandler if a handler calls it.
+func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, o AddPeerOptions) (lnet.NID, error) {
 	var primary lnet.NID
 	err := a.n.try(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
-		primary, err = m.AddPeer(now, nids, lock)
+		primary, err = m.AddPeer(now, nids, o.Lock)
 		return err
 	})
 	return primary, err
@@ -137,15 +147,23 @@ func (a *Admin) ConfigurePeer(
 }
 
 // DeletePeer deletes a peer. Later traffic may create it again. A peer with a locked
-// primary NID keeps that NID unless force is true. The errors are those of ConfigurePeer.
-func (a *Admin) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
+// primary NID keeps that NID; see ForceDeletePeer. The errors are those of ConfigurePeer.
+func (a *Admin) DeletePeer(ctx context.Context, primary lnet.NID) error {
+	return a.deletePeer(ctx, primary, (*discovery.Machine).Delete)
+}
+
+// ForceDeletePeer is DeletePeer, but also deletes a locked primary NID.
+func (a *Admin) ForceDeletePeer(ctx context.Context, primary lnet.NID) error {
+	return a.deletePeer(ctx, primary, (*discovery.Machine).ForceDelete)
+}
+
+func (a *Admin) deletePeer(
+	ctx context.Context, primary lnet.NID, remove func(m *discovery.Machine, now time.Duration, primary lnet.NID) error,
+) error {
 	n := a.n
 	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
-		if force {
-			return m.ForceDelete(now, primary)
-		}
-		return m.Delete(now, primary)
+		return remove(m, now, primary)
 	})
 }
 

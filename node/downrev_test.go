@@ -282,7 +282,7 @@ func TestMultiRailThroughOldRouters(t *testing.T) {
 					}
 				}
 			}
-			if _, err := client.Discover(t.Context(), server.nids[0], false); err != nil {
+			if _, err := client.Discover(t.Context(), server.nids[0]); err != nil {
 				t.Fatal(err)
 			}
 			client.exchanges(t, server, server.nids[0], 20)

@@ -55,7 +55,7 @@ func TestFarNIDsOfAGateway(t *testing.T) {
 					if _, err := g.node.PutWait(ctx, []byte("a"), to, node.PutOptions{Portal: 4, Ack: true, Source: source}); err != nil {
 						t.Errorf("put: %v", err)
 					}
-					if _, err := g.node.Discover(ctx, to.NID, true); err != nil {
+					if _, err := g.node.ForceDiscover(ctx, to.NID); err != nil {
 						t.Errorf("discover: %v", err)
 					}
 					came := g.gateway.take()

@@ -42,7 +42,7 @@ func TestForcedDiscoveryInTrouble(t *testing.T) {
 			for k := range 20 {
 				all.Go(func() {
 					time.Sleep(time.Duration(k) * 700 * time.Millisecond)
-					_, err := a.Discover(t.Context(), parseNID(t, []string{b0, b1}[k%2]), true)
+					_, err := a.ForceDiscover(t.Context(), parseNID(t, []string{b0, b1}[k%2]))
 					if lnd.StatusOf(err) != want {
 						t.Errorf("discover: %v, want %s", err, want)
 					}

@@ -167,7 +167,7 @@ func TestRecoveryPingsEnd(t *testing.T) {
 		"the NI is well":      func(_ *testing.T, r *rails) error { return r.a.Admin().SetNIHealth(r.na[0], node.MaxHealth) },
 		"the NI is gone":      func(t *testing.T, r *rails) error { return r.a.RemoveNI(t.Context(), r.na[0]) },
 		"the peer NI is well": func(_ *testing.T, r *rails) error { return r.a.Admin().SetPeerHealth(r.nb[1], node.MaxHealth) },
-		"the peer is gone":    func(t *testing.T, r *rails) error { return r.a.Admin().DeletePeer(t.Context(), r.nb[0], true) },
+		"the peer is gone":    func(t *testing.T, r *rails) error { return r.a.Admin().ForceDeletePeer(t.Context(), r.nb[0]) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRails(t, static(), 2, 2)

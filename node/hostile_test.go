@@ -202,5 +202,5 @@ func (s simulated) node(t testing.TB, name string, addresses ...string) (*node.N
 			t.Fatal(err)
 		}
 	}
-	return n, lnet.ProcessID{NID: n.NIs()[1].NID, PID: lnet.PIDLustre}
+	return n, lnet.ProcessID{NID: n.NID(), PID: lnet.PIDLustre}
 }

@@ -42,7 +42,7 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		return err
 	},
 	"Discover": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		_, err := n.Discover(ctx, to.NID, false)
+		_, err := n.Discover(ctx, to.NID)
 		return err
 	},
 	"PrimaryNID": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
@@ -50,14 +50,14 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		return err
 	},
 	"AddPeer": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		_, err := n.Admin().AddPeer(ctx, []lnet.NID{to.NID}, false)
+		_, err := n.Admin().AddPeer(ctx, []lnet.NID{to.NID}, node.AddPeerOptions{})
 		return err
 	},
 	"ConfigurePeer": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
 		return n.Admin().ConfigurePeer(ctx, to.NID, nil, discovery.ConfigureOptions{})
 	},
 	"DeletePeer": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
-		return n.Admin().DeletePeer(ctx, to.NID, false)
+		return n.Admin().DeletePeer(ctx, to.NID)
 	},
 	"DeletePeerNIDs": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
 		return n.Admin().DeletePeerNIDs(ctx, to.NID, nil)
@@ -96,7 +96,7 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		return nil
 	},
 	"RemoveNI": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
-		return n.RemoveNI(ctx, n.NIs()[1].NID)
+		return n.RemoveNI(ctx, n.NID())
 	},
 	"Register": func(ctx context.Context, n *node.Node, _ lnet.ProcessID) error {
 		_, err := n.Register(ctx, make([]byte, 1))

@@ -319,6 +319,18 @@ func (n *Node) retire(i *ni) {
 	n.leaving = slices.DeleteFunc(n.leaving, func(o *ni) bool { return o == i })
 }
 
+// NID returns the primary NID of this node: that of the first NI other than 0@lo, in the
+// order of NIs. It returns 0@lo if there is no other.
+func (n *Node) NID() lnet.NID {
+	if !n.made() {
+		return lnet.NID{}
+	}
+	if nis := n.topology.Load().nis; len(nis) > 0 {
+		return nis[0].NID
+	}
+	return n.lo.NID
+}
+
 // NIs lists the NIs: first 0@lo, then the others by net, in the order in which the nets
 // were added.
 func (n *Node) NIs() []NIInfo {

@@ -40,7 +40,7 @@ func TestPeersComeAndGoWhileListed(t *testing.T) {
 		for _, victim := range []int{k, k - 51, k + 50, k + 53, k + 600} {
 			if victim >= 0 && victim < peers && gone(victim) {
 				if _, ok := n.Peer(nid(victim)); ok {
-					if err := n.Admin().DeletePeer(t.Context(), nid(victim), false); err != nil {
+					if err := n.Admin().DeletePeer(t.Context(), nid(victim)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -72,7 +72,7 @@ func TestPeersGoOn(t *testing.T) {
 		configure(t, n, all[k])
 	}
 	infos := n.Peers()
-	if err := n.Admin().DeletePeer(t.Context(), all[2], false); err != nil {
+	if err := n.Admin().DeletePeer(t.Context(), all[2]); err != nil {
 		t.Fatal(err)
 	}
 	for from, want := range map[int][]lnet.NID{1: all[3:], 2: all[3:], 3: all[4:], 4: nil} {

@@ -166,7 +166,7 @@ func TestAPeerThatGoesIsNotShown(t *testing.T) {
 	if p, ok := n.Describe(v); !ok || len(p.NIs) != 1 {
 		t.Fatalf("%+v, %v", p, ok)
 	}
-	if err := n.Admin().DeletePeer(t.Context(), nid, false); err != nil {
+	if err := n.Admin().DeletePeer(t.Context(), nid); err != nil {
 		t.Fatal(err)
 	}
 	if p, ok := n.Describe(v); ok {
@@ -207,7 +207,7 @@ func TestPeerThatALibraryAdds(t *testing.T) {
 		n := f.discovering(t, a0)
 		own, other := parseNID(t, a0), lnet.NIDFromNumber(parseNet(t, "tcp99"), parseNID(t, a0).Number())
 		discover(t, n, own)
-		if primary, err := n.Admin().AddPeer(t.Context(), []lnet.NID{other, own}, true); err != nil || primary != other {
+		if primary, err := n.Admin().AddPeer(t.Context(), []lnet.NID{other, own}, node.AddPeerOptions{Lock: true}); err != nil || primary != other {
 			t.Errorf("%s, %v", primary, err)
 		}
 		time.Sleep(20 * time.Second)

@@ -64,7 +64,7 @@ func slow(f *fabric, d time.Duration) {
 // are idle. It is for synctest bubbles.
 func discover(t testing.TB, n *node.Node, nid lnet.NID) {
 	t.Helper()
-	if _, err := n.Discover(t.Context(), nid, false); err != nil {
+	if _, err := n.Discover(t.Context(), nid); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()

@@ -505,7 +505,7 @@ func TestWhoIsHeardIsUp(t *testing.T) {
 		f.addNI(t, n, "10.77.0.1@tcp")
 		a := newActor(t, f, "10.77.0.20@tcp", "10.77.0.21@tcp")
 		a.tell(func(info *lnet.PingInfo) { info.NIs[1].Status = lnet.StatusDown })
-		if _, err := n.Discover(context.Background(), a.ports[0].nid, false); err != nil {
+		if _, err := n.Discover(context.Background(), a.ports[0].nid); err != nil {
 			t.Fatal(err)
 		}
 		if s := peerNI(t, n, "10.77.0.21@tcp").Aliveness; s != node.AliveDown {

@@ -109,7 +109,7 @@ func TestConnectionDiesOfADeletedPeer(t *testing.T) {
 		r := newHanded(t, node.Buffers{}, lnd.Tunables{PeerCredits: 2})
 		sent := r.puts(t, asker, 4, 100)
 		expect(t, "at first", sent, 2, 2)
-		if err := r.node.Admin().DeletePeer(context.Background(), parseNID(t, asker), false); err != nil {
+		if err := r.node.Admin().DeletePeer(context.Background(), parseNID(t, asker)); err != nil {
 			t.Fatal(err)
 		}
 		sent[2].withdraw() // may coincide with its placement
@@ -344,13 +344,13 @@ func TestGatewaysNIDMoves(t *testing.T) {
 				// The routes may still belong to the first owner, which has other NIDs.
 				t.Errorf("the old owner is still a gateway: %+v; routes %+v", p, g.node.Admin().Routes())
 			}
-			if err := g.node.Admin().DeletePeer(ctx, parseNID(t, gatewayNear), false); err != nil {
+			if err := g.node.Admin().DeletePeer(ctx, parseNID(t, gatewayNear)); err != nil {
 				t.Errorf("delete the old owner: %v", err)
 			}
 			if err := g.node.Admin().DeleteRoute(ctx, 0, nid); err != nil || len(g.node.Admin().Routes()) != 0 {
 				t.Errorf("delete its routes: %v, %+v", err, g.node.Admin().Routes())
 			}
-			if err := g.node.Admin().DeletePeer(ctx, parseNID(t, other), false); err != nil {
+			if err := g.node.Admin().DeletePeer(ctx, parseNID(t, other)); err != nil {
 				t.Errorf("delete the new owner: %v", err)
 			}
 		})
@@ -417,7 +417,7 @@ func TestRouterInAStorm(t *testing.T) {
 			until(func(rng *rand.Rand) {
 				switch rng.IntN(8) {
 				case 0:
-					_ = r.node.Admin().DeletePeer(context.Background(), parseNID(t, askers[rng.IntN(4)]), true)
+					_ = r.node.Admin().ForceDeletePeer(context.Background(), parseNID(t, askers[rng.IntN(4)]))
 				case 1:
 					r.far.upper.PeerDown(lnd.PeerDown{Peer: parseNID(t, behind), Err: lnd.ErrUnreachable})
 				case 2:

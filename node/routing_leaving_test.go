@@ -24,8 +24,8 @@ func TestRouterChangesWhileForwardsWaitForDiscovery(t *testing.T) {
 		{"stopped", func(n *node.Node) error { n.Admin().DisableRouting(); return nil }, node.RoutingDisabled},
 		{"loses the NI that they came over", func(n *node.Node) error { return n.RemoveNI(ctx, mustNID(gatewayNear)) }, node.RoutingEnabled},
 		{"loses the NI on the way", func(n *node.Node) error { return n.RemoveNI(ctx, mustNID(gatewayFar)) }, node.RoutingEnabled},
-		{"forgets who sent", func(n *node.Node) error { return n.Admin().DeletePeer(ctx, mustNID(asker), true) }, node.RoutingEnabled},
-		{"forgets the destination", func(n *node.Node) error { return n.Admin().DeletePeer(ctx, mustNID(behind), true) }, node.RoutingEnabled},
+		{"forgets who sent", func(n *node.Node) error { return n.Admin().ForceDeletePeer(ctx, mustNID(asker)) }, node.RoutingEnabled},
+		{"forgets the destination", func(n *node.Node) error { return n.Admin().ForceDeletePeer(ctx, mustNID(behind)) }, node.RoutingEnabled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

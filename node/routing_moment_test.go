@@ -23,7 +23,7 @@ func TestNeighbourGoesBeforeItsMessageWaits(t *testing.T) {
 		expect(t, "at first", r.puts(t, asker, 2, 100), 2, 0)
 		addFault(t, r.node, faults.Rule{Kind: faults.Delay, Rate: 1, Latency: 5 * time.Second})
 		held := r.puts(t, asker, 1, 100)
-		if err := r.node.Admin().DeletePeer(context.Background(), parseNID(t, asker), false); err != nil {
+		if err := r.node.Admin().DeletePeer(context.Background(), parseNID(t, asker)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Second)

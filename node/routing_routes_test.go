@@ -143,8 +143,8 @@ func TestGatewayIsHeld(t *testing.T) {
 				t.Errorf("%s: %v", step, err)
 			}
 		}
-		refused("delete", n.Admin().DeletePeer(ctx, nid, false))
-		refused("delete with force", n.Admin().DeletePeer(ctx, nid, true))
+		refused("delete", n.Admin().DeletePeer(ctx, nid))
+		refused("delete with force", n.Admin().ForceDeletePeer(ctx, nid))
 		refused("delete its NID", n.Admin().DeletePeerNIDs(ctx, nid, []lnet.NID{nid}))
 		refused("delete its other NID", n.Admin().DeletePeerNIDs(ctx, nid, []lnet.NID{gateway.ports[1].nid}))
 		if err := n.Admin().DeleteRoute(ctx, 0, lnet.NID{}); err != nil {
@@ -153,7 +153,7 @@ func TestGatewayIsHeld(t *testing.T) {
 		if peer, _ := n.Peer(nid); peer.Gateway {
 			t.Error("still a gateway")
 		}
-		if err := n.Admin().DeletePeer(ctx, nid, false); err != nil {
+		if err := n.Admin().DeletePeer(ctx, nid); err != nil {
 			t.Errorf("delete: %v", err)
 		}
 	})
@@ -268,7 +268,7 @@ func TestDeleteRoutes(t *testing.T) {
 					for _, r := range n.Admin().Routes() {
 						held = held || r.Gateway == parseNID(t, s) || s == a && r.Gateway == parseNID(t, a3)
 					}
-					err := n.Admin().DeletePeer(context.Background(), parseNID(t, s), false)
+					err := n.Admin().DeletePeer(context.Background(), parseNID(t, s))
 					if held != errors.Is(err, discovery.ErrBusy) {
 						t.Errorf("delete the peer %s: %v", s, err)
 					}
@@ -326,14 +326,14 @@ func TestRoutesOfOneGatewayMerge(t *testing.T) {
 				// Deleting the last route releases the peer.
 				ctx := context.Background()
 				for _, net := range []string{"tcp1", "tcp2"} {
-					if err := n.Admin().DeletePeer(ctx, parseNID(t, existing), false); !errors.Is(err, discovery.ErrBusy) {
+					if err := n.Admin().DeletePeer(ctx, parseNID(t, existing)); !errors.Is(err, discovery.ErrBusy) {
 						t.Errorf("delete the peer: %v", err)
 					}
 					if err := n.Admin().DeleteRoute(ctx, parseNet(t, net), parseNID(t, existing)); err != nil {
 						t.Error(err)
 					}
 				}
-				if err := n.Admin().DeletePeer(ctx, parseNID(t, existing), false); err != nil {
+				if err := n.Admin().DeletePeer(ctx, parseNID(t, existing)); err != nil {
 					t.Errorf("delete the peer: %v", err)
 				}
 			})

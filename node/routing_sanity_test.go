@@ -214,7 +214,7 @@ func TestRouterTakesAnotherNID(t *testing.T) {
 		o.route(t)
 		ctx := context.Background()
 		for _, nid := range []lnet.NID{o.hID.NID, o.pID.NID} {
-			if p, err := o.rt.Discover(ctx, nid, false); err != nil || !p.MultiRail {
+			if p, err := o.rt.Discover(ctx, nid); err != nil || !p.MultiRail {
 				t.Fatalf("%+v, %v", p, err)
 			}
 		}

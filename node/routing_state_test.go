@@ -31,7 +31,7 @@ func newBetween(t testing.TB, c node.Config) *between {
 	b.ports = [2]*port{b.fabric.addNI(t, b.node, gatewayNear), b.fabric.addNI(t, b.node, gatewayFar)}
 	b.near, b.far = newActor(t, b.fabric, "10.77.0.10@tcp"), newActor(t, b.fabric, behind)
 	for _, a := range []*actor{b.near, b.far} {
-		if _, err := b.node.Discover(context.Background(), a.ports[0].nid, false); err != nil {
+		if _, err := b.node.Discover(context.Background(), a.ports[0].nid); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +306,7 @@ func TestSilentNets(t *testing.T) {
 		}
 
 		// Our own pings do not count, nor do messages that are not pings.
-		if _, err := n.Discover(context.Background(), b.far.ports[0].nid, true); err != nil {
+		if _, err := n.ForceDiscover(context.Background(), b.far.ports[0].nid); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := n.Ping(context.Background(), lnet.ProcessID{NID: second.nid}, node.PingOptions{Source: b.ports[1].nid}); err != nil {

@@ -266,7 +266,7 @@ func TestRoutesThatMakeNoSense(t *testing.T) {
 		if !errors.Is(err, node.ErrRouted) {
 			t.Errorf("an NI on a net with routes: %v", err)
 		}
-		if err := n.Admin().DeletePeer(ctx, gateway, true); !errors.Is(err, discovery.ErrBusy) {
+		if err := n.Admin().ForceDeletePeer(ctx, gateway); !errors.Is(err, discovery.ErrBusy) {
 			t.Errorf("delete a gateway: %v", err)
 		}
 		if err := n.Admin().DeleteRoute(ctx, parseNet(t, "tcp2"), gateway); !errors.Is(err, node.ErrNotFound) {
@@ -278,7 +278,7 @@ func TestRoutesThatMakeNoSense(t *testing.T) {
 		if err := n.Admin().DeleteRoute(ctx, parseNet(t, "tcp1"), gateway); err != nil || len(n.Admin().Routes()) != 0 {
 			t.Errorf("delete: %v", err)
 		}
-		if err := n.Admin().DeletePeer(ctx, gateway, false); err != nil {
+		if err := n.Admin().DeletePeer(ctx, gateway); err != nil {
 			t.Errorf("delete what was a gateway: %v", err)
 		}
 	})

@@ -76,7 +76,7 @@ func TestWhoIsNeededStays(t *testing.T) {
 		nid := func(k int) lnet.NID { return parseNID(t, fmt.Sprintf("10.0.0.%d@tcp", k)) }
 		configured, locked, gateway, sent, waiting := nid(2), nid(3), nid(4), nid(5), nid(6)
 		configure(t, n, configured)
-		if _, err := n.Admin().AddPeer(ctx, []lnet.NID{locked}, true); err != nil {
+		if _, err := n.Admin().AddPeer(ctx, []lnet.NID{locked}, node.AddPeerOptions{Lock: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.Admin().AddRoute(ctx, parseNet(t, "tcp9"), gateway, node.RouteOptions{}); err != nil {
@@ -139,7 +139,7 @@ func TestQuietFriendsStayBeforeCallers(t *testing.T) {
 		for k := range nids {
 			nids[k] = madeUp(p.nid.Net(), 100000+k)
 		}
-		if _, err := n.Admin().AddPeer(context.Background(), append([]lnet.NID{many}, nids...), false); err != nil {
+		if _, err := n.Admin().AddPeer(context.Background(), append([]lnet.NID{many}, nids...), node.AddPeerOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, to := range []lnet.NID{quiet, many} {
@@ -199,7 +199,7 @@ func TestNIDsForWhichThereWasNoRoom(t *testing.T) {
 		friend, stranger := actors[0], actors[1]
 		push(1, friend, 1)
 		push(1, stranger, 1)
-		if _, err := n.Discover(context.Background(), friend.ports[0].nid, false); err != nil {
+		if _, err := n.Discover(context.Background(), friend.ports[0].nid); err != nil {
 			t.Fatal(err)
 		}
 		calls(t, port, 0, 40)

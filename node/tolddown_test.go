@@ -35,7 +35,7 @@ func newRumour(t *testing.T) *rumour {
 	r.first = f.addNI(t, r.b, "10.0.0.11@tcp")
 	f.addNI(t, r.b, "10.0.0.12@tcp")
 	sink(t, r.a, portals.OpPut)
-	if _, err := r.a.Discover(context.Background(), r.first.nid, false); err != nil {
+	if _, err := r.a.Discover(context.Background(), r.first.nid); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(10 * time.Second)
@@ -110,7 +110,7 @@ func TestNewsThatIsToldAgainIsNewer(t *testing.T) {
 		r := newRumour(t)
 		r.cut(t)
 		time.Sleep(time.Minute)
-		if _, err := r.a.Discover(context.Background(), r.first.nid, false); err != nil {
+		if _, err := r.a.Discover(context.Background(), r.first.nid); err != nil {
 			t.Fatal(err)
 		}
 		r.reads(t)

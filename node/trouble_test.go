@@ -235,7 +235,7 @@ func TestWhoIsVouchedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRails(t, static(), 1, 2)
 		named, gateway := parseNID(t, "10.0.0.77@tcp"), parseNID(t, "10.0.0.78@tcp")
-		if _, err := r.a.Admin().AddPeer(t.Context(), []lnet.NID{named}, true); err != nil {
+		if _, err := r.a.Admin().AddPeer(t.Context(), []lnet.NID{named}, node.AddPeerOptions{Lock: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.a.Admin().AddRoute(t.Context(), lnet.MakeNet(lnet.TypeTCP, 9), gateway, node.RouteOptions{}); err != nil {
@@ -310,7 +310,7 @@ func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 				t.Errorf("%s: %v PUTs to the two NIDs, want %v", when, counts, want)
 			}
 		}
-		if _, err := a.Discover(context.Background(), nb[0], false); err != nil {
+		if _, err := a.Discover(context.Background(), nb[0]); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)

@@ -56,7 +56,7 @@ func TestAddNIWithADeadContext(t *testing.T) {
 		release()
 		synctest.Wait()
 		if err != nil && len(n.NIs()) != 1 {
-			t.Errorf("AddNI: %v; yet there is %s, status %v, in ping info: %v", err, n.NIs()[1].NID, n.NIs()[1].Status, n.PingInfo().NIs)
+			t.Errorf("AddNI: %v; yet there is %s, status %v, in ping info: %v", err, n.NID(), n.NIs()[1].Status, n.PingInfo().NIs)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestDiscoverOfAClosingNode(t *testing.T) {
 		_ = f
 		failed := make(chan error)
 		go func() {
-			_, err := n.Discover(context.Background(), parseNID(t, "10.0.0.2@tcp"), false)
+			_, err := n.Discover(context.Background(), parseNID(t, "10.0.0.2@tcp"))
 			failed <- err
 		}()
 		synctest.Wait()
@@ -128,14 +128,14 @@ func TestResultsRace(t *testing.T) {
 		f := newFabric()
 		f.addNI(t, n, "10.0.0.1@tcp")
 		for k := range 20 {
-			_, _ = n.Admin().AddPeer(context.Background(), []lnet.NID{lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(0x0a000100+k))}, false)
+			_, _ = n.Admin().AddPeer(context.Background(), []lnet.NID{lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(0x0a000100+k))}, node.AddPeerOptions{})
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			for range 50 {
-				nid, _ := n.Admin().AddPeer(ctx, []lnet.NID{parseNID(t, "10.0.0.2@tcp")}, false)
+				nid, _ := n.Admin().AddPeer(ctx, []lnet.NID{parseNID(t, "10.0.0.2@tcp")}, node.AddPeerOptions{})
 				_ = nid.IsZero()
 				_ = n.Peers()
 			}

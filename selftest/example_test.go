@@ -38,9 +38,9 @@ func ExampleEnable() {
 	client := rpc.New(console, rpc.Config{})
 	defer closing(ctx, client)
 
-	nid, _ := message.NID4Of(console.NIs()[1].NID)
+	nid, _ := message.NID4Of(console.NID())
 	var reply message.MakeSessionReply
-	err = client.Call(ctx, lnet.ProcessID{NID: server.NIs()[1].NID, PID: lnet.PIDLustre}, &message.MakeSessionRequest{
+	err = client.Call(ctx, lnet.ProcessID{NID: server.NID(), PID: lnet.PIDLustre}, &message.MakeSessionRequest{
 		Header:  message.NewHeader(message.BulkLength),
 		Session: message.SessionID{NID: nid, Stamp: 1},
 		Name:    message.NameOf("example"),

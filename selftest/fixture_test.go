@@ -75,7 +75,7 @@ func (p *player) start(addresses []string) {
 			p.t.Fatal(err)
 		}
 	}
-	p.id = lnet.ProcessID{NID: n.NIs()[1].NID, PID: lnet.PIDLustre}
+	p.id = lnet.ProcessID{NID: n.NID(), PID: lnet.PIDLustre}
 	p.t.Cleanup(p.close)
 }
 

@@ -189,9 +189,9 @@ func TestDeadlineWhileSubmitting(t *testing.T) {
 		want   syscall.Errno
 	}{
 		{"deadline", func(*fixture, *Buffer) { time.Sleep(time.Second) }, true, syscall.ETIMEDOUT},
-		{"abort", func(w *fixture, _ *Buffer) { w.ok(w.tm.Stop(true)) }, true, syscall.ECANCELED},
+		{"abort", func(w *fixture, _ *Buffer) { w.ok(w.tm.Abort()) }, true, syscall.ECANCELED},
 		{"deadline of what is refused", func(*fixture, *Buffer) { time.Sleep(time.Second) }, false, 0},
-		{"abort of what is refused", func(w *fixture, _ *Buffer) { w.ok(w.tm.Stop(true)) }, false, 0},
+		{"abort of what is refused", func(w *fixture, _ *Buffer) { w.ok(w.tm.Abort()) }, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			eachQueue(t, func(w *fixture, q QueueType) {
@@ -393,7 +393,7 @@ func TestStopWaitsForOvertakenCalls(t *testing.T) {
 		go func() { added <- w.tm.Add(b) }()
 		synctest.Wait()
 		w.ended(b, 0)
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		synctest.Wait()
 		if s := w.tm.State(); s != StateStopping {
 			t.Errorf("state is %v", s)

@@ -53,7 +53,7 @@ func TestDown(t *testing.T) {
 		w.is(w.tmEvents[1].Err, syscall.EPIPE)
 		w.is(w.tm.Await(context.Background(), StateStopped), syscall.EPIPE)
 		w.is(w.tm.Add(well), syscall.EINVAL)
-		w.is(w.tm.Stop(true), syscall.EINVAL)
+		w.is(w.tm.Abort(), syscall.EINVAL)
 	})
 }
 
@@ -63,7 +63,7 @@ func TestDown(t *testing.T) {
 func TestDownWhileStopping(t *testing.T) {
 	withFixture(t, nil, func(w *fixture) {
 		b := w.added(MsgRecv)
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 		synctest.Wait()
 		w.fake.push(Completion{Down: true})
 		synctest.Wait()

@@ -73,7 +73,7 @@ func TestEndPointBeforeStart(t *testing.T) {
 		_, err := w.tm.EndPointAt(peer)
 		w.is(err, syscall.EINVAL)
 	}, func(w *fixture) {
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 		_, err := w.tm.EndPointAt(peer)
 		w.is(err, syscall.EINVAL)
 	})

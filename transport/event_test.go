@@ -117,7 +117,7 @@ func TestChannel(t *testing.T) {
 			t.Error("not signalled after a callback")
 		}
 		c = w.tm.Channel().Wait()
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		if !signalled(c) {
 			t.Error("not signalled by Stop")
 		}
@@ -369,7 +369,7 @@ func TestCallsFromCallbacks(t *testing.T) {
 				w.ok(err)
 				p.Put()
 				w.ok(w.domain.Deregister(b))
-				w.ok(w.tm.Stop(true))
+				w.ok(w.tm.Abort())
 				w.is(w.tm.Add(b), syscall.EINVAL)
 			}
 		}

@@ -26,7 +26,7 @@ func Example_drain() {
 	data.Queue, data.Callbacks, data.Length = transport.PassiveBulkSend, callbacks, 100
 	must(server.AddAll(in, data))
 
-	check(server.Stop(false)) // queued buffers stay queued
+	check(server.Stop()) // queued buffers stay queued
 	server.Cancel(in)
 	fetched := make(chan struct{})
 	room := must(peer.Domain().Buffer(ctx, 4096))

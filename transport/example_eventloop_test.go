@@ -39,7 +39,7 @@ func Example_eventLoop() {
 			break
 		}
 		if messages == 10 && worked == 5 && tm.State() == transport.StateStarted {
-			check(tm.Stop(true)) // the loop continues until the last event was delivered
+			check(tm.Abort()) // the loop continues until the last event was delivered
 		}
 		if !tm.Pending() {
 			_ = tm.Notify(tm.Channel()) // EINVAL if the TM has stopped, which also signals the channel

@@ -105,7 +105,7 @@ func (w *fixture) close() {
 	if s := w.tm.State(); s == StateUndefined {
 		return
 	} else if s == StateStarted {
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		w.settle()
 	} else if s == StateStopping {
 		w.tm.mu.Lock()

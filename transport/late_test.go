@@ -110,7 +110,7 @@ func TestLateRefusalIsRetried(t *testing.T) {
 		u.late.Store(false)
 		time.Sleep(firstPause)
 		f.holds(1, 0)
-		if err := f.Stop(true); err != nil {
+		if err := f.Abort(); err != nil {
 			t.Fatal(err)
 		}
 		f.fake.obey()
@@ -206,7 +206,7 @@ func TestMessageEndsThePause(t *testing.T) {
 			f.fake.message(f.queued()[0], 0, 100)
 			deliver()
 			f.holds(2, 0)
-			if err := f.Stop(true); err != nil {
+			if err := f.Abort(); err != nil {
 				t.Fatal(err)
 			}
 			f.fake.obey()

@@ -30,9 +30,29 @@ func (tm *TransferMachine) Start(address string) error {
 }
 
 // Stop begins to stop the TM. Nothing can be added any more. A TMEvent reports StateStopped when the queues
-// are empty and no callback runs. If abort is set, Stop cancels all queued buffers. Otherwise they must
-// complete or be cancelled by the program. Stop returns EINVAL if the TM is already stopping or has ended.
-func (tm *TransferMachine) Stop(abort bool) error {
+// are empty and no callback runs. Buffers that are queued must complete or be cancelled by the program.
+// Stop returns EINVAL if the TM is already stopping or has ended.
+func (tm *TransferMachine) Stop() error {
+	err := tm.beginStop()
+	if err == nil {
+		tm.unlock()
+		tm.channel.Signal()
+	}
+	return err
+}
+
+// Abort begins to stop the TM as Stop does, and cancels all queued buffers.
+func (tm *TransferMachine) Abort() error {
+	err := tm.beginStop()
+	if err == nil {
+		tm.abort()
+		tm.channel.Signal()
+	}
+	return err
+}
+
+// beginStop moves the TM to StateStopping. If it returns nil, mu is held.
+func (tm *TransferMachine) beginStop() error {
 	tm.mu.Lock()
 	was := tm.state
 	if was < StateInitialized || was > StateStarted || tm.closing {
@@ -47,12 +67,6 @@ func (tm *TransferMachine) Stop(abort bool) error {
 	case StateStarting:
 		tm.cancelStart()
 	}
-	if abort {
-		tm.abort()
-	} else {
-		tm.unlock()
-	}
-	tm.channel.Signal()
 	return nil
 }
 
@@ -102,13 +116,13 @@ func (tm *TransferMachine) Close() error {
 	return nil
 }
 
-// Shutdown stops the TM with abort, waits until it is stopped, and closes it. With synchronous delivery
+// Shutdown stops the TM as Abort does, waits until it is stopped, and closes it. With synchronous delivery
 // another goroutine must call DeliverAll meanwhile. Shutdown returns the error of ctx or of Close.
 func (tm *TransferMachine) Shutdown(ctx context.Context) error {
 	if tm.State() == StateInitialized {
 		return tm.Close()
 	}
-	if err := tm.Stop(true); err != nil {
+	if err := tm.Abort(); err != nil {
 		tm.mu.Lock()
 		if tm.state == StateStopping {
 			tm.abort() // already stopping, perhaps without abort

@@ -30,7 +30,7 @@ func TestNewTM(t *testing.T) {
 		}
 		w.is(tm.Close(), syscall.EINVAL)
 		w.is(tm.Start(address), syscall.EINVAL)
-		w.is(tm.Stop(true), syscall.EINVAL)
+		w.is(tm.Abort(), syscall.EINVAL)
 		if len(w.tmEvents) != 0 {
 			t.Errorf("told %v", w.tmEvents)
 		}
@@ -97,7 +97,7 @@ func TestStartMalformed(t *testing.T) {
 			t.Errorf("state is %v, told %v", s, w.tmEvents)
 		}
 		w.is(w.tm.Start(address), syscall.EINVAL)
-		w.is(w.tm.Stop(true), syscall.EINVAL)
+		w.is(w.tm.Abort(), syscall.EINVAL)
 		w.is(w.tm.Await(context.Background(), StateStarted), syscall.EINVAL)
 		w.ok(w.tm.Close())
 	})
@@ -138,15 +138,15 @@ func TestStartFails(t *testing.T) {
 // transport-tests E (45)
 // transport 6.11
 func TestStopEmpty(t *testing.T) {
-	for _, abort := range []bool{false, true} {
+	for _, stop := range []func(*TransferMachine) error{(*TransferMachine).Stop, (*TransferMachine).Abort} {
 		withFixture(t, nil, func(w *fixture) {
-			w.ok(w.tm.Stop(abort))
-			w.is(w.tm.Stop(abort), syscall.EINVAL)
+			w.ok(stop(w.tm))
+			w.is(stop(w.tm), syscall.EINVAL)
 			synctest.Wait()
 			if s := w.states(); !slices.Equal(s, []State{StateStarted, StateStopped}) || !w.fake.stopped {
 				t.Errorf("told %v, the core is stopped: %t", s, w.fake.stopped)
 			}
-			w.is(w.tm.Stop(abort), syscall.EINVAL)
+			w.is(stop(w.tm), syscall.EINVAL)
 		})
 	}
 }
@@ -161,7 +161,7 @@ func TestStopAborts(t *testing.T) {
 				t.Errorf("%v after %d callbacks", e.Next, len(w.events))
 			}
 		}
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		synctest.Wait()
 		if s := w.tm.State(); s != StateStopping {
 			t.Fatalf("state is %v", s)
@@ -184,7 +184,7 @@ func TestStopAborts(t *testing.T) {
 func TestStopWaits(t *testing.T) {
 	withFixture(t, nil, func(w *fixture) {
 		b := w.added(MsgRecv)
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 		synctest.Wait()
 		if s := w.tm.State(); s != StateStopping || w.fake.cancelled() != 0 {
 			t.Errorf("state is %v", s)
@@ -207,7 +207,7 @@ func TestStopWaits(t *testing.T) {
 func TestStopInitialized(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 		synctest.Wait()
 		if s := w.states(); !slices.Equal(s, []State{StateStopped}) || w.tm.State() != StateStopped {
 			t.Errorf("told %v", s)
@@ -236,7 +236,7 @@ func TestStopStarting(t *testing.T) {
 				if s := w.tm.State(); s != StateStarting {
 					t.Fatalf("state is %v", s)
 				}
-				w.ok(w.tm.Stop(false))
+				w.ok(w.tm.Stop())
 				synctest.Wait()
 				if s := w.states(); !slices.Equal(s, []State{StateStopped}) || w.tm.State() != StateStopped {
 					t.Errorf("told %v", s)
@@ -260,7 +260,7 @@ func TestStopInCallback(t *testing.T) {
 		w := newFixture(t)
 		w.onTM = func(e *TMEvent) {
 			if e.Next == StateStarted {
-				w.ok(w.tm.Stop(false))
+				w.ok(w.tm.Stop())
 			}
 		}
 		w.ok(w.tm.Start(address))
@@ -277,7 +277,7 @@ func TestStopInCallback(t *testing.T) {
 func TestStopFails(t *testing.T) {
 	withFixture(t, nil, func(w *fixture) {
 		w.fake.ops = append(w.fake.ops, Op{}) // unknown to the engine
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		synctest.Wait()
 		w.is(w.tm.Await(context.Background(), StateStopped), syscall.EBUSY)
 		if s := w.states(); s[1] != StateFailed {
@@ -297,7 +297,7 @@ func TestClose(t *testing.T) {
 		e, err := w.tm.EndPointAt(peer)
 		w.ok(err)
 		self := w.tm.Self().Get()
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		synctest.Wait()
 		w.is(w.tm.Close(), syscall.EBUSY)
 		e.Put()
@@ -330,7 +330,7 @@ func TestCloseWaitsForCallbacks(t *testing.T) {
 		w := newFixture(t)
 		hold := make(chan bool)
 		w.onTM = func(*TMEvent) { <-hold }
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 		synctest.Wait()
 		closed := make(chan error, 1)
 		go func() { closed <- w.tm.Close() }()
@@ -357,7 +357,7 @@ func TestStopWaitsForCalls(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { w.is(w.tm.Add(b), syscall.ENOMEM) })
 		synctest.Wait()
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 		synctest.Wait()
 		if s := w.tm.State(); s != StateStopping {
 			t.Errorf("state is %v", s)
@@ -384,7 +384,7 @@ func TestOpenAndShutdown(t *testing.T) {
 		}
 		w.tm, w.fake = tm, w.core.tms[0]
 		b := w.added(MsgRecv)
-		w.ok(tm.Stop(false)) // waits for the buffer
+		w.ok(tm.Stop()) // waits for the buffer
 		short, cancel := context.WithCancel(ctx)
 		cancel()
 		if err := tm.Shutdown(short); !errors.Is(err, context.Canceled) {
@@ -464,7 +464,7 @@ func TestColour(t *testing.T) {
 			t.Errorf("colour is %d", c)
 		}
 		w.ok(w.tm.SetColour(8))
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 		w.is(w.tm.SetColour(9), syscall.EINVAL)
 		if c := w.tm.Colour(); c != 8 {
 			t.Errorf("colour is %d", c)

@@ -79,7 +79,7 @@ func TestLogStats(t *testing.T) {
 // transport 3.12 (3)
 func TestLogStatsEnds(t *testing.T) {
 	stop := func(w *fixture) {
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		w.settle()
 	}
 	for name, end := range map[string]func(w *fixture){

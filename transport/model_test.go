@@ -165,7 +165,11 @@ func (m *model) expire() {
 }
 
 func (m *model) stop(abort bool) {
-	err := m.w.tm.Stop(abort)
+	stop := m.w.tm.Stop
+	if abort {
+		stop = m.w.tm.Abort
+	}
+	err := stop()
 	if m.state != StateStarted {
 		if !errors.Is(err, syscall.EINVAL) {
 			m.w.t.Errorf("Stop: %v", err)

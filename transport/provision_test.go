@@ -231,7 +231,7 @@ func TestAStoppedTMIsNotProvisioned(t *testing.T) {
 		f, other := h.attached(9).start(), h.attached(3).start()
 		f.has(8, 1, 1)
 		other.has(0, 3, 3)
-		if err := f.Stop(true); err != nil {
+		if err := f.Abort(); err != nil {
 			t.Fatal(err)
 		}
 		f.has(8, 0, 1)
@@ -251,7 +251,7 @@ func TestAStoppedTMIsNotProvisioned(t *testing.T) {
 		is(t, h.pool.Close(), syscall.EBUSY)
 		other.setLength(9)
 		other.has(8, 1, 4)
-		if err := other.Stop(true); err != nil {
+		if err := other.Abort(); err != nil {
 			t.Fatal(err)
 		}
 		other.on = func(*BufferEvent) {}

@@ -201,7 +201,13 @@ func (c *stress) run(down bool) {
 			}
 			if down && i == 0 {
 				fake.goDown()
-			} else if err := tm.Stop(c.seed%3 == 0); err != nil && !errors.Is(err, syscall.EINVAL) {
+				return
+			}
+			stop := tm.Stop
+			if c.seed%3 == 0 {
+				stop = tm.Abort
+			}
+			if err := stop(); err != nil && !errors.Is(err, syscall.EINVAL) {
 				c.t.Error(err)
 			}
 		})

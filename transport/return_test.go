@@ -206,7 +206,7 @@ func TestPoolCallbackExitsInDeliverAll(t *testing.T) {
 		if n, err := f.DeliverAll(); finals != 1 || n != 0 || err != nil {
 			t.Errorf("%d final events, and %d more: %v", finals, n, err)
 		}
-		if err := f.Stop(true); err != nil {
+		if err := f.Abort(); err != nil {
 			t.Fatal(err)
 		}
 		f.fake.obey()

@@ -22,13 +22,13 @@ var reached = map[State]func(w *fixture){
 	StateFailed:  func(w *fixture) { w.is(w.tm.Start("nobody"), syscall.EINVAL) },
 	StateStopped: func(w *fixture) {
 		w.start()
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 	},
 	StateUndefined: func(w *fixture) { w.ok(w.tm.Close()) },
 	StateStopping: func(w *fixture) {
 		w.start()
 		w.added(MsgRecv)
-		w.ok(w.tm.Stop(false))
+		w.ok(w.tm.Stop())
 	},
 }
 
@@ -45,7 +45,7 @@ func inState(t *testing.T, s State, test func(w *fixture)) {
 		test(w)
 		synctest.Wait()
 		if w.tm.State() == StateStarting {
-			w.ok(w.tm.Stop(false))
+			w.ok(w.tm.Stop())
 			synctest.Wait()
 		}
 		if n := len(w.core.tms); n > 0 {
@@ -69,7 +69,7 @@ func TestCallsInEachState(t *testing.T) {
 		call    func(w *fixture) error
 	}{
 		"Start":                {before, func(w *fixture) error { return w.tm.Start(address) }},
-		"Stop":                 {until, func(w *fixture) error { return w.tm.Stop(false) }},
+		"Stop":                 {until, func(w *fixture) error { return w.tm.Stop() }},
 		"Close":                {before | 1<<StateStopped | 1<<StateFailed, func(w *fixture) error { return w.tm.Close() }},
 		"Confine":              {before, func(w *fixture) error { return w.tm.Confine(0) }},
 		"SetColour":            {until, func(w *fixture) error { return w.tm.SetColour(1) }},

@@ -36,7 +36,7 @@ func TestDeliverNothing(t *testing.T) {
 		if n, err := w.tm.DeliverAll(); n != 0 || err != nil {
 			t.Errorf("delivered %d, %v", n, err)
 		}
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		synctest.Wait()
 		if s := w.states(); !slices.Equal(s, []State{StateStarted, StateStopped}) {
 			t.Errorf("told %v", s)
@@ -222,7 +222,7 @@ func TestDeadlineWithSynchronousDelivery(t *testing.T) {
 func TestDeliverWhileStopping(t *testing.T) {
 	withSynchronousFixture(t, func(w *fixture) {
 		b := w.added(MsgRecv)
-		w.ok(w.tm.Stop(true))
+		w.ok(w.tm.Abort())
 		w.fake.obey()
 		synctest.Wait()
 		if s := w.tm.State(); s != StateStopping || len(w.events) != 0 || !w.tm.Pending() {
@@ -261,7 +261,7 @@ func TestDeliverersAlternate(t *testing.T) {
 			}
 			if stop {
 				synctest.Wait()
-				w.ok(w.tm.Stop(true))
+				w.ok(w.tm.Abort())
 			}
 			synctest.Wait()
 			if s := w.tm.State(); stop && s != StateStopping || len(counts) != 0 {

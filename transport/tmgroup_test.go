@@ -128,7 +128,7 @@ func (f *groupTM) start() *groupTM {
 func (f *groupTM) stop() {
 	h := f.group
 	h.t.Helper()
-	if err := f.Stop(true); err != nil {
+	if err := f.Abort(); err != nil {
 		h.t.Fatal(err)
 	}
 	f.fake.obey()

@@ -20,7 +20,7 @@ func TestNodes(t *testing.T) {
 	ctx := t.Context()
 	server, client := startNode(t, 101), startNode(t, 102)
 	const portal = 30
-	to := lnet.ProcessID{NID: server.NIs()[1].NID}
+	to := lnet.ProcessID{NID: server.NID()}
 	inbox, err := server.OpenInbox(node.InboxConfig{Portal: portal})
 	if err != nil {
 		t.Fatal(err)

@@ -156,7 +156,7 @@ func TestNodes(t *testing.T) {
 				if info, err := a.Ping(t.Context(), idb, node.PingOptions{}); err != nil || len(info.NIs) < 1 {
 					t.Errorf("ping: %v, %v", info, err)
 				}
-				if p, err := b.Discover(t.Context(), ida.NID, false); err != nil || len(p.NIs) != 1 {
+				if p, err := b.Discover(t.Context(), ida.NID); err != nil || len(p.NIs) != 1 {
 					t.Errorf("discover: %+v, %v", p, err)
 				}
 				exchange(t, a, b, idb, registered)

@@ -51,7 +51,7 @@ func talk(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
-	to := lnet.ProcessID{NID: at.NIs()[1].NID}
+	to := lnet.ProcessID{NID: at.NID()}
 	taken, err := from.PutWait(ctx, []byte("hello"), to, node.PutOptions{Portal: 30, Ack: true})
 	if err != nil {
 		return err

@@ -200,7 +200,7 @@ func (s *stage) stopAmongAdds(m *machine, all []*chaos) {
 			}
 		})
 	}
-	s.must(m.Stop(true))
+	s.must(m.Abort())
 	ctx, cancel := s.context()
 	defer cancel()
 	s.must(m.Await(ctx, transport.StateStopped))

@@ -100,11 +100,11 @@ func sender(s *stage) {
 	a.expect(answer)
 	b.expect(out)
 	a.then = nil
-	s.must(a.Stop(false)) // no remaining reference prevents it
+	s.must(a.Stop()) // no remaining reference prevents it
 	ctx, cancel := s.context()
 	defer cancel()
 	s.must(a.Await(ctx, transport.StateStopped))
 	s.must(a.Close())
 	a.closed = true
-	s.want("stop what is closed", a.Stop(true), syscall.EINVAL)
+	s.want("stop what is closed", a.Abort(), syscall.EINVAL)
 }

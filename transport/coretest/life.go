@@ -119,7 +119,7 @@ func stopWithEmptyQueues(s *stage) {
 		if got := m.Self().Address(); got != a {
 			s.t.Errorf("it is at %v, not %v", got, a)
 		}
-		s.must(m.Stop(false))
+		s.must(m.Stop())
 		m.states(transport.StateStopped, nil)
 		s.must(m.Close())
 		m.closed = true
@@ -156,7 +156,7 @@ func abort(s *stage) {
 		s.must(m.Add(b))
 		buffers = append(buffers, b)
 	}
-	s.must(m.Stop(true))
+	s.must(m.Abort())
 	s.want("add to a TM that is stopping", m.Add(m.buffer(1)), syscall.EINVAL)
 	m.states(transport.StateStopped, nil)
 	s.mu.Lock()
@@ -178,7 +178,7 @@ func drain(s *stage) {
 	a.states(transport.StateStarted, nil)
 	a.receive(in, 100, 1)
 	a.receive(late, 100, 1)
-	s.must(a.Stop(false))
+	s.must(a.Stop())
 	out := b.buffer(100)
 	b.send(out, 50, a) // a TM that is stopping still receives
 	a.expect(in)
@@ -246,7 +246,7 @@ func confine(s *stage) {
 	m.then = func(*transport.BufferEvent) { seen, err = affinity() }
 	b := m.buffer(100)
 	m.receive(b, 100, 1)
-	s.must(m.Stop(true))
+	s.must(m.Abort())
 	m.expectError(b, syscall.ECANCELED)
 	ctx, cancel := s.context()
 	defer cancel()
@@ -267,7 +267,7 @@ func confine(s *stage) {
 // transport 3.5 ours (1)
 func stopBeforeStart(s *stage) {
 	m := s.prepare(s.domain(0))
-	s.must(m.Stop(false))
+	s.must(m.Stop())
 	m.states(transport.StateStopped, nil)
 	s.want("start what is stopped", m.Start(s.address(0).String()), syscall.EINVAL)
 }
@@ -285,7 +285,11 @@ func stopWhileStarting(s *stage) {
 		for range i % 10 {
 			runtime.Gosched()
 		}
-		s.must(m.Stop(i%2 == 0))
+		if i%2 == 0 {
+			s.must(m.Abort())
+		} else {
+			s.must(m.Stop())
+		}
 		isState := func(e *event) bool { return e.buffer == nil }
 		e := m.take("a state", isState)
 		if e.next == transport.StateStarted {

@@ -172,7 +172,11 @@ func (s *runner) start(m *tmModel, d action) {
 }
 
 func (s *runner) stop(m *tmModel, abort bool) {
-	err := m.real.Stop(abort)
+	stop := m.real.Stop
+	if abort {
+		stop = m.real.Abort
+	}
+	err := stop()
 	if m.state < transport.StateInitialized || m.state > transport.StateStarted {
 		s.expect("stop", err, syscall.EINVAL)
 		return
@@ -181,7 +185,7 @@ func (s *runner) stop(m *tmModel, abort bool) {
 	m.stop(abort)
 }
 
-// expireDeadline cancels what is queued on a TM that was stopped without abort.
+// expireDeadline cancels what is queued on a TM that was stopped with Stop.
 func (s *runner) expireDeadline(m *tmModel) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -154,7 +154,11 @@ func (w *concurrentRun) stop(m *tmModel, abort bool) {
 		}
 		m.aborted = m.aborted || abort
 	})
-	err := m.real.Stop(abort)
+	stop := m.real.Stop
+	if abort {
+		stop = m.real.Abort
+	}
+	err := stop()
 	w.update(func() {
 		if err == nil {
 			w.stops[m.slot]++

@@ -208,7 +208,7 @@ func notifyNobody(s *stage) {
 func synchronousStates(s *stage) {
 	m := s.synchronous()
 	m.states(transport.StateStarted, nil)
-	s.must(m.Stop(false))
+	s.must(m.Stop())
 	m.states(transport.StateStopped, nil)
 	_, err := m.DeliverAll()
 	s.want("deliver of what is stopped", err, syscall.EINVAL)
@@ -225,7 +225,7 @@ func stopsWhileItDelivers(s *stage) {
 	in, passive := m.buffer(100), m.buffer(100)
 	m.receive(in, 50, 2)
 	m.announce(passive, transport.PassiveBulkSend, 100)
-	s.must(m.Stop(true))
+	s.must(m.Abort())
 	for left := 2; left > 0; {
 		if m.State() != transport.StateStopping {
 			s.t.Errorf("state %v with %d events to deliver", m.State(), left)

@@ -125,7 +125,7 @@ var simConfig simlnd.Config
 var loopback = lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
 
 // nidOf returns the first NID of a node other than 0@lo.
-func nidOf(n *node.Node) lnet.NID { return n.NIs()[1].NID }
+func nidOf(n *node.Node) lnet.NID { return n.NID() }
 
 // at returns an address on a node.
 func at(nid lnet.NID, portal uint32, id uint16) transport.Address {

@@ -26,8 +26,8 @@ func railed(t *testing.T) []*node.Node {
 		nodes = append(nodes, startNode(t, node.Config{}, d, "10.6.0."+k+"@tcp", "10.7.0."+k+"@tcp1"))
 	}
 	for k, n := range nodes {
-		p, err := n.Discover(t.Context(), nodes[1-k].NIs()[2].NID, false)
-		if err != nil || p.Primary != nodes[1-k].NIs()[1].NID {
+		p, err := n.Discover(t.Context(), nodes[1-k].NIs()[2].NID)
+		if err != nil || p.Primary != nodes[1-k].NID() {
 			t.Fatalf("primary %v, %v", p.Primary, err)
 		}
 	}
@@ -85,17 +85,17 @@ func TestNIOfTMIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := op(transport.MsgSend, register(t, here.domain, make([]byte, 8)))
-		out.Peer = at(nodes[1].NIs()[1].NID, 34, 1)
+		out.Peer = at(nodes[1].NID(), 34, 1)
 		submit(t, here, out)
 		if c := next(t, here); !c.Final || !errors.Is(c.Err, syscall.EINVAL) {
 			t.Errorf("%+v", c)
 		}
-		there := start(t, openOn(t, New(nodes[1])), at(nodes[1].NIs()[1].NID, 34, 1))
-		if got := exchange(t, there, here, at(nodes[0].NIs()[1].NID, 34, 1)); got != there.Address() {
+		there := start(t, openOn(t, New(nodes[1])), at(nodes[1].NID(), 34, 1))
+		if got := exchange(t, there, here, at(nodes[0].NID(), 34, 1)); got != there.Address() {
 			t.Errorf("a message from %v, not %v", got, there.Address())
 		}
 		cannotStart(t, here.domain, at(gone, 34, 2), syscall.ENOENT)
 		stop(t, here)
-		start(t, here.domain, at(nodes[0].NIs()[1].NID, 34, 1))
+		start(t, here.domain, at(nodes[0].NID(), 34, 1))
 	})
 }

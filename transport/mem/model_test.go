@@ -368,7 +368,7 @@ func (s *randomTest) restart(k int) {
 		s.start(k)
 		return
 	}
-	s.must(m.Stop(true))
+	s.must(m.Abort())
 	for q := range transport.QueueType(transport.QueueTypes) {
 		for _, b := range s.inOrderOfAdds(m, q) {
 			s.cancelled(m, b)

@@ -149,7 +149,7 @@ func overTCP(t testing.TB, n int) []host {
 				t.Errorf("close: %v", err)
 			}
 		})
-		hosts = append(hosts, host{inproc.New(n), n.NIs()[1].NID})
+		hosts = append(hosts, host{inproc.New(n), n.NID()})
 	}
 	return hosts
 }

@@ -46,7 +46,7 @@ func run(ctx context.Context, port int) (err error) {
 		return err
 	}
 
-	to := lnet.ProcessID{NID: server.NIs()[1].NID}
+	to := lnet.ProcessID{NID: server.NID()}
 	for _, offset := range []uint32{0, 19, 34} {
 		sink := make([]byte, 15)
 		got, err := client.GetWait(ctx, sink, to, node.GetOptions{Portal: portal, Offset: offset})

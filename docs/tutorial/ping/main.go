@@ -38,7 +38,7 @@ func run(ctx context.Context, port int) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.Close(ctx)) }()
 
-	nid := n.NIs()[1].NID
+	nid := n.NID()
 	info, err := n.Ping(ctx, lnet.ProcessID{NID: nid}, node.PingOptions{})
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func run(ctx context.Context, port int) (err error) {
 	}
 
 	// The client sends three messages and waits for the ACK of each.
-	to := lnet.ProcessID{NID: server.NIs()[1].NID}
+	to := lnet.ProcessID{NID: server.NID()}
 	for k, text := range []string{"hello", "LNet", "bye"} {
 		o := node.PutOptions{Portal: portal, HdrData: uint64(k), Ack: true}
 		taken, err := client.PutWait(ctx, []byte(text), to, o)

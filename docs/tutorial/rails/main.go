@@ -48,12 +48,12 @@ func run(ctx context.Context, port int) (err error) {
 	// Discover does so at once. When it returns, the client knows all NIDs of the server.
 	// The server may not have finished its discovery of the client, so it calls Discover
 	// too.
-	nid := server.NIs()[1].NID
-	peer, err := client.Discover(ctx, nid, false)
+	nid := server.NID()
+	peer, err := client.Discover(ctx, nid)
 	if err != nil {
 		return err
 	}
-	if _, err := server.Discover(ctx, client.NIs()[1].NID, false); err != nil {
+	if _, err := server.Discover(ctx, client.NID()); err != nil {
 		return err
 	}
 	fmt.Println("the server is", peer.Primary, "- multi-rail:", peer.MultiRail)

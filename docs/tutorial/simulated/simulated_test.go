@@ -38,7 +38,7 @@ func TestPartition(t *testing.T) {
 		}()
 		put := func() (time.Duration, error) {
 			began := time.Now()
-			to := lnet.ProcessID{NID: server.NIs()[1].NID}
+			to := lnet.ProcessID{NID: server.NID()}
 			_, err := client.PutWait(ctx, []byte("x"), to, node.PutOptions{Portal: portal, Ack: true})
 			return time.Since(began), err
 		}

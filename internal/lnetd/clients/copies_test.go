@@ -42,7 +42,7 @@ func newFar(t *testing.T, address string, port int) *far {
 		}
 	})
 	f.peer = newWorld(t, func(c *Config) { c.Core = inproc.New(f.node) }).join()
-	if f.tm, err = f.peer.tryStartAt(f.node.NIs()[1].NID, 34, 7, 16); err != nil {
+	if f.tm, err = f.peer.tryStartAt(f.node.NID(), 34, 7, 16); err != nil {
 		t.Fatal(err)
 	}
 	area := f.peer.share(bulkSize)

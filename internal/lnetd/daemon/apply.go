@@ -166,7 +166,7 @@ func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
 // changePeer creates a peer, deletes it, or changes its NIDs.
 func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer]) error {
 	if c.To == nil {
-		err := t.DeletePeer(ctx, c.From.Primary, true)
+		err := t.ForceDeletePeer(ctx, c.From.Primary)
 		if errors.Is(err, discovery.ErrNotFound) {
 			return nil // it was a gateway left to discovery, or its net is gone
 		}

@@ -79,7 +79,11 @@ func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) 
 }
 
 func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error) {
-	info, err := b.node.Discover(ctx, nid, force)
+	discover := b.node.Discover
+	if force {
+		discover = b.node.ForceDiscover
+	}
+	info, err := discover(ctx, nid)
 	if err != nil {
 		return api.Peer{}, b.withCause(nid, err)
 	}
@@ -125,7 +129,10 @@ func (b *backend) AddPeer(ctx context.Context, primary lnet.NID, others []lnet.N
 }
 
 func (b *backend) DeletePeer(ctx context.Context, primary lnet.NID, force bool) error {
-	return b.node.DeletePeer(ctx, primary, force)
+	if force {
+		return b.node.ForceDeletePeer(ctx, primary)
+	}
+	return b.node.DeletePeer(ctx, primary)
 }
 
 func (b *backend) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {

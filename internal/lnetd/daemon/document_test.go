@@ -389,7 +389,7 @@ lnetd: {router_ping_timeout: 7, socklnd: {nagle: 1}, port: 9988, accept: all, co
 func TestDocumentWithAFoundPeer(t *testing.T) {
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	const peer = "peer: [{primary nid: 10.77.0.20@tcp, Multi-Rail: %v, peer ni: [{nid: 10.77.0.20@tcp}]}]\n"
-	if _, err := r.node.Admin.AddPeer(t.Context(), []lnet.NID{nid(t, "10.77.0.20@tcp")}, false); err != nil {
+	if _, err := r.node.Admin.AddPeer(t.Context(), []lnet.NID{nid(t, "10.77.0.20@tcp")}, node.AddPeerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	p, ok := r.Peer(nid(t, "10.77.0.20@tcp"))
@@ -406,7 +406,7 @@ func TestDocumentWithAFoundPeer(t *testing.T) {
 	if _, err := r.document(t, api.ModeDelete, text); err != nil || len(r.peers(t)) > 0 {
 		t.Errorf("%v, %v", r.peers(t), err)
 	}
-	if _, err := r.node.Admin.AddPeer(t.Context(), []lnet.NID{nid(t, "10.77.0.20@tcp")}, false); err != nil {
+	if _, err := r.node.Admin.AddPeer(t.Context(), []lnet.NID{nid(t, "10.77.0.20@tcp")}, node.AddPeerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.document(t, api.ModeDelete, text); err != nil || len(r.peers(t)) > 0 {

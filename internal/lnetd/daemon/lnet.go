@@ -75,7 +75,7 @@ func (t *nodeTask) forgetPeers(ctx context.Context) error {
 		}
 	}
 	for _, nid := range primaries {
-		if err := t.DeletePeer(ctx, nid, true); err != nil && !errors.Is(err, discovery.ErrNotFound) {
+		if err := t.ForceDeletePeer(ctx, nid); err != nil && !errors.Is(err, discovery.ErrNotFound) {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ func TestLNetIsBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy("transfer machines")
-	if err := errors.Join(tm.Stop(true), tm.Await(ctx, transport.StateStopped), tm.Close()); err != nil {
+	if err := errors.Join(tm.Abort(), tm.Await(ctx, transport.StateStopped), tm.Close()); err != nil {
 		t.Fatal(err)
 	}
 

@@ -197,7 +197,7 @@ func (t *nodeTask) checkGateways(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for nid := range t.gateways() {
 		wg.Go(func() {
-			if _, err := t.Discover(ctx, nid, false); err != nil {
+			if _, err := t.Discover(ctx, nid); err != nil {
 				boundedlog.New(t.log).Report(boundedlog.Line{
 					Level: slog.LevelWarn, Text: "gateway does not answer: its routes are down", Of: boundedlog.AboutPeer(nid),
 				}, slog.Any("cause", err))

@@ -109,7 +109,7 @@ func (l *Loop) Close(ctx context.Context) error {
 	var err error
 	switch l.TM.State() {
 	case transport.StateStarting, transport.StateStarted:
-		err = l.TM.Stop(true)
+		err = l.TM.Abort()
 	}
 	if s := l.TM.State(); err == nil && s != transport.StateInitialized && s != transport.StateFailed {
 		err = l.TM.Await(ctx, transport.StateStopped)

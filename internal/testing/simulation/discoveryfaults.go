@@ -109,7 +109,11 @@ func (w *world) forget(r *rand.Rand, a, b *member) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := l.node.Admin().DeletePeer(ctx, p.Primary, r.IntN(4) == 0)
+	remove := l.node.Admin().DeletePeer
+	if r.IntN(4) == 0 {
+		remove = l.node.Admin().ForceDeletePeer
+	}
+	err := remove(ctx, p.Primary)
 	overtaken := errors.Is(err, discovery.ErrNotFound) || errors.Is(err, discovery.ErrNotPrimary)
 	switch {
 	case err == nil:
@@ -164,7 +168,11 @@ func (w *world) discoverNow(l *life, to *member, nid lnet.NID, force bool) bool 
 	defer cancel()
 	began := w.since()
 	w.addf("%v: discover %v, force %t", l, nid, force)
-	p, err := l.node.Discover(ctx, nid, force)
+	discover := l.node.Discover
+	if force {
+		discover = l.node.ForceDiscover
+	}
+	p, err := discover(ctx, nid)
 	w.addf("%v: discovered %v: %v, %v with %d NIs, told %d, %v", l, nid, err, p.Primary, len(p.NIs), p.Told, p.State)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && w.since()-began >= within:

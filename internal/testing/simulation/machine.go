@@ -269,7 +269,7 @@ func (b *berth) stop(abort bool) {
 // a pool.
 func (m *machine) drain() {
 	w := m.world()
-	if err := m.tm.Stop(false); err != nil && m.station.life.running() {
+	if err := m.tm.Stop(); err != nil && m.station.life.running() {
 		w.violate("%v: stop: %v", m, err)
 	}
 	pause(500 * time.Millisecond)
