@@ -1,3 +1,7 @@
+//go:build !race
+
+// The programs that these tests run are built without the race detector, so .ci/run runs the tests once, without it.
+
 package main
 
 import (

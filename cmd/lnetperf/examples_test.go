@@ -1,3 +1,7 @@
+//go:build !race
+
+// The programs that these tests run are built without the race detector, so .ci/run runs the tests once, without it.
+
 package main
 
 import (
@@ -82,8 +86,7 @@ func TestExamples(t *testing.T) {
 	if len(all) != len(exampleRuns) {
 		t.Errorf("the help has %d examples, the table %d", len(all), len(exampleRuns))
 	}
-	// The programs that the examples start are the same with the race detector.
-	for _, line := range all[:testenv.Fewer(len(all))] {
+	for _, line := range all {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel() // mostly waits
 			run, ok := exampleRuns[line]
