@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 // replyBodyMax is the maximum size of a reply body.
@@ -65,68 +66,51 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// parameters are the query parameters of a request. Empty values are omitted.
-type parameters map[string]string
-
-// get sends a GET request.
-func (c *Client) get(ctx context.Context, path string, q parameters, reply any) error {
-	values := url.Values{}
-	for name, v := range q {
-		if v != "" {
-			values.Set(name, v)
-		}
-	}
-	if len(values) > 0 {
-		path += "?" + values.Encode()
-	}
-	return c.call(ctx, api.ReplyPatience, http.MethodGet, path, nil, reply)
+// call sends the request of an endpoint and returns its reply. The reply is set only if the status
+// is 200.
+func call[Request, Reply any](ctx context.Context, c *Client, e endpoint.Endpoint[Request, Reply], r Request) (Reply, error) {
+	return callWithin(ctx, c, e.Patience, e, r)
 }
 
-// exchange sends a POST request and decodes its reply.
-func (c *Client) exchange(ctx context.Context, path string, request, reply any) error {
-	return c.call(ctx, api.ReplyPatience, http.MethodPost, path, request, reply)
-}
-
-// work is exchange with the timeout for documents.
-func (c *Client) work(ctx context.Context, path string, request, reply any) error {
-	return c.call(ctx, api.DocumentPatience, http.MethodPost, path, request, reply)
-}
-
-// post sends a POST request that has no result.
-func (c *Client) post(ctx context.Context, path string, request any) error {
-	return c.exchange(ctx, path, request, &api.Done{})
-}
-
-// remove sends a DELETE request.
-func (c *Client) remove(ctx context.Context, path string, request any) error {
-	return c.call(ctx, api.ReplyPatience, http.MethodDelete, path, request, &api.Done{})
-}
-
-// call sends one request. It sets reply only if the status is 200.
-func (c *Client) call(ctx context.Context, patience time.Duration, method, path string, body, reply any) error {
+// callWithin is call with another timeout.
+func callWithin[Request, Reply any](
+	ctx context.Context, c *Client, patience time.Duration, e endpoint.Endpoint[Request, Reply], r Request,
+) (reply Reply, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	resp, err := c.send(ctx, method, path, body)
+	resp, err := send(ctx, c, e, r)
 	if err != nil {
-		return err
+		return reply, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return c.read(resp, reply)
+	err = c.read(resp, &reply)
+	return reply, err
+}
+
+// change is call for a request that has no result.
+func change[Request any](ctx context.Context, c *Client, e endpoint.Endpoint[Request, api.Done], r Request) error {
+	_, err := call(ctx, c, e, r)
+	return err
 }
 
 // send sends a request and returns the response, whose body is not read yet.
-func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	var content io.Reader
-	if body != nil {
+func send[Request, Reply any](
+	ctx context.Context, c *Client, e endpoint.Endpoint[Request, Reply], r Request,
+) (*http.Response, error) {
+	path := e.Path
+	var body io.Reader
+	if q, ok := any(r).(endpoint.Query); ok {
+		path = q.Target(path)
+	} else {
 		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // HTML escaping takes six bytes for one
-		if err := e.Encode(body); err != nil {
+		j := json.NewEncoder(&b)
+		j.SetEscapeHTML(false) // HTML escaping takes six bytes for one
+		if err := j.Encode(r); err != nil {
 			return nil, c.garbled(err)
 		}
-		content = bytes.NewReader(b.Bytes())
+		body = bytes.NewReader(b.Bytes())
 	}
-	req, err := http.NewRequestWithContext(requestContext(ctx), method, "http://lnetd"+path, content)
+	req, err := http.NewRequestWithContext(requestContext(ctx), e.Method, "http://lnetd"+path, body)
 	if err != nil {
 		return nil, c.garbled(err)
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 // Discover makes lnetd discover peers. It returns one result for each NID, in order.
 func (c *Client) Discover(ctx context.Context, r api.DiscoverRequest) ([]api.PingResult, error) {
-	return c.results(ctx, "/v1/discover", r, len(r.NIDs), api.PingTimeout)
+	return results(ctx, c, endpoint.Discover, r, len(r.NIDs), api.PingTimeout)
 }

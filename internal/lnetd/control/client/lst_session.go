@@ -5,29 +5,29 @@ import (
 	"net/http"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // LstNewSession creates a session.
 func (c *Client) LstNewSession(ctx context.Context, r api.LstNewSession) (api.LstSession, error) {
-	return lstCall[api.LstSession](ctx, c, "new_session", r)
+	return call(ctx, c, endpoint.LstNewSession, r)
 }
 
 // LstEndSession ends the session.
 func (c *Client) LstEndSession(ctx context.Context, key api.LstKey) error {
-	_, err := lstCall[api.Done](ctx, c, "end_session", api.Lst{Key: key})
-	return err
+	return change(ctx, c, endpoint.LstEndSession, api.Lst{Key: key})
 }
 
 // LstShowSession returns the session, whatever its key.
 func (c *Client) LstShowSession(ctx context.Context) (api.LstSession, error) {
-	return lstCall[api.LstSession](ctx, c, "show_session", api.Done{})
+	return call(ctx, c, endpoint.LstShowSession, api.Done{})
 }
 
 // LstHoldSession ties the session to this process. lnetd ends the session when the process exits or
 // calls release. LstHoldSession does not block.
 func (c *Client) LstHoldSession(ctx context.Context, key api.LstKey) (release func(), _ error) {
-	resp, err := c.send(ctx, http.MethodPost, "/v1/lst/hold_session", api.Lst{Key: key})
+	resp, err := send(ctx, c, endpoint.LstHoldSession, api.Lst{Key: key})
 	if err != nil {
 		return nil, err
 	}
@@ -40,5 +40,5 @@ func (c *Client) LstHoldSession(ctx context.Context, key api.LstKey) (release fu
 
 // LstPing asks nodes which session they take part in.
 func (c *Client) LstPing(ctx context.Context, r api.LstPing) (report.Result, error) {
-	return lstCall[report.Result](ctx, c, "ping", r)
+	return call(ctx, c, endpoint.LstPing, r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 // Nets returns the nets, or only the named one if name is not empty.
@@ -14,24 +15,21 @@ func (c *Client) Nets(ctx context.Context, name string) ([]api.Net, error) {
 
 // NetsAndWaiting is like Nets, and also returns the NIs that wait for their interface.
 func (c *Client) NetsAndWaiting(ctx context.Context, name string) (api.Nets, error) {
-	var n api.Nets
-	err := c.get(ctx, "/v1/nets", parameters{"net": name}, &n)
-	return n, err
+	return call(ctx, c, endpoint.Nets, endpoint.Query{"net": name})
 }
 
 // AddNet brings NIs up. It returns warnings for the operator.
 func (c *Client) AddNet(ctx context.Context, r api.NetAddition) ([]string, error) {
-	var done api.NetAdded
-	err := c.exchange(ctx, "/v1/nets", r, &done)
+	done, err := call(ctx, c, endpoint.AddNet, r)
 	return done.Warnings, err
 }
 
 // DeleteNet deletes a net or NIs.
 func (c *Client) DeleteNet(ctx context.Context, r api.NetDeletion) error {
-	return c.remove(ctx, "/v1/nets", r)
+	return change(ctx, c, endpoint.DeleteNet, r)
 }
 
 // SetNITunables changes tunables of NIs that are up.
 func (c *Client) SetNITunables(ctx context.Context, r api.NITunables) error {
-	return c.post(ctx, "/v1/nets/tunables", r)
+	return change(ctx, c, endpoint.SetNITunables, r)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 // Peers returns all peers, or only the peer with a NID if nid is not empty.
@@ -24,9 +25,9 @@ func (c *Client) Peers(ctx context.Context, nid string) ([]api.Peer, error) {
 // at verbosity detail, 0 to PeersDetail. Only a part of the list is in memory at any time. An error
 // ends the sequence.
 func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2[api.Peer, error] {
-	ask := parameters{"nid": nid}
+	ask := endpoint.Query{"nid": nid}
 	if nid == "" {
-		ask = parameters{"page": api.FirstPage, "detail": strconv.Itoa(detail)}
+		ask = endpoint.Query{"page": api.FirstPage, "detail": strconv.Itoa(detail)}
 	}
 	return func(yield func(api.Peer, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -39,7 +40,7 @@ func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2
 			}
 			part = nil
 			if p.Next != "" { // read ahead
-				part = c.peersPart(ctx, parameters{"page": p.Next, "detail": ask["detail"]})
+				part = c.peersPart(ctx, endpoint.Query{"page": p.Next, "detail": ask["detail"]})
 			}
 			for _, peer := range p.Peers.Peers {
 				if peer.NIs == nil { // the peer had no NIs
@@ -64,11 +65,11 @@ type peersPart struct {
 }
 
 // peersPart starts to read a page of peers. It does not block.
-func (c *Client) peersPart(ctx context.Context, ask parameters) <-chan peersPart {
+func (c *Client) peersPart(ctx context.Context, ask endpoint.Query) <-chan peersPart {
 	answered := make(chan peersPart, 1)
 	go func() {
 		var p peersPart
-		p.err = c.get(ctx, "/v1/peers", ask, &p.Peers)
+		p.Peers, p.err = call(ctx, c, endpoint.Peers, ask)
 		answered <- p
 	}()
 	return answered
@@ -76,29 +77,26 @@ func (c *Client) peersPart(ctx context.Context, ask parameters) <-chan peersPart
 
 // AddPeer creates a peer, or adds NIDs to it.
 func (c *Client) AddPeer(ctx context.Context, r api.PeerAddition) error {
-	return c.post(ctx, "/v1/peers", r)
+	return change(ctx, c, endpoint.AddPeer, r)
 }
 
 // DeletePeer deletes a peer, or some of its NIDs.
 func (c *Client) DeletePeer(ctx context.Context, r api.PeerDeletion) error {
-	return c.remove(ctx, "/v1/peers", r)
+	return change(ctx, c, endpoint.DeletePeer, r)
 }
 
 // SetPeerState sets the state word of peers.
 func (c *Client) SetPeerState(ctx context.Context, r api.PeerState) error {
-	return c.post(ctx, "/v1/peers/state", r)
+	return change(ctx, c, endpoint.SetPeerState, r)
 }
 
 // Recovery returns the NIDs that are pinged until they recover.
 func (c *Client) Recovery(ctx context.Context) (api.Recovery, error) {
-	var r api.Recovery
-	err := c.get(ctx, "/v1/recovery", nil, &r)
-	return r, err
+	return call(ctx, c, endpoint.Recovery, nil)
 }
 
 // CPTs returns the CPU partitions of NIDs, a comma-separated list.
 func (c *Client) CPTs(ctx context.Context, nids string) ([]api.CPTOfNID, error) {
-	var r api.CPTs
-	err := c.get(ctx, "/v1/cpts", parameters{"nids": nids}, &r)
+	r, err := call(ctx, c, endpoint.CPTs, endpoint.Query{"nids": nids})
 	return r.CPTs, err
 }

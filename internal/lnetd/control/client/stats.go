@@ -4,16 +4,15 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 // Stats returns the node's counters.
 func (c *Client) Stats(ctx context.Context) (api.Stats, error) {
-	var s api.Stats
-	err := c.get(ctx, "/v1/stats", nil, &s)
-	return s, err
+	return call(ctx, c, endpoint.Stats, nil)
 }
 
 // ResetStats resets the counters of the node, its NIs and its peer NIs.
 func (c *Client) ResetStats(ctx context.Context) error {
-	return c.post(ctx, "/v1/stats/reset", api.Done{})
+	return change(ctx, c, endpoint.ResetStats, api.Done{})
 }

@@ -4,21 +4,21 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 // UDSP returns the user policies, or only the one at index if index is not empty.
 func (c *Client) UDSP(ctx context.Context, index string) ([]api.UDSPRule, error) {
-	var u api.UDSP
-	err := c.get(ctx, "/v1/udsp", parameters{"idx": index}, &u)
+	u, err := call(ctx, c, endpoint.UDSP, endpoint.Query{"idx": index})
 	return u.Rules, err
 }
 
 // AddUDSP adds a user policy.
 func (c *Client) AddUDSP(ctx context.Context, r api.UDSPRule) error {
-	return c.post(ctx, "/v1/udsp", r)
+	return change(ctx, c, endpoint.AddUDSP, r)
 }
 
 // DeleteUDSP deletes user policies.
 func (c *Client) DeleteUDSP(ctx context.Context, r api.UDSPDeletion) error {
-	return c.remove(ctx, "/v1/udsp", r)
+	return change(ctx, c, endpoint.DeleteUDSP, r)
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 // Version returns the version of the daemon.
 func (c *Client) Version(ctx context.Context) (api.Version, error) {
-	var v api.Version
-	err := c.get(ctx, "/v1/version", nil, &v)
-	return v, err
+	return call(ctx, c, endpoint.Version, nil)
 }

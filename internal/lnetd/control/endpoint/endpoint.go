@@ -1,0 +1,115 @@
+// Package endpoint declares every request of lnetd's control interface once: its method, its path,
+// and the types of its request and its reply, which are those of package api. Package server
+// registers a handler for each endpoint, package client calls them, and the tables in
+// docs/control.md and docs/selftest.md are generated from them.
+//
+// An endpoint has the name of the client's method.
+package endpoint
+
+import (
+	"net/url"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+)
+
+// Endpoint is one request of the control interface. A GET request sends a Query, other requests
+// send a Request as their body.
+type Endpoint[Request, Reply any] struct{ *Info }
+
+// Info is the part of an Endpoint that does not depend on its types.
+type Info struct {
+	Method, Path string
+	// Does says what the request does, for the documentation.
+	Does string
+	// Takes describes the parameters or the members of the body. If it is empty, the documentation
+	// lists their names.
+	Takes string
+	// Parameters are the names of the query parameters.
+	Parameters []string
+	// Request is the type of the request.
+	Request reflect.Type
+	// Patience is the client's timeout. Ping and Discover have that of api.TargetsPatience.
+	Patience time.Duration
+	// WithoutLNet reports whether lnetd serves the request while LNet is not configured.
+	WithoutLNet bool
+}
+
+// Query holds query parameters by name. Empty ones are not sent.
+type Query map[string]string
+
+// Target returns a request's path with its query.
+func (q Query) Target(path string) string {
+	values := url.Values{}
+	for name, v := range q {
+		if v != "" {
+			values.Set(name, v)
+		}
+	}
+	if len(values) == 0 {
+		return path
+	}
+	return path + "?" + values.Encode()
+}
+
+// Pattern returns the method and the path, in the syntax of http.ServeMux.
+func (i *Info) Pattern() string { return i.Method + " " + i.Path }
+
+// all is filled by the declarations.
+var all []*Info
+
+// All returns all endpoints in the order of their declaration.
+func All() []*Info { return slices.Clone(all) }
+
+func declare[Request, Reply any](method, path, does string) Endpoint[Request, Reply] {
+	e := Endpoint[Request, Reply]{&Info{
+		Method: method, Path: path, Does: does, Request: reflect.TypeFor[Request](), Patience: api.ReplyPatience,
+	}}
+	all = append(all, e.Info)
+	return e
+}
+
+func get[Reply any](path, does string, parameters ...string) Endpoint[Query, Reply] {
+	e := declare[Query, Reply]("GET", path, does)
+	e.Parameters = parameters
+	return e
+}
+
+func post[Request, Reply any](path, does string) Endpoint[Request, Reply] {
+	return declare[Request, Reply]("POST", path, does)
+}
+
+// change declares a POST request that has no result.
+func change[Request any](path, does string) Endpoint[Request, api.Done] {
+	return post[Request, api.Done](path, does)
+}
+
+func remove[Request any](path, does string) Endpoint[Request, api.Done] {
+	return declare[Request, api.Done]("DELETE", path, does)
+}
+
+// document declares a request that processes a document.
+func document[Request, Reply any](path, does string) Endpoint[Request, Reply] {
+	e := post[Request, Reply](path, does)
+	e.Patience = api.DocumentPatience
+	return e
+}
+
+// lst declares a command of lst.
+func lst[Request, Reply any](command, does string) Endpoint[Request, Reply] {
+	e := post[Request, Reply](LstPath+command, does)
+	e.Patience = api.LstPatience + api.ReplyPatience
+	return e
+}
+
+func (e Endpoint[Request, Reply]) takes(text string) Endpoint[Request, Reply] {
+	e.Takes = text
+	return e
+}
+
+func (e Endpoint[Request, Reply]) withoutLNet() Endpoint[Request, Reply] {
+	e.WithoutLNet = true
+	return e
+}
