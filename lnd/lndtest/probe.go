@@ -48,7 +48,7 @@ func probeTheLiving(s *stage) {
 		s.awaitDelivered(n[1], there...)
 		s.awaitDelivered(n[0], back...)
 	}
-	s.pause(10 * time.Second)
+	s.pause(4 * time.Second) // a driver of lnd/peering waits half of that for an answer to a probe
 	for k := range n {
 		s.checkTold(n[k], n[1-k], 0)
 	}
