@@ -85,7 +85,7 @@ func (t *nodeTask) addition(c *config.Config, have *config.State) (kept []config
 	c.AddDrivers(have)
 	said := c.Drivers
 	kept = config.KeepDrivers(have, &c.State)
-	c.NIs = t.engines.resolved(c.NIs, said, c.Drivers)
+	c.NIs = t.engines.resolvedOver(c.NIs, said, c.Drivers)
 	c.Buffers = c.Buffers.Resolved()
 	return kept
 }

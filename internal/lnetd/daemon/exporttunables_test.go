@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -197,5 +198,86 @@ func TestExportsKeepParameters(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// An NI of a document that is added keeps all tunables that the document leaves out, those that can be
+// changed while it is up and the others. A document that replaces the configuration resets them.
+//
+// decisions 235
+func TestTunablesThatADocumentLeavesOut(t *testing.T) {
+	for _, typ := range []lnet.NetType{lnet.TypeTCP, lnet.TypeO2IB} {
+		t.Run(typ.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testTunablesThatADocumentLeavesOut(t, typ) })
+		})
+	}
+}
+
+func testTunablesThatADocumentLeavesOut(t *testing.T, typ lnet.NetType) {
+	f := fabric.New(fabric.Config{})
+	t.Cleanup(f.Close)
+	drivers := fabricHost(t, f, "a", "10.77.0.11")
+	tunables := drivers.of(typ).Tunables
+	own := func(o *lnd.Tunable) string { return o.Name }
+	const k = variants - 1
+	ni := func(lnd, common map[string]any) string {
+		m := map[string]any{"interfaces": []any{"eth0"}, "lnd tunables": lnd, "tunables": common}
+		if lnd == nil {
+			delete(m, "lnd tunables")
+		}
+		if common == nil {
+			delete(m, "tunables")
+		}
+		return document{"net": []any{map[string]any{"net type": typ.String(), "local NI(s)": []any{m}}}}.text(t)
+	}
+	c, err := config.Parse("start.yaml", []byte(ni(tunablesAt(tunables, k, own), map[string]any{
+		"credits": 100, "peer_credits": 20, "peer_buffer_credits": 7, "peer_timeout": 33,
+	})), drivers.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startNodeWith(t, c, drivers).ready(t)
+	seconds := 65
+	if err := r.SetNITunables(t.Context(), api.NITunables{Net: lnet.MakeNet(typ, 0), LNDTimeout: &seconds}); err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string { return export(t, r) }
+	before, text := shown(), ni(nil, nil)
+	r.settles(t, api.ModeAdd, text)
+	if _, err := r.takes(t, api.ModeAdd, text); err != nil {
+		t.Error(err)
+	}
+	for n := range tunables { // one is given, and is what it is already
+		if one := tunablesAt(tunables[n:n+1], k, own); len(one) > 0 {
+			r.settles(t, api.ModeAdd, ni(one, nil))
+		}
+	}
+	r.settles(t, api.ModeAdd, ni(nil, map[string]any{"credits": 100}))
+	if diff := cmp.Diff(before, shown()); diff != "" {
+		t.Errorf("documents without tunables change them: %s", diff)
+	}
+	if _, err := r.takes(t, api.ModeAdd, ni(map[string]any{"conns_per_peer": 3}, nil)); err != nil {
+		t.Error(err)
+	}
+	if want := strings.Replace(before, "conns_per_peer: "+fmt.Sprint(tunablesAt(tunables, k, own)["conns_per_peer"]), "conns_per_peer: 3", 1); shown() != want {
+		t.Errorf("with one tunable: %s", cmp.Diff(want, shown()))
+	}
+	for _, wrong := range []string{ni(map[string]any{"tos": 9}, nil), ni(nil, map[string]any{"credits": 101})} {
+		if _, err := r.takes(t, api.ModeAdd, wrong); err == nil || !strings.Contains(err.Error(), "with other tunables") {
+			t.Errorf("error %v of\n%s", err, wrong)
+		}
+	}
+	if _, err := r.takes(t, api.ModeReplace, text); err != nil {
+		t.Fatal(err)
+	}
+	g := fabric.New(fabric.Config{})
+	t.Cleanup(g.Close)
+	drivers = fabricHost(t, g, "a", "10.77.0.11")
+	if c, err = config.Parse("start.yaml", []byte(text), drivers.Options()); err != nil {
+		t.Fatal(err)
+	}
+	fresh := startNodeWith(t, c, drivers).ready(t)
+	if diff := cmp.Diff(fresh.tunablesInForce(), r.tunablesInForce()); diff != "" {
+		t.Errorf("a document that replaces them: %s", diff)
 	}
 }

@@ -88,12 +88,22 @@ func (e *engines) dropOneTaken(renamed map[int]string) bool {
 // said if a driver cannot be replaced. All NIs of a net get the common tunables of its first one
 // (lnetctl 9.1).
 func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.Values) []config.NI {
+	return e.resolveAll(nis, said, kept, false)
+}
+
+// resolvedOver is resolved for NIs that are added to those of the node: settings that the document
+// omits are those of the existing NI, if there is one (decisions 235).
+func (e *engines) resolvedOver(nis []config.NI, said, kept map[lnet.NetType]config.Values) []config.NI {
+	return e.resolveAll(nis, said, kept, true)
+}
+
+func (e *engines) resolveAll(nis []config.NI, said, kept map[lnet.NetType]config.Values, over bool) []config.NI {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := make([]config.NI, len(nis))
 	first := map[lnet.Net]int{}
 	for k := range nis {
-		out[k] = e.resolve(&nis[k], said[nis[k].Net.Type()], kept[nis[k].Net.Type()])
+		out[k] = e.resolve(&nis[k], said[nis[k].Net.Type()], kept[nis[k].Net.Type()], over)
 		if f, ok := first[out[k].Net]; ok {
 			out[k].Tunables = out[f].Tunables
 		} else {
@@ -103,28 +113,44 @@ func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.V
 	return out
 }
 
-// resolve is like resolved for one NI. The caller must hold mu.
-func (e *engines) resolve(ni *config.NI, said, kept config.Values) config.NI {
+// resolve is like resolved for one NI or, with over set, like resolvedOver. The caller must hold mu.
+func (e *engines) resolve(ni *config.NI, said, kept config.Values, over bool) config.NI {
 	out := *ni
 	out.CPTs = knownCPTs(ni, e.cpts)
 	d := e.table.of(ni.Net.Type())
-	var has *localNI
+	var has, beside *localNI // beside is an NI of the net
 	for k := range e.nis {
-		if o := &e.nis[k]; o.Net == ni.Net && d.same(o, ni) {
+		o := &e.nis[k]
+		if o.Net != ni.Net {
+			continue
+		}
+		beside = o
+		if d.same(o, ni) {
 			has = o
 			out.Device, out.NID, out.Own = o.Device, o.NID, d.present(o)
 		}
 	}
+	if over && beside != nil {
+		fillAll(&out.Tunables, beside.Tunables)
+	}
+	if over && has != nil && ni.CPTs == nil {
+		out.CPTs = has.CPTs
+	}
 	if d.Defaults == nil {
+		if over && has != nil {
+			out.Options = maps.Clone(has.Options)
+			for name, v := range ni.Options {
+				out.Options = out.Options.With(name, v)
+			}
+		}
 		return out
 	}
 	t, options := d.Defaults(said)
-	fill(&out.Tunables.PeerCredits, t.PeerCredits)
-	fill(&out.Tunables.PeerBufferCredits, t.PeerBufferCredits)
-	fill(&out.Tunables.Credits, t.Credits)
-	if out.Tunables.PeerTimeout < 0 {
-		out.Tunables.PeerTimeout = t.PeerTimeout
+	if over && has != nil {
+		_, options = d.Defaults(kept)
+		maps.Copy(options, has.Options)
 	}
+	fillAll(&out.Tunables, t)
 	out.Tunables.PeerCredits = min(out.Tunables.PeerCredits, out.Tunables.Credits)
 	_, running := d.Defaults(e.values[d.Type])
 	inForce, usual := d.Defaults(kept)
@@ -196,6 +222,16 @@ func (e *engines) deviceOf(ni *config.NI) string {
 		return e.nis[k].device
 	}
 	return ni.Device
+}
+
+// fillAll sets those tunables that are the driver's default.
+func fillAll(to *lnd.Tunables, from lnd.Tunables) {
+	fill(&to.PeerCredits, from.PeerCredits)
+	fill(&to.PeerBufferCredits, from.PeerBufferCredits)
+	fill(&to.Credits, from.Credits)
+	if to.PeerTimeout < 0 {
+		to.PeerTimeout = from.PeerTimeout
+	}
 }
 
 func fill(to *int, n int) {

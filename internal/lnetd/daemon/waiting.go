@@ -177,7 +177,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	}}
 	add.SetLNDTimeouts(t.config.LNDTimeouts)
 	t.engines.logCPTs(add.NIs)
-	add.NIs = t.engines.resolved(add.NIs, have.Drivers, have.Drivers)
+	add.NIs = t.engines.resolvedOver(add.NIs, have.Drivers, have.Drivers)
 	if s.Routing != config.RoutingOff {
 		add.Routing = s.Routing
 	}
