@@ -103,7 +103,7 @@ man: ## docs/man: manual pages, from the texts of --help and the reference confi
 
 tunables: ## files made from the tables of drivers and of the node: the lists for lnetdctl, the schema, manual pages
 	go test -count=1 ./internal/lnetd/drivers ./internal/lnetd/control/parameters -update
-	go test -count=1 -run '^TestSchemaIsUpToDate$$' ./internal/lnetd/config -update
+	go test -count=1 -run '^Test(SchemaIsUpToDate|TunablesOfPage)$$' ./internal/lnetd/config -update
 	$(MAKE) man
 
 packages: ## .deb, .rpm, archives, SBOMs and a container image into bin/packages; O2IB_ARCHES=amd64: with lnetd-o2ib

@@ -76,6 +76,9 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 func netsOf(ctx context.Context, c *client.Client, list string) (all api.Nets, err error) {
 	seen := map[lnet.Net]bool{}
 	for _, name := range splitList(list) {
+		if name == "" {
+			name = list // lnetd refuses a list with an empty name
+		}
 		nets, err := c.NetsAndWaiting(ctx, name)
 		if err != nil {
 			return api.Nets{}, err

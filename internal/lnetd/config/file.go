@@ -164,9 +164,9 @@ func (f *file) global(at place) {
 }
 
 // tcpBonding ignores a setting that has no effect. It warns in the cases in which kernels do
-// (lnet-core 13).
+// (lnet-core 13), and if the value is neither true nor false.
 func (f *file) tcpBonding(at place) {
-	if on, err := parseTruth(at.node.Value); err == nil && on {
+	if on, err := parseTruth(at.node.Value); err != nil || on {
 		at.warn("it has no effect: each interface of a tcp net is an NI of its own").try("leave it out, or write 'use_tcp_bonding: 0'")
 	}
 }

@@ -417,7 +417,7 @@ buffers:
     huge: 1
 routing:
     mode: 1
-use_tcp_bonding: 1
+use_tcp_bonding: 7
 statistics:
     send_count: 1
 `)
