@@ -132,7 +132,7 @@ func (x *explorer) explore(depth int) string {
 	return ""
 }
 
-// network creates the network of a start.
+// world creates the network of a start.
 func (s start) world() *network {
 	w := &network{parked: map[Key]*simNode{}, notices: s.notices}
 	for name, nets := range s.nets {

@@ -39,7 +39,7 @@ func FuzzConfig(f *testing.F) {
 				}
 			}
 		}
-		errands, err := config.ParseErrands(t.Context(), "f", text)
+		errands, err := config.ParseRequests(t.Context(), "f", text)
 		named(t, err)
 		for _, e := range errands {
 			if len(e.NIDs) == 0 {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// group is a pool with several TMs. Their callbacks return buffers with the colour of the TM, unless the
+// tmGroup is a pool with several TMs. Their callbacks return buffers with the colour of the TM, unless the
 // test says otherwise.
 type tmGroup struct {
 	*testPool

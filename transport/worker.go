@@ -210,7 +210,7 @@ func (tm *TransferMachine) waitForWork() {
 	tm.mu.Unlock()
 }
 
-// waitWake waits for wake, or until a time unless it is zero.
+// waitForWake waits for wake, or until a time unless it is zero.
 func (tm *TransferMachine) waitForWake(until time.Time) {
 	if until.IsZero() {
 		<-tm.wake

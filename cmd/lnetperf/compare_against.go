@@ -59,7 +59,7 @@ func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err er
 		defer func() { err = errors.Join(err, c.end()) }()
 		arms[k] = c.talk()
 	}
-	list, err := perf.Against(ctx, o.Config, arms[0], arms[1], func(r *perf.Comparison) { p.caseDone(r.Case) })
+	list, err := perf.ComparePaired(ctx, o.Config, arms[0], arms[1], func(r *perf.Comparison) { p.caseDone(r.Case) })
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
 	ended := make(chan error, 1)
 	go func() {
 		defer cancel()
-		ended <- perf.TellCosts(ctx, p.stdin, p.stdout)
+		ended <- perf.ServeCosts(ctx, p.stdin, p.stdout)
 	}()
 	var err error
 	if o.role != "" {
@@ -148,7 +148,7 @@ func (o *compareOptions) keepApart(half int) error {
 	if !o.apart {
 		return nil
 	}
-	if err := perf.KeepApart(half); err != nil {
+	if err := perf.UseHalf(half); err != nil {
 		return fmt.Errorf("--apart: %w", err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // known range again adds no mappings.
 const maxExchanged = 1024
 
-// acquirePlace is memory of the program whose pages belong to a piece of the store.
+// place is memory of the program whose pages belong to a piece of the store.
 type place struct {
 	bytes []byte // of the program
 	piece []byte // the same memory in its area

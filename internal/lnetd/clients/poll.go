@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// poller lets the TMs of a Server share the polling of their submission rings. One TM polls the rings of
+// sharedPoller lets the TMs of a Server share the polling of their submission rings. One TM polls the rings of
 // all, because polling by each would take processors from the clients that produce the submissions. The
 // other TMs are parked until the polling TM finds something in their rings or their time is over. If the
 // polling TM finds something in its own ring, it processes that and comes back. If this takes long, a TM

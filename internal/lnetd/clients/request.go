@@ -69,7 +69,7 @@ func (c *client) handle(record []byte, fds []int) error {
 // noFiles is the value for replies without descriptors.
 var noFiles = shm.Files{Ring: -1, Submissions: -1, Completions: -1}
 
-// processWithoutWake executes a request. It owns fd, if the request has a descriptor. The caller owns the returned files.
+// execute executes a request. It owns fd, if the request has a descriptor. The caller owns the returned files.
 func (c *client) execute(r protocol.Request, fd int) (protocol.Body, shm.Files, error) {
 	var body protocol.Body = &protocol.Empty{}
 	var err error

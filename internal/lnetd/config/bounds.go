@@ -33,9 +33,9 @@ const (
 	aliasedText = 64
 	// keyMax bounds the bytes that one key contributes to the path of a value.
 	keyMax = 64
-	// diagnosedMax bounds the size of a document that is read again to find out why it is not
+	// diagnosisMax bounds the size of a document that is read again to find out why it is not
 	// valid YAML. A longer document is read only once.
-	diagnosedMax = 1 << 20
+	diagnosisMax = 1 << 20
 )
 
 // ReadFile reads a configuration file. It reads at most one byte more than a document may have;
@@ -54,7 +54,7 @@ func (r *reading) measure(data []byte) *Problem {
 	if len(data) > api.DocumentMax {
 		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d bytes", api.DocumentMax), Remedy: "split it"}
 	}
-	m := measuring{data: plainBytes(data)}
+	m := tokenScanner{data: plainBytes(data)}
 	switch {
 	case m.parts() > partsMax:
 		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d lines and items", partsMax), Remedy: "split it"}
@@ -66,8 +66,8 @@ func (r *reading) measure(data []byte) *Problem {
 
 // nested returns a problem if values are nested too deeply, or nil.
 func (r *reading) nested(data []byte) *Problem {
-	m := measuring{data: plainBytes(data)}
-	at := m.deep()
+	m := tokenScanner{data: plainBytes(data)}
+	at := m.findTooDeep()
 	if at < 0 {
 		return nil
 	}
@@ -93,13 +93,13 @@ func plainBytes(data []byte) []byte {
 	return plain
 }
 
-// few returns items. If there are more than rulesMax, it adds a problem and returns the first
+// limitItems returns items. If there are more than rulesMax, it adds a problem and returns the first
 // rulesMax.
-func few(section string, items []place) []place {
+func limitItems(section string, items []place) []place {
 	if len(items) <= rulesMax {
 		return items
 	}
-	items[rulesMax].wrong("more than %d items of %q", rulesMax, section).try("leave some out")
+	items[rulesMax].problemf("more than %d items of %q", rulesMax, section).remedyf("leave some out")
 	return items[:rulesMax]
 }
 
@@ -110,9 +110,9 @@ func (r *reading) tooDeep(line, column int) *Problem {
 	}
 }
 
-// measuring scans a document before it is parsed as YAML. It recognizes just enough of YAML not
+// tokenScanner scans a document before it is parsed as YAML. It recognizes just enough of YAML not
 // to reject a document because of characters within text.
-type measuring struct {
+type tokenScanner struct {
 	data  []byte
 	depth int // open brackets
 	dash  int // dashes at the beginning of the line
@@ -120,7 +120,7 @@ type measuring struct {
 }
 
 // parts returns an upper bound of the number of values.
-func (m *measuring) parts() (n int) {
+func (m *tokenScanner) parts() (n int) {
 	for k, c := range m.data {
 		switch c {
 		case '\n', '[':
@@ -128,7 +128,7 @@ func (m *measuring) parts() (n int) {
 		case ',', '{':
 			n += 2 // a key and its value
 		case '-', '?', ':':
-			if m.ends(k + 1) {
+			if m.tokenEnds(k + 1) {
 				n++
 			}
 		}
@@ -136,13 +136,13 @@ func (m *measuring) parts() (n int) {
 	return n
 }
 
-// ends reports whether a token outside of text ends before offset k.
-func (m *measuring) ends(k int) bool {
+// tokenEnds reports whether a token outside of text ends before offset k.
+func (m *tokenScanner) tokenEnds(k int) bool {
 	return k >= len(m.data) || bytes.IndexByte([]byte(" \t\r\n,[]{}\"'"), m.data[k]) >= 0
 }
 
-// deep returns the offset of the first bracket or dash that is nested too deeply, or -1.
-func (m *measuring) deep() int {
+// findTooDeep returns the offset of the first bracket or dash that is nested too deeply, or -1.
+func (m *tokenScanner) findTooDeep() int {
 	begins := true // at the beginning of a line
 	for k := 0; k < len(m.data); k++ {
 		switch c := m.data[k]; {
@@ -153,15 +153,15 @@ func (m *measuring) deep() int {
 			}
 		case m.quote != 0:
 			k += m.quoted(c)
-		case c == '#' && m.fresh(k):
+		case c == '#' && m.atValueStart(k):
 			if end := bytes.IndexByte(m.data[k:], '\n'); end >= 0 {
 				k += end - 1
 			} else {
 				return -1
 			}
-		case (c == '-' || c == '?') && begins && m.ends(k+1):
+		case (c == '-' || c == '?') && begins && m.tokenEnds(k+1):
 			m.dash++
-		case (c == '"' || c == '\'') && m.fresh(k):
+		case (c == '"' || c == '\'') && m.atValueStart(k):
 			m.quote, begins = c, false
 		case c == '[' || c == '{':
 			m.depth++
@@ -178,13 +178,13 @@ func (m *measuring) deep() int {
 	return -1
 }
 
-// fresh reports whether a value or a comment may begin at offset k.
-func (m *measuring) fresh(k int) bool { return k == 0 || m.ends(k-1) }
+// atValueStart reports whether a value or a comment may begin at offset k.
+func (m *tokenScanner) atValueStart(k int) bool { return k == 0 || m.tokenEnds(k-1) }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // quoted handles a byte within quotes. It returns how many of the following bytes belong to it.
-func (m *measuring) quoted(c byte) int {
+func (m *tokenScanner) quoted(c byte) int {
 	switch {
 	case c == '\\' && m.quote == '"':
 		return 1
@@ -194,26 +194,26 @@ func (m *measuring) quoted(c byte) int {
 	return 0
 }
 
-// deeper returns the first value with more than depth lists and mappings around it, or nil.
-func deeper(n *yaml.Node, depth int) *yaml.Node {
+// findDeeper returns the first value with more than depth lists and mappings around it, or nil.
+func findDeeper(n *yaml.Node, depth int) *yaml.Node {
 	if len(n.Content) > 0 && depth == 0 {
 		return n
 	}
 	for _, below := range n.Content {
-		if at := deeper(below, depth-1); at != nil {
+		if at := findDeeper(below, depth-1); at != nil {
 			return at
 		}
 	}
 	return nil
 }
 
-// under is a reader that fails once ctx is done.
-type under struct {
+// ctxReader is a reader that fails once ctx is done.
+type ctxReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (u under) Read(b []byte) (int, error) {
+func (u ctxReader) Read(b []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}

@@ -194,7 +194,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	text := []byte(site(10))
 	_, over := ParseOver(ctx, "f", text, testDrivers, &State{})
 	_, deletion := ParseDeletion(ctx, "f", text, testDrivers)
-	_, errands := ParseErrands(ctx, "f", text)
+	_, errands := ParseRequests(ctx, "f", text)
 	if diff := cmp.Diff([]bool{true, true, true}, []bool{errors.Is(over, gone), errors.Is(deletion, gone), errors.Is(errands, gone)}); diff != "" {
 		t.Error(diff, over, deletion, errands)
 	}

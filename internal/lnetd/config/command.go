@@ -74,11 +74,11 @@ func isWord(r rune) bool {
 func niCommands(from, to *NI) []string {
 	switch {
 	case to == nil:
-		return []string{command(append([]string{"net", "del"}, from.named()...)...)}
+		return []string{command(append([]string{"net", "del"}, from.identityArgs()...)...)}
 	case from == nil && to.Device == "" && to.NID.IsZero() && to.Own.IsZero():
 		return []string{"# add an NI on " + to.Net.String() + " by the first interface that is up, for which there is no command"}
 	case from == nil:
-		list := []string{command(append(append([]string{"net", "add"}, to.named()...), to.given()...)...)}
+		list := []string{command(append(append([]string{"net", "add"}, to.identityArgs()...), to.optionArgs()...)...)}
 		if v, ok := to.Options[timeoutOption]; ok {
 			list = append(list, timeoutCommand(to.Net, v))
 		}
@@ -115,8 +115,8 @@ func optionWords(name string, v int64) []string {
 	return []string{"--" + t.Option(), strconv.FormatInt(v, 10)}
 }
 
-// named returns the command options that identify the NI.
-func (n *NI) named() []string {
+// identityArgs returns the command options that identify the NI.
+func (n *NI) identityArgs() []string {
 	switch {
 	case !n.NID.IsZero():
 		return []string{"--nid", n.NID.String()}
@@ -128,8 +128,8 @@ func (n *NI) named() []string {
 	return []string{"--net", n.Net.String()}
 }
 
-// given returns the command options for everything that differs from the driver's defaults.
-func (n *NI) given() (words []string) {
+// optionArgs returns the command options for everything that differs from the driver's defaults.
+func (n *NI) optionArgs() (words []string) {
 	t, none := &n.Tunables, lnd.Tunables{PeerTimeout: -1}
 	if t.PeerTimeout != none.PeerTimeout {
 		words = append(words, "--peer-timeout", strconv.Itoa(int(t.PeerTimeout/time.Second)))
@@ -167,7 +167,7 @@ func peerCommands(from, to *Peer) (list []string) {
 		return []string{command(words...)}
 	case from != nil:
 		if gone := nidsWithout(from.Others, to.Others); len(gone) > 0 {
-			list = append(list, command("peer", "del", "--prim_nid", to.Primary.String(), "--nid", joined(gone)))
+			list = append(list, command("peer", "del", "--prim_nid", to.Primary.String(), "--nid", joinNIDs(gone)))
 		}
 		more := nidsWithout(to.Others, from.Others)
 		if len(more) == 0 {
@@ -181,7 +181,7 @@ func peerCommands(from, to *Peer) (list []string) {
 func peerAddition(p *Peer, nids []lnet.NID) string {
 	words := []string{"peer", "add", "--prim_nid", p.Primary.String()}
 	if len(nids) > 0 {
-		words = append(words, "--nid", joined(nids))
+		words = append(words, "--nid", joinNIDs(nids))
 	}
 	if p.SingleRail {
 		words = append(words, "--non_mr")
@@ -192,7 +192,7 @@ func peerAddition(p *Peer, nids []lnet.NID) string {
 	return command(words...)
 }
 
-func joined(nids []lnet.NID) string {
+func joinNIDs(nids []lnet.NID) string {
 	list := make([]string, len(nids))
 	for k, n := range nids {
 		list[k] = n.String()

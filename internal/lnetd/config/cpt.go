@@ -62,7 +62,7 @@ func (p place) cpts() ([]int, bool) {
 		}
 		cpts, err := ParseCPTs(s)
 		if err != nil {
-			p.bad(err, cptText)
+			p.reportInvalid(err, cptText)
 		}
 		return cpts, err == nil
 	}
@@ -76,7 +76,7 @@ func (p place) cpts() ([]int, bool) {
 		all = append(all, cpts...)
 	}
 	if len(items) == 0 {
-		p.bad(fmt.Errorf("Unable to parse CPT '[]': no number"), cptText) //nolint:staticcheck // as above
+		p.reportInvalid(fmt.Errorf("Unable to parse CPT '[]': no number"), cptText) //nolint:staticcheck // as above
 		return nil, false
 	}
 	slices.Sort(all)

@@ -62,13 +62,13 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 		d.net(&f.nets[k], &c)
 	}
 	c.addNetRules(f.netRules)
-	c.addModuleStrings(f.lnetd.own)
+	c.addModuleStrings(f.lnetd.options)
 	d.NIs = append(d.NIs, c.NIs...)
 	d.Routes, c.Site.Routes = c.Site.Routes, nil
 	d.Site = c.Site
 	for _, at := range f.routes {
 		c.addRoute(at)
-		d.detail("route", at)
+		d.noteDetail("route", at)
 	}
 	d.Routes = append(d.Routes, c.Routes...)
 	for k := range f.peers {
@@ -77,7 +77,7 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	d.Rules = indexes(f.rules)
 	d.TypedRules = readTypedDeletions(f.typed)
 	var err error
-	d.Warnings, err = r.judged()
+	d.Warnings, err = r.result()
 	return d, err
 }
 
@@ -91,18 +91,18 @@ func (d *Deletion) net(f *fileNet, c *Config) {
 	if !ok || n.Type() == lnet.TypeLO {
 		return
 	}
-	d.detail(n.String(), f.at)
+	d.noteDetail(n.String(), f.at)
 	switch {
-	case f.own.pattern == nil:
+	case f.direct.pattern == nil:
 	case !f.patternAlone():
 		return
-	case len(f.own.interfaces) == 0:
-		c.addNetPattern(n, &f.own)
+	case len(f.direct.interfaces) == 0:
+		c.addNetPattern(n, &f.direct)
 		return
 	}
 	items := f.nis
 	if !f.list {
-		items = []fileNI{f.own}
+		items = []fileNI{f.direct}
 	}
 	named := false
 	for _, item := range items {
@@ -111,12 +111,12 @@ func (d *Deletion) net(f *fileNet, c *Config) {
 		}
 		named = true
 		for _, ni := range item.places(n) {
-			ni.Where = item.at.where()
+			ni.Where = item.at.position()
 			d.NIs = append(d.NIs, ni)
 		}
 	}
 	if !named {
-		d.Nets = append(d.Nets, NamedNet{n, f.at.where()})
+		d.Nets = append(d.Nets, NamedNet{n, f.at.position()})
 	}
 }
 
@@ -133,11 +133,11 @@ func (d *Deletion) peer(f *filePeer) {
 		}
 	}
 	d.Peers = append(d.Peers, p)
-	d.detail(p.Primary.String(), f.at)
+	d.noteDetail(p.Primary.String(), f.at)
 }
 
-// detail records the level of detail that a block requests. The highest level under a name wins.
-func (d *Deletion) detail(name string, at place) {
+// noteDetail records the level of detail that a block requests. The highest level under a name wins.
+func (d *Deletion) noteDetail(name string, at place) {
 	level, ok := at.numberUnder("detail")
 	if before, has := d.Details[name]; !ok || has && before >= level {
 		return
@@ -153,11 +153,11 @@ func indexes(list []place) (out []Numbered) {
 	for _, at := range list {
 		value, ok := at.member("idx")
 		if !ok {
-			at.warn("the key \"idx\" is missing: the rule is skipped").try("write the idx that lnetdctl udsp show prints for the rule")
+			at.warn("the key \"idx\" is missing: the rule is skipped").remedyf("write the idx that lnetdctl udsp show prints for the rule")
 			continue
 		}
 		if n, ok := value.in(api.RuleIDRange); ok {
-			out = append(out, Numbered{n, at.where()})
+			out = append(out, Numbered{n, at.position()})
 		}
 	}
 	return out
@@ -208,7 +208,7 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 		}
 		return named.Where
 	}, "delete the routes too")
-	return m.done()
+	return m.result()
 }
 
 // same reports whether n identifies the running NI o.
@@ -231,27 +231,27 @@ func (m *merge) deleteNIs(which func(*NI) bool) bool {
 // deletePeers deletes the given peers, or only the NIDs listed with them.
 func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
 	m.index()
-	m.gone = map[int]bool{}
+	m.deleted = map[int]bool{}
 	for k := range peers {
 		p := &peers[k]
 		if p.Listed != nil {
 			m.deleteListed(p, absent)
 			continue
 		}
-		switch at, ok := m.ownerAt[p.Primary]; {
-		case !ok || m.gone[at]:
+		switch at, ok := m.ownerIndex[p.Primary]; {
+		case !ok || m.deleted[at]:
 			absent(p.Where, fmt.Sprintf("there is no peer %s: nothing is deleted", p.Primary))
 		case m.Peers[at].Primary != p.Primary:
 			absent(p.Where, fmt.Sprintf("%s is a further NID of the peer %s: nothing is deleted", p.Primary, m.Peers[at].Primary))
 		case len(p.Others) == 0:
-			m.gone[at] = true
+			m.deleted[at] = true
 		default:
 			m.Peers[at].deleteNIDs(p, absent)
 		}
 	}
 	var left []Peer
 	for k := range m.Peers {
-		if !m.gone[k] {
+		if !m.deleted[k] {
 			left = append(left, m.Peers[k])
 		}
 	}

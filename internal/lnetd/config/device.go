@@ -35,12 +35,12 @@ func ParseDevice(s string, all []int) (NI, error) {
 	if err != nil {
 		return NI{}, fmt.Errorf("interface %q: %w", s, err)
 	}
-	return NI{Device: name, CPTs: numbers, Listed: listedBehind(name, numbers, all)}, nil
+	return NI{Device: name, CPTs: numbers, Listed: listedAfter(name, numbers, all)}, nil
 }
 
-// listedBehind returns the second meaning of the numbers after a name. It returns nil if the name
+// listedAfter returns the second meaning of the numbers after a name. It returns nil if the name
 // ends in a digit.
-func listedBehind(name string, numbers, all []int) *Listed {
+func listedAfter(name string, numbers, all []int) *Listed {
 	if last := name[len(name)-1]; last >= '0' && last <= '9' {
 		return nil
 	}

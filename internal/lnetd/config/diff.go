@@ -28,9 +28,9 @@ import (
 func Diff(have, want *State, drivers []DriverOptions) []Step {
 	d := newDiffer(have, want, drivers)
 	var steps []Step
-	steps = append(steps, d.routesThatGo()...)
-	steps = append(steps, d.peersThatGo()...)
-	steps = append(steps, d.nisThatGo()...)
+	steps = append(steps, d.removedRoutes()...)
+	steps = append(steps, d.removedPeers()...)
+	steps = append(steps, d.removedNIs()...)
 	steps = append(steps, d.drivers...)
 	steps = append(steps, d.policies(want.Policies.empty())...)
 
@@ -39,11 +39,11 @@ func Diff(have, want *State, drivers []DriverOptions) []Step {
 	}
 
 	steps = append(steps, d.policies(!want.Policies.empty())...)
-	steps = append(steps, d.nisThatChange()...)
-	steps = append(steps, d.nisThatCome()...)
+	steps = append(steps, d.changedNIs()...)
+	steps = append(steps, d.addedNIs()...)
 	steps = append(steps, d.order()...)
-	steps = append(steps, d.peersThatCome()...)
-	steps = append(steps, d.routesThatCome()...)
+	steps = append(steps, d.addedPeers()...)
+	steps = append(steps, d.addedRoutes()...)
 	if have.Buffers != want.Buffers {
 		steps = append(steps, Change[node.Buffers]{&have.Buffers, &want.Buffers})
 	}
@@ -64,19 +64,19 @@ type differ struct {
 	nis    map[niKey]bool
 	peers  map[lnet.NID]bool // by primary NID
 	routes map[routeKey]bool
-	// away holds the nets without an NI that stays throughout. When the last NI of such a net is
+	// unstableNets holds the nets without an NI that stays throughout. When the last NI of such a net is
 	// removed, on the way there or back, everything that depends on the net is removed too.
-	away map[lnet.Net]bool
-	// haves and wants are the present and the wanted peers, by primary NID.
-	haves, wants map[lnet.NID]*Peer
+	unstableNets map[lnet.Net]bool
+	// havePeers and wantPeers are the present and the wanted peers, by primary NID.
+	havePeers, wantPeers map[lnet.NID]*Peer
 }
 
 func newDiffer(have, want *State, drivers []DriverOptions) *differ {
 	d := &differ{
 		have: have, want: want,
-		nis: map[niKey]bool{}, peers: map[lnet.NID]bool{}, routes: map[routeKey]bool{}, away: map[lnet.Net]bool{},
-		haves: byKey(have.Peers, func(p *Peer) lnet.NID { return p.Primary }),
-		wants: byKey(want.Peers, func(p *Peer) lnet.NID { return p.Primary }),
+		nis: map[niKey]bool{}, peers: map[lnet.NID]bool{}, routes: map[routeKey]bool{}, unstableNets: map[lnet.Net]bool{},
+		havePeers: byKey(have.Peers, func(p *Peer) lnet.NID { return p.Primary }),
+		wantPeers: byKey(want.Peers, func(p *Peer) lnet.NID { return p.Primary }),
 	}
 	d.changeDrivers()
 	joined := d.keepNIs(drivers)
@@ -86,7 +86,7 @@ func newDiffer(have, want *State, drivers []DriverOptions) *differ {
 		r := &have.Routes[k]
 		o := wanted[r.key()]
 		d.routes[r.key()] = o != nil && r.equal(o) &&
-			!d.away[r.Gateway.Net()] && !joined[r.Net] && !changed[r.Gateway]
+			!d.unstableNets[r.Gateway.Net()] && !joined[r.Net] && !changed[r.Gateway]
 	}
 	return d
 }
@@ -111,11 +111,11 @@ func (d *differ) keepNIs(drivers []DriverOptions) (joined map[lnet.Net]bool) {
 		}
 	}
 	for _, i := range slices.Concat(d.have.NIs, d.want.NIs) {
-		d.away[i.Net] = true
+		d.unstableNets[i.Net] = true
 	}
 	for k := range d.have.NIs {
 		if i := &d.have.NIs[k]; d.nis[i.key()] {
-			delete(d.away, i.Net)
+			delete(d.unstableNets, i.Net)
 		}
 	}
 	return joined
@@ -124,10 +124,10 @@ func (d *differ) keepNIs(drivers []DriverOptions) (joined map[lnet.Net]bool) {
 // keepPeers finds the peers that stay unchanged. It returns the NIDs of the others.
 func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	changed = map[lnet.NID]bool{}
-	for _, peers := range []map[lnet.NID]*Peer{d.haves, d.wants} {
+	for _, peers := range []map[lnet.NID]*Peer{d.havePeers, d.wantPeers} {
 		for primary, p := range peers {
-			h, w := d.haves[primary], d.wants[primary]
-			if h != nil && w != nil && h.equal(w) && !d.onAway(h) {
+			h, w := d.havePeers[primary], d.wantPeers[primary]
+			if h != nil && w != nil && h.equal(w) && !d.onUnstableNet(h) {
 				d.peers[primary] = true
 				continue
 			}
@@ -139,22 +139,22 @@ func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	return changed
 }
 
-// onAway reports whether the peer has a NID on a net that is temporarily without NIs.
-func (d *differ) onAway(p *Peer) bool {
-	return slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return d.away[n.Net()] })
+// onUnstableNet reports whether the peer has a NID on a net that is temporarily without NIs.
+func (d *differ) onUnstableNet(p *Peer) bool {
+	return slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return d.unstableNets[n.Net()] })
 }
 
-// remains returns the part of an existing peer that stays until its new NIDs are added, or nil.
-func (d *differ) remains(p *Peer) *Peer {
-	w := d.wants[p.Primary]
-	if w == nil || w.SingleRail != p.SingleRail || w.Locked != p.Locked || d.onAway(p) {
+// remainingPeer returns the part of an existing peer that stays until its new NIDs are added, or nil.
+func (d *differ) remainingPeer(p *Peer) *Peer {
+	w := d.wantPeers[p.Primary]
+	if w == nil || w.SingleRail != p.SingleRail || w.Locked != p.Locked || d.onUnstableNet(p) {
 		return nil
 	}
 	rest := p.shared(w)
 	return &rest
 }
 
-func (d *differ) nisThatGo() (steps []Step) {
+func (d *differ) removedNIs() (steps []Step) {
 	for k := range slices.Backward(d.have.NIs) {
 		if i := &d.have.NIs[k]; !d.nis[i.key()] {
 			steps = append(steps, Change[NI]{From: i})
@@ -163,8 +163,8 @@ func (d *differ) nisThatGo() (steps []Step) {
 	return steps
 }
 
-// nisThatChange returns the changes of NIs that stay but get other tunables.
-func (d *differ) nisThatChange() (steps []Step) {
+// changedNIs returns the changes of NIs that stay but get other tunables.
+func (d *differ) changedNIs() (steps []Step) {
 	haves := byKey(d.have.NIs, (*NI).key)
 	for k := range d.want.NIs {
 		if i := &d.want.NIs[k]; d.nis[i.key()] && !i.equal(haves[i.key()]) {
@@ -174,7 +174,7 @@ func (d *differ) nisThatChange() (steps []Step) {
 	return steps
 }
 
-func (d *differ) nisThatCome() (steps []Step) {
+func (d *differ) addedNIs() (steps []Step) {
 	for k := range d.want.NIs {
 		if i := &d.want.NIs[k]; !d.nis[i.key()] {
 			steps = append(steps, Change[NI]{To: i})
@@ -198,22 +198,22 @@ func (d *differ) order() []Step {
 	return []Step{Change[Order]{&from, &to}}
 }
 
-func (d *differ) peersThatGo() (steps []Step) {
+func (d *differ) removedPeers() (steps []Step) {
 	for k := range slices.Backward(d.have.Peers) {
 		p := &d.have.Peers[k]
-		if rest := d.remains(p); rest == nil || len(rest.Others) < len(p.Others) {
+		if rest := d.remainingPeer(p); rest == nil || len(rest.Others) < len(p.Others) {
 			steps = append(steps, Change[Peer]{From: p, To: rest})
 		}
 	}
 	return steps
 }
 
-func (d *differ) peersThatCome() (steps []Step) {
+func (d *differ) addedPeers() (steps []Step) {
 	for k := range d.want.Peers {
 		p := &d.want.Peers[k]
 		var rest *Peer
-		if h := d.haves[p.Primary]; h != nil {
-			rest = d.remains(h)
+		if h := d.havePeers[p.Primary]; h != nil {
+			rest = d.remainingPeer(h)
 		}
 		if rest == nil || len(rest.Others) < len(p.Others) {
 			steps = append(steps, Change[Peer]{From: rest, To: p})
@@ -222,7 +222,7 @@ func (d *differ) peersThatCome() (steps []Step) {
 	return steps
 }
 
-func (d *differ) routesThatGo() (steps []Step) {
+func (d *differ) removedRoutes() (steps []Step) {
 	for k := range slices.Backward(d.have.Routes) {
 		if r := &d.have.Routes[k]; !d.routes[r.key()] {
 			steps = append(steps, Change[Route]{From: r})
@@ -231,7 +231,7 @@ func (d *differ) routesThatGo() (steps []Step) {
 	return steps
 }
 
-func (d *differ) routesThatCome() (steps []Step) {
+func (d *differ) addedRoutes() (steps []Step) {
 	for k := range d.want.Routes {
 		if r := &d.want.Routes[k]; !d.routes[r.key()] {
 			steps = append(steps, Change[Route]{To: r})
@@ -285,7 +285,7 @@ func Forgets(have, want *State, drivers []DriverOptions) func(*Peer) bool {
 		}
 	}
 	return func(p *Peer) bool {
-		return d.onAway(p) || slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return gone[n] })
+		return d.onUnstableNet(p) || slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return gone[n] })
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Errand is a "ping" or "discover" block of a document, to be executed (lnetctl 7.6).
-type Errand struct {
+// Request is a "ping" or "discover" block of a document, to be executed (lnetctl 7.6).
+type Request struct {
 	// Discover selects discovery. Otherwise the NIDs are pinged.
 	Discover bool
 	// Force also discovers peers that are up to date.
@@ -24,23 +24,23 @@ type Errand struct {
 
 var (
 	pingShape = &shape{
-		key: "ping", needed: [][]string{{"nids"}}, shown: []string{seqNoKey},
+		key: "ping", needed: [][]string{{"nids"}}, stateKeys: []string{seqNoKey},
 		keys: map[string]form{"nids": numbered{scalar{nidText}}, "timeout": milliseconds, "source": scalar{nidText}},
 	}
 	discoverShape = &shape{
-		key: "discover", needed: [][]string{{"nids"}}, shown: []string{seqNoKey, "timeout", "source"},
-		keys: map[string]form{"nids": numbered{scalar{nidText}}, "force": scalar{Truth{}}},
+		key: "discover", needed: [][]string{{"nids"}}, stateKeys: []string{seqNoKey, "timeout", "source"},
+		keys: map[string]form{"nids": numbered{scalar{nidText}}, "force": scalar{Boolean{}}},
 	}
 	milliseconds = scalar{Whole{1, math.MaxInt32}}
 )
 
-// ParseErrands returns the errands of a document in order. It ignores all other sections. It
+// ParseRequests returns the errands of a document in order. It ignores all other sections. It
 // returns the same errors as ParseOver.
-func ParseErrands(ctx context.Context, name string, data []byte) ([]Errand, error) {
+func ParseRequests(ctx context.Context, name string, data []byte) ([]Request, error) {
 	r := newReading(ctx, name, nil)
-	var errands []Errand
+	var errands []Request
 	for _, doc := range r.documents(data) {
-		top := (place{file: r}).below("", doc)
+		top := (place{file: r}).child("", doc)
 		if top.empty() {
 			continue
 		}
@@ -48,21 +48,21 @@ func ParseErrands(ctx context.Context, name string, data []byte) ([]Errand, erro
 			switch m.key {
 			case "ping":
 				pingShape.check(m.value, nil)
-				errands = append(errands, m.value.errand(false))
+				errands = append(errands, m.value.request(false))
 			case "discover":
 				discoverShape.check(m.value, nil)
-				errands = append(errands, m.value.errand(true))
+				errands = append(errands, m.value.request(true))
 			}
 		}
 	}
-	if _, err := r.judged(); err != nil {
+	if _, err := r.result(); err != nil {
 		return nil, err
 	}
 	return errands, nil
 }
 
-func (p place) errand(discover bool) Errand {
-	e := Errand{Discover: discover}
+func (p place) request(discover bool) Request {
+	e := Request{Discover: discover}
 	if n, ok := p.seqNo(); ok {
 		e.SeqNo = &n
 	}
@@ -76,11 +76,11 @@ func (p place) errand(discover bool) Errand {
 					e.NIDs = append(e.NIDs, s)
 				}
 			}
-			if m.value.none() {
-				m.value.wrong("names no NID").remedy(remedyOf(nidText, ""))
+			if m.value.isEmpty() {
+				m.value.problemf("names no NID").remedy(remedyOf(nidText, ""))
 			}
 		case m.key == "force" && discover:
-			e.Force, _ = m.value.truth()
+			e.Force, _ = m.value.boolean()
 		case m.key == "timeout" && !discover:
 			if n, ok := m.value.number(1, math.MaxInt32); ok {
 				e.Timeout = time.Duration(n) * time.Millisecond

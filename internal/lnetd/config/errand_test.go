@@ -14,7 +14,7 @@ import (
 // sanity-lnet 5 (350)
 // lnetctl 7 (6)
 func TestErrands(t *testing.T) {
-	got, err := ParseErrands(t.Context(), "f", []byte(`
+	got, err := ParseRequests(t.Context(), "f", []byte(`
 ping: {nids: {0: 10.0.0.1@tcp, 1: "10.0.0.[2-3]@tcp1"}, timeout: 1500, source: 10.0.0.9@tcp}
 frob: 1
 net: 7
@@ -30,7 +30,7 @@ ping:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Errand{
+	want := []Request{
 		{NIDs: []string{"10.0.0.1@tcp", "10.0.0.[2-3]@tcp1"}, Timeout: 1500 * time.Millisecond, Source: "10.0.0.9@tcp"},
 		{Discover: true, Force: true, NIDs: []string{"10.0.0.1@tcp", "host@tcp"}},
 		{Discover: true, NIDs: []string{"0@lo"}},
@@ -39,7 +39,7 @@ ping:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := ParseErrands(t.Context(), "f", []byte("net: []\n")); err != nil || got != nil {
+	if got, err := ParseRequests(t.Context(), "f", []byte("net: []\n")); err != nil || got != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 	testErrors(t, []errorTest{{"in an ordinary document", "discover: {nids: [1@gni]}\n", []string{"f:1: discover: invalid key 'discover'"}}})
@@ -57,7 +57,7 @@ func TestErrandsThatAreRefused(t *testing.T) {
 		"ping: {nids: [1@gni], source: 1@x}": {`f:1: ping.source: NID "1@x": unknown network type`},
 		"discover: {nids: [1@gni, ]":         {"f:1: the bracket { is not closed"},
 	} {
-		_, err := ParseErrands(t.Context(), "f", []byte(text))
+		_, err := ParseRequests(t.Context(), "f", []byte(text))
 		var problems Problems
 		if !errors.As(err, &problems) {
 			t.Errorf("%q: %v", text, err)

@@ -26,11 +26,11 @@ type file struct {
 
 // fileNet is an item of "net".
 type fileNet struct {
-	at   place
-	name place  // net type
-	own  fileNI // interfaces and tunables directly under the net
-	nis  []fileNI
-	list bool // "local NI(s)" is present
+	at     place
+	name   place  // net type
+	direct fileNI // interfaces and tunables directly under the net
+	nis    []fileNI
+	list   bool // "local NI(s)" is present
 }
 
 // fileNI is an item of "local NI(s)".
@@ -55,24 +55,24 @@ type fileInterface struct {
 type fileTunables struct {
 	at                                                   place
 	peerTimeout, peerCredits, peerBufferCredits, credits *int
-	// direct reports that LND tunables are present too, as in exports of 2.9 and 2.10.
-	direct bool
+	// hasLNDTunables reports that LND tunables are present too, as in exports of 2.9 and 2.10.
+	hasLNDTunables bool
 }
 
 // fileGlobals holds the members of "global" by the current name of their key.
 type fileGlobals map[string]member
 
-// take adds a member. One key may occur in several sections, and the last one wins. Another
+// add adds a member. One key may occur in several sections, and the last one wins. Another
 // spelling of the same key is an error, except for numa_range, which exports of 2.9 have in
 // "numa" too.
-func (f fileGlobals) take(name string, m member) {
+func (f fileGlobals) add(name string, m member) {
 	if now := renamedGlobals[name]; now != "" {
 		name = now
 	}
 	before, ok := f[name]
 	exported := name == "numa_range" && ok && before.value.node.Value == m.value.node.Value
 	if ok && before.at.path != m.at.path && !exported {
-		m.again(before)
+		m.reportRepeated(before)
 	}
 	f[name] = m
 }
@@ -80,14 +80,14 @@ func (f fileGlobals) take(name string, m member) {
 // fileLnetd holds the values of the section "lnetd": those of "selftest", "transport" and
 // "metrics" by key, and those of the drivers.
 type fileLnetd struct {
-	own     map[string]place
+	options map[string]place
 	drivers map[lnet.NetType]Values
 	// driverKeys holds the keys of each driver that the file contains. It may be nil.
 	driverKeys map[lnet.NetType]map[string]bool
 	selftest   map[string]place
 	transport  map[string]place
 	metrics    map[string]place
-	written    map[string]any // Given.Around, or nil
+	given      map[string]any // Given.Around, or nil
 }
 
 // fileSections holds a reader for each section. A section may occur twice: as in lnetctl, one is
@@ -119,7 +119,7 @@ func (r *reading) read(data []byte) file {
 	f := file{
 		globals: fileGlobals{},
 		lnetd: fileLnetd{
-			own: map[string]place{}, drivers: map[lnet.NetType]Values{},
+			options: map[string]place{}, drivers: map[lnet.NetType]Values{},
 			selftest: map[string]place{}, transport: map[string]place{}, metrics: map[string]place{},
 		},
 	}
@@ -127,11 +127,11 @@ func (r *reading) read(data []byte) file {
 		if r.ctx.Err() != nil {
 			break
 		}
-		if top := (place{file: r}).below("", doc); !top.empty() {
+		if top := (place{file: r}).child("", doc); !top.empty() {
 			f.sections(top)
 		}
 	}
-	f.rules, f.typed = few("udsp", f.rules), few("selection", f.typed)
+	f.rules, f.typed = limitItems("udsp", f.rules), limitItems("selection", f.typed)
 	return f
 }
 
@@ -150,7 +150,7 @@ func (f *file) sections(top place) {
 		if read := fileSections[m.key]; read != nil {
 			read(f, m.value)
 		} else if _, ok := globalKeys[m.key]; ok { // the older form
-			f.globals.take(m.key, m)
+			f.globals.add(m.key, m)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (f *file) sections(top place) {
 func (f *file) global(at place) {
 	for _, m := range at.optionalMembers() {
 		if _, ok := globalKeys[m.key]; ok {
-			f.globals.take(m.key, m)
+			f.globals.add(m.key, m)
 		}
 	}
 }
@@ -166,8 +166,8 @@ func (f *file) global(at place) {
 // tcpBonding ignores a setting that has no effect. It warns in the cases in which kernels do
 // (lnet-core 13), and if the value is neither true nor false.
 func (f *file) tcpBonding(at place) {
-	if on, err := parseTruth(at.node.Value); err != nil || on {
-		at.warn("it has no effect: each interface of a tcp net is an NI of its own").try("leave it out, or write 'use_tcp_bonding: 0'")
+	if on, err := parseBool(at.node.Value); err != nil || on {
+		at.warn("it has no effect: each interface of a tcp net is an NI of its own").remedyf("leave it out, or write 'use_tcp_bonding: 0'")
 	}
 }
 
@@ -175,7 +175,7 @@ func (f *file) tcpBonding(at place) {
 func (f *file) numa(at place) {
 	for _, m := range at.optionalMembers() {
 		if m.key == "range" {
-			f.globals.take("numa_range", m)
+			f.globals.add("numa_range", m)
 		}
 	}
 }
@@ -199,19 +199,19 @@ func (p place) optionalMembers() []member {
 // readNet reads an item of "net". It skips keys that describe state instead of configuration,
 // such as the statistics in a full export.
 func readNet(at place) fileNet {
-	n := fileNet{at: at, name: at, own: fileNI{at: at}}
+	n := fileNet{at: at, name: at, direct: fileNI{at: at}}
 	var named *member
 	for _, m := range at.members(false) {
 		switch m.key {
 		case "net type", "net": // "net" in the Multi-Rail design
 			if named != nil {
-				m.again(*named)
+				m.reportRepeated(*named)
 			}
 			n.name, named = m.value, &m
 		case "local NI(s)":
 			n.list = true
-			if m.value.none() {
-				m.value.wrong("has no item").try(`write below it "- interfaces: {0: eth0}"`)
+			if m.value.isEmpty() {
+				m.value.problemf("has no item").remedyf(`write below it "- interfaces: {0: eth0}"`)
 			}
 			for _, item := range m.value.optionalItems() {
 				ni := fileNI{at: item}
@@ -221,7 +221,7 @@ func readNet(at place) fileNet {
 				n.nis = append(n.nis, ni)
 			}
 		default:
-			n.own.member(m)
+			n.direct.member(m)
 		}
 	}
 	if named == nil {
@@ -234,19 +234,19 @@ func readNet(at place) fileNet {
 func (ni *fileNI) member(m member) {
 	switch m.key {
 	case "interfaces":
-		ni.takeNames(m)
+		ni.setNames(m)
 		for _, at := range m.value.values() {
 			i := fileInterface{place: at.named("intf")}
-			if cpts, ok := at.given("CPT"); ok && at.node.Kind == yaml.MappingNode {
+			if cpts, ok := at.optionalMember("CPT"); ok && at.node.Kind == yaml.MappingNode {
 				i.cpts = &cpts
 			}
 			ni.interfaces = append(ni.interfaces, i)
 		}
-		if m.value.none() {
-			m.value.wrong("names no interface").try(`write "interfaces: {0: eth0}"`)
+		if m.value.isEmpty() {
+			m.value.problemf("names no interface").remedyf(`write "interfaces: {0: eth0}"`)
 		}
 	case "intf":
-		ni.takeNames(m)
+		ni.setNames(m)
 		ni.interfaces = append(ni.interfaces, fileInterface{place: m.value})
 	case "pattern":
 		ni.pattern = &m.value
@@ -261,11 +261,11 @@ func (ni *fileNI) member(m member) {
 	}
 }
 
-// takeNames records the key that names the interfaces. It has two spellings, of which only one
+// setNames records the key that names the interfaces. It has two spellings, of which only one
 // may occur.
-func (ni *fileNI) takeNames(m member) {
+func (ni *fileNI) setNames(m member) {
 	if ni.named != nil {
-		m.again(*ni.named)
+		m.reportRepeated(*ni.named)
 	}
 	ni.named = &m
 }
@@ -285,7 +285,7 @@ func readTunables(at place) *fileTunables {
 		case "credits":
 			into = &t.credits
 		default:
-			t.direct = true
+			t.hasLNDTunables = true
 			continue
 		}
 		if v, ok := m.value.in(takes); ok {
@@ -295,8 +295,8 @@ func readTunables(at place) *fileTunables {
 	return t
 }
 
-// takeKnown copies the members of a mapping whose keys are known.
-func takeKnown[K any](at place, known map[string]K, into map[string]place) {
+// copyKnown copies the members of a mapping whose keys are known.
+func copyKnown[K any](at place, known map[string]K, into map[string]place) {
 	for _, m := range at.optionalMembers() {
 		if _, ok := known[m.key]; ok {
 			into[m.key] = m.value
@@ -310,18 +310,18 @@ func (f *file) lnetdSection(at place) {
 		f.lnetd.write(m)
 		switch {
 		case m.key == "selftest":
-			takeKnown(m.value, selftestKeys, f.lnetd.selftest)
+			copyKnown(m.value, selftestKeys, f.lnetd.selftest)
 		case m.key == "transport":
-			takeKnown(m.value, transportKeys, f.lnetd.transport)
+			copyKnown(m.value, transportKeys, f.lnetd.transport)
 		case m.key == "metrics":
-			takeKnown(m.value, metricsKeys, f.lnetd.metrics)
+			copyKnown(m.value, metricsKeys, f.lnetd.metrics)
 		case m.key == "selection":
 			f.typed = append(f.typed, m.value.optionalItems()...)
 		case moduleStrings[m.key] != nil:
-			f.lnetd.own[m.key] = m.value
+			f.lnetd.options[m.key] = m.value
 		default:
 			if _, ok := lnetdKeys[m.key]; ok {
-				f.lnetd.own[m.key] = m.value
+				f.lnetd.options[m.key] = m.value
 				continue
 			}
 			f.driverOption(m)
@@ -356,10 +356,10 @@ func (f *fileLnetd) write(m member) {
 	if m.value.node.Decode(&v) != nil {
 		return // reported when the value is read
 	}
-	if f.written == nil {
-		f.written = map[string]any{}
+	if f.given == nil {
+		f.given = map[string]any{}
 	}
-	f.written[m.key] = v
+	f.given[m.key] = v
 }
 
 // noteKeys records the keys of a driver.

@@ -19,7 +19,7 @@ type form interface {
 	// another kind is left to the code that reads it.
 	check(at place, up []*shape)
 	// schema returns the schema of the value at a path of keys.
-	schema(s *schemer, path string) schema
+	schema(s *schemaBuilder, path string) schema
 }
 
 // shape is a mapping.
@@ -27,17 +27,17 @@ type shape struct {
 	// key is the key of the mapping in messages. It is empty for the document itself.
 	key  string
 	keys map[string]form
-	// shown holds keys that describe state in exports.
-	shown []string
+	// stateKeys holds keys that describe state in exports.
+	stateKeys []string
 	// needed holds lists of keys. One key of each list must be present.
 	needed [][]string
-	// elsewhere holds remedies for keys that belong to another mapping.
-	elsewhere map[string]string
+	// remedies holds remedies for keys that belong to another mapping.
+	remedies map[string]string
 	// numbers is a key whose numbered values may be members of this mapping if the key itself has
 	// no value. It is empty if there is no such key.
 	numbers string
-	// ours marks a mapping that only lnetd has. Every unknown key in it is an error.
-	ours bool
+	// lnetdOnly marks a mapping that only lnetd has. Every unknown key in it is an error.
+	lnetdOnly bool
 }
 
 // scalar is a single value.
@@ -72,9 +72,9 @@ func (f numbered) check(at place, up []*shape) {
 	if at.node.Kind != yaml.MappingNode {
 		return
 	}
-	for k, m := range at.raw() {
+	for k, m := range at.uncheckedMembers() {
 		if !isIndex(m.key) {
-			m.at.wrong("invalid key '%s'", m.key).try(`number the values, such as "%s: {%d: %s}"`, at.key(), k, m.key)
+			m.at.problemf("invalid key '%s'", m.key).remedyf(`number the values, such as "%s: {%d: %s}"`, at.key(), k, m.key)
 			continue
 		}
 		f.of.check(m.value, up)
@@ -97,55 +97,55 @@ func (s *shape) check(at place, up []*shape) {
 	if at.node.Kind != yaml.MappingNode {
 		return
 	}
-	for _, m := range at.raw() {
+	for _, m := range at.uncheckedMembers() {
 		if f := s.keys[m.key]; f != nil {
 			f.check(m.value, append(slices.Clip(up), s))
-		} else if !s.shows(m.key) && (s.numbers == "" || !isIndex(m.key)) {
-			s.unknown(at, m, up)
+		} else if !s.isStateKey(m.key) && (s.numbers == "" || !isIndex(m.key)) {
+			s.reportUnknown(at, m, up)
 		}
 	}
 }
 
-func (s *shape) shows(key string) bool {
-	return slices.Contains(s.shown, key) || slices.Contains(s.shown, "cpt[]") && strings.HasPrefix(key, "cpt[")
+func (s *shape) isStateKey(key string) bool {
+	return slices.Contains(s.stateKeys, key) || slices.Contains(s.stateKeys, "cpt[]") && strings.HasPrefix(key, "cpt[")
 }
 
-// unknown reports a key that the mapping does not have. A key that looks like a misspelling is an
+// reportUnknown reports a key that the mapping does not have. A key that looks like a misspelling is an
 // error. Others give one warning each and are skipped, because files outlive releases.
-func (s *shape) unknown(at place, m member, up []*shape) {
+func (s *shape) reportUnknown(at place, m member, up []*shape) {
 	file, name := at.file, s.key+"."+m.key
-	if file.named[name] || len(file.problems) >= notedMax {
+	if file.warnedKeys[name] || len(file.problems) >= recordedMax {
 		return
 	}
-	if len(file.named) >= notedMax {
-		m.at.wrong("more than %d different keys that are not known", notedMax)
+	if len(file.warnedKeys) >= recordedMax {
+		m.at.problemf("more than %d different keys that are not known", recordedMax)
 		return
 	}
 	remedy, slip := s.remedy(at, m.key, up)
 	if like := spelling.Nearest(m.key, slices.Sorted(maps.Keys(s.keys))); like != "" {
-		if file.meant == nil {
-			file.meant = map[*yaml.Node][]string{}
+		if file.suggestions == nil {
+			file.suggestions = map[*yaml.Node][]string{}
 		}
-		file.meant[at.node] = append(file.meant[at.node], like)
+		file.suggestions[at.node] = append(file.suggestions[at.node], like)
 	}
 	if m.key == "<<" {
 		remedy, slip = "merge keys are not supported: write the keys out", true
 	}
-	if s.ours || s.key == "" || slip {
-		m.at.wrong("invalid key '%s'", m.key).remedy(remedy)
+	if s.lnetdOnly || s.key == "" || slip {
+		m.at.problemf("invalid key '%s'", m.key).remedy(remedy)
 		return
 	}
-	if file.named == nil {
-		file.named = map[string]bool{}
+	if file.warnedKeys == nil {
+		file.warnedKeys = map[string]bool{}
 	}
-	file.named[name] = true
+	file.warnedKeys[name] = true
 	m.at.warn("Ignoring unrecognized key '%s' for '%s'", m.key, s.key)
 }
 
 // remedy returns what the author probably meant by a key, and whether the key is likely a
 // mistake.
 func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) {
-	if there := s.elsewhere[key]; there != "" {
+	if there := s.remedies[key]; there != "" {
 		return there, true
 	}
 	names := slices.Sorted(maps.Keys(s.keys))
@@ -155,7 +155,7 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 	if strings.HasSuffix(s.key, "tunables") && slices.Contains(allTunables(at.file.drivers), key) {
 		return "it is a tunable of nets of another type", false
 	}
-	below := s.holders(key)
+	below := s.childrenWith(key)
 	if _, global := globalKeys[key]; len(below) > 0 && !global {
 		return "it belongs below " + alternatives(below), true
 	}
@@ -166,16 +166,16 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 		if _, global := globalKeys[key]; global {
 			return "it belongs below 'global'", true
 		} else if around.key == "" {
-			return atTop, true
+			return remedyTopLevel, true
 		}
 		return fmt.Sprintf("it belongs to '%s': indent it as the keys there", around.key), true
 	}
 	for _, around := range slices.Backward(up) {
-		if beside := around.holders(key); len(beside) > 0 {
+		if beside := around.childrenWith(key); len(beside) > 0 {
 			return "it belongs below " + alternatives(beside), true
 		}
 	}
-	if homes := at.homesOf(key); len(homes) > 0 {
+	if homes := at.mappingsWith(key); len(homes) > 0 {
 		return "it belongs below " + alternatives(homes), true
 	}
 	if s.key == "" {
@@ -184,14 +184,14 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 			return older
 		})
 	}
-	if len(names) > mostNames {
+	if len(names) > maxNames {
 		return "see the keys with: lnetd --print-reference-config", false
 	}
 	return "there may be " + alternatives(names), false
 }
 
-// holders returns the keys of s whose mapping accepts key.
-func (s *shape) holders(key string) (names []string) {
+// childrenWith returns the keys of s whose mapping accepts key.
+func (s *shape) childrenWith(key string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
 		if in := shapeOf(s.keys[name]); in != nil && in.keys[key] != nil {
 			names = append(names, name)
@@ -200,41 +200,41 @@ func (s *shape) holders(key string) (names []string) {
 	return names
 }
 
-// homesOf returns the keys of all mappings in a document that accept key. It omits parts that
+// mappingsWith returns the keys of all mappings in a document that accept key. It omits parts that
 // only lnetd has, except for drivers, because other programs use these keys with another meaning.
-func (p place) homesOf(key string) []string {
+func (p place) mappingsWith(key string) []string {
 	r := p.file
-	if r.homes == nil {
-		r.homes = map[string][]string{}
-		sections(r.drivers).addHomes(r.homes)
+	if r.mappingsByKey == nil {
+		r.mappingsByKey = map[string][]string{}
+		sections(r.drivers).addMappings(r.mappingsByKey)
 	}
-	return r.homes[key]
+	return r.mappingsByKey[key]
 }
 
-func (s *shape) addHomes(homes map[string][]string) {
+func (s *shape) addMappings(homes map[string][]string) {
 	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
 		if s.key != "" && !slices.Contains(homes[key], s.key) {
 			homes[key] = append(homes[key], s.key)
 		}
 		below := shapeOf(s.keys[key])
 		if below != nil && !slices.Contains([]string{"selftest", "transport", "metrics"}, key) {
-			below.addHomes(homes)
+			below.addMappings(homes)
 		}
 	}
 }
 
-// atTop is the remedy for a section that is not at the top.
-const atTop = "it belongs at the beginning of a line, without blanks before it"
+// remedyTopLevel is the remedy for a section that is not at the top.
+const remedyTopLevel = "it belongs at the beginning of a line, without blanks before it"
 
-// mostNames bounds the names listed in one message.
-const mostNames = 24
+// maxNames bounds the names listed in one message.
+const maxNames = 24
 
 // shapeOf returns the mapping within a form, or nil for a form without a mapping.
 func shapeOf(f form) *shape {
 	switch f := f.(type) {
 	case *shape:
 		return f
-	case unjudged:
+	case uncheckedMapping:
 		return f.shape
 	case list:
 		return shapeOf(f.of)

@@ -32,11 +32,11 @@ type Given struct {
 	Indexes []int
 }
 
-// given returns the settings that f contains.
-func (f *file) given(indexes []int) Given {
+// settings returns the settings that f contains.
+func (f *file) settings(indexes []int) Given {
 	g := Given{
-		Any: f.any, Globals: keys(f.globals), Lnetd: keys(f.lnetd.own), Buffers: keys(f.buffers),
-		Routing: len(f.routing) > 0, Indexes: indexes, Drivers: f.lnetd.driverKeys, Around: f.lnetd.written,
+		Any: f.any, Globals: keys(f.globals), Lnetd: keys(f.lnetd.options), Buffers: keys(f.buffers),
+		Routing: len(f.routing) > 0, Indexes: indexes, Drivers: f.lnetd.driverKeys, Around: f.lnetd.given,
 	}
 	for section, keys := range map[string]map[string]place{
 		"selftest": f.lnetd.selftest, "transport": f.lnetd.transport, "metrics": f.lnetd.metrics,

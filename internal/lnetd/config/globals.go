@@ -13,7 +13,7 @@ import (
 // globalKeys holds the keys of "global" (lnetctl 6).
 var globalKeys = func() map[string]setting[Config] {
 	keys := parameterSettings(parameters.Global)
-	keys[discoveryName] = orMode(keys[discoveryName])
+	keys[discoveryName] = orModeName(keys[discoveryName])
 	return keys
 }()
 
@@ -31,9 +31,9 @@ var renamedGlobals = func() map[string]string {
 	return names
 }()
 
-// orMode returns the setting of discovery. It accepts 0 or 1, as kernels do, or the name of a mode. A
+// orModeName returns the setting of discovery. It accepts 0 or 1, as kernels do, or the name of a mode. A
 // name always sets that mode.
-func orMode(number setting[Config]) setting[Config] {
+func orModeName(number setting[Config]) setting[Config] {
 	return setting[Config]{
 		either{number.form, scalar{discoveryWords}},
 		func(c *Config, at place) {
@@ -67,16 +67,16 @@ func (c *Config) applyGlobals(f fileGlobals) {
 	}
 	g := &c.Parameters
 	if m, ok := f["retry_count"]; ok && g.HealthSensitivity == 0 && g.RetryCount > 0 {
-		m.value.wrong("%d: must be 0 while health_sensitivity is 0", g.RetryCount).
-			try("write 'retry_count: 0', or a health_sensitivity from 1 to %d", node.MaxHealth)
+		m.value.problemf("%d: must be 0 while health_sensitivity is 0", g.RetryCount).
+			remedyf("write 'retry_count: 0', or a health_sensitivity from 1 to %d", node.MaxHealth)
 	} else if g.HealthSensitivity == 0 {
 		g.RetryCount = 0
 	}
 	for _, name := range []string{"transaction_timeout", "retry_count"} {
 		if m, ok := f[name]; ok && g.TransactionTimeout <= seconds(g.RetryCount) {
-			m.value.wrong("transaction_timeout %d s must be greater than retry_count %d",
+			m.value.problemf("transaction_timeout %d s must be greater than retry_count %d",
 				int(g.TransactionTimeout/time.Second), g.RetryCount).
-				try("write a transaction_timeout from %d, or a smaller retry_count", g.RetryCount+1)
+				remedyf("write a transaction_timeout from %d, or a smaller retry_count", g.RetryCount+1)
 			return
 		}
 	}

@@ -43,17 +43,17 @@ var (
 	cptForm = either{scalar{cptText}, list{scalar{cptText}}}
 
 	interfaceForm = either{scalar{deviceText}, &shape{
-		key: "interfaces", shown: []string{"detail"}, needed: [][]string{{"intf"}},
+		key: "interfaces", stateKeys: []string{"detail"}, needed: [][]string{{"intf"}},
 		keys: map[string]form{"intf": scalar{deviceText}, "CPT": cptForm},
 	}}
 	peerNIShape = &shape{
-		key: "peer ni", shown: peerStatus, needed: [][]string{{"nid"}}, keys: map[string]form{"nid": scalar{nidText}},
+		key: "peer ni", stateKeys: peerStatus, needed: [][]string{{"nid"}}, keys: map[string]form{"nid": scalar{nidText}},
 	}
-	routingShape = &shape{key: "routing", shown: []string{"cpt[]", seqNoKey}, keys: map[string]form{
+	routingShape = &shape{key: "routing", stateKeys: []string{"cpt[]", seqNoKey}, keys: map[string]form{
 		"enable": scalar{Whole{exportedDisabled, exportedLast}},
 	}}
 	selectionForm = list{&shape{
-		key: "selection", needed: [][]string{{"type"}, {"priority"}}, shown: []string{seqNoKey},
+		key: "selection", needed: [][]string{{"type"}, {"priority"}}, stateKeys: []string{seqNoKey},
 		keys: map[string]form{
 			"id": scalar{wholeIn(api.RuleIDRange)}, "type": scalar{ruleTypeWords}, "net": scalar{patternText}, "nid": scalar{patternText},
 			"local": scalar{patternText}, "remote": scalar{patternText}, "priority": priority,
@@ -78,11 +78,11 @@ func niKeys(drivers []DriverOptions) map[string]form {
 func netShape(drivers []DriverOptions) *shape {
 	keys := niKeys(drivers)
 	keys["local NI(s)"] = list{&shape{
-		key: "local NI(s)", keys: niKeys(drivers), shown: niStatus, needed: [][]string{{"interfaces", "nid"}},
+		key: "local NI(s)", keys: niKeys(drivers), stateKeys: niStatus, needed: [][]string{{"interfaces", "nid"}},
 	}}
 	keys["net type"], keys["net"] = scalar{netText}, scalar{netText}
 	keys["intf"], keys["pattern"] = scalar{deviceText}, scalar{rangeText}
-	return &shape{key: "net", keys: keys, elsewhere: map[string]string{"ip-range": "it is for 'ip2nets' alone"}, shown: niStatus, needed: [][]string{{"net type", "net"}}}
+	return &shape{key: "net", keys: keys, remedies: map[string]string{"ip-range": "it is for 'ip2nets' alone"}, stateKeys: niStatus, needed: [][]string{{"net type", "net"}}}
 }
 
 // netRuleShape returns the form of an item of "ip2nets".
@@ -91,9 +91,9 @@ func netRuleShape(drivers []DriverOptions) *shape {
 	delete(keys, "nid")
 	keys["net-spec"] = scalar{netText}
 	keys["ip-range"] = numbered{scalar{rangeText}}
-	return &shape{key: "ip2nets", keys: keys, elsewhere: map[string]string{
+	return &shape{key: "ip2nets", keys: keys, remedies: map[string]string{
 		"local NI(s)": "it is for 'net' alone: write the keys of the interface beside 'net-spec'",
-	}, shown: []string{seqNoKey}, needed: [][]string{{"net-spec"}}}
+	}, stateKeys: []string{seqNoKey}, needed: [][]string{{"net-spec"}}}
 }
 
 // sections returns the form of a document.
@@ -102,22 +102,22 @@ func sections(drivers []DriverOptions) *shape {
 		"net":     list{netShape(drivers)},
 		"ip2nets": list{netRuleShape(drivers)},
 		"route": list{&shape{
-			key: "route", shown: []string{"state", "type", "health_sensitivity", seqNoKey, "detail"},
+			key: "route", stateKeys: []string{"state", "type", "health_sensitivity", seqNoKey, "detail"},
 			needed: [][]string{{"net"}, {"gateway"}},
 			keys: map[string]form{
 				"net": scalar{netText}, "gateway": scalar{nidText}, "hop": hopForm, "priority": priority,
 			},
 		}},
 		"peer": list{&shape{
-			key: "peer", shown: peerStatus, needed: [][]string{{"primary nid"}},
-			keys: map[string]form{"primary nid": scalar{nidText}, "Multi-Rail": scalar{Truth{}}, "peer ni": list{peerNIShape}},
+			key: "peer", stateKeys: peerStatus, needed: [][]string{{"primary nid"}},
+			keys: map[string]form{"primary nid": scalar{nidText}, "Multi-Rail": scalar{Boolean{}}, "peer ni": list{peerNIShape}},
 		}},
 		"peers": list{&shape{
-			key: "peers", shown: []string{seqNoKey, "detail"}, needed: [][]string{{"nids"}}, numbers: "nids",
+			key: "peers", stateKeys: []string{seqNoKey, "detail"}, needed: [][]string{{"nids"}}, numbers: "nids",
 			keys: map[string]form{"nids": numbered{scalar{nidText}}},
 		}},
 		"udsp": list{&shape{
-			key: "udsp", shown: []string{seqNoKey}, needed: [][]string{{"idx"}},
+			key: "udsp", stateKeys: []string{seqNoKey}, needed: [][]string{{"idx"}},
 			keys: map[string]form{
 				"idx": index, "src": scalar{patternText}, "dst": scalar{patternText}, "rte": scalar{patternText},
 				"priority": priority, "action": &shape{key: "action", keys: map[string]form{"priority": priority}},
@@ -125,13 +125,13 @@ func sections(drivers []DriverOptions) *shape {
 		}},
 		"selection": selectionForm,
 		"routing":   either{routingShape, list{routingShape}},
-		"buffers": &shape{key: "buffers", shown: []string{seqNoKey}, keys: map[string]form{
+		"buffers": &shape{key: "buffers", stateKeys: []string{seqNoKey}, keys: map[string]form{
 			"tiny": buffers, "small": buffers, "large": buffers,
-		}, elsewhere: map[string]string{
+		}, remedies: map[string]string{
 			"tiny_buffers": "here it is 'tiny'", "small_buffers": "here it is 'small'", "large_buffers": "here it is 'large'",
 		}},
-		"numa":       &shape{key: "numa", shown: []string{seqNoKey, "cpts"}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
-		"global":     &shape{key: "global", shown: []string{seqNoKey}, keys: formsOf(globalKeys)},
+		"numa":       &shape{key: "numa", stateKeys: []string{seqNoKey, "cpts"}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
+		"global":     &shape{key: "global", stateKeys: []string{seqNoKey}, keys: formsOf(globalKeys)},
 		"lnetd":      lnetdShape(drivers),
 		"statistics": state{}, // state in older exports
 
@@ -140,7 +140,7 @@ func sections(drivers []DriverOptions) *shape {
 	for key, s := range globalKeys { // the older form
 		keys[key] = s.form
 	}
-	return &shape{keys: keys, elsewhere: map[string]string{"ping": onlyExec, "discover": onlyExec}}
+	return &shape{keys: keys, remedies: map[string]string{"ping": onlyExec, "discover": onlyExec}}
 }
 
 const onlyExec = "it is for 'import --exec' alone"
@@ -150,19 +150,19 @@ var buffers = scalar{Whole{-1, node.BuffersMax}}
 // tunablesOf returns the form of "lnd tunables" with the options of all drivers. Unknown keys are
 // checked later, when the net is known.
 func tunablesOf(drivers []DriverOptions) form {
-	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: allTunables(drivers)}
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, stateKeys: allTunables(drivers)}
 	for k := range drivers {
 		for _, o := range drivers[k].tunables() {
 			s.keys[o.Name] = scalar{o.Kind}
 		}
 	}
-	return unjudged{s}
+	return uncheckedMapping{s}
 }
 
 // commonTunablesOf returns the form of "tunables". Exports of 2.9 and 2.10 have the LND tunables
 // there too. Unknown keys are checked later, when the net is known.
 func commonTunablesOf(drivers []DriverOptions) form {
-	return unjudged{&shape{key: "tunables", keys: commonTunables, shown: append([]string{seqNoKey}, allTunables(drivers)...)}}
+	return uncheckedMapping{&shape{key: "tunables", keys: commonTunables, stateKeys: append([]string{seqNoKey}, allTunables(drivers)...)}}
 }
 
 // allTunables returns the names of the LND tunables of all net types.
@@ -180,22 +180,22 @@ func allTunables(drivers []DriverOptions) (all []string) {
 	return all
 }
 
-// unjudged is a mapping whose keys are checked later.
-type unjudged struct{ *shape }
+// uncheckedMapping is a mapping whose keys are checked later.
+type uncheckedMapping struct{ *shape }
 
-func (unjudged) check(place, []*shape) {}
+func (uncheckedMapping) check(place, []*shape) {}
 
 // directTunablesFor returns the form of "tunables" for a net, including the tunables of its LND.
 func directTunablesFor(t lnet.NetType, options []Option) *shape {
 	s := tunablesFor(t, options)
 	maps.Copy(s.keys, commonTunables)
-	s.key, s.shown = "tunables", append([]string{seqNoKey}, s.shown...)
+	s.key, s.stateKeys = "tunables", append([]string{seqNoKey}, s.stateKeys...)
 	return s
 }
 
 // tunablesFor returns the form of "lnd tunables" for a net.
 func tunablesFor(t lnet.NetType, options []Option) *shape {
-	s := &shape{key: "lnd tunables", keys: map[string]form{}, shown: otherTunables[t]}
+	s := &shape{key: "lnd tunables", keys: map[string]form{}, stateKeys: otherTunables[t]}
 	for _, o := range options {
 		s.keys[o.Name] = scalar{o.Kind}
 	}
@@ -209,9 +209,9 @@ func lnetdShape(drivers []DriverOptions) *shape {
 		keys[key] = scalar{Text{"LNet's module parameter of this name", moduleExamples[key]}}
 	}
 	keys["selection"] = selectionForm
-	keys["selftest"] = &shape{key: "selftest", keys: formsOf(selftestKeys), ours: true}
-	keys["transport"] = &shape{key: "transport", keys: formsOf(transportKeys), ours: true}
-	keys["metrics"] = &shape{key: "metrics", keys: formsOf(metricsKeys), ours: true}
+	keys["selftest"] = &shape{key: "selftest", keys: formsOf(selftestKeys), lnetdOnly: true}
+	keys["transport"] = &shape{key: "transport", keys: formsOf(transportKeys), lnetdOnly: true}
+	keys["metrics"] = &shape{key: "metrics", keys: formsOf(metricsKeys), lnetdOnly: true}
 	for k := range drivers {
 		d := &drivers[k]
 		for _, o := range d.Own {
@@ -220,7 +220,7 @@ func lnetdShape(drivers []DriverOptions) *shape {
 		if d.Section == "" {
 			continue
 		}
-		s := &shape{key: d.Section, keys: map[string]form{}, ours: true}
+		s := &shape{key: d.Section, keys: map[string]form{}, lnetdOnly: true}
 		for _, o := range d.parameters() {
 			s.keys[o.Name] = scalar{o.Kind}
 		}
@@ -228,9 +228,9 @@ func lnetdShape(drivers []DriverOptions) *shape {
 	}
 	elsewhere := map[string]string{}
 	for _, key := range []string{"net", "peer", "peers", "route", "udsp", "routing", "buffers", "numa", "global"} {
-		elsewhere[key] = atTop
+		elsewhere[key] = remedyTopLevel
 	}
-	return &shape{key: "lnetd", keys: keys, elsewhere: elsewhere, ours: true}
+	return &shape{key: "lnetd", keys: keys, remedies: elsewhere, lnetdOnly: true}
 }
 
 var moduleExamples = map[string]string{

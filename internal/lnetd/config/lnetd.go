@@ -51,7 +51,7 @@ var otherKeys = map[string]setting[Config]{
 // lndTimeouts reads the driver timeouts by net.
 var lndTimeouts = setting[Config]{
 	list{&shape{
-		key: "lnd_timeouts", needed: [][]string{{"net"}, {"timeout"}}, ours: true,
+		key: "lnd_timeouts", needed: [][]string{{"net"}, {"timeout"}}, lnetdOnly: true,
 		keys: map[string]form{"net": scalar{netText}, "timeout": scalar{wholeIn(api.LNDTimeoutRange)}},
 	}},
 	func(c *Config, at place) {
@@ -69,7 +69,7 @@ var lndTimeouts = setting[Config]{
 			}
 			n, valid := net.net()
 			if before, twice := names[n]; valid && twice {
-				net.wrong("the net %s stands twice: line %d has it already", n, before.node.Line).try("leave one of the two out")
+				net.problemf("the net %s stands twice: line %d has it already", n, before.node.Line).remedyf("leave one of the two out")
 			}
 			names[n] = net
 			if seconds, ok := timeout.in(api.LNDTimeoutRange); ok && valid {
@@ -92,7 +92,7 @@ func (c *Config) lockPeers(at place) {
 		if p := find(c.Peers, func(p *Peer) bool { return p.Primary == nids[0] }); p != nil {
 			p.Locked = true
 		} else {
-			item.warn("no peer has the primary NID %s: nothing is locked", nids[0]).try("add the peer to the section \"peer\"")
+			item.warn("no peer has the primary NID %s: nothing is locked", nids[0]).remedyf("add the peer to the section \"peer\"")
 		}
 	}
 }
@@ -104,12 +104,12 @@ const maxSeconds = 24 * 3600
 // express all discovery modes.
 func (c *Config) applyLnetd(f *file) {
 	before := c.Parameters.Discovery
-	for name, at := range f.lnetd.own {
+	for name, at := range f.lnetd.options {
 		if key, ok := lnetdKeys[name]; ok {
 			key.read(c, at)
 		}
 	}
-	c.addModuleStrings(f.lnetd.own)
+	c.addModuleStrings(f.lnetd.options)
 	for t, v := range f.lnetd.drivers {
 		c.setDriver(t, v)
 	}
@@ -123,7 +123,7 @@ func (c *Config) applyLnetd(f *file) {
 		metricsKeys[name].read(&c.Metrics, at)
 	}
 	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
-		f.lnetd.own["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
+		f.lnetd.options["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
 	}
 }
 

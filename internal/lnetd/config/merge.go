@@ -19,38 +19,38 @@ type merge struct {
 	problems Problems
 	warnings Problems
 
-	// routeAt and ownerAt hold positions: that of a route, and that of the peer that has a NID.
-	routeAt map[routeKey]int
-	ownerAt map[lnet.NID]int
-	// gone holds the positions of deleted peers.
-	gone map[int]bool
+	// routeIndex and ownerIndex hold positions: that of a route, and that of the peer that has a NID.
+	routeIndex map[routeKey]int
+	ownerIndex map[lnet.NID]int
+	// deleted holds the positions of deleted peers.
+	deleted map[int]bool
 }
 
 // index records the positions of routes and peers.
 func (m *merge) index() {
-	m.routeAt, m.ownerAt = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, len(m.Peers))
+	m.routeIndex, m.ownerIndex = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, len(m.Peers))
 	for k := range m.Routes {
-		m.routeAt[m.Routes[k].key()] = k
+		m.routeIndex[m.Routes[k].key()] = k
 	}
 	for k := range m.Peers {
 		for _, nid := range m.Peers[k].nids() {
-			m.ownerAt[nid] = k
+			m.ownerIndex[nid] = k
 		}
 	}
 }
 
 // ownerOf returns the peer that has the NID, or nil.
 func (m *merge) ownerOf(nid lnet.NID) *Peer {
-	k, ok := m.ownerAt[nid]
+	k, ok := m.ownerIndex[nid]
 	if !ok {
 		return nil
 	}
 	return &m.Peers[k]
 }
 
-// wrong records an entry of the document that conflicts with another one or with the node's
+// addConflict records an entry of the document that conflicts with another one or with the node's
 // state. The argument where is the entry's position, or its name.
-func (m *merge) wrong(where, text, remedy string) {
+func (m *merge) addConflict(where, text, remedy string) {
 	m.problems = append(m.problems, m.problem(where, text, remedy))
 }
 
@@ -60,11 +60,11 @@ func (m *merge) problem(where, text, remedy string) *Problem {
 	return ProblemAt(m.name, where, text, remedy)
 }
 
-func (m *merge) done() (State, Problems, error) {
+func (m *merge) result() (State, Problems, error) {
 	if len(m.problems) > 0 {
-		return m.State, inOrder(m.warnings), inOrder(m.problems)
+		return m.State, sortAndLimit(m.warnings), sortAndLimit(m.problems)
 	}
-	return m.State, inOrder(m.warnings), nil
+	return m.State, sortAndLimit(m.warnings), nil
 }
 
 // clone returns a copy whose lists can be changed.
@@ -94,16 +94,16 @@ func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, P
 		m.addRoute(c.Routes[k])
 	}
 	gateways := gatewaysOf(m.Routes)
-	lists := m.claim(c.Peers)
+	lists := m.matchLists(c.Peers)
 	for k := range c.Peers {
 		at, there := lists[k]
 		switch p := &c.Peers[k]; {
 		case p.Listed == nil:
 			m.mergePeer(p, gateways)
 		case there:
-			m.refreshPeer(p, at)
+			m.updatePeer(p, at)
 		default:
-			m.refreshPeer(p, -1)
+			m.updatePeer(p, -1)
 		}
 	}
 	m.checkGateways(have, func(lost *Peer) string {
@@ -112,7 +112,7 @@ func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, P
 	m.addPolicies(c)
 	m.Drivers = c.Drivers
 	m.check()
-	return m.done()
+	return m.result()
 }
 
 // Replace returns the state of a node in state have after the document c has replaced it. It has
@@ -134,7 +134,7 @@ func Replace(have *State, name string, c *Config) (State, Problems, error) {
 		}
 	}
 	m.check()
-	return m.done()
+	return m.result()
 }
 
 func find[T any](list []T, is func(*T) bool) *T {
@@ -158,7 +158,7 @@ func (m *merge) addNI(i NI) {
 			i.Own = has.Own
 			*has = i
 		default:
-			m.wrong(i.place(), fmt.Sprintf("the NI %s is there already, with other tunables: cannot add LNet NI", &i),
+			m.addConflict(i.place(), fmt.Sprintf("the NI %s is there already, with other tunables: cannot add LNet NI", &i),
 				"delete it first, or make the node what the whole file says: lnetdctl apply")
 		}
 		return
@@ -169,16 +169,16 @@ func (m *merge) addNI(i NI) {
 		}
 		i.Tunables = first.Tunables
 	}
-	m.takeTimeout(&i)
+	m.inheritTimeout(&i)
 	m.NIs = append(m.NIs, i)
 }
 
 // timeoutOption is the NI option for the LND timeout.
 const timeoutOption = "timeout"
 
-// takeTimeout sets the LND timeout of an NI without one to the timeout that holds for its whole
+// inheritTimeout sets the LND timeout of an NI without one to the timeout that holds for its whole
 // net, as "net set --net" sets it (lnetctl 4.5).
-func (m *merge) takeTimeout(i *NI) {
+func (m *merge) inheritTimeout(i *NI) {
 	if _, given := i.Options[timeoutOption]; given {
 		return
 	}
@@ -198,11 +198,11 @@ func (m *merge) takeTimeout(i *NI) {
 }
 
 func (m *merge) addRoute(r Route) {
-	if k, ok := m.routeAt[r.key()]; ok {
+	if k, ok := m.routeIndex[r.key()]; ok {
 		m.Routes[k] = r
 		return
 	}
-	m.routeAt[r.key()] = len(m.Routes)
+	m.routeIndex[r.key()] = len(m.Routes)
 	m.Routes = append(m.Routes, r)
 }
 
@@ -217,25 +217,25 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 	case has == nil:
 		for _, nid := range p.nids() {
 			if o := m.ownerOf(nid); o != nil {
-				m.wrong(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
+				m.addConflict(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
 				return
 			}
 		}
 		for _, nid := range p.nids() {
-			m.ownerAt[nid] = len(m.Peers)
+			m.ownerIndex[nid] = len(m.Peers)
 		}
 		m.Peers = append(m.Peers, *p)
 	case p.undiscovered(gateways):
 	case has.SingleRail != p.SingleRail:
-		m.wrong(p.Where, fmt.Sprintf("the peer %s is configured already, with another \"Multi-Rail\"", p.Primary), "delete the peer first")
+		m.addConflict(p.Where, fmt.Sprintf("the peer %s is configured already, with another \"Multi-Rail\"", p.Primary), "delete the peer first")
 	default:
 		for _, nid := range p.Others {
 			switch o := m.ownerOf(nid); {
 			case o == nil:
-				m.ownerAt[nid] = m.ownerAt[p.Primary]
+				m.ownerIndex[nid] = m.ownerIndex[p.Primary]
 				has.Others = append(has.Others, nid)
 			case o.Primary != p.Primary:
-				m.wrong(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
+				m.addConflict(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
 			}
 		}
 		has.Locked = has.Locked || p.Locked
@@ -276,7 +276,7 @@ func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy
 		p := &have.Peers[k]
 		for _, nid := range p.nids() {
 			if lost[nid] {
-				m.wrong(where(p), fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", nid), remedy)
+				m.addConflict(where(p), fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", nid), remedy)
 				break
 			}
 		}
@@ -297,7 +297,7 @@ func (m *merge) addPolicies(c *Config) {
 	}
 	for k, r := range c.Rules {
 		if err := p.Add(r, c.Given.Indexes[k]); err != nil && !errors.Is(err, selection.ErrExists) {
-			m.wrong("udsp "+r.String(), err.Error(), "")
+			m.addConflict("udsp "+r.String(), err.Error(), "")
 		}
 	}
 	m.Rules = p.Rules()
@@ -331,7 +331,7 @@ func (c *Config) AddDrivers(have *State) {
 func (m *merge) check() {
 	m.checkRoutes()
 	if most := m.Parameters.InterfacesMax; most > 0 && len(m.NIs) >= most {
-		m.wrong("net", fmt.Sprintf("%d NIs: too many NIs, check lnet_interfaces_max", len(m.NIs)), fmt.Sprintf("max_interfaces is %d, with 0@lo", most))
+		m.addConflict("net", fmt.Sprintf("%d NIs: too many NIs, check lnet_interfaces_max", len(m.NIs)), fmt.Sprintf("max_interfaces is %d, with 0@lo", most))
 	}
 }
 
@@ -346,7 +346,7 @@ func (m *merge) checkRoutes() {
 		}
 		route := fmt.Sprintf("route to %s by %s", r.Net, r.Gateway)
 		if r.Where == "" {
-			m.wrong(route, why, remedy)
+			m.addConflict(route, why, remedy)
 			return false
 		}
 		m.warn(r.Where, "the "+route+" is left out: "+why)

@@ -21,7 +21,7 @@ const (
 // metricsKeys holds the keys of "metrics".
 var metricsKeys = map[string]setting[Metrics]{
 	"peers":         wholes(1, MetricsPeersMax, func(m *Metrics, n int) { m.Peers = n }),
-	"lustre_compat": truths(func(m *Metrics, b bool) { m.LustreCompat = b }),
+	"lustre_compat": boolSettings(func(m *Metrics, b bool) { m.LustreCompat = b }),
 	"web_config": texts(Text{"a path, or \"\"", "/etc/lnetd/web-config.yml"}, func(m *Metrics, s string) error {
 		m.WebConfig = s
 		return nil

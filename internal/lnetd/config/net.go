@@ -19,31 +19,31 @@ func (c *Config) addNet(f fileNet) {
 	if n.Type() == lnet.TypeLO {
 		return // always exists
 	}
-	if f.own.pattern != nil {
+	if f.direct.pattern != nil {
 		if f.patternAlone() {
-			c.addNetPattern(n, &f.own)
+			c.addNetPattern(n, &f.direct)
 		}
 		return
 	}
 	items := f.nis
 	switch {
 	case !f.list:
-		items = []fileNI{f.own}
-	case len(f.own.interfaces) > 0 || f.own.nid != nil:
-		f.at.wrong("names interfaces both by 'local NI(s)' and beside it").try("write them as items of 'local NI(s)'")
+		items = []fileNI{f.direct}
+	case len(f.direct.interfaces) > 0 || f.direct.nid != nil:
+		f.at.problemf("names interfaces both by 'local NI(s)' and beside it").remedyf("write them as items of 'local NI(s)'")
 	}
 	var common *lnd.Tunables
-	ownOptions := f.own.options(n)
+	ownOptions := f.direct.options(n)
 	for _, item := range items {
 		tunables, options := item.tunables, ownOptions
 		if tunables == nil {
-			tunables = f.own.tunables
+			tunables = f.direct.tunables
 		}
-		if item.saysOptions() && f.list {
+		if item.hasTunables() && f.list {
 			options = item.options(n)
 		}
 		if item.cpts == nil {
-			item.cpts = f.own.cpts
+			item.cpts = f.direct.cpts
 		}
 		t := tunables.tunables()
 		if common == nil {
@@ -65,17 +65,17 @@ func (c *Config) addNI(ni NI, at place) {
 	case ni.Net == 0:
 		return
 	case len(c.NIs) == rulesMax:
-		at.wrong("more than %d NIs", rulesMax).try("leave some out")
+		at.problemf("more than %d NIs", rulesMax).remedyf("leave some out")
 		return
 	}
 	twice := slices.ContainsFunc(c.NIs, func(o NI) bool {
 		return o.Net == ni.Net && (o.Device != "" && o.Device == ni.Device || !o.NID.IsZero() && o.NID == ni.NID)
 	})
 	if twice {
-		at.wrong("the NI %s stands twice", &ni).try("leave one of the two out; one interface may have NIs on several nets")
+		at.problemf("the NI %s stands twice", &ni).remedyf("leave one of the two out; one interface may have NIs on several nets")
 		return
 	}
-	ni.Where = at.where()
+	ni.Where = at.position()
 	c.NIs = append(c.NIs, ni)
 }
 
@@ -84,8 +84,8 @@ func (c *Config) addNI(ni NI, at place) {
 func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 	a, ok := ni.pattern.addressRange()
 	r := NetRule{net: n, ranges: []addressRange{a}, tunables: ni.tunables.tunables(), options: ni.options(n)}
-	if ni.into(&r) && ok && n != 0 {
-		r.must = len(r.devices) > 0
+	if ni.setRuleInterfaces(&r) && ok && n != 0 {
+		r.required = len(r.devices) > 0
 		c.addNetRule(r, ni.at)
 	}
 }
@@ -96,13 +96,13 @@ func (f *fileNet) patternAlone() bool {
 	switch {
 	case f.list:
 		beside = "local NI(s)"
-	case f.own.nid != nil:
+	case f.direct.nid != nil:
 		beside = "nid"
 	default:
 		return true
 	}
-	f.own.pattern.wrong("'pattern' and '%s' contradict each other", beside).
-		try("write an item of 'net' for each, or leave one of the two out")
+	f.direct.pattern.problemf("'pattern' and '%s' contradict each other", beside).
+		remedyf("write an item of 'net' for each, or leave one of the two out")
 	return false
 }
 
@@ -118,21 +118,21 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 		return nil
 	}
 	if len(ni.interfaces) == 0 {
-		_, said := ni.at.given("interfaces")
-		noted := said || ni.at.node.Kind != yaml.MappingNode || ni.at.means("interfaces", "nid", "local NI(s)")
+		_, said := ni.at.optionalMember("interfaces")
+		noted := said || ni.at.node.Kind != yaml.MappingNode || ni.at.hasMisspelled("interfaces", "nid", "local NI(s)")
 		switch {
 		case ni.at.key() == "net" && nid.IsZero() && !noted:
-			ni.at.warn("no interface is named: the driver takes the first one that is up").try(`write "interfaces: {0: eth0}"`)
+			ni.at.warn("no interface is named: the driver takes the first one that is up").remedyf(`write "interfaces: {0: eth0}"`)
 			fallthrough
 		case !nid.IsZero():
 			return []NI{{Net: n, NID: nid, CPTs: all}}
 		case !noted:
-			ni.at.wrong("neither \"interfaces\" nor \"nid\" is given").try(`write "interfaces: {0: eth0}"`)
+			ni.at.problemf("neither \"interfaces\" nor \"nid\" is given").remedyf(`write "interfaces: {0: eth0}"`)
 		}
 		return nil
 	}
 	if len(ni.interfaces) > 1 && !nid.IsZero() {
-		ni.nid.wrong("one NID beside %d interfaces", len(ni.interfaces)).try("write an item of 'local NI(s)' for each interface")
+		ni.nid.problemf("one NID beside %d interfaces", len(ni.interfaces)).remedyf("write an item of 'local NI(s)' for each interface")
 		return nil
 	}
 	var out []NI
@@ -157,10 +157,10 @@ func (ni *fileNI) ownNID(n lnet.Net) (lnet.NID, bool) {
 	nid, err := lnet.ParseNID(text)
 	switch {
 	case err != nil:
-		ni.nid.bad(err, nidText)
+		ni.nid.reportInvalid(err, nidText)
 		return nid, false
 	case n != 0 && nid.Net() != n:
-		ni.nid.wrong("%s is not on net %s", nid, n).try("move it to the net '%s'", nid.Net())
+		ni.nid.problemf("%s is not on net %s", nid, n).remedyf("move it to the net '%s'", nid.Net())
 		return nid, false
 	}
 	return nid, true
@@ -188,10 +188,10 @@ func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 	ni, err := ParseDevice(s, all)
 	switch {
 	case err != nil:
-		i.bad(err, deviceText)
+		i.reportInvalid(err, deviceText)
 		return ni, false
 	case i.cpts != nil && ni.Device != s && ni.Listed == nil:
-		i.cpts.wrong("stands twice: the name of the interface has CPU partitions too, %s", s).try("leave one of the two out")
+		i.cpts.problemf("stands twice: the name of the interface has CPU partitions too, %s", s).remedyf("leave one of the two out")
 		return ni, false
 	case i.cpts != nil:
 		ni.CPTs = all
@@ -219,9 +219,9 @@ func (f *fileTunables) tunables() lnd.Tunables {
 	return t
 }
 
-// saysOptions reports whether the NI has LND tunables.
-func (ni *fileNI) saysOptions() bool {
-	return ni.lnd != nil || ni.tunables != nil && ni.tunables.direct
+// hasTunables reports whether the NI has LND tunables.
+func (ni *fileNI) hasTunables() bool {
+	return ni.lnd != nil || ni.tunables != nil && ni.tunables.hasLNDTunables
 }
 
 // options returns the LND tunables for a net, if it has a driver. Values in "lnd tunables" take

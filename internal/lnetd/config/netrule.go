@@ -19,13 +19,13 @@ type NetRule struct {
 	devices []NI
 	// all holds the CPU partitions of interfaces that are not named.
 	all []int
-	// must reports that it is an error if the rule does not match this host.
-	must bool
+	// required reports that it is an error if the rule does not match this host.
+	required bool
 	// ranges holds the address ranges. None means any address.
 	ranges   []addressRange
 	tunables lnd.Tunables
 	options  lnd.Values
-	// where is the position in the file, "name:line: key".
+	// position is the position in the file, "name:line: key".
 	where string
 }
 
@@ -67,7 +67,7 @@ func (c *Config) addNetRules(list []place) {
 }
 
 func (c *Config) addNetRule(r NetRule, at place) {
-	r.where = at.where()
+	r.where = at.position()
 	c.Site.Rules = append(c.Site.Rules, r)
 	if len(c.Site.Rules) == 1 {
 		c.Site.Where = r.where
@@ -92,7 +92,7 @@ func readNetRule(at place) (r NetRule, good bool) {
 			ni.member(m)
 		}
 	}
-	good = ni.into(&r) && good
+	good = ni.setRuleInterfaces(&r) && good
 	if net == nil {
 		at.missing("net-spec", netText)
 		return r, false
@@ -102,15 +102,15 @@ func readNetRule(at place) (r NetRule, good bool) {
 		return r, false
 	}
 	if to.Type() == lnet.TypeLO {
-		net.wrong("every node has it").try("leave the rule out")
+		net.problemf("every node has it").remedyf("leave the rule out")
 		return r, false
 	}
 	r.net, r.tunables, r.options = to, ni.tunables.tunables(), ni.options(to)
 	return r, good
 }
 
-// into stores interfaces and CPU partitions in a rule.
-func (ni *fileNI) into(r *NetRule) (good bool) {
+// setRuleInterfaces stores interfaces and CPU partitions in a rule.
+func (ni *fileNI) setRuleInterfaces(r *NetRule) (good bool) {
 	r.all, good = ni.allCPTs()
 	for _, at := range ni.interfaces {
 		device, ok := at.device(r.all)
@@ -128,7 +128,7 @@ func (p place) addressRange() (addressRange, bool) {
 	}
 	r, err := parseAddressRange(s)
 	if err != nil {
-		p.bad(err, rangeText)
+		p.reportInvalid(err, rangeText)
 	}
 	return r, err == nil
 }
@@ -141,7 +141,7 @@ func (r *NetRule) match(machine []Interface) (found []NI) {
 		return r.matchNames(machine)
 	case len(r.ranges) > 0:
 		for k := range machine {
-			if i := &machine[k]; !i.Loopback && r.fits(i) {
+			if i := &machine[k]; !i.Loopback && r.acceptsInterface(i) {
 				found = append(found, NI{Device: i.Name, CPTs: r.all})
 			}
 		}
@@ -159,11 +159,11 @@ func (r *NetRule) match(machine []Interface) (found []NI) {
 func (r *NetRule) matchNames(machine []Interface) []NI {
 	var fit []string
 	for k := range machine {
-		if r.fits(&machine[k]) {
+		if r.acceptsInterface(&machine[k]) {
 			fit = append(fit, machine[k].Name)
 		}
 	}
-	found := ExpandDevices(r.named(machine), fit)
+	found := ExpandDevices(r.namedInterfaces(machine), fit)
 	for k := range found {
 		if !slices.Contains(fit, found[k].Device) {
 			return nil
@@ -172,9 +172,9 @@ func (r *NetRule) matchNames(machine []Interface) []NI {
 	return found
 }
 
-// named returns the interfaces that the rule names. A name that the host has stands only for
+// namedInterfaces returns the interfaces that the rule names. A name that the host has stands only for
 // itself.
-func (r *NetRule) named(machine []Interface) []NI {
+func (r *NetRule) namedInterfaces(machine []Interface) []NI {
 	list := slices.Clone(r.devices)
 	for k := range list {
 		if slices.Contains(namesOf(machine), list[k].Device) {
@@ -188,7 +188,7 @@ func (r *NetRule) named(machine []Interface) []NI {
 // have, and which interfaces match.
 func (r *NetRule) remedy(machine []Interface) string {
 	var parts, fit []string
-	named := DevicesOf(ExpandDevices(r.named(machine), namesOf(machine)))
+	named := DevicesOf(ExpandDevices(r.namedInterfaces(machine), namesOf(machine)))
 	for k := range machine {
 		i := &machine[k]
 		switch {
@@ -196,7 +196,7 @@ func (r *NetRule) remedy(machine []Interface) string {
 			parts = append(parts, i.Name+" is down")
 		case slices.Contains(named, i.Name) && len(i.Addrs) > 0:
 			parts = append(parts, i.Name+" has "+listAddrs(i.Addrs))
-		case !i.Loopback && r.fits(i):
+		case !i.Loopback && r.acceptsInterface(i):
 			fit = append(fit, i.Name+" has "+listAddrs(i.Addrs))
 		}
 	}
@@ -206,8 +206,8 @@ func (r *NetRule) remedy(machine []Interface) string {
 	return strings.Join(append(append(parts, fit...), "name that, or leave intf out"), "; ")
 }
 
-// fits reports whether an interface is up and has an address in the ranges.
-func (r *NetRule) fits(i *Interface) bool {
+// acceptsInterface reports whether an interface is up and has an address in the ranges.
+func (r *NetRule) acceptsInterface(i *Interface) bool {
 	return i.Up && slices.ContainsFunc(i.Addrs, func(a netip.Addr) bool {
 		return len(r.ranges) == 0 || slices.ContainsFunc(r.ranges, func(in addressRange) bool { return in.match(a) })
 	})

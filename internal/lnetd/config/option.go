@@ -48,7 +48,7 @@ func (d *DriverOptions) tunables() (list []Option) {
 		case t.PerNet:
 			o.Kind = Shown{}
 		case t.Kind == lnd.Bool:
-			o.Kind = Truth{Count: t.Max > 1}
+			o.Kind = Boolean{Count: t.Max > 1}
 		case t.Clamped:
 			o.Kind = Within{int(t.Min), int(t.Max)}
 		}
@@ -174,16 +174,16 @@ func (k Within) read(text string) (string, error) {
 	return strconv.Itoa(max(k.Min, min(n, k.Max))), err
 }
 
-// Truth accepts a boolean in all spellings of YAML, and 1 and 0. The canonical form is 1 or 0.
+// Boolean accepts a boolean in all spellings of YAML, and 1 and 0. The canonical form is 1 or 0.
 // With Count, larger numbers mean yes too, because the option was a number in older releases.
-type Truth struct{ Count bool }
+type Boolean struct{ Count bool }
 
-func (Truth) expected() string { return "a word" }
+func (Boolean) expected() string { return "a word" }
 
-func (Truth) right() (what, example string) { return "true or false", "" }
+func (Boolean) right() (what, example string) { return "true or false", "" }
 
-func (k Truth) read(text string) (string, error) {
-	b, err := parseTruth(text)
+func (k Boolean) read(text string) (string, error) {
+	b, err := parseBool(text)
 	if n, wrong := parseWhole(text); k.Count && wrong == nil && n > 0 {
 		b, err = true, nil
 	}
@@ -235,8 +235,8 @@ func parseWhole(text string) (int, error) {
 	return int(n), nil
 }
 
-// parseTruth parses a boolean in any of YAML's spellings.
-func parseTruth(text string) (bool, error) {
+// parseBool parses a boolean in any of YAML's spellings.
+func parseBool(text string) (bool, error) {
 	switch strings.ToLower(text) {
 	case "true", "yes", "on", "y", "1":
 		return true, nil
@@ -295,7 +295,7 @@ func (p place) option(o *Option) (string, bool) {
 	}
 	value, err := o.Kind.read(p.node.Value)
 	if err != nil {
-		p.bad(err, o.Kind)
+		p.reportInvalid(err, o.Kind)
 		return "", false
 	}
 	if within, ok := o.Kind.(Within); ok {

@@ -72,9 +72,9 @@ func TestKinds(t *testing.T) {
 		{Within{-1, 9}, "10", "9"},
 		{Within{-1, 9}, "-7", "-1"},
 		{Within{-1, 9}, "many", ""},
-		{Truth{}, "Yes", "1"},
-		{Truth{}, "off", "0"},
-		{Truth{}, "2", ""},
+		{Boolean{}, "Yes", "1"},
+		{Boolean{}, "off", "0"},
+		{Boolean{}, "2", ""},
 		{Words{"a", "b"}, "b", "b"},
 		{Words{"a", "b"}, "B", ""},
 	} {

@@ -153,7 +153,7 @@ func nisOf(specs lnet.Networks) (nis []NI, _ error) {
 				if err != nil {
 					return nil, err
 				}
-				ni.Listed = listedBehind(ni.Device, cpts, all)
+				ni.Listed = listedAfter(ni.Device, cpts, all)
 			}
 			nis = append(nis, ni)
 		}

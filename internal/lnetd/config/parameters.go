@@ -157,7 +157,7 @@ func secondsAt(at func(*Parameters) *time.Duration, p parameters.Parameter) para
 func boolAt(at func(*Parameters) *bool, p parameters.Parameter) parameter {
 	p.Live, p.Kind, p.Max = true, lnd.Bool, max(p.Max, 1)
 	return parameter{
-		p, func(in *Parameters) int64 { return int64(oneIf(*at(in))) },
+		p, func(in *Parameters) int64 { return int64(boolToInt(*at(in))) },
 		func(in *Parameters, v int64) { *at(in) = v != 0 },
 	}
 }
@@ -166,7 +166,7 @@ func boolAt(at func(*Parameters) *bool, p parameters.Parameter) parameter {
 func inverseAt(at func(*Parameters) *bool, p parameters.Parameter) parameter {
 	p.Live, p.Kind, p.Max = true, lnd.Bool, 1
 	return parameter{
-		p, func(in *Parameters) int64 { return int64(oneIf(!*at(in))) },
+		p, func(in *Parameters) int64 { return int64(boolToInt(!*at(in))) },
 		func(in *Parameters, v int64) { *at(in) = v == 0 },
 	}
 }
@@ -187,7 +187,7 @@ func withDefaults(list []parameter) []parameter {
 }
 
 // getDiscovery returns 1 for Verify too, as kernels and older releases show it.
-func getDiscovery(p *Parameters) int64 { return int64(oneIf(p.Discovery != discovery.Off)) }
+func getDiscovery(p *Parameters) int64 { return int64(boolToInt(p.Discovery != discovery.Off)) }
 
 // putDiscovery does not change Verify into On. Verify is shown as 1, which may come back, for example
 // from a backup.

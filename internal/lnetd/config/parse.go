@@ -46,27 +46,27 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 	indexes := c.addRules(f.rules)
 	ids, where := c.addTypedRules(f.typed)
 	c.applyRouting(&f)
-	c.Given = f.given(indexes)
+	c.Given = f.settings(indexes)
 	c.Given.RuleIDs, c.Given.RuleWhere = ids, where
 	if len(r.problems) == 0 {
 		r.checkDrivers(&c)
 	}
 	var err error
-	c.Warnings, err = r.judged()
+	c.Warnings, err = r.result()
 	return c, err
 }
 
-// judged returns the warnings, and as the error all problems, or the reason why the document was
+// result returns the warnings, and as the error all problems, or the reason why the document was
 // not read.
-func (r *reading) judged() (Problems, error) {
+func (r *reading) result() (Problems, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return nil, err
 	}
 	if len(r.problems) > 0 {
-		warnings := inOrder(r.warnings)
-		return warnings, WithWarnings(inOrder(r.problems), warnings)
+		warnings := sortAndLimit(r.warnings)
+		return warnings, WithWarnings(sortAndLimit(r.problems), warnings)
 	}
-	return inOrder(r.warnings), nil
+	return sortAndLimit(r.warnings), nil
 }
 
 // checkDrivers calls the Check functions of the drivers.

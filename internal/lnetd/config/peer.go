@@ -28,10 +28,10 @@ type Peer struct {
 	Where string
 }
 
-// peerPlaces indexes the peers of a file, of which there may be hundreds of thousands.
-type peerPlaces struct {
-	owner map[lnet.NID]lnet.NID // the primary NID of the peer that has a NID
-	at    map[peerKey]int       // positions in Config.Peers
+// peerPositions indexes the peers of a file, of which there may be hundreds of thousands.
+type peerPositions struct {
+	owner     map[lnet.NID]lnet.NID // the primary NID of the peer that has a NID
+	positions map[peerKey]int       // positions in Config.Peers
 }
 
 type peerKey struct {
@@ -42,9 +42,9 @@ type peerKey struct {
 func (p *Peer) key() peerKey { return peerKey{p.Primary, p.SingleRail} }
 
 // first returns the position of the first entry with the given primary NID.
-func (s *peerPlaces) first(primary lnet.NID) (int, bool) {
-	at, there := s.at[peerKey{primary, false}]
-	single, too := s.at[peerKey{primary, true}]
+func (s *peerPositions) first(primary lnet.NID) (int, bool) {
+	at, there := s.positions[peerKey{primary, false}]
+	single, too := s.positions[peerKey{primary, true}]
 	if too && (!there || single < at) {
 		return single, true
 	}
@@ -53,12 +53,12 @@ func (s *peerPlaces) first(primary lnet.NID) (int, bool) {
 
 // filePeer is an item of "peer" or "peers".
 type filePeer struct {
-	at        place
-	primary   *place // if nil, the first of nids
-	multiRail *place
-	nids      []place
-	lacks     bool // the primary NID is missing, which has been reported
-	list      bool // nids is the complete list
+	at             place
+	primary        *place // if nil, the first of nids
+	multiRail      *place
+	nids           []place
+	primaryMissing bool // the primary NID is missing, which has been reported
+	list           bool // nids is the complete list
 }
 
 // readPeers reads "peer". It skips keys that describe state.
@@ -84,7 +84,7 @@ func readPeers(at place) []filePeer {
 		}
 		if p.primary == nil {
 			item.missing("primary nid", nidText)
-			p.lacks = true
+			p.primaryMissing = true
 		}
 		peers = append(peers, p)
 	}
@@ -107,13 +107,13 @@ func readPeerLists(at place) []filePeer {
 		case list.empty():
 			p.nids = beside
 		case len(beside) > 0:
-			list.wrong("NIDs stand both below 'nids' and beside it, as '%s'", beside[0].key()).try("indent them all below 'nids'")
+			list.problemf("NIDs stand both below 'nids' and beside it, as '%s'", beside[0].key()).remedyf("indent them all below 'nids'")
 			continue
 		default:
 			p.nids = list.values()
 		}
 		if len(p.nids) == 0 {
-			list.wrong("names no NID").remedy(remedyOf(nidText, ""))
+			list.problemf("names no NID").remedy(remedyOf(nidText, ""))
 			continue
 		}
 		peers = append(peers, p)
@@ -124,14 +124,14 @@ func readPeerLists(at place) []filePeer {
 // addPeers validates and adds the peers. If a peer occurs twice, it gets the NIDs of both
 // entries. An entry of "peers" replaces earlier ones.
 func (c *Config) addPeers(list []filePeer) {
-	places := peerPlaces{map[lnet.NID]lnet.NID{}, map[peerKey]int{}}
+	places := peerPositions{map[lnet.NID]lnet.NID{}, map[peerKey]int{}}
 	for _, f := range list {
 		p, ok := f.peer()
 		if !ok {
 			continue
 		}
 		if f.list {
-			c.refresh(p, &f, &places)
+			c.updatePeer(p, &f, &places)
 			continue
 		}
 		c.addPeer(p, &f, &places)
@@ -140,7 +140,7 @@ func (c *Config) addPeers(list []filePeer) {
 
 // addPeer adds a peer, or adds its NIDs to an existing entry. Contradictory entries are both
 // kept, and the node reports the conflict.
-func (c *Config) addPeer(p Peer, f *filePeer, places *peerPlaces) {
+func (c *Config) addPeer(p Peer, f *filePeer, places *peerPositions) {
 	var added []lnet.NID
 	ok := true
 	for _, nid := range p.nids() {
@@ -148,7 +148,7 @@ func (c *Config) addPeer(p Peer, f *filePeer, places *peerPlaces) {
 		case !taken:
 			added = append(added, nid)
 		case other != p.Primary:
-			f.at.wrong("%s belongs to the peer %s already", nid, other).try("leave it out of one of the two")
+			f.at.problemf("%s belongs to the peer %s already", nid, other).remedyf("leave it out of one of the two")
 			ok = false
 		}
 	}
@@ -159,21 +159,21 @@ func (c *Config) addPeer(p Peer, f *filePeer, places *peerPlaces) {
 		places.owner[nid] = p.Primary
 	}
 	if _, twice := places.first(p.Primary); twice {
-		f.at.warn("the peer %s stands twice: it has the NIDs of both", p.Primary).try("write all of its NIDs in one of the two")
+		f.at.warn("the peer %s stands twice: it has the NIDs of both", p.Primary).remedyf("write all of its NIDs in one of the two")
 	}
-	if at, there := places.at[p.key()]; there {
+	if at, there := places.positions[p.key()]; there {
 		c.Peers[at].Others = append(c.Peers[at].Others, added...)
 		return
 	}
-	places.at[p.key()] = len(c.Peers)
+	places.positions[p.key()] = len(c.Peers)
 	c.Peers = append(c.Peers, p)
 }
 
 func (f *filePeer) peer() (Peer, bool) {
-	p := Peer{Where: f.at.where()}
+	p := Peer{Where: f.at.position()}
 	ok := f.readPrimary(&p)
 	if f.multiRail != nil {
-		multiRail, valid := f.multiRail.truth()
+		multiRail, valid := f.multiRail.boolean()
 		p.SingleRail, ok = !multiRail, ok && valid
 	}
 	for _, at := range f.nids {
@@ -190,11 +190,11 @@ func (f *filePeer) peer() (Peer, bool) {
 		}
 	}
 	if len(p.Others) >= peerNIDsMax {
-		f.at.wrong("%d NIDs: a peer has %d at most", 1+len(p.Others), peerNIDsMax).try("look at the ranges in its NIDs")
+		f.at.problemf("%d NIDs: a peer has %d at most", 1+len(p.Others), peerNIDsMax).remedyf("look at the ranges in its NIDs")
 		return p, false
 	}
 	if nid, clash := p.sameNet(); ok && clash {
-		f.at.wrong("%s: a peer that is not Multi-Rail has one NID on a net", nid).try("write 'Multi-Rail: true', or a peer of its own for the NID")
+		f.at.problemf("%s: a peer that is not Multi-Rail has one NID on a net", nid).remedyf("write 'Multi-Rail: true', or a peer of its own for the NID")
 		return p, false
 	}
 	return p, ok
@@ -204,7 +204,7 @@ func (f *filePeer) peer() (Peer, bool) {
 func (f *filePeer) readPrimary(p *Peer) bool {
 	primary, most := f.primary, 1
 	switch {
-	case f.lacks:
+	case f.primaryMissing:
 		return false
 	case primary == nil:
 		primary, most = &f.nids[0], peerNIDsMax
@@ -215,7 +215,7 @@ func (f *filePeer) readPrimary(p *Peer) bool {
 	}
 	p.Primary = nids[0]
 	if p.Primary.IsLoopback() {
-		primary.wrong("%s is this node", p.Primary).try("leave the peer out")
+		primary.problemf("%s is this node", p.Primary).remedyf("leave the peer out")
 		return false
 	}
 	return true

@@ -7,10 +7,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// refreshed returns the peer with exactly these NIDs. The list must not be empty. The peer keeps
+// withNIDs returns the peer with exactly these NIDs. The list must not be empty. The peer keeps
 // its primary NID if that is in the list. Otherwise the first NID becomes the primary one, and a
 // lock is removed. Two NIDs on one net make the peer Multi-Rail.
-func (p *Peer) refreshed(nids []lnet.NID) Peer {
+func (p *Peer) withNIDs(nids []lnet.NID) Peer {
 	out := *p
 	if !slices.Contains(nids, p.Primary) {
 		out.Primary, out.Locked = nids[0], false
@@ -33,14 +33,14 @@ func Without(a, b []lnet.NID) (out []lnet.NID) {
 	return out
 }
 
-// elsewhere returns the message for a listed NID that belongs to another peer.
-func (p *Peer) elsewhere(nid, owner lnet.NID) string {
+// conflictText returns the message for a listed NID that belongs to another peer.
+func (p *Peer) conflictText(nid, owner lnet.NID) string {
 	return fmt.Sprintf("NID %d, %s, belongs to the peer %s already: it is ignored", slices.Index(p.Listed, nid), nid, owner)
 }
 
-// refresh applies p, an entry of "peers", to the peer of c that has one of its NIDs. If there is
+// updatePeer applies p, an entry of "peers", to the peer of c that has one of its NIDs. If there is
 // none, it adds a peer. The list replaces all NIDs of the peer.
-func (c *Config) refresh(p Peer, f *filePeer, places *peerPlaces) {
+func (c *Config) updatePeer(p Peer, f *filePeer, places *peerPositions) {
 	owner, at, there := places.owner, 0, false
 	for _, nid := range p.nids() {
 		if primary, ok := owner[nid]; ok {
@@ -49,7 +49,7 @@ func (c *Config) refresh(p Peer, f *filePeer, places *peerPlaces) {
 		}
 	}
 	if there {
-		f.at.warn("the peer %s stands twice: it has the NIDs of the last list", c.Peers[at].Primary).try("write the peer once")
+		f.at.warn("the peer %s stands twice: it has the NIDs of the last list", c.Peers[at].Primary).remedyf("write the peer once")
 		for _, nid := range c.Peers[at].nids() {
 			delete(owner, nid)
 		}
@@ -57,7 +57,7 @@ func (c *Config) refresh(p Peer, f *filePeer, places *peerPlaces) {
 	var nids []lnet.NID
 	for _, nid := range p.nids() {
 		if other, taken := owner[nid]; taken {
-			f.at.warn("%s", p.elsewhere(nid, other)).try("leave it out of one of the two")
+			f.at.warn("%s", p.conflictText(nid, other)).remedyf("leave it out of one of the two")
 			continue
 		}
 		nids = append(nids, nid)
@@ -66,30 +66,30 @@ func (c *Config) refresh(p Peer, f *filePeer, places *peerPlaces) {
 	if there {
 		into = c.Peers[at]
 		into.Listed, into.Where = p.Listed, p.Where
-		delete(places.at, into.key())
+		delete(places.positions, into.key())
 	} else {
 		at = len(c.Peers)
 		c.Peers = append(c.Peers, Peer{})
 	}
-	into = into.refreshed(nids)
+	into = into.withNIDs(nids)
 	for _, nid := range nids {
 		owner[nid] = into.Primary
 	}
-	places.at[into.key()] = at
+	places.positions[into.key()] = at
 	c.Peers[at] = into
 }
 
-// claim finds the peer that each list of "peers" describes. It is the first one that has a NID of
+// matchLists finds the peer that each list of "peers" describes. It is the first one that has a NID of
 // the list and is not claimed by an earlier list. NIDs that such a peer loses become available to
 // all other peers of the document. The keys of the result are positions in list.
-func (m *merge) claim(list []Peer) map[int]int {
+func (m *merge) matchLists(list []Peer) map[int]int {
 	targets, claimed := map[int]int{}, map[int]bool{}
 	for k := range list {
 		if list[k].Listed == nil {
 			continue
 		}
 		for _, nid := range list[k].nids() {
-			if at, ok := m.ownerAt[nid]; ok && !claimed[at] {
+			if at, ok := m.ownerIndex[nid]; ok && !claimed[at] {
 				targets[k], claimed[at] = at, true
 				break
 			}
@@ -97,19 +97,19 @@ func (m *merge) claim(list []Peer) map[int]int {
 	}
 	for k, at := range targets {
 		for _, nid := range Without(m.Peers[at].nids(), list[k].nids()) {
-			delete(m.ownerAt, nid)
+			delete(m.ownerIndex, nid)
 		}
 	}
 	return targets
 }
 
-// refreshPeer sets the NIDs of the peer at a position to those of a list. It adds a peer if at is
+// updatePeer sets the NIDs of the peer at a position to those of a list. It adds a peer if at is
 // negative.
-func (m *merge) refreshPeer(p *Peer, at int) {
+func (m *merge) updatePeer(p *Peer, at int) {
 	var nids []lnet.NID
 	for _, nid := range p.nids() {
-		if o, owned := m.ownerAt[nid]; owned && o != at {
-			m.warn(p.Where, p.elsewhere(nid, m.Peers[o].Primary))
+		if o, owned := m.ownerIndex[nid]; owned && o != at {
+			m.warn(p.Where, p.conflictText(nid, m.Peers[o].Primary))
 			continue
 		}
 		nids = append(nids, nid)
@@ -125,7 +125,7 @@ func (m *merge) refreshPeer(p *Peer, at int) {
 		}
 		into.Where = p.Where
 	}
-	into = into.refreshed(nids)
+	into = into.withNIDs(nids)
 	into.Locked = into.Locked || p.Locked && into.Primary == p.Primary
 	if at < 0 {
 		at = len(m.Peers)
@@ -133,7 +133,7 @@ func (m *merge) refreshPeer(p *Peer, at int) {
 	}
 	m.Peers[at] = into
 	for _, nid := range nids {
-		m.ownerAt[nid] = at
+		m.ownerIndex[nid] = at
 	}
 }
 
@@ -142,14 +142,14 @@ func (m *merge) refreshPeer(p *Peer, at int) {
 func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 	at := -1
 	for _, nid := range p.Listed {
-		if o, ok := m.ownerAt[nid]; ok {
+		if o, ok := m.ownerIndex[nid]; ok {
 			at = o
 			break
 		}
 	}
 	var gone []lnet.NID
 	for k, nid := range p.Listed {
-		switch o, ok := m.ownerAt[nid]; {
+		switch o, ok := m.ownerIndex[nid]; {
 		case !ok:
 			absent(p.Where, fmt.Sprintf("NID %d, %s, is a NID of no peer: nothing is deleted", k, nid))
 		case o != at:
@@ -168,14 +168,14 @@ func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 		rest = nil
 	}
 	for _, nid := range Without(has.nids(), rest) {
-		delete(m.ownerAt, nid)
+		delete(m.ownerIndex, nid)
 	}
 	if len(rest) == 0 {
-		m.gone[at] = true
+		m.deleted[at] = true
 		return
 	}
 	if has.Found {
 		absent(p.Where, fmt.Sprintf("the peer %s is not configured: the NIDs that it loses come back when it is discovered again", has.Primary))
 	}
-	*has = has.refreshed(rest)
+	*has = has.withNIDs(rest)
 }

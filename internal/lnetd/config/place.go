@@ -25,21 +25,21 @@ type place struct {
 
 // reading is the state of reading one file.
 type reading struct {
-	ctx      context.Context // ends the reading
-	name     string
-	drivers  []DriverOptions
-	top      *shape // form of a document; nil until it is needed
-	problems Problems
-	warnings Problems
-	routes   map[routeKey]bool       // routes in the file
-	seen     map[string]bool         // paths without indices, for the test of the reference; nil otherwise
-	named    map[string]bool         // unknown keys for which there is a warning
-	homes    map[string][]string     // names of the mappings that have a key
-	meant    map[*yaml.Node][]string // what misspelled keys of a mapping probably mean
+	ctx           context.Context // ends the reading
+	name          string
+	drivers       []DriverOptions
+	top           *shape // form of a document; nil until it is needed
+	problems      Problems
+	warnings      Problems
+	routes        map[routeKey]bool       // routes in the file
+	seen          map[string]bool         // paths without indices, for the test of the reference; nil otherwise
+	warnedKeys    map[string]bool         // unknown keys for which there is a warning
+	mappingsByKey map[string][]string     // names of the mappings that have a key
+	suggestions   map[*yaml.Node][]string // what misspelled keys of a mapping probably mean
 }
 
-// below returns the place of a value within p. An alias is resolved.
-func (p place) below(path string, n *yaml.Node) place {
+// child returns the place of a value within p. An alias is resolved.
+func (p place) child(path string, n *yaml.Node) place {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -55,8 +55,8 @@ func (p place) key() string {
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
-// what describes the value for messages.
-func (p place) what() string {
+// describe describes the value for messages.
+func (p place) describe() string {
 	switch p.node.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -74,8 +74,8 @@ func (p place) empty() bool {
 	return p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!null" || p.node.Kind == 0
 }
 
-// none reports whether there is no value, or an empty list or mapping.
-func (p place) none() bool {
+// isEmpty reports whether there is no value, or an empty list or mapping.
+func (p place) isEmpty() bool {
 	return p.empty() || p.node.Kind != yaml.ScalarNode && len(p.node.Content) == 0
 }
 
@@ -86,22 +86,22 @@ type member struct {
 	value place
 }
 
-// again reports that m repeats, in another spelling, what before has set.
-func (m member) again(before member) {
-	m.at.wrong("stands twice: line %d has it as '%s', and line %d as '%s'",
-		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).try("leave one of the two out")
+// reportRepeated reports that m repeats, in another spelling, what before has set.
+func (m member) reportRepeated(before member) {
+	m.at.problemf("stands twice: line %d has it as '%s', and line %d as '%s'",
+		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).remedyf("leave one of the two out")
 }
 
-// raw returns a mapping's members in order, without checks.
-func (p place) raw() []member {
+// uncheckedMembers returns a mapping's members in order, without checks.
+func (p place) uncheckedMembers() []member {
 	out := make([]member, 0, len(p.node.Content)/2)
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
 		k, v := p.node.Content[i], p.node.Content[i+1]
-		path := cut(k.Value, keyMax)
+		path := truncate(k.Value, keyMax)
 		if p.path != "" {
 			path = p.path + "." + path
 		}
-		out = append(out, member{key: k.Value, at: p.below(path, k), value: p.below(path, v)})
+		out = append(out, member{key: k.Value, at: p.child(path, k), value: p.child(path, v)})
 	}
 	return out
 }
@@ -112,28 +112,28 @@ func (p place) members(twice bool) []member {
 		return nil
 	}
 	if p.node.Kind != yaml.MappingNode {
-		w := p.wrong("%s where keys were expected", p.what())
+		w := p.problemf("%s where keys were expected", p.describe())
 		switch {
 		case p.node.Kind == yaml.SequenceNode:
-			w.try("write the keys without '- ' before them")
+			w.remedyf("write the keys without '- ' before them")
 		case p.path == "" && strings.HasPrefix(p.node.Value, "options "):
-			w.try("these are module parameters: lnetdctl import --modprobe takes them, and lnetdctl legacy2yaml makes YAML of them")
+			w.remedyf("these are module parameters: lnetdctl import --modprobe takes them, and lnetdctl legacy2yaml makes YAML of them")
 		case !p.empty():
-			w.try("write 'key: value', with a blank behind the colon")
+			w.remedyf("write 'key: value', with a blank behind the colon")
 		default:
-			w.try("write 'key: value' lines, or leave it out")
+			w.remedyf("write 'key: value' lines, or leave it out")
 		}
 		return nil
 	}
 	out := make([]member, 0, len(p.node.Content)/2)
 	seen := map[string]bool{}
-	for _, m := range p.raw() {
+	for _, m := range p.uncheckedMembers() {
 		switch {
 		case m.at.node.Kind != yaml.ScalarNode:
-			m.at.wrong("a key that is not a word").try("write 'key: value'; a value with brackets in quotes")
+			m.at.problemf("a key that is not a word").remedyf("write 'key: value'; a value with brackets in quotes")
 			continue
 		case seen[m.key] && !twice:
-			m.at.wrong("stands twice").try("leave one of the two out")
+			m.at.problemf("stands twice").remedyf("leave one of the two out")
 			continue
 		}
 		seen[m.key] = true
@@ -151,12 +151,12 @@ func (p place) items() []place {
 		return nil
 	}
 	if p.node.Kind != yaml.SequenceNode {
-		p.wrong("%s where a list was expected", p.what()).try("begin each item with '- '")
+		p.problemf("%s where a list was expected", p.describe()).remedyf("begin each item with '- '")
 		return nil
 	}
 	out := make([]place, len(p.node.Content))
 	for i, n := range p.node.Content {
-		out[i] = p.below(fmt.Sprintf("%s[%d]", p.path, i), n)
+		out[i] = p.child(fmt.Sprintf("%s[%d]", p.path, i), n)
 	}
 	return out
 }
@@ -177,7 +177,7 @@ func (p place) values() []place {
 		return p.items()
 	}
 	if p.node.Kind == yaml.ScalarNode && !p.empty() {
-		p.wrong("%s where a list was expected", p.what()).try(`write "%s: {0: %s}"`, p.key(), p.node.Value)
+		p.problemf("%s where a list was expected", p.describe()).remedyf(`write "%s: {0: %s}"`, p.key(), p.node.Value)
 		return nil
 	}
 	return p.numbers()
@@ -203,21 +203,21 @@ func (p place) named(key string) place {
 	return p
 }
 
-// means reports whether the mapping has a misspelled key that probably means one of keys.
-func (p place) means(keys ...string) bool {
-	return slices.ContainsFunc(p.file.meant[p.node], func(key string) bool { return slices.Contains(keys, key) })
+// hasMisspelled reports whether the mapping has a misspelled key that probably means one of keys.
+func (p place) hasMisspelled(keys ...string) bool {
+	return slices.ContainsFunc(p.file.suggestions[p.node], func(key string) bool { return slices.Contains(keys, key) })
 }
 
 // missing reports that a mapping lacks a key, unless a misspelling of it was reported. The kind
 // is that of its values.
 func (p place) missing(key string, kind Kind) {
-	if p.node.Kind == yaml.MappingNode && !p.means(key) { // otherwise it is reported already
-		p.wrong("the key %q is missing", key).remedy(remedyOf(kind, key))
+	if p.node.Kind == yaml.MappingNode && !p.hasMisspelled(key) { // otherwise it is reported already
+		p.problemf("the key %q is missing", key).remedy(remedyOf(kind, key))
 	}
 }
 
-// bad reports that the value is not of the given kind.
-func (p place) bad(err error, kind Kind) {
+// reportInvalid reports that the value is not of the given kind.
+func (p place) reportInvalid(err error, kind Kind) {
 	remedy := remedyOf(kind, p.key())
 	for outer, inner := (*lnet.FieldError)(nil), (*lnet.FieldError)(nil); errors.As(err, &outer) && errors.As(outer.Err, &inner); {
 		err = inner // it names the part of the value that is wrong
@@ -227,17 +227,17 @@ func (p place) bad(err error, kind Kind) {
 			remedy = fmt.Sprintf("did you mean '%s'?", like)
 		}
 	}
-	p.wrong("%v", err).remedy(remedy)
+	p.problemf("%v", err).remedy(remedy)
 }
 
 // scalar reports whether the value is a single one, and records a problem otherwise.
 func (p place) scalar(kind Kind) bool {
 	switch {
 	case p.empty() && p.key() != "":
-		p.wrong("no value specified for key '%s'", p.key()).remedy(remedyOf(kind, p.key()))
+		p.problemf("no value specified for key '%s'", p.key()).remedy(remedyOf(kind, p.key()))
 		return false
 	case p.node.Kind != yaml.ScalarNode || p.empty():
-		p.wrong("%s where %s was expected", p.what(), kind.expected()).remedy(remedyOf(kind, p.key()))
+		p.problemf("%s where %s was expected", p.describe(), kind.expected()).remedy(remedyOf(kind, p.key()))
 		return false
 	}
 	return true
@@ -261,7 +261,7 @@ func (p place) word(words Words) (int, bool) {
 		return 0, false
 	}
 	if _, err := words.read(s); err != nil {
-		p.bad(err, words)
+		p.reportInvalid(err, words)
 		return 0, false
 	}
 	return slices.Index(words, s), true
@@ -278,7 +278,7 @@ func (p place) number(lo, hi int) (int, bool) {
 		_, err = kind.read(p.node.Value)
 	}
 	if err != nil {
-		p.bad(err, kind)
+		p.reportInvalid(err, kind)
 	}
 	return n, err == nil
 }
@@ -292,14 +292,14 @@ func (p place) priority() (uint32, bool) {
 	return uint32(n), ok
 }
 
-// truth reads a boolean in any of YAML's spellings.
-func (p place) truth() (bool, bool) {
-	if !p.scalar(Truth{}) {
+// boolean reads a boolean in any of YAML's spellings.
+func (p place) boolean() (bool, bool) {
+	if !p.scalar(Boolean{}) {
 		return false, false
 	}
-	b, err := parseTruth(p.node.Value)
+	b, err := parseBool(p.node.Value)
 	if err != nil {
-		p.bad(err, Truth{})
+		p.reportInvalid(err, Boolean{})
 	}
 	return b, err == nil
 }
@@ -333,7 +333,7 @@ func (p place) nets(limit int) ([]lnet.Net, bool) {
 
 // badNet reports that the value is not a net.
 func (p place) badNet(err error) {
-	p.bad(err, netText)
+	p.reportInvalid(err, netText)
 	var types []string
 	for _, d := range p.file.drivers {
 		types = append(types, d.Type.String())
@@ -355,7 +355,7 @@ func (p place) nids(limit int) ([]lnet.NID, bool) {
 		err = fmt.Errorf("%q names no NID", s)
 	}
 	if err != nil {
-		p.bad(err, nidText)
+		p.reportInvalid(err, nidText)
 	}
 	return nids, err == nil
 }
@@ -368,12 +368,12 @@ func (p place) pattern() (lnet.Pattern, bool) {
 	}
 	d, err := lnet.ParsePattern(s)
 	if err != nil {
-		p.bad(fmt.Errorf("%q: %w", s, err), patternText)
+		p.reportInvalid(fmt.Errorf("%q: %w", s, err), patternText)
 	}
 	return d, err == nil
 }
 
-// where returns the position for messages: "file:line: key".
-func (p place) where() string {
+// position returns the position for messages: "file:line: key".
+func (p place) position() string {
 	return fmt.Sprintf("%s:%d: %s", p.file.name, p.node.Line, p.path)
 }

@@ -30,14 +30,16 @@ func ProblemAt(name, where, text, remedy string) *Problem {
 	return p
 }
 
-// noted is a problem that has been recorded.
-type noted struct{ problem *Problem }
+// problemRef is a problem that has been recorded.
+type problemRef struct{ problem *Problem }
 
-// try sets the remedy.
-func (n noted) try(format string, args ...any) { n.problem.Remedy = fmt.Sprintf(format, args...) }
+// remedyf sets the remedy.
+func (n problemRef) remedyf(format string, args ...any) {
+	n.problem.Remedy = fmt.Sprintf(format, args...)
+}
 
 // remedy sets the remedy, which may be empty.
-func (n noted) remedy(text string) { n.problem.Remedy = text }
+func (n problemRef) remedy(text string) { n.problem.Remedy = text }
 
 // WithWarnings returns the sorted problems p together with the warnings, which are marked as
 // such. If there are too many, errors have precedence.
@@ -62,29 +64,29 @@ func sortProblems(p Problems) {
 	})
 }
 
-// problemsMax bounds the problems that are reported, notedMax those that are recorded before.
+// problemsMax bounds the problems that are reported, recordedMax those that are recorded before.
 const (
 	problemsMax = 100
-	notedMax    = 10_000
+	recordedMax = 10_000
 )
 
-// note appends a problem to a list, unless the list is full.
-func note(list *Problems, one *Problem) {
-	if len(*list) < notedMax {
+// appendProblem appends a problem to a list, unless the list is full.
+func appendProblem(list *Problems, one *Problem) {
+	if len(*list) < recordedMax {
 		*list = append(*list, one)
 	}
 }
 
-// inOrder sorts problems by position, because keys are checked in any order. It removes
+// sortAndLimit sorts problems by position, because keys are checked in any order. It removes
 // duplicates and returns the first problemsMax if there are more.
-func inOrder(p Problems) Problems {
+func sortAndLimit(p Problems) Problems {
 	atLeast := ""
-	if len(p) == notedMax {
+	if len(p) == recordedMax {
 		atLeast = "at least "
 	}
 	sortProblems(p)
 	for _, one := range p {
-		one.Key, one.Text, one.Remedy = cut(one.Key, longestText), cut(one.Text, longestText), cut(one.Remedy, longestText)
+		one.Key, one.Text, one.Remedy = truncate(one.Key, maxText), truncate(one.Text, maxText), truncate(one.Remedy, maxText)
 	}
 	p = slices.CompactFunc(p, func(a, b *Problem) bool { return *a == *b })
 	if len(p) <= problemsMax {
@@ -94,37 +96,37 @@ func inOrder(p Problems) Problems {
 	return append(p[:problemsMax:problemsMax], &Problem{File: p[0].File, Text: more, Remedy: "mend these first"})
 }
 
-// wrong records a problem with the value.
-func (p place) wrong(format string, args ...any) noted {
+// problemf records a problem with the value.
+func (p place) problemf(format string, args ...any) problemRef {
 	w := p.problem(format, args...)
-	note(&p.file.problems, w)
-	return noted{w}
+	appendProblem(&p.file.problems, w)
+	return problemRef{w}
 }
 
 // warn records a warning about the value.
-func (p place) warn(format string, args ...any) noted {
+func (p place) warn(format string, args ...any) problemRef {
 	w := p.problem(format, args...)
-	note(&p.file.warnings, w)
-	return noted{w}
+	appendProblem(&p.file.warnings, w)
+	return problemRef{w}
 }
 
 func (p place) problem(format string, args ...any) *Problem {
 	text := fmt.Sprintf(format, args...)
-	if value := p.node.Value; len(value) > longestEcho {
-		text = strings.ReplaceAll(text, strconv.Quote(value), strconv.Quote(cut(value, longestEcho)))
-		text = strings.ReplaceAll(text, value, cut(value, longestEcho))
+	if value := p.node.Value; len(value) > maxValueText {
+		text = strings.ReplaceAll(text, strconv.Quote(value), strconv.Quote(truncate(value, maxValueText)))
+		text = strings.ReplaceAll(text, value, truncate(value, maxValueText))
 	}
 	return &Problem{File: p.file.name, Line: p.node.Line, Column: p.node.Column, Key: p.path, Text: text}
 }
 
 // Maximum length in bytes of a value and of other texts that a problem repeats.
 const (
-	longestEcho = 60
-	longestText = 600
+	maxValueText = 60
+	maxText      = 600
 )
 
-// cut returns s, shortened and marked with "..." if it is longer than most bytes.
-func cut(s string, most int) string {
+// truncate returns s, shortened and marked with "..." if it is longer than most bytes.
+func truncate(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

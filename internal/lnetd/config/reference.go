@@ -13,13 +13,13 @@ import (
 //go:embed reference.yaml
 var reference []byte
 
-// driversMark is the line of reference.yaml that the sections of drivers replace.
-const driversMark = "    #: drivers\n"
+// driversMarker is the line of reference.yaml that the sections of drivers replace.
+const driversMarker = "    #: drivers\n"
 
 // Reference returns a configuration file with every key and its default, including those of
 // drivers.
 func Reference(drivers []DriverOptions) []byte {
-	before, after, _ := bytes.Cut(reference, []byte(driversMark))
+	before, after, _ := bytes.Cut(reference, []byte(driversMarker))
 	text := bytes.Clone(before)
 	for k := range drivers {
 		if drivers[k].Section != "" {
@@ -31,7 +31,7 @@ func Reference(drivers []DriverOptions) []byte {
 		text = drivers[k].putTunables(text)
 	}
 	for _, section := range []string{parameters.Global, parameters.Lnetd} {
-		text = fillLine(text, "parameters "+section, func(out []byte, indent string) []byte {
+		text = replaceLine(text, "parameters "+section, func(out []byte, indent string) []byte {
 			for _, p := range parametersIn(section) {
 				out = appendKey(out, indent, p.Name, strconv.FormatInt(p.Default, 10), p.Describe())
 			}
@@ -52,7 +52,7 @@ func (d *DriverOptions) appendSection(b []byte) []byte {
 
 // putTunables replaces the line for the tunables of the driver's NIs.
 func (d *DriverOptions) putTunables(text []byte) []byte {
-	return fillLine(text, "tunables "+d.Type.String(), func(out []byte, indent string) []byte {
+	return replaceLine(text, "tunables "+d.Type.String(), func(out []byte, indent string) []byte {
 		for k := range d.Tunables {
 			if t := &d.Tunables[k]; t.Name != "" && !t.PerNet {
 				out = appendKey(out, indent, t.Name, strconv.FormatInt(t.Default, 10), helpFor(t))
@@ -62,9 +62,9 @@ func (d *DriverOptions) putTunables(text []byte) []byte {
 	})
 }
 
-// fillLine replaces the line "#: mark" of text, if there is one, by what fill appends. The indent is
+// replaceLine replaces the line "#: mark" of text, if there is one, by what fill appends. The indent is
 // what precedes the mark.
-func fillLine(text []byte, mark string, fill func(out []byte, indent string) []byte) []byte {
+func replaceLine(text []byte, mark string, fill func(out []byte, indent string) []byte) []byte {
 	before, after, ok := bytes.Cut(text, []byte("#: "+mark+"\n"))
 	if !ok {
 		return text

@@ -69,15 +69,15 @@ func (c *Config) addRoute(at place) {
 	}
 	for _, to := range nets {
 		if to.Type() == lnet.TypeLO {
-			net.wrong("%s is no remote net", to).try("name the net beyond the gateway, such as \"net: tcp1\"")
+			net.problemf("%s is no remote net", to).remedyf("name the net beyond the gateway, such as \"net: tcp1\"")
 			return
 		}
 		for _, g := range gateways {
 			if g.IsLoopback() {
-				gateway.wrong("%s cannot be a gateway to %s", g, to).try("name the NID that the gateway has on a net of this node")
+				gateway.problemf("%s cannot be a gateway to %s", g, to).remedyf("name the NID that the gateway has on a net of this node")
 				return
 			}
-			c.addOneRoute(Route{Net: to, Gateway: g, RouteOptions: o, Where: at.where()}, at)
+			c.addOneRoute(Route{Net: to, Gateway: g, RouteOptions: o, Where: at.position()}, at)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (c *Config) addRoute(at place) {
 // addOneRoute adds a route. If the file contains it already, the first one stays.
 func (c *Config) addOneRoute(r Route, at place) {
 	if at.file.routes[r.key()] {
-		at.warn("the route to %s by %s stands twice: the first one holds", r.Net, r.Gateway).try("leave one of the two out")
+		at.warn("the route to %s by %s stands twice: the first one holds", r.Net, r.Gateway).remedyf("leave one of the two out")
 		return
 	}
 	if at.file.routes == nil {

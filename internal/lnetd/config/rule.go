@@ -12,8 +12,8 @@ import (
 // ruleIndexMax bounds "idx".
 const ruleIndexMax = 1 << 20
 
-// notThere is how older releases print a pattern that a rule does not have.
-const notThere = "NA"
+// absentPattern is how older releases print a pattern that a rule does not have.
+const absentPattern = "NA"
 
 // fileRule is an item of "udsp".
 type fileRule struct {
@@ -32,7 +32,7 @@ func (c *Config) addRules(list []place) (indexes []int) {
 		switch {
 		case !ok:
 		case r.idx == nil:
-			at.warn("the key \"idx\" is missing: the rule is skipped").try("write \"idx: 0\" for the first rule")
+			at.warn("the key \"idx\" is missing: the rule is skipped").remedyf("write \"idx: 0\" for the first rule")
 		default:
 			rules = append(rules, r)
 		}
@@ -41,14 +41,14 @@ func (c *Config) addRules(list []place) (indexes []int) {
 	var p selection.Policies
 	for k, r := range rules {
 		if k > 0 && *rules[k-1].idx == *r.idx {
-			r.at.warn("the idx %d stands twice: rules of one idx come in the order of the file", *r.idx).try("number the rules 0, 1, 2 ...")
+			r.at.warn("the idx %d stands twice: rules of one idx come in the order of the file", *r.idx).remedyf("number the rules 0, 1, 2 ...")
 		}
 		err := p.Add(r.rule, selection.Append)
 		switch {
 		case errors.Is(err, selection.ErrExists):
 			r.at.warn("the rule %s stands twice", r.rule)
 		case err != nil:
-			r.at.wrong("%v", err).try("write 'src', 'dst' or both; or 'dst' and 'rte'")
+			r.at.problemf("%v", err).remedyf("write 'src', 'dst' or both; or 'dst' and 'rte'")
 		case len(p.Rules()) > len(indexes): // not just the priority of an existing rule
 			indexes = append(indexes, *r.idx)
 		}
@@ -74,11 +74,11 @@ func readRule(at place) (fileRule, bool) {
 		case "rte":
 			r.rule.Rte, ok = m.value.rulePattern()
 		case "priority":
-			r.takePriority(m)
+			r.setPriority(m)
 		case "action":
 			for _, below := range m.value.members(false) {
 				if below.key == "priority" {
-					r.takePriority(below)
+					r.setPriority(below)
 				}
 			}
 		}
@@ -98,17 +98,17 @@ func readRule(at place) (fileRule, bool) {
 	return r, good
 }
 
-// takePriority records the priority, which is in the rule itself or in its "action".
-func (r *fileRule) takePriority(m member) {
+// setPriority records the priority, which is in the rule itself or in its "action".
+func (r *fileRule) setPriority(m member) {
 	if r.priority != nil {
-		m.again(*r.priority)
+		m.reportRepeated(*r.priority)
 	}
 	r.priority = &m
 }
 
 // rulePattern reads a pattern of "udsp".
 func (p place) rulePattern() (lnet.Pattern, bool) {
-	if p.empty() || p.node.Value == notThere {
+	if p.empty() || p.node.Value == absentPattern {
 		return lnet.Pattern{}, true
 	}
 	return p.pattern()

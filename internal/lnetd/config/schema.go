@@ -19,8 +19,8 @@ const schemaDialect = "https://json-schema.org/draft/2020-12/schema"
 // indexPattern matches a key that only numbers a value.
 const indexPattern = "^[0-9]+$"
 
-// schemer builds a JSON Schema from forms.
-type schemer struct {
+// schemaBuilder builds a JSON Schema from forms.
+type schemaBuilder struct {
 	help map[string]string // comments of the reference document, by path of keys
 }
 
@@ -28,7 +28,7 @@ type schemer struct {
 // values and ranges, and rejects unknown keys. Parse makes further checks that a schema cannot
 // express.
 func Schema(drivers []DriverOptions) []byte {
-	s := &schemer{help: helpOf(Reference(drivers))}
+	s := &schemaBuilder{help: helpOf(Reference(drivers))}
 	top := sections(drivers).schema(s, "")
 	top["$schema"] = schemaDialect
 	top["title"] = "Configuration of lnetd"
@@ -91,7 +91,7 @@ func plainComment(comment string) string {
 	return strings.TrimSuffix(strings.Join(words, " "), " For example:")
 }
 
-func (s *shape) schema(by *schemer, path string) schema {
+func (s *shape) schema(by *schemaBuilder, path string) schema {
 	properties := schema{}
 	for _, key := range slices.Sorted(maps.Keys(s.keys)) {
 		below := path + "." + key
@@ -103,7 +103,7 @@ func (s *shape) schema(by *schemer, path string) schema {
 		properties[key] = one
 	}
 	out := schema{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
-	for _, key := range s.shown {
+	for _, key := range s.stateKeys {
 		if key == "cpt[]" {
 			out["patternProperties"] = schema{`^cpt\[[0-9]+\]$`: schema{}}
 		} else if properties[key] == nil {
@@ -129,15 +129,15 @@ func (s *shape) schema(by *schemer, path string) schema {
 	return out
 }
 
-func (f scalar) schema(*schemer, string) schema { return f.kind.schema() }
+func (f scalar) schema(*schemaBuilder, string) schema { return f.kind.schema() }
 
-func (state) schema(*schemer, string) schema { return schema{} }
+func (state) schema(*schemaBuilder, string) schema { return schema{} }
 
-func (f list) schema(s *schemer, path string) schema {
+func (f list) schema(s *schemaBuilder, path string) schema {
 	return schema{"type": []string{"array", "null"}, "items": f.of.schema(s, path)}
 }
 
-func (f numbered) schema(s *schemer, path string) schema {
+func (f numbered) schema(s *schemaBuilder, path string) schema {
 	of := f.of.schema(s, path)
 	return schema{
 		"type": []string{"array", "object"}, "items": of,
@@ -145,7 +145,7 @@ func (f numbered) schema(s *schemer, path string) schema {
 	}
 }
 
-func (f either) schema(s *schemer, path string) schema {
+func (f either) schema(s *schemaBuilder, path string) schema {
 	var forms []schema
 	for _, one := range f {
 		forms = append(forms, one.schema(s, path))
@@ -164,7 +164,7 @@ func (k Whole) schema() schema {
 
 func (Within) schema() schema { return Whole{math.MinInt32, math.MaxInt32}.schema() }
 
-func (k Truth) schema() schema {
+func (k Boolean) schema() schema {
 	words := []any{true, false, 0, 1}
 	for _, w := range []string{"true", "false", "yes", "no", "on", "off", "y", "n", "1", "0"} {
 		words = append(words, w)

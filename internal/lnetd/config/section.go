@@ -17,7 +17,7 @@ var aroundKeys = map[string]bool{
 	"selftest": true, "transport": true,
 }
 
-func oneIf(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}

@@ -35,20 +35,20 @@ func (s *Selftest) Memory() int { return s.Agent.ClientMemory + s.Agent.ServerMe
 // selftestKeys holds the keys of "selftest", which are module parameters under their own names
 // (selftest 10). A timeout of 0 means never, which is a negative value for the agent.
 var selftestKeys = map[string]setting[Selftest]{
-	"enabled":            truths(func(s *Selftest, b bool) { s.Enabled = b }),
+	"enabled":            boolSettings(func(s *Selftest, b bool) { s.Enabled = b }),
 	"memory":             wholes(SelftestMemoryMin>>20, SelftestMemoryMax>>20, func(s *Selftest, n int) { s.SetMemory(n << 20) }),
 	"units":              wholes(1, 1<<24, func(s *Selftest, n int) { s.Agent.MaxUnits = n }),
 	"tests":              wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxTests = n }),
 	"requests":           wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.MaxServing = n }),
-	"session_timeout":    wholes(0, maxSeconds, func(s *Selftest, n int) { s.Agent.SessionTimeout = seconds(orNever(n)) }),
-	"rpc_timeout":        wholes(0, maxSeconds, func(s *Selftest, n int) { s.Agent.RPCTimeout = seconds(orNever(n)) }),
+	"session_timeout":    wholes(0, maxSeconds, func(s *Selftest, n int) { s.Agent.SessionTimeout = seconds(orDisabled(n)) }),
+	"rpc_timeout":        wholes(0, maxSeconds, func(s *Selftest, n int) { s.Agent.RPCTimeout = seconds(orDisabled(n)) }),
 	"brw_srv_workitems":  wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.BRWWorkItems = n }),
 	"ping_srv_workitems": wholes(1, 1<<20, func(s *Selftest, n int) { s.Agent.PingWorkItems = n }),
 	"brw_inject_errors":  wholes(0, math.MaxInt32, func(s *Selftest, n int) { s.Agent.InjectErrors = n }),
 }
 
-// orNever returns n, or -1 for 0.
-func orNever(n int) int {
+// orDisabled returns n, or -1 for 0.
+func orDisabled(n int) int {
 	if n == 0 {
 		return -1
 	}

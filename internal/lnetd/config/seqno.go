@@ -29,11 +29,11 @@ func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
 	}
 	r := newReading(ctx, "", nil)
 	for _, doc := range r.documents(data) {
-		top := (place{file: r}).below("", doc)
+		top := (place{file: r}).child("", doc)
 		if top.node.Kind != yaml.MappingNode {
 			continue
 		}
-		for _, section := range top.raw() {
+		for _, section := range top.uncheckedMembers() {
 			if section.value.node.Kind != yaml.SequenceNode {
 				n, has := section.value.seqNo()
 				list = append(list, seqNo{section.value.path, section.at.node.Line, n, has})
@@ -75,7 +75,7 @@ func (p place) numberUnder(key string) (int64, bool) {
 			}
 		}
 	case yaml.MappingNode:
-		for _, m := range p.raw() {
+		for _, m := range p.uncheckedMembers() {
 			if m.key != key {
 				if n, ok := m.value.numberUnder(key); ok {
 					return n, true

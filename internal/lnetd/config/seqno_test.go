@@ -82,7 +82,7 @@ numa: {range: 3, seq_no: 13}
 		t.Error(diff)
 	}
 	for _, section := range []string{"ping", "discover"} {
-		got, err := ParseErrands(t.Context(), "t.yaml", []byte(section+": {nids: [10.0.0.1@tcp], seq_no: 14}\n"))
+		got, err := ParseRequests(t.Context(), "t.yaml", []byte(section+": {nids: [10.0.0.1@tcp], seq_no: 14}\n"))
 		if err != nil || len(got) != 1 || got[0].SeqNo == nil || *got[0].SeqNo != 14 {
 			t.Errorf("%s: %+v, %v", section, got, err)
 		}

@@ -39,10 +39,10 @@ func ranged[T any](r api.Range, set func(*T, int)) setting[T] {
 // wholeIn returns the kind of the numbers in a range.
 func wholeIn(r api.Range) Whole { return Whole{int(r.Min), int(r.Max)} }
 
-// truths returns the setting of a boolean.
-func truths[T any](set func(*T, bool)) setting[T] {
-	return setting[T]{scalar{Truth{}}, func(t *T, at place) {
-		if b, ok := at.truth(); ok {
+// boolSettings returns the setting of a boolean.
+func boolSettings[T any](set func(*T, bool)) setting[T] {
+	return setting[T]{scalar{Boolean{}}, func(t *T, at place) {
+		if b, ok := at.boolean(); ok {
 			set(t, b)
 		}
 	}}
@@ -53,7 +53,7 @@ func texts[T any](kind Text, set func(*T, string) error) setting[T] {
 	return setting[T]{scalar{kind}, func(t *T, at place) {
 		if s, ok := at.textOf(kind); ok {
 			if err := set(t, s); err != nil {
-				at.wrong("%v", err).remedy(remedyOf(kind, at.key()))
+				at.problemf("%v", err).remedy(remedyOf(kind, at.key()))
 			}
 		}
 	}}

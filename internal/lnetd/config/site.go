@@ -91,7 +91,7 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 			continue
 		}
 		found := r.match(machine)
-		if len(found) == 0 && r.must {
+		if len(found) == 0 && r.required {
 			return &RuleError{r.where, fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0].Device), r.remedy(machine)}
 		}
 		for _, ni := range found {
@@ -155,7 +155,7 @@ func (s *State) has(nid lnet.NID, machine []Interface) bool {
 var moduleStrings = map[string]func(*Config, place, string) error{
 	"networks": func(c *Config, where place, s string) error {
 		nis, err := networks([]string{s})
-		c.NIs = append(c.NIs, at(nis, where.where())...)
+		c.NIs = append(c.NIs, at(nis, where.position())...)
 		return err
 	},
 	"ip2nets": func(c *Config, where place, s string) error {
@@ -165,7 +165,7 @@ var moduleStrings = map[string]func(*Config, place, string) error{
 		}
 		c.Site.IP2Nets = rules
 		if c.Site.Where == "" {
-			c.Site.Where = where.where()
+			c.Site.Where = where.position()
 		}
 		return err
 	},
@@ -173,7 +173,7 @@ var moduleStrings = map[string]func(*Config, place, string) error{
 		routes, err := lnet.ParseRoutes(s)
 		for _, r := range routes {
 			c.Site.Routes = append(c.Site.Routes, Route{
-				Net: r.Net, Gateway: r.Gateway, Where: at.where(),
+				Net: r.Net, Gateway: r.Gateway, Where: at.position(),
 				RouteOptions: node.RouteOptions{Hops: uint32(r.Hops), Priority: r.Priority},
 			})
 		}
@@ -195,11 +195,11 @@ func (c *Config) addModuleStrings(own map[string]place) {
 		}
 		given[name] = true
 		if err := read(c, at, s); err != nil {
-			at.wrong("%v", err).try("write something like %s: %s", name, moduleExamples[name])
+			at.problemf("%v", err).remedyf("write something like %s: %s", name, moduleExamples[name])
 		}
 	}
 	if given["networks"] && given["ip2nets"] {
-		own["ip2nets"].wrong("cannot stand beside networks").try("leave one of the two out")
+		own["ip2nets"].problemf("cannot stand beside networks").remedyf("leave one of the two out")
 	}
 	_, forwarding := own["forwarding"]
 	c.Site.Automatic = given["routes"] && !forwarding

@@ -8,16 +8,16 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 )
 
-// suspicion is the most likely reason why a text is not valid YAML.
-type suspicion struct {
+// syntaxProblem is the most likely reason why a text is not valid YAML.
+type syntaxProblem struct {
 	line, column int
 	text, remedy string
 }
 
-// suspect searches a text that is not valid YAML for common mistakes. It returns nil if it finds
+// findSyntaxProblem searches a text that is not valid YAML for common mistakes. It returns nil if it finds
 // none. The form top supplies the known keys.
-func suspect(text string, top *shape) *suspicion {
-	d := &detective{keys: map[string]bool{}}
+func findSyntaxProblem(text string, top *shape) *syntaxProblem {
+	d := &syntaxScanner{keys: map[string]bool{}}
 	top.walk(func(key string) { d.keys[spelling.Plain(key)] = true })
 	for k, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
 		d.number = k + 1
@@ -39,19 +39,19 @@ func (s *shape) walk(f func(key string)) {
 	}
 }
 
-// detective scans lines, as far as it recognizes their syntax.
-type detective struct {
-	keys    map[string]bool // known keys, as spelling.Plain returns them
-	number  int
-	found   *suspicion
-	open    []bracket
-	quote   rune // 0 outside of quotes
-	quoteAt bracket
-	escaped bool  // after a backslash in double quotes
-	levels  []int // columns of the open mappings and lists
-	nested  bool  // the value of the last line is on deeper lines
-	literal int   // column of a key whose value is a text block, or -1
-	begun   bool
+// syntaxScanner scans lines, as far as it recognizes their syntax.
+type syntaxScanner struct {
+	keys         map[string]bool // known keys, as spelling.Plain returns them
+	number       int
+	found        *syntaxProblem
+	open         []bracket
+	quote        rune // 0 outside of quotes
+	quoteAt      bracket
+	escaped      bool  // after a backslash in double quotes
+	levels       []int // columns of the open mappings and lists
+	valueFollows bool  // the value of the last line is on deeper lines
+	literal      int   // column of a key whose value is a text block, or -1
+	started      bool
 }
 
 // bracket is an open bracket.
@@ -62,30 +62,30 @@ type bracket struct {
 
 var closing = map[rune]rune{'{': '}', '[': ']'}
 
-func (d *detective) suspect(column int, remedy, format string, args ...any) {
+func (d *syntaxScanner) record(column int, remedy, format string, args ...any) {
 	if d.found == nil {
-		d.found = &suspicion{line: d.number, column: column, text: fmt.Sprintf(format, args...), remedy: remedy}
+		d.found = &syntaxProblem{line: d.number, column: column, text: fmt.Sprintf(format, args...), remedy: remedy}
 	}
 }
 
 // unclosed reports the open quote or, without one, the open bracket.
-func (d *detective) unclosed() {
+func (d *syntaxScanner) unclosed() {
 	switch {
 	case d.quote != 0:
 		d.number = d.quoteAt.line
-		d.suspect(d.quoteAt.column, "close it", "the quote %c is not closed", d.quote)
+		d.record(d.quoteAt.column, "close it", "the quote %c is not closed", d.quote)
 	case len(d.open) > 0:
 		last := d.open[len(d.open)-1]
 		d.number = last.line
-		d.suspect(last.column, fmt.Sprintf("write %c where it ends", closing[last.is]), "the bracket %c is not closed", last.is)
+		d.record(last.column, fmt.Sprintf("write %c where it ends", closing[last.is]), "the bracket %c is not closed", last.is)
 	}
 }
 
-func (d *detective) line(line string) {
+func (d *syntaxScanner) line(line string) {
 	d.escaped = false
 	content := strings.TrimLeft(line, " \t")
 	if len(d.open) > 0 || d.quote != 0 {
-		m := keyed.FindStringSubmatch(content)
+		m := keyPattern.FindStringSubmatch(content)
 		if len(m) > 1 && d.keys[spelling.Plain(m[1])] && (d.quote != 0 || content == line) {
 			d.unclosed() // the next key within an unclosed value
 			return
@@ -94,29 +94,29 @@ func (d *detective) line(line string) {
 		return
 	}
 	indent := len(line) - len(content)
-	if d.begun && d.literal >= 0 && indent > d.literal {
+	if d.started && d.literal >= 0 && indent > d.literal {
 		return
 	}
-	d.literal, d.begun = -1, true
+	d.literal, d.started = -1, true
 	switch {
 	case content == "" || content[0] == '#':
 		return
 	case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "..."):
-		d.levels, d.nested = nil, false
+		d.levels, d.valueFollows = nil, false
 		return
 	}
 	if tab := strings.IndexByte(line[:indent], '\t'); tab >= 0 {
-		d.suspect(tab+1, "use blanks alone to indent", "a tab in the indentation")
+		d.record(tab+1, "use blanks alone to indent", "a tab in the indentation")
 		return
 	}
 	for content == "-" || strings.HasPrefix(content, "- ") || strings.HasPrefix(content, "-\t") {
 		d.level(indent, true)
 		rest := strings.TrimLeft(content[1:], " ")
 		if strings.HasPrefix(rest, "\t") {
-			d.suspect(indent+2, "use blanks alone to indent", "a tab behind '-'")
+			d.record(indent+2, "use blanks alone to indent", "a tab behind '-'")
 			return
 		}
-		d.nested = true
+		d.valueFollows = true
 		indent += len(content) - len(rest)
 		content = rest
 	}
@@ -125,16 +125,16 @@ func (d *detective) line(line string) {
 	}
 }
 
-// keyed matches a key with its colon and the value after it.
-var keyed = regexp.MustCompile(`^("[^"]*"|'[^']*'|[^"'\[\]{}#&*!|>%@,][^#]*?)\s*:(?:[ \t]+(.*))?$`)
+// keyPattern matches a key with its colon and the value after it.
+var keyPattern = regexp.MustCompile(`^("[^"]*"|'[^']*'|[^"'\[\]{}#&*!|>%@,][^#]*?)\s*:(?:[ \t]+(.*))?$`)
 
 // content checks the line after indentation and dashes.
-func (d *detective) content(content string, indent int) {
-	m := keyed.FindStringSubmatchIndex(content)
+func (d *syntaxScanner) content(content string, indent int) {
+	m := keyPattern.FindStringSubmatchIndex(content)
 	if m == nil {
-		d.noKey(content, indent)
+		d.checkKeyless(content, indent)
 		d.scan(content, indent)
-		d.nested = false
+		d.valueFollows = false
 		return
 	}
 	d.level(indent, false)
@@ -146,25 +146,25 @@ func (d *detective) content(content string, indent int) {
 		word, rest, _ := strings.Cut(value, " ")
 		value, at = rest, at+len(word)+1
 	}
-	d.nested = value == "" || value[0] == '#'
+	d.valueFollows = value == "" || value[0] == '#'
 	if strings.HasPrefix(value, "|") || strings.HasPrefix(value, ">") {
 		d.literal = indent
 		return
 	}
 	if k := strings.Index(value, ": "); k >= 0 && !strings.ContainsAny(value[:1], `"'{[#`) && !strings.Contains(value[:k], " #") {
-		d.suspect(indent+at+k+1, "write each 'key: value' on a line of its own, or the value in quotes", "a second colon in the line")
+		d.record(indent+at+k+1, "write each 'key: value' on a line of its own, or the value in quotes", "a second colon in the line")
 		return
 	}
 	d.scan(value, indent+at)
 }
 
-// noKey checks a line without a key.
-func (d *detective) noKey(content string, indent int) {
+// checkKeyless checks a line without a key.
+func (d *syntaxScanner) checkKeyless(content string, indent int) {
 	before, after, colon := strings.Cut(content, ":")
 	word := strings.TrimSpace(before)
 	switch {
 	case colon && after != "" && d.keys[spelling.Plain(word)]:
-		d.suspect(indent+len(before)+1, fmt.Sprintf("write '%s: %s'", word, strings.TrimSpace(after)), "no blank behind the colon")
+		d.record(indent+len(before)+1, fmt.Sprintf("write '%s: %s'", word, strings.TrimSpace(after)), "no blank behind the colon")
 	case !colon:
 		for k := len(content); k > 0; k = strings.LastIndexByte(content[:k], ' ') {
 			if k > spelling.LongestWord { // longer than any key
@@ -172,7 +172,7 @@ func (d *detective) noKey(content string, indent int) {
 				continue
 			}
 			if name := content[:k]; d.keys[spelling.Plain(name)] {
-				d.suspect(indent+k, fmt.Sprintf("write '%s:%s'", name, content[k:]), "no colon behind '%s'", name)
+				d.record(indent+k, fmt.Sprintf("write '%s:%s'", name, content[k:]), "no colon behind '%s'", name)
 				return
 			}
 		}
@@ -180,7 +180,7 @@ func (d *detective) noKey(content string, indent int) {
 }
 
 // level opens a mapping or a list at a column, or reports that it may not be there.
-func (d *detective) level(column int, isList bool) {
+func (d *syntaxScanner) level(column int, isList bool) {
 	deeper := -1
 	for len(d.levels) > 0 && d.levels[len(d.levels)-1] > column {
 		deeper = d.levels[len(d.levels)-1]
@@ -189,29 +189,29 @@ func (d *detective) level(column int, isList bool) {
 	switch {
 	case len(d.levels) > 0 && d.levels[len(d.levels)-1] == column:
 	case deeper >= 0:
-		d.misplaced(column, deeper)
-	case !d.nested && len(d.levels) > 0:
-		d.suspect(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", d.levels[len(d.levels)-1]),
+		d.reportIndent(column, deeper)
+	case !d.valueFollows && len(d.levels) > 0:
+		d.record(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", d.levels[len(d.levels)-1]),
 			"indented by %d blanks, below a line that has its value already", column)
 	default:
 		d.levels = append(d.levels, column)
 	}
-	d.nested = isList
+	d.valueFollows = isList
 }
 
-// misplaced reports a line whose indentation matches no line before.
-func (d *detective) misplaced(column, deeper int) {
+// reportIndent reports a line whose indentation matches no line before.
+func (d *syntaxScanner) reportIndent(column, deeper int) {
 	if len(d.levels) == 0 {
-		d.suspect(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", deeper),
+		d.record(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", deeper),
 			"indented by %d blanks, as no line before", column)
 		return
 	}
-	d.suspect(column+1, fmt.Sprintf("indent it by %d or %d blanks, as the lines that it belongs to", d.levels[len(d.levels)-1], deeper),
+	d.record(column+1, fmt.Sprintf("indent it by %d or %d blanks, as the lines that it belongs to", d.levels[len(d.levels)-1], deeper),
 		"indented by %d blanks, as no line before", column)
 }
 
 // scan tracks quotes and brackets in the rest of a line.
-func (d *detective) scan(s string, column int) {
+func (d *syntaxScanner) scan(s string, column int) {
 	fresh, closed := true, false // a value may begin; a value in brackets has ended
 	for k, c := range s {
 		at := column + k + 1
@@ -225,12 +225,12 @@ func (d *detective) scan(s string, column int) {
 		case c == '#' && (k == 0 || s[k-1] == ' ' || s[k-1] == '\t'):
 			return
 		case closed:
-			d.suspect(at, "put the whole value in quotes", "'%s' behind a bracket that is closed", s[k:])
+			d.record(at, "put the whole value in quotes", "'%s' behind a bracket that is closed", s[k:])
 			return
 		case fresh && (c == '"' || c == '\''):
 			d.quote, d.quoteAt = c, bracket{c, d.number, at}
 		case fresh && strings.ContainsRune("*@`%", c) && !anchored(s[k:]):
-			d.suspect(at, "put the value in quotes", "a value that begins with '%c'", c)
+			d.record(at, "put the value in quotes", "a value that begins with '%c'", c)
 		case fresh && closing[c] != 0:
 			d.open = append(d.open, bracket{c, d.number, at})
 			continue
@@ -249,12 +249,12 @@ func (d *detective) scan(s string, column int) {
 const escapes = "0abt\tnvfre \"/\\N_LPxuU"
 
 // quoted handles a character within quotes.
-func (d *detective) quoted(c rune, at int) {
+func (d *syntaxScanner) quoted(c rune, at int) {
 	switch {
 	case d.escaped:
 		d.escaped = false
 		if !strings.ContainsRune(escapes, c) {
-			d.suspect(at-1, `write '\\' for a backslash, or single quotes around the value`, `'\%c' in double quotes`, c)
+			d.record(at-1, `write '\\' for a backslash, or single quotes around the value`, `'\%c' in double quotes`, c)
 		}
 	case d.quote == '"' && c == '\\':
 		d.escaped = true
@@ -269,14 +269,14 @@ func anchored(s string) bool { return aliased.MatchString(s) }
 var aliased = regexp.MustCompile(`^\*[0-9A-Za-z_-]+\s*([,}\]#]|$)`)
 
 // bracket handles a character within brackets. It reports whether that closes the outermost one.
-func (d *detective) bracket(c rune, at int) (closed bool) {
+func (d *syntaxScanner) bracket(c rune, at int) (closed bool) {
 	last := d.open[len(d.open)-1]
 	switch c {
 	case '[', '{':
-		d.suspect(at, "put the value in quotes", "the bracket %c within a value that stands in brackets", c)
+		d.record(at, "put the value in quotes", "the bracket %c within a value that stands in brackets", c)
 	case ']', '}':
 		if c != closing[last.is] {
-			d.suspect(at, fmt.Sprintf("close %c of line %d, column %d, with %c", last.is, last.line, last.column, closing[last.is]),
+			d.record(at, fmt.Sprintf("close %c of line %d, column %d, with %c", last.is, last.line, last.column, closing[last.is]),
 				"the bracket %c, which closes nothing", c)
 		}
 		d.open = d.open[:len(d.open)-1]

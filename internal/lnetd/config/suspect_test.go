@@ -62,7 +62,7 @@ o: 1
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, ends := range []string{"\n", "\r\n"} {
-			if s := suspect(strings.ReplaceAll(text, "\n", ends), sections(testDrivers)); s != nil {
+			if s := findSyntaxProblem(strings.ReplaceAll(text, "\n", ends), sections(testDrivers)); s != nil {
 				t.Errorf("%s: %+v", name, *s)
 			}
 		}

@@ -22,10 +22,10 @@ const sectionsMax = 32
 // left out.
 func (r *reading) documents(data []byte) []*yaml.Node {
 	if p := r.measure(data); p != nil {
-		note(&r.problems, p)
+		appendProblem(&r.problems, p)
 		return nil
 	}
-	for range min(sectionsMax, 1+diagnosedMax/(1+len(data))) {
+	for range min(sectionsMax, 1+diagnosisMax/(1+len(data))) {
 		p := r.nested(data)
 		if p == nil {
 			docs, err := r.decode(data)
@@ -33,7 +33,7 @@ func (r *reading) documents(data []byte) []*yaml.Node {
 			case r.ctx.Err() != nil:
 				return nil
 			case err == nil:
-				return r.unfolded(docs)
+				return r.checkAliases(docs)
 			}
 			p = r.diagnose(string(data), err)
 		}
@@ -47,38 +47,38 @@ func (r *reading) documents(data []byte) []*yaml.Node {
 	return nil
 }
 
-// unfolded returns docs, or nil and a problem if values are nested too deeply or aliases stand
+// checkAliases returns docs, or nil and a problem if values are nested too deeply or aliases stand
 // for too many values.
-func (r *reading) unfolded(docs []*yaml.Node) []*yaml.Node {
-	u := unfolding{sizes: map[*yaml.Node]int{}}
+func (r *reading) checkAliases(docs []*yaml.Node) []*yaml.Node {
+	u := aliasCounter{sizes: map[*yaml.Node]int{}}
 	for _, doc := range docs {
-		if at := deeper(doc, depthMax); at != nil {
-			note(&r.problems, r.tooDeep(at.Line, at.Column))
+		if at := findDeeper(doc, depthMax); at != nil {
+			appendProblem(&r.problems, r.tooDeep(at.Line, at.Column))
 			return nil
 		}
-		if at := u.look(doc); at != nil {
-			place{file: r, node: at}.wrong("aliases that stand for more than %d values", aliasedMax).try("write out what '*%s' stands for", at.Value)
+		if at := u.firstExcess(doc); at != nil {
+			place{file: r, node: at}.problemf("aliases that stand for more than %d values", aliasedMax).remedyf("write out what '*%s' stands for", at.Value)
 			return nil
 		}
 	}
 	return docs
 }
 
-// unfolding counts the values that aliases stand for.
-type unfolding struct {
+// aliasCounter counts the values that aliases stand for.
+type aliasCounter struct {
 	sizes   map[*yaml.Node]int // with aliases expanded; 0 while it is being counted
 	aliased int
 }
 
-// look returns the first alias that exceeds the bound, or nil.
-func (u *unfolding) look(n *yaml.Node) *yaml.Node {
+// firstExcess returns the first alias that exceeds the bound, or nil.
+func (u *aliasCounter) firstExcess(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		if u.aliased += u.size(n); u.aliased > aliasedMax {
 			return n
 		}
 	}
 	for _, below := range n.Content {
-		if at := u.look(below); at != nil {
+		if at := u.firstExcess(below); at != nil {
 			return at
 		}
 	}
@@ -86,7 +86,7 @@ func (u *unfolding) look(n *yaml.Node) *yaml.Node {
 }
 
 // size returns the size of a value. It returns more than aliasedMax if the value contains itself.
-func (u *unfolding) size(n *yaml.Node) int {
+func (u *aliasCounter) size(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -108,7 +108,7 @@ func (u *unfolding) size(n *yaml.Node) int {
 
 // decode decodes YAML until r.ctx is done.
 func (r *reading) decode(data []byte) (docs []*yaml.Node, _ error) {
-	d := yaml.NewDecoder(under{r.ctx, bytes.NewReader(data)})
+	d := yaml.NewDecoder(ctxReader{r.ctx, bytes.NewReader(data)})
 	for {
 		var doc yaml.Node
 		err := d.Decode(&doc)
@@ -160,7 +160,7 @@ func (r *reading) diagnose(text string, err error) *Problem {
 		p.Text, p.Remedy = "a byte that is not text", "save the file as UTF-8, without control characters"
 		return p
 	}
-	if s := suspect(text, r.sections()); s != nil {
+	if s := findSyntaxProblem(text, r.sections()); s != nil {
 		p.Line, p.Column, p.Text, p.Remedy = s.line, s.column, s.text, s.remedy
 		return p
 	}
@@ -188,7 +188,7 @@ func (r *reading) diagnose(text string, err error) *Problem {
 // lineOf returns the first line with which the text gives the error. It returns 0 if the text is
 // too long to be parsed repeatedly.
 func (r *reading) lineOf(text string, err error) int {
-	if len(text) > diagnosedMax/sectionsMax {
+	if len(text) > diagnosisMax/sectionsMax {
 		return 0
 	}
 	lines := strings.SplitAfter(text, "\n")

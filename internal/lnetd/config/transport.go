@@ -51,7 +51,7 @@ func (t *Transport) Clients() clients.Config {
 
 // transportKeys holds the keys of "transport".
 var transportKeys = map[string]setting[Transport]{
-	"enabled": truths(func(t *Transport, b bool) { t.Enabled = b }),
+	"enabled": boolSettings(func(t *Transport, b bool) { t.Enabled = b }),
 	"socket": texts(pathText, func(t *Transport, s string) error {
 		t.Socket = s
 		return nil
@@ -66,13 +66,13 @@ var transportKeys = map[string]setting[Transport]{
 	}},
 	"farewell":  wholes(0, int(TransportFarewellMax/time.Second), func(t *Transport, n int) { t.Farewell = seconds(n) }),
 	"poll_time": wholes(0, maxPollTime, func(t *Transport, n int) { t.PollTime = time.Duration(n) * time.Microsecond }),
-	"rules":     {list{&shape{key: "rules", keys: formsOf(ruleKeys), needed: [][]string{{"name"}}, ours: true}}, (*Transport).readRules},
+	"rules":     {list{&shape{key: "rules", keys: formsOf(ruleKeys), needed: [][]string{{"name"}}, lnetdOnly: true}}, (*Transport).readRules},
 }
 
 func (t *Transport) readRules(at place) {
 	items := at.optionalItems()
 	if len(items) > maxRules {
-		at.wrong("%d rules, at most %d are possible", len(items), maxRules)
+		at.problemf("%d rules, at most %d are possible", len(items), maxRules)
 		return
 	}
 	names := map[string]bool{}
@@ -85,22 +85,22 @@ func (t *Transport) readRules(at place) {
 		}
 		switch {
 		case r.Name == "":
-			if _, given := item.given("name"); !given {
+			if _, given := item.optionalMember("name"); !given {
 				item.missing("name", Text{"a word", "servers"})
 			}
 		case names[r.Name]:
-			item.wrong("there is a rule %q already", r.Name).try("give each rule a name of its own")
+			item.problemf("there is a rule %q already", r.Name).remedyf("give each rule a name of its own")
 		}
 		names[r.Name] = true
 		t.Rules = append(t.Rules, r)
 	}
 }
 
-// given returns the value of a key of a mapping, if it has one. It reports no problems.
-func (p place) given(key string) (place, bool) {
+// optionalMember returns the value of a key of a mapping, if it has one. It reports no problems.
+func (p place) optionalMember(key string) (place, bool) {
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
 		if p.node.Content[i].Value == key {
-			return p.below(p.path+"."+key, p.node.Content[i+1]), true
+			return p.child(p.path+"."+key, p.node.Content[i+1]), true
 		}
 	}
 	return place{}, false
@@ -132,7 +132,7 @@ var ruleKeys = map[string]setting[clients.Rule]{
 func quotasWithout(key, never string) form {
 	forms := formsOf(quotaKeys)
 	delete(forms, never)
-	return &shape{key: key, keys: forms, ours: true}
+	return &shape{key: key, keys: forms, lnetdOnly: true}
 }
 
 func readRuleNIDs(r *clients.Rule, at place) {
@@ -177,11 +177,11 @@ func (p place) span(lo, hi uint32) clients.Span {
 	first, err := strconv.ParseUint(strings.TrimSpace(from), 10, 32)
 	last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 32)
 	if err != nil || err2 != nil {
-		p.wrong("%q is not a number or FIRST-LAST", s).try(`write something like "%s: %d-%d"`, p.key(), lo, lo+1)
+		p.problemf("%q is not a number or FIRST-LAST", s).remedyf(`write something like "%s: %d-%d"`, p.key(), lo, lo+1)
 		return clients.Span{}
 	}
 	if first > last || first < uint64(lo) || last > uint64(hi) {
-		p.wrong("%s is not within %d to %d", s, lo, hi).try(`write something like "%s: %d-%d"`, p.key(), lo, hi)
+		p.problemf("%s is not within %d to %d", s, lo, hi).remedyf(`write something like "%s: %d-%d"`, p.key(), lo, hi)
 		return clients.Span{}
 	}
 	return clients.Span{First: uint32(first), Last: uint32(last)}
@@ -212,12 +212,12 @@ func (p place) id(kind string, find func(name string) (string, error)) (uint32, 
 	}
 	text, err := find(s)
 	if err != nil {
-		p.wrong("%q is no %s of this machine, and no number", s, kind).try("write a name that 'getent %s' shows, or a number", getent[kind])
+		p.problemf("%q is no %s of this machine, and no number", s, kind).remedyf("write a name that 'getent %s' shows, or a number", getent[kind])
 		return 0, false
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		p.wrong("%s %q: %v", kind, s, err)
+		p.problemf("%s %q: %v", kind, s, err)
 	}
 	return uint32(n), err == nil
 }

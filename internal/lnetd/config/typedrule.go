@@ -34,29 +34,29 @@ func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]st
 		}
 	}
 	slices.SortStableFunc(items, func(a, b item) int {
-		return cmp.Compare(unsigned(a.rule.ID), unsigned(b.rule.ID))
+		return cmp.Compare(idOrder(a.rule.ID), idOrder(b.rule.ID))
 	})
 	var p selection.Policies
 	ids, where = map[int]bool{}, map[int]string{}
 	for _, i := range items {
 		if has := sameRule(p.Typed(), &i.rule); has != nil {
-			i.at.warn("the rule stands twice: it is the one with id %d", has.ID).try("write it once")
+			i.at.warn("the rule stands twice: it is the one with id %d", has.ID).remedyf("write it once")
 			continue
 		}
-		if old := clashing(p.Typed(), &i.rule); old != nil {
+		if old := conflicting(p.Typed(), &i.rule); old != nil {
 			remedy := "write one of the two"
 			if old.ID == i.rule.ID {
 				remedy = "give it another id, or leave the id out"
 			}
-			i.at.wrong("%s", clashText(old, &i.rule)).try("%s", remedy)
+			i.at.problemf("%s", conflictText(old, &i.rule)).remedyf("%s", remedy)
 			continue
 		}
 		id, err := p.AddTyped(i.rule)
 		if err != nil {
-			i.at.wrong("%v", err)
+			i.at.problemf("%v", err)
 			continue
 		}
-		where[id] = i.at.where()
+		where[id] = i.at.position()
 		if i.rule.ID != selection.AnyID {
 			ids[id] = true
 		}
@@ -65,13 +65,13 @@ func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]st
 	return ids, where
 }
 
-// clashing returns the rule in list that conflicts with r, or nil.
-func clashing(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
+// conflicting returns the rule in list that conflicts with r, or nil.
+func conflicting(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
 	return find(list, func(o *selection.TypedRule) bool { return o.ID == r.ID || o.SameMatch(r) })
 }
 
-// clashText describes why r conflicts with old.
-func clashText(old, r *selection.TypedRule) string {
+// conflictText describes why r conflicts with old.
+func conflictText(old, r *selection.TypedRule) string {
 	if old.SameMatch(r) {
 		return fmt.Sprintf("the %s rule with id %d is about the same, with priority %d", old.Type, old.ID, old.Priority)
 	}
@@ -95,16 +95,16 @@ func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
 		if sameRule(list, &r) != nil {
 			return
 		}
-		if old := clashing(list, &r); old != nil {
+		if old := conflicting(list, &r); old != nil {
 			remedy := fmt.Sprintf("delete that rule first: lnetdctl selection %s del --id %d", old.Type, old.ID)
 			if !old.SameMatch(&r) {
 				remedy += "; or leave the id out"
 			}
-			m.wrong(where, clashText(old, &r), remedy)
+			m.addConflict(where, conflictText(old, &r), remedy)
 			return
 		}
 		if _, err := p.AddTyped(r); err != nil {
-			m.wrong(where, err.Error(), "")
+			m.addConflict(where, err.Error(), "")
 		}
 	}
 	for _, given := range []bool{true, false} {
@@ -179,11 +179,11 @@ func readTypedDeletions(list []place) (out []TypedDeletion) {
 		case !ok:
 		case r.ID == selection.AnyID && !r.HasPattern():
 			at.warn("neither \"id\" nor a pattern is there: the rule is skipped").
-				try("write the id that lnetdctl export has for the rule, or its type and patterns")
+				remedyf("write the id that lnetdctl export has for the rule, or its type and patterns")
 		case r.HasPattern() && !byType:
 			at.missing("type", ruleTypeWords)
 		default:
-			out = append(out, TypedDeletion{r, byType, at.where()})
+			out = append(out, TypedDeletion{r, byType, at.position()})
 		}
 	}
 	return out
@@ -227,8 +227,8 @@ func (m *merge) deleteTypedRules(list []TypedDeletion, absent func(where, what s
 	}
 }
 
-// unsigned makes AnyID greater than all IDs.
-func unsigned(id int) uint { return uint(id) }
+// idOrder makes AnyID greater than all IDs.
+func idOrder(id int) uint { return uint(id) }
 
 // readTypedRule reads a rule. If whole is false, priority and type may be absent; byType reports
 // whether the type is present.
@@ -296,10 +296,10 @@ func checkPatterns(patterns []member, typ selection.RuleType) (good bool) {
 		case of == typ:
 			continue
 		case own >= 0:
-			m.at.wrong("'%s' and '%s' contradict each other: they are of rules of the types %s and %s", patterns[own].key, m.key, typ, of).
-				try("write a rule for each, or leave one of the two out")
+			m.at.problemf("'%s' and '%s' contradict each other: they are of rules of the types %s and %s", patterns[own].key, m.key, typ, of).
+				remedyf("write a rule for each, or leave one of the two out")
 		default:
-			m.at.wrong("a rule of the type %s has no '%s'", typ, m.key).try("write 'type: %s'", of)
+			m.at.problemf("a rule of the type %s has no '%s'", typ, m.key).remedyf("write 'type: %s'", of)
 		}
 		good = false
 	}

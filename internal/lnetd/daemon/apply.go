@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// undoPatience bounds each step of undoing a failed change.
-const undoPatience = 10 * time.Second
+// undoTimeout bounds each step of undoing a failed change.
+const undoTimeout = 10 * time.Second
 
 // apply applies the steps one by one. If one fails, apply reverts the earlier ones with their
 // inverses, so that the node is as before. The error is for an operator. If wait is set, an NI
@@ -27,7 +27,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 	before, nids := t.engines.configured(), t.nids()
 	for k := 0; k < len(steps); {
 		batch := batchOf(steps[k:])
-		err := t.takeBatch(ctx, batch, wait)
+		err := t.applyBatch(ctx, batch, wait)
 		if err == nil {
 			for _, s := range batch {
 				t.log.Debug("configuration: step", "step", s.String())
@@ -58,7 +58,7 @@ func (t *nodeTask) nids() (nids []lnet.NID) {
 
 // arrange puts the node's NIs in the given order.
 func (t *nodeTask) arrange(ctx context.Context, nids []lnet.NID) error {
-	ctx, cancel := context.WithTimeout(ctx, undoPatience)
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
 	return t.ArrangeNIs(ctx, nids)
 }
@@ -88,9 +88,9 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 		back = append(back, s.Inverse())
 	}
 	take := func(batch []config.Step) error {
-		ctx, cancel := context.WithTimeout(ctx, undoPatience)
+		ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 		defer cancel()
-		return t.takeBatch(ctx, batch, true)
+		return t.applyBatch(ctx, batch, true)
 	}
 	for len(back) > 0 {
 		batch := batchOf(back)
@@ -106,10 +106,10 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	}
 }
 
-// takeBatch applies steps that belong together, all or none.
-func (t *nodeTask) takeBatch(ctx context.Context, batch []config.Step, wait bool) error {
+// applyBatch applies steps that belong together, all or none.
+func (t *nodeTask) applyBatch(ctx context.Context, batch []config.Step, wait bool) error {
 	if len(batch) == 1 {
-		return t.take(ctx, batch[0], wait)
+		return t.applyStep(ctx, batch[0], wait)
 	}
 	for _, s := range batch {
 		if t.failStep == nil {
@@ -122,8 +122,8 @@ func (t *nodeTask) takeBatch(ctx context.Context, batch []config.Step, wait bool
 	return t.changeRoutes(ctx, batch)
 }
 
-// take applies one step.
-func (t *nodeTask) take(ctx context.Context, s config.Step, wait bool) error {
+// applyStep applies one step.
+func (t *nodeTask) applyStep(ctx context.Context, s config.Step, wait bool) error {
 	if t.failStep != nil {
 		if err := t.failStep(s); err != nil {
 			return err
@@ -185,7 +185,7 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 	o := discovery.ConfigureOptions{SingleRail: c.To.SingleRail, Lock: c.To.Locked}
 	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, o)
 	if err != nil && c.From != nil { // restore the deleted NIDs
-		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		err = errors.Join(err, t.ConfigurePeer(back, c.To.Primary, c.From.Others, o))
 		cancel()
 	}

@@ -184,7 +184,7 @@ lnetd: {alive_router_check_interval: 20, router_ping_timeout: 10}
 		r.cancel()
 		err := <-r.done
 		r.done <- err // for the cleanup
-		if took := time.Since(begin); err != nil || took == 0 || took > closePatience {
+		if took := time.Since(begin); err != nil || took == 0 || took > closeTimeout {
 			t.Errorf("%v after %v", err, took)
 		}
 		if s := state(); s != node.RoutingDisabled {

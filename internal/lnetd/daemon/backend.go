@@ -95,7 +95,7 @@ func (b *backend) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[a
 		nis := []api.PeerNI{}
 		own := b.node.nids()
 		for info, err := range b.node.PeersAfter(ctx, after) {
-			if err == nil && !foreign(&info, own) {
+			if err == nil && !isForeign(&info, own) {
 				continue
 			}
 			p := controlPeer(&info, b.boot, nis[:0])

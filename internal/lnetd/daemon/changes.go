@@ -6,25 +6,25 @@ import "context"
 // configuration. A caller is in turn while its function runs under inTurn. No other change is
 // made then, so what the caller has read still holds when it acts.
 type changes struct {
-	slot chan struct{}
+	turn chan struct{}
 	// after, if not nil, is called when something may have changed.
 	after func()
 }
 
-func newChanges() changes { return changes{slot: make(chan struct{}, 1)} }
+func newChanges() changes { return changes{turn: make(chan struct{}, 1)} }
 
 // inTurn calls do when no other change is in progress. If ctx ends first, inTurn returns the
 // cause of that and does not call do.
 func (c *changes) inTurn(ctx context.Context, do func()) error {
 	select {
-	case c.slot <- struct{}{}:
+	case c.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	if c.after != nil {
 		defer c.after()
 	}
-	defer func() { <-c.slot }()
+	defer func() { <-c.turn }()
 	do()
 	return nil
 }

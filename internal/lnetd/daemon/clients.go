@@ -18,9 +18,9 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// clientsPatience bounds how long operations of clients may take to end, in addition to the
+// clientsTimeout bounds how long operations of clients may take to end, in addition to the
 // clients' farewell.
-const clientsPatience = 10 * time.Second
+const clientsTimeout = 10 * time.Second
 
 // clientsTask hosts transfer machines for other processes.
 type clientsTask struct {
@@ -100,7 +100,7 @@ func (t *clientsTask) Run(ctx context.Context) error {
 		served <- nil
 	}
 	// Clients are asked to leave, and have their farewell, while the node still works.
-	closing, cancel := context.WithTimeout(context.Background(), t.config.Farewell+clientsPatience)
+	closing, cancel := context.WithTimeout(context.Background(), t.config.Farewell+clientsTimeout)
 	defer cancel()
 	return errors.Join(err, s.Close(closing), <-served)
 }

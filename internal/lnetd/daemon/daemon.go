@@ -21,15 +21,15 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// stopPatience bounds an orderly stop, including the farewell of clients. The node takes most of
+// stopTimeout bounds an orderly stop, including the farewell of clients. The node takes most of
 // the rest when peers no longer answer. With the default farewell, it is less than the 90 s that
 // systemd waits by default.
-func stopPatience(c *config.Config) time.Duration {
-	return c.Transport.Farewell + clientsPatience + selftestPatience + closePatience + 5*time.Second
+func stopTimeout(c *config.Config) time.Duration {
+	return c.Transport.Farewell + clientsTimeout + selftestTimeout + closeTimeout + 5*time.Second
 }
 
-// startPatience bounds the start, without the wait for gateways.
-const startPatience = 30 * time.Second
+// startTimeout bounds the start, without the wait for gateways.
+const startTimeout = 30 * time.Second
 
 // Daemon is an lnetd.
 type Daemon struct {
@@ -77,7 +77,7 @@ func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
 		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,
 		written: c.Given.Around,
 	}
-	d.record.began(&c, d.started)
+	d.record.start(&c, d.started)
 	return d
 }
 
@@ -96,7 +96,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for _, w := range d.config.Warnings {
 		d.log.Warn("a warning about the configuration", "warning", w.Error())
 	}
-	d.tellStart()
+	d.logStart()
 	listening, err := d.listen()
 	defer listening.close()
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}
 		return s.Serve(ctx, listening.control)
 	}))
-	patience := stopPatience(&d.config)
+	patience := stopTimeout(&d.config)
 	return run(ctx, tasks,
 		func() {
 			d.log.Info("ready", "control_socket", path, "version", api.BuildVersion(), "pid", os.Getpid())
@@ -136,13 +136,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}, patience)
 }
 
-// tellStart reports the start to systemd. If the configuration requires gateways to be checked
+// logStart reports the start to systemd. If the configuration requires gateways to be checked
 // before use, it asks for the time that they have to answer, because systemd would otherwise end
 // lnetd.
-func (d *Daemon) tellStart() {
+func (d *Daemon) logStart() {
 	d.systemd.Status("starting")
 	if p := &d.config.Parameters; p.CheckRoutersBeforeUse {
-		d.systemd.Starting(p.RouterPingTimeout+startPatience, "starting")
+		d.systemd.Starting(p.RouterPingTimeout+startTimeout, "starting")
 	}
 }
 

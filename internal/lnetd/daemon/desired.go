@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 )
 
-// wanted returns the state that the loaded configuration describes. If keep is not nil, drivers
-// with NIs in keep are not replaced, and wanted returns the changes of drivers that it left out.
-func (t *nodeTask) wanted(ctx context.Context, keep *config.State) (config.State, []config.Step, error) {
+// desiredState returns the state that the loaded configuration describes. If keep is not nil, drivers
+// with NIs in keep are not replaced, and desiredState returns the changes of drivers that it left out.
+func (t *nodeTask) desiredState(ctx context.Context, keep *config.State) (config.State, []config.Step, error) {
 	want := t.config.State
 	want.LeaveUndiscovered()
 	if len(want.NIs) == 0 && !t.unsettled.Load() {
@@ -20,7 +20,7 @@ func (t *nodeTask) wanted(ctx context.Context, keep *config.State) (config.State
 		want.NIs = found
 	}
 	t.engines.logCPTs(want.NIs)
-	kept := t.complete(&want, &t.config, keep)
+	kept := t.completeState(&want, &t.config, keep)
 	want.Peers = t.withoutOwn(want.Peers, want.NIs)
 	want.LeaveRoutes(func(r *config.Route, why string) { t.leaveOut(r, errors.New(why)) })
 	return want, kept, nil
@@ -42,7 +42,7 @@ func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *conf
 			return want, err
 		}
 	}
-	t.complete(&want, c, nil)
+	t.completeState(&want, c, nil)
 	want.Peers = t.withoutOwn(want.Peers, want.NIs)
 	return want, nil
 }
@@ -64,10 +64,10 @@ func (t *nodeTask) find(ctx context.Context) ([]config.NI, error) {
 	return nil, nil
 }
 
-// complete adds to want, which was made from c, what c does not contain: ports and similar
+// completeState adds to want, which was made from c, what c does not contain: ports and similar
 // settings that lnetd was started with, and the defaults of NIs and buffers. It returns the
 // driver changes that it left out because drivers with NIs in keep are not replaced.
-func (t *nodeTask) complete(want *config.State, c *config.Config, keep *config.State) (kept []config.Step) {
+func (t *nodeTask) completeState(want *config.State, c *config.Config, keep *config.State) (kept []config.Step) {
 	want.Drivers = config.WithOwn(want.Drivers, t.config.Drivers, t.drivers.Options())
 	want.SetLNDTimeouts(c.LNDTimeouts)
 	said := want.Drivers

@@ -28,7 +28,7 @@ type plan struct {
 }
 
 func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) {
-	have, err := b.node.have(ctx)
+	have, err := b.node.runningState(ctx)
 	if err != nil {
 		return api.Configuration{}, err
 	}
@@ -40,7 +40,7 @@ func (b *backend) up(ctx context.Context) (config.State, error) {
 	if b.LNetDown() {
 		return config.State{}, networkDown()
 	}
-	return b.node.have(ctx)
+	return b.node.runningState(ctx)
 }
 
 // ChangeConfiguration sorts the peers of both configurations by primary NID, so that the two
@@ -167,7 +167,7 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 	}
 	steps = config.Diff(have, &p.want, b.node.drivers.Options())
 	for _, s := range steps {
-		done.Commands = append(done.Commands, b.node.engines.told(s, p.want.Drivers).Commands()...)
+		done.Commands = append(done.Commands, b.node.engines.commandStep(s, p.want.Drivers).Commands()...)
 	}
 	if p.around != nil {
 		var changes []string
@@ -260,7 +260,7 @@ func (b *backend) planReplacement(ctx context.Context, have *config.State, r *ap
 // settle resolves c for this host. If no site rule matches, c waits for an interface if r
 // requests it; otherwise that is an error.
 func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bool, _ error) {
-	s, err := b.node.settled(c)
+	s, err := b.node.resolvedState(c)
 	for _, text := range b.node.mismatches(&c.Site) {
 		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, text, mismatchRemedy))
 	}
@@ -311,8 +311,8 @@ func emptyFault(name string) error {
 	}
 }
 
-// settled returns the state that a configuration describes on this host.
-func (t *nodeTask) settled(c *config.Config) (config.State, error) {
+// resolvedState returns the state that a configuration describes on this host.
+func (t *nodeTask) resolvedState(c *config.Config) (config.State, error) {
 	s := c.State
 	if c.NeedsMachine() {
 		machine, err := t.interfaces()
@@ -457,7 +457,7 @@ func (b *backend) Errands(ctx context.Context, doc api.Document) (errands []api.
 }
 
 func (b *backend) errands(ctx context.Context, doc *api.Document) (errands []api.Errand, _ error) {
-	list, err := config.ParseErrands(ctx, doc.Name, []byte(doc.Text))
+	list, err := config.ParseRequests(ctx, doc.Name, []byte(doc.Text))
 	if err != nil {
 		return nil, problemsFault(doc.Name, err)
 	}

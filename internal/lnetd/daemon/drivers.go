@@ -41,10 +41,10 @@ type Driver struct {
 	// Watch calls changed after each event that may have made an interface usable, until ctx is
 	// done. If it is nil, the driver has no such events.
 	Watch func(ctx context.Context, changed func()) error
-	// Again is called when the first NI of a driver could not be brought up. It returns the
-	// options of the driver to try instead, or nil if that would not help. A nil Again never
+	// Fallback is called when the first NI of a driver could not be brought up. It returns the
+	// options of the driver to try instead, or nil if that would not help. A nil Fallback never
 	// helps.
-	Again func(v config.Values, err error, log *slog.Logger) config.Values
+	Fallback func(v config.Values, err error, log *slog.Logger) config.Values
 	// Explain converts an error of an NI for an operator. It returns nil if it has no better
 	// explanation. It may be nil.
 	Explain func(err error) error

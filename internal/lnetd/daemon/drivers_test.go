@@ -53,7 +53,7 @@ func (f *fakeDrivers) driver() Driver {
 		Make: f.make,
 	}
 	if f.again != nil {
-		d.Again = func(v config.Values, err error, _ *slog.Logger) config.Values { return f.again(v, err) }
+		d.Fallback = func(v config.Values, err error, _ *slog.Logger) config.Values { return f.again(v, err) }
 	}
 	return d
 }

@@ -90,7 +90,7 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 	}
 	d := e.table.of(ni.Net.Type())
 	if k := e.find(ni); k >= 0 {
-		return twice(ni, &e.nis[k], node.ErrExists)
+		return isDuplicate(ni, &e.nis[k], node.ErrExists)
 	}
 	l := localNI{NI: *ni}
 	l.Own = lnet.NID{}
@@ -168,7 +168,7 @@ func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *local
 	if m == nil || err == nil {
 		return err
 	}
-	if again := d.again(m, v, err, e.log); again != nil {
+	if again := d.fallbackOptions(m, v, err, e.log); again != nil {
 		if err := e.end(d.Type); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *local
 		}
 	}
 	if other := e.sameNID(d, &l.NI); other != nil && errors.Is(err, node.ErrExists) {
-		return twice(&l.NI, other, err)
+		return isDuplicate(&l.NI, other, err)
 	}
 	return d.explain(&l.NI, err)
 }
@@ -199,8 +199,8 @@ func (e *engines) sameNID(d *Driver, ni *config.NI) *localNI {
 	return nil
 }
 
-// twice returns the error of an NI whose interface or NID another NI has.
-func twice(ni *config.NI, other *localNI, err error) error {
+// isDuplicate returns the error of an NI whose interface or NID another NI has.
+func isDuplicate(ni *config.NI, other *localNI, err error) error {
 	return api.Fault{
 		Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
 		Cause: thereIs(&other.NI, other.waits), Remedy: remedyThereIs(&other.NI),
@@ -319,12 +319,12 @@ func (d *Driver) usable(ni *config.NI) error {
 	return err
 }
 
-// again returns the options to try instead for a driver that has brought up no NI yet, or nil.
-func (d *Driver) again(m *engine, v config.Values, err error, log *slog.Logger) config.Values {
-	if d.Again == nil || m.nis > 0 {
+// fallbackOptions returns the options to try instead for a driver that has brought up no NI yet, or nil.
+func (d *Driver) fallbackOptions(m *engine, v config.Values, err error, log *slog.Logger) config.Values {
+	if d.Fallback == nil || m.nis > 0 {
 		return nil
 	}
-	return d.Again(v, err, log)
+	return d.Fallback(v, err, log)
 }
 
 // explain converts an error of an NI for an operator.

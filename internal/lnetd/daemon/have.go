@@ -13,12 +13,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// have returns the configuration of the running node, whether it came from a file, a document or
+// runningState returns the configuration of the running node, whether it came from a file, a document or
 // commands. It is read from the node and its drivers and stored nowhere else, so it is always
 // current. It omits peers that were only discovered. The caller must be in turn among the
 // changes.
-func (t *nodeTask) have(ctx context.Context) (config.State, error) {
-	t.engines.follow(t.NIs())
+func (t *nodeTask) runningState(ctx context.Context) (config.State, error) {
+	t.engines.followRenames(t.NIs())
 	s := config.State{
 		NIs:        t.engines.configured(),
 		Parameters: t.allParameters(),

@@ -195,7 +195,7 @@ func TestJournalStuck(t *testing.T) {
 	j := newJournal(f.path)
 	defer j.close()
 	log := slog.New(newJournalHandler(j, slog.LevelInfo, slog.DiscardHandler))
-	const lines = 20000 // more than a socket holds; with journalPatience for each, it would take half an hour
+	const lines = 20000 // more than a socket holds; with journalTimeout for each, it would take half an hour
 	done := make(chan struct{})
 	for range 4 {
 		go func() {
@@ -277,7 +277,7 @@ func TestHostileText(t *testing.T) {
 		var out bytes.Buffer
 		NewLogger(&out, slog.LevelInfo, format).Warn("hello", "name", hostile, "err", errors.New(hostile), hostile, 1)
 		line := out.String()
-		if !strings.HasSuffix(line, "\n") || !harmless([]byte(strings.ReplaceAll(line, "\ufffd", ""))) {
+		if !strings.HasSuffix(line, "\n") || !printableOnly([]byte(strings.ReplaceAll(line, "\ufffd", ""))) {
 			t.Errorf("%v: %q", format, line)
 		}
 		if format == config.FormatText {

@@ -16,8 +16,8 @@ import (
 const (
 	// journalSocket is the path of systemd's journal socket.
 	journalSocket = "/run/systemd/journal/socket"
-	// journalPatience is how long an entry waits for a journal that does not read.
-	journalPatience = 100 * time.Millisecond
+	// journalTimeout is how long an entry waits for a journal that does not read.
+	journalTimeout = 100 * time.Millisecond
 )
 
 // isJournal reports whether w is the stream to the journal that systemd passed to this process
@@ -50,7 +50,7 @@ type journal struct {
 func newJournal(path string) *journal { return &journal{path: path} }
 
 // put sends or drops an entry, and reports whether there is a journal. It waits for at most
-// journalPatience, and only once for a stuck journal.
+// journalTimeout, and only once for a stuck journal.
 func (j *journal) put(entry []byte) bool {
 	for range 2 { // a restarted journal has another socket
 		conn := j.connected()
@@ -165,7 +165,7 @@ func (j *journal) beginWait(c *net.UnixConn) error {
 	if j.waiters.Add(1) > 1 {
 		return nil
 	}
-	if err := c.SetWriteDeadline(time.Now().Add(journalPatience)); err != nil {
+	if err := c.SetWriteDeadline(time.Now().Add(journalTimeout)); err != nil {
 		j.waiters.Add(-1)
 		return err
 	}

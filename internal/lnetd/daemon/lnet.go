@@ -45,7 +45,7 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 	if err := b.checkUnused(); err != nil {
 		return err
 	}
-	have, err := t.have(ctx)
+	have, err := t.runningState(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (b *backend) Waiting() (list []api.WaitingNI) {
 	for _, w := range b.node.engines.waiting() {
 		ni := b.shownNI(&w.NI, b.node.engines.values)
 		list = append(list, api.WaitingNI{
-			Net: w.Net, Interface: w.Device, NID: w.NID, Cause: w.cause, Place: w.place, Tunables: ni.Tunables, LND: ni.LND, CPT: ni.CPT,
+			Net: w.Net, Interface: w.Device, NID: w.NID, Cause: w.cause, Place: w.index, Tunables: ni.Tunables, LND: ni.LND, CPT: ni.CPT,
 		})
 	}
 	return list

@@ -80,7 +80,7 @@ func zapLevel(l slog.Level) zapcore.Level {
 type printable struct{ w io.Writer }
 
 func (p printable) Write(line []byte) (int, error) {
-	if !harmless(line) {
+	if !printableOnly(line) {
 		if _, err := p.w.Write(escaped(line)); err != nil {
 			return 0, err
 		}
@@ -89,8 +89,8 @@ func (p printable) Write(line []byte) (int, error) {
 	return p.w.Write(line)
 }
 
-// harmless reports whether a line is ASCII without control characters.
-func harmless(line []byte) bool {
+// printableOnly reports whether a line is ASCII without control characters.
+func printableOnly(line []byte) bool {
 	for k, c := range line {
 		if (c < ' ' || c > '~') && c != '\t' && (c != '\n' || k < len(line)-1) {
 			return false

@@ -24,7 +24,7 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []str
 	if err != nil {
 		return nil, err
 	}
-	have, err := b.node.have(ctx)
+	have, err := b.node.runningState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 			return nil, nil, api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "cannot parse ip2nets"}.Because(err)
 		}
 		site := config.Site{IP2Nets: rules}
-		s, err := b.node.settled(&config.Config{Site: site})
+		s, err := b.node.resolvedState(&config.Config{Site: site})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -126,7 +126,7 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 			one.Net, one.Device, one.CPTs, one.Listed = r.Net, device.Device, device.CPTs, device.Listed
 			nis = append(nis, one)
 		}
-		s, err := b.node.settled(&config.Config{State: config.State{NIs: nis}})
+		s, err := b.node.resolvedState(&config.Config{State: config.State{NIs: nis}})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -184,7 +184,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 	if b.LNetDown() {
 		return networkDown()
 	}
-	have, err := b.node.have(ctx)
+	have, err := b.node.runningState(ctx)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 
 // SetNITunables changes NIs in place.
 func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
-	have, err := b.node.have(ctx)
+	have, err := b.node.runningState(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// closePatience bounds the end of the node. A router first drains for up to 10 s (lnet-core 9.1).
+// closeTimeout bounds the end of the node. A router first drains for up to 10 s (lnet-core 9.1).
 // Then closing takes time if peers no longer answer.
-const closePatience = 20 * time.Second
+const closeTimeout = 20 * time.Second
 
 // nodeTask is the node with its drivers. The node may be used once the task is ready.
 type nodeTask struct {
@@ -104,7 +104,7 @@ func (t *nodeTask) Run(ctx context.Context) error {
 
 // down closes the node, then the drivers.
 func (t *nodeTask) down() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := t.Close(ctx); err != nil {
 		return err // drivers still have interfaces
@@ -115,7 +115,7 @@ func (t *nodeTask) down() error {
 // up applies the configuration to the new node. The settings that were passed when the node was
 // created are in force already.
 func (t *nodeTask) up(ctx context.Context) error {
-	want, _, err := t.wanted(ctx, nil)
+	want, _, err := t.desiredState(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (t *nodeTask) logMismatches(l *config.Site) {
 // settledOrWaiting resolves c for this host. If no site rule matches yet, it returns the state
 // without rules and reports unsettled, because a matching interface may still appear.
 func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled bool, _ error) {
-	s, err := t.settled(c)
+	s, err := t.resolvedState(c)
 	t.logMismatches(&c.Site)
 	if fitsNothing(err) {
 		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)

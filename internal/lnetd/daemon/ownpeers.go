@@ -11,10 +11,10 @@ import (
 // owns reports whether an NI of this node that is up has the NID.
 func (t *nodeTask) owns(nid lnet.NID) bool { return slices.Contains(t.nids(), nid) }
 
-// foreign removes the NIDs of this node from a listed peer, and reports whether any are left.
+// isForeign removes the NIDs of this node from a listed peer, and reports whether any are left.
 // This node is not its own peer, although messages to itself, and discovery of itself, leave an
 // entry. "peer show --nid" still shows that entry.
-func foreign(p *node.PeerInfo, own []lnet.NID) bool {
+func isForeign(p *node.PeerInfo, own []lnet.NID) bool {
 	p.NIs = slices.DeleteFunc(p.NIs, func(i node.PeerNIInfo) bool { return slices.Contains(own, i.NID) })
 	return len(p.NIs) > 0
 }

@@ -32,9 +32,9 @@ var parts = []part{
 	{"transport: rules", "transport", func(c *config.Config) any { return c.Transport.Rules }, (*Daemon).putRules},
 }
 
-// partsThatDiffer returns the parts in which c differs from the settings in force. If given is
+// changedParts returns the parts in which c differs from the settings in force. If given is
 // not nil, only the parts with these keys count. The caller must hold mu.
-func (d *Daemon) partsThatDiffer(c *config.Config, given map[string]bool) (list []part) {
+func (d *Daemon) changedParts(c *config.Config, given map[string]bool) (list []part) {
 	for _, p := range parts {
 		if (given == nil || given[p.key]) && !reflect.DeepEqual(p.of(&d.loaded), p.of(c)) {
 			list = append(list, p)
@@ -50,7 +50,7 @@ func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, rest
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	names, later := map[string]string{}, map[string]bool{}
-	for _, p := range d.partsThatDiffer(c, given) {
+	for _, p := range d.changedParts(c, given) {
 		if p.put != nil {
 			names[p.key] = p.name
 			continue
@@ -135,7 +135,7 @@ func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []strin
 		d.configured = c.LogLevel
 	}
 	d.written = d.writtenWith(c, given)
-	for _, p := range d.partsThatDiffer(c, given) {
+	for _, p := range d.changedParts(c, given) {
 		if p.put == nil || !p.put(d, c) {
 			left = append(left, p.name)
 		}

@@ -102,11 +102,11 @@ func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string,
 // replace applies the node's loaded configuration to the node, which is up. It returns the steps
 // that need a restart and were not applied. The caller must be in turn among the changes.
 func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
-	have, err := t.have(ctx)
+	have, err := t.runningState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want, later, err := t.wanted(ctx, &have)
+	want, later, err := t.desiredState(ctx, &have)
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,8 @@ func (r *reloadRecord) failure() string {
 	return r.why
 }
 
-// began records the configuration at the start.
-func (r *reloadRecord) began(c *config.Config, now time.Time) {
+// start records the configuration at the start.
+func (r *reloadRecord) start(c *config.Config, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.record.SHA256, r.record.Loaded = c.SHA256, now

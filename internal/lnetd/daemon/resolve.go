@@ -34,14 +34,14 @@ func (e *engines) configured() []config.NI {
 	return out
 }
 
-// follow updates the device names of NIs whose device was renamed, because the new name is the
+// followRenames updates the device names of NIs whose device was renamed, because the new name is the
 // one that works at the next start (decisions 98). An NI keeps its former name while another NI
 // of its net has the new one.
-func (e *engines) follow(infos []node.NIInfo) {
+func (e *engines) followRenames(infos []node.NIInfo) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	renamed := e.renamed(infos)
-	for e.dropOneTaken(renamed) {
+	for e.dropTaken(renamed) {
 	}
 	for k, name := range renamed {
 		l := &e.nis[k]
@@ -67,9 +67,9 @@ func (e *engines) renamed(infos []node.NIInfo) map[int]string {
 	return names
 }
 
-// dropOneTaken removes a name that another NI of the net would have too, and reports whether it
+// dropTaken removes a name that another NI of the net would have too, and reports whether it
 // found one. Names that devices exchange do not conflict. The caller must hold mu.
-func (e *engines) dropOneTaken(renamed map[int]string) bool {
+func (e *engines) dropTaken(renamed map[int]string) bool {
 	for k, name := range renamed {
 		for o := range e.nis {
 			if o != k && e.nis[k].Device != "" && e.nis[o].Net == e.nis[k].Net && cmp.Or(renamed[o], e.nis[o].Device) == name {
@@ -296,9 +296,9 @@ func (d *Driver) present(o *localNI) lnet.NID {
 	return nid
 }
 
-// told returns the step in a form for Commands. An NI to be added is without the tunables that are the
+// commandStep returns the step in a form for Commands. An NI to be added is without the tunables that are the
 // defaults of drivers with the given options; one to be changed has those that become defaults.
-func (e *engines) told(s config.Step, values map[lnet.NetType]config.Values) config.Step {
+func (e *engines) commandStep(s config.Step, values map[lnet.NetType]config.Values) config.Step {
 	c, ok := s.(config.Change[config.NI])
 	if !ok || c.To == nil {
 		return s

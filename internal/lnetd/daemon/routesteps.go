@@ -100,7 +100,7 @@ func (t *nodeTask) addRoutes(ctx context.Context, routes []*config.Route) error 
 	for _, r := range routes {
 		t.postponed.remove(r.Net, r.Gateway)
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoPatience)
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	return errors.Join(failed, t.DeleteRoutes(back, added))
 }

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// selftestPatience bounds the end of LNet selftest. leavePatience is the part of it in which
+	// selftestTimeout bounds the end of LNet selftest. leaveTimeout is the part of it in which
 	// the console ends its session with its nodes, some of which may no longer answer.
-	selftestPatience = 10 * time.Second
-	leavePatience    = selftestPatience / 2
+	selftestTimeout = 10 * time.Second
+	leaveTimeout    = selftestTimeout / 2
 )
 
 // selftestTask runs LNet selftest on the node: an agent and a console while it is enabled,
@@ -68,7 +68,7 @@ func (t *selftestTask) Run(ctx context.Context) error {
 	t.mu.Lock()
 	t.up = false
 	t.mu.Unlock()
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), selftestPatience)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), selftestTimeout)
 	defer cancel()
 	if err := t.Disable(stop, true); err != nil && !errors.Is(err, syscall.ENODEV) {
 		return err
@@ -167,9 +167,9 @@ func (t *selftestTask) end(ctx context.Context) error {
 	a, c := t.agent, t.console
 	t.ending = true
 	t.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), selftestPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), selftestTimeout)
 	defer cancel()
-	leave, cancelLeave := context.WithTimeout(ctx, leavePatience)
+	leave, cancelLeave := context.WithTimeout(ctx, leaveTimeout)
 	defer cancelLeave()
 	if err := c.Close(leave); err != nil {
 		t.log.Warn("LNet selftest: nodes that do not answer keep the session until it expires", "err", err)

@@ -223,7 +223,7 @@ func TestSelftestIsDisabledBesideADeadNode(t *testing.T) {
 				time.AfterFunc(time.Second, cancel)
 			}
 			begun := time.Now()
-			if err := r.Disable(ctx, true); err != nil || time.Since(begun) > selftestPatience {
+			if err := r.Disable(ctx, true); err != nil || time.Since(begun) > selftestTimeout {
 				t.Errorf("patient %v: after %v: %v", patient, time.Since(begun), err)
 			}
 			if s := r.Status(); s.Enabled || s.Console != nil || s.Session != nil {

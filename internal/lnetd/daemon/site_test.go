@@ -61,7 +61,7 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 		if nis := r.node.NIs(); len(nis) != 1 || !strings.Contains(r.log.String(), "no rule for this site is for this machine") {
 			t.Errorf("%s: NIs %+v\n%s", text, nis, r.log)
 		}
-		_, err := r.node.settled(&c)
+		_, err := r.node.resolvedState(&c)
 		var f *api.Fault
 		if !errors.As(err, &f) || f.Code != api.CodeConfigInvalid || f.Errno != want.errno || f.Text != "No ip2nets rules applied" {
 			t.Errorf("%s: %v", text, err)

@@ -126,14 +126,14 @@ func (d *Daemon) unixListener(s unixSocket) (*unixsocket.Listener, error) {
 		}
 		return l, nil
 	}
-	if l := d.keptUnix(&s); l != nil {
+	if l := d.storedUnix(&s); l != nil {
 		return l, nil
 	}
 	l, err := s.listen()
 	if err != nil {
 		return nil, err
 	}
-	l.LeaveFile(d.keep(s.name, l))
+	l.LeaveFile(d.storeListener(s.name, l))
 	return l, nil
 }
 
@@ -173,8 +173,8 @@ type fileListener interface {
 	File() (*os.File, error)
 }
 
-// keep stores a listener in systemd for the next lnetd. It reports whether systemd keeps it.
-func (d *Daemon) keep(name string, l fileListener) bool {
+// storeListener stores a listener in systemd for the next lnetd. It reports whether systemd keeps it.
+func (d *Daemon) storeListener(name string, l fileListener) bool {
 	f, err := l.File()
 	if err != nil {
 		d.log.Warn("a socket is not kept for after a restart", "socket", name, "err", err)
@@ -184,9 +184,9 @@ func (d *Daemon) keep(name string, l fileListener) bool {
 	return d.systemd.Keep(name, f)
 }
 
-// kept calls use with each socket that systemd has kept under a name, until use accepts one. If
+// storedListener calls use with each socket that systemd has kept under a name, until use accepts one. If
 // use accepts no socket, they are dropped.
-func (d *Daemon) kept(name string, kind systemd.Kind, use func(*os.File) bool) {
+func (d *Daemon) storedListener(name string, kind systemd.Kind, use func(*os.File) bool) {
 	files := d.systemd.Kept(name)
 	used := false
 	for _, f := range files {
@@ -199,8 +199,8 @@ func (d *Daemon) kept(name string, kind systemd.Kind, use func(*os.File) bool) {
 	}
 }
 
-func (d *Daemon) keptUnix(s *unixSocket) (found *unixsocket.Listener) {
-	d.kept(s.name, s.kind, func(f *os.File) bool {
+func (d *Daemon) storedUnix(s *unixSocket) (found *unixsocket.Listener) {
+	d.storedListener(s.name, s.kind, func(f *os.File) bool {
 		l, err := unixsocket.Adopt(f)
 		if err != nil {
 			return false
@@ -251,7 +251,7 @@ func (d *Daemon) listenMetrics() (net.Listener, error) {
 		return nil, nil
 	}
 	var found net.Listener
-	d.kept(metricsSocketName, systemd.TCP, func(f *os.File) bool {
+	d.storedListener(metricsSocketName, systemd.TCP, func(f *os.File) bool {
 		l, err := net.FileListener(f)
 		if err != nil {
 			return false
@@ -271,7 +271,7 @@ func (d *Daemon) listenMetrics() (net.Listener, error) {
 		return nil, err
 	}
 	if l, ok := l.(fileListener); ok {
-		d.keep(metricsSocketName, l)
+		d.storeListener(metricsSocketName, l)
 	}
 	return l, nil
 }

@@ -51,10 +51,10 @@ func (t *nodeTask) status() string {
 	}
 	parts := []string{count(up, "NI is up", "NIs are up")}
 	if len(down) > 0 {
-		parts = append(parts, "down: "+some(down))
+		parts = append(parts, "down: "+listNames(down))
 	}
 	if len(waits) > 0 {
-		parts = append(parts, "waiting for: "+some(waits))
+		parts = append(parts, "waiting for: "+listNames(waits))
 	}
 	if t.unsettled.Load() {
 		parts = append(parts, "waiting for an interface that a rule for this site is for")
@@ -75,8 +75,8 @@ func count(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// some returns the first names and the number of the others.
-func some(names []string) string {
+// listNames returns the first names and the number of the others.
+func listNames(names []string) string {
 	if len(names) <= namedMost {
 		return strings.Join(names, ", ")
 	}

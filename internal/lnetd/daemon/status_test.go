@@ -48,7 +48,7 @@ func TestStatus(t *testing.T) {
 // Long lists are shown as the first names and the number of the others.
 func TestSome(t *testing.T) {
 	for n, want := range map[int]string{1: "a", 4: "a, a, a, a", 6: "a, a, a, a and 2 more"} {
-		if got := some(strings.Split(strings.Repeat("a", n), "")); got != want {
+		if got := listNames(strings.Split(strings.Repeat("a", n), "")); got != want {
 			t.Errorf("%d: %q", n, got)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 // lnetd has, and requests from systemd, 45 s in addition to the farewell of clients.
 func TestStopPatience(t *testing.T) {
 	c := config.Default()
-	if got := stopPatience(&c); got >= time.Minute {
+	if got := stopTimeout(&c); got >= time.Minute {
 		t.Errorf("by default %v: more than tests and systemd wait", got)
 	}
 	c.Transport.Farewell = config.TransportFarewellMax
-	if got := stopPatience(&c); got != config.TransportFarewellMax+45*time.Second {
+	if got := stopTimeout(&c); got != config.TransportFarewellMax+45*time.Second {
 		t.Errorf("with the longest farewell %v", got)
 	}
 }

@@ -49,11 +49,11 @@ func (t *tcp) driver() Driver {
 				return c.Validate()
 			},
 		},
-		Name:    "TCP",
-		Make:    t.make,
-		Again:   tcpAgain,
-		Explain: tcpExplain,
-		Find:    t.find,
+		Name:     "TCP",
+		Make:     t.make,
+		Fallback: tcpFallback,
+		Explain:  tcpExplain,
+		Find:     t.find,
 
 		Defaults: tcpDefaults,
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
@@ -120,10 +120,10 @@ func tcpDefaults(v config.Values) (lnd.Tunables, lnd.Values) {
 	return c.Tunables, c.Values()
 }
 
-// tcpAgain returns options with an unprivileged port to listen on and connect to, which accept
+// tcpFallback returns options with an unprivileged port to listen on and connect to, which accept
 // peers without privileges. It does so if the default port is forbidden and no port is
 // configured. A configured port to connect to is kept.
-func tcpAgain(v config.Values, err error, log *slog.Logger) config.Values {
+func tcpFallback(v config.Values, err error, log *slog.Logger) config.Values {
 	var listen *lnd.ListenError
 	_, given := v[config.PortOption]
 	if given || !errors.As(err, &listen) || !errors.Is(err, syscall.EACCES) {

@@ -105,7 +105,7 @@ func TestTCPTakesAnUnprivilegedPort(t *testing.T) {
 		{"", taken, nil},
 		{"", syscall.EACCES, nil},
 	} {
-		got := tcpAgain(tcpValues(t, tt.lnetd), tt.err, slog.New(slog.DiscardHandler))
+		got := tcpFallback(tcpValues(t, tt.lnetd), tt.err, slog.New(slog.DiscardHandler))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%q, %v: %s", tt.lnetd, tt.err, diff)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// linkPatience bounds the wait for an interface that is configured but not usable yet, as at
+// linkTimeout bounds the wait for an interface that is configured but not usable yet, as at
 // boot.
-const linkPatience = 5 * time.Second
+const linkTimeout = 5 * time.Second
 
 // remedyNoNet tells the operator how to configure a net.
 const remedyNoNet = `to choose, write the nets into the configuration file: "net: [{net type: tcp, interfaces: {0: eth0}}]", or start lnetd with --net "tcp(eth0)"`
@@ -40,14 +40,14 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 }
 
 // firstUsable returns the first usable interface. If no interface is usable but one waits for its
-// link, firstUsable waits for at most linkPatience.
+// link, firstUsable waits for at most linkTimeout.
 func (t *tcp) firstUsable(ctx context.Context, log *slog.Logger) (hostnet.Device, error) {
 	dev, err := hostnet.Find(t.network, "", netip.Addr{})
 	if err == nil || !t.linkPending() {
 		return dev, err
 	}
-	log.Info("waiting for an interface to become usable", "at_most", linkPatience.String())
-	ctx, cancel := context.WithTimeout(ctx, linkPatience)
+	log.Info("waiting for an interface to become usable", "at_most", linkTimeout.String())
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	watch := t.network.Watch(ctx, func() {
 		if err == nil {

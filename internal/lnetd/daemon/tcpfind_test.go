@@ -26,7 +26,7 @@ func TestWaitForLink(t *testing.T) {
 		took   time.Duration
 	}{
 		{"comes", waits, []hostnet.Device{eth0}, "eth0", time.Second},
-		{"never comes", waits, nil, "", linkPatience},
+		{"never comes", waits, nil, "", linkTimeout},
 		{"nothing to wait for", off, nil, "", 0},
 	}
 	for _, tt := range tests {

@@ -20,7 +20,7 @@ import (
 type waitingNI struct {
 	config.NI
 	cause string
-	place int // index among all NIs
+	index int // index among all NIs
 }
 
 // waiting returns the NIs whose interface is not usable yet. It may be called out of turn.
@@ -164,11 +164,11 @@ func (t *nodeTask) settleAgain(ctx context.Context) {
 // settleNow adds the NIs and routes that the site rules of c give on this host, and stores the
 // resolved state in c. It returns false if no rule matches yet, or the NIs cannot be added.
 func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
-	s, err := t.settled(c)
+	s, err := t.resolvedState(c)
 	if err != nil {
 		return false
 	}
-	have, err := t.have(ctx)
+	have, err := t.runningState(ctx)
 	if err != nil {
 		return false
 	}
@@ -229,8 +229,8 @@ func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
 	return len(p.routes) < before
 }
 
-// take removes all routes and returns them.
-func (p *postponed) take() []config.Route {
+// removeAll removes all routes and returns them.
+func (p *postponed) removeAll() []config.Route {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	routes := p.routes
@@ -240,7 +240,7 @@ func (p *postponed) take() []config.Route {
 
 // addPostponed adds the postponed routes whose net has an NI now.
 func (t *nodeTask) addPostponed(ctx context.Context) {
-	routes := t.postponed.take()
+	routes := t.postponed.removeAll()
 	for k := range routes {
 		if err := t.changeRoute(ctx, config.Change[config.Route]{To: &routes[k]}); err != nil {
 			t.log.Warn("route is left out", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)

@@ -13,12 +13,12 @@ import (
 const (
 	// watchPause is the maximum time between two checks of the node.
 	watchPause = 5 * time.Second
-	// looksPerWatchdog is the minimum number of checks per watchdog interval, so that a check may
+	// checksPerWatchdog is the minimum number of checks per watchdog interval, so that a check may
 	// be late on a busy host.
-	looksPerWatchdog = 4
-	// stuckAfter is how long a loop may be at one step without a watchdog. With a watchdog, the
+	checksPerWatchdog = 4
+	// stuckThreshold is how long a loop may be at one step without a watchdog. With a watchdog, the
 	// limit is half of its interval.
-	stuckAfter = 15 * time.Second
+	stuckThreshold = 15 * time.Second
 )
 
 // watch checks periodically whether the node's loops make progress. If they do, it feeds the
@@ -33,12 +33,12 @@ type watch struct {
 // run checks until ctx is done.
 func (w *watch) run(ctx context.Context) {
 	pause, looks := watchTimes(w.systemd.Watchdog())
-	v := vigil{looks: looks}
+	v := progressCheck{looks: looks}
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	told := ""
 	for {
-		stuck := strings.Join(v.look(w.loops()), ", ")
+		stuck := strings.Join(v.check(w.loops()), ", ")
 		switch {
 		case stuck == "":
 			if w.systemd.Watchdog() > 0 {
@@ -66,36 +66,36 @@ func (w *watch) run(ctx context.Context) {
 // suspended finds its loops unmoved once.
 func watchTimes(watchdog time.Duration) (pause time.Duration, looks int) {
 	if watchdog == 0 {
-		return watchPause, int(stuckAfter / watchPause)
+		return watchPause, int(stuckThreshold / watchPause)
 	}
-	pause = max(min(watchPause, watchdog/looksPerWatchdog), time.Millisecond)
+	pause = max(min(watchPause, watchdog/checksPerWatchdog), time.Millisecond)
 	return pause, int(watchdog / 2 / pause)
 }
 
-// vigil compares successive observations of loops.
-type vigil struct {
+// progressCheck compares successive observations of loops.
+type progressCheck struct {
 	looks int // number of checks at the same step that make a busy loop stuck
-	seen  map[string]sight
+	seen  map[string]lastStep
 }
 
-// sight is an observation of a loop, with the number of times it has been the same.
-type sight struct {
-	step  uint64
-	again int
+// lastStep is an observation of a loop, with the number of times it has been the same.
+type lastStep struct {
+	step    uint64
+	repeats int
 }
 
-// look returns the names of the loops that are stuck.
-func (v *vigil) look(loops []node.Progress) (stuck []string) {
-	now := make(map[string]sight, len(loops))
+// check returns the names of the loops that are stuck.
+func (v *progressCheck) check(loops []node.Progress) (stuck []string) {
+	now := make(map[string]lastStep, len(loops))
 	for _, l := range loops {
 		if l.Waits {
 			continue
 		}
-		s := sight{step: l.Step}
+		s := lastStep{step: l.Step}
 		if before, ok := v.seen[l.Loop]; ok && before.step == l.Step {
-			s.again = before.again + 1
+			s.repeats = before.repeats + 1
 		}
-		if s.again >= v.looks {
+		if s.repeats >= v.looks {
 			stuck = append(stuck, l.Loop)
 		}
 		now[l.Loop] = s

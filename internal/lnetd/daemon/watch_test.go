@@ -32,10 +32,10 @@ func TestVigil(t *testing.T) {
 		{"slow", []node.Progress{work(1), work(1), work(2), work(2), work(2)}, []bool{false, false, false, false, true}},
 		{"waits in between", []node.Progress{work(7), work(7), wait, work(7), work(7)}, []bool{false, false, false, false, false}},
 	} {
-		v := vigil{looks: 2}
+		v := progressCheck{looks: 2}
 		for k, p := range c.looks {
 			other := node.Progress{Loop: "b", Step: uint64(k)}
-			if got := v.look([]node.Progress{p, other}); (len(got) > 0) != c.stuck[k] || len(got) > 0 && got[0] != "a" {
+			if got := v.check([]node.Progress{p, other}); (len(got) > 0) != c.stuck[k] || len(got) > 0 && got[0] != "a" {
 				t.Errorf("%s, look %d: stuck %v", c.name, k, got)
 			}
 		}

@@ -16,15 +16,15 @@ var writers = sync.Pool{New: func() any {
 	return w
 }}
 
-// madeAtOnce is the maximum number of responses that are built at once. Each needs about 5 MB for
+// concurrentWriters is the maximum number of responses that are built at once. Each needs about 5 MB for
 // metrics and 1 MB for compression.
-const madeAtOnce = 4
+const concurrentWriters = 4
 
 // compressed limits how many responses h builds at once, and keeps each response compressed while
 // its client reads it, which takes a fiftieth of the memory. Responses to clients that do not
 // accept gzip are decompressed on the fly.
 func compressed(h http.Handler) http.Handler {
-	making := make(chan struct{}, madeAtOnce)
+	making := make(chan struct{}, concurrentWriters)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
 		select {
@@ -38,17 +38,17 @@ func compressed(h http.Handler) http.Handler {
 	})
 }
 
-// kept is a response that stays compressed while a client reads it. It is the http.ResponseWriter
+// bufferedResponse is a response that stays compressed while a client reads it. It is the http.ResponseWriter
 // of the handler.
-type kept struct {
+type bufferedResponse struct {
 	header http.Header
 	status int // 0 if there is no error
 	body   bytes.Buffer
 	z      *gzip.Writer
 }
 
-func compress(h http.Handler, header http.Header, r *http.Request) *kept {
-	a := &kept{header: header, z: writers.Get().(*gzip.Writer)}
+func compress(h http.Handler, header http.Header, r *http.Request) *bufferedResponse {
+	a := &bufferedResponse{header: header, z: writers.Get().(*gzip.Writer)}
 	a.z.Reset(&a.body)
 	h.ServeHTTP(a, r)
 	if a.status == 0 {
@@ -59,16 +59,16 @@ func compress(h http.Handler, header http.Header, r *http.Request) *kept {
 	return a
 }
 
-func (a *kept) Header() http.Header { return a.header }
+func (a *bufferedResponse) Header() http.Header { return a.header }
 
 // WriteHeader records an error status. The body of an error is not compressed.
-func (a *kept) WriteHeader(status int) {
+func (a *bufferedResponse) WriteHeader(status int) {
 	if status != http.StatusOK {
 		a.status = status
 	}
 }
 
-func (a *kept) Write(b []byte) (int, error) {
+func (a *bufferedResponse) Write(b []byte) (int, error) {
 	if a.status != 0 {
 		return a.body.Write(b)
 	}
@@ -76,7 +76,7 @@ func (a *kept) Write(b []byte) (int, error) {
 }
 
 // writeTo sends the response. An error means that the client has disconnected.
-func (a *kept) writeTo(w http.ResponseWriter, asGzip bool) {
+func (a *bufferedResponse) writeTo(w http.ResponseWriter, asGzip bool) {
 	switch {
 	case a.status != 0:
 		w.WriteHeader(a.status)

@@ -62,7 +62,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	h := compressed(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }))
 	waiting, read := make(chan struct{}), make(chan struct{})
 	var group sync.WaitGroup
-	for range 2 * madeAtOnce {
+	for range 2 * concurrentWriters {
 		w := &slowReader{ResponseRecorder: httptest.NewRecorder(), waiting: waiting, read: read}
 		group.Go(func() { h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil)) })
 		<-waiting

@@ -10,9 +10,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// patience is the timeout for reading peers. After it, discovery is considered stuck, and the
+// collectTimeout is the timeout for reading peers. After it, discovery is considered stuck, and the
 // scrape returns the other metrics.
-const patience = 5 * time.Second
+const collectTimeout = 5 * time.Second
 
 var (
 	collectTime     = gaugeFamily("lnetd_collect_seconds", "Duration of reading the counters for this scrape.")
@@ -44,14 +44,14 @@ func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
 	return byName(append(list, g.own(newPage())...)), err
 }
 
-// thrifty is a gatherer that reuses its pages. It is a prometheus.TransactionalGatherer.
-type thrifty struct {
+// pagedGatherer is a gatherer that reuses its pages. It is a prometheus.TransactionalGatherer.
+type pagedGatherer struct {
 	*gatherer
 	pages *sync.Pool // of *page
 }
 
 // Gather implements prometheus.TransactionalGatherer. The result is valid until done is called.
-func (t thrifty) Gather() (list []*dto.MetricFamily, done func(), err error) {
+func (t pagedGatherer) Gather() (list []*dto.MetricFamily, done func(), err error) {
 	p, _ := t.pages.Get().(*page)
 	if p == nil {
 		p = newPage()
@@ -64,7 +64,7 @@ func (t thrifty) Gather() (list []*dto.MetricFamily, done func(), err error) {
 // own returns the families of this package. p must be empty.
 func (g *gatherer) own(p *page) []*dto.MetricFamily {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
 	s := g.source
 	counters, nis := s.Counters(), s.NIs()

@@ -56,8 +56,8 @@ const (
 	nidsMax     = 128
 )
 
-// peerCensus collects peers one by one, so that at most one page of them is in memory.
-type peerCensus struct {
+// peerCollector collects peers one by one, so that at most one page of them is in memory.
+type peerCollector struct {
 	page                *page
 	waiting             *waiting
 	room, roomNIs       int // remaining series; the oldest peers get them, which keeps the set stable
@@ -69,7 +69,7 @@ type peerCensus struct {
 // collectPeers adds the peers to the page, at most most of them with their own series. It returns
 // false if discovery did not answer.
 func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) (complete bool) {
-	c := peerCensus{page: p, waiting: w, room: most, roomNIs: nidsPerPeer * most, states: make([]int, len(peerStates))}
+	c := peerCollector{page: p, waiting: w, room: most, roomNIs: nidsPerPeer * most, states: make([]int, len(peerStates))}
 	complete = true
 	for peer, err := range s.PeersAfter(ctx, 0) {
 		if err != nil {
@@ -99,7 +99,7 @@ func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) 
 }
 
 // add counts a peer, and adds series for its NIDs if the quota allows.
-func (c *peerCensus) add(p *node.PeerInfo) {
+func (c *peerCollector) add(p *node.PeerInfo) {
 	c.peers++
 	for k, s := range peerStates {
 		if p.State.Has(s) {
@@ -137,7 +137,7 @@ func (c *peerCensus) add(p *node.PeerInfo) {
 }
 
 // show adds the series of one NID.
-func (c *peerCensus) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
+func (c *peerCollector) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
 	p := c.page
 	labels := p.with([]*dto.LabelPair{primary}, label("nid", ni.NID.String()))
 	p.add(peerNIHealth, float64(ni.Health.Value), labels)

@@ -30,17 +30,17 @@ func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.admit(b.
 func (s *scrapers) admit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := addressOf(r.RemoteAddr)
-		if !s.take(address) {
+		if !s.acquire(address) {
 			s.refused.Add(1)
 			http.Error(w, "too many scrapes at once, try again later", http.StatusServiceUnavailable)
 			return
 		}
-		defer s.give(address)
+		defer s.release(address)
 		h.ServeHTTP(w, r)
 	})
 }
 
-func (s *scrapers) take(address string) bool {
+func (s *scrapers) acquire(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count >= scrapesAtOnce || s.from[address] >= scrapesPerAddress {
@@ -54,7 +54,7 @@ func (s *scrapers) take(address string) bool {
 	return true
 }
 
-func (s *scrapers) give(address string) {
+func (s *scrapers) release(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count--

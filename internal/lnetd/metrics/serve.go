@@ -25,7 +25,7 @@ func Handler(s Source, o Options) http.Handler {
 	b := &bounded{}
 	g := newGatherer(s, o, b.refused.Load)
 	mux := http.NewServeMux()
-	h := promhttp.HandlerForTransactional(thrifty{g, &sync.Pool{}}, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true})
+	h := promhttp.HandlerForTransactional(pagedGatherer{g, &sync.Pool{}}, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true})
 	mux.Handle("GET /metrics", compressed(h))
 	b.next = mux
 	return b

@@ -177,7 +177,7 @@ func (h toolkitLog) WithGroup(string) slog.Handler { return h }
 // faulty client. Therefore a failed handshake triggers a check of the configuration.
 type serverLog struct {
 	slog.Handler
-	told      *boundedlog.Log
+	warned    *boundedlog.Log
 	webConfig string
 }
 
@@ -188,7 +188,7 @@ func (serverLog) Enabled(context.Context, slog.Level) bool { return true }
 func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
 	if strings.Contains(r.Message, "TLS handshake error") {
 		if _, err := CheckWebConfig(h.webConfig, r.Time); err != nil {
-			h.told.Report(boundedlog.Line{Level: slog.LevelError, Text: "metrics are refused to everybody until their web_config is right"},
+			h.warned.Report(boundedlog.Line{Level: slog.LevelError, Text: "metrics are refused to everybody until their web_config is right"},
 				slog.Any("err", err))
 		}
 	}

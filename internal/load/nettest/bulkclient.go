@@ -15,7 +15,7 @@ import (
 
 // bulkClient announces pairs of passive buffers, and counts what the servers have fetched and returned.
 type bulkClient struct {
-	share
+	workShare
 	slots []bulkSlot
 	ready [][]int             // per server: slots with descriptors to send
 	free  []*transport.Buffer // for messages with descriptors
@@ -86,7 +86,7 @@ func (c *bulkClient) begin() {
 // next begins the next transfer of a slot, if any is left.
 func (c *bulkClient) next(k int) {
 	s := &c.slots[k]
-	if !c.another(s.server) {
+	if !c.beginOne(s.server) {
 		s.done = true
 		return
 	}
@@ -115,7 +115,7 @@ func (c *bulkClient) queue(k int) {
 			c.loop.TM.Cancel(s.recv)
 			return
 		}
-		c.settled(k)
+		c.transferDone(k)
 		return
 	}
 	c.ready[s.server] = append(c.ready[s.server], k)
@@ -150,15 +150,15 @@ func (c *bulkClient) announce(server int) {
 	b.Length = len(message.AppendBulk(b.Bytes()[:0], c.pairs))
 	b.EndPoint, b.Deadline = c.servers[server], time.Now().Add(c.test.Timeout)
 	if err := c.loop.TM.Add(b); err != nil {
-		c.told(b, err)
+		c.messageSent(b, err)
 	}
 }
 
 // announced is the callback of messages with descriptors.
-func (c *bulkClient) announced(e *transport.BufferEvent) { c.told(e.Buffer, e.Err) }
+func (c *bulkClient) announced(e *transport.BufferEvent) { c.messageSent(e.Buffer, e.Err) }
 
-// told continues when a message has been sent or has failed.
-func (c *bulkClient) told(b *transport.Buffer, err error) {
+// messageSent continues when a message has been sent or has failed.
+func (c *bulkClient) messageSent(b *transport.Buffer, err error) {
 	count(&c.figures.Sent, err)
 	if err != nil {
 		for _, k := range b.Data.(*announcement).slots {
@@ -208,12 +208,12 @@ func (c *bulkClient) completed(e *transport.BufferEvent) {
 		s.failed = true
 	}
 	if s.left == 0 {
-		c.settled(k)
+		c.transferDone(k)
 	}
 }
 
-// settled counts a completed transfer, and begins the next one.
-func (c *bulkClient) settled(k int) {
+// transferDone counts a completed transfer, and begins the next one.
+func (c *bulkClient) transferDone(k int) {
 	s := &c.slots[k]
 	c.figures.Transfers.Total++
 	if !s.failed {
@@ -228,7 +228,7 @@ func (c *bulkClient) settled(k int) {
 	c.figures.Transfers.Failed++
 	waiting := &c.ready[s.server]
 	*waiting = slices.DeleteFunc(*waiting, func(o int) bool { return o == k })
-	if s.failures++; s.failures >= failuresMax || c.over(time.Now()) {
+	if s.failures++; s.failures >= failuresMax || c.timeOver(time.Now()) {
 		s.done = true
 		return
 	}

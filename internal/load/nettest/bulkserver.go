@@ -10,7 +10,7 @@ import (
 
 // bulkServer fetches what clients announce, and returns it.
 type bulkServer struct {
-	*trial
+	*testRun
 	free    []*transport.Buffer // for bulk
 	waiting []*job              // transfers without a buffer
 	idle    []*job

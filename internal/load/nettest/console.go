@@ -152,7 +152,7 @@ type reply struct {
 
 // remotes returns the nodes of a group, reached from the group's mailbox.
 func (k *console) remotes(ctx context.Context, g *Group, tests []message.Test) ([]*remote, error) {
-	m, err := openMailbox(ctx, k.config.Domain, g.Console, len(tests), k.heard, k.left)
+	m, err := openMailbox(ctx, k.config.Domain, g.Console, len(tests), k.heard, k.commandSent)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +184,8 @@ func (k *console) heard(b []byte, _ *transport.EndPoint) {
 	k.settle(c.Sequence, reply{command: c})
 }
 
-// left is called when a command has been sent or has failed.
-func (k *console) left(tag any, err error) {
+// commandSent is called when a command has been sent or has failed.
+func (k *console) commandSent(tag any, err error) {
 	if sequence, ok := tag.(uint64); ok && err != nil {
 		k.settle(sequence, reply{err: err})
 	}
@@ -201,8 +201,8 @@ func (k *console) settle(sequence uint64, r reply) {
 	}
 }
 
-// tell sends a command to a node.
-func (k *console) tell(ctx context.Context, n *remote, t message.Type) error {
+// send sends a command to a node.
+func (k *console) send(ctx context.Context, n *remote, t message.Type) error {
 	to, err := n.mailbox.loop.TM.EndPoint(n.address)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]
 func (k *console) stepWithin(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	told := make([]error, len(nodes))
 	for i, n := range nodes {
-		told[i] = k.tell(ctx, n, t)
+		told[i] = k.send(ctx, n, t)
 	}
 	answers := make([]*message.Command, len(nodes))
 	var errs []error

@@ -27,18 +27,18 @@ type mailbox struct {
 	callbacks transport.Callbacks
 	buffers   []*transport.Buffer
 	free      chan *transport.Buffer
-	// heard is called by the worker of the transfer machine with each message. from is released when it
+	// onReceived is called by the worker of the transfer machine with each message. from is released when it
 	// returns.
-	heard func(b []byte, from *transport.EndPoint)
-	// left is called with the tag of a message that was sent, or with the error if it failed.
-	left func(tag any, err error)
+	onReceived func(b []byte, from *transport.EndPoint)
+	// onSent is called with the tag of a message that was sent, or with the error if it failed.
+	onSent func(tag any, err error)
 }
 
 func openMailbox(
 	ctx context.Context, d *transport.Domain, address string, sends int,
 	heard func(b []byte, from *transport.EndPoint), left func(tag any, err error),
 ) (*mailbox, error) {
-	m := &mailbox{domain: d, heard: heard, left: left, free: make(chan *transport.Buffer, sends)}
+	m := &mailbox{domain: d, onReceived: heard, onSent: left, free: make(chan *transport.Buffer, sends)}
 	m.callbacks = transport.Callbacks{transport.MsgRecv: m.received, transport.MsgSend: m.sent}
 	var err error
 	if m.loop, err = tmhost.Start(ctx, d, address, tmhost.Async, nil); err != nil {
@@ -87,7 +87,7 @@ func (m *mailbox) close(ctx context.Context) error {
 func (m *mailbox) received(e *transport.BufferEvent) {
 	if e.Err == nil {
 		b := make([]byte, e.Length)
-		m.heard(b[:e.CopyTo(b)], e.EndPoint)
+		m.onReceived(b[:e.CopyTo(b)], e.EndPoint)
 	}
 	if e.Final && m.loop.TM.State() == transport.StateStarted {
 		_ = m.loop.TM.Add(e.Buffer) // fails only while it is being stopped
@@ -121,7 +121,7 @@ func (m *mailbox) sent(e *transport.BufferEvent) {
 	tag := e.Buffer.Data
 	e.Buffer.EndPoint, e.Buffer.Data = nil, nil
 	m.free <- e.Buffer
-	if m.left != nil {
-		m.left(tag, e.Err)
+	if m.onSent != nil {
+		m.onSent(tag, e.Err)
 	}
 }

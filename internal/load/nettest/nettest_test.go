@@ -282,7 +282,7 @@ func TestVerify(t *testing.T) {
 		})
 		return b
 	}
-	c := &bulkClient{share: share{trial: &trial{test: message.Test{Size: 1000, Verify: true}}}}
+	c := &bulkClient{workShare: workShare{testRun: &testRun{test: message.Test{Size: 1000, Verify: true}}}}
 	s := &bulkSlot{send: buffer(), recv: buffer(), length: 1000}
 	fill(s.send.Bytes(), 7)
 	copy(s.recv.Bytes(), s.send.Bytes())

@@ -37,15 +37,15 @@ const prepareTime = 8 * time.Second
 
 // Node takes part in tests that consoles control. Create it with StartNode.
 type Node struct {
-	config   NodeConfig
-	consoles map[transport.Address]bool
-	mailbox  *mailbox
-	log      *slog.Logger
-	over     chan error // with Once: receives the result of its test
+	config     NodeConfig
+	consoles   map[transport.Address]bool
+	mailbox    *mailbox
+	log        *slog.Logger
+	onceResult chan error // with Once: receives the result of its test
 
 	mu     sync.Mutex // held while a command is executed
-	trial  *trial
-	by     transport.Address // the console of trial
+	trial  *testRun
+	by     transport.Address // the console of the test run
 	expiry *time.Timer       // ends the trial if the console stops sending commands
 }
 
@@ -57,7 +57,7 @@ type command struct {
 
 // StartNode starts a node. It runs until Close.
 func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
-	n := &Node{config: c, consoles: map[transport.Address]bool{}, log: c.Logger, over: make(chan error, 1)}
+	n := &Node{config: c, consoles: map[transport.Address]bool{}, log: c.Logger, onceResult: make(chan error, 1)}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
@@ -84,7 +84,7 @@ func (n *Node) Address() transport.Address { return n.mailbox.loop.Address() }
 
 // Done returns a channel that, with Once, receives the error with which the node's test has ended. It is
 // nil if the test was stopped by its console.
-func (n *Node) Done() <-chan error { return n.over }
+func (n *Node) Done() <-chan error { return n.onceResult }
 
 // Close ends the node and its test.
 func (n *Node) Close(ctx context.Context) error {
@@ -128,16 +128,18 @@ func (n *Node) obey(c command) {
 	if err := n.mailbox.send(ctx, answer, c.from, nil); err != nil {
 		n.log.Warn("no answer", "to", c.from.String(), "err", err)
 	}
-	if n.config.Once && n.known(c) && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.trial == nil) {
+	if n.config.Once && n.fromConsole(c) && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.trial == nil) {
 		select {
-		case n.over <- err:
+		case n.onceResult <- err:
 		default:
 		}
 	}
 }
 
-// known reports whether a command is from one of the node's consoles.
-func (n *Node) known(c command) bool { return len(n.consoles) == 0 || n.consoles[c.from.Address()] }
+// fromConsole reports whether a command is from one of the node's consoles.
+func (n *Node) fromConsole(c command) bool {
+	return len(n.consoles) == 0 || n.consoles[c.from.Address()]
+}
 
 // errnoOf returns the errno for an answer.
 func errnoOf(err error) syscall.Errno {
@@ -152,7 +154,7 @@ func errnoOf(err error) syscall.Errno {
 // no test of that console.
 func (n *Node) do(c command, answer *message.Command) error {
 	from := c.from.Address()
-	if !n.known(c) {
+	if !n.fromConsole(c) {
 		return fmt.Errorf("%s is none of the node's consoles: %w", from, syscall.ENOENT)
 	}
 	if c.Type == message.Init {
@@ -216,7 +218,7 @@ func (n *Node) stop(ctx context.Context) error {
 }
 
 // expire ends a test whose console has sent nothing for too long.
-func (n *Node) expire(t *trial) {
+func (n *Node) expire(t *testRun) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.trial != t {
@@ -229,7 +231,7 @@ func (n *Node) expire(t *trial) {
 		n.log.Warn("the end of a test", "err", err)
 	}
 	select {
-	case n.over <- fmt.Errorf("the console is silent: %w", syscall.ETIMEDOUT):
+	case n.onceResult <- fmt.Errorf("the console is silent: %w", syscall.ETIMEDOUT):
 	default:
 	}
 }

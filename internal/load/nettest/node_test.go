@@ -223,7 +223,7 @@ func TestNodeIsMissing(t *testing.T) {
 		}
 		// INIT goes to all, and STOP to those that may have received it. The missing STOP is not
 		// reported.
-		if took := time.Since(begun); took > CommandTime+partingTime || strings.Contains(err.Error(), "STOP") {
+		if took := time.Since(begun); took > CommandTime+finalStopTime || strings.Contains(err.Error(), "STOP") {
 			t.Errorf("it took %s: %v", took, err)
 		}
 		interrupted, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -232,7 +232,7 @@ func TestNodeIsMissing(t *testing.T) {
 		if _, err := Run(interrupted, *c); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if took := time.Since(begun); took > time.Second+partingTime {
+		if took := time.Since(begun); took > time.Second+finalStopTime {
 			t.Errorf("it took %s to interrupt it", took)
 		}
 		if r, err := Run(t.Context(), whole); err != nil || r.Failures() > 0 {

@@ -10,7 +10,7 @@ import (
 
 // pingClient sends messages, and checks the answers.
 type pingClient struct {
-	share
+	workShare
 	slots []pingSlot
 	head  [message.PingHead]byte
 }
@@ -54,7 +54,7 @@ func (p *pingClient) begin() {
 // next begins the next message of a slot, if any is left.
 func (p *pingClient) next(k int) {
 	s := &p.slots[k]
-	if !p.another(s.server) {
+	if !p.beginOne(s.server) {
 		s.done = true
 		return
 	}
@@ -83,7 +83,7 @@ func (p *pingClient) send(k int) {
 func (p *pingClient) failed(k int) {
 	s := &p.slots[k]
 	s.waiting = false
-	if s.failures++; s.failures >= failuresMax || p.over(time.Now()) {
+	if s.failures++; s.failures >= failuresMax || p.timeOver(time.Now()) {
 		s.again, s.done = false, true
 		return
 	}
@@ -100,15 +100,15 @@ func (p *pingClient) sent(e *transport.BufferEvent) {
 	}
 	switch {
 	case !s.waiting:
-		p.settled(k)
+		p.slotFree(k)
 	case e.Err != nil:
 		p.failed(k)
 	}
 }
 
-// settled continues with a slot whose buffer is free again, and whose answer has arrived or is not
+// slotFree continues with a slot whose buffer is free again, and whose answer has arrived or is not
 // expected any more.
-func (p *pingClient) settled(k int) {
+func (p *pingClient) slotFree(k int) {
 	if s := &p.slots[k]; !s.again && !s.done {
 		p.next(k)
 	}
@@ -120,12 +120,12 @@ func (p *pingClient) received(e *transport.BufferEvent) {
 		count(&p.figures.Received, e.Err)
 	default:
 		p.figures.Received.Total++
-		if k, ok := p.answered(e); ok {
+		if k, ok := p.matchAnswer(e); ok {
 			p.figures.BytesIn += uint64(e.Length)
 			p.roundTrip(p.slots[k].sent)
 			p.slots[k].waiting = false
 			if !p.slots[k].sending {
-				p.settled(k)
+				p.slotFree(k)
 			}
 		} else {
 			p.figures.Received.Bad++
@@ -136,8 +136,8 @@ func (p *pingClient) received(e *transport.BufferEvent) {
 	}
 }
 
-// answered returns the slot of a returned message. It returns false if no slot waits for that message.
-func (p *pingClient) answered(e *transport.BufferEvent) (slot int, ok bool) {
+// matchAnswer returns the slot of a returned message. It returns false if no slot waits for that message.
+func (p *pingClient) matchAnswer(e *transport.BufferEvent) (slot int, ok bool) {
 	h, ok := message.ParsePing(p.head[:e.CopyTo(p.head[:])])
 	if !ok || e.Length != p.test.Size || h.Slot >= uint64(len(p.slots)) {
 		return 0, false
@@ -180,7 +180,7 @@ func (p *pingClient) finished() bool {
 // pingServer sends messages back to their senders. With one message per buffer, it sends the buffer that
 // received the message.
 type pingServer struct {
-	*trial
+	*testRun
 	free []*transport.Buffer // for answers, with several messages per buffer
 	head [message.PingHead]byte
 }

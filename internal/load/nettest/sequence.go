@@ -14,8 +14,8 @@ import (
 // of what is under way.
 const graceTime = 5 * time.Second
 
-// partingTime is how long the console waits when it stops nodes that did not answer before.
-const partingTime = time.Second
+// finalStopTime is how long the console waits when it stops nodes that did not answer before.
+const finalStopTime = time.Second
 
 // run runs a test on the nodes (transport 10.3), and stops it in any case.
 func (k *console) run(ctx context.Context, r *Result) error {
@@ -98,7 +98,7 @@ func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Fig
 	return nil
 }
 
-// stop stops the nodes that may have a test. It waits only partingTime for those that were silent before.
+// stop stops the nodes that may have a test. It waits only finalStopTime for those that were silent before.
 func (k *console) stop(ctx context.Context, nodes []*remote) error {
 	var have, silent []*remote
 	for _, n := range nodes {
@@ -110,7 +110,7 @@ func (k *console) stop(ctx context.Context, nodes []*remote) error {
 		}
 	}
 	if silent != nil {
-		ctx, cancel := context.WithTimeout(ctx, min(partingTime, k.config.CommandTime))
+		ctx, cancel := context.WithTimeout(ctx, min(finalStopTime, k.config.CommandTime))
 		defer cancel()
 		_, _ = k.stepWithin(ctx, silent, message.Stop) // their silence was already reported
 	}

@@ -33,15 +33,15 @@ type senderKey struct {
 type bench struct {
 	config  Config
 	server  lnet.NID
-	clients map[int]*ours // by peer credits
+	clients map[int]*lnetNode // by peer credits
 	testers map[int]*tester
 	senders map[senderKey]*sender
 	floor   *floorClient
 	limit   *limitClient
 
 	meter *meter
-	// looks is what counting itself costs both processes, without and with calls.
-	looks map[bool]*[2]Cost
+	// overhead is what counting itself costs both processes, without and with calls.
+	overhead map[bool]*[2]Cost
 
 	now    *test // the open case
 	series *series
@@ -50,8 +50,8 @@ type bench struct {
 // startBench starts what the active process needs. A Serve must run in another process.
 func startBench(ctx context.Context, c Config) (b *bench, err error) {
 	b = &bench{
-		config: c, server: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server), looks: map[bool]*[2]Cost{},
-		clients: map[int]*ours{}, testers: map[int]*tester{}, senders: map[senderKey]*sender{},
+		config: c, server: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server), overhead: map[bool]*[2]Cost{},
+		clients: map[int]*lnetNode{}, testers: map[int]*tester{}, senders: map[senderKey]*sender{},
 	}
 	defer func() {
 		if err != nil {
@@ -72,7 +72,7 @@ func startBench(ctx context.Context, c Config) (b *bench, err error) {
 	if b.limit, err = dialLimit(ctx, c.plainAddress()); err != nil {
 		return nil, err
 	}
-	return b, b.lookOften()
+	return b, b.measureOverhead()
 }
 
 // startClient starts a node with a separate address, so that it has its own connections and credits.
@@ -119,21 +119,21 @@ func (b *bench) stop() (err error) {
 	return err
 }
 
-// looksTaken is enough to find the minimum.
-const looksTaken = 7
+// overheadSamples is enough to find the minimum.
+const overheadSamples = 7
 
-// lookOften measures what counting itself costs.
-func (b *bench) lookOften() error {
+// measureOverhead measures what counting itself costs.
+func (b *bench) measureOverhead() error {
 	for _, calls := range []bool{false, true} {
 		looks := new([2]Cost)
-		for range looksTaken {
+		for range overheadSamples {
 			asks, answers, err := b.count(calls, func() error { return nil })
 			if err != nil {
 				return err
 			}
 			looks[0], looks[1] = looks[0].least(asks), looks[1].least(answers)
 		}
-		b.looks[calls] = looks
+		b.overhead[calls] = looks
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (b *bench) run(ctx context.Context, leg Leg, n int, calls bool) (r Round, e
 	if err != nil {
 		return r, err
 	}
-	looks := b.looks[calls]
+	looks := b.overhead[calls]
 	r.Asks = asks.each(n, looks[0])
 	if answers != nil {
 		r.Answers = answers.each(n, looks[1])

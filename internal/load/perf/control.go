@@ -13,8 +13,8 @@ import (
 // The processes of a measurement are controlled through standard input and output. A request and its
 // answer are one line of JSON each.
 
-// ask is a request.
-type ask struct {
+// request is a request.
+type request struct {
 	Do    string `json:"do"`
 	Case  string `json:"case,omitempty"`
 	Leg   Leg    `json:"leg,omitempty"`
@@ -32,8 +32,8 @@ const (
 	doClose = "close"
 )
 
-// told is the answer to a request.
-type told struct {
+// response is the answer to a request.
+type response struct {
 	Error string `json:"error,omitempty"`
 	Cost  Cost   `json:"cost,omitempty"`
 	Bytes int    `json:"bytes,omitempty"`
@@ -51,25 +51,25 @@ func NewProcess(r io.Reader, w io.Writer) *Process {
 	return &Process{json.NewEncoder(w), json.NewDecoder(r)}
 }
 
-func (p *Process) ask(a ask) (told, error) {
+func (p *Process) call(a request) (response, error) {
 	if err := p.in.Encode(a); err != nil {
-		return told{}, fmt.Errorf("ask a process to %s: %w", a.Do, err)
+		return response{}, fmt.Errorf("ask a process to %s: %w", a.Do, err)
 	}
-	var t told
+	var t response
 	if err := p.out.Decode(&t); err != nil {
-		return told{}, fmt.Errorf("answer of a process asked to %s: %w", a.Do, err)
+		return response{}, fmt.Errorf("answer of a process asked to %s: %w", a.Do, err)
 	}
 	if t.Error != "" {
-		return told{}, errors.New(t.Error)
+		return response{}, errors.New(t.Error)
 	}
 	return t, nil
 }
 
 // answer calls f for each request in r until r ends or ctx is done, and writes its results to w.
-func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a ask) (told, error)) error {
+func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a request) (response, error)) error {
 	in, out := json.NewDecoder(r), json.NewEncoder(w)
 	for ctx.Err() == nil {
-		var a ask
+		var a request
 		if err := in.Decode(&a); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
@@ -77,7 +77,7 @@ func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a ask) (told, 
 		}
 		t, err := f(a)
 		if err != nil {
-			t = told{Error: err.Error()}
+			t = response{Error: err.Error()}
 		}
 		if err := out.Encode(t); err != nil {
 			return err
@@ -86,14 +86,14 @@ func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a ask) (told, 
 	return nil
 }
 
-// TellCosts answers the requests to a passive process until r ends.
-func TellCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
+// ServeCosts answers the requests to a passive process until r ends.
+func ServeCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 	m, err := newMeter()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
-	return answer(ctx, r, w, func(a ask) (t told, err error) {
+	return answer(ctx, r, w, func(a request) (t response, err error) {
 		switch a.Do {
 		case doCount:
 			return t, m.begin(a.Calls)
@@ -110,18 +110,18 @@ func TellCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 
 // begin and end control the meter of a passive process.
 func (p *Process) begin(calls bool) error {
-	_, err := p.ask(ask{Do: doCount, Calls: calls})
+	_, err := p.call(request{Do: doCount, Calls: calls})
 	return err
 }
 
 func (p *Process) end() (Cost, error) {
-	t, err := p.ask(ask{Do: doTell})
+	t, err := p.call(request{Do: doTell})
 	return t.Cost, err
 }
 
-// weigh returns the memory in use by a passive process.
-func (p *Process) weigh() (bytes int, err error) {
-	t, err := p.ask(ask{Do: doWeigh})
+// memoryInUse returns the memory in use by a passive process.
+func (p *Process) memoryInUse() (bytes int, err error) {
+	t, err := p.call(request{Do: doWeigh})
 	return t.Bytes, err
 }
 
@@ -141,9 +141,9 @@ type Round struct {
 	Answers Cost `json:"answers,omitempty"`
 }
 
-// arm is a pair of processes that exchange messages: this process and a passive one, or two other ones,
+// benchPair is a pair of processes that exchange messages: this process and a passive one, or two other ones,
 // of which this process controls the active one.
-type arm interface {
+type benchPair interface {
 	// open prepares a case. The previous case must be closed.
 	open(ctx context.Context, name string) error
 	// run makes n exchanges of the case.
@@ -151,16 +151,16 @@ type arm interface {
 	close(ctx context.Context) error
 }
 
-// away is an arm of other processes.
-type away struct{ *Process }
+// remotePair is an arm of other processes.
+type remotePair struct{ *Process }
 
-func (w away) open(_ context.Context, name string) error {
-	_, err := w.ask(ask{Do: doOpen, Case: name})
+func (w remotePair) open(_ context.Context, name string) error {
+	_, err := w.call(request{Do: doOpen, Case: name})
 	return err
 }
 
-func (w away) run(_ context.Context, leg Leg, n int, calls bool) (Round, error) {
-	t, err := w.ask(ask{Do: doRun, Leg: leg, N: n, Calls: calls})
+func (w remotePair) run(_ context.Context, leg Leg, n int, calls bool) (Round, error) {
+	t, err := w.call(request{Do: doRun, Leg: leg, N: n, Calls: calls})
 	if err == nil && t.Round == nil {
 		err = errors.New("a process says nothing of its round")
 	}
@@ -170,8 +170,8 @@ func (w away) run(_ context.Context, leg Leg, n int, calls bool) (Round, error) 
 	return *t.Round, nil
 }
 
-func (w away) close(context.Context) error {
-	_, err := w.ask(ask{Do: doClose})
+func (w remotePair) close(context.Context) error {
+	_, err := w.call(request{Do: doClose})
 	return err
 }
 
@@ -184,16 +184,16 @@ func Perform(ctx context.Context, c Config, r io.Reader, w io.Writer, ready func
 	}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	ready()
-	return answer(ctx, r, w, func(a ask) (told, error) {
+	return answer(ctx, r, w, func(a request) (response, error) {
 		switch a.Do {
 		case doOpen:
-			return told{}, b.open(ctx, a.Case)
+			return response{}, b.open(ctx, a.Case)
 		case doRun:
 			round, err := b.run(ctx, a.Leg, a.N, a.Calls)
-			return told{Round: &round}, err
+			return response{Round: &round}, err
 		case doClose:
-			return told{}, b.close(ctx)
+			return response{}, b.close(ctx)
 		}
-		return told{}, fmt.Errorf("nobody can %q here", a.Do)
+		return response{}, fmt.Errorf("nobody can %q here", a.Do)
 	})
 }

@@ -35,7 +35,7 @@ func counted(t *testing.T, calls bool, f func()) Cost {
 		return c
 	}
 	var look Cost
-	for range looksTaken {
+	for range overheadSamples {
 		look = look.least(one(func() {}))
 	}
 	return one(f).each(1, look)
@@ -182,15 +182,15 @@ func TestProcess(t *testing.T) {
 		"it leaves something out": "{}\n",
 	} {
 		p := NewProcess(strings.NewReader(said), io.Discard)
-		if r, err := (away{p}).run(t.Context(), LegLNet, 1, false); err == nil {
+		if r, err := (remotePair{p}).run(t.Context(), LegLNet, 1, false); err == nil {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
 	var out strings.Builder
-	if err := TellCosts(t.Context(), strings.NewReader(`{"do":"dance"}`+"\n"), &out); err != nil || !strings.Contains(out.String(), `nobody can \"dance\" here`) {
+	if err := ServeCosts(t.Context(), strings.NewReader(`{"do":"dance"}`+"\n"), &out); err != nil || !strings.Contains(out.String(), `nobody can \"dance\" here`) {
 		t.Error(err, out.String())
 	}
-	if err := TellCosts(t.Context(), strings.NewReader("count\n"), &out); err == nil {
+	if err := ServeCosts(t.Context(), strings.NewReader("count\n"), &out); err == nil {
 		t.Error("what is no JSON is taken")
 	}
 }

@@ -6,7 +6,7 @@
 // that share memory, with copies, with plain TCP, and with a program that has its own node. ServeHost and
 // ServeGuest are the other processes.
 //
-// Serve runs in the passive process, and TellCosts reports what the exchanges cost it. Run measures from the
+// Serve runs in the passive process, and ServeCosts reports what the exchanges cost it. Run measures from the
 // active process. Its rounds alternate between the ways, so that all have the same disturbances. Against
 // does the same with two pairs of processes whose active sides run Perform. A spinning end has a locked
 // thread.

@@ -83,12 +83,12 @@ func floorAnswer(c net.Conn) {
 // single page of zeros, which would be sent or copied from the processor's nearest cache.
 func written(n int) []byte {
 	b := make([]byte, n)
-	touchAll(b)
+	touchPages(b)
 	return b
 }
 
-// touchAll writes to all pages of b.
-func touchAll(b []byte) {
+// touchPages writes to all pages of b.
+func touchPages(b []byte) {
 	for k := range b {
 		b[k] = byte(k)
 	}

@@ -76,25 +76,25 @@ const guestEchoes = 20
 // poll, because lnetd polls per domain.
 type guest struct {
 	cores           [2]*remote.Core // sleeping, polling
-	sleeps, polling place
+	sleeps, polling tmSite
 }
 
 func newGuest(c *HostConfig, far bool) *guest {
 	address, socket := c.at(far)
 	g := &guest{}
-	for k, p := range []*place{&g.sleeps, &g.polling} {
+	for k, p := range []*tmSite{&g.sleeps, &g.polling} {
 		r := remote.Config{Path: socket, Program: "perf"}
 		if k == 1 {
 			r.PollTime = hostPoll
 		}
 		g.cores[k] = remote.New(r)
-		*p = place{core: g.cores[k], nid: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), address)}
+		*p = tmSite{core: g.cores[k], nid: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), address)}
 	}
 	return g
 }
 
 // place returns the place of machines with a way of delivery.
-func (g *guest) place(d tmhost.Delivery) *place {
+func (g *guest) place(d tmhost.Delivery) *tmSite {
 	if d == tmhost.Poll {
 		return &g.polling
 	}

@@ -81,22 +81,22 @@ type hostedKey struct {
 	delivery    tmhost.Delivery
 }
 
-// hosted is the active side.
-type hosted struct {
-	config  HostConfig
-	guest   *guest
-	own     *ours // a node for transfer machines that are not hosted
-	senders map[hostedKey]*sender
-	tcp     *floorClient
-	plain   *plain
-	from    [tmBulks]*shm.Memory // shared memory, as programs of an lnetd have it
-	to      [tmBulks]*shm.Memory
+// hostedBench is the active side.
+type hostedBench struct {
+	config    HostConfig
+	guest     *guest
+	localNode *lnetNode // a node for transfer machines that are not hosted
+	senders   map[hostedKey]*sender
+	tcp       *floorClient
+	plain     *plain
+	from      [tmBulks]*shm.Memory // shared memory, as programs of an lnetd have it
+	to        [tmBulks]*shm.Memory
 }
 
 // RunHosted measures every case with two ServeHost and two ServeGuest in other processes. start must
 // start the near guest with the given files. done is called with each result.
 func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, done func(*HostedResult)) (list []*HostedResult, err error) {
-	h := &hosted{config: c, senders: make(map[hostedKey]*sender)}
+	h := &hostedBench{config: c, senders: make(map[hostedKey]*sender)}
 	var files PlainFiles
 	if h.plain, files, err = newPlain(); err != nil {
 		return nil, err
@@ -114,13 +114,13 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 	}
 	defer func() { _ = h.tcp.conn.Close() }()
 	address := c.Client.Next().Next()
-	if h.own, err = startNode(ctx, &c.Config, address, highCredits); err != nil {
+	if h.localNode, err = startNode(ctx, &c.Config, address, highCredits); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, h.own.close()) }()
+	defer func() { err = errors.Join(err, h.localNode.close()) }()
 	h.guest = newGuest(&c, false)
 	defer func() { err = errors.Join(err, h.guest.close()) }()
-	if err := h.own.startEchoes(ctx, tmEchoes, deliveries...); err != nil {
+	if err := h.localNode.startEchoes(ctx, tmEchoes, deliveries...); err != nil {
 		return nil, err
 	}
 	if err := h.makeSenders(ctx); err != nil {
@@ -144,7 +144,7 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 }
 
 // makeMemory creates the memory that floorCopies copies.
-func (h *hosted) makeMemory() error {
+func (h *hostedBench) makeMemory() error {
 	for _, all := range []*[tmBulks]*shm.Memory{&h.from, &h.to} {
 		for k := range all {
 			m, fd, err := shm.Create("copied", offered)
@@ -155,13 +155,13 @@ func (h *hosted) makeMemory() error {
 			if err := unix.Close(fd); err != nil {
 				return errors.Join(err, h.freeMemory())
 			}
-			touchAll(m.Bytes())
+			touchPages(m.Bytes())
 		}
 	}
 	return nil
 }
 
-func (h *hosted) freeMemory() (err error) {
+func (h *hostedBench) freeMemory() (err error) {
 	for k := range h.from {
 		for _, m := range []*shm.Memory{h.from[k], h.to[k]} {
 			if m != nil {
@@ -173,20 +173,20 @@ func (h *hosted) freeMemory() (err error) {
 }
 
 // makeSenders starts a sender for each way of delivery and each kind of exchange.
-func (h *hosted) makeSenders(ctx context.Context) error {
+func (h *hostedBench) makeSenders(ctx context.Context) error {
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	near, far := lnet.NIDFromIP(net, h.config.Client), lnet.NIDFromIP(net, h.config.Server)
 	for _, d := range deliveries {
 		for _, way := range []struct {
 			inside, far bool
-			from        *place
+			from        *tmSite
 			to          lnet.NID
 			first       int
 		}{
 			{false, false, h.guest.place(d), near, guestEchoes},
 			{false, true, h.guest.place(d), far, guestEchoes},
-			{true, false, &h.own.place, h.own.nid, tmEchoes},
-			{true, true, &h.own.place, far, tmEchoes},
+			{true, false, &h.localNode.tmSite, h.localNode.nid, tmEchoes},
+			{true, true, &h.localNode.tmSite, far, tmEchoes},
 		} {
 			s, err := way.from.newSender(ctx, d, way.to, way.first)
 			if err != nil {
@@ -206,7 +206,7 @@ type leg struct {
 }
 
 // measure runs one case. The ways alternate.
-func (h *hosted) measure(ctx context.Context, t *hostedTest) (*HostedResult, error) {
+func (h *hostedBench) measure(ctx context.Context, t *hostedTest) (*HostedResult, error) {
 	through := func(inside bool) func(n int) (time.Duration, error) {
 		s := h.senders[hostedKey{inside, t.far, t.delivery}]
 		return func(n int) (time.Duration, error) {
@@ -260,7 +260,7 @@ func (h *hosted) measure(ctx context.Context, t *hostedTest) (*HostedResult, err
 }
 
 // floorOf returns the function that a case is compared with.
-func (h *hosted) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
+func (h *hostedBench) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
 	switch t.floor {
 	case floorAsleep:
 		return h.plain.exchange

@@ -155,47 +155,47 @@ func limitAnswer(c *net.TCPConn, head []byte) {
 // answerer reads parts of messages and counts the answers that are due.
 type answerer struct {
 	spinner
-	in, out []byte
-	have    int // bytes of a header at the beginning of in
-	skip    int // bytes of a payload still to be read
-	answer  int // bytes of its answer
-	owed    int
+	in, out     []byte
+	headerBytes int // bytes of a header at the beginning of in
+	payloadLeft int // bytes of a payload still to be read
+	answer      int // bytes of its answer
+	answersDue  int
 }
 
 func (a *answerer) run() error {
 	for {
-		n, err := a.transfer(unix.SYS_READ, a.in[a.have:])
+		n, err := a.transfer(unix.SYS_READ, a.in[a.headerBytes:])
 		if err != nil {
 			return err
 		}
-		if err := a.take(n); err != nil {
+		if err := a.process(n); err != nil {
 			return err
 		}
 		m := 0
-		if a.owed > 0 {
-			if m, err = a.transfer(unix.SYS_WRITE, a.out[:min(a.owed, len(a.out))]); err != nil {
+		if a.answersDue > 0 {
+			if m, err = a.transfer(unix.SYS_WRITE, a.out[:min(a.answersDue, len(a.out))]); err != nil {
 				return err
 			}
-			a.owed -= m
+			a.answersDue -= m
 		}
 		if n == 0 && m == 0 {
-			if err := a.idle(a.owed > 0); err != nil {
+			if err := a.idle(a.answersDue > 0); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// take processes n bytes that were read after those already present.
-func (a *answerer) take(n int) error {
-	rest := a.in[:a.have+n]
+// process processes n bytes that were read after those already present.
+func (a *answerer) process(n int) error {
+	rest := a.in[:a.headerBytes+n]
 	for len(rest) > 0 {
-		if a.skip > 0 {
-			n := min(a.skip, len(rest))
-			a.skip -= n
+		if a.payloadLeft > 0 {
+			n := min(a.payloadLeft, len(rest))
+			a.payloadLeft -= n
 			rest = rest[n:]
-			if a.skip == 0 {
-				a.owed += a.answer
+			if a.payloadLeft == 0 {
+				a.answersDue += a.answer
 			}
 			continue
 		}
@@ -206,13 +206,13 @@ func (a *answerer) take(n int) error {
 		if in > 1<<20 || out > 1<<20 {
 			return fmt.Errorf("a message of %d bytes, with an answer of %d", in, out)
 		}
-		a.skip, a.answer = in, headSize+out
+		a.payloadLeft, a.answer = in, headSize+out
 		rest = rest[headSize:]
 		if in == 0 {
-			a.owed += a.answer
+			a.answersDue += a.answer
 		}
 	}
-	a.have = copy(a.in, rest)
+	a.headerBytes = copy(a.in, rest)
 	return nil
 }
 

@@ -67,15 +67,15 @@ func TestAnswererTakesPieces(t *testing.T) {
 		}
 		a := &answerer{in: make([]byte, 512)}
 		for len(stream) > 0 {
-			room := a.in[a.have:]
+			room := a.in[a.headerBytes:]
 			n := copy(room[:rapid.IntRange(1, len(room)).Draw(t, "read")], stream)
 			stream = stream[n:]
-			if err := a.take(n); err != nil {
+			if err := a.process(n); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if a.owed != want || a.have != 0 || a.skip != 0 {
-			t.Fatalf("%d owed, want %d; %d had, %d to skip", a.owed, want, a.have, a.skip)
+		if a.answersDue != want || a.headerBytes != 0 || a.payloadLeft != 0 {
+			t.Fatalf("%d owed, want %d; %d had, %d to skip", a.answersDue, want, a.headerBytes, a.payloadLeft)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestAnswererTakesPieces(t *testing.T) {
 func TestAnswererRefuses(t *testing.T) {
 	a := &answerer{in: make([]byte, limitMemory)}
 	binary.LittleEndian.PutUint32(a.in, 1<<20+1)
-	if err := a.take(headSize); err == nil {
+	if err := a.process(headSize); err == nil {
 		t.Error("a message of more than a megabyte is taken")
 	}
 }

@@ -106,7 +106,7 @@ const countedRounds = 3
 const firstRound = 128
 
 // size determines the number of exchanges per round for a leg, after a first round to warm up.
-func size(ctx context.Context, c *Config, a arm, t *test, leg Leg) (int, error) {
+func size(ctx context.Context, c *Config, a benchPair, t *test, leg Leg) (int, error) {
 	r, err := a.run(ctx, leg, firstRound, false)
 	if err != nil {
 		return 0, err
@@ -122,7 +122,7 @@ func (c *Config) exchanges(first int, took time.Duration) int {
 }
 
 // measure runs one case. The ways alternate.
-func measure(ctx context.Context, c *Config, a arm, t *test) (r *Result, err error) {
+func measure(ctx context.Context, c *Config, a benchPair, t *test) (r *Result, err error) {
 	if err := a.open(ctx, t.name); err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func teller(t *testing.T) *Process {
 	questions, ask := io.Pipe()
 	answers, tell := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- TellCosts(t.Context(), questions, tell) }()
+	go func() { ended <- ServeCosts(t.Context(), questions, tell) }()
 	t.Cleanup(func() {
 		if err := ask.Close(); err != nil {
 			t.Error(err)

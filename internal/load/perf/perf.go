@@ -24,7 +24,7 @@ type Config struct {
 	Time   time.Duration
 	// Only selects the cases to measure by name. nil means all.
 	Only *regexp.Regexp
-	// Passive is the process of Serve, which reports its costs with TellCosts. If it is nil, those are
+	// Passive is the process of Serve, which reports its costs with ServeCosts. If it is nil, those are
 	// not measured.
 	Passive *Process
 	// Settings are the settings of all nodes that differ from the defaults.

@@ -9,9 +9,9 @@ import (
 )
 
 // pair starts two nodes in this process. The second one offers memory.
-func pair(tb testing.TB, credits int) (client, server *ours) {
+func pair(tb testing.TB, credits int) (client, server *lnetNode) {
 	tb.Helper()
-	start := func(address string) *ours {
+	start := func(address string) *lnetNode {
 		o, err := startNode(tb.Context(), &Config{Port: 9981}, netip.MustParseAddr(address), credits)
 		if err != nil {
 			tb.Fatal(err)

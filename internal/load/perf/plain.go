@@ -18,8 +18,8 @@ import (
 // and wakes the other with an eventfd, which answers the same way. Or both poll the numbers and never
 // sleep.
 
-// board is the shared memory. Each polled word has its own cache line.
-type board struct {
+// sharedBoard is the shared memory. Each polled word has its own cache line.
+type sharedBoard struct {
 	ping, pong atomic.Uint32
 	_          [lineSize - 8]byte
 	asked      atomic.Uint32 // number of the asking end
@@ -40,7 +40,7 @@ const (
 // plain is one end of a board.
 type plain struct {
 	memory  *shm.Memory
-	board   *board
+	board   *sharedBoard
 	in, out int // eventfds
 }
 
@@ -82,8 +82,8 @@ func newPlain() (*plain, PlainFiles, error) {
 	return p, files, nil
 }
 
-func boardOf(m *shm.Memory) *board {
-	return (*board)(unsafe.Pointer(unsafe.SliceData(m.Bytes())))
+func boardOf(m *shm.Memory) *sharedBoard {
+	return (*sharedBoard)(unsafe.Pointer(unsafe.SliceData(m.Bytes())))
 }
 
 // answerPlain runs the answering end. It returns when the number is 0.

@@ -15,10 +15,10 @@ import (
 const (
 	crowdSize     = 96 // bytes of a PUT
 	crowdInFlight = 64 // of all peers together
-	// burst is how many exchanges each peer has under way at once, to measure the memory for that. calm
+	// burstSize is how many exchanges each peer has under way at once, to measure the memory for that. releaseTime
 	// is longer than a node takes to release that memory.
-	burst = 64
-	calm  = 3 * time.Second
+	burstSize   = 64
+	releaseTime = 3 * time.Second
 )
 
 // MaxCrowd is the maximum number of peers in a crowd, limited by the number of addresses.
@@ -60,7 +60,7 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if c.Passive == nil {
 		return nil, errors.New("a crowd needs the node's process to ask")
 	}
-	none, err := c.Passive.weigh()
+	none, err := c.Passive.memoryInUse()
 	if err != nil {
 		return nil, err
 	}
@@ -74,17 +74,17 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	}
 	r := &Crowd{Peers: peers, Connections: w.connections()}
 	weigh := func(into *int) error {
-		all, err := c.Passive.weigh()
+		all, err := c.Passive.memoryInUse()
 		*into = (all - none) / max(1, r.Connections)
 		return err
 	}
-	if err := errors.Join(lieStill(ctx, calm), weigh(&r.Rest)); err != nil {
+	if err := errors.Join(sleep(ctx, releaseTime), weigh(&r.Rest)); err != nil {
 		return nil, err
 	}
-	if _, err := w.run(ctx, burst*peers, burst*peers, peers); err != nil {
+	if _, err := w.run(ctx, burstSize*peers, burstSize*peers, peers); err != nil {
 		return nil, fmt.Errorf("a burst: %w", err)
 	}
-	if err := errors.Join(weigh(&r.Burst), lieStill(ctx, calm), weigh(&r.Calm)); err != nil {
+	if err := errors.Join(weigh(&r.Burst), sleep(ctx, releaseTime), weigh(&r.Calm)); err != nil {
 		return nil, err
 	}
 	floors, err := gatherFloors(ctx, &c, peers)
@@ -158,8 +158,8 @@ func (w *CrowdWay) round(ctx context.Context, passive *Process, counted bool) er
 	return nil
 }
 
-// lieStill waits for d or until ctx is done.
-func lieStill(ctx context.Context, d time.Duration) error {
+// sleep waits for d or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
@@ -243,7 +243,7 @@ func (r *Crowd) Print(w io.Writer) error {
 processor's time with all peers: %.2f of that with one (%s), %.2f of the floor's (%s)
 memory of a connection, of %d: %.1f KiB at rest, %.1f KiB after %d messages at once from each peer, %.1f KiB %v later
 `, r.Spread.Median, quartiles(r.Spread), r.OfFloor.Median, quartiles(r.OfFloor),
-		r.Connections, kib(r.Rest), kib(r.Burst), burst, kib(r.Calm), calm)
+		r.Connections, kib(r.Rest), kib(r.Burst), burstSize, kib(r.Calm), releaseTime)
 	return err
 }
 

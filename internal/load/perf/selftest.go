@@ -17,7 +17,7 @@ const poll = 500 * time.Microsecond
 
 // tester is a node that tests others with LNet selftest: console and client.
 type tester struct {
-	ours    *ours
+	ours    *lnetNode
 	agent   *selftest.Agent
 	console *console.Console
 }
@@ -25,7 +25,7 @@ type tester struct {
 // sessionKey is the key of the console's sessions, which follow each other.
 const sessionKey = 1
 
-func (o *ours) newTester() (*tester, error) {
+func (o *lnetNode) newTester() (*tester, error) {
 	a, err := selftest.Enable(o.node, selftest.Config{})
 	if err != nil {
 		return nil, err

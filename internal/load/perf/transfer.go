@@ -50,8 +50,8 @@ type machine struct {
 	closed bool
 }
 
-// place is where transfer machines run: a NID of a Core.
-type place struct {
+// tmSite is where transfer machines run: a NID of a Core.
+type tmSite struct {
 	core     transport.Core
 	nid      lnet.NID
 	domain   *transport.Domain // nil without machines
@@ -59,7 +59,7 @@ type place struct {
 }
 
 // leave closes the machines and the domain.
-func (p *place) leave(ctx context.Context) error {
+func (p *tmSite) leave(ctx context.Context) error {
 	var errs []error
 	for _, m := range p.machines {
 		errs = append(errs, m.close(ctx))
@@ -71,7 +71,7 @@ func (p *place) leave(ctx context.Context) error {
 }
 
 // startMachine starts a transfer machine.
-func (p *place) startMachine(ctx context.Context, id int, delivery tmhost.Delivery, callbacks transport.Callbacks, m *machine) error {
+func (p *tmSite) startMachine(ctx context.Context, id int, delivery tmhost.Delivery, callbacks transport.Callbacks, m *machine) error {
 	if p.domain == nil {
 		d, err := transport.NewDomain(ctx, p.core)
 		if err != nil {
@@ -143,7 +143,7 @@ func (m *machine) addBuffers(ctx context.Context) error {
 	}
 	m.bulks, err = several(tmBulks, offered)
 	for _, b := range m.bulks {
-		touchAll(b.Bytes())
+		touchPages(b.Bytes())
 	}
 	return err
 }
@@ -165,8 +165,8 @@ func (m *machine) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// take removes a buffer from a list that must not be empty.
-func take(list *[]*transport.Buffer) *transport.Buffer {
+// removeBuffer removes a buffer from a list that must not be empty.
+func removeBuffer(list *[]*transport.Buffer) *transport.Buffer {
 	l := *list
 	b := l[len(l)-1]
 	*list = l[:len(l)-1]
@@ -183,7 +183,7 @@ type echo struct {
 }
 
 // startEchoes starts the passive side for the given ways of delivery, with numbers from first on.
-func (p *place) startEchoes(ctx context.Context, first int, deliveries ...tmhost.Delivery) error {
+func (p *tmSite) startEchoes(ctx context.Context, first int, deliveries ...tmhost.Delivery) error {
 	for _, delivery := range deliveries {
 		e := &echo{}
 		err := p.startMachine(ctx, first+int(delivery), delivery, transport.Callbacks{
@@ -211,7 +211,7 @@ func (e *echo) answer(ev *transport.BufferEvent) {
 	if len(e.sends) == 0 {
 		return
 	}
-	b := take(&e.sends)
+	b := removeBuffer(&e.sends)
 	b.Length = ev.CopyTo(b.Bytes())
 	if b.Bytes()[0] == wantEcho {
 		b.EndPoint = ev.EndPoint
@@ -229,7 +229,7 @@ func (e *echo) answer(ev *transport.BufferEvent) {
 // transfer.
 func (e *echo) serve(ev *transport.BufferEvent) {
 	for len(e.waiting) > 0 && len(e.bulks) > 0 {
-		b, bulk := take(&e.waiting), take(&e.bulks)
+		b, bulk := removeBuffer(&e.waiting), removeBuffer(&e.bulks)
 		bulk.Queue, bulk.Length = transport.ActiveBulkRecv, offered
 		if b.Bytes()[0] == wantFill {
 			bulk.Queue = transport.ActiveBulkSend
@@ -252,8 +252,8 @@ func (e *echo) moved(ev *transport.BufferEvent) {
 // sender is the active side. It has a number of messages or bulk transfers under way until all are done.
 type sender struct {
 	machine
-	x    exchange
-	owed int // messages that wait for a buffer
+	x                exchange
+	waitingForBuffer int // messages that wait for a buffer
 
 	begun, ended int
 	done         chan error // receives one result per run
@@ -261,7 +261,7 @@ type sender struct {
 
 // newSender starts an active side for the passive one with the same way of delivery. first is the first
 // number of the passive machines.
-func (p *place) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID, first int) (*sender, error) {
+func (p *tmSite) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID, first int) (*sender, error) {
 	s := &sender{done: make(chan error, 1)}
 	err := p.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{
 		transport.MsgRecv: s.received, transport.MsgSend: s.sent,
@@ -306,11 +306,11 @@ func (s *sender) next(a adder) {
 		return
 	}
 	if len(s.sends) == 0 {
-		s.owed++
+		s.waitingForBuffer++
 		return
 	}
 	s.begun++
-	b := take(&s.sends)
+	b := removeBuffer(&s.sends)
 	b.Bytes()[0], b.Length = wantEcho, max(s.x.in, 1)
 	if s.x.bulk() {
 		if err := s.announce(a, b); err != nil {
@@ -329,7 +329,7 @@ func (x *exchange) bulk() bool { return max(x.in, x.out) > tmMessage }
 
 // announce queues the bulk buffer and puts its descriptor into the message.
 func (s *sender) announce(a adder, b *transport.Buffer) error {
-	bulk := take(&s.bulks)
+	bulk := removeBuffer(&s.bulks)
 	bulk.Queue, bulk.Length, b.Bytes()[0] = transport.PassiveBulkSend, s.x.in, wantFetch
 	if s.x.out > 0 {
 		bulk.Queue, b.Bytes()[0] = transport.PassiveBulkRecv, wantFill
@@ -359,8 +359,8 @@ func (s *sender) sent(e *transport.BufferEvent) {
 		s.end(e.Err)
 		return
 	}
-	if s.owed > 0 {
-		s.owed--
+	if s.waitingForBuffer > 0 {
+		s.waitingForBuffer--
 		s.next(e)
 	}
 }

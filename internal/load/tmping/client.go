@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// pauses are the waits before retries of a message that could not be sent.
-var pauses = [...]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
+// retryDelays are the waits before retries of a message that could not be sent.
+var retryDelays = [...]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
 
 var (
 	errNotSent  = errors.New("it could not be sent")
@@ -26,15 +26,15 @@ type client struct {
 	server     string
 	domain     *transport.Domain
 	loop       *tmhost.Loop
-	recv, send *parcel
-	bulk       *parcel
+	recv, send *sentBuffer
+	bulk       *sentBuffer
 	complain   func(error)
 
 	errors, retries uint64
 }
 
-// parcel is a buffer with the outcome of its last operation.
-type parcel struct {
+// sentBuffer is a buffer with the outcome of its last operation.
+type sentBuffer struct {
 	*transport.Buffer
 	outcome chan outcome // holds at most one: the buffer's final event
 }
@@ -48,7 +48,7 @@ type outcome struct {
 // ended is the callback of all buffers of a client.
 func ended(e *transport.BufferEvent) {
 	if e.Final {
-		e.Buffer.Data.(*parcel).outcome <- outcome{e.Length, e.Err}
+		e.Buffer.Data.(*sentBuffer).outcome <- outcome{e.Length, e.Err}
 	}
 }
 
@@ -59,14 +59,14 @@ func startClient(ctx context.Context, d *transport.Domain, name, address, server
 		return nil, fmt.Errorf("%s at %s: %w", name, address, err)
 	}
 	callbacks := transport.Callbacks{ended, ended, ended, ended, ended, ended}
-	for _, p := range []**parcel{&k.recv, &k.send, &k.bulk} {
+	for _, p := range []**sentBuffer{&k.recv, &k.send, &k.bulk} {
 		b, err := d.Buffer(ctx, c.bufferSize())
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), c.MessageTime)
 			defer cancel()
 			return nil, errors.Join(err, k.close(ctx))
 		}
-		*p = &parcel{b, make(chan outcome, 1)}
+		*p = &sentBuffer{b, make(chan outcome, 1)}
 		b.Data, b.Callbacks = *p, &callbacks
 	}
 	return k, nil
@@ -77,7 +77,7 @@ func (c *client) close(ctx context.Context) error {
 		return err
 	}
 	var buffers []*transport.Buffer
-	for _, p := range []*parcel{c.recv, c.send, c.bulk} {
+	for _, p := range []*sentBuffer{c.recv, c.send, c.bulk} {
 		if p != nil {
 			buffers = append(buffers, p.Buffer)
 		}
@@ -107,13 +107,13 @@ func (c *client) run(ctx context.Context) {
 }
 
 // add queues a buffer with a time limit.
-func (c *client) add(p *parcel, q transport.QueueType, limit time.Duration) error {
+func (c *client) add(p *sentBuffer, q transport.QueueType, limit time.Duration) error {
 	p.Queue, p.Deadline = q, time.Now().Add(limit)
 	return c.loop.TM.Add(p.Buffer)
 }
 
 // await waits for a buffer's final event. When ctx is done, it cancels the buffer.
-func (c *client) await(ctx context.Context, p *parcel) outcome {
+func (c *client) await(ctx context.Context, p *sentBuffer) outcome {
 	select {
 	case o := <-p.outcome:
 		return o
@@ -124,7 +124,7 @@ func (c *client) await(ctx context.Context, p *parcel) outcome {
 }
 
 // cancel cancels a buffer and waits for its final event.
-func (c *client) cancel(p *parcel) {
+func (c *client) cancel(p *sentBuffer) {
 	c.loop.TM.Cancel(p.Buffer)
 	<-p.outcome
 }
@@ -146,11 +146,11 @@ func (c *client) sendMessage(ctx context.Context, length int) error {
 		if err == nil {
 			return nil
 		}
-		if try == len(pauses) || ctx.Err() != nil {
+		if try == len(retryDelays) || ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", errNotSent, err)
 		}
 		c.retries++
-		if err := pause(ctx, pauses[try]); err != nil {
+		if err := pause(ctx, retryDelays[try]); err != nil {
 			return err
 		}
 	}
@@ -177,8 +177,8 @@ func (c *client) ping(ctx context.Context) error {
 	}
 	// The buffer for the answer must be queued before the message is sent.
 	c.recv.MinReceiveSize, c.recv.MaxMessages = c.recv.Size(), 1
-	sending := c.config.MessageTime * time.Duration(len(pauses)+1)
-	for _, p := range pauses {
+	sending := c.config.MessageTime * time.Duration(len(retryDelays)+1)
+	for _, p := range retryDelays {
 		sending += p
 	}
 	if err := c.add(c.recv, transport.MsgRecv, sending+c.config.MessageTime); err != nil {
@@ -204,7 +204,7 @@ func (c *client) ping(ctx context.Context) error {
 }
 
 // within waits for a buffer's final event. When the time is over, it cancels the buffer.
-func (c *client) within(ctx context.Context, p *parcel, limit time.Duration) (outcome, error) {
+func (c *client) within(ctx context.Context, p *sentBuffer, limit time.Duration) (outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	o := c.await(limited, p)

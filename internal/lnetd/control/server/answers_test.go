@@ -129,7 +129,7 @@ func TestWhichAnswersGo(t *testing.T) {
 	for k, user := range []int{1, 1, 1, 2} {
 		ours, theirs := net.Pipe()
 		defer func() { _, _ = ours.Close(), theirs.Close() }()
-		c := &connection{table: table, Conn: ours, user: user, waits: now.Add(time.Duration(k) * time.Second)}
+		c := &connection{table: table, Conn: ours, user: user, waitingSince: now.Add(time.Duration(k) * time.Second)}
 		all = append(all, c)
 		table.add(c)
 	}
@@ -159,8 +159,8 @@ func TestWhichAnswersGo(t *testing.T) {
 	}
 	table.changed(all[2].Conn, http.StateClosed)
 	hold(2, 7)
-	if table.held != 0 || len(table.heldBy) != 0 {
-		t.Errorf("%d are held, %v", table.held, table.heldBy)
+	if table.held != 0 || len(table.heldByUser) != 0 {
+		t.Errorf("%d are held, %v", table.held, table.heldByUser)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestFewAnswersAreMadeAtOnce(t *testing.T) {
 		dial, end := servePipes(t, &Server{Backend: b})
 		defer end()
 		var conns []net.Conn
-		for range questionsAtOnce + 2 {
+		for range maxQueries + 2 {
 			conn := dial()
 			if _, err := fmt.Fprint(conn, "GET /v1/routes HTTP/1.1\r\nHost: lnetd\r\n\r\n"); err != nil {
 				t.Fatal(err)
@@ -180,17 +180,17 @@ func TestFewAnswersAreMadeAtOnce(t *testing.T) {
 			synctest.Wait()
 			conns = append(conns, conn)
 		}
-		if n := len(b.begun); n != questionsAtOnce {
-			t.Errorf("%d answers are made at once, want %d", n, questionsAtOnce)
+		if n := len(b.begun); n != maxQueries {
+			t.Errorf("%d answers are made at once, want %d", n, maxQueries)
 		}
-		_ = conns[questionsAtOnce].Close()
+		_ = conns[maxQueries].Close()
 		synctest.Wait()
 		close(b.release)
-		if _, err := routesOver(conns[questionsAtOnce+1]); err != nil {
+		if _, err := routesOver(conns[maxQueries+1]); err != nil {
 			t.Error(err)
 		}
-		if n := len(b.begun); n != questionsAtOnce+1 {
-			t.Errorf("%d answers were made, want %d", n, questionsAtOnce+1)
+		if n := len(b.begun); n != maxQueries+1 {
+			t.Errorf("%d answers were made, want %d", n, maxQueries+1)
 		}
 		for _, conn := range conns {
 			_ = conn.Close()

@@ -18,8 +18,8 @@ const (
 	// documentCopies is the memory for each byte of a body: the buffer is copied as it grows, and
 	// the decoded text is another copy.
 	documentCopies = 3
-	// budgetPatience is the maximum wait for memory.
-	budgetPatience = api.ReplyPatience - 5*time.Second
+	// budgetTimeout is the maximum wait for memory.
+	budgetTimeout = api.ReplyPatience - 5*time.Second
 )
 
 // budget is a memory budget shared by requests. It serves requests in order of arrival, so small
@@ -92,7 +92,7 @@ func (h *handlers) budgeted(do handler) handler {
 			size = min(r.ContentLength, documentBodyMax)
 		}
 		size = documentCharge(size)
-		ctx, cancel := context.WithTimeout(r.Context(), budgetPatience)
+		ctx, cancel := context.WithTimeout(r.Context(), budgetTimeout)
 		defer cancel()
 		if err := h.documents.acquire(ctx, size); err != nil {
 			return nil, busy("other documents take all the memory that there is for them", err)
@@ -100,7 +100,7 @@ func (h *handlers) budgeted(do handler) handler {
 		defer h.documents.release(size)
 		// The timeouts of the request start only now.
 		rc := http.NewResponseController(w)
-		body := &steadyBody{ReadCloser: r.Body, extend: func() error { return rc.SetReadDeadline(time.Now().Add(bodyPatience)) }}
+		body := &progressBody{ReadCloser: r.Body, extend: func() error { return rc.SetReadDeadline(time.Now().Add(bodyTimeout)) }}
 		if body.extend() != nil || rc.SetWriteDeadline(time.Now().Add(api.DocumentPatience)) != nil {
 			h.logger().Debug("the deadlines of a document cannot be set")
 		}
@@ -109,18 +109,18 @@ func (h *handlers) budgeted(do handler) handler {
 	}
 }
 
-// steadyBody is a body whose read deadline is extended as data arrives. A large document may take
+// progressBody is a body whose read deadline is extended as data arrives. A large document may take
 // long on a busy machine, but a slow client must not hold the memory for it.
-type steadyBody struct {
+type progressBody struct {
 	io.ReadCloser
-	extend func() error
-	come   int // since the last extension
+	extend   func() error
+	received int // since the last extension
 }
 
-func (b *steadyBody) Read(p []byte) (int, error) {
+func (b *progressBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.come += n; b.come >= bodyProgress {
-		b.come = 0
+	if b.received += n; b.received >= bodyProgress {
+		b.received = 0
 		_ = b.extend() // on failure the old deadline stays
 	}
 	return n, err

@@ -62,7 +62,7 @@ func TestNoRoomForADocument(t *testing.T) {
 		s := &Server{Backend: &fakeBackend{}}
 		h := handlers{Server: s, documents: newBudget(1)}
 		did := false
-		serve := s.serve(&places{}, h.budgeted(func(http.ResponseWriter, *http.Request) (any, *api.Fault) {
+		serve := s.serve(&slotPool{}, h.budgeted(func(http.ResponseWriter, *http.Request) (any, *api.Fault) {
 			did = true
 			return nil, nil
 		}))
@@ -73,7 +73,7 @@ func TestNoRoomForADocument(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &refusal); err != nil || refusal.Error.Code != api.CodeBusy {
 			t.Errorf("%s, %v", w.Body, err)
 		}
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || did || time.Since(began) != budgetPatience {
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || did || time.Since(began) != budgetTimeout {
 			t.Errorf("status %d, %v, done: %v, after %v", w.Code, w.Header(), did, time.Since(began))
 		}
 	})
@@ -81,7 +81,7 @@ func TestNoRoomForADocument(t *testing.T) {
 
 func TestSteadyBody(t *testing.T) {
 	extended := 0
-	b := &steadyBody{
+	b := &progressBody{
 		ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3*bodyProgress+10))),
 		extend:     func() error { extended++; return nil },
 	}

@@ -24,7 +24,7 @@ func (h *handlers) dropClient(_ context.Context, r *api.ClientDrop) *api.Fault {
 		}.Because(err)
 	}
 	if err != nil {
-		return worded("the client cannot be dropped", api.CodeInternal, err)
+		return describedError("the client cannot be dropped", api.CodeInternal, err)
 	}
 	return nil
 }

@@ -25,13 +25,13 @@ func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *
 	if _, fault := readQuery(r.URL.RawQuery, nil); fault != nil {
 		return nil, fault
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), changePatience)
+	ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
 	defer cancel()
 	var body any
-	fault := h.inTurn(ctx, r.Pattern, func() (f *api.Fault) {
+	fault := h.serialized(ctx, r.Pattern, func() (f *api.Fault) {
 		c, err := h.Backend.Configuration(ctx)
 		if err != nil {
-			return worded("cannot read the configuration", api.CodeInternal, err)
+			return describedError("cannot read the configuration", api.CodeInternal, err)
 		}
 		body, f = encode(ctx, c)
 		return f
@@ -39,12 +39,12 @@ func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *
 	return answered(body, fault)
 }
 
-// turnOfDocument returns the turn of a document: dry runs do not wait for changes.
-func (h *handlers) turnOfDocument(r api.ConfigurationChange) turn {
+// documentTurn returns the turn of a document: dry runs do not wait for changes.
+func (h *handlers) documentTurn(r api.ConfigurationChange) serializer {
 	if r.Dry {
-		return h.aside
+		return h.readOnlySlot
 	}
-	return h.inTurn
+	return h.serialized
 }
 
 // changeConfiguration changes the configuration according to a document, as a whole or not at all.
@@ -57,7 +57,7 @@ func (h *handlers) changeConfiguration(ctx context.Context, r *api.Configuration
 	}
 	done, err := h.Backend.ChangeConfiguration(ctx, *r)
 	if err != nil {
-		return done, worded("the configuration cannot be changed", api.CodeConfigInvalid, err)
+		return done, describedError("the configuration cannot be changed", api.CodeConfigInvalid, err)
 	}
 	done.Commands, done.Warnings, done.Restart = listed(done.Commands), listed(done.Warnings), listed(done.Restart)
 	return done, nil
@@ -74,7 +74,7 @@ func (h *handlers) described(ctx context.Context, d *api.Document) (api.Describe
 	}
 	found, err := h.Backend.Described(ctx, *d)
 	if err != nil {
-		return found, worded("the document cannot be shown", api.CodeConfigInvalid, err)
+		return found, describedError("the document cannot be shown", api.CodeConfigInvalid, err)
 	}
 	return found, nil
 }
@@ -85,7 +85,7 @@ func (h *handlers) errands(ctx context.Context, d *api.Document) (api.Errands, *
 	}
 	list, err := h.Backend.Errands(ctx, *d)
 	if err != nil {
-		return api.Errands{}, worded("the document cannot be executed", api.CodeConfigInvalid, err)
+		return api.Errands{}, describedError("the document cannot be executed", api.CodeConfigInvalid, err)
 	}
 	return api.Errands{Errands: listed(list)}, nil
 }
@@ -96,9 +96,9 @@ func (h *handlers) setLNet(ctx context.Context, r *api.LNet) *api.Fault {
 	}
 	if err := h.Backend.SetLNet(ctx, *r); err != nil {
 		if r.Configured {
-			return worded("LNet configure error", api.CodeNetRefused, err)
+			return describedError("LNet configure error", api.CodeNetRefused, err)
 		}
-		return worded("LNet unconfigure error", api.CodeLNetBusy, err)
+		return describedError("LNet unconfigure error", api.CodeLNetBusy, err)
 	}
 	return nil
 }

@@ -12,25 +12,25 @@ import (
 
 // connectionsMax is the maximum number of client connections. If few file descriptors are
 // available, the limit is half of those that peers leave. It exceeds the number of requests that
-// one user can have waiting (requestsAtOnce of each kind).
+// one user can have waiting (maxRequests of each kind).
 const connectionsMax = 1024
 
-// answersMax is the maximum size of all replies that wait for clients to read them: a few of the
+// maxAnswerBytes is the maximum size of all replies that wait for clients to read them: a few of the
 // largest, or thousands of usual ones. Lists of peers do not count, because each page is made only
 // after the client has read the page before.
-const answersMax = 64 << 20
+const maxAnswerBytes = 64 << 20
 
 // connections limits the number of client connections and the size of the replies that they hold.
 // If a limit is exceeded, the user with the largest share loses the connection on which the server
 // has waited longest for the client. A client that does not read its replies cannot affect other
 // users, and new requests are served.
 type connections struct {
-	most, mostHeld int        // limits of connections and bytes of replies
-	mu             sync.Mutex // guards what follows, and what is in it
-	all            map[net.Conn]*connection
-	byUser         map[int]int // connections
-	held           int         // bytes of replies
-	heldBy         map[int]int // by user
+	maxHeld, largestUser int        // limits of connections and bytes of replies
+	mu                   sync.Mutex // guards what follows, and what is in it
+	all                  map[net.Conn]*connection
+	byUser               map[int]int // connections
+	held                 int         // bytes of replies
+	heldByUser           map[int]int // by user
 }
 
 // connection is a client connection. A nil connection belongs to an unknown client.
@@ -38,23 +38,23 @@ type connection struct {
 	table *connections
 	net.Conn
 	user int // the client's UID
-	// waits is when the server started to wait for the client, or zero if it does not.
-	waits time.Time
-	held  int // bytes of the reply that the client has not read
+	// waiting is when the server started to wait for the client, or zero if it does not.
+	waitingSince time.Time
+	held         int // bytes of the reply that the client has not read
 }
 
 func newConnections(most, mostHeld int) *connections {
-	return &connections{most: most, mostHeld: mostHeld, all: map[net.Conn]*connection{}, byUser: map[int]int{}, heldBy: map[int]int{}}
+	return &connections{maxHeld: most, largestUser: mostHeld, all: map[net.Conn]*connection{}, byUser: map[int]int{}, heldByUser: map[int]int{}}
 }
 
-// anybody is the user of a connection without credentials.
-const anybody = -1
+// anyUser is the user of a connection without credentials.
+const anyUser = -1
 
 type connectionKey struct{}
 
 // opened adds a connection. It is the ConnContext hook of http.Server.
 func (t *connections) opened(ctx context.Context, conn net.Conn) context.Context {
-	c := &connection{table: t, Conn: conn, user: anybody, waits: time.Now()}
+	c := &connection{table: t, Conn: conn, user: anyUser, waitingSince: time.Now()}
 	if cred, ok := api.Credentials(conn); ok {
 		c.user = int(cred.Uid)
 	}
@@ -70,7 +70,7 @@ func (t *connections) add(c *connection) (victim *connection) {
 	defer t.mu.Unlock()
 	t.all[c.Conn] = c
 	t.byUser[c.user]++
-	if len(t.all) <= t.most {
+	if len(t.all) <= t.maxHeld {
 		return nil
 	}
 	return t.evict(t.byUser, func(*connection) bool { return true })
@@ -85,8 +85,8 @@ func (t *connections) hold(c *connection, n int) (victims []*connection) {
 		return nil
 	}
 	t.charge(c, n)
-	for t.held > t.mostHeld {
-		victim := t.evict(t.heldBy, func(o *connection) bool { return o != c && o.held > 0 })
+	for t.held > t.largestUser {
+		victim := t.evict(t.heldByUser, func(o *connection) bool { return o != c && o.held > 0 })
 		if victim == nil {
 			break // a single reply may exceed the limit
 		}
@@ -98,8 +98,8 @@ func (t *connections) hold(c *connection, n int) (victims []*connection) {
 // charge sets the bytes that c holds. The caller holds t.mu.
 func (t *connections) charge(c *connection, n int) {
 	t.held += n - c.held
-	if t.heldBy[c.user] += n - c.held; t.heldBy[c.user] == 0 {
-		delete(t.heldBy, c.user)
+	if t.heldByUser[c.user] += n - c.held; t.heldByUser[c.user] == 0 {
+		delete(t.heldByUser, c.user)
 	}
 	c.held = n
 }
@@ -109,11 +109,11 @@ func (t *connections) charge(c *connection, n int) {
 // waited longest. The caller holds t.mu.
 func (t *connections) evict(share map[int]int, may func(*connection) bool) (victim *connection) {
 	for _, o := range t.all {
-		if o.waits.IsZero() || !may(o) {
+		if o.waitingSince.IsZero() || !may(o) {
 			continue
 		}
 		if victim == nil || share[o.user] > share[victim.user] ||
-			share[o.user] == share[victim.user] && o.waits.Before(victim.waits) {
+			share[o.user] == share[victim.user] && o.waitingSince.Before(victim.waitingSince) {
 			victim = o
 		}
 	}
@@ -155,7 +155,7 @@ func connectionOf(r *http.Request) *connection {
 // owner returns the UID of the client.
 func (c *connection) owner() int {
 	if c == nil {
-		return anybody
+		return anyUser
 	}
 	return c.user
 }
@@ -180,7 +180,7 @@ func (c *connection) hold(n int) {
 func (c *connection) note(since time.Time) {
 	if c != nil {
 		c.table.mu.Lock()
-		c.waits = since
+		c.waitingSince = since
 		c.table.mu.Unlock()
 	}
 }

@@ -35,7 +35,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			table := newConnections(len(tt.are)-1, answersMax)
+			table := newConnections(len(tt.are)-1, maxAnswerBytes)
 			now := time.Now()
 			names := map[*connection]string{}
 			for k, is := range tt.are {
@@ -43,7 +43,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 				defer func() { _, _ = a.Close(), b.Close() }()
 				c := &connection{table: table, Conn: a, user: is.user}
 				if is.waits > 0 {
-					c.waits = now.Add(time.Duration(-is.waits) * time.Second)
+					c.waitingSince = now.Add(time.Duration(-is.waits) * time.Second)
 				}
 				names[c] = is.name
 				victim := table.add(c)
@@ -60,11 +60,11 @@ func TestWhichConnectionGoes(t *testing.T) {
 
 // TestConnectionsAreForgotten checks that the records of a connection are removed when it closes.
 func TestConnectionsAreForgotten(t *testing.T) {
-	table := newConnections(10, answersMax)
+	table := newConnections(10, maxAnswerBytes)
 	for range 3 {
 		a, b := net.Pipe()
 		ctx := table.opened(t.Context(), a)
-		if c := ctx.Value(connectionKey{}).(*connection); c.user != anybody || c.waits.IsZero() {
+		if c := ctx.Value(connectionKey{}).(*connection); c.user != anyUser || c.waitingSince.IsZero() {
 			t.Errorf("a new connection: %+v", c)
 		}
 		table.changed(a, http.StateIdle)
@@ -83,10 +83,10 @@ func TestConnectionsAreForgotten(t *testing.T) {
 // TestPlacesAreEachUsers checks that a user who has all its requests in progress does not limit
 // other users.
 func TestPlacesAreEachUsers(t *testing.T) {
-	var p places
+	var p slotPool
 	var inside func(user, more int) *api.Fault
 	inside = func(user, more int) *api.Fault {
-		_, fault := p.within(user, func() (any, *api.Fault) {
+		_, fault := p.acquireWithin(user, func() (any, *api.Fault) {
 			if more == 0 {
 				return nil, nil
 			}
@@ -94,17 +94,17 @@ func TestPlacesAreEachUsers(t *testing.T) {
 		})
 		return fault
 	}
-	if fault := inside(1, requestsAtOnce-1); fault != nil {
-		t.Errorf("%d at once: %v", requestsAtOnce, fault)
+	if fault := inside(1, maxRequests-1); fault != nil {
+		t.Errorf("%d at once: %v", maxRequests, fault)
 	}
-	if fault := inside(1, requestsAtOnce); fault == nil || fault.Code != api.CodeBusy || fault.Errno != -16 {
+	if fault := inside(1, maxRequests); fault == nil || fault.Code != api.CodeBusy || fault.Errno != -16 {
 		t.Errorf("one more: %v", fault)
 	}
-	_, fault := p.within(1, func() (any, *api.Fault) { return nil, inside(2, requestsAtOnce-1) })
+	_, fault := p.acquireWithin(1, func() (any, *api.Fault) { return nil, inside(2, maxRequests-1) })
 	if fault != nil {
 		t.Errorf("another user: %v", fault)
 	}
-	if diff := cmp.Diff(0, len(p.taken)); diff != "" {
-		t.Errorf("places that stay taken: %v", p.taken)
+	if diff := cmp.Diff(0, len(p.used)); diff != "" {
+		t.Errorf("places that stay taken: %v", p.used)
 	}
 }

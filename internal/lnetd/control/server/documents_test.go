@@ -42,7 +42,7 @@ func (c *changing) ChangeConfiguration(context.Context, api.ConfigurationChange)
 // all are processed.
 func TestDocumentsShareMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const connections, size, room = requestsAtOnce, 32 << 10, 4
+		const connections, size, room = maxRequests, 32 << 10, 4
 		b := &changing{}
 		dial, end := servePipes(t, &Server{Backend: b, documents: room * documentCharge(size)})
 		defer end()

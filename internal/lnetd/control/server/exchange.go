@@ -19,8 +19,8 @@ import (
 
 // Timeouts of changes. They end before the client's timeout, so that the client gets a reply.
 const (
-	changePatience   = api.ReplyPatience - 5*time.Second
-	documentPatience = api.DocumentPatience - 5*time.Second
+	changeTimeout   = api.ReplyPatience - 5*time.Second
+	documentTimeout = api.DocumentPatience - 5*time.Second
 	// retryAfter is the delay, in seconds, after which a client may retry a request rejected for
 	// lack of resources.
 	retryAfter = 5
@@ -39,15 +39,15 @@ func ask[Reply any](
 	}
 }
 
-// fewAtOnce returns a handler that limits how many replies of do are made and encoded at once.
-func (h *handlers) fewAtOnce(do handler) handler {
+// limitConcurrent returns a handler that limits how many replies of do are made and encoded at once.
+func (h *handlers) limitConcurrent(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		select {
-		case h.questions <- struct{}{}:
+		case h.queries <- struct{}{}:
 		case <-r.Context().Done():
 			return nil, busy("other questions are answered", context.Cause(r.Context()))
 		}
-		defer func() { <-h.questions }()
+		defer func() { <-h.queries }()
 		body, fault := do(w, r)
 		if fault != nil {
 			return nil, fault
@@ -74,22 +74,22 @@ func listed[T any](list []T) []T {
 
 // change returns a handler for a change, which is applied as a whole or not at all.
 func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
-	return handling(changePatience, func(Request) turn { return h.inTurn },
+	return handling(changeTimeout, func(Request) serializer { return h.serialized },
 		func(ctx context.Context, r *Request) (api.Done, *api.Fault) { return api.Done{}, do(ctx, r) })
 }
 
 // reading returns a handler for a document that changes nothing.
 func reading[Request, Reply any](h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault)) handler {
-	return handling(documentPatience, func(Request) turn { return h.aside }, do)
+	return handling(documentTimeout, func(Request) serializer { return h.readOnlySlot }, do)
 }
 
-// turn calls do, which performs the request of the pattern, when it may run.
-type turn func(ctx context.Context, pattern string, do func() *api.Fault) *api.Fault
+// serializer calls do, which performs the request of the pattern, when it may run.
+type serializer func(ctx context.Context, pattern string, do func() *api.Fault) *api.Fault
 
 // handling returns a handler that decodes a request, calls do in the request's turn, and sends its
 // reply.
 func handling[Request, Reply any](
-	patience time.Duration, turnOf func(Request) turn, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
+	patience time.Duration, turnOf func(Request) serializer, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) handler {
 	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -110,20 +110,20 @@ func handling[Request, Reply any](
 	}
 }
 
-// aside calls do without waiting for changes. Only one such call runs at a time, because documents
+// readOnlySlot calls do without waiting for changes. Only one such call runs at a time, because documents
 // may be large.
-func (h *handlers) aside(ctx context.Context, _ string, do func() *api.Fault) *api.Fault {
+func (h *handlers) readOnlySlot(ctx context.Context, _ string, do func() *api.Fault) *api.Fault {
 	select {
-	case h.apart <- struct{}{}:
-		defer func() { <-h.apart }()
+	case h.reserved <- struct{}{}:
+		defer func() { <-h.reserved }()
 		return do()
 	case <-ctx.Done():
 		return busy("another document is read", context.Cause(ctx))
 	}
 }
 
-// inTurn calls do while no other change runs. It checks again that LNet is up.
-func (h *handlers) inTurn(ctx context.Context, pattern string, do func() *api.Fault) (fault *api.Fault) {
+// serialized calls do while no other change runs. It checks again that LNet is up.
+func (h *handlers) serialized(ctx context.Context, pattern string, do func() *api.Fault) (fault *api.Fault) {
 	err := h.Backend.InTurn(ctx, func() {
 		if fault = h.networkDown(pattern); fault == nil {
 			fault = do()

@@ -34,7 +34,7 @@ func (h *handlers) addFault(_ context.Context, r *api.FaultRule) *api.Fault {
 		return f
 	}
 	if err := h.Backend.AddFault(rule); err != nil {
-		return worded("failed to add "+r.Kind+" rule", api.CodeRuleInvalid, err)
+		return describedError("failed to add "+r.Kind+" rule", api.CodeRuleInvalid, err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (h *handlers) setGlobals(ctx context.Context, c *api.GlobalsChange) *api.Fa
 		return globalFault(last, err)
 	}
 	if err != nil {
-		return worded("cannot configure "+inWords(last.Name), api.CodeParameterInvalid, err)
+		return describedError("cannot configure "+inWords(last.Name), api.CodeParameterInvalid, err)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func setHealth(r *api.HealthChange, set func(nid lnet.NID, value int) error, unk
 		return invalidRequest("a health value is needed", nil)
 	}
 	if err := set(r.NID, min(max(*r.Value, 0), node.MaxHealth)); err != nil {
-		return worded("cannot set health", api.CodeRequestInvalid, err, unknown)
+		return describedError("cannot set health", api.CodeRequestInvalid, err, unknown)
 	}
 	return nil
 }

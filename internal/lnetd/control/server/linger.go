@@ -36,7 +36,7 @@ func (s *Server) linger(w http.ResponseWriter, r *http.Request, body *requestBod
 		return
 	}
 	rc := http.NewResponseController(w)
-	if err := errors.Join(rc.Flush(), rc.SetReadDeadline(time.Now().Add(bodyPatience))); err != nil {
+	if err := errors.Join(rc.Flush(), rc.SetReadDeadline(time.Now().Add(bodyTimeout))); err != nil {
 		return
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(body, lingerMax))

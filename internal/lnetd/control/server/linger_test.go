@@ -60,7 +60,7 @@ func TestLingerEnds(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 400 ") {
 			t.Errorf("%s, %v", all, err)
 		}
-		if took := time.Since(begun); took > bodyPatience+time.Second {
+		if took := time.Since(begun); took > bodyTimeout+time.Second {
 			t.Errorf("the connection ended after %v", took)
 		}
 	})

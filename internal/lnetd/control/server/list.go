@@ -41,9 +41,9 @@ func listOf[Item, T any](key string, items []Item, show func(place int, item *It
 	}}
 }
 
-// made is a reply that is generated in pages. If lazy returns true, it is generated while it is
+// literal is a reply that is generated in pages. If lazy returns true, it is generated while it is
 // written.
-type made interface {
+type literal interface {
 	lazy() bool
 	writeTo(ctx context.Context, p *pages) error
 }
@@ -101,7 +101,7 @@ func encode(ctx context.Context, body any) (any, *api.Fault) {
 	switch m := body.(type) {
 	case nil, encoded:
 		return body, nil
-	case made:
+	case literal:
 		if m.lazy() {
 			return m, nil
 		}
@@ -127,7 +127,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 		s.refuse(w, r, fault)
 		return
 	}
-	m, lazy := body.(made)
+	m, lazy := body.(literal)
 	if !lazy {
 		s.send(w, r, http.StatusOK, body.(encoded))
 		return

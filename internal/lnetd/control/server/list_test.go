@@ -63,7 +63,7 @@ func serveCrowd(t *testing.T, b *crowd, most int) (path string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- (&Server{Backend: b, most: most}).Serve(ctx, l) }()
+	go func() { served <- (&Server{Backend: b, maxConnections: most}).Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {

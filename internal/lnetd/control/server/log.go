@@ -23,12 +23,12 @@ func (h *handlers) setLog(_ context.Context, r *api.LogChange) (api.Done, *api.F
 		}.Because(nil)
 	}
 	if err := h.Backend.SetLog(level); err != nil {
-		return api.Done{}, worded("cannot set the level of the log", api.CodeParameterInvalid, err)
+		return api.Done{}, describedError("cannot set the level of the log", api.CodeParameterInvalid, err)
 	}
 	return api.Done{}, nil
 }
 
 // atOnce is the turn of requests that do not wait.
-func atOnce[Request any](Request) turn {
+func atOnce[Request any](Request) serializer {
 	return func(_ context.Context, _ string, do func() *api.Fault) *api.Fault { return do() }
 }

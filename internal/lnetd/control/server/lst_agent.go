@@ -19,7 +19,7 @@ func (h *handlers) lstEnable(ctx context.Context, b *api.LstBounds) (api.Done, *
 	case b.Units < 0 || b.Units > api.LstUnitsMax:
 		return api.Done{}, invalidRequest("units is not within 1 to 16777216", nil)
 	}
-	return api.Done{}, h.inTurn(ctx, "POST /v1/lst/enable", func() *api.Fault {
+	return api.Done{}, h.serialized(ctx, "POST /v1/lst/enable", func() *api.Fault {
 		if err := h.Backend.Selftest().Enable(*b); err != nil {
 			return lstFault("enable", err)
 		}
@@ -28,7 +28,7 @@ func (h *handlers) lstEnable(ctx context.Context, b *api.LstBounds) (api.Done, *
 }
 
 func (h *handlers) lstDisable(ctx context.Context, r *api.LstDisable) (api.Done, *api.Fault) {
-	return api.Done{}, h.inTurn(ctx, "POST /v1/lst/disable", func() *api.Fault {
+	return api.Done{}, h.serialized(ctx, "POST /v1/lst/disable", func() *api.Fault {
 		if err := h.Backend.Selftest().Disable(ctx, r.Force); err != nil {
 			return lstFault("disable", err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// holdPatience is the timeout for ending a session whose owner has disconnected.
-const holdPatience = 30 * time.Second
+// holdTimeout is the timeout for ending a session whose owner has disconnected.
+const holdTimeout = 30 * time.Second
 
 // ShownSession converts the console's session to its API type.
 func ShownSession(i *console.SessionInfo) api.LstSession {
@@ -93,7 +93,7 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 		return nil, nil
 	case <-r.Context().Done():
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), holdPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), holdTimeout)
 	defer cancel()
 	if err := hold.End(ctx); err == nil {
 		h.logger().Info("selftest: session ended, since who held it has gone")

@@ -30,7 +30,7 @@ func (h *handlers) nets(_ context.Context, q query) (list[api.Net], *api.Fault) 
 	if len(waiting) > 0 {
 		b, err := json.Marshal(waiting)
 		if err != nil {
-			return l, worded("cannot show the nets", api.CodeInternal, err)
+			return l, describedError("cannot show the nets", api.CodeInternal, err)
 		}
 		l.rest = `,"waiting":` + string(b)
 	}
@@ -73,7 +73,7 @@ func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) (done api.Net
 	}
 	var err error
 	if done.Warnings, err = h.Backend.AddNet(ctx, *r); err != nil {
-		return done, worded("cannot add LNet NI", api.CodeNetRefused, err, niWords("cannot add LNet NI")...)
+		return done, describedError("cannot add LNet NI", api.CodeNetRefused, err, niWords("cannot add LNet NI")...)
 	}
 	return done, nil
 }
@@ -103,7 +103,7 @@ func (h *handlers) deleteNet(ctx context.Context, r *api.NetDeletion) *api.Fault
 		return netInvalid("setting @lo not allowed", "it stays")
 	}
 	if err := h.Backend.DeleteNet(ctx, *r); err != nil {
-		return worded("cannot del LNet NI", api.CodeNetRefused, err, niWords("cannot del LNet NI")...)
+		return describedError("cannot del LNet NI", api.CodeNetRefused, err, niWords("cannot del LNet NI")...)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (h *handlers) setNITunables(ctx context.Context, r *api.NITunables) *api.Fa
 		return netInvalid(fmt.Sprintf("Invalid LND timeout value '%d', must be %s", *r.LNDTimeout, api.LNDTimeoutRange), lndTimeoutRemedy)
 	}
 	if err := h.Backend.SetNITunables(ctx, *r); err != nil {
-		return worded("cannot set tunables", api.CodeNetRefused, err, niWords("cannot find NI")...)
+		return describedError("cannot set tunables", api.CodeNetRefused, err, niWords("cannot find NI")...)
 	}
 	return nil
 }

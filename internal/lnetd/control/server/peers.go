@@ -173,7 +173,7 @@ func peerFault(text string, err error) *api.Fault {
 		w.text = text
 		words[k] = w
 	}
-	return worded(text, api.CodePeerRefused, err, words...)
+	return describedError(text, api.CodePeerRefused, err, words...)
 }
 
 var peerRemedies = []wording{

@@ -15,7 +15,7 @@ import (
 // TestWhoMayProfile checks that only root and the daemon's user get profiles, and that a peer of
 // unknown user is refused.
 func TestWhoMayProfile(t *testing.T) {
-	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, os.Geteuid() + 1: false, anybody: false} {
+	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, os.Geteuid() + 1: false, anyUser: false} {
 		if mayProfile(uid) != want {
 			t.Errorf("uid %d: %v", uid, !want)
 		}

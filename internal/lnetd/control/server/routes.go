@@ -53,7 +53,7 @@ func (h *handlers) addRoutes(ctx context.Context, r *api.RouteAddition) *api.Fau
 		for _, added := range gateways[:k] {
 			h.undo("add routes", h.Backend.DeleteRoute(context.WithoutCancel(ctx), r.Net, added))
 		}
-		return worded("cannot add route", api.CodeRouteRefused, fmt.Errorf("gateway %s: %w", gateway, err), routeWords...)
+		return describedError("cannot add route", api.CodeRouteRefused, fmt.Errorf("gateway %s: %w", gateway, err), routeWords...)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (h *handlers) deleteRoutes(ctx context.Context, r *api.RouteDeletion) *api.
 }
 
 func deletedRoute(err error) *api.Fault {
-	return worded("failed to delete route", api.CodeRouteRefused, err, wording{
+	return describedError("failed to delete route", api.CodeRouteRefused, err, wording{
 		err: node.ErrNotFound, code: api.CodeRouteUnknown, text: "failed to delete route",
 		remedy: "see the routes with: lnetdctl route show",
 	})

@@ -37,7 +37,7 @@ func (h *handlers) setRouting(ctx context.Context, r *api.RoutingChange) *api.Fa
 	}
 	if given {
 		if err := h.Backend.SetBuffers(ctx, b); err != nil {
-			return worded("cannot configure buffers", api.CodeRoutingRefused, err)
+			return describedError("cannot configure buffers", api.CodeRoutingRefused, err)
 		}
 		return nil
 	}
@@ -46,10 +46,10 @@ func (h *handlers) setRouting(ctx context.Context, r *api.RoutingChange) *api.Fa
 	case err == nil:
 		return nil
 	case errors.Is(err, node.ErrBusy):
-		return worded("cannot configure routing", api.CodeRoutingRefused, err, wording{
+		return describedError("cannot configure routing", api.CodeRoutingRefused, err, wording{
 			err: node.ErrBusy, code: api.CodeRoutingRefused,
 			remedy: "the node is still stopping to forward: wait until lnetdctl routing show says enable: 0",
 		})
 	}
-	return worded("cannot configure routing", api.CodeRoutingRefused, err)
+	return describedError("cannot configure routing", api.CodeRoutingRefused, err)
 }

@@ -54,7 +54,7 @@ func (h *handlers) addSelection(ctx context.Context, r *api.SelectionRule) *api.
 		return err
 	})
 	if err != nil {
-		return worded("cannot add selection rule", api.CodeRuleInvalid, err, wording{
+		return describedError("cannot add selection rule", api.CodeRuleInvalid, err, wording{
 			err: selection.ErrExists, code: api.CodeRuleExists, remedy: "delete the other one first; see the rules with: lnetdctl selection " + r.Type + " show",
 		}, wording{
 			err: selection.ErrInvalid, code: api.CodeRuleInvalid, remedy: "a net rule has a net, a nid rule NIDs with a net, a peer rule both local and remote",
@@ -70,7 +70,7 @@ func (h *handlers) deleteSelection(ctx context.Context, r *api.SelectionRule) *a
 	}
 	err := h.Backend.ChangePolicies(ctx, func(p *selection.Policies) error { return p.DeleteTyped(rule) })
 	if err != nil {
-		return worded("cannot del selection rule", api.CodeRuleInvalid, err, wording{
+		return describedError("cannot del selection rule", api.CodeRuleInvalid, err, wording{
 			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "see the rules with: lnetdctl selection " + r.Type + " show; if id and pattern are given, both must be the rule's",
 		}, wording{
 			err: selection.ErrInvalid, code: api.CodeRuleInvalid, remedy: "name the rule by its id or its pattern",

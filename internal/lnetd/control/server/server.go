@@ -19,15 +19,15 @@ import (
 // daemon.
 const (
 	requestBodyMax = 64 << 10
-	// requestsAtOnce is the maximum number of concurrent requests of one user, for each kind except
+	// maxRequests is the maximum number of concurrent requests of one user, for each kind except
 	// questions.
-	requestsAtOnce = 64
-	// questionsAtOnce is the maximum number of replies to GET requests that are made at once. Each
+	maxRequests = 64
+	// maxQueries is the maximum number of replies to GET requests that are made at once. Each
 	// takes twice the memory of the listed data.
-	questionsAtOnce = 4
-	// bodyPatience is the timeout for receiving each bodyProgress bytes of a document, and the rest
+	maxQueries = 4
+	// bodyTimeout is the timeout for receiving each bodyProgress bytes of a document, and the rest
 	// of a body.
-	bodyPatience = 10 * time.Second
+	bodyTimeout  = 10 * time.Second
 	bodyProgress = 1 << 20
 )
 
@@ -36,15 +36,15 @@ type Server struct {
 	Backend Backend
 	Logger  *slog.Logger // nil discards
 
-	most      int   // maximum connections; 0 means connectionsMax
-	answers   int   // maximum bytes of replies; 0 means answersMax
-	documents int64 // memory for documents; 0 means documentsBudget
+	maxConnections int   // maximum connections; 0 means connectionsMax
+	answers        int   // maximum bytes of replies; 0 means maxAnswerBytes
+	documents      int64 // memory for documents; 0 means documentsBudget
 }
 
 // Serve answers requests on l until ctx is done. It then stops active requests and returns nil
 // after the last one has ended. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	clients := newConnections(cmp.Or(s.most, min(connectionsMax, limit.DescriptorReserve()/2)), cmp.Or(s.answers, answersMax))
+	clients := newConnections(cmp.Or(s.maxConnections, min(connectionsMax, limit.DescriptorReserve()/2)), cmp.Or(s.answers, maxAnswerBytes))
 	return httpd.Serve(ctx, l, &http.Server{
 		Handler:           s.Handler(),
 		ConnContext:       clients.opened,
@@ -58,20 +58,20 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // Handler returns the HTTP handler that Serve uses.
 func (s *Server) Handler() http.Handler {
 	h := handlers{
-		Server: s, apart: make(chan struct{}, 1), questions: make(chan struct{}, questionsAtOnce),
+		Server: s, reserved: make(chan struct{}, 1), queries: make(chan struct{}, maxQueries),
 		documents: newBudget(cmp.Or(s.documents, documentsBudget)),
 	}
 	mux := http.NewServeMux()
 	for pattern, handler := range h.quick() {
 		if strings.HasPrefix(pattern, http.MethodGet) {
-			handler = h.fewAtOnce(handler)
+			handler = h.limitConcurrent(handler)
 		}
 		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
 	}
 	// Each kind of long request has its own limit: requests that wait for other nodes, changes, and
 	// requests that stay open.
 	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds(), h.profiles()} {
-		places := &places{}
+		places := &slotPool{}
 		for pattern, handler := range routes {
 			if documents[pattern] {
 				handler = h.budgeted(handler)
@@ -90,10 +90,10 @@ type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *api.Faul
 // handlers holds the handlers of a server and their limits.
 type handlers struct {
 	*Server
-	// apart holds one token while a document is processed outside of changes.
-	apart chan struct{}
-	// questions holds one token for each reply that is being made.
-	questions chan struct{}
+	// reserved holds one token while a document is processed outside of changes.
+	reserved chan struct{}
+	// queries holds one token for each reply that is being made.
+	queries chan struct{}
 	// documents is the memory budget for documents.
 	documents *budget
 }
@@ -117,8 +117,8 @@ func (h *handlers) quick() map[string]handler {
 		"GET /v1/cpts":      ask(h.cpts, "nids"),
 		"GET /v1/numa":      ask(h.numa),
 		"GET /v1/log":       ask(h.log),
-		"POST /v1/log":      handling(changePatience, atOnce, h.setLog),
-		"/":                 h.nothing,
+		"POST /v1/log":      handling(changeTimeout, atOnce, h.setLog),
+		"/":                 h.notFound,
 	}
 }
 
@@ -132,11 +132,11 @@ func (h *handlers) slow() map[string]handler {
 func (h *handlers) changes() map[string]handler {
 	return map[string]handler{
 		"GET /v1/configuration":          h.configuration,
-		"POST /v1/configuration":         handling(documentPatience, h.turnOfDocument, h.changeConfiguration),
+		"POST /v1/configuration":         handling(documentTimeout, h.documentTurn, h.changeConfiguration),
 		"POST /v1/configuration/show":    reading(h, h.described),
 		"POST /v1/configuration/errands": reading(h, h.errands),
 		"POST /v1/lnet":                  change(h, h.setLNet),
-		"POST /v1/nets":                  handling(changePatience, func(api.NetAddition) turn { return h.inTurn }, h.addNet),
+		"POST /v1/nets":                  handling(changeTimeout, func(api.NetAddition) serializer { return h.serialized }, h.addNet),
 		"DELETE /v1/nets":                change(h, h.deleteNet),
 		"POST /v1/nets/tunables":         change(h, h.setNITunables),
 		"POST /v1/peers/state":           change(h, h.setPeerState),
@@ -160,7 +160,7 @@ func (h *handlers) changes() map[string]handler {
 	}
 }
 
-func (h *handlers) nothing(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+func (h *handlers) notFound(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 	return nil, &api.Fault{
 		Code:   api.CodeRequestInvalid,
 		Text:   "no such request: " + r.Method + " " + r.URL.Path,
@@ -202,7 +202,7 @@ func (h *handlers) networkDown(pattern string) *api.Fault {
 }
 
 // serve returns an HTTP handler for do. All handlers with the same p share the limits per user.
-func (s *Server) serve(p *places, do handler) http.HandlerFunc {
+func (s *Server) serve(p *slotPool, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		most := int64(requestBodyMax)
 		if documents[r.Pattern] {
@@ -212,7 +212,7 @@ func (s *Server) serve(p *places, do handler) http.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, sent, most)
 		conn := connectionOf(r)
 		conn.serving()
-		body, fault := p.within(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
+		body, fault := p.acquireWithin(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
 		conn.waiting()
 		r.Body = sent.ReadCloser // net/http reads the rest of its own body
 		switch {

@@ -294,20 +294,20 @@ func TestBadRequests(t *testing.T) {
 // long, do not count against requests that are answered at once.
 func TestTooManyAtOnce(t *testing.T) {
 	release := make(chan struct{})
-	var begun = make(chan struct{}, requestsAtOnce)
+	var begun = make(chan struct{}, maxRequests)
 	c := testClient(t, &fakeBackend{ping: func(context.Context, lnet.ProcessID, lnet.NID) (api.PingResult, error) {
 		begun <- struct{}{}
 		<-release
 		return api.PingResult{}, nil
 	}})
-	done := make(chan error, requestsAtOnce)
-	for range requestsAtOnce {
+	done := make(chan error, maxRequests)
+	for range maxRequests {
 		go func() {
 			_, err := c.Ping(context.Background(), api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
 			done <- err
 		}()
 	}
-	for range requestsAtOnce {
+	for range maxRequests {
 		<-begun
 	}
 	_, err := c.Ping(t.Context(), api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}})
@@ -318,7 +318,7 @@ func TestTooManyAtOnce(t *testing.T) {
 		t.Errorf("version meanwhile: %v", err)
 	}
 	close(release)
-	for range requestsAtOnce {
+	for range maxRequests {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

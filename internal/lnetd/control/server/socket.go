@@ -18,8 +18,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
 )
 
-// ownerPatience is the timeout for finding the owner of a socket.
-const ownerPatience = 2 * time.Second
+// ownerTimeout is the timeout for finding the owner of a socket.
+const ownerTimeout = 2 * time.Second
 
 // Listen creates the control socket at path with mode 0660 and acquires its lock. It replaces a
 // socket file that a dead process has left. If another process owns the socket, the error is a
@@ -43,13 +43,13 @@ func Listen(path string) (*unixsocket.Listener, error) {
 // ownerOf returns the owner of the socket. It asks the kernel for the process that called listen, and
 // that process for its version. If nothing listens, it reads the lock file.
 func ownerOf(path string) api.Process {
-	conn, err := net.DialTimeout("unix", path, ownerPatience)
+	conn, err := net.DialTimeout("unix", path, ownerTimeout)
 	if err != nil {
 		return lockHolder(unixsocket.LockPath(path))
 	}
 	defer func() { _ = conn.Close() }()
 	p := api.ListenerOf(conn)
-	ctx, cancel := context.WithTimeout(context.Background(), ownerPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), ownerTimeout)
 	defer cancel()
 	c := client.New(path)
 	defer c.Close()

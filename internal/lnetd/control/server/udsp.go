@@ -46,7 +46,7 @@ func (h *handlers) addUDSP(ctx context.Context, r *api.UDSPRule) *api.Fault {
 	}
 	err := h.Backend.ChangePolicies(ctx, func(p *selection.Policies) error { return p.Add(rule, place) })
 	if err != nil {
-		return worded("cannot add udsp", api.CodeRuleInvalid, err, wording{
+		return describedError("cannot add udsp", api.CodeRuleInvalid, err, wording{
 			err: selection.ErrExists, code: api.CodeRuleExists,
 			remedy: "see the rules with: lnetdctl udsp show; to change a rule that has no priority, delete it first",
 		})
@@ -92,7 +92,7 @@ func (h *handlers) deleteUDSP(ctx context.Context, r *api.UDSPDeletion) *api.Fau
 		return p.Delete(*r.Index)
 	})
 	if err != nil {
-		return worded("cannot del udsp", api.CodeRuleInvalid, err, wording{
+		return describedError("cannot del udsp", api.CodeRuleInvalid, err, wording{
 			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "see the rules and their places with: lnetdctl udsp show",
 		})
 	}

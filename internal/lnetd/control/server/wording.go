@@ -15,9 +15,9 @@ type wording struct {
 	remedy string
 }
 
-// worded returns a Fault with the text of the first matching wording, or else the text of the error
+// describedError returns a Fault with the text of the first matching wording, or else the text of the error
 // number. It returns a Fault in err's chain unchanged.
-func worded(attempted string, code api.Code, err error, words ...wording) *api.Fault {
+func describedError(attempted string, code api.Code, err error, words ...wording) *api.Fault {
 	if f := (*api.Fault)(nil); errors.As(err, &f) {
 		return f
 	}

@@ -26,14 +26,14 @@ const (
 	setupTime = 10 * time.Second
 )
 
-// ours is a node with one NI on a loopback address.
-type ours struct {
+// lnetNode is a node with one NI on a loopback address.
+type lnetNode struct {
 	driver *socklnd.Driver
 	node   *node.Node
-	place
+	tmSite
 }
 
-func startNode(ctx context.Context, c *Config, address netip.Addr, peerCredits int) (*ours, error) {
+func startNode(ctx context.Context, c *Config, address netip.Addr, peerCredits int) (*lnetNode, error) {
 	driver := socklnd.UnprivilegedConfig(c.Port)
 	driver.Tunables.PeerCredits = peerCredits
 	driver.Logger = c.Logger
@@ -53,17 +53,17 @@ func startNode(ctx context.Context, c *Config, address netip.Addr, peerCredits i
 	if err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
-	return &ours{driver: d, node: n, place: place{core: inproc.New(n), nid: info.NID}}, nil
+	return &lnetNode{driver: d, node: n, tmSite: tmSite{core: inproc.New(n), nid: info.NID}}, nil
 }
 
-func (o *ours) close() error {
+func (o *lnetNode) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
 	return errors.Join(o.leave(ctx), o.node.Close(ctx), o.driver.Close())
 }
 
 // attach offers memory for PUTs and GETs.
-func (o *ours) attach() error {
+func (o *lnetNode) attach() error {
 	buf := written(offered)
 	for bits, option := range map[uint64]portals.MDOptions{putBits: portals.OpPut, getBits: portals.OpGet} {
 		_, err := o.node.Attach(
@@ -83,7 +83,7 @@ type exchange struct {
 }
 
 // run makes x.n transfers with a peer and returns the time taken.
-func (o *ours) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
+func (o *lnetNode) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
 	if x.blocking {
 		return o.runBlocking(ctx, to, x)
 	}
@@ -115,7 +115,7 @@ func (o *ours) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration,
 	return took, r.failure()
 }
 
-func (o *ours) bind(x exchange, h portals.Handler) (lnet.Handle, error) {
+func (o *lnetNode) bind(x exchange, h portals.Handler) (lnet.Handle, error) {
 	return o.node.Bind(portals.MD{
 		Bytes:     written(max(x.in, x.out)),
 		Threshold: portals.Unlimited,
@@ -133,7 +133,7 @@ func (x *exchange) start(n *node.Node, h lnet.Handle, to lnet.ProcessID) error {
 
 // run is a series of transfers. The end of one begins the next.
 type run struct {
-	o    *ours
+	o    *lnetNode
 	to   lnet.ProcessID
 	x    exchange
 	done chan struct{}
@@ -184,7 +184,7 @@ func (r *run) failure() error {
 }
 
 // runBlocking makes transfers one after the other and waits for each.
-func (o *ours) runBlocking(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
+func (o *lnetNode) runBlocking(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
 	q := node.NewEventQueue(node.EventsOf(portals.EventAck, portals.EventReply))
 	h, err := o.bind(x, q)
 	if err != nil {

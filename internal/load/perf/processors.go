@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KeepApart restricts this process to one half, 0 or 1, of the processors that it may use. Two processes
+// UseHalf restricts this process to one half, 0 or 1, of the processors that it may use. Two processes
 // that exchange messages then have separate processors, as on two hosts, independent of the scheduler.
 // Call it before goroutines restrict themselves to processors. It returns ENODEV if there is only one
 // processor.
-func KeepApart(half int) error {
+func UseHalf(half int) error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return fmt.Errorf("processors of this process: %w", err)
@@ -36,7 +36,7 @@ func KeepApart(half int) error {
 }
 
 // KeepTogether restricts this process to the first processor that it may use, as the scheduler often does
-// with processes that wake each other. Call it at the same time as KeepApart.
+// with processes that wake each other. Call it at the same time as UseHalf.
 func KeepTogether() error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {

@@ -20,9 +20,9 @@ const (
 	tickTime = 50 * time.Millisecond
 	// failuresMax is how often in a row a message or transfer may fail before it is given up.
 	failuresMax = 5
-	// spare is the number of receive buffers in addition to those for messages under way. They replace
+	// spareBuffers is the number of receive buffers in addition to those for messages under way. They replace
 	// full ones that wait to be processed.
-	spare = 2
+	spareBuffers = 2
 	// memoryMax limits the buffers of a test on a node, in bytes.
 	memoryMax = 1 << 30
 	// pageSize is the unit of a buffer's memory.
@@ -47,16 +47,16 @@ type role interface {
 	end()
 }
 
-// trial is a test on one node: its transfer machine for data, buffers and figures.
-type trial struct {
+// testRun is a test on one node: its transfer machine for data, buffers and figures.
+type testRun struct {
 	test   message.Test
 	domain *transport.Domain
 	loop   *tmhost.Loop
 	role   role
 
-	trips latency.Recorder
-	ticks chan struct{} // closed to end the ticker
-	ended chan struct{} // closed when the ticker has ended
+	roundTrips latency.Recorder
+	ticks      chan struct{} // closed to end the ticker
+	ended      chan struct{} // closed when the ticker has ended
 
 	mu      sync.Mutex // guards the rest, and the role's state
 	buffers []*transport.Buffer
@@ -75,21 +75,21 @@ type sample struct {
 
 // newTrial starts the data transfer machine of a valid test, and prepares its role. It returns
 // ECONNREFUSED if the machine cannot start.
-func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*trial, error) {
+func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*testRun, error) {
 	delivery, err := tmhost.ParseDelivery(test.Delivery)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", syscall.EINVAL, err)
 	}
-	t := &trial{test: test, domain: d, ticks: make(chan struct{}), ended: make(chan struct{})}
+	t := &testRun{test: test, domain: d, ticks: make(chan struct{}), ended: make(chan struct{})}
 	switch {
 	case test.Kind == message.Ping && test.Role == message.Client:
-		t.role = &pingClient{share: share{trial: t}}
+		t.role = &pingClient{workShare: workShare{testRun: t}}
 	case test.Kind == message.Ping:
-		t.role = &pingServer{trial: t}
+		t.role = &pingServer{testRun: t}
 	case test.Role == message.Client:
-		t.role = &bulkClient{share: share{trial: t}}
+		t.role = &bulkClient{workShare: workShare{testRun: t}}
 	default:
-		t.role = &bulkServer{trial: t}
+		t.role = &bulkServer{testRun: t}
 	}
 	if err := t.checkSizes(); err != nil {
 		return nil, err
@@ -108,35 +108,35 @@ func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*tri
 }
 
 // checkSizes checks the limits of the domain.
-func (t *trial) checkSizes() error {
+func (t *testRun) checkSizes() error {
 	most := t.domain.Limits().BufferSize
 	if t.test.Size > most || t.test.Kind == message.Bulk && t.test.BufferSize > most {
 		return fmt.Errorf("size %d or %d is more than %d: %w", t.test.Size, t.test.BufferSize, most, syscall.EINVAL)
 	}
 	// Each role has at least two buffers for each of these, except a bulk server, which has one.
-	if n := t.test.Concurrency * len(t.test.Peers); n > memoryMax/2/footprint(t.test.Size) {
+	if n := t.test.Concurrency * len(t.test.Peers); n > memoryMax/2/bufferMemory(t.test.Size) {
 		return errTooMuch
 	}
 	return nil
 }
 
-// footprint returns the memory of a buffer: whole pages.
-func footprint(size int) int { return (size + pageSize - 1) &^ (pageSize - 1) }
+// bufferMemory returns the memory of a buffer: whole pages.
+func bufferMemory(size int) int { return (size + pageSize - 1) &^ (pageSize - 1) }
 
 // errTooMuch is the error for a test that needs too much memory.
 var errTooMuch = fmt.Errorf("buffers of more than %d bytes: %w", memoryMax, syscall.ENOMEM)
 
-// newBuffer creates a buffer that the end of the trial frees. It returns ENOMEM if the trial would exceed
+// newBuffer creates a buffer that the end of the test run frees. It returns ENOMEM if the test run would exceed
 // memoryMax.
-func (t *trial) newBuffer(ctx context.Context, size int, callbacks *transport.Callbacks) (*transport.Buffer, error) {
-	if t.memory+footprint(size) > memoryMax {
+func (t *testRun) newBuffer(ctx context.Context, size int, callbacks *transport.Callbacks) (*transport.Buffer, error) {
+	if t.memory+bufferMemory(size) > memoryMax {
 		return nil, errTooMuch
 	}
 	b, err := t.domain.Buffer(ctx, size)
 	if err != nil {
 		return nil, err
 	}
-	t.memory += footprint(size)
+	t.memory += bufferMemory(size)
 	t.buffers = append(t.buffers, b)
 	b.Callbacks = callbacks
 	return b, nil
@@ -144,14 +144,14 @@ func (t *trial) newBuffer(ctx context.Context, size int, callbacks *transport.Ca
 
 // perBuffer returns how many messages of up to size bytes a receive buffer holds: the number in the test,
 // or less if they do not fit.
-func (t *trial) perBuffer(size int) int {
+func (t *testRun) perBuffer(size int) int {
 	return max(min(t.test.Messages, t.domain.Limits().BufferSize/size, transport.MostMessages), 1)
 }
 
 // receiveMessages creates and queues receive buffers for n concurrent messages of up to size bytes.
-func (t *trial) receiveMessages(ctx context.Context, n, size int, callbacks *transport.Callbacks) error {
+func (t *testRun) receiveMessages(ctx context.Context, n, size int, callbacks *transport.Callbacks) error {
 	messages := t.perBuffer(size)
-	for range (n+messages-1)/messages + spare {
+	for range (n+messages-1)/messages + spareBuffers {
 		b, err := t.newBuffer(ctx, size*messages, callbacks)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (t *trial) receiveMessages(ctx context.Context, n, size int, callbacks *tra
 }
 
 // receiveAgain queues a receive buffer again.
-func (t *trial) receiveAgain(b *transport.Buffer) {
+func (t *testRun) receiveAgain(b *transport.Buffer) {
 	if t.stopped {
 		return
 	}
@@ -177,8 +177,8 @@ func (t *trial) receiveAgain(b *transport.Buffer) {
 	}
 }
 
-// locked returns a callback that calls f under the lock, and does nothing after the end of the trial.
-func (t *trial) locked(f func(e *transport.BufferEvent)) func(e *transport.BufferEvent) {
+// locked returns a callback that calls f under the lock, and does nothing after the end of the test run.
+func (t *testRun) locked(f func(e *transport.BufferEvent)) func(e *transport.BufferEvent) {
 	return func(e *transport.BufferEvent) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -193,7 +193,7 @@ func (t *trial) locked(f func(e *transport.BufferEvent)) func(e *transport.Buffe
 }
 
 // afterRound is called by the loop.
-func (t *trial) afterRound() {
+func (t *testRun) afterRound() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.stopped {
@@ -210,7 +210,7 @@ func count(c *figures.Counter, err error) {
 }
 
 // start begins the test.
-func (t *trial) start() {
+func (t *testRun) start() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begun = time.Now()
@@ -221,19 +221,19 @@ func (t *trial) start() {
 }
 
 // started reports whether the test has begun.
-func (t *trial) started() bool {
+func (t *testRun) started() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.begun.IsZero()
 }
 
-// over reports whether the time of the test is over.
-func (t *trial) over(now time.Time) bool {
+// timeOver reports whether the time of the test is over.
+func (t *testRun) timeOver(now time.Time) bool {
 	return t.stopped || t.test.Time > 0 && now.Sub(t.begun) >= t.test.Time
 }
 
 // tick calls the role every tickTime, and computes the rates.
-func (t *trial) tick() {
+func (t *testRun) tick() {
 	defer close(t.ended)
 	ticker := time.NewTicker(tickTime)
 	defer ticker.Stop()
@@ -256,7 +256,7 @@ func (t *trial) tick() {
 }
 
 // sample takes a sample of the rates.
-func (t *trial) sample(now time.Time) {
+func (t *testRun) sample(now time.Time) {
 	seconds := now.Sub(t.sampled.at).Seconds()
 	if seconds <= 0 {
 		return
@@ -268,14 +268,14 @@ func (t *trial) sample(now time.Time) {
 }
 
 // roundTrip records a round trip that began at the given time.
-func (t *trial) roundTrip(begun time.Time) {
+func (t *testRun) roundTrip(begun time.Time) {
 	d := max(time.Since(begun), 0)
 	t.figures.RTT.Add(uint64(d))
-	t.trips.Record(d)
+	t.roundTrips.Record(d)
 }
 
 // report returns the figures so far.
-func (t *trial) report() figures.Figures {
+func (t *testRun) report() figures.Figures {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.begun.IsZero() && t.role.finished() && !t.figures.Finished {
@@ -285,12 +285,12 @@ func (t *trial) report() figures.Figures {
 		}
 	}
 	f := t.figures
-	t.trips.AddTo(&f.Latency.Histogram)
+	t.roundTrips.AddTo(&f.Latency.Histogram)
 	return f
 }
 
 // stop ends the test and frees its resources.
-func (t *trial) stop(ctx context.Context) error {
+func (t *testRun) stop(ctx context.Context) error {
 	t.mu.Lock()
 	stopped := t.stopped
 	t.stopped = true

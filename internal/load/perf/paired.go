@@ -26,9 +26,9 @@ type Comparison struct {
 
 // Verdicts.
 const (
-	better = "better"
-	worse  = "worse"
-	unsure = "no difference seen"
+	better       = "better"
+	worse        = "worse"
+	inconclusive = "no difference seen"
 )
 
 // verdict decides for a difference if three quarters of the pairs agree and the median differs from 1 by
@@ -46,19 +46,19 @@ func (t *test) verdict(ratio Spread) string {
 	case lower:
 		return worse
 	}
-	return unsure
+	return inconclusive
 }
 
-// Against measures every case with two arms, which are active processes that run Perform: one without and
+// ComparePaired measures every case with two arms, which are active processes that run Perform: one without and
 // one with a setting. Rounds come in pairs with alternating order (without, with, with, without), so that
 // drift affects both. done is called with each result.
-func Against(ctx context.Context, c Config, without, with *Process, done func(*Comparison)) (list []*Comparison, err error) {
+func ComparePaired(ctx context.Context, c Config, without, with *Process, done func(*Comparison)) (list []*Comparison, err error) {
 	cases, err := c.chosen()
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range cases {
-		r, err := against(ctx, &c, [2]arm{away{without}, away{with}}, &t)
+		r, err := pairedComparison(ctx, &c, [2]benchPair{remotePair{without}, remotePair{with}}, &t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
@@ -68,7 +68,7 @@ func Against(ctx context.Context, c Config, without, with *Process, done func(*C
 	return list, nil
 }
 
-func against(ctx context.Context, c *Config, arms [2]arm, t *test) (r *Comparison, err error) {
+func pairedComparison(ctx context.Context, c *Config, arms [2]benchPair, t *test) (r *Comparison, err error) {
 	var n int
 	for k, a := range arms {
 		if err := a.open(ctx, t.name); err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// share is what a client has to do with each server of its test.
-type share struct {
-	*trial
-	servers []*transport.EndPoint
-	left    []uint64 // messages or transfers left to begin, per server
+// workShare is what a client has to do with each server of its test.
+type workShare struct {
+	*testRun
+	servers   []*transport.EndPoint
+	remaining []uint64 // messages or transfers left to begin, per server
 }
 
 // find resolves the end points of the servers.
-func (s *share) find() error {
+func (s *workShare) find() error {
 	for _, address := range s.test.Peers {
 		e, err := s.loop.TM.EndPoint(address)
 		if err != nil {
@@ -23,27 +23,27 @@ func (s *share) find() error {
 			return fmt.Errorf("peer %q: %w", address, err)
 		}
 		s.servers = append(s.servers, e)
-		s.left = append(s.left, s.test.Count)
+		s.remaining = append(s.remaining, s.test.Count)
 	}
 	return nil
 }
 
-// another reports whether another one may begin with a server, and counts it.
-func (s *share) another(server int) bool {
+// beginOne reports whether another one may begin with a server, and counts it.
+func (s *workShare) beginOne(server int) bool {
 	switch {
-	case s.over(time.Now()):
+	case s.timeOver(time.Now()):
 		return false
 	case s.test.Count == 0:
 		return true
-	case s.left[server] == 0:
+	case s.remaining[server] == 0:
 		return false
 	}
-	s.left[server]--
+	s.remaining[server]--
 	return true
 }
 
 // end releases the end points of the servers.
-func (s *share) end() {
+func (s *workShare) end() {
 	for _, e := range s.servers {
 		e.Put()
 	}

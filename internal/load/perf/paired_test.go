@@ -39,7 +39,7 @@ func TestAgainst(t *testing.T) {
 	with := &script{name: "B", each: []time.Duration{20 * us, 20 * us, 40 * us, 80 * us, 160 * us}, turns: &turns}
 	c := Config{Rounds: 4, Time: time.Millisecond}
 	cases := tests()
-	r, err := against(t.Context(), &c, [2]arm{without, with}, &cases[0])
+	r, err := pairedComparison(t.Context(), &c, [2]benchPair{without, with}, &cases[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +76,11 @@ func TestVerdict(t *testing.T) {
 	}{
 		{microseconds, spread(0.8, 0.9, 0.95), better},
 		{microseconds, spread(1.1, 1.2, 1.3), worse},
-		{microseconds, spread(0.9, 0.95, 1.01), unsure},
-		{microseconds, spread(0.992, 0.995, 0.999), unsure},
+		{microseconds, spread(0.9, 0.95, 1.01), inconclusive},
+		{microseconds, spread(0.992, 0.995, 0.999), inconclusive},
 		{perSecond, spread(1.1, 1.2, 1.3), better},
 		{gigabytes, spread(0.8, 0.9, 0.95), worse},
-		{perSecond, spread(0.9, 1.1, 1.2), unsure},
+		{perSecond, spread(0.9, 1.1, 1.2), inconclusive},
 	} {
 		if got := (&test{unit: c.unit}).verdict(c.ratio); got != c.want {
 			t.Errorf("%s, %v: %s, want %s", c.unit, c.ratio, got, c.want)

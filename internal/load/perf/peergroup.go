@@ -15,30 +15,30 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// crowd is many peers of one node: driver interfaces in this process without nodes, so that the costs of
+// peerGroup is many peers of one node: driver interfaces in this process without nodes, so that the costs of
 // a peer are those of the other side.
-type crowd struct {
-	driver  *socklnd.Driver
-	members []*member
-	to      lnet.ProcessID
-	payload memory.Vector
-	letters []*letter
+type peerGroup struct {
+	driver   *socklnd.Driver
+	members  []*groupPeer
+	to       lnet.ProcessID
+	payload  memory.Vector
+	messages []*groupMessage
 
 	now atomic.Pointer[crowdRun]
 }
 
-// member is one peer.
-type member struct {
-	crowd *crowd
+// groupPeer is one peer.
+type groupPeer struct {
+	crowd *peerGroup
 	iface lnd.Interface
 }
 
-// letter is a PUT that is under way or about to be sent. It is sent again when it has left and is
+// groupMessage is a PUT that is under way or about to be sent. It is sent again when it has left and is
 // acknowledged.
-type letter struct {
-	crowd *crowd
-	tx    lnd.Tx
-	due   atomic.Int32 // remaining of its departure and its ACK
+type groupMessage struct {
+	crowd         *peerGroup
+	tx            lnd.Tx
+	pendingEvents atomic.Int32 // remaining of its departure and its ACK
 }
 
 // crowdRun is a run of n exchanges.
@@ -63,28 +63,28 @@ func crowdAddress(k int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1, byte(k / 250), byte(1 + k%250)})
 }
 
-// deaf is the network of the host, but it never reports changes.
-type deaf struct{ socklnd.Network }
+// staticNetwork is the network of the host, but it never reports changes.
+type staticNetwork struct{ socklnd.Network }
 
-func (deaf) Watch(ctx context.Context, _ func()) error {
+func (staticNetwork) Watch(ctx context.Context, _ func()) error {
 	<-ctx.Done()
 	return nil
 }
 
-// gather creates a crowd whose members send PUTs of size bytes to the node of a Serve.
-func gather(ctx context.Context, c *Config, members, size int) (_ *crowd, err error) {
+// gather creates a group whose members send PUTs of size bytes to the node of a Serve.
+func gather(ctx context.Context, c *Config, members, size int) (_ *peerGroup, err error) {
 	driver := socklnd.UnprivilegedConfig(c.Port)
-	driver.Network, driver.Logger = deaf{socklnd.HostNetwork()}, c.Logger
+	driver.Network, driver.Logger = staticNetwork{socklnd.HostNetwork()}, c.Logger
 	d, err := socklnd.New(driver)
 	if err != nil {
 		return nil, err
 	}
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
-	w := &crowd{
+	w := &peerGroup{
 		driver: d, to: lnet.ProcessID{NID: lnet.NIDFromIP(net, c.Server), PID: lnet.PIDLustre}, payload: memory.Of(written(size)),
 	}
 	for k := range members {
-		m := &member{crowd: w}
+		m := &groupPeer{crowd: w}
 		m.iface, err = d.Open(ctx, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, crowdAddress(k)), Upper: m})
 		if err != nil {
 			return nil, errors.Join(err, w.part())
@@ -94,8 +94,8 @@ func gather(ctx context.Context, c *Config, members, size int) (_ *crowd, err er
 	return w, nil
 }
 
-// part closes the crowd.
-func (w *crowd) part() (err error) {
+// part closes the group.
+func (w *peerGroup) part() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
 	for _, m := range w.members {
@@ -105,7 +105,7 @@ func (w *crowd) part() (err error) {
 }
 
 // connections returns the number of connections.
-func (w *crowd) connections() (n int) {
+func (w *peerGroup) connections() (n int) {
 	for _, m := range w.members {
 		for _, c := range m.iface.Counters() {
 			if c.Name == "connections" {
@@ -118,17 +118,17 @@ func (w *crowd) connections() (n int) {
 
 // run makes n exchanges, with inFlight of them under way, by members that take turns. It returns the time
 // taken.
-func (w *crowd) run(ctx context.Context, n, inFlight, among int) (time.Duration, error) {
-	for k := len(w.letters); k < inFlight; k++ {
-		l := &letter{crowd: w}
+func (w *peerGroup) run(ctx context.Context, n, inFlight, among int) (time.Duration, error) {
+	for k := len(w.messages); k < inFlight; k++ {
+		l := &groupMessage{crowd: w}
 		l.tx.Done = l
-		w.letters = append(w.letters, l)
+		w.messages = append(w.messages, l)
 	}
 	r := &crowdRun{among: among, n: int64(n), done: make(chan struct{})}
 	w.now.Store(r)
 	defer w.now.Store(nil)
 	start := time.Now()
-	for k, l := range w.letters[:inFlight] {
+	for k, l := range w.messages[:inFlight] {
 		l.send(r, k)
 	}
 	select {
@@ -139,15 +139,15 @@ func (w *crowd) run(ctx context.Context, n, inFlight, among int) (time.Duration,
 	}
 }
 
-// send sends the letter again, from the next member.
-func (l *letter) send(r *crowdRun, number int) {
+// send sends the message again, from the next member.
+func (l *groupMessage) send(r *crowdRun, number int) {
 	turn := r.begun.Add(1) - 1
 	if turn >= r.n {
 		return
 	}
 	w := l.crowd
 	from := w.members[int(turn)%r.among].iface
-	l.due.Store(2)
+	l.pendingEvents.Store(2)
 	l.tx.To, l.tx.Payload = w.to, w.payload
 	l.tx.Header = lnet.Header{
 		Type: lnet.MsgPut, Src: from.NID(), Dest: w.to.NID, SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre,
@@ -156,10 +156,10 @@ func (l *letter) send(r *crowdRun, number int) {
 	from.Send(&l.tx)
 }
 
-// came records that the letter has left or has been acknowledged.
-func (l *letter) came() {
+// countEvent records that the message has left or has been acknowledged.
+func (l *groupMessage) countEvent() {
 	r := l.crowd.now.Load()
-	if r == nil || l.due.Add(-1) > 0 {
+	if r == nil || l.pendingEvents.Add(-1) > 0 {
 		return
 	}
 	if r.ended.Add(1) == r.n {
@@ -170,39 +170,41 @@ func (l *letter) came() {
 }
 
 // Sent implements lnd.Sender.
-func (l *letter) Sent(_ *lnd.Tx, err error) {
+func (l *groupMessage) Sent(_ *lnd.Tx, err error) {
 	if err != nil {
 		l.crowd.fail(err)
 		return
 	}
-	l.came()
+	l.countEvent()
 }
 
-func (w *crowd) fail(err error) {
+func (w *peerGroup) fail(err error) {
 	if r := w.now.Load(); r != nil {
 		r.end(err)
 	}
 }
 
 // Arrived implements lnd.Upper. An ACK completes a letter; other messages are ignored.
-func (m *member) Arrived(rx *lnd.Rx) error {
+func (m *groupPeer) Arrived(rx *lnd.Rx) error {
 	typ, number := rx.Header.Type, rx.Header.Handle.Object
 	m.iface.Receive(rx, lnd.Placement{})
-	if w := m.crowd; typ == lnet.MsgAck && number < uint64(len(w.letters)) {
-		w.letters[number].came()
+	if w := m.crowd; typ == lnet.MsgAck && number < uint64(len(w.messages)) {
+		w.messages[number].countEvent()
 	}
 	return nil
 }
 
 // PeerDown implements lnd.Upper.
-func (m *member) PeerDown(d lnd.PeerDown) { m.crowd.fail(fmt.Errorf("%s is down: %w", d.Peer, d.Err)) }
+func (m *groupPeer) PeerDown(d lnd.PeerDown) {
+	m.crowd.fail(fmt.Errorf("%s is down: %w", d.Peer, d.Err))
+}
 
 // The other methods of lnd.Upper have no effect on a peer without a node.
 
-func (m *member) Withdrawn(*lnd.Rx)               {}
-func (m *member) ConnectionsLost(lnet.NID)        {}
-func (m *member) PeerRestarted(lnet.NID)          {}
-func (m *member) LNDTimeout() time.Duration       { return 0 }
-func (m *member) Vouched(lnet.NID) bool           { return true }
-func (m *member) PeerStalled(lnet.NID, time.Time) {}
-func (m *member) LinkChanged(lnd.LinkState)       {}
+func (m *groupPeer) Withdrawn(*lnd.Rx)               {}
+func (m *groupPeer) ConnectionsLost(lnet.NID)        {}
+func (m *groupPeer) PeerRestarted(lnet.NID)          {}
+func (m *groupPeer) LNDTimeout() time.Duration       { return 0 }
+func (m *groupPeer) Vouched(lnet.NID) bool           { return true }
+func (m *groupPeer) PeerStalled(lnet.NID, time.Time) {}
+func (m *groupPeer) LinkChanged(lnd.LinkState)       {}
