@@ -1,0 +1,368 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// ErrMessengerClosed is returned by methods of a Messenger that is closed (ESHUTDOWN).
+var ErrMessengerClosed = fmt.Errorf("transport: the messenger is closed: %w", syscall.ESHUTDOWN)
+
+// Message is a message that a Messenger has received.
+type Message struct {
+	// From is the address of the sender, to which an answer can be sent.
+	From Address
+	// Data is a copy of the message, which belongs to the program.
+	Data []byte
+}
+
+// MessengerConfig holds the parameters of a Messenger. The zero value is usable.
+type MessengerConfig struct {
+	// MessageSize is the length of the longest message, at most Limits.BufferSize. 0 means 4096.
+	MessageSize int
+	// Unread is the number of received messages that may wait for the program. 0 means 64. A message that
+	// arrives when as many wait is lost, and its sender is not notified.
+	Unread int
+	// Sending is the number of messages that may be on their way at a time. 0 means 16. Further calls of
+	// Send wait.
+	Sending int
+}
+
+// Messenger sends and receives messages at one address. It is a TransferMachine with buffers, for programs
+// that need neither bulk data nor control over their memory. OpenMessenger opens one. All methods are safe
+// for concurrent use, and none may be called in a callback of a TransferMachine.
+//
+// As with every TransferMachine, success of Send means that the message has left (transport 3.11): it is
+// lost if the receiver does not exist or has no free buffer. Messages from one address arrive in the order in
+// which they were sent, unless the two nodes have several paths.
+type Messenger struct {
+	size   int
+	domain *Domain
+	tm     *TransferMachine
+
+	buffers []*Buffer      // all of them, to be freed
+	unused  chan *Buffer   // for sending
+	arrived chan receipt   // has room for all receive buffers
+	failed  chan struct{}  // closed when the TM has failed
+	closing chan struct{}  // closed when Close begins
+	ended   chan struct{}  // closed when Close has ended
+	calls   sync.WaitGroup // calls that use the TM or buffers; grows only while mu is held
+
+	mu      sync.Mutex
+	closed  bool
+	idle    []*Buffer // receive buffers that the TM refused
+	failure error     // set before failed is closed
+	err     error     // of Close, set before ended is closed
+}
+
+// receipt is a message in a receive buffer.
+type receipt struct {
+	buffer         *Buffer
+	offset, length int
+	from           Address
+}
+
+// sending is the state of a send buffer, in its field Data.
+type sending struct {
+	outcome chan error // has room for one
+	phase   atomic.Uint32
+}
+
+// Phases of a sending. A buffer that is sent is released by Send, or by the callback if Send has returned
+// because its context ended.
+const (
+	sendAwaited uint32 = iota
+	sendOver
+	sendAbandoned
+)
+
+// OpenMessenger opens a messenger with the default configuration; see MessengerConfig.Open.
+func OpenMessenger(ctx context.Context, c Core, address string) (*Messenger, error) {
+	return MessengerConfig{}.Open(ctx, c, address)
+}
+
+// Open opens a messenger at an address, nid:pid:portal:tmid, where tmid may be * (see
+// TransferMachine.Start). It waits until peers can send to it or ctx ends. Close closes the messenger. Open
+// returns EINVAL if the configuration or the address is invalid, EFBIG if MessageSize is too large, and the
+// errors of NewDomain, Domain.Buffer and Domain.Open.
+func (c MessengerConfig) Open(ctx context.Context, core Core, address string) (*Messenger, error) {
+	for _, f := range []struct {
+		field *int
+		usual int
+	}{{&c.MessageSize, 4096}, {&c.Unread, 64}, {&c.Sending, 16}} {
+		if *f.field < 0 {
+			return nil, fmt.Errorf("transport: open messenger: %d is negative: %w", *f.field, syscall.EINVAL)
+		}
+		if *f.field == 0 {
+			*f.field = f.usual
+		}
+	}
+	d, err := NewDomain(ctx, core)
+	if err != nil {
+		return nil, err
+	}
+	m := &Messenger{
+		size: c.MessageSize, domain: d,
+		unused: make(chan *Buffer, c.Sending), arrived: make(chan receipt, c.Unread),
+		failed: make(chan struct{}), closing: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if err := m.open(ctx, &c, address); err != nil {
+		_ = m.Close() // err is the cause
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Messenger) open(ctx context.Context, c *MessengerConfig, address string) error {
+	callbacks := &Callbacks{MsgRecv: m.received, MsgSend: sent(m.unused)}
+	for range c.Unread + c.Sending {
+		b, err := m.domain.Buffer(ctx, c.MessageSize)
+		if err != nil {
+			return err
+		}
+		b.Callbacks = callbacks
+		m.buffers = append(m.buffers, b)
+	}
+	for _, b := range m.buffers[c.Unread:] {
+		b.Queue, b.Data = MsgSend, &sending{outcome: make(chan error, 1)}
+		m.unused <- b
+	}
+	var err error
+	if m.tm, err = m.domain.Open(ctx, address, m.tmEvent); err != nil {
+		return err
+	}
+	receive := m.buffers[:c.Unread]
+	for _, b := range receive {
+		b.Queue, b.MinReceiveSize, b.MaxMessages = MsgRecv, b.Size(), 1
+	}
+	_, err = m.tm.AddAll(receive...)
+	return err
+}
+
+// tmEvent records that the TM has failed.
+func (m *Messenger) tmEvent(e *TMEvent) {
+	if e.Type == TMStateChange && e.Next == StateFailed {
+		m.mu.Lock()
+		m.failure = fmt.Errorf("transport: messenger: %w", e.Err)
+		m.mu.Unlock()
+		close(m.failed)
+	}
+}
+
+// received is called for each message. Each receive buffer takes one.
+func (m *Messenger) received(e *BufferEvent) {
+	if e.Err == nil {
+		m.arrived <- receipt{e.Buffer, e.Offset, e.Length, e.EndPoint.Address()}
+		return
+	}
+	if !errors.Is(e.Err, syscall.ECANCELED) && e.Add(e.Buffer) != nil {
+		m.mu.Lock()
+		m.idle = append(m.idle, e.Buffer)
+		m.mu.Unlock()
+	}
+}
+
+// sent returns the callback for messages that were sent or not.
+func sent(unused chan<- *Buffer) func(e *BufferEvent) {
+	return func(e *BufferEvent) {
+		s := e.Buffer.Data.(*sending)
+		if s.phase.CompareAndSwap(sendAwaited, sendOver) {
+			s.outcome <- e.Err
+		} else {
+			unused <- e.Buffer
+		}
+	}
+}
+
+// Addr returns the address of the messenger, with the number that it was assigned.
+func (m *Messenger) Addr() Address { return m.tm.Self().Address() }
+
+// begin registers a call that uses the TM. If it returns nil, calls.Done must follow.
+func (m *Messenger) begin() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrMessengerClosed
+	}
+	m.calls.Add(1)
+	return nil
+}
+
+// cause returns the reason why the TM has ended, if it has, and otherwise err.
+func (m *Messenger) cause(err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case m.closed:
+		return ErrMessengerClosed
+	case m.failure != nil:
+		return m.failure
+	}
+	return err
+}
+
+// Send sends a copy of data to an address. It blocks until the message has left or failed, which includes
+// the time until a buffer for sending is free, or until ctx ends. The message may then still arrive.
+//
+// Send returns EINVAL if data is empty or the address is invalid; EMSGSIZE if data is longer than
+// MessengerConfig.MessageSize; ErrMessengerClosed; ctx's error, which also matches ECANCELED or ETIMEDOUT;
+// EPIPE or ECANCELED if the Core is gone; and errors of the network, such as EHOSTUNREACH (transport 3.16).
+func (m *Messenger) Send(ctx context.Context, to Address, data []byte) error {
+	switch {
+	case len(data) == 0:
+		return fmt.Errorf("transport: send to %v: the message is empty: %w", to, syscall.EINVAL)
+	case len(data) > m.size:
+		return fmt.Errorf("transport: send to %v: %d bytes, at most %d: %w", to, len(data), m.size, syscall.EMSGSIZE)
+	}
+	if err := m.begin(); err != nil {
+		return err
+	}
+	defer m.calls.Done()
+	if ctx.Err() != nil {
+		return sendEnded(ctx, to)
+	}
+	select {
+	case b := <-m.unused:
+		return m.cause(m.send(ctx, b, to, data))
+	case <-ctx.Done():
+		return sendEnded(ctx, to)
+	case <-m.failed:
+		return m.cause(syscall.EPIPE)
+	case <-m.closing:
+		return ErrMessengerClosed
+	}
+}
+
+func sendEnded(ctx context.Context, to Address) error {
+	return withErrno(fmt.Errorf("transport: send to %v: %w", to, ctx.Err()))
+}
+
+// send sends data in b, and releases b when it is unused.
+func (m *Messenger) send(ctx context.Context, b *Buffer, to Address, data []byte) error {
+	e, err := m.tm.EndPointAt(to)
+	if err != nil {
+		m.unused <- b
+		return err
+	}
+	s := b.Data.(*sending)
+	s.phase.Store(sendAwaited)
+	b.Length, b.EndPoint = b.CopyIn(0, data), e
+	err = m.tm.Add(b)
+	e.Put()
+	if err != nil {
+		m.unused <- b
+		return err
+	}
+	select {
+	case err = <-s.outcome:
+	case <-ctx.Done():
+		m.tm.Cancel(b) // before the callback can release b
+		if s.phase.CompareAndSwap(sendAwaited, sendAbandoned) {
+			return sendEnded(ctx, to)
+		}
+		err = <-s.outcome
+	}
+	m.unused <- b
+	if err != nil {
+		return fmt.Errorf("transport: send to %v: %w", to, err)
+	}
+	return nil
+}
+
+// Receive returns the next message. It blocks until one has arrived, ctx ends, or the messenger is closed or
+// fails. Messages that have arrived are returned even if ctx has ended or the messenger has failed. Receive
+// returns ErrMessengerClosed; ctx's error, which also matches ECANCELED or ETIMEDOUT; or EPIPE if the Core is
+// gone.
+func (m *Messenger) Receive(ctx context.Context) (Message, error) {
+	if err := m.begin(); err != nil {
+		return Message{}, err
+	}
+	defer m.calls.Done()
+	select {
+	case r := <-m.arrived:
+		return m.unpack(&r), nil
+	default:
+	}
+	m.queue()
+	select {
+	case r := <-m.arrived:
+		return m.unpack(&r), nil
+	case <-ctx.Done():
+		return Message{}, withErrno(fmt.Errorf("transport: receive: %w", ctx.Err()))
+	case <-m.failed:
+		return Message{}, m.cause(syscall.EPIPE)
+	case <-m.closing:
+		return Message{}, ErrMessengerClosed
+	}
+}
+
+// unpack copies a message, and queues its buffer for another one.
+func (m *Messenger) unpack(r *receipt) Message {
+	data := make([]byte, r.length)
+	r.buffer.CopyOut(r.offset, data)
+	m.queue(r.buffer)
+	return Message{From: r.from, Data: data}
+}
+
+// queue queues receive buffers, and those that the TM refused before.
+func (m *Messenger) queue(buffers ...*Buffer) {
+	m.mu.Lock()
+	buffers = append(buffers, m.idle...)
+	m.idle = nil
+	m.mu.Unlock()
+	if len(buffers) == 0 {
+		return
+	}
+	if n, err := m.tm.AddAll(buffers...); err != nil {
+		m.mu.Lock()
+		m.idle = append(m.idle, buffers[n:]...)
+		m.mu.Unlock()
+	}
+}
+
+// Messages returns an iterator over the messages that arrive. It blocks like Receive. It ends without an
+// error when the messenger is closed. Any other error of Receive is the last element.
+func (m *Messenger) Messages(ctx context.Context) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for {
+			msg, err := m.Receive(ctx)
+			if errors.Is(err, ErrMessengerClosed) || !yield(msg, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Close closes the messenger and releases its address and memory. Messages that were not received are
+// discarded. Other calls return ErrMessengerClosed. Close blocks until they have returned and the network no
+// longer uses the memory. Later calls wait as well, and return the same result: nil, or an error of the Core.
+func (m *Messenger) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		<-m.ended
+		return m.err
+	}
+	m.closed = true
+	m.mu.Unlock()
+	close(m.closing)
+	var errs []error
+	if m.tm != nil {
+		_ = m.tm.Abort() // EINVAL if it has failed
+		m.calls.Wait()
+		errs = append(errs, m.tm.Shutdown(context.Background()))
+	}
+	for _, b := range m.buffers {
+		errs = append(errs, m.domain.Free(b))
+	}
+	m.err = errors.Join(append(errs, m.domain.Close())...)
+	close(m.ended)
+	return m.err
+}
