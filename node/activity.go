@@ -23,7 +23,7 @@ type Activity struct {
 // ErrInHandler if a handler calls it.
 func (a *Admin) Activity(ctx context.Context) (Activity, error) {
 	n := a.n
-	if err := n.mayWait(); err != nil {
+	if err := n.checkMayBlock(); err != nil {
 		return Activity{}, err
 	}
 	nis, peers := n.recovering()

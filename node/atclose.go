@@ -10,7 +10,7 @@ import "sync"
 // f must not block or wait for the node. Handlers may run within it. The returned
 // function removes f; it does not wait if f is running.
 func (n *Node) AtClose(f func()) (forget func()) {
-	if !n.made() {
+	if !n.isMade() {
 		return func() {}
 	}
 	return n.endings.add(f)
@@ -18,14 +18,14 @@ func (n *Node) AtClose(f func()) (forget func()) {
 
 // endings holds the functions registered with AtClose.
 type endings struct {
-	mu    sync.Mutex // a leaf; guards the rest
-	calls map[*func()]struct{}
-	over  bool
+	mu     sync.Mutex // a leaf; guards the rest
+	calls  map[*func()]struct{}
+	closed bool
 }
 
 func (e *endings) add(f func()) (forget func()) {
 	e.mu.Lock()
-	over := e.over
+	over := e.closed
 	if !over {
 		if e.calls == nil {
 			e.calls = make(map[*func()]struct{})
@@ -47,7 +47,7 @@ func (e *endings) add(f func()) (forget func()) {
 func (e *endings) run() {
 	e.mu.Lock()
 	calls := e.calls
-	e.calls, e.over = nil, true
+	e.calls, e.closed = nil, true
 	e.mu.Unlock()
 	for f := range calls {
 		if *f != nil {

@@ -64,10 +64,10 @@ type pool struct {
 	credits   credits
 	available atomic.Int64
 
-	mu    sync.Mutex // guards free, made and limit
-	free  *buffer
-	made  int // number of existing buffers, in use or free
-	limit int // number of buffers to keep
+	mu        sync.Mutex // guards free, made and limit
+	free      *buffer
+	allocated int // number of existing buffers, in use or free
+	limit     int // number of buffers to keep
 }
 
 func (p *pool) init(pages int) {
@@ -84,7 +84,7 @@ func (p *pool) get() *buffer {
 		p.mu.Unlock()
 		return b
 	}
-	p.made++
+	p.allocated++
 	p.mu.Unlock()
 	return &buffer{pool: p, bytes: make([]byte, p.pages*pageSize)}
 }
@@ -93,8 +93,8 @@ func (p *pool) get() *buffer {
 func (p *pool) put(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.made > p.limit {
-		p.made--
+	if p.allocated > p.limit {
+		p.allocated--
 		return
 	}
 	b.next, p.free = p.free, b
@@ -104,9 +104,9 @@ func (p *pool) put(b *buffer) {
 func (p *pool) resize(limit int) messageQueue {
 	p.mu.Lock()
 	p.limit = limit
-	for p.made > limit && p.free != nil {
+	for p.allocated > limit && p.free != nil {
 		p.free = p.free.next
-		p.made--
+		p.allocated--
 	}
 	p.mu.Unlock()
 	return p.credits.resize(limit)

@@ -26,32 +26,32 @@ const (
 
 func (n *Node) isClosing() bool { return n.phase.Load() == phaseClosing }
 
-// exists returns ErrNotMade if n was not created by New. Every method checks this first,
+// checkMade returns ErrNotMade if n was not created by New. Every method checks this first,
 // directly or indirectly, because the other fields are not set in such a Node.
-func (n *Node) exists() error {
+func (n *Node) checkMade() error {
 	if n == nil || n.phase.Load() == phaseNone {
 		return ErrNotMade
 	}
 	return nil
 }
 
-// made reports whether n was created by New. It is for methods that return no error.
-func (n *Node) made() bool { return n.exists() == nil }
+// isMade reports whether n was created by New. It is for methods that return no error.
+func (n *Node) isMade() bool { return n.checkMade() == nil }
 
-// takes returns nil if n accepts requests.
-func (n *Node) takes() error {
+// checkOpen returns nil if n accepts requests.
+func (n *Node) checkOpen() error {
 	if n != nil && n.phase.Load() == phaseOpen {
 		return nil
 	}
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return err
 	}
 	return ErrClosed
 }
 
-// mayWait returns nil if the caller is allowed to block.
-func (n *Node) mayWait() error {
-	if err := n.exists(); err != nil {
+// checkMayBlock returns nil if the caller is allowed to block.
+func (n *Node) checkMayBlock() error {
+	if err := n.checkMade(); err != nil {
 		return err
 	}
 	if portals.InHandler() {

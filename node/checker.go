@@ -15,8 +15,8 @@ type check struct {
 	last lnet.Net
 }
 
-// idle is how long the discoverer sleeps if nothing is due.
-const idle = time.Hour
+// idleSleep is how long the discoverer sleeps if nothing is due.
+const idleSleep = time.Hour
 
 // checkRouters starts the checks of gateways that are due. It returns the pause until the
 // next call.
@@ -26,7 +26,7 @@ func (d *discoverer) checkRouters() time.Duration {
 	interval := n.parameters.Load().RouterCheckInterval
 	routes := t.view.Routing.Routes()
 	if len(routes) == 0 || interval <= 0 {
-		return idle
+		return idleSleep
 	}
 	now := n.machineNow()
 	var seen []*peer

@@ -18,7 +18,7 @@ import (
 // ErrPortalClass if it has had unique entries; ErrInvalid if the portal does not exist or
 // is reserved for LNet; and ErrClosed.
 func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error) {
-	if err := n.takes(); err != nil {
+	if err := n.checkOpen(); err != nil {
 		return nil, fmt.Errorf("claim of portal %d: %w", portal, err)
 	}
 	if portal == lnet.ReservedPortal {
@@ -37,7 +37,7 @@ func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error)
 // Unclaim ends a claim returned by Claim. Entries under it remain, without the claim. It
 // does nothing if c is nil or was ended already.
 func (n *Node) Unclaim(c *portals.Claim) {
-	if n.made() && c != nil && c.Release() {
+	if n.isMade() && c != nil && c.Release() {
 		n.uses[c.Portal()].unclaim()
 	}
 }

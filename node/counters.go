@@ -266,7 +266,7 @@ func (t *tally) reset() {
 // Counters returns the node's counters.
 func (a *Admin) Counters() Counters {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return Counters{}
 	}
 	at := func(k lnd.Status) uint64 { return n.stats.status[k].Load() }
@@ -330,7 +330,7 @@ func (c *Counters) add(o *Counters) {
 // remain correct.
 func (a *Admin) ResetCounters() {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return
 	}
 	n.infoMu.Lock()

@@ -20,7 +20,7 @@ type credits struct {
 	limit     atomic.Int64
 	available *atomic.Int64
 	min       atomic.Int64
-	surplus   atomic.Int64 // credits in use that will not be available again
+	retiring  atomic.Int64 // credits in use that will not be available again
 
 	// answers is the number of ACKs and REPLYs in the queues.
 	answers atomic.Int64
@@ -28,10 +28,10 @@ type credits struct {
 	mu      sync.Mutex // guards waiting, urgent, owed and excess, and changes of answers
 	waiting messageQueue
 	urgent  messageQueue // messages that precede all in waiting
-	// owed are credits that were released before the message that waits for them was in the
-	// queue. excess are credits whose messages were withdrawn from the queue before they
+	// releasedEarly are credits that were released before the message that waits for them was in the
+	// queue. cancelled are credits whose messages were withdrawn from the queue before they
 	// received them.
-	owed, excess int
+	releasedEarly, cancelled int
 }
 
 // init sets the number of credits. Free credits are counted in available.
@@ -42,9 +42,9 @@ func (c *credits) init(available *atomic.Int64, limit int) {
 	c.min.Store(int64(limit))
 }
 
-// take acquires a credit for m. If it returns false, m was queued and is no longer the
+// acquire acquires a credit for m. If it returns false, m was queued and is no longer the
 // caller's.
-func (c *credits) take(m *message) bool {
+func (c *credits) acquire(m *message) bool {
 	left := c.available.Add(-1)
 	for low := c.min.Load(); left < low && !c.min.CompareAndSwap(low, left); low = c.min.Load() {
 	}
@@ -53,8 +53,8 @@ func (c *credits) take(m *message) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.owed > 0 {
-		c.owed--
+	if c.releasedEarly > 0 {
+		c.releasedEarly--
 		return true
 	}
 	if m.isAnswer() {
@@ -68,24 +68,24 @@ func (c *credits) take(m *message) bool {
 	return false
 }
 
-// give releases a credit. It returns the message that receives it, or nil.
-func (c *credits) give() *message {
-	if c.surplus.Load() > 0 && lower(&c.surplus, 1) == 1 {
+// release releases a credit. It returns the message that receives it, or nil.
+func (c *credits) release() *message {
+	if c.retiring.Load() > 0 && subtractDown(&c.retiring, 1) == 1 {
 		return nil
 	}
 	if c.available.Add(1) > 0 {
 		return nil
 	}
-	return c.grant()
+	return c.nextWaiting()
 }
 
-// grant returns the next waiting message, which receives a credit that was counted
+// nextWaiting returns the next waiting message, which receives a credit that was counted
 // before.
-func (c *credits) grant() *message {
+func (c *credits) nextWaiting() *message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.excess > 0 { // messages queued since then receive their own credits
-		c.excess--
+	if c.cancelled > 0 { // messages queued since then receive their own credits
+		c.cancelled--
 		return nil
 	}
 	m := c.urgent.pop()
@@ -93,7 +93,7 @@ func (c *credits) grant() *message {
 		m = c.waiting.pop()
 	}
 	if m == nil {
-		c.owed++
+		c.releasedEarly++
 		return nil
 	}
 	if m.isAnswer() {
@@ -114,7 +114,7 @@ func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 			c.answers.Add(-1)
 		}
 		if c.available.Add(1) > 0 {
-			c.excess++
+			c.cancelled++
 		}
 	}
 	return out
@@ -126,10 +126,10 @@ func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 func (c *credits) resize(limit int) (ready messageQueue) {
 	more := int64(limit) - c.limit.Swap(int64(limit))
 	if more < 0 {
-		c.surplus.Add(-more - lower(c.available, -more))
+		c.retiring.Add(-more - subtractDown(c.available, -more))
 	}
 	if more > 0 {
-		more -= lower(&c.surplus, more)
+		more -= subtractDown(&c.retiring, more)
 	}
 	for ; more > 0; more-- {
 		// No message is waiting while v is not negative.
@@ -140,7 +140,7 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 			more++
 			continue
 		}
-		if m := c.give(); m != nil {
+		if m := c.release(); m != nil {
 			ready.push(m)
 		}
 	}
@@ -148,8 +148,8 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 	return ready
 }
 
-// lower subtracts up to by from a, but not below 0. It returns the amount subtracted.
-func lower(a *atomic.Int64, by int64) int64 {
+// subtractDown subtracts up to by from a, but not below 0. It returns the amount subtracted.
+func subtractDown(a *atomic.Int64, by int64) int64 {
 	for {
 		v := a.Load()
 		n := min(v, by)
@@ -162,25 +162,25 @@ func lower(a *atomic.Int64, by int64) int64 {
 	}
 }
 
-// out reports whether credits are in use or waited for.
-func (c *credits) out() bool { return c.available.Load() != c.limit.Load() || c.surplus.Load() != 0 }
+// inUse reports whether credits are in use or waited for.
+func (c *credits) inUse() bool { return c.available.Load() != c.limit.Load() || c.retiring.Load() != 0 }
 
 func (c *credits) info() CreditInfo {
 	return CreditInfo{Max: int(c.limit.Load()), Available: int(c.available.Load()), Min: int(c.min.Load())}
 }
 
-// weight returns the number of bytes that m adds to the queued bytes of its peer NI.
-func (m *message) weight() int64 { return int64(m.tx.Payload.Length) + lnet.HeaderNID4Size }
+// queuedBytes returns the number of bytes that m adds to the queued bytes of its peer NI.
+func (m *message) queuedBytes() int64 { return int64(m.tx.Payload.Length) + lnet.HeaderNID4Size }
 
-// takeCredits acquires the credits that m lacks, that of the peer NI first. If it returns
+// acquireCredits acquires the credits that m lacks, that of the peer NI first. If it returns
 // false, m was queued and is no longer the caller's.
-func (m *message) takeCredits() bool {
+func (m *message) acquireCredits() bool {
 	if m.peer == nil {
 		return true
 	}
 	if m.out.held == heldNone {
-		m.peer.Queued.Add(m.weight())
-		if !m.peer.tx.take(m) {
+		m.peer.Queued.Add(m.queuedBytes())
+		if !m.peer.tx.acquire(m) {
 			return false
 		}
 		m.out.held = heldPeer
@@ -188,25 +188,25 @@ func (m *message) takeCredits() bool {
 	if m.out.held == heldBoth {
 		return true
 	}
-	if !m.ni.tx.take(m) {
+	if !m.ni.tx.acquire(m) {
 		return false
 	}
 	m.out.held = heldBoth
 	return true
 }
 
-// giveCredits releases m's credits, that of the NI first (lnet-core 7.3), and appends the
+// releaseCredits releases m's credits, that of the NI first (lnet-core 7.3), and appends the
 // messages that receive them to ready.
-func (m *message) giveCredits(ready *messageQueue) {
+func (m *message) releaseCredits(ready *messageQueue) {
 	if m.out.held == heldBoth {
-		if w := m.ni.tx.give(); w != nil {
+		if w := m.ni.tx.release(); w != nil {
 			w.out.held, w.out.waited = heldBoth, true
 			ready.push(w)
 		}
 	}
 	if m.out.held != heldNone {
-		m.peer.Queued.Add(-m.weight())
-		if w := m.peer.tx.give(); w != nil {
+		m.peer.Queued.Add(-m.queuedBytes())
+		if w := m.peer.tx.release(); w != nil {
 			w.out.held, w.out.waited = heldPeer, true
 			ready.push(w)
 		}

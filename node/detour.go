@@ -13,7 +13,7 @@ import (
 // to the node has failed, or if all have. It does not block, and is cheap enough to be
 // called several times a second.
 func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
-	if !n.made() {
+	if !n.isMade() {
 		return 0, false
 	}
 	p := n.peers.find(to)

@@ -39,15 +39,15 @@ type discoverer struct {
 	moved    bool // NIDs of gateways were added or removed, or have a new owner
 
 	exchanges exchanges
-	pulse     pulse
+	pulse     loopProgress
 }
 
 // event is an input for the machine.
 type event struct {
-	park *message // message that waits for the peer with nid
-	meet bool     // nid is a new peer NI
-	nid  lnet.NID
-	do   func(m *discovery.Machine, now time.Duration)
+	park  *message // message that waits for the peer with nid
+	isNew bool     // nid is a new peer NI
+	nid   lnet.NID
+	do    func(m *discovery.Machine, now time.Duration)
 	// call is set if the caller waits until do has returned.
 	call *call
 }
@@ -98,8 +98,8 @@ func (d *discoverer) post(f func(m *discovery.Machine, now time.Duration)) bool 
 	return d.put(event{do: f})
 }
 
-// meet announces a NID that messages are sent to or received from.
-func (d *discoverer) meet(nid lnet.NID) { d.put(event{meet: true, nid: nid}) }
+// announce announces a NID that messages are sent to or received from.
+func (d *discoverer) announce(nid lnet.NID) { d.put(event{isNew: true, nid: nid}) }
 
 // park keeps m until the peer with the NID is known.
 func (d *discoverer) park(m *message, nid lnet.NID) {
@@ -108,18 +108,18 @@ func (d *discoverer) park(m *message, nid lnet.NID) {
 	}
 }
 
-// want starts discovery of a peer without making a message wait for it.
-func (d *discoverer) want(p *peerNI) {
+// discoverLater starts discovery of a peer without making a message wait for it.
+func (d *discoverer) discoverLater(p *peerNI) {
 	if v := p.view(); v != nil && v.State.Has(discovery.Discovering) {
 		return
 	}
 	d.post(func(m *discovery.Machine, now time.Duration) { m.StartRound(now, p.NID) })
 }
 
-// heard makes discovery retry failed rounds with a peer that gave a sign of life. If back
+// retryRounds makes discovery retry failed rounds with a peer that gave a sign of life. If back
 // is true, every failed round is retried, otherwise only those after which discovery gave
 // up. p may be nil.
-func (d *discoverer) heard(p *peerNI, back bool) {
+func (d *discoverer) retryRounds(p *peerNI, back bool) {
 	if p == nil {
 		return
 	}
@@ -147,8 +147,8 @@ func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) err
 	}
 }
 
-// try is call for a function that returns an error.
-func (d *discoverer) try(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
+// callErr is call for a function that returns an error.
+func (d *discoverer) callErr(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
 	var err error
 	failed := d.call(ctx, func(m *discovery.Machine) { err = f(m, d.node.machineNow()) })
 	if failed != nil {
@@ -160,7 +160,7 @@ func (d *discoverer) try(ctx context.Context, f func(m *discovery.Machine, now t
 // machineNow returns the time by the machine's clock.
 func (n *Node) machineNow() time.Duration { return time.Duration(n.now()) }
 
-func (d *discoverer) take() []event {
+func (d *discoverer) takeEvents() []event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	events := d.inbox
@@ -178,20 +178,20 @@ func (d *discoverer) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for n.ctx.Err() == nil {
-		for _, e := range d.take() {
+		for _, e := range d.takeEvents() {
 			d.pulse.step()
-			d.hear(e)
+			d.handleEvent(e)
 		}
 		d.pulse.step()
 		for k := 0; k < stepsAtOnce && d.machine.Ready(); k++ {
 			d.machine.Step(n.machineNow())
 			d.act()
 		}
-		d.makeRoom()
+		d.evict()
 		if d.machine.Ready() {
 			continue
 		}
-		pause := min(d.checkRouters(), d.cramped(), d.expireUnanswered())
+		pause := min(d.checkRouters(), d.nextEviction(), d.expireUnanswered())
 		if due, ok := d.machine.Due(); ok {
 			pause = min(pause, due-n.machineNow())
 		}
@@ -219,8 +219,8 @@ func (d *discoverer) stop() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
-	for _, e := range d.take() {
-		d.hear(e)
+	for _, e := range d.takeEvents() {
+		d.handleEvent(e)
 	}
 	now := d.node.machineNow()
 	d.machine.Stop(now)
@@ -229,7 +229,7 @@ func (d *discoverer) stop() {
 	}
 }
 
-func (d *discoverer) hear(e event) {
+func (d *discoverer) handleEvent(e event) {
 	if e.call != nil && !e.call.state.CompareAndSwap(callWaiting, callRunning) {
 		return
 	}
@@ -239,7 +239,7 @@ func (d *discoverer) hear(e event) {
 		d.lastKey++
 		d.parked[d.lastKey] = e.park
 		d.machine.Park(now, e.nid, d.lastKey)
-	case e.meet:
+	case e.isNew:
 		d.machine.FindOrCreate(now, e.nid)
 	default:
 		e.do(d.machine, now)
@@ -258,7 +258,7 @@ func (d *discoverer) act() {
 			return
 		}
 		for _, a := range actions {
-			d.do(a)
+			d.execute(a)
 		}
 		if d.moved {
 			d.moved = false
@@ -267,11 +267,11 @@ func (d *discoverer) act() {
 	}
 }
 
-func (d *discoverer) do(a discovery.Action) {
+func (d *discoverer) execute(a discovery.Action) {
 	n := d.node
 	switch a := a.(type) {
 	case discovery.SendPing:
-		d.exchanges.begin(n, &exchange{node: n, id: a.ID, to: a.To, over: a.Net, size: a.Size})
+		d.exchanges.begin(n, &exchange{node: n, id: a.ID, to: a.To, net: a.Net, size: a.Size})
 	case discovery.SendPush:
 		d.exchanges.begin(n, &exchange{node: n, id: a.ID, to: a.To, source: a.Source, push: true})
 	case discovery.Cancel:
@@ -281,12 +281,12 @@ func (d *discoverer) do(a discovery.Action) {
 	case discovery.Detach:
 		if p := n.peers.find(a.NID); p != nil {
 			n.peers.remove(p)
-			n.freeStrays(p)
+			n.resumeStrays(p)
 		}
-		d.touched(a.NID)
+		d.noteMoved(a.NID)
 	case discovery.SetPrimary:
 		n.log.Debug("a peer has another primary NID", "old", a.Old, "new", a.New)
-		d.touched(a.New)
+		d.noteMoved(a.New)
 	case discovery.ViewChanged:
 		d.publish(d.peers[a.View.ID], a.View)
 	case discovery.Gone:
@@ -302,7 +302,7 @@ func (d *discoverer) do(a discovery.Action) {
 		for _, key := range a.Keys {
 			m := d.parked[key]
 			delete(d.parked, key)
-			m.leaveToMonitor(parkError(a.Err))
+			m.queueForMonitor(parkError(a.Err))
 		}
 	case discovery.Wake:
 		if w := d.waiters[a.Waiter]; w != nil {
@@ -318,14 +318,14 @@ func (d *discoverer) do(a discovery.Action) {
 	case discovery.MoveRoutes:
 		d.moveRoutes(a.From, a.To)
 	case discovery.Log:
-		d.tell(a)
+		d.log(a)
 	default:
 		panic(fmt.Sprintf("node: action %T", a))
 	}
 }
 
-// tell writes a log line.
-func (d *discoverer) tell(a discovery.Log) {
+// log writes a log line.
+func (d *discoverer) log(a discovery.Log) {
 	l := boundedlog.Line{Level: slog.LevelInfo, Text: a.Text, Of: boundedlog.AboutPeer(a.Peer)}
 	if a.Warn {
 		l.Level = slog.LevelWarn
@@ -365,11 +365,11 @@ func (d *discoverer) attach(nid lnet.NID, id discovery.PeerID) {
 		d.peers[id] = q
 	}
 	d.node.peerFor(nid).peer.Store(q)
-	d.touched(nid)
+	d.noteMoved(nid)
 }
 
-// touched records that nid has changed, because routes may refer to it.
-func (d *discoverer) touched(nid lnet.NID) {
+// noteMoved records that nid has changed, because routes may refer to it.
+func (d *discoverer) noteMoved(nid lnet.NID) {
 	d.moved = d.moved || d.node.topology.Load().view.Routing.Uses(nid)
 }
 
@@ -380,10 +380,10 @@ func (d *discoverer) publish(q *peer, v *discovery.View) {
 	}
 	old := q.view.Load()
 	q.view.Store(v)
-	if q.rail != nil && old != nil && sameNIDs(old.NIDs, v.NIDs) && q.rail.Identity == q.identify(v) {
+	if q.selection != nil && old != nil && sameNIDs(old.NIDs, v.NIDs) && q.selection.Identity == q.identify(v) {
 		return
 	}
-	d.rail(q, v)
+	d.publishPeer(q, v)
 }
 
 // sameNIDs reports whether a and b are the same slice, which successive views share.
@@ -397,22 +397,22 @@ func (q *peer) identify(v *discovery.View) selection.Identity {
 		MultiRail:      v.State.Has(discovery.MultiRail),
 		NoDiscovery:    v.State.Has(discovery.NoDiscovery),
 		RoutingEnabled: v.State.Has(discovery.RouterEnabled),
-		Removed:        q.dead,
+		Removed:        q.removed,
 	}
 }
 
-// rail updates the data of a peer that package selection uses.
-func (d *discoverer) rail(q *peer, v *discovery.View) {
+// publishPeer updates the data of a peer that package selection uses.
+func (d *discoverer) publishPeer(q *peer, v *discovery.View) {
 	n := d.node
 	nis := make([]*selection.PeerNI, 0, len(v.NIDs))
 	for _, nid := range v.NIDs {
 		nis = append(nis, &n.peerFor(nid).PeerNI)
 	}
-	q.rail = selection.NewPeer(q.rail, q.identify(v), nis)
+	q.selection = selection.NewPeer(q.selection, q.identify(v), nis)
 	if c := n.compiled.Load(); c != nil {
-		c.ApplyPeer(q.rail)
+		c.ApplyPeer(q.selection)
 	}
-	q.rail.Publish()
+	q.selection.Publish()
 }
 
 // compile applies the policies to a topology that is about to be published, and to all
@@ -425,8 +425,8 @@ func (d *discoverer) compile(next *topology) {
 		return
 	}
 	for _, q := range d.peers {
-		if q.rail != nil {
-			c.ApplyPeer(q.rail)
+		if q.selection != nil {
+			c.ApplyPeer(q.selection)
 		}
 	}
 }

@@ -29,20 +29,20 @@ func (n *Node) ForceDiscover(ctx context.Context, nid lnet.NID) (PeerInfo, error
 func (n *Node) discover(
 	ctx context.Context, nid lnet.NID, begin func(m *discovery.Machine, now time.Duration, nid lnet.NID, key discovery.Key),
 ) (PeerInfo, error) {
-	if err := n.mayWait(); err != nil {
+	if err := n.checkMayBlock(); err != nil {
 		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, err)
 	}
 	if nid.IsLoopback() {
-		return n.self(), nil
+		return n.selfInfo(), nil
 	}
-	_, err := n.ask(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
+	_, err := n.query(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
 		begin(m, now, nid, key)
 		return lnet.NID{}, false
 	})
 	if err != nil {
 		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, err)
 	}
-	n.wanted(nid)
+	n.noteWanted(nid)
 	p, ok := n.Peer(nid)
 	if !ok {
 		return PeerInfo{}, fmt.Errorf("discover %s: %w", nid, discovery.ErrNotFound)
@@ -54,29 +54,29 @@ func (n *Node) discover(
 // first if it is not known yet, unless its primary NID is locked (discovery 7.5). On
 // error it returns nid itself. The error is ErrInHandler if a handler calls it.
 func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
-	primary, err := n.ask(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
+	primary, err := n.query(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
 		return m.PrimaryNID(now, nid, true, key)
 	})
 	if err != nil {
 		return nid, fmt.Errorf("primary nid of %s: %w", nid, err)
 	}
-	n.wanted(nid)
+	n.noteWanted(nid)
 	return primary, nil
 }
 
-// try runs f in the discoverer's goroutine and returns its error.
-func (n *Node) try(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
-	if err := n.mayWait(); err != nil {
+// callErr runs f in the discoverer's goroutine and returns its error.
+func (n *Node) callErr(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
+	if err := n.checkMayBlock(); err != nil {
 		return err
 	}
-	return n.discoverer.try(ctx, f)
+	return n.discoverer.callErr(ctx, f)
 }
 
-// ask asks the machine a question that it may answer later, and waits for the answer.
-func (n *Node) ask(
+// query asks the machine a question that it may answer later, and waits for the answer.
+func (n *Node) query(
 	ctx context.Context, question func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool),
 ) (lnet.NID, error) {
-	if err := n.mayWait(); err != nil {
+	if err := n.checkMayBlock(); err != nil {
 		return lnet.NID{}, err
 	}
 	d := &n.discoverer
@@ -105,8 +105,8 @@ func (n *Node) ask(
 	}
 }
 
-// self describes this node as a peer would see it.
-func (n *Node) self() PeerInfo {
+// selfInfo describes this node as a peer would see it.
+func (n *Node) selfInfo() PeerInfo {
 	info := n.PingInfo()
 	p := PeerInfo{Primary: n.NID(), MultiRail: true, Seq: info.Seq, Told: info.Seq}
 	for _, i := range info.NIs {
@@ -127,7 +127,7 @@ type AddPeerOptions struct {
 // returns ErrInHandler if a handler calls it.
 func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, o AddPeerOptions) (lnet.NID, error) {
 	var primary lnet.NID
-	err := a.n.try(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
+	err := a.n.callErr(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
 		primary, err = m.AddPeer(now, nids, o.Lock)
 		return err
 	})
@@ -141,7 +141,7 @@ func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, o AddPeerOptions) 
 func (a *Admin) ConfigurePeer(
 	ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
 ) error {
-	return a.n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	return a.n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
 		return m.Configure(now, primary, others, o)
 	})
 }
@@ -161,7 +161,7 @@ func (a *Admin) deletePeer(
 	ctx context.Context, primary lnet.NID, remove func(m *discovery.Machine, now time.Duration, primary lnet.NID) error,
 ) error {
 	n := a.n
-	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	return n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
 		return remove(m, now, primary)
 	})
@@ -171,7 +171,7 @@ func (a *Admin) deletePeer(
 // stops at the first error. The errors are those of ConfigurePeer.
 func (a *Admin) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
 	n := a.n
-	return n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	return n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
 		n.strangers.recount()
 		for _, nid := range nids {
 			if err := m.DeleteNID(now, primary, nid); err != nil {
@@ -191,11 +191,11 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 	if p == nil {
 		return
 	}
-	n.calledDown(p, !up)
+	n.reportDown(p, !up)
 	switch {
 	case p.Up.Swap(up) != up:
 		if !up {
-			n.losePeerHealth(p, n.parameters.Load().HealthSensitivity)
+			n.lowerPeerHealth(p, n.parameters.Load().HealthSensitivity)
 		}
 	case up && p.lastAlive.Load() == 0:
 		p.health.value.Store(MaxHealth)
@@ -208,7 +208,7 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 // error, or ErrInHandler if a handler calls it. change must not call methods of the node.
 func (a *Admin) ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error {
 	n := a.n
-	return n.try(ctx, func(*discovery.Machine, time.Duration) error {
+	return n.callErr(ctx, func(*discovery.Machine, time.Duration) error {
 		d := &n.discoverer
 		p := d.policies.Clone()
 		if err := change(p); err != nil {
@@ -226,7 +226,7 @@ func (a *Admin) ChangePolicies(ctx context.Context, change func(p *selection.Pol
 // Rules lists the policies that are ordered by position; TypedRules lists those with an
 // ID.
 func (a *Admin) Rules() []selection.Rule {
-	if !a.n.made() {
+	if !a.n.isMade() {
 		return nil
 	}
 	return a.n.rules.Load().Rules()
@@ -234,7 +234,7 @@ func (a *Admin) Rules() []selection.Rule {
 
 // TypedRules lists the policies in the form of the Multi-Rail design.
 func (a *Admin) TypedRules() []selection.TypedRule {
-	if !a.n.made() {
+	if !a.n.isMade() {
 		return nil
 	}
 	return a.n.rules.Load().Typed()
@@ -244,5 +244,5 @@ func (a *Admin) TypedRules() []selection.TypedRule {
 // discovery.Machine.SetState). It returns discovery.ErrNotFound if there is no such peer,
 // and otherwise the errors of ConfigurePeer.
 func (a *Admin) SetPeerState(ctx context.Context, nid lnet.NID, s discovery.State) error {
-	return a.n.try(ctx, func(m *discovery.Machine, now time.Duration) error { return m.SetState(now, nid, s) })
+	return a.n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error { return m.SetState(now, nid, s) })
 }

@@ -23,7 +23,7 @@ type Distance struct {
 // Distance returns the distance of a NID. It returns ErrUnreachable if neither an NI nor
 // a route leads to it.
 func (n *Node) Distance(to lnet.NID) (Distance, error) {
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return Distance{}, fmt.Errorf("distance of %s: %w", to, err)
 	}
 	t := n.topology.Load()

@@ -75,7 +75,7 @@ type dropTally [DropReasons]atomic.Uint64
 // and messages because of which the connection to their sender was closed.
 func (a *Admin) Drops() (c DropCounts) {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return c
 	}
 	for r := range c {
@@ -88,7 +88,7 @@ func (a *Admin) Drops() (c DropCounts) {
 // reason. It includes those of NIs that were removed.
 func (a *Admin) Refusals() lnd.RefusalCounts {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return lnd.RefusalCounts{}
 	}
 	n.infoMu.Lock()
@@ -118,11 +118,11 @@ func (n *Node) refusals() lnd.RefusalCounts {
 func (n *Node) dropped(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
 	n.stats.drops[r].Add(1)
 	if n.log.Enabled(context.Background(), slog.LevelDebug) {
-		n.tellDrop(r, i, p, h)
+		n.logDrop(r, i, p, h)
 	}
 }
 
-func (n *Node) tellDrop(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
+func (n *Node) logDrop(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
 	attributes := []slog.Attr{
 		slog.String("reason", r.String()), slog.String("type", h.Type.String()),
 		slog.Any("source", h.Src), slog.Any("dest", h.Dest),
@@ -190,9 +190,9 @@ func (n *Node) reasonFor(err error) DropReason {
 	return DropNotSent
 }
 
-// lost counts m, which could not be sent, as dropped if no event reports that. A PUT or
+// countDropped counts m, which could not be sent, as dropped if no event reports that. A PUT or
 // GET of this node ends with an event; it counts as dropped only where kernels count it.
-func (m *message) lost(err error) {
+func (m *message) countDropped(err error) {
 	h := &m.tx.Header
 	r := m.node.reasonFor(err)
 	switch {

@@ -24,8 +24,8 @@ import (
 //	    |   |                         |            |    |   +---- drop ----+
 //	    |   +--> parked --------> resends          |    |           |
 //	    |                         |     ^          |    |           |
-//	    | carryOut     conclude <-+     |          |    | place,    |
-//	    v                               |          |    | takeIn    |
+//	    | execute     conclude <-+     |          |    | place,    |
+//	    v                               |          |    | receivePayload    |
 //	 leaving <--> waits: credits,       |          |    v           |
 //	    |   |     delay rule            |          +- placed        |
 //	    |   |                           |     Received  |           |
@@ -39,14 +39,14 @@ import (
 // Sent implements lnd.Sender.
 func (m *message) Sent(_ *lnd.Tx, err error) {
 	var ready messageQueue
-	m.giveCredits(&ready)
+	m.releaseCredits(&ready)
 	m.node.transmitAll(&ready)
-	m.attempted(err)
+	m.endAttempt(err)
 }
 
-// attempted ends an attempt to send m. It updates the health of the NIs involved, and may
+// endAttempt ends an attempt to send m. It updates the health of the NIs involved, and may
 // start another attempt.
-func (m *message) attempted(err error) {
+func (m *message) endAttempt(err error) {
 	switch {
 	case err == nil:
 		if m.passage.forward {
@@ -55,33 +55,33 @@ func (m *message) attempted(err error) {
 		m.countSent(m.tx.Header.Type, m.tx.Payload.Length)
 		m.succeeded(false)
 		if m.peer != nil && (m.passage.forward || m.arrival.from == nil && !m.out.reserved) {
-			m.peer.use(m.node.second.Load())
+			m.peer.noteUse(m.node.second.Load())
 		}
 		if m.out.retries > 0 {
 			m.node.stats.successfulResends.Add(1)
 		}
 	case errors.Is(err, ErrCanceled):
 	case errors.Is(err, lnd.ErrRecalled):
-		m.leaveToMonitor(nil)
+		m.queueForMonitor(nil)
 		return
-	case m.failed(err) && m.again():
+	case m.failed(err) && m.requeue():
 		return
 	}
-	m.conclude(err)
+	m.endSend(err)
 }
 
-// unsent ends an attempt to send m while no driver owns m. It releases m's credits and
+// endUnsent ends an attempt to send m while no driver owns m. It releases m's credits and
 // appends the messages that receive them to ready.
-func (m *message) unsent(err error, ready *messageQueue) {
-	m.giveCredits(ready)
+func (m *message) endUnsent(err error, ready *messageQueue) {
+	m.releaseCredits(ready)
 	m.schedule(stepAttempted, err)
 }
 
-// conclude ends the sending of m, with or without success.
-func (m *message) conclude(err error) {
+// endSend ends the sending of m, with or without success.
+func (m *message) endSend(err error) {
 	n := m.node
 	if err != nil {
-		m.lost(err)
+		m.countDropped(err)
 	}
 	if m.passage.forward {
 		if err != nil {
@@ -106,8 +106,8 @@ func (m *message) conclude(err error) {
 	m.end(err)
 }
 
-// responded ends an ACK or REPLY that arrived for a request of this node.
-func (m *message) responded() {
+// endResponse ends an ACK or REPLY that arrived for a request of this node.
+func (m *message) endResponse() {
 	if m.op.Issued != 0 {
 		kind := latencyPutAck
 		if m.op.Event.Type == portals.EventReply {
@@ -158,7 +158,7 @@ func (n *Node) dropWaiting(r DropReason, match func(*message) bool) {
 		if h.m.arrival.rx != nil {
 			h.m.drop(r)
 		} else {
-			h.m.unsent(ErrCanceled, &ready)
+			h.m.endUnsent(ErrCanceled, &ready)
 			n.transmitAll(&ready)
 		}
 	}
@@ -194,5 +194,5 @@ func (n *Node) replied(get *message) {
 	}
 	m.bound = true
 	m.countReceived(lnet.MsgReply, length)
-	m.responded()
+	m.endResponse()
 }

@@ -19,7 +19,7 @@ type exchange struct {
 	id     discovery.RequestID
 	to     lnet.NID
 	source lnet.NID // for a push
-	over   lnet.Net // for a ping: the net to use, if not 0
+	net    lnet.Net // for a ping: the net to use, if not 0
 	size   int      // for a ping: size of the reply buffer
 	push   bool
 
@@ -109,7 +109,7 @@ func (e *exchange) send() error {
 	n := e.node
 	r := request{
 		typ: lnet.MsgGet, portal: lnet.ReservedPortal, bits: lnet.PingMatchBits, wantReply: true,
-		source: e.source, over: e.over,
+		source: e.source, net: e.net,
 	}
 	var b []byte
 	if e.push {
@@ -157,7 +157,7 @@ func (e *exchange) HandleEvent(v *portals.Event) {
 		}
 	case v.Type == portals.EventAck || v.Type == portals.EventReply:
 		e.answered = true
-		e.tell(v)
+		e.reportAnswer(v)
 	}
 	if v.Unlinked && !e.answered {
 		err := e.err
@@ -167,14 +167,14 @@ func (e *exchange) HandleEvent(v *portals.Event) {
 		case err == nil, errors.Is(err, ErrTimedOut):
 			err = discovery.ErrTimedOut
 		}
-		e.post(func(m *discovery.Machine, now time.Duration) { m.Failed(now, e.id, err) })
+		e.reportResult(func(m *discovery.Machine, now time.Duration) { m.Failed(now, e.id, err) })
 	}
 }
 
-// tell reports an answer to the machine.
-func (e *exchange) tell(v *portals.Event) {
+// reportAnswer reports an answer to the machine.
+func (e *exchange) reportAnswer(v *portals.Event) {
 	if e.push {
-		e.post(func(m *discovery.Machine, now time.Duration) { m.PushAcked(now, e.id) })
+		e.reportResult(func(m *discovery.Machine, now time.Duration) { m.PushAcked(now, e.id) })
 		return
 	}
 	r := discovery.Reply{To: v.Target.NID, From: v.Source.NID}
@@ -182,7 +182,7 @@ func (e *exchange) tell(v *portals.Event) {
 	if r.Content.Err == nil && !e.node.admitInfo(v.Sender, &r.Content.Info) {
 		r.Content.Err = discovery.ErrFull
 	}
-	e.post(func(m *discovery.Machine, now time.Duration) { m.PingReply(now, e.id, r) })
+	e.reportResult(func(m *discovery.Machine, now time.Duration) { m.PingReply(now, e.id, r) })
 }
 
 // readInfo decodes the ping info of another node. It removes this node's own NIDs from
@@ -195,8 +195,8 @@ func (n *Node) readInfo(b []byte, cut bool, from lnet.NID) discovery.Content {
 	return c
 }
 
-// post reports the result to the machine unless the exchange was canceled.
-func (e *exchange) post(f func(m *discovery.Machine, now time.Duration)) {
+// reportResult reports the result to the machine unless the exchange was canceled.
+func (e *exchange) reportResult(f func(m *discovery.Machine, now time.Duration)) {
 	d := &e.node.discoverer
 	if d.exchanges.end(e) {
 		d.post(f)

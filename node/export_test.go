@@ -13,22 +13,22 @@ import (
 func (n *Node) Discharge(nid lnet.NID) {
 	r := &n.recovery
 	r.mu.Lock()
-	k := slices.IndexFunc(r.patients, func(p *patient) bool { return p.ni != nil && p.ni.NID == nid })
-	p := r.patients[k]
+	k := slices.IndexFunc(r.list, func(p *recoveringNI) bool { return p.ni != nil && p.ni.NID == nid })
+	p := r.list[k]
 	r.mu.Unlock()
-	n.discharge(p)
+	n.removeRecovering(p)
 }
 
 // CallSilent marks an NI as down on which no ping has arrived for a time, as the monitor
 // does.
 func (n *Node) CallSilent(nid lnet.NID, within time.Duration) {
-	if n.topology.Load().find(nid).callSilent(n.second.Load() - int64(within/time.Second)) {
-		n.restate()
+	if n.topology.Load().find(nid).markSilent(n.second.Load() - int64(within/time.Second)) {
+		n.republish()
 	}
 }
 
 // CallDown records the status that a peer NI's own node reports.
-func (n *Node) CallDown(nid lnet.NID, down bool) { n.calledDown(n.peers.find(nid), down) }
+func (n *Node) CallDown(nid lnet.NID, down bool) { n.reportDown(n.peers.find(nid), down) }
 
 // View returns what discovery knows about the peer with a NID.
 func (n *Node) View(nid lnet.NID) (v *discovery.View) {

@@ -26,8 +26,8 @@ type heldMessage struct {
 	until int64
 }
 
-// hold stores m if a delay rule applies to it. It reports whether it did.
-func (n *Node) hold(m *message, about *fault.Message) bool {
+// delay stores m if a delay rule applies to it. It reports whether it did.
+func (n *Node) delay(m *message, about *fault.Message) bool {
 	h := &n.held
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +67,7 @@ func (n *Node) release(messages []heldMessage) {
 		case h.m.arrival.rx != nil:
 			h.m.dispatch()
 		case h.m.aborted():
-			h.m.unsent(ErrCanceled, &ready)
+			h.m.endUnsent(ErrCanceled, &ready)
 			n.transmitAll(&ready)
 		default:
 			n.transmit(h.m)
@@ -100,7 +100,7 @@ func (n *Node) dropByRule(i *ni, rx *lnd.Rx) bool {
 // holdArrival stores a message that has arrived if a delay rule applies to it.
 func (m *message) holdArrival() bool {
 	about := m.ni.aboutArrival(&m.arrival.rx.Header)
-	return m.node.hold(m, &about)
+	return m.node.delay(m, &about)
 }
 
 // inject applies the fault rules to a message that has its credits. The message may be
@@ -111,7 +111,7 @@ func (m *message) inject() (held bool, err error) {
 	about := fault.Message{Source: h.Src, Dest: h.Dest, Type: h.Type, Portal: h.Portal}
 	if !m.out.delayed {
 		m.out.delayed = true
-		if n.hold(m, &about) {
+		if n.delay(m, &about) {
 			return true, nil
 		}
 	}
@@ -125,7 +125,7 @@ func (m *message) inject() (held bool, err error) {
 // messages from now on. It returns fault.ErrInvalid if the rule is invalid.
 func (a *Admin) AddFault(r fault.Rule) error {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("add fault: %w", err)
 	}
 	if err := n.faults.Add(r, n.now()); err != nil {
@@ -138,7 +138,7 @@ func (a *Admin) AddFault(r fault.Rule) error {
 // that they held continue at once.
 func (a *Admin) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return 0
 	}
 	n.held.mu.Lock()
@@ -152,7 +152,7 @@ func (a *Admin) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 
 // Faults lists the rules of a kind, newest first.
 func (a *Admin) Faults(k fault.Kind) []fault.Status {
-	if !a.n.made() {
+	if !a.n.isMade() {
 		return nil
 	}
 	return a.n.faults.List(k)
@@ -160,7 +160,7 @@ func (a *Admin) Faults(k fault.Kind) []fault.Status {
 
 // ResetFaults zeroes the counters of the rules.
 func (a *Admin) ResetFaults() {
-	if a.n.made() {
+	if a.n.isMade() {
 		a.n.faults.Reset()
 	}
 }
@@ -170,7 +170,7 @@ func (a *Admin) ResetFaults() {
 // runs out, and 0 removes the current one. lnet.AnyNID stands for every NID.
 func (a *Admin) FailNID(nid lnet.NID, count int) error {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("fail %s: %w", nid, err)
 	}
 	return n.faults.FailNID(nid, count)

@@ -13,25 +13,25 @@ const (
 	passagePool   // also holds the pool's credit
 )
 
-// enterRouter starts to forward a message that has arrived for another node.
-func (m *message) enterRouter() {
+// startForward starts to forward a message that has arrived for another node.
+func (m *message) startForward() {
 	m.tx.Header = m.arrival.rx.Header
 	h := &m.tx.Header
 	m.out.reserved = h.Portal == 0 && !m.isAnswer()
 	from, n := m.arrival.from, m.node
-	if !from.router.take(m) {
+	if !from.router.acquire(m) {
 		if from.gone.Load() { // removed from the map at this moment
-			n.freeStrays(from)
+			n.resumeStrays(from)
 		}
 		return
 	}
 	m.passage.stage = passageCredit
-	m.enterPool()
+	m.acquireBuffer()
 }
 
-// freeStrays resumes the messages that wait for credits of a peer NI which was removed
+// resumeStrays resumes the messages that wait for credits of a peer NI which was removed
 // from the map, where they could no longer be found. The monitor runs them.
-func (n *Node) freeStrays(p *peerNI) {
+func (n *Node) resumeStrays(p *peerNI) {
 	strays := p.router.withdraw(func(*message) bool { return true })
 	for m := strays.pop(); m != nil; m = strays.pop() {
 		m.passage.stage, m.step = passageCredit, stepForward
@@ -53,30 +53,30 @@ func (r *router) poolFor(payload int) *pool {
 	return &r.pools[largePool]
 }
 
-// enterPool acquires a buffer for m, which has a router credit.
-func (m *message) enterPool() {
+// acquireBuffer acquires a buffer for m, which has a router credit.
+func (m *message) acquireBuffer() {
 	n := m.node
 	r := &n.router
-	if !r.poolFor(int(m.tx.Header.PayloadLength)).credits.take(m) {
+	if !r.poolFor(int(m.tx.Header.PayloadLength)).credits.acquire(m) {
 		if !r.forwards() { // forwarding was switched off meanwhile
 			n.dropForwards(DropNotRouter, func(*message) bool { return true })
 		}
 		return
 	}
 	m.passage.stage = passagePool
-	m.takeIn()
+	m.receivePayload()
 }
 
-// takeIn receives the payload of m, which has both credits, into a buffer.
-func (m *message) takeIn() {
+// receivePayload receives the payload of m, which has both credits, into a buffer.
+func (m *message) receivePayload() {
 	length := int(m.tx.Header.PayloadLength)
 	m.passage.buffer = m.node.router.poolFor(length).get()
 	m.tx.Payload = memory.Of(m.passage.buffer.bytes[:length])
 	m.ni.iface.Receive(m.arrival.rx, lnd.Placement{Memory: m.tx.Payload, Done: m})
 }
 
-// forwardOn sends m on. If err is not nil, the payload was not received.
-func (m *message) forwardOn(err error) {
+// forwardReceived sends m on. If err is not nil, the payload was not received.
+func (m *message) forwardReceived(err error) {
 	n := m.node
 	if err != nil {
 		m.failed(err)
@@ -89,33 +89,33 @@ func (m *message) forwardOn(err error) {
 	n.stats.passed.add(length) // before countReceived: see Counters
 	m.countReceived(m.tx.Header.Type, length)
 	p := n.plan(m, m.tx.Header.Dest)
-	n.carryOut(m, &p)
+	n.execute(m, &p)
 }
 
-// roomToWait reports whether a message to be forwarded may wait for discovery of its
+// mayWaitForDiscovery reports whether a message to be forwarded may wait for discovery of its
 // destination while it holds credits. If too many waited, they could use up all buffers,
 // and the answer that they wait for might be on a connection that is blocked for lack of
 // a buffer.
-func (n *Node) roomToWait(m *message) bool {
+func (n *Node) mayWaitForDiscovery(m *message) bool {
 	half := func(c *credits) bool { return c.available.Load() >= max(c.limit.Load()/2, 1) }
 	return half(&m.arrival.from.router) && half(&n.router.poolFor(m.tx.Payload.Length).credits)
 }
 
-// leaveRouter releases the router credit and the buffer of m, and appends the messages
+// releaseRouter releases the router credit and the buffer of m, and appends the messages
 // that receive them to ready.
-func (m *message) leaveRouter(ready *messageQueue) {
+func (m *message) releaseRouter(ready *messageQueue) {
 	if m.passage.stage == passagePool {
 		p := m.node.router.poolFor(int(m.tx.Header.PayloadLength))
 		if m.passage.buffer != nil {
 			p.put(m.passage.buffer)
 		}
-		if w := p.credits.give(); w != nil {
+		if w := p.credits.release(); w != nil {
 			w.passage.stage, w.step = passagePool, stepForward
 			ready.push(w)
 		}
 	}
 	if m.passage.stage != passageNone {
-		if w := m.arrival.from.router.give(); w != nil {
+		if w := m.arrival.from.router.release(); w != nil {
 			w.passage.stage, w.step = passageCredit, stepForward
 			ready.push(w)
 		}
@@ -132,19 +132,19 @@ func (n *Node) forwardGranted(ready *messageQueue) {
 	n.run(ready)
 }
 
-// continuePassage resumes m, which has received the credit that it waited for.
-func (m *message) continuePassage() {
+// resumeForward resumes m, which has received the credit that it waited for.
+func (m *message) resumeForward() {
 	if m.passage.stage == passagePool {
-		m.takeIn()
+		m.receivePayload()
 		return
 	}
-	m.enterPool()
+	m.acquireBuffer()
 }
 
 // dropForwards discards the messages that wait in the router and for which match returns
 // true.
 func (n *Node) dropForwards(r DropReason, match func(*message) bool) {
-	if !n.router.ever.Load() {
+	if !n.router.everEnabled.Load() {
 		return
 	}
 	out := n.strays.withdraw(match)

@@ -73,22 +73,22 @@ func (n *Node) healthInfo(h *health, s *trafficStats) Health {
 
 // Classes of a status (discovery 9.2).
 const (
-	hurtsLocal = 1 << iota
-	hurtsRemote
+	lowersLocal = 1 << iota
+	lowersRemote
 	resendable
 )
 
 var statusClass = [statuses]uint8{
-	lnd.StatusLocalInterrupt: hurtsLocal | resendable,
-	lnd.StatusLocalDropped:   hurtsLocal | resendable,
-	lnd.StatusLocalAborted:   hurtsLocal | resendable,
-	lnd.StatusLocalNoRoute:   hurtsLocal | resendable,
-	lnd.StatusLocalError:     hurtsLocal,
-	lnd.StatusLocalTimeout:   hurtsLocal | resendable,
-	lnd.StatusRemoteError:    hurtsRemote,
-	lnd.StatusRemoteDropped:  hurtsRemote | resendable,
-	lnd.StatusRemoteTimeout:  hurtsRemote,
-	lnd.StatusNetworkTimeout: hurtsLocal | hurtsRemote,
+	lnd.StatusLocalInterrupt: lowersLocal | resendable,
+	lnd.StatusLocalDropped:   lowersLocal | resendable,
+	lnd.StatusLocalAborted:   lowersLocal | resendable,
+	lnd.StatusLocalNoRoute:   lowersLocal | resendable,
+	lnd.StatusLocalError:     lowersLocal,
+	lnd.StatusLocalTimeout:   lowersLocal | resendable,
+	lnd.StatusRemoteError:    lowersRemote,
+	lnd.StatusRemoteDropped:  lowersRemote | resendable,
+	lnd.StatusRemoteTimeout:  lowersRemote,
+	lnd.StatusNetworkTimeout: lowersLocal | lowersRemote,
 }
 
 // succeeded updates the health after a message was sent or has arrived. Both raise the
@@ -99,7 +99,7 @@ func (m *message) succeeded(arrived bool) {
 		return
 	}
 	if !i.health.full() {
-		i.gainHealth(n.parameters.Load().HealthSensitivity)
+		i.raiseHealth(n.parameters.Load().HealthSensitivity)
 	}
 	if !arrived {
 		return
@@ -141,23 +141,23 @@ func (m *message) failed(err error) (again bool) {
 		return class&resendable != 0
 	}
 	sensitivity := n.parameters.Load().HealthSensitivity
-	if class&hurtsLocal != 0 {
+	if class&lowersLocal != 0 {
 		if s < lnd.StatusRemoteError {
 			i.stats.status[s].Add(1)
 		}
-		i.loseHealth(sensitivity)
+		i.lowerHealth(sensitivity)
 	}
-	if class&hurtsRemote != 0 {
+	if class&lowersRemote != 0 {
 		p.stats.status[s].Add(1)
 		n.blame(p)
 	}
 	switch {
 	case class&resendable == 0:
 		return false
-	case class&hurtsLocal != 0:
+	case class&lowersLocal != 0:
 		return n.topology.Load().other(i) || m.reroutable()
 	default:
-		return !p.alone() || m.reroutable()
+		return !p.isOnlyNID() || m.reroutable()
 	}
 }
 
@@ -169,15 +169,15 @@ func (m *message) reroutable() bool {
 		len(m.node.topology.Load().view.Routing.To(m.tx.Header.Dest.Net())) > 1
 }
 
-// gainHealth raises an NI's health by d.
-func (i *ni) gainHealth(d int) {
+// raiseHealth raises an NI's health by d.
+func (i *ni) raiseHealth(d int) {
 	if v, changed := i.health.add(d); changed && v == MaxHealth {
 		i.updateStatus()
 	}
 }
 
-// loseHealth lowers an NI's health by d. Recovery pings follow until it is full again.
-func (i *ni) loseHealth(d int) {
+// lowerHealth lowers an NI's health by d. Recovery pings follow until it is full again.
+func (i *ni) lowerHealth(d int) {
 	v, changed := i.health.add(-d)
 	if changed && v == 0 {
 		i.updateStatus()
@@ -190,13 +190,13 @@ func (i *ni) loseHealth(d int) {
 // blame lowers the health of a peer NI after a failure, unless there is no alternative to
 // it.
 func (n *Node) blame(p *peerNI) {
-	if (!p.alone() || p.gateway() || n.router.forwards()) && n.topology.Load().find(p.NID) == nil {
-		n.losePeerHealth(p, n.parameters.Load().HealthSensitivity)
+	if (!p.isOnlyNID() || p.gateway() || n.router.forwards()) && n.topology.Load().find(p.NID) == nil {
+		n.lowerPeerHealth(p, n.parameters.Load().HealthSensitivity)
 	}
 }
 
-// losePeerHealth lowers a peer NI's health by d.
-func (n *Node) losePeerHealth(p *peerNI, d int) {
+// lowerPeerHealth lowers a peer NI's health by d.
+func (n *Node) lowerPeerHealth(p *peerNI, d int) {
 	if v, _ := p.health.add(-d); v < MaxHealth {
 		n.recoverPeer(p)
 	}
@@ -206,7 +206,7 @@ func (n *Node) losePeerHealth(p *peerNI, d int) {
 // MaxHealth. It returns ErrNotFound if there is no such NI.
 func (a *Admin) SetNIHealth(nid lnet.NID, value int) error {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("set health of %s: %w", nid, err)
 	}
 	i := n.topology.Load().find(nid)
@@ -225,7 +225,7 @@ func (a *Admin) SetNIHealth(nid lnet.NID, value int) error {
 // SetPeerHealth sets the health of a peer NI, as SetNIHealth does.
 func (a *Admin) SetPeerHealth(nid lnet.NID, value int) error {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("set health of %s: %w", nid, err)
 	}
 	p := n.peers.find(nid)
@@ -235,7 +235,7 @@ func (a *Admin) SetPeerHealth(nid lnet.NID, value int) error {
 	v := healthValue(value)
 	p.health.value.Store(int32(v))
 	if v < MaxHealth {
-		n.admit(patient{node: n, peer: p, health: &p.health})
+		n.addRecovering(recoveringNI{node: n, peer: p, health: &p.health})
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ type Message struct {
 // ErrExists if the portal has an inbox or part of it is claimed, ErrPortalClass, or
 // ErrClosed.
 func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
-	if err := n.takes(); err != nil {
+	if err := n.checkOpen(); err != nil {
 		return nil, err
 	}
 	if c.Size == 0 {
@@ -145,7 +145,7 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 		if m, ok := b.take(); ok {
 			return m, nil
 		}
-		if err := b.node.mayWait(); err != nil {
+		if err := b.node.checkMayBlock(); err != nil {
 			return Message{}, err
 		}
 		select {

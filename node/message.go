@@ -146,7 +146,7 @@ func (m *message) free() {
 	n := m.node
 	var ready messageQueue
 	if m.passage.forward {
-		m.leaveRouter(&ready)
+		m.releaseRouter(&ready)
 	}
 	if m.counted {
 		n.stats.committed.Add(-1)

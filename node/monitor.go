@@ -71,9 +71,9 @@ func (n *Node) wakeMonitor() {
 	}
 }
 
-// restateInfo makes the monitor publish ping info with the current status of the NIs,
+// republishInfo makes the monitor publish ping info with the current status of the NIs,
 // under the same sequence number (discovery 4.4).
-func (n *Node) restateInfo() {
+func (n *Node) republishInfo() {
 	n.infoStale.Store(true)
 	n.wakeMonitor()
 }
@@ -91,7 +91,7 @@ func (n *Node) expire(overdue []portals.Overdue, now int64) {
 			continue
 		}
 		if p := n.peers.find(o.NextHop); p != nil {
-			n.losePeerHealth(p, n.parameters.Load().HealthSensitivity)
+			n.lowerPeerHealth(p, n.parameters.Load().HealthSensitivity)
 		}
 	}
 }

@@ -85,9 +85,9 @@ type NIInfo struct {
 	Driver []lnd.Counter
 }
 
-// holdBack keeps a message that arrives before the interface is known. It returns false
+// deferArrival keeps a message that arrives before the interface is known. It returns false
 // if the interface is known.
-func (i *ni) holdBack(rx *lnd.Rx) bool {
+func (i *ni) deferArrival(rx *lnd.Rx) bool {
 	i.earlyMu.Lock()
 	defer i.earlyMu.Unlock()
 	if i.open.Load() {
@@ -149,12 +149,12 @@ func (i *ni) PeerDown(d lnd.PeerDown) {
 	if p := i.node.peers.find(d.Peer); p != nil {
 		i.node.noteFailure(p, failureText(d.Err))
 	}
-	i.node.lost(i, d.Peer)
+	i.node.noteLost(i, d.Peer)
 }
 
 // ConnectionsLost implements lnd.Upper.
 func (i *ni) ConnectionsLost(nid lnet.NID) {
-	i.node.lostHops.add(nid)
+	i.node.lostNeighbours.add(nid)
 	i.node.wakeMonitor()
 }
 
@@ -165,19 +165,19 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 		return
 	}
 	i.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "peer restarted", Of: boundedlog.AboutPeer(nid)}, slog.Any("net", i.net))
-	i.node.lifeOver(i, nid)
-	i.node.doubtOthers(i, nid)
+	i.node.noteRestart(i, nid)
+	i.node.probeOthers(i, nid)
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
 }
 
 // LNDTimeout implements lnd.Upper. The deadline of a message is computed from the timeout
-// that the driver derives from it (message.due), so both change together.
+// that the driver derives from it (message.setDeadline), so both change together.
 func (i *ni) LNDTimeout() time.Duration { return i.node.parameters.Load().LNDTimeout() }
 
 // Vouched implements lnd.Upper.
 func (i *ni) Vouched(nid lnet.NID) bool {
 	p := i.node.peers.find(nid)
-	return p != nil && p.vouched()
+	return p != nil && p.isConfigured()
 }
 
 // linkUnknown is the link state until the driver reports one.
@@ -203,10 +203,10 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	case !present:
 	case fatal(s):
 		n.reroute(i, nil)
-		n.lostHops.addNet(i.net) // the push itself may be queued behind messages there
+		n.lostNeighbours.addNet(i.net) // the push itself may be queued behind messages there
 		n.wakeMonitor()
 	default:
-		n.tryAgain(i)
+		n.pingSoon(i)
 	}
 	if !present {
 		return

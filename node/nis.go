@@ -52,7 +52,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, err
 	if len(t.nis) >= n.parameters.Load().InterfacesMax-1 {
 		return nil, fmt.Errorf("%d interfaces: %w", len(t.nis), ErrTooMany)
 	}
-	if err := t.vacant(c.Net, c.NID, c.Device); err != nil {
+	if err := t.hasNoNI(c.Net, c.NID, c.Device); err != nil {
 		return nil, err
 	}
 	if first := t.first(c.Net); first != nil {
@@ -73,16 +73,16 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, err
 	i.adopt(iface)
 	err = i.admissible(c.Net)
 	if err == nil {
-		err = t.vacant(c.Net, i.NID, iface.Device())
+		err = t.hasNoNI(c.Net, i.NID, iface.Device())
 	}
 	if err != nil {
-		n.turnAway(ctx, i)
+		n.closeRejected(ctx, i)
 		return nil, err
 	}
 
-	n.regions.joins(i)
+	n.regions.attachNI(i)
 	if err := n.joinNet(ctx, i); err != nil {
-		n.turnAway(ctx, i)
+		n.closeRejected(ctx, i)
 		return nil, err
 	}
 	i.setOpen()
@@ -102,7 +102,7 @@ func contradicts(want, have lnd.Tunables) bool {
 func (n *Node) joinNet(ctx context.Context, i *ni) error {
 	i.lastPing.Store(n.second.Load())
 	var sends, forwards messageQueue
-	err := n.discoverer.try(ctx, func(*discovery.Machine, time.Duration) error {
+	err := n.discoverer.callErr(ctx, func(*discovery.Machine, time.Duration) error {
 		n.infoMu.Lock()
 		defer n.infoMu.Unlock()
 		t := n.topology.Load()
@@ -121,8 +121,8 @@ func (n *Node) joinNet(ctx context.Context, i *ni) error {
 	return err
 }
 
-// turnAway closes an interface that cannot be added.
-func (n *Node) turnAway(ctx context.Context, i *ni) {
+// closeRejected closes an interface that cannot be added.
+func (n *Node) closeRejected(ctx context.Context, i *ni) {
 	n.infoMu.Lock()
 	n.leaving = append(n.leaving, i)
 	n.infoMu.Unlock()
@@ -158,8 +158,8 @@ func (i *ni) admissible(net lnet.Net) error {
 	return nil
 }
 
-// vacant returns an error if the NID is in use, or the device on this net.
-func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
+// hasNoNI returns an error if the NID is in use, or the device on this net.
+func (t *topology) hasNoNI(net lnet.Net, nid lnet.NID, device string) error {
 	for _, i := range t.nis {
 		if i.NID == nid {
 			return fmt.Errorf("nid %s: %w", nid, ErrExists)
@@ -176,7 +176,7 @@ func (t *topology) vacant(net lnet.Net, nid lnet.NID, device string) error {
 // implement lnd.Tuner, or the driver's error. Handlers may call it.
 func (a *Admin) TuneNI(nid lnet.NID, options lnd.Values) error {
 	n := a.n
-	if err := n.takes(); err != nil {
+	if err := n.checkOpen(); err != nil {
 		return fmt.Errorf("tune interface %s: %w", nid, err)
 	}
 	i := n.topology.Load().find(nid)
@@ -268,7 +268,7 @@ func (a *Admin) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
 		if slices.Equal(nis, t.nis) {
 			return
 		}
-		next := t.having(nis)
+		next := t.withNIs(nis)
 		n.discoverer.compile(next)
 		n.topology.Store(next)
 		n.rebuildInfo()
@@ -285,8 +285,8 @@ func (i *ni) close() {
 	i.closeOnce.Do(func() {
 		go func() {
 			i.closeErr = i.iface.Close(context.Background())
-			i.node.regions.leaves(i.iface)
-			i.node.retire(i)
+			i.node.regions.detachNI(i.iface)
+			i.node.retireNI(i)
 			close(i.closed)
 		}()
 	})
@@ -302,8 +302,8 @@ func (i *ni) awaitClose(ctx context.Context) error {
 	}
 }
 
-// retire removes an NI from leaving and keeps its totals.
-func (n *Node) retire(i *ni) {
+// retireNI removes an NI from leaving and keeps its totals.
+func (n *Node) retireNI(i *ni) {
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	if !slices.Contains(n.leaving, i) {
@@ -322,7 +322,7 @@ func (n *Node) retire(i *ni) {
 // NID returns the primary NID of this node: that of the first NI other than 0@lo, in the
 // order of NIs. It returns 0@lo if there is no other.
 func (n *Node) NID() lnet.NID {
-	if !n.made() {
+	if !n.isMade() {
 		return lnet.NID{}
 	}
 	if nis := n.topology.Load().nis; len(nis) > 0 {
@@ -334,7 +334,7 @@ func (n *Node) NID() lnet.NID {
 // NIs lists the NIs: first 0@lo, then the others by net, in the order in which the nets
 // were added.
 func (n *Node) NIs() []NIInfo {
-	if !n.made() {
+	if !n.isMade() {
 		return nil
 	}
 	t := n.topology.Load()

@@ -83,9 +83,9 @@ func (i *ni) updateStatus() {
 	switch {
 	case !changed:
 	case i.node.router.forwards():
-		i.node.restate()
+		i.node.republish()
 	default:
-		i.node.restateInfo()
+		i.node.republishInfo()
 	}
 }
 
@@ -97,6 +97,6 @@ func (n *Node) endSilence() {
 		changed = i.blame(DownSilence, false) || changed
 	}
 	if changed {
-		n.restate()
+		n.republish()
 	}
 }

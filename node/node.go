@@ -75,19 +75,19 @@ type Node struct {
 	waiters    sync.Pool // of *waiter
 
 	// Work for the monitor, and in steps for the goroutine that runs it.
-	wake      chan struct{} // has one token while there is work
-	resends   resendQueue
-	strays    resendQueue // messages in the router that wait for a credit of a removed peer NI
-	held      heldMessages
-	steps     runQueue
-	recovery  recovery
-	lostHops  lostHops
-	over      overLives
-	infoStale atomic.Bool
-	pushAll   atomic.Bool // the current ping info is to be pushed to all peers
+	wake              chan struct{} // has one token while there is work
+	resends           resendQueue
+	strays            resendQueue // messages in the router that wait for a credit of a removed peer NI
+	held              heldMessages
+	steps             runQueue
+	recovery          recovery
+	lostNeighbours    lostNeighbours
+	endedIncarnations endedIncarnations
+	infoStale         atomic.Bool
+	pushAll           atomic.Bool // the current ping info is to be pushed to all peers
 
 	discoverer discoverer
-	pulse      pulse // of the monitor
+	pulse      loopProgress // of the monitor
 
 	// slot is a lock for changes of the configuration.
 	slot chan struct{}
@@ -110,7 +110,7 @@ type Node struct {
 	ctx    context.Context // canceled when Close begins
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the monitor has ended
-	slow   slowHandlers
+	slow   slowCalls
 	closed bool // Close has succeeded; guarded by slot
 }
 
@@ -157,7 +157,7 @@ func New(c Config) (*Node, error) {
 	n.lo = newLoopback(n)
 	t := &topology{lo: n.lo}
 	t.view.Distances = n.numa.Distances()
-	n.topology.Store(t.having(nil).under(&parameters))
+	n.topology.Store(t.withNIs(nil).withParameters(&parameters))
 	n.rules.Store(&selection.Policies{})
 	n.discoverer.init(n, seed)
 	n.router.init(c.Buffers)
@@ -176,7 +176,7 @@ func New(c Config) (*Node, error) {
 
 // PID returns the node's process ID.
 func (n *Node) PID() lnet.PID {
-	if !n.made() {
+	if !n.isMade() {
 		return 0
 	}
 	return n.pid
@@ -185,7 +185,7 @@ func (n *Node) PID() lnet.PID {
 // configure waits for the configuration slot. The returned context ends with ctx and when
 // the node closes. The returned function cancels it and frees the slot.
 func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
-	if err := n.mayWait(); err != nil {
+	if err := n.checkMayBlock(); err != nil {
 		return nil, nil, err
 	}
 	select {
@@ -213,7 +213,7 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 // Close returns nil when all of this is done, or an error if ctx ends first. It may be
 // called again. It returns ErrInHandler if a handler calls it.
 func (n *Node) Close(ctx context.Context) error {
-	if err := n.mayWait(); err != nil {
+	if err := n.checkMayBlock(); err != nil {
 		return fmt.Errorf("close node: %w", err)
 	}
 	n.drain(ctx)
@@ -253,7 +253,7 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	waiting := n.resends.close()
 	for m := waiting.pop(); m != nil; m = waiting.pop() {
-		m.conclude(ErrCanceled)
+		m.endSend(ErrCanceled)
 	}
 	n.table.Close()
 	n.regions.end()

@@ -12,7 +12,7 @@ import (
 // handlers may run within it. Portal 0 is reserved for LNet. e.Match.NID may be any NID
 // of a peer. Attach returns ErrInvalid, ErrTaken, ErrPortalClass or ErrClosed.
 func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return lnet.NoHandle, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
 	}
 	if e.Portal == lnet.ReservedPortal {
@@ -37,7 +37,7 @@ func (n *Node) resumeDelayed(accepted, dropped portals.Operations) {
 // requests, must not have OpPut or OpGet, and holds at most 1 MiB. Bind returns
 // ErrInvalid or ErrClosed.
 func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return lnet.NoHandle, fmt.Errorf("bind: %w", err)
 	}
 	return n.table.Bind(d)
@@ -52,7 +52,7 @@ func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
 // Unlink never blocks. It returns ErrNotFound if there is no such MD. If the node is
 // closed, the error is ErrClosed as well, and the MD may have ended without an event.
 func (n *Node) Unlink(h lnet.Handle) error {
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("unlink %s: %w", h, err)
 	}
 	return n.table.Unlink(h)
@@ -79,7 +79,7 @@ func (n *Node) ClearLazy(portal uint32) error {
 
 // noInbox returns nil if the portal has no inbox.
 func (n *Node) noInbox(portal uint32) error {
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return err
 	}
 	if portal < lnet.Portals && n.uses[portal].isInbox() {

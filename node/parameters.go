@@ -173,7 +173,7 @@ func (p *Parameters) tracks(t lnet.MsgType) bool {
 
 // Parameters returns the current parameters.
 func (a *Admin) Parameters() Parameters {
-	if !a.n.made() {
+	if !a.n.isMade() {
 		return Parameters{}
 	}
 	return *a.n.parameters.Load()
@@ -184,7 +184,7 @@ func (a *Admin) Parameters() Parameters {
 // set to 0 too. If discovery is turned off, all multi-rail peers are notified first.
 func (a *Admin) SetParameters(p Parameters) error {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("set parameters: %w", err)
 	}
 	n.infoMu.Lock()
@@ -198,7 +198,7 @@ func (a *Admin) SetParameters(p Parameters) error {
 	}
 	p.normalize()
 	n.parameters.Store(&p)
-	n.topology.Store(n.topology.Load().under(&p))
+	n.topology.Store(n.topology.Load().withParameters(&p))
 	if p.Discovery != old.Discovery {
 		n.postInfo()
 		n.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.SetMode(now, p.Discovery) })

@@ -20,8 +20,8 @@ type plan struct {
 	loopback bool
 	err      error
 
-	used *peerNI // peer NI that is marked as used, or nil
-	want *peerNI // peer NI to discover, although the message does not wait; or nil
+	markUsed *peerNI // peer NI that is marked as used, or nil
+	want     *peerNI // peer NI to discover, although the message does not wait; or nil
 }
 
 // hop returns the NID of the next hop. It is zero if no path was chosen.
@@ -35,11 +35,11 @@ func (p *plan) hop() lnet.NID {
 // sendAnswer sends the ACK or REPLY m to the node that sent the request.
 func (n *Node) sendAnswer(m *message, to lnet.NID) {
 	p := n.plan(m, to)
-	n.carryOut(m, &p)
+	n.execute(m, &p)
 }
 
 // plan decides how the message m for target is sent. It creates the peer NI of target if
-// needed. carryOut has all other effects.
+// needed. execute has all other effects.
 func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if target.IsLoopback() && (m.arrival.from == nil || m.passage.forward) {
 		p.target, p.loopback = target, true
@@ -51,22 +51,22 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	}
 	t := n.topology.Load()
 	r := selection.Request{
-		Source: m.out.source, Reserved: m.out.reserved, Recovery: m.out.recovery, DiscoveryNet: m.out.over, CPT: n.nearest(m, t),
+		Source: m.out.source, Reserved: m.out.reserved, Recovery: m.out.recovery, DiscoveryNet: m.out.over, CPT: n.payloadCPT(m, t),
 	}
 	dest, err := n.destination(m, target, &r, t)
 	if err != nil {
 		p.err = fmt.Errorf("%s: %w", target, err)
 		return p
 	}
-	if m.uses(dest, t) {
-		p.used = dest
+	if m.countsAsUse(dest, t) {
+		p.markUsed = dest
 	}
 	if m.discovers() && dest.view().MustWait(t.local) {
-		if !m.passage.forward || n.roomToWait(m) {
+		if !m.passage.forward || n.mayWaitForDiscovery(m) {
 			p.park = dest
 			return p
 		}
-		if !dest.hearsay.Load() {
+		if !dest.mentioned.Load() {
 			p.want = dest
 		}
 	}
@@ -78,7 +78,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if r.Response {
 		p.target = target
 	}
-	if p.err = p.fits(m); p.err != nil {
+	if p.err = p.checkHeader(m); p.err != nil {
 		return p
 	}
 	if p.d.Loopback() {
@@ -93,11 +93,11 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	return p
 }
 
-// fits returns an error if the chosen path cannot carry m's header because it contains a
+// checkHeader returns an error if the chosen path cannot carry m's header because it contains a
 // NID with a 16-byte address and the driver does not support these (lnet-wire 4.9).
 // Health is not affected, and a resend would not help, because all NIs of a net are of
 // one kind.
-func (p *plan) fits(m *message) error {
+func (p *plan) checkHeader(m *message) error {
 	nid := p.target
 	if m.passage.forward && m.tx.Header.Src.IsLarge() {
 		nid = m.tx.Header.Src
@@ -117,12 +117,12 @@ func (p *plan) fits(m *message) error {
 func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) (*peerNI, error) {
 	var dest *peerNI
 	if m.arrival.from == nil || m.passage.forward {
-		target = n.nearer(t, target, r.Source)
+		target = n.gatewayNID(t, target, r.Source)
 	}
 	switch {
 	case m.passage.forward:
 		var err error
-		if dest, err = n.farEnd(m, target, t); err != nil {
+		if dest, err = n.remotePeer(m, target, t); err != nil {
 			return nil, err
 		}
 		r.Forward, r.From = true, &m.arrival.from.PeerNI
@@ -137,7 +137,7 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 		if target.Net() != dest.NID.Net() {
 			far := n.peers.find(target)
 			if far == nil && !dest.gateway() { // by another router, perhaps
-				far = n.unmet(target)
+				far = n.newUnlistedPeerNI(target)
 			}
 			if far != nil {
 				dest = far
@@ -148,9 +148,9 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 	return dest, nil
 }
 
-// uses reports whether m counts as a use of dest: it is a request of a program, or it is
+// countsAsUse reports whether m counts as a use of dest: it is a request of a program, or it is
 // forwarded to a node that is known to exist.
-func (m *message) uses(dest *peerNI, t *topology) bool {
+func (m *message) countsAsUse(dest *peerNI, t *topology) bool {
 	if m.passage.forward {
 		return dest.view().UpToDate(t.local)
 	}
@@ -159,36 +159,36 @@ func (m *message) uses(dest *peerNI, t *topology) bool {
 
 // Errors of a router that does not know where to send a message.
 var (
-	errNoWay  = fmt.Errorf("neither net nor route: %w", ErrUnreachable)
+	errNoPath = fmt.Errorf("neither net nor route: %w", ErrUnreachable)
 	errAbsent = fmt.Errorf("did not answer a moment ago: %w", ErrUnreachable)
 	errNoRoom = fmt.Errorf("too many peers are unknown: %w", ErrUnreachable)
 )
 
-// farEnd returns the destination of the message m, which this node forwards. A router
+// remotePeer returns the destination of the message m, which this node forwards. A router
 // does not create peers for NIDs that it cannot reach, does not need to know, or has just
 // failed to reach.
-func (n *Node) farEnd(m *message, target lnet.NID, t *topology) (*peerNI, error) {
+func (n *Node) remotePeer(m *message, target lnet.NID, t *topology) (*peerNI, error) {
 	if dest := n.peers.find(target); dest != nil {
 		return dest, nil
 	}
 	if t.first(target.Net()) != nil {
-		if n.absent.away(target, n.second.Load()) {
+		if n.absent.paused(target, n.second.Load()) {
 			return nil, errAbsent
 		}
-		if dest := n.hearOf(target, m.arrival.from); dest != nil {
+		if dest := n.mentionedPeer(target, m.arrival.from); dest != nil {
 			return dest, nil
 		}
 		return nil, errNoRoom
 	}
 	if len(t.view.Routing.To(target.Net())) == 0 {
-		return nil, errNoWay
+		return nil, errNoPath
 	}
 	if m.discovers() {
-		if dest := n.hearOf(target, m.arrival.from); dest != nil {
+		if dest := n.mentionedPeer(target, m.arrival.from); dest != nil {
 			return dest, nil
 		}
 	}
-	return n.unmet(target), nil // the next router may know it
+	return n.newUnlistedPeerNI(target), nil // the next router may know it
 }
 
 // discovers reports whether m's peer must be known before m is sent. That is true for
@@ -207,9 +207,9 @@ func (n *Node) regionOf(h lnet.Handle) *memory.Region {
 	return n.table.Region(h)
 }
 
-// nearest returns the CPT nearest to the first byte of m's payload, if that is known because
+// payloadCPT returns the CPT nearest to the first byte of m's payload, if that is known because
 // the byte is in registered memory. Otherwise it returns the sender's CPT (selection 5.3).
-func (n *Node) nearest(m *message, t *topology) int {
+func (n *Node) payloadCPT(m *message, t *topology) int {
 	if t.view.Distances == nil {
 		return selection.UnknownCPT // one NUMA node
 	}
@@ -218,12 +218,12 @@ func (n *Node) nearest(m *message, t *topology) int {
 			return r.CPT()
 		}
 	}
-	return n.here(t)
+	return n.localCPT(t)
 }
 
-// here returns the CPT on which the caller runs, or selection.UnknownCPT on a machine with
+// localCPT returns the CPT on which the caller runs, or selection.UnknownCPT on a machine with
 // one NUMA node.
-func (n *Node) here(t *topology) int {
+func (n *Node) localCPT(t *topology) int {
 	if t.view.Distances == nil {
 		return selection.UnknownCPT
 	}
@@ -241,13 +241,13 @@ func pathError(err error) error {
 	return err
 }
 
-// carryOut carries out the plan for m, which is no longer the caller's.
-func (n *Node) carryOut(m *message, p *plan) {
-	if p.used != nil {
-		p.used.use(n.second.Load())
+// execute carries out the plan for m, which is no longer the caller's.
+func (n *Node) execute(m *message, p *plan) {
+	if p.markUsed != nil {
+		p.markUsed.noteUse(n.second.Load())
 	}
 	if p.want != nil {
-		n.discoverer.want(p.want)
+		n.discoverer.discoverLater(p.want)
 	}
 	switch {
 	case p.err != nil:
@@ -257,10 +257,10 @@ func (n *Node) carryOut(m *message, p *plan) {
 		n.discoverer.park(m, p.park.NID)
 		return
 	case p.loopback:
-		m.take(n.lo, nil, p.target)
+		m.setPath(n.lo, nil, p.target)
 	default:
 		p.d.Commit()
-		m.take(p.d.NI.Owner.(*ni), peerNIOf(p.d.Next), p.target)
+		m.setPath(p.d.NI.Owner.(*ni), peerNIOf(p.d.Next), p.target)
 	}
 	if !m.counted {
 		m.count()
@@ -268,9 +268,9 @@ func (n *Node) carryOut(m *message, p *plan) {
 	n.transmit(m)
 }
 
-// take assigns the outgoing message m to an NI and a next hop, and sets the destination
+// setPath assigns the outgoing message m to an NI and a next hop, and sets the destination
 // in its header.
-func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
+func (m *message) setPath(i *ni, next *peerNI, target lnet.NID) {
 	m.ni, m.peer = i, next
 	h := &m.tx.Header
 	h.Dest = target
@@ -282,12 +282,12 @@ func (m *message) take(i *ni, next *peerNI, target lnet.NID) {
 		m.tx.To = lnet.ProcessID{NID: next.NID, PID: lnet.PIDLustre}
 	}
 	m.out.waited, m.out.delayed = false, false
-	m.due()
+	m.setDeadline()
 }
 
-// due sets the deadline for sending m, unless it has one from an earlier path of the same
+// setDeadline sets the deadline for sending m, unless it has one from an earlier path of the same
 // attempt. A router tries to send every message (lnet-core 9.3).
-func (m *message) due() {
+func (m *message) setDeadline() {
 	n := m.node
 	if m.passage.forward || m.out.deadline != 0 {
 		return
@@ -295,8 +295,8 @@ func (m *message) due() {
 	m.out.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
-// relaunch sends m again after it waited for discovery or failed.
-func (n *Node) relaunch(m *message, target lnet.NID) {
+// resend sends m again after it waited for discovery or failed.
+func (n *Node) resend(m *message, target lnet.NID) {
 	p := n.plan(m, target)
 	if p.park == nil && p.err == nil {
 		if hop := p.hop(); m.bound && !hop.IsZero() {
@@ -306,7 +306,7 @@ func (n *Node) relaunch(m *message, target lnet.NID) {
 			n.stats.resent.Add(1)
 		}
 	}
-	n.carryOut(m, &p)
+	n.execute(m, &p)
 }
 
 // ExplainOptions are the parameters of Explain.
@@ -323,23 +323,23 @@ type ExplainOptions struct {
 // ErrInvalid or ErrNotMade.
 func (a *Admin) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return selection.Explanation{Err: err}
 	}
 	t := n.topology.Load()
 	if err := checkPortal(o.Portal); err != nil {
 		return selection.Explanation{Err: err}
 	}
-	near := n.nearer(t, to, o.Source)
+	near := n.gatewayNID(t, to, o.Source)
 	dest := n.peers.find(near)
 	if dest == nil {
-		dest = n.unmet(near)
+		dest = n.newUnlistedPeerNI(near)
 	}
 	r := selection.Request{
-		Source: o.Source, Dest: &dest.PeerNI, Reserved: o.Portal == lnet.ReservedPortal, CPT: n.here(t),
+		Source: o.Source, Dest: &dest.PeerNI, Reserved: o.Portal == lnet.ReservedPortal, CPT: n.localCPT(t),
 	}
 	e := t.view.Explain(&r)
-	e.Steps = append(t.remarks(dest.Peer()), e.Steps...)
+	e.Steps = append(t.troubleSteps(dest.Peer()), e.Steps...)
 	if near != to {
 		e.Steps = append([]selection.Step{{
 			What: fmt.Sprintf("%s is a NID of the gateway %s, which takes messages for itself by that one", to, near),

@@ -18,12 +18,12 @@ type peer struct {
 	view atomic.Pointer[discovery.View] // nil until the first view is published
 
 	// The fields below belong to the discoverer.
-	rail *selection.Peer
-	dead bool // a gateway that did not answer
-	// lacks is set if the peer reported NIDs for which there was no room.
-	lacks bool
-	// lists are the NIDs that the gateway last reported as its own.
-	lists []lnet.NID
+	selection *selection.Peer
+	removed   bool // a gateway that did not answer
+	// rejectedNIDs is set if the peer reported NIDs for which there was no room.
+	rejectedNIDs bool
+	// reportedNIDs are the NIDs that the gateway last reported as its own.
+	reportedNIDs []lnet.NID
 	check
 }
 
@@ -47,24 +47,24 @@ type peerNI struct {
 	tx     credits // for messages to it
 	router credits // for messages from it that this node forwards
 	// Seconds of the node's clock; 0 means never. lastAlive is when a message last arrived
-	// from it, used when this node last had a use for it, born when it was created.
-	lastAlive, used, born atomic.Int64
+	// from it, used when this node last had a use for it, created when it was created.
+	lastAlive, used, created atomic.Int64
 	// stalledSince is when it stopped answering, in Unix time in nanoseconds. It is valid
 	// while it is stalled.
 	stalledSince atomic.Int64
-	toldMu       sync.Mutex // guards toldDown, and calls of SetToldDown
-	// toldDown is when its node last reported it as down, by the node's clock.
-	toldDown int64
+	reportedMu   sync.Mutex // guards reportedDown, and calls of SetToldDown
+	// reportedDown is when its node last reported it as down, by the node's clock.
+	reportedDown int64
 	// avoidedSince is when its latest trouble was detected, by the node's clock.
 	avoidedSince atomic.Int64
 	failure      atomic.Pointer[failure] // since the last message from it; nil if none
-	// hearsay is set if it was created because another node mentioned it. spokenBy is the
+	// mentioned is set if it was created because another node mentioned it. mentionedBy is the
 	// neighbour that did, until a message arrives from the peer NI itself.
-	hearsay  atomic.Bool
-	spokenBy atomic.Pointer[peerNI]
-	news     limit.Meter // limits the new NIDs that it may mention
-	health   health
-	stats    peerStats
+	mentioned   atomic.Bool
+	mentionedBy atomic.Pointer[peerNI]
+	mentions    limit.Meter // limits the new NIDs that it may mention
+	health      health
+	stats       peerStats
 }
 
 func newPeerNI(nid lnet.NID) *peerNI {
@@ -86,10 +86,10 @@ func peerNIOf(p *selection.PeerNI) *peerNI {
 	return p.Owner.(*peerNI)
 }
 
-// heard records a sign of life and reports whether it is the first within this second. It
+// noteAlive records a sign of life and reports whether it is the first within this second. It
 // also restores the quota of the neighbour that mentioned the peer NI, because the NID
 // exists.
-func (p *peerNI) heard(second int64) bool {
+func (p *peerNI) noteAlive(second int64) bool {
 	if p.failure.Load() != nil {
 		p.failure.Store(nil)
 	}
@@ -97,14 +97,14 @@ func (p *peerNI) heard(second int64) bool {
 		return false
 	}
 	p.lastAlive.Store(second)
-	if by := p.spokenBy.Load(); by != nil && p.spokenBy.CompareAndSwap(by, nil) {
-		by.news.Return(newsRate, 1)
+	if by := p.mentionedBy.Load(); by != nil && p.mentionedBy.CompareAndSwap(by, nil) {
+		by.mentions.Return(mentionRate, 1)
 	}
 	return true
 }
 
-// use records that this node has a use for the peer NI.
-func (p *peerNI) use(second int64) {
+// noteUse records that this node has a use for the peer NI.
+func (p *peerNI) noteUse(second int64) {
 	if p.used.Load() != second {
 		p.used.Store(second)
 	}
@@ -118,8 +118,8 @@ func (p *peerNI) view() *discovery.View {
 	return nil
 }
 
-// alone reports whether the peer has no other NID.
-func (p *peerNI) alone() bool {
+// isOnlyNID reports whether the peer has no other NID.
+func (p *peerNI) isOnlyNID() bool {
 	v := p.view()
 	return v == nil || len(v.NIDs) <= 1
 }
@@ -130,9 +130,9 @@ func (p *peerNI) gateway() bool {
 	return v != nil && v.Gateway
 }
 
-// vouched reports whether the peer was configured: by an administrator, by an upper
+// isConfigured reports whether the peer was configured: by an administrator, by an upper
 // layer, or as the gateway of a route.
-func (p *peerNI) vouched() bool {
+func (p *peerNI) isConfigured() bool {
 	v := p.view()
 	return v != nil && (v.Gateway || v.State.Has(discovery.Configured|discovery.LockPrimary))
 }
@@ -152,12 +152,12 @@ func (n *Node) peerFor(nid lnet.NID) *peerNI {
 	if p := n.peers.find(nid); p != nil {
 		return p
 	}
-	return n.meet(nid, nil)
+	return n.makePeerNI(nid, nil)
 }
 
-// meet creates a peer NI and announces it to discovery. If i is not nil, a message from
+// makePeerNI creates a peer NI and announces it to discovery. If i is not nil, a message from
 // the NID arrived on i, which becomes the preferred NI for it.
-func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
+func (n *Node) makePeerNI(nid lnet.NID, i *ni) *peerNI {
 	p, made := n.peers.get(nid, n.makePeer)
 	if !made {
 		return p
@@ -172,16 +172,16 @@ func (n *Node) meet(nid lnet.NID, i *ni) *peerNI {
 	}
 	if i != nil {
 		p.Prefer(&i.NI)
-		p.heard(n.second.Load()) // before the discoverer can evict it as unused
+		p.noteAlive(n.second.Load()) // before the discoverer can evict it as unused
 	} else {
-		n.unanswered.some.Store(true)
+		n.unanswered.possible.Store(true)
 	}
-	n.discoverer.meet(nid)
+	n.discoverer.announce(nid)
 	return p
 }
 
-// unmet returns a peer NI that is not in the map, with the current policies applied.
-func (n *Node) unmet(nid lnet.NID) *peerNI {
+// newUnlistedPeerNI returns a peer NI that is not in the map, with the current policies applied.
+func (n *Node) newUnlistedPeerNI(nid lnet.NID) *peerNI {
 	p := newPeerNI(nid)
 	if c := n.compiled.Load(); c != nil {
 		c.ApplyPeer(p.Peer())
@@ -194,7 +194,7 @@ func (n *Node) unmet(nid lnet.NID) *peerNI {
 // So each peer NI either is created with the current credits or is updated there.
 func (n *Node) makePeer(nid lnet.NID) *peerNI {
 	p := newPeerNI(nid)
-	p.born.Store(n.second.Load())
+	p.created.Store(n.second.Load())
 	if i := n.topology.Load().first(nid.Net()); i != nil {
 		tx, router := i.creditsPerPeer()
 		p.tx.init(p.tx.available, tx)
@@ -320,7 +320,7 @@ type PolicyInfo struct {
 // Peers lists the peers, oldest first: those with which messages were exchanged, and
 // those that were configured. It panics with ErrInHandler if a handler calls it.
 func (n *Node) Peers() []PeerInfo {
-	if !n.made() {
+	if !n.isMade() {
 		return nil
 	}
 	n.panicInHandler()
@@ -349,7 +349,7 @@ const peersAtOnce = 64
 func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
 	n := a.n
 	return func(yield func(PeerInfo, error) bool) {
-		if err := n.mayWait(); err != nil {
+		if err := n.checkMayBlock(); err != nil {
 			yield(PeerInfo{}, err)
 			return
 		}
@@ -390,7 +390,7 @@ func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[P
 // Peer describes the peer that has a NID. It returns false if no peer has it. It panics
 // with ErrInHandler if a handler calls it.
 func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
-	if !n.made() {
+	if !n.isMade() {
 		return PeerInfo{}, false
 	}
 	n.panicInHandler()

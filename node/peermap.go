@@ -56,9 +56,9 @@ func (m *peerMap) find(nid lnet.NID) *peerNI {
 	return s.search(nid, hash)
 }
 
-// glance is find for callers that may hold the lock of a shard. It does not find a peer
+// findUnlocked is find for callers that may hold the lock of a shard. It does not find a peer
 // NI that is being created, and may miss one while its shard grows.
-func (m *peerMap) glance(nid lnet.NID) *peerNI {
+func (m *peerMap) findUnlocked(nid lnet.NID) *peerNI {
 	s, hash := m.shard(nid)
 	return s.search(nid, hash)
 }

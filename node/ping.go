@@ -27,7 +27,7 @@ type pingTarget struct {
 func (n *Node) rebuildInfo() {
 	n.target.seq++
 	n.postInfo()
-	t := n.topology.Load().told(n.target.seq)
+	t := n.topology.Load().withSeq(n.target.seq)
 	n.topology.Store(t)
 	n.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.SetSeq(now, t.local.Seq, t.nets()) })
 }
@@ -88,7 +88,7 @@ func (n *Node) postInfo() {
 
 // PingInfo returns the ping info with which this node answers pings.
 func (n *Node) PingInfo() lnet.PingInfo {
-	if !n.made() {
+	if !n.isMade() {
 		return lnet.PingInfo{}
 	}
 	n.infoMu.Lock()
@@ -126,7 +126,7 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 	if to.PID == 0 {
 		to.PID = lnet.PIDLustre
 	}
-	if err := n.mayWait(); err != nil {
+	if err := n.checkMayBlock(); err != nil {
 		return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
 	}
 	interfacesMax := n.parameters.Load().InterfacesMax
@@ -171,8 +171,8 @@ func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID
 	o := GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits}
 	length, err := n.wait(ctx, b, portals.EventReply, 0, func(h lnet.Handle) error { return n.Get(h, to, o) })
 	if err != nil {
-		return nil, landed(err)
+		return nil, unwrapInFlight(err)
 	}
-	n.wanted(to.NID)
+	n.noteWanted(to.NID)
 	return b[:length], nil
 }

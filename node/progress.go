@@ -17,27 +17,27 @@ type Progress struct {
 // a bug.
 func (a *Admin) Progress() []Progress {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return nil
 	}
 	return []Progress{n.pulse.progress("monitor"), n.discoverer.pulse.progress("discoverer")}
 }
 
-// pulse counts the steps of a loop. The count grows by two for each step. It is odd while
+// loopProgress counts the steps of a loop. The count grows by two for each step. It is odd while
 // the loop waits.
-type pulse struct{ beats atomic.Uint64 }
+type loopProgress struct{ count atomic.Uint64 }
 
 // A loop starts in the working state.
 const pulseWaits = 1
 
 // step records progress of the working loop.
-func (p *pulse) step() { p.beats.Add(2) }
+func (p *loopProgress) step() { p.count.Add(2) }
 
 // wait records that the loop is idle, resume that it works again.
-func (p *pulse) wait()   { p.beats.Add(1) }
-func (p *pulse) resume() { p.beats.Add(1) }
+func (p *loopProgress) wait()   { p.count.Add(1) }
+func (p *loopProgress) resume() { p.count.Add(1) }
 
-func (p *pulse) progress(loop string) Progress {
-	b := p.beats.Load()
+func (p *loopProgress) progress(loop string) Progress {
+	b := p.count.Load()
 	return Progress{Loop: loop, Step: b / 2, Waits: b&pulseWaits != 0}
 }

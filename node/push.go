@@ -21,10 +21,10 @@ type pushTarget struct {
 	room int         // size of the next MD's memory
 	md   lnet.Handle // the attached MD, if lacking is 0
 	size int         // size of its memory
-	// spare is the memory of the last MD. lacking is the number of MDs to attach. While one
+	// spare is the memory of the last MD. missing is the number of MDs to attach. While one
 	// is being attached, it may accept pushes that wait on the portal.
 	spare   []byte
-	lacking int
+	missing int
 
 	unread atomic.Int32
 	idle   atomic.Bool // no MD is attached because too many pushes are unread
@@ -44,25 +44,25 @@ func (n *Node) postPush(spare []byte) {
 	t := &n.push
 	t.mu.Lock()
 	t.spare = spare
-	t.lacking++
-	if t.lacking > 1 {
+	t.missing++
+	if t.missing > 1 {
 		t.mu.Unlock()
 		return
 	}
-	for ; t.lacking > 0; t.lacking-- {
+	for ; t.missing > 0; t.missing-- {
 		b := t.spare
 		t.spare = nil
 		if len(b) < t.room {
 			b = make([]byte, t.room)
 		}
 		t.mu.Unlock()
-		n.putUpPush(b)
+		n.setPush(b)
 		t.mu.Lock()
 	}
 	t.mu.Unlock()
 }
 
-func (n *Node) putUpPush(b []byte) {
+func (n *Node) setPush(b []byte) {
 	h, accepted, dropped, err := n.table.Attach(
 		portals.Entry{Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits, Position: portals.After},
 		portals.MD{
@@ -95,18 +95,18 @@ func (n *Node) pushed(e *portals.Event) {
 				c.Size = max(c.Size, e.Requested)
 			}
 		}
-		if gateway := n.peers.find(e.Sender); c.Err == nil && gateway != nil && n.leadsBack(gateway, e.Source.NID.Net()) {
-			n.hearOf(e.Source.NID, gateway) // the only way to create peers for nodes behind a router
+		if gateway := n.peers.find(e.Sender); c.Err == nil && gateway != nil && n.returnsThrough(gateway, e.Source.NID.Net()) {
+			n.mentionedPeer(e.Source.NID, gateway) // the only way to create peers for nodes behind a router
 		}
-		if n.hearPush(e, c) {
+		if n.discoverPush(e, c) {
 			return // the monitor attaches another one
 		}
 	}
 	n.postPush(b)
 }
 
-// hearPush passes a push to discovery. It reports whether too many of them wait there.
-func (n *Node) hearPush(e *portals.Event, c discovery.Content) (enough bool) {
+// discoverPush passes a push to discovery. It reports whether too many of them wait there.
+func (n *Node) discoverPush(e *portals.Event, c discovery.Content) (enough bool) {
 	t := &n.push
 	from, cut, fits := e.Source.NID, e.Err != nil, n.admitInfo(e.Sender, &c.Info)
 	h := lnet.Header{Type: e.MsgType, Src: from, Dest: e.Target.NID, Portal: e.Portal, MatchBits: e.MatchBits}

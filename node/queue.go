@@ -35,16 +35,16 @@ const AllEvents EventSet = 0xff
 type EventQueue struct {
 	unwanted EventSet
 
-	mu     sync.Mutex      // guards the fields below; wake is set once mu was held
-	wake   chan struct{}   // has one token while the queue is not empty
-	events []portals.Event // ring buffer
-	first  int
-	count  int
-	where  lookout
+	mu       sync.Mutex      // guards the fields below; wake is set once mu was held
+	wake     chan struct{}   // has one token while the queue is not empty
+	events   []portals.Event // ring buffer
+	first    int
+	count    int
+	pollPath pollPath
 
-	some    lnd.Wait    // over while count is not 0
-	looks   atomic.Bool // where can be polled
-	looking atomic.Bool // a goroutine is polling there
+	nonEmpty lnd.Wait    // over while count is not 0
+	canPoll  atomic.Bool // where can be polled
+	polling  atomic.Bool // a goroutine is polling there
 }
 
 // NewEventQueue returns a queue for events of the wanted types. It also queues all events
@@ -65,21 +65,21 @@ func (q *EventQueue) HandleEvent(e *portals.Event) {
 	}
 	q.events[(q.first+q.count)%len(q.events)] = *e
 	q.count++
-	q.some.End()
+	q.nonEmpty.End()
 	q.mu.Unlock()
-	q.some.Wake()
+	q.nonEmpty.Wake()
 	q.signal()
 }
 
-// seek implements seeker.
-func (q *EventQueue) seek(l lookout) {
-	if l.by == nil && !q.looks.Load() {
+// setPollPath implements poller.
+func (q *EventQueue) setPollPath(l pollPath) {
+	if l.by == nil && !q.canPoll.Load() {
 		return // the usual case if the driver is not a Poller; needs no lock
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.where = l
-	q.looks.Store(l.by != nil)
+	q.pollPath = l
+	q.canPoll.Store(l.by != nil)
 }
 
 func (q *EventQueue) grow() {
@@ -118,7 +118,7 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	q.count--
 	more := q.count > 0
 	if !more {
-		q.some.Reset()
+		q.nonEmpty.Reset()
 		select {
 		case <-q.wake: // its event was taken
 		default:
@@ -131,17 +131,17 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	return true
 }
 
-// lookOut polls the path of the latest request, and reports whether there is an event.
-func (q *EventQueue) lookOut() bool {
-	if !q.looks.Load() || !q.looking.CompareAndSwap(false, true) {
+// poll polls the path of the latest request, and reports whether there is an event.
+func (q *EventQueue) poll() bool {
+	if !q.canPoll.Load() || !q.polling.CompareAndSwap(false, true) {
 		return false
 	}
-	defer q.looking.Store(false)
+	defer q.polling.Store(false)
 	q.mu.Lock()
-	where := q.where
+	where := q.pollPath
 	q.mu.Unlock()
-	where.look(&q.some)
-	return q.some.Over()
+	where.poll(&q.nonEmpty)
+	return q.nonEmpty.Over()
 }
 
 // Next waits for an event and stores it in e. It returns ctx's error if ctx ends first,
@@ -152,7 +152,7 @@ func (q *EventQueue) lookOut() bool {
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {
-		if ctx.Err() == nil && q.lookOut() {
+		if ctx.Err() == nil && q.poll() {
 			continue
 		}
 		if done == nil { // a receive is cheaper than a select

@@ -11,7 +11,7 @@ import (
 
 // Arrived implements lnd.Upper (lnet-core 5.2).
 func (i *ni) Arrived(rx *lnd.Rx) error {
-	if !i.open.Load() && i.holdBack(rx) {
+	if !i.open.Load() && i.deferArrival(rx) {
 		return nil
 	}
 	return i.receive(rx)
@@ -28,7 +28,7 @@ var (
 
 func (i *ni) receive(rx *lnd.Rx) error {
 	h := &rx.Header
-	if err := i.sound(rx); err != nil {
+	if err := i.validate(rx); err != nil {
 		return i.protocolError(rx, DropMalformed, err)
 	}
 	n := i.node
@@ -37,7 +37,7 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	// message is dropped, because other messages share the connection.
 	ours := forward && n.topology.Load().find(h.Dest) != nil
 	if forward && !ours {
-		if err := i.astray(rx); err != nil {
+		if err := i.checkForward(rx); err != nil {
 			return i.protocolError(rx, DropMisdirected, err)
 		}
 	}
@@ -61,7 +61,7 @@ func (i *ni) receive(rx *lnd.Rx) error {
 		i.drop(rx, DropFaultRule)
 		return nil
 	}
-	neighbour := i.neighbour(rx.From.NID)
+	neighbour := i.peerNIFrom(rx.From.NID)
 	if neighbour == nil && !i.loopback {
 		i.drop(rx, DropPeerBound)
 		return nil
@@ -79,8 +79,8 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	return nil
 }
 
-// sound validates a message without regard to its destination.
-func (i *ni) sound(rx *lnd.Rx) error {
+// validate validates a message without regard to its destination.
+func (i *ni) validate(rx *lnd.Rx) error {
 	if err := rx.Header.Validate(); err != nil || i.loopback {
 		return err
 	}
@@ -93,9 +93,9 @@ func (i *ni) sound(rx *lnd.Rx) error {
 	return nil
 }
 
-// neighbour returns the peer NI from which a message arrived, and records the sign of
+// peerNIFrom returns the peer NI from which a message arrived, and records the sign of
 // life. It returns nil on 0@lo, or if there are too many peers.
-func (i *ni) neighbour(nid lnet.NID) *peerNI {
+func (i *ni) peerNIFrom(nid lnet.NID) *peerNI {
 	if i.loopback {
 		return nil
 	}
@@ -105,13 +105,13 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 		if n.strangersFull() {
 			return nil
 		}
-		p = n.meet(nid, i)
+		p = n.makePeerNI(nid, i)
 	}
-	if p.heard(n.second.Load()) {
-		n.discoverer.heard(p, false)
+	if p.noteAlive(n.second.Load()) {
+		n.discoverer.retryRounds(p, false)
 	}
 	if !p.Up.Load() || p.Trouble(nil) != selection.NoTrouble {
-		n.revive(p)
+		n.markAlive(p)
 	}
 	return p
 }
@@ -119,7 +119,7 @@ func (i *ni) neighbour(nid lnet.NID) *peerNI {
 // dispatch processes an arrived message by its type (lnet-core 5.3 to 5.6).
 func (m *message) dispatch() {
 	if m.passage.forward {
-		m.enterRouter()
+		m.startForward()
 		return
 	}
 	h := &m.arrival.rx.Header
@@ -131,7 +131,7 @@ func (m *message) dispatch() {
 	source := m.peer
 	if source == nil || source.NID != h.Src { // it came through a router
 		source = m.node.peers.find(h.Src)
-		m.node.discoverer.heard(source, false)
+		m.node.discoverer.retryRounds(source, false)
 	}
 	m.arrival.source = source
 	e.Initiator.NID, m.op.Aliases = initiator(h.Src, source)
@@ -161,11 +161,11 @@ func (m *message) dispatch() {
 	case lnet.MsgReply:
 		e.Type = portals.EventReply
 		e.Portal, e.MatchBits, e.HdrData = 0, 0, 0
-		m.claim(m.node.table.BeginReply(h.Handle, &m.op, int(h.PayloadLength)))
+		m.placeResponse(m.node.table.BeginReply(h.Handle, &m.op, int(h.PayloadLength)))
 	default:
 		e.Type = portals.EventAck
 		e.Portal, e.HdrData, e.Length = 0, 0, int(h.Length)
-		m.claim(m.node.table.BeginAck(h.Handle, &m.op))
+		m.placeResponse(m.node.table.BeginAck(h.Handle, &m.op))
 	}
 }
 
@@ -184,7 +184,7 @@ func (m *message) match(h *lnet.Header) {
 	m.op.RemoteOffset = int(h.Offset)
 	switch m.node.table.Match(&m.op) {
 	case portals.Accept:
-		m.place()
+		m.placePayload()
 	case portals.Drop:
 		m.drop(reasonOf(m.op.Cause))
 	case portals.Delay:
@@ -192,20 +192,20 @@ func (m *message) match(h *lnet.Header) {
 	}
 }
 
-// claim places an arrived REPLY or ACK if its MD was found, and drops it otherwise.
-func (m *message) claim(found bool) {
+// placeResponse places an arrived REPLY or ACK if its MD was found, and drops it otherwise.
+func (m *message) placeResponse(found bool) {
 	if !found {
 		m.drop(reasonOf(m.op.Cause))
 		return
 	}
-	m.place()
+	m.placePayload()
 }
 
-// place passes the destination of an arrived message's payload to the driver.
-func (m *message) place() {
+// placePayload passes the destination of an arrived message's payload to the driver.
+func (m *message) placePayload() {
 	m.bound = true
 	if p := m.arrival.source; p != nil && m.op.Event.Portal != lnet.ReservedPortal {
-		p.use(m.node.second.Load()) // a program on this node uses the message
+		p.noteUse(m.node.second.Load()) // a program on this node uses the message
 	}
 	p := lnd.Placement{Done: m}
 	switch m.op.Event.Type {
@@ -227,7 +227,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	e := &m.op.Event
 	m.arrival.rx = nil
 	if m.passage.forward {
-		m.forwardOn(err)
+		m.forwardReceived(err)
 		return
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 		return
 	}
 	m.succeeded(true)
-	m.countReceived(e.MsgType, m.payload())
+	m.countReceived(e.MsgType, m.acceptedBytes())
 	switch e.Type {
 	case portals.EventPut:
 		// Prepare the ACK first: once the event is passed on, it belongs to the handler.
@@ -260,12 +260,12 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 		m.countSent(lnet.MsgReply, e.Length)
 		m.end(nil)
 	default:
-		m.responded()
+		m.endResponse()
 	}
 }
 
-// payload returns the number of payload bytes that were accepted from an arrived message.
-func (m *message) payload() int {
+// acceptedBytes returns the number of payload bytes that were accepted from an arrived message.
+func (m *message) acceptedBytes() int {
 	if t := m.op.Event.Type; t == portals.EventPut || t == portals.EventReply {
 		return m.op.Event.Length
 	}
@@ -289,9 +289,9 @@ func (m *message) answer(rx *lnd.Rx, t lnet.MsgType) {
 	m.tx.Urgent = m.out.urgent
 }
 
-// astray returns an error if a message for another node must not have been sent to this
+// checkForward returns an error if a message for another node must not have been sent to this
 // one (lnet-core 5.2 step 3).
-func (i *ni) astray(rx *lnd.Rx) error {
+func (i *ni) checkForward(rx *lnd.Rx) error {
 	h := &rx.Header
 	switch {
 	case h.Dest.Net() == i.net:

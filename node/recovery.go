@@ -14,14 +14,14 @@ import (
 // recovery holds the NIs and peer NIs whose health is not full. The monitor pings each of
 // them until it is (discovery 9.7).
 type recovery struct {
-	mu       sync.Mutex // guards the list patients; its elements belong to the monitor
-	patients []*patient
+	mu   sync.Mutex // guards list; its elements belong to the monitor
+	list []*recoveringNI
 
 	niPings, peerPings atomic.Uint64 // pings that were started
 }
 
-// patient is an NI or a peer NI in the recovery queue, and the handler of its pings.
-type patient struct {
+// recoveringNI is an NI or a peer NI in the recovery queue, and the handler of its pings.
+type recoveringNI struct {
 	node   *Node
 	ni     *ni // nil for a peer NI
 	peer   *peerNI
@@ -32,7 +32,7 @@ type patient struct {
 
 // recoverNI adds an NI to the queue.
 func (n *Node) recoverNI(i *ni) {
-	n.admit(patient{node: n, ni: i, health: &i.health})
+	n.addRecovering(recoveringNI{node: n, ni: i, health: &i.health})
 }
 
 // recoverPeer adds a peer NI to the queue if a message has ever arrived from it and it
@@ -41,7 +41,7 @@ func (n *Node) recoverPeer(p *peerNI) {
 	if p.lastAlive.Load() == 0 || n.agedOut(p) {
 		return
 	}
-	n.admit(patient{node: n, peer: p, health: &p.health})
+	n.addRecovering(recoveringNI{node: n, peer: p, health: &p.health})
 }
 
 // agedOut reports whether p has been silent for longer than the recovery limit. If so, it
@@ -55,8 +55,8 @@ func (n *Node) agedOut(p *peerNI) bool {
 	return true
 }
 
-// admit adds p to the queue unless it is in it.
-func (n *Node) admit(p patient) {
+// addRecovering adds p to the queue unless it is in it.
+func (n *Node) addRecovering(p recoveringNI) {
 	h := p.health
 	if h.recovering.Load() || h.recovering.Swap(true) {
 		return
@@ -64,7 +64,7 @@ func (n *Node) admit(p patient) {
 	h.nextPing.Store(n.second.Load() + n.pingInterval(h))
 	r := &n.recovery
 	r.mu.Lock()
-	r.patients = append(r.patients, new(p))
+	r.list = append(r.list, new(p))
 	r.mu.Unlock()
 }
 
@@ -82,28 +82,28 @@ func (n *Node) pingInterval(h *health) int64 {
 func (n *Node) runRecovery(second int64) {
 	r := &n.recovery
 	r.mu.Lock()
-	patients := slices.Clone(r.patients)
+	list := slices.Clone(r.list)
 	r.mu.Unlock()
-	for _, p := range patients {
-		if n.mended(p) {
-			n.discharge(p)
+	for _, p := range list {
+		if n.isRecovered(p) {
+			n.removeRecovering(p)
 			continue
 		}
 		if p.health.nextPing.Load() <= second && !p.health.pending.Swap(true) {
 			p.health.pings.Add(1)
 			p.health.nextPing.Store(second + n.pingInterval(p.health))
-			n.pingPatient(p)
+			n.pingRecovering(p)
 		}
 	}
 }
 
-// tryAgain schedules pings for the NI i and the peer NIs on its net at once, because the
+// pingSoon schedules pings for the NI i and the peer NIs on its net at once, because the
 // link of i is up again. The intervals between further pings start from the shortest
 // again.
-func (n *Node) tryAgain(i *ni) {
+func (n *Node) pingSoon(i *ni) {
 	r := &n.recovery
 	r.mu.Lock()
-	for _, p := range r.patients {
+	for _, p := range r.list {
 		if p.ni == i || p.ni == nil && p.peer.NID.Net() == i.net {
 			p.health.pings.Store(0)
 			p.health.nextPing.Store(n.second.Load())
@@ -113,11 +113,11 @@ func (n *Node) tryAgain(i *ni) {
 	n.wakeMonitor()
 }
 
-// pinged returns the patients with a ping under way. The monitor calls it.
-func (r *recovery) pinged() (out []*patient) {
+// pinged returns the NIs with a ping under way. The monitor calls it.
+func (r *recovery) pinged() (out []*recoveringNI) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range r.patients {
+	for _, p := range r.list {
 		if p.health.pending.Load() {
 			out = append(out, p)
 		}
@@ -125,8 +125,8 @@ func (r *recovery) pinged() (out []*patient) {
 	return out
 }
 
-// mended reports whether a patient needs no more pings.
-func (n *Node) mended(p *patient) bool {
+// isRecovered reports whether a recovering NI needs no more pings.
+func (n *Node) isRecovered(p *recoveringNI) bool {
 	if p.health.full() {
 		return true
 	}
@@ -136,18 +136,18 @@ func (n *Node) mended(p *patient) bool {
 	return p.peer.gone.Load() || n.agedOut(p.peer)
 }
 
-// discharge removes p from the queue.
-func (n *Node) discharge(p *patient) {
+// removeRecovering removes p from the queue.
+func (n *Node) removeRecovering(p *recoveringNI) {
 	r := &n.recovery
 	r.mu.Lock()
-	r.patients = slices.DeleteFunc(r.patients, func(o *patient) bool { return o == p })
+	r.list = slices.DeleteFunc(r.list, func(o *recoveringNI) bool { return o == p })
 	r.mu.Unlock()
 	p.health.nextPing.Store(0)
 	p.health.recovering.Store(false)
 	if p.health.pending.Load() {
 		_ = n.table.Unlink(p.ping) // not found: it has ended
 	}
-	if !n.mended(p) { // it lost health again meanwhile
+	if !n.isRecovered(p) { // it lost health again meanwhile
 		if p.ni != nil {
 			n.recoverNI(p.ni)
 		} else {
@@ -156,8 +156,8 @@ func (n *Node) discharge(p *patient) {
 	}
 }
 
-// pingPatient sends a ping to exactly this NID. It is not resent.
-func (n *Node) pingPatient(p *patient) {
+// pingRecovering sends a ping to exactly this NID. It is not resent.
+func (n *Node) pingRecovering(p *recoveringNI) {
 	h, err := n.table.Bind(portals.MD{
 		Bytes: make([]byte, lnet.PingBufferMin), Threshold: 2, Unlink: true,
 		Options: portals.Truncate | portals.TrackResponse, Handler: p,
@@ -187,14 +187,14 @@ func (n *Node) pingPatient(p *patient) {
 // HandleEvent implements portals.Handler. An answer from a peer NI raises its health as
 // any message does; in addition it proves that the peer NI was up after the ping was
 // sent. An answer from an NI of this node raises the NI's health here.
-func (p *patient) HandleEvent(e *portals.Event) {
+func (p *recoveringNI) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil && !e.Unlinked:
 		_ = p.node.table.Unlink(e.MD) // not found: it has ended
 	case e.Err == nil && e.Type == portals.EventReply && p.ni != nil:
-		p.ni.gainHealth(p.node.parameters.Load().HealthSensitivity)
+		p.ni.raiseHealth(p.node.parameters.Load().HealthSensitivity)
 	case e.Err == nil && e.Type == portals.EventReply && e.Sender == p.peer.NID:
-		p.node.provedUp(p.peer, p.pinged)
+		p.node.reportUp(p.peer, p.pinged)
 	}
 	if e.Unlinked {
 		p.health.pending.Store(false)
@@ -204,7 +204,7 @@ func (p *patient) HandleEvent(e *portals.Event) {
 // Recovering returns the NIDs of the NIs and peer NIs that receive recovery pings, in the
 // order in which they lost health.
 func (a *Admin) Recovering() (local, peers []lnet.NID) {
-	if !a.n.made() {
+	if !a.n.isMade() {
 		return nil, nil
 	}
 	return a.n.recovering()
@@ -214,7 +214,7 @@ func (n *Node) recovering() (local, peers []lnet.NID) {
 	r := &n.recovery
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range r.patients {
+	for _, p := range r.list {
 		if p.ni != nil {
 			local = append(local, p.ni.NID)
 		} else {

@@ -16,8 +16,8 @@ import (
 type regions struct {
 	mu   sync.Mutex // a leaf lock; guards live and unsettled
 	live map[*memory.Region]struct{}
-	// unsettled are regions with unused pages, whose CPT may still change.
-	unsettled map[*memory.Region]struct{}
+	// notFinal are regions with unused pages, whose CPT may still change.
+	notFinal map[*memory.Region]struct{}
 }
 
 // Register registers b with the devices of all NIs, including those that are added later,
@@ -58,7 +58,7 @@ func (n *Node) placeRegion(r *memory.Region) {
 	}
 	cpt, settled := n.numa.OfMemory(r.Bytes())
 	r.SetCPT(cpt)
-	n.regions.settle(r, settled)
+	n.regions.setFinal(r, settled)
 }
 
 // placedAtOnce is the number of regions that the monitor checks per second. Each costs a
@@ -72,18 +72,18 @@ func (n *Node) placeRegions() {
 	}
 }
 
-// settle records whether the CPT of a region is final.
-func (s *regions) settle(r *memory.Region, settled bool) {
+// setFinal records whether the CPT of a region is final.
+func (s *regions) setFinal(r *memory.Region, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, live := s.live[r]
 	switch {
 	case settled || !live:
-		delete(s.unsettled, r)
-	case s.unsettled == nil:
-		s.unsettled = map[*memory.Region]struct{}{r: {}}
+		delete(s.notFinal, r)
+	case s.notFinal == nil:
+		s.notFinal = map[*memory.Region]struct{}{r: {}}
 	default:
-		s.unsettled[r] = struct{}{}
+		s.notFinal[r] = struct{}{}
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *regions) settle(r *memory.Region, settled bool) {
 func (s *regions) open(most int) (list []*memory.Region) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r := range s.unsettled {
+	for r := range s.notFinal {
 		if len(list) == most {
 			break
 		}
@@ -113,7 +113,7 @@ func (s *regions) remove(r *memory.Region) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, r)
-	delete(s.unsettled, r)
+	delete(s.notFinal, r)
 }
 
 // all returns the current regions.
@@ -127,16 +127,16 @@ func (s *regions) all() []*memory.Region {
 	return list
 }
 
-// joins registers all regions with an NI before the first message uses it. The
+// attachNI registers all regions with an NI before the first message uses it. The
 // configuration slot must be held.
-func (s *regions) joins(i *ni) {
+func (s *regions) attachNI(i *ni) {
 	for _, r := range s.all() {
 		i.register(r)
 	}
 }
 
-// leaves removes the registrations of an interface that was closed.
-func (s *regions) leaves(iface lnd.Interface) {
+// detachNI removes the registrations of an interface that was closed.
+func (s *regions) detachNI(iface lnd.Interface) {
 	by, ok := iface.(memory.Registrar)
 	if !ok {
 		return

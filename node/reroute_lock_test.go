@@ -23,7 +23,7 @@ func TestBetterWayWhileTheMapIsLocked(t *testing.T) {
 	}()
 	i := newNI(n, lnet.MakeNet(lnet.TypeTCP, 0))
 	i.Fatal.Store(true)
-	neighbour := n.meet(lnet.NIDFromIP(i.net, netip.MustParseAddr("10.0.0.1")), nil)
+	neighbour := n.makePeerNI(lnet.NIDFromIP(i.net, netip.MustParseAddr("10.0.0.1")), nil)
 	m := &message{node: n, ni: i, peer: neighbour}
 	n.peers.each(func(*peerNI) {
 		for k := range 8 * peerShards { // some are in each shard, including the locked one

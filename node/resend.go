@@ -54,9 +54,9 @@ func (q *resendQueue) close() messageQueue {
 	return q.take()
 }
 
-// again queues m, which failed, for another attempt. It returns false if no more attempts
+// requeue queues m, which failed, for another attempt. It returns false if no more attempts
 // are allowed.
-func (m *message) again() bool {
+func (m *message) requeue() bool {
 	n := m.node
 	if m.out.recovery || n.isClosing() || m.aborted() {
 		return false
@@ -88,22 +88,22 @@ func (n *Node) resendAll() {
 		m.err = nil
 		switch {
 		case err != nil:
-			m.conclude(err)
+			m.endSend(err)
 		case m.aborted():
-			m.conclude(ErrCanceled)
+			m.endSend(ErrCanceled)
 		default:
-			n.relaunch(m, m.tx.Header.Dest)
+			n.resend(m, m.tx.Header.Dest)
 		}
 	}
 }
 
-// leaveToMonitor queues m, which waited or was recalled, for the monitor. The monitor
+// queueForMonitor queues m, which waited or was recalled, for the monitor. The monitor
 // sends it, or concludes it with err if err is not nil.
-func (m *message) leaveToMonitor(err error) {
+func (m *message) queueForMonitor(err error) {
 	m.err = err
 	if m.node.resends.push(m) {
 		m.node.wakeMonitor()
 		return
 	}
-	m.conclude(ErrCanceled)
+	m.endSend(ErrCanceled)
 }

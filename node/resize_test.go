@@ -18,7 +18,7 @@ func TestResizeOfManyBuffers(t *testing.T) {
 	}
 	// While some are in use and released later.
 	b, more := &message{}, &message{}
-	if !p.credits.take(b) || p.credits.take(more) {
+	if !p.credits.acquire(b) || p.credits.acquire(more) {
 		t.Fatal("there is one credit")
 	}
 	if ready := p.resize(math.MaxInt32); ready.pop() != more {
@@ -26,11 +26,11 @@ func TestResizeOfManyBuffers(t *testing.T) {
 	}
 	p.resize(0)
 	for range 2 {
-		if p.credits.give() != nil {
+		if p.credits.release() != nil {
 			t.Error("a message that nobody knows")
 		}
 	}
-	if c := p.credits.info(); c.Available != 0 || p.credits.surplus.Load() != 0 {
-		t.Errorf("in the end %+v, %d too many", c, p.credits.surplus.Load())
+	if c := p.credits.info(); c.Available != 0 || p.credits.retiring.Load() != 0 {
+		t.Errorf("in the end %+v, %d too many", c, p.credits.retiring.Load())
 	}
 }

@@ -54,9 +54,9 @@ type router struct {
 	state atomic.Uint32 // RoutingState
 	pools [poolKinds]pool
 
-	ever  atomic.Bool
-	mu    sync.Mutex // guards changes of state, and the fields below
-	sizes Buffers
+	everEnabled atomic.Bool
+	mu          sync.Mutex // guards changes of state, and the fields below
+	sizes       Buffers
 	// In seconds of the node's clock: until is when starting ends, or the latest end of
 	// stopping; since is when stopping began.
 	since, until int64
@@ -81,7 +81,7 @@ func (r *router) announced() bool { return RoutingState(r.state.Load()) == Routi
 // does not block.
 func (a *Admin) EnableRouting() error {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("enable routing: %w", err)
 	}
 	ready, err := n.enableRouting(false)
@@ -93,7 +93,7 @@ func (a *Admin) EnableRouting() error {
 // again, and messages that wait to be forwarded continue.
 func (a *Admin) ResumeRouting() error {
 	n := a.n
-	if err := n.exists(); err != nil {
+	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("enable routing: %w", err)
 	}
 	ready, err := n.enableRouting(true)
@@ -119,7 +119,7 @@ func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 	if n.isClosing() {
 		return ready, fmt.Errorf("enable routing: %w", ErrClosed)
 	}
-	r.until = n.second.Load() + n.parameters.Load().silence()
+	r.until = n.second.Load() + n.parameters.Load().silenceLimit()
 	n.log.Info("routing starts")
 	return n.startForwarding(RoutingStarting), nil
 }
@@ -128,7 +128,7 @@ func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 // from an earlier period. router.mu must be held, except in New.
 func (n *Node) startForwarding(s RoutingState) (ready messageQueue) {
 	r := &n.router
-	r.ever.Store(true)
+	r.everEnabled.Store(true)
 	ready = r.resize(r.sizes.numbers())
 	for _, i := range n.topology.Load().nis {
 		i.lastPing.Store(n.second.Load()) // all count as alive at first
@@ -150,7 +150,7 @@ func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
 // still send are forwarded for at most 10 s and then dropped. DisableRouting does not
 // wait for that.
 func (a *Admin) DisableRouting() {
-	if a.n.made() {
+	if a.n.isMade() {
 		a.n.disableRouting()
 	}
 }
@@ -166,26 +166,26 @@ func (n *Node) disableRouting() {
 	r.since = n.second.Load()
 	r.until = r.since + int64(drainMost/time.Second)
 	n.log.Info("routing stops")
-	n.restate()
+	n.republish()
 }
 
 // StopRouting ends the router role at once. Messages that wait to be forwarded are
 // dropped, and RoutingInfo.Ever becomes false. Routing can be enabled again.
 func (a *Admin) StopRouting() {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return
 	}
 	n.disableRouting()
 	n.stopForwarding()
-	n.router.ever.Store(false)
+	n.router.everEnabled.Store(false)
 }
 
 // SetBuffers sets the sizes of the pools. A negative number leaves a size unchanged, 0
 // means the default. The sizes take effect while the node forwards.
 func (a *Admin) SetBuffers(b Buffers) {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return
 	}
 	ready := n.setBuffers(b)
@@ -219,7 +219,7 @@ func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
 // Buffers returns the sizes of the pools, which take effect while the node forwards.
 func (a *Admin) Buffers() Buffers {
 	n := a.n
-	if !n.made() {
+	if !n.isMade() {
 		return Buffers{}
 	}
 	n.router.mu.Lock()
@@ -229,13 +229,13 @@ func (a *Admin) Buffers() Buffers {
 
 // Routing describes the router role.
 func (a *Admin) Routing() RoutingInfo {
-	if !a.n.made() {
+	if !a.n.isMade() {
 		return RoutingInfo{}
 	}
 	r := &a.n.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	info := RoutingInfo{State: RoutingState(r.state.Load()), Ever: r.ever.Load()}
+	info := RoutingInfo{State: RoutingState(r.state.Load()), Ever: r.everEnabled.Load()}
 	for k := range r.pools {
 		c := r.pools[k].credits.info()
 		info.Pools[k] = PoolInfo{
@@ -253,21 +253,21 @@ func (n *Node) runRouter() {
 		return
 	}
 	second := n.second.Load()
-	started, stopped := r.due(second)
+	started, stopped := r.finishTransition(second)
 	if stopped {
 		n.forwardingEnded()
 		return
 	}
 	if started {
 		n.log.Info("routing enabled")
-		n.restate()
+		n.republish()
 	}
 	n.checkNets(second)
 }
 
-// due ends the starting or stopping of the router if it is time, and reports which of
+// finishTransition ends the starting or stopping of the router if it is time, and reports which of
 // them has ended.
-func (r *router) due(second int64) (started, stopped bool) {
+func (r *router) finishTransition(second int64) (started, stopped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch RoutingState(r.state.Load()) {
@@ -337,16 +337,16 @@ func (n *Node) drain(ctx context.Context) {
 	}
 }
 
-// silence returns how many seconds a net may be without pings before its NIs are marked
+// silenceLimit returns how many seconds a net may be without pings before its NIs are marked
 // as down.
-func (p *Parameters) silence() int64 {
+func (p *Parameters) silenceLimit() int64 {
 	return int64((p.RouterPingTimeout + p.RouterCheckInterval) / time.Second)
 }
 
 // checkNets marks the NIs of nets that were not pinged for too long as down (lnet-core
 // 9.2).
 func (n *Node) checkNets(second int64) {
-	silence := n.parameters.Load().silence()
+	silence := n.parameters.Load().silenceLimit()
 	last := map[lnet.Net]int64{}
 	nis := n.topology.Load().nis
 	for _, i := range nis {
@@ -357,16 +357,16 @@ func (n *Node) checkNets(second int64) {
 		if second-last[i.net] < silence || i.down()&DownSilence != 0 {
 			continue
 		}
-		changed = i.callSilent(second-silence) || changed
+		changed = i.markSilent(second-silence) || changed
 	}
 	if changed {
-		n.restate()
+		n.republish()
 	}
 }
 
-// callSilent marks an NI as down because no ping arrived on its net after the given
+// markSilent marks an NI as down because no ping arrived on its net after the given
 // second. It reports whether the status in ping info changed.
-func (i *ni) callSilent(since int64) bool {
+func (i *ni) markSilent(since int64) bool {
 	news := i.blame(DownSilence, true)
 	if i.lastPing.Load() > since { // one arrived at this moment
 		i.blame(DownSilence, false)
@@ -386,13 +386,13 @@ func (i *ni) noteRouterPing(h *lnet.Header) {
 		i.lastPing.Store(second)
 	}
 	if i.stored.Load() != 0 && i.blame(DownHealth|DownSilence, false) {
-		i.node.restate()
+		i.node.republish()
 	}
 }
 
-// restate publishes the current ping info under the same sequence number, and pushes it
+// republish publishes the current ping info under the same sequence number, and pushes it
 // to every multi-rail peer (discovery 4.4, 5.2).
-func (n *Node) restate() {
+func (n *Node) republish() {
 	n.pushAll.Store(true)
-	n.restateInfo()
+	n.republishInfo()
 }

@@ -59,7 +59,7 @@ func (a *Admin) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o 
 // error and no list.
 func (a *Admin) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error, _ error) {
 	n := a.n
-	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	err := n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
 		errs = n.discoverer.addRoutes(m, now, routes)
 		return nil
 	})
@@ -163,12 +163,12 @@ func (d *discoverer) route(table *selection.Routing) {
 // error.
 func (a *Admin) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
 	n := a.n
-	err := n.try(ctx, func(m *discovery.Machine, now time.Duration) error {
+	err := n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
 		if net != 0 && len(n.topology.Load().view.Routing.To(net)) == 0 {
 			return ErrNotFound
 		}
 		n.strangers.recount()
-		leads := n.leadsThrough(gateway)
+		leads := n.routesThrough(gateway)
 		n.discoverer.dropRoutes(func(r *selection.Route) bool {
 			return (net == 0 || r.Net == net) && (gateway.IsZero() || leads(r))
 		})
@@ -184,10 +184,10 @@ func (a *Admin) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID)
 // cost of one. Routes that do not exist are ignored.
 func (a *Admin) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
 	n := a.n
-	err := n.try(ctx, func(*discovery.Machine, time.Duration) error {
+	err := n.callErr(ctx, func(*discovery.Machine, time.Duration) error {
 		by := map[lnet.Net][]func(*selection.Route) bool{}
 		for k := range routes {
-			by[routes[k].Net] = append(by[routes[k].Net], n.leadsThrough(routes[k].Gateway))
+			by[routes[k].Net] = append(by[routes[k].Net], n.routesThrough(routes[k].Gateway))
 		}
 		n.strangers.recount()
 		n.discoverer.dropRoutes(func(r *selection.Route) bool {
@@ -201,9 +201,9 @@ func (a *Admin) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
 	return nil
 }
 
-// leadsThrough returns a function that reports whether a route leads through the peer
+// routesThrough returns a function that reports whether a route leads through the peer
 // that has the gateway NID.
-func (n *Node) leadsThrough(gateway lnet.NID) func(*selection.Route) bool {
+func (n *Node) routesThrough(gateway lnet.NID) func(*selection.Route) bool {
 	var through *peer
 	if p := n.peers.find(gateway); p != nil {
 		through = p.peer.Load()
@@ -223,7 +223,7 @@ func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
 
 // Routes lists the routes, grouped by net.
 func (a *Admin) Routes() []RouteInfo {
-	if !a.n.made() {
+	if !a.n.isMade() {
 		return nil
 	}
 	t := a.n.topology.Load()
@@ -282,7 +282,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	if q == nil {
 		return
 	}
-	d.listed(q, info)
+	d.recordGatewayNIDs(q, info)
 	n := d.node
 	if info.Features&lnet.FeatRoutingDisabled != 0 {
 		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })
@@ -290,7 +290,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	}
 	symmetric := !n.parameters.Load().AsymmetricRoutes
 	d.gatewayRoutes(q, func(r *selection.Route) {
-		up := q.rail.UpOn(r.Gateway.NID.Net())
+		up := q.selection.UpOn(r.Gateway.NID.Net())
 		single, netUp := false, false
 		for _, i := range info.NIs {
 			if i.NID.Net() == r.Net {
@@ -315,7 +315,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 // has not answered in time, but from which messages have arrived meanwhile, is considered
 // busy and not dead (decisions 131).
 func (d *discoverer) gatewayChecked(q *peer, err error) {
-	if q == nil || errors.Is(err, discovery.ErrTimedOut) && d.heardMeanwhile(q) {
+	if q == nil || errors.Is(err, discovery.ErrTimedOut) && d.heardSincePing(q) {
 		return
 	}
 	if err != nil {
@@ -328,12 +328,12 @@ func (d *discoverer) gatewayChecked(q *peer, err error) {
 		}
 		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })
 	}
-	d.setDead(q, err != nil)
+	d.setRemoved(q, err != nil)
 }
 
-// heardMeanwhile reports whether a message arrived from a peer within the timeout of a
+// heardSincePing reports whether a message arrived from a peer within the timeout of a
 // ping, and no driver has reported the peer as lost since.
-func (d *discoverer) heardMeanwhile(q *peer) bool {
+func (d *discoverer) heardSincePing(q *peer) bool {
 	v := q.view.Load()
 	if v == nil {
 		return false
@@ -349,11 +349,11 @@ func (d *discoverer) heardMeanwhile(q *peer) bool {
 // causeGateway links the log lines about a gateway that stops and starts to answer.
 const causeGateway = "gateway"
 
-func (d *discoverer) setDead(q *peer, dead bool) {
-	if q.dead == dead {
+func (d *discoverer) setRemoved(q *peer, dead bool) {
+	if q.removed == dead {
 		return
 	}
-	q.dead = dead
+	q.removed = dead
 	v := q.view.Load()
 	if v == nil {
 		return
@@ -363,7 +363,7 @@ func (d *discoverer) setDead(q *peer, dead bool) {
 	} else {
 		d.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	}
-	d.rail(q, v)
+	d.publishPeer(q, v)
 }
 
 // admitRouted reports whether a message that a router delivered from a net is accepted
@@ -374,7 +374,7 @@ func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 	if !strict && !dead {
 		return true
 	}
-	if strict && !n.leadsBack(gateway, from) {
+	if strict && !n.returnsThrough(gateway, from) {
 		return false
 	}
 	if dead {
@@ -384,8 +384,8 @@ func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 	return true
 }
 
-// leadsBack reports whether a route to a net leads through a neighbour.
-func (n *Node) leadsBack(gateway *peerNI, to lnet.Net) bool {
+// returnsThrough reports whether a route to a net leads through a neighbour.
+func (n *Node) returnsThrough(gateway *peerNI, to lnet.Net) bool {
 	q := gateway.peer.Load()
 	return q != nil && slices.ContainsFunc(n.topology.Load().view.Routing.To(to), func(r *selection.Route) bool {
 		return gatewayOf(r) == q
@@ -396,7 +396,7 @@ func (n *Node) leadsBack(gateway *peerNI, to lnet.Net) bool {
 // from a net.
 func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	v := q.view.Load()
-	if !q.dead || v == nil {
+	if !q.removed || v == nil {
 		return
 	}
 	for _, nid := range v.NIDs {
@@ -411,33 +411,33 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 			}
 		})
 	}
-	d.setDead(q, false)
+	d.setRemoved(q, false)
 }
 
-// revive updates a peer NI that counted as down after a message has arrived from it. The
+// markAlive updates a peer NI that counted as down after a message has arrived from it. The
 // message may have been sent before the peer NI was reported as down. It is assumed to be
 // no older than the LND timeout, although it may be if a PUT on a lazy portal has blocked
 // it.
-func (n *Node) revive(p *peerNI) {
+func (n *Node) markAlive(p *peerNI) {
 	late := n.parameters.Load().LNDTimeout()
 	for _, i := range n.topology.Load().nis {
 		if i.net == p.NID.Net() {
 			late = max(late, i.iface.Timeout())
 		}
 	}
-	n.provedUp(p, n.now()-int64(late))
+	n.reportUp(p, n.now()-int64(late))
 	if p.Up.Swap(true) {
 		return
 	}
-	n.discoverer.heard(p, true)
+	n.discoverer.retryRounds(p, true)
 	if !p.gateway() || p.Peer().Removed { // see reviveGateway
 		return
 	}
 	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, true) })
 }
 
-// lost records that a driver has lost a peer (lnet-core 8.4).
-func (n *Node) lost(i *ni, nid lnet.NID) {
+// noteLost records that a driver has lost a peer (lnet-core 8.4).
+func (n *Node) noteLost(i *ni, nid lnet.NID) {
 	p := n.peers.find(nid)
 	if p == nil || n.parameters.Load().IgnorePeerDown {
 		return

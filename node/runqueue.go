@@ -54,15 +54,15 @@ func (n *Node) run(messages *messageQueue) {
 		q.mu.Unlock()
 		switch m.step {
 		case stepAttempted:
-			m.attempted(m.err)
+			m.endAttempt(m.err)
 		case stepConclude:
-			m.conclude(m.err)
+			m.endSend(m.err)
 		case stepPlace:
-			m.place()
+			m.placePayload()
 		case stepDrop:
 			m.drop(reasonOf(m.op.Cause))
 		case stepForward:
-			m.continuePassage()
+			m.resumeForward()
 		}
 		q.mu.Lock()
 	}

@@ -49,7 +49,7 @@ type request struct {
 	hdrData   uint64
 	wantReply bool     // an ACK or a REPLY
 	recovery  bool     // a recovery ping
-	over      lnet.Net // the net to use, if not 0
+	net       lnet.Net // the net to use, if not 0
 	more      bool     // another request follows
 }
 
@@ -95,7 +95,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	if to.PID == 0 {
 		to.PID = lnet.PIDLustre
 	}
-	if err := n.takes(); err != nil {
+	if err := n.checkOpen(); err != nil {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
 	}
 	if err := checkPortal(r.portal); err != nil {
@@ -105,7 +105,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, ErrFailNID)
 	}
 	m := n.newMessage()
-	m.out.source, m.out.recovery, m.out.reserved, m.out.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.over
+	m.out.source, m.out.recovery, m.out.reserved, m.out.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.net
 	m.out.urgent, m.tx.Urgent = m.out.reserved, m.out.reserved
 	m.out.started = n.now()
 	m.tx.Header.Type, m.tx.More = r.typ, r.more
@@ -124,7 +124,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 		return fmt.Errorf("%s to %s: %w", r.typ, to, err)
 	}
 	m.bound = true
-	aim(m.op.Handler(), &p.d, r.wantReply)
+	setPollPath(m.op.Handler(), &p.d, r.wantReply)
 
 	m.describe(r, to)
 	hd := &m.tx.Header
@@ -147,7 +147,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	if p.err != nil {
 		p.err = fmt.Errorf("%s to %s: %w", r.typ, to, p.err)
 	}
-	n.carryOut(m, &p)
+	n.execute(m, &p)
 	return nil
 }
 
@@ -169,16 +169,16 @@ func (n *Node) transmit(m *message) {
 	var ready messageQueue
 	for ; m != nil; m = ready.pop() {
 		if m.out.waited || m.passage.forward {
-			if err := m.stale(); err != nil {
+			if err := m.checkSendable(); err != nil {
 				if m.passage.forward && !m.out.waited { // no attempt has begun
 					m.schedule(stepConclude, err)
 				} else {
-					m.unsent(err, &ready)
+					m.endUnsent(err, &ready)
 				}
 				continue
 			}
 		}
-		if !m.takeCredits() {
+		if !m.acquireCredits() {
 			continue
 		}
 		if n.faults.Active() && !m.ni.loopback { // fault rules do not apply to 0@lo
@@ -187,7 +187,7 @@ func (n *Node) transmit(m *message) {
 				continue
 			}
 			if err != nil {
-				m.unsent(err, &ready)
+				m.endUnsent(err, &ready)
 				continue
 			}
 		}
@@ -209,9 +209,9 @@ var (
 	errHopDown = &lnd.Error{Driver: "node", Op: "forward", Status: lnd.StatusRemoteDropped, Err: ErrUnreachable}
 )
 
-// stale returns an error if m, which waited for credits or is forwarded, must not be sent
+// checkSendable returns an error if m, which waited for credits or is forwarded, must not be sent
 // any more (lnet-core 7.2).
-func (m *message) stale() error {
+func (m *message) checkSendable() error {
 	switch {
 	case m.out.deadline != 0 && m.node.now() > m.out.deadline:
 		return errOverdue

@@ -2,17 +2,17 @@ package node
 
 import "sync"
 
-// slowHandlers manages goroutines for handlers whose events arrive faster than they are
+// slowCalls manages goroutines for handlers whose events arrive faster than they are
 // handled, so that a driver's goroutine does not run them indefinitely. Close waits for
 // these goroutines.
-type slowHandlers struct {
+type slowCalls struct {
 	mu    sync.Mutex // guards count and idle
 	count int
 	idle  chan struct{} // closed when count is 0 again; nil if not needed
 }
 
 // run runs f in a new goroutine.
-func (h *slowHandlers) run(f func()) {
+func (h *slowCalls) run(f func()) {
 	h.mu.Lock()
 	h.count++
 	h.mu.Unlock()
@@ -29,7 +29,7 @@ func (h *slowHandlers) run(f func()) {
 }
 
 // done returns a channel that is closed when none of these goroutines is left.
-func (h *slowHandlers) done() <-chan struct{} {
+func (h *slowCalls) done() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	idle := h.idle

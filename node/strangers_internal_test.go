@@ -23,7 +23,7 @@ func TestAPeerWithSomethingUnderWayIsNotIdle(t *testing.T) {
 	}
 	check := func(when string, want bool) {
 		t.Helper()
-		if _, idle := n.disuse(view); idle != want {
+		if _, idle := n.evictionRank(view); idle != want {
 			t.Errorf("%s: idle %v, want %v", when, idle, want)
 		}
 	}

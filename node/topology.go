@@ -19,8 +19,8 @@ type topology struct {
 	nis []*ni
 	// view is the form for package selection, with routes and parameters.
 	view selection.View
-	// far are the NIDs of the routes' gateways on other nets.
-	far farNIDs
+	// gatewayNIDs are the NIDs of the routes' gateways on other nets.
+	gatewayNIDs gatewayNIDs
 	// local describes this node for package discovery.
 	local discovery.Local
 }
@@ -74,12 +74,12 @@ func (t *topology) with(i *ni) *topology {
 			at = k + 1
 		}
 	}
-	return t.having(slices.Insert(slices.Clone(t.nis), at, i))
+	return t.withNIs(slices.Insert(slices.Clone(t.nis), at, i))
 }
 
 // without returns a copy without the NI i.
 func (t *topology) without(i *ni) *topology {
-	return t.having(slices.DeleteFunc(slices.Clone(t.nis), func(o *ni) bool { return o == i }))
+	return t.withNIs(slices.DeleteFunc(slices.Clone(t.nis), func(o *ni) bool { return o == i }))
 }
 
 // arranged returns the NIs in the order of nids, with those of a net together.
@@ -103,7 +103,7 @@ func (t *topology) arranged(nids []lnet.NID) []*ni {
 	return nis
 }
 
-func (t *topology) having(nis []*ni) *topology {
+func (t *topology) withNIs(nis []*ni) *topology {
 	next := *t
 	next.nis = nis
 	rails := make([]*selection.NI, 0, 1+len(nis))
@@ -115,8 +115,8 @@ func (t *topology) having(nis []*ni) *topology {
 	return &next
 }
 
-// under returns a copy with the given parameters.
-func (t *topology) under(p *Parameters) *topology {
+// withParameters returns a copy with the given parameters.
+func (t *topology) withParameters(p *Parameters) *topology {
 	next := *t
 	next.local.Mode = p.Discovery
 	next.view.DiscoveryOff = p.Discovery == discovery.Off || p.Discovery == discovery.Static
@@ -125,16 +125,16 @@ func (t *topology) under(p *Parameters) *topology {
 	return &next
 }
 
-// by returns a copy with the given routes, whose gateways have the NIDs far on other
+// by returns a copy with the given routes, whose gateways have the NIDs gatewayNIDs on other
 // nets.
-func (t *topology) by(routing *selection.Routing, far farNIDs) *topology {
+func (t *topology) by(routing *selection.Routing, far gatewayNIDs) *topology {
 	next := *t
-	next.view.Routing, next.far = routing, far
+	next.view.Routing, next.gatewayNIDs = routing, far
 	return &next
 }
 
-// told returns a copy with another sequence number of this node's ping info.
-func (t *topology) told(seq uint32) *topology {
+// withSeq returns a copy with another sequence number of this node's ping info.
+func (t *topology) withSeq(seq uint32) *topology {
 	next := *t
 	next.local.Seq = seq
 	return &next

@@ -28,8 +28,8 @@ func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	if p.SetStalled(&i.NI, true) {
 		p.avoidedSince.Store(n.now())
 		n.blame(p)
-		if !p.alone() || n.topology.Load().other(i) { // LNet's own requests take another path
-			n.lostHops.add(nid)
+		if !p.isOnlyNID() || n.topology.Load().other(i) { // LNet's own requests take another path
+			n.lostNeighbours.add(nid)
 			n.wakeMonitor()
 		}
 	}
@@ -54,36 +54,36 @@ func (n *Node) rerouteStalled() {
 	}
 }
 
-// calledDown records whether a peer NI's own node reports it as down. Kernels use such a
+// reportDown records whether a peer NI's own node reports it as down. Kernels use such a
 // peer NI in turn with others nevertheless.
-func (n *Node) calledDown(p *peerNI, down bool) {
-	p.toldMu.Lock()
+func (n *Node) reportDown(p *peerNI, down bool) {
+	p.reportedMu.Lock()
 	if down {
-		p.toldDown = n.now()
+		p.reportedDown = n.now()
 	}
 	changed := p.SetToldDown(down)
-	p.toldMu.Unlock()
+	p.reportedMu.Unlock()
 	if changed {
-		n.toldChanged(p, down)
+		n.reportedChanged(p, down)
 	}
 }
 
-// provedUp records that a message arrived from p that was sent after the time left, by
+// reportUp records that a message arrived from p that was sent after the time left, by
 // the node's clock. If p's node reported p as down before that time, the report is
 // obsolete. A later report is kept, because it may have arrived by another path before
 // this message was read.
-func (n *Node) provedUp(p *peerNI, left int64) {
-	p.toldMu.Lock()
-	changed := p.toldDown < left && p.SetToldDown(false)
-	p.toldMu.Unlock()
+func (n *Node) reportUp(p *peerNI, left int64) {
+	p.reportedMu.Lock()
+	changed := p.reportedDown < left && p.SetToldDown(false)
+	p.reportedMu.Unlock()
 	if changed {
-		n.toldChanged(p, false)
+		n.reportedChanged(p, false)
 	}
 }
 
-// toldChanged reroutes or resumes messages after calledDown or provedUp changed the
+// reportedChanged reroutes or resumes messages after reportDown or reportUp changed the
 // state.
-func (n *Node) toldChanged(p *peerNI, down bool) {
+func (n *Node) reportedChanged(p *peerNI, down bool) {
 	p.avoidedSince.Store(n.now())
 	for _, i := range n.topology.Load().nis {
 		switch {
@@ -114,10 +114,10 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 	moved.append(&out)
 	for m := moved.pop(); m != nil; m = moved.pop() {
 		if m.out.held == heldNone {
-			m.peer.Queued.Add(-m.weight())
+			m.peer.Queued.Add(-m.queuedBytes())
 		}
-		m.giveCredits(&ready)
-		m.leaveToMonitor(nil)
+		m.releaseCredits(&ready)
+		m.queueForMonitor(nil)
 	}
 	n.transmitAll(&ready)
 	to := lnet.NID{}
@@ -139,7 +139,7 @@ func (m *message) hasBetterWay() bool {
 		return false
 	}
 	n := m.node
-	dest := n.peers.glance(m.tx.Header.Dest)
+	dest := n.peers.findUnlocked(m.tx.Header.Dest)
 	if dest == nil {
 		return false
 	}
@@ -215,8 +215,8 @@ func (t PeerTrouble) failureText() string {
 	return t.Failure + " at " + t.FailedAt.UTC().Format(time.RFC3339)
 }
 
-// remarks describes the troubled NIs and peer NIs that a message to a peer might use.
-func (t *topology) remarks(p *selection.Peer) (steps []selection.Step) {
+// troubleSteps describes the troubled NIs and peer NIs that a message to a peer might use.
+func (t *topology) troubleSteps(p *selection.Peer) (steps []selection.Step) {
 	for _, net := range p.Nets {
 		for _, i := range t.nis {
 			if i.net == net.ID && i.Fatal.Load() {

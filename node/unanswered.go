@@ -20,9 +20,9 @@ const (
 // unanswered removes peers from which no message has ever come, and that are not
 // configured.
 type unanswered struct {
-	// some is set if there may be such peers: a peer NI was created since the last search.
-	some atomic.Bool
-	next int64 // when the discoverer searches again, in seconds of the node's clock
+	// possible is set if there may be such peers: a peer NI was created since the last search.
+	possible atomic.Bool
+	next     int64 // when the discoverer searches again, in seconds of the node's clock
 }
 
 // expireUnanswered removes the peers whose time is over. It returns the pause until the
@@ -30,15 +30,15 @@ type unanswered struct {
 func (d *discoverer) expireUnanswered() time.Duration {
 	n := d.node
 	u := &n.unanswered
-	if !u.some.Load() {
-		return idle
+	if !u.possible.Load() {
+		return idleSleep
 	}
 	now := n.second.Load()
 	if now < u.next {
 		return time.Duration(u.next-now) * time.Second
 	}
 	u.next = now + unansweredPause
-	u.some.Store(false)
+	u.possible.Store(false)
 	var over []lnet.NID
 	for v, hold := range d.machine.Holds() {
 		if hold == discovery.Named {
@@ -48,8 +48,8 @@ func (d *discoverer) expireUnanswered() time.Duration {
 		if !never {
 			continue
 		}
-		u.some.Store(true)
-		if _, free := n.disuse(v); free && now-last >= unansweredLife {
+		u.possible.Store(true)
+		if _, free := n.evictionRank(v); free && now-last >= unansweredLife {
 			over = append(over, v.Primary)
 		}
 	}
@@ -72,7 +72,7 @@ func (n *Node) lastAttempt(v *discovery.View) (last int64, never bool) {
 		if p.lastAlive.Load() != 0 || p.used.Load() != 0 {
 			return 0, false
 		}
-		last = max(last, p.born.Load())
+		last = max(last, p.created.Load())
 		if f := p.failure.Load(); f != nil {
 			last = max(last, f.second)
 		}

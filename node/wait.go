@@ -67,17 +67,17 @@ func (e *InFlightError) Done() <-chan struct{} { return e.done }
 // the fields that it sets until ended has a token; then the waiting goroutine owns the
 // waiter and returns it to the pool.
 type waiter struct {
-	node   *Node
-	answer portals.EventType
-	room   int           // size of the caller's memory
-	length int           // length in the answer; -1 before it arrives
-	err    error         // error of the last event with one
-	ended  chan struct{} // has a token when the memory is free
-	over   lnd.Wait      // over when the token is there or about to be
-	where  lookout
+	node     *Node
+	answer   portals.EventType
+	room     int           // size of the caller's memory
+	length   int           // length in the answer; -1 before it arrives
+	err      error         // error of the last event with one
+	ended    chan struct{} // has a token when the memory is free
+	wait     lnd.Wait      // over when the token is there or about to be
+	pollPath pollPath
 
-	left   atomic.Bool   // it was added to the node's flights
-	landed chan struct{} // set if left; closed when the memory is free
+	inFlight   atomic.Bool   // it was added to the node's flights
+	memoryFree chan struct{} // set if left; closed when the memory is free
 }
 
 // HandleEvent implements portals.Handler.
@@ -94,18 +94,18 @@ func (w *waiter) HandleEvent(e *portals.Event) {
 	}
 }
 
-// seek implements seeker. It is called before an answer can arrive.
-func (w *waiter) seek(l lookout) { w.where = l }
+// setPollPath implements poller. It is called before an answer can arrive.
+func (w *waiter) setPollPath(l pollPath) { w.pollPath = l }
 
 // end signals that the memory is free.
 func (w *waiter) end() {
-	if !w.over.End() {
+	if !w.wait.End() {
 		return
 	}
-	w.over.Wake()
-	if w.left.Load() {
+	w.wait.Wake()
+	if w.inFlight.Load() {
 		w.node.flights.remove(w)
-		close(w.landed)
+		close(w.memoryFree)
 	}
 	w.ended <- struct{}{} // must be last: the waiter may be reused afterwards
 }
@@ -114,8 +114,8 @@ func (w *waiter) end() {
 // afterwards.
 func (w *waiter) outcome() (int, error) {
 	length, err := w.length, w.err
-	w.err, w.where = nil, lookout{}
-	w.over.Reset()
+	w.err, w.pollPath = nil, pollPath{}
+	w.wait.Reset()
 	w.node.waiters.Put(w)
 	switch {
 	case length >= 0: // even if the driver reported an error for the send
@@ -131,7 +131,7 @@ func (w *waiter) outcome() (int, error) {
 func (n *Node) wait(
 	ctx context.Context, b []byte, answer portals.EventType, tracking portals.MDOptions, start func(lnet.Handle) error,
 ) (int, error) {
-	if err := n.mayWait(); err != nil {
+	if err := n.checkMayBlock(); err != nil {
 		return 0, err
 	}
 	if ctx.Err() != nil {
@@ -156,7 +156,7 @@ func (n *Node) wait(
 		_ = n.Unlink(h) // not found: the node is closed
 		return 0, err
 	}
-	w.where.look(&w.over)
+	w.pollPath.poll(&w.wait)
 	select {
 	case <-w.ended:
 		return w.outcome()
@@ -178,16 +178,16 @@ func (n *Node) wait(
 func (w *waiter) leave(h lnet.Handle, why error) error {
 	n := w.node
 	_ = n.Unlink(h) // not found: it is about to end, or the node is closed
-	w.landed = make(chan struct{})
-	w.left.Store(true)
+	w.memoryFree = make(chan struct{})
+	w.inFlight.Store(true)
 	if !n.flights.add(w) {
 		w.end()
 	}
-	if w.over.Over() {
+	if w.wait.Over() {
 		n.flights.remove(w)
 		return why
 	}
-	return &InFlightError{Err: why, done: w.landed}
+	return &InFlightError{Err: why, done: w.memoryFree}
 }
 
 // flights are waits that ended while the driver still used the memory.
@@ -229,8 +229,8 @@ func (f *flights) end() {
 	}
 }
 
-// landed unwraps an *InFlightError, for callers that will not use the memory again.
-func landed(err error) error {
+// unwrapInFlight unwraps an *InFlightError, for callers that will not use the memory again.
+func unwrapInFlight(err error) error {
 	var f *InFlightError
 	if errors.As(err, &f) {
 		return f.Err

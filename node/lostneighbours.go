@@ -6,19 +6,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// lostHops collects neighbours whose connections were lost, or that have stalled while
+// lostNeighbours collects neighbours whose connections were lost, or that have stalled while
 // there may be another path, until the monitor processes them. LNet's own pings and
 // pushes whose answers were expected from such a neighbour are ended then, and are
 // repeated by the code that made them. Otherwise they would end only when their trackers
 // time out, and by then a router that receives no pings has marked its NI as down.
-type lostHops struct {
+type lostNeighbours struct {
 	mu   sync.Mutex // guards the fields below
 	nids map[lnet.NID]struct{}
 	nets map[lnet.Net]struct{} // nets on which a local link went down, which may affect all neighbours
 }
 
 // add records that connections to a neighbour were lost.
-func (l *lostHops) add(nid lnet.NID) {
+func (l *lostNeighbours) add(nid lnet.NID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.nids == nil {
@@ -29,7 +29,7 @@ func (l *lostHops) add(nid lnet.NID) {
 
 // addNet records that a local link on a net went down. Messages under way there may be
 // stuck until it is up again.
-func (l *lostHops) addNet(net lnet.Net) {
+func (l *lostNeighbours) addNet(net lnet.Net) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.nets == nil {
@@ -40,7 +40,7 @@ func (l *lostHops) addNet(net lnet.Net) {
 
 // take empties l. It returns a function that reports whether a neighbour was lost, or nil
 // if none was.
-func (l *lostHops) take() func(hop lnet.NID) bool {
+func (l *lostNeighbours) take() func(hop lnet.NID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	nids, nets := l.nids, l.nets
@@ -58,7 +58,7 @@ func (l *lostHops) take() func(hop lnet.NID) bool {
 // endLost ends LNet's own requests to lost neighbours. It is called by the monitor, which
 // sends these requests.
 func (n *Node) endLost() {
-	lost := n.lostHops.take()
+	lost := n.lostNeighbours.take()
 	if lost == nil {
 		return
 	}
