@@ -52,7 +52,7 @@ func runScript(name, from, to, version string, settings ...string) error {
 	cmd := exec.Command("bash", "-c", "umask $UMASK && exec deploy/packages/$1 \"$0\"", to, name)
 	cmd.Dir = from
 	cmd.Env = append(os.Environ(), append([]string{
-		"UMASK=022", "VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "REVISION=" + revision, "TOOLS=" + filepath.Join(scratch, "tools"),
+		"UMASK=022", "VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "REVISION=" + revision, "TOOLS=" + tools(),
 	}, settings...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("deploy/packages/%s in %s: %w\n%s", name, from, err, out)
@@ -60,12 +60,23 @@ func runScript(name, from, to, version string, settings ...string) error {
 	return nil
 }
 
-// buildTools builds the tools that build uses, once for all builds.
+// tools returns the directory of the tools that build uses. CI has built them: LNETD_TEST_TOOLS.
+func tools() string {
+	if dir := os.Getenv("LNETD_TEST_TOOLS"); dir != "" {
+		return dir
+	}
+	return filepath.Join(scratch, "tools")
+}
+
+// buildTools builds the tools that build uses, once for all builds, unless CI has built them.
 var buildTools = sync.OnceValue(func() error {
+	if os.Getenv("LNETD_TEST_TOOLS") != "" {
+		return nil
+	}
 	cmd := exec.Command("go", "-C", sources, "install",
 		"github.com/goreleaser/nfpm/v2/cmd/nfpm", "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod", "./image", "./sbom")
 	cmd.Args[2] = filepath.Join(sources, "tools")
-	cmd.Env = append(os.Environ(), "GOBIN="+filepath.Join(scratch, "tools"))
+	cmd.Env = append(os.Environ(), "GOBIN="+tools())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
 	}
@@ -119,6 +130,7 @@ func rpmName(version string) string {
 // with another umask, time zone, home, language, settings of Go and an empty build cache, then all
 // results are identical, byte for byte.
 func TestReproducible(t *testing.T) {
+	t.Parallel()
 	first := built(t)
 	copied := filepath.Join(t.TempDir(), "elsewhere", "with a blank")
 	copySources(t, copied)
@@ -323,6 +335,7 @@ func needMachine(t *testing.T) {
 // Given an invalid URL of the documentation, build reports that at once; with a valid one, it
 // continues.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	needMachine(t)
 	for docs, good := range map[string]bool{
 		"":                               true,
