@@ -92,7 +92,7 @@ conformance: ## bin/conformance.md: which test shows which rule of the specifica
 	@mkdir -p bin
 	go test -count=1 -run '^TestPage$$' ./internal/testing/conformance -page $(CURDIR)/bin/conformance.md
 
-control-page: ## docs/control.md: its codes and replies
+control-page: ## docs/control.md and docs/selftest.md: requests, codes and replies
 	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/lnetd/control/server -update
 
 metrics-page: ## docs/metrics.md: names, types and labels of metrics

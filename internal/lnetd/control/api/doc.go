@@ -4,8 +4,8 @@
 // Package endpoint lists the requests, package server implements them, and package client calls
 // them. docs/control.md describes every request.
 //
-// Each resource (nets, peers, routes, ...) has a file of the same name here, in package server and
-// in package client. The commands of lst return values of package selftest/report.
+// Each resource (nets, peers, routes, ...) has a file of the same name here and in package server.
+// The commands of lst return values of package selftest/report.
 //
 // The package imports only lnet and starts no goroutine.
 package api

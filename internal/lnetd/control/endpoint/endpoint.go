@@ -33,6 +33,8 @@ type Info struct {
 	Request reflect.Type
 	// Patience is the client's timeout. Ping and Discover have that of api.TargetsPatience.
 	Patience time.Duration
+	// Document reports whether the body contains a document.
+	Document bool
 	// WithoutLNet reports whether lnetd serves the request while LNet is not configured.
 	WithoutLNet bool
 }
@@ -93,7 +95,7 @@ func remove[Request any](path, does string) Endpoint[Request, api.Done] {
 // document declares a request that processes a document.
 func document[Request, Reply any](path, does string) Endpoint[Request, Reply] {
 	e := post[Request, Reply](path, does)
-	e.Patience = api.DocumentPatience
+	e.Document, e.Patience = true, api.DocumentPatience
 	return e
 }
 

@@ -81,7 +81,7 @@ func answersShareMemory(t *testing.T, request string) {
 	synctest.Test(t, func(t *testing.T) {
 		const routes, readers, room = 1000, 10, 4
 		b := newRouter(routes)
-		whole, fault := encode(t.Context(), listOf("routes", b.routes, func(_ int, r *api.Route) (api.Route, bool) { return *r, true }))
+		whole, fault := encode(t.Context(), listOf[api.Routes](b.routes, func(_ int, r *api.Route) (api.Route, bool) { return *r, true }))
 		if fault != nil {
 			t.Fatal(fault)
 		}

@@ -19,7 +19,7 @@ const (
 	// the decoded text is another copy.
 	documentCopies = 3
 	// budgetTimeout is the maximum wait for memory.
-	budgetTimeout = api.ReplyPatience - 5*time.Second
+	budgetTimeout = api.ReplyPatience - replyMargin
 )
 
 // budget is a memory budget shared by requests. It serves requests in order of arrival, so small

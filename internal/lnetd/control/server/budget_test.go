@@ -62,7 +62,7 @@ func TestNoRoomForADocument(t *testing.T) {
 		s := &Server{Backend: &fakeBackend{}}
 		h := handlers{Server: s, documents: newBudget(1)}
 		did := false
-		serve := s.serve(&slotPool{}, h.budgeted(func(http.ResponseWriter, *http.Request) (any, *api.Fault) {
+		serve := s.serve(&slotPool{}, documentBodyMax, h.budgeted(func(http.ResponseWriter, *http.Request) (any, *api.Fault) {
 			did = true
 			return nil, nil
 		}))

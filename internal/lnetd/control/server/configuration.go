@@ -3,9 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -13,34 +13,17 @@ import (
 // bytes.
 const documentBodyMax = 2*api.DocumentMax + requestBodyMax
 
-// documents are the requests whose bodies contain documents.
-var documents = map[string]bool{
-	"POST /v1/configuration":         true,
-	"POST /v1/configuration/show":    true,
-	"POST /v1/configuration/errands": true,
-}
-
 // configuration returns the configuration. It does not run during a change.
-func (h *handlers) configuration(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-	if _, fault := readQuery(r.URL.RawQuery, nil); fault != nil {
-		return nil, fault
+func (h *handlers) configuration(ctx context.Context, _ *endpoint.Query) (api.Configuration, *api.Fault) {
+	c, err := h.Backend.Configuration(ctx)
+	if err != nil {
+		return c, describedError("cannot read the configuration", api.CodeInternal, err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-	defer cancel()
-	var body any
-	fault := h.serialized(ctx, r.Pattern, func() (f *api.Fault) {
-		c, err := h.Backend.Configuration(ctx)
-		if err != nil {
-			return describedError("cannot read the configuration", api.CodeInternal, err)
-		}
-		body, f = encode(ctx, c)
-		return f
-	})
-	return answered(body, fault)
+	return c, nil
 }
 
 // documentTurn returns the turn of a document: dry runs do not wait for changes.
-func (h *handlers) documentTurn(r api.ConfigurationChange) serializer {
+func (h *handlers) documentTurn(r *api.ConfigurationChange) serializer {
 	if r.Dry {
 		return h.readOnlySlot
 	}

@@ -8,12 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-func (h *handlers) discover(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-	var req api.DiscoverRequest
-	fault := decode(r.Body, &req)
-	if fault == nil {
-		fault = checkTargets(req.NIDs)
-	}
+func (h *handlers) discover(w http.ResponseWriter, r *http.Request, req *api.DiscoverRequest) (api.PingReply, *api.Fault) {
+	fault := checkTargets(req.NIDs)
 	nids := make([]lnet.NID, len(req.NIDs))
 	for i := 0; fault == nil && i < len(nids); i++ {
 		var err error
@@ -22,7 +18,7 @@ func (h *handlers) discover(w http.ResponseWriter, r *http.Request) (any, *api.F
 		}
 	}
 	if fault != nil {
-		return nil, fault
+		return api.PingReply{}, fault
 	}
 	return h.each(w, r, req.NIDs, api.PingTimeout, func(ctx context.Context, i int) (api.PingResult, error) {
 		p, err := h.Backend.Discover(ctx, nids[i], req.Force)

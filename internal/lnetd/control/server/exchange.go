@@ -14,29 +14,66 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Timeouts of changes. They end before the client's timeout, so that the client gets a reply.
 const (
-	changeTimeout   = api.ReplyPatience - 5*time.Second
-	documentTimeout = api.DocumentPatience - 5*time.Second
+	// replyMargin is how much earlier than the client's timeout lnetd stops a request, so that the
+	// client gets a reply.
+	replyMargin = 5 * time.Second
 	// retryAfter is the delay, in seconds, after which a client may retry a request rejected for
 	// lack of resources.
 	retryAfter = 5
 )
 
-// ask returns a handler for a GET request. The query may contain each of the named parameters once.
-func ask[Reply any](
-	answer func(ctx context.Context, q query) (Reply, *api.Fault), parameters ...string,
-) handler {
-	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		q, fault := readQuery(r.URL.RawQuery, parameters)
+// operation is an endpoint and its handler.
+type operation struct {
+	*endpoint.Info
+	do handler
+}
+
+// read returns what a request sends: its query, or its body.
+func read[Request, Reply any](e endpoint.Endpoint[Request, Reply], r *http.Request) (*Request, *api.Fault) {
+	sent := new(Request)
+	q, ok := any(sent).(*endpoint.Query)
+	if !ok {
+		return sent, decode(r.Body, sent)
+	}
+	values, fault := readQuery(r.URL.RawQuery, e.Parameters)
+	*q = endpoint.Query(values)
+	return sent, fault
+}
+
+// handle returns an operation that do performs.
+func handle[Request, Reply any](
+	e endpoint.Endpoint[Request, Reply], do func(w http.ResponseWriter, r *http.Request, sent *Request) (Reply, *api.Fault),
+) operation {
+	return operation{e.Info, func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		sent, fault := read(e, r)
 		if fault != nil {
 			return nil, fault
 		}
-		return answered(answer(r.Context(), q))
-	}
+		return answered(do(w, r, sent))
+	}}
+}
+
+// ask returns a query that answer answers.
+func ask[Reply any](
+	h *handlers, e endpoint.Endpoint[endpoint.Query, Reply], answer func(ctx context.Context, q query) (Reply, *api.Fault),
+) operation {
+	o := handle(e, func(_ http.ResponseWriter, r *http.Request, q *endpoint.Query) (Reply, *api.Fault) {
+		return answer(r.Context(), query(*q))
+	})
+	o.do = h.limitConcurrent(o.do)
+	return o
+}
+
+// askList is ask for a Reply that is generated as a list.
+func askList[Reply, T any](
+	h *handlers, e endpoint.Endpoint[endpoint.Query, Reply], answer func(ctx context.Context, q query) (list[Reply, T], *api.Fault),
+) operation {
+	return ask(h, endpoint.Endpoint[endpoint.Query, list[Reply, T]](e), answer)
 }
 
 // limitConcurrent returns a handler that limits how many replies of do are made and encoded at once.
@@ -72,34 +109,37 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// change returns a handler for a change, which is applied as a whole or not at all.
-func change[Request any](h *handlers, do func(ctx context.Context, r *Request) *api.Fault) handler {
-	return handling(changeTimeout, func(Request) serializer { return h.serialized },
+// change returns a change, which is applied as a whole or not at all.
+func change[Request any](
+	h *handlers, e endpoint.Endpoint[Request, api.Done], do func(ctx context.Context, r *Request) *api.Fault,
+) operation {
+	return scheduled(e, always[Request](h.serialized),
 		func(ctx context.Context, r *Request) (api.Done, *api.Fault) { return api.Done{}, do(ctx, r) })
 }
 
-// reading returns a handler for a document that changes nothing.
-func reading[Request, Reply any](h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault)) handler {
-	return handling(documentTimeout, func(Request) serializer { return h.readOnlySlot }, do)
+// serializer calls do, which performs the request of the endpoint, when it may run.
+type serializer func(ctx context.Context, e *endpoint.Info, do func() *api.Fault) *api.Fault
+
+// always returns a function that returns s.
+func always[Request any](s serializer) func(*Request) serializer {
+	return func(*Request) serializer { return s }
 }
 
-// serializer calls do, which performs the request of the pattern, when it may run.
-type serializer func(ctx context.Context, pattern string, do func() *api.Fault) *api.Fault
+// atOnce is the turn of requests that do not wait.
+func atOnce(_ context.Context, _ *endpoint.Info, do func() *api.Fault) *api.Fault { return do() }
 
-// handling returns a handler that decodes a request, calls do in the request's turn, and sends its
-// reply.
-func handling[Request, Reply any](
-	patience time.Duration, turnOf func(Request) serializer, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
-) handler {
-	return func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
+// scheduled returns an operation that do performs in its turn.
+func scheduled[Request, Reply any](
+	e endpoint.Endpoint[Request, Reply], turnOf func(*Request) serializer, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
+) operation {
+	return operation{e.Info, func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+		ctx, cancel := context.WithTimeout(r.Context(), e.Patience-replyMargin)
 		defer cancel()
-		var request Request
 		var body any
-		fault := decode(r.Body, &request)
+		sent, fault := read(e, r)
 		if fault == nil {
-			fault = turnOf(request)(ctx, r.Pattern, func() *api.Fault {
-				reply, f := do(ctx, &request)
+			fault = turnOf(sent)(ctx, e.Info, func() *api.Fault {
+				reply, f := do(ctx, sent)
 				if f == nil {
 					body, f = encode(ctx, reply) // a reply may be large
 				}
@@ -107,12 +147,12 @@ func handling[Request, Reply any](
 			})
 		}
 		return answered(body, fault)
-	}
+	}}
 }
 
 // readOnlySlot calls do without waiting for changes. Only one such call runs at a time, because documents
 // may be large.
-func (h *handlers) readOnlySlot(ctx context.Context, _ string, do func() *api.Fault) *api.Fault {
+func (h *handlers) readOnlySlot(ctx context.Context, _ *endpoint.Info, do func() *api.Fault) *api.Fault {
 	select {
 	case h.reserved <- struct{}{}:
 		defer func() { <-h.reserved }()
@@ -123,9 +163,9 @@ func (h *handlers) readOnlySlot(ctx context.Context, _ string, do func() *api.Fa
 }
 
 // serialized calls do while no other change runs. It checks again that LNet is up.
-func (h *handlers) serialized(ctx context.Context, pattern string, do func() *api.Fault) (fault *api.Fault) {
+func (h *handlers) serialized(ctx context.Context, e *endpoint.Info, do func() *api.Fault) (fault *api.Fault) {
 	err := h.Backend.InTurn(ctx, func() {
-		if fault = h.networkDown(pattern); fault == nil {
+		if fault = h.networkDown(e); fault == nil {
 			fault = do()
 		}
 	})

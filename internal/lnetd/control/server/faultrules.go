@@ -17,12 +17,12 @@ import (
 // faultPortalMax is the highest portal that a rule can name.
 const faultPortalMax = lnet.Portals - 1
 
-func (h *handlers) faults(_ context.Context, q query) (list[api.FaultRule], *api.Fault) {
+func (h *handlers) faults(_ context.Context, q query) (list[api.FaultRules, api.FaultRule], *api.Fault) {
 	kind, f := faultKind(q["kind"])
 	if f != nil {
-		return list[api.FaultRule]{}, f
+		return list[api.FaultRules, api.FaultRule]{}, f
 	}
-	return listOf("rules", h.Backend.Faults(kind), func(_ int, s *fault.Status) (api.FaultRule, bool) {
+	return listOf[api.FaultRules](h.Backend.Faults(kind), func(_ int, s *fault.Status) (api.FaultRule, bool) {
 		return shownFault(s), true
 	}), nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,40 +23,82 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/internal/lnetd/control/server"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of docs/control.md")
+var update = flag.Bool("update", false, "write the generated parts of the pages")
 
-const controlPage = "../../../../docs/control.md"
-
-// TestPageIsUpToDate checks the generated parts of docs/control.md: the codes of faults, and the
-// replies to the examples. With -update it writes them.
+// TestPageIsUpToDate checks the generated parts of pages: the endpoints, the codes of faults, and
+// the replies to the examples. With -update it writes them.
 func TestPageIsUpToDate(t *testing.T) {
-	got, err := os.ReadFile(controlPage)
+	for page, parts := range map[string]map[string]string{
+		"control.md":  {"requests": endpoints(false), "codes": codes(t), "replies": replies(t)},
+		"selftest.md": {"commands": endpoints(true)},
+	} {
+		checkPage(t, page, parts)
+	}
+}
+
+func checkPage(t *testing.T, page string, parts map[string]string) {
+	path := "../../../../docs/" + page
+	got, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := string(got)
-	for name, text := range map[string]string{"codes": codes(t), "replies": replies(t)} {
+	for name, text := range parts {
 		begin, end := "<!-- "+name+": written by make control-page -->\n", "<!-- end of "+name+" -->\n"
 		before, rest, found := strings.Cut(want, begin)
 		_, after, closed := strings.Cut(rest, end)
 		if !found || !closed {
-			t.Fatalf("docs/control.md has no place for the %s", name)
+			t.Fatalf("docs/%s has no place for the %s", page, name)
 		}
 		want = before + begin + text + end + after
 	}
 	switch {
 	case want == string(got):
 	case *update:
-		if err := os.WriteFile(controlPage, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("docs/control.md is stale, make control-page writes it anew (-is +shall be):\n%s",
-			cmp.Diff(strings.Split(string(got), "\n"), strings.Split(want, "\n")))
+		t.Errorf("docs/%s is stale, make control-page writes it anew (-is +shall be):\n%s",
+			page, cmp.Diff(strings.Split(string(got), "\n"), strings.Split(want, "\n")))
 	}
+}
+
+// endpoints returns the table of the commands of lst, or of all other endpoints.
+func endpoints(lst bool) string {
+	var b strings.Builder
+	b.WriteString("\n| request | does | body or parameters |\n|---|---|---|\n")
+	for _, e := range endpoint.All() {
+		if strings.HasPrefix(e.Path, endpoint.LstPath) == lst {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Pattern(), e.Does, takes(e))
+		}
+	}
+	return strings.ReplaceAll(b.String(), "|  |", "| |") + "\n"
+}
+
+// takes describes what a request sends.
+func takes(e *endpoint.Info) string {
+	names := e.Parameters
+	switch {
+	case e.Takes != "":
+		return e.Takes
+	case e.Request == reflect.TypeFor[api.Done]():
+		return "`{}`"
+	case e.Request.Kind() == reflect.Struct:
+		for _, f := range reflect.VisibleFields(e.Request) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(names, "`, `") + "`"
 }
 
 // codes returns the table of fault codes: each constant with its comment.
@@ -117,7 +160,8 @@ func replies(t *testing.T) string {
 			}
 			fmt.Fprintf(&b, "\n\n```\n%s\n```\n", reply)
 		}
-		for _, pattern := range server.JSONPatterns() {
+		for _, e := range endpoint.All() {
+			pattern := e.Pattern()
 			if !shown[pattern] {
 				t.Errorf("%s has no example", pattern)
 			}

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"reflect"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// list is a reply of any length: a JSON object with one long member, an array.
-type list[T any] struct {
-	key string
+// list is a Reply of any length. Its first field is an array of items.
+type list[Reply, T any] struct {
 	// streams makes the list be generated while it is written. It then needs little memory,
 	// whatever its length and however slowly the client reads.
 	streams bool
@@ -31,8 +31,8 @@ const partSize = 1 << 20
 
 // listOf returns a list of the items that show converts. Items for which show returns false are
 // omitted.
-func listOf[Item, T any](key string, items []Item, show func(place int, item *Item) (_ T, ok bool)) list[T] {
-	return list[T]{key: key, items: func(yield func(T, error) bool) {
+func listOf[Reply, Item, T any](items []Item, show func(place int, item *Item) (_ T, ok bool)) list[Reply, T] {
+	return list[Reply, T]{items: func(yield func(T, error) bool) {
 		for place := range items {
 			if shown, ok := show(place, &items[place]); ok && !yield(shown, nil) {
 				return
@@ -48,10 +48,10 @@ type literal interface {
 	writeTo(ctx context.Context, p *pages) error
 }
 
-func (l list[T]) lazy() bool { return l.streams }
+func (l list[Reply, T]) lazy() bool { return l.streams }
 
-func (l list[T]) writeTo(ctx context.Context, p *pages) error {
-	p.buf = append(p.buf, `{"`+l.key+`":[`...)
+func (l list[Reply, T]) writeTo(ctx context.Context, p *pages) error {
+	p.buf = append(p.buf, `{"`+reflect.TypeFor[Reply]().Field(0).Tag.Get("json")+`":[`...)
 	var last T
 	first, end := true, `]`+l.rest+"}\n"
 	for item, err := range l.items {
@@ -81,7 +81,7 @@ func (l list[T]) writeTo(ctx context.Context, p *pages) error {
 	return p.flush()
 }
 
-func (l list[T]) append(p *pages, item *T) (err error) {
+func (l list[Reply, T]) append(p *pages, item *T) (err error) {
 	if l.encode != nil {
 		p.buf, err = l.encode(p.buf, item)
 		return err

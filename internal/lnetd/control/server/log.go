@@ -27,8 +27,3 @@ func (h *handlers) setLog(_ context.Context, r *api.LogChange) (api.Done, *api.F
 	}
 	return api.Done{}, nil
 }
-
-// atOnce is the turn of requests that do not wait.
-func atOnce[Request any](Request) serializer {
-	return func(_ context.Context, _ string, do func() *api.Fault) *api.Fault { return do() }
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
@@ -26,54 +27,48 @@ type Selftest interface {
 	Console() (*console.Console, error)
 }
 
-// lst returns the handlers of lst's commands. They wait for other nodes as long as needed. They run
-// concurrently, except where the console serializes them.
-func (h *handlers) lst() map[string]handler {
-	return map[string]handler{
-		"POST /v1/lst/enable":       act(h, h.lstEnable),
-		"POST /v1/lst/disable":      act(h, h.lstDisable),
-		"POST /v1/lst/new_session":  act(h, h.lstNewSession),
-		"POST /v1/lst/end_session":  act(h, h.lstEndSession),
-		"POST /v1/lst/show_session": act(h, h.lstShowSession),
-		"POST /v1/lst/ping":         act(h, h.lstPing),
-		"POST /v1/lst/add_group":    act(h, h.lstAddGroup),
-		"POST /v1/lst/del_group":    act(h, h.lstDeleteGroup),
-		"POST /v1/lst/update_group": act(h, h.lstUpdateGroup),
-		"POST /v1/lst/list_groups":  act(h, h.lstGroups),
-		"POST /v1/lst/list_group":   act(h, h.lstGroup),
-		"POST /v1/lst/add_batch":    act(h, h.lstAddBatch),
-		"POST /v1/lst/add_test":     act(h, h.lstAddTest),
-		"POST /v1/lst/run":          act(h, h.lstRun),
-		"POST /v1/lst/stop":         act(h, h.lstStop),
-		"POST /v1/lst/query":        act(h, h.lstQuery),
-		"POST /v1/lst/list_batches": act(h, h.lstBatches),
-		"POST /v1/lst/list_batch":   act(h, h.lstBatch),
-		"POST /v1/lst/stat":         act(h, h.lstStat),
+// lst returns lst's commands. They wait for other nodes as long as needed. They run concurrently,
+// except where the console serializes them.
+func (h *handlers) lst() []operation {
+	return []operation{
+		act(h, endpoint.LstEnable, h.lstEnable),
+		act(h, endpoint.LstDisable, h.lstDisable),
+		act(h, endpoint.LstNewSession, h.lstNewSession),
+		act(h, endpoint.LstEndSession, h.lstEndSession),
+		act(h, endpoint.LstShowSession, h.lstShowSession),
+		act(h, endpoint.LstPing, h.lstPing),
+		act(h, endpoint.LstAddGroup, h.lstAddGroup),
+		act(h, endpoint.LstDeleteGroup, h.lstDeleteGroup),
+		act(h, endpoint.LstUpdateGroup, h.lstUpdateGroup),
+		act(h, endpoint.LstGroups, h.lstGroups),
+		act(h, endpoint.LstGroup, h.lstGroup),
+		act(h, endpoint.LstAddBatch, h.lstAddBatch),
+		act(h, endpoint.LstAddTest, h.lstAddTest),
+		act(h, endpoint.LstRun, h.lstRun),
+		act(h, endpoint.LstStop, h.lstStop),
+		act(h, endpoint.LstQuery, h.lstQuery),
+		act(h, endpoint.LstBatches, h.lstBatches),
+		act(h, endpoint.LstBatch, h.lstBatch),
+		act(h, endpoint.LstStat, h.lstStat),
 	}
 }
 
 // holds returns the request that stays open until its client disconnects or the session ends.
-func (h *handlers) holds() map[string]handler {
-	return map[string]handler{"POST /v1/lst/hold_session": h.lstHoldSession}
+func (h *handlers) holds() []operation {
+	return []operation{{endpoint.LstHoldSession.Info, h.lstHoldSession}}
 }
 
-// act returns a handler for a command that may wait for other nodes. The command is cancelled when
-// the client disconnects.
+// act returns a command that may wait for other nodes. It is cancelled when the client disconnects.
 func act[Request, Reply any](
-	h *handlers, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
-) handler {
-	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		var request Request
-		var reply Reply
-		fault := decode(r.Body, &request) // with the default timeout, because the body may be missing
-		if fault == nil {
-			h.allow(w, time.Now().Add(api.LstPatience+api.ReplyPatience))
-			ctx, cancel := context.WithTimeout(r.Context(), api.LstPatience)
-			defer cancel()
-			reply, fault = do(ctx, &request)
-		}
-		return answered(reply, fault)
-	}
+	h *handlers, e endpoint.Endpoint[Request, Reply], do func(ctx context.Context, r *Request) (Reply, *api.Fault),
+) operation {
+	// The body is read with the default timeout, because it may be missing.
+	return handle(e, func(w http.ResponseWriter, r *http.Request, sent *Request) (Reply, *api.Fault) {
+		h.allow(w, time.Now().Add(e.Patience))
+		ctx, cancel := context.WithTimeout(r.Context(), api.LstPatience)
+		defer cancel()
+		return do(ctx, sent)
+	})
 }
 
 // allow sets the deadline of a request, or removes it if until is zero. The default deadlines are

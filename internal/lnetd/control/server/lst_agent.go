@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
 func (h *handlers) lstStatus(context.Context, query) (api.LstStatus, *api.Fault) {
@@ -19,7 +20,7 @@ func (h *handlers) lstEnable(ctx context.Context, b *api.LstBounds) (api.Done, *
 	case b.Units < 0 || b.Units > api.LstUnitsMax:
 		return api.Done{}, invalidRequest("units is not within 1 to 16777216", nil)
 	}
-	return api.Done{}, h.serialized(ctx, "POST /v1/lst/enable", func() *api.Fault {
+	return api.Done{}, h.serialized(ctx, endpoint.LstEnable.Info, func() *api.Fault {
 		if err := h.Backend.Selftest().Enable(*b); err != nil {
 			return lstFault("enable", err)
 		}
@@ -28,7 +29,7 @@ func (h *handlers) lstEnable(ctx context.Context, b *api.LstBounds) (api.Done, *
 }
 
 func (h *handlers) lstDisable(ctx context.Context, r *api.LstDisable) (api.Done, *api.Fault) {
-	return api.Done{}, h.serialized(ctx, "POST /v1/lst/disable", func() *api.Fault {
+	return api.Done{}, h.serialized(ctx, endpoint.LstDisable.Info, func() *api.Fault {
 		if err := h.Backend.Selftest().Disable(ctx, r.Force); err != nil {
 			return lstFault("disable", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/selftest/console"
 	"github.com/lnetd/lnetd/selftest/report"
 )
@@ -66,8 +67,7 @@ func (h *handlers) lstShowSession(context.Context, *api.Done) (api.LstSession, *
 // lstHoldSession replies at once and stays open until the session ends or the client disconnects.
 // In the latter case it ends the session.
 func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-	var request api.Lst
-	fault := decode(r.Body, &request) // with the default timeout, because the body may be missing
+	sent, fault := read(endpoint.LstHoldSession, r) // with the default timeout, because the body may be missing
 	var c *console.Console
 	if fault == nil {
 		h.allow(w, time.Time{})
@@ -76,7 +76,7 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 	var hold *console.Hold
 	if fault == nil {
 		var err error
-		if hold, err = c.Hold(console.Key(request.Key)); err != nil {
+		if hold, err = c.Hold(console.Key(sent.Key)); err != nil {
 			fault = lstFault("hold_session", err)
 		}
 	}

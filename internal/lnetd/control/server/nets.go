@@ -12,21 +12,21 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-func (h *handlers) nets(_ context.Context, q query) (list[api.Net], *api.Fault) {
+func (h *handlers) nets(_ context.Context, q query) (list[api.Nets, api.Net], *api.Fault) {
 	want, fault := q.net()
 	if fault != nil {
-		return list[api.Net]{}, fault
+		return list[api.Nets, api.Net]{}, fault
 	}
 	nets := h.Backend.Nets()
 	waiting := slices.DeleteFunc(h.Backend.Waiting(), func(w api.WaitingNI) bool { return want != 0 && w.Net != want })
 	if want != 0 && len(waiting) == 0 && !slices.ContainsFunc(nets, func(n api.Net) bool { return n.Net == want }) {
-		return list[api.Net]{}, &api.Fault{
+		return list[api.Nets, api.Net]{}, &api.Fault{
 			Code: api.CodeNetAbsent, Errno: -3, Text: "Network is down",
 			Cause:  "the node has no NI on " + want.String(),
 			Remedy: "see the nets that it has with: lnetdctl net show",
 		}
 	}
-	l := listOf("nets", nets, func(_ int, n *api.Net) (api.Net, bool) { return *n, want == 0 || n.Net == want })
+	l := listOf[api.Nets](nets, func(_ int, n *api.Net) (api.Net, bool) { return *n, want == 0 || n.Net == want })
 	if len(waiting) > 0 {
 		b, err := json.Marshal(waiting)
 		if err != nil {

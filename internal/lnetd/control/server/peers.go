@@ -14,48 +14,48 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-func (h *handlers) peers(ctx context.Context, q query) (list[api.Peer], *api.Fault) {
+func (h *handlers) peers(ctx context.Context, q query) (list[api.Peers, api.Peer], *api.Fault) {
 	nid, fault := q.nid("nid")
 	if fault != nil {
-		return list[api.Peer]{}, fault
+		return list[api.Peers, api.Peer]{}, fault
 	}
 	detail, detailed, fault := q.number("detail")
 	if fault != nil {
-		return list[api.Peer]{}, fault
+		return list[api.Peers, api.Peer]{}, fault
 	}
 	page, paged := q["page"]
 	switch {
 	case !nid.IsZero() && paged || detailed && !paged:
-		return list[api.Peer]{}, invalidRequest("page is for all peers, and detail for pages", nil)
+		return list[api.Peers, api.Peer]{}, invalidRequest("page is for all peers, and detail for pages", nil)
 	case !nid.IsZero():
 		return h.peer(nid)
 	case !paged:
-		return list[api.Peer]{key: "peers", streams: true, items: h.Backend.Peers(ctx, 0)}, nil
+		return list[api.Peers, api.Peer]{streams: true, items: h.Backend.Peers(ctx, 0)}, nil
 	case !detailed:
 		detail = api.PeersDetail
 	}
 	after, fault := h.parsePage(page)
 	if fault != nil {
-		return list[api.Peer]{}, fault
+		return list[api.Peers, api.Peer]{}, fault
 	}
 	c := newCompact(int(min(detail, api.PeersDetail)))
-	return list[api.Peer]{
-		key: "peers", streams: true, items: h.Backend.Peers(ctx, after),
+	return list[api.Peers, api.Peer]{
+		streams: true, items: h.Backend.Peers(ctx, after),
 		encode: func(b []byte, p *api.Peer) ([]byte, error) { return c.append(b, p) },
 		after:  func(last *api.Peer) string { return h.pageAfter(discovery.PeerID(last.ID)) },
 	}, nil
 }
 
-func (h *handlers) peer(nid lnet.NID) (list[api.Peer], *api.Fault) {
+func (h *handlers) peer(nid lnet.NID) (list[api.Peers, api.Peer], *api.Fault) {
 	p, ok := h.Backend.Peer(nid)
 	if !ok {
-		return list[api.Peer]{}, &api.Fault{
+		return list[api.Peers, api.Peer]{}, &api.Fault{
 			Code: api.CodePeerUnknown, Errno: -int(syscall.ENOENT), Text: "cannot find peer",
 			Cause:  "no peer has the NID " + nid.String(),
 			Remedy: "see the peers with: lnetdctl peer show",
 		}
 	}
-	return listOf("peers", []api.Peer{p}, func(_ int, p *api.Peer) (api.Peer, bool) { return *p, true }), nil
+	return listOf[api.Peers]([]api.Peer{p}, func(_ int, p *api.Peer) (api.Peer, bool) { return *p, true }), nil
 }
 
 // pageAfter returns the name of the page that starts after a peer. It is valid only for this run of

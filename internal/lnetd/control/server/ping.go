@@ -8,14 +8,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-func (h *handlers) ping(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-	var req api.PingRequest
-	if fault := decode(r.Body, &req); fault != nil {
-		return nil, fault
-	}
-	targets, source, fault := parsePing(&req)
+func (h *handlers) ping(w http.ResponseWriter, r *http.Request, req *api.PingRequest) (api.PingReply, *api.Fault) {
+	targets, source, fault := parsePing(req)
 	if fault != nil {
-		return nil, fault
+		return api.PingReply{}, fault
 	}
 	return h.each(w, r, req.NIDs, req.Patience(), func(ctx context.Context, i int) (api.PingResult, error) {
 		return h.Backend.Ping(ctx, targets[i], source)

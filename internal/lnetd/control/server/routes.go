@@ -12,24 +12,24 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-func (h *handlers) routes(_ context.Context, q query) (list[api.Route], *api.Fault) {
+func (h *handlers) routes(_ context.Context, q query) (list[api.Routes, api.Route], *api.Fault) {
 	net, fault := q.net()
 	if fault != nil {
-		return list[api.Route]{}, fault
+		return list[api.Routes, api.Route]{}, fault
 	}
 	gateway, fault := q.nid("gateway")
 	if fault != nil {
-		return list[api.Route]{}, fault
+		return list[api.Routes, api.Route]{}, fault
 	}
 	hops, byHops, fault := q.number("hops")
 	if fault != nil {
-		return list[api.Route]{}, fault
+		return list[api.Routes, api.Route]{}, fault
 	}
 	priority, byPriority, fault := q.number("priority")
 	if fault != nil {
-		return list[api.Route]{}, fault
+		return list[api.Routes, api.Route]{}, fault
 	}
-	return listOf("routes", h.Backend.Routes(), func(_ int, r *api.Route) (api.Route, bool) {
+	return listOf[api.Routes](h.Backend.Routes(), func(_ int, r *api.Route) (api.Route, bool) {
 		return *r, (net == 0 || r.Net == net) && (gateway.IsZero() || r.Gateway == gateway) &&
 			(!byHops || r.Hops == hops) && (!byPriority || r.Priority == priority)
 	}), nil

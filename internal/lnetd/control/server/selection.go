@@ -9,16 +9,16 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-func (h *handlers) selection(_ context.Context, q query) (list[api.SelectionRule], *api.Fault) {
+func (h *handlers) selection(_ context.Context, q query) (list[api.Selection, api.SelectionRule], *api.Fault) {
 	kind, byType := q["type"]
 	if _, ok := ruleType(kind); byType && !ok {
-		return list[api.SelectionRule]{}, unknownRuleType(kind)
+		return list[api.Selection, api.SelectionRule]{}, unknownRuleType(kind)
 	}
 	id, byID, fault := q.number("id")
 	if fault != nil {
-		return list[api.SelectionRule]{}, fault
+		return list[api.Selection, api.SelectionRule]{}, fault
 	}
-	return listOf("rules", h.Backend.TypedRules(), func(_ int, t *selection.TypedRule) (api.SelectionRule, bool) {
+	return listOf[api.Selection](h.Backend.TypedRules(), func(_ int, t *selection.TypedRule) (api.SelectionRule, bool) {
 		r := shownTypedRule(t)
 		return r, (!byType || r.Type == kind) && (!byID || t.ID == int(id))
 	}), nil

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/internal/lnetd/httpd"
 	"github.com/lnetd/lnetd/lnd/limit"
 )
@@ -62,24 +62,32 @@ func (s *Server) Handler() http.Handler {
 		documents: newBudget(cmp.Or(s.documents, documentsBudget)),
 	}
 	mux := http.NewServeMux()
-	for pattern, handler := range h.quick() {
-		if strings.HasPrefix(pattern, http.MethodGet) {
-			handler = h.limitConcurrent(handler)
-		}
-		mux.HandleFunc(pattern, s.serve(nil, h.needingLNet(pattern, handler)))
+	mux.HandleFunc("/", s.serve(nil, requestBodyMax, h.notFound))
+	for _, o := range h.quick() {
+		h.register(mux, nil, o)
 	}
 	// Each kind of long request has its own limit: requests that wait for other nodes, changes, and
 	// requests that stay open.
-	for _, routes := range []map[string]handler{h.slow(), h.changes(), h.lst(), h.holds(), h.profiles()} {
+	for _, operations := range [][]operation{h.slow(), h.changes(), h.lst(), h.holds()} {
 		places := &slotPool{}
-		for pattern, handler := range routes {
-			if documents[pattern] {
-				handler = h.budgeted(handler)
-			}
-			mux.HandleFunc(pattern, s.serve(places, h.needingLNet(pattern, handler)))
+		for _, o := range operations {
+			h.register(mux, places, o)
 		}
 	}
+	places := &slotPool{}
+	for pattern, profile := range h.profiles() {
+		mux.HandleFunc(pattern, s.serve(places, requestBodyMax, profile))
+	}
 	return mux
+}
+
+// register makes mux serve an operation.
+func (h *handlers) register(mux *http.ServeMux, p *slotPool, o operation) {
+	do, most := o.do, int64(requestBodyMax)
+	if o.Document {
+		do, most = h.budgeted(do), documentBodyMax
+	}
+	mux.HandleFunc(o.Pattern(), h.serve(p, most, h.needingLNet(o.Info, do)))
 }
 
 // handler performs a request and returns the reply: nil, a value, or a reply that is generated
@@ -98,65 +106,61 @@ type handlers struct {
 	documents *budget
 }
 
-func (h *handlers) quick() map[string]handler {
-	return map[string]handler{
-		"GET /v1/version":   ask(h.version),
-		"GET /v1/nets":      ask(h.nets, "net"),
-		"GET /v1/peers":     ask(h.peers, "nid", "page", "detail"),
-		"GET /v1/routes":    ask(h.routes, "net", "gateway", "hops", "priority"),
-		"GET /v1/routing":   ask(h.routing),
-		"GET /v1/globals":   ask(h.globals),
-		"GET /v1/udsp":      ask(h.udsp, "idx"),
-		"GET /v1/selection": ask(h.selection, "type", "id"),
-		"GET /v1/explain":   ask(h.explain, "nid", "source", "portal"),
-		"GET /v1/faults":    ask(h.faults, "kind"),
-		"GET /v1/stats":     ask(h.stats),
-		"GET /v1/clients":   ask(h.clients),
-		"GET /v1/lst":       ask(h.lstStatus),
-		"GET /v1/recovery":  ask(h.recovery),
-		"GET /v1/cpts":      ask(h.cpts, "nids"),
-		"GET /v1/numa":      ask(h.numa),
-		"GET /v1/log":       ask(h.log),
-		"POST /v1/log":      handling(changeTimeout, atOnce, h.setLog),
-		"/":                 h.notFound,
+func (h *handlers) quick() []operation {
+	return []operation{
+		ask(h, endpoint.Version, h.version),
+		askList(h, endpoint.Nets, h.nets),
+		askList(h, endpoint.Peers, h.peers),
+		askList(h, endpoint.Routes, h.routes),
+		ask(h, endpoint.Routing, h.routing),
+		ask(h, endpoint.Globals, h.globals),
+		askList(h, endpoint.UDSP, h.udsp),
+		askList(h, endpoint.Selection, h.selection),
+		ask(h, endpoint.Explain, h.explain),
+		askList(h, endpoint.Faults, h.faults),
+		ask(h, endpoint.Stats, h.stats),
+		ask(h, endpoint.Clients, h.clients),
+		ask(h, endpoint.LstStatus, h.lstStatus),
+		ask(h, endpoint.Recovery, h.recovery),
+		ask(h, endpoint.CPTs, h.cpts),
+		ask(h, endpoint.NUMA, h.numa),
+		ask(h, endpoint.Log, h.log),
+		scheduled(endpoint.SetLog, always[api.LogChange](atOnce), h.setLog),
 	}
 }
 
-func (h *handlers) slow() map[string]handler {
-	return map[string]handler{
-		"POST /v1/ping":     h.ping,
-		"POST /v1/discover": h.discover,
-	}
+func (h *handlers) slow() []operation {
+	return []operation{handle(endpoint.Ping, h.ping), handle(endpoint.Discover, h.discover)}
 }
 
-func (h *handlers) changes() map[string]handler {
-	return map[string]handler{
-		"GET /v1/configuration":          h.configuration,
-		"POST /v1/configuration":         handling(documentTimeout, h.documentTurn, h.changeConfiguration),
-		"POST /v1/configuration/show":    reading(h, h.described),
-		"POST /v1/configuration/errands": reading(h, h.errands),
-		"POST /v1/lnet":                  change(h, h.setLNet),
-		"POST /v1/nets":                  handling(changeTimeout, func(api.NetAddition) serializer { return h.serialized }, h.addNet),
-		"DELETE /v1/nets":                change(h, h.deleteNet),
-		"POST /v1/nets/tunables":         change(h, h.setNITunables),
-		"POST /v1/peers/state":           change(h, h.setPeerState),
-		"POST /v1/nets/health":           change(h, h.setNIHealth),
-		"POST /v1/peers":                 change(h, h.addPeer),
-		"DELETE /v1/peers":               change(h, h.deletePeer),
-		"POST /v1/peers/health":          change(h, h.setPeerHealth),
-		"POST /v1/routes":                change(h, h.addRoutes),
-		"DELETE /v1/routes":              change(h, h.deleteRoutes),
-		"POST /v1/routing":               change(h, h.setRouting),
-		"POST /v1/globals":               change(h, h.setGlobals),
-		"POST /v1/udsp":                  change(h, h.addUDSP),
-		"DELETE /v1/udsp":                change(h, h.deleteUDSP),
-		"POST /v1/selection":             change(h, h.addSelection),
-		"DELETE /v1/selection":           change(h, h.deleteSelection),
-		"POST /v1/faults":                change(h, h.addFault),
-		"DELETE /v1/faults":              change(h, h.deleteFaults),
-		"POST /v1/faults/reset":          change(h, h.resetFaults),
-		"DELETE /v1/clients":             change(h, h.dropClient),
-		"POST /v1/stats/reset":           change(h, h.resetStats),
+func (h *handlers) changes() []operation {
+	return []operation{
+		scheduled(endpoint.Configuration, always[endpoint.Query](h.serialized), h.configuration),
+		scheduled(endpoint.ChangeConfiguration, h.documentTurn, h.changeConfiguration),
+		scheduled(endpoint.Described, always[api.Document](h.readOnlySlot), h.described),
+		scheduled(endpoint.Errands, always[api.Document](h.readOnlySlot), h.errands),
+		change(h, endpoint.SetLNet, h.setLNet),
+		scheduled(endpoint.AddNet, always[api.NetAddition](h.serialized), h.addNet),
+		change(h, endpoint.DeleteNet, h.deleteNet),
+		change(h, endpoint.SetNITunables, h.setNITunables),
+		change(h, endpoint.SetPeerState, h.setPeerState),
+		change(h, endpoint.SetNIHealth, h.setNIHealth),
+		change(h, endpoint.AddPeer, h.addPeer),
+		change(h, endpoint.DeletePeer, h.deletePeer),
+		change(h, endpoint.SetPeerHealth, h.setPeerHealth),
+		change(h, endpoint.AddRoutes, h.addRoutes),
+		change(h, endpoint.DeleteRoutes, h.deleteRoutes),
+		change(h, endpoint.SetRouting, h.setRouting),
+		change(h, endpoint.SetGlobals, h.setGlobals),
+		change(h, endpoint.AddUDSP, h.addUDSP),
+		change(h, endpoint.DeleteUDSP, h.deleteUDSP),
+		change(h, endpoint.AddSelection, h.addSelection),
+		change(h, endpoint.DeleteSelection, h.deleteSelection),
+		change(h, endpoint.AddFault, h.addFault),
+		change(h, endpoint.DeleteFaults, h.deleteFaults),
+		change(h, endpoint.ResetFaults, h.resetFaults),
+		change(h, endpoint.DropClient, h.dropClient),
+		change(h, endpoint.ResetStats, h.resetStats),
 	}
 }
 
@@ -169,21 +173,11 @@ func (h *handlers) notFound(_ http.ResponseWriter, r *http.Request) (any, *api.F
 	}
 }
 
-// withoutLNet are the requests that are served while LNet is not configured.
-var withoutLNet = map[string]bool{
-	"/": true, "GET /v1/version": true, "POST /v1/lnet": true, "POST /v1/configuration/errands": true,
-	"GET /v1/clients": true, "DELETE /v1/clients": true, "GET /v1/lst": true, "GET /v1/log": true, "POST /v1/log": true,
-	"POST /v1/lst/disable": true, // selftest may still be enabled while the network is down
-}
-
-// needingLNet wraps do. The result rejects requests while LNet is not configured, except those that
-// do not need LNet.
-func (h *handlers) needingLNet(pattern string, do handler) handler {
-	if _, profile := h.profiles()[pattern]; profile {
-		return do
-	}
+// needingLNet wraps do. The result rejects the request while LNet is not configured, if the request
+// needs LNet.
+func (h *handlers) needingLNet(e *endpoint.Info, do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		if fault := h.networkDown(pattern); fault != nil {
+		if fault := h.networkDown(e); fault != nil {
 			return nil, fault
 		}
 		return do(w, r)
@@ -191,8 +185,8 @@ func (h *handlers) needingLNet(pattern string, do handler) handler {
 }
 
 // networkDown returns an error if LNet is not configured and the request needs it, otherwise nil.
-func (h *handlers) networkDown(pattern string) *api.Fault {
-	if withoutLNet[pattern] || !h.Backend.LNetDown() {
+func (h *handlers) networkDown(e *endpoint.Info) *api.Fault {
+	if e.WithoutLNet || !h.Backend.LNetDown() {
 		return nil
 	}
 	return &api.Fault{
@@ -201,13 +195,10 @@ func (h *handlers) networkDown(pattern string) *api.Fault {
 	}
 }
 
-// serve returns an HTTP handler for do. All handlers with the same p share the limits per user.
-func (s *Server) serve(p *slotPool, do handler) http.HandlerFunc {
+// serve returns an HTTP handler for do, with bodies of at most most bytes. All handlers with the
+// same p share the limits per user.
+func (s *Server) serve(p *slotPool, most int64, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		most := int64(requestBodyMax)
-		if documents[r.Pattern] {
-			most = documentBodyMax
-		}
 		sent := &requestBody{ReadCloser: r.Body}
 		r.Body = http.MaxBytesReader(w, sent, most)
 		conn := connectionOf(r)

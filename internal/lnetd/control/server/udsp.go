@@ -8,12 +8,12 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-func (h *handlers) udsp(_ context.Context, q query) (list[api.UDSPRule], *api.Fault) {
+func (h *handlers) udsp(_ context.Context, q query) (list[api.UDSP, api.UDSPRule], *api.Fault) {
 	index, one, fault := q.number("idx")
 	if fault != nil {
-		return list[api.UDSPRule]{}, fault
+		return list[api.UDSP, api.UDSPRule]{}, fault
 	}
-	return listOf("rules", h.Backend.Rules(), func(place int, r *selection.Rule) (api.UDSPRule, bool) {
+	return listOf[api.UDSP](h.Backend.Rules(), func(place int, r *selection.Rule) (api.UDSPRule, bool) {
 		return shownRule(place, r), !one || place == int(index)
 	}), nil
 }
