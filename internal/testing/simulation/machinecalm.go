@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
@@ -104,11 +105,35 @@ func (w *world) calmMachines() {
 			if w.faultless() {
 				w.violate("nothing was broken, and yet %d errands have to be tried again", len(left))
 			}
+			w.fillPools()
 			time.Sleep(time.Second)
 		}
 		left = w.tryErrands(r, left)
 	}
 	w.settleMachines()
+}
+
+// fillPools adds the buffers that receive queues lack to their pools. A machine whose queue was longer for a while
+// (resize) keeps the buffers until messages arrive, and a pool has no more than all queues need.
+func (w *world) fillPools() {
+	for _, m := range w.members {
+		s := m.current().station
+		if s == nil || s.pool == nil {
+			continue
+		}
+		lacking := 0
+		for _, b := range s.berths {
+			if machine := b.running(); machine != nil {
+				lacking += machine.tm.Deficit()
+			}
+		}
+		if lacking == 0 {
+			continue
+		}
+		if got, err := s.pool.Provision(context.Background(), lacking); err != nil {
+			w.violate("%v: provision: %d of %d buffers, %v", s.life, got, lacking, err)
+		}
+	}
 }
 
 // reaches reports whether the machines of two berths must be able to reach each other.
