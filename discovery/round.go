@@ -303,8 +303,8 @@ func (m *Machine) endRound(p *peer, err error) {
 	p.dropIdleWork()
 }
 
-// removeLearned removes a peer (discovery 6.9). Each of its NIDs that routes lead through becomes
-// a new peer.
+// removeLearned removes a peer that is marked for deletion (discovery 6.9). Each of its NIDs that is the
+// gateway of a route becomes a new peer.
 func (m *Machine) removeLearned(p *peer) {
 	gateways := p.gateways()
 	m.destroy(p)

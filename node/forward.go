@@ -75,7 +75,8 @@ func (m *message) receivePayload() {
 	m.ni.iface.Receive(m.arrival.rx, lnd.Placement{Memory: m.tx.Payload, Done: m})
 }
 
-// forwardReceived sends m on. If err is not nil, the payload was not received.
+// forwardReceived forwards m, whose payload was received. If err is not nil, the payload was not
+// received, and forwardReceived drops m.
 func (m *message) forwardReceived(err error) {
 	n := m.node
 	if err != nil {

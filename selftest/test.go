@@ -202,7 +202,7 @@ func (t *test) begin() {
 	}
 }
 
-// stop ends the units after their current RPCs. If force is set, it aborts those.
+// stop ends the units after their current RPCs. If force is set, it aborts these RPCs.
 func (t *test) stop(force bool) {
 	t.stopping.Store(true)
 	if force {

@@ -154,7 +154,8 @@ func (m *Messenger) tmEvent(e *TMEvent) {
 	}
 }
 
-// received is called for each message. Each receive buffer takes one.
+// received is the callback of the receive queue. A receive buffer holds one message. If an operation failed
+// but was not canceled, received adds its buffer again. If the TM refuses the buffer, it goes to idle.
 func (m *Messenger) received(e *BufferEvent) {
 	if e.Err == nil {
 		m.arrived <- receipt{e.Buffer, e.Offset, e.Length, e.EndPoint.Address()}

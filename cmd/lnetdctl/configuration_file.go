@@ -93,7 +93,7 @@ func (d *document) judged(warnings []api.Problem, err error) error {
 	return f
 }
 
-// readText is readDocument without conversion.
+// readText reads a document like readDocument, but does not convert module parameters to YAML.
 func (p *program) readText(operands []string) (d api.Document, err error) {
 	if len(operands) > 1 {
 		return d, fmt.Errorf("unexpected operand '%s'", operands[1])

@@ -65,7 +65,7 @@ func (p *peer) Send(m *lnd.Tx) bool {
 	return p.sendSlowly(m)
 }
 
-// sendSlowly is Send without a usable connection (o2iblnd 12.4).
+// sendSlowly sends m if no connection is usable (o2iblnd 12.4).
 func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	for {
 		now := time.Now()

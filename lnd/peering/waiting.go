@@ -47,15 +47,15 @@ type Batch struct {
 	cancels int
 }
 
-// Take removes all messages, to be sent.
+// Take removes and returns all messages. The caller sends them, or puts them back with PutBack.
 func (w *Waiting) Take() Batch {
 	b := Batch{w.list, w.cancels}
 	w.list = nil
 	return b
 }
 
-// PutBack puts the messages from the k-th on back, before those that came meanwhile. It returns false,
-// and does nothing, if Cancel was called meanwhile: they must be canceled too.
+// PutBack puts b.List[k:] back, in front of the messages that were added since Take. It returns false,
+// and does nothing, if Cancel was called since Take. Then the caller must cancel these messages too.
 func (w *Waiting) PutBack(b Batch, k int) bool {
 	if b.cancels != w.cancels {
 		return false
@@ -64,7 +64,7 @@ func (w *Waiting) PutBack(b Batch, k int) bool {
 	return true
 }
 
-// Cancel removes and returns all messages, to be failed.
+// Cancel removes and returns all messages. The caller completes them with an error.
 func (w *Waiting) Cancel() []*lnd.Tx {
 	w.cancels++
 	return messages(w.Take().List)

@@ -63,8 +63,9 @@ func (p *peer) open(ctx context.Context) {
 	}
 }
 
-// awaitTurn waits for the back-off time and for a turn among the interface's calls. The caller gives
-// the turn back. If the turn is nil, the opener has ended.
+// awaitTurn waits until the back-off time is over and the interface's calls have room for this one. It
+// returns the type of the connection to open, and the turn, which the caller must release. If the turn
+// is nil, the opener has ended.
 func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 	for {
 		_, wait, more := p.next(false)
@@ -92,7 +93,7 @@ func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 }
 
 // next returns the opener's next step: connect with type t (wait is 0), pause for wait, or end (more is
-// false). placed means that the opener has a turn to connect.
+// false). placed reports whether the opener has a turn. If it has none, it waits for one before it connects.
 func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more bool) {
 	p.Lock()
 	defer p.Unlock()

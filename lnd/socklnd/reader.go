@@ -216,7 +216,7 @@ func (c *conn) arrive() error {
 	return c.place()
 }
 
-// place waits for the placement of the current message and starts its payload.
+// place waits for the placement of the current message, and then starts receiving its payload.
 func (c *conn) place() error {
 	c.poll.end() // the wait may be long
 	if err := c.await(); err != nil {
@@ -263,7 +263,7 @@ func (c *conn) receive(p lnd.Placement) {
 	}
 }
 
-// receivePayload starts the payload of the message whose placement has been given.
+// receivePayload starts receiving the payload of the current message, which has its placement.
 func (c *conn) receivePayload() error {
 	c.pieces = c.placement.Memory.AppendBuffers(c.pieces[:0])
 	if err := c.rx.Place(c.pieces); err != nil {

@@ -118,7 +118,8 @@ func (c *conn) writeUnlock(more bool) {
 	c.flush()
 }
 
-// flushSoon writes the messages that senders with more to send have left in the queue.
+// flushSoon writes the queue on behalf of senders that announced further messages, and so left the
+// write to the flusher.
 func (c *conn) flushSoon() {
 	defer c.peer.i.Group.Done()
 	c.mu.Lock()

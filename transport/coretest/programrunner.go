@@ -307,7 +307,7 @@ func (s *runner) finish() {
 		}
 	}
 	for _, p := range s.pools {
-		if p == nil {
+		if p == nil { // begin has failed, and reported why
 			return
 		}
 		s.endPool(p)

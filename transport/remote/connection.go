@@ -78,7 +78,7 @@ func (c *connection) request(ctx context.Context, r protocol.Request, reply prot
 	return c.decode(a, reply)
 }
 
-// call is ask without decoding.
+// call is request without decoding.
 func (c *connection) call(ctx context.Context, r protocol.Request, undo func(a *call), fds ...int) (*call, error) {
 	a, err := c.send(ctx, r, fds)
 	if err != nil {

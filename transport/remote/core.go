@@ -109,7 +109,7 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	return d, nil
 }
 
-// open is Open without explaining the error.
+// open is Open, but returns the error without an explanation.
 func (c *Core) open(ctx context.Context, path string) (*domain, error) {
 	socket, err := dial(ctx, path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// requestAlways is ask without a context. It blocks until lnetd answers, is gone, or is given up because it is
-// silent.
+// requestAlways is request without a context. It blocks until lnetd answers, closes the connection, or is
+// silent for so long that the watchdog gives up.
 func (c *connection) requestAlways(r protocol.Request, reply protocol.Body) error {
 	defer c.startWatchdog().stop()
 	return c.request(context.Background(), r, reply, nil)

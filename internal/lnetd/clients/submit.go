@@ -32,7 +32,7 @@ func (t *tm) processRound() (n int, err error) {
 // wakes are the system calls that a round must make after it has released its lock.
 type wakes struct{ completions, posted bool }
 
-// processWithoutWake is round without the system calls.
+// processWithoutWake is processRound without the system calls. It returns those that are due.
 func (t *tm) processWithoutWake() (n int, wake wakes, err error) {
 	t.roundMu.Lock()
 	defer t.roundMu.Unlock()

@@ -95,8 +95,8 @@ func (s *Server) Totals() []Total {
 	return list
 }
 
-// prune removes the counters of rules that no longer exist and apply to no client. Those of clients
-// without a rule stay. The caller holds mu.
+// prune removes the counters of rules that were deleted, once no connected client uses them. It keeps
+// the counters of clients without a rule. The caller holds mu.
 func (s *Server) prune() {
 	stays := map[string]bool{"": true}
 	for _, r := range *s.rules.Load() {

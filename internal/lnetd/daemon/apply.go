@@ -20,9 +20,9 @@ import (
 const undoTimeout = 10 * time.Second
 
 // apply applies the steps one by one. If one fails, apply reverts the earlier ones with their
-// inverses, so that the node is as before. The error is for an operator. If wait is set, an NI
-// whose interface is not usable yet waits for it; otherwise such an NI is an error. The caller
-// must be in turn among the changes.
+// inverses, so that the node is as before. The error can be shown to an operator unchanged. If wait
+// is set, an NI whose interface is not usable yet waits for it; otherwise such an NI is an error.
+// apply must run under changes.inTurn.
 func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) error {
 	before, nids := t.engines.configured(), t.nids()
 	for k := 0; k < len(steps); {

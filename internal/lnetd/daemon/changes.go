@@ -3,8 +3,8 @@ package daemon
 import "context"
 
 // changes serializes the changes that start, reload and control requests make to the node's
-// configuration. A caller is in turn while its function runs under inTurn. No other change is
-// made then, so what the caller has read still holds when it acts.
+// configuration. Each change runs as a function that is passed to inTurn. While it runs, no
+// other change is made, so what it has read stays valid.
 type changes struct {
 	turn chan struct{}
 	// after, if not nil, is called when something may have changed.

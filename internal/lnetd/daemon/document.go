@@ -97,8 +97,8 @@ func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationCh
 	return done, err
 }
 
-// tryDocument returns what a document would change. It is in turn only while it reads the node's
-// state.
+// tryDocument returns what a document would change. It runs under changes.inTurn only while it
+// reads the node's state.
 func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
 	var have config.State
 	if busy := b.InTurn(ctx, func() { have, err = b.up(ctx) }); busy != nil {

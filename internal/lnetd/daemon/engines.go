@@ -20,7 +20,8 @@ import (
 )
 
 // engines holds the node's NIs and its drivers, each created when it is first needed. Code that
-// changes the node's configuration uses it in turn. Code that only reads may use it at any time.
+// changes the node's configuration must run under changes.inTurn. Code that only reads may use it
+// at any time.
 type engines struct {
 	table  Drivers
 	values map[lnet.NetType]config.Values
@@ -161,7 +162,7 @@ func nameOfInterface(ni *config.NI) string {
 	return ni.NID.String()
 }
 
-// bringUp brings up an NI. The error is for an operator.
+// bringUp brings up an NI. The error can be shown to an operator unchanged.
 func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *localNI) error {
 	v := e.values[d.Type]
 	m, err := e.open(ctx, n, d, v, l)
@@ -208,7 +209,7 @@ func isDuplicate(ni *config.NI, other *localNI, err error) error {
 }
 
 // open brings up an NI. If the driver cannot be created, the returned engine is nil and the error
-// is for an operator.
+// can be shown to an operator unchanged.
 func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Values, l *localNI) (*engine, error) {
 	m, err := e.engine(d, v)
 	if err != nil {

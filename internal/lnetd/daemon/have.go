@@ -15,8 +15,7 @@ import (
 
 // runningState returns the configuration of the running node, whether it came from a file, a document or
 // commands. It is read from the node and its drivers and stored nowhere else, so it is always
-// current. It omits peers that were only discovered. The caller must be in turn among the
-// changes.
+// current. It omits peers that were only discovered. It must run under changes.inTurn.
 func (t *nodeTask) runningState(ctx context.Context) (config.State, error) {
 	t.engines.followRenames(t.NIs())
 	s := config.State{

@@ -24,7 +24,7 @@ const closeTimeout = 20 * time.Second
 type nodeTask struct {
 	*node.Node
 	*node.Admin
-	config  config.Config // as loaded last; changed in turn
+	config  config.Config // as loaded last; changed only under changes.inTurn
 	machine *numa.Machine // nil means one NUMA node
 	log     *slog.Logger
 	drivers Drivers
@@ -40,11 +40,11 @@ type nodeTask struct {
 	failStep func(config.Step) error
 	// found is the NI that was chosen for a configuration that names none.
 	found *config.NI
-	// unsettled reports that no site rule has matched this host yet. It is changed in turn, like
-	// the postponed routes.
+	// unsettled reports that no site rule has matched this host yet. Like the postponed routes, it
+	// is changed only under changes.inTurn.
 	unsettled atomic.Bool
 	// pending holds documents imported with --wait whose site rules have not matched this host
-	// yet. It is changed in turn.
+	// yet. It is changed only under changes.inTurn.
 	pending   []config.Config
 	postponed postponed
 	ready     chan struct{}

@@ -152,7 +152,7 @@ func (d *Daemon) putLevel(c *config.Config) bool {
 	return true
 }
 
-// putRules replaces the client rules. It returns false if lnetd hosts no clients.
+// putRules replaces the client rules. It returns false if lnetd hosts no clients or rejects the rules.
 func (d *Daemon) putRules(c *config.Config) bool {
 	if d.clients == nil {
 		return false

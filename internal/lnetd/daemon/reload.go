@@ -70,7 +70,7 @@ func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []strin
 }
 
 // reload applies the differences between c and the node's state. If LNet is not configured, c is
-// applied when it is. The caller must be in turn among the changes.
+// applied when LNet is configured. It must run under changes.inTurn.
 func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string, err error) {
 	if t.config.Given.Any && !c.Given.Any {
 		return nil, emptyFault("that lnetd reads")
@@ -100,7 +100,7 @@ func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string,
 }
 
 // replace applies the node's loaded configuration to the node, which is up. It returns the steps
-// that need a restart and were not applied. The caller must be in turn among the changes.
+// that need a restart and were not applied. It must run under changes.inTurn.
 func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	have, err := t.runningState(ctx)
 	if err != nil {

@@ -135,7 +135,8 @@ func (c *conversion) options(all []option) {
 	}
 }
 
-// mixed reads lines of any kind.
+// mixed reads a text of kind Mixed. A line is a command "options MODULE NAME=VALUE ...", a list of
+// NAME=VALUE for the module lnet, or entries of networks, ip2nets or routes.
 func (c *conversion) mixed(data []byte) {
 	for line, text := range logicalLines(data) {
 		text = strings.Trim(text, blanks)

@@ -29,7 +29,7 @@ const (
 	answering side = "answers"
 )
 
-// costs returns the costs of a side.
+// costs returns the costs of the asking or the answering process.
 func (m *Measured) costs(s side) map[string]Spread {
 	if s == asking {
 		return m.Asks

@@ -29,7 +29,8 @@ func (w *world) breakVerbs(r *rand.Rand) {
 	}
 }
 
-// cutVerbs separates two members over RDMA, in both directions or in one.
+// cutVerbs interrupts RDMA between two members for an episode: in both directions for FaultVerbsCut,
+// otherwise from a to b. It counts the fault if it stalled an operation.
 func (w *world) cutVerbs(r *rand.Rand, a, b *member, f Fault) {
 	if r.IntN(2) == 0 {
 		w.exchange(r, a, b)

@@ -95,7 +95,7 @@ func (c *Conn) answer(now time.Time, rx *Rx, form Type, status int32, f *Failure
 	c.respond(now, rx, status, b)
 }
 
-// respond queues the answer that was begun, and then reposts the buffer of the request. If a PUT
+// respond queues the answer to rx, and then reposts the buffer of the request. If a PUT
 // was accepted, its PUT_DONE will use that buffer, so the credit is owed only after the PUT_DONE
 // (o2iblnd 9.4).
 func (c *Conn) respond(now time.Time, rx *Rx, status int32, b *Batch) {

@@ -242,7 +242,8 @@ func (c *Conn) limit(now time.Time) time.Time {
 
 var errNotUp = errors.New("the connection is not established")
 
-// enqueue queues a message that was begun.
+// enqueue queues a message that begin has initialized. If the message cannot be sent, enqueue completes it
+// with a failure instead.
 func (c *Conn) enqueue(now time.Time, tx *Tx, q *queue, b *Batch) {
 	if c.state != Established {
 		c.end(tx, c.lost(LocalError, errNotUp), b)

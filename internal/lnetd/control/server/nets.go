@@ -84,7 +84,8 @@ func netInvalid(text, remedy string) *api.Fault {
 	return &api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
 }
 
-// niWords maps errors of NI changes to the texts of kernels.
+// niWords returns the texts that lnetctl shows for errors of NI changes. text is the one for an NI that
+// already exists or does not exist.
 func niWords(text string) []wording {
 	return []wording{
 		{err: node.ErrExists, code: api.CodeNetRefused, text: text, remedy: "see the NIs with: lnetdctl net show"},
