@@ -64,6 +64,7 @@ var exampleRuns = map[string]struct {
 	"lnetperf compare --only 'TM' --apart --cpuprofile cpu.out":                            {extra: short + " --rounds 1 --port PORT"},
 	"lnetperf compare --only 'caller blocks' --against GOMAXPROCS=1":                       {extra: short + " --rounds 1 --port PORT"},
 	"lnetperf compare --only '64 in flight' --against eager_ack=7 --against min_bulk=4096": {extra: short + " --rounds 1 --port PORT"},
+	"lnetperf compare --only '64 in flight' --baseline /usr/bin/lnetperf":                  {extra: short + " --rounds 1 --port PORT"},
 	"lnetperf compare --json --rounds 9":                                                   {extra: short + " --port PORT --only 'PUT.ACK 96 B'"},
 	"lnetperf compare --hosted --stacked --only notified":                                  {extra: short + " --rounds 1"},
 }
@@ -143,7 +144,7 @@ func newExamples(t *testing.T) *examples {
 func (e *examples) shell(ctx context.Context, port int, line string) *exec.Cmd {
 	line = strings.NewReplacer(
 		"10.0.0.1@", "127.0.0.2@", "10.0.0.2@", "127.0.0.3@", "10.0.0.9@", "127.0.0.4@", "-T 5", "-T 1",
-		"/run/lnetd/lnetd.sock", e.socket, "PORT", strconv.Itoa(port),
+		"/run/lnetd/lnetd.sock", e.socket, "/usr/bin/lnetperf", e.bin, "PORT", strconv.Itoa(port),
 	).Replace(line)
 	c := exec.CommandContext(ctx, "sh", "-c", strings.Replace(line, "lnetperf ", e.bin+" ", 1))
 	c.Env = os.Environ()

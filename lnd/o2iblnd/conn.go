@@ -56,6 +56,7 @@ type conn struct {
 	failure      *protocol.Failure  // the cause
 	decision     *protocol.Decision // the next step after a rejected attempt
 	lost         bool               // peer.lose has been called or is about to be
+	detached     bool               // by Disconnect, before it was established; guarded by the lock of p
 	lossReported bool               // peer.lose has queued its events
 
 	inFlight    int       // posted SENDs

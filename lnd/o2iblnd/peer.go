@@ -264,7 +264,7 @@ func (p *peer) lose(c *conn) {
 		p.assumeRestarted(f)
 	}
 	switch {
-	case errors.Is(f, peering.ErrDisconnect): // the peer has not failed
+	case c.detached, errors.Is(f, peering.ErrDisconnect): // no failure, or one of before Disconnect
 	case final != nil:
 		p.Loss = final
 	case up && !p.Connected():
@@ -329,7 +329,7 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 		if d == nil {
 			p.wire().Failed()
 		}
-		if !errors.Is(c.failure, peering.ErrDisconnect) {
+		if !c.detached && !errors.Is(c.failure, peering.ErrDisconnect) {
 			final = p.i.failed("connect", p.ID.NID, c.failure)
 		}
 	}
@@ -364,6 +364,9 @@ func (p *peer) closeAll(f *protocol.Failure) {
 // Detach implements peering.Member.
 func (p *peer) Detach(cause error) (closeAll func()) {
 	list := p.all()
+	for _, c := range p.making {
+		c.detached = true
+	}
 	p.dropRedials()
 	p.cancelCalls()
 	return func() {

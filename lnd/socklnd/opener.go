@@ -52,12 +52,8 @@ func (p *peer) open(ctx context.Context) {
 			// The peer is connecting to us. Waiting messages have their own deadline (failStale).
 			until = time.Now().Add(p.i.Timeout())
 		}
-		if err != nil && ctx.Err() != nil {
-			p.openCanceled()
-			return
-		}
 		if err != nil {
-			p.openFailed(err)
+			p.openFailed(ctx, err)
 			return
 		}
 	}
@@ -171,13 +167,17 @@ func (p *peer) openCanceled() {
 	p.i.Forget(p)
 }
 
-// openFailed ends an opener after a permanent failure. Waiting messages fail, unless the peer is
-// connecting to us.
-func (p *peer) openFailed(err error) {
+// openFailed ends an opener after a permanent failure, or because it was canceled. After a failure, waiting
+// messages fail, unless the peer is connecting to us.
+func (p *peer) openFailed(ctx context.Context, err error) {
 	now, jitter := time.Now(), p.i.driver.jitter()
 	err = timeoutErrno(err)
-	p.i.Count.CallFailures.Failed(p.i.Log, p.ID.NID, err)
 	p.Lock()
+	if ctx.Err() != nil { // Disconnect cancels under the lock, so messages that wait now may be newer than the failure
+		p.Unlock()
+		p.openCanceled()
+		return
+	}
 	p.Backoff.Fail(now, fmt.Errorf("not called again yet: %w", err), jitter)
 	p.stopOpening()
 	failed := p.i.Error("connect", p.ID.NID, connectStatus(err), err)
@@ -186,6 +186,7 @@ func (p *peer) openFailed(err error) {
 	}
 	p.settle(failed)
 	p.Unlock()
+	p.i.Count.CallFailures.Failed(p.i.Log, p.ID.NID, err)
 	p.i.Out.Run()
 }
 
