@@ -66,7 +66,7 @@ type Detach struct {
 	Peer PeerID
 }
 
-// SetPrimary reports that a peer has another primary NID.
+// SetPrimary reports that primary NID of a peer changed.
 type SetPrimary struct {
 	Peer     PeerID
 	Old, New lnet.NID

@@ -206,7 +206,7 @@ func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	if err == nil {
 		found := !p.state.Has(Configured)
 		if err = m.remove(p, nid, keepPrimary, fromAdmin); err == nil && found {
-			m.warn(p, "a NID is removed that discovery has found: it comes back if the peer says so", nid, nil)
+			m.warn(p, "removed a NID that discovery had found; it comes back if the peer reports it again", nid, nil)
 		}
 	}
 	return peerError("delete from", primary, nid, err)

@@ -28,7 +28,7 @@ type Content struct {
 	hash     uint64 // the digest
 }
 
-var errWrongSize = errors.New("shorter than it says")
+var errWrongSize = errors.New("shorter than its header says")
 
 // Read decodes ping info that has arrived. cut means that the message was, or may have
 // been, longer than b: the sender of a push announced more, or a ping reply filled the

@@ -29,7 +29,7 @@ func TestRead(t *testing.T) {
 		{name: "whole, and more was sent", b: whole, cut: true, max: 16, size: 80},
 		{name: "cut", b: whole[:70], cut: true, max: 16, size: 80, short: true},
 		{name: "cut within the header", b: whole[:7], cut: true, max: 16, size: 16, short: true},
-		{name: "shorter than it says", b: whole[:70], max: 16, size: 80, short: true, bad: true},
+		{name: "shorter than its header says", b: whole[:70], max: 16, size: 80, short: true, bad: true},
 		{name: "too many entries", b: huge, cut: true, max: 16, bad: true},
 		{name: "long", b: huge, cut: true, max: 4096, size: 16 + 16*200, short: true},
 		{name: "no ping info", b: make([]byte, 64), max: 16, bad: true},

@@ -14,7 +14,7 @@ var (
 	ErrInvalid = errors.New("not the NID of a peer")
 	// ErrPermission means that the peer was configured differently, or that its primary NID
 	// is locked (EPERM).
-	ErrPermission = errors.New("configuration or lock forbids it")
+	ErrPermission = errors.New("not allowed by the configuration or a locked primary NID")
 	// ErrNotFound means that the peer or NID does not exist (ENOENT).
 	ErrNotFound = errors.New("unknown")
 	// ErrNotPrimary means that the NID is not the primary NID of its peer (ENODEV).
@@ -38,7 +38,7 @@ var (
 	// ErrPingFailed means that the last ping failed (EHOSTUNREACH).
 	ErrPingFailed = errors.New("ping failed")
 	// ErrUnderWay means that a round is in progress (EALREADY).
-	ErrUnderWay = errors.New("discovery is under way")
+	ErrUnderWay = errors.New("discovery is in progress")
 	// ErrAgain means that a round was started (EAGAIN).
 	ErrAgain = errors.New("discovery was started")
 	// ErrClosed means that discovery is stopped (ESHUTDOWN).
@@ -47,14 +47,14 @@ var (
 	// (ECANCELED).
 	ErrCanceled = errors.New("canceled while waiting for discovery")
 	// ErrTimedOut means that no response came in time (ETIMEDOUT).
-	ErrTimedOut = errors.New("no answer in time")
+	ErrTimedOut = errors.New("timed out waiting for the answer")
 	// ErrLost means that the connection was lost over which the response would have come
 	// (EHOSTUNREACH).
-	ErrLost = errors.New("the connection was lost before the answer came")
+	ErrLost = errors.New("the connection was lost before the answer arrived")
 	// ErrBadInfo means that a peer repeatedly sent unusable ping info (EPROTO).
 	ErrBadInfo = errors.New("unusable ping info")
 	// ErrFull means that the limit on NIDs that are not configured is reached (ENOSPC).
-	ErrFull = errors.New("no room for more NIDs")
+	ErrFull = errors.New("the peer table is full of NIDs")
 )
 
 // PeerError reports the operation that was rejected and its peer.

@@ -9,9 +9,9 @@ import (
 
 // Log texts for differences between ping info and configuration.
 const (
-	furtherNIDs  = "the peer says that it has further NIDs"
-	missingNIDs  = "the peer does not say that it has these NIDs"
-	otherPrimary = "the peer says that another NID is its primary NID"
+	furtherNIDs  = "peer reports NIDs that its configuration lacks"
+	missingNIDs  = "peer does not report all NIDs of its configuration"
+	otherPrimary = "peer reports another primary NID than its configuration has"
 )
 
 // merge is the task of updating a peer from its ping info. It is done in steps, because
@@ -71,7 +71,7 @@ func (m *Machine) process(p *peer) {
 	if into := w.mergeInto; !into.IsZero() {
 		w.mergeInto = lnet.NID{}
 		if err := m.setPrimary(p, into); err != nil {
-			m.warn(p, "a NID cannot be the peer's primary NID", into, err)
+			m.warn(p, "cannot use a NID as the primary NID of the peer", into, err)
 		}
 	}
 	owner := m.nis[primary]
@@ -231,7 +231,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 		case p.state.Has(Configured):
 			j.warn(p, furtherNIDs, ni.NID, nil)
 		default:
-			j.warn(p, "NIDs of the peer are not added", ni.NID, err)
+			j.warn(p, "cannot add NIDs of the peer", ni.NID, err)
 		}
 		if m.nis[ni.NID] == nil {
 			return
@@ -265,7 +265,7 @@ func (m *Machine) removeUnlisted(p *peer, j *merge, nid lnet.NID) {
 		}
 		m.emit(MarkStatus{NID: nid, Status: lnet.StatusDown})
 	default:
-		j.warn(p, "NIDs of the peer are not removed", nid, err)
+		j.warn(p, "cannot remove NIDs of the peer", nid, err)
 	}
 }
 

@@ -98,7 +98,7 @@ func (m *Machine) pushed(p *peer, c *Content) {
 	}
 	p.dataSize = max(p.dataSize, int32(min(c.Size, lnet.MTU)))
 	if c.Info.Features&lnet.FeatMultiRail == 0 {
-		m.warn(p, "the peer pushes, but is not Multi-Rail", lnet.NID{}, nil)
+		m.warn(p, "ignoring a push from a peer that is not Multi-Rail", lnet.NID{}, nil)
 		return
 	}
 	switch {
@@ -135,7 +135,7 @@ func (m *Machine) pushed(p *peer, c *Content) {
 func (m *Machine) discoveryOff(p *peer, learned State) {
 	if p.state.Has(learned) && !p.state.Has(Configured|NoDiscovery) {
 		if m.local.Mode == Verify {
-			m.warn(p, "the peer discovers no more", lnet.NID{}, nil)
+			m.warn(p, "peer has switched discovery off", lnet.NID{}, nil)
 		} else {
 			m.set(p, MarkDeletion)
 		}
@@ -149,16 +149,16 @@ func (m *Machine) learnMultiRail(p *peer, c *Content) {
 	switch {
 	case is == says:
 	case p.state.Has(Configured) && says:
-		m.warn(p, "the peer is configured as not Multi-Rail, but says that it is", lnet.NID{}, nil)
+		m.warn(p, "peer is configured as not Multi-Rail, but reports that it is", lnet.NID{}, nil)
 	case p.state.Has(Configured):
-		m.warn(p, "the peer is configured as Multi-Rail, but says that it is not", lnet.NID{}, nil)
+		m.warn(p, "peer is configured as Multi-Rail, but reports that it is not", lnet.NID{}, nil)
 	case m.local.Mode == Verify || says && (m.local.Mode.passive() || p.state.Has(NoDiscovery)):
 	case says:
 		// The router flag counts from now on, not only from the merge.
 		m.learnRouter(p, c)
 		m.becomeMultiRail(p)
 	default:
-		m.warn(p, "the peer is Multi-Rail no more", lnet.NID{}, nil)
+		m.warn(p, "peer is no longer Multi-Rail", lnet.NID{}, nil)
 		m.clear(p, MultiRail)
 	}
 }
@@ -187,7 +187,7 @@ func (m *Machine) recordSeq(p *peer, seq uint32) {
 		return
 	}
 	if seq < p.seq {
-		m.emit(Log{Peer: p.primary, Text: "the peer's sequence number went back: it has perhaps restarted"})
+		m.emit(Log{Peer: p.primary, Text: "sequence number of the peer decreased; it may have restarted"})
 		m.peerRestarted(p)
 	}
 	p.seq = seq

@@ -46,7 +46,7 @@ func checkModparam(t *testing.T, s string, yaml []byte, err error, drivers []con
 			t.Fatalf("%q: no problems: %v", s, err)
 		}
 		for _, p := range all {
-			if ofAll := strings.Contains(p.Text, "no option in it") || strings.HasPrefix(p.Text, "... and"); p.Line < 1 && !ofAll || p.Line > strings.Count(s, "\n")+1 {
+			if ofAll := strings.Contains(p.Text, "has no option that lnetd uses") || strings.HasPrefix(p.Text, "... and"); p.Line < 1 && !ofAll || p.Line > strings.Count(s, "\n")+1 {
 				t.Fatalf("%q: no line: %v", s, p)
 			}
 		}

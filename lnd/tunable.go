@@ -205,7 +205,7 @@ func (f Fields[C]) set(c *C, name string, v int64, nameOf func(*Tunable) string)
 		f[k].put(c, v)
 		return nil
 	}
-	return fmt.Errorf("there is no tunable %q", name)
+	return fmt.Errorf("the tunable %q does not exist", name)
 }
 
 // units returns the field v in multiples of the unit. Fractions are rounded away from zero, because 0

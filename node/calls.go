@@ -7,13 +7,13 @@ import (
 )
 
 // ErrNotMade means that the Node is nil or the zero value.
-var ErrNotMade = errors.New("node: not made by New")
+var ErrNotMade = errors.New("node: the Node was not created by New")
 
 // ErrInHandler means that a handler called a method that blocks (EDEADLK). The handler
 // might be what the call waits for: for example, a PUT to 0@lo arrives only after the
 // handler has returned. A handler that needs such a call must make it in a goroutine and
 // not wait for that goroutine. Methods that return no error panic with ErrInHandler.
-var ErrInHandler = errors.New("called in a handler, which must not wait")
+var ErrInHandler = errors.New("called in a handler; handlers must not wait")
 
 // phase is the stage of a Node's life.
 type phase = uint32

@@ -22,7 +22,7 @@ func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error)
 		return nil, fmt.Errorf("claim of portal %d: %w", portal, err)
 	}
 	if portal == lnet.ReservedPortal {
-		return nil, fmt.Errorf("claim of portal %d: it is LNet's own: %w", portal, ErrInvalid)
+		return nil, fmt.Errorf("claim of portal %d: it is reserved for LNet: %w", portal, ErrInvalid)
 	}
 	if portal < lnet.Portals && !n.uses[portal].claim() {
 		return nil, fmt.Errorf("claim of portal %d: it has an inbox: %w", portal, ErrExists)

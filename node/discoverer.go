@@ -285,7 +285,7 @@ func (d *discoverer) execute(a discovery.Action) {
 		}
 		d.noteMoved(a.NID)
 	case discovery.SetPrimary:
-		n.log.Debug("a peer has another primary NID", "old", a.Old, "new", a.New)
+		n.log.Debug("primary NID of a peer changed", "old", a.Old, "new", a.New)
 		d.noteMoved(a.New)
 	case discovery.ViewChanged:
 		d.publish(d.peers[a.View.ID], a.View)

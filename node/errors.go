@@ -20,8 +20,8 @@ var (
 	ErrExists = errors.New("already in use")
 	// ErrTooMany means that no more interfaces may be added (ENOSPC).
 	ErrTooMany = errors.New("too many interfaces")
-	// ErrRouted means that there are routes to the net (EUSERS).
-	ErrRouted = errors.New("there are routes to the net")
+	// ErrRouted means that routes use the net (EUSERS).
+	ErrRouted = errors.New("routes use the net")
 	// ErrBusy means that the router is still stopping (EBUSY).
 	ErrBusy = errors.New("busy")
 	// ErrNotFound means that the MD does not exist, is unlinked or is used up, or that the NI
@@ -46,14 +46,14 @@ var (
 	// detected; requests to it end with ErrTimedOut.
 	ErrRestarted = lnd.ErrRestarted
 	// ErrFailNID means that FailNID makes messages to the target fail (EIO).
-	ErrFailNID = errors.New("target was told to fail")
+	ErrFailNID = errors.New("sends to this target fail because of a test setting")
 	// ErrShortReply means that the answer to a ping was shorter than the size of the ping
 	// info and the buffer allow (lnet-wire 7.6).
 	ErrShortReply = errors.New("short reply")
 )
 
 // errRule is the cause if a fault rule makes a message fail.
-var errRule = errors.New("hit by a fault rule")
+var errRule = errors.New("dropped by a fault rule")
 
 // ProtocolError describes how a peer violated the protocol (lnet-wire 4.7). Upper.Arrived
 // returns it to the driver. It wraps lnd.ErrProtocol.

@@ -53,7 +53,7 @@ func failureText(err error) string {
 	case is(lnd.ErrProtocol):
 		return "protocol error"
 	case is(lnd.ErrTimeout, syscall.ETIMEDOUT):
-		return "no answer in time"
+		return "timed out waiting for the answer"
 	}
 	return ""
 }

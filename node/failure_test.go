@@ -33,7 +33,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 		{"send", lnd.ErrDisconnected, ""},
 		{"connect", syscall.EHOSTUNREACH, "no IP route"},
 		{"connect", syscall.ENETUNREACH, "no IP route"},
-		{"connect", lnd.ErrTimeout, "no answer in time"},
+		{"connect", lnd.ErrTimeout, "timed out waiting for the answer"},
 		{"connect", fmt.Errorf("%w: bad magic", lnd.ErrProtocol), "protocol error"},
 		{"send", lnd.ErrUnreachable, ""},
 		{"send", fmt.Errorf("%w: %w", lnd.ErrUnreachable, syscall.EHOSTUNREACH), ""},

@@ -68,7 +68,7 @@ func TestFarNIDsOfAGateway(t *testing.T) {
 						}
 					}
 					if e := g.node.Admin().Explain(to.NID, node.ExplainOptions{Source: source}); e.Err != nil ||
-						len(e.Steps) == 0 || !strings.Contains(e.Steps[0].What, "is a NID of the gateway "+gatewayNear) {
+						len(e.Steps) == 0 || !strings.Contains(e.Steps[0].What, "belongs to the gateway "+gatewayNear) {
 						t.Errorf("explained: %v, %+v", e.Err, e.Steps)
 					}
 				})

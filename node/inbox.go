@@ -108,7 +108,7 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	}
 	switch {
 	case c.Portal == lnet.ReservedPortal:
-		return nil, bad("it is LNet's own: %w", ErrInvalid)
+		return nil, bad("it is reserved for LNet: %w", ErrInvalid)
 	case c.Portal >= lnet.Portals:
 		return nil, bad("not below %d: %w", lnet.Portals, ErrInvalid)
 	case c.Size < 0 || c.Size > lnet.MTU:
@@ -116,7 +116,7 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	case c.Buffers < 0:
 		return nil, bad("%d buffers: %w", c.Buffers, ErrInvalid)
 	case !n.uses[c.Portal].open():
-		return nil, bad("it has one, or is claimed: %w", ErrExists)
+		return nil, bad("the portal already has an inbox or is claimed: %w", ErrExists)
 	}
 	b := &Inbox{node: n, c: c, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	for range c.Buffers {

@@ -19,7 +19,7 @@ import (
 // blocks until the driver has opened the interface or ctx is done.
 //
 // It returns ErrExists if the NID, or the device on this net, is in use; ErrRouted if
-// there are routes to the net; ErrTooMany; ErrInvalid; ErrClosed; ErrInHandler; or the
+// routes use the net; ErrTooMany; ErrInvalid; ErrClosed; ErrInHandler; or the
 // driver's error.
 func (n *Node) AddNI(ctx context.Context, d lnd.Driver, c lnd.Config) (NIInfo, error) {
 	i, err := n.addNI(ctx, d, &c)
@@ -57,7 +57,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, err
 	}
 	if first := t.first(c.Net); first != nil {
 		if contradicts(c.Tunables, first.tunables) {
-			n.log.Warn("the NI has the tunables of its net, not its own", "net", c.Net, "tunables", first.tunables)
+			n.log.Warn("NI uses the tunables of its net instead of its configured ones", "net", c.Net, "tunables", first.tunables)
 		}
 		c.Tunables = first.tunables
 	}

@@ -25,7 +25,7 @@ const (
 // up.
 func (r DownReason) String() string {
 	var why []string
-	for k, name := range [...]string{"link down", "no health", "nobody pings on the net"} {
+	for k, name := range [...]string{"link down", "health is 0", "no pings arrive from the net"} {
 		if r&(1<<k) != 0 {
 			why = append(why, name)
 		}

@@ -16,7 +16,7 @@ func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 		return lnet.NoHandle, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
 	}
 	if e.Portal == lnet.ReservedPortal {
-		return lnet.NoHandle, fmt.Errorf("attach to portal %d: it is LNet's own: %w", e.Portal, ErrInvalid)
+		return lnet.NoHandle, fmt.Errorf("attach to portal %d: it is reserved for LNet: %w", e.Portal, ErrInvalid)
 	}
 	e.Match.NID, _ = initiator(e.Match.NID, n.peers.find(e.Match.NID))
 	h, accepted, dropped, err := n.table.Attach(e, d)

@@ -159,9 +159,9 @@ func (m *message) countsAsUse(dest *peerNI, t *topology) bool {
 
 // Errors of a router that does not know where to send a message.
 var (
-	errNoPath = fmt.Errorf("neither net nor route: %w", ErrUnreachable)
-	errAbsent = fmt.Errorf("did not answer a moment ago: %w", ErrUnreachable)
-	errNoRoom = fmt.Errorf("too many peers are unknown: %w", ErrUnreachable)
+	errNoPath = fmt.Errorf("no local net and no route: %w", ErrUnreachable)
+	errAbsent = fmt.Errorf("did not answer a short time ago: %w", ErrUnreachable)
+	errNoRoom = fmt.Errorf("too many unknown peers are being discovered: %w", ErrUnreachable)
 )
 
 // remotePeer returns the destination of the message m, which this node forwards. A router
@@ -342,12 +342,12 @@ func (a *Admin) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
 	e.Steps = append(t.troubleSteps(dest.Peer()), e.Steps...)
 	if near != to {
 		e.Steps = append([]selection.Step{{
-			What: fmt.Sprintf("%s is a NID of the gateway %s, which takes messages for itself by that one", to, near),
+			What: fmt.Sprintf("%s belongs to the gateway %s; the message goes to the gateway itself by that NID", to, near),
 		}}, e.Steps...)
 	}
 	if !r.Reserved && dest.view().MustWait(t.local) {
 		e.Steps = append([]selection.Step{{
-			What: "the peer is not known, or not as it is now: a message waits for its discovery, which may open other paths",
+			What: "the peer is unknown or its NIDs may have changed: a message waits for discovery, which may find other paths",
 		}}, e.Steps...)
 	}
 	if e.Err != nil {

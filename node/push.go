@@ -79,7 +79,7 @@ func (n *Node) setPush(b []byte) {
 	}
 	n.resumeDelayed(accepted, dropped)
 	if err != nil {
-		n.log.Debug("push target not put up", "err", err) // the node is closing
+		n.log.Debug("cannot create the push target", "err", err) // the node is closing
 	}
 }
 

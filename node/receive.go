@@ -19,11 +19,11 @@ func (i *ni) Arrived(rx *lnd.Rx) error {
 
 // Errors of messages that violate the protocol.
 var (
-	errDirect    = errors.New("destination on the net that it came over: should have gone there directly")
+	errDirect    = errors.New("destination is on the net that the message arrived on; it should be sent there directly")
 	errLoopback  = errors.New("destination is 0@lo")
 	errRDMAAfar  = errors.New("RDMA request for another node")
-	errSource    = errors.New("source is no NID of another node")
-	errNeighbour = errors.New("neighbour is not on the net that it came over")
+	errSource    = errors.New("source is not a NID of another node")
+	errNeighbour = errors.New("neighbour is not on the net that the message arrived on")
 )
 
 func (i *ni) receive(rx *lnd.Rx) error {

@@ -161,7 +161,7 @@ func (i *ni) register(r *memory.Region) {
 		return
 	}
 	if err := r.Register(by); err != nil {
-		i.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "memory is not registered: it will be copied", Of: boundedlog.AboutNI(i.NID)},
+		i.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "cannot register memory with a device; the data will be copied", Of: boundedlog.AboutNI(i.NID)},
 			slog.Int("bytes", len(r.Bytes())), slog.Any("err", err))
 	}
 }

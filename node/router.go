@@ -110,7 +110,7 @@ func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 	switch RoutingState(r.state.Load()) {
 	case RoutingStopping:
 		if !resume {
-			return ready, fmt.Errorf("enable routing: still stopping: %w", ErrBusy)
+			return ready, fmt.Errorf("enable routing: routing is still stopping: %w", ErrBusy)
 		}
 	case RoutingDisabled:
 	default:
@@ -372,7 +372,7 @@ func (i *ni) markSilent(since int64) bool {
 		i.blame(DownSilence, false)
 		return false
 	}
-	i.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "nobody pings on the net of this router's NI: it counts as down", Of: boundedlog.AboutNI(i.NID)})
+	i.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "no pings arrive from the net of a router NI; the NI counts as down", Of: boundedlog.AboutNI(i.NID)})
 	return news
 }
 

@@ -49,7 +49,7 @@ type NewRoute struct {
 func (a *Admin) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
 	errs, err := a.AddRoutes(ctx, []NewRoute{{net, gateway, o}})
 	if err != nil {
-		return fmt.Errorf("add route to %s by %s: %w", net, gateway, err)
+		return fmt.Errorf("add route to %s through %s: %w", net, gateway, err)
 	}
 	return errs[0]
 }
@@ -73,7 +73,7 @@ func (d *discoverer) addRoutes(m *discovery.Machine, now time.Duration, routes [
 		w := &routes[k]
 		r, err := d.newRoute(m, now, w, to[w.Net])
 		if err != nil {
-			err = fmt.Errorf("add route to %s by %s: %w", w.Net, w.Gateway, err)
+			err = fmt.Errorf("add route to %s through %s: %w", w.Net, w.Gateway, err)
 		} else {
 			added, to[w.Net] = append(added, r), append(to[w.Net], r)
 		}
@@ -130,7 +130,7 @@ func (w *NewRoute) check(t *topology) error {
 	case w.Net == 0 || w.Net.Type() == lnet.TypeLO || w.Net == lnet.AnyNID.Net():
 		return fmt.Errorf("net %s: %w", w.Net, ErrInvalid)
 	case gateway.Net() == w.Net:
-		return fmt.Errorf("the gateway is on %s itself: %w", w.Net, ErrInvalid)
+		return fmt.Errorf("the gateway is on %s, the destination net of the route: %w", w.Net, ErrInvalid)
 	case w.Hops > lnet.HopsMax:
 		return fmt.Errorf("%d hops: not within 1 to %d: %w", w.Hops, lnet.HopsMax, ErrInvalid)
 	case t.find(gateway) != nil:
@@ -175,7 +175,7 @@ func (a *Admin) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("delete route to %s by %s: %w", net, gateway, err)
+		return fmt.Errorf("delete route to %s through %s: %w", net, gateway, err)
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func (d *discoverer) moveRoutes(from, to lnet.NID) {
 func (d *discoverer) forgetRoutes(gone []*selection.Route) {
 	for _, r := range gone {
 		if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
-			d.node.log.Warn("discovery does not know a route that is taken away", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
+			d.node.log.Warn("discovery does not know a deleted route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		r.SingleHop.Store(single)
 		if r.Hops == 1 && !single {
 			n.log.Report(boundedlog.Line{
-				Level: slog.LevelWarn, Text: "a route has one hop, but the gateway is not on the net", Of: boundedlog.AboutPeer(r.Gateway.NID),
+				Level: slog.LevelWarn, Text: "a route has one hop, but its gateway is not on the destination net", Of: boundedlog.AboutPeer(r.Gateway.NID),
 			}, slog.Any("net", r.Net))
 		}
 		if symmetric && (r.Hops == 1 || single) {

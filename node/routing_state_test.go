@@ -438,18 +438,18 @@ func TestSilenceEndsWithRouting(t *testing.T) {
 		}
 		check("at first", 0, 0, "")
 		time.Sleep(112 * time.Second)
-		check("silence", node.DownSilence, node.DownSilence, "nobody pings on the net")
+		check("silence", node.DownSilence, node.DownSilence, "no pings arrive from the net")
 		b.ports[1].setLink(lnd.LinkDown)
 		b.fabric.failBy(func(tx *lnd.Tx) error { return fault(lnd.StatusRemoteError, tx.To.NID, lnd.ErrDisconnected) })
 		if err := n.Admin().SetNIHealth(b.ports[1].nid, 0); err != nil {
 			t.Fatal(err)
 		}
-		check("all at once", node.DownSilence, node.DownSilence|node.DownLink|node.DownHealth, "link down, no health, nobody pings on the net")
+		check("all at once", node.DownSilence, node.DownSilence|node.DownLink|node.DownHealth, "link down, health is 0, no pings arrive from the net")
 		n.Admin().DisableRouting()
 		time.Sleep(11 * time.Second)
-		check("routing is off", 0, node.DownLink|node.DownHealth, "link down, no health")
+		check("routing is off", 0, node.DownLink|node.DownHealth, "link down, health is 0")
 		b.ports[1].setLink(lnd.LinkUp)
-		check("the link is up", 0, node.DownHealth, "no health")
+		check("the link is up", 0, node.DownHealth, "health is 0")
 		b.fabric.failBy(nil)
 		b.take()
 		if err := n.Admin().SetNIHealth(b.ports[1].nid, 1000); err != nil {

@@ -273,7 +273,7 @@ func (d *discoverer) evict() {
 		s.retryAt = now + evictPause
 	}
 	n.log.Report(boundedlog.Line{
-		Level: slog.LevelWarn, Text: "too many NIDs of peers that nobody configured: those that were not used for longest are forgotten",
+		Level: slog.LevelWarn, Text: "too many NIDs of unconfigured peers; the least recently used are removed",
 	}, slog.Int("peer_nis_max", most), slog.Uint64("forgotten", s.forgotten.Load()), slog.Uint64("refused", s.refused.Load()))
 }
 

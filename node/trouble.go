@@ -233,10 +233,10 @@ func (t *topology) troubleSteps(p *selection.Peer) (steps []selection.Step) {
 			case selection.Stalled:
 				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.stalledText() + ", from " + info.From.String()})
 			case selection.ToldDown:
-				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.Trouble.String() + ", its node says"})
+				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.Trouble.String() + ", the peer reports"})
 			}
 			if info.Failure != "" {
-				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.failureText() + ", and no message from it since"})
+				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.failureText() + ", no message from it since then"})
 			}
 		}
 	}

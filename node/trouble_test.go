@@ -324,7 +324,7 @@ func TestWhatItsNodeCallsDownIsAvoided(t *testing.T) {
 		first.setLink(lnd.LinkDown)
 		time.Sleep(10 * time.Second)
 		check("while the link is down", [2]int{0, 8})
-		if s := a.Admin().Explain(nb[0], node.ExplainOptions{}); !strings.Contains(s.String(), nb[0].String()+": link down, its node says") {
+		if s := a.Admin().Explain(nb[0], node.ExplainOptions{}); !strings.Contains(s.String(), nb[0].String()+": link down, the peer reports") {
 			t.Errorf("explained:\n%s", s.String())
 		}
 		f.failBy(nil)

@@ -52,7 +52,7 @@ type InFlightError struct {
 }
 
 func (e *InFlightError) Error() string {
-	return e.Err.Error() + ": the message is still under way, and its memory in use"
+	return e.Err.Error() + ": the message is still in flight, and its memory is in use"
 }
 
 // Unwrap returns Err.

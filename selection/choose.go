@@ -70,7 +70,7 @@ func (c *chooser) choose() (Decision, error) {
 	}
 	p := d.peer.Load()
 	if p == nil {
-		return Decision{}, fmt.Errorf("%s belongs to no peer: %w", d.NID, ErrInconsistent)
+		return Decision{}, fmt.Errorf("%s does not belong to a known peer: %w", d.NID, ErrInconsistent)
 	}
 	h := c.classify(p)
 	c.t.enter(h)
@@ -255,7 +255,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 	if d.NI == nil {
 		on := c.v.Local.Net(d.Next.net)
 		if on == nil {
-			return Decision{}, fmt.Errorf("gateway %s is on no local net: %w", d.Next.NID, ErrInconsistent)
+			return Decision{}, fmt.Errorf("gateway %s is not on a local net: %w", d.Next.NID, ErrInconsistent)
 		}
 		d.NI, d.net = c.bestNI(on, d.Next.combinedTrouble()), on
 	}

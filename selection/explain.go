@@ -63,8 +63,8 @@ var handlingNames = [...]string{
 	loopback:     "loopback",
 	sourceLocal:  "given source, local destination",
 	sourceRemote: "given source, remote destination",
-	exactLocal:   "this very NID, on a local net",
-	exactRemote:  "this very NID, behind a router",
+	exactLocal:   "exactly this NID, on a local net",
+	exactRemote:  "exactly this NID, behind a router",
 	anyOfPeer:    "any NID of a multi-rail peer",
 }
 
@@ -88,7 +88,7 @@ func (t *trace) enter(h routingCase) {
 
 func (t *trace) notePreferredNI(i *NI) {
 	if t != nil {
-		t.steps = append(t.steps, Step{What: "NI " + i.NID.String() + " is the preferred one"})
+		t.steps = append(t.steps, Step{What: "NI " + i.NID.String() + " is the preferred gateway"})
 	}
 }
 

@@ -66,8 +66,8 @@ peer NI
   3. 10.0.0.13@tcp            peer NI trouble link down, 10.0.0.12@tcp has in doubt
 path: 10.0.0.2@tcp to 10.0.0.11@tcp
 `},
-		{"the NI that serves", lone(a12, sent), "B1", nil, `this very NID, on a local net
-NI 10.0.0.1@tcp is the preferred one
+		{"the NI that serves", lone(a12, sent), "B1", nil, `exactly this NID, on a local net
+NI 10.0.0.1@tcp is the preferred gateway
 path: 10.0.0.1@tcp to 10.0.0.11@tcp
 `},
 		{"routes", func(w *fixture) {

@@ -37,9 +37,9 @@ func (r *Rule) check() error {
 	case r.Src.IsZero() && r.Dst.IsZero():
 		return fmt.Errorf("neither src nor dst: %w", ErrInvalid)
 	case r.Priority == NoPriority:
-		return fmt.Errorf("priority %d stands for none: %w", r.Priority, ErrInvalid)
+		return fmt.Errorf("priority %d is reserved for rules without one: %w", r.Priority, ErrInvalid)
 	case !r.HasPriority() && r.Priority != 0:
-		return fmt.Errorf("priority %d of a pair: %w", r.Priority, ErrInvalid)
+		return fmt.Errorf("priority %d: a rule with two patterns cannot have a priority: %w", r.Priority, ErrInvalid)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (r *TypedRule) check() error {
 	pattern, pair := !r.Pattern.IsZero(), !r.Local.IsZero() && !r.Remote.IsZero()
 	switch {
 	case r.Priority == NoPriority:
-		return fmt.Errorf("priority %d stands for none: %w", r.Priority, ErrInvalid)
+		return fmt.Errorf("priority %d is reserved for rules without one: %w", r.Priority, ErrInvalid)
 	case int(r.Type) >= len(ruleTypes):
 		return fmt.Errorf("%s: %w", r.Type, ErrInvalid)
 	case r.Type == RulePeer && (pattern || !pair):

@@ -148,7 +148,7 @@ type destinationList struct {
 }
 
 // errFetching means that the request continues when its list has been fetched.
-var errFetching = errors.New("selftest: destinations are being fetched")
+var errFetching = errors.New("selftest: fetching the destinations of a test")
 
 // maxFetching limits the lists that are fetched at a time. Each has up to 1 MiB.
 const maxFetching = 16

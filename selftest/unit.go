@@ -226,7 +226,7 @@ func (u *unit) examine() error {
 }
 
 func (u *unit) countError(err error) {
-	u.agent.log.Debug("selftest: RPC of a unit failed", "to", u.call.To.String(), "err", err)
+	u.agent.log.Debug("selftest: test request failed", "to", u.call.To.String(), "err", err)
 	s := u.test.batch.session
 	if u.test.service == message.ServicePing {
 		s.pingErrors.Add(1)

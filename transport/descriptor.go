@@ -111,7 +111,7 @@ var (
 	errDescriptorTMID     = fmt.Errorf("not that of the match bits: %w", syscall.EINVAL)
 	errDescriptorNoTMID   = fmt.Errorf("not 1 to 4095: %w", syscall.EINVAL)
 	errDescriptorEmpty    = fmt.Errorf("0 bytes: %w", syscall.EINVAL)
-	errDescriptorMTU      = fmt.Errorf("more than %d bytes: %w", lnet.MTU, syscall.EFBIG)
+	errDescriptorMTU      = fmt.Errorf("longer than %d bytes: %w", lnet.MTU, syscall.EFBIG)
 	errDescriptorPID      = fmt.Errorf("not %d: %w", lnet.PIDLustre, syscall.EINVAL)
 	errDescriptorPortal   = fmt.Errorf("not 1 to %d: %w", lnet.Portals-1, syscall.EINVAL)
 	errDescriptorNID      = errors.New("no NID that a TM has in this layout")

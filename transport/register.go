@@ -52,7 +52,7 @@ func (d *Domain) register(ctx context.Context, b *Buffer) error {
 // check returns an error if the buffer exceeds the limits.
 func (l Limits) check(b *Buffer) error {
 	if b.state.size > l.BufferSize {
-		return fmt.Errorf("%d bytes, not 1 to %d: %w", b.state.size, l.BufferSize, syscall.EFBIG)
+		return fmt.Errorf("%d bytes are not within 1 to %d: %w", b.state.size, l.BufferSize, syscall.EFBIG)
 	}
 	n := len(b.state.segments)
 	if n == 0 || n > l.Segments {

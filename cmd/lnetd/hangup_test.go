@@ -65,12 +65,12 @@ func TestHangup(t *testing.T) {
 	said(`"msg":"ready"`)
 	const rule = "lnetd: {transport: {rules: [{name: all}]}}\n"
 	for _, c := range []struct{ text, said string }{
-		{"", "the configuration is reloaded"},
-		{rule, "rules for clients hold from now on"},
-		{rule, "the configuration is reloaded"},
-		{"lnetd: {transport: {rules: 7}}", "7\\\" where a list was expected"},
-		{rule + "route: [{net: tcp7, gateway: 127.0.0.9@tcp}]", "the configuration is reloaded"},
-		{rule, "the configuration is reloaded"},
+		{"", "configuration reloaded"},
+		{rule, "new client rules apply to clients that connect from now on"},
+		{rule, "configuration reloaded"},
+		{"lnetd: {transport: {rules: 7}}", "7\\\" was found, but a list was expected"},
+		{rule + "route: [{net: tcp7, gateway: 127.0.0.9@tcp}]", "configuration reloaded"},
+		{rule, "configuration reloaded"},
 	} {
 		configure(c.text)
 		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {

@@ -81,7 +81,7 @@ type options struct {
 func (o *options) command(do func() error) *cobra.Command {
 	c := &cobra.Command{
 		Use:           "lnetd",
-		Short:         "a node on the LNet in user space",
+		Short:         "an LNet node in user space",
 		Version:       api.BuildVersion(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
@@ -101,15 +101,15 @@ func (o *options) command(do func() error) *cobra.Command {
 	c.SetVersionTemplate("lnetd {{.Version}}\n")
 	c.SetHelpTemplate(manPage)
 	f := c.Flags()
-	f.StringVar(&o.file, "config", "", "configuration `FILE`, YAML as \"lnetctl export\" prints it")
-	f.StringArrayVar(&o.override.Networks, "net", nil, "`NETS` to join, such as \"tcp(eth0),tcp1(eth1)\", or a NID to have; in place of the file's")
-	f.IntVar(&o.port, "port", 0, "TCP `PORT` to listen on and to call (default 988)")
+	f.StringVar(&o.file, "config", "", "configuration `FILE`: YAML in the format of \"lnetctl export\"")
+	f.StringArrayVar(&o.override.Networks, "net", nil, "`NETS` of this node, such as \"tcp(eth0),tcp1(eth1)\", or its NID; replaces the nets of the file")
+	f.IntVar(&o.port, "port", 0, "TCP `PORT` to listen on and to connect to (default 988)")
 	f.StringVar(&o.override.ControlSocket, "control-socket", "", "`PATH` of the control socket")
 	f.StringVar(&o.override.MetricsAddr, "metrics-addr", "", "`HOST:PORT` to serve Prometheus' /metrics on (default none)")
-	f.BoolVar(&o.lustreCompat, lustreCompat, false, "serve metrics also under the names that dashboards of Lustre's exporters use")
-	f.StringVar(&o.override.WebConfig, "web.config.file", "", "`FILE` with TLS and passwords of /metrics, as Prometheus' exporters read it (default neither)")
+	f.BoolVar(&o.lustreCompat, lustreCompat, false, "also serve metrics under the names that dashboards for Lustre exporters use")
+	f.StringVar(&o.override.WebConfig, "web.config.file", "", "`FILE` with the TLS and password settings of /metrics, in the format of Prometheus exporters (default none)")
 	f.StringVar(&o.override.LogLevel, "log-level", "", "lowest `LEVEL` to log: debug, info, warn, error (default info)")
-	f.BoolVar(&o.check, "check", false, "read the configuration file and the command line, say all that is wrong, and exit")
+	f.BoolVar(&o.check, "check", false, "check the configuration file and the command line, report all errors, and exit")
 	f.BoolVar(&o.reference, "print-reference-config", false, "print a configuration file with every key and its default, and exit")
 	f.BoolVar(&o.schema, "print-config-schema", false, "print a JSON Schema of configuration files, and exit")
 	cli.Once(c)
@@ -188,7 +188,7 @@ func undriven(from string, c *config.Config) error {
 			p.Remedy = ""
 		}
 	}
-	return api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration is not for this lnetd", Remedy: remedy}.Because(list)
+	return api.Fault{Code: api.CodeConfigInvalid, Text: "this lnetd cannot use the configuration", Remedy: remedy}.Because(list)
 }
 
 // load reads the configuration file, if any, and applies the command line to it. The error
@@ -202,7 +202,7 @@ func (o *options) load() (config.Config, error) {
 		if err != nil {
 			return c, api.Fault{
 				Code: api.CodeConfigUnreadable, Text: "the configuration cannot be read",
-				Remedy: "check --config and the file's rights",
+				Remedy: "check --config and the permissions of the file",
 			}.Because(err)
 		}
 		c, inFile = config.Parse(o.file, b, options)

@@ -116,10 +116,10 @@ func reloaded(t *testing.T, log *daemontest.Log, n int) {
 	t.Helper()
 	daemontest.Within(t, time.Minute, "reload", func() error {
 		said := log.String()
-		if strings.Contains(said, "is not reloaded") || strings.Contains(said, "need a restart") {
+		if strings.Contains(said, "was not reloaded") || strings.Contains(said, "reload failed") || strings.Contains(said, "need a restart") {
 			t.Fatalf("reload %d failed", n)
 		}
-		if strings.Count(said, "the configuration is reloaded") < n {
+		if strings.Count(said, "configuration reloaded") < n {
 			return fmt.Errorf("not reloaded %d times", n)
 		}
 		return nil

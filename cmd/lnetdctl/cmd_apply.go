@@ -13,34 +13,35 @@ import (
 )
 
 // waitUsage is the help of --wait.
-const waitUsage = "have NIs wait for interfaces that cannot be used yet"
+const waitUsage = "let NIs wait for interfaces that cannot be used yet"
 
 // ownErrors is the error form of commands that lnetctl does not have.
 var ownErrors = errorForm{kind: ownText, exit: exitInvalid, explained: true}
 
 const planExits = `0    success
-1    help was asked for
-234  the file has mistakes, or cannot be applied (-22)
+1    help was requested
+234  the file has errors, or cannot be applied (-22)
 254  the file cannot be read
-255  there is no lnetd to talk to (-1)`
+255  lnetd does not answer (-1)`
 
 func (p *program) applyCommand() *cobra.Command {
 	var o documentOptions
 	r := api.ConfigurationChange{Mode: api.ModeReplace}
 	c := command(manual{
 		use:   "apply [--wait] [--dry-run] [--modprobe] [FILE]",
-		short: "make the node what a configuration file says",
-		long: `What the node has and FILE, or standard input, does not is taken away, what it
-lacks is added, and what is different is changed, all of it or nothing: if a step
-fails those before it are taken back. What does not change is not disturbed, and
-peers that discovery has found are left to it. A key that is not in FILE gets its
-default, whatever was set before: also in "global" and in the section "lnetd",
-except for ports, "accept" and "source_ports". "import" leaves such keys alone. "plan" prints the steps
-beforehand, as does --dry-run.
+		short: "make the node match a configuration file",
+		long: `Reads FILE, or standard input, and compares it with the node. Objects that are not in
+FILE are deleted, missing ones are added, and different ones are changed. All steps are
+done or none: if a step fails, the steps before it are undone. Objects that do not
+change are not disturbed. Peers that discovery has found are kept.
 
-An NI whose interface is not there, or has no address, is refused, as is one of a net
-that lnetd has no driver for; with --wait the first comes up when that can be, and
-the other stays down, for an lnetd that has the driver.`,
+A key that is not in FILE gets its default, even if it was set before. This includes
+"global" and the section "lnetd", except for ports, "accept" and "source_ports";
+"import" leaves such keys alone. "plan" and --dry-run print the steps in advance.
+
+An NI is refused if its interface does not exist or has no address, or if lnetd has no
+driver for its net. With --wait such an NI is accepted: it comes up when its interface
+can be used, or stays down until an lnetd with the driver runs.`,
 		example: `lnetdctl apply lnet.yaml
 lnetdctl apply --dry-run /etc/lnet.conf
 lnetdctl apply --wait site.yaml`,
@@ -62,7 +63,7 @@ lnetdctl apply --wait site.yaml`,
 		return nil
 	})
 	c.Flags().BoolVarP(&r.Wait, "wait", "w", false, waitUsage)
-	c.Flags().BoolVarP(&r.Dry, "dry-run", "n", false, "print the steps, and change nothing")
+	c.Flags().BoolVarP(&r.Dry, "dry-run", "n", false, "print the steps, but change nothing")
 	o.flags(c.Flags())
 	return c
 }
@@ -74,8 +75,8 @@ type planOptions struct {
 }
 
 func (o *planOptions) flags(c *cobra.Command) {
-	c.Flags().BoolVarP(&o.add, "add", "a", false, "what \"import\" would do, not \"apply\"")
-	c.Flags().BoolVarP(&o.del, "del", "d", false, "what \"import --del\" would do")
+	c.Flags().BoolVarP(&o.add, "add", "a", false, "show the effect of \"import\" instead of \"apply\"")
+	c.Flags().BoolVarP(&o.del, "del", "d", false, "show the effect of \"import --del\" instead of \"apply\"")
 	o.documentOptions.flags(c.Flags())
 }
 
@@ -84,7 +85,7 @@ func (p *program) plan(ctx context.Context, o planOptions, operands []string) (a
 	r := api.ConfigurationChange{Mode: api.ModeReplace, Dry: true, Wait: true}
 	switch {
 	case o.add && o.del:
-		return api.ConfigurationChanged{}, p.invalid(ownErrors, -22, "--add and --del exclude each other", "")
+		return api.ConfigurationChanged{}, p.invalid(ownErrors, -22, "--add and --del cannot be combined", "")
 	case o.add:
 		r.Mode = api.ModeAdd
 	case o.del:
@@ -101,10 +102,10 @@ func (p *program) planCommand() *cobra.Command {
 	var o planOptions
 	c := command(manual{
 		use:   "plan [--add | --del] [--modprobe] [FILE]",
-		short: "print the commands that would do what a file does",
-		long: `The commands are those by which "apply" would make the node what FILE, or
-standard input, says, in their order; with --add those of "import", with --del
-those of "import --del". Nothing is printed if there is nothing to do.`,
+		short: "print the commands that have the effect of a file",
+		long: `Prints, in order, the commands that have the same effect as "apply FILE"; with --add as
+"import FILE", with --del as "import --del FILE". Without FILE, standard input is read.
+Nothing is printed if nothing would change.`,
 		example: "lnetdctl plan lnet.yaml\nlnetdctl plan --add --modprobe /etc/modprobe.d/lustre.conf",
 		exits:   planExits,
 	}, func(ctx context.Context, operands []string) error {
@@ -139,15 +140,15 @@ func (p *program) diffCommand() *cobra.Command {
 	c := command(manual{
 		use:   "diff [--add | --del] [--modprobe] [FILE]",
 		short: "print how a file would change the configuration",
-		long: `The difference, as diff -u prints it, is that between "export --backup", without
-peers that discovery has found, before and after "apply FILE"; with --add after
-"import", with --del after "import --del".`,
+		long: `Prints, in the format of diff -u, how the output of "export --backup" would change by
+"apply FILE"; with --add by "import FILE", with --del by "import --del FILE". Peers that
+discovery has found are left out.`,
 		example: "lnetdctl diff lnet.yaml\nlnetdctl diff --del more.yaml",
-		exits: `0    there is no difference
-1    there is one, or help was asked for
-234  the file has mistakes, or cannot be applied (-22)
+		exits: `0    no difference
+1    a difference, or help was requested
+234  the file has errors, or cannot be applied (-22)
 254  the file cannot be read
-255  there is no lnetd to talk to (-1)`,
+255  lnetd does not answer (-1)`,
 	}, func(ctx context.Context, operands []string) error { return p.diff(ctx, o, operands) })
 	o.flags(c)
 	return c

@@ -14,10 +14,10 @@ import (
 )
 
 const clientExits = `0    success
-1    help was asked for
-234  the operand is not the number of a client (-22)
+1    help was requested
+234  the operand is not a client number (-22)
 254  there is no such client (-2)
-255  there is no lnetd to talk to (-1)`
+255  lnetd does not answer (-1)`
 
 func (p *program) clientsCommand() *cobra.Command {
 	var level string
@@ -25,25 +25,24 @@ func (p *program) clientsCommand() *cobra.Command {
 	var c *cobra.Command
 	c = leaf(manual{
 		use:   "clients [--verbose] [--interval SECONDS]",
-		short: "print the processes that lnetd hosts transfer machines for",
-		long: `A line for each connection: its number, the process, how many transfer machines,
-buffers and bytes of shared memory it has, and since when. With --verbose also
-each transfer machine: its address, how full the ring of its completions is, how
-often lnetd slept for want of work, and what its queues have done: operations
-added, cancelled, completed (of message queues these are messages) and failed,
-bytes, the most at once, and how long operations were on the queue in all.
+		short: "print the client processes that have transfer machines in lnetd",
+		long: `Prints one line per connection: its number, the process, its numbers of transfer
+machines and buffers, its bytes of shared memory, and when it connected. With --verbose
+it also prints each transfer machine: its address, how full its completion ring is, how
+often lnetd slept because there was no work, and the counters of its queues: operations
+added, cancelled, completed and failed, bytes, the largest number at one time, and the
+total time of operations on the queue. Message queues count messages, not operations.
 
-With --interval it looks twice, so many seconds apart, and prints also how many
-operations were completed in a second in between (of message queues these are
-messages), and how many bytes they moved. What a transfer machine did that has
-ended since is not in the rates.`,
+With --interval it reads the counters twice, SECONDS apart, and also prints the
+operations (of message queues: messages) and bytes per second in between. A transfer
+machine that ends during the interval is not included in the rates.`,
 		example: `lnetdctl clients
 lnetdctl clients -v
 lnetdctl clients --interval 1`,
 	}, func(ctx context.Context) error {
 		wait := time.Duration(interval * float64(time.Second))
 		if c.Flags().Changed("interval") && (wait < shortestInterval || wait > longestInterval) {
-			return fmt.Errorf("the interval is not %v to %v", shortestInterval, longestInterval)
+			return fmt.Errorf("--interval is not within %v to %v", shortestInterval, longestInterval)
 		}
 		all, rates, err := p.watchClients(ctx, wait)
 		switch {
@@ -57,16 +56,16 @@ lnetdctl clients --interval 1`,
 		_, err = fmt.Fprint(p.stdout, clientsText(&all, rates, verbosityLevel(level) >= 1))
 		return err
 	})
-	c.Flags().Float64Var(&interval, "interval", 0, "print rates, of so many `SECONDS`: 0.1 to 3600")
-	verbosity(c, &level, "print transfer machines too; a `LEVEL` above 0 makes no difference")
+	c.Flags().Float64Var(&interval, "interval", 0, "print rates over `SECONDS` seconds, 0.1 to 3600")
+	verbosity(c, &level, "print transfer machines too; all `LEVEL`s above 0 mean the same")
 	return c
 }
 
 func (p *program) clientCommand() *cobra.Command {
-	return group("client", "a process that lnetd hosts transfer machines for", command(manual{
-		use: "drop ID", short: "cut a client off",
-		long: `The connection ends, the program is told why, and all that it had is freed. ID is
-the number that "clients" prints.`,
+	return group("client", "one client process", command(manual{
+		use: "drop ID", short: "disconnect a client",
+		long: `Closes the connection, reports the reason to the program, and frees everything that it
+had. ID is the number that "clients" prints.`,
 		example: "lnetdctl client drop 7",
 		exits:   clientExits, number: true,
 	}, func(ctx context.Context, operands []string) error {
@@ -75,7 +74,7 @@ the number that "clients" prints.`,
 		}
 		id, err := strconv.ParseUint(operands[0], 10, 64)
 		if err != nil {
-			return fmt.Errorf("'%s' is not the number of a client", operands[0])
+			return fmt.Errorf("'%s' is not a client number; \"clients\" lists them", operands[0])
 		}
 		return p.tell(errorForm{kind: ownText}, func(c *client.Client) error { return c.DropClient(ctx, id) })
 	}))

@@ -14,8 +14,8 @@ func (p *program) cptOfNIDCommand() *cobra.Command {
 	return command(manual{
 		use:   "cpt-of-nid NIDS...",
 		short: "print the CPU partitions that NIDs belong to",
-		long: `Messages to and from a NID are handled on the CPUs of its partition. NIDS is as for
-ping.`,
+		long: `Messages to and from a NID are processed on the CPUs of its partition. NIDS has the
+same form as for ping.`,
 		example: "lnetdctl cpt-of-nid 10.0.0.1@tcp 10.0.0.[2-4]@tcp",
 	}, func(ctx context.Context, operands []string) error { return p.cptOfNID(ctx, operands) })
 }
@@ -48,11 +48,11 @@ func (p *program) cptOfNID(ctx context.Context, operands []string) error {
 func (p *program) serviceIDCommand() *cobra.Command {
 	return leaf(manual{
 		use:   "service-id",
-		short: "say that there is no InfiniBand service ID",
-		long: `Nodes on InfiniBand find each other by a service ID. lnetd has no driver for it, so
-that there is none, and the command fails.`,
+		short: "report that lnetd has no InfiniBand service ID",
+		long: `This command of lnetctl prints the service ID by which InfiniBand nodes find each other.
+lnetd does not use one, so the command always fails.`,
 		example: "lnetdctl service-id",
-		exits: `1    help was asked for
+		exits: `1    help was requested
 234  always (-22)`,
 	}, func(context.Context) error {
 		return p.invalid(errorForm{op: "show", entity: "service-id"}, -95, "lnetd has no driver for InfiniBand, and no service ID", "")

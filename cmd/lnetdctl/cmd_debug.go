@@ -16,7 +16,7 @@ import (
 var debugErrors = errorForm{kind: ownText, exit: exitInvalid}
 
 func (p *program) debugCommand() *cobra.Command {
-	return group("debug", "what helps to find faults",
+	return group("debug", "commands for troubleshooting",
 		p.debugRecoveryCommand(), p.debugPeerCommand(), p.debugNIDListCommand(), p.debugCPTsCommand())
 }
 
@@ -24,14 +24,15 @@ func (p *program) debugRecoveryCommand() *cobra.Command {
 	var local, peers bool
 	c := leaf(manual{
 		use:   "recovery {--local | --peer}",
-		short: "print the NIDs that are pinged until they are well",
-		long: `An NI, or a NID of a peer, whose health is below its best is pinged at intervals
-that grow, until it is well again. Nothing is printed if there is none.`,
+		short: "print the NIDs that recovery pings",
+		long: `lnetd pings a local NI, or a NID of a peer, whose health is below the maximum, at growing
+intervals, until its health is at the maximum again. If there are no such NIDs, nothing
+is printed.`,
 		example: "lnetdctl debug recovery --local",
 		exits: `0    success
-1    help was asked for
+1    help was requested
 234  neither option was given (-22)
-255  there is no lnetd to talk to (-1)`,
+255  lnetd does not answer (-1)`,
 	}, func(ctx context.Context) error {
 		if !local && !peers {
 			return p.invalid(debugErrors, -22, "either --local or --peer is needed", "")
@@ -77,9 +78,9 @@ func (p *program) debugPeerCommand() *cobra.Command {
 	var nid string
 	c := leaf(manual{
 		use:   "peer --nid NID",
-		short: "print all that is known of a peer",
-		long: `It is what "peer show -v 4" prints of the peer; a kernel would write it to its log.
-NID may be any of the peer's.`,
+		short: "print all details of a peer",
+		long: `Prints the same as "peer show -v 4" for one peer. (A kernel node writes it to its log.)
+NID is any NID of the peer.`,
 		example: "lnetdctl debug peer --nid 10.0.0.1@tcp",
 		exits:   peerExits,
 	}, func(ctx context.Context) error {
@@ -95,14 +96,14 @@ NID may be any of the peer's.`,
 func (p *program) debugNIDListCommand() *cobra.Command {
 	return command(manual{
 		use:   "nidlist LIST [NID]",
-		short: "read a list of NIDs, and look for a NID in it",
-		long: `LIST is one argument: ranges of NIDs with blanks between them, such as
-10.0.0.[1-9/2]@tcp, 10.0.0.0/8@tcp or *@o2ib. It is printed in its normal form. lnetd
-is not asked.`,
+		short: "parse a list of NIDs, and check whether it contains a NID",
+		long: `LIST is one argument: NID ranges separated by spaces, such as 10.0.0.[1-9/2]@tcp,
+10.0.0.0/8@tcp or *@o2ib. The list is printed in canonical form. The command does not
+need a running lnetd.`,
 		example: `lnetdctl debug nidlist 10.0.0.[1-9]@tcp 10.0.0.7@tcp`,
 		exits: `0    success, also if NID is not in LIST
-1    help was asked for
-234  LIST or NID cannot be read (-22)`,
+1    help was requested
+234  LIST or NID is invalid (-22)`,
 	}, func(_ context.Context, operands []string) error { return p.debugNIDList(operands) })
 }
 

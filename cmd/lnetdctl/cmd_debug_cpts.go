@@ -15,10 +15,10 @@ func (p *program) debugCPTsCommand() *cobra.Command {
 	return leaf(manual{
 		use:   "cpts",
 		short: "print the CPU partitions and their distances",
-		long: `Each NUMA node with processors is a CPU partition (CPT). "distance" has the distances
-to the CPTs 0, 1, ... in order. The NI that is nearest to the memory of a message sends it;
-those within "range", which is numa_range, count as equally near. The CPT that the
-device of an NI is next to is "dev cpt" in net show -v.`,
+		long: `Each NUMA node with processors is a CPU partition (CPT). "distance" lists the distances
+to the CPTs 0, 1, ... in order. lnetd prefers the NI that is nearest to the memory of a
+message; "range" (numa_range) is the difference in distance that still counts as equally
+near. "dev cpt" in "net show -v" is the CPT nearest to the device of an NI.`,
 		example: "lnetdctl debug cpts",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "cpts"}, classic,

@@ -15,19 +15,19 @@ func (p *program) discoverCommand() *cobra.Command {
 	var force bool
 	c := command(manual{
 		use:   "discover [--force] NIDS...",
-		short: "discover peers and print the NIDs that they have",
-		long: `The peers are asked for their NIDs, which go into the peer table, and are told
-ours. A peer that is up to date is not asked again, unless --force is given.
-NIDS is as for ping; 0@lo is the node itself.`,
+		short: "discover peers and print their NIDs",
+		long: `Asks the peers for their NIDs, adds these to the peer table, and sends the peers the
+NIDs of this node. A peer that is up to date is not asked again without --force. NIDS
+has the same form as for ping; 0@lo is the node itself.`,
 		example: `lnetdctl discover 10.0.0.1@tcp
 lnetdctl discover --force 10.0.0.[1-4]@tcp`,
-		exits: `0    every peer was discovered, or help was asked for
-234  NIDS cannot be read, or the request was refused (-22)
-255  a peer could not be discovered, NIDS are missing, or there is no lnetd to
-     talk to (-1)`,
+		exits: `0    every peer was discovered, or help was requested
+234  NIDS is invalid, or the request was refused (-22)
+255  a peer could not be discovered, NIDS is missing, or lnetd does not
+     answer (-1)`,
 		helps: true,
 	}, func(ctx context.Context, operands []string) error { return p.discover(ctx, force, operands) })
-	c.Flags().BoolVarP(&force, "force", "f", false, "discover peers that are up to date too")
+	c.Flags().BoolVarP(&force, "force", "f", false, "also discover peers that are up to date")
 	return c
 }
 

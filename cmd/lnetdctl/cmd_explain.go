@@ -24,22 +24,22 @@ func (p *program) explainCommand() *cobra.Command {
 	var o explainOptions
 	c := command(manual{
 		use:   "explain [--source NID] [--portal N] [--verbose] NID",
-		short: "print which way a message to a NID would take now, and why",
-		long: `The path is printed first, then the choices that led to it. Each lists those
-that could be chosen by rank, the chosen one first, with what decided the rank,
-and those that could not, with the reason. Nothing is sent, and nothing changes:
-the next message may go another way where it is the turn of another NI.`,
+		short: "print the path that a message to a NID would take now, and why",
+		long: `Prints the path first, then the choices that led to it. Each choice lists the candidates
+by rank, the chosen one first, with the criterion that decided, and then the excluded
+ones with the reason. Nothing is sent and nothing changes. The next message may take
+another path if equal NIs take turns.`,
 		example: `lnetdctl explain 10.0.1.7@tcp1
 lnetdctl explain --source 10.0.0.1@tcp --verbose 10.9.0.1@o2ib`,
 		exits: `0    there is a path
-1    help was asked for
-234  NID is missing, or is none (-22)
-255  there is no path, or no lnetd to talk to (-1)`,
+1    help was requested
+234  NID is missing or invalid (-22)
+255  there is no path, or lnetd does not answer (-1)`,
 	}, func(ctx context.Context, operands []string) error { return p.explain(ctx, o, operands) })
 	f := c.Flags()
-	f.StringVarP(&o.source, "source", "s", "", "local `NID` that the message is to leave from")
-	f.StringVarP(&o.portal, "portal", "p", "", "portal `N` that the message is for; 0 is that of pings and pushes")
-	f.BoolVarP(&o.figures, "verbose", "v", false, "print every figure that counts")
+	f.StringVarP(&o.source, "source", "s", "", "local `NID` to send the message from")
+	f.StringVarP(&o.portal, "portal", "p", "", "destination portal `N` of the message; 0 is for pings and pushes")
+	f.BoolVarP(&o.figures, "verbose", "v", false, "print all values that are compared")
 	return c
 }
 

@@ -18,23 +18,22 @@ func (p *program) exportCommand() *cobra.Command {
 	var backup bool
 	c := command(manual{
 		use:   "export [--backup] [FILE]",
-		short: "print the configuration with the state of everything, or to feed it back",
-		long: `With --backup only that is printed which "import" and "apply" need to make a
-node like this one; without it statistics, health and states too, which they
-pass over. Peers that discovery has found are among the peers of a backup; those
-that were only called, and have never answered, are not. FILE is replaced when all
-of it is written.
+		short: "print the configuration, with or without the current state",
+		long: `With --backup it prints only what "import" and "apply" need to configure a node like
+this one. Otherwise it also prints statistics, health and states, which "import" and
+"apply" ignore. A backup includes peers that discovery has found, but not peers that
+have never answered. FILE is replaced only after everything is written.
 
-Nets and NIs are in the order in which they were configured, because the first NI
-has the primary NID. Routes are ordered by net and gateway. Peers are in the order
-in which the node met them, which is that of the file for those that it configures;
-each has its primary NID and the others of that net first.`,
+Nets and NIs are printed in the order in which they were configured, because the first
+NI has the primary NID. Routes are ordered by net and gateway. Peers are printed in the
+order in which they became known; for peers of the configuration file this is the order
+of the file. The NIDs of each peer begin with its primary NID and the others on that net.`,
 		example: `lnetdctl export --backup lnet.yaml
 lnetdctl export --json`,
 		exits: `0    success
-1    help was asked for
-234  something could not be asked for: what is printed is not all (-22)
-255  FILE cannot be written, or there is no lnetd to talk to (-1)`,
+1    help was requested
+234  a request was refused: the output is incomplete (-22)
+255  FILE cannot be written, or lnetd does not answer (-1)`,
 	}, func(ctx context.Context, operands []string) error {
 		return p.toFile(operands, func() error {
 			if backup {
@@ -80,7 +79,7 @@ func (p *program) toFile(operands []string, do func() error) error {
 func (p *program) badFile(name string, err error, exit status) error {
 	remedy := api.FullDisk("'"+name+"'", err)
 	if remedy != "" {
-		remedy += ", or name a file elsewhere"
+		remedy += ", or name a file in another directory"
 	}
 	var path *os.PathError
 	var link *os.LinkError

@@ -11,9 +11,9 @@ import (
 )
 
 func (p *program) faultCommand() *cobra.Command {
-	return group("fault", "rules by which messages go wrong on purpose",
+	return group("fault", "fault injection: rules that drop or delay messages",
 		p.faultKindCommand(api.FaultDrop, "rules that drop messages"),
-		p.faultKindCommand(api.FaultDelay, "rules that hold messages for a while"))
+		p.faultKindCommand(api.FaultDelay, "rules that delay messages"))
 }
 
 func (p *program) faultKindCommand(kind, about string) *cobra.Command {
@@ -22,10 +22,10 @@ func (p *program) faultKindCommand(kind, about string) *cobra.Command {
 }
 
 const faultExits = `0    success
-1    help was asked for
+1    help was requested
 234  lnetd refused the rule (-22)
 254  there is no such rule (-2)
-255  an option is missing or makes no sense, or there is no lnetd to talk to (-1)`
+255  an option is missing or invalid, or lnetd does not answer (-1)`
 
 // faultOptions are the options of "fault drop add" and "fault delay add".
 type faultOptions struct {
@@ -39,40 +39,40 @@ func (p *program) faultAddCommand(kind string) *cobra.Command {
 	delay := kind == api.FaultDelay
 	m := manual{
 		use: "add --source NID --dest NID {--rate N | --interval SECONDS} [OPTIONS]", short: "add a rule",
-		long: `A message is hit if it is from --source, for --dest, and of the other things
-that are given: one of every N, or one in every so many seconds. NID is a NID,
-*@NET, or * for all. A message that arrives is dropped; with --health_error one
-that is to be sent fails. Of several rules the newest that hits decides.`,
+		long: `A rule applies to messages that match --source, --dest and all other filters. Of these it
+drops one of every N, or one in every SECONDS. NID is a NID, *@NET, or * for all.
+Messages are dropped when they arrive; with --health_error, sends fail instead. Newer
+rules come first: a message that one drops is not counted by older ones.`,
 		example: `lnetdctl fault drop add --source '*@tcp' --dest 10.0.0.1@tcp --rate 10
 lnetdctl fault drop add -s '*' -d '*' -r 1 -m get -e local_dropped`,
 		exits: faultExits,
 	}
 	if delay {
 		m.use = "add --source NID --dest NID --latency SECONDS {--rate N | --interval N} [OPTIONS]"
-		m.long = `A message is held if it is from --source, for --dest, and of the other things
-that are given: one of every N, or one in every so many seconds. NID is a NID,
-*@NET, or * for all. Messages are held before they are sent, and when they
-arrive. Deleting the rule lets go what it holds.`
+		m.long = `A rule applies to messages that match --source, --dest and all other filters. Of these it
+delays one of every N, or one in every N seconds. NID is a NID, *@NET, or * for all.
+Messages are delayed before they are sent and when they arrive. When the rule is deleted,
+the messages that it delays continue at once.`
 		m.example = "lnetdctl fault delay add --source '*@tcp' --dest 10.0.0.1@tcp --rate 1 --latency 2"
 	}
 	c := leaf(m, func(ctx context.Context) error { return p.faultAdd(ctx, o) })
 	f := c.Flags()
-	f.StringVarP(&o.rule.Source, "source", "s", "", "`NID` that messages are from")
-	f.StringVarP(&o.rule.Dest, "dest", "d", "", "`NID` that messages are for")
-	f.StringVarP(&o.rate, "rate", "r", "", "hit one of every `N` messages")
+	f.StringVarP(&o.rule.Source, "source", "s", "", "source `NID` of the messages")
+	f.StringVarP(&o.rule.Dest, "dest", "d", "", "destination `NID` of the messages")
+	f.StringVarP(&o.rate, "rate", "r", "", "apply to one of every `N` messages")
 	f.StringArrayVarP(&o.portals, "portal", "p", nil, "only PUTs and GETs of portal `N`, 0 to 63; may be repeated")
 	f.StringArrayVarP(&o.rule.Messages, "message", "m", nil, "only messages of `TYPE` put, ack, get or reply; may be repeated")
 	f.StringVarP(&o.rule.Local, "local_nid", "o", "", "only messages that arrive at this local `NID`")
 	if delay {
-		f.StringVar(&o.interval, "interval", "", "hit one message in every `SECONDS`")
-		f.StringVarP(&o.latency, "latency", "l", "", "hold messages for `SECONDS`")
+		f.StringVar(&o.interval, "interval", "", "apply to one message in every `SECONDS`")
+		f.StringVarP(&o.latency, "latency", "l", "", "delay messages by `SECONDS`")
 		return c
 	}
-	f.StringVarP(&o.interval, "interval", "i", "", "hit one message in every `SECONDS`")
-	f.BoolVarP(&o.rule.Random, "random", "n", false, "with --interval: hit each message with a probability of 1/2")
+	f.StringVarP(&o.interval, "interval", "i", "", "apply to one message in every `SECONDS`")
+	f.BoolVarP(&o.rule.Random, "random", "n", false, "with --interval: apply to each message with a probability of 1/2")
 	f.StringArrayVarP(&o.rule.Statuses, "health_error", "e", nil,
 		"fail sends with `ERROR` such as local_dropped, or random; may be repeated")
-	f.BoolVarP(&o.rule.DropAll, "drop_all", "x", false, "hit every message, arriving and sent")
+	f.BoolVarP(&o.rule.DropAll, "drop_all", "x", false, "apply to every message, both arriving and sent")
 	return c
 }
 
@@ -80,7 +80,7 @@ func (p *program) faultAdd(ctx context.Context, o faultOptions) error {
 	r := o.rule
 	switch {
 	case r.Source == "" || r.Dest == "":
-		return p.faultMisuse("--source and --dest are both needed")
+		return p.faultMisuse("both --source and --dest are needed")
 	case (o.rate == "") == (o.interval == ""):
 		return p.faultMisuse("either --rate or --interval is needed")
 	case r.Kind == api.FaultDelay && o.latency == "":
@@ -124,13 +124,13 @@ func (p *program) faultDelCommand(kind string) *cobra.Command {
 	r := api.FaultDeletion{Kind: kind}
 	c := leaf(manual{
 		use: "del {--source NID --dest NID | --all}", short: "delete rules",
-		long:    "Every rule with just this source and destination is deleted. * stands for any.",
+		long:    "Deletes the rules with exactly this source and destination. * selects rules with any.",
 		example: "lnetdctl fault " + kind + " del --source '*@tcp' --dest 10.0.0.1@tcp\nlnetdctl fault " + kind + " del --all",
 		exits:   faultExits,
 	}, func(ctx context.Context) error {
 		named := r.Source != "" || r.Dest != ""
 		if r.All == named || named && (r.Source == "" || r.Dest == "") {
-			return p.faultMisuse("either --source and --dest or --all are needed")
+			return p.faultMisuse("--source and --dest are needed together, or --all alone")
 		}
 		return p.tell(errorForm{kind: plainText}, func(c *client.Client) error { return c.DeleteFaults(ctx, r) })
 	})
@@ -144,7 +144,7 @@ func (p *program) faultDelCommand(kind string) *cobra.Command {
 func (p *program) faultResetCommand(kind string) *cobra.Command {
 	return leaf(manual{
 		use: "reset", short: "zero the counters of all fault rules",
-		long:    `The rules stay, and go on with what they do.`,
+		long:    `The rules remain in force.`,
 		example: "lnetdctl fault " + kind + " reset",
 		exits:   faultExits,
 	}, func(ctx context.Context) error {
@@ -154,9 +154,10 @@ func (p *program) faultResetCommand(kind string) *cobra.Command {
 
 func (p *program) faultShowCommand(kind string) *cobra.Command {
 	return leaf(manual{
-		use: "show", short: "print the rules, the newest first, with their counters",
-		long: `fs_put, fs_ack, fs_get and fs_reply are the messages that were looked at; ds_dropped and
-ls_delayed those that were hit.`,
+		use: "show", short: "print the rules and their counters, newest first",
+		long: `fs_count is the number of messages that matched the filters of the rule and that no newer
+rule had hit. ds_dropped (ls_delayed) is the number of messages that the rule dropped or
+failed (delayed). fs_put, fs_ack, fs_get and fs_reply are the same messages by type.`,
 		example: "lnetdctl fault " + kind + " show",
 		exits:   faultExits,
 	}, func(ctx context.Context) error {

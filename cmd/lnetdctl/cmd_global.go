@@ -13,7 +13,7 @@ func (p *program) globalCommand() *cobra.Command {
 	return group("global", "the node's parameters", leaf(manual{
 		use:     "show",
 		short:   "print the node's parameters",
-		long:    "Times are in seconds. All but lnd_timeout, which follows from others, can be set.",
+		long:    "Times are in seconds. lnd_timeout is computed from the others; all others can be set.",
 		example: "lnetdctl global show",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "global"}, classic,

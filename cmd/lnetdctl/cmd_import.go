@@ -21,29 +21,30 @@ func (p *program) importCommand() *cobra.Command {
 	var o importOptions
 	c := command(manual{
 		use:   "import [--add | --del | --show | --exec] [--wait] [--modprobe] [FILE]",
-		short: "add what a configuration file has, take it away, show it, or run its pings",
-		long: `FILE, or standard input, is YAML as "export" prints it, of any release. It is read
-whole first, and every mistake in it is named with its line and column; then all
-of it is done, or nothing. What is there already stays as it is. See "plan" for
-what a file would change, and "apply" to make the node what a file says.
+		short: "add or delete the objects of a configuration file",
+		long: `Reads FILE, or standard input: YAML in the format of "export", of any release. The whole
+file is checked first, and every error is reported with its line and column. Then all
+changes are made, or none. Objects that already exist are not changed. "plan" shows in
+advance what a file would change; "apply" makes the node match a file.
 
-An NI whose interface is not there, or has no address, is refused, as is one of a net
-that lnetd has no driver for; with --wait the first comes up when that can be, and
-the other stays down, for an lnetd that has the driver.
+An NI is refused if its interface does not exist or has no address, or if lnetd has no
+driver for its net. With --wait such an NI is accepted: it comes up when its interface
+can be used, or stays down until an lnetd with the driver runs.
 
-With --del NIs, routes, peers and policies go that the file names. Of the parameters
-that it names, as with lnetctl, numa_range, max_interfaces and discovery get their
-defaults and the others stay; routing ends, and buffers get their defaults. With --show
-those are printed that it names, each net and peer, and the routes, at the level that
-"detail: LEVEL" in a block asks for; with --exec its blocks "ping" and "discover" are carried
-out, and no others.
+With --del, the NIs, routes, peers and policies in the file are deleted. If the file
+has the parameters numa_range, max_interfaces, discovery or buffers, they get their
+defaults; "routing" is switched off; other parameters do not change, as with lnetctl.
 
-A block may have a number, "seq_no: N": errors about the block have it, too.
+With --show, the nets, peers and routes in the file are printed; "detail: LEVEL" in a
+block sets the level of detail. With --exec, only the blocks "ping" and "discover" are
+executed.
 
-With --modprobe FILE is one of /etc/modprobe.d: the options of lnet, ksocklnd, ko2iblnd
-and lnet_selftest are added with the meaning that they have for kernels. Those that lnetd
-has no use for are named. A misspelled name, and a file without any option for lnetd,
-are mistakes.`,
+A block may have a number, "seq_no: N", which appears in errors about the block.
+
+With --modprobe, FILE is in the format of /etc/modprobe.d. The options of lnet, ksocklnd,
+ko2iblnd and lnet_selftest are added with the same meaning as in the kernel modules.
+Options that lnetd does not use are listed. A misspelled option is an error, and so is a
+file without any option for lnetd.`,
 		example: `lnetdctl import lnet.yaml
 lnetdctl import --wait site.yaml
 lnetdctl import --del more.yaml
@@ -51,25 +52,25 @@ lnetdctl import --modprobe /etc/modprobe.d/lustre.conf
 lnetdctl import --show net.yaml
 lnetdctl import --exec pings.yaml`,
 		exits: `0    success
-1    help was asked for
-234  the file has mistakes, or cannot be applied: nothing has changed (-22)
+1    help was requested
+234  the file has errors, or cannot be applied; nothing has changed (-22)
 254  the file cannot be read
-255  a ping failed, or there is no lnetd to talk to (-1)`,
+255  a ping failed, or lnetd does not answer (-1)`,
 	}, func(ctx context.Context, operands []string) error { return p.importFile(ctx, o, operands) })
 	f := c.Flags()
-	f.BoolVarP(&o.add, "add", "a", false, "add what the file has; so it is without an option")
-	f.BoolVarP(&o.del, "del", "d", false, "delete what the file has")
-	f.BoolVarP(&o.show, "show", "s", false, "print what the node has of it")
-	f.BoolVarP(&o.exec, "exec", "e", false, "carry out its pings and discoveries")
+	f.BoolVarP(&o.add, "add", "a", false, "add everything in the file (default)")
+	f.BoolVarP(&o.del, "del", "d", false, "delete everything in the file")
+	f.BoolVarP(&o.show, "show", "s", false, "print the objects in the file as they are on the node")
+	f.BoolVarP(&o.exec, "exec", "e", false, "execute the blocks \"ping\" and \"discover\" of the file")
 	f.BoolVarP(&o.wait, "wait", "w", false, waitUsage)
 	o.documentOptions.flags(f)
-	f.BoolVarP(&o.oldAPI, "old-api", "o", false, "without effect: there is one way to read a file")
+	f.BoolVarP(&o.oldAPI, "old-api", "o", false, "has no effect (accepted for compatibility with lnetctl)")
 	return c
 }
 
 func (p *program) importFile(ctx context.Context, o importOptions, operands []string) error {
 	if moreThanOne(o.add, o.del, o.show, o.exec) {
-		return p.invalid(importErrors("add"), -22, "--add, --del, --show and --exec exclude each other", "")
+		return p.invalid(importErrors("add"), -22, "--add, --del, --show and --exec cannot be combined", "")
 	}
 	d, err := p.readDocument(o.documentOptions, operands)
 	if err != nil {

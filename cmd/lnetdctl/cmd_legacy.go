@@ -39,34 +39,34 @@ func (p *program) legacyCommand() *cobra.Command {
 	c := command(manual{
 		use:   name + " [OPTION ...] [INLINE]",
 		short: "turn module parameters into YAML for import",
-		long: `Reads what configured LNet before there was YAML, prints the same as YAML, and
-changes nothing: options of lnet and its drivers in files of /etc/modprobe.d, the
-strings ip2nets, routes and networks, lines of lnet_routes.conf. Patterns and ranges
-stay as they are. INLINE is such a text; without it standard input is read, unless that
-is a terminal. lnetd need not run. "import --modprobe" has lnetd take such a file as it
-is. Options without a place in lnetctl's YAML stand in the section "lnetd".
+		long: `Converts the old text configuration of LNet to YAML and prints it; nothing is changed.
+The input is options of lnet and its drivers from /etc/modprobe.d, the strings ip2nets,
+routes and networks, or lines of lnet_routes.conf. Patterns and ranges are kept. INLINE
+is such a text; without it standard input is read, unless that is a terminal. lnetd need
+not run. To load a modprobe file without converting it, use "import --modprobe". Options
+that lnetctl's YAML cannot express appear in the section "lnetd".
 
-YAML and module parameters differ in this: of ip2nets in YAML the first rule for a net
-holds that matches, on interfaces with such an address; of the module parameter all
-rules hold in which any address of the node is. A route in YAML by a gateway that is
-this node does not make the node a router. A string that stands twice in modprobe files
-is converted twice; kernels take the last.
+YAML and module parameters differ in meaning. In YAML, the first ip2nets rule for a net
+that matches applies, on the interfaces with matching addresses; as a module parameter,
+all rules apply that match any address of the node. In YAML, a route whose gateway is
+this node does not make the node a router. If a string occurs twice in modprobe files,
+both are converted; kernels use the last one.
 
-Installed under the name lnet_legacy2yaml lnetdctl is this command.`,
+If lnetdctl is installed as lnet_legacy2yaml, it runs this command.`,
 		example: `lnetdctl legacy2yaml -m /etc/modprobe.d/lustre.conf
 lnetdctl legacy2yaml networks=tcp(eth0),tcp1(eth1)
 lnetdctl legacy2yaml -r /etc/lnet_routes.conf --default-hop`,
 		exits: `0    success
-1    misused, or there is nothing to convert
-2    a text is wrong, or a file cannot be read or written`,
+1    the command line is wrong, or there is nothing to convert
+2    the input has errors, or a file cannot be read or written`,
 	}, func(_ context.Context, operands []string) error { return p.legacy2yaml(&l, operands) })
 	f := c.Flags()
-	f.StringArrayVarP(&l.modprobe, "modprobe", "m", nil, "`FILE` of /etc/modprobe.d")
-	f.StringArrayVarP(&l.ip2nets, "ip2nets", "i", nil, "`FILE` with a string ip2nets")
-	f.StringArrayVarP(&l.routes, "routes", "r", nil, "`FILE` with a string routes, or lines of lnet_routes.conf")
-	f.StringArrayVarP(&l.networks, "networks", "n", nil, "`FILE` with a string networks")
-	f.StringVarP(&l.output, "output", "o", "", "write to `FILE`, not to standard output")
-	f.StringVar(&l.defaultHop, "default-hop", "", "`HOP` count of routes that have none; 1 if it is left out")
+	f.StringArrayVarP(&l.modprobe, "modprobe", "m", nil, "`FILE` in the format of /etc/modprobe.d")
+	f.StringArrayVarP(&l.ip2nets, "ip2nets", "i", nil, "`FILE` with an ip2nets string")
+	f.StringArrayVarP(&l.routes, "routes", "r", nil, "`FILE` with a routes string, or lines of lnet_routes.conf")
+	f.StringArrayVarP(&l.networks, "networks", "n", nil, "`FILE` with a networks string")
+	f.StringVarP(&l.output, "output", "o", "", "write to `FILE` instead of standard output")
+	f.StringVar(&l.defaultHop, "default-hop", "", "`HOP` count of routes without one (1 if the number is omitted)")
 	hop := f.Lookup("default-hop")
 	hop.NoOptDefVal = "1"
 	hop.Annotations = map[string][]string{optionalLevel: nil}
@@ -92,9 +92,9 @@ func (p *program) legacy2yaml(l *legacy, operands []string) error {
 	hop, ok := parseNumber(l.defaultHop)
 	switch {
 	case l.defaultHop != "" && (!ok || hop < 1 || hop > 255):
-		return p.legacyFailed(exitNoData, fmt.Errorf("default-hop '%s' is out of range: it is 1 to 255", l.defaultHop))
+		return p.legacyFailed(exitNoData, fmt.Errorf("--default-hop '%s' is not within 1 to 255", l.defaultHop))
 	case len(operands) > 1:
-		return p.legacyFailed(exitNoData, fmt.Errorf("unexpected operand '%s': one text is read, in quotes", operands[1]))
+		return p.legacyFailed(exitNoData, fmt.Errorf("unexpected operand '%s': give the whole text as one quoted operand", operands[1]))
 	}
 	texts, err := p.legacyTexts(l, operands)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *program) legacyTexts(l *legacy, operands []string) (texts []modparam.Te
 		case err != nil:
 			return err
 		case len(data) > room:
-			return fmt.Errorf("%s: more than %d MiB in all; split it", name, api.DocumentMax>>20)
+			return fmt.Errorf("%s: the input is longer than %d MiB; split it", name, api.DocumentMax>>20)
 		}
 		room -= len(data)
 		texts = append(texts, modparam.Text{Name: name, Kind: kind, Data: data})

@@ -11,13 +11,12 @@ import (
 )
 
 func (p *program) logCommand() *cobra.Command {
-	return group("log", "how lnetd logs", leaf(manual{
+	return group("log", "log level and format of lnetd", leaf(manual{
 		use:   "show",
 		short: "print the level and the format of lnetd's log",
-		long: `"level" is the lowest level that is logged, "configured" the one that the
-configuration and the command line say, which holds again after a reload, and
-"format" how lines are written: json, text or journal. What the messages mean is
-in docs/logs.md.`,
+		long: `"level" is the lowest level that is logged now. "configured" is the level of the
+configuration and the command line, which applies again after a reload. "format" is the
+format of the lines: json, text or journal. docs/logs.md explains the messages.`,
 		example: "lnetdctl log show",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "log"}, classic,
@@ -35,17 +34,16 @@ func (p *program) setLogLevelCommand() *cobra.Command {
 	c := command(manual{
 		use:   "log_level debug | info | warn | error",
 		short: "lowest level that lnetd logs: debug, info, warn, error",
-		long: `The level is in force at once, also while another change is under way, until
-lnetd restarts or its configuration is reloaded: then what that says holds again.
-See it with: lnetdctl log show.`,
+		long: `The level applies at once, even while another change is in progress. It lasts until lnetd
+restarts or its configuration is reloaded. To see it: lnetdctl log show.`,
 		example: "lnetdctl set log_level debug",
 		exits: `0    success
-1    help was asked for
-234  there is no such level, or none was given (-22)
-255  there is no lnetd to talk to (-1)`,
+1    help was requested
+234  the level is missing or invalid (-22)
+255  lnetd does not answer (-1)`,
 	}, func(ctx context.Context, operands []string) error {
 		if len(operands) != 1 {
-			p.hint("set log_level needs one level")
+			p.hint("set log_level needs one level: debug, info, warn or error")
 			return needsHelp{exitInvalid}
 		}
 		level := strings.ToLower(operands[0])

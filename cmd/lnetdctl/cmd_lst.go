@@ -20,13 +20,13 @@ const lstName = "lst"
 
 // lstExits is the EXIT STATUS section of lst's commands.
 const lstExits = `0    success
-1    help was asked for in place of the command's work
+1    help was requested
 254  no node could be added to a group (-2)
-255  the command was refused, makes no sense, or there is no lnetd to talk to (-1)`
+255  the command was refused, the command line is wrong, or lnetd does not answer (-1)`
 
 // lstEnvironment is lst's part of the ENVIRONMENT section.
 const lstEnvironment = `
-LST_SESSION           the session's key: a number, not 0
+LST_SESSION           key of the session: a number other than 0
 LST_FEATURES          features of a new session, in hexadecimal`
 
 // lstCommand returns lst and its commands (selftest 8). Output and exit statuses are those of
@@ -35,17 +35,18 @@ func (p *program) lstCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   lstName,
 		Short: "test the network with LNet selftest",
-		Long: `A console makes a session on nodes, sorts them into groups, gives those tests
-to run against each other, and reads their counters. The grammar and the output
-are those of Lustre's lst; installed under that name the program takes lst's
-commands alone. lnetd holds the session, and ends it on all nodes when no
-command has come for its timeout.
+		Long: `A console creates a session on nodes, puts the nodes into groups, lets the groups run
+tests against each other, and reads their counters. Syntax and output are the same as
+those of Lustre's lst. If the program is installed as lst, it accepts only these
+commands. lnetd keeps the session, and ends it on all nodes when no command has been
+given for the time of its timeout.
 
-Every command but new_session and show_session needs the session's key in
-LST_SESSION. Nodes that run lnetd take part when that is enabled (lst enable);
-those that run Lustre when lnet_selftest is loaded.
+All commands except new_session and show_session need the key of the session in
+LST_SESSION. Nodes that run lnetd take part if this is enabled there (lst enable); nodes
+that run Lustre take part if lnet_selftest is loaded.
 
-Without a command lst reads commands from standard input, one a line, as lnetdctl does.`,
+Without a command, lst reads commands from standard input, one per line, as lnetdctl
+does.`,
 		Example: `export LST_SESSION=$$
 lst new_session --timeout 300 rw
 lst add_group clients 10.0.0.[1-4]@tcp

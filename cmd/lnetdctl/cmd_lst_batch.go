@@ -41,9 +41,9 @@ func namedBatch(operands []string) string {
 func (p *program) lstAddBatchCommand() *cobra.Command {
 	return p.lstLeaf(manual{
 		use:   "add_batch NAME",
-		short: "make a batch of tests",
-		long: `A batch holds tests that are started and stopped together. Every session has one that is
-called batch.`,
+		short: "create a batch of tests",
+		long: `A batch is a list of tests that are started and stopped together. Every session has a
+batch named "batch".`,
 		example: "lnetdctl lst add_batch b",
 	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		if err := c.LstAddBatch(ctx, api.LstNamed{Key: key, Name: operands[0]}); err != nil {
@@ -67,25 +67,27 @@ func (p *program) lstAddTestCommand() *cobra.Command {
 	c := p.lstLeaf(manual{
 		use:   "add_test [OPTIONS] --from GROUP --to GROUP ping | brw [PARAMETERS...]",
 		short: "add a test to a batch",
-		long: `The nodes of the one group send requests to those of the other: "ping" without
-data, "brw" with bulk data. Parameters of brw, in any order:
+		long: `The nodes of the group --from (clients) send requests to the nodes of the group --to
+(servers): "ping" without data, "brw" with bulk data. Parameters of brw, in any order:
 
-read, write      who gets the data: the client (default), or the server
-size=N           bytes, with k or M behind; a multiple of 8, at most 1M; default 4K
-check=MODE       full: every word; simple: the ends of each page; discard: none, and
-                 the data need not be copied (also skip_rx_copy); default: none
+read, write      direction of the data: read sends it to the client (default), write
+                 to the server
+size=N           bytes, with the suffix k or M; a multiple of 8, at most 1M; default 4K
+check=MODE       full: check every word; simple: check the ends of each page; discard:
+                 check nothing, and the receiver need not copy the data (also
+                 skip_rx_copy); default: check nothing
 off=N            offset of the data in the client's memory, a multiple of 8
 
-What would crash a node that runs Lustre is refused.`,
+Parameters that would crash a node that runs Lustre are refused.`,
 		example: "lnetdctl lst add_test --batch b --concurrency 8 --from c --to s brw write check=full size=1M",
 	}, 1, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstAddTest(ctx, c, key, &o, operands)
 	})
 	f := c.Flags()
-	f.StringVarP(&o.batch, "batch", "b", defaultBatch, "the batch `NAME`")
-	f.IntVarP(&o.loop, "loop", "l", -1, "`N` rounds of as many requests as --concurrency says; -1: without end")
-	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "`N` requests at once from each client to each server, 1 to 1024")
-	f.StringVarP(&o.distribute, "distribute", "d", "1:1", "`N:M` clients share servers: N clients have the same M")
+	f.StringVarP(&o.batch, "batch", "b", defaultBatch, "add the test to the batch `NAME`")
+	f.IntVarP(&o.loop, "loop", "l", -1, "run `N` rounds of --concurrency requests each; -1: no limit")
+	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "keep `N` requests in flight from each client to each server, 1 to 1024")
+	f.StringVarP(&o.distribute, "distribute", "d", "1:1", "distribute servers as `N:M`: N clients use the same M servers")
 	f.StringVarP(&o.from, "from", "f", "", "the `GROUP` of the clients")
 	f.StringVarP(&o.to, "to", "t", "", "the `GROUP` of the servers")
 	return c
@@ -99,7 +101,7 @@ func (p *program) lstAddTest(
 	}
 	if o.from == "" || o.to == "" {
 		err := p.lstFail(api.CodeLstUnknown, -int(syscall.ENOENT), lstNoTest)
-		p.hint("name the groups of the clients and of the servers with --from and --to")
+		p.hint("name the client group with --from and the server group with --to")
 		return err
 	}
 	if o.concurrency < 1 || o.concurrency > 1024 {
@@ -172,7 +174,7 @@ func (p *program) lstRunCommand() *cobra.Command {
 	c := p.lstLeaf(manual{
 		use:     "run [--timeout SECONDS] [NAME]",
 		short:   "start a batch",
-		long:    `Each client of the batch begins with its tests. NAME is batch if it is not given.`,
+		long:    `Starts the tests of the batch on all clients. The default NAME is batch.`,
 		example: "lnetdctl lst run --timeout 60 b",
 	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r := api.LstRun{Key: key, Batch: namedBatch(operands), Timeout: timeout}
@@ -192,7 +194,7 @@ func (p *program) lstRunCommand() *cobra.Command {
 		}
 		return nil
 	})
-	c.Flags().IntVarP(&timeout, "timeout", "t", 0, "stop after `SECONDS`; 0: when told to, or its loops are done")
+	c.Flags().IntVarP(&timeout, "timeout", "t", 0, "stop after `SECONDS`; 0: run until \"lst stop\", or until all loops are done")
 	return c
 }
 
@@ -207,15 +209,14 @@ func (p *program) lstBatchRefused(batch, op string, err error) error {
 func (p *program) lstStopCommand() *cobra.Command {
 	var force bool
 	c := p.lstLeaf(manual{
-		use:   "stop [--force] [NAME]",
-		short: "stop a batch, and wait until it has stopped",
-		long: `Requests under way are waited for, unless --force is given. NAME is batch if it is not
-given.`,
+		use:     "stop [--force] [NAME]",
+		short:   "stop a batch, and wait until it has stopped",
+		long:    `Waits for requests in flight, unless --force is given. The default NAME is batch.`,
 		example: "lnetdctl lst stop b",
 	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstStop(ctx, c, api.LstStop{Key: key, Batch: namedBatch(operands), Force: force})
 	})
-	c.Flags().BoolVarP(&force, "force", "f", false, "abort the requests under way")
+	c.Flags().BoolVarP(&force, "force", "f", false, "abort requests in flight")
 	return c
 }
 
@@ -261,10 +262,10 @@ func (p *program) lstListBatchCommand() *cobra.Command {
 	var servers bool
 	c := p.lstLeaf(manual{
 		use:   "list_batch [--test N] [--active | --invalid | --all] [--server] [NAME]",
-		short: "list the batches, or the tests or the nodes of one",
-		long: `Without NAME the batches are listed, with it the tests of that batch, and with one of
-the options about states the nodes that are in such a state. State is 176 of a batch
-that does not run, 177 of one that does.`,
+		short: "list the batches, or the tests or nodes of one batch",
+		long: `Without NAME it lists the batches, with NAME the tests of that batch. With --active,
+--invalid or --all it lists the nodes of the batch in that state. The state number of a
+batch is 176 if it is stopped, 177 if it is running.`,
 		example: `lnetdctl lst list_batch
 lnetdctl lst list_batch --all b`,
 	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
@@ -282,11 +283,11 @@ lnetdctl lst list_batch --all b`,
 		return p.lstShowBatch(&b, test, servers, &o)
 	})
 	f := c.Flags()
-	f.IntVarP(&test, "test", "t", 0, "only the test number `N`")
+	f.IntVarP(&test, "test", "t", 0, "only test number `N`")
 	f.BoolVar(&o.active, "active", false, "list active nodes")
 	f.BoolVar(&o.invalid, "invalid", false, "list nodes that are not active")
 	f.BoolVar(&o.all, "all", false, "list all nodes")
-	f.BoolVar(&servers, "server", false, "list servers in place of clients")
+	f.BoolVar(&servers, "server", false, "list servers instead of clients")
 	return c
 }
 
@@ -344,22 +345,22 @@ func (p *program) lstQueryCommand() *cobra.Command {
 	var servers bool
 	c := p.lstLeaf(manual{
 		use:     "query [--test N] [--delay SECONDS] [--loop COUNT] [--active|--idle|--error|--all] [NAME]",
-		short:   "ask whether a batch runs",
+		short:   "query whether a batch is running",
 		example: "lnetdctl lst query --all b",
-		long: `Clients are asked, also with --server, as lst does: servers run nothing of their
-own.`,
+		long: `Queries the clients, even with --server: servers run no tests themselves. Lustre's lst
+does the same.`,
 	}, 0, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstQuery(ctx, c, key, namedBatch(operands), &o)
 	})
 	f := c.Flags()
-	f.IntVarP(&o.test, "test", "t", 0, "only the test number `N`")
-	f.BoolVarP(&servers, "server", "s", false, "without effect")
-	f.IntVar(&o.timeout, "timeout", 5, "`SECONDS` to wait, at least 3")
-	f.IntVar(&o.delay, "delay", 5, "`SECONDS` from one query to the next")
-	f.IntVar(&o.loop, "loop", 1, "`COUNT` of queries; -1: until interrupted")
-	f.BoolVar(&o.active, "active", false, "list nodes that run")
-	f.BoolVar(&o.idle, "idle", false, "list nodes that do not")
-	f.BoolVar(&o.failed, "error", false, "list nodes that cannot say")
+	f.IntVarP(&o.test, "test", "t", 0, "only test number `N`")
+	f.BoolVarP(&servers, "server", "s", false, "has no effect")
+	f.IntVar(&o.timeout, "timeout", 5, "wait `SECONDS` for answers, at least 3")
+	f.IntVar(&o.delay, "delay", 5, "repeat the query every `SECONDS`")
+	f.IntVar(&o.loop, "loop", 1, "make `COUNT` queries; -1: until interrupted")
+	f.BoolVar(&o.active, "active", false, "list nodes that are running")
+	f.BoolVar(&o.idle, "idle", false, "list nodes that are idle")
+	f.BoolVar(&o.failed, "error", false, "list nodes that returned an error")
 	f.BoolVar(&o.all, "all", false, "list all nodes")
 	return c
 }

@@ -18,9 +18,9 @@ const exitNoNodes = 254
 func (p *program) lstAddGroupCommand() *cobra.Command {
 	return p.lstLeaf(manual{
 		use:   "add_group NAME IDS...",
-		short: "make a group of nodes that join the session",
-		long: `Each of IDS is a NID, or several with ranges: 10.0.0.[1-4,8/2]@tcp. Nodes that do
-not answer, or are in another's session, are told of, and listed as such.`,
+		short: "create a group of nodes, and add the nodes to the session",
+		long: `Each of IDS is a NID or a NID range such as 10.0.0.[1-4,8/2]@tcp. Nodes that do not
+answer, or that are in another session, are reported, and are listed as Down or Busy.`,
 		example: "lnetdctl lst add_group servers 10.0.0.[10-11]@tcp 10.0.0.20@tcp",
 	}, 2, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstAddGroup(ctx, c, api.LstAddGroup{Key: key, Name: operands[0], IDs: operands[1:]})
@@ -77,8 +77,8 @@ func (p *program) lstShowAdded(name string, added *report.GroupAddition) bool {
 func (p *program) lstDeleteGroupCommand() *cobra.Command {
 	return p.lstLeaf(manual{
 		use:     "del_group NAME",
-		short:   "delete a group that no test uses",
-		long:    `Nodes that are in no other group leave the session.`,
+		short:   "delete a group that is not used by any test",
+		long:    `Nodes that are not in any other group leave the session.`,
 		example: "lnetdctl lst del_group servers",
 	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r, err := c.LstDeleteGroup(ctx, api.LstNamed{Key: key, Name: operands[0]})
@@ -107,10 +107,10 @@ func (p *program) lstUpdateGroupCommand() *cobra.Command {
 	var clean, remove string
 	c := p.lstLeaf(manual{
 		use:   "update_group --refresh | --clean STATE | --remove IDS NAME",
-		short: "change a group that no test uses",
+		short: "change a group that is not used by any test",
 		example: `lnetdctl lst update_group --refresh servers
 lnetdctl lst update_group --clean down servers`,
-		long: `A group that becomes empty disappears.`,
+		long: `A group without nodes is deleted.`,
 	}, 1, 1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		r := api.LstUpdateGroup{Key: key, Name: operands[0], Refresh: refresh}
 		if !one(refresh, clean != "", remove != "") {
@@ -142,9 +142,9 @@ lnetdctl lst update_group --clean down servers`,
 		return nil
 	})
 	f := c.Flags()
-	f.BoolVarP(&refresh, "refresh", "f", false, "ask nodes that are not active to join again")
-	f.StringVarP(&clean, "clean", "c", "", "drop nodes in `STATE`: active, busy, down, unknown, invalid (not active)")
-	f.StringVarP(&remove, "remove", "r", "", "drop the nodes `IDS`")
+	f.BoolVarP(&refresh, "refresh", "f", false, "ask inactive nodes to join again")
+	f.StringVarP(&clean, "clean", "c", "", "remove nodes in `STATE`: active, busy, down, unknown, invalid (not active)")
+	f.StringVarP(&remove, "remove", "r", "", "remove the nodes `IDS`")
 	return c
 }
 
@@ -206,8 +206,8 @@ func (p *program) lstListGroupCommand() *cobra.Command {
 	c := p.lstLeaf(manual{
 		use:   "list_group [--active] [--busy] [--down] [--unknown] [--all] [GROUP...]",
 		short: "list the groups, or the nodes of groups",
-		long: `Without GROUP the groups are listed, with it how many nodes of each are in which state,
-and with one of the options the nodes that are in such a state.`,
+		long: `Without GROUP it lists the groups, with GROUP the number of nodes in each state. With one
+of the options it lists the nodes of the group in that state.`,
 		example: `lnetdctl lst list_group
 lnetdctl lst list_group --all servers`,
 	}, 0, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
@@ -220,7 +220,7 @@ lnetdctl lst list_group --all servers`,
 	f.BoolVar(&o.active, "active", false, "list active nodes")
 	f.BoolVar(&o.busy, "busy", false, "list nodes in another session")
 	f.BoolVar(&o.down, "down", false, "list nodes that did not answer")
-	f.BoolVar(&o.unknown, "unknown", false, "list nodes that are in no session or were not asked")
+	f.BoolVar(&o.unknown, "unknown", false, "list nodes that are in no session, or that have not been asked")
 	f.BoolVar(&o.all, "all", false, "list all nodes")
 	return c
 }

@@ -18,11 +18,11 @@ func (p *program) lstEnableCommand() *cobra.Command {
 	var b api.LstBounds
 	c := command(manual{
 		use:   "enable [--memory SIZE] [--session-timeout SECONDS] [--units N]",
-		short: "let this node take part in tests (not in Lustre's lst)",
-		long: `From now on any console on the network may have this node send and answer test
-requests, within its bounds, and this node may be a console. Options hold until
-lst disable; without them, and where they are 0, the configuration does (selftest
-in its section lnetd, where enabled: true has the same effect from the start).`,
+		short: "enable LNet selftest on this node (not in Lustre's lst)",
+		long: `Allows any console on the network to let this node send and answer test requests, within
+the limits below, and allows this node to be a console. The options apply until "lst
+disable". Options that are missing or 0 have the values of the configuration ("selftest"
+in the section "lnetd"). With "enabled: true" there, selftest is enabled from the start.`,
 		example: "lnetdctl lst enable --memory 64M",
 		exits:   lstExits,
 	}, func(ctx context.Context, operands []string) error {
@@ -39,9 +39,9 @@ in its section lnetd, where enabled: true has the same effect from the start).`,
 		return p.lstSwitch("enable", func(c *client.Client) error { return c.LstEnable(ctx, b) })
 	})
 	f := c.Flags()
-	f.StringVar(&memory, "memory", "", "`SIZE` of memory for bulk data, with k, M, G or T behind")
-	f.IntVar(&b.SessionTimeout, "session-timeout", 0, "`SECONDS` that a session lives without its console")
-	f.IntVar(&b.Units, "units", 0, "`N` requests at once as a client, of all tests")
+	f.StringVar(&memory, "memory", "", "`SIZE` of memory for bulk data, with the suffix k, M, G or T")
+	f.IntVar(&b.SessionTimeout, "session-timeout", 0, "end a session after `SECONDS` without its console")
+	f.IntVar(&b.Units, "units", 0, "send at most `N` requests at once as a client, over all tests")
 	return c
 }
 
@@ -49,9 +49,9 @@ func (p *program) lstDisableCommand() *cobra.Command {
 	var force bool
 	c := command(manual{
 		use:     "disable [--force]",
-		short:   "let this node take part in tests no more (not in Lustre's lst)",
+		short:   "disable LNet selftest on this node (not in Lustre's lst)",
 		example: "lnetdctl lst disable --force",
-		long:    `A node that is in a session, or has one as its console, is disabled with --force.`,
+		long:    `--force is needed if this node is in a session, or is the console of one.`,
 		exits:   lstExits,
 	}, func(ctx context.Context, operands []string) error {
 		if err := lstOperands(operands, 0, 0); err != nil {
@@ -61,7 +61,7 @@ func (p *program) lstDisableCommand() *cobra.Command {
 			return c.LstDisable(ctx, api.LstDisable{Force: force})
 		})
 	})
-	c.Flags().BoolVar(&force, "force", false, "end the sessions that there are")
+	c.Flags().BoolVar(&force, "force", false, "end existing sessions")
 	return c
 }
 
@@ -96,10 +96,10 @@ func (p *program) lstSwitch(op string, do func(c *client.Client) error) error {
 func (p *program) lstStatusCommand() *cobra.Command {
 	return command(manual{
 		use:     "status",
-		short:   "show how this node takes part in tests (not in Lustre's lst)",
+		short:   "show the state of LNet selftest on this node (not in Lustre's lst)",
 		example: "lnetdctl lst status",
-		long: `The session is the one that this node is in, whoever is its console; of tests
-whose client it is, the times of their requests are shown.`,
+		long: `Shows the session that this node is in, whichever node is its console. For tests in which
+this node is a client, it also shows the latencies of requests.`,
 		exits: lstExits,
 	}, func(ctx context.Context, operands []string) error {
 		if err := lstOperands(operands, 0, 0); err != nil {

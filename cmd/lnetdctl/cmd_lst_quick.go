@@ -54,22 +54,20 @@ func (p *program) lstQuickCommand() *cobra.Command {
 	var seconds string
 	c := command(manual{
 		use:   "quick --from IDS --to IDS [OPTIONS]",
-		short: "run one test from some nodes to others (not in Lustre's lst)",
-		long: `Makes a session, runs a test in it, shows figures every second, and ends the
-session whatever happens: also when the program is interrupted or killed, lnetd
-ends it on all nodes.
+		short: "run one test between two sets of nodes (not in Lustre's lst)",
+		long: `Creates a session, runs a test in it, prints the results every second, and ends the
+session. If the program is interrupted or killed, lnetd ends the session on all nodes.
 
-IDS are NIDs with ranges, or several with commas between. Figures are per
-client: MiB/s of data read or written, requests per second, and the times of
-requests from their beginning to their end; these are known of this node's own
-lnetd alone.`,
+IDS is a comma list of NIDs or NID ranges. Results are per client: MiB/s of data read or
+written, requests per second, and the latencies of requests. Latencies are only available
+for the lnetd of this node.`,
 		example: `lnetdctl lst quick --from 10.0.0.1@tcp --to 10.0.0.2@tcp --size 1M
 lnetdctl lst quick --from 10.0.0.[1-4]@tcp --to 10.0.0.9@tcp --size 4K --write --check full --time 60s`,
-		exits: `0      no node has seen an error
-1      help was asked for in place of the command's work
+		exits: `0      no node reported an error
+1      help was requested
 128+N  ended by signal N: 130 by Ctrl-C
-255    a node could not take part or has seen errors, the command makes no
-       sense, or there is no lnetd to talk to (-1)`,
+255    a node could not take part or reported errors, the command line is wrong, or
+       lnetd does not answer (-1)`,
 	}, func(ctx context.Context, operands []string) error {
 		if err := lstOperands(operands, 0, 0); err != nil {
 			return err
@@ -81,16 +79,16 @@ lnetdctl lst quick --from 10.0.0.[1-4]@tcp --to 10.0.0.9@tcp --size 4K --write -
 		return p.lstQuick(ctx, &o)
 	})
 	f := c.Flags()
-	f.StringArrayVar(&o.from, "from", nil, "clients: `IDS`")
-	f.StringArrayVar(&o.to, "to", nil, "servers: `IDS`")
-	f.StringVar(&o.size, "size", quickSize, "`SIZE` of each request's data, with k or M behind")
-	f.StringVar(&o.offset, "offset", "0", "`BYTES` from a page's beginning to the data, at the clients")
-	f.BoolVar(&o.write, "write", false, "clients send the data; else they get it")
-	f.StringVar(&o.check, "check", "none", "`MODE` of checking the data: none, simple, full, discard")
-	f.BoolVar(&o.ping, "ping", false, "requests without data")
-	f.IntVar(&o.concurrency, "concurrency", 8, "`N` requests at once from each client to each server")
-	f.StringVar(&o.distribute, "distribute", "1:1", "`N:M` clients share servers: N clients have the same M")
-	f.StringVar(&seconds, "time", "10s", "`TIME` to run, such as 10s or 5m")
+	f.StringArrayVar(&o.from, "from", nil, "`IDS` of the clients")
+	f.StringArrayVar(&o.to, "to", nil, "`IDS` of the servers")
+	f.StringVar(&o.size, "size", quickSize, "`SIZE` of the data of each request, with the suffix k or M")
+	f.StringVar(&o.offset, "offset", "0", "offset of the data in a page at the clients, in `BYTES`")
+	f.BoolVar(&o.write, "write", false, "clients write data to the servers (default: read)")
+	f.StringVar(&o.check, "check", "none", "`MODE` of data checks: none, simple, full, discard")
+	f.BoolVar(&o.ping, "ping", false, "send requests without data")
+	f.IntVar(&o.concurrency, "concurrency", 8, "keep `N` requests in flight from each client to each server")
+	f.StringVar(&o.distribute, "distribute", "1:1", "distribute servers as `N:M`: N clients use the same M servers")
+	f.StringVar(&seconds, "time", "10s", "run for `TIME`, such as 10s or 5m")
 	return c
 }
 
@@ -101,7 +99,7 @@ func parseSeconds(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Second || d > 24*time.Hour {
-		return 0, fmt.Errorf("%s is not a time of 1s to 24h", s)
+		return 0, fmt.Errorf("%s is not a time from 1s to 24h", s)
 	}
 	return d, nil
 }
@@ -151,7 +149,7 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 		return q.over(ctx, q.end(ctx)) // the session may exist
 	case err != nil:
 		if isErrno(err, syscall.EEXIST) {
-			p.hint("lst show_session tells of it; lst end_session ends it")
+			p.hint("lst show_session describes it; lst end_session ends it")
 		}
 		return q.over(ctx, p.lstRefused(lstWords{what: "session", failed: "Failed to create session"}, err))
 	}
@@ -224,7 +222,7 @@ func (o *quickOptions) test() (api.LstTest, error) {
 	check := strings.ToLower(o.check)
 	if o.ping {
 		if o.write || o.size != quickSize || o.offset != "0" || check != "none" {
-			return t, errors.New("--ping has no data for --size, --offset, --write and --check")
+			return t, errors.New("--ping sends no data: it cannot be combined with --size, --offset, --write or --check")
 		}
 		return t, nil
 	}
@@ -301,7 +299,7 @@ func isLost(err error) bool {
 func (q *quick) complain(lines []string) {
 	if q.json {
 		q.failJSON(&api.Fault{
-			Code: api.CodeLstNotActive, Errno: -int(syscall.ENETDOWN), Text: "not all nodes take part",
+			Code: api.CodeLstNotActive, Errno: -int(syscall.ENETDOWN), Text: "not all nodes joined the session",
 			Cause: strings.Join(lines, "\n"),
 		})
 		return
@@ -341,7 +339,7 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 			why := ""
 			switch {
 			case n.RPC != 0:
-				why = api.Strerror(n.RPC) + "; is it up, and LNet selftest enabled there?"
+				why = api.Strerror(n.RPC) + "; check that the node is up and that LNet selftest is enabled there"
 			case n.State == report.Busy && n.Session != nil:
 				why = fmt.Sprintf("it is in the session %s of %s", n.Session.Name, n.Session.NID)
 			case n.Status != 0:
@@ -349,11 +347,11 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 			default:
 				continue
 			}
-			wrong = append(wrong, fmt.Sprintf("%s does not take part: %s", n.ID, why))
+			wrong = append(wrong, fmt.Sprintf("%s did not join the session: %s", n.ID, why))
 		}
 	}
 	if wrong == nil && added.Deleted { // nodes of the other group, which have left
-		wrong = []string{fmt.Sprintf("No node of --%s takes part", name)}
+		wrong = []string{fmt.Sprintf("No node of --%s joined the session", name)}
 	}
 	if wrong != nil {
 		q.complain(wrong)

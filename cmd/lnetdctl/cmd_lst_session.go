@@ -26,17 +26,17 @@ func (p *program) lstNewSessionCommand() *cobra.Command {
 	var force bool
 	c := command(manual{
 		use:   "new_session [--timeout SECONDS] [--force] [NAME]",
-		short: "make a session",
-		long: `The session is the console's only one, and LST_SESSION is its key; without
-LST_SESSION a key is made up, which show_session tells. NAME is user@host if it
-is not given. LST_FEATURES, in hexadecimal, sets the session's features.`,
+		short: "create a session",
+		long: `A console has only one session. LST_SESSION is its key; without LST_SESSION a random key
+is used, which show_session prints. The default NAME is user@host. LST_FEATURES, in
+hexadecimal, sets the features of the session.`,
 		example: "lnetdctl lst new_session --timeout 300 rw",
 		exits:   lstExits,
 	}, func(ctx context.Context, operands []string) error {
 		return p.lstNewSession(ctx, operands, timeout, force)
 	})
-	c.Flags().IntVarP(&timeout, "timeout", "t", 300, "`SECONDS` without a command after which the session ends")
-	c.Flags().BoolVarP(&force, "force", "f", false, "take the place of sessions that there are, here and on nodes")
+	c.Flags().IntVarP(&timeout, "timeout", "t", 300, "end the session after `SECONDS` without a command")
+	c.Flags().BoolVarP(&force, "force", "f", false, "replace existing sessions, here and on the nodes")
 	return c
 }
 
@@ -106,7 +106,7 @@ func (p *program) lstEndSessionCommand() *cobra.Command {
 	return p.lstLeaf(manual{
 		use:     "end_session",
 		short:   "end the session on all nodes",
-		long:    `Tests that run are stopped, and groups and batches are gone.`,
+		long:    `Stops running tests, and deletes all groups and batches.`,
 		example: "lnetdctl lst end_session",
 	}, 0, 0, func(ctx context.Context, c *client.Client, key api.LstKey, _ []string) error {
 		if err := c.LstEndSession(ctx, key); err != nil {
@@ -122,8 +122,8 @@ func (p *program) lstEndSessionCommand() *cobra.Command {
 func (p *program) lstShowSessionCommand() *cobra.Command {
 	return command(manual{
 		use:     "show_session",
-		short:   "describe the session, its key too",
-		long:    `The key is what LST_SESSION has to be for all other commands.`,
+		short:   "describe the session, including its key",
+		long:    `All other commands need this key in LST_SESSION.`,
 		example: "lnetdctl lst show_session",
 		exits:   lstExits,
 	}, func(ctx context.Context, operands []string) error {
@@ -151,8 +151,8 @@ func (p *program) lstPingCommand() *cobra.Command {
 	c := p.lstLeaf(manual{
 		use:   "ping --session | --group NAME | --batch NAME [--server] | --nodes IDS [--timeout SECONDS]",
 		short: "ask nodes which session they are in",
-		long: `Prints each node's state: Active if it is in this session, Busy in another's,
-Down if it does not answer, else Unknown. The state is remembered.`,
+		long: `Prints the state of each node: Active if it is in this session, Busy if it is in another
+one, Down if it does not answer, otherwise Unknown. The state is stored with the groups.`,
 		example: "lnetdctl lst ping --group servers",
 	}, 0, 0, func(ctx context.Context, c *client.Client, key api.LstKey, _ []string) error {
 		t := target
@@ -162,12 +162,12 @@ Down if it does not answer, else Unknown. The state is remembered.`,
 		return p.lstPing(ctx, c, api.LstPing{Key: key, Target: t, Timeout: max(timeout, 1)})
 	})
 	f := c.Flags()
-	f.BoolVarP(&target.Session, "session", "s", false, "all nodes of the session")
-	f.StringVarP(&target.Group, "group", "g", "", "the nodes of the group `NAME`")
-	f.StringVarP(&target.Batch, "batch", "b", "", "the clients of the batch `NAME`")
-	f.BoolVarP(&target.Servers, "server", "v", false, "with --batch, its servers")
-	f.StringVarP(&nodes, "nodes", "n", "", "the nodes `IDS`")
-	f.IntVarP(&timeout, "timeout", "t", timeout, "`SECONDS` to wait, 3 to 30")
+	f.BoolVarP(&target.Session, "session", "s", false, "ask all nodes of the session")
+	f.StringVarP(&target.Group, "group", "g", "", "ask the nodes of the group `NAME`")
+	f.StringVarP(&target.Batch, "batch", "b", "", "ask the clients of the batch `NAME`")
+	f.BoolVarP(&target.Servers, "server", "v", false, "with --batch, ask its servers instead")
+	f.StringVarP(&nodes, "nodes", "n", "", "ask the nodes `IDS`")
+	f.IntVarP(&timeout, "timeout", "t", timeout, "wait `SECONDS` for answers, 3 to 30")
 	return c
 }
 

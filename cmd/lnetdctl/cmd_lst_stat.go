@@ -31,11 +31,11 @@ func (p *program) lstStatCommand() *cobra.Command {
 	var o statOptions
 	c := p.lstLeaf(manual{
 		use:   "stat [OPTIONS] GROUP|IDS...",
-		short: "show what nodes send and receive",
-		long: `Every DELAY seconds the counters of all nodes are read. Of each group, or list
-of NIDs, rate and bandwidth of what its nodes have received [R] and sent [W] are
-printed: per node, on average, the least that is not 0, and the most. Rates are
-of LNet messages, several of which make one RPC.`,
+		short: "show the traffic of nodes",
+		long: `Reads the counters of all nodes every DELAY seconds. For each group or list of NIDs it
+prints the rate and bandwidth that its nodes received [R] and sent [W]: the average, the
+lowest value above 0, and the highest value, each per node. Rates count LNet messages;
+one RPC consists of several messages.`,
 		example: "lnetdctl lst stat --bw --delay 1 --count 10 clients servers",
 	}, 1, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		return p.lstStat(ctx, c, api.LstStat{Key: key, Targets: operands, Timeout: o.timeout}, &o)
@@ -43,17 +43,17 @@ of LNet messages, several of which make one RPC.`,
 	f := c.Flags()
 	f.BoolVar(&o.bandwidth, "bw", false, "bandwidth")
 	f.BoolVar(&o.rate, "rate", false, "rates")
-	f.BoolVar(&o.read, "read", false, "what nodes receive")
-	f.BoolVar(&o.write, "write", false, "what nodes send")
+	f.BoolVar(&o.read, "read", false, "show received traffic")
+	f.BoolVar(&o.write, "write", false, "show sent traffic")
 	f.BoolVar(&o.avg, "avg", false, "averages")
-	f.BoolVar(&o.least, "min", false, "the least")
-	f.BoolVar(&o.most, "max", false, "the most")
-	f.BoolVar(&o.mbs, "mbs", false, "bandwidth in MB/s in place of MiB/s")
-	f.BoolVar(&o.lnet, "lnet", false, "LNet messages; the default")
-	f.BoolVar(&o.rpc, "rpc", false, "RPCs of tests: sent and received, and the bulk data that servers moved")
-	f.IntVarP(&o.timeout, "timeout", "t", 5, "`SECONDS` to wait for nodes, 3 to 30")
-	f.IntVarP(&o.delay, "delay", "d", 5, "`SECONDS` from one reading to the next")
-	f.IntVar(&o.count, "count", -1, "`COUNT` of intervals; -1: until interrupted")
+	f.BoolVar(&o.least, "min", false, "show the minimum")
+	f.BoolVar(&o.most, "max", false, "show the maximum")
+	f.BoolVar(&o.mbs, "mbs", false, "show bandwidth in MB/s instead of MiB/s")
+	f.BoolVar(&o.lnet, "lnet", false, "show LNet messages (default)")
+	f.BoolVar(&o.rpc, "rpc", false, "show test RPCs sent and received, and the bulk data that servers transferred")
+	f.IntVarP(&o.timeout, "timeout", "t", 5, "wait `SECONDS` for nodes, 3 to 30")
+	f.IntVarP(&o.delay, "delay", "d", 5, "read the counters every `SECONDS`")
+	f.IntVar(&o.count, "count", -1, "print `COUNT` intervals; -1: until interrupted")
 	return c
 }
 
@@ -183,9 +183,9 @@ func (p *program) lstShowErrorCommand() *cobra.Command {
 	var session bool
 	c := p.lstLeaf(manual{
 		use:   "show_error [--session] GROUP|IDS...",
-		short: "show which nodes have seen errors",
-		long: `Errors are of requests that failed, or were answered with wrong data, since the session
-began.`,
+		short: "show the nodes that reported errors",
+		long: `Counts requests since the start of the session that failed, or that were answered with
+wrong data.`,
 		example: "lnetdctl lst show_error clients servers",
 	}, 1, -1, func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error {
 		s, err := c.LstStat(ctx, api.LstStat{Key: key, Targets: operands})
@@ -201,7 +201,7 @@ began.`,
 		}
 		return nil
 	})
-	c.Flags().BoolVarP(&session, "session", "s", false, "only errors of the session's tests, not of RPCs")
+	c.Flags().BoolVarP(&session, "session", "s", false, "show only errors of the tests of the session, not of RPCs")
 	return c
 }
 

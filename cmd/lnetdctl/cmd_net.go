@@ -29,9 +29,9 @@ var (
 const netMissingText = "missing mandatory parameters in NI config: 'network'"
 
 const netExits = `0    success
-1    help was asked for
-234  NIs cannot be added or deleted so, or the options make no sense (-22)
-255  an option has an impossible value, or there is no lnetd to talk to (-1)`
+1    help was requested
+234  NIs cannot be added or deleted like this, or the options are invalid (-22)
+255  an option has an invalid value, or lnetd does not answer (-1)`
 
 // niNames are the options that name NIs.
 type niNames struct {
@@ -42,15 +42,15 @@ type niNames struct {
 func (o *niNames) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&o.net, "net", "n", "", "the `NET`, such as tcp or tcp1")
-	f.VarP(&o.interfaces, "if", "i", "`INTERFACES`, a comma list; may be repeated")
-	f.StringVar(&o.nid, "nid", "", "`NID` in place of a net and interfaces")
+	f.VarP(&o.interfaces, "if", "i", "comma list of `INTERFACES`; may be repeated")
+	f.StringVar(&o.nid, "nid", "", "`NID` of the NI, instead of a net and interfaces")
 }
 
 // readNINames parses the names into a request. Options that are not given leave their field empty.
 // It has reported the error.
 func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[]string, nid *lnet.NID) error {
 	if o.net != "" && o.nid != "" {
-		return p.invalid(netMissing, -22, "--net is invalid with --nid option", "the NID names its net itself")
+		return p.invalid(netMissing, -22, "--net is invalid with --nid option", "the NID already contains its net")
 	}
 	var err error
 	if o.net != "" {
@@ -86,16 +86,15 @@ func (p *program) netAddCommand() *cobra.Command {
 	var o netAddOptions
 	c := leaf(manual{
 		use:   "add {--net NET --if INTERFACES | --nid NID | --ip2net RULES} [TUNABLES]",
-		short: "bring NIs up",
-		long: `Each interface becomes an NI of the net, which is made if there is none: all of
-them come up, or none. An interface may carry CPTs, as eth0[0,1]. With --nid the
-interface is the one that has the address. RULES are those of the module
+		short: "add NIs",
+		long: `Adds an NI to the net for each interface. The net is created if it does not exist. Either
+all NIs are added or none. An interface may have a CPT list, such as eth0[0,1]. With
+--nid, lnetd uses the interface that has the address. RULES has the syntax of the module
 parameter ip2nets.
 
-The first NI of a net sets timeout and credits of its peers for the others too.
-A number that cannot be read, or is out of range, counts as not given, but for
-the tunables of drivers. The host's routes are left as they are; see
-setup-mrrouting.`,
+The first NI of a net determines the peer timeout and peer credits for the others. A
+number that is invalid or out of range is ignored, except in tunables of drivers. Routes
+of the host are not changed; see setup-mrrouting.`,
 		example: `lnetdctl net add --net tcp1 --if eth1
 lnetdctl net add --net tcp --if eth0,eth2 --peer-credits 16 --credits 512
 lnetdctl net add --nid 10.1.2.3@tcp2`,
@@ -103,16 +102,16 @@ lnetdctl net add --nid 10.1.2.3@tcp2`,
 	}, func(ctx context.Context) error { return p.netAdd(ctx, o) })
 	o.add(c)
 	f := c.Flags()
-	f.StringVarP(&o.ip2nets, "ip2net", "p", "", "`RULES` that choose nets by addresses, at most 127 characters")
-	f.StringVarP(&o.peerTimeout, "peer-timeout", "t", "", "`SECONDS` without a sign of life after which a peer is down; 0: never")
-	f.StringVarP(&o.peerCredits, "peer-credits", "c", "", "messages under way to one peer, a `NUMBER`")
-	f.StringVarP(&o.peerBufferCredits, "peer-buffer-credits", "b", "", "router buffers that one peer may take, a `NUMBER`")
-	f.StringVarP(&o.credits, "credits", "r", "", "messages under way on the NI, a `NUMBER`")
-	f.StringVarP(&o.cpt, "cpt", "s", "", "CPU partitions that the NI belongs to, a `LIST` such as [0,1]")
+	f.StringVarP(&o.ip2nets, "ip2net", "p", "", "`RULES` that select nets by IP address, at most 127 characters")
+	f.StringVarP(&o.peerTimeout, "peer-timeout", "t", "", "treat a peer as down after `SECONDS` without a message from it; 0: never")
+	f.StringVarP(&o.peerCredits, "peer-credits", "c", "", "maximum `NUMBER` of messages in flight to one peer")
+	f.StringVarP(&o.peerBufferCredits, "peer-buffer-credits", "b", "", "maximum `NUMBER` of router buffers that one peer may use")
+	f.StringVarP(&o.credits, "credits", "r", "", "maximum `NUMBER` of messages in flight on the NI")
+	f.StringVarP(&o.cpt, "cpt", "s", "", "`LIST` of the CPU partitions of the NI, such as [0,1]")
 	o.tunables.add(c, false)
-	f.BoolVarP(&o.skipRoutes, "skip-mr-route-setup", "k", false, "without effect: routes are never set up unasked")
-	f.StringVarP(&o.authKey, "auth-key", "a", "", "without effect: a `KEY` of kfi nets")
-	f.StringVarP(&o.trafficClass, "traffic-class", "T", "", "without effect: a `CLASS` of kfi nets")
+	f.BoolVarP(&o.skipRoutes, "skip-mr-route-setup", "k", false, "has no effect: lnetd never changes the routes of the host by itself")
+	f.StringVarP(&o.authKey, "auth-key", "a", "", "has no effect: `KEY` is for kfi nets")
+	f.StringVarP(&o.trafficClass, "traffic-class", "T", "", "has no effect: `CLASS` is for kfi nets")
 	return c
 }
 
@@ -141,7 +140,7 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 	case o.net != "" && len(r.Interfaces) == 0:
 		return r, p.invalid(netMissing, -22, "creating a local NI needs at least one interface", "name it with --if")
 	case len(o.ip2nets) > ip2netsMax:
-		return r, p.invalid(netAddErrors, -7, "ip2net string is too long", "write the rules into a file, and import it")
+		return r, p.invalid(netAddErrors, -7, "ip2net string is too long", "write the rules into a configuration file and import it")
 	}
 	r.IP2Nets, r.CPT = o.ip2nets, o.cpt
 	some := api.Range{Min: 1, Max: api.CreditsRange.Max}
@@ -161,7 +160,7 @@ func (p *program) within(option, given string, takes api.Range) *int {
 	case !ok || n == api.DriverDefault:
 		return nil
 	case takes.Check(n) != nil:
-		p.warn(fmt.Sprintf("--%s '%s' is not within %s, and is ignored", option, given, takes))
+		p.warn(fmt.Sprintf("--%s '%s' is ignored: it is not within %s", option, given, takes))
 		return nil
 	}
 	return new(int(n))
@@ -171,9 +170,9 @@ func (p *program) netDelCommand() *cobra.Command {
 	var o niNames
 	c := leaf(manual{
 		use:   "del {--net NET [--if INTERFACES] | --nid NID}",
-		short: "take NIs down",
-		long: `Without --if all NIs of the net go. With the last NI of a net the routes by
-gateways on it go, and those NIDs of peers that are on it.`,
+		short: "delete NIs",
+		long: `Without --if, all NIs of the net are deleted. When the last NI of a net is deleted, the
+routes through gateways on that net and the NIDs of peers on that net are deleted too.`,
 		example: `lnetdctl net del --net tcp1
 lnetdctl net del --net tcp --if eth2
 lnetdctl net del --nid 10.1.2.3@tcp2`,

@@ -24,13 +24,13 @@ func (p *program) netSetCommand() *cobra.Command {
 	var o netSetOptions
 	c := leaf(manual{
 		use:   "set {--nid NID | --all | --net NET} [--health VALUE] [--lnd-timeout N] [TUNABLES]",
-		short: "change NIs that are up",
-		long: `A health below 1000 makes the NI less preferred than others, and has it pinged
-until it is at its best again. At 0 the NI is announced as down.
+		short: "change the settings of NIs",
+		long: `lnetd prefers NIs with higher health. It pings an NI whose health is below 1000 until
+its health is 1000 again. An NI with health 0 is announced as down.
 
-Numbers of connections apply to peers that are connected from then on, other
-tunables at once or with the next message. The timeout of the LND is that of all
-NIs of --net; 0 is the one that follows from transaction_timeout and retry_count.`,
+Numbers of connections apply to peers that connect afterwards. Other tunables apply at
+once or with the next message. --lnd-timeout applies to all NIs of --net; with 0 it is
+computed from transaction_timeout and retry_count.`,
 		example: `lnetdctl net set --nid 10.0.0.1@tcp --health 500
 lnetdctl net set --all --busy-poll 50
 lnetdctl net set --net tcp --lnd-timeout 30`,
@@ -38,7 +38,7 @@ lnetdctl net set --net tcp --lnd-timeout 30`,
 	}, func(ctx context.Context) error { return p.netSet(ctx, o) })
 	o.add(c, "NI")
 	f := c.Flags()
-	f.StringVarP(&o.net, "net", "i", "", "`NET` whose NIs --lnd-timeout and tunables are about")
+	f.StringVarP(&o.net, "net", "i", "", "apply --lnd-timeout and tunables to the NIs of `NET`")
 	o.tunables.add(c, true)
 	f.StringVarP(&o.lndTimeout, "lnd-timeout", "l", "", "timeout of the LND in seconds, a `NUMBER` from "+api.LNDTimeoutRange.String())
 	return c
@@ -58,7 +58,7 @@ func (p *program) netSet(ctx context.Context, o netSetOptions) error {
 		return nil
 	}
 	if t := o.tunables.first(); t != nil && o.health == "" {
-		p.warn(fmt.Sprintf("nothing is set: --%s %s is negative; valid values: %d to %d", t.Option(), t.given, t.Min, t.Max))
+		p.warn(fmt.Sprintf("--%s %s is negative; nothing is changed; valid values: %d to %d", t.Option(), t.given, t.Min, t.Max))
 		return nil
 	}
 	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*client.Client).SetNIHealth)

@@ -26,26 +26,26 @@ func (p *program) netShowCommand() *cobra.Command {
 	var o netShowOptions
 	c := leaf(manual{
 		use:   "show [--net NETS] [--up] [--verbose [LEVEL]]",
-		short: "print the nets and their NIs",
-		long: `Without --verbose the NIDs, their status and interfaces are printed. Level 1,
-which --verbose without a number means, adds statistics, tunables and why an NI
-is down; level 2 messages by type and health; level 4 what user policies did.
-NIs that wait for their interface are named in warnings, and among --json. The
-command fails if all NIs of the nets that it names wait.
+		short: "print nets and NIs",
+		long: `Prints the NIDs with their status and interfaces. Level 1, which is also --verbose
+without a number, adds statistics, tunables and the reason why an NI is down. Level 2
+adds message counters by type, and health. Level 4 adds the effects of user policies. NIs
+that wait for their interface are listed in warnings, and in the output of --json. The
+command fails if all NIs of the given nets are waiting.
 
-With --up the command fails if no NI is up besides 0@lo, which makes it a readiness
-probe; with --net too, if none on those nets is.`,
+With --up the command is a readiness probe: it fails if no NI except 0@lo is up, or, with
+--net, if no NI of those nets is up.`,
 		example: `lnetdctl net show
 lnetdctl net show --net tcp1 -v 2
 lnetdctl net show --net tcp,o2ib`,
 		exits: `0    success
-1    help was asked for
-156  no NI is up, with --up (-100)
-234  there is no such net, or the options make no sense (-22)
-255  there is no lnetd to talk to (-1)`,
+1    help was requested
+156  --up was given, and no NI is up (-100)
+234  the net does not exist, or the options are invalid (-22)
+255  lnetd does not answer (-1)`,
 	}, func(ctx context.Context) error { return p.netShow(ctx, o) })
-	c.Flags().StringVarP(&o.net, "net", "n", "", "print these `NETS` only, a comma list")
-	c.Flags().BoolVarP(&o.up, "up", "u", false, "fail if no NI is up")
+	c.Flags().StringVarP(&o.net, "net", "n", "", "print only the `NETS` of this comma list")
+	c.Flags().BoolVarP(&o.up, "up", "u", false, "fail unless an NI is up")
 	verbosity(c, &o.verbose, "`LEVEL` of detail, 0 to 4")
 	return c
 }
@@ -121,8 +121,8 @@ func noneUp(nets *api.Nets) error {
 // not exist.
 func allWait() error {
 	return &api.Fault{
-		Code: api.CodeNetAbsent, Errno: -int(unix.ESRCH), Text: "Network is down", Cause: "no NI of these nets is up: they wait",
-		Remedy: "an NI comes up when the cause is gone; lnetdctl net del deletes it",
+		Code: api.CodeNetAbsent, Errno: -int(unix.ESRCH), Text: "Network is down", Cause: "no NI of these nets is up: all are waiting for their interfaces",
+		Remedy: "an NI comes up when its interface can be used; lnetdctl net del deletes it",
 	}
 }
 
@@ -139,7 +139,7 @@ func waitingText(w *api.WaitingNI) string {
 	if what == "" {
 		what = w.NID.String()
 	}
-	return fmt.Sprintf("%s on %s waits: %s", what, w.Net, w.Cause)
+	return fmt.Sprintf("%s on %s is waiting: %s", what, w.Net, w.Cause)
 }
 
 // netDocument returns the document of "net show" (lnetctl 5.1).

@@ -18,7 +18,7 @@ func TestNetShowSaysWhyAnNIIsDown(t *testing.T) {
 		reason string
 		level  int64
 		want   bool
-	}{{"", 4, false}, {"link down", 0, false}, {"link down", 1, true}, {"link down, no health", 4, true}} {
+	}{{"", 4, false}, {"link down", 0, false}, {"link down", 1, true}, {"link down, health is 0", 4, true}} {
 		nid, err := lnet.ParseNID("10.0.0.1@tcp")
 		if err != nil {
 			t.Fatal(err)

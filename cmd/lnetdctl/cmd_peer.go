@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) peerCommand() *cobra.Command {
-	return group("peer", "the peers that the node knows of",
+	return group("peer", "the peers that the node knows",
 		p.peerAddCommand(), p.peerDelCommand(), p.peerShowCommand(), p.peerListCommand(), p.peerSetCommand())
 }
 
@@ -42,9 +42,9 @@ func (p *program) peerAddCommand() *cobra.Command {
 	var o peerOptions
 	c := leaf(manual{
 		use:   "add --prim_nid NID [--nid NIDS] [--non_mr] [--lock_prim]",
-		short: "make a peer, or add NIDs to it",
-		long: `NIDS is a comma list with ranges, as for ping. Discovery does not change the
-NIDs of a peer that was added. Either all NIDs are added or none.`,
+		short: "add a peer, or add NIDs to a peer",
+		long: `NIDS is a comma list of NIDs or NID ranges, as for ping. Discovery does not change the
+NIDs of a peer that was added by this command. Either all NIDs are added or none.`,
 		example: `lnetdctl peer add --prim_nid 10.0.0.1@tcp --nid 10.0.1.1@tcp1
 lnetdctl peer add --prim_nid 10.0.0.9@tcp --nid 10.0.0.[10-12]@tcp --lock_prim`,
 		exits: peerExits,
@@ -56,9 +56,9 @@ lnetdctl peer add --prim_nid 10.0.0.9@tcp --nid 10.0.0.[10-12]@tcp --lock_prim`,
 }
 
 const peerExits = `0    success
-1    help was asked for
-234  there is no such peer, or the request was refused (-22)
-255  there is no lnetd to talk to (-1)`
+1    help was requested
+234  the peer does not exist, or the request was refused (-22)
+255  lnetd does not answer (-1)`
 
 func (p *program) peerAdd(ctx context.Context, o peerOptions) error {
 	r := api.PeerAddition{SingleRail: o.nonMR, LockPrimary: o.lock}
@@ -72,16 +72,16 @@ func (p *program) peerDelCommand() *cobra.Command {
 	var o peerOptions
 	c := leaf(manual{
 		use:   "del --prim_nid NID [--nid NIDS] [--force]",
-		short: "delete a peer, or NIDs of it",
-		long: `Without --nid, or if the primary NID is among NIDS, the peer is deleted. Of a
-peer with a locked primary NID that NID stays, unless --force is given. A
-gateway cannot be deleted as long as routes lead through it.`,
+		short: "delete a peer, or NIDs of a peer",
+		long: `Deletes the NIDS of the peer. Without --nid, or if NIDS contains the primary NID, it
+deletes the whole peer. If the primary NID is locked, it stays unless --force is given. A
+gateway cannot be deleted while routes use it.`,
 		example: `lnetdctl peer del --prim_nid 10.0.0.1@tcp --nid 10.0.1.1@tcp1
 lnetdctl peer del --prim_nid 10.0.0.9@tcp --force`,
 		exits: peerExits,
 	}, func(ctx context.Context) error { return p.peerDel(ctx, o) })
 	o.add(c, "`NIDS` to delete")
-	c.Flags().BoolVarP(&o.force, "force", "f", false, "delete a peer with a locked primary NID too")
+	c.Flags().BoolVarP(&o.force, "force", "f", false, "also delete a locked primary NID")
 	return c
 }
 
@@ -118,13 +118,12 @@ func (p *program) peerSetCommand() *cobra.Command {
 	var state string
 	c := leaf(manual{
 		use:   "set {--nid NID | --all} [--health VALUE] [--state FLAGS]",
-		short: "set the health and the state of peers' NIDs",
-		long: `A health below 1000 makes the NID less preferred than others of its peer, and
-has it pinged until it is at its best again.
+		short: "set the health of NIDs of peers, and the state of peers",
+		long: `lnetd prefers NIDs with higher health. It pings a NID whose health is below 1000 until
+its health is 1000 again.
 
-FLAGS, for tests, are the peer's state as "peer show -v 3" prints it: 1 is Multi-Rail,
-8 configured, 16 discovered, 256 that its NIDs are up to date, 1048576 that its
-primary NID is locked.`,
+FLAGS, for tests, is the state of the peer as "peer show -v 3" prints it: 1 means
+Multi-Rail, 8 configured, 16 discovered, 256 NIDs up to date, 1048576 primary NID locked.`,
 		example: `lnetdctl peer set --nid 10.0.0.1@tcp --health 500
 lnetdctl peer set --all --health 1000
 lnetdctl peer set --nid 10.0.0.1@tcp --state 0x111`,
@@ -146,7 +145,7 @@ func (p *program) peerSet(ctx context.Context, o healthOptions, state string) er
 	}
 	flags, ok := parseNumber(state)
 	if !ok || flags < 0 || flags > math.MaxUint32 {
-		return p.invalid(peerSetErrors, -22, fmt.Sprintf("cannot parse state '%s'", state), "it is a number of 32 bits")
+		return p.invalid(peerSetErrors, -22, fmt.Sprintf("cannot parse state '%s'", state), "it must be a number of at most 32 bits")
 	}
 	r := api.PeerState{NID: nid, All: o.all, State: uint32(flags)}
 	return p.tell(peerSetErrors, func(c *client.Client) error { return c.SetPeerState(ctx, r) })

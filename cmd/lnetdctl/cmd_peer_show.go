@@ -17,13 +17,13 @@ func (p *program) peerShowCommand() *cobra.Command {
 	var level string
 	c := leaf(manual{
 		use:   "show [--nid NIDS] [--max N] [--verbose [LEVEL]]",
-		short: "print the peers and their NIDs",
-		long: `Without --verbose the NIDs and their states are printed. Level 1, which
---verbose without a number means, adds credits, statistics, and what speaks
-against a NID, if anything does: "not answering since" a time, or "link down",
-as its node says; level 2 messages by type and health; level 3 the peer's
-flags; level 4 what user policies did. NIDS is a comma list with ranges, as for
-ping, of any NIDs of the peers.`,
+		short: "print peers and their NIDs",
+		long: `Prints the NIDs of peers with their states. Level 1, which is also --verbose without a
+number, adds credits, statistics, and problems of a NID, if it has any: "not answering
+since" with a time, or "link down", which the peer reports. Level 2 adds message counters
+by type, and health. Level 3 adds the flags of the peer. Level 4 adds the effects of user
+policies. NIDS is a comma list of NIDs or NID ranges, as for ping; any NID of a peer
+selects it.`,
 		example: `lnetdctl peer show
 lnetdctl peer show --nid 10.0.0.1@tcp -v 2
 lnetdctl peer show --nid 10.0.0.[1-3]@tcp,10.0.1.7@tcp1`,
@@ -31,8 +31,8 @@ lnetdctl peer show --nid 10.0.0.[1-3]@tcp,10.0.1.7@tcp1`,
 	}, func(ctx context.Context) error {
 		return p.showPeers(ctx, "peer", o, verbosityLevel(level), peerDocument)
 	})
-	c.Flags().StringVarP(&o.nids, "nid", "n", "", "print the peers that have these `NIDS` only")
-	c.Flags().Uint32VarP(&o.max, "max", "m", 0, "print `N` peers at most (default all)")
+	c.Flags().StringVarP(&o.nids, "nid", "n", "", "print only the peers with these `NIDS`")
+	c.Flags().Uint32VarP(&o.max, "max", "m", 0, "print at most `N` peers (default all)")
 	verbosity(c, &level, "`LEVEL` of detail, 0 to 4")
 	return c
 }
@@ -41,7 +41,7 @@ func (p *program) peerListCommand() *cobra.Command {
 	return leaf(manual{
 		use:     "list",
 		short:   "print the primary NIDs of the peers",
-		long:    `Those of peers that were added and of peers that were discovered, the oldest first.`,
+		long:    `Includes peers that were added and peers that were discovered, oldest first.`,
 		example: "lnetdctl peer list",
 		exits:   peerExits,
 	}, func(ctx context.Context) error {

@@ -22,21 +22,20 @@ func (p *program) pingCommand() *cobra.Command {
 	var o pingOptions
 	c := command(manual{
 		use:   "ping [--source NID] [--timeout SECONDS] NIDS...",
-		short: "ping nodes and print the NIDs that they have",
-		long: `Each of NIDS is a NID, a comma list of NIDs, or a range such as
-10.0.0.[1-3]@tcp; a host name may stand in place of an address, and a process
-ID (12345-10.0.0.1@tcp) in place of a NID. The nodes are pinged one after the
-other. Those that answer are printed first, the failures behind them.`,
+		short: "ping nodes and print their NIDs",
+		long: `Each of NIDS is a NID, a comma list of NIDs, or a range such as 10.0.0.[1-3]@tcp. A host
+name may be used instead of an address, and a process ID (12345-10.0.0.1@tcp) instead of a
+NID. The nodes are pinged one after the other. Answers are printed first, then failures.`,
 		example: `lnetdctl ping 10.0.0.1@tcp
 lnetdctl ping --timeout 5 10.0.0.[1-4]@tcp server7@tcp1`,
-		exits: `0    every node answered, or help was asked for
-234  NIDS cannot be read, or the request was refused (-22)
-255  a node did not answer, or there is no lnetd to talk to (-1)`,
+		exits: `0    every node answered, or help was requested
+234  NIDS is invalid, or the request was refused (-22)
+255  a node did not answer, or lnetd does not answer (-1)`,
 		helps: true,
 	}, func(ctx context.Context, operands []string) error { return p.ping(ctx, o, operands) })
 	f := c.Flags()
-	f.StringVarP(&o.source, "source", "s", "", "local `NID` that the pings leave from")
-	f.StringVarP(&o.timeout, "timeout", "t", "", "`SECONDS` to wait for each node; 180 if not given or not a number")
+	f.StringVarP(&o.source, "source", "s", "", "local `NID` to ping from")
+	f.StringVarP(&o.timeout, "timeout", "t", "", "wait `SECONDS` for each node (default 180, also if the value is not a number)")
 	return c
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *program) routeCommand() *cobra.Command {
-	return group("route", "the routes to nets that the node is not on",
+	return group("route", "the routes to remote nets",
 		p.routeAddCommand(), p.routeDelCommand(), p.routeShowCommand())
 }
 
@@ -24,7 +24,7 @@ type routeOptions struct {
 }
 
 func (o *routeOptions) add(c *cobra.Command) {
-	c.Flags().StringVarP(&o.net, "net", "n", "", "`NET` that the route leads to")
+	c.Flags().StringVarP(&o.net, "net", "n", "", "destination `NET` of the route")
 }
 
 // addGateways adds the option for several gateways.
@@ -50,20 +50,20 @@ func (p *program) routeAddCommand() *cobra.Command {
 	c := leaf(manual{
 		use:   "add --net NET --gateway NIDS [--hop N] [--priority N]",
 		short: "add routes",
-		long: `NIDS is a NID of the gateway on a net of this node, or, for a route by each of
-several, a comma list with ranges. Either all routes are added or none.
-A priority of 0 is the best; among routes of one priority the one with fewer
-hops is taken.`,
+		long: `NIDS is a NID of the gateway on a net of this node. With a comma list of NIDs or NID
+ranges, one route through each gateway is added. Either all routes are added or none.
+Priority 0 is the highest. Among routes with the same priority, lnetd prefers those with
+fewer hops.`,
 		example: `lnetdctl route add --net o2ib --gateway 10.0.0.7@tcp
 lnetdctl route add --net tcp2 --gateway 10.0.0.[7-8]@tcp --hop 2 --priority 1`,
 		exits: `0    success
-1    help was asked for
-234  a route cannot be added, or the options make no sense (-22)
-255  there is no lnetd to talk to (-1)`,
+1    help was requested
+234  a route cannot be added, or the options are invalid (-22)
+255  lnetd does not answer (-1)`,
 	}, func(ctx context.Context) error { return p.routeAdd(ctx, o) })
 	o.add(c)
 	o.addGateways(c)
-	o.addFigures(c, "number `N` of hops, 1 to 255", "priority `N`, 0 is the best")
+	o.addFigures(c, "number `N` of hops, 1 to 255", "priority `N`; 0 is the highest")
 	return c
 }
 
@@ -95,13 +95,13 @@ func (p *program) routeDelCommand() *cobra.Command {
 	c := leaf(manual{
 		use:   "del --net NET --gateway NIDS",
 		short: "delete routes",
-		long: `Either all routes are deleted or, if one of them does not exist, none. Like
-lnetctl's the command then succeeds, but with --json it fails.`,
+		long: `Deletes all of the routes, or none if one of them does not exist. In that case the
+command succeeds, as in lnetctl, but with --json it fails.`,
 		example: `lnetdctl route del --net o2ib --gateway 10.0.0.7@tcp`,
-		exits: `0    success, also if there is no such route
-1    help was asked for
-234  the options make no sense (-22)
-255  there is no lnetd to talk to (-1)`,
+		exits: `0    success, or the route does not exist
+1    help was requested
+234  the options are invalid (-22)
+255  lnetd does not answer (-1)`,
 	}, func(ctx context.Context) error { return p.routeDel(ctx, o) })
 	o.add(c)
 	o.addGateways(c)
@@ -151,8 +151,8 @@ func (p *program) routeShowCommand() *cobra.Command {
 	c := leaf(manual{
 		use:   "show [--net NET] [--gateway NID] [--hop N] [--priority N] [--verbose]",
 		short: "print the routes",
-		long: `With --verbose hops, priority, state and type are printed too; hop -1 is an
-undefined number of hops. Only routes with all that is given are printed.`,
+		long: `With --verbose it also prints hops, priority, state and type; hop -1 means that the
+number of hops is undefined. Only routes that match all options are printed.`,
 		example: `lnetdctl route show -v
 lnetdctl route show --net o2ib`,
 	}, func(ctx context.Context) error {
@@ -171,7 +171,7 @@ lnetdctl route show --net o2ib`,
 	o.add(c)
 	c.Flags().StringVarP(&gateway, "gateway", "g", "", "`NID` of the gateway")
 	o.addFigures(c, "number `N` of hops", "priority `N`")
-	verbosity(c, &level, "print all; a `LEVEL` makes no difference")
+	verbosity(c, &level, "print all details; all `LEVEL`s mean the same")
 	return c
 }
 

@@ -11,11 +11,11 @@ import (
 )
 
 func (p *program) routingCommand() *cobra.Command {
-	return group("routing", "forwarding between nets", leaf(manual{
+	return group("routing", "the routing of messages between nets", leaf(manual{
 		use:   "show",
-		short: "print whether the node forwards, and its router buffers",
-		long: `Nothing is printed on a node that never forwarded since lnetd started. enable
-is 0 for no, 1 for yes, 2 while it stops and 3 while it starts.`,
+		short: "print whether the node is a router, and its router buffers",
+		long: `Prints nothing if routing has not been enabled since lnetd started. "enable" is 0 if
+routing is disabled, 1 if it is enabled, 2 while it stops and 3 while it starts.`,
 		example: "lnetdctl routing show",
 	}, func(ctx context.Context) error {
 		return show(p, errorForm{op: "show", entity: "routing"}, classic,

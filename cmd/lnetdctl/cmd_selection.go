@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) selectionCommand() *cobra.Command {
-	c := group("selection", "selection rules by type, each with an id of its own")
+	c := group("selection", "selection rules by type, each with an id")
 	for _, kind := range ruleKinds {
 		addTo(c, group(kind.name, kind.about,
 			p.selectionAddCommand(&kind), p.selectionDelCommand(&kind), p.selectionShowCommand(&kind)))
@@ -34,16 +34,17 @@ type ruleKind struct {
 var ruleKinds = []ruleKind{
 	{
 		name: "net", about: "rules that give nets a priority", patterns: []string{"net"},
-		long:    "The nets of this node and of peers that match get the priority; 0 is the best.",
+		long:    "Matching nets of this node and of peers get the priority; 0 is the highest.",
 		example: "--net 'o2ib*' --priority 0",
 	}, {
 		name: "nid", about: "rules that give NIDs a priority", patterns: []string{"nid"},
-		long:    "The NIs of this node and of peers whose NIDs match get the priority; 0 is the best.",
+		long:    "NIs of this node and of peers with matching NIDs get the priority; 0 is the highest.",
 		example: "--nid 10.0.0.[1-4]@tcp --priority 1",
 	}, {
-		name: "peer", about: "rules that pair local NIs with peers' NIDs", patterns: []string{"local", "remote"},
-		long: `The local NIs that match are preferred for the NIDs of peers that match. Of
-several rules about a NID all with the best priority count; 0 is the best.`,
+		name: "peer", about: "rules that prefer local NIs for NIDs of peers", patterns: []string{"local", "remote"},
+		long: `lnetd prefers the matching local NIs for messages to the matching NIDs of peers. If
+several rules match a NID, all of those with the highest priority apply; 0 is the
+highest.`,
 		example: "--local 10.0.0.1@tcp --remote 10.0.0.[10-20]@tcp --priority 0",
 	},
 }
@@ -98,8 +99,8 @@ func (p *program) selectionAddCommand(k *ruleKind) *cobra.Command {
 		return p.tell(selectionErrors("add"), func(c *client.Client) error { return c.AddSelection(ctx, r) })
 	})
 	o.addPatterns(c, k)
-	c.Flags().StringVar(&o.priority, "priority", "", "priority `N`; 0, the best, if not given")
-	o.addID(c, "id `N` of the rule; one that was never used if not given")
+	c.Flags().StringVar(&o.priority, "priority", "", "priority `N`; 0 is the highest (default 0)")
+	o.addID(c, "id `N` of the rule (default: an id that has not been used)")
 	return c
 }
 
@@ -107,7 +108,7 @@ func (p *program) selectionDelCommand(k *ruleKind) *cobra.Command {
 	var o selectionOptions
 	c := leaf(manual{
 		use: k.synopsis("del", false) + " | --id N", short: "delete a rule",
-		long:    "The rule is named by its id, by its patterns, or by both, which must then agree.",
+		long:    "The rule is selected by its id, by its patterns, or by both if they match the same rule.",
 		example: "lnetdctl selection " + k.name + " del --id 0",
 		exits:   udspExits,
 	}, func(ctx context.Context) error {
@@ -148,7 +149,7 @@ rules that have it, or that match it if it is a single ` + k.single() + `, are p
 			selectionDocument)
 	})
 	o.addPatterns(c, k)
-	o.addID(c, "print the rule with the id `N` only")
+	o.addID(c, "print only the rule with the id `N`")
 	return c
 }
 
@@ -194,7 +195,7 @@ func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm
 	number := func(name, given string, takes api.Range) (int64, error) {
 		n, ok := parseNumber(given)
 		if !ok || takes.Check(n) != nil {
-			return 0, p.invalid(form, -22, "Invalid "+name+` "`+given+`"`, "it is a number from "+takes.String())
+			return 0, p.invalid(form, -22, "Invalid "+name+` "`+given+`"`, "it must be a number from "+takes.String())
 		}
 		return n, nil
 	}

@@ -48,13 +48,13 @@ func (p *program) settables() []settable {
 		}
 	}
 	all := []settable{
-		{"tiny_buffers", "router buffers without payload; 0 is the default", "", "",
+		{"tiny_buffers", "number of router buffers without payload; 0 means the default", "", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Tiny = n }), nil},
-		{"small_buffers", "router buffers of one page; 0 is the default", "", "",
+		{"small_buffers", "number of router buffers of one page; 0 means the default", "", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Small = n }), nil},
-		{"large_buffers", "router buffers of 1 MiB; 0 is the default", "", "",
+		{"large_buffers", "number of router buffers of 1 MiB; 0 means the default", "", "",
 			buffers(func(r *api.RoutingChange, n *int) { r.Large = n }), nil},
-		{"routing", "1: forward messages between nets; 0: do not", "", "", func(ctx context.Context, c *client.Client, value int64) error {
+		{"routing", "1: route messages between nets; 0: do not", "", "", func(ctx context.Context, c *client.Client, value int64) error {
 			enabled := value == 1
 			return c.SetRouting(ctx, api.RoutingChange{Enabled: &enabled})
 		}, nil},
@@ -89,16 +89,16 @@ func (p *program) setCommand() *cobra.Command {
 		c.AddCommand(command(manual{
 			use:   s.name + " VALUE",
 			short: s.about,
-			long: `The value is in force at once, until lnetd restarts. See all with:
-lnetdctl global show, and those of routers with: lnetdctl routing show.`,
+			long: `The value applies at once, and until lnetd restarts. To see all parameters, use
+"lnetdctl global show" and, for routers, "lnetdctl routing show".`,
 			example: "lnetdctl set " + s.name + " 1",
 			number:  true,
 			exits: `0    success
-1    help was asked for
-195  the value is not possible (-61)
-222  a number of buffers is negative (-34)
-234  the value is not possible, or none was given (-22)
-255  the value is not a number, or there is no lnetd to talk to (-1)`,
+1    help was requested
+195  the value is out of range (-61)
+222  the number of buffers is negative (-34)
+234  the value is out of range or missing (-22)
+255  the value is not a number, or lnetd does not answer (-1)`,
 		}, func(ctx context.Context, operands []string) error { return p.set(ctx, &s, operands) }))
 	}
 	c.AddCommand(p.setLogLevelCommand())
@@ -118,7 +118,7 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 	parser := errorForm{kind: oldDocument, op: "parser", entity: "set", advises: true}
 	switch {
 	case !ok:
-		remedy := "name a number"
+		remedy := "give a number"
 		if s.valid != "" {
 			remedy = "valid values of " + s.name + ": " + s.valid
 		}
@@ -133,7 +133,7 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 	case s.noEffect != "":
 		p.warn(s.name + " " + s.noEffect)
 	case strings.HasSuffix(s.name, "_buffers") && value == -1:
-		p.warn("-1 leaves " + s.name + " as it is: nothing is changed")
+		p.warn("-1 leaves " + s.name + " unchanged")
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func (p *program) warnOfGlobal(ctx context.Context, c *client.Client, one *param
 		return err
 	}
 	if one.Name == discoveryName && g.Verify && value != 0 {
-		p.warn("discovery stays verify; to leave it: lnetdctl set discovery on")
+		p.warn("discovery is still \"verify\"; to change that, use: lnetdctl set discovery on")
 		return nil
 	}
 	if now, ok := g.Values[one.Name]; ok && now != value {

@@ -27,24 +27,23 @@ type action struct {
 	do func(ctx context.Context, h host) error
 }
 
-const setupExits = `0    success, also if there is nothing to do
-1    help was asked for
-234  the interfaces could not be looked at, or a setting failed (-22)
-255  there is no lnetd to talk to (-1)`
+const setupExits = `0    success, or nothing had to be done
+1    help was requested
+234  the interfaces could not be read, or a setting could not be changed (-22)
+255  lnetd does not answer (-1)`
 
-const setupOnly = `Nothing is done but with --run, which needs root, or CAP_NET_ADMIN: without it the
-commands that would be run are printed. What is set already is left out. The program
-has to run where lnetd does: in the same network namespace.`
+const setupOnly = `Without --run it only prints the commands that it would run. --run needs root or
+CAP_NET_ADMIN. Settings that are already correct are left out. Run the program in the
+network namespace of lnetd.`
 
 func (p *program) setupMRRoutingCommand() *cobra.Command {
 	return p.setupCommand(manual{
 		use:   "setup-mrrouting [--run]",
-		short: "have each interface of a subnet used for its own address",
-		long: `If several interfaces of NIs are on one subnet, Linux sends everything to it
-through one of them. Each of them gets a routing table with a route to the subnet,
-and a rule that has what leaves from its address use that table. lnetd binds its
-connections to their interface, so that it does not need this; others on the
-machine may.
+		short: "make Linux send from each address through its own interface",
+		long: `If several interfaces of NIs are on one subnet, Linux sends all packets for that subnet
+through one of them. This command gives each of them a routing table with a route to the
+subnet, and a rule by which packets from its address use that table. lnetd itself binds
+connections to interfaces and does not need this, but other programs on the host may.
 
 ` + setupOnly,
 		example: "lnetdctl setup-mrrouting\nlnetdctl setup-mrrouting --run",
@@ -55,11 +54,12 @@ machine may.
 func (p *program) setupSysctlCommand() *cobra.Command {
 	return p.setupCommand(manual{
 		use:   "setup-sysctl [--run]",
-		short: "have each interface of a subnet answer for its own address",
-		long: `If several interfaces of NIs are on one IPv4 subnet, Linux answers ARP requests for
-the address of one through another, and drops what arrives at another than it would
-answer through. The parameters of the kernel that end this are arp_ignore,
-arp_announce, arp_filter and rp_filter of these interfaces.
+		short: "make each interface answer ARP requests only for its own address",
+		long: `If several interfaces of NIs are on one IPv4 subnet, Linux may answer an ARP request for
+the address of one of them through another, and drops packets that arrive on another
+interface than the one that it would reply through. This command sets the kernel
+parameters arp_ignore, arp_announce, arp_filter and rp_filter of these interfaces so that
+this does not happen.
 
 ` + setupOnly,
 		example: "lnetdctl setup-sysctl\nlnetdctl setup-sysctl --run",
@@ -84,7 +84,7 @@ func (p *program) setupCommand(m manual, plan func(ctx context.Context, h host, 
 		}
 		return p.showActions(actions, run)
 	})
-	c.Flags().BoolVar(&run, "run", false, "do it")
+	c.Flags().BoolVar(&run, "run", false, "make the changes")
 	return c
 }
 
@@ -102,7 +102,7 @@ func (p *program) planned(
 			return actions, nil
 		}
 	}
-	return nil, setupFault("cannot look at the interfaces", err)
+	return nil, setupFault("cannot read the interfaces of the host", err)
 }
 
 // perform performs all actions in order, and stops at the first error.
@@ -143,9 +143,9 @@ func (p *program) showActions(actions []action, done bool) error {
 	}
 	switch {
 	case len(actions) == 0:
-		p.hint("nothing to do: no two interfaces of NIs are on one subnet, or all is set already")
+		p.hint("nothing to do: no two interfaces of NIs are on one subnet, or everything is already set")
 	case !done:
-		p.hint("nothing was done: that takes --run")
+		p.hint("nothing was changed; use --run to make the changes")
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ func (p *program) statsCommand() *cobra.Command {
 	c := leaf(manual{
 		use:   "show [--verbose]",
 		short: "print the node's counters",
-		long: `With --verbose, which is lnetdctl's own, also how many messages were dropped and
-how many callers turned away, by reason.`,
+		long: `With --verbose, which lnetctl does not have, it also prints the numbers of dropped messages
+and of refused connections by reason.`,
 		example: `lnetdctl stats show
 lnetdctl stats show -v`,
 	}, func(ctx context.Context) error {
@@ -25,11 +25,11 @@ lnetdctl stats show -v`,
 			func(s api.Stats) any { return s },
 			func(s api.Stats) mapping { return statsDocument(&s, verbosityLevel(level)) })
 	})
-	verbosity(c, &level, "print reasons too; a `LEVEL` above 0 makes no difference")
+	verbosity(c, &level, "print reasons too; all `LEVEL`s above 0 mean the same")
 	return group("stats", "the node's counters", c, leaf(manual{
 		use:     "reset",
 		short:   "zero the counters of the node, its NIs and its peers",
-		long:    `Latencies are forgotten too. The counters of metrics go on.`,
+		long:    `Latencies are cleared too. The counters of metrics are not reset.`,
 		example: "lnetdctl stats reset",
 	}, func(ctx context.Context) error {
 		return p.tell(errorForm{op: "set", entity: "statistics"},

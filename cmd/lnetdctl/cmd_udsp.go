@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) udspCommand() *cobra.Command {
-	return group("udsp", "policies for the choice of paths",
+	return group("udsp", "user-defined selection policies for paths",
 		p.udspAddCommand(), p.udspDelCommand(), p.udspShowCommand())
 }
 
@@ -22,11 +22,11 @@ func (p *program) udspCommand() *cobra.Command {
 var udspErrors = errorForm{kind: oldDocument, op: "add", entity: "udsp"}
 
 const udspExits = `0    success
-1    help was asked for
-142  there is such a rule already (-114)
-234  the rule makes no sense (-22)
-254  there is no such rule (-2)
-255  there is no lnetd to talk to (-1)`
+1    help was requested
+142  the rule already exists (-114)
+234  the rule is invalid (-22)
+254  the rule does not exist (-2)
+255  lnetd does not answer (-1)`
 
 // udspOptions are the options of "udsp add".
 type udspOptions struct {
@@ -39,15 +39,16 @@ func (p *program) udspAddCommand() *cobra.Command {
 	c := leaf(manual{
 		use:   "add [--src PATTERN] [--dst PATTERN] [--rte PATTERN] [--priority N] [--idx N]",
 		short: "add a policy",
-		long: `A rule with --src alone gives local nets or NIs a priority, one with --dst alone
-nets or NIDs of peers; 0 is the best, and the default. With --src and --dst the
-NIs of --src are preferred for the NIDs of --dst, with --dst and --rte the
-gateways of --rte. What is not preferred may still be chosen.
+		long: `A rule with only --src gives a priority to local nets or NIs; a rule with only --dst gives
+one to nets or NIDs of peers. 0 is the highest priority and the default. With --src and
+--dst, lnetd prefers the NIs of --src for messages to the NIDs of --dst. With --dst and
+--rte, it prefers the gateways of --rte for messages to --dst. If preferred NIs or
+gateways cannot be used, others are.
 
-PATTERN is a net such as tcp or tcp[1-3], which stands for all of its NIDs too,
-or NIDs such as 10.0.0.[2-8/2]@tcp or *@tcp. Of rules about the same object the
-first one decides. A rule has one pattern of a kind: with an option repeated, one rule
-is added for each pattern, all of them or none.`,
+PATTERN is a net such as tcp or tcp[1-3], which includes all of its NIDs, or NIDs such as
+10.0.0.[2-8/2]@tcp or *@tcp. If several rules match an object, the first one applies. A
+rule has one pattern per option; if an option is repeated, one rule is added for each
+pattern. Either all rules are added or none.`,
 		example: `lnetdctl udsp add --src tcp1 --priority 0
 lnetdctl udsp add --src 10.0.0.1@tcp --dst 10.0.0.[10-20]@tcp
 lnetdctl udsp add --dst '*@o2ib' --rte 10.0.0.7@tcp --idx 0`,
@@ -57,14 +58,14 @@ lnetdctl udsp add --dst '*@o2ib' --rte 10.0.0.7@tcp --idx 0`,
 	f.StringArrayVarP(&o.src, "src", "s", nil, "`PATTERN` of local nets or NIDs; may be repeated")
 	f.StringArrayVarP(&o.dst, "dst", "d", nil, "`PATTERN` of nets or NIDs of peers; may be repeated")
 	f.StringArrayVarP(&o.rte, "rte", "r", nil, "`PATTERN` of gateways' NIDs; may be repeated")
-	f.StringVarP(&o.priority, "priority", "p", "", "priority `N`, 0 is the best")
-	f.StringVarP(&o.index, "idx", "i", "", "place `N` of the rule in the list; the end if not given")
+	f.StringVarP(&o.priority, "priority", "p", "", "priority `N`; 0 is the highest")
+	f.StringVarP(&o.index, "idx", "i", "", "position `N` of the rule in the list (default: the end)")
 	return c
 }
 
 func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
 	if len(o.src)+len(o.dst)+len(o.rte) == 0 {
-		p.hint("name whom the rule is about: --src, --dst, or one of them with another")
+		p.hint("the rule needs --src, --dst, --src with --dst, or --dst with --rte")
 		return needsHelp{exitOK}
 	}
 	rules, err := p.udspRules(o)
@@ -165,7 +166,7 @@ func (p *program) udspDelCommand() *cobra.Command {
 	c := leaf(manual{
 		use:     "del {--idx N | --all}",
 		short:   "delete policies",
-		long:    "Rules behind a deleted one move up.",
+		long:    "The rules after a deleted one move up by one position.",
 		example: "lnetdctl udsp del --idx 0\nlnetdctl udsp del --all",
 		exits:   udspExits,
 	}, func(ctx context.Context) error {
@@ -186,7 +187,7 @@ func (p *program) udspDelCommand() *cobra.Command {
 		}
 		return p.tell(udspErrors, func(c *client.Client) error { return c.DeleteUDSP(ctx, r) })
 	})
-	c.Flags().StringVarP(&index, "idx", "i", "", "place `N` of the rule")
+	c.Flags().StringVarP(&index, "idx", "i", "", "position `N` of the rule")
 	c.Flags().BoolVarP(&all, "all", "a", false, "every rule")
 	return c
 }
@@ -196,8 +197,8 @@ func (p *program) udspShowCommand() *cobra.Command {
 	c := leaf(manual{
 		use:   "show [--idx N]",
 		short: "print the policies",
-		long: `With --idx the one at that place is printed; src, dst and rte are the patterns, action
-is what follows from a match.`,
+		long: `With --idx it prints only the rule at that position. src, dst and rte are the patterns;
+action is the effect of a match.`,
 		example: "lnetdctl udsp show",
 		exits:   udspExits,
 	}, func(ctx context.Context) error {
@@ -214,7 +215,7 @@ is what follows from a match.`,
 			func(rules []api.UDSPRule) any { return api.UDSP{Rules: rules} },
 			rulesDocument)
 	})
-	c.Flags().StringVarP(&index, "idx", "i", "", "print the rule at place `N` only")
+	c.Flags().StringVarP(&index, "idx", "i", "", "print only the rule at position `N`")
 	return c
 }
 

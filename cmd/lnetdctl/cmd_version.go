@@ -17,8 +17,8 @@ func (p *program) versionCommand() *cobra.Command {
 	return command(manual{
 		use:   "version",
 		short: "print the version of this program",
-		long: `At a terminal a second line tells that of the daemon that answers on the control
-socket, if one does; with --json it is delivered everywhere.`,
+		long: `On a terminal a second line has the version of the lnetd that answers on the control
+socket, if one answers. With --json this version is always included.`,
 		example: "lnetdctl version",
 		exits:   "0    always",
 	}, func(ctx context.Context, _ []string) error { return p.showVersion(ctx) })

@@ -43,7 +43,7 @@ func oldDocumentOf(op, entity, errno, descr string) string {
 func TestRefusals(t *testing.T) {
 	const (
 		set          = "cannot configure "
-		validBuffers = "lnetdctl: warning: valid values: -1 to 1048576; -1 leaves the number as it is, 0 is the default\n"
+		validBuffers = "lnetdctl: warning: valid values: -1 to 1048576; -1 keeps the number, 0 means the default\n"
 	)
 	tests := []struct {
 		line   string
@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 		{line: "peer set --all --state 0x100000000", want: ran{"", oldDocumentOf("peer", "set", "-22", "cannot parse state '0x100000000'"), 234}},
 		{line: "peer set --state 1", want: ran{"", oldDocumentOf("peer", "set", "-22", "either --nid or --all is needed"), 234}},
 		{line: "peer set --nid 10.9.9.9@tcp --state 1", want: ran{"", oldDocumentOf("peer", "set", "-2", "cannot set the peer's state"), 234}},
-		{line: "peer set --all", want: ran{"", "lnetdctl: warning: nothing is set: --health VALUE is a number from 0 to 1000\n", 0}},
+		{line: "peer set --all", want: ran{"", "lnetdctl: warning: --health must be a number from 0 to 1000; nothing is changed\n", 0}},
 		{line: "net set --nid 10.9.9.9@tcp --health 5", want: ran{"", oldDocumentOf("net", "set", "-2", "cannot find NI"), 234}},
 		{line: "net set --lnd-timeout 5", want: ran{"", oldDocumentOf("net", "set", "-22", "Specified --lnd-timeout without --net option"), 234}},
 		{line: "discover x", want: ran{"", newDocumentOf("manage", "discover", "-22", `\"Unable to parse nidlist: no valid NIDs in string\"`), 234}},
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 		{line: "selection peer del", want: ran{"", oldDocumentOf("del", "selection", "-22", "cannot del selection rule: Invalid argument"), 234}},
 		{line: "selection nid del --id 4", want: ran{"", oldDocumentOf("del", "selection", "-2", "cannot del selection rule: No such file or directory"), 254}},
 		{line: "selection nid show --id x", want: ran{"", oldDocumentOf("show", "selection", "-22", `Invalid id \"x\"`), 234}},
-		{line: "fault drop add -s * -r 1", want: ran{"", "--source and --dest are both needed\n", 255}},
+		{line: "fault drop add -s * -r 1", want: ran{"", "both --source and --dest are needed\n", 255}},
 		{line: "fault drop add -s * -d *", want: ran{"", "either --rate or --interval is needed\n", 255}},
 		{line: "fault drop add -s * -d * -r 1 -i 1", want: ran{"", "either --rate or --interval is needed\n", 255}},
 		{line: "fault drop add -s * -d * -r 0", want: ran{"", "--rate '0' is not a number above 0\n", 255}},
@@ -110,8 +110,8 @@ func TestRefusals(t *testing.T) {
 		{line: "fault delay add -s * -d * -r 1", want: ran{"", "--latency is needed\n", 255}},
 		{line: "fault drop add -s * -d * -r 1 -m frob", want: ran{"failed to add drop rule: cannot parse message type 'frob'\n", "", 234}},
 		{line: "fault drop add -s * -d * -r 1 -m ack -p 3", want: ran{"failed to add drop rule: Invalid argument\n", "", 234}},
-		{line: "fault drop del", want: ran{"", "either --source and --dest or --all are needed\n", 255}},
-		{line: "fault drop del -s * -d * -a", want: ran{"", "either --source and --dest or --all are needed\n", 255}},
+		{line: "fault drop del", want: ran{"", "--source and --dest are needed together, or --all alone\n", 255}},
+		{line: "fault drop del -s * -d * -a", want: ran{"", "--source and --dest are needed together, or --all alone\n", 255}},
 		{line: "fault delay del -a", want: ran{"failed to delete delay rule: No such file or directory\n", "", 254}},
 	}
 	for _, tt := range tests {
@@ -168,7 +168,7 @@ func TestChanges(t *testing.T) {
 		t.Run(tt.line, func(t *testing.T) {
 			n := cannedPeer(t, "peerA")
 			got := runProgram(program{}, append([]string{"--control-socket", serve(t, n)}, words(tt.line)...)...)
-			if ignored := strings.Count(tt.line, " x") + strings.Count(tt.line, " y"); strings.Count(got.stderr, "is ignored\n") != ignored {
+			if ignored := strings.Count(tt.line, " x") + strings.Count(tt.line, " y"); strings.Count(got.stderr, " is ignored: ") != ignored {
 				t.Errorf("%d options are ignored: %s", ignored, got.stderr)
 			}
 			got.stderr = warnings.ReplaceAllString(got.stderr, "")

@@ -36,10 +36,10 @@ const bashWords = `declare -F _get_comp_words_by_ref >/dev/null || _get_comp_wor
 func (p *program) completionCommand() *cobra.Command {
 	c := command(manual{
 		use:   "completion bash | zsh | fish",
-		short: "print a script that lets a shell complete commands",
-		long: `The shell then completes commands, options, and, from the lnetd that runs, NIDs,
-nets, interfaces, gateways and places of policies. The script is for the name
-under which the program was called: lnetdctl, lnetctl or lst.`,
+		short: "print a completion script for a shell",
+		long: `With the script, the shell completes commands and options, and, by asking the running
+lnetd, NIDs, nets, interfaces, gateways and positions of policies. The script is for the
+name under which the program was called: lnetdctl, lnetctl or lst.`,
 		example: `lnetdctl completion bash > /etc/bash_completion.d/lnetdctl
 lnetdctl completion zsh > /usr/share/zsh/site-functions/_lnetdctl
 lnetdctl completion fish > /etc/fish/completions/lnetdctl.fish`,
@@ -59,8 +59,8 @@ lnetdctl completion fish > /etc/fish/completions/lnetdctl.fish`,
 		case "fish":
 			return root.GenFishCompletion(p.stdout, true)
 		}
-		return p.invalid(errorForm{kind: ownText}, -22, "there is no completion for '"+operands[0]+"'",
-			"the shells are bash, zsh and fish")
+		return p.invalid(errorForm{kind: ownText}, -22, "no completion script for the shell '"+operands[0]+"'",
+			"supported shells: bash, zsh and fish")
 	})
 	c.ValidArgs = []string{"bash", "zsh", "fish"}
 	return c

@@ -24,7 +24,7 @@ const stdinName = "stdin"
 type documentOptions struct{ modprobe bool }
 
 func (o *documentOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, as in /etc/modprobe.d")
+	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, in the format of /etc/modprobe.d")
 }
 
 // A document is a configuration file that has been read.
@@ -79,7 +79,7 @@ func (d *document) judged(warnings []api.Problem, err error) error {
 	if !d.wrong && err == nil {
 		return nil
 	}
-	f := &api.Fault{Code: api.CodeConfigInvalid, Errno: -int(unix.EINVAL), Text: "the document " + d.Name + " has errors: nothing is changed"}
+	f := &api.Fault{Code: api.CodeConfigInvalid, Errno: -int(unix.EINVAL), Text: "the document " + d.Name + " has errors; nothing is changed"}
 	if said := (*api.Fault)(nil); errors.As(err, &said) && len(said.Problems) > 0 {
 		*f = *said
 	} else if !d.wrong {
@@ -117,7 +117,7 @@ func (p *program) readText(operands []string) (d api.Document, err error) {
 	case err != nil:
 		return d, p.badFile(d.Name, err, exitNoFile)
 	case len(b) > api.DocumentMax:
-		return d, p.invalid(ownErrors, -27, fmt.Sprintf("%s: a document has %d MiB at most", d.Name, api.DocumentMax>>20), "split it")
+		return d, p.invalid(ownErrors, -27, fmt.Sprintf("%s: the document is longer than %d MiB", d.Name, api.DocumentMax>>20), "split it")
 	}
 	d.Text = string(b)
 	return d, nil
@@ -144,6 +144,6 @@ func (p *program) warnOf(done *api.ConfigurationChanged) {
 		p.warn(done.Warnings[k].Error())
 	}
 	for _, what := range done.Restart {
-		p.warn(what + ": takes a restart of lnetd")
+		p.warn(what + ": needs a restart of lnetd")
 	}
 }

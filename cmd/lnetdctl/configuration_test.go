@@ -56,8 +56,8 @@ func TestNetRefusals(t *testing.T) {
 		{line: "lnet configure", refuse: fault(api.CodeNetRefused, syscall.EADDRINUSE, "LNet configure error: Address already in use"), want: ran{"", newDocumentOf("configure", "lnet", "-98", "LNet configure error: Address already in use"), 158}},
 		{line: "import /nowhere/lnet.yaml", want: ran{"", "yaml:\n    - builder:\n          errno: -1\n          descr: \"cannot open '/nowhere/lnet.yaml': No such file or directory\"\n", 254}},
 		{line: "export --backup /nowhere/lnet.yaml", want: ran{"", "yaml:\n    - builder:\n          errno: -1\n          descr: \"cannot open '/nowhere/lnet.yaml': No such file or directory\"\n", 255}},
-		{line: "import --add --del", want: ran{"", newDocumentOf("add", "import", "-22", "--add, --del, --show and --exec exclude each other"), 234}},
-		{line: "plan --add --del", want: ran{"", "lnetdctl: --add and --del exclude each other\n", 234}},
+		{line: "import --add --del", want: ran{"", newDocumentOf("add", "import", "-22", "--add, --del, --show and --exec cannot be combined"), 234}},
+		{line: "plan --add --del", want: ran{"", "lnetdctl: --add and --del cannot be combined\n", 234}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestWarningsAreTold(t *testing.T) {
 			Warnings: []api.Problem{{File: "stdin", Line: 2, Text: "Ignoring unrecognized key 'x' for 'tunables'"}},
 		}, nil
 	})
-	const warnings = "lnetdctl: warning: stdin:2: Ignoring unrecognized key 'x' for 'tunables'\nlnetdctl: warning: port: takes a restart of lnetd\n"
+	const warnings = "lnetdctl: warning: stdin:2: Ignoring unrecognized key 'x' for 'tunables'\nlnetdctl: warning: port: needs a restart of lnetd\n"
 	for line, stdout := range map[string]string{
 		"import": "", "apply": "", "plan": "lnetdctl net add --net tcp1 --if eth1\n", "apply --dry-run": "lnetdctl net add --net tcp1 --if eth1\n",
 	} {
@@ -393,10 +393,10 @@ func TestWaitingNIsAreShown(t *testing.T) {
 	n.WaitList = []api.WaitingNI{{Net: lnet.MakeNet(lnet.TypeTCP, 3), Interface: "eth7", Cause: "no such interface"}}
 	path := serve(t, n)
 	got := runProgram(program{}, "net", "show", "--control-socket", path)
-	if strings.Contains(got.stdout, "eth7") || got.stderr != "lnetdctl: warning: eth7 on tcp3 waits: no such interface\n" || got.status != exitOK {
+	if strings.Contains(got.stdout, "eth7") || got.stderr != "lnetdctl: warning: eth7 on tcp3 is waiting: no such interface\n" || got.status != exitOK {
 		t.Errorf("%+v", got)
 	}
-	const warning = "lnetdctl: warning: eth7 on tcp3 waits: no such interface\n"
+	const warning = "lnetdctl: warning: eth7 on tcp3 is waiting: no such interface\n"
 	for _, c := range []struct {
 		line string
 		want ran
@@ -416,11 +416,11 @@ func TestWaitingNIsAreShown(t *testing.T) {
 		t.Errorf("beside a net that is up: %+v", got)
 	}
 	got = runProgram(program{}, "net", "show", "--net", "tcp3", "--up", "--control-socket", path)
-	if got.status != 156 || !strings.Contains(got.stderr, "no NI is up: eth7 on tcp3 waits: no such interface; ") {
+	if got.status != 156 || !strings.Contains(got.stderr, "no NI is up: eth7 on tcp3 is waiting: no such interface; ") {
 		t.Errorf("--up: %+v", got)
 	}
 	got = runProgram(program{}, "net", "show", "--net", "tcp3", "--json", "--control-socket", path)
-	if got.status != exitInvalid || !strings.Contains(got.stderr, `{"warning":"eth7 on tcp3 waits: no such interface"}`) ||
+	if got.status != exitInvalid || !strings.Contains(got.stderr, `{"warning":"eth7 on tcp3 is waiting: no such interface"}`) ||
 		!strings.Contains(got.stderr, `"code": "net-absent"`) {
 		t.Errorf("as JSON: %+v", got)
 	}

@@ -38,7 +38,7 @@ func TestExplanations(t *testing.T) {
 					candidate("10.0.0.2@tcp", selection.ByOrder, selection.Figure{Criterion: selection.ByNIHealth, Value: 1000}),
 					candidate("10.0.0.103@tcp", selection.ByNIHealth, selection.Figure{Criterion: selection.ByNIHealth, Value: 900}),
 				)},
-				{What: "NI 10.0.0.1@tcp is the preferred one"},
+				{What: "NI 10.0.0.1@tcp is the preferred gateway"},
 			}},
 			want: `path  0@lo, within the node
 case  any NID of a multi-rail peer
@@ -52,7 +52,7 @@ case  any NID of a multi-rail peer
      10.0.0.2@tcp    equal to the one above, but later in order
      10.0.0.103@tcp  NI health 900, the one above has 1000
 
-3. NI 10.0.0.1@tcp is the preferred one
+3. NI 10.0.0.1@tcp is the preferred gateway
 `,
 		}, {
 			name: "all figures", args: []string{"-v", "10.0.0.9@tcp"},
@@ -93,12 +93,12 @@ case  any NID of a multi-rail peer
 `,
 		}, {
 			name: "no path", args: []string{"-v", "10.0.0.9@tcp9"}, status: exitFailure,
-			e: selection.Explanation{Case: "this very NID, behind a router", Err: selection.ErrUnreachable, Steps: []selection.Step{
+			e: selection.Explanation{Case: "exactly this NID, behind a router", Err: selection.ErrUnreachable, Steps: []selection.Step{
 				{What: "route to tcp9", Excluded: []selection.Exclusion{{Name: "10.0.0.12@tcp", Why: "routing disabled on the gateway"}}},
 			}},
 			want: `path  none
 why   unreachable
-case  this very NID, behind a router
+case  exactly this NID, behind a router
 
 1. route to tcp9
    x 10.0.0.12@tcp  excluded: routing disabled on the gateway

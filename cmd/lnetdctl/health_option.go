@@ -25,7 +25,7 @@ func (o *healthOptions) add(c *cobra.Command, whose string) {
 	f := c.Flags()
 	f.StringVarP(&o.nid, "nid", "n", "", "`NID` of the "+whose)
 	f.BoolVarP(&o.all, "all", "a", false, "every "+whose+" instead")
-	f.StringVarP(&o.health, "health", "t", "", "health `VALUE`, 0 to 1000, which is the best")
+	f.StringVarP(&o.health, "health", "t", "", "health `VALUE`, 0 to 1000; 1000 is the best")
 }
 
 // setHealth sets the health. It does nothing if the value is missing or not a number.
@@ -39,12 +39,12 @@ func (p *program) setHealth(
 	}
 	given, ok := parseNumber(o.health)
 	if !ok {
-		p.warn(fmt.Sprintf("nothing is set: --health VALUE is a number from 0 to %d", healthMax))
+		p.warn(fmt.Sprintf("--health must be a number from 0 to %d; nothing is changed", healthMax))
 		return nil
 	}
 	value := int(min(max(given, 0), healthMax))
 	if int64(value) != given {
-		p.warn(fmt.Sprintf("--health %d is taken as %d: health is 0 to %d", given, value, healthMax))
+		p.warn(fmt.Sprintf("--health %d is set to %d: health must be within 0 to %d", given, value, healthMax))
 	}
 	r := api.HealthChange{NID: nid, All: o.all, Value: &value}
 	return p.tell(form, func(c *client.Client) error { return set(c, ctx, r) })
@@ -53,7 +53,7 @@ func (p *program) setHealth(
 // whose returns the NID to change, or the zero NID for all. It has reported the error.
 func (p *program) whose(form errorForm, o healthOptions) (nid lnet.NID, err error) {
 	if o.all == (o.nid != "") {
-		return nid, p.invalid(form, -22, "either --nid or --all is needed", "name one NID, or all")
+		return nid, p.invalid(form, -22, "either --nid or --all is needed", "use --nid for one NID, or --all for all of them")
 	}
 	if o.all {
 		return nid, nil

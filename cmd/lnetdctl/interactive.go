@@ -20,7 +20,7 @@ func (p *program) interactive(prefix ...string) error {
 	}
 	lines, terminal := p.lines(prefix)
 	if terminal {
-		p.hint("list-commands names the commands, help NAME explains one, quit ends")
+		p.hint("list-commands lists the commands, help NAME explains one, quit ends the program")
 	}
 	first, ignore := exitOK, terminal
 	for {

@@ -45,7 +45,7 @@ func TestLstJSON(t *testing.T) {
 func TestLstQuickFailsAsJSON(t *testing.T) {
 	n := newLstNetwork(t, "enabled: true")
 	for args, cause := range map[string]string{
-		"--from 10.77.0.11@tcp --to 10.77.0.[12-13]@tcp": "12345-10.77.0.13@tcp does not take part: Connection refused; ",
+		"--from 10.77.0.11@tcp --to 10.77.0.[12-13]@tcp": "12345-10.77.0.13@tcp did not join the session: Connection refused; ",
 		"--from 10.77.0.11@tcp --to nobody@":             "Invalid --to nobody@: ",
 	} {
 		var out, errs bytes.Buffer

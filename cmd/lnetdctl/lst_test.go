@@ -185,7 +185,7 @@ func TestLstWithoutKeyOrDaemon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none")
 	got := runProgram(program{}, "lst", "list_group", "--control-socket", path)
 	want := ran{"", "cannot reach lnetd at " + path + ": No such file or directory\n" +
-		"start lnetd, or name the right socket with --control-socket or LNETD_CONTROL_SOCKET\n", 255}
+		"start lnetd, or give the right socket with --control-socket or LNETD_CONTROL_SOCKET\n", 255}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)
 	}
@@ -257,7 +257,7 @@ func TestLstSession(t *testing.T) {
 		{"new_session --timeout 2147483648 s", 255, "Invalid parameters list in command line\ntimeout 2147483648 is not within "},
 		{"new_session --timeout 2147483647 s", 0, "SESSION: s FEATURES: 1 TIMEOUT: 2147483647 FORCE: No\n$"},
 		{"end_session", 0, "$"},
-		{"new_session \u009b31m", 255, "Invalid parameters list in command line\nthe name has characters that cannot be shown\n$"},
+		{"new_session \u009b31m", 255, "Invalid parameters list in command line\nthe name contains unprintable characters\n$"},
 		{"new_session s", 0, "SESSION: s FEATURES: 1 TIMEOUT: 300 FORCE: No\n$"},
 		{"ping --session", 0, "Target session is empty\n$"},
 		{"ping --group nosuch", 255, "Failed to get count of nodes from nosuch: No such file or directory\n$"},
@@ -371,9 +371,9 @@ func TestLstQuickSeesErrors(t *testing.T) {
 func TestLstQuickNeedsAllNodes(t *testing.T) {
 	n := newLstNetwork(t, "enabled: true")
 	for _, tt := range []struct{ args, want string }{
-		{"--from 10.77.0.11@tcp --to 10.77.0.[12-13]@tcp", "12345-10.77.0.13@tcp does not take part: Connection refused; "},
+		{"--from 10.77.0.11@tcp --to 10.77.0.[12-13]@tcp", "12345-10.77.0.13@tcp did not join the session: Connection refused; "},
 		{"--from 10.77.0.11@tcp --to nobody@", "Invalid --to nobody@: "},
-		{"--from 10.77.0.11@tcp --to 10.77.0.12@tcp --size 4k --offset 8", "Failed to add test: 4096 bytes from offset 8 on touch more pages "},
+		{"--from 10.77.0.11@tcp --to 10.77.0.12@tcp --size 4k --offset 8", "Failed to add test: 4096 bytes at offset 8 need more pages "},
 		{"--from 10.77.0.11@tcp --to 10.77.0.12@tcp --distribute 1:2", "Failed to add test: "},
 	} {
 		var out, errs strings.Builder

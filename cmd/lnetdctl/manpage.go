@@ -14,9 +14,9 @@ import (
 const exitStatuses = "exit-statuses"
 
 const commonExitStatuses = `0    success
-1    help was asked for in place of the command's work
-234  the request makes no sense or was refused (-22)
-255  no such command, or no lnetd to talk to (-1)`
+1    help was requested
+234  the request is invalid or was refused (-22)
+255  the command does not exist, or lnetd does not answer (-1)`
 
 // help holds the common parts of help texts.
 var help = cli.Help{
@@ -25,7 +25,7 @@ var help = cli.Help{
 		return cmp.Or(c.Annotations[exitStatuses], commonExitStatuses)
 	},
 	Environment: func(c *cobra.Command) string {
-		text := "LNETD_CONTROL_SOCKET  path of lnetd's control socket, if --control-socket is not given\n" +
+		text := "LNETD_CONTROL_SOCKET  path of the control socket of lnetd, if --control-socket is not given\n" +
 			"LNETDCTL_HINTS        auto, always or never, if --hints is not given"
 		if isLst(c) {
 			text += lstEnvironment

@@ -11,7 +11,7 @@ import (
 func (p *program) numberOrNone(option, given string) (int64, bool) {
 	n, ok := parseNumber(given)
 	if !ok && given != "" {
-		p.warn(fmt.Sprintf("--%s '%s' is not a number, and is ignored", option, given))
+		p.warn(fmt.Sprintf("--%s '%s' is ignored: it is not a number", option, given))
 	}
 	return n, ok
 }

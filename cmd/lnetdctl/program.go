@@ -126,8 +126,8 @@ func (p *program) execute(l line) error {
 func (p *program) needs(c *cobra.Command, help needsHelp) int {
 	if p.json {
 		p.failJSON(&api.Fault{
-			Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: "something is missing, or too much",
-			Remedy: "the command is: " + c.UseLine(),
+			Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: "operands are missing, or there are too many",
+			Remedy: "usage: " + c.UseLine(),
 		})
 		return max(int(help.status), exitHelp)
 	}
@@ -191,9 +191,9 @@ func (p *program) root() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	f := root.PersistentFlags()
-	f.StringVar(&p.socket, "control-socket", p.socket, "`PATH` of lnetd's control socket")
+	f.StringVar(&p.socket, "control-socket", p.socket, "`PATH` of the control socket of lnetd")
 	f.Var(hintsFlag{&p.hints}, "hints", "print remedies: `WHEN` is auto, always or never")
-	f.BoolVar(&p.json, "json", p.json, "print JSON as the control interface delivers it")
+	f.BoolVar(&p.json, "json", p.json, "print the JSON of the control interface")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	help.Install(root)
@@ -205,23 +205,23 @@ func (p *program) commands() *cobra.Command {
 	root := &cobra.Command{
 		Use:   p.name,
 		Short: "show, change and test a running lnetd",
-		Long: `lnetdctl talks to lnetd through its control socket, which, unless it is named,
-must be root's, the caller's own, or in /run/lnetd that of the directory's user.
-Commands, options and output are those of Lustre's lnetctl; installed under the name
-lnetctl the program answers to that.
+		Long: `lnetdctl sends requests to lnetd through its control socket. Unless --control-socket
+names the socket, it must belong to root, to the caller, or, in /run/lnetd, to the owner
+of that directory. Commands, options and output are the same as those of Lustre's
+lnetctl. The program may also be installed as lnetctl.
 
-Options may stand before, between and behind operands, as --option value or
---option=value, and their names may be cut to any unambiguous beginning.
+Options may appear before, between and after operands, as --option value or
+--option=value. Their names may be shortened to any unambiguous prefix.
 
-Errors come with the cause and a remedy on lines that begin with "#". With
---hints=auto that is so unless the program is called lnetctl or lst and stderr is
-not a terminal.
+The cause of an error and a remedy are printed on lines that begin with "#". With
+--hints=auto they are left out if the program is called lnetctl or lst and stderr is not
+a terminal.
 
-Without a command lnetdctl reads commands from standard input, one a line: names of
-commands may be cut too, and written in any case; blanks part words, and nothing is
-quoted. "quit" ends it. Unless standard input is a terminal the first command that
-fails ends it too, if no line before says ignore_errors; the exit status is that of
-the first command that failed.`,
+Without a command lnetdctl reads commands from standard input, one per line. Command
+names may be shortened, and their case does not matter. Words are separated by spaces;
+there are no quotes. "quit" ends the program. If standard input is not a terminal, the
+first command that fails also ends it, unless a line before it is ignore_errors. The exit
+status is that of the first command that failed.`,
 		Example: `lnetdctl net show
 lnetdctl ping 10.0.0.1@tcp
 lnetdctl help route add`,
@@ -300,7 +300,7 @@ func (h hintsFlag) Set(s string) error {
 	case "always", "never":
 		*h.to = s == "always"
 	default:
-		return errors.New("not auto, always or never")
+		return errors.New("must be auto, always or never")
 	}
 	return nil
 }

@@ -269,12 +269,12 @@ func TestWhenHintsArePrinted(t *testing.T) {
 	t.Setenv(hintsVariable, "sometimes")
 	var warning strings.Builder
 	if p := (program{name: "lnetdctl", stderr: &warning}); !p.hintsByDefault(false) ||
-		warning.String() != "lnetdctl: warning: LNETDCTL_HINTS=sometimes: not auto, always or never\n" {
+		warning.String() != "lnetdctl: warning: LNETDCTL_HINTS=sometimes: must be auto, always or never\n" {
 		t.Errorf("%q", &warning)
 	}
 	t.Setenv(hintsVariable, "")
 	if got := runProgram(program{name: "lnetdctl"}, "net", "show", "--hints=sometimes", "--control-socket", path); got.status != exitInvalid ||
-		!strings.Contains(got.stderr, "not auto, always or never") {
+		!strings.Contains(got.stderr, "must be auto, always or never") {
 		t.Errorf("%+v", got)
 	}
 }

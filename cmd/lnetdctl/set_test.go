@@ -19,22 +19,22 @@ func TestSetSaysWhatIsInForce(t *testing.T) {
 		line string
 		want ran
 	}{
-		{"set max_interfaces 5", ran{"", warning + "max_interfaces is 4096, not 5; valid values: 16 to 2147483647; a smaller number stands for 4096, the default\n", 0}},
+		{"set max_interfaces 5", ran{"", warning + "max_interfaces is 4096, not 5; valid values: 16 to 2147483647; a smaller number means 4096, the default\n", 0}},
 		{"set max_interfaces 32", ran{"", "", 0}},
-		{"set recovery_interval 9", ran{"", warning + "recovery_interval is obsolete: nothing is changed\n", 0}},
-		{"set router_sensitivity 50", ran{"", warning + "router_sensitivity is kept and shown, but has no effect\n", 0}},
+		{"set recovery_interval 9", ran{"", warning + "recovery_interval is obsolete; nothing is changed\n", 0}},
+		{"set router_sensitivity 50", ran{"", warning + "router_sensitivity is stored and shown, but has no effect\n", 0}},
 		{"set discovery 7", ran{"", warning + "discovery is 1, not 7; valid values: 0, 1, on, off or verify\n", 0}},
 		{"set drop_asym_route -1", ran{"", warning + "drop_asym_route is 1, not -1; valid values: 0 or 1\n", 0}},
-		{"set tiny_buffers -1", ran{"", warning + "-1 leaves tiny_buffers as it is: nothing is changed\n", 0}},
-		{"set retry_count 9999", refused("retry_count", "retry count", "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0")},
+		{"set tiny_buffers -1", ran{"", warning + "-1 leaves tiny_buffers unchanged\n", 0}},
+		{"set retry_count 9999", refused("retry_count", "retry count", "0 or more, less than transaction_timeout; must be 0 if health_sensitivity is 0")},
 		{"set transaction_timeout 0", refused("transaction_timeout", "transaction timeout", "1 to 2147483647 seconds, more than retry_count")},
 		{"set health_sensitivity 1001", refused("health_sensitivity", "health sensitivity", "0 to 1000")},
 		{"set router_sensitivity 101", refused("router_sensitivity", "router sensitivity", "0 to 100 percent")},
 		{"set numa_range -1", refused("numa_range", "numa range", "0 to 4294967295")},
-		{"net set --all --health 5000", ran{"", warning + "--health 5000 is taken as 1000: health is 0 to 1000\n", 0}},
-		{"net set --all --health -3", ran{"", warning + "--health -3 is taken as 0: health is 0 to 1000\n", 0}},
-		{"peer set --all --health 1001", ran{"", warning + "--health 1001 is taken as 1000: health is 0 to 1000\n", 0}},
-		{"net set --all --conns-per-peer -1", ran{"", warning + "nothing is set: --conns-per-peer -1 is negative; valid values: 0 to 127\n", 0}},
+		{"net set --all --health 5000", ran{"", warning + "--health 5000 is set to 1000: health must be within 0 to 1000\n", 0}},
+		{"net set --all --health -3", ran{"", warning + "--health -3 is set to 0: health must be within 0 to 1000\n", 0}},
+		{"peer set --all --health 1001", ran{"", warning + "--health 1001 is set to 1000: health must be within 0 to 1000\n", 0}},
+		{"net set --all --conns-per-peer -1", ran{"", warning + "--conns-per-peer -1 is negative; nothing is changed; valid values: 0 to 127\n", 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.line, func(t *testing.T) {

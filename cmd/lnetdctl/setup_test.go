@@ -107,7 +107,7 @@ func TestSetup(t *testing.T) {
 		if len(h.done) > 0 {
 			t.Errorf("%s has done %v", line, h.done)
 		}
-		if got := runProgram(program{host: h, hints: true}, line, "--control-socket", socket); got.stderr != "# nothing was done: that takes --run\n" {
+		if got := runProgram(program{host: h, hints: true}, line, "--control-socket", socket); got.stderr != "# nothing was changed; use --run to make the changes\n" {
 			t.Errorf("%s: %+v", line, got)
 		}
 		if got := runProgram(program{host: h}, line, "--run", "--control-socket", socket); got != (ran{want, "", 0}) {
@@ -163,7 +163,7 @@ func TestSetupFails(t *testing.T) {
 		}
 	}
 	delete(h.interfaces, "10.0.0.2")
-	want := ran{"", oldDocumentOf("setup", "sysctl", "-22", "cannot look at the interfaces"), 234}
+	want := ran{"", oldDocumentOf("setup", "sysctl", "-22", "cannot read the interfaces of the host"), 234}
 	if got := runProgram(program{host: h}, "setup-sysctl", "--control-socket", socket); got != want {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}

@@ -62,7 +62,7 @@ func (p *program) expandTarget(ctx context.Context, item string, limit int) ([]s
 	if !ok {
 		return nil, &listError{
 			text:   "no valid NIDs in string",
-			detail: fmt.Errorf("%s: write %s@tcp, or with the net that is meant", item, item),
+			detail: fmt.Errorf("%s has no net: write %s@tcp, or the net that you mean", item, item),
 		}
 	}
 	invalid := func(err error) error { return &listError{text: "invalid NID in nidstr", detail: err} }
@@ -107,7 +107,7 @@ func isHostName(s string) bool {
 // has no IPv4 address.
 func (p *program) resolve(ctx context.Context, host string, n lnet.Net) (lnet.NID, error) {
 	if !n.Type().IPAddressed() {
-		return lnet.NID{}, fmt.Errorf("%s@%s: a NID on this net has no host name", host, n)
+		return lnet.NID{}, fmt.Errorf("%s@%s: NIDs of this net cannot be written with a host name", host, n)
 	}
 	lookup := p.lookup
 	if lookup == nil {

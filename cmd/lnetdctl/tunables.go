@@ -61,7 +61,7 @@ func (o tunableOptions) read(p *program, form errorForm) (map[string]int64, erro
 		text, strict := tunableTexts[one.Name]
 		switch {
 		case strict && (!ok || one.Check(n) != nil):
-			return nil, p.invalid(form, -22, text, fmt.Sprintf("it is a number from %d to %d", one.Min, one.Max))
+			return nil, p.invalid(form, -22, text, fmt.Sprintf("it must be a number from %d to %d", one.Min, one.Max))
 		case !ok || n > one.Max:
 			form.exit = exitFailure
 			return nil, p.invalid(form, -1, fmt.Sprintf("invalid %s value (valid range %d-%d)", one.Option(), one.Min, one.Max), "")

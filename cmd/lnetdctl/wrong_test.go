@@ -42,7 +42,7 @@ func wrongLines(c *cobra.Command) []wrongLine {
 	}
 	for _, nonsense := range []string{"\x01", "nonsense@", "-1", "99999999999999999999"} {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name == wordHelp || f.Value.Type() == "bool" || f.NoOptDefVal != "" || strings.HasPrefix(f.Usage, "without effect") {
+			if f.Name == wordHelp || f.Value.Type() == "bool" || f.NoOptDefVal != "" || strings.HasPrefix(f.Usage, "has no effect") {
 				return
 			}
 			value, _ := pflag.UnquoteUsage(f)

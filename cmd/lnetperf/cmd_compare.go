@@ -39,35 +39,35 @@ func (p *program) compareCommand() *cobra.Command {
 	o := compareOptions{Config: perf.DefaultConfig()}
 	c := &cobra.Command{
 		Use: "compare [OPTIONS]", DisableFlagsInUseLine: true,
-		Short: "measure lnetd beside plain TCP",
-		Long: `Starts a second process, and measures the same exchanges of the same sizes
-between the two, by LNet and by plain TCP in turn. Prints a line for each case, with
-medians, their ratio, and what the ratio shall be. Takes four or five minutes.
+		Short: "compare lnetd with plain TCP",
+		Long: `Starts a second process and measures the same exchanges between the two processes,
+alternately over LNet and over plain TCP. Prints one line per case, with medians, their
+ratio, and the expected ratio. The measurement takes four or five minutes.
 
-"floor" is a plain program that writes each message by itself and reads with a buffer,
-"limit" the strongest plain program that there is: a thread on a processor of its own
-that looks at its socket all the time, writes what waits at once, and reads what there
-is. "ratio" is to the floor, "of limit" to the limit, with the quartiles of the rounds.
-A second table has what each exchange costs the process that asks and the one that
-answers, by lnetd, floor and limit: wake-ups, system calls, processor time,
-allocations. It says below how they were counted; system calls of all kinds take root.
+"floor" is a simple TCP program that writes each message separately and reads with a
+buffer. "limit" is the fastest TCP program: one thread on a dedicated processor polls its
+socket, writes all pending data at once, and reads all available data. "ratio" compares
+lnetd with floor, "of limit" with limit, with the quartiles of the rounds. A second table
+has the cost of each exchange to the requester and to the responder, for lnetd, floor and
+limit: wake-ups, system calls, processor time, allocations. Below the table is how they
+were counted; counting all system calls needs root.
 
-With --against it measures each case with and without a setting, in four processes and
-in alternation, and prints the ratio of the pairs. A setting is a tunable of nodes, as
-configuration files have it, or a variable of the environment. With --baseline it does
-the same with another version of lnetperf and this one. docs/performance.md tells what
-the columns mean.
+With --against it measures each case with and without a setting, alternately in four
+processes, and prints the ratio of the pairs. A setting is a tunable of nodes, as in
+configuration files, or an environment variable. With --baseline it compares this version
+of lnetperf with another one in the same way. docs/performance.md explains the columns.
 
-With --bounds it measures the cases that a file names, and fails if wake-ups, system
-calls or allocations are above what stands there.
+With --bounds it measures the cases in a file, and fails if wake-ups, system calls or
+allocations are above the bounds in the file.
 
-With --hosted it measures what programs of an lnetd have: four more processes are two
-lnetd and a program of each. Two programs of one lnetd are set beside two processes
-that share memory and wake each other by eventfds, and bulk beside a copy; programs of
-two lnetd beside plain TCP; and both beside a program with a node of its own. The two
-with eventfds have one exchange in flight, whatever the case is. "bells" are those that
-one of the programs rang and heard, a system call each, for each exchange; what the Go
-runtime does to sleep is not in it. "allocs" are its allocations.`,
+With --hosted it measures programs that use a separate lnetd. Four more processes are
+started: two lnetd and one program of each. Two programs of one lnetd are compared with
+two processes that share memory and wake each other by eventfds, and bulk with a copy in
+memory; programs of two lnetd are compared with plain TCP; and both with a program that
+has a node in its process. The processes with eventfds always have one exchange in flight.
+"bells" is the number of wake-up signals that one of the programs sent and received per
+exchange, one system call each; system calls of the Go runtime are not included. "allocs"
+is the number of its allocations.`,
 		Example: `lnetperf compare
 lnetperf compare --only 'PUT 1 MiB' --rounds 5
 lnetperf compare --only 'TM' --apart --cpuprofile cpu.out
@@ -83,22 +83,22 @@ lnetperf compare --hosted --stacked --only notified`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.Port, "port", o.Port, "`PORT` of the nodes; the plain server takes the next")
-	f.IntVar(&o.Rounds, "rounds", o.Rounds, "`N` rounds of each case")
-	f.DurationVar(&o.Time, "time", o.Time, "length of a round: a `TIME` with its unit")
-	f.StringVar(&o.only, "only", "", "measure only the cases whose name matches `REGEXP`")
-	f.BoolVar(&o.apart, "apart", false, "give each process one half of the processors, as two hosts would")
-	f.BoolVar(&o.stacked, "stacked", false, "give all processes the same processor")
-	f.BoolVar(&o.hosted, "hosted", false, "measure what programs of an lnetd have")
-	f.StringArrayVar(&o.set, "set", nil, "give all nodes a tunable: `SETTING=VALUE`; may be repeated")
-	f.StringArrayVar(&o.against, "against", nil, "measure with and without `SETTING=VALUE`; may be repeated, for several at once")
-	f.StringVar(&o.base, "baseline", "", "measure this program and `FILE`, another version of it, in alternation")
-	f.StringVar(&o.bounds, "bounds", "", "measure what `FILE` names, and compare with its bounds")
-	f.StringVar(&o.record, "record-bounds", "", "write bounds to `FILE`, somewhat above what was measured")
+	f.IntVar(&o.Port, "port", o.Port, "`PORT` of the nodes; the plain TCP server uses the next port")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "measure each case in `N` rounds")
+	f.DurationVar(&o.Time, "time", o.Time, "duration of a round: a `TIME` with a unit")
+	f.StringVar(&o.only, "only", "", "measure only cases whose name matches `REGEXP`")
+	f.BoolVar(&o.apart, "apart", false, "give each process half of the processors, as on two hosts")
+	f.BoolVar(&o.stacked, "stacked", false, "run all processes on the same processor")
+	f.BoolVar(&o.hosted, "hosted", false, "measure programs that use a separate lnetd")
+	f.StringArrayVar(&o.set, "set", nil, "set a tunable of all nodes: `SETTING=VALUE`; may be repeated")
+	f.StringArrayVar(&o.against, "against", nil, "measure with and without `SETTING=VALUE`; may be repeated to combine settings")
+	f.StringVar(&o.base, "baseline", "", "measure this program and `FILE`, another version of it, alternately")
+	f.StringVar(&o.bounds, "bounds", "", "measure the cases in `FILE`, and compare with its bounds")
+	f.StringVar(&o.record, "record-bounds", "", "write bounds to `FILE`, slightly above the measured values")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of this process to `FILE`")
-	f.BoolVar(&o.serve, "serve", false, "be the passive process, until standard input ends")
-	f.BoolVar(&o.perform, "perform", false, "be an active process, until standard input ends")
-	f.StringVar((*string)(&o.role), "role", "", "be one of the processes of --hosted, until standard input ends")
+	f.BoolVar(&o.serve, "serve", false, "run as the passive process, until standard input ends")
+	f.BoolVar(&o.perform, "perform", false, "run as an active process, until standard input ends")
+	f.StringVar((*string)(&o.role), "role", "", "run as one of the processes of --hosted, until standard input ends")
 	f.StringVar(&o.sockets, "sockets", "", "directory of the sockets of --hosted")
 	for _, name := range []string{"serve", "perform", "role", "sockets"} {
 		_ = f.MarkHidden(name) // the flag exists
@@ -145,14 +145,14 @@ func (o *compareOptions) check() (err error) {
 		return usage("--rounds %d, --time %v: both must be positive", o.Rounds, o.Time)
 	}
 	if last := o.Port + 2*portsOfArm - 1; o.Port < 1 || last > math.MaxUint16 {
-		return usage("--port %d: not all of ports %d to %d exist", o.Port, o.Port, last)
+		return usage("--port %d: the measurement needs ports %d to %d, which exceed 65535", o.Port, o.Port, last)
 	}
 	if o.Settings, err = settings("--set", o.set); err != nil {
 		return err
 	}
 	for _, s := range o.Settings {
 		if s.Variable() {
-			return usage("--set %s: a variable goes before the command: %s lnetperf compare", s.Name, s)
+			return usage("--set %s: set an environment variable before the command: %s lnetperf compare", s.Name, s)
 		}
 	}
 	for _, x := range []struct {
@@ -171,7 +171,7 @@ func (o *compareOptions) check() (err error) {
 		{o.bounds != "" && o.record != "", "--bounds and --record-bounds"},
 	} {
 		if x.both {
-			return usage("%s: not both", x.text)
+			return usage("%s cannot be combined", x.text)
 		}
 	}
 	return nil

@@ -41,20 +41,20 @@ func (p *program) consoleCommand() *cobra.Command {
 	o := consoleOptions{delivery: "sync", commandTime: seconds(nettest.CommandTime)}
 	c := &cobra.Command{
 		Use: "console -C SERVERS -D DATA -c CLIENTS -d DATA -t TYPE [OPTIONS]", DisableFlagsInUseLine: true,
-		Short: "have nodes send each other messages or bulk, and count",
-		Long: `Tells nodes what to do, shows once a second how it goes, and prints at the end what
-clients and servers have counted. Each client has to do with each server.
+		Short: "control a test in which nodes exchange messages or bulk data",
+		Long: `Sends commands to test nodes, prints the progress every second, and at the end the
+counters of clients and servers. Each client exchanges messages with each server.
 
-With "ping" clients send messages that servers send back. With "bulk" a client
-announces pairs of buffers, of which a server fetches one and fills the other, several
-pairs in one message; -B, -b, -f and -g are needed for it. A message or transfer that
-takes too long has failed and begins again, up to 5 times.
+With "ping", clients send messages, and servers send them back. With "bulk", a client
+sends descriptors of pairs of buffers, several pairs in one message; the server reads one
+buffer of each pair and writes the other. -B, -b, -f and -g are required. A message or
+transfer that times out is repeated up to 5 times.
 
--C and -c name the nodes, by the end points for commands that they were started with,
--D and -d the end points that they are to send from, one for each node, all lists with
-commas between. With --local nodes are in this process: with NIDs for both sides on two
-nodes of the LNet, else on one or in memory, or, with --through, as two programs to one
-lnetd. Interrupted, the test ends in good order.`,
+-C and -c are the command end points of the nodes, as given to "lnetperf node". -D and -d
+are the data end points, one per node. All are comma lists. With --local the nodes are in
+this process: on two LNet nodes if NIDs for both sides are given, otherwise on one node or
+in memory, or with --through as two programs of one lnetd. An interrupt ends the test
+cleanly.`,
 		Example: `lnetperf console -t ping -n 100000 -s 4K --local 1x1
 lnetperf console -t bulk -n 64 -s 1M -B 32 -b 16 -f 16K -g 8 --verify --local 2x2 --client-nid 127.0.0.2@tcp --server-nid 127.0.0.3@tcp
 lnetperf console -t ping -T 5 -s 4K -C 10.0.0.1@tcp:12345:42:326 -D 10.0.0.1@tcp:12345:42:334 -c 10.0.0.2@tcp:12345:42:300 -d 10.0.0.2@tcp:12345:42:318`,
@@ -64,31 +64,31 @@ lnetperf console -t ping -T 5 -s 4K -C 10.0.0.1@tcp:12345:42:326 -D 10.0.0.1@tcp
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVarP(&o.kind, "type", "t", "", "`ping|bulk`")
-	f.Uint64VarP(&o.Test.Count, "number", "n", 0, "`N` messages or transfers of each client for each server; with -T it may be left out")
-	f.VarP(&o.time, "time", "T", "`TIME` after which clients begin nothing any more (default none)")
-	f.VarP(&o.size, "size", "s", "`SIZE` of a message, 32 and up, or of a transfer, both up to 1M")
-	f.StringVarP(&o.Servers.Console, "server-console", "A", "", "end point to talk to servers from: an `ADDRESS` of this host (default 299 of its NID)")
-	f.StringVarP(&o.Clients.Console, "client-console", "a", "", "end point to talk to clients from: an `ADDRESS` of this host (default 298 of its NID)")
-	f.StringSliceVarP(&o.Servers.Commands, "server-commands", "C", nil, "`ADDRESSES` for commands, of servers")
-	f.StringSliceVarP(&o.Clients.Commands, "client-commands", "c", nil, "`ADDRESSES` for commands, of clients")
-	f.StringSliceVarP(&o.Servers.Data, "server-data", "D", nil, "`ADDRESSES` for data, of servers")
-	f.StringSliceVarP(&o.Clients.Data, "client-data", "d", nil, "`ADDRESSES` for data, of clients")
-	f.IntVarP(&o.Servers.Concurrency, "server-concurrency", "E", 16, "`N` messages or transfers at once that a server has room for, of each client (default 16)")
-	f.IntVarP(&o.Clients.Concurrency, "client-concurrency", "e", 8, "`N` of them that a client has under way with each server (default 8)")
-	f.IntVarP(&o.Servers.Buffers, "server-buffers", "B", 0, "`N` messages with descriptors that a server has room for")
-	f.IntVarP(&o.Clients.Buffers, "client-buffers", "b", 0, "`N` of them that a client has under way")
-	f.VarP(&o.bufferSize, "buffer-size", "f", "`SIZE` of a message with descriptors at most")
-	f.IntVarP(&o.Test.Descriptors, "descriptors", "g", 0, "`N` descriptors in a message at most, 2 for each transfer")
-	f.BoolVar(&o.Test.Verify, "verify", false, "compare the bulk that comes back with what was sent")
-	f.IntVar(&o.Test.Messages, "messages", 1, "`N` messages that a receive buffer has room for (default 1)")
-	f.StringVar(&o.delivery, "delivery", o.delivery, "how events come to nodes: `async|sync|poll` (default sync)")
-	f.Var(&o.timeout, "timeout", "`TIME` after which a message or transfer has failed (default 3 s, of bulk 10 s)")
-	f.Var(&o.commandTime, "command-timeout", "`TIME` that nodes have for an answer (default 10 s)")
-	f.BoolVarP(&o.parsable, "parsable", "p", false, "print lines for programs, too")
-	f.StringVar(&o.local, "local", "", "`CxS`: have so many clients and servers in this process, in place of -C, -D, -c and -d")
+	f.Uint64VarP(&o.Test.Count, "number", "n", 0, "`N` messages or transfers from each client to each server; optional with -T")
+	f.VarP(&o.time, "time", "T", "start no more messages or transfers after `TIME` (default: no limit)")
+	f.VarP(&o.size, "size", "s", "`SIZE` of a message (32 to 1M) or transfer (up to 1M)")
+	f.StringVarP(&o.Servers.Console, "server-console", "A", "", "local end point `ADDRESS` for commands to servers (default 299 of the local NID)")
+	f.StringVarP(&o.Clients.Console, "client-console", "a", "", "local end point `ADDRESS` for commands to clients (default 298 of the local NID)")
+	f.StringSliceVarP(&o.Servers.Commands, "server-commands", "C", nil, "command end points of servers: a comma list of `ADDRESSES`")
+	f.StringSliceVarP(&o.Clients.Commands, "client-commands", "c", nil, "command end points of clients: a comma list of `ADDRESSES`")
+	f.StringSliceVarP(&o.Servers.Data, "server-data", "D", nil, "data end points of servers: a comma list of `ADDRESSES`")
+	f.StringSliceVarP(&o.Clients.Data, "client-data", "d", nil, "data end points of clients: a comma list of `ADDRESSES`")
+	f.IntVarP(&o.Servers.Concurrency, "server-concurrency", "E", 16, "`N` concurrent messages or transfers per client that a server can hold (default 16)")
+	f.IntVarP(&o.Clients.Concurrency, "client-concurrency", "e", 8, "`N` messages or transfers that a client keeps in flight to each server (default 8)")
+	f.IntVarP(&o.Servers.Buffers, "server-buffers", "B", 0, "`N` messages with descriptors that a server can hold")
+	f.IntVarP(&o.Clients.Buffers, "client-buffers", "b", 0, "`N` messages with descriptors that a client keeps in flight")
+	f.VarP(&o.bufferSize, "buffer-size", "f", "maximum `SIZE` of a message with descriptors")
+	f.IntVarP(&o.Test.Descriptors, "descriptors", "g", 0, "at most `N` descriptors in a message, 2 per transfer")
+	f.BoolVar(&o.Test.Verify, "verify", false, "compare received bulk data with the data that was sent")
+	f.IntVar(&o.Test.Messages, "messages", 1, "`N` messages that fit in a receive buffer (default 1)")
+	f.StringVar(&o.delivery, "delivery", o.delivery, "how nodes receive events: `async|sync|poll` (default sync)")
+	f.Var(&o.timeout, "timeout", "timeout of a message or transfer: `TIME` (default 3 s, bulk 10 s)")
+	f.Var(&o.commandTime, "command-timeout", "timeout of answers of nodes: `TIME` (default 10 s)")
+	f.BoolVarP(&o.parsable, "parsable", "p", false, "also print lines that programs can parse")
+	f.StringVar(&o.local, "local", "", "`CxS`: run C clients and S servers in this process, instead of -C, -D, -c and -d")
 	f.StringVar(&o.clientNID, "client-nid", tmhost.Loopback, "with --local, `NID` of the clients' node (default 0@lo)")
 	f.StringVar(&o.serverNID, "server-nid", "", "with --local, `NID` of the servers' node (default the clients')")
-	f.BoolVarP(&o.list, "list", "l", false, "print the limits of buffers, and the NIDs, and end")
+	f.BoolVarP(&o.list, "list", "l", false, "print the limits of buffers and the NIDs, and exit")
 	o.add(f)
 	return c
 }
@@ -109,7 +109,7 @@ func (o *consoleOptions) read() error {
 		}
 	}
 	if o.local == "" && o.transport == "mem" {
-		return usage("--transport mem reaches nobody outside of this process: see --local")
+		return usage("--transport mem reaches only this process: use it with --local")
 	}
 	return nil
 }
@@ -179,10 +179,10 @@ func (p *program) consoleAndNodes(ctx context.Context, o *consoleOptions) (err e
 	var clients, servers int
 	if n, _ := fmt.Sscanf(o.local, "%dx%d", &clients, &servers); n != 2 || fmt.Sprintf("%dx%d", clients, servers) != o.local ||
 		clients < 1 || servers < 1 || clients > nettest.LocalMax || servers > nettest.LocalMax {
-		return usage("--local %q is not as 2x3, up to %[2]dx%[2]d", o.local, nettest.LocalMax)
+		return usage("--local %q is not of the form CxS, such as 2x3, up to %[2]dx%[2]d", o.local, nettest.LocalMax)
 	}
 	if len(o.Servers.Commands)+len(o.Clients.Commands)+len(o.Servers.Data)+len(o.Clients.Data) > 0 {
-		return usage("--local has its own nodes: no -C, -D, -c, -d")
+		return usage("--local runs nodes in this process: it cannot be combined with -C, -D, -c or -d")
 	}
 	// Check numbers and sizes first. They do not depend on the nodes' addresses.
 	check := o.ConsoleConfig

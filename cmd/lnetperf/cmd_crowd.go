@@ -13,16 +13,16 @@ func (p *program) crowdCommand() *cobra.Command {
 	peers := 1000
 	c := &cobra.Command{
 		Use: "crowd [OPTIONS]", DisableFlagsInUseLine: true,
-		Short: "measure a node that many peers send a little each",
-		Long: `Starts a second process with a node, and sends it PUTs of 96 bytes that it
-acknowledges, 64 at a time: from one peer, and from many that take turns, in rounds that
-take turns too. Prints what a message costs the node either way, and the memory
-that a connection takes: at rest, after several messages at once from every peer, and a
-while later. That is Go's memory; what the kernel has for a socket is not in it.
+		Short: "measure a node with many peers that send little",
+		Long: `Starts a second process with a node, and sends acknowledged PUTs of 96 bytes to it, 64 at
+a time. Rounds with one peer alternate with rounds in which many peers take turns. Prints
+the cost of a message to the node in both cases, and the memory of a connection: when
+idle, after several concurrent messages from every peer, and a while later. This is the
+memory of Go; the memory of sockets in the kernel is not included.
 
-A peer has three connections, or one without the right to use privileged ports. Both
-processes need a file descriptor for each, and one for each peer. Takes ten seconds and
-the rounds.`,
+A peer has three connections, or one if privileged ports are not permitted. Both processes
+need a file descriptor per connection, and one per peer. The measurement takes ten seconds
+plus the rounds.`,
 		Example: `lnetperf crowd
 lnetperf crowd --peers 100 --rounds 5
 GOMAXPROCS=1 lnetperf crowd --json`,
@@ -30,17 +30,17 @@ GOMAXPROCS=1 lnetperf crowd --json`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.crowd(c.Context(), &o, peers) },
 	}
 	f := c.Flags()
-	f.IntVar(&peers, "peers", peers, "`N` peers")
+	f.IntVar(&peers, "peers", peers, "number `N` of peers")
 	f.IntVar(&o.Port, "port", o.Port, "`PORT` of the node; the next must be free too")
-	f.IntVar(&o.Rounds, "rounds", o.Rounds, "`N` rounds each way")
-	f.DurationVar(&o.Time, "time", o.Time, "length of a round: a `TIME` with its unit")
-	f.StringArrayVar(&o.set, "set", nil, "give the node a tunable: `SETTING=VALUE`; may be repeated")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "`N` rounds with one peer and with many peers")
+	f.DurationVar(&o.Time, "time", o.Time, "duration of a round: a `TIME` with a unit")
+	f.StringArrayVar(&o.set, "set", nil, "set a tunable of the node: `SETTING=VALUE`; may be repeated")
 	return c
 }
 
 func (p *program) crowd(ctx context.Context, o *compareOptions, peers int) error {
 	if peers < 2 || peers > perf.MaxCrowd {
-		return usage("--peers %d: not within 2 to %d", peers, perf.MaxCrowd)
+		return usage("--peers %d is not within 2 to %d", peers, perf.MaxCrowd)
 	}
 	if err := o.check(); err != nil {
 		return err

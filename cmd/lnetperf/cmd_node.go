@@ -25,13 +25,14 @@ func (p *program) nodeCommand() *cobra.Command {
 	o := nodeOptions{idle: seconds(nettest.IdleTime)}
 	c := &cobra.Command{
 		Use: "node -a ADDRESS [OPTIONS]", DisableFlagsInUseLine: true,
-		Short: "take part in tests as a console says",
-		Long: `Waits at an end point for the commands of "lnetperf console", and is a server or a
-client of its tests, one after the other, until a signal comes. The NID is that of
-this process's node, or of the lnetd of --through; the console chooses the data end points, at the same NID.
+		Short: "run a test node that a console controls",
+		Long: `Waits at an end point for commands of "lnetperf console", and acts as server or client in
+its tests, one after the other, until a signal ends it. The NID is that of the node in
+this process, or with --through that of the lnetd. The console selects the data end
+points, at the same NID.
 
-Whoever reaches the end point may have this host send and receive; -c names those who
-may.`,
+Any program that can reach the end point can make this host send and receive. -c
+restricts this to the given end points.`,
 		Example: `lnetperf node -a 10.0.0.1@tcp:12345:42:300
 lnetperf node -a 10.0.0.1@tcp:12345:42:300 --through /run/lnetd/lnetd.sock
 lnetperf node -a 10.0.0.1@tcp:12345:42:300 -c 10.0.0.9@tcp:12345:42:298 --once -v 1`,
@@ -40,11 +41,11 @@ lnetperf node -a 10.0.0.1@tcp:12345:42:300 -c 10.0.0.9@tcp:12345:42:298 --once -
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVarP(&o.address, "address", "a", "", "end point for commands: an `ADDRESS` of this host")
-	f.StringSliceVarP(&o.consoles, "console", "c", nil, "take commands from `ADDRESSES` alone: end points with commas between (default anybody)")
-	f.Var(&o.idle, "idle", "`TIME` after which a test ends whose console is silent (default 30 s)")
-	f.BoolVar(&o.once, "once", false, "end with the first test that a console of -c asks for, also if it is refused")
-	f.BoolVarP(&o.list, "list", "l", false, "print the limits of buffers, and the NIDs, and end")
+	f.StringVarP(&o.address, "address", "a", "", "local end point `ADDRESS` for commands")
+	f.StringSliceVarP(&o.consoles, "console", "c", nil, "accept commands only from `ADDRESSES`, a comma list of end points (default: from all)")
+	f.Var(&o.idle, "idle", "end a test after `TIME` without a message from its console (default 30 s)")
+	f.BoolVar(&o.once, "once", false, "exit after the first test that a console of -c requests, even if the test is refused")
+	f.BoolVarP(&o.list, "list", "l", false, "print the limits of buffers and the NIDs, and exit")
 	o.add(f)
 	return c
 }
@@ -58,13 +59,13 @@ func (p *program) node(ctx context.Context, o *nodeOptions) (err error) {
 		return p.listLimits(ctx, c)
 	}
 	if o.address == "" {
-		return usage("a node needs an end point: -a")
+		return usage("the end point for commands is missing: use -a")
 	}
 	if err := checkAddresses(append(o.consoles, o.address)...); err != nil {
 		return err
 	}
 	if o.transport == "mem" {
-		return usage("--transport mem reaches nobody outside of this process: see lnetperf console --local")
+		return usage("--transport mem reaches only this process: use \"lnetperf console --local\"")
 	}
 	h, err := tmhost.Open(ctx, c)
 	if err != nil {
@@ -86,7 +87,7 @@ func (p *program) node(ctx context.Context, o *nodeOptions) (err error) {
 	select {
 	case err := <-n.Done():
 		if err != nil {
-			return errors.Join(errors.New("the test has not come to its end"), err)
+			return errors.Join(errors.New("the test did not complete"), err)
 		}
 	case <-ctx.Done():
 	}

@@ -31,23 +31,24 @@ func (p *program) pingCommand() *cobra.Command {
 	o.messageTime, o.bulkTime = seconds(o.MessageTime), seconds(o.BulkTime)
 	c := &cobra.Command{
 		Use: "ping [OPTIONS]", DisableFlagsInUseLine: true,
-		Short: "ping a server from clients, and move bulk both ways",
-		Long: `Has clients do so many loops of three steps with a server: a message that is
-answered; bulk that the server brings; bulk that the server fetches. What comes is
-checked. A message that cannot be sent is sent again after 1, 2 and 3 seconds. At
-the end there is a table for each transfer machine, of its six queues.
+		Short: "ping a server from clients, and transfer bulk data both ways",
+		Long: `Each client runs a number of loops with a server. A loop has three steps: a message that
+the server answers, bulk data that the server writes to the client, and bulk data that it
+reads from the client. Received data is checked. A message that cannot be sent is sent
+again after 1, 2 and 3 seconds. At the end a table is printed for each transfer machine,
+with its six queues.
 
-Without -s and -c, server and clients are both in this process; then, unless NIDs are
-given, they meet on the loopback NID of one node, and with two NIDs on two nodes; with
---through they are two programs to one lnetd, and NIDs are lnetd's. A client alone needs
--I. The text protocol is that of Motr's m0lnetping, with which
-either side can talk: over --port 988, and the right to use it.
+Without -s and -c, server and clients are both in this process: on the loopback NID of one
+node, or, if two NIDs are given, on two nodes. With --through they are two programs of one
+lnetd, and use its NIDs. A client alone (-c) needs -I. The text protocol is the one of
+Motr's m0lnetping, and m0lnetping can be the other side; this needs --port 988 and the
+permission to use that port.
 
-A server alone obeys its standard input: an empty line shows its figures, "reset_stats"
-shows them and starts anew, "quit" and the end of the input end it.
+A server alone (-s) reads commands from standard input: an empty line prints the
+statistics, "reset_stats" prints and resets them, "quit" or end of input ends the server.
 
-Options of a side begin with -i, -p, -t for clients, and with -I, -P, -T for the server.
-LNet drops a message that is longer than the server's --min-receive-size.`,
+-i, -p and -t are options of clients, -I, -P and -T of the server. LNet drops a message
+that is longer than the server's --min-receive-size.`,
 		Example: `lnetperf ping -l 3
 lnetperf ping --transport mem -d 1M -n 8 -l 100
 lnetperf ping -i 127.0.0.2@tcp -I 127.0.0.3@tcp -l 1000 -q --json
@@ -57,7 +58,7 @@ lnetperf ping --through /run/lnetd/lnetd.sock -l 1000 --delivery poll -q`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.async && c.Flags().Changed("delivery") {
-				return usage("-A is --delivery async: not both")
+				return usage("-A means --delivery async: it cannot be combined with another --delivery")
 			}
 			return p.ping(c.Context(), &o)
 		},
@@ -69,29 +70,29 @@ lnetperf ping --through /run/lnetd/lnetd.sock -l 1000 --delivery poll -q`,
 // declare defines the options.
 func (o *pingOptions) declare(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.BoolVarP(&o.server, "server", "s", false, "be a server; with -c, or without both, clients are here too")
-	f.BoolVarP(&o.client, "client", "c", false, "be clients")
+	f.BoolVarP(&o.server, "server", "s", false, "run a server (default: both server and clients)")
+	f.BoolVarP(&o.client, "client", "c", false, "run clients (default: both server and clients)")
 	f.IntVarP(&o.Buffers, "buffers", "b", o.Buffers, "`N` buffers of the server, at least 4 (default 20)")
-	f.IntVarP(&o.ReceiveBuffers, "receive-buffers", "B", 0, "`N` of them for messages, 2 to half of them (default an eighth)")
+	f.IntVarP(&o.ReceiveBuffers, "receive-buffers", "B", 0, "`N` of the buffers are for messages, 2 to half of them (default an eighth)")
 	f.IntVarP(&o.Loops, "loops", "l", o.Loops, "`N` loops of each client (default 1)")
-	f.VarP(&o.bulkSize, "bulk-size", "d", "`SIZE` of bulk, up to 1M (default a short text); a server alone makes room when a client has more")
+	f.VarP(&o.bulkSize, "bulk-size", "d", "`SIZE` of bulk data, up to 1M (default: a short text); a server alone grows its buffers if a client has more")
 	f.IntVarP(&o.Clients, "clients", "n", o.Clients, "`N` clients at once, 1 to 32 (default 1)")
-	f.VarP(&o.delay, "delay", "D", "`TIME` that the server waits before it moves bulk")
-	f.StringVarP(&o.clientSide.NID, "client-nid", "i", "", "`NID` of the clients (default that which leads to the server, or 0@lo)")
+	f.VarP(&o.delay, "delay", "D", "`TIME` that the server waits before it transfers bulk data")
+	f.StringVarP(&o.clientSide.NID, "client-nid", "i", "", "`NID` of the clients (default: the local NID that can reach the server, or 0@lo)")
 	f.IntVarP(&o.clientSide.Portal, "client-portal", "p", tmping.Portal, "`PORTAL` of the clients (default 39)")
-	f.StringVarP(&o.clientSide.ID, "client-tmid", "t", "*", "transfer machine `ID` of the first client; the others count on (default the highest free)")
-	f.StringVarP(&o.serverSide.NID, "server-nid", "I", "", "`NID` of the server (default the first interface's; in one process 0@lo)")
+	f.StringVarP(&o.clientSide.ID, "client-tmid", "t", "*", "transfer machine `ID` of the first client; others have the next ones (default the highest free)")
+	f.StringVarP(&o.serverSide.NID, "server-nid", "I", "", "`NID` of the server (default that of the first interface; in one process 0@lo)")
 	f.IntVarP(&o.serverSide.Portal, "server-portal", "P", tmping.Portal, "`PORTAL` of the server (default 39)")
 	f.StringVarP(&o.serverSide.ID, "server-tmid", "T", fmt.Sprint(tmping.ServerTMID), "transfer machine `ID` of the server (default 12)")
-	f.VarP(&o.messageTime, "message-timeout", "o", "`TIME` that a message or an answer may take (default 5 s)")
-	f.VarP(&o.bulkTime, "bulk-timeout", "O", "`TIME` that bulk may take (default 10 s)")
-	f.VarP(&o.minReceive, "min-receive-size", "R", "`SIZE` of the longest message to the server, and the least room in a buffer (default 100)")
+	f.VarP(&o.messageTime, "message-timeout", "o", "timeout of messages and answers: `TIME` (default 5 s)")
+	f.VarP(&o.bulkTime, "bulk-timeout", "O", "timeout of bulk data: `TIME` (default 10 s)")
+	f.VarP(&o.minReceive, "min-receive-size", "R", "maximum `SIZE` of a message to the server, and minimum free space in a receive buffer (default 100)")
 	f.IntVarP(&o.MaxMessages, "max-messages", "M", 0, "`N` messages in a buffer of the server (default as many as fit)")
 	f.VarP(&o.messageSize, "message-size", "m", "`SIZE` of the clients' messages (default a short text)")
-	f.BoolVarP(&o.async, "async", "A", false, "events come to the server by themselves: --delivery async")
-	f.StringVar(&o.delivery, "delivery", o.delivery, "how events come to the server: `async|sync|poll` (default sync)")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "no tables")
-	f.BoolVar(&o.untilSignal, "until-signal", false, "a server alone does not read its standard input, and ends by a signal")
+	f.BoolVarP(&o.async, "async", "A", false, "same as --delivery async")
+	f.StringVar(&o.delivery, "delivery", o.delivery, "how the server receives events: `async|sync|poll` (default sync)")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no tables")
+	f.BoolVar(&o.untilSignal, "until-signal", false, "a server alone does not read standard input, and runs until a signal ends it")
 	o.add(f)
 }
 
@@ -116,9 +117,9 @@ func (o *pingOptions) read() (err error) {
 	}
 	switch {
 	case !o.server && o.serverSide.NID == "":
-		return usage("a client alone needs the server's NID: -I")
+		return usage("a client alone needs the NID of the server: use -I")
 	case o.transport == "mem" && o.server != o.client:
-		return usage("--transport mem has server and clients in one process: neither -s nor -c, or both")
+		return usage("--transport mem reaches only this process: use both -s and -c, or neither")
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (p *program) serve(ctx context.Context, o *pingOptions, run *tmping.Session
 			s.Obey(p.stdin,
 				func(r tmping.Report) { _ = p.showReports([]tmping.Report{r}, false) },
 				func(line string) {
-					fmt.Fprintf(p.stderr, "lnetperf: %q is none of quit, reset_stats, an empty line\n", line)
+					fmt.Fprintf(p.stderr, "lnetperf: unknown command %q: use quit, reset_stats or an empty line\n", line)
 				})
 		}()
 	}

@@ -31,7 +31,7 @@ func (r role) serve(ctx context.Context, o *compareOptions, ready func()) error 
 	case farGuest:
 		return perf.ServeGuest(ctx, c, true, perf.PlainFiles{}, ready)
 	}
-	return usage("--role %q is none", string(r))
+	return usage("--role %q does not exist", string(r))
 }
 
 // hostConfig returns the configuration of --hosted that the options describe.

@@ -20,22 +20,22 @@ type hostOptions struct {
 
 func (o *hostOptions) add(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.transport, "transport", "lnet", "what to stand on: `lnet|mem`, a node of its own, or memory, for all in one process")
-	f.StringVar(&o.through, "through", "", "have no node, and be a program of the lnetd with the socket `PATH`, as /run/lnetd/lnetd.sock")
-	f.IntVar(&o.port, "port", tmhost.DefaultPort, "`PORT` of all nodes, over TCP or RDMA; below 1024 as kernels have it: 988, over RDMA 987")
+	f.StringVar(&o.transport, "transport", "lnet", "transport `lnet|mem`: an LNet node in this process, or memory, which reaches only this process")
+	f.StringVar(&o.through, "through", "", "use the lnetd with the socket `PATH`, such as /run/lnetd/lnetd.sock, instead of a node in this process")
+	f.IntVar(&o.port, "port", tmhost.DefaultPort, "`PORT` of all nodes, over TCP or RDMA; kernel nodes use 988, over RDMA 987")
 }
 
 // check validates the options.
 func (o *hostOptions) check() error {
 	if o.transport != "lnet" && o.transport != "mem" {
-		return usage("--transport %q is none of lnet, mem", o.transport)
+		return usage("--transport %q is neither lnet nor mem", o.transport)
 	}
 	if o.port < 1 || o.port > 65535 {
-		return usage("--port %d is not a port", o.port)
+		return usage("--port %d is not a valid port", o.port)
 	}
 	for _, own := range []string{"transport", "port"} {
 		if o.lnetd() && o.flags.Changed(own) {
-			return usage("--through has no node of its own: not with --%s", own)
+			return usage("--through uses the node of lnetd: it cannot be combined with --%s", own)
 		}
 	}
 	return nil

@@ -7,9 +7,9 @@ import (
 )
 
 const commonExitStatuses = `0      success
-1      something has failed, or errors were counted
-2      the command line makes no sense
-128+N  ended by signal N: 130 by Ctrl-C; a server or node that a signal ends has 0 or 1`
+1      an operation failed, or errors were counted
+2      the command line is wrong
+128+N  ended by signal N: 130 by Ctrl-C; a server or node ended by a signal exits with 0 or 1`
 
 // help holds the common parts of help texts.
 var help = cli.Help{

@@ -127,19 +127,20 @@ func (p *program) complain(err error) {
 func (p *program) commands() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lnetperf",
-		Short: "try and measure transfer machines and LNet",
-		Long: `lnetperf sends messages and bulk between transfer machines, counts what arrives
-and how long it takes, and checks what it can. "ping" is Motr's m0lnetping and
-m0bulkping, "node" and "console" are its m0nettestd and m0nettest; "compare" sets
-lnetd beside plain TCP.
+		Short: "test and measure transfer machines and LNet",
+		Long: `lnetperf sends messages and bulk data between transfer machines, checks the received data,
+and measures counts and times. "ping" corresponds to Motr's m0lnetping and m0bulkping,
+"node" and "console" to its m0nettestd and m0nettest. "compare" compares lnetd with plain
+TCP.
 
-Each process has a node of its own on the LNet, over TCP, beside lnetd if there is
-one: another address or another port. With --through it is a program of that lnetd. An end point is NID:12345:PORTAL:ID, such as
-10.0.0.1@tcp:12345:42:300; * in place of ID takes one that is free.`,
+Each process runs its own LNet node over TCP. If lnetd runs on the same host, the node
+needs another address or another port. With --through, the process uses that lnetd
+instead. An end point is NID:12345:PORTAL:ID, such as 10.0.0.1@tcp:12345:42:300; * instead
+of ID selects a free one.`,
 		Version: api.BuildVersion(), SilenceErrors: true, SilenceUsage: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("'%s' is no command", args[0])
+				return usage("'%s' is not a command", args[0])
 			}
 			return c.Help()
 		},
@@ -152,7 +153,7 @@ one: another address or another port. With --through it is a program of that lne
 	root.SetErr(p.stderr)
 	f := root.PersistentFlags()
 	f.BoolVar(&p.json, "json", false, "print JSON")
-	f.IntVarP(&p.verbosity, "verbose", "v", 0, "`LEVEL` of what is logged: 1 what happens, 2 everything")
+	f.IntVarP(&p.verbosity, "verbose", "v", 0, "`LEVEL` of logging: 1 events, 2 everything")
 	root.AddCommand(p.compareCommand(), p.crowdCommand(), p.pingCommand(), p.nodeCommand(), p.consoleCommand())
 	return root
 }

@@ -149,7 +149,7 @@ func (i *Interface) releaseDevice(dev *device) {
 func (i *Interface) registerAgain() {
 	for _, r := range i.registrations() {
 		if err := r.register(); err != nil {
-			i.Log.Warn("memory is not registered: it will be copied", "bytes", len(r.bytes), "cause", err)
+			i.Log.Warn("cannot register memory with a device; the data will be copied", "bytes", len(r.bytes), "cause", err)
 		}
 	}
 }

@@ -238,7 +238,7 @@ func (a *Accept) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("accept: %q is none of secure, all, none", text)
+	return fmt.Errorf("accept: %q is not secure, all or none", text)
 }
 
 // SourcePorts selects the local ports of outgoing connections. A kernel peer accepts the identity in a

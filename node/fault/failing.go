@@ -14,7 +14,7 @@ func (r *Rules) FailNID(n lnet.NID, count int) error {
 	case n.IsZero():
 		return invalid("nid", nil, "no NID")
 	case count < Forever:
-		return invalid("count", count, "below -1, which is for ever")
+		return invalid("count", count, "below -1 (no limit)")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

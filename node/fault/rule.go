@@ -86,17 +86,17 @@ func (r *Rule) check() error {
 	case r.Kind != Drop && r.Kind != Delay:
 		return invalid("kind", uint8(r.Kind), "neither drop nor delay")
 	case r.Messages&^allMessages != 0:
-		return invalid("messages", hex(r.Messages), "has bits that are no message type")
+		return invalid("messages", hex(r.Messages), "has bits that are not message types")
 	case r.Portals != 0 && r.restricted().Messages == 0:
-		return invalid("messages", hex(r.Messages), "neither PUT nor GET, which alone have a portal")
+		return invalid("messages", hex(r.Messages), "portals need PUT or GET, but the messages include neither")
 	case r.Rate < 0:
 		return invalid("rate", r.Rate, "negative")
 	case r.Interval < 0:
 		return invalid("interval", r.Interval, "negative")
 	case r.Rate != 0 && r.Interval != 0:
-		return invalid("interval", r.Interval, fmt.Sprintf("rate %d is set too", r.Rate))
+		return invalid("interval", r.Interval, fmt.Sprintf("rate %d is also set", r.Rate))
 	case r.Rate == 0 && r.Interval == 0:
-		return invalid("rate", r.Rate, "no interval is set either")
+		return invalid("rate", r.Rate, "neither rate nor interval is set")
 	}
 	if r.Kind == Drop {
 		return r.checkDrop()
@@ -107,9 +107,9 @@ func (r *Rule) check() error {
 func (r *Rule) checkDrop() error {
 	switch {
 	case r.Latency != 0:
-		return invalid("latency", r.Latency, "a drop rule has none")
+		return invalid("latency", r.Latency, "only delay rules have a latency")
 	case r.Statuses != RandomStatus && r.Statuses&^allStatuses != 0:
-		return invalid("statuses", hex(r.Statuses), "has bits that are no health status")
+		return invalid("statuses", hex(r.Statuses), "has bits that are not health statuses")
 	}
 	return nil
 }
@@ -119,11 +119,11 @@ func (r *Rule) checkDelay() error {
 	case r.Latency <= 0:
 		return invalid("latency", r.Latency, "not above 0")
 	case r.Statuses != 0:
-		return invalid("statuses", hex(r.Statuses), "a delay rule has none")
+		return invalid("statuses", hex(r.Statuses), "only drop rules have health statuses")
 	case r.Random:
-		return invalid("random", r.Random, "a delay rule has no such choice")
+		return invalid("random", r.Random, "only drop rules can be random")
 	case r.DropAll:
-		return invalid("drop_all", r.DropAll, "a delay rule drops nothing")
+		return invalid("drop_all", r.DropAll, "only drop rules can drop all messages")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (c *Console) AddBatch(key Key, name string) error {
 		case s.batch(name) != nil:
 			return &Error{Errno: syscall.EEXIST, What: "batch", Name: name}
 		case len(s.batches) >= maxBatches:
-			return refuse(syscall.ENOMEM, "batch", name, "%d batches are the most", maxBatches)
+			return refuse(syscall.ENOMEM, "batch", name, "at most %d batches are possible", maxBatches)
 		}
 		c.newBatch(s, name)
 		return nil

@@ -123,7 +123,7 @@ func (c *Console) name() (message.NID4, error) {
 			return n, nil
 		}
 	}
-	return 0, refuse(syscall.EADDRNOTAVAIL, "session", "", "this node has no NID with a short address to name a session by")
+	return 0, refuse(syscall.EADDRNOTAVAIL, "session", "", "this node has no NID with a 4-byte address, which a session needs")
 }
 
 // command is a command of a session that is being executed.
@@ -150,7 +150,7 @@ func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	case s.ending:
 		return nil, errEnding
 	case s.key != key:
-		return nil, refuse(syscall.EACCES, "session", "", "key %d is not its key", key)
+		return nil, refuse(syscall.EACCES, "session", "", "%d is not the key of the session", key)
 	}
 	s.enter()
 	merged, cancel := context.WithCancelCause(ctx)

@@ -16,9 +16,9 @@ func notFound(what, name string) *Error { return &Error{Errno: syscall.ENOENT, W
 
 var (
 	// errEnding is the error of commands whose session ends.
-	errEnding = &Error{Errno: syscall.ESHUTDOWN, What: "session", Reason: "it is being ended"}
+	errEnding = &Error{Errno: syscall.ESHUTDOWN, What: "session", Reason: "the session is ending"}
 	errNone   = &Error{Errno: syscall.ESRCH, What: "session", Reason: "there is none"}
-	errClosed = &Error{Errno: syscall.ESHUTDOWN, What: "console", Reason: "it was closed"}
+	errClosed = &Error{Errno: syscall.ESHUTDOWN, What: "console", Reason: "the console was closed"}
 )
 
 // stopped returns the cause if ctx is done, and nil otherwise.
@@ -41,7 +41,7 @@ func checkName(what, name string) error {
 	}
 	// Names are shown on terminals, including those of processes that join.
 	if message.NameOf(name).Printable() != name {
-		return refuse(syscall.EINVAL, what, name, "the name has characters that cannot be shown")
+		return refuse(syscall.EINVAL, what, name, "the name contains unprintable characters")
 	}
 	return nil
 }

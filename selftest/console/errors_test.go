@@ -14,9 +14,9 @@ import (
 // errno.
 func TestErrorText(t *testing.T) {
 	for text, err := range map[string]error{
-		`selftest: batch "b": no such file or directory`:                                       notFound("batch", "b"),
-		`selftest: session: it is being ended (cannot send after transport endpoint shutdown)`: errEnding,
-		`selftest: group "g": a test uses it (device or resource busy)`:                        refuse(syscall.EBUSY, "group", "g", "a test uses it"),
+		`selftest: batch "b": no such file or directory`:                                           notFound("batch", "b"),
+		`selftest: session: the session is ending (cannot send after transport endpoint shutdown)`: errEnding,
+		`selftest: group "g": a test uses the group (device or resource busy)`:                     refuse(syscall.EBUSY, "group", "g", "a test uses the group"),
 	} {
 		if err.Error() != text {
 			t.Errorf("%q, want %q", err, text)

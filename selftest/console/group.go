@@ -148,7 +148,7 @@ func (a *addition) enter(s *session) error {
 		return &Error{Errno: syscall.EEXIST, What: "group", Name: a.name}
 	}
 	if len(s.groups) >= maxGroups || len(s.members)+a.total > maxNodes {
-		return refuse(syscall.ENOMEM, "group", a.name, "%d groups and %d nodes are the most", maxGroups, maxNodes)
+		return refuse(syscall.ENOMEM, "group", a.name, "at most %d groups and %d nodes are possible", maxGroups, maxNodes)
 	}
 	a.group = s.newGroup(a.name)
 	in := make(map[*member]bool, a.total)
@@ -255,7 +255,7 @@ func (c *Console) makeSessions(x *command, members []*member) (r Result, compati
 			r.Nodes[k].State = members[k].state
 		}
 		mismatch = refuse(syscall.EPROTO, "nodes", others[0].id.String(),
-			"%d nodes have other features than the session, %#x", len(others), uint32(s.features))
+			"%d nodes do not have the features of the session, %#x", len(others), uint32(s.features))
 		c.mu.Unlock()
 	}
 	r.Sum()
@@ -268,7 +268,7 @@ func unreached(e syscall.Errno) bool {
 	return e == syscall.EHOSTUNREACH || e == syscall.ENETUNREACH || e == syscall.ECONNREFUSED
 }
 
-// DeleteGroup deletes a group. Nodes that are in no other group leave the session. Errors: ENOENT if
+// DeleteGroup deletes a group. Nodes that are not in any other group leave the session. Errors: ENOENT if
 // there is no such group, EBUSY if a test uses it.
 func (c *Console) DeleteGroup(ctx context.Context, key Key, name string) (Result, error) {
 	g, err := c.changeGroup(ctx, key, name, func(*member) bool { return true })

@@ -48,7 +48,7 @@ const maxRows = 4 * maxNodes
 
 // tooMany returns the error for a command that names more than maxRows nodes.
 func tooMany(what, name string) *Error {
-	return refuse(syscall.ENOMEM, what, name, "more than %d nodes are named at once", maxRows)
+	return refuse(syscall.ENOMEM, what, name, "more than %d nodes are given at once", maxRows)
 }
 
 // parseIDs parses NIDs in the syntax of lst: "10.0.0.[1-4]@tcp,10.0.1.1@tcp", with or without a PID

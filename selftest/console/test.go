@@ -27,15 +27,15 @@ func checkTest(t *Test) error {
 	t.Kind = TestKind(strings.ToLower(string(t.Kind)))
 	switch {
 	case t.Kind != BulkTest && t.Kind != PingTest:
-		return fail("no such kind of test")
+		return fail("unknown kind of test")
 	case t.Loop == 0:
 		return fail("loop 0")
 	case t.Concurrency < 1 || t.Concurrency > message.MaxConcurrency:
-		return fail("concurrency %d is not in 1 to %d", t.Concurrency, message.MaxConcurrency)
+		return fail("concurrency %d is not within 1 to %d", t.Concurrency, message.MaxConcurrency)
 	case t.Distribute < 1 || t.Distribute > math.MaxInt32:
 		return fail("distribution %d:%d", t.Distribute, t.Span)
 	case t.Span < 1 || t.Span > message.DestinationsPerBlock:
-		return fail("span %d is not in 1 to %d", t.Span, message.DestinationsPerBlock)
+		return fail("span %d is not within 1 to %d", t.Span, message.DestinationsPerBlock)
 	}
 	if t.Kind == PingTest {
 		t.BRW = BRW{}
@@ -43,16 +43,16 @@ func checkTest(t *Test) error {
 	}
 	b := &t.BRW
 	if _, ok := checkMode(b); !ok {
-		return fail("no check %q", b.Check)
+		return fail("check %q does not exist", b.Check)
 	}
 	pages := (b.Size + message.PageSize - 1) / message.PageSize
 	switch {
 	case b.Size < 8 || b.Size > message.MaxBulk || b.Size%8 != 0:
-		return fail("size %d is not a multiple of 8 in 8 to %d", b.Size, message.MaxBulk)
+		return fail("size %d is not a multiple of 8 from 8 to %d", b.Size, message.MaxBulk)
 	case b.Offset < 0 || b.Offset > math.MaxInt32 || b.Offset%8 != 0:
 		return fail("offset %d is not a multiple of 8", b.Offset)
 	case b.Offset%message.PageSize+b.Size > pages*message.PageSize:
-		return fail("%d bytes from offset %d on touch more pages than %d bytes need", b.Size, b.Offset, b.Size)
+		return fail("%d bytes at offset %d need more pages than %d bytes at offset 0", b.Size, b.Offset, b.Size)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (s *session) admit(t *Test) (b *batch, from, to *group, err error) {
 	case b.running:
 		return nil, nil, nil, refuse(syscall.EBUSY, "batch", t.Batch, "it is running")
 	case len(b.tests) >= maxTests:
-		return nil, nil, nil, refuse(syscall.ENOMEM, "batch", t.Batch, "%d tests are the most", maxTests)
+		return nil, nil, nil, refuse(syscall.ENOMEM, "batch", t.Batch, "at most %d tests are possible", maxTests)
 	case from == nil:
 		return nil, nil, nil, notFound("group", t.From)
 	case to == nil:
@@ -188,7 +188,7 @@ func (s *session) admit(t *Test) (b *batch, from, to *group, err error) {
 		err = refuse(syscall.EINVAL, "test", string(t.Kind), "span %d over a group of %d nodes", t.Span, len(to.members))
 	case t.Kind == BulkTest && s.features&message.BulkLength == 0 && (t.BRW.Size%message.PageSize != 0 || t.BRW.Offset != 0):
 		err = refuse(syscall.EINVAL, "test", string(t.Kind),
-			"size %d, offset %d: nodes of this session know whole pages only", t.BRW.Size, t.BRW.Offset)
+			"size %d, offset %d: the nodes of this session only support whole pages", t.BRW.Size, t.BRW.Offset)
 	}
 	for _, g := range []*group{from, to} {
 		n := membersOf(g.members).Count

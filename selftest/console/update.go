@@ -12,7 +12,7 @@ func (s *session) unused(name string) (*group, error) {
 	case g == nil:
 		return nil, notFound("group", name)
 	case g.tests > 0:
-		return nil, refuse(syscall.EBUSY, "group", name, "a test uses it")
+		return nil, refuse(syscall.EBUSY, "group", name, "a test uses the group")
 	}
 	return g, nil
 }

@@ -174,7 +174,7 @@ func look(b []byte) (h Header, t Type, v view, err error) {
 func expect(b []byte, t Type) (Header, view, error) {
 	h, got, v, err := look(b)
 	if err == nil && got != t {
-		err = fmt.Errorf("%s where a %s was expected: %w", got, t, ErrType)
+		err = fmt.Errorf("received %s, but expected %s: %w", got, t, ErrType)
 	}
 	return h, v, err
 }

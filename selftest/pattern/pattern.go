@@ -73,7 +73,7 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string {
 	if e.Got == PoisonWord {
-		return fmt.Sprintf("bulk: nothing came at offset %d", e.Offset)
+		return fmt.Sprintf("bulk: no data arrived at offset %d", e.Offset)
 	}
 	return fmt.Sprintf("bulk: %#x at offset %d, want %#x", e.Got, e.Offset, e.Want)
 }

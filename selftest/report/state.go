@@ -41,7 +41,7 @@ func (s *State) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("state %q: there is none of that name", text)
+	return fmt.Errorf("state %q does not exist", text)
 }
 
 // Count has the number of nodes in each state.

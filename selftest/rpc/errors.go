@@ -22,7 +22,7 @@ var (
 	// ErrBadVersion means that the reply has an unknown version (EPROTO).
 	ErrBadVersion = errors.New("reply of an unknown version")
 	// ErrShortBulk means that the bulk was not transferred completely (EMSGSIZE).
-	ErrShortBulk = errors.New("bulk not of the length asked for")
+	ErrShortBulk = errors.New("bulk data does not have the requested length")
 	// ErrInvalid means that the call cannot be made: its target is not a single process, or its bulk
 	// exceeds 1 MiB (EINVAL).
 	ErrInvalid = errors.New("invalid call")

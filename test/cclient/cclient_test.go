@@ -244,7 +244,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%v, %q", err, complaints)
 		}
 	})
-	t.Run("lnetd ends", func(t *testing.T) {
+	t.Run("lnetd is stopping", func(t *testing.T) {
 		server, path := serve(t, core)
 		client(t) // compile it first, because that may end the test
 		type result struct {

@@ -199,7 +199,7 @@ func (g *guest) kill() error {
 	err := g.cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
-		return err // it has ended by itself with an error
+		return err // it has ended unexpectedly with an error
 	}
 	return nil
 }

@@ -170,12 +170,12 @@ func (x *reconfiguring) become(w world, how string) {
 		return
 	}
 	x.near.configure(text)
-	const reloaded = "the configuration is reloaded"
+	const reloaded = "configuration reloaded"
 	loads := strings.Count(x.near.log.String(), reloaded)
 	if err := x.near.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		x.t.Fatal(err)
 	}
-	within(x.t, patience, "the configuration is reloaded", func() bool {
+	within(x.t, patience, "configuration reloaded", func() bool {
 		return strings.Count(x.near.log.String(), reloaded) > loads
 	})
 	x.check(how, nil)

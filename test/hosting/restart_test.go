@@ -109,7 +109,7 @@ func TestRestart(t *testing.T) {
 			t.Logf("%v: %+v", how, n)
 			words := "lnetd is gone"
 			if how == syscall.SIGTERM {
-				words = "lnetd ends"
+				words = "lnetd is stopping"
 			}
 			if !n.IsPipe || !strings.Contains(n.State, words) && !strings.Contains(n.State, "lnetd has ended") {
 				t.Errorf("%v: the TM says %q", how, n.State)

@@ -123,7 +123,7 @@ func TestWithoutRights(t *testing.T) {
 	other := b.start(t, asNobody...)
 	one.wantPing(t, b)
 	other.wantPing(t, a)
-	for _, says := range []string{"no right to listen on port 988: listening on another one", "CAP_NET_BIND_SERVICE"} {
+	for _, says := range []string{"no permission to listen on port 988; listening on another port", "CAP_NET_BIND_SERVICE"} {
 		if !strings.Contains(one.Log.String(), says) {
 			t.Errorf("the log lacks %q:\n%s", says, one.Log)
 		}

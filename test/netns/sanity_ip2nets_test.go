@@ -87,7 +87,7 @@ func TestSanityModprobe(t *testing.T) {
 	}
 }
 
-// If an entry of the string ip2nets chooses an interface by the address of another one, all
+// If an entry of the string ip2nets selects an interface by the address of another one, all
 // commands that read it print a warning on the terminal.
 //
 // lnetctl 11 (11)
@@ -95,7 +95,7 @@ func TestMismatchOnTheTerminal(t *testing.T) {
 	s := newSanity(t)
 	rules := "tcp5(" + s.if0 + ") " + s.ip1
 	file := s.file(fmt.Sprintf("lnetd: {ip2nets: %q}\n", rules))
-	want := fmt.Sprintf("tcp5(%s) has no address of the patterns of %q; %s has %s; name that interface", s.if0, rules, s.if1, s.ip1)
+	want := fmt.Sprintf("tcp5(%s) has no address that matches the patterns of %q; %s has %s; write that interface", s.if0, rules, s.if1, s.ip1)
 	check := exec.Command("ip", "netns", "exec", s.host.name, program(t, "lnetd"), "--check", "--config", file)
 	if out, err := check.CombinedOutput(); err != nil || !strings.Contains(string(out), "warning: "+file+":1: lnetd.ip2nets: "+want) {
 		t.Errorf("--check: %v\n%s", err, out)

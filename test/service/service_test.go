@@ -162,7 +162,7 @@ func journal(t *testing.T, m *machine) {
 	}
 	m.sh(t, "lnetdctl set log_level debug && lnetdctl ping 127.0.0.1@tcp")
 	m.logged(t, of+" PRIORITY=7 SYSLOG_IDENTIFIER=lnetd LNET_EVENT=accepted", "accepted nid=127.0.0.1@tcp")
-	m.logged(t, of+" PRIORITY=6 LNET_LEVEL=debug", "the level of the log has changed level=debug from=info")
+	m.logged(t, of+" PRIORITY=6 LNET_LEVEL=debug", "log level changed level=debug from=info")
 	m.sh(t, "systemctl stop lnetd")
 	// Output before the log is set up is plain text.
 	m.Write(t, config, "net: nonsense\n")
@@ -356,7 +356,7 @@ func wedged(t *testing.T, m *machine) {
 		// Its status says so too, for seconds, which a busy machine may miss.
 		m.await(t, "lnetd", "NRestarts", equal("1"))
 		m.await(t, "lnetd", "StatusText", equal("1 NI is up"))
-		m.logged(t, "_PID="+pid, "the node does not get on", loop, at)
+		m.logged(t, "_PID="+pid, "the node is stuck", loop, at)
 		m.fresh(t)
 	}
 }

@@ -226,7 +226,7 @@ func TestErrors(t *testing.T) {
 		{name: "no host to get from", op: transport.Op{Queue: transport.ActiveBulkRecv, Peer: at(elsewhere, 34, 10)},
 			lossy: syscall.EHOSTUNREACH, strict: syscall.ENETUNREACH},
 		{name: "no TM", op: transport.Op{Queue: transport.MsgSend, Peer: at(nidA, 34, 12)}, strict: syscall.ENETUNREACH},
-		{name: "no such portal", op: transport.Op{Queue: transport.MsgSend, Peer: at(nidA, 99, 10)}, strict: syscall.ENETUNREACH},
+		{name: "portal is not within 0 to 63", op: transport.Op{Queue: transport.MsgSend, Peer: at(nidA, 99, 10)}, strict: syscall.ENETUNREACH},
 		{name: "no receive buffer", op: transport.Op{Queue: transport.MsgSend, Peer: at(nidA, 34, 10)},
 			strict: syscall.ENOBUFS, event: syscall.ENOBUFS},
 		{name: "too long", op: transport.Op{Queue: transport.MsgSend, Length: 60, Peer: at(nidA, 34, 10)},

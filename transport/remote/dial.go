@@ -84,7 +84,7 @@ const pathMax = 107
 // it returns "".
 func pathProblem(path string, err error) string {
 	if len(path) > pathMax && errors.Is(err, syscall.EINVAL) {
-		return fmt.Sprintf("the path has %d bytes, at most %d fit: take a shorter one, or a link", len(path), pathMax)
+		return fmt.Sprintf("the path has %d bytes, but at most %d are possible: take a shorter one, or a link", len(path), pathMax)
 	}
 	if info, e := os.Stat(path); errors.Is(err, syscall.ECONNREFUSED) && e == nil && info.Mode()&fs.ModeSocket == 0 {
 		return "this is no socket: say where lnetd's socket is"

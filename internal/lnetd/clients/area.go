@@ -46,7 +46,7 @@ type areas []*area
 // get returns the area with an ID, or EBADR if it does not exist.
 func (s areas) get(id uint32) (*area, error) {
 	if uint64(id) >= uint64(len(s)) || s[id] == nil {
-		return nil, fmt.Errorf("no area %d: %w", id, syscall.EBADR)
+		return nil, fmt.Errorf("area %d does not exist: %w", id, syscall.EBADR)
 	}
 	return s[id], nil
 }
@@ -68,7 +68,7 @@ func (s *areas) add(a *area) uint32 {
 // the limits.
 func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments [][]byte, of []*area, err error) {
 	if len(parts) > int(l.Segments) {
-		return nil, nil, fmt.Errorf("%d ranges, at most %d: %w", len(parts), l.Segments, syscall.EFBIG)
+		return nil, nil, fmt.Errorf("%d ranges, but at most %d are allowed: %w", len(parts), l.Segments, syscall.EFBIG)
 	}
 	var total, last uint64 // last is where the previous segment ends
 	for i, r := range parts {
@@ -80,7 +80,7 @@ func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments []
 			return nil, nil, fmt.Errorf("range %d: %w", i, err)
 		}
 		if total += uint64(r.Length); total > l.BufferSize {
-			return nil, nil, fmt.Errorf("more than %d bytes: %w", l.BufferSize, syscall.EFBIG)
+			return nil, nil, fmt.Errorf("longer than %d bytes: %w", l.BufferSize, syscall.EFBIG)
 		}
 		from, end, k := r.Offset, r.Offset+uint64(r.Length), len(segments)
 		if k > 0 && of[k-1] == a && last == from {
@@ -96,10 +96,10 @@ func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments []
 // fits returns EINVAL if a range does not lie within the area.
 func (a *area) fits(r *protocol.Range, l *protocol.Limits) error {
 	if r.Length == 0 || uint64(r.Length) > l.SegmentSize {
-		return fmt.Errorf("%d bytes, not 1 to %d: %w", r.Length, l.SegmentSize, syscall.EINVAL)
+		return fmt.Errorf("%d bytes are not within 1 to %d: %w", r.Length, l.SegmentSize, syscall.EINVAL)
 	}
 	if size := uint64(len(a.bytes)); r.Offset > size || uint64(r.Length) > size-r.Offset {
-		return fmt.Errorf("%d bytes at %d of an area of %d: %w", r.Length, r.Offset, size, syscall.EINVAL)
+		return fmt.Errorf("%d bytes at offset %d exceed the area of %d bytes: %w", r.Length, r.Offset, size, syscall.EINVAL)
 	}
 	return nil
 }

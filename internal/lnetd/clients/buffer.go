@@ -85,7 +85,7 @@ func (s *buffers) remove(b *buffer) {
 // if the index was never assigned.
 func (s *buffers) find(index, generation uint32) (*buffer, error) {
 	if index >= s.used.Load() {
-		return nil, fmt.Errorf("no buffer %d: %w", index, syscall.EBADR)
+		return nil, fmt.Errorf("buffer %d does not exist: %w", index, syscall.EBADR)
 	}
 	b := s.chunks[index/chunkSize].Load()[index%chunkSize].Load()
 	if b == nil || b.generation != generation {

@@ -92,7 +92,7 @@ func (c *client) serve() {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 	case c.domain == nil && isTimeout(err):
-		c.cutOff(fmt.Errorf("no HELLO within %v: %w", c.server.config.HelloTime, syscall.ETIMEDOUT))
+		c.cutOff(fmt.Errorf("no HELLO was received within %v: %w", c.server.config.HelloTime, syscall.ETIMEDOUT))
 	default:
 		c.cutOff(err)
 	}
@@ -196,9 +196,9 @@ func (c *client) receive() (record *[]byte, fds []int, err error) {
 	case inner != nil:
 		err = inner
 	case flags&unix.MSG_CTRUNC != 0:
-		err = violation("too many descriptors with a record")
+		err = violation("too many descriptors with one record")
 	case len(*record) > protocol.MaxRecord || flags&unix.MSG_TRUNC != 0:
-		err = violation("a record of more than %d bytes", protocol.MaxRecord)
+		err = violation("the record is longer than %d bytes", protocol.MaxRecord)
 	case len(*record) == 0:
 		err = io.EOF
 	}
@@ -257,7 +257,7 @@ func (c *client) send(record []byte, fds ...int) error {
 	case err == nil:
 		return inner
 	case isTimeout(err):
-		return violation("it does not read what it is answered")
+		return violation("it does not read its replies")
 	}
 	return err
 }

@@ -50,7 +50,7 @@ const (
 // withDefaults returns c with defaults filled in, or EINVAL if c is invalid.
 func (c Config) withDefaults() (Config, error) {
 	if c.Core == nil {
-		return c, fmt.Errorf("clients: no Core: %w", syscall.EINVAL)
+		return c, fmt.Errorf("clients: Core is not set: %w", syscall.EINVAL)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -59,7 +59,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Incarnation = uint64(time.Now().UnixNano())
 	}
 	if c.Connects < 0 {
-		return c, fmt.Errorf("clients: %d connections in a second: %w", c.Connects, syscall.EINVAL)
+		return c, fmt.Errorf("clients: negative number of connections per second, %d: %w", c.Connects, syscall.EINVAL)
 	}
 	c.Connects = cmp.Or(c.Connects, defaultConnects)
 	for _, d := range []struct {

@@ -47,10 +47,10 @@ func (c *client) releaseAll() {
 	}
 	c.closeConnection()
 	if after := c.unreleased(); after != (unreleased{}) {
-		c.log(slog.LevelError, "what a client had cannot be freed", slog.Any("left", after))
+		c.log(slog.LevelError, "cannot free the resources of a client", slog.Any("left", after))
 	} else if c.domain != nil {
 		if err := c.domain.Close(); err != nil {
-			c.log(slog.LevelError, "the domain of a client does not close", slog.Any("err", err))
+			c.log(slog.LevelError, "cannot close the domain of a client", slog.Any("err", err))
 		}
 	}
 	c.report(reason, had)
@@ -59,12 +59,12 @@ func (c *client) releaseAll() {
 
 // report logs one line about a client that did not release everything, or that was disconnected.
 func (c *client) report(reason error, had unreleased) {
-	level, text := slog.LevelInfo, "a client has gone, and left something behind"
+	level, text := slog.LevelInfo, "client disconnected without closing its transfer machines"
 	switch {
 	case errors.Is(reason, errServerClosed):
-		level, text = slog.LevelInfo, "a client was there when lnetd ended"
+		level, text = slog.LevelInfo, "client disconnected because lnetd is stopping"
 	case reason != nil:
-		level, text = slog.LevelWarn, "a client was cut off"
+		level, text = slog.LevelWarn, "client disconnected by lnetd"
 	case had == (unreleased{}):
 		return
 	}
@@ -102,7 +102,7 @@ func (c *client) endOperations() {
 	}
 	c.closeConnection()
 	if l := c.unreleased(); l.Operations > 0 {
-		c.log(slog.LevelWarn, "operations of a client that is gone do not end, and what they need stays", slog.Any("left", l))
+		c.log(slog.LevelWarn, "operations of a disconnected client are still pending; their memory is kept until they end", slog.Any("left", l))
 	}
 	for _, t := range tms {
 		<-t.idle
@@ -126,7 +126,7 @@ func (c *client) startedTMs() (tms []*tm) {
 // and the failure is logged.
 func (c *client) releaseUnused() {
 	failed := func(what string, err error) {
-		c.log(slog.LevelError, "what a client had is not freed yet", slog.String("what", what), slog.Any("err", err))
+		c.log(slog.LevelError, "some resources of a client are not freed", slog.String("what", what), slog.Any("err", err))
 	}
 	for _, t := range c.startedTMs() {
 		t.closeRing()

@@ -112,7 +112,7 @@ func TestClose(t *testing.T) {
 	_ = goes.conn.Close()
 	eventually(t, "one is left", func() bool { return len(w.server.Clients()) == 1 })
 	cancel()
-	stays.cut(syscall.ESHUTDOWN, "lnetd ends")
+	stays.cut(syscall.ESHUTDOWN, "lnetd is stopping")
 	if err := <-closed; err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -265,7 +265,7 @@ func TestCoreIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	tm.PushTM(transport.Completion{Down: true, Err: syscall.EPIPE})
-	o.cut(syscall.ESHUTDOWN, "node is closed")
+	o.cut(syscall.ESHUTDOWN, "the node of lnetd is closed")
 }
 
 // If a client requests polling and the server supports it, the rings of all its TMs are polled, including
@@ -335,12 +335,12 @@ func TestOneLineEach(t *testing.T) {
 		end   func(w *world, o *one)
 		words []string
 	}{
-		"gone":      {func(_ *world, o *one) { _ = o.conn.Close() }, []string{"level=INFO", "has gone", all}},
+		"gone":      {func(_ *world, o *one) { _ = o.conn.Close() }, []string{"level=INFO", "without closing", all}},
 		"dropped":   {func(w *world, o *one) { _ = w.server.Drop(o.hello.Connection) }, []string{"level=WARN", "an administrator", all}},
-		"record":    {func(_ *world, o *one) { _ = o.write([]byte("none")) }, []string{"level=WARN", "was cut off", "protocol error", all}},
-		"operation": {func(_ *world, o *one) { o.tm.submit(shm.Submission{Opcode: shm.OpMsgSend, Buffer: 99}) }, []string{"level=WARN", "no buffer 99", all}},
-		"ring":      {func(w *world, o *one) { w.client(o.peer).cutOff(errDown) }, []string{"level=WARN", "node is closed", all}},
-		"end":       {func(w *world, _ *one) { _ = w.server.Close(context.Background()) }, []string{"level=INFO", "lnetd ends", all}},
+		"record":    {func(_ *world, o *one) { _ = o.write([]byte("none")) }, []string{"level=WARN", "disconnected by lnetd", "protocol error", all}},
+		"operation": {func(_ *world, o *one) { o.tm.submit(shm.Submission{Opcode: shm.OpMsgSend, Buffer: 99}) }, []string{"level=WARN", "buffer 99 does not exist", all}},
+		"ring":      {func(w *world, o *one) { w.client(o.peer).cutOff(errDown) }, []string{"level=WARN", "the node of lnetd is closed", all}},
+		"end":       {func(w *world, _ *one) { _ = w.server.Close(context.Background()) }, []string{"level=INFO", "lnetd is stopping", all}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)

@@ -120,7 +120,7 @@ func TestLostRing(t *testing.T) {
 			loseRing(t, before)
 			tm.info()
 			touch(t, fds[1], tm)
-			p.cut(syscall.EFAULT, "a page of the ring file is gone")
+			p.cut(syscall.EFAULT, "the client removed a page of the ring file")
 			eventually(t, "it is gone", func() bool { return len(w.server.Clients()) == 1 })
 			other.tm.submit(good(other.buffer, 1, other.tm.at)[shm.OpMsgSend])
 			if c := other.tm.next(); !c.Final {

@@ -98,9 +98,9 @@ func (s *Server) Drop(id uint64) error {
 	c := s.clients[id]
 	s.mu.Unlock()
 	if c == nil {
-		return fmt.Errorf("clients: no connection %d: %w", id, syscall.ENOENT)
+		return fmt.Errorf("clients: connection %d does not exist: %w", id, syscall.ENOENT)
 	}
-	c.cutOff(fmt.Errorf("an administrator has dropped the connection: %w", syscall.ECONNABORTED))
+	c.cutOff(fmt.Errorf("an administrator closed the connection: %w", syscall.ECONNABORTED))
 	return nil
 }
 

@@ -44,7 +44,7 @@ func checkType(l Listener) error {
 		return fmt.Errorf("clients: SO_TYPE: %w", inner)
 	}
 	if kind != unix.SOCK_SEQPACKET {
-		return fmt.Errorf("clients: %v is no socket of sequential packets: %w", l.Addr(), syscall.EPROTOTYPE)
+		return fmt.Errorf("clients: %v is not a SOCK_SEQPACKET socket: %w", l.Addr(), syscall.EPROTOTYPE)
 	}
 	return nil
 }

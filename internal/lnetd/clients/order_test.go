@@ -153,7 +153,7 @@ func TestReasonComesFirst(t *testing.T) {
 			w.receives()
 			o.start(34, 8, 16).submit(bad)
 		}},
-		"lnetd ends": {syscall.ESHUTDOWN, func(w *world, o *one, waits, _ shm.Submission) {
+		"lnetd is stopping": {syscall.ESHUTDOWN, func(w *world, o *one, waits, _ shm.Submission) {
 			o.tm.submit(waits)
 			w.receives()
 			go func() { _ = w.server.Close(w.t.Context()) }() // the end of the test calls it again
@@ -224,7 +224,7 @@ func TestNoRecordsAfterTheReason(t *testing.T) {
 	w.server.mu.Unlock()
 	c.cutOff(violation("first"))
 	c.cutOff(violation("second"))
-	c.notify(protocol.GoingDown(1, "lnetd ends"))
+	c.notify(protocol.GoingDown(1, "lnetd is stopping"))
 	if err := c.send(protocol.AppendNotice(nil, &protocol.Notice{Kind: protocol.NoticeLimits})); err == nil {
 		t.Error("a record was sent behind the reason")
 	}

@@ -75,7 +75,7 @@ func (q *Quotas) amounts() amounts {
 func (a *amounts) add(more, limits *amounts, whose string) error {
 	for k, n := range more {
 		if n > 0 && n > limits[k]-a[k] {
-			return fmt.Errorf("%d more %s, of %d that %s may have, and %d in use: %w", n, kindNames[k], limits[k], whose, a[k], syscall.EDQUOT)
+			return fmt.Errorf("%d more %s exceed the limit of %d for %s, with %d in use: %w", n, kindNames[k], limits[k], whose, a[k], syscall.EDQUOT)
 		}
 	}
 	for k, n := range more {

@@ -134,7 +134,7 @@ func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
 	}
 	domain, ok := d.(completion.Domain)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("the Core %q serves programs alone: %w", c.server.config.Core.Name(), syscall.ENOSYS), d.Close())
+		return nil, errors.Join(fmt.Errorf("core %q cannot be used by clients: %w", c.server.config.Core.Name(), syscall.ENOSYS), d.Close())
 	}
 	l := d.Limits()
 	c.limits = protocol.Limits{
@@ -231,7 +231,7 @@ func (c *client) deleteArea(id uint32) error {
 	case err != nil:
 		return err
 	case users > 0:
-		return fmt.Errorf("buffers have parts of area %d: %w", id, syscall.EBUSY)
+		return fmt.Errorf("area %d is in use by buffers: %w", id, syscall.EBUSY)
 	}
 	if err := a.unmap(c.domain); err != nil {
 		return err
@@ -286,13 +286,13 @@ func (c *client) deregister(index, generation uint32) error {
 	case err != nil:
 		return err
 	case b == nil:
-		return fmt.Errorf("buffer %d has another generation than %d: %w", index, generation, syscall.EBADR)
+		return fmt.Errorf("buffer %d does not have the generation %d: %w", index, generation, syscall.EBADR)
 	}
 	switch err := c.processSubmissions(); {
 	case err != nil:
 		return err
 	case !b.owner.CompareAndSwap(nil, deregisteringTM):
-		return fmt.Errorf("buffer %d has an operation: %w", index, syscall.EBUSY)
+		return fmt.Errorf("buffer %d is in use by an operation: %w", index, syscall.EBUSY)
 	}
 	if err := b.core.Deregister(); err != nil {
 		b.owner.Store(nil)
@@ -369,7 +369,7 @@ func (r *Rule) startTM(ctx context.Context, d completion.Domain, a transport.Add
 		return err == nil, err
 	})
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return nil, fmt.Errorf("no number of %d to %d is free: %w", r.TMIDs.First, r.TMIDs.Last, err)
+		return nil, fmt.Errorf("all numbers from %d to %d are in use: %w", r.TMIDs.First, r.TMIDs.Last, err)
 	}
 	return tm, err
 }
@@ -391,7 +391,7 @@ func (c *client) tm(handle uint32) (*tm, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if uint64(handle) >= uint64(len(c.tms)) || c.tms[handle] == nil {
-		return nil, fmt.Errorf("no TM %d: %w", handle, syscall.EBADR)
+		return nil, fmt.Errorf("TM %d does not exist: %w", handle, syscall.EBADR)
 	}
 	return c.tms[handle], nil
 }

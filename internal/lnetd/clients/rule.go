@@ -105,11 +105,11 @@ func (r *Rule) appliesTo(p *Process) bool {
 func (r *Rule) permits(a transport.Address) error {
 	switch {
 	case len(r.NIDs) > 0 && !slices.Contains(r.NIDs, a.NID):
-		return fmt.Errorf("rule %q permits no TM at %v: %w", r.Name, a.NID, syscall.EACCES)
+		return fmt.Errorf("rule %q does not permit a TM at %v: %w", r.Name, a.NID, syscall.EACCES)
 	case !r.Portals.has(a.Portal):
-		return fmt.Errorf("rule %q permits no TM at portal %d: %w", r.Name, a.Portal, syscall.EACCES)
+		return fmt.Errorf("rule %q does not permit a TM at portal %d: %w", r.Name, a.Portal, syscall.EACCES)
 	case a.TMID != transport.Dynamic && !r.TMIDs.has(uint32(a.TMID)):
-		return fmt.Errorf("rule %q permits no TM number %d: %w", r.Name, a.TMID, syscall.EACCES)
+		return fmt.Errorf("rule %q does not permit TM number %d: %w", r.Name, a.TMID, syscall.EACCES)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 const maxRejected = 64
 
 // errServerClosed is why clients are disconnected when the Server is closed.
-var errServerClosed = errors.New("lnetd ends")
+var errServerClosed = errors.New("lnetd is stopping")
 
 // Server lets other processes use transfer machines. Create it with New. Its methods are safe for
 // concurrent use.
@@ -119,7 +119,7 @@ func (s *Server) Serve(l Listener) error {
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
 			// Existing clients are not affected. They may free resources.
-			s.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "a client cannot be accepted"}, slog.Any("err", err))
+			s.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "cannot accept a client"}, slog.Any("err", err))
 			select {
 			case <-time.After(slow):
 			case <-s.context.Done():
@@ -174,7 +174,7 @@ func (s *Server) accept(conn *net.UnixConn) {
 		w, err = newSocket(conn)
 	}
 	if err != nil {
-		s.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "who has connected cannot be found out"}, slog.Any("err", err))
+		s.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "cannot identify a client; it was refused"}, slog.Any("err", err))
 		_ = conn.Close()
 		return
 	}
@@ -234,7 +234,7 @@ func (s *Server) admit(c *client) error {
 		c.rule = r
 		return nil
 	}
-	return fmt.Errorf("no rule is for user %d, group %d: %w", c.process.UID, c.process.GID, syscall.EACCES)
+	return fmt.Errorf("no rule permits user %d, group %d: %w", c.process.UID, c.process.GID, syscall.EACCES)
 }
 
 // unadmit releases what admit charged.
@@ -300,7 +300,7 @@ func (s *Server) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return fmt.Errorf("clients: operations of %d clients do not end: %w", len(s.clients), ctx.Err())
+		return fmt.Errorf("clients: operations of %d clients are still pending: %w", len(s.clients), ctx.Err())
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 )
 
 // errNoRoom indicates a bug in the Core or in account.
-var errNoRoom = fmt.Errorf("lnetd has a completion for which it kept no room: %w", syscall.EIO)
+var errNoRoom = fmt.Errorf("lnetd has a completion, but the completion ring has no space for it: %w", syscall.EIO)
 
 // errDown is the reason for disconnects when the node is closed.
-var errDown = errors.New("lnetd's node is closed")
+var errDown = errors.New("the node of lnetd is closed")
 
 // Push implements completion.Sink. It writes to the client's ring.
 func (t *tm) Push(c transport.Completion) {

@@ -143,13 +143,13 @@ func (t *tm) prepareSubmission(s *shm.Submission) error {
 		return nil
 	}
 	if b == nil {
-		return fmt.Errorf("submission of %v: buffer %d has another generation than %d: %w", s.Opcode, s.Buffer, s.Generation, syscall.EBADR)
+		return fmt.Errorf("submission of %v: buffer %d does not have the generation %d: %w", s.Opcode, s.Buffer, s.Generation, syscall.EBADR)
 	}
 	queue := queues[s.Opcode]
 	m := transport.MatchBits(s.MatchBits)
 	if queue == transport.PassiveBulkRecv || queue == transport.PassiveBulkSend {
 		if m.TMID() != t.address.TMID || !t.passive.permit(m) {
-			return fmt.Errorf("submission of %v: match bits %#x are not those of TM %d: %w", s.Opcode, s.MatchBits, t.address.TMID, syscall.EINVAL)
+			return fmt.Errorf("submission of %v: match bits %#x do not belong to TM %d: %w", s.Opcode, s.MatchBits, t.address.TMID, syscall.EINVAL)
 		}
 	}
 	began, err := t.begin(b, queue, s)
@@ -219,7 +219,7 @@ func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (beg
 	switch {
 	case t.free() >= need:
 	case !t.hasFreeEntry():
-		return false, fmt.Errorf("submission of %v: %d completions are more than there is room for, and none is left to say so: %w", s.Opcode, need, syscall.ENOSPC)
+		return false, fmt.Errorf("submission of %v: the ring has no space for %d completions, nor for a completion that reports this: %w", s.Opcode, need, syscall.ENOSPC)
 	default:
 		t.rejected++
 		t.wakeDue = true
@@ -229,7 +229,7 @@ func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (beg
 		})
 	}
 	if !b.owner.CompareAndSwap(nil, t) {
-		return false, fmt.Errorf("submission of %v: buffer %d has an operation: %w", s.Opcode, s.Buffer, syscall.EBUSY)
+		return false, fmt.Errorf("submission of %v: buffer %d is in use by an operation: %w", s.Opcode, s.Buffer, syscall.EBUSY)
 	}
 	b.operation.Store(s.Operation)
 	b.queue, b.reserved, b.length, b.began = queue, need, s.Length, t.began

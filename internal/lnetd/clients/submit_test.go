@@ -98,7 +98,7 @@ func TestBufferWithAnOperation(t *testing.T) {
 	o.refused(&protocol.BufDeregister{Index: o.buffer.Index, Generation: o.buffer.Generation}, syscall.EBUSY)
 	o.refused(&protocol.TMStop{Handle: o.tm.handle}, syscall.EBUSY)
 	o.tm.submit(receive)
-	o.cut(syscall.EBUSY, "has an operation")
+	o.cut(syscall.EBUSY, "is in use by an operation")
 }
 
 // An invalid operation is rejected, and only this one. The same holds for an operation that the Core
@@ -225,7 +225,7 @@ func TestCredits(t *testing.T) {
 	o.tm.submit(receive(1, 4))
 	eventually(t, "it is taken", func() bool { return w.server.Clients()[0].TMs[0].Reserved == 7 })
 	o.tm.submit(receive(2, 1), receive(3, 1), receive(4, 1))
-	o.cut(syscall.ENOSPC, "room")
+	o.cut(syscall.ENOSPC, "no space")
 }
 
 // Events of the TM use no entry that is reserved for an operation.

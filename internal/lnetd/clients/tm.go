@@ -154,7 +154,7 @@ func (t *tm) await() error {
 // may have no memory to replace them. Then guardFault returns EFAULT instead of crashing lnetd.
 func guardFault(f func() error) (err error) {
 	if fault := memory.Guard(func() { err = f() }); fault != nil {
-		return fmt.Errorf("a page of the ring file is gone: %w", fault)
+		return fmt.Errorf("the client removed a page of the ring file: %w", fault)
 	}
 	return err
 }
@@ -207,13 +207,13 @@ func (t *tm) stop() error {
 	}
 	t.mu.Unlock()
 	if under > 0 {
-		return fmt.Errorf("%d operations are under way: %w", under, syscall.EBUSY)
+		return fmt.Errorf("%d operations are pending: %w", under, syscall.EBUSY)
 	}
 	t.stopRun()
 	t.closeRing()
 	err := t.core.Stop()
 	if err != nil {
-		t.client.cutOff(fmt.Errorf("TM at %v does not stop: %w", t.address, err))
+		t.client.cutOff(fmt.Errorf("TM at %v did not stop: %w", t.address, err))
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func (t *tm) closeRing() {
 	t.mu.Unlock()
 	if !gone {
 		if err := t.ring.Close(); err != nil {
-			t.client.log(slog.LevelError, "a ring of a client stays mapped", slog.Any("err", err))
+			t.client.log(slog.LevelError, "cannot unmap a ring of a client", slog.Any("err", err))
 		}
 	}
 }

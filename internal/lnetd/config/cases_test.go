@@ -62,7 +62,7 @@ func TestResponseTrackingOfFiles(t *testing.T) {
 // sanity-lnet 5 (170)
 // lnetctl 9.1 (1)-(2)
 func TestTunablesOfSeveralNIs(t *testing.T) {
-	const warning = "All tunables of NIs of a net should be the same"
+	const warning = "All NIs of a net should have the same tunables"
 	tests := []struct {
 		name, text string
 		timeouts   []time.Duration // peer_timeout; -1 means the default

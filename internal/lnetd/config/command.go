@@ -49,7 +49,7 @@ func (o Order) comment() string {
 	for k := range o {
 		names[k] = o[k].String()
 	}
-	return "# the order of NIs becomes " + strings.Join(names, ", ") + ": peers learn the primary NID of the first"
+	return "# the order of NIs becomes " + strings.Join(names, ", ") + ": peers see the NID of the first as the primary NID"
 }
 
 // Commands returns a shell comment, because no command changes options of drivers.
@@ -76,7 +76,7 @@ func niCommands(from, to *NI) []string {
 	case to == nil:
 		return []string{command(append([]string{"net", "del"}, from.identityArgs()...)...)}
 	case from == nil && to.Device == "" && to.NID.IsZero() && to.Own.IsZero():
-		return []string{"# add an NI on " + to.Net.String() + " by the first interface that is up, for which there is no command"}
+		return []string{"# add an NI on " + to.Net.String() + " on the first interface that is up; no command can do this"}
 	case from == nil:
 		list := []string{command(append(append([]string{"net", "add"}, to.identityArgs()...), to.optionArgs()...)...)}
 		if v, ok := to.Options[timeoutOption]; ok {
@@ -297,7 +297,7 @@ func parameterCommands(from, to *Parameters) (list []string) {
 	}
 	list = slices.Concat(first, list, last)
 	if others {
-		list = append(list, "# change parameters of the section \"lnetd\", for which there is no command")
+		list = append(list, "# change parameters of the section \"lnetd\"; no command can do this")
 	}
 	return list
 }

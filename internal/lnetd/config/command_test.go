@@ -28,7 +28,7 @@ func TestCommands(t *testing.T) {
 			"net add --net o2ib --if ib0 --ntx 5",
 		}},
 		{"an NI without an interface", "", "net: [{net type: tcp9}]\n", []string{
-			"# add an NI on tcp9 by the first interface that is up, for which there is no command",
+			"# add an NI on tcp9 on the first interface that is up; no command can do this",
 		}},
 		{"an NI by NID", "net: [{net type: tcp, nid: 10.0.0.1@tcp}]\n", "", []string{"net del --nid 10.0.0.1@tcp"}},
 		{
@@ -75,7 +75,7 @@ func TestCommands(t *testing.T) {
 				"set response_tracking 0", "set recovery_limit 8", "set max_recovery_ping_interval 9",
 			},
 		},
-		{"what has no command", "", "lnetd: {discovery: verify, peer_nis_max: 100}\n", []string{"set discovery verify", "# change parameters of the section \"lnetd\", for which there is no command"}},
+		{"what has no command", "", "lnetd: {discovery: verify, peer_nis_max: 100}\n", []string{"set discovery verify", "# change parameters of the section \"lnetd\"; no command can do this"}},
 		{"a router", "", "routing: {enable: 1}\nbuffers: {tiny: 600, small: 5, large: 7}\n", []string{
 			"set tiny_buffers 600", "set small_buffers 5", "set large_buffers 7", "set routing 1",
 		}},

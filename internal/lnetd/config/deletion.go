@@ -153,7 +153,7 @@ func indexes(list []place) (out []Numbered) {
 	for _, at := range list {
 		value, ok := at.member("idx")
 		if !ok {
-			at.warn("the key \"idx\" is missing: the rule is skipped").remedyf("write the idx that lnetdctl udsp show prints for the rule")
+			at.warn("the key \"idx\" is missing: the rule is skipped").remedyf("give the idx that lnetdctl udsp show prints for the rule")
 			continue
 		}
 		if n, ok := value.in(api.RuleIDRange); ok {
@@ -170,20 +170,20 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 	absent := m.warn
 	for _, n := range d.Nets {
 		if !m.deleteNIs(func(i *NI) bool { return i.Net == n.Net }) {
-			absent(n.Where, fmt.Sprintf("there is no net %s: nothing is deleted", n.Net))
+			absent(n.Where, fmt.Sprintf("net %s does not exist; nothing is deleted", n.Net))
 		}
 	}
 	for k := range d.NIs {
 		i := &d.NIs[k]
 		if !m.deleteNIs(i.same) {
-			absent(i.Where, fmt.Sprintf("there is no NI %s: nothing is deleted", i))
+			absent(i.Where, fmt.Sprintf("NI %s does not exist; nothing is deleted", i))
 		}
 	}
 	stay := byKey(m.Routes, (*Route).key)
 	for k := range d.Routes {
 		r := &d.Routes[k]
 		if stay[r.key()] == nil {
-			absent(r.Where, fmt.Sprintf("there is no route to %s by %s: nothing is deleted", r.Net, r.Gateway))
+			absent(r.Where, fmt.Sprintf("a route to %s through %s does not exist; nothing is deleted", r.Net, r.Gateway))
 		}
 		delete(stay, r.key())
 	}
@@ -207,7 +207,7 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 			return "peer " + lost.Primary.String()
 		}
 		return named.Where
-	}, "delete the routes too")
+	}, "delete the routes in the same document")
 	return m.result()
 }
 
@@ -240,9 +240,9 @@ func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
 		}
 		switch at, ok := m.ownerIndex[p.Primary]; {
 		case !ok || m.deleted[at]:
-			absent(p.Where, fmt.Sprintf("there is no peer %s: nothing is deleted", p.Primary))
+			absent(p.Where, fmt.Sprintf("peer %s does not exist; nothing is deleted", p.Primary))
 		case m.Peers[at].Primary != p.Primary:
-			absent(p.Where, fmt.Sprintf("%s is a further NID of the peer %s: nothing is deleted", p.Primary, m.Peers[at].Primary))
+			absent(p.Where, fmt.Sprintf("%s is not the primary NID of its peer, which is %s; nothing is deleted", p.Primary, m.Peers[at].Primary))
 		case len(p.Others) == 0:
 			m.deleted[at] = true
 		default:
@@ -262,7 +262,7 @@ func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
 func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
 	for _, nid := range named.Others {
 		if !slices.Contains(p.Others, nid) {
-			absent(named.Where, fmt.Sprintf("the peer %s has no NID %s: nothing is deleted", p.Primary, nid))
+			absent(named.Where, fmt.Sprintf("peer %s does not have the NID %s; nothing is deleted", p.Primary, nid))
 		}
 	}
 	p.Others = slices.DeleteFunc(p.Others, func(n lnet.NID) bool { return slices.Contains(named.Others, n) })
@@ -276,7 +276,7 @@ func (m *merge) deleteRules(list []Numbered, absent func(where, what string)) {
 	rules = slices.CompactFunc(rules, func(a, b Numbered) bool { return a.Number == b.Number })
 	for _, r := range slices.Backward(rules) {
 		if r.Number >= len(m.Rules) {
-			absent(r.Where, fmt.Sprintf("there is no rule %d: nothing is deleted", r.Number))
+			absent(r.Where, fmt.Sprintf("rule %d does not exist; nothing is deleted", r.Number))
 			continue
 		}
 		m.Rules = slices.Delete(m.Rules, r.Number, r.Number+1)

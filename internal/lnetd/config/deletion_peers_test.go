@@ -41,8 +41,8 @@ peer:
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{
-		"there is no peer 10.0.0.2@tcp: nothing is deleted", "the peer 10.0.0.3@tcp has no NID 10.0.1.4@tcp: nothing is deleted",
-		"there is no peer 10.0.0.9@tcp: nothing is deleted",
+		"peer 10.0.0.2@tcp does not exist; nothing is deleted", "peer 10.0.0.3@tcp does not have the NID 10.0.1.4@tcp; nothing is deleted",
+		"peer 10.0.0.9@tcp does not exist; nothing is deleted",
 	}, said, cmp.Transformer("sorted", func(s []string) map[string]bool {
 		m := map[string]bool{}
 		for _, one := range s {

@@ -25,9 +25,9 @@ func ParseDevice(s string, all []int) (NI, error) {
 	name, expr, has := strings.Cut(s, "[")
 	switch {
 	case has && !strings.HasSuffix(expr, "]"):
-		return NI{}, fmt.Errorf("interface %q: the bracket is not closed", s)
+		return NI{}, fmt.Errorf("interface %q: the closing bracket is missing", s)
 	case name == "" || strings.ContainsAny(name, " \t/,"):
-		return NI{}, fmt.Errorf("interface %q: not the name of an interface", s)
+		return NI{}, fmt.Errorf("interface %q: this is not a valid interface name", s)
 	case !has:
 		return NI{Device: name, CPTs: all}, nil
 	}

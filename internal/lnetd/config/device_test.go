@@ -66,7 +66,7 @@ func TestListedInterfaces(t *testing.T) {
 		t.Error("a name that ends with a digit is looked for")
 	}
 	_, err := Parse("t.yaml", []byte("net: [{net: tcp, interfaces: [{intf: 'eth0[1]', CPT: 2}]}]"), nil)
-	if err == nil || !strings.Contains(err.Error(), "stands twice") {
+	if err == nil || !strings.Contains(err.Error(), "occurs twice") {
 		t.Errorf("two lists of CPU partitions: %v", err)
 	}
 }

@@ -77,7 +77,7 @@ func (p place) request(discover bool) Request {
 				}
 			}
 			if m.value.isEmpty() {
-				m.value.problemf("names no NID").remedy(remedyOf(nidText, ""))
+				m.value.problemf("contains no NID").remedy(remedyOf(nidText, ""))
 			}
 		case m.key == "force" && discover:
 			e.Force, _ = m.value.boolean()

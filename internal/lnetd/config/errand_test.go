@@ -48,11 +48,11 @@ ping:
 // lnetctl 7 (6)
 func TestErrandsThatAreRefused(t *testing.T) {
 	for text, want := range map[string][]string{
-		"ping:\n":                            {"f:1: ping: no value where keys were expected"},
+		"ping:\n":                            {"f:1: ping: no value was found, but keys were expected"},
 		"ping: {timeout: 5}\n":               {`f:1: ping: the key "nids" is missing`},
 		"ping: {nid: 1@gni}\n":               {"f:1: ping.nid: invalid key 'nid'"},
-		"ping: {nids: []}\n":                 {"f:1: ping.nids: names no NID"},
-		"ping: {nids: 1@gni}\n":              {`f:1: ping.nids: "1@gni" where a list was expected`},
+		"ping: {nids: []}\n":                 {"f:1: ping.nids: contains no NID"},
+		"ping: {nids: 1@gni}\n":              {`f:1: ping.nids: "1@gni" was found, but a list was expected`},
 		"ping: {nids: [1@gni], timeout: 0}":  {"f:1: ping.timeout: 0 is not in 1 to 2147483647"},
 		"ping: {nids: [1@gni], source: 1@x}": {`f:1: ping.source: NID "1@x": unknown network type`},
 		"discover: {nids: [1@gni, ]":         {"f:1: the bracket { is not closed"},

@@ -167,7 +167,7 @@ func (f *file) global(at place) {
 // (lnet-core 13), and if the value is neither true nor false.
 func (f *file) tcpBonding(at place) {
 	if on, err := parseBool(at.node.Value); err != nil || on {
-		at.warn("it has no effect: each interface of a tcp net is an NI of its own").remedyf("leave it out, or write 'use_tcp_bonding: 0'")
+		at.warn("it has no effect: each interface of a tcp net is a separate NI").remedyf("remove it, or write 'use_tcp_bonding: 0'")
 	}
 }
 
@@ -211,7 +211,7 @@ func readNet(at place) fileNet {
 		case "local NI(s)":
 			n.list = true
 			if m.value.isEmpty() {
-				m.value.problemf("has no item").remedyf(`write below it "- interfaces: {0: eth0}"`)
+				m.value.problemf("has no item").remedyf(`write "- interfaces: {0: eth0}" below it`)
 			}
 			for _, item := range m.value.optionalItems() {
 				ni := fileNI{at: item}
@@ -243,7 +243,7 @@ func (ni *fileNI) member(m member) {
 			ni.interfaces = append(ni.interfaces, i)
 		}
 		if m.value.isEmpty() {
-			m.value.problemf("names no interface").remedyf(`write "interfaces: {0: eth0}"`)
+			m.value.problemf("contains no interface").remedyf(`write "interfaces: {0: eth0}"`)
 		}
 	case "intf":
 		ni.setNames(m)

@@ -74,7 +74,7 @@ func (f numbered) check(at place, up []*shape) {
 	}
 	for k, m := range at.uncheckedMembers() {
 		if !isIndex(m.key) {
-			m.at.problemf("invalid key '%s'", m.key).remedyf(`number the values, such as "%s: {%d: %s}"`, at.key(), k, m.key)
+			m.at.problemf("invalid key '%s'", m.key).remedyf(`number the values, for example "%s: {%d: %s}"`, at.key(), k, m.key)
 			continue
 		}
 		f.of.check(m.value, up)
@@ -118,7 +118,7 @@ func (s *shape) reportUnknown(at place, m member, up []*shape) {
 		return
 	}
 	if len(file.warnedKeys) >= recordedMax {
-		m.at.problemf("more than %d different keys that are not known", recordedMax)
+		m.at.problemf("more than %d different unknown keys", recordedMax)
 		return
 	}
 	remedy, slip := s.remedy(at, m.key, up)
@@ -129,7 +129,7 @@ func (s *shape) reportUnknown(at place, m member, up []*shape) {
 		file.suggestions[at.node] = append(file.suggestions[at.node], like)
 	}
 	if m.key == "<<" {
-		remedy, slip = "merge keys are not supported: write the keys out", true
+		remedy, slip = "merge keys are not supported: write the keys in full", true
 	}
 	if s.lnetdOnly || s.key == "" || slip {
 		m.at.problemf("invalid key '%s'", m.key).remedy(remedy)
@@ -153,30 +153,30 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 		return fmt.Sprintf("did you mean '%s'?", like), true
 	}
 	if strings.HasSuffix(s.key, "tunables") && slices.Contains(allTunables(at.file.drivers), key) {
-		return "it is a tunable of nets of another type", false
+		return "it is a tunable of other net types", false
 	}
 	below := s.childrenWith(key)
 	if _, global := globalKeys[key]; len(below) > 0 && !global {
-		return "it belongs below " + alternatives(below), true
+		return "it must be below " + alternatives(below), true
 	}
 	for _, around := range slices.Backward(up) {
 		if around.keys[key] == nil {
 			continue
 		}
 		if _, global := globalKeys[key]; global {
-			return "it belongs below 'global'", true
+			return "it must be below 'global'", true
 		} else if around.key == "" {
 			return remedyTopLevel, true
 		}
-		return fmt.Sprintf("it belongs to '%s': indent it as the keys there", around.key), true
+		return fmt.Sprintf("it belongs to '%s': give it the same indentation as the keys there", around.key), true
 	}
 	for _, around := range slices.Backward(up) {
 		if beside := around.childrenWith(key); len(beside) > 0 {
-			return "it belongs below " + alternatives(beside), true
+			return "it must be below " + alternatives(beside), true
 		}
 	}
 	if homes := at.mappingsWith(key); len(homes) > 0 {
-		return "it belongs below " + alternatives(homes), true
+		return "it must be below " + alternatives(homes), true
 	}
 	if s.key == "" {
 		names = slices.DeleteFunc(names, func(name string) bool {
@@ -187,7 +187,7 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 	if len(names) > maxNames {
 		return "see the keys with: lnetd --print-reference-config", false
 	}
-	return "there may be " + alternatives(names), false
+	return "possible keys: " + alternatives(names), false
 }
 
 // childrenWith returns the keys of s whose mapping accepts key.
@@ -224,7 +224,7 @@ func (s *shape) addMappings(homes map[string][]string) {
 }
 
 // remedyTopLevel is the remedy for a section that is not at the top.
-const remedyTopLevel = "it belongs at the beginning of a line, without blanks before it"
+const remedyTopLevel = "it must be at the start of a line, without spaces before it"
 
 // maxNames bounds the names listed in one message.
 const maxNames = 24

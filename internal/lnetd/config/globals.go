@@ -67,7 +67,7 @@ func (c *Config) applyGlobals(f fileGlobals) {
 	}
 	g := &c.Parameters
 	if m, ok := f["retry_count"]; ok && g.HealthSensitivity == 0 && g.RetryCount > 0 {
-		m.value.problemf("%d: must be 0 while health_sensitivity is 0", g.RetryCount).
+		m.value.problemf("%d: must be 0 because health_sensitivity is 0", g.RetryCount).
 			remedyf("write 'retry_count: 0', or a health_sensitivity from 1 to %d", node.MaxHealth)
 	} else if g.HealthSensitivity == 0 {
 		g.RetryCount = 0
@@ -76,7 +76,7 @@ func (c *Config) applyGlobals(f fileGlobals) {
 		if m, ok := f[name]; ok && g.TransactionTimeout <= seconds(g.RetryCount) {
 			m.value.problemf("transaction_timeout %d s must be greater than retry_count %d",
 				int(g.TransactionTimeout/time.Second), g.RetryCount).
-				remedyf("write a transaction_timeout from %d, or a smaller retry_count", g.RetryCount+1)
+				remedyf("write a transaction_timeout of at least %d, or a smaller retry_count", g.RetryCount+1)
 			return
 		}
 	}

@@ -82,7 +82,7 @@ func netShape(drivers []DriverOptions) *shape {
 	}}
 	keys["net type"], keys["net"] = scalar{netText}, scalar{netText}
 	keys["intf"], keys["pattern"] = scalar{deviceText}, scalar{rangeText}
-	return &shape{key: "net", keys: keys, remedies: map[string]string{"ip-range": "it is for 'ip2nets' alone"}, stateKeys: niStatus, needed: [][]string{{"net type", "net"}}}
+	return &shape{key: "net", keys: keys, remedies: map[string]string{"ip-range": "it is only valid in 'ip2nets'"}, stateKeys: niStatus, needed: [][]string{{"net type", "net"}}}
 }
 
 // netRuleShape returns the form of an item of "ip2nets".
@@ -92,7 +92,7 @@ func netRuleShape(drivers []DriverOptions) *shape {
 	keys["net-spec"] = scalar{netText}
 	keys["ip-range"] = numbered{scalar{rangeText}}
 	return &shape{key: "ip2nets", keys: keys, remedies: map[string]string{
-		"local NI(s)": "it is for 'net' alone: write the keys of the interface beside 'net-spec'",
+		"local NI(s)": "it is only valid in 'net': write the keys of the interface next to 'net-spec'",
 	}, stateKeys: []string{seqNoKey}, needed: [][]string{{"net-spec"}}}
 }
 
@@ -128,7 +128,7 @@ func sections(drivers []DriverOptions) *shape {
 		"buffers": &shape{key: "buffers", stateKeys: []string{seqNoKey}, keys: map[string]form{
 			"tiny": buffers, "small": buffers, "large": buffers,
 		}, remedies: map[string]string{
-			"tiny_buffers": "here it is 'tiny'", "small_buffers": "here it is 'small'", "large_buffers": "here it is 'large'",
+			"tiny_buffers": "write 'tiny' here", "small_buffers": "write 'small' here", "large_buffers": "write 'large' here",
 		}},
 		"numa":       &shape{key: "numa", stateKeys: []string{seqNoKey, "cpts"}, keys: map[string]form{"range": globalKeys["numa_range"].form}},
 		"global":     &shape{key: "global", stateKeys: []string{seqNoKey}, keys: formsOf(globalKeys)},
@@ -143,7 +143,7 @@ func sections(drivers []DriverOptions) *shape {
 	return &shape{keys: keys, remedies: map[string]string{"ping": onlyExec, "discover": onlyExec}}
 }
 
-const onlyExec = "it is for 'import --exec' alone"
+const onlyExec = "it is only valid for 'import --exec'"
 
 var buffers = scalar{Whole{-1, node.BuffersMax}}
 

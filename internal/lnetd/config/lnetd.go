@@ -69,7 +69,7 @@ var lndTimeouts = setting[Config]{
 			}
 			n, valid := net.net()
 			if before, twice := names[n]; valid && twice {
-				net.problemf("the net %s stands twice: line %d has it already", n, before.node.Line).remedyf("leave one of the two out")
+				net.problemf("net %s occurs twice; the first is in line %d", n, before.node.Line).remedyf("remove one of them")
 			}
 			names[n] = net
 			if seconds, ok := timeout.in(api.LNDTimeoutRange); ok && valid {
@@ -92,7 +92,7 @@ func (c *Config) lockPeers(at place) {
 		if p := find(c.Peers, func(p *Peer) bool { return p.Primary == nids[0] }); p != nil {
 			p.Locked = true
 		} else {
-			item.warn("no peer has the primary NID %s: nothing is locked", nids[0]).remedyf("add the peer to the section \"peer\"")
+			item.warn("no peer has the primary NID %s, so nothing is locked", nids[0]).remedyf("add the peer to the section \"peer\"")
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (c *Config) applyLnetd(f *file) {
 		metricsKeys[name].read(&c.Metrics, at)
 	}
 	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
-		f.lnetd.options["discovery"].warn("%s holds over the value in \"global\"", c.Parameters.Discovery)
+		f.lnetd.options["discovery"].warn("%s overrides the value in \"global\"", c.Parameters.Discovery)
 	}
 }
 
@@ -140,13 +140,13 @@ func ParseLevel(s string) (slog.Level, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is none of debug, info, warn, error", s)
+	return 0, fmt.Errorf("%q is not a log level", s)
 }
 
 func checkAddr(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return fmt.Errorf("%q is not HOST:PORT", s)
+		return fmt.Errorf("%q is not of the form HOST:PORT", s)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return fmt.Errorf("%q: %q is not a port", s, port)

@@ -108,7 +108,7 @@ func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, P
 	}
 	m.checkGateways(have, func(lost *Peer) string {
 		return m.Peers[slices.IndexFunc(have.Peers, func(p Peer) bool { return p.Primary == lost.Primary })].Where
-	}, "delete the routes first, or list the NID")
+	}, "delete the routes first, or keep the NID in the list")
 	m.addPolicies(c)
 	m.Drivers = c.Drivers
 	m.check()
@@ -158,14 +158,14 @@ func (m *merge) addNI(i NI) {
 			i.Own = has.Own
 			*has = i
 		default:
-			m.addConflict(i.place(), fmt.Sprintf("the NI %s is there already, with other tunables: cannot add LNet NI", &i),
-				"delete it first, or make the node what the whole file says: lnetdctl apply")
+			m.addConflict(i.place(), fmt.Sprintf("the NI %s exists already with other tunables: cannot add LNet NI", &i),
+				"delete it first, or make the node match the file with: lnetdctl apply")
 		}
 		return
 	}
 	if first := find(m.NIs, func(o *NI) bool { return o.Net == i.Net }); first != nil && first.Tunables != i.Tunables {
 		if i.Tunables != (lnd.Tunables{PeerTimeout: -1}) {
-			m.warn(i.place(), "All tunables of NIs of a net should be the same; those of the first NI hold")
+			m.warn(i.place(), "All NIs of a net should have the same tunables; those of the first NI apply")
 		}
 		i.Tunables = first.Tunables
 	}
@@ -217,7 +217,7 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 	case has == nil:
 		for _, nid := range p.nids() {
 			if o := m.ownerOf(nid); o != nil {
-				m.addConflict(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
+				m.addConflict(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "make sure that each NID belongs to only one peer")
 				return
 			}
 		}
@@ -227,7 +227,7 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 		m.Peers = append(m.Peers, *p)
 	case p.undiscovered(gateways):
 	case has.SingleRail != p.SingleRail:
-		m.addConflict(p.Where, fmt.Sprintf("the peer %s is configured already, with another \"Multi-Rail\"", p.Primary), "delete the peer first")
+		m.addConflict(p.Where, fmt.Sprintf("the peer %s is already configured with another value of \"Multi-Rail\"", p.Primary), "delete the peer first")
 	default:
 		for _, nid := range p.Others {
 			switch o := m.ownerOf(nid); {
@@ -235,7 +235,7 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 				m.ownerIndex[nid] = m.ownerIndex[p.Primary]
 				has.Others = append(has.Others, nid)
 			case o.Primary != p.Primary:
-				m.addConflict(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "see that each NID stands at one peer alone")
+				m.addConflict(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "make sure that each NID belongs to only one peer")
 			}
 		}
 		has.Locked = has.Locked || p.Locked
@@ -276,7 +276,7 @@ func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy
 		p := &have.Peers[k]
 		for _, nid := range p.nids() {
 			if lost[nid] {
-				m.addConflict(where(p), fmt.Sprintf("routes lead by the peer %s: failed to del primary peer", nid), remedy)
+				m.addConflict(where(p), fmt.Sprintf("routes use the peer %s: failed to del primary peer", nid), remedy)
 				break
 			}
 		}
@@ -331,7 +331,7 @@ func (c *Config) AddDrivers(have *State) {
 func (m *merge) check() {
 	m.checkRoutes()
 	if most := m.Parameters.InterfacesMax; most > 0 && len(m.NIs) >= most {
-		m.addConflict("net", fmt.Sprintf("%d NIs: too many NIs, check lnet_interfaces_max", len(m.NIs)), fmt.Sprintf("max_interfaces is %d, with 0@lo", most))
+		m.addConflict("net", fmt.Sprintf("%d NIs: too many NIs, check lnet_interfaces_max", len(m.NIs)), fmt.Sprintf("max_interfaces is %d, including 0@lo", most))
 	}
 }
 
@@ -344,12 +344,12 @@ func (m *merge) checkRoutes() {
 		if why == "" {
 			return false
 		}
-		route := fmt.Sprintf("route to %s by %s", r.Net, r.Gateway)
+		route := fmt.Sprintf("route to %s through %s", r.Net, r.Gateway)
 		if r.Where == "" {
 			m.addConflict(route, why, remedy)
 			return false
 		}
-		m.warn(r.Where, "the "+route+" is left out: "+why)
+		m.warn(r.Where, "the "+route+" is ignored: "+why)
 		return true
 	})
 }

@@ -28,7 +28,7 @@ func TestMetricsErrors(t *testing.T) {
 		{"too many peers", "lnetd: {metrics: {peers: 65537}}\n", []string{"f:1: lnetd.metrics.peers: 65537 is not in 1 to 65536"}},
 		{"a word", "lnetd: {metrics: {lustre_compat: perhaps}}\n", []string{`f:1: lnetd.metrics.lustre_compat: "perhaps" is neither true nor false`}},
 		{"another key", "lnetd:\n    metrics:\n        webconfig: x\n", []string{"f:3: lnetd.metrics.webconfig: invalid key 'webconfig'"}},
-		{"an address", "lnetd: {metrics: '127.0.0.1:9'}\n", []string{`f:1: lnetd.metrics: "127.0.0.1:9" where keys were expected`}},
+		{"an address", "lnetd: {metrics: '127.0.0.1:9'}\n", []string{`f:1: lnetd.metrics: "127.0.0.1:9" was found, but keys were expected`}},
 	})
 }
 

@@ -24,7 +24,7 @@ func (l *Site) Mismatches(machine []Interface) (out []string) {
 		for _, spec := range rule.Nets {
 			for _, i := range chosen(&spec, usable) {
 				if !rule.Match(i.Addrs) {
-					out = append(out, fmt.Sprintf("%s(%s) has no address of the patterns of %q; %s has %s", spec.Net, i.Name, rule, usable[at].Name, listAddrs(matching)))
+					out = append(out, fmt.Sprintf("%s(%s) has no address that matches the patterns of %q; %s has %s", spec.Net, i.Name, rule, usable[at].Name, listAddrs(matching)))
 				}
 			}
 		}

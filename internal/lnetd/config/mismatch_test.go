@@ -23,8 +23,8 @@ func TestMismatches(t *testing.T) {
 		rules string
 		want  []string
 	}{
-		{"tcp1(eth0) 192.168.184.*", []string{`tcp1(eth0) has no address of the patterns of "tcp1(eth0) 192.168.184.*"; eth1 has 192.168.184.7`}},
-		{"tcp1 192.168.184.*", []string{`tcp1(eth0) has no address of the patterns of "tcp1 192.168.184.*"; eth1 has 192.168.184.7`}},
+		{"tcp1(eth0) 192.168.184.*", []string{`tcp1(eth0) has no address that matches the patterns of "tcp1(eth0) 192.168.184.*"; eth1 has 192.168.184.7`}},
+		{"tcp1 192.168.184.*", []string{`tcp1(eth0) has no address that matches the patterns of "tcp1 192.168.184.*"; eth1 has 192.168.184.7`}},
 		{"tcp1(eth1) 192.168.184.*", nil},
 		{"tcp1 192.184.*.*", nil},
 		{"tcp1(eth0) 10.*.*.*", nil}, // it is for other hosts

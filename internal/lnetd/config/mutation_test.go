@@ -35,7 +35,7 @@ var mutations = []mutation{
 	{"one blank more", func(_ *rand.Rand, lines []string, k int) { lines[k] = " " + lines[k] }},
 	{"one blank less", func(_ *rand.Rand, lines []string, k int) { lines[k] = strings.TrimPrefix(lines[k], " ") }},
 	{"no colon", func(_ *rand.Rand, lines []string, k int) { lines[k] = strings.Replace(lines[k], ":", "", 1) }},
-	{"no blank behind the colon", func(_ *rand.Rand, lines []string, k int) {
+	{"the space after the colon is missing", func(_ *rand.Rand, lines []string, k int) {
 		lines[k] = strings.Replace(lines[k], ": ", ":", 1)
 	}},
 	{"a letter of the key dropped", onKey(func(r *rand.Rand, key string) string {

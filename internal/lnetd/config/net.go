@@ -30,7 +30,7 @@ func (c *Config) addNet(f fileNet) {
 	case !f.list:
 		items = []fileNI{f.direct}
 	case len(f.direct.interfaces) > 0 || f.direct.nid != nil:
-		f.at.problemf("names interfaces both by 'local NI(s)' and beside it").remedyf("write them as items of 'local NI(s)'")
+		f.at.problemf("has interfaces both in 'local NI(s)' and outside of it").remedyf("move all interfaces into 'local NI(s)'")
 	}
 	var common *lnd.Tunables
 	ownOptions := f.direct.options(n)
@@ -49,7 +49,7 @@ func (c *Config) addNet(f fileNet) {
 		if common == nil {
 			common = &t
 		} else if *common != t {
-			item.at.warn("All tunables of NIs of a net should be the same; those of the first NI hold")
+			item.at.warn("All NIs of a net should have the same tunables; those of the first NI apply")
 		}
 		for _, ni := range item.places(n) {
 			ni.Tunables = *common
@@ -72,7 +72,7 @@ func (c *Config) addNI(ni NI, at place) {
 		return o.Net == ni.Net && (o.Device != "" && o.Device == ni.Device || !o.NID.IsZero() && o.NID == ni.NID)
 	})
 	if twice {
-		at.problemf("the NI %s stands twice", &ni).remedyf("leave one of the two out; one interface may have NIs on several nets")
+		at.problemf("the NI %s occurs twice", &ni).remedyf("remove one of them; one interface may have NIs on several nets")
 		return
 	}
 	ni.Where = at.position()
@@ -101,8 +101,8 @@ func (f *fileNet) patternAlone() bool {
 	default:
 		return true
 	}
-	f.direct.pattern.problemf("'pattern' and '%s' contradict each other", beside).
-		remedyf("write an item of 'net' for each, or leave one of the two out")
+	f.direct.pattern.problemf("'pattern' and '%s' cannot be combined", beside).
+		remedyf("write a separate item of 'net' for each, or remove one of them")
 	return false
 }
 
@@ -122,7 +122,7 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 		noted := said || ni.at.node.Kind != yaml.MappingNode || ni.at.hasMisspelled("interfaces", "nid", "local NI(s)")
 		switch {
 		case ni.at.key() == "net" && nid.IsZero() && !noted:
-			ni.at.warn("no interface is named: the driver takes the first one that is up").remedyf(`write "interfaces: {0: eth0}"`)
+			ni.at.warn("no interface is given: the driver uses the first one that is up").remedyf(`write "interfaces: {0: eth0}"`)
 			fallthrough
 		case !nid.IsZero():
 			return []NI{{Net: n, NID: nid, CPTs: all}}
@@ -132,7 +132,7 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 		return nil
 	}
 	if len(ni.interfaces) > 1 && !nid.IsZero() {
-		ni.nid.problemf("one NID beside %d interfaces", len(ni.interfaces)).remedyf("write an item of 'local NI(s)' for each interface")
+		ni.nid.problemf("one NID for %d interfaces", len(ni.interfaces)).remedyf("write an item of 'local NI(s)' for each interface")
 		return nil
 	}
 	var out []NI
@@ -191,7 +191,7 @@ func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 		i.reportInvalid(err, deviceText)
 		return ni, false
 	case i.cpts != nil && ni.Device != s && ni.Listed == nil:
-		i.cpts.problemf("stands twice: the name of the interface has CPU partitions too, %s", s).remedyf("leave one of the two out")
+		i.cpts.problemf("occurs twice: the interface name also has CPU partitions, %s", s).remedyf("remove one of them")
 		return ni, false
 	case i.cpts != nil:
 		ni.CPTs = all

@@ -45,7 +45,7 @@ func parseAddressRange(s string) (addressRange, error) {
 	}
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
-		return addressRange{}, fmt.Errorf("%q is neither four ranges joined by dots nor an IPv6 address with a prefix length", s)
+		return addressRange{}, fmt.Errorf("%q is neither four ranges separated by dots nor an IPv6 address with a prefix length", s)
 	}
 	return addressRange{prefix: prefix}, nil
 }
@@ -102,7 +102,7 @@ func readNetRule(at place) (r NetRule, good bool) {
 		return r, false
 	}
 	if to.Type() == lnet.TypeLO {
-		net.problemf("every node has it").remedyf("leave the rule out")
+		net.problemf("every node has this NI").remedyf("remove the rule")
 		return r, false
 	}
 	r.net, r.tunables, r.options = to, ni.tunables.tunables(), ni.options(to)
@@ -201,9 +201,9 @@ func (r *NetRule) remedy(machine []Interface) string {
 		}
 	}
 	if len(fit) == 0 {
-		return strings.Join(append(parts, "correct the pattern, or leave intf out"), "; ")
+		return strings.Join(append(parts, "correct the pattern, or remove the interface"), "; ")
 	}
-	return strings.Join(append(append(parts, fit...), "name that, or leave intf out"), "; ")
+	return strings.Join(append(append(parts, fit...), "write that interface, or remove the interface"), "; ")
 }
 
 // acceptsInterface reports whether an interface is up and has an address in the ranges.

@@ -202,7 +202,7 @@ func (k Words) right() (what, example string) { return alternatives(k), "" }
 
 func (k Words) read(text string) (string, error) {
 	if !slices.Contains(k, text) {
-		return "", fmt.Errorf("%q is none of %s", text, strings.Join(k, ", "))
+		return "", fmt.Errorf("%q is not one of %s", text, strings.Join(k, ", "))
 	}
 	return text, nil
 }
@@ -300,7 +300,7 @@ func (p place) option(o *Option) (string, bool) {
 	}
 	if within, ok := o.Kind.(Within); ok {
 		if _, err := Whole(within).read(p.node.Value); err != nil {
-			p.warn("%v: it is taken as %s", err, value).remedy(remedyOf(o.Kind, p.key()))
+			p.warn("%v: lnetd uses %s instead", err, value).remedy(remedyOf(o.Kind, p.key()))
 		}
 	}
 	return value, true

@@ -111,7 +111,7 @@ func networksOrNIDs(list []string) ([]NI, error) {
 		case err != nil:
 			return nil, err
 		case nid.IsLoopback():
-			return nil, errors.New("every node has 0@lo")
+			return nil, errors.New("every node has 0@lo anyway")
 		}
 		nids = append(nids, NI{Net: nid.Net(), NID: nid, Tunables: lnd.Tunables{PeerTimeout: -1}})
 	}
@@ -130,7 +130,7 @@ func networks(list []string) ([]NI, error) {
 	}
 	nis, err := nisOf(specs)
 	if err == nil && len(nis) == 0 {
-		err = errors.New("names no net besides lo")
+		err = errors.New("contains no net except lo")
 	}
 	return nis, err
 }

@@ -35,29 +35,29 @@ func (p *parameter) set(to *Parameters, v int64) { p.put(to, p.Stored(v)) }
 var parameterTable = withDefaults([]parameter{
 	numberAt(func(p *Parameters) *uint32 { return &p.NUMARange }, parameters.Parameter{
 		Name: "numa_range", Section: parameters.Global, Module: "lnet_numa_range", Max: math.MaxUint32, Resets: true,
-		Help: "NUMA distance up to which NIs count as equally near",
+		Help: "difference in NUMA distance up to which NIs count as equally near",
 	}),
 	numberAt(func(p *Parameters) *int { return &p.InterfacesMax }, parameters.Parameter{
 		Name: "max_interfaces", OldName: "max_intf", Section: parameters.Global, Module: "lnet_interfaces_max",
 		Max: math.MaxInt32, Low: lnet.InterfacesMin, Lenient: true, Resets: true,
-		Values: "16 to 2147483647; a smaller number stands for 4096, the default",
-		Help:   "most NIs of a node, and NIDs that a peer may announce, with 0@lo",
+		Values: "16 to 2147483647; a smaller number means 4096, the default",
+		Help:   "maximum number of NIs of a node, and of NIDs of a peer, including 0@lo",
 	}),
 	{parameters.Parameter{
 		Name: discoveryName, Section: parameters.Global, Module: "lnet_peer_discovery_disabled", Inverted: true,
 		Kind: lnd.Bool, Max: math.MaxInt32, Lenient: true, Live: true, Resets: true,
 		Values: "0, 1, on, off or verify",
-		Help:   "0 or off, on, or verify: compare only; 1 is on unless it is verify already",
+		Help:   "off (or 0), on, or verify: only compare; 1 means on, but does not change verify",
 	}, getDiscovery, putDiscovery},
 	boolAt(func(p *Parameters) *bool { return &p.DropAsymRoute }, parameters.Parameter{
 		Name: "drop_asym_route", Section: parameters.Global, Module: "lnet_drop_asym_route", Max: math.MaxInt32, Lenient: true,
 		Values: "0 or 1",
-		Help:   "1: drop messages that come by another route than ours",
+		Help:   "1: drop messages that arrive by another route than the one of this node",
 	}),
 	numberAt(func(p *Parameters) *int { return &p.RetryCount }, parameters.Parameter{
 		Name: "retry_count", Section: parameters.Global, Module: "lnet_retry_count", Max: math.MaxInt32, Bounded: true,
-		Values: "0 or more, less than transaction_timeout; 0 alone while health_sensitivity is 0",
-		Help:   "how often a message is sent again; also shortens the LND timeout",
+		Values: "0 or more, less than transaction_timeout; must be 0 if health_sensitivity is 0",
+		Help:   "number of times a message is resent; more resends shorten the LND timeout",
 	}),
 	secondsAt(func(p *Parameters) *time.Duration { return &p.TransactionTimeout }, parameters.Parameter{
 		Name: "transaction_timeout", Section: parameters.Global, Module: "lnet_transaction_timeout", Min: 1, Max: math.MaxInt32,
@@ -66,57 +66,57 @@ var parameterTable = withDefaults([]parameter{
 	}),
 	numberAt(func(p *Parameters) *int { return &p.HealthSensitivity }, parameters.Parameter{
 		Name: "health_sensitivity", Section: parameters.Global, Module: "lnet_health_sensitivity", Max: node.MaxHealth,
-		Help: "what a failure takes from the health of an NI; 0 needs retry_count 0",
+		Help: "how much a failure reduces the health of an NI; 0 needs retry_count 0",
 	}),
 	fixed(func(*Parameters) int64 { return 1 }, parameters.Parameter{
 		Name: "recovery_interval", Section: parameters.Global, Module: "lnet_recovery_interval",
-		Values: "1; it is obsolete", NoEffect: "is obsolete: nothing is changed",
-		Help: "obsolete, without effect",
+		Values: "1; it is obsolete", NoEffect: "is obsolete; nothing is changed",
+		Help: "obsolete, has no effect",
 	}),
 	numberAt(func(p *Parameters) *int { return &p.RouterSensitivity }, parameters.Parameter{
 		Name: "router_sensitivity", Section: parameters.Global, Max: 100,
-		Values: "0 to 100 percent", NoEffect: "is kept and shown, but has no effect",
-		Help: "percent of full health that a router's NI needs; without effect",
+		Values: "0 to 100 percent", NoEffect: "is stored and shown, but has no effect",
+		Help: "health in percent that the NI of a router needs; has no effect",
 	}),
 	fixed(func(p *Parameters) int64 { return int64(p.LNDTimeout() / time.Second) }, parameters.Parameter{
 		Name: "lnd_timeout", Section: parameters.Global, Unit: lnd.Seconds,
-		Help: "derived from others; ignored in documents",
+		Help: "computed from other parameters; ignored in documents",
 	}),
 	numberAt(func(p *Parameters) *node.ResponseTracking { return &p.ResponseTracking }, parameters.Parameter{
 		Name: "response_tracking", Section: parameters.Global, Module: "lnet_response_tracking", Max: int64(node.TrackAll),
 		Values: "0, 1, 2 or 3", Refusal: "Valid values are: 0, 1, 2, or 3",
-		Help: "requests watched for a response: 0 none, 1 GET, 2 PUT, 3 both",
+		Help: "requests whose responses are tracked: 0 none, 1 GET, 2 PUT, 3 both",
 	}),
 	secondsAt(func(p *Parameters) *time.Duration { return &p.RecoveryLimit }, parameters.Parameter{
 		Name: "recovery_limit", Section: parameters.Global, Module: "lnet_recovery_limit", Max: math.MaxInt32,
 		Refusal: "Must be greater than or equal to 0",
-		Help:    "how long to try to bring an NI back; 0: for ever",
+		Help:    "how long recovery of an NI is tried; 0: no limit",
 	}),
 	secondsAt(func(p *Parameters) *time.Duration { return &p.MaxRecoveryPingInterval }, parameters.Parameter{
 		Name: "max_recovery_ping_interval", Section: parameters.Global, Module: "lnet_max_recovery_ping_interval", Min: 1, Max: math.MaxInt32,
 		Refusal: "must be strictly positive",
-		Help:    "longest pause between pings of an NI that failed",
+		Help:    "maximum interval between pings of an NI that failed",
 	}),
 
 	secondsAt(func(p *Parameters) *time.Duration { return &p.RouterCheckInterval }, parameters.Parameter{
 		Name: "alive_router_check_interval", Section: parameters.Lnetd, Module: "alive_router_check_interval", Max: maxSeconds,
-		Help: "pause between pings of a gateway; 0: pinged when used",
+		Help: "interval between pings of a gateway; 0: ping it only when it is used",
 	}),
 	secondsAt(func(p *Parameters) *time.Duration { return &p.RouterPingTimeout }, parameters.Parameter{
 		Name: "router_ping_timeout", Section: parameters.Lnetd, Module: "router_ping_timeout", Min: 1, Max: maxSeconds,
-		Help: "added to that pause: a router's NI without a ping for so long is down",
+		Help: "time without pings, beyond the check interval, after which an NI of a router is down",
 	}),
 	inverseAt(func(p *Parameters) *bool { return &p.AsymmetricRoutes }, parameters.Parameter{
 		Name: "avoid_asym_router_failure", Section: parameters.Lnetd, Module: "avoid_asym_router_failure",
-		Help: "1: a gateway has to be up on both sides",
+		Help: "1: a gateway must be up on the nets on both sides",
 	}),
 	boolAt(func(p *Parameters) *bool { return &p.CheckRoutersBeforeUse }, parameters.Parameter{
 		Name: "check_routers_before_use", Section: parameters.Lnetd, Module: "check_routers_before_use",
-		Help: "1: a route is down until its gateway answered",
+		Help: "1: a route is down until its gateway has answered",
 	}),
 	inverseAt(func(p *Parameters) *bool { return &p.IgnorePeerDown }, parameters.Parameter{
 		Name: "auto_down", Section: parameters.Lnetd, Module: "auto_down",
-		Help: "0: no driver may say that a peer is down",
+		Help: "0: ignore reports of drivers that a peer is down",
 	}),
 	numberAt(func(p *Parameters) *int { return &p.PeerBufferCredits }, parameters.Parameter{
 		Name: "peer_buffer_credits", Section: parameters.Lnetd, Module: "peer_buffer_credits", Max: 1 << 24,
@@ -124,7 +124,7 @@ var parameterTable = withDefaults([]parameter{
 	}),
 	numberAt(func(p *Parameters) *int { return &p.PeerNIsMax }, parameters.Parameter{
 		Name: "peer_nis_max", Section: parameters.Lnetd, Min: node.PeerNIsMin, Max: 1 << 24,
-		Help: "most NIDs of peers that are not configured; the least used are forgotten",
+		Help: "maximum number of NIDs of unconfigured peers; the least recently used are removed",
 	}),
 	// Options of older releases, without effect (lnet-core 8.5).
 	fixed(func(*Parameters) int64 { return 0 }, parameters.Parameter{

@@ -107,13 +107,13 @@ func readPeerLists(at place) []filePeer {
 		case list.empty():
 			p.nids = beside
 		case len(beside) > 0:
-			list.problemf("NIDs stand both below 'nids' and beside it, as '%s'", beside[0].key()).remedyf("indent them all below 'nids'")
+			list.problemf("NIDs are given both below 'nids' and, as '%s', next to it", beside[0].key()).remedyf("write all of them below 'nids'")
 			continue
 		default:
 			p.nids = list.values()
 		}
 		if len(p.nids) == 0 {
-			list.problemf("names no NID").remedy(remedyOf(nidText, ""))
+			list.problemf("contains no NID").remedy(remedyOf(nidText, ""))
 			continue
 		}
 		peers = append(peers, p)
@@ -148,7 +148,7 @@ func (c *Config) addPeer(p Peer, f *filePeer, places *peerPositions) {
 		case !taken:
 			added = append(added, nid)
 		case other != p.Primary:
-			f.at.problemf("%s belongs to the peer %s already", nid, other).remedyf("leave it out of one of the two")
+			f.at.problemf("%s belongs to the peer %s already", nid, other).remedyf("remove it from one of them")
 			ok = false
 		}
 	}
@@ -159,7 +159,7 @@ func (c *Config) addPeer(p Peer, f *filePeer, places *peerPositions) {
 		places.owner[nid] = p.Primary
 	}
 	if _, twice := places.first(p.Primary); twice {
-		f.at.warn("the peer %s stands twice: it has the NIDs of both", p.Primary).remedyf("write all of its NIDs in one of the two")
+		f.at.warn("the peer %s occurs twice: it gets the NIDs of both entries", p.Primary).remedyf("write all of its NIDs in one entry")
 	}
 	if at, there := places.positions[p.key()]; there {
 		c.Peers[at].Others = append(c.Peers[at].Others, added...)
@@ -190,11 +190,11 @@ func (f *filePeer) peer() (Peer, bool) {
 		}
 	}
 	if len(p.Others) >= peerNIDsMax {
-		f.at.problemf("%d NIDs: a peer has %d at most", 1+len(p.Others), peerNIDsMax).remedyf("look at the ranges in its NIDs")
+		f.at.problemf("%d NIDs: a peer can have at most %d", 1+len(p.Others), peerNIDsMax).remedyf("check the ranges in its NIDs")
 		return p, false
 	}
 	if nid, clash := p.sameNet(); ok && clash {
-		f.at.problemf("%s: a peer that is not Multi-Rail has one NID on a net", nid).remedyf("write 'Multi-Rail: true', or a peer of its own for the NID")
+		f.at.problemf("%s: a peer that is not Multi-Rail can have only one NID per net", nid).remedyf("write 'Multi-Rail: true', or make the NID a separate peer")
 		return p, false
 	}
 	return p, ok
@@ -215,7 +215,7 @@ func (f *filePeer) readPrimary(p *Peer) bool {
 	}
 	p.Primary = nids[0]
 	if p.Primary.IsLoopback() {
-		primary.problemf("%s is this node", p.Primary).remedyf("leave the peer out")
+		primary.problemf("%s is a NID of this node", p.Primary).remedyf("remove the peer")
 		return false
 	}
 	return true

@@ -35,7 +35,7 @@ func Without(a, b []lnet.NID) (out []lnet.NID) {
 
 // conflictText returns the message for a listed NID that belongs to another peer.
 func (p *Peer) conflictText(nid, owner lnet.NID) string {
-	return fmt.Sprintf("NID %d, %s, belongs to the peer %s already: it is ignored", slices.Index(p.Listed, nid), nid, owner)
+	return fmt.Sprintf("NID %d, %s, already belongs to the peer %s and is ignored", slices.Index(p.Listed, nid), nid, owner)
 }
 
 // updatePeer applies p, an entry of "peers", to the peer of c that has one of its NIDs. If there is
@@ -49,7 +49,7 @@ func (c *Config) updatePeer(p Peer, f *filePeer, places *peerPositions) {
 		}
 	}
 	if there {
-		f.at.warn("the peer %s stands twice: it has the NIDs of the last list", c.Peers[at].Primary).remedyf("write the peer once")
+		f.at.warn("the peer %s occurs twice: it gets the NIDs of the last entry", c.Peers[at].Primary).remedyf("write one entry for the peer")
 		for _, nid := range c.Peers[at].nids() {
 			delete(owner, nid)
 		}
@@ -57,7 +57,7 @@ func (c *Config) updatePeer(p Peer, f *filePeer, places *peerPositions) {
 	var nids []lnet.NID
 	for _, nid := range p.nids() {
 		if other, taken := owner[nid]; taken {
-			f.at.warn("%s", p.conflictText(nid, other)).remedyf("leave it out of one of the two")
+			f.at.warn("%s", p.conflictText(nid, other)).remedyf("remove it from one of them")
 			continue
 		}
 		nids = append(nids, nid)
@@ -121,7 +121,7 @@ func (m *merge) updatePeer(p *Peer, at int) {
 	if at >= 0 {
 		into = m.Peers[at]
 		if into.Locked && !slices.Contains(nids, into.Primary) {
-			m.warn(p.Where, fmt.Sprintf("%s, the primary NID, is locked and not in the list: the peer loses it and the lock", into.Primary))
+			m.warn(p.Where, fmt.Sprintf("the locked primary NID %s is not in the list: the peer loses the NID and the lock", into.Primary))
 		}
 		into.Where = p.Where
 	}
@@ -151,9 +151,9 @@ func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 	for k, nid := range p.Listed {
 		switch o, ok := m.ownerIndex[nid]; {
 		case !ok:
-			absent(p.Where, fmt.Sprintf("NID %d, %s, is a NID of no peer: nothing is deleted", k, nid))
+			absent(p.Where, fmt.Sprintf("NID %d, %s, does not belong to any peer; nothing is deleted", k, nid))
 		case o != at:
-			absent(p.Where, fmt.Sprintf("NID %d, %s, belongs to another peer, %s: it stays", k, nid, m.Peers[o].Primary))
+			absent(p.Where, fmt.Sprintf("NID %d, %s, belongs to another peer, %s, and is not deleted", k, nid, m.Peers[o].Primary))
 		default:
 			gone = append(gone, nid)
 		}
@@ -164,7 +164,7 @@ func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 	has := &m.Peers[at]
 	rest := Without(has.nids(), gone)
 	if len(rest) > 0 && has.Found && rest[0] != has.Primary {
-		absent(p.Where, fmt.Sprintf("the peer %s is not configured: without its primary NID it goes as a whole, until it is discovered again", has.Primary))
+		absent(p.Where, fmt.Sprintf("the peer %s is not configured: without its primary NID the whole peer is deleted, until it is discovered again", has.Primary))
 		rest = nil
 	}
 	for _, nid := range Without(has.nids(), rest) {
@@ -175,7 +175,7 @@ func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 		return
 	}
 	if has.Found {
-		absent(p.Where, fmt.Sprintf("the peer %s is not configured: the NIDs that it loses come back when it is discovered again", has.Primary))
+		absent(p.Where, fmt.Sprintf("the peer %s is not configured: the deleted NIDs come back when it is discovered again", has.Primary))
 	}
 	*has = has.withNIDs(rest)
 }

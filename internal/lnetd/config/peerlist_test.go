@@ -50,7 +50,7 @@ func TestPeerListsRefresh(t *testing.T) {
 		{"without its primary NID", []string{"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [3@gni, 2@gni]}]"}, []string{"[3@gni 2@gni]"}, nil},
 		{"a lock goes with its NID", []string{
 			"peer: [{primary nid: 1@gni, peer ni: [{nid: 2@gni}]}]\nlnetd: {lock_prim: [1@gni]}\n", "peers: [{nids: [2@gni]}]",
-		}, []string{"[2@gni]"}, []string{"1@gni, the primary NID, is locked and not in the list: the peer loses it and the lock"}},
+		}, []string{"[2@gni]"}, []string{"the locked primary NID 1@gni is not in the list: the peer loses the NID and the lock"}},
 		{"a lock for the first NID alone", []string{
 			"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [2@gni, 1@gni]}]\nlnetd: {lock_prim: [2@gni]}\n",
 		}, []string{"[1@gni 2@gni]"}, nil},
@@ -58,23 +58,23 @@ func TestPeerListsRefresh(t *testing.T) {
 			"peer: [{primary nid: 1@gni, peer ni: [{nid: 2@gni}]}]\nlnetd: {lock_prim: [1@gni]}\n", "peers: [{nids: [3@gni, 1@gni]}]",
 		}, []string{"[1@gni 3@gni] locked"}, nil},
 		{"a NID of another peer", []string{"peers: [{nids: [1@gni]}, {nids: [2@gni, 3@gni]}]", "peers: [{nids: [1@gni, 3@gni, 4@gni]}]"},
-			[]string{"[1@gni 4@gni]", "[2@gni 3@gni]"}, []string{"NID 1, 3@gni, belongs to the peer 2@gni already: it is ignored"}},
+			[]string{"[1@gni 4@gni]", "[2@gni 3@gni]"}, []string{"NID 1, 3@gni, already belongs to the peer 2@gni and is ignored"}},
 		{"a NID goes from one peer to another", []string{"peers: [{nids: [1@gni, 3@gni]}, {nids: [2@gni]}]", "peers: [{nids: [2@gni, 3@gni]}, {nids: [1@gni]}]"},
 			[]string{"[1@gni]", "[2@gni 3@gni]"}, nil},
 		{"a peer comes apart", []string{"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [2@gni]}, {nids: [1@gni]}]"}, []string{"[2@gni]", "[1@gni]"}, nil},
 		{"peers become one", []string{"peers: [{nids: [1@gni]}, {nids: [2@gni]}]", "peers: [{nids: [3@gni, 1@gni, 2@gni]}]"},
-			[]string{"[1@gni 3@gni]", "[2@gni]"}, []string{"NID 2, 2@gni, belongs to the peer 2@gni already: it is ignored"}},
+			[]string{"[1@gni 3@gni]", "[2@gni]"}, []string{"NID 2, 2@gni, already belongs to the peer 2@gni and is ignored"}},
 		{"all NIDs are another's", []string{"peers: [{nids: [1@gni, 2@gni]}]", "peers: [{nids: [1@gni]}, {nids: [2@gni]}]"}, []string{"[1@gni]", "[2@gni]"}, nil},
 		{"a peer of one rail", []string{"peer: [{primary nid: 1@gni, Multi-Rail: false}]", "peers: [{nids: [1@gni, 1.1.1.1@tcp]}]"},
 			[]string{"[1@gni 1.1.1.1@tcp] single"}, nil},
 		{"two NIDs on a net make it Multi-Rail", []string{"peer: [{primary nid: 1@gni, Multi-Rail: false}]", "peers: [{nids: [1@gni, 2@gni]}]"},
 			[]string{"[1@gni 2@gni]"}, nil},
 		{"twice in one document", []string{"peers: [{nids: [1@gni, 2@gni]}, {nids: [3@gni, 2@gni]}]"}, []string{"[3@gni 2@gni]"},
-			[]string{"the peer 1@gni stands twice: it has the NIDs of the last list"}},
+			[]string{"the peer 1@gni occurs twice: it gets the NIDs of the last entry"}},
 		{"entries of both kinds", []string{"peer: [{primary nid: 1@gni, peer ni: [{nid: 2@gni}]}]\npeers: [{nids: [3@gni, 1@gni]}]\n"}, []string{"[1@gni 3@gni]"},
-			[]string{"the peer 1@gni stands twice: it has the NIDs of the last list"}},
+			[]string{"the peer 1@gni occurs twice: it gets the NIDs of the last entry"}},
 		{"NIDs of two in one document", []string{"peers: [{nids: [1@gni]}, {nids: [2@gni]}, {nids: [1@gni, 2@gni]}]"}, []string{"[1@gni]", "[2@gni]"},
-			[]string{"the peer 1@gni stands twice: it has the NIDs of the last list", "NID 1, 2@gni, belongs to the peer 2@gni already: it is ignored"}},
+			[]string{"the peer 1@gni occurs twice: it gets the NIDs of the last entry", "NID 1, 2@gni, already belongs to the peer 2@gni and is ignored"}},
 		{"ranges", []string{"peers: [{nids: ['1.1.1.[1-3]@tcp']}]", "peers: [{nids: ['1.1.1.[2-4]@tcp']}]"}, []string{"[1.1.1.2@tcp 1.1.1.3@tcp 1.1.1.4@tcp]"}, nil},
 	}
 	for _, tt := range tests {
@@ -100,8 +100,8 @@ func TestPeerListsRefresh(t *testing.T) {
 func TestGatewaysStay(t *testing.T) {
 	const have = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]\n" +
 		"route: [{net: o2ib, gateway: 10.0.0.1@tcp}]\npeers: [{nids: [10.0.0.1@tcp, 10.0.0.2@tcp]}, {nids: [10.0.0.3@tcp, 10.0.0.4@tcp]}]\n"
-	const busy = "d:1: %s: routes lead by the peer 10.0.0.1@tcp: failed to del primary peer; "
-	const first, both = "delete the routes first, or list the NID", "delete the routes too"
+	const busy = "d:1: %s: routes use the peer 10.0.0.1@tcp: failed to del primary peer; "
+	const first, both = "delete the routes first, or keep the NID in the list", "delete the routes in the same document"
 	for _, tt := range []struct {
 		name, document string
 		del            bool
@@ -171,14 +171,14 @@ func TestPeerListsAreDeleted(t *testing.T) {
 		{"all, in another order", "peers: [{nids: [5@gni, 4@gni]}]", []string{"[1@gni 2@gni 3@gni]", "[6@gni]"}, nil},
 		{"of several peers", "peers: [{nids: [3@gni, 2@gni]}, {nids: [6@gni]}]", []string{"[1@gni]", "[4@gni 5@gni]"}, nil},
 		{"a NID that is not there", "peers: [{nids: [7@gni, 2@gni]}]", []string{"[1@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"},
-			[]string{"NID 0, 7@gni, is a NID of no peer: nothing is deleted"}},
+			[]string{"NID 0, 7@gni, does not belong to any peer; nothing is deleted"}},
 		{"a NID of another peer", "peers: [{nids: [2@gni, 4@gni]}]", []string{"[1@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"},
-			[]string{"NID 1, 4@gni, belongs to another peer, 4@gni: it stays"}},
+			[]string{"NID 1, 4@gni, belongs to another peer, 4@gni, and is not deleted"}},
 		{"twice", "peers: [{nids: [6@gni]}, {nids: [6@gni]}]", []string{"[1@gni 2@gni 3@gni]", "[4@gni 5@gni]"},
-			[]string{"NID 0, 6@gni, is a NID of no peer: nothing is deleted"}},
+			[]string{"NID 0, 6@gni, does not belong to any peer; nothing is deleted"}},
 		{"one after the other", "peers: [{nids: [4@gni]}, {nids: [5@gni]}]", []string{"[1@gni 2@gni 3@gni]", "[6@gni]"}, nil},
 		{"lnetctl's form, with a further NID", "peer: [{primary nid: 2@gni}]", []string{"[1@gni 2@gni 3@gni]", "[4@gni 5@gni]", "[6@gni]"},
-			[]string{"2@gni is a further NID of the peer 1@gni: nothing is deleted"}},
+			[]string{"2@gni is not the primary NID of its peer, which is 1@gni; nothing is deleted"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

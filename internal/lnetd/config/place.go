@@ -88,8 +88,8 @@ type member struct {
 
 // reportRepeated reports that m repeats, in another spelling, what before has set.
 func (m member) reportRepeated(before member) {
-	m.at.problemf("stands twice: line %d has it as '%s', and line %d as '%s'",
-		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).remedyf("leave one of the two out")
+	m.at.problemf("occurs twice: as '%[2]s' in line %[1]d, and as '%[4]s' in line %[3]d",
+		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).remedyf("remove one of them")
 }
 
 // uncheckedMembers returns a mapping's members in order, without checks.
@@ -112,16 +112,16 @@ func (p place) members(twice bool) []member {
 		return nil
 	}
 	if p.node.Kind != yaml.MappingNode {
-		w := p.problemf("%s where keys were expected", p.describe())
+		w := p.problemf("%s was found, but keys were expected", p.describe())
 		switch {
 		case p.node.Kind == yaml.SequenceNode:
 			w.remedyf("write the keys without '- ' before them")
 		case p.path == "" && strings.HasPrefix(p.node.Value, "options "):
-			w.remedyf("these are module parameters: lnetdctl import --modprobe takes them, and lnetdctl legacy2yaml makes YAML of them")
+			w.remedyf("these are module parameters: load them with lnetdctl import --modprobe, or convert them with lnetdctl legacy2yaml")
 		case !p.empty():
-			w.remedyf("write 'key: value', with a blank behind the colon")
+			w.remedyf("write 'key: value', with a space after the colon")
 		default:
-			w.remedyf("write 'key: value' lines, or leave it out")
+			w.remedyf("write 'key: value' lines, or remove it")
 		}
 		return nil
 	}
@@ -130,10 +130,10 @@ func (p place) members(twice bool) []member {
 	for _, m := range p.uncheckedMembers() {
 		switch {
 		case m.at.node.Kind != yaml.ScalarNode:
-			m.at.problemf("a key that is not a word").remedyf("write 'key: value'; a value with brackets in quotes")
+			m.at.problemf("the key is not a word").remedyf("write 'key: value', and put quotes around a value with brackets")
 			continue
 		case seen[m.key] && !twice:
-			m.at.problemf("stands twice").remedyf("leave one of the two out")
+			m.at.problemf("occurs twice").remedyf("remove one of them")
 			continue
 		}
 		seen[m.key] = true
@@ -151,7 +151,7 @@ func (p place) items() []place {
 		return nil
 	}
 	if p.node.Kind != yaml.SequenceNode {
-		p.problemf("%s where a list was expected", p.describe()).remedyf("begin each item with '- '")
+		p.problemf("%s was found, but a list was expected", p.describe()).remedyf("start each item with '- '")
 		return nil
 	}
 	out := make([]place, len(p.node.Content))
@@ -177,7 +177,7 @@ func (p place) values() []place {
 		return p.items()
 	}
 	if p.node.Kind == yaml.ScalarNode && !p.empty() {
-		p.problemf("%s where a list was expected", p.describe()).remedyf(`write "%s: {0: %s}"`, p.key(), p.node.Value)
+		p.problemf("%s was found, but a list was expected", p.describe()).remedyf(`write "%s: {0: %s}"`, p.key(), p.node.Value)
 		return nil
 	}
 	return p.numbers()
@@ -237,7 +237,7 @@ func (p place) scalar(kind Kind) bool {
 		p.problemf("no value specified for key '%s'", p.key()).remedy(remedyOf(kind, p.key()))
 		return false
 	case p.node.Kind != yaml.ScalarNode || p.empty():
-		p.problemf("%s where %s was expected", p.describe(), kind.expected()).remedy(remedyOf(kind, p.key()))
+		p.problemf("%s was found, but %s was expected", p.describe(), kind.expected()).remedy(remedyOf(kind, p.key()))
 		return false
 	}
 	return true
@@ -352,7 +352,7 @@ func (p place) nids(limit int) ([]lnet.NID, bool) {
 	}
 	nids, err := lnet.ExpandNIDs(s, limit)
 	if err == nil && len(nids) == 0 {
-		err = fmt.Errorf("%q names no NID", s)
+		err = fmt.Errorf("%q contains no NID", s)
 	}
 	if err != nil {
 		p.reportInvalid(err, nidText)

@@ -93,7 +93,7 @@ func sortAndLimit(p Problems) Problems {
 		return p
 	}
 	more := fmt.Sprintf("... and %s%d more", atLeast, len(p)-problemsMax)
-	return append(p[:problemsMax:problemsMax], &Problem{File: p[0].File, Text: more, Remedy: "mend these first"})
+	return append(p[:problemsMax:problemsMax], &Problem{File: p[0].File, Text: more, Remedy: "correct these first"})
 }
 
 // problemf records a problem with the value.

@@ -69,12 +69,12 @@ func (c *Config) addRoute(at place) {
 	}
 	for _, to := range nets {
 		if to.Type() == lnet.TypeLO {
-			net.problemf("%s is no remote net", to).remedyf("name the net beyond the gateway, such as \"net: tcp1\"")
+			net.problemf("%s is not a remote net", to).remedyf("write the net behind the gateway, for example \"net: tcp1\"")
 			return
 		}
 		for _, g := range gateways {
 			if g.IsLoopback() {
-				gateway.problemf("%s cannot be a gateway to %s", g, to).remedyf("name the NID that the gateway has on a net of this node")
+				gateway.problemf("%s cannot be a gateway to %s", g, to).remedyf("use the NID of the gateway that is on a net of this node")
 				return
 			}
 			c.addOneRoute(Route{Net: to, Gateway: g, RouteOptions: o, Where: at.position()}, at)
@@ -85,7 +85,7 @@ func (c *Config) addRoute(at place) {
 // addOneRoute adds a route. If the file contains it already, the first one stays.
 func (c *Config) addOneRoute(r Route, at place) {
 	if at.file.routes[r.key()] {
-		at.warn("the route to %s by %s stands twice: the first one holds", r.Net, r.Gateway).remedyf("leave one of the two out")
+		at.warn("the route to %s through %s occurs twice: the first one is used", r.Net, r.Gateway).remedyf("remove one of them")
 		return
 	}
 	if at.file.routes == nil {
@@ -125,7 +125,7 @@ func misplacedRoutes(nis []NI) func(*Route) (why, remedy string) {
 		case own[r.Gateway]:
 			return "the gateway is this node", "delete the route"
 		case r.Gateway.Net() == r.Net:
-			return fmt.Sprintf("the gateway is on %s itself", r.Net), "name the NID that the gateway has on a net of this node"
+			return fmt.Sprintf("the gateway is on %s, the destination net of the route", r.Net), "use the NID of the gateway that is on a net of this node"
 		case !local[r.Gateway.Net()]:
 			return fmt.Sprintf("No interface configured on the same net as gateway %s", r.Gateway),
 				"add an NI on " + r.Gateway.Net().String() + ", or delete the route"

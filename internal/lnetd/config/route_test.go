@@ -61,7 +61,7 @@ func TestRouteErrors(t *testing.T) {
 		}},
 		{"net", "route:\n  - net: foo\n    gateway: 1@gni\n", []string{"f:2: route[0].net: "}},
 		{"too many nets", "route:\n  - net: tcp[1-9999]\n    gateway: 1@gni\n", []string{"f:2: route[0].net: "}},
-		{"net is lo", "route:\n  - net: lo\n    gateway: 1@gni\n", []string{"f:2: route[0].net: lo is no remote net"}},
+		{"net is lo", "route:\n  - net: lo\n    gateway: 1@gni\n", []string{"f:2: route[0].net: lo is not a remote net"}},
 		{"gateway", "route:\n  - net: tcp\n    gateway: 1@foo\n", []string{"f:3: route[0].gateway: "}},
 		{"gateway is 0@lo", "route:\n  - net: gni\n    gateway: 0@lo\n",
 			[]string{"f:3: route[0].gateway: 0@lo cannot be a gateway to gni"}},
@@ -75,7 +75,7 @@ func TestRouteErrors(t *testing.T) {
 // If a net has two routes by the same gateway, the first one is used and a warning is given.
 func TestRouteTwice(t *testing.T) {
 	c := mustParse(t, "route:\n  - {net: tcp7, gateway: '10.0.0.[1-2]@tcp'}\n  - {net: tcp7, gateway: 10.0.0.2@tcp, hop: 2}\n")
-	want := []string{"f:3: route[1]: the route to tcp7 by 10.0.0.2@tcp stands twice: the first one holds"}
+	want := []string{"f:3: route[1]: the route to tcp7 through 10.0.0.2@tcp occurs twice: the first one is used"}
 	if diff := cmp.Diff(want, plain(c.Warnings)); diff != "" || len(c.Routes) != 2 || c.Routes[1].Hops != 0 {
 		t.Errorf("%s\n%+v", diff, c.Routes)
 	}

@@ -42,9 +42,9 @@ func TestRouting(t *testing.T) {
 func TestRoutingErrors(t *testing.T) {
 	testErrors(t, []errorTest{
 		{"enable", "routing:\n    enable: 4\n", []string{"f:2: routing.enable: 4 is not in 0 to 3"}},
-		{"a word", "routing: yes\n", []string{`f:1: routing: "yes" where keys were expected`}},
+		{"a word", "routing: yes\n", []string{`f:1: routing: "yes" was found, but keys were expected`}},
 		{"buffers", "buffers:\n    tiny: -2\n", []string{"f:2: buffers.tiny: -2 is not in -1 to 1048576"}},
-		{"buffers in words", "buffers: many\n", []string{`f:1: buffers: "many" where keys were expected`}},
-		{"forwarding", "lnetd: {forwarding: yes}\n", []string{`f:1: lnetd.forwarding: "yes" is none of enabled, disabled`}},
+		{"buffers in words", "buffers: many\n", []string{`f:1: buffers: "many" was found, but keys were expected`}},
+		{"forwarding", "lnetd: {forwarding: yes}\n", []string{`f:1: lnetd.forwarding: "yes" is not one of enabled, disabled`}},
 	})
 }

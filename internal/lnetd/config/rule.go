@@ -41,12 +41,12 @@ func (c *Config) addRules(list []place) (indexes []int) {
 	var p selection.Policies
 	for k, r := range rules {
 		if k > 0 && *rules[k-1].idx == *r.idx {
-			r.at.warn("the idx %d stands twice: rules of one idx come in the order of the file", *r.idx).remedyf("number the rules 0, 1, 2 ...")
+			r.at.warn("the idx %d occurs twice: rules with the same idx keep the order of the file", *r.idx).remedyf("give the rules the numbers 0, 1, 2 ...")
 		}
 		err := p.Add(r.rule, selection.Append)
 		switch {
 		case errors.Is(err, selection.ErrExists):
-			r.at.warn("the rule %s stands twice", r.rule)
+			r.at.warn("the rule %s occurs twice", r.rule)
 		case err != nil:
 			r.at.problemf("%v", err).remedyf("write 'src', 'dst' or both; or 'dst' and 'rte'")
 		case len(p.Rules()) > len(indexes): // not just the priority of an existing rule
@@ -91,7 +91,7 @@ func readRule(at place) (fileRule, bool) {
 		r.priority.value.priority() // reports its errors too
 		return r, false
 	case !r.rule.HasPriority():
-		r.priority.value.warn("a rule of two patterns has no priority: it is taken as a preference")
+		r.priority.value.warn("a rule with two patterns has no priority: it is used as a preference")
 		return r, true
 	}
 	r.rule.Priority, good = r.priority.value.priority()

@@ -50,10 +50,10 @@ udsp:
 		{"the same match again", "udsp: [{idx: 0, dst: tcp}, {idx: 1, src: tcp1}, {idx: 2, dst: tcp, priority: 5}]\n",
 			[]string{"--dst tcp --priority 5", "--src tcp1 --priority 0"}, ""},
 		{"the same rule again", "udsp:\n  - {idx: 0, dst: tcp}\n  - {idx: 1, dst: tcp}\n",
-			[]string{"--dst tcp --priority 0"}, "f:3: udsp[1]: the rule --dst tcp --priority 0 stands twice"},
+			[]string{"--dst tcp --priority 0"}, "f:3: udsp[1]: the rule --dst tcp --priority 0 occurs twice"},
 		{"no idx", "udsp: [{src: tcp}]\n", nil, `f:1: udsp[0]: the key "idx" is missing: the rule is skipped`},
 		{"a pair with a priority", "udsp: [{idx: 0, src: tcp, dst: tcp1, priority: 3}]\n", []string{"--src tcp --dst tcp1"},
-			"f:1: udsp[0].priority: a rule of two patterns has no priority"},
+			"f:1: udsp[0].priority: a rule with two patterns has no priority"},
 		{"patterns", "udsp: [{idx: 0, src: 'tcp*'}, {idx: 1, dst: '*@o2ib[1,2]'}]\n",
 			[]string{"--src tcp[0-4294967295] --priority 0", "--dst [0-255].[0-255].[0-255].[0-255]@o2ib[1,2] --priority 0"}, ""},
 	}
@@ -122,7 +122,7 @@ func TestTypedRuleErrors(t *testing.T) {
 	testErrors(t, []errorTest{
 		{"no type", "selection:\n  - {net: tcp, priority: 1}\n", []string{`f:2: selection[0]: the key "type" is missing`}},
 		{"no priority", "selection:\n  - {type: net, net: tcp}\n", []string{`f:2: selection[0]: the key "priority" is missing`}},
-		{"type", "selection:\n  - {type: ni, net: tcp, priority: 1}\n", []string{`f:2: selection[0].type: "ni" is none of net, nid, peer`}},
+		{"type", "selection:\n  - {type: ni, net: tcp, priority: 1}\n", []string{`f:2: selection[0].type: "ni" is not one of net, nid, peer`}},
 		{"half a pair", "selection:\n  - {type: peer, local: tcp, priority: 1}\n", []string{"f:2: selection[0]: "}},
 		{"a NID for a net", "lnetd:\n  selection:\n  - {type: net, net: 1@gni, priority: 1}\n", []string{"f:3: lnetd.selection[0]: "}},
 		{"an ID twice", "selection:\n  - {id: 1, type: net, net: tcp, priority: 1}\n  - {id: 1, type: net, net: tcp1, priority: 1}\n",
@@ -135,7 +135,7 @@ func TestTypedRuleErrors(t *testing.T) {
 // Two rules with the same idx are both used, in the order of the file, with a warning.
 func TestIndexTwice(t *testing.T) {
 	c := mustParse(t, "udsp:\n  - {idx: 1, src: tcp1}\n  - {idx: 0, src: tcp}\n  - {idx: 1, src: tcp2}\n")
-	want := []string{"f:4: udsp[2]: the idx 1 stands twice: rules of one idx come in the order of the file"}
+	want := []string{"f:4: udsp[2]: the idx 1 occurs twice: rules with the same idx keep the order of the file"}
 	if diff := cmp.Diff(want, plain(c.Warnings)); diff != "" || len(c.Rules) != 3 {
 		t.Errorf("%s\n%v", diff, c.Rules)
 	}

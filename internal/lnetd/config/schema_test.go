@@ -110,11 +110,11 @@ func (v *validator) value(schema map[string]any, value any, path string) {
 		case "$schema", "title", "description", "patternProperties", "additionalProperties":
 		case "type":
 			if types := listOf(rule); !slices.ContainsFunc(types, func(name any) bool { return isA(name.(string), value) }) {
-				v.wrong(path, "%v is none of %v", value, types)
+				v.wrong(path, "%v is not one of %v", value, types)
 			}
 		case "anyOf":
 			if !slices.ContainsFunc(listOf(rule), func(one any) bool { return v.holds(one, value, path) }) {
-				v.wrong(path, "%v is none of %v", value, rule)
+				v.wrong(path, "%v is not one of %v", value, rule)
 			}
 		case "allOf":
 			for _, one := range listOf(rule) {
@@ -122,7 +122,7 @@ func (v *validator) value(schema map[string]any, value any, path string) {
 			}
 		case "enum":
 			if !slices.ContainsFunc(listOf(rule), func(one any) bool { return fmt.Sprint(one) == fmt.Sprint(value) }) {
-				v.wrong(path, "%v is none of %v", value, rule)
+				v.wrong(path, "%v is not one of %v", value, rule)
 			}
 		case "minimum", "maximum", "pattern":
 			v.scalar(key, rule, value, path)

@@ -53,7 +53,7 @@ lnetd:
 func TestSelftestErrors(t *testing.T) {
 	testErrors(t, []errorTest{
 		{"key unknown", "lnetd:\n    selftest:\n        enable: 1\n", []string{"f:3: lnetd.selftest.enable: invalid key 'enable'"}},
-		{"a word", "lnetd: {selftest: on}\n", []string{"f:1: lnetd.selftest: \"on\" where keys were expected"}},
+		{"a word", "lnetd: {selftest: on}\n", []string{"f:1: lnetd.selftest: \"on\" was found, but keys were expected"}},
 		{"enabled", "lnetd: {selftest: {enabled: perhaps}}\n", []string{`f:1: lnetd.selftest.enabled: "perhaps" is neither true nor false`}},
 		{"memory for nothing", "lnetd: {selftest: {memory: 1}}\n", []string{"f:1: lnetd.selftest.memory: 1 is not in 2 to 1048576"}},
 		{"inject", "lnetd: {selftest: {brw_inject_errors: -1}}\n", []string{"f:1: lnetd.selftest.brw_inject_errors: -1 is not in 0 to 2147483647"}},

@@ -18,7 +18,7 @@ type Interface struct {
 }
 
 // ErrNoRules reports that none of the "ip2nets" rules matches this host.
-var ErrNoRules = errors.New("none is for the interfaces and addresses of this machine")
+var ErrNoRules = errors.New("no rule matches the interfaces and addresses of this host")
 
 // RuleError is the error of a rule that contradicts the host's interfaces.
 type RuleError struct {
@@ -92,7 +92,7 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 		}
 		found := r.match(machine)
 		if len(found) == 0 && r.required {
-			return &RuleError{r.where, fmt.Errorf("net %s: the interface %s has no address of the pattern", r.net, r.devices[0].Device), r.remedy(machine)}
+			return &RuleError{r.where, fmt.Errorf("net %s: no address of the interface %s matches the pattern", r.net, r.devices[0].Device), r.remedy(machine)}
 		}
 		for _, ni := range found {
 			ni.Net, ni.Tunables, ni.Options, ni.Where = r.net, r.tunables, r.options, r.where
@@ -161,7 +161,7 @@ var moduleStrings = map[string]func(*Config, place, string) error{
 	"ip2nets": func(c *Config, where place, s string) error {
 		rules, err := lnet.ParseIP2Nets(s)
 		if err == nil && len(rules) == 0 {
-			err = fmt.Errorf("%q has no entry", s)
+			err = fmt.Errorf("%q contains no entry", s)
 		}
 		c.Site.IP2Nets = rules
 		if c.Site.Where == "" {
@@ -195,11 +195,11 @@ func (c *Config) addModuleStrings(own map[string]place) {
 		}
 		given[name] = true
 		if err := read(c, at, s); err != nil {
-			at.problemf("%v", err).remedyf("write something like %s: %s", name, moduleExamples[name])
+			at.problemf("%v", err).remedyf("write, for example, %s: %s", name, moduleExamples[name])
 		}
 	}
 	if given["networks"] && given["ip2nets"] {
-		own["ip2nets"].problemf("cannot stand beside networks").remedyf("leave one of the two out")
+		own["ip2nets"].problemf("cannot be combined with networks").remedyf("remove one of them")
 	}
 	_, forwarding := own["forwarding"]
 	c.Site.Automatic = given["routes"] && !forwarding

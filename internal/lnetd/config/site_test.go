@@ -200,21 +200,21 @@ func TestErrorsOfASite(t *testing.T) {
 	testErrors(t, []errorTest{
 		{"no net-spec", "ip2nets: [{interfaces: [a]}]\n", []string{`f:1: ip2nets[0]: the key "net-spec" is missing`}},
 		{"unknown net", "ip2nets: [{net-spec: foo}]\n", []string{"f:1: ip2nets[0].net-spec: "}},
-		{"lo", "ip2nets: [{net-spec: lo}]\n", []string{"f:1: ip2nets[0].net-spec: every node has it"}},
+		{"lo", "ip2nets: [{net-spec: lo}]\n", []string{"f:1: ip2nets[0].net-spec: every node has this NI"}},
 		{"items", "ip2nets: [{net-spec: tcp, local NI(s): []}]\n", []string{"f:1: ip2nets[0].local NI(s): invalid key 'local NI(s)'"}},
 		{"a range in a net", "net: [{net: tcp, interfaces: [a], ip-range: [1.2.3.4]}]\n", []string{"f:1: net[0].ip-range: invalid key 'ip-range'"}},
 		{"three octets", "ip2nets: [{net-spec: tcp, ip-range: [1.2.3]}]\n", []string{"f:1: ip2nets[0].ip-range[0]: "}},
 		{"a large octet", "ip2nets: [{net-spec: tcp, ip-range: [1.2.3.256]}]\n", []string{"f:1: ip2nets[0].ip-range[0]: "}},
 		{"a long prefix", "ip2nets: [{net-spec: tcp, ip-range: ['::1/129']}]\n", []string{`f:1: ip2nets[0].ip-range[0]: "::1/129" is neither`}},
-		{"no address", "ip2nets: [{net-spec: tcp, ip-range: [[]]}]\n", []string{"f:1: ip2nets[0].ip-range[0]: a list where a word was expected"}},
+		{"no address", "ip2nets: [{net-spec: tcp, ip-range: [[]]}]\n", []string{"f:1: ip2nets[0].ip-range[0]: a list was found, but a word was expected"}},
 		{"interface", "ip2nets: [{net-spec: tcp, interfaces: ['a[']}]\n", []string{"f:1: ip2nets[0].interfaces[0]: interface"}},
 		{"networks", "lnetd: {networks: 'tcp(a'}\n", []string{"f:1: lnetd.networks: "}},
-		{"networks of lo", "lnetd: {networks: lo}\n", []string{"f:1: lnetd.networks: names no net besides lo"}},
-		{"networks and ip2nets", "lnetd: {networks: tcp, ip2nets: tcp 1.2.3.4}\n", []string{"f:1: lnetd.ip2nets: cannot stand beside networks"}},
+		{"networks of lo", "lnetd: {networks: lo}\n", []string{"f:1: lnetd.networks: contains no net except lo"}},
+		{"networks and ip2nets", "lnetd: {networks: tcp, ip2nets: tcp 1.2.3.4}\n", []string{"f:1: lnetd.ip2nets: cannot be combined with networks"}},
 		{"ip2nets", "lnetd: {ip2nets: 'tcp 1.2.3'}\n", []string{"f:1: lnetd.ip2nets: "}},
-		{"ip2nets without an entry", "lnetd: {ip2nets: ' # none'}\n", []string{`f:1: lnetd.ip2nets: " # none" has no entry`}},
+		{"ip2nets without an entry", "lnetd: {ip2nets: ' # none'}\n", []string{`f:1: lnetd.ip2nets: " # none" contains no entry`}},
 		{"routes", "lnetd: {routes: 'tcp1 999 1.2.3.4'}\n", []string{"f:1: lnetd.routes: "}},
-		{"a string that is none", "lnetd: {routes: []}\n", []string{"f:1: lnetd.routes: a list where a word was expected"}},
+		{"a string that is none", "lnetd: {routes: []}\n", []string{"f:1: lnetd.routes: a list was found, but a word was expected"}},
 	})
 }
 
@@ -235,7 +235,7 @@ func TestNetsInPlaceOfRules(t *testing.T) {
 // lnetctl 11 (2)
 func TestInterfaceThatHasToFit(t *testing.T) {
 	c := mustParse(t, "net: [{net: tcp, intf: eth0, pattern: 10.1.*.*}, {net: tcp1, intf: eth1, pattern: 10.1.*.*}]")
-	if s, err := c.Settle(machineOf()); err == nil || !strings.Contains(err.Error(), "net tcp: the interface eth0 has no address of the pattern") {
+	if s, err := c.Settle(machineOf()); err == nil || !strings.Contains(err.Error(), "net tcp: no address of the interface eth0 matches the pattern") {
 		t.Errorf("%v, %v", s.NIs, err)
 	}
 	machine := []Interface{
@@ -245,9 +245,9 @@ func TestInterfaceThatHasToFit(t *testing.T) {
 		{Name: "eth2", Addrs: []netip.Addr{netip.MustParseAddr("10.2.0.2")}},
 	}
 	for rule, want := range map[string]string{
-		"intf: eth0, pattern: 10.2.0.*": "eth0 has 10.1.0.1; eth1 has 10.2.0.1; name that, or leave intf out",
-		"intf: eth2, pattern: 10.2.0.*": "eth2 is down; eth1 has 10.2.0.1; name that, or leave intf out",
-		"intf: eth0, pattern: 10.3.0.*": "eth0 has 10.1.0.1; correct the pattern, or leave intf out",
+		"intf: eth0, pattern: 10.2.0.*": "eth0 has 10.1.0.1; eth1 has 10.2.0.1; write that interface, or remove the interface",
+		"intf: eth2, pattern: 10.2.0.*": "eth2 is down; eth1 has 10.2.0.1; write that interface, or remove the interface",
+		"intf: eth0, pattern: 10.3.0.*": "eth0 has 10.1.0.1; correct the pattern, or remove the interface",
 	} {
 		c := mustParse(t, "net: [{net: tcp1, "+rule+"}]")
 		_, err := c.Settle(machine)
@@ -263,9 +263,9 @@ func TestInterfaceThatHasToFit(t *testing.T) {
 // lnetctl 11 (2)
 func TestPatternsOfNets(t *testing.T) {
 	for item, want := range map[string]string{
-		"nid: 10.1.0.1@tcp":                      "f:1: net[0].pattern: 'pattern' and 'nid' contradict each other",
-		"intf: eth0, nid: 10.1.0.1@tcp":          "f:1: net[0].pattern: 'pattern' and 'nid' contradict each other",
-		"local NI(s): [{interfaces: {0: eth0}}]": "f:1: net[0].pattern: 'pattern' and 'local NI(s)' contradict each other",
+		"nid: 10.1.0.1@tcp":                      "f:1: net[0].pattern: 'pattern' and 'nid' cannot be combined",
+		"intf: eth0, nid: 10.1.0.1@tcp":          "f:1: net[0].pattern: 'pattern' and 'nid' cannot be combined",
+		"local NI(s): [{interfaces: {0: eth0}}]": "f:1: net[0].pattern: 'pattern' and 'local NI(s)' cannot be combined",
 	} {
 		text := []byte("net: [{net: tcp, pattern: 10.1.*.*, " + item + "}]")
 		_, add := Parse("f", text, testDrivers)

@@ -54,7 +54,7 @@ func what(thing any) string {
 	case *Peer:
 		return "peer " + v.Primary.String()
 	case *Route:
-		return fmt.Sprintf("route to %s by %s", v.Net, v.Gateway)
+		return fmt.Sprintf("route to %s through %s", v.Net, v.Gateway)
 	case *Policies:
 		return "policies"
 	case *Parameters:

@@ -73,11 +73,11 @@ func (d *syntaxScanner) unclosed() {
 	switch {
 	case d.quote != 0:
 		d.number = d.quoteAt.line
-		d.record(d.quoteAt.column, "close it", "the quote %c is not closed", d.quote)
+		d.record(d.quoteAt.column, "add the closing quote", "the closing quote %c is missing", d.quote)
 	case len(d.open) > 0:
 		last := d.open[len(d.open)-1]
 		d.number = last.line
-		d.record(last.column, fmt.Sprintf("write %c where it ends", closing[last.is]), "the bracket %c is not closed", last.is)
+		d.record(last.column, fmt.Sprintf("write %c at the end of the list or mapping", closing[last.is]), "the bracket %c is not closed", last.is)
 	}
 }
 
@@ -106,14 +106,14 @@ func (d *syntaxScanner) line(line string) {
 		return
 	}
 	if tab := strings.IndexByte(line[:indent], '\t'); tab >= 0 {
-		d.record(tab+1, "use blanks alone to indent", "a tab in the indentation")
+		d.record(tab+1, "indent with spaces only", "the indentation contains a tab")
 		return
 	}
 	for content == "-" || strings.HasPrefix(content, "- ") || strings.HasPrefix(content, "-\t") {
 		d.level(indent, true)
 		rest := strings.TrimLeft(content[1:], " ")
 		if strings.HasPrefix(rest, "\t") {
-			d.record(indent+2, "use blanks alone to indent", "a tab behind '-'")
+			d.record(indent+2, "indent with spaces only", "a tab follows '-'")
 			return
 		}
 		d.valueFollows = true
@@ -152,7 +152,7 @@ func (d *syntaxScanner) content(content string, indent int) {
 		return
 	}
 	if k := strings.Index(value, ": "); k >= 0 && !strings.ContainsAny(value[:1], `"'{[#`) && !strings.Contains(value[:k], " #") {
-		d.record(indent+at+k+1, "write each 'key: value' on a line of its own, or the value in quotes", "a second colon in the line")
+		d.record(indent+at+k+1, "write each 'key: value' on a separate line, or put quotes around the value", "the line contains a second colon")
 		return
 	}
 	d.scan(value, indent+at)
@@ -164,7 +164,7 @@ func (d *syntaxScanner) checkKeyless(content string, indent int) {
 	word := strings.TrimSpace(before)
 	switch {
 	case colon && after != "" && d.keys[spelling.Plain(word)]:
-		d.record(indent+len(before)+1, fmt.Sprintf("write '%s: %s'", word, strings.TrimSpace(after)), "no blank behind the colon")
+		d.record(indent+len(before)+1, fmt.Sprintf("write '%s: %s'", word, strings.TrimSpace(after)), "the space after the colon is missing")
 	case !colon:
 		for k := len(content); k > 0; k = strings.LastIndexByte(content[:k], ' ') {
 			if k > spelling.LongestWord { // longer than any key
@@ -172,7 +172,7 @@ func (d *syntaxScanner) checkKeyless(content string, indent int) {
 				continue
 			}
 			if name := content[:k]; d.keys[spelling.Plain(name)] {
-				d.record(indent+k, fmt.Sprintf("write '%s:%s'", name, content[k:]), "no colon behind '%s'", name)
+				d.record(indent+k, fmt.Sprintf("write '%s:%s'", name, content[k:]), "the colon after '%s' is missing", name)
 				return
 			}
 		}
@@ -191,8 +191,8 @@ func (d *syntaxScanner) level(column int, isList bool) {
 	case deeper >= 0:
 		d.reportIndent(column, deeper)
 	case !d.valueFollows && len(d.levels) > 0:
-		d.record(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", d.levels[len(d.levels)-1]),
-			"indented by %d blanks, below a line that has its value already", column)
+		d.record(column+1, fmt.Sprintf("indent it by %d spaces, like the lines before it", d.levels[len(d.levels)-1]),
+			"the line is indented by %d spaces, but the line above it already has a value", column)
 	default:
 		d.levels = append(d.levels, column)
 	}
@@ -202,12 +202,12 @@ func (d *syntaxScanner) level(column int, isList bool) {
 // reportIndent reports a line whose indentation matches no line before.
 func (d *syntaxScanner) reportIndent(column, deeper int) {
 	if len(d.levels) == 0 {
-		d.record(column+1, fmt.Sprintf("indent it by %d blanks, as the lines before", deeper),
-			"indented by %d blanks, as no line before", column)
+		d.record(column+1, fmt.Sprintf("indent it by %d spaces, like the lines before it", deeper),
+			"the line is indented by %d spaces, unlike any line before it", column)
 		return
 	}
-	d.record(column+1, fmt.Sprintf("indent it by %d or %d blanks, as the lines that it belongs to", d.levels[len(d.levels)-1], deeper),
-		"indented by %d blanks, as no line before", column)
+	d.record(column+1, fmt.Sprintf("indent it by %d or %d spaces, like the lines that it belongs to", d.levels[len(d.levels)-1], deeper),
+		"the line is indented by %d spaces, unlike any line before it", column)
 }
 
 // scan tracks quotes and brackets in the rest of a line.
@@ -225,12 +225,12 @@ func (d *syntaxScanner) scan(s string, column int) {
 		case c == '#' && (k == 0 || s[k-1] == ' ' || s[k-1] == '\t'):
 			return
 		case closed:
-			d.record(at, "put the whole value in quotes", "'%s' behind a bracket that is closed", s[k:])
+			d.record(at, "put quotes around the whole value", "'%s' follows a closing bracket", s[k:])
 			return
 		case fresh && (c == '"' || c == '\''):
 			d.quote, d.quoteAt = c, bracket{c, d.number, at}
 		case fresh && strings.ContainsRune("*@`%", c) && !anchored(s[k:]):
-			d.record(at, "put the value in quotes", "a value that begins with '%c'", c)
+			d.record(at, "put quotes around the value", "the value begins with '%c'", c)
 		case fresh && closing[c] != 0:
 			d.open = append(d.open, bracket{c, d.number, at})
 			continue
@@ -254,7 +254,7 @@ func (d *syntaxScanner) quoted(c rune, at int) {
 	case d.escaped:
 		d.escaped = false
 		if !strings.ContainsRune(escapes, c) {
-			d.record(at-1, `write '\\' for a backslash, or single quotes around the value`, `'\%c' in double quotes`, c)
+			d.record(at-1, `write '\\' for a backslash, or put single quotes around the value`, `'\%c' in double quotes`, c)
 		}
 	case d.quote == '"' && c == '\\':
 		d.escaped = true
@@ -273,11 +273,11 @@ func (d *syntaxScanner) bracket(c rune, at int) (closed bool) {
 	last := d.open[len(d.open)-1]
 	switch c {
 	case '[', '{':
-		d.record(at, "put the value in quotes", "the bracket %c within a value that stands in brackets", c)
+		d.record(at, "put quotes around the value", "the bracket %c is inside a value within brackets", c)
 	case ']', '}':
 		if c != closing[last.is] {
 			d.record(at, fmt.Sprintf("close %c of line %d, column %d, with %c", last.is, last.line, last.column, closing[last.is]),
-				"the bracket %c, which closes nothing", c)
+				"the closing bracket %c has no opening bracket", c)
 		}
 		d.open = d.open[:len(d.open)-1]
 	}

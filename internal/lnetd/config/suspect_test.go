@@ -130,7 +130,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		bomb.String() + "net: *a9\n", "net: &a [*a, *a]\n", "peer: [" + strings.Repeat("{peer ni: &n [{nid: 1@gni}], x: *n}, ", 40_000) + "]\n",
 	} {
 		_, err := Parse("f", []byte(text), testDrivers)
-		if err == nil || !strings.Contains(err.Error(), "aliases that stand for more than 100000 values") {
+		if err == nil || !strings.Contains(err.Error(), "the aliases expand to more than 100000 values") {
 			t.Errorf("%.40s: %.200v", text, err)
 		}
 	}

@@ -57,7 +57,7 @@ func (r *reading) checkAliases(docs []*yaml.Node) []*yaml.Node {
 			return nil
 		}
 		if at := u.firstExcess(doc); at != nil {
-			place{file: r, node: at}.problemf("aliases that stand for more than %d values", aliasedMax).remedyf("write out what '*%s' stands for", at.Value)
+			place{file: r, node: at}.problemf("the aliases expand to more than %d values", aliasedMax).remedyf("write the content of '*%s' in full", at.Value)
 			return nil
 		}
 	}
@@ -157,7 +157,7 @@ func startsSection(line []byte) bool {
 func (r *reading) diagnose(text string, err error) *Problem {
 	p := &Problem{File: r.name}
 	if p.Line, p.Column = badByte(text); p.Line > 0 {
-		p.Text, p.Remedy = "a byte that is not text", "save the file as UTF-8, without control characters"
+		p.Text, p.Remedy = "the file contains a byte that is not text", "save the file as UTF-8, without control characters"
 		return p
 	}
 	if s := findSyntaxProblem(text, r.sections()); s != nil {
@@ -170,8 +170,8 @@ func (r *reading) diagnose(text string, err error) *Problem {
 			p.Line = 1 + strings.Count(before, "\n")
 			p.Column = len(before) - strings.LastIndexByte(before, '\n')
 		}
-		p.Text = fmt.Sprintf("'*%s' stands for an anchor '&%s' that is not there", m[1], m[1])
-		p.Remedy = "put a value that begins with '*' in quotes"
+		p.Text = fmt.Sprintf("the alias '*%s' refers to the anchor '&%s', which does not exist", m[1], m[1])
+		p.Remedy = "put quotes around a value that begins with '*'"
 		return p
 	}
 	if m := yamlLine.FindStringSubmatch(said); m != nil {
@@ -180,8 +180,8 @@ func (r *reading) diagnose(text string, err error) *Problem {
 	} else {
 		p.Line = r.lineOf(text, err)
 	}
-	p.Text = "this is no YAML: " + said
-	p.Remedy = "look at the indentation, colons, quotes and brackets here and in the lines before and after"
+	p.Text = "this is not valid YAML: " + said
+	p.Remedy = "check the indentation, colons, quotes and brackets in this line and its neighbours"
 	return p
 }
 

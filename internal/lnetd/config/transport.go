@@ -72,7 +72,7 @@ var transportKeys = map[string]setting[Transport]{
 func (t *Transport) readRules(at place) {
 	items := at.optionalItems()
 	if len(items) > maxRules {
-		at.problemf("%d rules, at most %d are possible", len(items), maxRules)
+		at.problemf("%d rules, but at most %d are allowed", len(items), maxRules)
 		return
 	}
 	names := map[string]bool{}
@@ -89,7 +89,7 @@ func (t *Transport) readRules(at place) {
 				item.missing("name", Text{"a word", "servers"})
 			}
 		case names[r.Name]:
-			item.problemf("there is a rule %q already", r.Name).remedyf("give each rule a name of its own")
+			item.problemf("the rule %q already exists", r.Name).remedyf("give each rule a different name")
 		}
 		names[r.Name] = true
 		t.Rules = append(t.Rules, r)
@@ -177,11 +177,11 @@ func (p place) span(lo, hi uint32) clients.Span {
 	first, err := strconv.ParseUint(strings.TrimSpace(from), 10, 32)
 	last, err2 := strconv.ParseUint(strings.TrimSpace(to), 10, 32)
 	if err != nil || err2 != nil {
-		p.problemf("%q is not a number or FIRST-LAST", s).remedyf(`write something like "%s: %d-%d"`, p.key(), lo, lo+1)
+		p.problemf("%q is not a number or FIRST-LAST", s).remedyf(`write, for example, "%s: %d-%d"`, p.key(), lo, lo+1)
 		return clients.Span{}
 	}
 	if first > last || first < uint64(lo) || last > uint64(hi) {
-		p.problemf("%s is not within %d to %d", s, lo, hi).remedyf(`write something like "%s: %d-%d"`, p.key(), lo, hi)
+		p.problemf("%s is not within %d to %d", s, lo, hi).remedyf(`write, for example, "%s: %d-%d"`, p.key(), lo, hi)
 		return clients.Span{}
 	}
 	return clients.Span{First: uint32(first), Last: uint32(last)}
@@ -212,7 +212,7 @@ func (p place) id(kind string, find func(name string) (string, error)) (uint32, 
 	}
 	text, err := find(s)
 	if err != nil {
-		p.problemf("%q is no %s of this machine, and no number", s, kind).remedyf("write a name that 'getent %s' shows, or a number", getent[kind])
+		p.problemf("%q is neither a %s of this host nor a number", s, kind).remedyf("write a name that 'getent %s' shows, or a number", getent[kind])
 		return 0, false
 	}
 	n, err := strconv.ParseUint(text, 10, 32)

@@ -16,7 +16,7 @@ func (d *DriverOptions) CheckTunables(given lnd.Values, live bool) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		t := d.Named(name)
 		if t == nil || t.PerNet {
-			return fmt.Errorf("there is no tunable %q", name)
+			return fmt.Errorf("the tunable %q does not exist", name)
 		}
 		if live && !t.Live {
 			return fmt.Errorf("%s cannot be changed while an NI is up", name)

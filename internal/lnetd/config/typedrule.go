@@ -40,13 +40,13 @@ func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]st
 	ids, where = map[int]bool{}, map[int]string{}
 	for _, i := range items {
 		if has := sameRule(p.Typed(), &i.rule); has != nil {
-			i.at.warn("the rule stands twice: it is the one with id %d", has.ID).remedyf("write it once")
+			i.at.warn("the rule occurs twice; the other one has id %d", has.ID).remedyf("remove one of them")
 			continue
 		}
 		if old := conflicting(p.Typed(), &i.rule); old != nil {
-			remedy := "write one of the two"
+			remedy := "write only one of them"
 			if old.ID == i.rule.ID {
-				remedy = "give it another id, or leave the id out"
+				remedy = "give it another id, or remove the id"
 			}
 			i.at.problemf("%s", conflictText(old, &i.rule)).remedyf("%s", remedy)
 			continue
@@ -73,9 +73,9 @@ func conflicting(list []selection.TypedRule, r *selection.TypedRule) *selection.
 // conflictText describes why r conflicts with old.
 func conflictText(old, r *selection.TypedRule) string {
 	if old.SameMatch(r) {
-		return fmt.Sprintf("the %s rule with id %d is about the same, with priority %d", old.Type, old.ID, old.Priority)
+		return fmt.Sprintf("the %s rule with id %d has the same patterns, with priority %d", old.Type, old.ID, old.Priority)
 	}
-	return fmt.Sprintf("there is a %s rule with id %d", old.Type, old.ID)
+	return fmt.Sprintf("a %s rule with id %d already exists", old.Type, old.ID)
 }
 
 // sameRule returns the rule in list that equals r except for the ID, or nil.
@@ -98,7 +98,7 @@ func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
 		if old := conflicting(list, &r); old != nil {
 			remedy := fmt.Sprintf("delete that rule first: lnetdctl selection %s del --id %d", old.Type, old.ID)
 			if !old.SameMatch(&r) {
-				remedy += "; or leave the id out"
+				remedy += "; or remove the id"
 			}
 			m.addConflict(where, conflictText(old, &r), remedy)
 			return
@@ -178,8 +178,8 @@ func readTypedDeletions(list []place) (out []TypedDeletion) {
 		switch {
 		case !ok:
 		case r.ID == selection.AnyID && !r.HasPattern():
-			at.warn("neither \"id\" nor a pattern is there: the rule is skipped").
-				remedyf("write the id that lnetdctl export has for the rule, or its type and patterns")
+			at.warn("neither \"id\" nor a pattern is given: the rule is skipped").
+				remedyf("write the id of the rule from the output of lnetdctl export, or its type and patterns")
 		case r.HasPattern() && !byType:
 			at.missing("type", ruleTypeWords)
 		default:
@@ -222,7 +222,7 @@ func (m *merge) deleteTypedRules(list []TypedDeletion, absent func(where, what s
 		had := len(m.TypedRules)
 		m.TypedRules = slices.DeleteFunc(m.TypedRules, func(r selection.TypedRule) bool { return d.names(&r) })
 		if len(m.TypedRules) == had {
-			absent(d.Where, fmt.Sprintf("there is no rule with %s: nothing is deleted", d))
+			absent(d.Where, fmt.Sprintf("rule with %s does not exist; nothing is deleted", d))
 		}
 	}
 }
@@ -296,10 +296,10 @@ func checkPatterns(patterns []member, typ selection.RuleType) (good bool) {
 		case of == typ:
 			continue
 		case own >= 0:
-			m.at.problemf("'%s' and '%s' contradict each other: they are of rules of the types %s and %s", patterns[own].key, m.key, typ, of).
-				remedyf("write a rule for each, or leave one of the two out")
+			m.at.problemf("'%s' and '%s' cannot be combined: they belong to the rule types %s and %s", patterns[own].key, m.key, typ, of).
+				remedyf("write a separate rule for each, or remove one of them")
 		default:
-			m.at.problemf("a rule of the type %s has no '%s'", typ, m.key).remedyf("write 'type: %s'", of)
+			m.at.problemf("a rule of type %s cannot have '%s'", typ, m.key).remedyf("write 'type: %s'", of)
 		}
 		good = false
 	}

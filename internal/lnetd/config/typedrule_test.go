@@ -41,11 +41,11 @@ func TestTypedRulesOfSeveralDocuments(t *testing.T) {
 			[]string{"0 net o2ib[1,2]  0", "1 net tcp1  1", "2 net tcp  1"}, ""},
 		{"twice in a document", []string{"selection: [{type: net, net: tcp, priority: 1}, {type: net, net: tcp, priority: 1}]"}, []string{"0 net tcp  1"}, ""},
 		{"an ID that another rule has", []string{net, "selection: [{id: 0, type: net, net: tcp, priority: 1}]"}, nil,
-			"d:1: selection[0]: there is a net rule with id 0; delete that rule first: lnetdctl selection net del --id 0; or leave the id out"},
+			"d:1: selection[0]: a net rule with id 0 already exists; delete that rule first: lnetdctl selection net del --id 0; or remove the id"},
 		{"the ID of a rule of another type", []string{nid, "selection: [{id: 0, type: net, net: tcp, priority: 1}]"}, nil,
-			"d:1: selection[0]: there is a nid rule with id 0; delete that rule first: lnetdctl selection nid del --id 0; or leave the id out"},
+			"d:1: selection[0]: a nid rule with id 0 already exists; delete that rule first: lnetdctl selection nid del --id 0; or remove the id"},
 		{"another priority", []string{net, "selection: [{type: net, net: 'o2ib[1,2]', priority: 9}]"}, nil,
-			"d:1: selection[0]: the net rule with id 0 is about the same, with priority 0; delete that rule first: lnetdctl selection net del --id 0"},
+			"d:1: selection[0]: the net rule with id 0 has the same patterns, with priority 0; delete that rule first: lnetdctl selection net del --id 0"},
 		{"after the largest ID", []string{"selection: [{id: 2147483647, type: net, net: tcp, priority: 1}, {type: net, net: tcp1, priority: 1}]", nid},
 			[]string{"0 net tcp1  1", "1 nid 10.0.0.[0-255]@tcp  1", "2147483647 net tcp  1"}, ""},
 	}
@@ -118,10 +118,10 @@ func TestTypedRulesKeepTheirIDs(t *testing.T) {
 // Conflicting rules in one document.
 func TestTypedRulesThatClash(t *testing.T) {
 	for items, want := range map[string]string{
-		"{id: 1, type: net, net: tcp, priority: 1}, {id: 1, type: nid, nid: 10.0.0.1@tcp, priority: 1}": "d:1:56: selection[1]: there is a net rule with id 1; " +
-			"give it another id, or leave the id out",
-		"{type: net, net: tcp, priority: 1}, {type: net, net: tcp, priority: 2}": "d:1:49: selection[1]: the net rule with id 0 is about the same, with priority 1; " +
-			"write one of the two",
+		"{id: 1, type: net, net: tcp, priority: 1}, {id: 1, type: nid, nid: 10.0.0.1@tcp, priority: 1}": "d:1:56: selection[1]: a net rule with id 1 already exists; " +
+			"give it another id, or remove the id",
+		"{type: net, net: tcp, priority: 1}, {type: net, net: tcp, priority: 2}": "d:1:49: selection[1]: the net rule with id 0 has the same patterns, with priority 1; " +
+			"write only one of them",
 	} {
 		_, err := Parse("d", []byte("selection: ["+items+"]"), testDrivers)
 		if err == nil || err.Error() != want {
@@ -135,7 +135,7 @@ func TestTypedRulesThatClash(t *testing.T) {
 //
 // lnetctl 11 (1), 11 (6)
 func TestTypedRulesOfTwoTypes(t *testing.T) {
-	const several, other = "'%s' and '%s' contradict each other: they are of rules of the types %s and %s", "a rule of the type %s has no '%s'"
+	const several, other = "'%s' and '%s' cannot be combined: they belong to the rule types %s and %s", "a rule of type %s cannot have '%s'"
 	for _, tt := range []struct {
 		item string
 		want []string // the same if the type is absent
@@ -175,9 +175,9 @@ func TestTypedRulesOfTwoTypes(t *testing.T) {
 // It does not suggest the first rule.
 func TestRulesThatAreNotNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"selection: [{priority: 0}]": "write the id that lnetdctl export has for the rule, or its type and patterns",
-		"selection: [{type: net}]":   "write the id that lnetdctl export has for the rule, or its type and patterns",
-		"udsp: [{src: tcp}]":         "write the idx that lnetdctl udsp show prints for the rule",
+		"selection: [{priority: 0}]": "write the id of the rule from the output of lnetdctl export, or its type and patterns",
+		"selection: [{type: net}]":   "write the id of the rule from the output of lnetdctl export, or its type and patterns",
+		"udsp: [{src: tcp}]":         "give the idx that lnetdctl udsp show prints for the rule",
 	} {
 		d, err := ParseDeletion(t.Context(), "d", []byte(text), testDrivers)
 		if err != nil {
@@ -207,16 +207,16 @@ selection:
 	}{
 		{"id", "{id: 1}", []int{0, 2, 3}, ""},
 		{"id and type", "{id: 1, type: nid}", []int{0, 2, 3}, ""},
-		{"id of another type", "{id: 1, type: net}", []int{0, 1, 2, 3}, "there is no rule with id 1, type net: nothing is deleted"},
+		{"id of another type", "{id: 1, type: net}", []int{0, 1, 2, 3}, "rule with id 1, type net does not exist; nothing is deleted"},
 		{"net", "{type: net, net: tcp}", []int{1, 2, 3}, ""},
 		{"as it was added", "{type: nid, nid: 10.0.0.*@tcp, priority: 1}", []int{0, 2, 3}, ""},
 		{"with another priority", "{type: nid, nid: 10.0.0.*@tcp, priority: 9}", []int{0, 2, 3}, ""},
 		{"pair", "{type: peer, local: tcp, remote: tcp1}", []int{0, 1, 3}, ""},
 		{"id and pair", "{id: 3, type: peer, local: tcp1, remote: tcp1}", []int{0, 1, 2}, ""},
 		{"id and another's pair", "{id: 3, type: peer, local: tcp, remote: tcp1}", []int{0, 1, 2, 3},
-			"there is no rule with id 3, type peer, local tcp, remote tcp1: nothing is deleted"},
-		{"what there is not", "{type: net, net: tcp7}", []int{0, 1, 2, 3}, "there is no rule with type net, pattern tcp7: nothing is deleted"},
-		{"a type alone", "{type: net}", []int{0, 1, 2, 3}, `neither "id" nor a pattern is there: the rule is skipped`},
+			"rule with id 3, type peer, local tcp, remote tcp1 does not exist; nothing is deleted"},
+		{"what there is not", "{type: net, net: tcp7}", []int{0, 1, 2, 3}, "rule with type net, pattern tcp7 does not exist; nothing is deleted"},
+		{"a type alone", "{type: net}", []int{0, 1, 2, 3}, `neither "id" nor a pattern is given: the rule is skipped`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

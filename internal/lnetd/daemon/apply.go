@@ -41,7 +41,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 		t.undo(ctx, steps[:k])
 		t.engines.order(before)
 		if wrong := t.arrange(context.WithoutCancel(ctx), nids); wrong != nil {
-			t.log.Error("the order of NIs is not what it was before a change that failed", "err", wrong)
+			t.log.Error("the order of NIs could not be restored after a failed change", "err", wrong)
 		}
 		return err
 	}
@@ -100,7 +100,7 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 		}
 		for k, s := range batch {
 			if err := take(batch[k : k+1]); err != nil {
-				t.log.Error("what a failed change had done cannot be taken back", "step", s.Inverse().String(), "err", err)
+				t.log.Error("a failed change could not be undone completely", "step", s.Inverse().String(), "err", err)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (t *nodeTask) applyStep(ctx context.Context, s config.Step, wait bool) erro
 		return t.setPolicies(ctx, s.To)
 	case config.Change[config.Parameters]:
 		if err := t.SetParameters(s.To.Parameters); err != nil {
-			return refused(err, api.Fault{Text: "the parameters cannot be put in force", Remedy: "check the section \"global\""})
+			return refused(err, api.Fault{Text: "the parameters cannot be set", Remedy: "check the section \"global\""})
 		}
 		t.routerSensitivity.Store(int64(s.To.RouterSensitivity))
 		return nil
@@ -194,10 +194,10 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 	}
 	f := api.Fault{
 		Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
-		Remedy: "see that each NID stands at one peer alone",
+		Remedy: "make sure that each NID belongs to only one peer",
 	}
 	if errors.Is(err, discovery.ErrBusy) {
-		f.Remedy = "routes lead by a peer that has these NIDs: list all of its NIDs, its primary NID first, or delete the routes first"
+		f.Remedy = "routes use a peer with these NIDs: list all of its NIDs, with its primary NID first, or delete the routes first"
 	}
 	return refused(err, f)
 }
@@ -220,11 +220,11 @@ func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error
 	})
 	if err != nil {
 		return refused(err, api.Fault{
-			Text:   "the policies cannot be put in force",
+			Text:   "the policies cannot be set",
 			Remedy: "check the sections \"udsp\" and \"selection\" of the configuration",
 		})
 	}
-	t.log.Info("policies are in force", "rules", len(want.Rules), "typed_rules", len(want.TypedRules))
+	t.log.Info("policies set", "rules", len(want.Rules), "typed_rules", len(want.TypedRules))
 	return nil
 }
 
@@ -237,11 +237,11 @@ func (t *nodeTask) setRouting(r config.Routing) error {
 	}
 	if err := t.ResumeRouting(); err != nil {
 		return refused(err, api.Fault{
-			Text: "the node cannot forward", Remedy: "see the sections \"routing\" and \"buffers\" of the configuration",
+			Text: "routing cannot be enabled on this node", Remedy: "see the sections \"routing\" and \"buffers\" of the configuration",
 		})
 	}
 	p := t.Parameters()
-	t.log.Info("this node is a router, as others will hear in a while", "after", (p.RouterCheckInterval + p.RouterPingTimeout).String())
+	t.log.Info("this node is now a router; peers learn this from their next ping", "after", (p.RouterCheckInterval + p.RouterPingTimeout).String())
 	return nil
 }
 

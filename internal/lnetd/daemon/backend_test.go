@@ -334,10 +334,10 @@ func TestCPTs(t *testing.T) {
 func TestUnknownCPTsAreWarnedOf(t *testing.T) {
 	const text = "net:\n  - {net: tcp2, interfaces: {0: 'eth0[0,2-4]', 1: eth1}}\n  - {net: tcp3, interfaces: [eth1], CPT: 9}\n"
 	want := []string{
-		"d.yaml:2: net[0]: NI tcp2(eth0): ignoring CPU partition 2 and 2 more: the partitions of this machine are 0 to 1",
-		"d.yaml:3: net[1]: NI tcp3(eth1): ignoring CPU partition 9: the partitions of this machine are 0 to 1",
+		"d.yaml:2: net[0]: NI tcp2(eth0): ignoring CPU partition 2 and 2 more: this host has the partitions 0 to 1",
+		"d.yaml:3: net[1]: NI tcp3(eth1): ignoring CPU partition 9: this host has the partitions 0 to 1",
 	}
-	const logged = "CPU partitions that this machine does not have are passed over"
+	const logged = "ignoring CPU partitions that this host does not have"
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	r.node.engines.cpts = 2
 	for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace, api.ModeDelete} {
@@ -368,7 +368,7 @@ func TestUnknownCPTsAreWarnedOf(t *testing.T) {
 		t.Errorf("the start:\n%s", r.log)
 	}
 	if got := ForeseeCPTs("t.yaml", &c.State, fstest.MapFS{}); len(got) != 2 || got[1].Line != 3 ||
-		got[1].Text != "NI tcp3(eth1): ignoring CPU partition 9: the partitions of this machine are 0 to 0" {
+		got[1].Text != "NI tcp3(eth1): ignoring CPU partition 9: this host has the partitions 0 to 0" {
 		t.Errorf("--check: %v", got)
 	}
 }

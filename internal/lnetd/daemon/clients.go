@@ -22,7 +22,7 @@ import (
 // clients' farewell.
 const clientsTimeout = 10 * time.Second
 
-// clientsTask hosts transfer machines for other processes.
+// clientsTask hosts accepting programs that use transfer machines.
 type clientsTask struct {
 	config config.Transport
 	// listener is nil if lnetd hosts no clients.
@@ -54,13 +54,13 @@ func clientsSocket(control string) string {
 func socketUnusable(path string, err error) error {
 	f := api.Fault{
 		Code: api.CodeClientsSocket, Errno: -int(api.Errno(err)), Text: "the socket for clients " + path + " cannot be used",
-		Remedy: "check the directory and its rights, name another path in \"lnetd: transport: socket\", or switch that off",
+		Remedy: "check the directory and its permissions, set another path in \"lnetd: transport: socket\", or disable \"transport\"",
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		f.Remedy = "stop the process that listens there, or name another path in \"lnetd: transport: socket\""
+		f.Remedy = "stop the process that listens there, or set another path in \"lnetd: transport: socket\""
 	}
 	if full := api.FullDisk(path, err); full != "" {
-		f.Remedy = full + ", or name another path in \"lnetd: transport: socket\""
+		f.Remedy = full + ", or set another path in \"lnetd: transport: socket\""
 	}
 	return f.Because(err)
 }
@@ -90,7 +90,7 @@ func (t *clientsTask) Run(ctx context.Context) error {
 		return err
 	}
 	t.server.Store(s)
-	t.log.Info("transfer machines for other processes", "socket", t.path(), "rules", len(c.Rules))
+	t.log.Info("accepting programs that use transfer machines", "socket", t.path(), "rules", len(c.Rules))
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(t.listener) }()
 	close(t.ready)

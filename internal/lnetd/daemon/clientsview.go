@@ -22,7 +22,7 @@ func (b *backend) Clients() api.Clients {
 func (b *backend) DropClient(id uint64) error {
 	s := b.guests.server.Load()
 	if s == nil {
-		return fmt.Errorf("nobody is hosted: %w", syscall.ENOENT)
+		return fmt.Errorf("hosting of programs (transport) is not enabled: %w", syscall.ENOENT)
 	}
 	return s.Drop(id)
 }

@@ -43,7 +43,7 @@ func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems
 		if len(unknown) > 1 {
 			what += fmt.Sprintf(" and %d more", len(unknown)-1)
 		}
-		text := fmt.Sprintf("NI %s: ignoring %s: the partitions of this machine are 0 to %d", ni, what, has-1)
+		text := fmt.Sprintf("NI %s: ignoring %s: this host has the partitions 0 to %d", ni, what, has-1)
 		warnings = append(warnings, config.ProblemAt(name, ni.Where, text, ""))
 	}
 	return warnings
@@ -53,7 +53,7 @@ func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems
 func (e *engines) logCPTs(nis []config.NI) {
 	for k := range nis {
 		if ni := &nis[k]; len(unknownCPTs(ni, e.cpts)) > 0 {
-			e.log.Warn("CPU partitions that this machine does not have are passed over", "ni", ni.String(), "cpts", ni.CPTs, "has", e.cpts)
+			e.log.Warn("ignoring CPU partitions that this host does not have", "ni", ni.String(), "cpts", ni.CPTs, "has", e.cpts)
 		}
 	}
 }
@@ -102,8 +102,8 @@ func shortList(numbers []int) string {
 func (e *engines) checkCPTs(nis []config.NI) error {
 	for k := range nis {
 		if unknown := unknownCPTs(&nis[k], e.cpts); len(unknown) > 0 {
-			return netRefused(syscall.ERANGE, "invalid CPT set", fmt.Sprintf("there is no CPU partition %d", unknown[0]),
-				fmt.Sprintf("the partitions of this machine are 0 to %d", e.cpts-1))
+			return netRefused(syscall.ERANGE, "invalid CPT set", fmt.Sprintf("CPU partition %d does not exist", unknown[0]),
+				fmt.Sprintf("this host has the partitions 0 to %d", e.cpts-1))
 		}
 	}
 	return nil

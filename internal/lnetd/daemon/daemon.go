@@ -94,7 +94,7 @@ func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) er
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.bounded.End()
 	for _, w := range d.config.Warnings {
-		d.log.Warn("a warning about the configuration", "warning", w.Error())
+		d.log.Warn("configuration warning", "warning", w.Error())
 	}
 	d.logStart()
 	listening, err := d.listen()
@@ -164,7 +164,7 @@ func (d *Daemon) watch(up *nodeTask) (stop func()) {
 
 // metricsTask returns a task that serves metrics on a listener.
 func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
-	d.log.Info("metrics", "address", l.Addr().String(), "path", "/metrics")
+	d.log.Info("serving metrics", "address", l.Addr().String(), "path", "/metrics")
 	return newServeTask("metrics", func(ctx context.Context) error {
 		return metrics.Serve(ctx, l, metrics.Handler(w, d.metricsOptions()), d.config.Metrics.WebConfig, d.log)
 	})
@@ -182,7 +182,7 @@ func (d *Daemon) host(guests *clientsTask, up *nodeTask) {
 func (d *Daemon) machine() *numa.Machine {
 	m, err := numa.Read(d.sysfs)
 	if err != nil {
-		d.log.Warn("the NUMA layout cannot be read: all interfaces count as equally near", "err", err)
+		d.log.Warn("cannot read the NUMA layout: all interfaces count as equally near", "err", err)
 		return nil
 	}
 	return m

@@ -170,7 +170,7 @@ func TestDaemon(t *testing.T) {
 	if _, err := os.Stat(r.socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket stays: %v", err)
 	}
-	if log := r.log.String(); !strings.Contains(log, "taking the first usable interface") {
+	if log := r.log.String(); !strings.Contains(log, "using the first usable interface") {
 		t.Errorf("the log does not say how the net was chosen:\n%s", log)
 	}
 }
@@ -178,7 +178,7 @@ func TestDaemon(t *testing.T) {
 func TestMetricsAreServed(t *testing.T) {
 	r := startDaemon(t, host(lo), "lnetd: {metrics_addr: '127.0.0.1:0'}")
 	r.ready(t)
-	_, rest, _ := strings.Cut(r.log.String(), `"msg":"metrics","address":"`)
+	_, rest, _ := strings.Cut(r.log.String(), `"msg":"serving metrics","address":"`)
 	addr, _, _ := strings.Cut(rest, `"`)
 	resp, err := http.Get("http://" + addr + "/metrics")
 	if err != nil {
@@ -199,7 +199,7 @@ func TestLoopbackIsTheLastResort(t *testing.T) {
 		t.Errorf("%+v, %v", nets, err)
 	}
 	r.stop(t)
-	if log := r.log.String(); !strings.Contains(log, "taking the loopback interface") {
+	if log := r.log.String(); !strings.Contains(log, "using the loopback interface") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
 }
@@ -214,9 +214,9 @@ func TestPortIsForbidden(t *testing.T) {
 	r.stop(t)
 	log := r.log.String()
 	for _, want := range []string{
-		`no right to listen on port 988: listening on another one","port":9988,"accept":"all"`,
-		"kernel nodes cannot call this node: they call port 988 only",
-		"set connect_port to 988: those loaded with accept=all take it",
+		`no permission to listen on port 988; listening on another port","port":9988,"accept":"all"`,
+		"kernel nodes cannot connect to this node, because they only use port 988",
+		"set connect_port to 988: kernel nodes with accept=all accept it",
 		"CAP_NET_BIND_SERVICE",
 		`"port":9988,"accept":"all"`,
 	} {
@@ -247,8 +247,8 @@ func TestPortIsInUse(t *testing.T) {
 func TestNIThatStandsTwice(t *testing.T) {
 	r := startDaemon(t, host(device("eth0", "192.0.2.5/24")), "net: [{net: tcp, interfaces: [eth0]}, {net: tcp, nid: 192.0.2.5@tcp}]")
 	f := r.fault(t, api.CodeConfigInvalid)
-	if f.Cause != "test.yaml:1: net[1]: NI 192.0.2.5@tcp cannot be brought up: there is the NI tcp(eth0) already, with the NID 192.0.2.5@tcp; "+
-		"an interface, and a NID, is on a net once: leave one of the two out, or have it on a net of its own" {
+	if f.Cause != "test.yaml:1: net[1]: NI 192.0.2.5@tcp cannot be brought up: the NI tcp(eth0) already exists, with the NID 192.0.2.5@tcp; "+
+		"a net can have each interface and each NID only once: remove one of the two, or use another net for one of them" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -267,7 +267,7 @@ func TestSecondDaemonOnTheSocket(t *testing.T) {
 func TestMetricsAddressInUse(t *testing.T) {
 	first := startDaemon(t, host(lo), "lnetd: {metrics_addr: '127.0.0.1:0'}")
 	first.ready(t)
-	_, rest, _ := strings.Cut(first.log.String(), `"msg":"metrics","address":"`)
+	_, rest, _ := strings.Cut(first.log.String(), `"msg":"serving metrics","address":"`)
 	addr, _, _ := strings.Cut(rest, `"`)
 	second := startDaemon(t, host(lo), "lnetd: {metrics_addr: '"+addr+"'}")
 	f := second.fault(t, api.CodePortInUse)

@@ -34,7 +34,7 @@ func (b *backend) chooseNIs(doc *api.Document, d *config.Deletion) error {
 	c := config.Config{Site: d.Site, Warnings: d.Warnings}
 	s, err := b.node.resolvedState(&c)
 	if fitsNothing(err) {
-		d.Warnings = append(d.Warnings, config.ProblemAt(doc.Name, c.Site.Where, noRules+": "+causeOf(err)+": nothing is deleted", ""))
+		d.Warnings = append(d.Warnings, config.ProblemAt(doc.Name, c.Site.Where, noRules+": "+causeOf(err)+"; nothing is deleted", ""))
 		return nil
 	}
 	if err != nil {

@@ -91,7 +91,7 @@ func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationCh
 			}
 		}
 	}
-	b.node.log.Info("the configuration was changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
+	b.node.log.Info("configuration changed by a document", "name", r.Name, "mode", string(r.Mode), "steps", len(steps))
 	done.Warnings = problemsOf(slices.Concat(p.warnings, b.node.engines.waitingOf(r.Name, p.around)))
 	done.After, err = b.Configuration(ctx)
 	return done, err
@@ -117,7 +117,7 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	done, p, _, err := b.planned(ctx, have, r)
 	if err == nil {
-		waits, refused := b.node.drivers.foresee(r.Name, &p.want, have.NIs, "with --wait it comes up when that can be")
+		waits, refused := b.node.drivers.foresee(r.Name, &p.want, have.NIs, "with --wait it comes up when its interface can be used")
 		waits = append(waits, b.node.engines.waitingOf(r.Name, p.around)...)
 		done.Warnings = problemsOf(slices.Concat(p.warnings, waits, refused))
 		before, after := namedByNIDs(have, &p.want)
@@ -270,7 +270,7 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 		}
 		remedy := rulesWait
 		if r.Dry {
-			remedy = "with --wait it waits for an interface that one is for"
+			remedy = "with --wait lnetd waits for an interface that matches a rule"
 		}
 		c.Warnings = append(c.Warnings, config.ProblemAt(r.Name, c.Site.Where, noRules+": "+causeOf(err), remedy))
 	}
@@ -300,14 +300,14 @@ func placedFault(name string, c *config.Config, err error) error {
 const noRules = "No ip2nets rules applied"
 
 // rulesWait describes what happens to such rules.
-const rulesWait = "lnetd waits for an interface that one is for"
+const rulesWait = "lnetd waits for an interface that matches a rule"
 
 // emptyFault is the error of an empty document. It would delete everything, although the file may
 // just be in the process of being written.
 func emptyFault(name string) error {
 	return &api.Fault{
-		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " is empty: nothing is changed",
-		Cause: "a node that is to be what it says would have nothing", Remedy: "to take all away: lnetdctl lnet unconfigure",
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " is empty; nothing is changed",
+		Cause: "applying it would delete the whole configuration of the node", Remedy: "to delete everything, use: lnetdctl lnet unconfigure",
 	}
 }
 
@@ -330,7 +330,7 @@ func (t *nodeTask) resolvedState(c *config.Config) (config.State, error) {
 func settleFault(err error) error {
 	f := api.Fault{
 		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: noRules,
-		Remedy: "compare the rules in \"ip2nets\" with what \"ip addr\" shows, or have it wait for an interface: --wait",
+		Remedy: "compare the rules in \"ip2nets\" with the output of \"ip addr\", or use --wait to wait for an interface",
 	}
 	if errors.Is(err, lnet.ErrNoMatch) {
 		f.Errno = -int(syscall.ENOENT)
@@ -349,7 +349,7 @@ func problemsFault(name string, err error, warnings ...*config.Problem) error {
 	}
 	problems = config.WithWarnings(problems, warnings)
 	f := api.Fault{
-		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " has errors: nothing is changed",
+		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " has errors; nothing is changed",
 		Problems: problemsOf(problems),
 	}
 	return f.Because(problems)

@@ -120,7 +120,7 @@ func TestDocumentDeletesNIDs(t *testing.T) {
 	if diff := cmp.Diff([]string{"1.1.1.1@tcp: 1.1.1.1@tcp 4.4.4.4@tcp multi-rail configured"}, peerTexts(r.peers(t))); diff != "" {
 		t.Error(diff)
 	}
-	if len(done.Warnings) != 1 || done.Warnings[0].Line != 1 || !strings.Contains(done.Warnings[0].Text, "has no NID 6.6.6.6@tcp") {
+	if len(done.Warnings) != 1 || done.Warnings[0].Line != 1 || !strings.Contains(done.Warnings[0].Text, "does not have the NID 6.6.6.6@tcp") {
 		t.Errorf("%+v", done.Warnings)
 	}
 }
@@ -235,7 +235,7 @@ func TestDocumentThatNeedsARestart(t *testing.T) {
 	if diff := cmp.Diff([]string{"metrics_addr", "change the options of tcp nets"}, done.Restart); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"set numa_range 7", "# metrics_addr changes, of lnetd itself, with a restart"}, done.Commands); diff != "" || done.After.Globals.Values["numa_range"] != 7 {
+	if diff := cmp.Diff([]string{"set numa_range 7", "# metrics_addr (lnetd itself) changes at the next restart"}, done.Commands); diff != "" || done.After.Globals.Values["numa_range"] != 7 {
 		t.Errorf("%s%+v", diff, done.After.Globals)
 	}
 }
@@ -337,7 +337,7 @@ func TestDocumentOrdersNIs(t *testing.T) {
 	}
 	request := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: other}, Mode: api.ModeReplace, Dry: true}
 	done, err := r.ChangeConfiguration(t.Context(), request)
-	want := []string{"# the order of NIs becomes tcp1(eth1), tcp(eth0): peers learn the primary NID of the first"}
+	want := []string{"# the order of NIs becomes tcp1(eth1), tcp(eth0): peers see the NID of the first as the primary NID"}
 	if diff := cmp.Diff(want, done.Commands); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
@@ -373,8 +373,8 @@ lnetd: {router_ping_timeout: 7, socklnd: {nagle: 1}, port: 9988, accept: all, co
 	}
 	want := []string{
 		"net del --net tcp1 --if eth1", "net del --net tcp --if eth0", "# change the options of tcp nets",
-		"set discovery 1", "set retry_count 2", "# change parameters of the section \"lnetd\", for which there is no command",
-		"net add --net tcp --if eth0", "net add --net tcp1 --if eth1", "# control_socket changes, of lnetd itself, with a restart",
+		"set discovery 1", "set retry_count 2", "# change parameters of the section \"lnetd\"; no command can do this",
+		"net add --net tcp --if eth0", "net add --net tcp1 --if eth1", "# control_socket (lnetd itself) changes at the next restart",
 	}
 	if diff := cmp.Diff(want, done.Commands); diff != "" || !slices.Equal(done.Restart, []string{"control_socket"}) {
 		t.Error(diff, done.Restart)
@@ -434,8 +434,8 @@ route: [{net: tcp9, gateway: 10.78.0.11@tcp2}, {net: tcp9, gateway: 10.78.0.12@t
 		got = append(got, fmt.Sprintf("%d: %s: %s; %s", w.Line, w.Key, w.Text, w.Remedy))
 	}
 	want := []string{
-		"4: net[1]: NI tcp1(eth9) cannot be brought up now: \"eth9\": no such network device; with --wait it comes up when that can be",
-		"7: route[0]: the route to tcp9 by 10.78.0.11@tcp2 is left out: the gateway is this node; ",
+		"4: net[1]: NI tcp1(eth9) cannot be brought up now: \"eth9\": no such network device; with --wait it comes up when its interface can be used",
+		"7: route[0]: the route to tcp9 through 10.78.0.11@tcp2 is ignored: the gateway is this node; ",
 		"5: net[2]: NI o2ib(ib0) cannot be brought up: this lnetd has no driver for o2ib nets; " + remedyNoDriver(lnet.TypeO2IB),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -467,12 +467,12 @@ lnetd:
 		got = append(got, fmt.Sprintf("%d: %s: %s", w.Line, w.Key, w.Text))
 	}
 	want := []string{
-		"3: net[0]: there is no NI tcp(eth1): nothing is deleted",
-		"4: net[1]: there is no net tcp4: nothing is deleted",
-		"5: route[0]: there is no route to tcp9 by 10.77.0.1@tcp: nothing is deleted",
-		"7: peer[0]: there is no peer 10.77.0.2@tcp: nothing is deleted",
-		"9: udsp[0]: there is no rule 3: nothing is deleted",
-		"12: lnetd.selection[0]: there is no rule with id 4: nothing is deleted",
+		"3: net[0]: NI tcp(eth1) does not exist; nothing is deleted",
+		"4: net[1]: net tcp4 does not exist; nothing is deleted",
+		"5: route[0]: a route to tcp9 through 10.77.0.1@tcp does not exist; nothing is deleted",
+		"7: peer[0]: peer 10.77.0.2@tcp does not exist; nothing is deleted",
+		"9: udsp[0]: rule 3 does not exist; nothing is deleted",
+		"12: lnetd.selection[0]: rule with id 4 does not exist; nothing is deleted",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -489,7 +489,7 @@ func TestDocumentAroundTheNode(t *testing.T) {
 	plan := api.ConfigurationChange{Document: api.Document{Name: "d.yaml", Text: text}, Mode: api.ModeAdd, Dry: true}
 	done, err := r.ChangeConfiguration(t.Context(), plan)
 	want := api.ConfigurationChanged{
-		Commands: []string{"# control_socket changes, of lnetd itself, with a restart", "# log_level changes, of lnetd itself"}, Restart: []string{"control_socket"},
+		Commands: []string{"# control_socket (lnetd itself) changes at the next restart", "# log_level (lnetd itself) changes"}, Restart: []string{"control_socket"},
 	}
 	for _, what := range []string{"planned", "done"} {
 		if err != nil || !slices.Equal(done.Commands, want.Commands) || !slices.Equal(done.Restart, want.Restart) {
@@ -537,8 +537,8 @@ func TestDocumentResetsAroundTheNode(t *testing.T) {
 		t.Fatal(err, level)
 	}
 	want := []string{
-		"# log_level changes, of lnetd itself", "# metrics_addr changes, of lnetd itself",
-		"# selftest changes, of lnetd itself", "# transport changes, of lnetd itself",
+		"# log_level (lnetd itself) changes", "# metrics_addr (lnetd itself) changes",
+		"# selftest (lnetd itself) changes", "# transport (lnetd itself) changes",
 	}
 	if diff := cmp.Diff(want, done.Commands); diff != "" {
 		t.Error(diff)
@@ -583,7 +583,7 @@ func TestNIUnderTwoNamesIsRefused(t *testing.T) {
 		refused := func(how string, err error) {
 			t.Helper()
 			if c.want == "" && err != nil || c.want != "" &&
-				(err == nil || !strings.Contains(err.Error(), c.want+": NI ") || !strings.Contains(err.Error(), "cannot be brought up: there is the NI ")) {
+				(err == nil || !strings.Contains(err.Error(), c.want+": NI ") || !strings.Contains(err.Error(), "cannot be brought up: the NI ")) {
 				t.Errorf("%s, %s of %s: %v", c.has, how, c.text, err)
 			}
 		}

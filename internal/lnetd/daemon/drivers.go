@@ -110,12 +110,12 @@ var errNoDriver = errors.New("this lnetd has no driver")
 // remedyNoDriver returns the remedy: another build, if one has the driver.
 func remedyNoDriver(t lnet.NetType) string {
 	if t == lnet.TypeO2IB {
-		return "install the package lnetd-o2ib, leave the net out, or build lnetd with the driver: make build TAGS=o2ib " +
+		return "install the package lnetd-o2ib, remove the net, or build lnetd with the driver: make build TAGS=o2ib " +
 			"(Debian packages gcc, libibverbs-dev, librdmacm-dev); " +
-			"to keep the NI in this node's configuration for such an lnetd: lnetdctl import --wait"
+			"to keep the NI in the configuration until such an lnetd runs, use: lnetdctl import --wait"
 	}
-	return fmt.Sprintf("leave the net out: no build of lnetd has a driver for %s nets, reach them by a router (\"route\"); ", t) +
-		"to keep the NI in this node's configuration: lnetdctl import --wait"
+	return fmt.Sprintf("remove the net: lnetd has no driver for %s nets, but can reach them through a router (\"route\"); ", t) +
+		"to keep the NI in the configuration, use: lnetdctl import --wait"
 }
 
 func isNoDriver(err error) bool { return errors.Is(err, errNoDriver) }

@@ -195,7 +195,7 @@ func TestDriverThatCannotBeMade(t *testing.T) {
 	r := startTwo(t, &fakeDrivers{}, "net: [{net type: <200:0>, interfaces: [ib0]}]\nlnetd: {fakelnd: {service: 1}}\n")
 	err := <-r.done
 	var fault *api.Fault
-	if !errors.As(err, &fault) || fault.Code != api.CodeConfigInvalid || fault.Text != "the fake driver cannot be made" {
+	if !errors.As(err, &fault) || fault.Code != api.CodeConfigInvalid || fault.Text != "the fake driver cannot be created" {
 		t.Errorf("%v", err)
 	}
 }
@@ -251,12 +251,12 @@ func TestDriverInPlaceOfAnother(t *testing.T) {
 // decisions 99
 func TestRemedyWithoutADriver(t *testing.T) {
 	for typ, want := range map[lnet.NetType]string{
-		lnet.TypeO2IB: "make build TAGS=o2ib", lnet.TypeGNI: "no build of lnetd has a driver for gni nets", lnet.TypeKFI: "no build of lnetd has a driver for kfi nets",
-		lnet.TypeEFA: "no build of lnetd has a driver for efa nets", lnet.TypeBXI3F: "no build of lnetd has a driver for bxi3f nets",
+		lnet.TypeO2IB: "make build TAGS=o2ib", lnet.TypeGNI: "lnetd has no driver for gni nets", lnet.TypeKFI: "lnetd has no driver for kfi nets",
+		lnet.TypeEFA: "lnetd has no driver for efa nets", lnet.TypeBXI3F: "lnetd has no driver for bxi3f nets",
 	} {
 		ni := config.NI{Net: lnet.MakeNet(typ, 1), Device: "dev0", Where: "d.yaml:3: net[0]"}
 		p := undriven("d.yaml", &ni)
-		if !strings.Contains(p.Remedy, want) || strings.Contains(p.Remedy, "TAGS") != (typ == lnet.TypeO2IB) || !strings.Contains(p.Remedy, "leave the net out") {
+		if !strings.Contains(p.Remedy, want) || strings.Contains(p.Remedy, "TAGS") != (typ == lnet.TypeO2IB) || !strings.Contains(p.Remedy, "remove the net") {
 			t.Errorf("%s: %s", typ, p.Remedy)
 		}
 		if f := api.FaultOf(noDriver(&ni)); f.Remedy != p.Remedy {

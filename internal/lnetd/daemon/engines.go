@@ -66,7 +66,7 @@ func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 	m, err := d.Make(v, e.log)
 	if err != nil {
 		return nil, api.Fault{
-			Code: api.CodeConfigInvalid, Text: "the " + d.Name + " driver cannot be made",
+			Code: api.CodeConfigInvalid, Text: "the " + d.Name + " driver cannot be created",
 		}.Because(err)
 	}
 	e.made[d.Type] = &engine{Made: m}
@@ -87,7 +87,7 @@ func (e *engines) addNI(ctx context.Context, n *node.Node, ni *config.NI, wait b
 
 func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait bool) error {
 	if ni.Net.Type() == lnet.TypeLO {
-		return netRefused(syscall.EINVAL, "setting @lo not allowed", "0@lo is always there", "take the net out")
+		return netRefused(syscall.EINVAL, "setting @lo not allowed", "0@lo is always there", "remove the net")
 	}
 	d := e.table.of(ni.Net.Type())
 	if k := e.find(ni); k >= 0 {
@@ -132,7 +132,7 @@ func (e *engines) unusable(ni *config.NI, cause error) error {
 	}
 	if errors.Is(cause, syscall.ENODEV) {
 		f.Text = fmt.Sprintf("No interface matching '%s'", nameOfInterface(ni))
-		f.Remedy = "take one of those that there are: " + e.listInterfaces()
+		f.Remedy = "use one of the existing interfaces: " + e.listInterfaces()
 	}
 	return f.Because(cause)
 }
@@ -245,7 +245,7 @@ func (e *engines) removeNI(ctx context.Context, n *node.Node, ni *config.NI) err
 		}
 		e.log.Info("NI removed", "nid", own.String())
 	} else {
-		e.log.Info("NI removed, which was not up", "ni", ni.String())
+		e.log.Info("NI removed (it was not up)", "ni", ni.String())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -281,7 +281,7 @@ func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI)
 		if err := n.Admin().TuneNI(l.Own, to.Options); err != nil {
 			return api.Fault{
 				Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be changed while it is up", from),
-				Remedy: "delete it, and add it again",
+				Remedy: "delete it and add it again",
 			}.Because(err)
 		}
 		for _, info := range n.NIs() {

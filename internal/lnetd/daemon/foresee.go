@@ -49,7 +49,7 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 				there += ", on " + up[other].device
 			}
 			refused = append(refused, config.ProblemAt(name, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, there),
-				"an interface, and a NID, is on a net once: leave one of the two out, or have it on a net of its own"))
+				"a net can have each interface and each NID only once: remove one of the two, or use another net for one of them"))
 		}
 		l := localNI{NI: *ni, device: device}
 		l.Own = nid
@@ -59,7 +59,7 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 }
 
 // mismatchRemedy is the remedy if an interface is selected by another one's address.
-const mismatchRemedy = "name that interface, or write the section \"ip2nets\", whose rules are for interfaces"
+const mismatchRemedy = "write that interface, or use the section \"ip2nets\", whose rules apply to interfaces"
 
 // ForeseeRules returns a warning if no site rule of c matches an interface of this host.
 func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
@@ -114,7 +114,7 @@ func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy
 		if len(s.NIs) == 0 && r.Gateway.Net() != r.Net {
 			return // lnetd chooses an NI, or rules provide some
 		}
-		waits = append(waits, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s by %s is left out: %s", r.Net, r.Gateway, why), ""))
+		waits = append(waits, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s through %s is ignored: %s", r.Net, r.Gateway, why), ""))
 	})
 	return waits, refused
 }

@@ -44,13 +44,13 @@ func TestListsOfAPeerThatIsNotConfigured(t *testing.T) {
 	}
 	said := take(api.ModeDelete, "peers: [{nids: [2.2.2.2@tcp, 9.9.9.9@tcp]}]")
 	if diff := cmp.Diff([]string{
-		"NID 1, 9.9.9.9@tcp, is a NID of no peer: nothing is deleted",
-		"the peer 1.1.1.1@tcp is not configured: the NIDs that it loses come back when it is discovered again",
+		"NID 1, 9.9.9.9@tcp, does not belong to any peer; nothing is deleted",
+		"the peer 1.1.1.1@tcp is not configured: the deleted NIDs come back when it is discovered again",
 	}, said); diff != "" {
 		t.Error(diff)
 	}
 	has("1.1.1.1@tcp: 1.1.1.1@tcp 3.3.3.3@tcp multi-rail")
-	if text := "a NID is removed that discovery has found"; !strings.Contains(r.log.String(), text) {
+	if text := "removed a NID that discovery had found"; !strings.Contains(r.log.String(), text) {
 		t.Errorf("the log does not say %q: %s", text, r.log)
 	}
 	take(api.ModeAdd, "peers: [{nids: [3.3.3.3@tcp, 4.4.4.4@tcp, 1.1.1.1@tcp]}]")

@@ -84,7 +84,7 @@ func lostEntry(n uint64) []byte {
 	return appendField(b, "MESSAGE", fmt.Appendf(e.text, " lines=%d", n))
 }
 
-const textLost = "the journal took nothing for a while: lines of the log are lost"
+const textLost = "log lines were lost because journald did not accept them for a while"
 
 // connected returns a connected socket, or nil without a journal.
 func (j *journal) connected() *net.UnixConn {

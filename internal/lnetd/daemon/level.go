@@ -47,7 +47,7 @@ func (d *Daemon) setLevel(to slog.Level) {
 		return
 	}
 	d.level.Set(min(from, to, slog.LevelInfo)) // otherwise the line could be suppressed
-	d.log.Info("the level of the log has changed", "level", nameOf(to), "from", nameOf(from))
+	d.log.Info("log level changed", "level", nameOf(to), "from", nameOf(from))
 	d.level.Set(to)
 }
 

@@ -57,12 +57,12 @@ func TestSetLogLevel(t *testing.T) {
 	if l := level.Level(); l != slog.LevelDebug {
 		t.Errorf("%v", l)
 	}
-	if n := strings.Count(log.String(), "the level of the log has changed"); n != 2 {
+	if n := strings.Count(log.String(), "log level changed"); n != 2 {
 		t.Errorf("%d lines: %s", n, log.String())
 	}
 	for _, bad := range []string{"", "warning", "info+2", "debug\n"} {
 		err := ctl.SetLog(t.Context(), api.LogChange{Level: bad})
-		if err == nil || !strings.Contains(err.Error(), "is no level of the log") {
+		if err == nil || !strings.Contains(err.Error(), "is not a log level") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

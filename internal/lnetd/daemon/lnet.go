@@ -59,7 +59,7 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 	for _, k := range []fault.Kind{fault.Drop, fault.Delay} {
 		t.RemoveFaults(k, fault.NIDFilter{}, fault.NIDFilter{})
 	}
-	t.log.Info("LNet is not configured any more")
+	t.log.Info("LNet is no longer configured")
 	return t.forgetPeers(ctx)
 }
 
@@ -90,7 +90,7 @@ func (b *backend) checkUnused() error {
 	if b.guests != nil {
 		for _, c := range b.Clients().Clients {
 			if len(c.TMs) > 0 {
-				return busy("the client "+c.Program+" has transfer machines", "end it, or drop it with: lnetdctl clients drop")
+				return busy("the client "+c.Program+" has transfer machines", "end that program, or disconnect it with: lnetdctl clients drop")
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (b *backend) checkUnused() error {
 		return nil
 	}
 	if s := b.lst.Status(); s.Console != nil || s.Session != nil {
-		return busy("a session of LNet selftest is held", "end it with: lst end_session")
+		return busy("a session of LNet selftest exists", "end it with: lst end_session")
 	}
 	return nil
 }

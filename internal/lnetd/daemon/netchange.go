@@ -37,7 +37,7 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []str
 		NIs: nis, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
 	}}, b.node.drivers.Options())
 	if err != nil {
-		return nil, netRefused(syscall.ENOSPC, "cannot add LNet NI", err.Error(), "see the NIs with: lnetdctl net show")
+		return nil, netRefused(syscall.ENOSPC, "cannot add LNet NI", err.Error(), "to list the NIs, use: lnetdctl net show")
 	}
 	return warnings, b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
 }
@@ -58,10 +58,10 @@ func (b *backend) checkAddition(have *config.State, before []config.NI, ni *conf
 
 // thereIs names the existing NI that conflicts with another one, and why it waits, if it does.
 func thereIs(o *config.NI, waits error) string {
-	text := fmt.Sprintf("there is the NI %s already", o)
+	text := fmt.Sprintf("the NI %s already exists", o)
 	switch {
 	case waits != nil:
-		text += ", which waits: " + causeOf(waits)
+		text += ", which is waiting: " + causeOf(waits)
 	case !o.Own.IsZero() && o.Own != o.NID:
 		text += ", with the NID " + o.Own.String()
 	}
@@ -77,7 +77,7 @@ func remedyThereIs(o *config.NI) string {
 	case o.Device == "":
 		which = "--nid " + o.NID.String()
 	}
-	return "an interface, and a NID, is on a net once: leave this NI out, or delete the other one first: lnetdctl net del " + which
+	return "a net can have each interface and each NID only once: omit this NI, or delete the other one first: lnetdctl net del " + which
 }
 
 func netRefused(errno syscall.Errno, text, cause, remedy string) error {
@@ -211,14 +211,14 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 		net = r.NID.Net()
 	}
 	if !slices.ContainsFunc(have.NIs, func(i config.NI) bool { return i.Net == net }) {
-		return netRefused(syscall.EINVAL, "cannot del network", "there is no NI on "+net.String(), "see the nets with: lnetdctl net show")
+		return netRefused(syscall.EINVAL, "cannot del network", "no NI exists on "+net.String(), "see the nets with: lnetdctl net show")
 	}
 	want, absent, err := config.Delete(&have, &d)
 	switch {
 	case err != nil:
 		return err
 	case len(absent) > 0:
-		return netRefused(syscall.ENODEV, "interface invalid for deleting LNet NI", absent.Error(), "see the NIs with: lnetdctl net show")
+		return netRefused(syscall.ENODEV, "interface invalid for deleting LNet NI", absent.Error(), "to list the NIs, use: lnetdctl net show")
 	}
 	return b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
 }
@@ -232,7 +232,7 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 	want := have
 	want.NIs = slices.Clone(have.NIs)
 	if name := b.node.drivers.unknown(want.NIs, r.LND); r.All && len(want.NIs) > 0 && name != "" {
-		return tunableFault(fmt.Errorf("no NI has the tunable %q", name))
+		return tunableFault(fmt.Errorf("no NI has a tunable named %q", name))
 	}
 	found := false
 	for k := range want.NIs {

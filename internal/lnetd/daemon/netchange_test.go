@@ -122,15 +122,16 @@ func TestNetsAreAddedAndDeleted(t *testing.T) {
 		r     api.NetDeletion
 		errno int
 		text  string
+		cause string
 	}{
-		{api.NetDeletion{Net: tcpNet(2)}, -22, "cannot del network"},
-		{api.NetDeletion{Net: tcpNet(1), Interfaces: []string{"eth0"}}, -19, "interface invalid for deleting LNet NI"},
+		{api.NetDeletion{Net: tcpNet(2)}, -22, "cannot del network", "no NI exists on tcp2"},
+		{api.NetDeletion{Net: tcpNet(1), Interfaces: []string{"eth0"}}, -19, "interface invalid for deleting LNet NI", "NI tcp1(eth0) does not exist"},
 	} {
 		err := r.DeleteNet(t.Context(), tt.r)
 		if errno, text := refusal(t, err); errno != tt.errno || text != tt.text {
 			t.Errorf("%+v: %d %q", tt.r, errno, text)
 		}
-		if cause := api.FaultOf(err).Cause; !strings.HasPrefix(cause, "there is no NI ") {
+		if cause := api.FaultOf(err).Cause; !strings.HasPrefix(cause, tt.cause) {
 			t.Errorf("%+v: cause %q", tt.r, cause)
 		}
 	}
@@ -327,7 +328,7 @@ func TestAdditionOfAnNIThatIsThere(t *testing.T) {
 			t.Fatal(busy)
 		}
 		f, ok := errors.AsType[*api.Fault](err)
-		if !ok || f.Errno != -int(syscall.EEXIST) || f.Cause != "there is the NI tcp1(eth1) already, with the NID 10.78.0.11@tcp1" ||
+		if !ok || f.Errno != -int(syscall.EEXIST) || f.Cause != "the NI tcp1(eth1) already exists, with the NID 10.78.0.11@tcp1" ||
 			!strings.HasSuffix(f.Remedy, ": lnetdctl net del --nid 10.78.0.11@tcp1") {
 			t.Errorf("%+v: %+v, %v", add, f, err)
 		}
@@ -388,7 +389,7 @@ func TestDeletionByAPatternThatMatchesNothing(t *testing.T) {
 	for _, w := range done.Warnings {
 		said = append(said, w.Text)
 	}
-	want := []string{"there is no net tcp7: nothing is deleted", "No ip2nets rules applied: none is for the interfaces and addresses of this machine: nothing is deleted"}
+	want := []string{"net tcp7 does not exist; nothing is deleted", "No ip2nets rules applied: no rule matches the interfaces and addresses of this host; nothing is deleted"}
 	slices.Sort(said)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, said); diff != "" || err != nil || !slices.Equal(r.nids(), had) {

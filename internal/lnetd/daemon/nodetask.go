@@ -87,7 +87,7 @@ func (t *nodeTask) Run(ctx context.Context) error {
 		Buffers:    t.config.Buffers,
 	})
 	if err != nil {
-		return api.Fault{Code: api.CodeConfigInvalid, Text: "the node cannot be made"}.Because(err)
+		return api.Fault{Code: api.CodeConfigInvalid, Text: "the node cannot be created"}.Because(err)
 	}
 	t.Node, t.Admin = n, n.Admin()
 	switch err = t.up(ctx); {
@@ -165,7 +165,7 @@ func (t *nodeTask) mismatches(l *config.Site) []string {
 // logMismatches logs mismatches.
 func (t *nodeTask) logMismatches(l *config.Site) {
 	for _, text := range t.mismatches(l) {
-		t.log.Warn("ip2nets chooses an interface by the address of another one", "what", text)
+		t.log.Warn("ip2nets selects an interface by the address of another one", "what", text)
 	}
 }
 
@@ -175,7 +175,7 @@ func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled
 	s, err := t.resolvedState(c)
 	t.logMismatches(&c.Site)
 	if fitsNothing(err) {
-		t.log.Warn("no rule for this site is for this machine: waiting for an interface that one is for", "cause", err)
+		t.log.Warn("no ip2nets rule matches this host; waiting for an interface that matches one", "cause", err)
 		return s, true, nil
 	}
 	return s, false, err
@@ -199,7 +199,7 @@ func (t *nodeTask) checkGateways(ctx context.Context) error {
 		wg.Go(func() {
 			if _, err := t.Discover(ctx, nid); err != nil {
 				boundedlog.New(t.log).Report(boundedlog.Line{
-					Level: slog.LevelWarn, Text: "gateway does not answer: its routes are down", Of: boundedlog.AboutPeer(nid),
+					Level: slog.LevelWarn, Text: "gateway does not answer; its routes are down", Of: boundedlog.AboutPeer(nid),
 				}, slog.Any("cause", err))
 			}
 		})

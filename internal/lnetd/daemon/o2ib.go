@@ -70,7 +70,7 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 	c := o2ibConfig(v)
 	if _, given := v["use_privileged_port"]; !given && !o.privileged() {
 		c.UsePrivilegedPort = false
-		log.Info("no right to use privileged ports: use_privileged_port=0, which nodes with require_privileged_port=1 refuse")
+		log.Info("no permission to use privileged ports: connecting with use_privileged_port=0; nodes with require_privileged_port=1 refuse this")
 	}
 	p, err := o.open()
 	if err != nil {
@@ -106,12 +106,12 @@ func o2ibExplain(err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		f.Code, f.Errno = api.CodePortInUse, -int(syscall.EADDRINUSE)
 		f.Text = fmt.Sprintf("RDMA port %s is in use", listen.Addr)
-		f.Remedy = `find who has it with "rdma resource show cm_id", or unload the kernel's own LNet over RDMA (module ko2iblnd)`
+		f.Remedy = `find the owner of the port with "rdma resource show cm_id", or unload LNet over RDMA of the kernel (module ko2iblnd)`
 	case errors.Is(err, syscall.EACCES):
 		f.Code, f.Errno = api.CodePortForbidden, -int(syscall.EACCES)
-		f.Text = fmt.Sprintf("no right to listen on RDMA port %s", listen.Addr)
+		f.Text = fmt.Sprintf("no permission to listen on RDMA port %s", listen.Addr)
 		f.Remedy = "run as root or give lnetd the capability CAP_NET_BIND_SERVICE; " +
-			`"service" in the section "o2iblnd" takes another port, which all nodes of the net have to have then`
+			`or set another port in "service" of the section "o2iblnd", on all nodes of the net`
 	default:
 		return nil
 	}

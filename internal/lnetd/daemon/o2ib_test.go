@@ -166,7 +166,7 @@ func TestO2IBUsable(t *testing.T) {
 	}
 	for device, want := range map[string]string{
 		"eth0": "usable",
-		"eth1": "device eth1 has no RDMA; take a network device of one of these RDMA devices: mlx5_0; rxe0",
+		"eth1": "device eth1 does not support RDMA; use a network device of one of these RDMA devices: mlx5_0; rxe0",
 		"eth2": "device eth2 has no IPv4 address",
 		"eth9": `"eth9": no such network device`,
 	} {
@@ -175,7 +175,7 @@ func TestO2IBUsable(t *testing.T) {
 		}
 	}
 	o.rdma = hostnet.RDMAAt(t.TempDir())
-	if got := usable("eth1"); !strings.Contains(got, "there is no RDMA device") {
+	if got := usable("eth1"); !strings.Contains(got, "this host has no RDMA device") {
 		t.Errorf("without devices: %s", got)
 	}
 	o.open = noRDMA

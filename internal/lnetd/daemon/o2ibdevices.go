@@ -27,7 +27,7 @@ func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
 		return lnet.NID{}, device, err
 	}
 	if !nid.IP().Is4() {
-		return lnet.NID{}, device, fmt.Errorf("device %s has no IPv4 address, and o2ib carries no other: %w", device, syscall.EADDRNOTAVAIL)
+		return lnet.NID{}, device, fmt.Errorf("device %s has no IPv4 address, which o2ib needs: %w", device, syscall.EADDRNOTAVAIL)
 	}
 	if err := probe(p, nid.IP()); err != nil {
 		return lnet.NID{}, device, o.unusable(ni, device, err)
@@ -42,10 +42,10 @@ func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 	}
 	f := api.Fault{
 		Code: api.CodeInterface, Errno: -int(syscall.ENODEV), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
-		Remedy: "leave it out, or have it wait: lnetdctl import --wait",
+		Remedy: "remove it, or let it wait: lnetdctl import --wait",
 	}
 	if errors.Is(err, verbs.ErrNoDevice) || errors.Is(err, syscall.EADDRNOTAVAIL) {
-		f.Cause = fmt.Sprintf("device %s has no RDMA", device)
+		f.Cause = fmt.Sprintf("device %s does not support RDMA", device)
 		f.Remedy = o.remedy(device)
 	}
 	return f.Because(err)
@@ -55,14 +55,14 @@ func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 func (o *o2ib) remedy(device string) string {
 	list := o.rdma.Devices()
 	if len(list) == 0 {
-		return fmt.Sprintf("there is no RDMA device: load the driver of the adapter, or try software RDMA: "+
+		return fmt.Sprintf("this host has no RDMA device: load the driver of the adapter, or use software RDMA: "+
 			"modprobe rdma_rxe; rdma link add rxe0 type rxe netdev %s", device)
 	}
 	all := make([]string, len(list))
 	for k := range list {
 		all[k] = list[k].String()
 	}
-	return "take a network device of one of these RDMA devices: " + strings.Join(all, "; ")
+	return "use a network device of one of these RDMA devices: " + strings.Join(all, "; ")
 }
 
 // probe listens briefly at an address, on any port. It returns an error if the process lacks the

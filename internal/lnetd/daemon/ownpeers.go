@@ -44,10 +44,10 @@ func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Pee
 		}
 		others := slices.DeleteFunc(slices.Clone(p.Others), isOwn)
 		if isOwn(p.Primary) && (p.Listed == nil || len(others) == 0) {
-			t.log.Info("a peer of the configuration is this node: it is left out", "primary", p.Primary.String())
+			t.log.Info("ignoring a configured peer that is this node", "primary", p.Primary.String())
 			continue
 		}
-		t.log.Info("a peer of the configuration has NIDs of this node: they are left out", "primary", p.Primary.String())
+		t.log.Info("ignoring NIDs of a configured peer that belong to this node", "primary", p.Primary.String())
 		if isOwn(p.Primary) {
 			p.Primary, p.Locked, others = others[0], false, others[1:]
 		}

@@ -64,11 +64,11 @@ func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, rest
 		}
 		switch name, atOnce := names[key]; {
 		case atOnce:
-			changes = append(changes, "# "+name+" changes, of lnetd itself")
+			changes = append(changes, "# "+name+" (lnetd itself) changes")
 		case later[key]:
-			changes = append(changes, "# "+key+" changes, of lnetd itself, with a restart")
+			changes = append(changes, "# "+key+" (lnetd itself) changes at the next restart")
 		default: // only the text of the setting changes
-			changes = append(changes, "# "+key+" changes, of lnetd itself")
+			changes = append(changes, "# "+key+" (lnetd itself) changes")
 		}
 	}
 	return changes, restart
@@ -163,10 +163,10 @@ func (d *Daemon) putRules(c *config.Config) bool {
 	}
 	rules := c.Transport.Rules
 	if err := s.SetRules(rules); err != nil { // the configuration was validated
-		d.log.Error("rules for clients do not hold", "err", err)
+		d.log.Error("new client rules were rejected; the previous rules stay in force", "err", err)
 		return false
 	}
 	d.loaded.Transport.Rules = rules
-	d.log.Info("rules for clients hold from now on for those who connect", "rules", len(rules))
+	d.log.Info("new client rules apply to clients that connect from now on", "rules", len(rules))
 	return true
 }

@@ -55,12 +55,12 @@ func portOwner(proc string, at netip.AddrPort) string {
 			return "it belongs to " + p.String()
 		}
 		if os.Geteuid() == 0 {
-			return fmt.Sprintf("a socket of uid %d listens on %s, and no process here holds it: "+
-				"the kernel's own LNet (module ksocklnd), or a process in another PID namespace", l.uid, l.at)
+			return fmt.Sprintf("a socket of uid %d listens on %s, but no visible process has it; the owner is probably "+
+				"the LNet of the kernel (module ksocklnd), or a process in another PID namespace", l.uid, l.at)
 		}
-		return fmt.Sprintf("a process of uid %d listens on %s; root could see which one", l.uid, l.at)
+		return fmt.Sprintf("a process of uid %d listens on %s; run as root to see which one", l.uid, l.at)
 	}
-	return "who listens there cannot be seen from here"
+	return "the process that listens there is not visible from here"
 }
 
 // conflicts reports whether a listener on have prevents a listener on want.

@@ -89,7 +89,7 @@ func TestPortOwnerIsThisProcess(t *testing.T) {
 		t.Errorf("owner: %s", got)
 	}
 	_ = l.Close()
-	if got := portOwner("/proc", at); got != "who listens there cannot be seen from here" {
+	if got := portOwner("/proc", at); got != "the process that listens there is not visible from here" {
 		t.Errorf("owner of a free port: %s", got)
 	}
 }
@@ -102,7 +102,7 @@ func TestPortInUseRemedy(t *testing.T) {
 	if !errors.As(err, &fault) || fault.Code != api.CodePortInUse {
 		t.Fatalf("%v", err)
 	}
-	for _, want := range []string{"--net", "network namespace", "kernel nodes cannot call it"} {
+	for _, want := range []string{"--net", "network namespace", "kernel nodes cannot connect to it"} {
 		if !strings.Contains(fault.Remedy, want) {
 			t.Errorf("remedy %q lacks %q", fault.Remedy, want)
 		}

@@ -25,29 +25,29 @@ func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error))
 func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error)) reloadOutcome {
 	c, err := load()
 	if err != nil {
-		d.log.Error("the configuration is not reloaded", "err", err)
+		d.log.Error("the configuration file is not readable or has errors; it was not reloaded", "err", err)
 		return reloadOutcome{err: err}
 	}
 	for _, w := range c.Warnings {
-		d.log.Warn("a warning about the configuration", "warning", w.Error())
+		d.log.Warn("configuration warning", "warning", w.Error())
 	}
 	d.reloads.Lock()
 	defer d.reloads.Unlock()
 	left, err := d.reloadNode(ctx, &c)
 	if err != nil {
-		d.log.Error("the configuration is not reloaded: all is as it was", "err", err)
+		d.log.Error("reload failed; the configuration is unchanged", "err", err)
 		return reloadOutcome{err: err}
 	}
 	left = append(left, d.putParts(&c, nil)...)
 	out := reloadOutcome{holds: &c, partly: len(left) > 0}
 	if out.err = d.checkWebConfig(&d.config); out.err != nil {
-		d.log.Error("metrics are refused to everybody until their web_config is right", "err", out.err)
+		d.log.Error("metrics requests are refused until the web_config file is corrected", "err", out.err)
 	}
 	switch {
 	case out.partly:
-		d.log.Warn("these parts of the configuration have changed, which need a restart", "parts", left)
+		d.log.Warn("parts of the configuration changed that need a restart", "parts", left)
 	case out.err == nil:
-		d.log.Info("the configuration is reloaded")
+		d.log.Info("configuration reloaded")
 	}
 	return out
 }
@@ -58,7 +58,7 @@ func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []strin
 	t := d.node
 	d.mu.Unlock()
 	if t == nil {
-		return nil, errors.New("lnetd has not begun")
+		return nil, errors.New("lnetd is still starting")
 	}
 	select {
 	case <-t.ready:

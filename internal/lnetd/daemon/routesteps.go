@@ -55,7 +55,7 @@ func (t *nodeTask) changeRoutes(ctx context.Context, steps []config.Step) error 
 
 // leaveOut logs that a route is not for this node.
 func (t *nodeTask) leaveOut(r *config.Route, cause error) {
-	t.log.Warn("route is left out", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", cause)
+	t.log.Warn("ignoring route", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", cause)
 }
 
 // addRoutes adds routes, all or none. Like LNet, it skips routes that exist already or whose
@@ -89,7 +89,7 @@ func (t *nodeTask) addRoutes(ctx context.Context, routes []*config.Route) error 
 			t.leaveOut(r, err)
 		case failed == nil:
 			failed = refused(err, api.Fault{
-				Text:   fmt.Sprintf("%s: the route to %s by %s cannot be added", r.Where, r.Net, r.Gateway),
+				Text:   fmt.Sprintf("%s: the route to %s through %s cannot be added", r.Where, r.Net, r.Gateway),
 				Remedy: "correct the section \"route\" of the configuration",
 			})
 		}

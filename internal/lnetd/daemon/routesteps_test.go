@@ -36,7 +36,7 @@ func TestRoutesComeTogether(t *testing.T) {
 // routesLeftOut returns the routes that warnings with a line name, with the cause, in order.
 func routesLeftOut(warnings []api.Problem) (all []string) {
 	for _, w := range warnings {
-		if route, why, ok := strings.Cut(strings.TrimPrefix(w.Text, "the route to "), " is left out: "); ok && w.Line > 0 {
+		if route, why, ok := strings.Cut(strings.TrimPrefix(w.Text, "the route to "), " is ignored: "); ok && w.Line > 0 {
 			all = append(all, route+": "+why)
 		}
 	}
@@ -47,7 +47,7 @@ func routesLeftOut(warnings []api.Problem) (all []string) {
 // routeNames returns the routes of a node.
 func (r *nodeRun) routeNames() (all []string) {
 	for _, route := range r.Routes() {
-		all = append(all, fmt.Sprintf("%s by %s", route.Net, route.Gateway))
+		all = append(all, fmt.Sprintf("%s through %s", route.Net, route.Gateway))
 	}
 	return all
 }
@@ -59,7 +59,7 @@ func (r *nodeRun) routeNames() (all []string) {
 // decisions 132
 func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 	const nets = "net: [{net: tcp, interfaces: [eth0]}, {net: tcp2, interfaces: [eth9]}]\n"
-	const good = "tcp7 by 10.77.0.1@tcp"
+	const good = "tcp7 through 10.77.0.1@tcp"
 	forms := map[string]string{
 		"route": nets + `route:
   - {net: tcp, gateway: 10.77.0.1@tcp}
@@ -71,8 +71,8 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 		"module parameter": nets + `lnetd: {routes: "tcp 10.77.0.1@tcp; tcp2 10.79.0.1@tcp2; tcp3 10.80.0.1@tcp3; tcp2 10.77.0.1@tcp; tcp7 10.77.0.1@tcp"}` + "\n",
 	}
 	want := []string{
-		"tcp by 10.77.0.1@tcp: tcp is a local net", "tcp2 by 10.79.0.1@tcp2: tcp2 is a local net",
-		"tcp3 by 10.80.0.1@tcp3: the gateway is on tcp3 itself", "tcp2 by 10.77.0.1@tcp: tcp2 is a local net",
+		"tcp through 10.77.0.1@tcp: tcp is a local net", "tcp2 through 10.79.0.1@tcp2: tcp2 is a local net",
+		"tcp3 through 10.80.0.1@tcp3: the gateway is on tcp3, the destination net of the route", "tcp2 through 10.77.0.1@tcp: tcp2 is a local net",
 	}
 	for name, text := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 			if got := r.routeNames(); !slices.Equal(got, []string{good}) {
 				t.Errorf("the start gives %q", got)
 			}
-			if n := strings.Count(r.log.String(), `"msg":"route is left out"`); n != len(want) {
+			if n := strings.Count(r.log.String(), `"msg":"ignoring route"`); n != len(want) {
 				t.Errorf("%d lines of routes at the start:\n%s", n, r.log)
 			}
 			for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace} {
@@ -132,7 +132,7 @@ func TestRoutesComeAllOrNone(t *testing.T) {
 		t.Fatal(busy)
 	}
 	var f *api.Fault
-	if !errors.As(err, &f) || f.Text != "here: the route to o2ib5 by 10.77.0.11@o2ib5 cannot be added" {
+	if !errors.As(err, &f) || f.Text != "here: the route to o2ib5 through 10.77.0.11@o2ib5 cannot be added" {
 		t.Errorf("%v", err)
 	}
 	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {

@@ -59,7 +59,7 @@ func (t *selftestTask) Run(ctx context.Context) error {
 		if err := t.Enable(api.LstBounds{}); err != nil {
 			return api.Fault{
 				Code: api.CodeLstRefused, Errno: -int(server.Errno(err)), Text: "LNet selftest cannot be enabled",
-				Remedy: "take lnetd.selftest.enabled out of the configuration",
+				Remedy: "remove lnetd.selftest.enabled from the configuration",
 			}.Because(err)
 		}
 	}
@@ -125,8 +125,8 @@ func (t *selftestTask) Enable(b api.LstBounds) error {
 			return node.ErrClosed
 		case t.agent != nil:
 			return api.Fault{
-				Code: api.CodeLstBusy, Errno: -int(syscall.EALREADY), Text: "LNet selftest is enabled already",
-				Remedy: "to change its bounds disable it before",
+				Code: api.CodeLstBusy, Errno: -int(syscall.EALREADY), Text: "LNet selftest is already enabled",
+				Remedy: "disable it first to change its limits",
 			}.Because(syscall.EALREADY)
 		}
 		c, bounds := t.settings(b)
@@ -172,12 +172,12 @@ func (t *selftestTask) end(ctx context.Context) error {
 	leave, cancelLeave := context.WithTimeout(ctx, leaveTimeout)
 	defer cancelLeave()
 	if err := c.Close(leave); err != nil {
-		t.log.Warn("LNet selftest: nodes that do not answer keep the session until it expires", "err", err)
+		t.log.Warn("LNet selftest ended, but some nodes did not answer; they keep the session until it expires", "err", err)
 	}
 	if err := a.Close(ctx); err != nil {
 		return api.Fault{
-			Code: api.CodeLstBusy, Errno: -int(server.Errno(err)), Text: "LNet selftest is ending, but has not ended yet",
-			Remedy: "wait, and disable it again",
+			Code: api.CodeLstBusy, Errno: -int(server.Errno(err)), Text: "LNet selftest is stopping, but has not stopped yet",
+			Remedy: "wait, then disable it again",
 		}.Because(err)
 	}
 	t.mu.Lock()

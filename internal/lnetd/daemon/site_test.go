@@ -37,7 +37,7 @@ func TestSiteIsAsWrittenForTheMachine(t *testing.T) {
 	}
 }
 
-// A gateway that is this node makes the node a router.
+// A gateway that is a NID of this node makes the node a router.
 //
 // lnetctl 13 (2)
 func TestRouterByRoutes(t *testing.T) {
@@ -58,7 +58,7 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 	} {
 		c := parse(t, text)
 		r := startNode(t, c).ready(t) // an interface that a rule matches may appear
-		if nis := r.node.NIs(); len(nis) != 1 || !strings.Contains(r.log.String(), "no rule for this site is for this machine") {
+		if nis := r.node.NIs(); len(nis) != 1 || !strings.Contains(r.log.String(), "no ip2nets rule matches this host") {
 			t.Errorf("%s: NIs %+v\n%s", text, nis, r.log)
 		}
 		_, err := r.node.resolvedState(&c)
@@ -84,7 +84,7 @@ func TestSiteWithoutTheMachine(t *testing.T) {
 func TestMismatchesAreWarned(t *testing.T) {
 	const rules = "tcp5(eth0) 10.78.0.*"
 	const document = `lnetd: {ip2nets: "` + rules + `"}`
-	const want = `tcp5(eth0) has no address of the patterns of "` + rules + `"; eth1 has 10.78.0.11`
+	const want = `tcp5(eth0) has no address that matches the patterns of "` + rules + `"; eth1 has 10.78.0.11`
 	quoted := strings.ReplaceAll(want, `"`, `\"`)
 	addrs := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
 	machine := []config.Interface{

@@ -52,7 +52,7 @@ func (d *Daemon) listen() (s sockets, err error) {
 		return s, err
 	}
 	if names := d.systemd.CloseRest(); len(names) > 0 {
-		d.log.Warn("systemd has passed sockets that are not used: nobody answers at them", "names", names,
+		d.log.Warn("systemd passed sockets that lnetd does not use; connections to them are not answered", "names", names,
 			"remedy", "FileDescriptorName= of a socket unit is control, clients or metrics; clients needs lnetd: transport: enabled")
 	}
 	return s, nil
@@ -79,7 +79,7 @@ func (d *Daemon) listenControl(path string) (*unixsocket.Listener, error) {
 		listen: func() (*unixsocket.Listener, error) { return server.Listen(path) },
 	})
 	if err == nil && l.Path() != path {
-		d.log.Info("systemd has made the control socket", "path", l.Path(), "instead_of", path)
+		d.log.Info("using the control socket from systemd", "path", l.Path(), "instead_of", path)
 	}
 	return l, err
 }
@@ -145,7 +145,7 @@ func (d *Daemon) passed(name string, kind systemd.Kind) (*os.File, error) {
 	}
 	err := kind.Check(files[0])
 	if err == nil && len(files) > 1 {
-		err = fmt.Errorf("there are %d, lnetd takes one: %w", len(files), syscall.EINVAL)
+		err = fmt.Errorf("systemd passed %d sockets, but lnetd uses only one: %w", len(files), syscall.EINVAL)
 	}
 	if err == nil {
 		return files[0], nil
@@ -159,11 +159,11 @@ func (d *Daemon) passed(name string, kind systemd.Kind) (*os.File, error) {
 func wrongSocket(name string, kind systemd.Kind, err error) error {
 	f := api.Fault{
 		Code: api.CodeInheritedSocket, Errno: -int(api.Errno(err)),
-		Text:   fmt.Sprintf("the socket %q that systemd has made cannot be used", name),
-		Remedy: fmt.Sprintf("in its socket unit say %s once, FileDescriptorName=%s and Accept=no", kind.Line(), name),
+		Text:   fmt.Sprintf("the socket %q from systemd cannot be used", name),
+		Remedy: fmt.Sprintf("the socket unit needs one line %s, FileDescriptorName=%s and Accept=no", kind.Line(), name),
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		f.Remedy = "another lnetd had its socket there before: stop that process"
+		f.Remedy = "another lnetd already had its socket there: stop that process"
 	}
 	return f.Because(err)
 }
@@ -177,7 +177,7 @@ type fileListener interface {
 func (d *Daemon) storeListener(name string, l fileListener) bool {
 	f, err := l.File()
 	if err != nil {
-		d.log.Warn("a socket is not kept for after a restart", "socket", name, "err", err)
+		d.log.Warn("systemd does not keep a socket for the next start", "socket", name, "err", err)
 		return false
 	}
 	defer func() { _ = f.Close() }()
@@ -194,7 +194,7 @@ func (d *Daemon) storedListener(name string, kind systemd.Kind, use func(*os.Fil
 		_ = f.Close()
 	}
 	if len(files) > 0 && !used {
-		d.log.Info("a socket that was kept is of no use any more", "socket", name)
+		d.log.Info("closing a kept socket that is no longer used", "socket", name)
 		d.systemd.Drop(name)
 	}
 }
@@ -208,7 +208,7 @@ func (d *Daemon) storedUnix(s *unixSocket) (found *unixsocket.Listener) {
 		reachable := l.Reachable()
 		if reachable && l.Path() == s.path && ofGroup(s.path, s.group) {
 			found = l
-			d.log.Debug("a socket was kept", "path", s.path)
+			d.log.Debug("using a socket that systemd kept", "path", s.path)
 			return true
 		}
 		l.LeaveFile(!reachable) // a reachable one belongs to another process
@@ -297,12 +297,12 @@ func newMetricsListener(addr string) (net.Listener, error) {
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
-			return nil, portInUse(at.AddrPort(), "give the metrics another address with --metrics-addr")
+			return nil, portInUse(at.AddrPort(), "set another address with --metrics-addr")
 		}
 	}
 	return nil, api.Fault{
 		Code: api.CodePortForbidden, Errno: -int(server.Errno(err)),
 		Text:   fmt.Sprintf("metrics cannot be served on %s", addr),
-		Remedy: "give the metrics another address with --metrics-addr",
+		Remedy: "set another address with --metrics-addr",
 	}.Because(err)
 }

@@ -222,9 +222,9 @@ func TestWrongSockets(t *testing.T) {
 		names  []string
 		remedy string
 	}{
-		{[]string{"control"}, "ListenStream=/PATH once, FileDescriptorName=control"},
-		{[]string{"metrics"}, "ListenStream=ADDRESS:PORT once, FileDescriptorName=metrics"},
-		{[]string{"clients", "clients"}, "ListenSequentialPacket=/PATH once, FileDescriptorName=clients"},
+		{[]string{"control"}, "ListenStream=/PATH, FileDescriptorName=control"},
+		{[]string{"metrics"}, "ListenStream=ADDRESS:PORT, FileDescriptorName=metrics"},
+		{[]string{"clients", "clients"}, "ListenSequentialPacket=/PATH, FileDescriptorName=clients"},
 	} {
 		var files []*os.File
 		for _, name := range c.names {

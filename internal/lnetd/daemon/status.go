@@ -57,7 +57,7 @@ func (t *nodeTask) status() string {
 		parts = append(parts, "waiting for: "+listNames(waits))
 	}
 	if t.unsettled.Load() {
-		parts = append(parts, "waiting for an interface that a rule for this site is for")
+		parts = append(parts, "waiting for an interface that matches an ip2nets rule")
 	}
 	if n := len(t.postponed.all()); n > 0 {
 		parts = append(parts, count(n, "route waits", "routes wait")+" for an NI on the net of the gateway")

@@ -61,7 +61,7 @@ func run(ctx context.Context, tasks []Task, started, stopping func(), patience t
 		select {
 		case <-r.done:
 			if r.err == nil && ctx.Err() == nil {
-				r.err = errors.New("ended by itself")
+				r.err = errors.New("ended unexpectedly")
 			}
 		default:
 		}

@@ -130,7 +130,7 @@ func TestTaskThatEndsByItself(t *testing.T) {
 		a := s.task("a")
 		a.run = func(context.Context) error { return nil }
 		err := run(t.Context(), []Task{a}, func() {}, func() {}, time.Minute)
-		if err == nil || err.Error() != "a: ended by itself" {
+		if err == nil || err.Error() != "a: ended unexpectedly" {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -105,7 +105,7 @@ func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
 		// above them too. It accepts nodes of the same kind. Kernel nodes do not connect to it in
 		// any case.
 		c.Accept = socklnd.AcceptAll
-		log.Info("no right to use privileged ports: accept=all, so that nodes like this one can call it")
+		log.Info("no permission to use privileged ports: using accept=all, so that nodes without that permission can connect")
 	}
 	d, err := socklnd.New(c)
 	if err != nil {
@@ -141,12 +141,12 @@ func tcpFallback(v config.Values, err error, log *slog.Logger) config.Values {
 
 // warnUnprivileged logs the consequences of the unprivileged port.
 func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
-	log.Warn("no right to listen on port 988: listening on another one", "port", c.AcceptPort, "accept", c.Accept.String())
-	log.Warn("kernel nodes cannot call this node: they call port 988 only; other lnetd can if they are told which port to call",
+	log.Warn("no permission to listen on port 988; listening on another port", "port", c.AcceptPort, "accept", c.Accept.String())
+	log.Warn("kernel nodes cannot connect to this node, because they only use port 988; other lnetd can if connect_port is set there",
 		"port", c.AcceptPort)
-	log.Warn("this node does not call port 988; to call kernel nodes set connect_port to 988: "+
-		"those loaded with accept=all take it, others refuse source ports above 1023, which it calls from", "connect_port", c.ConnectPort)
-	log.Warn("to be a full node run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
+	log.Warn("this node does not connect to port 988; to reach kernel nodes set connect_port to 988: "+
+		"kernel nodes with accept=all accept it, others refuse its source ports above 1023", "connect_port", c.ConnectPort)
+	log.Warn("for connections with all kernel nodes run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
 }
 
 // tcpExplain explains why a port is not available.
@@ -155,8 +155,8 @@ func tcpExplain(err error) error {
 	switch {
 	case !errors.As(err, &listen):
 	case errors.Is(err, syscall.EADDRINUSE):
-		return portInUse(listen.Addr, "stop that process, give lnetd an address of its own with --net, or run it in a network namespace of its own; "+
-			"with another --port kernel nodes cannot call it, since they call port 988 only")
+		return portInUse(listen.Addr, "stop that process, give lnetd another address with --net, or run it in another network namespace; "+
+			"with another --port kernel nodes cannot connect to it, because they only use port 988")
 	case errors.Is(err, syscall.EACCES):
 		return portForbidden(listen.Addr, err)
 	}
@@ -166,9 +166,9 @@ func tcpExplain(err error) error {
 func portForbidden(at netip.AddrPort, err error) error {
 	return api.Fault{
 		Code: api.CodePortForbidden, Errno: -int(syscall.EACCES),
-		Text: fmt.Sprintf("no right to listen on %s", at),
+		Text: fmt.Sprintf("no permission to listen on %s", at),
 		Remedy: "run as root, give lnetd the capability CAP_NET_BIND_SERVICE, " +
-			"or choose a port above 1023 with --port (kernel nodes call port 988 only)",
+			"or choose a port above 1023 with --port (kernel nodes only connect to port 988)",
 	}.Because(err)
 }
 

@@ -26,7 +26,7 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	dev, err := t.firstUsable(ctx, log)
 	if err == nil {
 		ni.Device = dev.Name
-		log.Info("no nets are configured: taking the first usable interface",
+		log.Info("no nets are configured; using the first usable interface",
 			"net", ni.Net.String(), "interface", dev.Name, "remedy", remedyNoNet)
 		return ni, nil
 	}
@@ -34,8 +34,8 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 		return ni, ctx.Err()
 	}
 	ni.NID = lnet.NIDFromIP(ni.Net, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
-	log.Warn("no nets are configured and no interface is usable: taking the loopback interface, "+
-		"which no other host reaches", "nid", ni.NID.String(), "cause", err, "remedy", remedyNoNet)
+	log.Warn("no nets are configured and no interface is usable; using the loopback interface, "+
+		"which other hosts cannot reach", "nid", ni.NID.String(), "cause", err, "remedy", remedyNoNet)
 	return ni, nil
 }
 
@@ -58,7 +58,7 @@ func (t *tcp) firstUsable(ctx context.Context, log *slog.Logger) (hostnet.Device
 		}
 	})
 	if watch != nil && err != nil {
-		log.Warn("interfaces cannot be watched", "err", watch)
+		log.Warn("cannot watch interfaces", "err", watch)
 	}
 	return dev, err
 }

@@ -33,18 +33,18 @@ func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 		}
 	}
 	if waits := b.waitsOn(net); waits != "" {
-		return waits, "see what it waits for with: lnetdctl net show"
+		return waits, "to see the reason, use: lnetdctl net show"
 	}
 	var reasons []string
 	for _, r := range b.node.postponed.all() {
 		if r.Net != net {
 			continue
 		}
-		reason := fmt.Sprintf("the route by %s waits for an NI on %s", r.Gateway, r.Gateway.Net())
+		reason := fmt.Sprintf("the route through %s is waiting for an NI on %s", r.Gateway, r.Gateway.Net())
 		if waits := b.waitsOn(r.Gateway.Net()); waits != "" {
 			reason += ": " + waits
 		}
-		reasons, remedy = append(reasons, reason), "see what it waits for with: lnetdctl net show"
+		reasons, remedy = append(reasons, reason), "to see the reason, use: lnetdctl net show"
 	}
 	for _, r := range b.node.Routes() {
 		if r.Net != net {
@@ -53,8 +53,8 @@ func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 		if r.Up {
 			return "", ""
 		}
-		reasons = append(reasons, fmt.Sprintf("the route by %s is down: %s", r.Gateway, b.whyDown(r.Gateway)))
-		remedy = fmt.Sprintf("check the gateway with: lnetdctl ping %s; see the routes with: lnetdctl route show -v", r.Gateway)
+		reasons = append(reasons, fmt.Sprintf("the route through %s is down: %s", r.Gateway, b.whyDown(r.Gateway)))
+		remedy = fmt.Sprintf("check the gateway with: lnetdctl ping %s; to list the routes, use: lnetdctl route show -v", r.Gateway)
 	}
 	if len(reasons) == 0 {
 		return fmt.Sprintf("this node has no NI on %s and no route to it", net),
@@ -77,7 +77,7 @@ func (b *backend) waitsOn(net lnet.Net) string {
 func (b *backend) whyDown(gateway lnet.NID) string {
 	p, ok := b.node.Peer(gateway)
 	if !ok || !p.State.Has(discovery.RouterDiscovered) {
-		return "the gateway is being checked, which ends when it answers"
+		return "lnetd is still waiting for the first answer of the gateway"
 	}
 	for _, i := range p.NIs {
 		if s := i.Trouble.String(); i.NID == gateway && s != "" {

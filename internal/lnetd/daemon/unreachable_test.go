@@ -41,8 +41,8 @@ route:
 		{"10.9.9.9@tcp7", "this node has no NI on tcp7 and no route to it", "lnetdctl route add --net tcp7 --gateway NID"},
 		{"10.9.9.9@o2ib", "this node has no NI on o2ib and no route to it", "lnetdctl route add --net o2ib"},
 		{"10.9.9.9@tcp3", `NI tcp3(eth9) is not up: "eth9": no such network device`, "lnetdctl net show"},
-		{"10.9.9.9@tcp5", "the route by 10.79.0.1@tcp3 waits for an NI on tcp3: NI tcp3(eth9) is not up", "lnetdctl net show"},
-		{"10.9.9.9@tcp6", "the route by 10.77.0.77@tcp is down: the gateway ", "lnetdctl ping 10.77.0.77@tcp"},
+		{"10.9.9.9@tcp5", "the route through 10.79.0.1@tcp3 is waiting for an NI on tcp3: NI tcp3(eth9) is not up", "lnetdctl net show"},
+		{"10.9.9.9@tcp6", "the route through 10.77.0.77@tcp is down: the gateway ", "lnetdctl ping 10.77.0.77@tcp"},
 	} {
 		to := nid(t, c.to)
 		_, ping := r.Ping(t.Context(), lnet.ProcessID{NID: to}, lnet.NID{})

@@ -87,7 +87,7 @@ func (e *engines) waitsOn(n lnet.Net) bool {
 // Log lines about an NI that is not up.
 const (
 	textWaits    = "NI waits for its interface"
-	textUndriven = "NI stays down: this lnetd has no driver for its net"
+	textUndriven = "NI stays down because this lnetd has no driver for its net"
 )
 
 // retry brings up the waiting NIs whose interface is usable now. It reports whether any was
@@ -135,7 +135,7 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 			hostnet.Follow(ctx, watch, func() {
 				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // on failure ctx is done
 			}, func(err error) {
-				t.log.Warn("interfaces are not watched: NIs that wait for one stay down", "cause", err)
+				t.log.Warn("cannot watch interfaces now; NIs that wait for one stay down until lnetd can watch them again", "cause", err)
 			})
 		})
 	}
@@ -187,7 +187,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	}
 	if err != nil {
 		boundedlog.New(t.log).Report(boundedlog.Line{ // interfaces may change often
-			Level: slog.LevelError, Text: "the NIs that the rules for this site give cannot be added",
+			Level: slog.LevelError, Text: "cannot add the NIs of the ip2nets rules",
 		}, slog.Any("err", err))
 		return false
 	}
@@ -197,7 +197,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 
 // postpone keeps a route until its gateway's net has an NI.
 func (t *nodeTask) postpone(r *config.Route) {
-	t.log.Info("route waits for an NI on its gateway's net", "net", r.Net.String(), "gateway", r.Gateway.String())
+	t.log.Info("route is waiting for an NI on the net of its gateway", "net", r.Net.String(), "gateway", r.Gateway.String())
 	t.postponed.add(*r)
 }
 
@@ -243,7 +243,7 @@ func (t *nodeTask) addPostponed(ctx context.Context) {
 	routes := t.postponed.removeAll()
 	for k := range routes {
 		if err := t.changeRoute(ctx, config.Change[config.Route]{To: &routes[k]}); err != nil {
-			t.log.Warn("route is left out", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)
+			t.log.Warn("ignoring route", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)
 		}
 	}
 }

@@ -218,8 +218,8 @@ func TestWaitingNIsAreNamed(t *testing.T) {
 		add  api.NetAddition
 		want string
 	}{
-		{api.NetAddition{Net: tcpNet(3), Interfaces: []string{"eth7"}}, "there is the NI tcp3(eth7) already, which waits: " + eth7},
-		{api.NetAddition{NID: nid(t, "7@gni1")}, "there is the NI 7@gni1 already, which waits: " + gni},
+		{api.NetAddition{Net: tcpNet(3), Interfaces: []string{"eth7"}}, "the NI tcp3(eth7) already exists, which is waiting: " + eth7},
+		{api.NetAddition{NID: nid(t, "7@gni1")}, "the NI 7@gni1 already exists, which is waiting: " + gni},
 	} {
 		err := r.addNet(t, tt.add)
 		if f, ok := errors.AsType[*api.Fault](err); !ok || f.Errno != -int(syscall.EEXIST) || f.Cause != tt.want {
@@ -419,7 +419,7 @@ func TestNIsAreTuned(t *testing.T) {
 	for text, wrong := range map[string]map[string]int64{
 		"conns_per_peer: 128 is not in 0 to 127":  {"conns_per_peer": 128},
 		"tos cannot be changed while an NI is up": {"tos": 8},
-		`no NI has the tunable "ntx"`:             {"ntx": 8},
+		`no NI has a tunable named "ntx"`:         {"ntx": 8},
 	} {
 		if err := r.SetNITunables(t.Context(), api.NITunables{All: true, LND: wrong}); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: error %v, want %q", wrong, err, text)

@@ -46,11 +46,11 @@ func (w *watch) run(ctx context.Context) {
 			}
 			w.systemd.Status(w.status())
 		case stuck != told:
-			w.log.Error("the node does not get on, which is a defect in lnetd", "stuck", stuck, "watchdog", w.systemd.Watchdog().String())
+			w.log.Error("the node is stuck; this is a bug in lnetd", "stuck", stuck, "watchdog", w.systemd.Watchdog().String())
 			w.systemd.Status("stuck: the " + stuck + " of the node; " + w.status())
 		}
 		if stuck == "" && told != "" {
-			w.log.Warn("the node gets on again")
+			w.log.Warn("the node recovered")
 		}
 		told = stuck
 		select {

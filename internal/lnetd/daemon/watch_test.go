@@ -95,11 +95,11 @@ func TestWatch(t *testing.T) {
 		if got := f.heard(); got != "stuck: the monitor of the node; 2 NIs are up" {
 			t.Errorf("status %q", got)
 		}
-		if n := strings.Count(log.String(), "does not get on"); n != 1 {
+		if n := strings.Count(log.String(), "the node is stuck"); n != 1 {
 			t.Errorf("logged %d times: %s", n, log)
 		}
 		loop.Store(&node.Progress{Loop: "monitor", Step: 6})
-		if n := fed(5 * time.Second); n != 1 || f.heard() != "2 NIs are up" || !strings.Contains(log.String(), "gets on again") {
+		if n := fed(5 * time.Second); n != 1 || f.heard() != "2 NIs are up" || !strings.Contains(log.String(), "the node recovered") {
 			t.Errorf("fed %d times, status %q, log %s", n, f.heard(), log)
 		}
 		cancel()

@@ -17,7 +17,7 @@ func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
 	warnings, err := metrics.CheckWebConfig(c.Metrics.WebConfig, time.Now())
 	if err != nil {
 		return warnings, api.Fault{
-			Code: api.CodeConfigInvalid, Text: "the web_config of the metrics has errors",
+			Code: api.CodeConfigInvalid, Text: "the web_config file of the metrics has errors",
 			Remedy: "see docs/monitoring.md, and check with: lnetd --check",
 		}.Because(err)
 	}
@@ -28,7 +28,7 @@ func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
 func (d *Daemon) checkWebConfig(c *config.Config) error {
 	warnings, err := CheckWebConfig(c)
 	for _, w := range warnings {
-		d.log.Warn("a warning about the web_config of the metrics", "warning", w)
+		d.log.Warn("web_config warning", "warning", w)
 	}
 	return err
 }

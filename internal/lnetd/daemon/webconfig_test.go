@@ -29,7 +29,7 @@ func TestWebConfig(t *testing.T) {
 	const text = "lnetd: {metrics_addr: '127.0.0.1:0', metrics: {web_config: "
 	r := startDaemon(t, host(lo), text+path+"}}")
 	r.ready(t)
-	_, rest, _ := strings.Cut(r.log.String(), `"msg":"metrics","address":"`)
+	_, rest, _ := strings.Cut(r.log.String(), `"msg":"serving metrics","address":"`)
 	addr, _, _ := strings.Cut(rest, `"`)
 	status := func(password string) int {
 		t.Helper()
@@ -62,9 +62,9 @@ func TestWebConfig(t *testing.T) {
 	if secret, wrong := status("secret"), status("wrong"); secret != http.StatusOK || wrong != http.StatusUnauthorized {
 		t.Errorf("status %d with the password, %d with another", secret, wrong)
 	}
-	reload(path, "the configuration is reloaded")
+	reload(path, "configuration reloaded")
 	write("a: [")
-	reload(path, "metrics are refused to everybody until their web_config is right")
+	reload(path, "metrics requests are refused until the web_config file is corrected")
 	if got := status("secret"); got != http.StatusInternalServerError {
 		t.Errorf("status %d with errors", got)
 	}
@@ -75,7 +75,7 @@ func TestWebConfig(t *testing.T) {
 	if got := status("whatever"); got != http.StatusOK {
 		t.Errorf("status %d without passwords", got)
 	}
-	reload(path+"2", `which need a restart","parts":["metrics"]`)
+	reload(path+"2", `that need a restart","parts":["metrics"]`)
 	r.stop(t)
 }
 

@@ -156,7 +156,7 @@ func (h toolkitLog) Handle(_ context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
-	h.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "metrics are served with errors"}, attrs...)
+	h.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "serving metrics failed"}, attrs...)
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (serverLog) Enabled(context.Context, slog.Level) bool { return true }
 func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
 	if strings.Contains(r.Message, "TLS handshake error") {
 		if _, err := CheckWebConfig(h.webConfig, r.Time); err != nil {
-			h.warned.Report(boundedlog.Line{Level: slog.LevelError, Text: "metrics are refused to everybody until their web_config is right"},
+			h.warned.Report(boundedlog.Line{Level: slog.LevelError, Text: "metrics requests are refused until the web_config file is corrected"},
 				slog.Any("err", err))
 		}
 	}

@@ -244,7 +244,7 @@ func TestErrorsOfTLSAreLoggedOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "until their web_config is right") {
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "until the web_config file is corrected") {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
 }

@@ -38,7 +38,7 @@ func Configuration(name string, data []byte) (yaml []byte, warnings Problems, er
 		bad.add(max(n, i), "options lnet: networks and ip2nets cannot both be set: leave out one of them")
 	}
 	if !understands(options) && len(bad.errors) == 0 {
-		bad.addRemedied(0, "'options lnet networks=\"tcp(eth0)\"' is what lnetd looks for", "no option in it is for lnetd")
+		bad.addRemedied(0, "lnetd reads options such as 'options lnet networks=\"tcp(eth0)\"'", "the file has no option that lnetd uses")
 	}
 	warnings, err = split(bad.all())
 	return byLine(all), warnings, err

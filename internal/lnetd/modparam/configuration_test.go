@@ -52,9 +52,9 @@ alias net-pf-10 off
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
-		"lustre.conf:5: warning: options lnet: lnetd has no use for config_on_load: it is passed over",
-		"lustre.conf:6: warning: options lnet: lnet_retry_count stands in line 6, too: the last holds, as in kernels",
-		"lustre.conf:7: warning: options ksocklnd: lnetd has no use for nscheds: it is passed over",
+		"lustre.conf:5: warning: options lnet: ignoring config_on_load, which lnetd does not use",
+		"lustre.conf:6: warning: options lnet: lnet_retry_count is also in line 6: the last one applies, as in kernels",
+		"lustre.conf:7: warning: options ksocklnd: ignoring nscheds, which lnetd does not use",
 	}, lines(warnings)); diff != "" {
 		t.Errorf("warnings: -want +got:\n%s", diff)
 	}
@@ -105,15 +105,15 @@ options lnet accept=some forwarding=yes large_router_buffers=-5
 options lnet lnet_retry_count=two lnet_transaction_timeout=1_0
 options lnet lnet_peer_discovery_disabled=maybe config_on_load=1
 `, []string{
-			"lustre.conf:2: '#' is not NAME=VALUE; a value with blanks stands in quotes",
+			"lustre.conf:2: '#' is not of the form NAME=VALUE; put quotes around a value with spaces",
 			`lustre.conf:4: options lnet: ip2nets: "tcp 10.0.0": `,
-			`lustre.conf:5: options lnet: accept: 'some' is none of ["secure" "all" "none"]`,
-			`lustre.conf:5: options lnet: forwarding: 'yes' is none of ["enabled" "disabled"]`,
+			`lustre.conf:5: options lnet: accept: 'some' is not one of ["secure" "all" "none"]`,
+			`lustre.conf:5: options lnet: forwarding: 'yes' is not one of ["enabled" "disabled"]`,
 			"lustre.conf:5: options lnet: large_router_buffers: -5 is not in 0 to 1048576",
 			"lustre.conf:6: options lnet: lnet_retry_count: 'two' is not a whole number",
 			"lustre.conf:6: options lnet: lnet_transaction_timeout: '1_0' is not a whole number",
 			"lustre.conf:7: options lnet: lnet_peer_discovery_disabled: 'maybe' is not a whole number",
-			"lustre.conf:7: warning: options lnet: lnetd has no use for config_on_load: it is passed over",
+			"lustre.conf:7: warning: options lnet: ignoring config_on_load, which lnetd does not use",
 		}},
 		{"both strings", "options lnet networks=tcp\noptions lnet ip2nets=\"tcp 10.0.0.*\"\n", []string{
 			"lustre.conf:2: options lnet: networks and ip2nets cannot both be set: leave out one of them",
@@ -134,17 +134,17 @@ options kgnilnd credits=9
 			"lustre.conf:4: options lnet: unknown parameter 'ip2net'; did you mean 'ip2nets'?",
 			"lustre.conf:5: options ksocklnd: unknown parameter 'networks'; it belongs to lnet: write 'options lnet networks=...'",
 			"lustre.conf:5: options ksocklnd: unknown parameter 'peer_credit'; did you mean 'peer_credits'?",
-			"lustre.conf:5: warning: options ksocklnd: unknown parameter 'frobnicate': it is passed over",
-			"lustre.conf:6: warning: options ko2iblnd_opa: lnetd has no ko2iblnd_opa: peer_credits is passed over; to set it for nets of type o2ib here, write 'options ko2iblnd ...': did you mean that?",
-			"lustre.conf:8: warning: options kgnilnd: lnetd has no kgnilnd: credits is passed over",
+			"lustre.conf:5: warning: options ksocklnd: ignoring the unknown parameter 'frobnicate'",
+			"lustre.conf:6: warning: options ko2iblnd_opa: lnetd has no ko2iblnd_opa; ignoring peer_credits; for nets of type o2ib, write 'options ko2iblnd ...'",
+			"lustre.conf:8: warning: options kgnilnd: lnetd has no kgnilnd; ignoring credits",
 		}},
 		{"nothing for lnetd", "options usbcore nousb\noptions mdt x=1\nalias ko2iblnd-opa ko2iblnd\noptions ko2iblnd-opa credits=1024\n", []string{
-			"lustre.conf: no option in it is for lnetd; 'options lnet networks=\"tcp(eth0)\"' is what lnetd looks for",
-			"lustre.conf:4: warning: options ko2iblnd_opa: lnetd has no ko2iblnd_opa: ",
+			"lustre.conf: the file has no option that lnetd uses; lnetd reads options such as 'options lnet networks=\"tcp(eth0)\"'",
+			"lustre.conf:4: warning: options ko2iblnd_opa: lnetd has no ko2iblnd_opa; ",
 		}},
-		{"an empty file", "", []string{"lustre.conf: no option in it is for lnetd"}},
+		{"an empty file", "", []string{"lustre.conf: the file has no option that lnetd uses"}},
 		{"no use for any of it", "options lnet config_on_load=1", []string{
-			"lustre.conf: no option in it is for lnetd", "lustre.conf:1: warning: options lnet: lnetd has no use for config_on_load",
+			"lustre.conf: the file has no option that lnetd uses", "lustre.conf:1: warning: options lnet: ignoring config_on_load",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	if !errors.As(err, &all) || len(all) != 2*problemsMax+1 {
 		t.Fatalf("%d problems", len(all))
 	}
-	if got, want := all[len(all)-1].Error(), "x: ... and 9801 more; mend these first"; got != want {
+	if got, want := all[len(all)-1].Error(), "x: ... and 9801 more; correct these first"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	_, _, err = Convert(routesFile(strings.Repeat("x", 1<<20)), 0)

@@ -110,8 +110,8 @@ func (c *conversion) warnOfRules(found *Problems) {
 			warned[net.String()] = true
 			*found = append(*found, &Problem{
 				File: r.file, Line: r.line, Warning: true,
-				Text:   fmt.Sprintf("several rules are for %s: in YAML the first that matches holds, of the module parameter all do", net),
-				Remedy: "'lnetdctl import --modprobe' takes all",
+				Text:   fmt.Sprintf("several rules are for %s: in YAML only the first that matches applies, in the module parameter all do", net),
+				Remedy: "'lnetdctl import --modprobe' applies all of them",
 			})
 		}
 	}
@@ -128,7 +128,7 @@ func (c *conversion) options(all []option) {
 			continue
 		}
 		if before := c.given[o.name]; before > 0 && before != o.line {
-			c.bad.warn(o.line, "", "options lnet: %s stands in line %d, too: both are converted; kernels take the last", o.name, before)
+			c.bad.warn(o.line, "", "options lnet: %s is also in line %d: both are converted; kernels use the last one", o.name, before)
 		}
 		c.given[o.name] = o.line
 		c.value(kind, o.value, o.line)

@@ -241,26 +241,26 @@ func TestConvertTellsWhatIsWrong(t *testing.T) {
 		want  []string // contained in the lines of the error
 	}{
 		// sanity-lnet 10 (611)
-		{"hop 0", inline("routes='tcp0 0 10.0.0.1@o2ib0'"), []string{"inline:1: invalid route 'tcp0 0 10.0.0.1@o2ib0': hopcount 0 is out of range: it is 1 to 255"}},
+		{"hop 0", inline("routes='tcp0 0 10.0.0.1@o2ib0'"), []string{"inline:1: invalid route 'tcp0 0 10.0.0.1@o2ib0': hopcount 0 is not within 1 to 255"}},
 		// sanity-lnet 10 (612)
 		{"three octets", inline("tcp0 10.0.0"), []string{"inline:1: invalid ip2nets rule 'tcp0 10.0.0': IP pattern '10.0.0': "}},
 		// sanity-lnet 10 (621)
-		{"hop 0 in braces", routesFile("\ntcp7: { gateway: 10.3.3.6@tcp, hop: 0 }"), []string{"routes.conf:2: invalid route 'tcp7: { gateway: 10.3.3.6@tcp, hop: 0 }': hopcount 0 is out of range"}},
+		{"hop 0 in braces", routesFile("\ntcp7: { gateway: 10.3.3.6@tcp, hop: 0 }"), []string{"routes.conf:2: invalid route 'tcp7: { gateway: 10.3.3.6@tcp, hop: 0 }': hopcount 0 is not within 1 to"}},
 		// sanity-lnet 10 (627)
 		{"an open parenthesis", inline("networks=tcp0(eth0"), []string{"inline:1: Invalid network specification 'tcp0(eth0': "}},
 		// sanity-lnet 10 (629)
-		{"two gateways", inline(`routes="tcp0 1 10.0.0.1@o2ib0 10.0.0.2@o2ib0"`), []string{"multiple gateway specifications found"}},
+		{"two gateways", inline(`routes="tcp0 1 10.0.0.1@o2ib0 10.0.0.2@o2ib0"`), []string{"more than one gateway"}},
 		{"every mistake", modprobeFile("options lnet \\\n networks=\"tcpx\"\noption lnet routes=x\noptions lnet routes=\"tcp1; tcp2 1@foo\" ip2nets='tcp'\n" +
 			"options lnet networks=tcp (eth0)\noptions networks=tcp\noptions lnet networks=\"tcp\n"), []string{
-			"lustre.conf:1: Invalid network specification 'tcpx': ", "lustre.conf:3: 'option' is no word of a modprobe file: it is 'options",
-			"lustre.conf:5: '(eth0)' is not NAME=VALUE", "lustre.conf:6: 'options' without a module", `lustre.conf:7: no end of what the quote in "networks=\"tcp" begins`,
-			"lustre.conf:4: invalid route 'tcp1': no gateway", "lustre.conf:4: invalid route 'tcp2 1@foo': ", "lustre.conf:4: invalid ip2nets rule 'tcp': no IP pattern",
-			"lustre.conf:5: warning: options lnet: networks stands in line 1, too: both are converted; kernels take the last",
+			"lustre.conf:1: Invalid network specification 'tcpx': ", "lustre.conf:3: 'option' is not a keyword of modprobe files; parameters are set with 'options",
+			"lustre.conf:5: '(eth0)' is not of the form NAME=VALUE", "lustre.conf:6: 'options' without a module", `lustre.conf:7: the closing quote in "networks=\"tcp" is missing`,
+			"lustre.conf:4: invalid route 'tcp1': the gateway", "lustre.conf:4: invalid route 'tcp2 1@foo': ", "lustre.conf:4: invalid ip2nets rule 'tcp': the IP pattern",
+			"lustre.conf:5: warning: options lnet: networks is also in line 1: both are converted; kernels use the last one",
 		}},
 		{"braces", routesFile("tcp1: { gateway: 10.0.0.1@tcp\ntcp1: { hop: 1 }\n{ gateway: 10.0.0.1@tcp }\ntcp1: { gatway: 10.0.0.1@tcp }\n" +
 			"tcp1: { hop: 1, hop: 2 }\ntcp1: { gateway: 10.0.0.1@tcp, priority: -1 }\ntcp1: { gateway: 10.0.0.300@tcp }\nlo 10.0.0.1@tcp\ntcp1 10.0.0.1@tcp:x\ntcp1 256 10.0.0.1@tcp"), []string{
-			":1: invalid route 'tcp1: { gateway: 10.0.0.1@tcp': it is NET: {", ":2: invalid route 'tcp1: { hop: 1 }': no gateway", ":3: invalid route '{ gateway: 10.0.0.1@tcp }': no net",
-			"'gatway' is none of gateway, hop, priority", "hop stands twice", "priority '-1' is no number", ":7: invalid route", ":8: invalid route", ":9: invalid route", "hopcount 256 is out of range",
+			":1: invalid route 'tcp1: { gateway: 10.0.0.1@tcp': the form is NET: {", ":2: invalid route 'tcp1: { hop: 1 }': the gateway is missing", ":3: invalid route '{ gateway: 10.0.0.1@tcp }': the net before",
+			"'gatway' is not gateway, hop or priority", "hop occurs twice", "priority '-1' is not a 32-bit number", ":7: invalid route", ":8: invalid route", ":9: invalid route", "hopcount 256 is not within 1 to",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

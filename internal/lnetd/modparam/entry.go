@@ -95,7 +95,7 @@ func readRules(entry string, line int, bad *findings) []rule {
 		bad.add(line, "Invalid network specification '%s': %v", fields[0], err)
 		return nil
 	case len(fields) == 1:
-		bad.add(line, "invalid ip2nets rule '%s': no IP pattern, such as 10.0.0.*, behind the net", entry)
+		bad.add(line, "invalid ip2nets rule '%s': the IP pattern, such as 10.0.0.*, is missing after the net", entry)
 		return nil
 	}
 	for _, pattern := range fields[1:] {

@@ -65,12 +65,12 @@ func optionsOf(text string, line int, bad *findings) []option {
 	case slices.Contains(otherCommands, command):
 		return nil
 	case command != "options":
-		bad.add(line, "'%s' is no word of a modprobe file: it is 'options MODULE NAME=VALUE ...' that sets parameters", command)
+		bad.add(line, "'%s' is not a keyword of modprobe files; parameters are set with 'options MODULE NAME=VALUE ...'", command)
 		return nil
 	}
 	module, rest := cutWord(rest)
 	if module == "" || strings.Contains(module, "=") {
-		bad.add(line, "'options' without a module: 'options lnet NAME=VALUE ...' is what it should be")
+		bad.add(line, "'options' without a module: write 'options lnet NAME=VALUE ...'")
 		return nil
 	}
 	module = strings.ReplaceAll(module, "-", "_")
@@ -116,7 +116,7 @@ func assignments(s string) ([]option, error) {
 		}
 		name, value, found := strings.Cut(word, "=")
 		if !found {
-			return all, fmt.Errorf("'%s' is not NAME=VALUE; a value with blanks stands in quotes", word)
+			return all, fmt.Errorf("'%s' is not of the form NAME=VALUE; put quotes around a value with spaces", word)
 		}
 		if value != "" && (value[0] == '"' || value[0] == '\'') {
 			value = value[1 : len(value)-1]
@@ -132,7 +132,7 @@ func quoted(s string) (word, rest string, err error) {
 	if s[0] == '"' || s[0] == '\'' {
 		end := strings.IndexByte(s[1:], s[0])
 		if end < 0 {
-			return "", "", fmt.Errorf("no end of what the quote in %s begins", cutShort(s))
+			return "", "", fmt.Errorf("the closing quote in %s is missing", cutShort(s))
 		}
 		return s[1 : 1+end], s[2+end:], nil
 	}
@@ -143,11 +143,11 @@ func quoted(s string) (word, rest string, err error) {
 	}
 	end := strings.IndexByte(s[value+1:], s[value])
 	if end < 0 {
-		return "", "", fmt.Errorf("no end of what the quote in %s begins", cutShort(s))
+		return "", "", fmt.Errorf("the closing quote in %s is missing", cutShort(s))
 	}
 	end += value + 2
 	if more, _ := cutWord(s[end:]); end < len(s) && !strings.ContainsRune(blanks, rune(s[end])) {
-		return "", "", fmt.Errorf("'%s' stands behind the quoted value of %s without a blank", more, s[:value-1])
+		return "", "", fmt.Errorf("the space between the quoted value of %[2]s and '%[1]s' is missing", more, s[:value-1])
 	}
 	return s[:end], s[end:], nil
 }

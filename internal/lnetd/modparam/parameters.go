@@ -81,7 +81,7 @@ var useless = func() map[string][]string {
 var lustre = map[string]string{
 	"kgnilnd": "", "kkfilnd": "", "libcfs": "",
 	// An alias for nodes with Omni-Path hardware, in a file that Lustre installs everywhere.
-	"ko2iblnd_opa": "to set it for nets of type o2ib here, write 'options ko2iblnd ...': did you mean that?",
+	"ko2iblnd_opa": "for nets of type o2ib, write 'options ko2iblnd ...'",
 }
 
 func ofSelftest() map[string]parameter {

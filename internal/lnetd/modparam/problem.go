@@ -71,7 +71,7 @@ func (f *findings) all() Problems {
 	slices.SortStableFunc(list, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
 	if f.more > 0 {
 		list = append(list, &Problem{
-			File: f.file, Text: fmt.Sprintf("... and %d more", f.more), Remedy: "mend these first", Warning: len(f.errors) == 0,
+			File: f.file, Text: fmt.Sprintf("... and %d more", f.more), Remedy: "correct these first", Warning: len(f.errors) == 0,
 		})
 	}
 	return list

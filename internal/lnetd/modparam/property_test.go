@@ -105,7 +105,7 @@ func TestConversionKeepsWhatAFileMeans(t *testing.T) {
 		text := modprobeText(t)
 		asItIs, warnings, err := Configuration("x", []byte(text))
 		if err != nil {
-			if !strings.Contains(err.Error(), "no option in it") {
+			if !strings.Contains(err.Error(), "has no option that lnetd uses") {
 				t.Fatalf("%v of\n%s", err, text)
 			}
 			return

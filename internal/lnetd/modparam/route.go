@@ -59,9 +59,9 @@ func readBlankRoute(entry string) (route, error) {
 	}
 	switch {
 	case len(fields) == 0:
-		return r, fmt.Errorf("no gateway, such as 10.0.0.1@tcp, behind the net")
+		return r, fmt.Errorf("the gateway, such as 10.0.0.1@tcp, is missing after the net")
 	case len(fields) > 1:
-		return r, fmt.Errorf("multiple gateway specifications found: one entry for each, or a range such as 10.0.0.[1,2]@tcp")
+		return r, fmt.Errorf("more than one gateway: write one entry for each, or a range such as 10.0.0.[1,2]@tcp")
 	}
 	parsed, err := lnet.ParseRouteEntries(r.net + " " + fields[0])
 	if err != nil {
@@ -79,11 +79,11 @@ func readBraceRoute(entry string) (r route, err error) {
 	net, list, _ := strings.Cut(entry, "{")
 	list, after, closed := strings.Cut(list, "}")
 	if !closed || strings.Trim(after, blanks) != "" {
-		return r, fmt.Errorf("it is NET: { gateway: NID, hop: N, priority: N }")
+		return r, fmt.Errorf("the form is NET: { gateway: NID, hop: N, priority: N }")
 	}
 	r.net = strings.Trim(strings.TrimSuffix(strings.Trim(net, blanks), ":"), blanks)
 	if r.net == "" {
-		return r, fmt.Errorf("no net before the brace")
+		return r, fmt.Errorf("the net before the brace is missing")
 	}
 	given := map[string]bool{}
 	for _, member := range splitOutside(list) {
@@ -93,7 +93,7 @@ func readBraceRoute(entry string) (r route, err error) {
 		}
 		key, value := cutMember(member)
 		if given[key] {
-			return r, fmt.Errorf("%s stands twice", key)
+			return r, fmt.Errorf("%s occurs twice", key)
 		}
 		given[key] = true
 		switch key {
@@ -104,14 +104,14 @@ func readBraceRoute(entry string) (r route, err error) {
 		case "priority":
 			r.priority, err = priority(value)
 		default:
-			err = fmt.Errorf("'%s' is none of gateway, hop, priority", key)
+			err = fmt.Errorf("'%s' is not gateway, hop or priority", key)
 		}
 		if err != nil {
 			return r, err
 		}
 	}
 	if r.gateway == "" {
-		return r, fmt.Errorf("no gateway between the braces")
+		return r, fmt.Errorf("the gateway is missing between the braces")
 	}
 	return r, nil
 }
@@ -128,7 +128,7 @@ func cutMember(member string) (key, value string) {
 func hops(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n == 0 || n > maxHops {
-		return 0, fmt.Errorf("hopcount %s is out of range: it is 1 to %d", text, maxHops)
+		return 0, fmt.Errorf("hopcount %s is not within 1 to %d", text, maxHops)
 	}
 	return int(n), nil
 }
@@ -136,7 +136,7 @@ func hops(text string) (int, error) {
 func priority(text string) (int64, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		return -1, fmt.Errorf("priority '%s' is no number of 32 bits", text)
+		return -1, fmt.Errorf("priority '%s' is not a 32-bit number", text)
 	}
 	return int64(n), nil
 }

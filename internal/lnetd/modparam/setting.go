@@ -27,7 +27,7 @@ func settingsOf(options []option, bad *findings) []setting {
 		}
 		at := [2]string{o.module, o.name}
 		if before, twice := last[at]; twice {
-			bad.warn(o.line, "", "options %s: %s stands in line %d, too: the last holds, as in kernels", o.module, o.name, before.line)
+			bad.warn(o.line, "", "options %s: %s is also in line %d: the last one applies, as in kernels", o.module, o.name, before.line)
 		} else {
 			order = append(order, at)
 		}
@@ -71,14 +71,14 @@ func isKnown(o *option, bad *findings) bool {
 	like := spelling.Nearest(o.name, slices.Sorted(maps.Keys(known)))
 	switch {
 	case slices.Contains(useless[o.module], o.name):
-		bad.warn(o.line, "", "options %s: lnetd has no use for %s: it is passed over", o.module, o.name)
+		bad.warn(o.line, "", "options %s: ignoring %s, which lnetd does not use", o.module, o.name)
 	case len(holders) > 0:
 		bad.addRemedied(o.line, fmt.Sprintf("it belongs to %s: write 'options %s %s=...'", strings.Join(holders, " and "), holders[0], o.name),
 			"options %s: unknown parameter '%s'", o.module, o.name)
 	case like != "":
 		bad.addRemedied(o.line, fmt.Sprintf("did you mean '%s'?", like), "options %s: unknown parameter '%s'", o.module, o.name)
 	default:
-		bad.warn(o.line, "", "options %s: unknown parameter '%s': it is passed over", o.module, o.name)
+		bad.warn(o.line, "", "options %s: ignoring the unknown parameter '%s'", o.module, o.name)
 	}
 	return false
 }
@@ -88,7 +88,7 @@ func foreign(o *option, bad *findings) {
 	names := slices.Concat(slices.Collect(maps.Keys(modules)), slices.Collect(maps.Keys(lustre)))
 	slices.Sort(names)
 	if remedy, ok := lustre[o.module]; ok {
-		bad.warn(o.line, remedy, "options %s: lnetd has no %s: %s is passed over", o.module, o.module, o.name)
+		bad.warn(o.line, remedy, "options %s: lnetd has no %s; ignoring %s", o.module, o.module, o.name)
 	} else if like := spelling.Nearest(o.module, names); like != "" {
 		bad.addRemedied(o.line, fmt.Sprintf("did you mean '%s'?", like), "options %s: unknown module '%s'", o.module, o.module)
 	}

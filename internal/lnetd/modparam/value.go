@@ -65,7 +65,7 @@ func word(words ...string) func(string) (string, error) {
 				return w, nil
 			}
 		}
-		return "", fmt.Errorf("'%s' is none of %q", value, words)
+		return "", fmt.Errorf("'%s' is not one of %q", value, words)
 	}
 }
 

@@ -61,7 +61,7 @@ func FromEnvironment(log *slog.Logger) *Manager {
 	m := New(c)
 	var err error
 	if m.config.Watchdog, err = daemon.SdWatchdogEnabled(false); err != nil {
-		m.config.Logger.Warn("the watchdog's time is not understood: it is not fed", "err", err)
+		m.config.Logger.Warn("WATCHDOG_USEC is invalid; the watchdog of systemd is not notified", "err", err)
 	}
 	return m
 }
@@ -211,7 +211,7 @@ func (m *Manager) send(message string, files []*os.File) bool {
 	}
 	err := m.config.Send(message, files)
 	if err != nil && !m.deaf { // otherwise each watchdog message would log a line
-		m.config.Logger.Warn("systemd was not notified", "message", message, "err", err)
+		m.config.Logger.Warn("cannot notify systemd", "message", message, "err", err)
 	}
 	m.deaf = err != nil
 	return !m.deaf

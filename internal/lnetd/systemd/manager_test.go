@@ -123,7 +123,7 @@ func TestNobody(t *testing.T) {
 	for range 10 {
 		deaf.Alive()
 	}
-	if n := strings.Count(log.String(), "not notified"); n != 1 {
+	if n := strings.Count(log.String(), "cannot notify systemd"); n != 1 {
 		t.Errorf("%d lines: %s", n, log)
 	}
 	if deaf.Keep("x", os.Stdin) || !strings.Contains(log.String(), "connection refused") {

@@ -23,7 +23,7 @@ func Adopt(f *os.File) (*Listener, error) {
 	ul, ok := nl.(*net.UnixListener)
 	if !ok {
 		_ = nl.Close()
-		return nil, fmt.Errorf("%v is no socket in the file system: %w", nl.Addr(), syscall.EPROTOTYPE)
+		return nil, fmt.Errorf("%v is not a socket in the file system: %w", nl.Addr(), syscall.EPROTOTYPE)
 	}
 	l := &Listener{UnixListener: ul, path: ul.Addr().String(), leaves: true}
 	if err := l.own(); err != nil {

@@ -54,7 +54,7 @@ func Listen(network, path string, group int) (*Listener, error) {
 type pathError struct{ length int }
 
 func (e *pathError) Error() string {
-	return fmt.Sprintf("the path has %d bytes, at most %d fit", e.length, PathMax)
+	return fmt.Sprintf("the path has %d bytes, but at most %d are possible", e.length, PathMax)
 }
 
 func (e *pathError) Unwrap() error { return syscall.ENAMETOOLONG }
@@ -118,7 +118,7 @@ func listenLocked(network, path string, group int) (*net.UnixListener, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("there is a file that is not a socket: %w", syscall.EEXIST)
+		return nil, fmt.Errorf("a file that is not a socket is in the way: %w", syscall.EEXIST)
 	default:
 		// The lock is free, but another program might still listen, on a socket of any type.
 		c, err := net.DialTimeout(network, path, patience)
@@ -126,7 +126,7 @@ func listenLocked(network, path string, group int) (*net.UnixListener, error) {
 			_ = c.Close()
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) { // a busy listener counts too
-			return nil, fmt.Errorf("another program listens: %w", syscall.EADDRINUSE)
+			return nil, fmt.Errorf("another program listens on the socket: %w", syscall.EADDRINUSE)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err

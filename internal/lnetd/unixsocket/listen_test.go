@@ -113,7 +113,7 @@ func TestLeftAlone(t *testing.T) {
 // TestLongPath checks that the error for a path that is too long names both lengths.
 func TestLongPath(t *testing.T) {
 	_, err := Listen("unixpacket", "/"+strings.Repeat("x", PathMax), -1)
-	if !errors.Is(err, syscall.ENAMETOOLONG) || !strings.Contains(err.Error(), "108 bytes, at most 107") {
+	if !errors.Is(err, syscall.ENAMETOOLONG) || !strings.Contains(err.Error(), "108 bytes, but at most 107") {
 		t.Error(err)
 	}
 }

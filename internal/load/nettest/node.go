@@ -155,7 +155,7 @@ func errnoOf(err error) syscall.Errno {
 func (n *Node) do(c command, answer *message.Command) error {
 	from := c.from.Address()
 	if !n.fromConsole(c) {
-		return fmt.Errorf("%s is none of the node's consoles: %w", from, syscall.ENOENT)
+		return fmt.Errorf("%s is not a console of this node: %w", from, syscall.ENOENT)
 	}
 	if c.Type == message.Init {
 		return n.init(c.Test, from)

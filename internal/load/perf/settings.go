@@ -43,7 +43,7 @@ func ParseSetting(text string) (Setting, error) {
 	tunables := socklnd.Table().Tunables
 	k := slices.IndexFunc(tunables, func(t lnd.Tunable) bool { return t.Parameter == name })
 	if k < 0 {
-		return Setting{}, fmt.Errorf("%q is no tunable; there are %s, and variables of the environment, in capitals",
+		return Setting{}, fmt.Errorf("%q is not a tunable; the tunables are %s; names of environment variables are in capitals",
 			name, strings.Join(Tunables(), ", "))
 	}
 	n, err := strconv.ParseInt(value, 0, 64)

@@ -33,7 +33,7 @@ func (d Delivery) String() string {
 func ParseDelivery(s string) (Delivery, error) {
 	k := slices.Index(deliveryNames, s)
 	if k < 0 {
-		return 0, fmt.Errorf("delivery %q is none of async, sync, poll", s)
+		return 0, fmt.Errorf("delivery %q is not async, sync or poll", s)
 	}
 	return Delivery(k), nil
 }

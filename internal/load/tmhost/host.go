@@ -77,7 +77,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	case "lnetd":
 		err = h.openThrough(ctx, c)
 	default:
-		err = fmt.Errorf("transport %q is none of lnet, mem, lnetd: %w", c.Type, syscall.EINVAL)
+		err = fmt.Errorf("transport %q is not lnet, mem or lnetd: %w", c.Type, syscall.EINVAL)
 	}
 	if err == nil {
 		err = h.findNID(ctx, c)

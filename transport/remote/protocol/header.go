@@ -43,7 +43,7 @@ var (
 	errShort    = fmt.Errorf("not %d to %d bytes: %w", HeaderSize, MaxRecord, syscall.EPROTO)
 	errStatus   = fmt.Errorf("neither 0 nor that of a failure, -1 to -%d: %w", maxErrno, syscall.EPROTO)
 	errHeadZero = fmt.Errorf("must be 0: %w", syscall.EPROTO)
-	errTooLong  = fmt.Errorf("more than %d bytes: %w", MaxRecord, syscall.EMSGSIZE)
+	errTooLong  = fmt.Errorf("longer than %d bytes: %w", MaxRecord, syscall.EMSGSIZE)
 )
 
 // Header is the start of each record.

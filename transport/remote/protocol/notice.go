@@ -53,7 +53,7 @@ type Notice struct {
 var (
 	errNegative = fmt.Errorf("negative: %w", syscall.EINVAL)
 	errCutOff   = fmt.Errorf("not an errno, -1 to -%d: %w", maxErrno, syscall.EINVAL)
-	errText     = fmt.Errorf("more than %d bytes: %w", MaxText, syscall.EINVAL)
+	errText     = fmt.Errorf("longer than %d bytes: %w", MaxText, syscall.EINVAL)
 )
 
 // GoingDown returns the notice that lnetd ends in the given number of seconds.

@@ -33,7 +33,7 @@ func FullDisk(file string, err error) string {
 	case errors.Is(err, syscall.ENOSPC):
 		return "the file system of " + file + ` is full: free blocks or inodes there (see "df" and "df -i")`
 	case errors.Is(err, syscall.EDQUOT):
-		return "the quota on the file system of " + file + ` is used up: free space there, or raise it (see "quota")`
+		return "the quota on the file system of " + file + ` is used up: free space there, or raise the quota (see "quota")`
 	}
 	return ""
 }

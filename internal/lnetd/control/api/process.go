@@ -31,7 +31,7 @@ func FindProcess(pid int) Process {
 // String returns a description such as `pid 4711, lnetd v1.0.0, "lnetd --port 9988"`.
 func (p Process) String() string {
 	if p.PID <= 0 {
-		return "a process that is not visible from here (another PID namespace, or no rights to look)"
+		return "a process that is not visible from here (another PID namespace, or no permission to see it)"
 	}
 	s := fmt.Sprintf("pid %d", p.PID)
 	if p.Program != "" {

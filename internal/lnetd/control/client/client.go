@@ -131,7 +131,7 @@ func (c *Client) read(resp *http.Response, reply any) error {
 	case err != nil:
 		return c.unreachable(err)
 	case len(b) > replyBodyMax:
-		return c.garbled(fmt.Errorf("a reply of more than %d bytes", replyBodyMax))
+		return c.garbled(fmt.Errorf("the reply is longer than %d bytes", replyBodyMax))
 	}
 	if resp.StatusCode != http.StatusOK {
 		var r api.Refusal
@@ -150,8 +150,8 @@ func (c *Client) garbled(err error) error {
 	return api.Fault{
 		Code:   api.CodeInternal,
 		Errno:  -int(syscall.EPROTO),
-		Text:   "no sensible answer on " + c.path,
-		Remedy: "check that lnetd listens there, and that it is of the same version",
+		Text:   "invalid answer on " + c.path,
+		Remedy: "check that lnetd listens there, and that it has the same version",
 	}.Because(err)
 }
 
@@ -160,11 +160,11 @@ func (c *Client) unreachable(err error) error {
 		Code:   api.CodeDaemonUnreachable,
 		Errno:  -int(api.Errno(err)),
 		Text:   "cannot reach lnetd at " + c.path,
-		Remedy: "name the right socket with --control-socket or LNETD_CONTROL_SOCKET",
+		Remedy: "give the right socket with --control-socket or LNETD_CONTROL_SOCKET",
 	}
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
 		f.Cause = foreign.Error()
-		f.Remedy = "if you trust that user, name the socket with --control-socket or LNETD_CONTROL_SOCKET"
+		f.Remedy = "if you trust that user, give the socket with --control-socket or LNETD_CONTROL_SOCKET"
 		return f.Because(err)
 	}
 	if dial := (*net.OpError)(nil); errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &dial) {
@@ -172,8 +172,8 @@ func (c *Client) unreachable(err error) error {
 			Code:   api.CodeBusy,
 			Errno:  -int(syscall.ETIMEDOUT),
 			Text:   "lnetd does not answer in time",
-			Cause:  "it has taken the request on " + c.path,
-			Remedy: "look what has become of it, which may still be done, before you try again",
+			Cause:  "it received the request on " + c.path,
+			Remedy: "the request may still be executed: check its effect before you try again",
 		}.Because(err)
 	}
 	var errno syscall.Errno
@@ -183,7 +183,7 @@ func (c *Client) unreachable(err error) error {
 		case syscall.ENOENT, syscall.ECONNREFUSED:
 			f.Remedy = "start lnetd, or " + f.Remedy
 		case syscall.EACCES:
-			f.Remedy = "run as lnetd's user or in its group, or " + f.Remedy
+			f.Remedy = "run as the user or group of lnetd, or " + f.Remedy
 		}
 	} else if op := (*url.Error)(nil); errors.As(err, &op) {
 		f.Cause = op.Err.Error()

@@ -52,7 +52,7 @@ func rootsOrOwn(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 type foreignError struct{ owner api.Process }
 
 func (e *foreignError) Error() string {
-	return "it belongs to neither root nor the caller nor the system's lnetd but to " + e.owner.String()
+	return "it does not belong to root, the caller or the lnetd of the system, but to " + e.owner.String()
 }
 
 func (e *foreignError) Unwrap() error { return syscall.EPERM }

@@ -20,7 +20,7 @@ func results[Request any](
 ) ([]api.PingResult, error) {
 	p, err := callWithin(ctx, c, api.TargetsPatience(n, each), e, r)
 	if err == nil && len(p.Results) != n {
-		err = c.garbled(fmt.Errorf("%d results for %d targets", len(p.Results), n))
+		err = c.garbled(fmt.Errorf("lnetd returned %d results for %d targets", len(p.Results), n))
 	}
 	return p.Results, err
 }

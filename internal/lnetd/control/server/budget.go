@@ -95,14 +95,14 @@ func (h *handlers) budgeted(do handler) handler {
 		ctx, cancel := context.WithTimeout(r.Context(), budgetTimeout)
 		defer cancel()
 		if err := h.documents.acquire(ctx, size); err != nil {
-			return nil, busy("other documents take all the memory that there is for them", err)
+			return nil, busy("other documents use all memory for documents", err)
 		}
 		defer h.documents.release(size)
 		// The timeouts of the request start only now.
 		rc := http.NewResponseController(w)
 		body := &progressBody{ReadCloser: r.Body, extend: func() error { return rc.SetReadDeadline(time.Now().Add(bodyTimeout)) }}
 		if body.extend() != nil || rc.SetWriteDeadline(time.Now().Add(api.DocumentPatience)) != nil {
-			h.logger().Debug("the deadlines of a document cannot be set")
+			h.logger().Debug("the timeouts of the request cannot be set")
 		}
 		r.Body = body
 		return do(w, r)

@@ -20,11 +20,11 @@ func (h *handlers) dropClient(_ context.Context, r *api.ClientDrop) *api.Fault {
 	if errors.Is(err, syscall.ENOENT) {
 		return api.Fault{
 			Code: api.CodeClientUnknown, Errno: -int(syscall.ENOENT),
-			Text: fmt.Sprintf("there is no client %d", r.ID), Remedy: "see the clients with: lnetdctl clients",
+			Text: fmt.Sprintf("client %d does not exist", r.ID), Remedy: "to list the clients, use: lnetdctl clients",
 		}.Because(err)
 	}
 	if err != nil {
-		return describedError("the client cannot be dropped", api.CodeInternal, err)
+		return describedError("the client cannot be disconnected", api.CodeInternal, err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (h *handlers) changeConfiguration(ctx context.Context, r *api.Configuration
 	case len(r.Text) > api.DocumentMax:
 		return api.ConfigurationChanged{}, tooLong()
 	case r.Mode != api.ModeAdd && r.Mode != api.ModeDelete && r.Mode != api.ModeReplace:
-		return api.ConfigurationChanged{}, invalidRequest("mode is none of add, delete, replace", nil)
+		return api.ConfigurationChanged{}, invalidRequest("mode is not add, delete or replace", nil)
 	}
 	done, err := h.Backend.ChangeConfiguration(ctx, *r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *handlers) changeConfiguration(ctx context.Context, r *api.Configuration
 }
 
 func tooLong() *api.Fault {
-	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: fmt.Sprintf("%d MiB are the most: split it", api.DocumentMax>>20)}
+	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: fmt.Sprintf("the limit is %d MiB: split it", api.DocumentMax>>20)}
 }
 
 // described returns the current state of the entries in a document.
@@ -75,7 +75,7 @@ func (h *handlers) errands(ctx context.Context, d *api.Document) (api.Errands, *
 
 func (h *handlers) setLNet(ctx context.Context, r *api.LNet) *api.Fault {
 	if !r.Configured && (r.All || r.Large) {
-		return invalidRequest("all and large are for \"configure\"", nil)
+		return invalidRequest("\"all\" and \"large\" are only valid for \"configure\"", nil)
 	}
 	if err := h.Backend.SetLNet(ctx, *r); err != nil {
 		if r.Configured {

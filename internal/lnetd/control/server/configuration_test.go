@@ -165,17 +165,17 @@ func TestNetsThatMakeNoSense(t *testing.T) {
 	lo := lnet.MakeNet(lnet.TypeLO, 0)
 	one := 1
 	for what, err := range map[string]error{
-		"interface / NID is missing": addNet(t, c, api.NetAddition{Net: tcp}),
-		"cannot parse net":           addNet(t, c, api.NetAddition{Interfaces: []string{"eth0"}}),
-		"setting @lo not allowed":    addNet(t, c, api.NetAddition{Net: lo, Interfaces: []string{"eth0"}}),
-		"exclude each other":         addNet(t, c, api.NetAddition{NID: nid("10.0.0.1@tcp"), IP2Nets: "tcp 10.*.*.*"}),
-		"a net is for interfaces":    addNet(t, c, api.NetAddition{Net: tcp, NID: nid("10.0.0.1@tcp")}),
-		"either a net or a NID":      c.DeleteNet(t.Context(), api.NetDeletion{}),
-		"setting @lo":                c.DeleteNet(t.Context(), api.NetDeletion{NID: lnet.LoopbackNID}),
-		"with their net":             c.DeleteNet(t.Context(), api.NetDeletion{NID: nid("10.0.0.1@tcp"), Interfaces: []string{"eth0"}}),
-		"nothing is to be set":       c.SetNITunables(t.Context(), api.NITunables{All: true}),
-		"either a NID, a net or all": c.SetNITunables(t.Context(), api.NITunables{LND: map[string]int64{"busy_poll": 1}}),
-		"without --net option":       c.SetNITunables(t.Context(), api.NITunables{LNDTimeout: &one}),
+		"interface / NID is missing":          addNet(t, c, api.NetAddition{Net: tcp}),
+		"cannot parse net":                    addNet(t, c, api.NetAddition{Interfaces: []string{"eth0"}}),
+		"setting @lo not allowed":             addNet(t, c, api.NetAddition{Net: lo, Interfaces: []string{"eth0"}}),
+		"cannot be combined":                  addNet(t, c, api.NetAddition{NID: nid("10.0.0.1@tcp"), IP2Nets: "tcp 10.*.*.*"}),
+		"a net is only valid with interfaces": addNet(t, c, api.NetAddition{Net: tcp, NID: nid("10.0.0.1@tcp")}),
+		"either a net or a NID":               c.DeleteNet(t.Context(), api.NetDeletion{}),
+		"setting @lo":                         c.DeleteNet(t.Context(), api.NetDeletion{NID: lnet.LoopbackNID}),
+		"need their net":                      c.DeleteNet(t.Context(), api.NetDeletion{NID: nid("10.0.0.1@tcp"), Interfaces: []string{"eth0"}}),
+		"nothing to set was given":            c.SetNITunables(t.Context(), api.NITunables{All: true}),
+		"either a NID, a net or all":          c.SetNITunables(t.Context(), api.NITunables{LND: map[string]int64{"busy_poll": 1}}),
+		"without --net option":                c.SetNITunables(t.Context(), api.NITunables{LNDTimeout: &one}),
 	} {
 		if f := refused(t, err, api.CodeRequestInvalid); f.Errno != -22 || !strings.Contains(f.Text, what) {
 			t.Errorf("%s: %+v", what, f)

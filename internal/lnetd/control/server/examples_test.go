@@ -204,7 +204,7 @@ func (l exampleLst) Console() (*console.Console, error)  { return l.console, nil
 func exampleChange(r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	if !r.Dry {
 		return api.ConfigurationChanged{}, &api.Fault{
-			Code: api.CodeConfigInvalid, Errno: -22, Text: "the document site.yaml has errors: nothing is changed",
+			Code: api.CodeConfigInvalid, Errno: -22, Text: "the document site.yaml has errors; nothing is changed",
 			Problems: []api.Problem{{
 				File: "site.yaml", Line: 1, Column: 1, Key: "gobal", Text: "invalid key 'gobal'", Remedy: "did you mean \"global\"?",
 			}},

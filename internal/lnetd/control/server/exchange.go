@@ -82,7 +82,7 @@ func (h *handlers) limitConcurrent(do handler) handler {
 		select {
 		case h.queries <- struct{}{}:
 		case <-r.Context().Done():
-			return nil, busy("other questions are answered", context.Cause(r.Context()))
+			return nil, busy("other requests of this kind are being processed", context.Cause(r.Context()))
 		}
 		defer func() { <-h.queries }()
 		body, fault := do(w, r)
@@ -158,7 +158,7 @@ func (h *handlers) readOnlySlot(ctx context.Context, _ *endpoint.Info, do func()
 		defer func() { <-h.reserved }()
 		return do()
 	case <-ctx.Done():
-		return busy("another document is read", context.Cause(ctx))
+		return busy("another document is being processed", context.Cause(ctx))
 	}
 }
 
@@ -170,7 +170,7 @@ func (h *handlers) serialized(ctx context.Context, e *endpoint.Info, do func() *
 		}
 	})
 	if err != nil {
-		return busy("another change is under way", err)
+		return busy("another change is in progress", err)
 	}
 	return fault
 }
@@ -186,12 +186,12 @@ type query map[string]string
 func readQuery(raw string, known []string) (query, *api.Fault) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, invalidRequest("query cannot be read", err)
+		return nil, invalidRequest("query is invalid", err)
 	}
 	q := query{}
 	for name, v := range values {
 		if !slices.Contains(known, name) || len(v) != 1 {
-			return nil, invalidRequest("query parameter "+strconv.Quote(name)+" is unknown or given twice", nil)
+			return nil, invalidRequest("query parameter "+strconv.Quote(name)+" is unknown or occurs twice", nil)
 		}
 		q[name] = v[0]
 	}
@@ -221,7 +221,7 @@ func (q query) net() (lnet.Net, *api.Fault) {
 	if err != nil {
 		return net, api.Fault{
 			Code: api.CodeNetUnknown, Errno: -2, Text: "cannot parse net",
-			Remedy: "name a net such as tcp, tcp1 or o2ib",
+			Remedy: "give a net such as tcp, tcp1 or o2ib",
 		}.Because(err)
 	}
 	return net, nil
@@ -248,7 +248,7 @@ func decode(r io.Reader, into any) *api.Fault {
 	err := d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = fmt.Errorf("more follows after byte %d", d.InputOffset())
+			err = fmt.Errorf("unexpected data after byte %d", d.InputOffset())
 		}
 	}
 	if err == nil {
@@ -267,7 +267,7 @@ func invalidRequest(text string, err error) *api.Fault {
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
-		s.logger().Error("a reply of the control interface cannot be encoded", "err", err)
+		s.logger().Error("cannot encode a reply of the control interface", "err", err)
 		http.Error(w, "", http.StatusInternalServerError)
 		return
 	}
@@ -280,7 +280,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, b []by
 	w.WriteHeader(status)
 	p := pages{w: w, conn: connectionOf(r)}
 	if err := p.write(b); err != nil {
-		s.logger().Debug("control client went away", "err", err)
+		s.logger().Debug("control client disconnected", "err", err)
 	}
 }
 

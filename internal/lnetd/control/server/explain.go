@@ -31,7 +31,7 @@ func (h *handlers) explain(_ context.Context, q query) (api.Explanation, *api.Fa
 	case !given:
 		portal = trafficPortal
 	case portal >= lnet.Portals:
-		return api.Explanation{}, invalidRequest("no such portal", nil)
+		return api.Explanation{}, invalidRequest("portal is not within 0 to 63", nil)
 	}
 	e := h.Backend.Explain(to, source, portal)
 	return explained(to, source, &e), nil

@@ -45,7 +45,7 @@ func (h *handlers) deleteFaults(_ context.Context, r *api.FaultDeletion) *api.Fa
 		return f
 	}
 	if r.All == (r.Source != "" || r.Dest != "") || !r.All && (r.Source == "" || r.Dest == "") {
-		return invalidRequest("either source and dest or all are needed", nil)
+		return invalidRequest("source and dest are needed together, or all alone", nil)
 	}
 	var source, dest fault.NIDFilter
 	if !r.All {
@@ -60,7 +60,7 @@ func (h *handlers) deleteFaults(_ context.Context, r *api.FaultDeletion) *api.Fa
 		return &api.Fault{
 			Code: api.CodeRuleUnknown, Errno: -int(syscall.ENOENT),
 			Text:   "failed to delete " + r.Kind + " rule: " + api.Strerror(syscall.ENOENT),
-			Remedy: "see the rules with: lnetdctl fault " + r.Kind + " show",
+			Remedy: "to list the rules, use: lnetdctl fault " + r.Kind + " show",
 		}
 	}
 	return nil
@@ -77,7 +77,7 @@ func faultKind(name string) (fault.Kind, *api.Fault) {
 			return k, nil
 		}
 	}
-	return 0, invalidRequest(fmt.Sprintf("kind %q of a fault rule is not drop or delay", name), nil)
+	return 0, invalidRequest(fmt.Sprintf("kind %q of a fault rule is neither drop nor delay", name), nil)
 }
 
 func faultFilter(field, text string) (fault.NIDFilter, *api.Fault) {
@@ -85,7 +85,7 @@ func faultFilter(field, text string) (fault.NIDFilter, *api.Fault) {
 	if err != nil {
 		return f, api.Fault{
 			Code: api.CodeRuleInvalid, Errno: -int(syscall.EINVAL),
-			Text: "cannot parse " + field + " '" + text + "'", Remedy: "name a NID, *@NET, or * for all",
+			Text: "cannot parse " + field + " '" + text + "'", Remedy: "give a NID, *@NET, or * for all",
 		}.Because(err)
 	}
 	return f, nil

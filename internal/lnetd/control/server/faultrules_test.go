@@ -104,5 +104,5 @@ func TestBadFaultRules(t *testing.T) {
 		}
 	}
 	_, err := c.Faults(t.Context(), "")
-	wantFault(t, err, api.CodeRequestInvalid, syscall.EINVAL, `kind "" of a fault rule is not drop or delay`)
+	wantFault(t, err, api.CodeRequestInvalid, syscall.EINVAL, `kind "" of a fault rule is neither drop nor delay`)
 }

@@ -33,10 +33,10 @@ func (h *handlers) setGlobals(ctx context.Context, c *api.GlobalsChange) *api.Fa
 		last, c.Values[p.Name] = &p, p.Stored(v)
 	}
 	if unknown := slices.Sorted(maps.Keys(given)); len(unknown) > 0 {
-		return invalidRequest(fmt.Sprintf("there is no parameter %q that can be set", unknown[0]), nil)
+		return invalidRequest(fmt.Sprintf("no parameter named %q can be set", unknown[0]), nil)
 	}
 	if last == nil {
-		return invalidRequest("no parameter is given", nil)
+		return invalidRequest("no parameter was given", nil)
 	}
 	err := h.Backend.SetGlobals(ctx, *c)
 	if errors.Is(err, node.ErrInvalid) {

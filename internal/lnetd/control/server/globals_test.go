@@ -125,10 +125,10 @@ func TestSetGlobalsTogether(t *testing.T) {
 	if err := set(map[string]int64{"retry_count": 1, "response_tracking": 4}); err == nil || !cmp.Equal(d.Values, before) {
 		t.Error(err, d.Values)
 	}
-	wantFault(t, c.SetGlobals(t.Context(), api.GlobalsChange{}), api.CodeRequestInvalid, syscall.EINVAL, "no parameter is given")
+	wantFault(t, c.SetGlobals(t.Context(), api.GlobalsChange{}), api.CodeRequestInvalid, syscall.EINVAL, "no parameter was given")
 	for _, name := range []string{"lnd_timeout", "frob", "peer_nis_max"} {
 		wantFault(t, set(map[string]int64{"retry_count": 1, name: 1}), api.CodeRequestInvalid, syscall.EINVAL,
-			fmt.Sprintf("there is no parameter %q that can be set", name))
+			fmt.Sprintf("no parameter named %q can be set", name))
 	}
 	if !cmp.Equal(d.Values, before) {
 		t.Error(d.Values)

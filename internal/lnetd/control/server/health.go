@@ -12,14 +12,14 @@ import (
 func (h *handlers) setNIHealth(_ context.Context, r *api.HealthChange) *api.Fault {
 	return setHealth(r, h.Backend.SetNIHealth, wording{
 		err: node.ErrNotFound, code: api.CodeNIUnknown, text: "cannot find NI",
-		remedy: "see the NIs with: lnetdctl net show",
+		remedy: "to list the NIs, use: lnetdctl net show",
 	})
 }
 
 func (h *handlers) setPeerHealth(_ context.Context, r *api.HealthChange) *api.Fault {
 	return setHealth(r, h.Backend.SetPeerHealth, wording{
 		err: node.ErrNotFound, code: api.CodePeerUnknown, text: "cannot find peer",
-		remedy: "see the peers with: lnetdctl peer show",
+		remedy: "to list the peers, use: lnetdctl peer show",
 	})
 }
 

@@ -117,7 +117,7 @@ func encode(ctx context.Context, body any) (any, *api.Fault) {
 }
 
 func unanswered(err error) *api.Fault {
-	return api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "the answer could not be made"}.Because(err)
+	return api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "cannot create the reply"}.Because(err)
 }
 
 // answer sends the reply to a request.
@@ -141,7 +141,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 		s.refuse(w, r, unanswered(err))
 	default:
 		// The client must not mistake this for the complete reply.
-		s.logger().Debug("an answer was cut short", "written", p.sent, "err", err)
+		s.logger().Debug("a reply was truncated", "written", p.sent, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -18,12 +18,12 @@ func (h *handlers) setLog(_ context.Context, r *api.LogChange) (api.Done, *api.F
 	if !slices.Contains(api.LogLevels(), level) {
 		return api.Done{}, api.Fault{
 			Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL),
-			Text:   fmt.Sprintf("%q is no level of the log", r.Level),
+			Text:   fmt.Sprintf("%q is not a log level", r.Level),
 			Remedy: "the levels are " + strings.Join(api.LogLevels(), ", "),
 		}.Because(nil)
 	}
 	if err := h.Backend.SetLog(level); err != nil {
-		return api.Done{}, describedError("cannot set the level of the log", api.CodeParameterInvalid, err)
+		return api.Done{}, describedError("cannot set the log level", api.CodeParameterInvalid, err)
 	}
 	return api.Done{}, nil
 }

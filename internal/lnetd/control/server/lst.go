@@ -136,13 +136,13 @@ var lstWords = map[syscall.Errno]struct {
 	remedy string
 }{
 	syscall.ENODEV: {api.CodeLstDisabled, "enable it with: lnetdctl lst enable"},
-	syscall.ESRCH:  {api.CodeLstNoSession, "make a session with: lst new_session"},
-	syscall.EACCES: {api.CodeLstKey, "export LST_SESSION as it was when the session was made; lst show_session tells its KEY"},
-	syscall.ENOENT: {api.CodeLstUnknown, "see what there is with: lst list_group, lst list_batch"},
+	syscall.ESRCH:  {api.CodeLstNoSession, "create a session with: lst new_session"},
+	syscall.EACCES: {api.CodeLstKey, "set LST_SESSION to the key of the session; lst show_session prints it as KEY"},
+	syscall.ENOENT: {api.CodeLstUnknown, "to list groups and batches, use: lst list_group, lst list_batch"},
 	syscall.EEXIST: {api.CodeLstExists, ""},
 	syscall.EINVAL: {api.CodeLstInvalid, ""},
 	syscall.EBUSY:  {api.CodeLstBusy, ""},
 	syscall.ENETDOWN: {
-		api.CodeLstNotActive, "all nodes concerned have to be active: see lst list_group --all, and lst update_group --refresh",
+		api.CodeLstNotActive, "all nodes of the groups must be active: see lst list_group --all, and lst update_group --refresh",
 	},
 }

@@ -96,7 +96,7 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), holdTimeout)
 	defer cancel()
 	if err := hold.End(ctx); err == nil {
-		h.logger().Info("selftest: session ended, since who held it has gone")
+		h.logger().Info("selftest: session ended because the program that held it has disconnected")
 	}
 	return nil, nil
 }

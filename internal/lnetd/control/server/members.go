@@ -34,7 +34,7 @@ const (
 	namesMax = 256
 )
 
-var errNull = errors.New("null is no value: leave the member out")
+var errNull = errors.New("null is not a value: remove the member")
 
 // Write implements io.Writer. It returns no error.
 func (m *members) Write(b []byte) (int, error) {

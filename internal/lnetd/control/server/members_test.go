@@ -30,10 +30,10 @@ func TestMembers(t *testing.T) {
 		`{"below":[{"text":"a"},{"mode":"b","mode":"b"}]}`:                     `"mode" is given twice`,
 		`{"below":[{}],"below":[{"text":"a"}]}`:                                `"below" is given twice`,
 		`{"lnd":{"a":1,"a":2}}`:                                                `"a" is given twice`,
-		`{"text":null}`:                                                        "null is no value",
-		`{"number":null}`:                                                      "null is no value",
-		`{"below":[null]}`:                                                     "null is no value",
-		`null`:                                                                 "null is no value",
+		`{"text":null}`:                                                        "null is not a value",
+		`{"number":null}`:                                                      "null is not a value",
+		`{"below":[null]}`:                                                     "null is not a value",
+		`null`:                                                                 "null is not a value",
 		`{"` + strings.Repeat("x", 300) + `":1}`:                               "unknown field",
 	} {
 		var r request

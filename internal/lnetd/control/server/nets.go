@@ -23,7 +23,7 @@ func (h *handlers) nets(_ context.Context, q query) (list[api.Nets, api.Net], *a
 		return list[api.Nets, api.Net]{}, &api.Fault{
 			Code: api.CodeNetAbsent, Errno: -3, Text: "Network is down",
 			Cause:  "the node has no NI on " + want.String(),
-			Remedy: "see the nets that it has with: lnetdctl net show",
+			Remedy: "to list its nets, use: lnetdctl net show",
 		}
 	}
 	l := listOf[api.Nets](nets, func(_ int, n *api.Net) (api.Net, bool) { return *n, want == 0 || n.Net == want })
@@ -46,15 +46,15 @@ func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) (done api.Net
 	}
 	switch {
 	case ways == 0:
-		return done, netInvalid("interface / NID is missing", "name the net and an interface, or a NID")
+		return done, netInvalid("interface / NID is missing", "give a net and an interface, or a NID")
 	case ways > 1:
-		return done, netInvalid("interfaces, a NID and ip2nets exclude each other", "name one of them")
+		return done, netInvalid("interfaces, a NID and ip2nets cannot be combined", "give only one of them")
 	case len(r.Interfaces) > 0 && r.Net == 0:
-		return done, netInvalid("cannot parse net", "name the net of the interfaces")
+		return done, netInvalid("cannot parse net", "give the net of the interfaces")
 	case len(r.Interfaces) == 0 && r.Net != 0:
-		return done, netInvalid("a net is for interfaces", "a NID, and ip2nets, name their nets themselves")
+		return done, netInvalid("a net is only valid with interfaces", "a NID and ip2nets already contain their nets")
 	case isLo(r.Net) || r.NID.IsLoopback():
-		return done, netInvalid("setting @lo not allowed", "it is there by itself")
+		return done, netInvalid("setting @lo not allowed", "0@lo always exists")
 	}
 	for _, v := range []struct {
 		name  string
@@ -88,9 +88,9 @@ func netInvalid(text, remedy string) *api.Fault {
 // already exists or does not exist.
 func niWords(text string) []wording {
 	return []wording{
-		{err: node.ErrExists, code: api.CodeNetRefused, text: text, remedy: "see the NIs with: lnetdctl net show"},
-		{err: node.ErrTooMany, code: api.CodeNetRefused, text: "too many NIs, check lnet_interfaces_max", remedy: "see max_interfaces in: lnetdctl global show"},
-		{err: node.ErrNotFound, code: api.CodeNIUnknown, text: text, remedy: "see the NIs with: lnetdctl net show"},
+		{err: node.ErrExists, code: api.CodeNetRefused, text: text, remedy: "to list the NIs, use: lnetdctl net show"},
+		{err: node.ErrTooMany, code: api.CodeNetRefused, text: "too many NIs, check lnet_interfaces_max", remedy: "to see max_interfaces, use: lnetdctl global show"},
+		{err: node.ErrNotFound, code: api.CodeNIUnknown, text: text, remedy: "to list the NIs, use: lnetdctl net show"},
 	}
 }
 
@@ -99,9 +99,9 @@ func (h *handlers) deleteNet(ctx context.Context, r *api.NetDeletion) *api.Fault
 	case (r.Net == 0) == r.NID.IsZero():
 		return netInvalid("either a net or a NID is needed", "")
 	case !r.NID.IsZero() && len(r.Interfaces) > 0:
-		return netInvalid("interfaces are named with their net", "name the net, or the NID alone")
+		return netInvalid("interfaces need their net", "give the net, or only the NID")
 	case isLo(r.Net) || r.NID.IsLoopback():
-		return netInvalid("setting @lo not allowed", "it stays")
+		return netInvalid("setting @lo not allowed", "0@lo cannot be deleted")
 	}
 	if err := h.Backend.DeleteNet(ctx, *r); err != nil {
 		return describedError("cannot del LNet NI", api.CodeNetRefused, err, niWords("cannot del LNet NI")...)
@@ -109,16 +109,16 @@ func (h *handlers) deleteNet(ctx context.Context, r *api.NetDeletion) *api.Fault
 	return nil
 }
 
-var lndTimeoutRemedy = "valid values: " + api.LNDTimeoutRange.String() + " seconds; 0 is the one that follows from the node's parameters"
+var lndTimeoutRemedy = "valid values: " + api.LNDTimeoutRange.String() + " seconds; 0 means that it is computed from the parameters of the node"
 
 func (h *handlers) setNITunables(ctx context.Context, r *api.NITunables) *api.Fault {
 	switch {
 	case len(r.LND) == 0 && r.LNDTimeout == nil:
-		return netInvalid("nothing is to be set", "give a tunable of NIs, or lnd_timeout")
+		return netInvalid("nothing to set was given", "give a tunable of NIs, or lnd_timeout")
 	case len(r.LND) > 0 && (r.All != r.NID.IsZero()) && r.Net == 0:
 		return netInvalid("either a NID, a net or all is needed", "")
 	case r.LNDTimeout != nil && r.Net == 0:
-		return netInvalid("Specified --lnd-timeout without --net option", "name the net")
+		return netInvalid("Specified --lnd-timeout without --net option", "give the net")
 	case r.LNDTimeout != nil && *r.LNDTimeout < 0:
 		return netInvalid(fmt.Sprintf("Invalid LND timeout value '%d', must be >= 0", *r.LNDTimeout), lndTimeoutRemedy)
 	case r.LNDTimeout != nil && api.LNDTimeoutRange.Check(int64(*r.LNDTimeout)) != nil:

@@ -26,7 +26,7 @@ func (h *handlers) peers(ctx context.Context, q query) (list[api.Peers, api.Peer
 	page, paged := q["page"]
 	switch {
 	case !nid.IsZero() && paged || detailed && !paged:
-		return list[api.Peers, api.Peer]{}, invalidRequest("page is for all peers, and detail for pages", nil)
+		return list[api.Peers, api.Peer]{}, invalidRequest("page cannot be combined with a NID, and detail needs page", nil)
 	case !nid.IsZero():
 		return h.peer(nid)
 	case !paged:
@@ -52,7 +52,7 @@ func (h *handlers) peer(nid lnet.NID) (list[api.Peers, api.Peer], *api.Fault) {
 		return list[api.Peers, api.Peer]{}, &api.Fault{
 			Code: api.CodePeerUnknown, Errno: -int(syscall.ENOENT), Text: "cannot find peer",
 			Cause:  "no peer has the NID " + nid.String(),
-			Remedy: "see the peers with: lnetdctl peer show",
+			Remedy: "to list the peers, use: lnetdctl peer show",
 		}
 	}
 	return listOf[api.Peers]([]api.Peer{p}, func(_ int, p *api.Peer) (api.Peer, bool) { return *p, true }), nil
@@ -74,9 +74,9 @@ func (h *handlers) parsePage(page string) (id discovery.PeerID, _ *api.Fault) {
 	id = discovery.PeerID(n)
 	if err != nil || page != h.pageAfter(id) {
 		return 0, &api.Fault{
-			Code: api.CodeRequestInvalid, Errno: -int(syscall.EAGAIN), Text: "there is no such page of peers",
-			Cause:  "page " + strconv.Quote(page) + " was not named by this lnetd, which may have been restarted",
-			Remedy: "begin with page " + api.FirstPage + " again",
+			Code: api.CodeRequestInvalid, Errno: -int(syscall.EAGAIN), Text: "the page of peers does not exist",
+			Cause:  "page " + strconv.Quote(page) + " was not created by this lnetd; it may have been restarted",
+			Remedy: "start again with page " + api.FirstPage + " again",
 		}
 	}
 	return id, nil
@@ -157,7 +157,7 @@ func checkPeerNIDs(primary lnet.NID, others []lnet.NID) *api.Fault {
 	case len(others) > api.PeerNIDsMax:
 		return &api.Fault{
 			Code: api.CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed",
-			Remedy: "name at most " + strconv.Itoa(api.PeerNIDsMax) + " NIDs at once",
+			Remedy: "give at most " + strconv.Itoa(api.PeerNIDsMax) + " NIDs at once",
 		}
 	case slices.ContainsFunc(others, lnet.NID.IsZero):
 		return invalidRequest("a NID is empty", nil)
@@ -177,13 +177,13 @@ func peerFault(text string, err error) *api.Fault {
 }
 
 var peerRemedies = []wording{
-	{err: discovery.ErrNotFound, code: api.CodePeerUnknown, remedy: "see the peers and their NIDs with: lnetdctl peer show"},
-	{err: discovery.ErrNotPrimary, code: api.CodePeerRefused, remedy: "see which NID is the primary one with: lnetdctl peer show --nid NID"},
-	{err: discovery.ErrExists, code: api.CodePeerRefused, remedy: "see whose the NID is with: lnetdctl peer show --nid NID"},
-	{err: discovery.ErrOtherPeer, code: api.CodePeerRefused, remedy: "see whose the NID is with: lnetdctl peer show --nid NID"},
+	{err: discovery.ErrNotFound, code: api.CodePeerUnknown, remedy: "to list the peers and their NIDs, use: lnetdctl peer show"},
+	{err: discovery.ErrNotPrimary, code: api.CodePeerRefused, remedy: "to find the primary NID, use: lnetdctl peer show --nid NID"},
+	{err: discovery.ErrExists, code: api.CodePeerRefused, remedy: "to find the peer that has the NID, use: lnetdctl peer show --nid NID"},
+	{err: discovery.ErrOtherPeer, code: api.CodePeerRefused, remedy: "to find the peer that has the NID, use: lnetdctl peer show --nid NID"},
 	{err: discovery.ErrLocked, code: api.CodePeerRefused, remedy: "delete the peer that has the NID first, with --force"},
-	{err: discovery.ErrPermission, code: api.CodePeerRefused, remedy: "delete the peer first, and add it as it should be; one with a locked primary NID with --force"},
-	{err: discovery.ErrBusy, code: api.CodePeerRefused, remedy: "delete the routes through this gateway first; see them with: lnetdctl route show"},
-	{err: discovery.ErrNotUnique, code: api.CodePeerRefused, remedy: "a peer that is not Multi-Rail has one NID on each net"},
-	{err: discovery.ErrInvalid, code: api.CodePeerRefused, remedy: "0@lo, wildcards and the NIDs of this node are no NIDs of peers"},
+	{err: discovery.ErrPermission, code: api.CodePeerRefused, remedy: "delete the peer first and add it again; use --force if its primary NID is locked"},
+	{err: discovery.ErrBusy, code: api.CodePeerRefused, remedy: "delete the routes through this gateway first; to list them, use: lnetdctl route show"},
+	{err: discovery.ErrNotUnique, code: api.CodePeerRefused, remedy: "a peer that is not Multi-Rail can have only one NID per net"},
+	{err: discovery.ErrInvalid, code: api.CodePeerRefused, remedy: "0@lo, wildcards and NIDs of this node cannot be NIDs of peers"},
 }

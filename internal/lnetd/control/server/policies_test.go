@@ -62,7 +62,7 @@ func TestUDSP(t *testing.T) {
 		{"src and rte", api.UDSPRule{Src: pattern("tcp"), Rte: pattern("tcp")}, api.CodeRuleInvalid, syscall.EINVAL, "src and rte cannot be combined"},
 		{"rte", api.UDSPRule{Rte: pattern("tcp")}, api.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
 		{"nothing", api.UDSPRule{}, api.CodeRuleInvalid, syscall.EINVAL, "src or dst is needed"},
-		{"pair with priority", api.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Priority: &five}, api.CodeRuleInvalid, syscall.EINVAL, "a rule about preferred NIDs has no priority"},
+		{"pair with priority", api.UDSPRule{Src: pattern("tcp"), Dst: pattern("tcp"), Priority: &five}, api.CodeRuleInvalid, syscall.EINVAL, "a rule with preferred NIDs cannot have a priority"},
 		{"place", api.UDSPRule{Src: pattern("tcp7"), Index: &negative}, api.CodeRuleInvalid, syscall.EINVAL, "Invalid index"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantFault(t, add(tt.r), tt.code, tt.no, tt.text) })
@@ -122,7 +122,7 @@ func TestSelection(t *testing.T) {
 	err = c.AddSelection(t.Context(), api.SelectionRule{Type: "nid", NID: pattern("tcp")})
 	wantFault(t, err, api.CodeRuleInvalid, syscall.EINVAL, "cannot add selection rule: Invalid argument")
 	err = c.AddSelection(t.Context(), api.SelectionRule{Type: "net", NID: pattern("10.0.0.1@tcp")})
-	wantFault(t, err, api.CodeRequestInvalid, syscall.EINVAL, "a net rule has no such pattern: 10.0.0.1@tcp")
+	wantFault(t, err, api.CodeRequestInvalid, syscall.EINVAL, "a net rule cannot have this pattern: 10.0.0.1@tcp")
 
 	// ID and pattern must belong to the same rule.
 	err = c.DeleteSelection(t.Context(), api.SelectionRule{Type: "net", ID: &seven, Net: pattern("tcp")})

@@ -35,8 +35,8 @@ func (h *handlers) profile(do http.HandlerFunc) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		if user := connectionOf(r).owner(); !mayProfile(user) {
 			return nil, &api.Fault{
-				Code: api.CodeForbidden, Errno: -int(syscall.EPERM), Text: "profiles are for root and lnetd's own user",
-				Remedy: "ask as one of them",
+				Code: api.CodeForbidden, Errno: -int(syscall.EPERM), Text: "only root and the user of lnetd may read profiles",
+				Remedy: "run the request as one of them",
 			}
 		}
 		h.allow(w, time.Time{})

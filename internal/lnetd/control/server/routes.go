@@ -61,13 +61,13 @@ func (h *handlers) addRoutes(ctx context.Context, r *api.RouteAddition) *api.Fau
 var routeWords = []wording{
 	{
 		err: node.ErrExists, code: api.CodeRouteRefused, text: "Route already exists or the specified network is local",
-		remedy: "see the routes with: lnetdctl route show, and the local nets with: lnetdctl net show",
+		remedy: "to list the routes, use: lnetdctl route show; to list the local nets, use: lnetdctl net show",
 	}, {
 		err: node.ErrUnreachable, code: api.CodeRouteRefused, text: "No interface configured on the same net as gateway",
-		remedy: "name a NID of the gateway that is on a net of this node; see those with: lnetdctl net show",
+		remedy: "use a NID of the gateway that is on a net of this node; to list these nets, use: lnetdctl net show",
 	}, {
 		err: node.ErrInvalid, code: api.CodeRouteRefused, text: "invalid settings for route creation",
-		remedy: "the gateway must be another node, and not on the net that the route leads to",
+		remedy: "the gateway must be another node, and must not be on the destination net of the route",
 	},
 }
 
@@ -81,7 +81,7 @@ func (h *handlers) deleteRoutes(ctx context.Context, r *api.RouteDeletion) *api.
 	for _, gateway := range gateways {
 		k := slices.IndexFunc(all, func(o api.Route) bool { return o.Net == r.Net && o.Gateway == gateway })
 		if k < 0 {
-			return deletedRoute(fmt.Errorf("no route to %s by %s: %w", r.Net, gateway, node.ErrNotFound))
+			return deletedRoute(fmt.Errorf("no route to %s through %s: %w", r.Net, gateway, node.ErrNotFound))
 		}
 		gone = append(gone, all[k])
 	}
@@ -101,14 +101,14 @@ func (h *handlers) deleteRoutes(ctx context.Context, r *api.RouteDeletion) *api.
 func deletedRoute(err error) *api.Fault {
 	return describedError("failed to delete route", api.CodeRouteRefused, err, wording{
 		err: node.ErrNotFound, code: api.CodeRouteUnknown, text: "failed to delete route",
-		remedy: "see the routes with: lnetdctl route show",
+		remedy: "to list the routes, use: lnetdctl route show",
 	})
 }
 
 // undo logs that part of a rejected change could not be rolled back.
 func (h *handlers) undo(what string, err error) {
 	if err != nil {
-		h.logger().Error("what a refused change had done cannot be taken back", "change", what, "err", err)
+		h.logger().Error("a refused change could not be undone completely", "change", what, "err", err)
 	}
 }
 
@@ -120,7 +120,7 @@ func checkRoutes(net lnet.Net, gateways []lnet.NID) ([]lnet.NID, *api.Fault) {
 	case len(gateways) > api.RouteGatewaysMax:
 		return nil, &api.Fault{
 			Code: api.CodeRequestInvalid, Errno: -int(syscall.E2BIG), Text: "specifies more NIDs than allowed",
-			Remedy: "name at most " + strconv.Itoa(api.RouteGatewaysMax) + " gateways at once",
+			Remedy: "give at most " + strconv.Itoa(api.RouteGatewaysMax) + " gateways at once",
 		}
 	}
 	var once []lnet.NID

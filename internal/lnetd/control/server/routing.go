@@ -27,7 +27,7 @@ func (h *handlers) setRouting(ctx context.Context, r *api.RoutingChange) *api.Fa
 		if *n.from < -1 || *n.from > node.BuffersMax {
 			return &api.Fault{
 				Code: api.CodeParameterInvalid, Errno: -int(syscall.ERANGE),
-				Text: "tiny, small and large must be >= 0", Remedy: fmt.Sprintf("valid values: -1 to %d; -1 leaves the number as it is, 0 is the default", node.BuffersMax),
+				Text: "tiny, small and large must be >= 0", Remedy: fmt.Sprintf("valid values: -1 to %d; -1 keeps the number, 0 means the default", node.BuffersMax),
 			}
 		}
 		*n.to = *n.from
@@ -48,7 +48,7 @@ func (h *handlers) setRouting(ctx context.Context, r *api.RoutingChange) *api.Fa
 	case errors.Is(err, node.ErrBusy):
 		return describedError("cannot configure routing", api.CodeRoutingRefused, err, wording{
 			err: node.ErrBusy, code: api.CodeRoutingRefused,
-			remedy: "the node is still stopping to forward: wait until lnetdctl routing show says enable: 0",
+			remedy: "routing is still stopping: wait until lnetdctl routing show prints enable: 0",
 		})
 	}
 	return describedError("cannot configure routing", api.CodeRoutingRefused, err)

@@ -35,7 +35,7 @@ func makeRunDir(dir string) error {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s is not a directory of our own that nobody else may write to", dir)
+		return fmt.Errorf("%s is not a directory that belongs to this user and that only this user can write to", dir)
 	}
 	return nil
 }

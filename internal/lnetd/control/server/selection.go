@@ -55,9 +55,9 @@ func (h *handlers) addSelection(ctx context.Context, r *api.SelectionRule) *api.
 	})
 	if err != nil {
 		return describedError("cannot add selection rule", api.CodeRuleInvalid, err, wording{
-			err: selection.ErrExists, code: api.CodeRuleExists, remedy: "delete the other one first; see the rules with: lnetdctl selection " + r.Type + " show",
+			err: selection.ErrExists, code: api.CodeRuleExists, remedy: "delete the other rule first; to list the rules, use: lnetdctl selection " + r.Type + " show",
 		}, wording{
-			err: selection.ErrInvalid, code: api.CodeRuleInvalid, remedy: "a net rule has a net, a nid rule NIDs with a net, a peer rule both local and remote",
+			err: selection.ErrInvalid, code: api.CodeRuleInvalid, remedy: "a net rule needs a net, a nid rule NIDs with a net, a peer rule both local and remote",
 		})
 	}
 	return nil
@@ -71,9 +71,9 @@ func (h *handlers) deleteSelection(ctx context.Context, r *api.SelectionRule) *a
 	err := h.Backend.ChangePolicies(ctx, func(p *selection.Policies) error { return p.DeleteTyped(rule) })
 	if err != nil {
 		return describedError("cannot del selection rule", api.CodeRuleInvalid, err, wording{
-			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "see the rules with: lnetdctl selection " + r.Type + " show; if id and pattern are given, both must be the rule's",
+			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "to list the rules, use: lnetdctl selection " + r.Type + " show; if both id and pattern are given, both must match the rule",
 		}, wording{
-			err: selection.ErrInvalid, code: api.CodeRuleInvalid, remedy: "name the rule by its id or its pattern",
+			err: selection.ErrInvalid, code: api.CodeRuleInvalid, remedy: "give the id or the pattern of the rule",
 		})
 	}
 	return nil
@@ -87,11 +87,11 @@ func typedRule(r *api.SelectionRule) (selection.TypedRule, *api.Fault) {
 	}
 	rule := selection.TypedRule{ID: selection.AnyID, Type: t, Local: r.Local, Remote: r.Remote, Priority: r.Priority}
 	if err := api.PriorityRange.Check(int64(r.Priority)); err != nil {
-		return rule, invalidRequest("the priority is not possible", fmt.Errorf("priority %w", err))
+		return rule, invalidRequest("the priority is invalid", fmt.Errorf("priority %w", err))
 	}
 	if r.ID != nil {
 		if err := api.RuleIDRange.Check(int64(*r.ID)); err != nil {
-			return rule, invalidRequest("the id is not possible", fmt.Errorf("id %w", err))
+			return rule, invalidRequest("the id is invalid", fmt.Errorf("id %w", err))
 		}
 		rule.ID = *r.ID
 	}
@@ -101,7 +101,7 @@ func typedRule(r *api.SelectionRule) (selection.TypedRule, *api.Fault) {
 		rule.Pattern, other = r.NID, &r.Net
 	}
 	if !other.IsZero() {
-		return rule, invalidRequest("a "+r.Type+" rule has no such pattern: "+other.String(), nil)
+		return rule, invalidRequest("a "+r.Type+" rule cannot have this pattern: "+other.String(), nil)
 	}
 	return rule, nil
 }

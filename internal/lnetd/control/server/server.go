@@ -167,7 +167,7 @@ func (h *handlers) changes() []operation {
 func (h *handlers) notFound(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 	return nil, &api.Fault{
 		Code:   api.CodeRequestInvalid,
-		Text:   "no such request: " + r.Method + " " + r.URL.Path,
+		Text:   "unknown request: " + r.Method + " " + r.URL.Path,
 		Errno:  -int(syscall.EOPNOTSUPP),
 		Remedy: "lnetdctl and lnetd may be of different versions",
 	}

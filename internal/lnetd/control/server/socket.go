@@ -80,7 +80,7 @@ func inUse(path string, owner api.Process) error {
 		Errno:  -int(unix.EADDRINUSE),
 		Text:   fmt.Sprintf("control socket %s is in use", path),
 		Cause:  "it belongs to " + owner.String(),
-		Remedy: "stop that process, or give this one a socket of its own with --control-socket",
+		Remedy: "stop that process, or set another path for this lnetd with --control-socket",
 	}.Because(unix.EADDRINUSE)
 }
 
@@ -88,11 +88,11 @@ func unusable(path string, err error) error {
 	f := api.Fault{
 		Code:   api.CodeSocketUnusable,
 		Errno:  -int(api.Errno(err)),
-		Text:   fmt.Sprintf("control socket %s cannot be made", path),
-		Remedy: "check the directory and its rights, or name another path with --control-socket",
+		Text:   fmt.Sprintf("control socket %s cannot be created", path),
+		Remedy: "check the directory and its permissions, or set another path with --control-socket",
 	}
 	if full := api.FullDisk(path, err); full != "" {
-		f.Remedy = full + ", or name another path with --control-socket"
+		f.Remedy = full + ", or set another path with --control-socket"
 	}
 	return f.Because(err)
 }

@@ -130,7 +130,7 @@ func TestListenDoesNotRemoveOtherFiles(t *testing.T) {
 
 func TestListenSaysThatThePathIsTooLong(t *testing.T) {
 	_, err := Listen(filepath.Join(t.TempDir(), strings.Repeat("x", unixsocket.PathMax)))
-	if f := wantFault(t, err, api.CodeSocketUnusable); !strings.Contains(f.Cause, "at most 107 fit") {
+	if f := wantFault(t, err, api.CodeSocketUnusable); !strings.Contains(f.Cause, "at most 107 are possible") {
 		t.Errorf("cause %q", f.Cause)
 	}
 }
@@ -153,7 +153,7 @@ func TestRunDirMustBeOurOwn(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), own); err != nil {
 		t.Fatal(err)
 	}
-	if f := wantFault(t, listens(own), api.CodeSocketUnusable); !strings.Contains(f.Cause, "not a directory of our own") {
+	if f := wantFault(t, listens(own), api.CodeSocketUnusable); !strings.Contains(f.Cause, "not a directory that belongs to this user") {
 		t.Errorf("a link: cause %q", f.Cause)
 	}
 	for name, mode := range map[string]fs.FileMode{"own": 0o700, "anybody's": 0o777} {
@@ -182,7 +182,7 @@ func TestSocketOnAFullDisk(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
 		syscall.ENOSPC: "the file system of /run/lnetd/s is full",
 		syscall.EDQUOT: "the quota on the file system of /run/lnetd/s is used up",
-		syscall.EACCES: "check the directory and its rights",
+		syscall.EACCES: "check the directory and its permissions",
 	} {
 		err := unusable("/run/lnetd/s", &fs.PathError{Op: "mkdir", Path: "/run/lnetd", Err: errno})
 		if f := wantFault(t, err, api.CodeSocketUnusable); !strings.HasPrefix(f.Remedy, want) || f.Errno != -int(errno) {

@@ -81,9 +81,9 @@ func targetFault(code api.Code, action, target string, err error) *api.Fault {
 var targetRemedies = map[syscall.Errno]string{
 	syscall.EHOSTUNREACH: "check that the node is up and that both nodes have an NI on this net",
 	syscall.ENETUNREACH:  "check the IP routes to the node",
-	syscall.ECONNREFUSED: "check that LNet runs on the node and listens on the port that is called (988 unless configured)",
-	syscall.ECONNRESET:   "check that the node has exactly this NID, and that it accepts our source port (accept: secure refuses ports above 1023)",
+	syscall.ECONNREFUSED: "check that LNet runs on the node and listens on the port that this node connects to (988 unless configured)",
+	syscall.ECONNRESET:   "check that the node has exactly this NID, and that it accepts the source port of this node (accept: secure refuses ports above 1023)",
 	syscall.ETIMEDOUT:    "check firewalls between the nodes and the load of the node",
-	syscall.EIO:          "the connection was lost or a new one is not due yet; try again, and see lnetd's log",
-	syscall.EPROTO:       "see lnetd's log: the node does not speak the protocol as expected",
+	syscall.EIO:          "the connection was lost, or lnetd is waiting before it reconnects; try again, and see the log of lnetd",
+	syscall.EPROTO:       "the node violated the protocol; see the log of lnetd",
 }

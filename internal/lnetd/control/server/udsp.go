@@ -48,7 +48,7 @@ func (h *handlers) addUDSP(ctx context.Context, r *api.UDSPRule) *api.Fault {
 	if err != nil {
 		return describedError("cannot add udsp", api.CodeRuleInvalid, err, wording{
 			err: selection.ErrExists, code: api.CodeRuleExists,
-			remedy: "see the rules with: lnetdctl udsp show; to change a rule that has no priority, delete it first",
+			remedy: "to list the rules, use: lnetdctl udsp show; to change a rule without a priority, delete it first",
 		})
 	}
 	return nil
@@ -62,17 +62,17 @@ func checkUDSP(r *api.UDSPRule, rule *selection.Rule) *api.Fault {
 	src, dst, rte := !r.Src.IsZero(), !r.Dst.IsZero(), !r.Rte.IsZero()
 	switch {
 	case src && dst && rte:
-		return invalid("The combination of src, dst and rte is not supported", "make one rule of dst and src, and one of dst and rte")
+		return invalid("The combination of src, dst and rte is not supported", "add one rule with dst and src, and another one with dst and rte")
 	case src && rte:
-		return invalid("src and rte cannot be combined", "a router is preferred for destinations: name dst and rte")
+		return invalid("src and rte cannot be combined", "routers are preferred for destinations: give dst and rte")
 	case !src && !dst:
-		return invalid("src or dst is needed", "name whom the rule is about")
+		return invalid("src or dst is needed", "give the nets or NIDs that the rule applies to")
 	case r.Index != nil && *r.Index < 0:
-		return invalid("Invalid index", "places begin with 0")
+		return invalid("Invalid index", "positions begin with 0")
 	case r.Priority != nil && api.PriorityRange.Check(int64(*r.Priority)) != nil:
 		return invalid("Invalid priority", "valid values: "+api.PriorityRange.String())
 	case !rule.HasPriority() && r.Priority != nil:
-		return invalid("a rule about preferred NIDs has no priority", "leave the priority away, or name src or dst alone")
+		return invalid("a rule with preferred NIDs cannot have a priority", "remove the priority, or give only src or only dst")
 	}
 	if r.Priority != nil {
 		rule.Priority = *r.Priority
@@ -93,7 +93,7 @@ func (h *handlers) deleteUDSP(ctx context.Context, r *api.UDSPDeletion) *api.Fau
 	})
 	if err != nil {
 		return describedError("cannot del udsp", api.CodeRuleInvalid, err, wording{
-			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "see the rules and their places with: lnetdctl udsp show",
+			err: selection.ErrNotFound, code: api.CodeRuleUnknown, remedy: "to list the rules and their positions, use: lnetdctl udsp show",
 		})
 	}
 	return nil

@@ -38,5 +38,5 @@ func describedError(attempted string, code api.Code, err error, words ...wording
 
 // common are the wordings that apply to all requests.
 var common = []wording{
-	{err: node.ErrClosed, code: api.CodeStopping, text: "Network is down", remedy: "lnetd is stopping: ask again once it is back"},
+	{err: node.ErrClosed, code: api.CodeStopping, text: "Network is down", remedy: "lnetd is stopping; try again when it runs again"},
 }

@@ -141,7 +141,7 @@ const (
 // Check validates a test. It returns ENODATA for an unknown kind, and EINVAL for other errors.
 func (t *Test) Check() error {
 	if t.Kind != Ping && t.Kind != Bulk {
-		return fmt.Errorf("test type %q is none of ping, bulk: %w", t.Kind, syscall.ENODATA)
+		return fmt.Errorf("test type %q is neither ping nor bulk: %w", t.Kind, syscall.ENODATA)
 	}
 	within := func(what string, n, least, most int) error {
 		if n >= least && n <= most {
@@ -155,7 +155,7 @@ func (t *Test) Check() error {
 		within("messages per buffer", t.Messages, 1, MessagesMax),
 	}
 	if t.Role != Server && t.Role != Client {
-		errs = append(errs, fmt.Errorf("role %q is none of server, client: %w", t.Role, syscall.EINVAL))
+		errs = append(errs, fmt.Errorf("role %q is neither server nor client: %w", t.Role, syscall.EINVAL))
 	}
 	if t.Count == 0 && t.Time == 0 || t.Count > CountMax {
 		errs = append(errs, fmt.Errorf("number %d is not within 1 to %d: %w", t.Count, uint64(CountMax), syscall.EINVAL))
