@@ -84,7 +84,7 @@ func (c *conn) share() bool {
 	}
 	bell, err := p.stream.Bell()
 	if err != nil { // no file descriptor is free: do not share
-		c.peer.i.Log.Debug("callers cannot read a connection", "peer", c.peer.ID.String(), "cause", err)
+		c.peer.i.Log.Debug("cannot share a connection with callers that wait for its messages", "peer", c.peer.ID.String(), "cause", err)
 		p.stream = nil
 		return false
 	}

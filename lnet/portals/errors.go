@@ -15,7 +15,7 @@ var (
 	ErrPortalClass = errors.New("portal is of the other class")
 	// ErrTaken means that the match bits are claimed, or that existing entries match them
 	// (EADDRINUSE).
-	ErrTaken = errors.New("match bits are taken")
+	ErrTaken = errors.New("match bits are in use")
 	// ErrCanceled means that the MD was unlinked before the message left
 	// (ECANCELED).
 	ErrCanceled = errors.New("canceled")

@@ -98,7 +98,7 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) heard(b []byte, from *transport.EndPoint) {
 	c, err := message.ParseCommand(b)
 	if err != nil {
-		n.log.Warn("a message that is no command", "from", from.String(), "err", err)
+		n.log.Warn("ignoring a message that is not a command", "from", from.String(), "err", err)
 		return
 	}
 	if c.Type%2 == 0 {
@@ -118,15 +118,15 @@ func (n *Node) obey(c command) {
 	answer := &message.Command{Type: c.Type.Answer(), Sequence: c.Sequence}
 	err := n.do(c, answer)
 	if err != nil {
-		n.log.Warn("refused", "command", c.Type.String(), "from", c.from.String(), "err", err)
+		n.log.Warn("command refused", "command", c.Type.String(), "from", c.from.String(), "err", err)
 		answer.Errno, answer.Figures = errnoOf(err), nil
 	} else {
-		n.log.Info("done", "command", c.Type.String(), "from", c.from.String())
+		n.log.Info("command done", "command", c.Type.String(), "from", c.from.String())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sendTime)
 	defer cancel()
 	if err := n.mailbox.send(ctx, answer, c.from, nil); err != nil {
-		n.log.Warn("no answer", "to", c.from.String(), "err", err)
+		n.log.Warn("cannot send the answer to a command", "to", c.from.String(), "err", err)
 	}
 	if n.config.Once && n.fromConsole(c) && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.trial == nil) {
 		select {
@@ -228,7 +228,7 @@ func (n *Node) expire(t *testRun) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	if err := n.stop(ctx); err != nil {
-		n.log.Warn("the end of a test", "err", err)
+		n.log.Warn("cannot stop the test of a silent console", "err", err)
 	}
 	select {
 	case n.onceResult <- fmt.Errorf("the console is silent: %w", syscall.ETIMEDOUT):

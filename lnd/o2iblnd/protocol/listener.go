@@ -40,7 +40,7 @@ var ErrRejected = errors.New("rejected")
 var (
 	errPort    = errors.New("not below 1024")
 	errNoNI    = errors.New("no NI here")
-	errStamp   = errors.New("is not ours")
+	errStamp   = errors.New("does not match our stamp")
 	errNotReq  = errors.New("no CONNREQ")
 	errDepth   = errors.New("not as deep as that")
 	errNoDepth = errors.New("no credits at all")

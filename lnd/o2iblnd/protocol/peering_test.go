@@ -81,7 +81,7 @@ func TestCallers(t *testing.T) {
 		},
 		{
 			name: "other dststamp", message: edit(func(m *Message) { m.DstStamp = 5 }),
-			want: Reject{Version: V2, Why: Stale, Stamp: stamp2, Limits: ours}, wantErr: "dststamp 5: is not ours",
+			want: Reject{Version: V2, Why: Stale, Stamp: stamp2, Limits: ours}, wantErr: "dststamp 5: does not match our stamp",
 		},
 		{
 			name: "type", message: edit(func(m *Message) { m.Type = Noop }), bytes: func(b []byte) []byte { return append(b, make([]byte, 8)...) },
