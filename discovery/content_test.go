@@ -45,8 +45,8 @@ func TestRead(t *testing.T) {
 func TestPeerErrorText(t *testing.T) {
 	a, b := manyNID(0, 1), manyNID(1, 2)
 	for want, err := range map[string]error{
-		"add peer 10.0.0.1@tcp: already there":                       peerError("add", a, a, ErrExists),
-		"add to peer 10.0.0.1@tcp: nid 10.0.0.2@tcp1: already there": peerError("add to", a, b, ErrExists),
+		"add peer 10.0.0.1@tcp: already exists":                       peerError("add", a, a, ErrExists),
+		"add to peer 10.0.0.1@tcp: nid 10.0.0.2@tcp1: already exists": peerError("add to", a, b, ErrExists),
 	} {
 		if err.Error() != want || !errors.Is(err, ErrExists) {
 			t.Errorf("%v, want %s", err, want)

@@ -21,7 +21,7 @@ var (
 	ErrNotPrimary = errors.New("not the primary NID")
 	// ErrExists means that the peer already exists, or that the NID belongs to another
 	// configured peer (EEXIST).
-	ErrExists = errors.New("already there")
+	ErrExists = errors.New("already exists")
 	// ErrLocked means that the NID belongs to a peer with another primary NID, which is
 	// locked (EALREADY).
 	ErrLocked = errors.New("belongs to a peer with another, locked, primary NID")

@@ -82,7 +82,7 @@ func parseRangeExpr(s string, limit uint32) (RangeExpr, error) {
 }
 
 var (
-	errBrackets   = errors.New("brackets do not pair")
+	errBrackets   = errors.New("unbalanced brackets")
 	errWrongOrder = errors.New("range in wrong order")
 	errNoStride   = errors.New("stride is 0")
 )

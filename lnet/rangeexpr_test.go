@@ -58,7 +58,7 @@ func TestParseRangeExprRefuses(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                  "not a number",
 		"[]":                "not a number",
-		"[1":                "brackets do not pair",
+		"[1":                "unbalanced brackets",
 		"1]":                "not a number",
 		"[1,]":              "not a number",
 		"[,1]":              "not a number",
