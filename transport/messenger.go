@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // ErrMessengerClosed is returned by methods of a Messenger that is closed (ESHUTDOWN).
@@ -48,6 +49,7 @@ type Messenger struct {
 	buffers []*Buffer      // all of them, to be freed
 	unused  chan *Buffer   // for sending
 	arrived chan receipt   // has room for all receive buffers
+	refused chan struct{}  // holds one token after a callback has added to idle
 	failed  chan struct{}  // closed when the TM has failed
 	closing chan struct{}  // closed when Close begins
 	ended   chan struct{}  // closed when Close has ended
@@ -109,7 +111,7 @@ func (c MessengerConfig) Open(ctx context.Context, core Core, address string) (*
 	m := &Messenger{
 		size: c.MessageSize, domain: d,
 		unused: make(chan *Buffer, c.Sending), arrived: make(chan receipt, c.Unread),
-		failed: make(chan struct{}), closing: make(chan struct{}), ended: make(chan struct{}),
+		refused: make(chan struct{}, 1), failed: make(chan struct{}), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if err := m.open(ctx, &c, address); err != nil {
 		_ = m.Close() // err is the cause
@@ -157,14 +159,22 @@ func (m *Messenger) tmEvent(e *TMEvent) {
 // received is the callback of the receive queue. A receive buffer holds one message. If an operation failed
 // but was not canceled, received adds its buffer again. If the TM refuses the buffer, it goes to idle.
 func (m *Messenger) received(e *BufferEvent) {
-	if e.Err == nil {
+	switch {
+	case e.Err == nil:
 		m.arrived <- receipt{e.Buffer, e.Offset, e.Length, e.EndPoint.Address()}
 		return
+	case errors.Is(e.Err, syscall.ECANCELED):
+		return
+	case errors.Is(e.Err, syscall.EPROTO) && e.Add(e.Buffer) == nil: // the sender was no TM
+		return
 	}
-	if !errors.Is(e.Err, syscall.ECANCELED) && e.Add(e.Buffer) != nil {
-		m.mu.Lock()
-		m.idle = append(m.idle, e.Buffer)
-		m.mu.Unlock()
+	// The Core has refused the buffer, and would probably refuse it again at once.
+	m.mu.Lock()
+	m.idle = append(m.idle, e.Buffer)
+	m.mu.Unlock()
+	select {
+	case m.refused <- struct{}{}:
+	default: // Receive has not looked yet
 	}
 }
 
@@ -291,16 +301,28 @@ func (m *Messenger) Receive(ctx context.Context) (Message, error) {
 		return m.unpack(&r), nil
 	default:
 	}
-	m.queue()
-	select {
-	case r := <-m.arrived:
-		return m.unpack(&r), nil
-	case <-ctx.Done():
-		return Message{}, withErrno(fmt.Errorf("transport: receive: %w", ctx.Err()))
-	case <-m.failed:
-		return Message{}, m.cause(syscall.EPIPE)
-	case <-m.closing:
-		return Message{}, ErrMessengerClosed
+	for {
+		var again <-chan time.Time
+		if !m.queue() {
+			again = time.After(queuePause)
+		}
+		select {
+		case r := <-m.arrived:
+			return m.unpack(&r), nil
+		case <-again:
+		case <-m.refused:
+		case <-ctx.Done():
+			return Message{}, withErrno(fmt.Errorf("transport: receive: %w", ctx.Err()))
+		case <-m.failed:
+			select {
+			case r := <-m.arrived: // before the TM failed
+				return m.unpack(&r), nil
+			default:
+				return Message{}, m.cause(syscall.EPIPE)
+			}
+		case <-m.closing:
+			return Message{}, ErrMessengerClosed
+		}
 	}
 }
 
@@ -312,20 +334,27 @@ func (m *Messenger) unpack(r *receipt) Message {
 	return Message{From: r.from, Data: data}
 }
 
-// queue queues receive buffers, and those that the TM refused before.
-func (m *Messenger) queue(buffers ...*Buffer) {
+// queuePause is the pause before Receive queues buffers again that were refused.
+const queuePause = 100 * time.Millisecond
+
+// queue queues receive buffers, and those that the TM refused before. It returns false if
+// the TM refuses some now.
+func (m *Messenger) queue(buffers ...*Buffer) bool {
 	m.mu.Lock()
 	buffers = append(buffers, m.idle...)
 	m.idle = nil
 	m.mu.Unlock()
 	if len(buffers) == 0 {
-		return
+		return true
 	}
-	if n, err := m.tm.AddAll(buffers...); err != nil {
-		m.mu.Lock()
-		m.idle = append(m.idle, buffers[n:]...)
-		m.mu.Unlock()
+	n, err := m.tm.AddAll(buffers...)
+	if err == nil {
+		return true
 	}
+	m.mu.Lock()
+	m.idle = append(m.idle, buffers[n:]...)
+	m.mu.Unlock()
+	return false
 }
 
 // Messages returns an iterator over the messages that arrive. It blocks like Receive. It ends without an

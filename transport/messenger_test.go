@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // messengerTM is a fakeTM that carries out cancellations at once if obeys is set.
@@ -236,6 +237,44 @@ func TestMessengerQueuesBuffersAgain(t *testing.T) {
 				t.Errorf("%d buffers are queued, want 1", n)
 			}
 		}
+	})
+}
+
+// Given a Core that refuses receive buffers for a second, while the program waits in Receive, then the buffers are
+// queued again after pauses, and the next message is received.
+func TestMessengerIsRefusedForAWhile(t *testing.T) {
+	withMessenger(t, MessengerConfig{Unread: 2}, func(f *messengerFixture) {
+		tm := f.fake()
+		received := make(chan error, 1)
+		go func() {
+			_, err := f.Receive(f.t.Context())
+			received <- err
+		}()
+		synctest.Wait()
+		submits := 0
+		tm.mu.Lock()
+		tm.submit = func(*fakeTM, []Op) (int, error) {
+			submits++
+			return 0, syscall.ENOBUFS
+		}
+		tm.mu.Unlock()
+		for _, b := range f.queued(MsgRecv) {
+			tm.fail(b, syscall.EPROTO)
+		}
+		time.Sleep(time.Second)
+		tm.mu.Lock()
+		if submits < 5 || submits > 50 {
+			t.Errorf("buffers were submitted %d times", submits)
+		}
+		tm.submit = nil
+		tm.mu.Unlock()
+		time.Sleep(queuePause)
+		synctest.Wait()
+		if n := len(f.queued(MsgRecv)); n != 2 {
+			t.Fatalf("%d buffers are queued, want 2", n)
+		}
+		tm.finish(f.queued(MsgRecv)[0], 0)
+		f.check(<-received, nil)
 	})
 }
 
