@@ -118,7 +118,7 @@ func TestInteractiveAtATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	see("quit ends\r\n")
+	see("quit ends the program\r\n")
 	see("> ")
 	write("fooo\x7f\r") // the last o is deleted
 	see("'foo' is not a valid command.")

@@ -186,7 +186,7 @@ func TestLstQuickSaysWhy(t *testing.T) {
 	}{
 		"lnetd stops": {"hold_session", 1, http.StatusServiceUnavailable, map[string]any{"error": stopping}, "Network is down\n"},
 		"a group of nobody": {
-			"add_group", 2, http.StatusOK, report.GroupAddition{Deleted: true}, "No node of --to takes part\n",
+			"add_group", 2, http.StatusOK, report.GroupAddition{Deleted: true}, "No node of --to joined the session\n",
 		},
 		"a node that is silent once": {
 			"stat", 2, http.StatusOK, sampleOf(false), "RPC failure, can't show error on 12345-10.77.0.11@tcp\n",

@@ -232,7 +232,7 @@ func TestLstHelp(t *testing.T) {
 			if p.name != lstName {
 				args = append([]string{lstName}, args...)
 			}
-			if got := runProgram(p, args...); !strings.Contains(got.stdout, "lst stat - show what nodes send") || !strings.Contains(got.stdout, "LST_SESSION  ") {
+			if got := runProgram(p, args...); !strings.Contains(got.stdout, "lst stat - show the traffic of nodes") || !strings.Contains(got.stdout, "LST_SESSION  ") {
 				t.Errorf("%v: %+v", args, got)
 			}
 		}

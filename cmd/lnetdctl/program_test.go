@@ -46,7 +46,7 @@ func TestUnknownOptionPrintsHelp(t *testing.T) {
 	if got.stderr != "lnetdctl: unrecognized option '--frob'\n" || got.status != exitInvalid {
 		t.Errorf("stderr %q, status %d", got.stderr, got.status)
 	}
-	if !strings.Contains(got.stdout, "lnetdctl net show - print the nets") {
+	if !strings.Contains(got.stdout, "lnetdctl net show - print nets and NIs") {
 		t.Errorf("no help on stdout:\n%s", got.stdout)
 	}
 }
@@ -80,7 +80,7 @@ func TestHelp(t *testing.T) {
 		{[]string{"net", "help"}, 0, "show"},
 		{[]string{"net", "--help", "show"}, 0, "--verbose [LEVEL]"},
 		{[]string{"lst", "--help"}, 0, "new_session"},
-		{[]string{"net"}, 234, "lnetdctl net show - print the nets"},
+		{[]string{"net"}, 234, "lnetdctl net show - print nets and NIs"},
 	}
 	for _, tt := range tests {
 		got := runProgram(program{}, tt.args...)
@@ -287,7 +287,7 @@ func TestHints(t *testing.T) {
 		want string
 	}{
 		{[]string{"ping"}, "# Ping needs NID targets, for example: lnetdctl ping 10.0.0.1@tcp\n"},
-		{[]string{"ping", "10.77.0.12"}, "# 10.77.0.12: write 10.77.0.12@tcp"},
+		{[]string{"ping", "10.77.0.12"}, "# 10.77.0.12 has no net: write 10.77.0.12@tcp"},
 		{[]string{"ping", "10.77.0.1@tcp"}, "# 10.77.0.1@tcp: check that LNet runs on the node"},
 		{[]string{"net", "show", "--net", "tcp77"}, "# the node has no NI on tcp77\n"},
 	}
