@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport"
@@ -71,18 +74,7 @@ func TestEcho(t *testing.T) {
 	program := build(t, "echo")
 	n, port := start(t)
 	const address = "127.0.0.1@tcp:12345:34:1"
-	echo := exec.CommandContext(t.Context(), program, "-port", port, address)
-	echo.Stderr = os.Stderr
-	out, err := echo.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := echo.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); strings.TrimSpace(line) != "listening at "+address {
-		t.Fatalf("%q: %v", line, err)
-	}
+	echo := startEcho(t, program, port, address)
 	m, err := transport.OpenMessenger(t.Context(), inproc.New(n), "127.0.0.2@tcp:12345:34:*")
 	if err != nil {
 		t.Fatal(err)
@@ -111,4 +103,68 @@ func TestEcho(t *testing.T) {
 	if err := echo.Wait(); err != nil {
 		t.Errorf("echo: %v", err)
 	}
+}
+
+// Given an lnetd, when client is called without an address, then it sends the message to itself. When it is called with
+// the address of a program on another node that answers, then it prints the answer.
+func TestClient(t *testing.T) {
+	client, echo := build(t, "client"), build(t, "echo")
+	port, err := daemontest.FreePort("127.0.0.1", "127.0.0.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := startDaemon(t, "127.0.0.2@tcp", port)
+	out, err := exec.CommandContext(t.Context(), client, "-socket", socket).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), `"hello" from 0@lo:12345:34:`) {
+		t.Errorf("to itself: %v\n%s", err, out)
+	}
+
+	const address = "127.0.0.1@tcp:12345:34:1"
+	startEcho(t, echo, strconv.Itoa(port), address)
+	from := []string{"-socket", socket, "-from", "127.0.0.2@tcp:12345:34:*", "-message", "good morning"}
+	out, err = exec.CommandContext(t.Context(), client, append(from, address)...).CombinedOutput()
+	if err != nil || string(out) != `"good morning" from `+address+"\n" {
+		t.Errorf("to echo: %v\n%s", err, out)
+	}
+}
+
+// startDaemon starts an lnetd with one NID and returns the path of its socket for programs.
+func startDaemon(t *testing.T, nid string, port int) string {
+	t.Helper()
+	programs, dir := t.TempDir(), testenv.SocketDir(t)
+	if err := daemontest.Build(programs); err != nil {
+		t.Fatal(err)
+	}
+	socket, control := filepath.Join(dir, "lnetd.sock"), filepath.Join(dir, "control.sock")
+	config := filepath.Join(programs, "lnetd.yaml")
+	if err := os.WriteFile(config, []byte("lnetd: {transport: {socket: "+socket+"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	daemontest.Run(t, daemontest.Launch{
+		Name: "lnetd", Programs: programs, Socket: control,
+		Command: []string{
+			filepath.Join(programs, "lnetd"), "--config", config, "--control-socket", control,
+			"--net", nid, "--port", strconv.Itoa(port),
+		},
+	})
+	return socket
+}
+
+// startEcho starts echo and waits until it listens.
+func startEcho(t *testing.T, program, port, address string) *exec.Cmd {
+	t.Helper()
+	echo := exec.CommandContext(t.Context(), program, "-port", port, address)
+	echo.Stderr = os.Stderr
+	out, err := echo.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := echo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = echo.Wait() }) // the context has ended it, or the test has waited for it
+	if line, err := bufio.NewReader(out).ReadString('\n'); strings.TrimSpace(line) != "listening at "+address {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return echo
 }
