@@ -261,7 +261,7 @@ func TestReasons(t *testing.T) {
 		if err := server.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if r := <-over; r.err == nil || !strings.Contains(r.complaints, "lnetd has cut us off: lnetd ends") {
+		if r := <-over; r.err == nil || !strings.Contains(r.complaints, "lnetd has cut us off: lnetd is stopping") {
 			t.Errorf("%v, %q", r.err, r.complaints)
 		}
 	})
