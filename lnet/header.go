@@ -129,7 +129,7 @@ var (
 	errLarge      = errors.New("does not fit into 4 address bytes")
 	errHasPayload = errors.New("must be 0")
 	errOverMTU    = fmt.Errorf("more than %d bytes", MTU)
-	errNotMessage = errors.New("no message of LNet")
+	errNotMessage = errors.New("not an LNet message")
 )
 
 // AppendNID4 appends the 72 bytes of the header with 4-byte addresses. If a NID is large,

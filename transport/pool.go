@@ -333,7 +333,7 @@ func (p *Pool) Close() error {
 		return fmt.Errorf("transport: close pool: %w", errPoolClosed)
 	}
 	if out := p.size - p.byAge.length; out > 0 || p.creating > 0 || p.attached > 0 {
-		err := fmt.Errorf("transport: close pool: %d buffers are out, %d are being made, %d TMs are attached: %w",
+		err := fmt.Errorf("transport: close pool: %d buffers are in use, %d are being created, %d TMs are attached: %w",
 			out, p.creating, p.attached, syscall.EBUSY)
 		p.mu.Unlock()
 		return err

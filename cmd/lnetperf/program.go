@@ -52,7 +52,7 @@ type usageError struct{ error }
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // errCounted is the error of a command that has printed its error counts.
-var errCounted = errors.New("errors were counted")
+var errCounted = errors.New("the test counted errors")
 
 // interrupted is the cancellation cause of a signal.
 type interrupted struct{ signal syscall.Signal }

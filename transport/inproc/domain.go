@@ -102,7 +102,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 		return fail(wrap(err))
 	}
 	if !d.local(a.NID, a.PID) {
-		return fail(fmt.Errorf("not this node, which has PID %d: %w", d.core.node.PID(), syscall.ENOENT))
+		return fail(fmt.Errorf("the address is not on this node, which has PID %d: %w", d.core.node.PID(), syscall.ENOENT))
 	}
 	id, claim, err := d.core.assignNumber(a)
 	if err != nil {

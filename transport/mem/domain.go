@@ -104,7 +104,7 @@ func (d *domain) Free(b []byte) error {
 	i, found := d.search(address(b))
 	switch {
 	case !found || len(b) != len(d.areas[i].memory):
-		return fmt.Errorf("mem: free what was not allocated: %w", syscall.EINVAL)
+		return fmt.Errorf("mem: free memory that was not allocated: %w", syscall.EINVAL)
 	case d.areas[i].users > 0:
 		return fmt.Errorf("mem: free memory of a registered buffer: %w", syscall.EBUSY)
 	}

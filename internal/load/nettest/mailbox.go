@@ -105,7 +105,7 @@ func (m *mailbox) send(ctx context.Context, c *message.Command, to *transport.En
 	select {
 	case b = <-m.free:
 	case <-ctx.Done():
-		return fmt.Errorf("%d commands have not left yet: %w", cap(m.free), context.Cause(ctx))
+		return fmt.Errorf("%d commands are still being sent: %w", cap(m.free), context.Cause(ctx))
 	}
 	b.Length, b.EndPoint, b.Data = b.CopyIn(0, text), to, tag
 	b.Deadline = time.Now().Add(sendTime)

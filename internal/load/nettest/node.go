@@ -161,7 +161,7 @@ func (n *Node) do(c command, answer *message.Command) error {
 		return n.init(c.Test, from)
 	}
 	if n.trial == nil || from != n.by {
-		return fmt.Errorf("%s has begun no test here: %w", from, syscall.ENOENT)
+		return fmt.Errorf("%s has not started a test on this node: %w", from, syscall.ENOENT)
 	}
 	n.expiry.Reset(n.config.Idle)
 	switch c.Type {

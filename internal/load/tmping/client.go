@@ -221,7 +221,7 @@ func (c *client) passiveRecv(ctx context.Context) error {
 		return err
 	}
 	if err := message.CheckBulk(c.bulk.Bytes()[:o.length], c.config.BulkSize, message.ActiveText); err != nil {
-		return fmt.Errorf("wrong bulk: %w", err)
+		return fmt.Errorf("received wrong bulk data: %w", err)
 	}
 	return nil
 }
