@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,11 +27,11 @@ type Message struct {
 type MessengerConfig struct {
 	// MessageSize is the length of the longest message, at most Limits.BufferSize. 0 means 4096.
 	MessageSize int
-	// Unread is the number of received messages that may wait for the program. 0 means 64. A message that
-	// arrives when as many wait is lost, and its sender is not notified.
+	// Unread is the number of received messages that may wait for the program, at most MostMessages. 0 means 64.
+	// A message that arrives when as many wait is lost. Its sender is not notified, except by a Core in memory.
 	Unread int
-	// Sending is the number of messages that may be on their way at a time. 0 means 16. Further calls of
-	// Send wait.
+	// Sending is the number of messages that may be on their way at a time, at most MostMessages. 0 means 16.
+	// Further calls of Send wait.
 	Sending int
 }
 
@@ -94,11 +95,11 @@ func OpenMessenger(ctx context.Context, c Core, address string) (*Messenger, err
 // errors of NewDomain, Domain.Buffer and Domain.Open.
 func (c MessengerConfig) Open(ctx context.Context, core Core, address string) (*Messenger, error) {
 	for _, f := range []struct {
-		field *int
-		usual int
-	}{{&c.MessageSize, 4096}, {&c.Unread, 64}, {&c.Sending, 16}} {
-		if *f.field < 0 {
-			return nil, fmt.Errorf("transport: open messenger: %d is negative: %w", *f.field, syscall.EINVAL)
+		field       *int
+		usual, most int
+	}{{&c.MessageSize, 4096, math.MaxInt}, {&c.Unread, 64, MostMessages}, {&c.Sending, 16, MostMessages}} {
+		if *f.field < 0 || *f.field > f.most {
+			return nil, fmt.Errorf("transport: open messenger: %d, not 0 to %d: %w", *f.field, f.most, syscall.EINVAL)
 		}
 		if *f.field == 0 {
 			*f.field = f.usual

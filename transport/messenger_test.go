@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"syscall"
 	"testing"
@@ -288,6 +289,8 @@ func TestMessengerOpenFails(t *testing.T) {
 		want    error
 	}{
 		{"negative size", MessengerConfig{MessageSize: -1}, "0@lo:12345:34:1", nil, syscall.EINVAL},
+		{"many unread", MessengerConfig{Unread: math.MaxInt}, "0@lo:12345:34:1", nil, syscall.EINVAL},
+		{"many sending", MessengerConfig{Sending: MostMessages + 1}, "0@lo:12345:34:1", nil, syscall.EINVAL},
 		{"large size", MessengerConfig{MessageSize: 1<<20 + 1}, "0@lo:12345:34:1", nil, syscall.EFBIG},
 		{"address", MessengerConfig{}, "0@lo:12345:34", nil, syscall.EINVAL},
 		{"domain", MessengerConfig{}, "0@lo:12345:34:1", func(c *fakeCore) { c.openErr = syscall.EPIPE }, syscall.EPIPE},

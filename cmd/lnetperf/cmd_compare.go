@@ -79,6 +79,11 @@ lnetperf compare --hosted --stacked --only notified`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.rounds, o.time = c.Flags().Changed("rounds"), c.Flags().Changed("time")
+			for _, name := range []string{"baseline", "bounds", "record-bounds", "cpuprofile"} {
+				if c.Flags().Changed(name) && c.Flags().Lookup(name).Value.String() == "" {
+					return usage("--%s: no file", name)
+				}
+			}
 			return p.compare(c.Context(), &o)
 		},
 	}

@@ -157,7 +157,11 @@ func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 	}
 	group.Go(func() { ended <- k.receive(ctx, c, event) })
 	if err == nil {
-		group.Go(func() { ended <- receiveRDMA(ctx, rdma, event) })
+		group.Go(func() {
+			if err := receiveRDMA(ctx, rdma, event); err == nil || hasRDMA() {
+				ended <- err
+			}
+		})
 	}
 	return merge(events, ended, changed, hasRDMA)
 }
