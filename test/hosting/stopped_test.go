@@ -148,7 +148,7 @@ func TestQuotas(t *testing.T) {
 	}
 	g.expect("up")
 	t.Logf("%q", refusals)
-	for what, words := range map[string]string{"buffer": "a connection may have", "TM": "TMs, of 8 that a connection may have"} {
+	for what, words := range map[string]string{"buffer": "exceed the limit of 8 for a connection", "TM": "TMs exceed the limit of 8 for a connection"} {
 		if !strings.Contains(refusals[what], words) {
 			t.Errorf("%s: %q", what, refusals[what])
 		}

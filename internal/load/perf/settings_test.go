@@ -21,7 +21,7 @@ func TestParseSetting(t *testing.T) {
 		{"", false, "is not SETTING=VALUE"},
 		{"peer_credits", false, "is not SETTING=VALUE"},
 		{"=3", false, "is not SETTING=VALUE"},
-		{"peer_credit=16", false, "there are accept_backlog, "},
+		{"peer_credit=16", false, "the tunables are accept_backlog, "},
 		{"peer_credits=many", false, "invalid syntax"},
 		{"peer_credits=true", false, "invalid syntax"},
 		{"conns_per_peer=false", false, "invalid syntax"},
