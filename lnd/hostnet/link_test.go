@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,28 +114,28 @@ func TestDevicesCannotBeRead(t *testing.T) {
 		defer done.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		looks := 0
-		done.Go(func() { l.Watch(ctx, func() { looks++; l.Check() }) })
+		var looks atomic.Int32
+		done.Go(func() { l.Watch(ctx, func() { looks.Add(1); l.Check() }) })
 		synctest.Wait()
 		host.Fail(errors.New("no memory"))
-		if l.State() != lnd.LinkUp || l.Cause() != "" || looks != 2 {
-			t.Errorf("%s, cause %q, %d looks", l.State(), l.Cause(), looks)
+		if l.State() != lnd.LinkUp || l.Cause() != "" || looks.Load() != 2 {
+			t.Errorf("%s, cause %q, %d looks", l.State(), l.Cause(), looks.Load())
 		}
 		for want := 3; want < 6; want++ { // after 1, 2, 4 s
 			time.Sleep(time.Second << (want - 3))
 			synctest.Wait()
-			if looks != want {
-				t.Errorf("%d looks, want %d", looks, want)
+			if int(looks.Load()) != want {
+				t.Errorf("%d looks, want %d", looks.Load(), want)
 			}
 		}
 		host.Set() // eth0 was removed; nobody is watching for a change now
-		if looks != 5 {
-			t.Errorf("%d looks during the pause", looks)
+		if looks.Load() != 5 {
+			t.Errorf("%d looks during the pause", looks.Load())
 		}
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
-		if looks != 6 || l.State() != lnd.LinkDown || !slices.Equal(n.states, []lnd.LinkState{lnd.LinkDown}) {
-			t.Errorf("%d looks, link %s, reported %v", looks, l.State(), n.states)
+		if looks.Load() != 6 || l.State() != lnd.LinkDown || !slices.Equal(n.states, []lnd.LinkState{lnd.LinkDown}) {
+			t.Errorf("%d looks, link %s, reported %v", looks.Load(), l.State(), n.states)
 		}
 		if !strings.Contains(lines.String(), `msg="network devices cannot be read" device=eth0 cause="no memory"`) {
 			t.Errorf("log %q", lines.String())
