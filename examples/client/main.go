@@ -6,7 +6,7 @@
 // that of a program that answers messages, such as the example echo. Without the second,
 // the client sends the message to itself.
 //
-// To use it as the start of a program of its own, copy this file and create a module:
+// To begin a new program with it, copy this file and create a module:
 //
 //	go mod init example.com/client
 //	go get github.com/lnetd/lnetd

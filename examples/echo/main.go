@@ -6,7 +6,7 @@
 // It runs until it is interrupted. The port is the one that all nodes of the net listen
 // on.
 //
-// To use it as the start of a program of its own, copy this file and create a module:
+// To begin a new program with it, copy this file and create a module:
 //
 //	go mod init example.com/echo
 //	go get github.com/lnetd/lnetd

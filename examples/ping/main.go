@@ -6,7 +6,7 @@
 // pings itself. The port is the one that all nodes of the net listen on; kernels and
 // lnetd use 988, which needs socklnd.DefaultConfig and the right to bind to it.
 //
-// To use it as the start of a program of its own, copy this file and create a module:
+// To begin a new program with it, copy this file and create a module:
 //
 //	go mod init example.com/ping
 //	go get github.com/lnetd/lnetd
