@@ -218,8 +218,8 @@ var (
 
 // DecodeLarge decodes the 20 bytes of a NID from the start of b. A net type of 0xff gives
 // AnyNID. It returns a *FieldError if nid_size is neither 0 nor 12, or if bytes after a
-// 4-byte address are not zero, because two byte strings would otherwise give one NID. It
-// returns a *TruncatedError if b is too short.
+// 4-byte address are not zero; each NID thus has only one encoding. It returns a
+// *TruncatedError if b is too short.
 func DecodeLarge(b []byte) (NID, error) {
 	if len(b) < LargeNIDSize {
 		return NID{}, &TruncatedError{What: "NID", Need: LargeNIDSize, Have: len(b)}

@@ -13,9 +13,9 @@ type netCriteria struct {
 	peerTurn, localTurn         uint64
 }
 
-// read sets f, whose figures of a local net must be 0. It works in place because these
-// structs are expensive to copy. If all links of the local net are down, its trouble is at
-// least least (see leastTrouble).
+// read fills f with the figures of the peer's net p and the local net l, which may be nil. f
+// must be zero. It is filled in place because these structs are expensive to copy. With a
+// local net, least is the lower limit of f.trouble (see leastTrouble).
 func (f *netCriteria) read(p *PeerNet, l *Net, least Trouble) {
 	f.trouble = p.trouble().onNet(l)
 	f.peer, f.peerHealth, f.peerPriority, f.peerTurn = p, p.Health(), p.priority.get(), p.turn.Load()

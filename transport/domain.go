@@ -94,7 +94,7 @@ func withErrno(err error) error {
 // errClosed is returned by calls on a closed domain.
 var errClosed = fmt.Errorf("transport: the domain is closed: %w", syscall.EINVAL)
 
-// open returns errClosed if the domain is closed. mu is held.
+// open checks that the domain is open. It returns errClosed if it is not. mu is held.
 func (d *Domain) open() error {
 	if d.closed {
 		return errClosed

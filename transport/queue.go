@@ -29,7 +29,8 @@ func (q QueueType) String() string {
 	return queueNames[q]
 }
 
-// receives reports whether the length of the data is taken from the event.
+// receives reports whether the queue's buffers receive data. The length of the data is then in the event.
+// Otherwise it is in the buffer.
 func (q QueueType) receives() bool {
 	return q == MsgRecv || q == PassiveBulkRecv || q == ActiveBulkRecv
 }

@@ -57,8 +57,8 @@ func (tm *TransferMachine) pending() bool {
 }
 
 // Notify signals c once, as soon as there are events to deliver, which may be at once. The next call
-// replaces c; nil removes it. Notify returns EINVAL if delivery is not synchronous, or unless the TM is
-// started or stopping.
+// replaces c; nil removes it. Notify returns EINVAL if delivery is not synchronous, or if the TM is neither
+// started nor stopping.
 func (tm *TransferMachine) Notify(c *Channel) error {
 	tm.mu.Lock()
 	if err := tm.checkDelivery("notify"); err != nil {

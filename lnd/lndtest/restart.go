@@ -29,7 +29,8 @@ type acquaintance struct {
 	told  int   // notices of a restart
 }
 
-// with returns n's acquaintance with a peer. The records are locked.
+// with returns n's record of a peer, and creates it if there is none. The caller holds the lock of the
+// records.
 func (n *node) with(peer *node) *acquaintance {
 	a := n.met[peer]
 	if a == nil {
@@ -39,8 +40,8 @@ func (n *node) with(peer *node) *acquaintance {
 	return a
 }
 
-// lifeOf returns the number of n's life in which it created a message, counted from 1. The records are
-// locked.
+// lifeOf returns the number of the life in which n created the message id. A node's first life is 1; each
+// restart begins the next. The caller holds the lock of the records.
 func (n *node) lifeOf(id uint64) int {
 	life, _ := slices.BinarySearch(n.births, id)
 	return life

@@ -76,7 +76,7 @@ func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) 
 	return i, nil
 }
 
-// leave removes i, and closes the acceptors that no other interface uses.
+// leave removes the interface i from the driver, and closes the acceptors that no other interface uses.
 func (d *Driver) leave(i *Interface) {
 	d.interfaces.Leave(i.Self)
 	d.mu.Lock()

@@ -56,7 +56,7 @@ func (r *Report) judge(c *Config) {
 // begun to end by then.
 func (c *Config) warmUp() time.Duration { return max(2*c.Transaction, c.Time/20) }
 
-// printReports writes both reports side by side.
+// printReports writes a table with one column for each report.
 func printReports(w io.Writer, c *Config, reports []Report) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name string, figure func(r *Report) string) {

@@ -101,7 +101,7 @@ type tmModel struct {
 	adds    [transport.QueueTypes]uint64
 }
 
-// poolModel is the model of a pool: a slice in which the first buffer came back first.
+// poolModel is the model of a pool. Its free buffers are in the order in which they were returned.
 type poolModel struct {
 	real      *transport.Pool
 	host      int
@@ -271,8 +271,8 @@ func (m *tmModel) abort() {
 	}
 }
 
-// get takes a buffer from the pool (transport 4): the last one returned with the colour, or the oldest
-// without a colour, or the oldest.
+// get takes a buffer from the pool (transport 4). It prefers the one of the colour that was returned last. If
+// there is none, it takes the oldest without a colour, and otherwise the oldest of all.
 func (p *poolModel) get(colour uint32) *bufferModel {
 	if len(p.free) == 0 {
 		return nil

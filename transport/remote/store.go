@@ -200,7 +200,7 @@ func (s *store) undoAdd(a *call) {
 	}
 }
 
-// deleteArea removes an area from lnetd. No buffer uses it.
+// deleteArea removes an area from lnetd. No buffer may use the area.
 func (s *store) deleteArea(id uint32) error {
 	s.deregisterIdle(id)
 	return s.connection.requestAlways(&protocol.AreaDel{Area: id}, &protocol.Empty{})

@@ -8,14 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// posted is the position up to which lnetd has carried out submissions, in shared memory (transport 9.6).
-// SQ head is not sufficient, because lnetd stores it after copying the entries, before its Core begins with
-// them.
+// posted is the position up to which lnetd has carried out submissions (transport 9.6). It is in shared
+// memory. The head of the submission queue does not show this: lnetd advances it when it has copied the
+// entries, before its Core processes them.
 //
-// A client that waits uses the same order as a sleeper (see fences): it stores its flag, then loads the
-// counter; lnetd stores the counter, then loads the flag. The client sleeps on the flag by futex. It cannot
-// use the bell of completions, which belongs to the goroutine that reads completions; that may be the one
-// waiting here. lnetd wakes one thread only, so only one thread of a client may wait at a time.
+// A client that waits stores its flag, then loads the counter. lnetd stores the counter, then loads the
+// flag. See fences in bell_linux.go for why this order loses no wake-up. The client sleeps on the flag with
+// a futex. It cannot sleep on the bell of completions. That belongs to the goroutine that reads
+// completions, which may itself be waiting here. lnetd wakes one thread only, so only one thread of a
+// client may wait at a time.
 type posted struct {
 	count   *atomic.Uint32 // written by lnetd
 	waiting *atomic.Uint32 // 1: the client sleeps, or is about to

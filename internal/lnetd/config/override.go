@@ -52,7 +52,8 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 	return nil
 }
 
-// applyAround applies the settings of lnetd itself. It calls bad for each invalid option.
+// applyAround applies the options that do not concern the node: the control socket, metrics and the log
+// level. It calls bad for each invalid option.
 func (c *Config) applyAround(o *Override, bad func(option string, err error)) {
 	if o.ControlSocket != "" {
 		c.ControlSocket = o.ControlSocket

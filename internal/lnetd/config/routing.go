@@ -26,8 +26,8 @@ const (
 	exportedLast     = int(node.RoutingStarting)
 )
 
-// readRouting returns the values of "enable" in "routing". A full export has a list that also
-// contains the state of the buffers.
+// readRouting returns the values of "enable" in "routing". There can be several, because a full
+// export has a list there. Its entries about buffers are skipped.
 func readRouting(at place) []place {
 	parts := []place{at}
 	if at.empty() || at.node.Kind == yaml.SequenceNode {

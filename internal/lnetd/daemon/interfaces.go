@@ -7,7 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/hostnet"
 )
 
-// hostInterfaces returns the network interfaces of this host in their order.
+// hostInterfaces returns the network interfaces of this host in the host's order, without
+// aliases such as "eth0:1".
 func hostInterfaces() ([]config.Interface, error) {
 	var host hostnet.Kernel
 	all, err := host.Devices()

@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 )
 
-// SetLevel makes Reload change the log level l. It must be called before Run.
+// SetLevel sets the variable in which Reload stores the log level of the new configuration. It
+// must be called before Run.
 func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
 
 // Reload replaces the configuration by the one that load returns. It changes only what differs,

@@ -52,7 +52,8 @@ other tests: they show the same behaviour, mostly without a network.
 	return []byte(b.String())
 }
 
-// count counts rules, those with a test and those with a reason.
+// count has the number of all rules, of the rules with a test, and of the rules without a test that give a
+// reason.
 type count struct{ rules, tested, reasoned int }
 
 func (c *count) add(rules []Rule, shown map[string][]Test) {

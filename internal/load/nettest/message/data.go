@@ -64,7 +64,7 @@ type Pair struct{ Send, Recv []byte }
 // BulkSize returns the length of a message with n pairs of descriptors of d bytes each.
 func BulkSize(n, d int) int { return bulkHead + 2*n*(bulkItem+d) }
 
-// AppendBulk appends an encoded message with pairs.
+// AppendBulk appends a message of a bulk test, which contains the descriptors in pairs, to b.
 func AppendBulk(b []byte, pairs []Pair) []byte {
 	b = binary.LittleEndian.AppendUint64(b, bulkMagic)
 	b = binary.LittleEndian.AppendUint64(b, uint64(2*len(pairs)))

@@ -104,7 +104,8 @@ func (c *channel) Events(ev []verbs.Event) (n int, err error) {
 	return n, verbs.Wrap(errors.Join(err, failed), "connection events")
 }
 
-// deliver converts an event. It returns false if the event's ID or listener was destroyed.
+// deliver converts the event e of the C library and stores it in to. It returns false if the event's ID or
+// listener was destroyed.
 func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 	c.known.Lock()
 	defer c.known.Unlock()
