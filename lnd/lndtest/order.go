@@ -39,7 +39,7 @@ func urgentFirst(s *stage, size int) {
 		urgent[k].Urgent = true
 		n[0].send(urgent[k])
 	}
-	s.pause(100 * time.Millisecond) // until those that have a connection of their own are there
+	s.pause(100 * time.Millisecond) // until those that have their own connection are there
 	n[1].setPolicy(keepAll)
 	n[1].place()
 	s.awaitDelivered(n[1], urgent...)

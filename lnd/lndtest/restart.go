@@ -29,7 +29,7 @@ type acquaintance struct {
 	told  int   // notices of a restart
 }
 
-// with returns n's record of a peer, and creates it if there is none. The caller holds the lock of the
+// with returns n's record of a peer, and creates it if it does not exist. The caller holds the lock of the
 // records.
 func (n *node) with(peer *node) *acquaintance {
 	a := n.met[peer]
