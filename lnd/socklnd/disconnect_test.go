@@ -1,7 +1,10 @@
 package socklnd
 
 import (
+	"context"
+	"log/slog"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,4 +121,44 @@ func TestMessagesThatExpireDuringAPause(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnAttemptThatFailsDuringDisconnect checks that an attempt which has failed, but whose failure is only
+// processed after Disconnect, does not fail a message that is sent afterwards.
+func TestAnAttemptThatFailsDuringDisconnect(t *testing.T) {
+	var once sync.Once
+	during := func() {}
+	n := start(t, func(c *Config) {
+		c.MinReconnect, c.MaxReconnect = time.Hour, time.Hour
+		c.Logger = slog.New(&logHook{c.Logger.Handler(), func(text string) {
+			if text == "connect failed" {
+				once.Do(during)
+			}
+		}})
+	})
+	p := newPuppet(n)
+	var after *sending
+	during = func() { // nothing listened yet
+		p.listen()
+		n.Disconnect(p.nid())
+		after = n.put(p.id(), 10)
+	}
+	n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+	p.take().receive()
+	after.done()
+}
+
+// logHook calls back before each line.
+type logHook struct {
+	slog.Handler
+	before func(text string)
+}
+
+func (h *logHook) Handle(ctx context.Context, r slog.Record) error {
+	h.before(r.Message)
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h *logHook) WithAttrs(a []slog.Attr) slog.Handler {
+	return &logHook{h.Handler.WithAttrs(a), h.before}
 }
