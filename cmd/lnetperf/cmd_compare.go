@@ -9,6 +9,7 @@ import (
 	"runtime/pprof"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lnetd/lnetd/internal/load/perf"
 )
@@ -87,7 +88,12 @@ lnetperf compare --hosted --stacked --only notified`,
 			return p.compare(c.Context(), &o)
 		},
 	}
-	f := c.Flags()
+	o.addTo(c.Flags())
+	return c
+}
+
+// addTo declares the options.
+func (o *compareOptions) addTo(f *pflag.FlagSet) {
 	f.IntVar(&o.Port, "port", o.Port, "`PORT` of the nodes; the plain TCP server uses the next port")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "measure each case in `N` rounds")
 	f.DurationVar(&o.Time, "time", o.Time, "duration of a round: a `TIME` with a unit")
@@ -108,7 +114,6 @@ lnetperf compare --hosted --stacked --only notified`,
 	for _, name := range []string{"serve", "perform", "role", "sockets"} {
 		_ = f.MarkHidden(name) // the flag exists
 	}
-	return c
 }
 
 func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {

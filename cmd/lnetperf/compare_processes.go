@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,11 +82,9 @@ type process struct {
 // startProcess starts this program again, or o.program, with changed options and waits until the child is ready.
 // If the child exits before end is called, lost is called.
 func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func(), files []*os.File, env []string, options ...string) (*process, error) {
-	self, err := o.program, error(nil)
-	if self == "" {
-		if self, err = os.Executable(); err != nil {
-			return nil, err
-		}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
 	args := append([]string{
 		"compare", "--port", fmt.Sprint(o.Port), fmt.Sprintf("--apart=%t", o.apart),
@@ -94,7 +93,7 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 	for _, s := range o.Settings {
 		args = append(args, "--set", s.String())
 	}
-	command := exec.CommandContext(ctx, self, args...)
+	command := exec.CommandContext(ctx, cmp.Or(o.program, self), args...)
 	command.Stderr, command.ExtraFiles = p.stderr, files
 	command.Env = append(os.Environ(), env...)
 	c := &process{ended: make(chan error, 1)}
