@@ -144,25 +144,25 @@ func TestImportOfADefault(t *testing.T) {
 func TestFailedReloadLeavesTheConfiguration(t *testing.T) {
 	r := startNode(t, parse(t, beforeChange)).ready(t)
 	before := r.configuration(t)
-	r.node.failStep = func(config.Step) error { return errors.New("broken") }
+	r.failSteps(t, func(config.Step) error { return errors.New("broken") })
 	waits := parse(t, "ip2nets: [{net-spec: tcp, ip-range: {0: 10.9.*.*}}]\nglobal: {numa_range: 7}\n")
-	if _, err := r.node.reload(t.Context(), &waits); err == nil || r.node.unsettled.Load() {
+	if err := r.reload(t, waits); err == nil || r.node.unsettled.Load() {
 		t.Errorf("%v; the node waits for an interface: %v", err, r.node.unsettled.Load())
 	}
-	r.node.failStep = nil
+	r.failSteps(t, nil)
 	for _, configured := range []bool{false, true} {
 		r.setLNet(t, api.LNet{Configured: configured, All: configured})
 	}
 	if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := r.node.reload(t.Context(), &waits); err != nil || !r.node.unsettled.Load() {
+	if err := r.reload(t, waits); err != nil || !r.node.unsettled.Load() {
 		t.Fatalf("%v; the node waits for no interface", err)
 	}
-	r.node.failStep = func(config.Step) error { return errors.New("broken") }
+	r.failSteps(t, func(config.Step) error { return errors.New("broken") })
 	settled := parse(t, beforeChange)
-	if _, err := r.node.reload(t.Context(), &settled); err == nil || !r.node.unsettled.Load() {
+	if err := r.reload(t, settled); err == nil || !r.node.unsettled.Load() {
 		t.Errorf("%v; the node does not wait any more", err)
 	}
-	r.node.failStep = nil
+	r.failSteps(t, nil)
 }

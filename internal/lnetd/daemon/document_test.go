@@ -256,7 +256,7 @@ func TestEmptyDocument(t *testing.T) {
 			}
 		}
 		c := parse(t, text)
-		if _, err := r.node.reload(t.Context(), &c); !errors.As(err, &f) {
+		if err := r.reload(t, c); !errors.As(err, &f) {
 			t.Errorf("reloaded %q: %v", text, err)
 		}
 	}
@@ -279,7 +279,7 @@ func TestEachStepFails(t *testing.T) {
 		for _, gone := range []bool{false, true} {
 			ctx, cancel := context.WithCancel(t.Context())
 			taken, failed := 0, false
-			r.node.failStep = func(s config.Step) error {
+			r.failSteps(t, func(s config.Step) error {
 				if taken++; taken != k+1 {
 					return nil
 				}
@@ -288,13 +288,13 @@ func TestEachStepFails(t *testing.T) {
 					cancel()
 				}
 				return fmt.Errorf("%s: %w", s, broken)
-			}
+			})
 			var err error
 			if busy := r.InTurn(t.Context(), func() { _, err = r.ChangeConfiguration(ctx, request) }); busy != nil {
 				t.Fatal(busy)
 			}
 			cancel()
-			r.node.failStep = nil
+			r.failSteps(t, nil)
 			if !failed {
 				if k < 10 || err != nil {
 					t.Fatalf("%d steps, %v", k, err)
@@ -597,8 +597,7 @@ func TestNIUnderTwoNamesIsRefused(t *testing.T) {
 		}
 		if c.mode == api.ModeReplace {
 			next := parse(t, c.text)
-			_, err := r.node.reload(t.Context(), &next)
-			refused("a reload", err)
+			refused("a reload", r.reload(t, next))
 			refused("a start", <-startNodeWith(t, next, Drivers{TCP(network)}).done)
 		}
 		if diff := cmp.Diff(before, r.configuration(t), sameThings); diff != "" {

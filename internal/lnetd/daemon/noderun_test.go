@@ -88,6 +88,24 @@ func (r *nodeRun) addNet(t *testing.T, n api.NetAddition) error {
 	return err
 }
 
+// reload applies a document that was read again, in turn as Daemon does.
+func (r *nodeRun) reload(t *testing.T, c config.Config) error {
+	t.Helper()
+	var err error
+	if busy := r.InTurn(t.Context(), func() { _, err = r.node.reload(t.Context(), &c) }); busy != nil {
+		t.Fatal(busy)
+	}
+	return err
+}
+
+// failSteps makes the node's steps fail as fail decides, none if it is nil.
+func (r *nodeRun) failSteps(t *testing.T, fail func(config.Step) error) {
+	t.Helper()
+	if busy := r.InTurn(t.Context(), func() { r.node.failStep = fail }); busy != nil {
+		t.Fatal(busy)
+	}
+}
+
 // setLNet configures or unconfigures LNet, in turn as the server does.
 func (r *nodeRun) setLNet(t *testing.T, l api.LNet) {
 	t.Helper()

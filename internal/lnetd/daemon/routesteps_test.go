@@ -105,7 +105,7 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 					warned(fmt.Sprintf("%s, dry %v", mode, dry), done.Warnings, err)
 				}
 			}
-			if _, err := r.node.reload(t.Context(), &c); err != nil {
+			if err := r.reload(t, c); err != nil {
 				t.Errorf("a reload: %v", err)
 			}
 			if got := r.routeNames(); !slices.Equal(got, []string{good}) {

@@ -112,9 +112,7 @@ func TestMismatchesAreWarned(t *testing.T) {
 	})
 	t.Run("reload", func(t *testing.T) {
 		r, c := start(t, twoNets), parse(t, document)
-		var err error
-		busy := r.InTurn(t.Context(), func() { _, err = r.node.reload(t.Context(), &c) })
-		if err := errors.Join(busy, err); err != nil || !strings.Contains(r.log.String(), quoted) {
+		if err := r.reload(t, c); err != nil || !strings.Contains(r.log.String(), quoted) {
 			t.Errorf("%v\n%s", err, r.log)
 		}
 	})
