@@ -9,19 +9,21 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// hostRate limits how many unknown peers may connect from one IPv6 network, in which any host has as
-// many addresses as it likes. A cluster within one such network can connect within seconds.
+// hostRate limits how many unknown peers may connect from one IPv6 network per unit of time. A limit per
+// address would be useless there, because a host can use any number of addresses of its network. The burst is
+// large enough for all hosts of a cluster within one network to connect within seconds.
 var hostRate = limit.Rate{Every: time.Second / 256, Burst: 16384}
 
-// Admission limits what one source address can occupy of an interface: inbound connections, and peers
-// that are created because of a caller's NID. Its owner's lock guards it.
+// Admission limits what one source address can occupy of an interface: inbound connections, and entries in
+// the table of peers that are created for the NIDs that callers announce. It is not safe for concurrent use;
+// the lock of its owner guards it.
 type Admission struct {
-	// Claims limits peers with a NID other than the caller's own address.
+	// Claims limits new peers whose NID contains another address than the one that the caller connects from.
 	Claims limit.Claims
 
 	perSource int
 	conns     map[netip.Addr]int
-	hosts     limit.Claims // peers with the caller's own address, over IPv6
+	hosts     limit.Claims // limits new peers whose NID contains the caller's own IPv6 address
 }
 
 // NewAdmission returns an Admission that permits perSource connections from one address.
@@ -34,9 +36,9 @@ func NewAdmission(perSource int) Admission {
 	}
 }
 
-// Enter counts a connection from an address, until Leave. known reports whether the interface already
-// has a peer with the NID that the caller uses. If the caller must be refused, Enter counts nothing and
-// returns a *lnd.RefusedError.
+// Enter admits a caller that connects from the given address and announces nid, and counts its connection
+// until Leave is called. known reports whether the interface already has a peer with this NID. If the caller
+// must be refused, Enter counts nothing and returns a *lnd.RefusedError.
 func (a *Admission) Enter(from netip.Addr, nid lnet.NID, known bool, at time.Time) error {
 	if a.conns[from] >= a.perSource {
 		return lnd.Refuse(lnd.RefusedMany, "%s has %d connections", from, a.perSource)
@@ -48,14 +50,16 @@ func (a *Admission) Enter(from netip.Addr, nid lnet.NID, known bool, at time.Tim
 	return nil
 }
 
-// Leave undoes Enter when the connection has ended.
+// Leave subtracts one connection that Enter has counted for the address. It is called when that connection
+// has ended.
 func (a *Admission) Leave(from netip.Addr) {
 	if a.conns[from]--; a.conns[from] <= 0 {
 		delete(a.conns, from)
 	}
 }
 
-// allowClaim reports whether a caller may create a peer.
+// allowClaim reports whether the interface may create a peer for nid, which a caller from the given address
+// announces. If so, it charges the new peer to the caller's source.
 func (a *Admission) allowClaim(from netip.Addr, nid lnet.NID, at time.Time) bool {
 	switch {
 	case nid.IP() != from:

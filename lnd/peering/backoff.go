@@ -6,16 +6,16 @@ import "time"
 type Backoff struct {
 	// Min and Max bound the pause after a failed attempt.
 	Min, Max time.Duration
-	// Cause is why the last attempt failed, for messages that are sent during the pause. It is nil if
+	// Cause is why the last attempt failed. Messages that are sent during the pause fail with it. It is nil if
 	// that attempt did not fail.
 	Cause error
 
-	interval time.Duration // after the last failure
+	interval time.Duration // length of the pause after the last failure, without jitter
 	next     time.Time     // no attempt before this time
-	refusals int           // in a row
+	refusals int           // refusals in a row
 }
 
-// maxRefusals is how many refusals in a row are followed by another attempt.
+// maxRefusals is the number of refusals in a row after which Refused reports that attempts must end.
 const maxRefusals = 3
 
 // Ready reports whether an attempt may start.
@@ -32,11 +32,12 @@ func (b *Backoff) Reset() {
 	b.next = time.Time{}
 }
 
-// Succeed ends a series of refusals.
+// Succeed ends a series of refusals: the next refusal counts as the first.
 func (b *Backoff) Succeed() { b.refusals = 0 }
 
-// Fail records a failed attempt. The pause doubles, from Min to Max. jitter, from [0, 1), lengthens it
-// by up to a quarter, so that the peers of a restarted server do not return all at once.
+// Fail records a failed attempt and its cause, and starts a pause. Each pause is twice as long as the one
+// before, from Min up to Max. jitter, from [0, 1), lengthens it by up to a quarter, so that not all peers of
+// a restarted server connect to it at the same time.
 func (b *Backoff) Fail(now time.Time, cause error, jitter float64) {
 	b.Cause = cause
 	b.interval = min(max(2*b.interval, b.Min), b.Max)
@@ -44,11 +45,13 @@ func (b *Backoff) Fail(now time.Time, cause error, jitter float64) {
 	b.refusals = 0
 }
 
-// Pause delays the next attempt by Min, because the peer is connecting to this node.
+// Pause delays the next attempt by Min. It is used while the peer is connecting to this node, because the
+// peer's connection may make the attempt unnecessary.
 func (b *Backoff) Pause(now time.Time) { b.next = now.Add(b.Min) }
 
-// Refused counts a refusal that is not a failure: a race, another version, or an old incarnation. It
-// reports whether there have been too many in a row.
+// Refused counts a refusal that does not mean that the peer is unreachable: a race, another protocol version,
+// or an old incarnation. It reports whether this was the last of maxRefusals refusals in a row; the caller
+// then gives up.
 func (b *Backoff) Refused() bool {
 	b.refusals++
 	return b.refusals >= maxRefusals

@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// CallFailures counts the failed calls of an interface, by reason. The zero value is ready to use. It is
-// safe for concurrent use.
+// CallFailures counts the failed calls (attempts to connect) of an interface, by reason. The zero value is
+// ready to use. It is safe for concurrent use.
 type CallFailures [lnd.CallFailures]atomic.Uint64
 
 // Counts returns the current counts.
@@ -26,8 +26,8 @@ func (t *CallFailures) Counts() (c lnd.CallFailureCounts) {
 	return c
 }
 
-// Failed counts and logs a call to a peer that failed because of err. It is not for calls that this node
-// has canceled.
+// Failed counts and logs a call to a peer that failed because of err. A call that this node has canceled
+// itself is no failure and must not be passed to it.
 func (t *CallFailures) Failed(log *boundedlog.Log, peer lnet.NID, err error) {
 	t[callFailureFor(err)].Add(1)
 	log.Report(boundedlog.Line{
@@ -35,9 +35,9 @@ func (t *CallFailures) Failed(log *boundedlog.Log, peer lnet.NID, err error) {
 	}, slog.Any("cause", err))
 }
 
-// callFailureFor returns the reason for which an error is counted. The error of an invalid answer
-// contains the *lnd.RefusedError that a caller would be refused with (Malformed). A driver wraps other
-// errors whose reason cannot be seen in a *lnd.CallError.
+// callFailureFor returns the reason under which err is counted. If the peer's answer was invalid, err
+// contains the *lnd.RefusedError that Malformed returns for it. A driver wraps an error that does not show
+// its reason in a *lnd.CallError.
 func callFailureFor(err error) lnd.CallFailure {
 	is := func(targets ...error) bool {
 		for _, t := range targets {

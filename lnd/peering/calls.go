@@ -8,10 +8,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Limits on simultaneous attempts to connect. An attempt to reach a peer that does not answer lasts as
-// long as the LND timeout. It occupies a descriptor or a queue pair, and perhaps one of a few source
-// ports. So an interface makes at most MaxCalls at once, of which at most MaxCallsOfKind go to callees
-// of one kind.
+// Limits on simultaneous attempts to connect. An attempt to reach a peer that does not answer lasts as long
+// as the LND timeout. Meanwhile it occupies a descriptor or a queue pair, and perhaps one of a few source
+// ports. So an interface makes at most MaxCalls attempts at once, and at most MaxCallsOfKind of them go to
+// peers of one kind (Callee).
 const (
 	MaxCalls       = 256
 	MaxCallsOfKind = MaxCalls * 3 / 4
@@ -27,8 +27,9 @@ const (
 	callees      = iota
 )
 
-// calleeFor returns the kind of a peer. home reports whether the peer was met at its NID's own address.
-// A peer that only claimed its NID remains a stranger. No lock may be held, since the node is asked.
+// calleeFor returns the kind of the peer nid. home reports whether the peer was met at the address that its
+// NID contains. A peer that was met at another address has only claimed the NID; it remains unknown unless
+// the node vouches for it. The node is asked (Upper.Vouched), so no lock may be held.
 func calleeFor(u lnd.Upper, nid lnet.NID, home bool) Callee {
 	if home || u.Vouched(nid) {
 		return KnownPeers
@@ -36,25 +37,26 @@ func calleeFor(u lnd.Upper, nid lnet.NID, home bool) Callee {
 	return UnknownPeers
 }
 
-// Calls schedules attempts to connect. Each kind of callee has a FIFO queue. The kind with fewer
-// attempts in progress goes first, so that neither kind can starve the other. T identifies the work. The
-// zero value has no calls. Calls is safe for concurrent use.
+// Calls schedules attempts to connect. Each kind of callee has a FIFO queue. The kind with fewer attempts in
+// progress goes first, so that neither kind can starve the other. T is what the driver attaches to each call
+// (Call.Of). The zero value has no calls. Calls is safe for concurrent use.
 type Calls[T any] struct {
-	mu       sync.Mutex // guards the fields below, and those of each Call
-	underWay [callees]int
+	mu       sync.Mutex         // guards the fields below, and the fields of each Call
+	underWay [callees]int       // calls in progress, by kind
 	waiting  [callees]list.List // elements are of type *Call[T]
 }
 
-// Call is an attempt to connect that waits for its turn or is in progress.
+// Call is an attempt to connect that waits in a queue of Calls or is in progress.
 type Call[T any] struct {
-	Of T
+	Of T // what the driver passed to Calls.Add
 
 	to    Callee
 	place *list.Element // in the queue; nil if the call is in progress or has ended
 	ended bool
 }
 
-// Add queues a call. The caller then calls Next, since its turn may have come.
+// Add queues a call to a peer of the given kind. The caller then calls Next, because a call may be allowed to
+// start at once.
 func (c *Calls[T]) Add(to Callee, of T) *Call[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +86,8 @@ func (c *Calls[T]) Next() *Call[T] {
 	return call
 }
 
-// End ends a call that is in progress, or cancels one that waits. It does nothing if the call has ended.
-// The caller then calls Next, since other calls may follow.
+// End ends a call that is in progress, or cancels a call that waits. It does nothing if the call has already
+// ended. The caller then calls Next, because the end may allow other calls to start.
 func (c *Calls[T]) End(call *Call[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +102,7 @@ func (c *Calls[T]) End(call *Call[T]) {
 	call.ended = true
 }
 
-// Waiting returns how many calls wait.
+// Waiting returns the number of calls that wait in a queue.
 func (c *Calls[T]) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ func (e *Engine[P]) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
 			c.Unlock()
 			continue
 		}
-		e.Group.Add(1) // Close must wait
+		e.Group.Add(1) // Stop waits until the recalled messages are completed
 		e.PutRecalled(c.Waiting.Recall(match))
 		c.Unlock()
 		e.PutRecalled(p.Recall(match))
@@ -26,7 +26,8 @@ func (e *Engine[P]) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
 	}
 }
 
-// PutRecalled queues the completion of messages that the node has recalled.
+// PutRecalled queues the completion of messages that the node has recalled: they fail with lnd.ErrRecalled.
+// The caller then runs the outbox.
 func (e *Engine[P]) PutRecalled(ms []*lnd.Tx) {
 	for _, m := range ms {
 		e.Out.Put(Failed(m, e.Error("send", m.To.NID, lnd.StatusLocalInterrupt, lnd.ErrRecalled)))
@@ -41,7 +42,8 @@ func (e *Engine[P]) LinkBack(nid lnet.NID) {
 	}
 }
 
-// renew starts the timeouts of everything expected from a peer over.
+// renew restarts the timeouts of everything that is expected from a peer: of messages that wait for a
+// connection, and of the peer's connections.
 func (e *Engine[P]) renew(p P, now time.Time) {
 	c := p.Common()
 	c.Lock()
@@ -50,8 +52,9 @@ func (e *Engine[P]) renew(p P, now time.Time) {
 	p.Renew(now)
 }
 
-// Late removes and returns the messages that have waited longer than limit for a connection, for the caller
-// to fail after PutDown. The peer's lock is held.
+// Late removes and returns the messages that have waited for a connection to p longer than limit. The caller
+// fails them, after it has called PutDown. If p has no connection, Late records the timeout as the loss that
+// PutDown reports. The peer's lock is held.
 func (e *Engine[P]) Late(p P, now time.Time, limit time.Duration) []*lnd.Tx {
 	c := p.Common()
 	late := c.Waiting.Expire(now.Add(-limit))
@@ -83,8 +86,9 @@ func (e *Engine[P]) Probe(nid lnet.NID) bool {
 	return true
 }
 
-// SettleDoubts probes the peers in doubt that have not been probed. The goroutine that called Probe may be in
-// the middle of reporting a restart, and could not report another one.
+// SettleDoubts probes the peers for which the node has called Probe since the last time. Probe itself does
+// not do this, because its goroutine may be in the middle of an upcall that reports a restart, and a probe
+// that fails has to report another one.
 func (e *Engine[P]) SettleDoubts(now time.Time) {
 	e.mu.Lock()
 	doubted := e.doubted
@@ -95,8 +99,9 @@ func (e *Engine[P]) SettleDoubts(now time.Time) {
 	}
 }
 
-// SettleDoubt probes a peer in doubt. It ends the doubt after a sign of life. If the peer stays silent for too
-// long, its connections are closed.
+// SettleDoubt checks a peer in doubt (see Doubt). It sends the probe if none was sent. It ends the doubt if
+// the peer has given a sign of life since the probe, and closes the peer's connections if the peer has been
+// silent for too long. It does nothing for a peer that is not in doubt.
 func (e *Engine[P]) SettleDoubt(p P, now time.Time) {
 	if e.probe(p, now) {
 		return
@@ -117,7 +122,8 @@ func (e *Engine[P]) SettleDoubt(p P, now time.Time) {
 	}
 }
 
-// probe probes a peer in doubt that has not been probed, and reports whether it did.
+// probe sends the probe to a peer in doubt, unless it was sent before. It reports whether it did. If the peer
+// has no connection that can be probed, it ends the doubt.
 func (e *Engine[P]) probe(p P, now time.Time) bool {
 	c := p.Common()
 	c.Lock()
@@ -131,8 +137,9 @@ func (e *Engine[P]) probe(p P, now time.Time) bool {
 	return ask
 }
 
-// CheckStall reports to the node whether a peer has stalled. The caller has set what it found on connections: Now,
-// Conns, Silent, Alive, Resumed, Sent and Lapse.
+// CheckStall updates the peer's stall state and reports a change to the node (Upper.PeerStalled). The caller
+// has set the fields of look that come from its connections: Now, Conns, Silent, Alive, Resumed, Sent and
+// Lapse. CheckStall sets the others.
 func (e *Engine[P]) CheckStall(p P, look *Look) {
 	c := p.Common()
 	if !c.listens() {

@@ -7,23 +7,24 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Counters are the event counters that all drivers share. The zero value is ready to use. They are safe for
-// concurrent use.
+// Counters are the event counters that all drivers share. The zero value is ready to use. Counters are safe
+// for concurrent use.
 type Counters struct {
 	Connects        atomic.Uint64 // connections opened by this node
 	CallFailures    CallFailures  // permanent failures of attempts to connect
 	Accepts         atomic.Uint64 // connections opened by peers
-	Refused         Refusals
-	Closes          atomic.Uint64 // connections closed
-	PeersDown       atomic.Uint64 // peers lost
+	Refused         Refusals      // callers that were refused
+	Closes          atomic.Uint64 // closed connections, by either side
+	PeersDown       atomic.Uint64 // reports that a peer was lost (PeerDown)
 	PeersRestarted  atomic.Uint64 // restarts of peers
-	ProtocolErrors  atomic.Uint64
-	PendingTimeouts atomic.Uint64
+	ProtocolErrors  atomic.Uint64 // connections on which the peer broke the protocol
+	PendingTimeouts atomic.Uint64 // messages that waited too long for a connection
 	Stalls          atomic.Uint64 // times that a peer stopped answering
 }
 
-// List returns the counters, and the current numbers of peers, of connections, of messages that wait for
-// one, and of calls that wait for their turn.
+// List returns the counters for Interface.Counters. It adds the current numbers of peers and of messages that
+// wait for a connection. The driver supplies conns, the number of its connections, and calls, the number of
+// its calls that wait to start.
 func (e *Engine[P]) List(conns, calls int) []lnd.Counter {
 	var peers, pending uint64
 	for _, p := range e.Of(lnet.NID{}) {

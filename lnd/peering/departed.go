@@ -13,12 +13,12 @@ const (
 	rememberedFailed  = 8192
 )
 
-// Departed remembers peers that have left an interface's table: their incarnations, so that a peer that
-// returns with another one is known to have restarted, and their back-off. Older entries are dropped
-// when newer ones come.
+// Departed remembers peers that have left an interface's table. Of each peer it keeps the incarnations, which
+// show a restart if the peer returns with another incarnation, and the back-off. Newer entries replace older
+// ones.
 //
-// A peer can claim any NID. Peers that were met at their NID's own address are kept apart from peers
-// that only claimed their NID. So a host can displace only as many entries of real peers as it has
+// A peer can claim any NID. Peers that were met at the address that their NID contains are kept apart from
+// peers that only claimed their NID. So a host can displace only as many entries of real peers as it has
 // addresses.
 //
 // The zero value is empty. Departed is not safe for concurrent use.
@@ -27,15 +27,16 @@ type Departed struct {
 	failed        Generations[lnet.ProcessID, Backoff]
 }
 
-// Record is what is remembered of a peer that was met.
+// Record is what an interface remembers of a peer that it was connected to.
 type Record struct {
 	Incarnations Incarnations
-	Home         bool // the peer was met at its NID's own address
+	Home         bool // the peer was met at the address that its NID contains
 	Wire         any  // what the driver's protocol remembers of the peer
 }
 
-// Keep remembers a peer that leaves the table. It ignores the record of a peer that was never met, or of
-// a process whose restarts are not reported, and a back-off without a pause.
+// Keep remembers a peer that leaves the table. It keeps the record r only if the peer was ever met, and only
+// for a node (lnet.PIDLustre), because restarts of other processes are not reported. It keeps the back-off b
+// only if that has a pause.
 func (d *Departed) Keep(id lnet.ProcessID, r Record, b Backoff) {
 	switch {
 	case id.PID != lnet.PIDLustre || !r.Incarnations.Any():
@@ -49,8 +50,8 @@ func (d *Departed) Keep(id lnet.ProcessID, r Record, b Backoff) {
 	}
 }
 
-// Recall removes and returns what is remembered of a peer that enters the table. A back-off that is too
-// old to matter is dropped.
+// Recall removes and returns what is remembered of a peer that enters the table again. The back-off is empty
+// if its pause ended more than Backoff.Max ago.
 func (d *Departed) Recall(id lnet.ProcessID, now time.Time) (r Record, b Backoff) {
 	r, found := d.home.Remove(id)
 	if !found {

@@ -6,10 +6,10 @@ import "time"
 // that it does not know a connection; this limit is for hosts that do not answer at all.
 const probePatience = 2 * time.Second
 
-// Doubt is whether a peer's connections belong to its current incarnation. It begins when another NID of
-// the peer announces a newer incarnation (lnd.Interface.Probe). Each NI has its own incarnation, so only
-// the connections themselves can show whether it has ended. The zero value is no doubt. The peer's lock
-// guards it.
+// Doubt is the state of the question whether a peer's connections still belong to its current incarnation. A
+// doubt begins when another NID of the peer announces a newer incarnation (lnd.Interface.Probe). Each NI has
+// its own incarnation, so the announcement alone does not show that this NID's incarnation has ended; a probe
+// on the connections shows it. The zero value means that there is no doubt. The peer's lock guards it.
 type Doubt struct {
 	begun  bool
 	probed time.Time // when the probe was sent; zero before that
@@ -22,7 +22,8 @@ func (d *Doubt) Begin() bool {
 	return !begun
 }
 
-// BeginProbe reports whether the probe must be sent now, and records that it is.
+// BeginProbe reports whether the caller must send the probe now: the peer is in doubt and has not been
+// probed. If so, it records now as the time of the probe.
 func (d *Doubt) BeginProbe(now time.Time) bool {
 	if !d.begun || !d.probed.IsZero() {
 		return false
@@ -31,11 +32,12 @@ func (d *Doubt) BeginProbe(now time.Time) bool {
 	return true
 }
 
-// Probed reports whether there is a doubt and the probe was sent.
+// Probed reports whether the peer is in doubt and the probe has been sent.
 func (d *Doubt) Probed() bool { return !d.probed.IsZero() }
 
-// Check ends the doubt if the peer has given a sign of life since the probe. Otherwise it reports whether
-// the peer has been silent for too long. The caller then closes the connections.
+// Check ends the doubt if alive is set: the peer has given a sign of life since the probe. Otherwise it
+// reports whether the peer has been silent for longer than probePatience. The caller then closes its
+// connections.
 func (d *Doubt) Check(now time.Time, alive bool) (silent bool) {
 	switch {
 	case !d.Probed():
@@ -47,8 +49,8 @@ func (d *Doubt) Check(now time.Time, alive bool) (silent bool) {
 	return now.Sub(d.probed) >= probePatience
 }
 
-// End ends the doubt, because one connection, or all of them, have ended. It reports whether the peer
-// was in doubt.
+// End ends the doubt and reports whether there was one. It is also called when connections to the peer have
+// ended, because then there is nothing left to probe.
 func (d *Doubt) End() bool {
 	begun := d.begun
 	*d = Doubt{}

@@ -14,58 +14,62 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Engine is the part of an interface that is the same for all drivers: its peers, what is reported about
-// them, and its end. A driver embeds it in its own type, and calls Init. The engine then implements the
-// methods of lnd.Interface that are about peers and the link. P is the driver's type of peers.
+// Engine is the part of an interface that is the same for all drivers: the table of peers, the upcalls about
+// them, and the end of the interface. A driver embeds it in its own type and calls Init. The engine then
+// implements the methods of lnd.Interface that are about peers and the link. P is the driver's type of peers.
 //
-// One goroutine of the driver calls Late, SettleDoubt, Judge and Forget regularly for each peer, and
-// SettleDoubts when Setup.Doubted asks for it. The engine's only goroutine is that of WatchLink.
+// One goroutine of the driver calls Late, SettleDoubt, CheckStall and Forget regularly for each peer. It also
+// calls SettleDoubts after Setup.Doubted was called.
 type Engine[P Member] struct {
 	Setup[P]
 	Out   Outbox
 	Count Counters
 	// Context is done when the interface closes.
 	Context context.Context
-	// Group counts what Stop waits for. It may be added to with the lock of a peer held that is not Gone,
-	// or by a goroutine that Group counts.
+	// Group counts the goroutines and operations that Stop waits for. Only two callers may add to it, because
+	// others could do so after Stop has finished: a goroutine that Group already counts, and a caller that
+	// holds the lock of a peer that is not Gone.
 	Group sync.WaitGroup
 
 	cancel context.CancelFunc
-	closed atomic.Bool // closing, for code that holds other locks
+	closed atomic.Bool // a copy of closing that can be read without mu
 	link   *hostnet.Link
 
 	mu      sync.RWMutex // guards the fields below
 	closing bool
 	peers   map[lnet.ProcessID]P
 	others  int // peers with another PID than lnet.PIDLustre
-	doubted []P // to be probed
-	// Departed holds peers that have left the table. Admission limits inbound connections. See Locked.
+	doubted []P // peers that SettleDoubts has to probe
+	// Departed holds peers that have left the table. Admission limits inbound connections. A driver uses both
+	// within a function that it passes to Locked.
 	Departed  Departed
 	Admission Admission
 }
 
-// Setup is what a driver tells the engine of an interface.
+// Setup is what a driver passes to Engine.Init.
 type Setup[P Member] struct {
 	*Place
 	Driver string       // its name, for errors
-	Flow   lnd.Tunables // in force
+	Flow   lnd.Tunables // the tunables in force, with defaults filled in
 	// PerSource limits the inbound connections from one address.
 	PerSource int
 	// MinPause and MaxPause bound the pause after a failed attempt to connect.
 	MinPause, MaxPause time.Duration
 
-	// New returns a new peer. The engine sets its ID and what it remembers of it. New is called with the
-	// engine's lock held.
+	// New returns a new peer. The engine then sets its ID, and the record and back-off that it remembers of
+	// an earlier entry. New is called with the engine's lock held.
 	New func() P
 	// Reachable reports whether this node can connect to a peer with this ID.
 	Reachable func(id lnet.ProcessID) bool
-	// Doubted is called when SettleDoubts has work. It must not block. Locks are held.
+	// Doubted is called when there are peers for SettleDoubts to probe. It makes the driver's goroutine call
+	// SettleDoubts soon. It must not block. It is called with locks held.
 	Doubted func()
-	// Make makes one of the driver's own events. A driver without any leaves it nil.
+	// Make makes the upcall or completion of an event that the driver has defined (OwnEvents). It is nil for
+	// a driver without such events.
 	Make func(*Event)
 }
 
-// Init prepares the engine.
+// Init prepares the engine. It must be called once, before any other method.
 func (e *Engine[P]) Init(s Setup[P]) {
 	e.Setup = s
 	e.Out.Make = e.make
@@ -83,12 +87,13 @@ func (e *Engine[P]) Refusals() lnd.RefusalCounts { return e.Count.Refused.Counts
 // CallFailures implements lnd.Caller.
 func (e *Engine[P]) CallFailures() lnd.CallFailureCounts { return e.Count.CallFailures.Counts() }
 
-// Error returns the error of an operation on a peer.
+// Error returns the lnd.Error of an operation on a peer, with the driver's name.
 func (e *Engine[P]) Error(op string, peer lnet.NID, s lnd.Status, err error) *lnd.Error {
 	return &lnd.Error{Driver: e.Driver, Op: op, Peer: peer, Status: s, Err: err}
 }
 
-// Submit sends m to its peer, which is created if needed, or fails it.
+// Submit sends m to the process to. It creates the peer if it is not in the table. If the peer cannot be
+// reached, m fails.
 func (e *Engine[P]) Submit(m *lnd.Tx, to lnet.ProcessID) {
 	for {
 		p, err := e.Peer(to)
@@ -102,7 +107,8 @@ func (e *Engine[P]) Submit(m *lnd.Tx, to lnet.ProcessID) {
 	}
 }
 
-// Peer returns the peer, and creates it if needed.
+// Peer returns the peer with the given ID, and creates it if it is not in the table. It returns an error if
+// the interface is closing, or if the peer is not in the table and this node cannot connect to it.
 func (e *Engine[P]) Peer(id lnet.ProcessID) (P, error) {
 	e.mu.RLock()
 	p, known := e.peers[id]
@@ -125,9 +131,11 @@ func (e *Engine[P]) Peer(id lnet.ProcessID) (P, error) {
 	return e.enter(id), nil
 }
 
-// Caller returns the peer that connects from an address, and creates it if needed. It counts the connection
-// for its source, until CallerLeft, in Accepting, and in Group. It returns ErrClosing, or a *lnd.RefusedError
-// if the caller must be refused.
+// Caller returns the peer that connects from an address, and creates it if it is not in the table. The new
+// connection is counted in three places. Admission counts it for the address, until CallerLeft.
+// Peer.Accepting and Group count it until the driver decrements them, when it has decided on the connection.
+// Caller returns ErrClosing, or a *lnd.RefusedError if the caller must be refused; in these cases it counts
+// nothing.
 func (e *Engine[P]) Caller(id lnet.ProcessID, from netip.Addr) (P, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,14 +157,15 @@ func (e *Engine[P]) Caller(id lnet.ProcessID, from netip.Addr) (P, error) {
 	return p, nil
 }
 
-// CallerLeft ends what Caller has counted for a source.
+// CallerLeft ends the counting of one connection that Caller has counted for an address.
 func (e *Engine[P]) CallerLeft(from netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.Admission.Leave(from)
 }
 
-// enter creates a peer, with what is remembered of it. mu is held.
+// enter creates a peer and adds it to the table. It restores the record and the back-off if an earlier entry
+// of the peer is remembered. mu is held.
 func (e *Engine[P]) enter(id lnet.ProcessID) P {
 	p := e.New()
 	c := p.Common()
@@ -170,14 +179,15 @@ func (e *Engine[P]) enter(id lnet.ProcessID) P {
 	return p
 }
 
-// Forget removes a peer from the table if it has no connection, no attempt and no message, is not reported as
-// stalled, and no restart is still to be reported. Then departed holds what is remembered of it.
+// Forget removes a peer from the table if nothing needs it there: it has no connection, no attempt to make
+// one and no message, it is not reported as stalled, and no restart is still to be reported. Departed then
+// keeps its record and back-off.
 func (e *Engine[P]) Forget(p P) {
 	c := p.Common()
 	c.Lock()
 	idle := e.idle(p)
 	c.Unlock()
-	if !idle { // the usual case, without the lock that senders share
+	if !idle { // the usual case; it needs no write lock on the table, which would delay senders
 		return
 	}
 	e.mu.Lock()
@@ -193,16 +203,16 @@ func (e *Engine[P]) Forget(p P) {
 		e.others--
 	}
 	e.Departed.Keep(c.ID, c.Record, c.Backoff)
-	c.Record = Record{} // belongs to the peer's next entry in the table
+	c.Record = Record{} // the peer's next entry in the table gets the record
 }
 
-// idle reports whether a peer can leave the table. Its lock is held.
+// idle reports whether a peer can leave the table (see Forget). The peer's lock is held.
 func (e *Engine[P]) idle(p P) bool {
 	c := p.Common()
 	return !c.Gone && !p.Busy() && c.Held == 0 && c.Waiting.Len() == 0 && !c.Stall.Stalled() && !c.Unreported()
 }
 
-// Find returns the peer. It returns the zero P if the peer is not in the table.
+// Find returns the peer with the given ID. It returns the zero P if the peer is not in the table.
 func (e *Engine[P]) Find(id lnet.ProcessID) P {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -223,7 +233,7 @@ func (e *Engine[P]) Len() int {
 	return len(e.peers)
 }
 
-// Of returns the peers with the NID, with any PID. The zero NID selects all peers.
+// Of returns all peers with the given NID, which differ in their PIDs. The zero NID selects all peers.
 func (e *Engine[P]) Of(nid lnet.NID) []P {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -242,7 +252,7 @@ func (e *Engine[P]) Of(nid lnet.NID) []P {
 	return found
 }
 
-// CalleeFor returns the kind of a peer to connect to. No lock may be held.
+// CalleeFor returns the kind of p for Calls.Add. It asks the node (Upper.Vouched), so no lock may be held.
 func (e *Engine[P]) CalleeFor(p P) Callee {
 	c := p.Common()
 	c.Lock()
@@ -261,7 +271,8 @@ func (e *Engine[P]) Disconnect(nid lnet.NID) {
 	e.Departed.EndPauses(nid)
 }
 
-// disconnect closes all connections to a peer and fails the messages that wait for one.
+// disconnect closes all connections to a peer because of cause, and fails the messages that wait for a
+// connection with status s and cause.
 func (e *Engine[P]) disconnect(p P, s lnd.Status, cause error) {
 	c := p.Common()
 	c.Lock()
@@ -269,7 +280,7 @@ func (e *Engine[P]) disconnect(p P, s lnd.Status, cause error) {
 		c.Unlock()
 		return
 	}
-	e.Group.Add(1) // Close must wait
+	e.Group.Add(1) // Stop waits until the messages have failed
 	defer e.Group.Done()
 	c.Gone = e.Closed()
 	closeAll := p.Detach(cause)
@@ -282,9 +293,10 @@ func (e *Engine[P]) disconnect(p P, s lnd.Status, cause error) {
 	e.Forget(p)
 }
 
-// Stop closes the interface. It calls leave, which keeps callers away, and finish, when Group has ended.
-// Messages that wait for a connection fail with StatusRemoteDropped. It returns when finish has returned and
-// all events have been made, or when ctx is done. A second call returns lnd.ErrClosed.
+// Stop closes the interface. It first calls leave, which must stop new callers. It then closes all
+// connections and fails the messages that wait for one with StatusRemoteDropped. When all that Group counts
+// has ended, it calls finish. Stop returns when finish has returned, or when ctx is done. A second call
+// returns lnd.ErrClosed.
 func (e *Engine[P]) Stop(ctx context.Context, leave, finish func()) error {
 	e.mu.Lock()
 	if e.closing {

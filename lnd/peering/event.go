@@ -7,33 +7,36 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// Event is an upcall or a completion to be made.
+// Event is an upcall or a completion that an Outbox will make.
 type Event struct {
-	// Kind is the driver's, for events that it has created itself; Subject and Err are for its use.
+	// Kind, Subject and Err are set by the creator of the event. For events of a driver, only Setup.Make uses
+	// Subject and Err.
 	Kind    EventKind
 	Subject any
 	Err     error
 
-	m    *lnd.Tx
-	down *lnd.PeerDown
+	m    *lnd.Tx       // of eventFailed
+	down *lnd.PeerDown // of eventDown
 }
 
-// EventKind is the kind of an Event. A driver defines its own, from OwnEvents on.
+// EventKind is the kind of an Event. Values below OwnEvents are the engine's; a driver defines its kinds from
+// OwnEvents on.
 type EventKind uint8
 
 // The engine's events.
 const (
-	eventFailed    EventKind = iota // a message that no connection has
-	eventLost                       // ConnectionsLost of Subject, a Member
-	eventDown                       // PeerDown
-	eventRestarted                  // PeerRestarted of Subject, a Member
-	OwnEvents
+	eventFailed    EventKind = iota // completion of m with Err
+	eventLost                       // upcall ConnectionsLost; Subject is the peer, a Member
+	eventDown                       // upcall PeerDown with down
+	eventRestarted                  // upcall PeerRestarted; Subject is the peer, a Member
+	OwnEvents                       // first kind of a driver's own events
 )
 
-// Failed returns the completion of a message that no connection has.
+// Failed returns the event that completes m with err. The caller has removed m from every queue and
+// connection.
 func Failed(m *lnd.Tx, err error) Event { return Event{Kind: eventFailed, m: m, Err: err} }
 
-// make makes one upcall or completion. No lock is held.
+// make makes the upcall or completion of one event. No lock is held.
 func (e *Engine[P]) make(v *Event) {
 	switch v.Kind {
 	case eventFailed:
@@ -57,26 +60,27 @@ func (e *Engine[P]) make(v *Event) {
 	}
 }
 
-// Put queues the completion of messages that no connection has. Locks may be held. The caller then runs the
-// outbox.
+// Put queues the completion of messages with err. The caller has removed them from every queue and
+// connection. Locks may be held. When they are released, the caller runs the outbox.
 func (e *Engine[P]) Put(ms []*lnd.Tx, err error) {
 	for _, m := range ms {
 		e.Out.Put(Failed(m, err))
 	}
 }
 
-// PutLost queues the report that connections to a peer have died because of cause, unless this node is
-// closing.
+// PutLost queues the upcall ConnectionsLost for connections to a peer that have ended because of cause. It
+// does nothing if they ended because the interface is closing, or if the peer is not a node.
 func (e *Engine[P]) PutLost(p P, cause error) {
 	if p.Common().listens() && !errors.Is(cause, lnd.ErrClosed) {
 		e.Out.Put(Event{Kind: eventLost, Subject: p})
 	}
 }
 
-// PutDown queues the report that a peer is lost, if it has not been made since the peer's last connection or
-// attempt has ended. An orderly end counts too: a peer that closes its connections is shutting down. Loss is
-// the error to report. Processes that only their own connections can reach are not reported (socklnd 15.4).
-// The peer's lock is held. The caller has made sure that nothing is in progress that may succeed.
+// PutDown queues the upcall PeerDown with the error in the peer's Loss, and clears Loss, so that each loss is
+// reported once. It does nothing if Loss is nil, if the interface is closing, or if the peer is a process
+// that this node cannot connect to (socklnd 15.4). An orderly end of the connections is a loss too, because a
+// peer that closes its connections is shutting down. The peer's lock is held. The caller has made sure that
+// no attempt to connect is in progress.
 func (e *Engine[P]) PutDown(p P) {
 	c := p.Common()
 	err := c.Loss
@@ -88,8 +92,9 @@ func (e *Engine[P]) PutDown(p P) {
 	e.Out.Put(Event{Kind: eventDown, down: &lnd.PeerDown{Peer: c.ID.NID, LastAlive: c.LastAlive, Err: err}})
 }
 
-// Observe records an incarnation that a peer has announced, at its NID's own address or not. If that shows a
-// restart, it queues the report. The peer's lock is held.
+// Observe records the incarnation that a peer has announced. home reports whether the peer was met at the
+// address that its NID contains. If the incarnation shows a restart of a node, Observe queues the upcall
+// PeerRestarted. The peer's lock is held.
 func (e *Engine[P]) Observe(p P, incarnation uint64, home bool) {
 	c := p.Common()
 	c.Record.Home = c.Record.Home || home
@@ -98,9 +103,9 @@ func (e *Engine[P]) Observe(p P, incarnation uint64, home bool) {
 	}
 }
 
-// AssumeRestarted ends a doubt when a connection has ended. gone means that this shows that the peer's incarnation
-// has ended too; a restart is then reported. AssumeRestarted returns whether there was a doubt. The peer's lock is
-// held.
+// AssumeRestarted ends the peer's doubt after a connection has ended, and reports whether there was one. gone
+// means that the way in which the connection ended shows that the incarnation has ended too. If the peer was
+// in doubt and gone is set, AssumeRestarted queues the upcall PeerRestarted. The peer's lock is held.
 func (e *Engine[P]) AssumeRestarted(p P, gone bool) (doubted bool) {
 	c := p.Common()
 	doubted = c.Doubt.End()
@@ -110,6 +115,8 @@ func (e *Engine[P]) AssumeRestarted(p P, gone bool) (doubted bool) {
 	return doubted
 }
 
+// putRestart queues the upcall PeerRestarted. Until it has returned, Peer.Unreported is true. The peer's lock
+// is held.
 func (e *Engine[P]) putRestart(p P) {
 	p.Common().restarts++
 	e.Out.Put(Event{Kind: eventRestarted, Subject: p})

@@ -1,13 +1,14 @@
 package peering
 
-// Generations is a bounded map in two parts, without a clock. When the young part is full, it replaces
-// the old part, whose entries are dropped. The map therefore holds at least the last size entries, and
-// at most twice as many. The zero value is empty.
+// Generations is a map that keeps at least the last size entries that were added and not removed, and at most
+// twice as many. New entries go to its young part. When that has size entries, it becomes the old part, and
+// the entries of the former old part are dropped. The zero value is empty. Generations is not safe for
+// concurrent use.
 type Generations[K comparable, V any] struct {
 	young, old map[K]V
 }
 
-// Put adds an entry. The key must not be present. size is the capacity of the young part.
+// Put adds an entry. The key must not be present. size must be the same in every call.
 func (g *Generations[K, V]) Put(key K, v V, size int) {
 	if len(g.young) >= size {
 		g.old, g.young = g.young, nil
@@ -18,7 +19,7 @@ func (g *Generations[K, V]) Put(key K, v V, size int) {
 	g.young[key] = v
 }
 
-// Remove removes and returns an entry.
+// Remove removes and returns an entry. found is false if the map has no entry with this key.
 func (g *Generations[K, V]) Remove(key K) (v V, found bool) {
 	for _, m := range []map[K]V{g.young, g.old} {
 		if v, found = m[key]; found {

@@ -10,35 +10,37 @@ import (
 
 var errEvicted = &lnd.RefusedError{Reason: lnd.RefusedMany, Err: errors.New("too many callers that do not complete the handshake")}
 
-// HalfOpen limits the callers whose handshake is not complete, in total and per source address. Above a
-// limit, the oldest caller is evicted: of the same source, or of the source with the most. A
-// well-behaved caller needs little time, and so gets in even if others stay silent. C is the driver's
-// connection. HalfOpen is safe for concurrent use; it closes nothing itself.
+// HalfOpen limits the number of callers whose handshake is not complete, in total and per source address. A
+// caller above the limit of its source evicts the oldest caller of the same source. A caller above the total
+// evicts the oldest caller of the source that has the most. A well-behaved caller completes its handshake
+// quickly, so it usually gets a connection even if other callers stay silent. C is the driver's type of
+// connections. HalfOpen closes no connection; its user closes those of evicted callers. It is safe for
+// concurrent use.
 type HalfOpen[C any] struct {
 	total, perSource int
 
-	mu      sync.Mutex // guards the fields below, and those of each Newcomer
-	count   int
-	entered uint64
-	sources map[netip.Addr][]*Newcomer[C] // oldest first
+	mu      sync.Mutex                    // guards the fields below, and the fields of each Newcomer
+	count   int                           // callers in the table
+	entered uint64                        // calls of Enter so far
+	sources map[netip.Addr][]*Newcomer[C] // callers by address, each list with the oldest first
 }
 
-// Newcomer is a caller in a HalfOpen.
+// Newcomer is a caller in a HalfOpen, with its connection.
 type Newcomer[C any] struct {
 	Conn C
 
 	source  netip.Addr
 	number  uint64 // order of arrival
-	evicted error  // why it was removed; nil if it was not
+	evicted error  // why the caller was evicted; nil if it was not
 }
 
-// NewHalfOpen returns an empty table. Both limits are at least 1.
+// NewHalfOpen returns an empty table with the given limits, which must be at least 1.
 func NewHalfOpen[C any](total, perSource int) *HalfOpen[C] {
 	return &HalfOpen[C]{total: total, perSource: perSource, sources: make(map[netip.Addr][]*Newcomer[C])}
 }
 
-// Enter adds a caller. If there are too many, it evicts another one and returns that, and the caller of
-// Enter must close its connection. Otherwise evicted is nil.
+// Enter adds a caller with the connection c and returns its Newcomer n. If that exceeds a limit, Enter evicts
+// another caller and returns it as evicted; its connection must then be closed. Otherwise evicted is nil.
 func (h *HalfOpen[C]) Enter(c C, source netip.Addr) (n, evicted *Newcomer[C]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +57,8 @@ func (h *HalfOpen[C]) Enter(c C, source netip.Addr) (n, evicted *Newcomer[C]) {
 	return n, evicted
 }
 
-// Evict evicts one caller, as Enter would, and returns it. It returns nil if the table is empty.
+// Evict evicts and returns the oldest caller of the source that has the most. The connection must then be
+// closed. Evict returns nil if the table is empty.
 func (h *HalfOpen[C]) Evict() *Newcomer[C] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,8 +68,8 @@ func (h *HalfOpen[C]) Evict() *Newcomer[C] {
 	return h.evict(h.largestSource())
 }
 
-// Leave removes a caller that has completed its handshake or has ended. If the caller was evicted
-// before, Leave returns the reason, now and each time.
+// Leave removes a caller whose handshake is complete or has ended. If the caller was evicted before, Leave
+// returns the reason, also when it is called again. Otherwise it returns nil.
 func (h *HalfOpen[C]) Leave(n *Newcomer[C]) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,8 +77,8 @@ func (h *HalfOpen[C]) Leave(n *Newcomer[C]) error {
 	return n.evicted
 }
 
-// Clear evicts the callers for which match returns true, for the given reason, and returns them. The
-// table is locked meanwhile.
+// Clear evicts the callers for which match returns true, with why as the reason, and returns them. Their
+// connections must then be closed. match is called with the table locked.
 func (h *HalfOpen[C]) Clear(match func(C) bool, why error) (evicted []*Newcomer[C]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,7 +96,7 @@ func (h *HalfOpen[C]) Clear(match func(C) bool, why error) (evicted []*Newcomer[
 	return evicted
 }
 
-// Len returns the number of callers, and that of the source with the most.
+// Len returns the number of callers in total, and the number of callers of the source that has the most.
 func (h *HalfOpen[C]) Len() (total, perSource int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +106,7 @@ func (h *HalfOpen[C]) Len() (total, perSource int) {
 	return h.count, perSource
 }
 
-// evict evicts the oldest caller of a source. mu is held.
+// evict evicts and returns the oldest caller of a source, which must have one. mu is held.
 func (h *HalfOpen[C]) evict(source netip.Addr) *Newcomer[C] {
 	n := h.sources[source][0]
 	h.remove(n)
@@ -128,8 +131,8 @@ func (h *HalfOpen[C]) remove(n *Newcomer[C]) {
 	}
 }
 
-// largestSource returns the source with the most callers. Among equals, it returns the one whose oldest
-// caller has waited longest. mu is held.
+// largestSource returns the source with the most callers. If several sources have the same number, it returns
+// the source whose oldest caller has waited longest. mu is held.
 func (h *HalfOpen[C]) largestSource() netip.Addr {
 	var most netip.Addr
 	n, oldest := 0, uint64(0)

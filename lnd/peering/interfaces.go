@@ -19,22 +19,22 @@ type Interfaces[I any] struct {
 	open   map[lnet.NID]I
 }
 
-// Opening is how a driver opens an interface.
+// Opening contains the parts of Interfaces.Open that depend on the driver.
 type Opening[I any] struct {
-	Driver string // its name, for errors
+	Driver string // the driver's name, for errors
 	Type   lnet.NetType
 	Host   hostnet.Host
-	Log    *boundedlog.Log // of interfaces whose configuration has no logger
+	Log    *boundedlog.Log // used by interfaces whose configuration has no logger
 	// New creates an interface from its resolved configuration. It starts nothing.
 	New func(c *lnd.Config, at *Place) (I, error)
-	// Listen lets peers connect to an interface that is in the table. Leave removes it from the table, and
-	// undoes Listen, which may have failed.
+	// Listen lets peers connect to an interface that is in the table. Leave removes the interface from the
+	// table and undoes Listen; it is also called if Listen has failed.
 	Listen func(I) error
 	Leave  func(I)
 }
 
-// Open creates an interface that is in the table and to which peers can connect. Its errors are those of
-// FindPlace, Enter, o.New and o.Listen, with the names of the driver, the net and the device.
+// Open creates an interface, adds it to the table, and lets peers connect to it. It returns the errors of
+// FindPlace, Enter, o.New and o.Listen, with the names of the driver, the net and the device added.
 func (t *Interfaces[I]) Open(ctx context.Context, c lnd.Config, o *Opening[I]) (I, error) {
 	i, err := t.create(ctx, &c, o)
 	if err != nil {
@@ -61,8 +61,8 @@ func (t *Interfaces[I]) create(ctx context.Context, c *lnd.Config, o *Opening[I]
 	return i, nil
 }
 
-// Enter adds an interface. It returns lnd.ErrExists if the NID is in use, and lnd.ErrClosed after
-// Close.
+// Enter adds an interface with the given NID. It returns lnd.ErrExists if the table already has an interface
+// with this NID, and lnd.ErrClosed after Close.
 func (t *Interfaces[I]) Enter(nid lnet.NID, i I) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,14 +79,14 @@ func (t *Interfaces[I]) Enter(nid lnet.NID, i I) error {
 	return nil
 }
 
-// Leave removes an interface.
+// Leave removes the interface with the given NID.
 func (t *Interfaces[I]) Leave(nid lnet.NID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, nid)
 }
 
-// Find returns the interface with exactly this NID, or the zero I.
+// Find returns the interface with exactly this NID. It returns the zero I if there is none.
 func (t *Interfaces[I]) Find(nid lnet.NID) I {
 	t.mu.Lock()
 	defer t.mu.Unlock()

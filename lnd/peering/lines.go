@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// connections is the cause that all log lines about a peer's connections share.
+// connections is the value of boundedlog.Line.Cause for all lines about a peer's connections.
 const connections = "connections"
 
 // logPeer logs an event of a peer's connections.
@@ -17,7 +17,8 @@ func logPeer(log *boundedlog.Log, peer lnet.NID, level slog.Level, text string, 
 	log.Report(boundedlog.Line{Level: level, Text: text, Cause: connections, Of: boundedlog.AboutPeer(peer)}, attrs...)
 }
 
-// logClosed logs the end of count connections with a peer.
+// logClosed logs that count connections to a peer have ended because of cause. The line is a warning if the
+// peer broke the protocol.
 func logClosed(log *boundedlog.Log, peer lnet.NID, count int, cause error) {
 	level := slog.LevelInfo
 	if errors.Is(cause, lnd.ErrProtocol) {

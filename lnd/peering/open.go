@@ -13,19 +13,20 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Place is where an interface is opened.
+// Place is the device and the address on which an interface is opened, with what the interface needs from its
+// configuration.
 type Place struct {
 	Self    lnet.NID
 	Address netip.Addr
 	Host    hostnet.Host
-	Device  hostnet.Device // as it was when the interface was opened
+	Device  hostnet.Device // the device's state when the interface was opened
 	Upper   lnd.Upper
 	Log     *boundedlog.Log
 }
 
-// FindPlace resolves an interface's configuration, and finds the device and the address on a host. It returns an
-// error if the configuration is invalid, is for nets of another type than t, or if the host has no such device.
-// log is for an interface whose configuration has no logger.
+// FindPlace resolves an interface's configuration c, and finds the device and the address on the host h. It
+// returns an error if c is invalid, if its net is not of type t, or if the host has no such device. The
+// interface logs to log if c has no logger.
 func FindPlace(ctx context.Context, c *lnd.Config, t lnet.NetType, h hostnet.Host, log *boundedlog.Log) (*Place, error) {
 	if c.Upper == nil {
 		return nil, errors.New("no upper")
@@ -52,20 +53,22 @@ func FindPlace(ctx context.Context, c *lnd.Config, t lnet.NetType, h hostnet.Hos
 	return p, nil
 }
 
-// OpenLink finds the state of the NI's link, before the driver uses Device, Link and the like. more may be nil; it is
-// called as by hostnet.NewLink. When the link comes back, timeouts that began while it was down start over.
+// OpenLink determines the state of the NI's link. The driver must call it before it uses Device, Link,
+// LinkCause, WatchLink or CheckLink. more may be nil; it is passed to hostnet.NewLink. When the link has been
+// down and comes back, the timeouts of all peers restart.
 func (e *Engine[P]) OpenLink(more func(device string) (cause string)) {
 	e.link = hostnet.NewLink(e.Host, &e.Place.Device, e.Self, e.Upper, e.Log, more)
 	e.link.OnBack(func() { e.LinkBack(lnet.NID{}) })
 }
 
-// WatchLink starts to watch the link until the interface closes. Connections stay open while it is down. check is
-// called when the host has changed. It calls CheckLink, or has another goroutine do so.
+// WatchLink starts a goroutine that watches the link until the interface closes. It calls check when the
+// host's network configuration has changed. check calls CheckLink, or makes another goroutine call it. The
+// engine closes no connection because the link is down.
 func (e *Engine[P]) WatchLink(check func()) {
 	e.Group.Go(func() { e.link.Watch(e.Context, check) })
 }
 
-// CheckLink examines the link, and reports a change to the node. Only one call may run at a time.
+// CheckLink examines the link and reports a change of its state to the node. Only one call may run at a time.
 func (e *Engine[P]) CheckLink() { e.link.Check() }
 
 // NID implements lnd.Interface.
@@ -83,7 +86,8 @@ func (e *Engine[P]) LinkCause() string { return e.link.Cause() }
 // Tunables implements lnd.Interface.
 func (e *Engine[P]) Tunables() lnd.Tunables { return e.Flow }
 
-// TimeoutOr returns the LND timeout: own if that is positive, or the node's, or the driver's default.
+// TimeoutOr returns the LND timeout in force. This is own, the interface's configured value, if it is
+// positive; otherwise the node's value if that is positive (Upper.LNDTimeout); otherwise byDefault.
 func (e *Engine[P]) TimeoutOr(own, byDefault time.Duration) time.Duration {
 	if own > 0 {
 		return own

@@ -2,12 +2,13 @@ package peering
 
 import "sync"
 
-// Outbox makes upcalls and completions one after the other, in the order in which they were put in.
-// The goroutine that runs it first also makes those that are added meanwhile. So if a completion sends
-// again and fails again, the result is iteration, not recursion. It is safe for concurrent use.
+// Outbox is a queue of upcalls and completions (events). It makes them one after the other, in the order in
+// which they were added. While one goroutine makes events, it also makes those that other goroutines add. So
+// a completion that sends a message, which fails at once, leads to iteration, not recursion. Outbox is safe
+// for concurrent use.
 type Outbox struct {
-	// Make makes one of them. It is called without locks held, by one goroutine at a time. It must be
-	// set before the first use.
+	// Make makes one event. It is called without locks held, by one goroutine at a time. It must be set
+	// before the first use.
 	Make func(*Event)
 
 	mu      sync.Mutex // guards the fields below
@@ -17,8 +18,8 @@ type Outbox struct {
 	running bool
 }
 
-// Put adds events without making them. The caller calls Run later. Locks may be held: what is put
-// under a lock is made in the order of the decisions that the lock orders.
+// Put adds events without making them. The caller calls Run later. Put may be called with locks held. Events
+// that are added under the same lock are therefore made in the order in which the lock was acquired.
 func (o *Outbox) Put(list ...Event) {
 	if len(list) == 0 {
 		return
@@ -28,7 +29,7 @@ func (o *Outbox) Put(list ...Event) {
 	o.queue = append(o.queue, list...)
 }
 
-// Add is Put and Run.
+// Add adds events and makes them. It is Put followed by Run.
 func (o *Outbox) Add(list ...Event) {
 	if len(list) == 0 {
 		return
@@ -37,7 +38,8 @@ func (o *Outbox) Add(list ...Event) {
 	o.Run()
 }
 
-// Run makes the events, unless another goroutine is doing so. No lock is held.
+// Run makes all queued events. If another goroutine is already making events, that goroutine makes them, and
+// Run returns immediately. No lock may be held.
 func (o *Outbox) Run() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,8 +64,8 @@ func (o *Outbox) Run() {
 	}
 }
 
-// Wait makes the events that are left, and returns when no event is being made. It must not be called
-// from Make.
+// Wait makes all queued events, and waits until another goroutine that is making events has finished too. It
+// must not be called from Make.
 func (o *Outbox) Wait() {
 	o.Run()
 	o.mu.Lock()

@@ -8,8 +8,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Peer is the state of a peer that is the same for all drivers. A driver embeds it in its own type of
-// peers, a Member. Its lock guards the fields of both. It is acquired after the engine's lock.
+// Peer is the part of a peer's state that is the same for all drivers. A driver embeds it in its own type of
+// peers, which is a Member. The embedded mutex guards the fields of Peer, and the driver may guard its own
+// fields with it. If the engine's lock is needed too, it is acquired first.
 type Peer struct {
 	sync.Mutex
 	ID      lnet.ProcessID
@@ -17,51 +18,57 @@ type Peer struct {
 	Record  Record
 	Backoff Backoff
 	Waiting Waiting
-	// Accepting is the number of inbound connections that are being decided on or set up.
+	// Accepting is the number of inbound connections that the driver is deciding on or setting up
+	// (Engine.Caller).
 	Accepting int
-	// Held keeps the peer in the table while it is not 0: a goroutine has taken messages that it may put back.
+	// Held counts goroutines that have taken messages out of Waiting and may put them back. While it is not
+	// 0, the peer stays in the table.
 	Held int
-	// Loss is why the last connection has ended, or could not be made. It is nil if a connection exists, or
-	// if PeerDown has been called since.
+	// Loss is why the last connection has ended, or why none could be made. PutDown reports it to the node
+	// and clears it. It is nil if a connection exists.
 	Loss      error
 	LastAlive time.Time // when the peer last gave a sign of life
 	Doubt     Doubt
-	Stall     Stall // changed by Engine.CheckStall only
+	Stall     Stall // only Engine.CheckStall changes it
 
-	// restarts is the number of restarts that are still to be reported to the node
-	// (lnd.Upper.PeerRestarted), including the one that is being reported. Meanwhile no connection of the
-	// peer may begin to carry messages, and the peer must stay in the table: another peer with the same NID
-	// would not know that it has to wait.
+	// restarts is the number of restarts whose upcall (lnd.Upper.PeerRestarted) has not returned yet. While
+	// it is not 0, no further connection of the peer may begin to carry messages, and the peer must stay in
+	// the table. A new entry for the same NID would not know that it has to wait for the upcall.
 	restarts int
 }
 
-// Member is a driver's type of peers. It embeds Peer, and is a pointer. The engine calls the other methods.
+// Member is implemented by a driver's type of peers, which is a pointer to a struct that embeds Peer. Peer
+// implements Common; the driver implements the other methods, which the engine calls.
 type Member interface {
 	comparable
-	// Common returns the embedded Peer, which implements it.
+	// Common returns the embedded Peer.
 	Common() *Peer
 
-	// Send queues m, sends it, or fails it. It returns false if the peer has left the table. In that case m
-	// is untouched.
+	// Send sends m, queues it, or fails it. It returns false if the peer has left the table. In that case it
+	// has not used m, and the caller looks up the peer again.
 	Send(m *lnd.Tx) bool
 	// Connected reports whether the peer has a connection that carries messages or soon will. Busy reports
-	// whether it has any connection, or an attempt of either side is in progress. The lock is held.
+	// whether the peer has any connection, or either side is attempting to make one. Both are called with the
+	// lock held.
 	Connected() bool
 	Busy() bool
-	// Detach ends all attempts of this node to connect. It returns a function that closes all connections
-	// because of cause, and that is called without the lock. Detach is called with the lock held.
+	// Detach removes all connections from the peer and ends all attempts of this node to connect. It is
+	// called with the lock held. It returns a function that closes the removed connections because of cause,
+	// which the engine calls without the lock.
 	Detach(cause error) (closeAll func())
-	// Recall removes the matching messages from the queues of connections. It returns them, unless it has
-	// completed them itself.
+	// Recall removes the messages for which match returns true from the queues of the connections. It returns
+	// those that the engine has to complete; a driver may also complete them itself.
 	Recall(match func(*lnd.Tx) bool) []*lnd.Tx
-	// Renew starts the timeouts of connections over.
+	// Renew restarts the timeouts of the peer's connections.
 	Renew(now time.Time)
-	// Restarted is called when a restart has been reported to the node. Connections may have waited for it.
+	// Restarted is called when an upcall PeerRestarted for the peer has returned. Connections that had to
+	// wait for the upcall may now begin to carry messages.
 	Restarted()
 
-	// Probe makes the peer give a sign of life on the connections that are in doubt, and remembers their
-	// state. It returns false if no connection exists. Answered reports whether a sign of life has followed.
-	// CloseStale closes them, because it has not.
+	// The following methods find out whether a peer in doubt (Doubt) still has the incarnation that its
+	// connections belong to. Probe sends something that the peer's host has to acknowledge on such a
+	// connection. It returns false if it cannot send anything. Answered reports whether the peer has given a
+	// sign of life since the probe. CloseStale closes the connections because there was no sign of life.
 	Probe(now time.Time) bool
 	Answered() bool
 	CloseStale()
@@ -70,10 +77,10 @@ type Member interface {
 // Common implements Member.
 func (p *Peer) Common() *Peer { return p }
 
-// Unreported reports whether there are restarts that are still to be reported. Until then no connection may
-// begin to carry messages. The lock is held.
+// Unreported reports whether the upcall PeerRestarted has still to be made, or to return, for a restart of
+// the peer. Until it has returned, no further connection may begin to carry messages. The lock is held.
 func (p *Peer) Unreported() bool { return p.restarts > 0 }
 
-// listens reports whether the peer is a node, which has incarnations and is reported to this one. Other
-// processes can only be reached over the connections that they have opened.
+// listens reports whether the peer is a node: this node can connect to it, and reports its losses, restarts
+// and stalls. Any other process can be reached only over the connections that it has opened itself.
 func (p *Peer) listens() bool { return p.ID.PID == lnet.PIDLustre }

@@ -23,11 +23,11 @@ func (t *Refusals) Counts() (c lnd.RefusalCounts) {
 	return c
 }
 
-// Add counts a caller without logging it.
+// Add counts a refused caller without logging it.
 func (t *Refusals) Add(r lnd.Refusal) { t[r].Add(1) }
 
-// Refused counts and logs a caller that was refused because of err. A nil t, for a caller that no
-// interface can count, only logs.
+// Refused counts and logs a caller that was refused because of err. If t is nil, because no interface can be
+// found that the caller meant, it only logs.
 func (t *Refusals) Refused(log *boundedlog.Log, from netip.AddrPort, err error) {
 	reason := refusalFor(err)
 	if t != nil {
@@ -40,11 +40,11 @@ func (t *Refusals) Refused(log *boundedlog.Log, from netip.AddrPort, err error) 
 	log.Report(l, slog.Uint64("port", uint64(from.Port())), slog.String("reason", reason.String()), slog.Any("cause", err))
 }
 
-// refusalFor returns the reason for which an error is counted.
+// refusalFor returns the reason under which err is counted.
 func refusalFor(err error) lnd.Refusal {
 	var refused *lnd.RefusedError
 	switch {
-	case errors.Is(err, lnd.ErrClosed): // whatever failed because of it
+	case errors.Is(err, lnd.ErrClosed): // the interface is closing, whatever else err says
 		return lnd.RefusedClosing
 	case errors.As(err, &refused):
 		return refused.Reason
@@ -52,8 +52,8 @@ func refusalFor(err error) lnd.Refusal {
 	return lnd.RefusedGone
 }
 
-// ordinary reports whether a reason also occurs with well-behaved peers, so that operators need not see
-// it.
+// ordinary reports whether well-behaved peers are also refused for a reason. Operators need not see such
+// refusals, so they are logged at the debug level.
 func ordinary(r lnd.Refusal) bool {
 	switch r {
 	case lnd.RefusedDuplicate, lnd.RefusedRace, lnd.RefusedStale, lnd.RefusedClosing:
@@ -62,8 +62,9 @@ func ordinary(r lnd.Refusal) bool {
 	return false
 }
 
-// Malformed returns the error for a peer whose part of the handshake is invalid. It is a
-// *lnd.RefusedError with err inside. If err does not show the reason, the reason is RefusedHello.
+// Malformed returns the error for a peer whose message in the handshake is invalid, whichever side connected.
+// It is a *lnd.RefusedError that wraps err. Its reason is RefusedMagic or RefusedVersion if err shows this,
+// and otherwise RefusedHello.
 func Malformed(err error) error {
 	var magic *lnet.MagicError
 	var version *lnet.VersionError

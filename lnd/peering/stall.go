@@ -2,58 +2,63 @@ package peering
 
 import "time"
 
-// StallAfter is how long nothing must have been acknowledged before a peer counts as stalled. It is
-// longer than a transport needs for a few losses in a row on any path within a site.
+// StallAfter is how long a peer must have acknowledged nothing before it counts as stalled. It is longer than
+// a transport needs to recover from a few losses in a row on any path within a site.
 const StallAfter = time.Second
 
-// Stall is whether the node considers a peer stalled (lnd.Upper.PeerStalled). The zero value is a peer
-// that answers. The peer's lock guards it. Only one goroutine calls Judge, and it makes the upcalls.
+// Stall is whether the node considers a peer stalled (lnd.Upper.PeerStalled). The zero value is a peer that
+// answers. The peer's lock guards it. Only one goroutine calls Check, and it makes the upcalls.
 type Stall struct {
 	since time.Time // since when the peer has stalled; zero if it answers
-	sent  uint64    // what had been sent when the node was last told
-	last  Waiter
-	quiet time.Time // since when there has been nothing that the peer could answer; zero if there is
+	sent  uint64    // Look.Sent at the last report to the node
+	last  Waiter    // the newest message without a connection at the last report to the node
+	quiet time.Time // since when Look.Idle has been set; zero if it is not set
 }
 
-// Look is what one check of a peer has found.
+// Look is the result of one examination of a peer: the input of Stall.Check.
 type Look struct {
 	Now time.Time
-	// Conns is the number of connections that were checked. Silent is since when the first of them has
-	// made no progress, although the transport tries. It is zero if all of them make progress.
+	// Conns is the number of connections that were examined. Silent is zero if all of them make progress.
+	// Otherwise it is the time since when the connection that stopped first has made no progress, although
+	// the transport is still trying.
 	Conns  int
 	Silent time.Time
-	// Alive is when the peer last gave a sign of life. It has not stalled before. It may be zero.
+	// Alive is when the peer last gave a sign of life. A stall does not begin before this time. It may be
+	// zero.
 	Alive time.Time
-	// Resumed is when this process ran again after a pause, in which it could notice nothing. A stall
-	// does not begin before, but a stall that has begun continues. It may be zero.
+	// Resumed is when this process last ran again after a pause, during which it could not notice signs of
+	// life. A new stall does not begin before this time; an existing stall keeps its beginning. It may be
+	// zero.
 	Resumed time.Time
-	// Sent grows with everything that is sent on a connection.
+	// Sent is a number that grows with everything that is sent on the peer's connections.
 	Sent uint64
-	// Waiting are the messages without a connection. They show a stall unless Connected is set: there is
-	// a connection, even if it was not checked because it carries no messages yet.
+	// Waiting are the messages without a connection. If the first of them waits for StallAfter, that is a
+	// stall, unless Connected is set. Connected means that a connection exists, even if it was not examined
+	// because it does not carry messages yet.
 	Waiting   *Waiting
 	Connected bool
-	// Idle means that there is no connection, no attempt to make one and no message. After Lapse in
-	// this state a stall ends.
+	// Idle means that there is no connection, no attempt to make one and no message. A stalled peer that has
+	// been idle for the time Lapse no longer counts as stalled.
 	Idle  bool
 	Lapse time.Duration
 }
 
-// StallChange is what a driver has to report to the node after a check.
+// StallChange is the result of Stall.Check: what the driver has to report to the node.
 type StallChange uint8
 
 // The results of Stall.Check.
 const (
-	StallUnchanged StallChange = iota
-	StallBegun                 // the peer does not answer
-	StallMore                  // it still does not answer, and more has been sent to it
-	StallEnded                 // it answers again
-	StallLapsed                // for a while nothing was left that it could answer
+	StallUnchanged StallChange = iota // nothing to report
+	StallBegun                        // the peer does not answer
+	StallMore                         // the peer still does not answer, and more has been sent to it
+	StallEnded                        // the peer answers again
+	StallLapsed                       // for the time Look.Lapse, nothing was left that the peer could answer
 )
 
-// Check updates the state after a check. since is the argument for PeerStalled, unless change is
-// StallUnchanged. A peer stays stalled until one of its connections works again, or until Lapse: a
-// failed attempt to connect shows nothing about the peer.
+// Check updates the state with the result l of an examination, and returns what to report to the node. since
+// is the argument for PeerStalled, unless change is StallUnchanged. A stall ends when the examined
+// connections make progress, or when the peer has been idle for Look.Lapse. A failed attempt to connect does
+// not end it, because it shows nothing about the peer.
 func (s *Stall) Check(l *Look) (change StallChange, since time.Time) {
 	silent := l.Silent
 	if !l.Connected {
@@ -98,8 +103,8 @@ func (s *Stall) Check(l *Look) (change StallChange, since time.Time) {
 // Stalled reports whether the node considers the peer stalled.
 func (s *Stall) Stalled() bool { return !s.since.IsZero() }
 
-// silentFor returns the later of since and alive, if that is at least StallAfter ago. Otherwise, or if
-// since is zero, it returns the zero time.
+// silentFor returns the later of since and alive if at least StallAfter has passed since then. It returns the
+// zero time if less has passed, or if since is zero.
 func silentFor(since, alive, now time.Time) time.Time {
 	if since.IsZero() {
 		return since
@@ -113,7 +118,7 @@ func silentFor(since, alive, now time.Time) time.Time {
 	return since
 }
 
-// Earlier returns the earlier of two times. A zero time is ignored.
+// Earlier returns the earlier of two times. If one of them is zero, it returns the other.
 func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -9,14 +9,14 @@ import (
 // Waiter is a message that waits for a connection.
 type Waiter struct {
 	M     *lnd.Tx
-	Since time.Time // when its time began
+	Since time.Time // when the message began to wait, or when Renew was last called
 }
 
 // Waiting holds the messages that wait for a connection to a peer, oldest first. The zero value holds
 // none. The peer's lock guards it.
 type Waiting struct {
 	list    []Waiter
-	cancels int // calls of Cancel
+	cancels int // number of calls of Cancel so far
 }
 
 // Add appends a message.
@@ -25,7 +25,7 @@ func (w *Waiting) Add(m *lnd.Tx, now time.Time) { w.list = append(w.list, Waiter
 // Len returns the number of messages.
 func (w *Waiting) Len() int { return len(w.list) }
 
-// Since returns the time from which the first message waits. It is zero if no message waits.
+// Since returns the time since when the oldest message has been waiting. It is zero if no message waits.
 func (w *Waiting) Since() time.Time {
 	if len(w.list) == 0 {
 		return time.Time{}
@@ -33,7 +33,7 @@ func (w *Waiting) Since() time.Time {
 	return w.list[0].Since
 }
 
-// Last returns the newest message, or the zero Waiter.
+// Last returns the newest message. It returns the zero Waiter if no message waits.
 func (w *Waiting) Last() Waiter {
 	if len(w.list) == 0 {
 		return Waiter{}
@@ -54,8 +54,9 @@ func (w *Waiting) Take() Batch {
 	return b
 }
 
-// PutBack puts b.List[k:] back, in front of the messages that were added since Take. It returns false,
-// and does nothing, if Cancel was called since Take. Then the caller must cancel these messages too.
+// PutBack puts b.List[k:] back, in front of the messages that were added since Take. If Cancel was called
+// since Take, PutBack does nothing and returns false. The caller must then complete these messages with an
+// error, as the caller of Cancel did with the others.
 func (w *Waiting) PutBack(b Batch, k int) bool {
 	if b.cancels != w.cancels {
 		return false
@@ -64,13 +65,14 @@ func (w *Waiting) PutBack(b Batch, k int) bool {
 	return true
 }
 
-// Cancel removes and returns all messages. The caller completes them with an error.
+// Cancel removes and returns all messages. The caller completes them with an error. Messages that Take has
+// removed before cannot be put back after this.
 func (w *Waiting) Cancel() []*lnd.Tx {
 	w.cancels++
 	return messages(w.Take().List)
 }
 
-// Expire removes and returns the messages that have waited since limit or longer.
+// Expire removes and returns the messages that began to wait at the time limit or before it.
 func (w *Waiting) Expire(limit time.Time) []*lnd.Tx {
 	k := 0
 	for k < len(w.list) && !w.list[k].Since.After(limit) {
@@ -96,13 +98,14 @@ func (w *Waiting) Recall(match func(*lnd.Tx) bool) (back []*lnd.Tx) {
 	return back
 }
 
-// Renew starts the time of all messages over.
+// Renew makes the waiting time of all messages begin again at now.
 func (w *Waiting) Renew(now time.Time) {
 	for k := range w.list {
 		w.list[k].Since = now
 	}
 }
 
+// messages returns the messages in list, and clears list.
 func messages(list []Waiter) []*lnd.Tx {
 	if len(list) == 0 {
 		return nil
