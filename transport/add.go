@@ -7,22 +7,24 @@ import (
 	"time"
 )
 
-// Add adds b to the queue b.Queue. If it succeeds, exactly one final event follows, possibly before Add
-// returns. If it fails, nothing has changed. When Add returns, peers can reach a buffer on MsgRecv or on a
-// passive queue. Over lnetd, Add waits for that while lnetd answers (remote.Config.Patience), but not
-// beyond the deadlines of the TM's buffers.
+// Add adds b to the queue b.Queue. If Add succeeds, exactly one final event follows, possibly before Add
+// returns. If Add fails, nothing has changed. If b is on MsgRecv or a passive queue, peers can reach it when
+// Add returns. With remote.Core, Add waits for this as long as lnetd answers (remote.Config.Patience), but
+// not beyond the next deadline of the TM's buffers.
 //
 // Add returns EINVAL if the TM is not started, b is not registered in its domain, or a field of b does not
-// suit the queue; EBUSY if b is queued; ETIME if its deadline has passed; EPERM if the descriptor is for
-// the other direction; EFBIG if sizes do not match; ENOBUFS if the Core has no room for more events; EPIPE
-// if the Core is gone; and other errors of the Core, such as EHOSTUNREACH (transport 3.16).
+// suit the queue; EBUSY if b is queued or in a pool; ETIME if its deadline has passed; EPERM if the
+// descriptor is for the other direction; EFBIG if sizes do not match; ENOBUFS if the Core has no room for
+// more events; EPIPE if the Core is gone; and other errors of the Core, such as EHOSTUNREACH (transport
+// 3.16).
 func (tm *TransferMachine) Add(b *Buffer) error {
 	_, err := tm.AddAll(b)
 	return err
 }
 
 // AddAll is like Add for several buffers, in order, with one call of the Core and one wait. It returns the
-// number of buffers added and, if that is not all, the error of the next one.
+// number of buffers added. If this is less than len(bs), the next buffer was refused, err is the reason, and
+// the buffers after it were not tried.
 func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 	if len(bs) == 0 {
 		return 0, nil
@@ -58,7 +60,7 @@ func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 	return n, nil
 }
 
-// addError adds the attempted operation to err.
+// addError adds to err that the attempted operation was to add b.
 func (tm *TransferMachine) addError(b *Buffer, err error) error {
 	if b == nil {
 		return fmt.Errorf("transport: add: no buffer: %w", err)
@@ -66,8 +68,8 @@ func (tm *TransferMachine) addError(b *Buffer, err error) error {
 	return fmt.Errorf("transport: add to %v: %w", b.Queue, err)
 }
 
-// finish submits the cancellations in the batch and releases it. mu is held on entry and released on
-// return.
+// finish submits the cancellations in the batch and returns the batch to the free list. mu is held on entry
+// and released on return.
 func (tm *TransferMachine) finish(bt *batch) {
 	if len(bt.cancels) > 0 {
 		tm.unlock()
@@ -78,7 +80,8 @@ func (tm *TransferMachine) finish(bt *batch) {
 	tm.unlock()
 }
 
-// enqueueWithRoom is like enqueue, but asks the Core for more room if needed. Meanwhile it releases mu.
+// enqueueWithRoom is like enqueue, but asks the Core for more room if that is needed. For this it releases mu
+// temporarily.
 func (tm *TransferMachine) enqueueWithRoom(bt *batch, b *Buffer, now time.Time) error {
 	for {
 		err := tm.enqueue(bt, b, now)
@@ -127,7 +130,7 @@ func (tm *TransferMachine) enqueue(bt *batch, b *Buffer, now time.Time) error {
 	return nil
 }
 
-// creditsOf returns the maximum number of completions of an op on b.
+// creditsOf returns the maximum number of completions that an op on b can produce.
 func creditsOf(b *Buffer) int {
 	if b.Queue == MsgRecv {
 		return b.MaxMessages
@@ -184,7 +187,8 @@ var (
 	errDeadlinePassed = fmt.Errorf("the deadline has passed: %w", syscall.ETIME)
 )
 
-// describe sets the fields of the op for a buffer that has passed check. mu is held.
+// describe sets the fields of the op for buffer b, which has passed check. For a passive queue it also sets
+// b.Descriptor. mu is held.
 func (tm *TransferMachine) describe(b *Buffer, op *Op) error {
 	s := &b.state
 	*op = Op{Queue: b.Queue, Buffer: s.core, Sequence: s.sequence + 1}
@@ -234,8 +238,8 @@ func (tm *TransferMachine) link(b *Buffer, op *Op, now time.Time) {
 	s.tm.Store(tm)
 }
 
-// unlink reverts link, sets the deadline of b, and returns b to the program. If b holds a reference to an
-// end point, unlink returns it, and the caller must drop the reference. mu is held.
+// unlink reverts link, sets b.Deadline to deadline, and returns b to the program. If b holds a reference to
+// an end point, unlink returns this end point, and the caller must drop the reference. mu is held.
 func (tm *TransferMachine) unlink(b *Buffer, deadline time.Time) *EndPoint {
 	s := &b.state
 	tm.removeDeadline(b)
@@ -261,9 +265,9 @@ func (tm *TransferMachine) undoAdd(b *Buffer) {
 	}
 }
 
-// Cancel requests the end of the operation on b. It reports whether b is queued on the TM. If it is, the
-// final event follows, with ECANCELED or an earlier outcome. The buffer stays lent until then. If another
-// goroutine is adding b, Cancel first waits for the result.
+// Cancel requests the end of the operation on b. It returns false if b is not queued on the TM. Otherwise the
+// final event follows, with ECANCELED, or with the outcome of an operation that ended earlier. The buffer
+// stays lent until then. If another goroutine is just adding b, Cancel first waits for the result.
 func (tm *TransferMachine) Cancel(b *Buffer) bool {
 	if b == nil {
 		return false
@@ -283,7 +287,7 @@ func (tm *TransferMachine) Cancel(b *Buffer) bool {
 	return true
 }
 
-// cancel records the cancellation of a queued buffer and adds it to the batch. mu is held.
+// cancel counts the cancellation of a queued buffer, and adds the cancellation to the batch. mu is held.
 func (tm *TransferMachine) cancel(bt *batch, b *Buffer) {
 	b.state.flags |= FlagCancelled
 	tm.stats[b.state.queue].Cancels++

@@ -10,8 +10,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Address is the address of a TM: nid:pid:portal:tmid (transport 6.1). It is comparable: all spellings of
-// an address yield the same value. Use NID.Compare to order NIDs. The zero Address is not a valid address.
+// Address is the address of a TM: nid:pid:portal:tmid (transport 6.1). Addresses can be compared with ==: all
+// spellings of an address yield the same value. To sort addresses, compare their NIDs with NID.Compare. The
+// zero Address is not a valid address.
 type Address struct {
 	NID    lnet.NID
 	PID    lnet.PID
@@ -29,8 +30,8 @@ const (
 	dynamicText = "*"
 )
 
-// Maximum length of the text of a NID in an address, in bytes: Motr's limit, and the length needed for NIDs
-// of 16 bytes.
+// Maximum length of a NID's text in an address, in bytes: Motr's limit for 4-byte NIDs, and the length that
+// large NIDs need.
 const (
 	maxNIDText      = 31
 	maxLargeNIDText = 63
@@ -45,10 +46,10 @@ var (
 	errTMIDText   = errors.New("number of the TM is not 1 to 4095, or *")
 )
 
-// ParseAddress parses an address (transport 6.1). The NID ends at the first colon after its @, and has up
-// to 31 bytes, or 63 if it is a large NID. The numbers are decimal with 1 to 10 digits and fit in 32 bits.
-// The last one is 1 to 4095, or *. The portal's range is not checked. The error matches EINVAL and is a
-// *lnet.FieldError.
+// ParseAddress parses an address (transport 6.1). The NID ends at the first colon after its @, and has at
+// most 31 bytes, or 63 if it is a large NID. The PID, portal and TM number are decimal, have 1 to 10 digits,
+// and fit in 32 bits. The TM number is 1 to 4095, or *. The portal's range is not checked. The error matches
+// EINVAL and is a *lnet.FieldError.
 func ParseAddress(s string) (Address, error) {
 	a, err := parseAddress(s)
 	if err != nil {
@@ -89,8 +90,8 @@ func parseAddress(s string) (a Address, err error) {
 	return a, nil
 }
 
-// cutNID splits s at the first colon after its first @. The NID itself may contain colons if it is an IPv6
-// address.
+// cutNID splits s at the first colon after its first @. A colon before the @ does not count, because the
+// address in a NID may be an IPv6 address.
 func cutNID(s string) (nid, rest string, found bool) {
 	at := strings.IndexByte(s, '@')
 	if at < 0 {
@@ -163,8 +164,9 @@ func (a *Address) UnmarshalText(text []byte) error {
 }
 
 // ValidEndPoint reports whether s passes the check of Motr's configuration tools (transport 3.17): 0@lo, or
-// an IPv4 address on tcp or o2ib with at most one digit, then PID 12345 and two numbers of up to 15 digits.
-// Some texts that it accepts are rejected by ParseAddress, and the reverse.
+// an IPv4 address on tcp or o2ib with a net number of at most one digit, followed by PID 12345 and two
+// numbers of up to 15 digits. This check differs from ParseAddress: each accepts some texts that the other
+// rejects.
 func ValidEndPoint(s string) bool {
 	fields := strings.SplitN(s, ":", 5)
 	return len(fields) == 4 && validHost(fields[0]) && fields[1] == "12345" && validDigits(fields[2]) && validDigits(fields[3])

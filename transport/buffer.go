@@ -7,55 +7,57 @@ import (
 )
 
 // Buffer is memory that a TM moves: a list of segments and the operation to perform on them (transport 3.7,
-// 3.8). NewBuffer creates one from existing memory. Domain.Buffer allocates the memory, too.
+// 3.8). NewBuffer creates a buffer from existing memory. Domain.Buffer creates one together with its memory.
 //
-// The program owns the exported fields, except from TransferMachine.Add until the callback of the final
-// event begins. During that time the buffer and its memory are lent to the TM: the program must not change
-// them, or read memory that is being filled. The callback may add the buffer again. The buffer can be freed
-// after the callback. The TM changes no exported field except Descriptor, which Add sets for passive
-// queues, and Deadline, which is reset by the final event.
+// The program owns the exported fields and the memory, except from a successful TransferMachine.Add until the
+// callback of the final event begins. During that time they are lent to the TM: the program must not change
+// them, nor read memory that is being filled. The callback may add the buffer again. After the callback the
+// program may free the buffer. The TM changes only two exported fields: Add sets Descriptor for passive
+// queues, and the final event sets Deadline to zero.
 type Buffer struct {
-	// Queue selects the queue that Add uses.
+	// Queue is the queue that TransferMachine.Add adds the buffer to.
 	Queue QueueType
-	// Callbacks must have at least the callback for Queue.
+	// Callbacks must contain a callback for Queue.
 	Callbacks *Callbacks
-	// Length is the number of bytes to send from the beginning of the buffer, 1 to Size. Queues that
-	// receive ignore it and do not set it.
+	// Length is the number of bytes to send, from the beginning of the buffer: 1 to Size. Queues that receive
+	// neither use nor set it; see BufferEvent.Length.
 	Length int
 	// Offset must be 0.
 	Offset int
-	// EndPoint is the destination of a message on MsgSend. It must belong to the same TM, which holds a
-	// reference until the callback has returned. EndPoint must be nil for MsgRecv and for Pool.Put. The
-	// other queues ignore it.
+	// EndPoint is the destination of a message on MsgSend. It must belong to the TM that the buffer is added
+	// to. The TM holds a reference until the callback has returned. EndPoint must be nil for MsgRecv and for
+	// Pool.Put. The other queues ignore it.
 	EndPoint *EndPoint
-	// Descriptor identifies a passive buffer. For passive bulk, Add sets it, or sets it to nil on an error;
-	// the program sends it to the peer that moves the data, and the next Add overwrites it. For active
-	// bulk, the program sets it to the descriptor that the peer has sent. See Descriptor.
+	// Descriptor identifies a passive buffer. On a passive queue, Add sets it, or sets it to nil if Add
+	// fails; the program then sends it to the peer that is to move the data. The next Add overwrites its
+	// bytes. On an active queue, the program sets it to the descriptor that the peer has sent. See type
+	// Descriptor.
 	Descriptor Descriptor
-	// Deadline, if not zero, is the time at which the operation ends with ETIMEDOUT unless it has ended
-	// before. The operation never times out early, and ends promptly after the deadline. Add returns ETIME
-	// if the deadline has passed.
+	// Deadline, if not zero, is the time at which the TM ends the operation with ETIMEDOUT if it is still in
+	// progress. The operation does not time out earlier, and ends promptly after the deadline. Add returns
+	// ETIME if the deadline has passed.
 	Deadline time.Time
-	// MinReceiveSize, used by MsgRecv, is the largest message that the buffer accepts, 1 to Size. It is
-	// also the minimum free space with which the buffer stays in use: LNet drops longer messages even if
-	// they would fit. MaxMessages, 1 to MostMessages, is the number of messages after which the buffer is
-	// returned; memory for that many events is reserved. Neither has a default; 0 is EINVAL.
+	// MinReceiveSize is used by MsgRecv. It is the length of the largest message that the buffer accepts, 1
+	// to Size: LNet drops longer messages even if they would fit. The buffer receives messages as long as at
+	// least this much space is free. MaxMessages, 1 to MostMessages, is the number of messages after which
+	// the buffer is returned; the TM reserves memory for that many events. Neither field has a default: Add
+	// returns EINVAL for 0.
 	MinReceiveSize int
 	MaxMessages    int
-	// Data is for use by the program.
+	// Data is any value of the program. The TM does not use it.
 	Data any
 
 	state bufferState
 }
 
-// MostMessages is the largest value of Buffer.MaxMessages. The buffer's size is no limit, because messages
-// of length 0, which other programs may send, use no space (transport 3.11). The limit bounds the memory
-// for events, which is reserved when the buffer is added.
+// MostMessages is the largest value of Buffer.MaxMessages. It limits the memory that Add reserves for events.
+// The size of the buffer limits nothing, because messages of length 0, which programs other than TMs may
+// send, use no space in it (transport 3.11).
 const MostMessages = 1 << 16
 
-// bufferState is the engine's state of a buffer. The field use determines the owner, which has exclusive
-// access to the rest: the goroutine that registers it, its pool, or the TM that it was added to. In the
-// last case the mu of the TM guards it.
+// bufferState is the engine's state of a buffer. The value of use determines the owner, which alone may
+// access the other fields: the goroutine that registers the buffer, the program, the pool, or the TM that the
+// buffer is queued on. While the buffer is queued, the TM's mu guards the fields.
 type bufferState struct {
 	use atomic.Uint32
 	// tm is the TM that the buffer is queued on, until the final event.
@@ -64,49 +66,49 @@ type bufferState struct {
 	segments  [][]byte
 	size      int
 	memory    []byte  // allocated by Domain.allocate; nil when freed
-	allocator *Domain // the domain that allocated memory, or nil
+	allocator *Domain // the domain that allocated memory; nil if none did
 
-	// Valid while the buffer is registered.
+	// The fields below are valid while the buffer is registered.
 	domain *Domain
 	core   CoreBuffer
 	pool   *Pool // the owning pool, or nil; constant
 	pooled pooledState
 
-	// Valid while the buffer is queued.
+	// The fields below are valid while the buffer is queued.
 	flags           Flags
 	sequence        uint32
 	queue           QueueType
 	call            func(e *BufferEvent)
-	endPoint        *EndPoint // for MsgSend, with a reference
-	length          int       // counted by statistics for queues that send
+	endPoint        *EndPoint // destination on MsgSend, with a reference; nil on other queues
+	length          int       // number of bytes to send; statistics count it
 	credits         int
 	added           time.Time
 	deadline        time.Time
-	heapIndex       int  // index in TransferMachine.deadlines plus 1; 0 if not in it
-	submitting      bool // the Core has not yet accepted or refused the op
-	reportRefusal   bool // a refusal is reported by a final event, as for BufferEvent.Add
-	cancelRequested bool // cancelled while submitting is set
+	heapIndex       int  // index in TransferMachine.deadlines plus 1; 0 if the buffer is not in the heap
+	submitting      bool // a goroutine is submitting the op; the Core has not accepted or refused it yet
+	reportRefusal   bool // added by BufferEvent.Add: if the Core refuses the op, a final event reports this
+	cancelRequested bool // the buffer was cancelled while submitting was set
 	prev, next      *Buffer
 
 	messages   atomic.Uint32
 	descriptor []byte // storage of the Descriptor of passive bulk
 }
 
-// Values of bufferState.use: the owner of a buffer.
+// Values of bufferState.use. Each names the owner of the buffer.
 const (
-	unregistered uint32 = iota // not registered
-	registering                // being registered or deregistered
+	unregistered uint32 = iota // not registered; owned by the program
+	registering                // being registered, deregistered or freed; owned by the calling goroutine
 	idle                       // registered, owned by the program
 	queued                     // owned by a TM
 	pooled                     // owned by a pool
 )
 
-// NewBuffer creates a buffer from segments of memory, none of which may be empty; Domain.Register checks
-// this. Messages fill the segments in order. The program keeps ownership of the memory, and must not move
-// or unmap it while the buffer is registered. Buffers may share memory.
+// NewBuffer creates a buffer from segments of memory. It does not check them; Domain.Register returns EINVAL
+// if one is empty. Messages fill the segments in order. The program keeps ownership of the memory, and must
+// not move or unmap it while the buffer is registered. Several buffers may share memory.
 func NewBuffer(segments ...[]byte) *Buffer {
 	b := &Buffer{}
-	b.state.segments = slices.Clone(segments) // b.state.size must match these segments
+	b.state.segments = slices.Clone(segments) // later changes of the caller's slice must not affect size
 	for _, s := range segments {
 		b.state.size += len(s)
 	}
@@ -119,8 +121,8 @@ func (b *Buffer) Size() int { return b.state.size }
 // Segments returns the segments of the buffer. The caller must not change the slice.
 func (b *Buffer) Segments() [][]byte { return b.state.segments }
 
-// Bytes returns the memory of the buffer if it is contiguous, as with Domain.Buffer: one segment, or
-// adjacent slices of one array. Otherwise it returns nil.
+// Bytes returns the memory of the buffer in place if it is contiguous: one segment, or adjacent slices of one
+// array. Memory of Domain.Buffer always is. Otherwise Bytes returns nil.
 func (b *Buffer) Bytes() []byte {
 	if b.state.size > 0 && len(b.state.memory) == b.state.size {
 		return b.state.memory
@@ -131,8 +133,8 @@ func (b *Buffer) Bytes() []byte {
 	return nil
 }
 
-// merged returns segments with adjacent slices of one array joined, as far as their capacities show that
-// they are adjacent.
+// merged returns the same memory in as few segments as possible: it joins a segment with the next one if both
+// are slices of one array and the capacity of the first shows that they are adjacent.
 func merged(segments [][]byte) [][]byte {
 	var whole [][]byte
 	for i, s := range segments {
@@ -150,7 +152,8 @@ func merged(segments [][]byte) [][]byte {
 	return whole
 }
 
-// CopyIn copies p into the buffer at offset off, and returns the number of bytes that fitted.
+// CopyIn copies p into the buffer at offset off, and returns the number of bytes copied. This is less than
+// len(p) if the buffer ends before.
 func (b *Buffer) CopyIn(off int, p []byte) int {
 	n := 0
 	b.pieces(off, len(p), func(piece []byte) bool {
@@ -160,7 +163,8 @@ func (b *Buffer) CopyIn(off int, p []byte) int {
 	return n
 }
 
-// CopyOut copies the buffer's memory from offset off into p, and returns the number of bytes copied.
+// CopyOut copies the buffer's memory from offset off into p, and returns the number of bytes copied. This is
+// less than len(p) if the buffer ends before.
 func (b *Buffer) CopyOut(off int, p []byte) int {
 	n := 0
 	b.pieces(off, len(p), func(piece []byte) bool {
@@ -170,8 +174,8 @@ func (b *Buffer) CopyOut(off int, p []byte) int {
 	return n
 }
 
-// pieces calls yield with each part of a segment that overlaps the n bytes at offset off, until yield
-// returns false.
+// pieces calls yield for each segment that overlaps the n bytes at offset off, with the part that overlaps.
+// It stops if yield returns false.
 func (b *Buffer) pieces(off, n int, yield func(piece []byte) bool) {
 	if off < 0 {
 		return
@@ -204,7 +208,7 @@ func (b *Buffer) Flags() Flags {
 			return FlagRegistered
 		}
 		tm.mu.Lock()
-		has := b.state.tm.Load() == tm // if so, mu guards the flags
+		has := b.state.tm.Load() == tm // if true, tm.mu guards the flags
 		var flags Flags
 		if has {
 			flags = b.state.flags
@@ -216,7 +220,7 @@ func (b *Buffer) Flags() Flags {
 	}
 }
 
-// MessagesReceived returns the number of messages received since the buffer was last submitted to the Core.
+// MessagesReceived returns the number of messages received since the buffer was last added to a queue.
 func (b *Buffer) MessagesReceived() int { return int(b.state.messages.Load()) }
 
 // Pool returns the pool that the buffer belongs to, or nil.
@@ -229,7 +233,7 @@ type Flags uint8
 const (
 	FlagRegistered Flags = 1 << iota // registered in a domain
 	FlagQueued                       // lent to a TM
-	FlagInUse                        // the Core is moving data and cannot cancel it; never set over LNet
+	FlagInUse                        // the Core is moving data and cannot cancel the operation; never set over LNet
 	FlagCancelled                    // Cancel was called
-	FlagTimedOut                     // the deadline has passed
+	FlagTimedOut                     // the deadline passed while the buffer was queued
 )

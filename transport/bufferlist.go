@@ -1,12 +1,13 @@
 package transport
 
-// bufferList is one queue of a TM, in the order of adds. A buffer is on at most one list.
+// bufferList is one queue of a TM, in the order in which buffers were added. A buffer is on at most one
+// bufferList.
 type bufferList struct {
 	first, last *Buffer
 	length      int
 }
 
-// add appends b.
+// add appends b to the list.
 func (l *bufferList) add(b *Buffer) {
 	b.state.prev, b.state.next = l.last, nil
 	if l.last == nil {
@@ -18,7 +19,7 @@ func (l *bufferList) add(b *Buffer) {
 	l.length++
 }
 
-// remove removes b.
+// remove removes b, which must be on the list.
 func (l *bufferList) remove(b *Buffer) {
 	s := &b.state
 	if s.prev == nil {

@@ -2,18 +2,19 @@ package transport
 
 import "sync/atomic"
 
-// Channel wakes waiting goroutines (transport 3.2, 3.14). The Channel of a TM is signalled when its state
-// changes. A program can also pass one to TransferMachine.Notify. Several TMs may signal the same Channel,
-// so that an event loop can wait for them and for other work in one select. The zero value is ready to use.
+// Channel wakes waiting goroutines (transport 3.2, 3.14). Each TM has one, TransferMachine.Channel, and
+// signals it when its state changes. A program can also pass a Channel to TransferMachine.Notify, to learn
+// that there are events to deliver. Several TMs may signal the same Channel, so that an event loop can wait
+// for all of them and for other work in one select. The zero value is ready to use.
 type Channel struct {
-	next   atomic.Pointer[chan struct{}] // closed by the next Signal; nil if no goroutine waits
+	next   atomic.Pointer[chan struct{}] // closed by the next Signal; nil until Wait is called
 	tokens atomic.Pointer[chan struct{}] // holds at most one token; nil until Tokens is called
 }
 
 // Tokens is an alternative to Wait for one goroutine that waits repeatedly. It always returns the same Go
-// channel, and so allocates only once. Signal puts a token into the channel unless it holds one already. To
-// miss no signal and avoid needless wake-ups, a goroutine receives the token, if present, then checks for
-// work, and then waits.
+// channel, and so allocates only once. Signal puts a token into this channel unless it already contains one.
+// To miss no signal and avoid needless wake-ups, the goroutine first removes the token, if there is one, then
+// checks for work, and only then waits for a token.
 func (c *Channel) Tokens() <-chan struct{} {
 	if tokens := c.tokens.Load(); tokens != nil {
 		return *tokens

@@ -11,7 +11,7 @@ import (
 const canConfine = true
 
 // confine locks the calling goroutine to a thread that runs only on these processors. The thread ends with
-// the goroutine. The kernel ignores unavailable processors, and fails if all are unavailable.
+// the goroutine. Unavailable processors are ignored. confine returns EINVAL if all are unavailable.
 func confine(processors []int) error {
 	var set unix.CPUSet
 	for _, p := range processors {

@@ -7,15 +7,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Core is an access to LNet that a Domain runs on (transport 2). Programs obtain one from package inproc or
-// mem and pass it to NewDomain. Its methods matter only to implementations and to tests of this package.
+// Core is a way to access LNet, on which a Domain runs (transport 2). Programs obtain a Core from package
+// inproc, remote or mem and pass it to NewDomain. Its methods matter only to implementations and to tests of
+// this package.
 //
 // All methods are safe for concurrent use unless their comment states otherwise. No method calls back into
-// package transport. Errors match an errno with errors.Is.
+// package transport. Every error matches an errno with errors.Is.
 type Core interface {
 	// Name returns the name that tools print, such as "lnet" or "mem".
 	Name() string
-	// Open creates the Core's side of a domain. It may block until ctx ends.
+	// Open creates the Core's side of a new Domain. It may block until ctx ends.
 	Open(ctx context.Context) (CoreDomain, error)
 }
 
@@ -23,133 +24,142 @@ type Core interface {
 type CoreDomain interface {
 	// Limits returns the limits of this domain. They are constant, except that DescriptorSize may grow.
 	Limits() Limits
-	// NIDs returns the local NIDs, including loopback (transport 6.1). It may block.
+	// NIDs returns the NIDs of this host, including loopback (transport 6.1). It may block.
 	NIDs(ctx context.Context) ([]lnet.NID, error)
 
-	// Alloc returns n bytes of zeroed, page-aligned memory. Register accepts any part of it and moves its
-	// data without copies. Free releases it and must be given the slice that Alloc returned. Free returns
-	// EBUSY while a buffer in this memory is registered. Both may block.
+	// Alloc returns n bytes of zeroed, page-aligned memory. Any part of this memory can be given to Register,
+	// and is then moved without copies. Free releases the memory; b must be the slice that Alloc returned.
+	// Free returns EBUSY while a buffer in this memory is registered. Both methods may block.
 	Alloc(ctx context.Context, n int) ([]byte, error)
 	Free(b []byte) error
 
-	// Register makes segments a buffer that ops can refer to. The engine has checked them against the
-	// limits, and does not change or move them until Deregister. Completions of the buffer carry token.
-	// Register may block. It returns EFBIG if the buffer has too many pieces for this Core, EINVAL if the
-	// Core cannot access the memory, and EDQUOT if a quota is used up.
+	// Register makes segments a buffer that ops can refer to. The engine has checked the segments against the
+	// limits, and does not change or move them until Deregister. All completions of ops on the buffer contain
+	// token. Register may block. It returns EFBIG if the buffer has too many pieces for this Core, EINVAL if
+	// the Core cannot access the memory, and EDQUOT if a quota is used up.
 	Register(ctx context.Context, segments [][]byte, token any) (CoreBuffer, error)
 
-	// StartTM starts a TM at an address, with room for the given number of completions. If the TMID is
-	// Dynamic, it chooses a free one. It may block until ctx ends. It returns ENOENT if the NID or PID does
-	// not belong to this host, EINVAL if the portal or TMID is invalid (0, for example), EADDRINUSE or
-	// EADDRNOTAVAIL (transport 3.16).
+	// StartTM starts a TM at address a, with room for the given number of completions. If a.TMID is Dynamic,
+	// the Core chooses a free number. StartTM may block until ctx ends. It returns ENOENT if the NID or PID
+	// does not belong to this host, EINVAL if the portal or TMID is invalid (0, for example), and EADDRINUSE
+	// or EADDRNOTAVAIL if the requested number, or every number, is in use (transport 3.16).
 	StartTM(ctx context.Context, a Address, completions int) (CoreTM, error)
 
-	// Close closes the domain. By then the engine has stopped all TMs and deregistered all buffers.
+	// Close closes the domain. The engine calls it only after it has stopped all TMs and deregistered all
+	// buffers.
 	Close() error
 }
 
-// CoreBuffer is a registered buffer. Each Core has its own type.
+// CoreBuffer is a buffer that CoreDomain.Register has registered. Each Core has its own implementation.
 type CoreBuffer interface {
-	// Deregister ends the registration. No op on the buffer is in progress. It may block.
+	// Deregister ends the registration. The engine calls it only while no op on the buffer is in progress. It
+	// may block.
 	Deregister() error
 }
 
 // CoreTM is a Core's side of a started TM.
 //
-// Each op that Submit accepts produces exactly one completion with Final set. An op on MsgRecv may produce
-// any number of completions without Final before that. Completions are kept in order until Reap returns
-// them. The Core has room for as many as StartTM or Grow were given, and the engine never exceeds that:
-// until an op's final completion is reaped, it reserves MaxMessages completions for an op on MsgRecv, and
-// one for any other. So a Core never has to drop or delay a completion.
+// Each op that Submit accepts produces exactly one completion with Final set, which is its last. An op on
+// MsgRecv may produce any number of completions without Final before it. Completions are kept in order until
+// Reap returns them.
+//
+// A Core never has to drop or delay a completion, because the engine reserves room in advance. For each op in
+// progress it reserves as many completions as the op can produce: MaxMessages for an op on MsgRecv, and one
+// for any other op. The reservation ends when the op's final completion has been reaped. The total never
+// exceeds the number given to StartTM, or to Grow later.
 type CoreTM interface {
 	// Address returns the address of the TM. It contains the assigned number if Dynamic was requested.
 	Address() Address
-	// MatchBits returns RandomMatchBits of the TM. Its first passive buffer gets the next ones.
+	// MatchBits returns the match bits that precede those of the TM's first passive buffer: RandomMatchBits
+	// of the TM number. The first passive buffer gets the next ones (MatchBits.Next).
 	MatchBits() MatchBits
 
-	// Submit hands over ops in order. It does not block, and does not use the slice after it has returned.
-	// It returns the number of ops accepted. If that is fewer than all, err is the reason why the next op
-	// was refused; the caller may continue after that op. If a Core detects a refusal later, it reports it
-	// by a final completion with the error. Completions of an op may become available before Submit
-	// returns. Several goroutines may call it.
+	// Submit starts the ops, or cancels ops, in the order of the slice. It does not block, and does not use
+	// the slice after it has returned. It returns the number of ops that the Core accepted. If this is less
+	// than len(ops), the Core has refused the op that follows, err is the reason, and the Core has not looked
+	// at the rest; the caller may submit the rest in another call. A Core that detects a reason for refusal
+	// only later reports the error in the op's final completion. Completions of an op may become available
+	// before Submit returns. Several goroutines may call Submit at a time.
 	Submit(ops []Op) (taken int, err error)
 
-	// Flush waits until peers can reach the buffers of all ops accepted by Submit before the call. It
-	// ignores ops that have ended. A Core in this process returns at once. Other Cores also return at the
-	// time until, unless it is zero, and when the Core is gone. Flush does not depend on completions being
-	// reaped. Several goroutines may call it.
+	// Flush waits until peers can reach the buffers of all ops that Submit accepted before the call, except
+	// ops that have ended. If until is not zero, Flush returns at this time at the latest. It also returns if
+	// the Core is gone. A Core in this process returns immediately. Flush does not depend on completions
+	// being reaped. Several goroutines may call it at a time.
 	Flush(until time.Time)
 
-	// Grow ensures room for n completions in total. It returns ENOBUFS if that is impossible.
+	// Grow ensures room for n completions in total, not n more. It returns ENOBUFS if that is impossible.
 	Grow(n int) error
 
-	// Reap moves up to len(dst) completions into dst and returns their number. It neither blocks nor
-	// allocates. Only one goroutine at a time may call it.
+	// Reap moves up to len(dst) completions into dst and returns their number, oldest first. It neither
+	// blocks nor allocates. Only one goroutine at a time may call it.
 	Reap(dst []Completion) int
 	// Pending reports whether Reap would return a completion. It costs one atomic load.
 	Pending() bool
-	// Wait blocks until Pending returns true, Wake is called, or the time until, unless that is zero. It
-	// may return early. Only one goroutine at a time may call it. Wake ends the current Wait; if there is
-	// none, the next Wait returns at once.
+	// Wait blocks until Pending returns true, until Wake is called, or until the given time unless that is
+	// zero. It may return early. Only one goroutine at a time may call Wait. Wake ends the Wait that is in
+	// progress; if none is, the next Wait returns immediately.
 	Wait(until time.Time)
 	Wake()
 
-	// Stop ends the TM and releases its address. It returns EBUSY if an op is still in progress.
-	// Completions that were not reaped are discarded. Later calls have no effect; Submit then returns
+	// Stop ends the TM and releases its address. It returns EBUSY if an op is still in progress. Completions
+	// that were not reaped are discarded. Further calls of Stop have no effect. After Stop, Submit returns
 	// ESHUTDOWN.
 	Stop() error
 }
 
 // Op is a request to a Core: an operation on a buffer, or the cancellation of one (transport 6.7, 9.4).
 type Op struct {
-	// Queue selects one of the six operations.
+	// Queue is the queue of the buffer, and so determines the operation.
 	Queue QueueType
-	// Cancel requests the end of the op on this buffer with the same Sequence. The final completion of that
-	// op reports ECANCELED, or the outcome that preceded the cancellation. The cancellation has no
-	// completion itself, and is not refused while the TM exists. It has no effect if the op has ended, even
-	// if the buffer was queued again or deregistered. The engine cancels only ops that Submit has accepted,
-	// but may cancel one repeatedly.
+	// Cancel means that this Op cancels another one: the op on the same Buffer with the same Sequence. The
+	// final completion of that op then reports ECANCELED, or its outcome if it ended before the cancellation
+	// took effect. The cancellation itself has no completion, and the Core accepts it as long as the TM
+	// exists. It has no effect if the op has ended, even if the buffer was queued again or deregistered
+	// since. The engine cancels only ops that Submit has accepted, but may cancel an op repeatedly.
 	Cancel bool
 	// Buffer is a buffer that Register returned.
 	Buffer CoreBuffer
-	// Sequence counts the ops of the buffer. Completions repeat it.
+	// Sequence is the number of the op among all ops on the buffer. The op's completions contain it, so that
+	// the engine can ignore a completion of an earlier op.
 	Sequence uint32
 
-	// Length is the number of bytes to move, from the beginning of the buffer. It is set for the queues
-	// that send and for ActiveBulkRecv, where it is the size in the descriptor. The other queues use the
+	// Length is the number of bytes to move, from the beginning of the buffer. It is set for the queues that
+	// send, and for ActiveBulkRecv, where it is the size in the peer's descriptor. The other queues use the
 	// whole buffer.
 	Length int
-	// MinReceiveSize and MaxMessages apply to MsgRecv; see Buffer.
+	// MinReceiveSize and MaxMessages are set for MsgRecv only; see the fields of Buffer.
 	MinReceiveSize int
 	MaxMessages    int
-	// MatchBits are those that a passive buffer waits for, or those of the passive buffer that an active
-	// operation accesses. Messages do not use them, because the address determines the match bits.
+	// MatchBits are the match bits of the passive buffer: of this one on a passive queue, and of the peer's
+	// on an active queue. Messages do not use them, because the address determines the match bits.
 	MatchBits MatchBits
 	// Peer is the destination of a message or of an active bulk operation.
 	Peer Address
 }
 
-// Completion reports the progress of an op (transport 9.4) or, if Token is nil, a change of the TM.
+// Completion reports the progress of an op (transport 9.4). If Token is nil, it reports a change of the TM.
 type Completion struct {
-	// Token is the token of the buffer, Sequence that of the op.
+	// Token is the token that CoreDomain.Register was given for the buffer. Sequence is Op.Sequence.
 	Token    any
 	Sequence uint32
-	// Final is set in the last completion of the op.
+	// Final is set in the last completion of an op.
 	Final bool
-	// Err is nil on success. ECANCELED means that the op was cancelled in time. EPROTO, in a final
-	// completion, means a message without a usable sender; see transport 6.5 and 6.9. If Token is nil, Err
-	// is an error of the TM: ENOBUFS means that a message was lost because no buffer was free.
+	// Err is nil on success. ECANCELED means that the op was cancelled before it was complete. EPROTO, in a
+	// final completion, means that a message without a usable sender arrived; see transport 6.5 and 6.9. If
+	// Token is nil, Err is an error of the TM: ENOBUFS means that a message was lost because no buffer was
+	// free.
 	Err error
-	// Length is the number of bytes moved, Offset their position in the buffer.
+	// Length is the number of bytes moved, and Offset is their position in the buffer.
 	Length, Offset int
-	// Sender is the sender of a message. A completion on MsgRecv with nil Err and zero Sender reports a
-	// message without a usable sender that has used space in the buffer; the engine counts it as a failure.
+	// Sender is the sender of a message. If a completion on MsgRecv has nil Err and zero Sender, a message
+	// without a usable sender has used space in the buffer; the engine counts this as a failure.
 	Sender Address
 	// Time is when the completion was created.
 	Time time.Time
 
-	// Down means that the Core is gone and no other completion will follow. The engine cancels everything
-	// that is queued, and the TM fails with Err. Token is nil.
+	// Down means that the Core is gone and that this is the last completion of the TM. The engine then ends
+	// all queued operations with ECANCELED, and the TM fails with Err. Token is nil.
 	Down bool
 	// Diagnostic, if not nil, is passed to the program in a TM event. Token is nil.
 	Diagnostic any
@@ -157,22 +167,23 @@ type Completion struct {
 
 // Limits are the limits of the buffers of a domain (transport 3.4).
 type Limits struct {
-	// BufferSize and SegmentSize are in bytes. Segments is the maximum number of segments.
+	// BufferSize and SegmentSize are the maximum sizes of a buffer and of a segment, in bytes. Segments is
+	// the maximum number of segments of a buffer.
 	BufferSize  int
 	SegmentSize int
 	Segments    int
-	// DescriptorSize is the length of the longest descriptor of a passive buffer, in bytes. It is the
-	// package's constant of the same name, or LargeDescriptorSize once a local NID is a large one. TMs at a
-	// 4-byte NID always use the shorter form.
+	// DescriptorSize is the maximum length of a descriptor of a passive buffer, in bytes: the constant
+	// DescriptorSize, or LargeDescriptorSize once this host has a large NID. TMs at a 4-byte NID always use
+	// the shorter form.
 	DescriptorSize int
 	// Confine and Synchronous report whether the Core supports TransferMachine.Confine and synchronous
-	// delivery. In Domain.Limits, Confine also requires support by the operating system. Calls for an
-	// unsupported feature return ENOSYS.
+	// delivery. In the result of Domain.Limits, Confine also requires support by the operating system. A call
+	// for an unsupported feature returns ENOSYS.
 	Confine, Synchronous bool
-	// PageSize is 0 if the Core moves data from and to any memory without copies. Otherwise it avoids
-	// copies for memory of Domain.Buffer, and for a bounded number of other ranges. These must begin and
-	// end at multiples of PageSize, be private to the process and not backed by a file, and not overlap.
-	// Buffers in other memory are copied through CopyMemory bytes in total; Register returns EDQUOT if they
-	// are used up.
+	// PageSize is 0 if the Core moves data from and to any memory without copies. Otherwise the Core avoids
+	// copies only for memory of Domain.Buffer, and for a limited number of other memory ranges. Such a range
+	// must begin and end at a multiple of PageSize, be private to the process, not be backed by a file, and
+	// not overlap another one. Data of buffers in any other memory are copied through shared memory,
+	// CopyMemory bytes in total; Register returns EDQUOT if these are used up.
 	PageSize, CopyMemory int
 }

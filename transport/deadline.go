@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// deadlines is a heap of the queued buffers with a deadline, earliest first.
+// deadlines is a heap of the queued buffers that have a deadline, earliest first.
 type deadlines []*Buffer
 
 func (d deadlines) Len() int { return len(d) }
@@ -47,22 +47,22 @@ func (tm *TransferMachine) addDeadline(b *Buffer) {
 	}
 }
 
-// wakeBy ensures that the worker does not rest beyond t. mu is held.
+// wakeBy ensures that the worker does not wait longer than until t. mu is held.
 func (tm *TransferMachine) wakeBy(t time.Time) {
 	if tm.waiting != waitNone && (tm.waitsUntil.IsZero() || t.Before(tm.waitsUntil)) {
 		tm.wakeNeeded = true
 	}
 }
 
-// removeDeadline removes b from the heap if it is in it. mu is held.
+// removeDeadline removes b from the heap if it has a deadline. mu is held.
 func (tm *TransferMachine) removeDeadline(b *Buffer) {
 	if i := b.state.heapIndex; i > 0 {
 		heap.Remove(&tm.deadlines, i-1)
 	}
 }
 
-// cancelExpired cancels the buffers whose deadline has passed. Only the worker calls it. mu is held, but released
-// temporarily.
+// cancelExpired cancels the operations of the buffers whose deadline has passed. Only the worker calls it. mu
+// is held, but released temporarily.
 func (tm *TransferMachine) cancelExpired() {
 	if len(tm.deadlines) == 0 {
 		return
@@ -83,8 +83,8 @@ func (tm *TransferMachine) cancelExpired() {
 	tm.putBatch(bt)
 }
 
-// nextDeadline returns the next time at which expire or retry has work. It returns zero if no time is set.
-// mu is held.
+// nextDeadline returns the next time at which cancelExpired or refillAfterPause has work, or zero if there is
+// no such time. mu is held.
 func (tm *TransferMachine) nextDeadline() time.Time {
 	next := tm.provisioning.pauseEnd
 	if len(tm.deadlines) > 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Errors of events are allocated once, so that delivering an event allocates nothing.
+// These errors are allocated once, so that delivering an event allocates nothing.
 var (
 	errCancelled  = fmt.Errorf("transport: the TM has failed: %w", syscall.ECANCELED)
 	errTimedOut   = fmt.Errorf("transport: the deadline has passed: %w", syscall.ETIMEDOUT)
@@ -17,15 +17,16 @@ var (
 )
 
 const (
-	// firstReaped is the initial number of completions reaped in one call. It doubles up to maxReaped while
-	// every call fills the slice.
+	// firstReaped is the number of completions that the first call of Reap may return. This number doubles up
+	// to maxReaped whenever a call returns that many.
 	firstReaped = 8
 	maxReaped   = 64
 )
 
-// deliver calls the callbacks for a bounded number of pending completions, and submits the buffers that
-// they added with BufferEvent.Add. It reports false if nothing was pending. The caller owns tm.delivering.
-// If a callback does not return, the next call continues after its event.
+// deliver calls the callbacks for up to maxReaped pending completions, and submits the buffers that the
+// callbacks have added with BufferEvent.Add. It returns the number of callbacks called. more is false if
+// nothing was pending. The caller must be the delivering goroutine. If a callback ends by runtime.Goexit or a
+// panic, the next call of deliver continues after the event of this callback.
 func (tm *TransferMachine) deliver() (events int, more bool) {
 	if tm.reaped == nil {
 		tm.reaped = make([]Completion, firstReaped)
@@ -68,12 +69,12 @@ func (tm *TransferMachine) handleCompletion(c *Completion) int {
 	}
 	s := &b.state
 	if s.tm.Load() != tm || s.sequence != c.Sequence {
-		return 0 // belongs to an op that has ended
+		return 0 // the op has already ended
 	}
 	return tm.reportEvent(b, outcome{c.Final, tm.completionError(b, c), c.Length, c.Offset, c.Sender, c.Time})
 }
 
-// outcome is the result of an op, or of one message of it.
+// outcome is the result of an op or, on MsgRecv, of one message.
 type outcome struct {
 	final          bool
 	err            error
@@ -82,13 +83,14 @@ type outcome struct {
 	time           time.Time
 }
 
-// completionError returns the error of a completion: its own, or an error for invalid contents (transport 3.10,
-// 6.5, 6.9).
+// completionError returns the error to report for a completion: the completion's own error, or EPROTO if its
+// contents are invalid (transport 3.10, 6.5, 6.9). If the deadline caused the cancellation, it returns
+// ETIMEDOUT instead of ECANCELED.
 func (tm *TransferMachine) completionError(b *Buffer, c *Completion) error {
 	s := &b.state
 	switch {
 	case c.Err != nil:
-		// An op cancelled before its deadline may be reported after it. That is no time-out.
+		// If the op was cancelled before its deadline, but reported only after it, this is not a time-out.
 		if s.flags&FlagTimedOut != 0 && errors.Is(c.Err, syscall.ECANCELED) && !c.Time.Before(s.deadline) {
 			return errTimedOut
 		}
@@ -101,8 +103,9 @@ func (tm *TransferMachine) completionError(b *Buffer, c *Completion) error {
 	return nil
 }
 
-// reportEvent reports an event of a queued buffer to the program, in the order of transport 3.10, and returns 1.
-// If the event is only counted, it returns 0. mu is held, but released during the callback.
+// reportEvent counts an outcome in the statistics and calls the callback of a queued buffer, with the steps
+// in the order of transport 3.10. It returns the number of callbacks called, 1 or 0: a failure that is not
+// final is only counted. mu is held, but released during the callback.
 func (tm *TransferMachine) reportEvent(b *Buffer, o outcome) int {
 	s := &b.state
 	q := s.queue
@@ -155,7 +158,7 @@ func (tm *TransferMachine) reportEvent(b *Buffer, o outcome) int {
 	return 1
 }
 
-// afterCallback cleans up after a callback of a buffer. mu is held.
+// afterCallback cleans up after a buffer's callback has returned or has been interrupted. mu is held.
 func (tm *TransferMachine) afterCallback() {
 	tm.inCallback = false
 	tm.event = BufferEvent{}
@@ -166,7 +169,8 @@ func (tm *TransferMachine) afterCallback() {
 	tm.endCallback()
 }
 
-// endCallback decrements the number of running callbacks. mu is held.
+// endCallback records that a callback has returned, and signals the TM's channel if no other one is running.
+// mu is held.
 func (tm *TransferMachine) endCallback() {
 	tm.callbacks--
 	if tm.callbacks == 0 {
@@ -174,8 +178,9 @@ func (tm *TransferMachine) endCallback() {
 	}
 }
 
-// endLostOps ends the operations that a lost Core has left (transport 3.5), and returns their number. mu is
-// held, but released during callbacks.
+// endLostOps ends the operations that were in progress when the Core was lost (transport 3.5). It calls their
+// callbacks with ECANCELED or ETIMEDOUT and returns the number of callbacks. mu is held, but released during
+// callbacks.
 func (tm *TransferMachine) endLostOps() int {
 	n := 0
 	tm.coreLost.Store(false)
@@ -196,7 +201,8 @@ func (tm *TransferMachine) endLostOps() int {
 	return n
 }
 
-// handleTMCompletion processes a completion about the TM itself. The worker reports it to the program. mu is held.
+// handleTMCompletion processes a completion about the TM itself. It wakes the worker, which reports the event
+// to the program. mu is held.
 func (tm *TransferMachine) handleTMCompletion(c *Completion) {
 	if c.Down && tm.down == nil {
 		err := c.Err
@@ -214,7 +220,7 @@ func (tm *TransferMachine) handleTMCompletion(c *Completion) {
 	tm.wakeNeeded = true
 }
 
-// deferAdd queues a buffer for submitDeferred.
+// deferAdd implements BufferEvent.Add: it adds b to its queue and to the batch that submitDeferred submits.
 func (tm *TransferMachine) deferAdd(b *Buffer) error {
 	now := time.Now()
 	tm.mu.Lock()
@@ -233,7 +239,7 @@ func (tm *TransferMachine) deferAdd(b *Buffer) error {
 }
 
 // submitDeferred submits the buffers that deferAdd has queued, and calls the callbacks of those that the Core
-// refuses. It returns the number of callbacks. mu is held, but released temporarily.
+// refuses. It returns the number of callbacks called. mu is held, but released temporarily.
 func (tm *TransferMachine) submitDeferred() int {
 	events := 0
 	if tm.submittingBatch == nil {

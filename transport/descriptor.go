@@ -9,10 +9,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Descriptor describes a passive buffer to the peer that moves its data (transport 6.6). It is opaque, and
-// any message may carry it. It has DescriptorSize bytes for TMs at 4-byte NIDs, as in Motr, and
-// LargeDescriptorSize bytes for TMs at large NIDs. It is valid until the next Add of the buffer overwrites
-// it; use bytes.Clone to keep it longer.
+// Descriptor identifies a passive buffer for the peer that moves its data (transport 6.6). Programs need not
+// know its content, and may send it in any message. It has DescriptorSize bytes for TMs at 4-byte NIDs, as in
+// Motr, and LargeDescriptorSize bytes for TMs at large NIDs. The next Add of the buffer overwrites it; use
+// bytes.Clone to keep it longer.
 //
 // All numbers are little endian, except the large NID, which has the format of lnet.NID.AppendLarge:
 //
@@ -43,14 +43,14 @@ const (
 	checksumSize = 8
 )
 
-// Passive is the content of a Descriptor: a passive buffer.
+// Passive is the decoded content of a Descriptor. It describes a passive buffer.
 type Passive struct {
-	// Address is the address of the TM. MatchBits are those that the buffer waits for.
+	// Address is the address of the buffer's TM. MatchBits select the buffer on that TM's portal.
 	Address   Address
 	MatchBits MatchBits
 	// Queue is PassiveBulkRecv or PassiveBulkSend.
 	Queue QueueType
-	// Size is the capacity of the buffer (PassiveBulkRecv) or the number of bytes to be fetched
+	// Size is the capacity of the buffer (PassiveBulkRecv) or the number of bytes to be read from it
 	// (PassiveBulkSend), 1 to lnet.MTU.
 	Size int
 }
@@ -88,8 +88,8 @@ func checksum(b []byte) uint64 {
 	return sum
 }
 
-// rawPassive holds the fields of a descriptor before validation. largeNID is the encoding of AppendLarge,
-// or nil.
+// rawPassive holds the fields of a descriptor before validation. In a descriptor with a large NID, largeNID
+// is the encoded NID and nid4 is 0. Otherwise largeNID is nil.
 type rawPassive struct {
 	matchBits                MatchBits
 	nid4                     uint64
@@ -122,7 +122,7 @@ func descriptorError(field string, value any, err error) error {
 	return &lnet.FieldError{What: "transport: descriptor", Field: field, Value: value, Err: err}
 }
 
-// Decode returns the passive buffer that d describes. It returns EINVAL if d is damaged or a field is
+// Decode returns the description of the passive buffer in d. It returns EINVAL if d is damaged or a field is
 // invalid, and EFBIG if the size exceeds lnet.MTU.
 func (d Descriptor) Decode() (Passive, error) {
 	raw, err := d.read()
@@ -135,9 +135,9 @@ func (d Descriptor) Decode() (Passive, error) {
 	return raw.passive()
 }
 
-// transfer returns what an operation on an active queue needs: the passive buffer, and the number of bytes
-// to move. Room is the capacity of the active buffer, length the number of bytes that it sends. The checks
-// and their order (EINVAL, EPERM, EFBIG) follow transport 6.6.
+// transfer decodes d for an operation on an active queue. It returns the passive buffer and the number of
+// bytes to move. room is the capacity of the active buffer, and length is the number of bytes that it sends.
+// The checks and their order (EINVAL, EPERM, EFBIG) follow transport 6.6.
 func (d Descriptor) transfer(active QueueType, room, length int) (p Passive, n int, err error) {
 	raw, err := d.read()
 	if err != nil {
@@ -155,7 +155,8 @@ func (d Descriptor) transfer(active QueueType, room, length int) (p Passive, n i
 	return p, length, nil
 }
 
-// checkTransfer checks the direction and size of an active operation.
+// checkTransfer returns an error if the descriptor is for the other direction, or if its size does not fit
+// room or length; see transfer.
 func (r *rawPassive) checkTransfer(active QueueType, room, length int) error {
 	pair := PassiveBulkSend
 	switch active {
@@ -181,7 +182,7 @@ func (r *rawPassive) checkTransfer(active QueueType, room, length int) error {
 	return nil
 }
 
-// read splits d into its fields and checks length, checksum, magic and version.
+// read splits d into its fields. It checks the length, checksum, magic and version, but not the other fields.
 func (d Descriptor) read() (r rawPassive, err error) {
 	if len(d) != DescriptorSize && len(d) != LargeDescriptorSize {
 		return r, descriptorError("length", len(d), errDescriptorLength)
@@ -207,7 +208,8 @@ func (d Descriptor) read() (r rawPassive, err error) {
 	return r, nil
 }
 
-// passive validates the remaining fields. The queue type is already validated.
+// passive validates the fields that read does not check, except the queue type, which the caller has
+// validated.
 func (r *rawPassive) passive() (Passive, error) {
 	switch {
 	case r.matchBits.Counter() == 0:

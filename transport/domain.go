@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Domain contains TMs, buffers and pools. A TM can only move buffers of the same domain (transport 3.3).
-// NewDomain creates one. All methods are safe for concurrent use.
+// Domain is the owner of TMs, buffers and pools. A TM can only move buffers of its own domain (transport
+// 3.3). NewDomain creates a domain. All methods are safe for concurrent use.
 type Domain struct {
 	core   Core
 	inner  CoreDomain
@@ -19,11 +19,11 @@ type Domain struct {
 	mu      orderedMutex[domainRank] // guards the fields below
 	closed  bool
 	tms     map[*TransferMachine]struct{}
-	buffers int // registered, or about to be
+	buffers int // registered buffers, and buffers being registered or allocated
 	pools   int
 }
 
-// NewDomain creates a domain on a Core. It may block until ctx ends. Errors of Core.Open are returned.
+// NewDomain creates a domain on a Core. It may block until ctx ends. It returns the error of Core.Open.
 func NewDomain(ctx context.Context, c Core) (*Domain, error) {
 	inner, err := c.Open(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func NewDomain(ctx context.Context, c Core) (*Domain, error) {
 
 // Close closes the domain. It returns EBUSY if the domain still has TMs, pools, registered buffers, or
 // deregistered buffers whose memory was not freed. It returns EINVAL if the domain is closed, and otherwise
-// the Core's error. After an error the domain is unchanged.
+// the error of the Core, if any. After an error the domain is unchanged.
 func (d *Domain) Close() error {
 	d.mu.Lock()
 	if err := d.open(); err != nil {
@@ -61,7 +61,8 @@ func (d *Domain) Close() error {
 }
 
 // Limits returns the limits of the Core. They are constant, except that DescriptorSize grows when the host
-// gets its first large NID. A TM never creates longer descriptors than the limit after its start.
+// gets its first large NID. A TM never creates descriptors longer than DescriptorSize was when the TM
+// started.
 func (d *Domain) Limits() Limits {
 	l := d.limits
 	l.DescriptorSize = d.inner.Limits().DescriptorSize
@@ -77,8 +78,8 @@ func (d *Domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	return nids, nil
 }
 
-// withErrno adds ECANCELED or ETIMEDOUT to an error that wraps a context's error, because all errors of the
-// package have an errno. Every call that takes a context, here or in the Core, uses it.
+// withErrno adds ECANCELED or ETIMEDOUT to err if err wraps the error of a context, because every error of
+// the package must match an errno. It is applied to the error of every call that takes a context.
 func withErrno(err error) error {
 	for _, ended := range []struct {
 		ctx   error
@@ -102,7 +103,8 @@ func (d *Domain) open() error {
 	return nil
 }
 
-// addBuffer increments the number of buffers, which prevents the domain from being closed.
+// addBuffer counts a buffer, so that the domain cannot be closed until removeBuffer is called. It returns
+// errClosed if the domain is closed.
 func (d *Domain) addBuffer() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,17 +115,18 @@ func (d *Domain) addBuffer() error {
 	return nil
 }
 
-// removeBuffer reverts counted.
+// removeBuffer reverts addBuffer.
 func (d *Domain) removeBuffer() {
 	d.mu.Lock()
 	d.buffers--
 	d.mu.Unlock()
 }
 
-// Open creates a TM, starts it, and waits until it is StateStarted. Callback may be nil. The prepare
-// functions are called before the start, for example to call AttachPool or Confine; a method expression
-// such as (*TransferMachine).DeliverSynchronously fits, too. Shutdown ends the TM. Open returns the error
-// of NewTM, of a prepare function, of Start or of ctx, or the reason why the TM failed.
+// Open creates a TM, starts it at address, and waits until it is StateStarted. callback may be nil; see
+// NewTM. Open calls the prepare functions before the start, for example to call AttachPool or Confine. A
+// prepare function can be a method expression such as (*TransferMachine).DeliverSynchronously. Shutdown ends
+// the TM. Open returns the error of NewTM, of a prepare function, of Start or of ctx, or the reason why the
+// TM failed; the TM is then closed.
 func (d *Domain) Open(
 	ctx context.Context, address string, callback func(e *TMEvent), prepare ...func(tm *TransferMachine) error,
 ) (*TransferMachine, error) {

@@ -5,19 +5,19 @@ import (
 	"syscall"
 )
 
-// EndPoint is an address that a TM sends to or has received from (transport 3.6). A TM has one EndPoint for
-// each address. It is reference counted. A reference uses no network resource, but a TM cannot be closed
-// while the program holds one.
+// EndPoint is the address of a TM as another TM uses it, to send messages to it or because it has received
+// some from it (transport 3.6). A TM has one EndPoint for each address. An EndPoint is reference counted. A
+// reference uses no network resource, but a TM cannot be closed while the program holds one.
 type EndPoint struct {
 	tm      *TransferMachine
 	address Address
 	// TransferMachine.mu guards the fields below.
 	refs         int
-	older, newer *EndPoint // links in endPoints.unused, while refs is 0
+	older, newer *EndPoint // neighbours in the list of unused end points, while refs is 0
 }
 
-// EndPoint returns the end point of an address, with a reference that Put drops. It returns EINVAL if the
-// address is malformed or has no TM number, or if the TM is not started.
+// EndPoint returns the end point of an address, with a reference that the caller must drop with Put. It
+// returns EINVAL if the address is malformed or has no TM number, or if the TM is not started.
 func (tm *TransferMachine) EndPoint(address string) (*EndPoint, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
@@ -26,7 +26,7 @@ func (tm *TransferMachine) EndPoint(address string) (*EndPoint, error) {
 	return tm.EndPointAt(a)
 }
 
-// EndPointAt is like EndPoint, but takes a parsed address.
+// EndPointAt is like EndPoint, but takes an Address instead of text.
 func (tm *TransferMachine) EndPointAt(a Address) (*EndPoint, error) {
 	if a.NID.IsZero() || a.TMID < 1 || a.TMID > MaxTMID {
 		return nil, fmt.Errorf("transport: end point %q: %w", a, syscall.EINVAL)
@@ -39,7 +39,8 @@ func (tm *TransferMachine) EndPointAt(a Address) (*EndPoint, error) {
 	return tm.endPoints.acquire(tm, a), nil
 }
 
-// Get adds a reference and returns e. The caller must hold one, or be in a callback that received e.
+// Get adds a reference and returns e. The caller must already hold a reference, or be in a callback that
+// received e.
 func (e *EndPoint) Get() *EndPoint {
 	e.tm.mu.Lock()
 	if e.refs > 0 {
@@ -49,7 +50,7 @@ func (e *EndPoint) Get() *EndPoint {
 	return e
 }
 
-// Put drops a reference. It must be called once for each Get and EndPoint.
+// Put drops a reference. It must be called once for each call of Get, EndPoint and EndPointAt.
 func (e *EndPoint) Put() {
 	e.tm.mu.Lock()
 	if e != e.tm.self || e.refs > 1 {
@@ -64,18 +65,17 @@ func (e *EndPoint) Address() Address { return e.address }
 // String returns the address in canonical form.
 func (e *EndPoint) String() string { return e.address.String() }
 
-// maxUnused is the number of unreferenced end points that a TM keeps, so that the next message of a peer
-// can reuse its end point.
+// maxUnused is the maximum number of end points without references that a TM keeps. If a peer sends another
+// message, the TM reuses the end point instead of allocating it again.
 const maxUnused = 1024
 
-// endPoints holds the end points of a TM, guarded by the TM's mu. It keeps some unreferenced ones for
-// reuse; programs do not see these.
+// endPoints holds the end points of a TM. It keeps some without references for reuse. The TM's mu guards it.
 type endPoints struct {
 	all            map[Address]*EndPoint
-	last           *EndPoint // most recently looked up
-	references     int       // total number of references
-	unused         int
-	oldest, newest *EndPoint // ends of the list of unused ones
+	last           *EndPoint // result of the last acquire
+	references     int       // total number of references to all end points
+	unused         int       // number of end points without references
+	oldest, newest *EndPoint // ends of the list of end points without references
 }
 
 // acquire returns the end point of an address with a new reference.
@@ -104,7 +104,7 @@ func (s *endPoints) retain(e *EndPoint) {
 	e.refs++
 }
 
-// drop drops a reference. If all were dropped already, it has no effect.
+// drop drops a reference. It has no effect if e has no references.
 func (s *endPoints) drop(e *EndPoint) {
 	if e.refs == 0 {
 		return

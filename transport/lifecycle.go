@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Start starts the TM in the background, at nid:pid:portal:tmid. If the tmid is *, the TM gets the highest
-// free number (transport 6.3). A TMEvent reports StateStarted or StateFailed, possibly before Start
-// returns. Start returns EINVAL if the TM is not in StateInitialized, or if the address is malformed. In
-// the latter case the TM enters StateFailed without an event.
+// Start starts the TM in the background, at the address nid:pid:portal:tmid. If the tmid is *, the TM gets a
+// free number, the highest one that is available (transport 6.3). A TMEvent reports StateStarted or
+// StateFailed, possibly before Start returns. Start returns EINVAL if the TM is not in StateInitialized, or
+// if the address is malformed. In the latter case the TM enters StateFailed without an event.
 func (tm *TransferMachine) Start(address string) error {
 	a, malformed := ParseAddress(address)
 	tm.mu.Lock()
@@ -29,9 +29,9 @@ func (tm *TransferMachine) Start(address string) error {
 	return malformed
 }
 
-// Stop begins to stop the TM. Nothing can be added any more. A TMEvent reports StateStopped when the queues
-// are empty and no callback runs. Buffers that are queued must complete or be cancelled by the program.
-// Stop returns EINVAL if the TM is already stopping or has ended.
+// Stop begins to stop the TM. From then on, Add returns EINVAL. Queued buffers stay queued until they
+// complete or the program cancels them. When the queues are empty and no callback runs, a TMEvent reports
+// StateStopped. Stop returns EINVAL if the TM is already stopping or has ended.
 func (tm *TransferMachine) Stop() error {
 	err := tm.beginStop()
 	if err == nil {
@@ -41,7 +41,7 @@ func (tm *TransferMachine) Stop() error {
 	return err
 }
 
-// Abort begins to stop the TM as Stop does, and cancels all queued buffers.
+// Abort begins to stop the TM as Stop does, and cancels the operations of all queued buffers.
 func (tm *TransferMachine) Abort() error {
 	err := tm.beginStop()
 	if err == nil {
@@ -51,7 +51,7 @@ func (tm *TransferMachine) Abort() error {
 	return err
 }
 
-// beginStop moves the TM to StateStopping. If it returns nil, mu is held.
+// beginStop sets the state to StateStopping. If it returns nil, mu is held, and the caller must release it.
 func (tm *TransferMachine) beginStop() error {
 	tm.mu.Lock()
 	was := tm.state
@@ -70,7 +70,7 @@ func (tm *TransferMachine) beginStop() error {
 	return nil
 }
 
-// abort cancels all queued buffers. mu is held on entry and released on return.
+// abort cancels the operations of all queued buffers. mu is held on entry and released on return.
 func (tm *TransferMachine) abort() {
 	bt := tm.getBatch()
 	for q := range tm.queues {
@@ -81,9 +81,9 @@ func (tm *TransferMachine) abort() {
 	tm.finish(bt)
 }
 
-// Close closes a TM that is stopped, has failed, or was never started, after its worker has ended. It
-// returns EBUSY if the program holds references to its end points, and EINVAL if the TM is in another
-// state; then nothing has changed. Callbacks of the TM must not call it.
+// Close closes a TM that is stopped, has failed, or was never started, and waits until its worker has ended.
+// It returns EBUSY if the program holds references to end points of the TM, and EINVAL if the TM is in
+// another state; in these cases nothing has changed. Callbacks of the TM must not call Close.
 func (tm *TransferMachine) Close() error {
 	tm.mu.Lock()
 	if s := tm.state; tm.closing || s != StateStopped && s != StateFailed && s != StateInitialized {
@@ -116,8 +116,8 @@ func (tm *TransferMachine) Close() error {
 	return nil
 }
 
-// Shutdown stops the TM as Abort does, waits until it is stopped, and closes it. With synchronous delivery
-// another goroutine must call DeliverAll meanwhile. Shutdown returns the error of ctx or of Close.
+// Shutdown stops the TM as Abort does, waits until it is stopped, and closes it. With synchronous delivery,
+// another goroutine must call DeliverAll during this time. Shutdown returns the error of ctx or of Close.
 func (tm *TransferMachine) Shutdown(ctx context.Context) error {
 	if tm.State() == StateInitialized {
 		return tm.Close()
@@ -137,9 +137,9 @@ func (tm *TransferMachine) Shutdown(ctx context.Context) error {
 	return tm.Close()
 }
 
-// Await waits until the state is s and the callback for it has returned. So callbacks must not call it. It
-// returns the error of ctx. If the TM can no longer reach s, it returns the cause of the failure, or
-// EINVAL.
+// Await waits until the state is s and the callback for this state has returned. So a callback of the TM must
+// not call it. If ctx ends first, Await returns its error. If the TM can no longer reach s, Await returns the
+// reason why the TM failed, or EINVAL if it did not fail.
 func (tm *TransferMachine) Await(ctx context.Context, s State) error {
 	for {
 		changed := tm.channel.Wait()

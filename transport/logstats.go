@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// statePollInterval is the interval at which LogStats checks whether the TM has ended. Polling avoids any cost for
-// the TM's events.
+// statePollInterval is the interval at which LogStats checks whether the TM has ended. LogStats polls the
+// state so that it adds no cost to the TM's events.
 const statePollInterval = time.Second
 
-// LogStats logs the statistics of the TM at the given interval. It writes a line for each queue that was
-// used since the previous line. The values are totals since the TM was created or since ResetStats: buffers
-// added, cancelled, completed and failed, bytes, the largest transfer, and the time in the queue.
+// LogStats logs the statistics of the TM at the given interval, with one line for each queue whose statistics
+// have changed since the previous time. The values are totals since the TM was created or since ResetStats:
+// buffers added, cancelled, completed and failed, bytes, the largest transfer, and the time in the queue.
 //
-// LogStats blocks, so call it in a goroutine. It returns when ctx ends, or within a second after the TM has
-// stopped, failed or been closed, after a last log. It panics if every is not positive.
+// LogStats blocks, so call it in a goroutine. It returns after a final log when ctx ends, or within a second
+// after the TM has stopped, failed or been closed. It panics if every is not positive.
 func (tm *TransferMachine) LogStats(ctx context.Context, log *slog.Logger, every time.Duration) {
 	ticker, look := time.NewTicker(every), time.NewTicker(statePollInterval)
 	defer ticker.Stop()
@@ -41,7 +41,7 @@ func (tm *TransferMachine) LogStats(ctx context.Context, log *slog.Logger, every
 		}
 		now := tm.AllStats()
 		for q := range now {
-			if now[q] != last[q] && now[q] != (Stats{}) { // ResetStats leaves zero values
+			if now[q] != last[q] && now[q] != (Stats{}) { // zero values only mean that ResetStats was called
 				now[q].log(log, address, QueueType(q))
 			}
 		}

@@ -7,27 +7,27 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// MatchBits are LNet match bits (transport 6.4): the TM number in the top 12 bits, and a counter in the
-// lower 52. Counter 0 is the receive queue. Counters 1 to MaxCounter are passive buffers, beginning at a
-// random one. Only Cores need this type.
+// MatchBits are LNet match bits as TMs use them (transport 6.4): the TM number in the upper 12 bits, and a
+// counter in the lower 52. Counter 0 is the receive queue. Counters 1 to MaxCounter are passive buffers; the
+// first passive buffer of a TM has a random counter. Only Cores need this type.
 type MatchBits uint64
 
 const (
-	// MaxCounter is the largest counter of a passive buffer. 1 follows it.
+	// MaxCounter is the largest counter of a passive buffer. After it, the counter continues with 1.
 	MaxCounter = 1<<tmidShift - 1
 
 	// tmidShift is the position of the TM number in match bits and in hdr_data.
 	tmidShift = 52
 )
 
-// MakeMatchBits combines a TM number, up to MaxTMID, and a counter.
+// MakeMatchBits returns the match bits of a TM number, up to MaxTMID, and a counter, up to MaxCounter.
 func MakeMatchBits(tmid uint16, counter uint64) MatchBits {
 	return MatchBits(tmid)<<tmidShift | MatchBits(counter&MaxCounter)
 }
 
-// RandomMatchBits returns match bits of a TM with a random counter, 1 to MaxCounter, that is unpredictable
-// to programs. The TM's passive buffers use the counters that follow. So descriptors of a TM that has ended
-// do not match buffers of the next TM with the same number (transport 6.4).
+// RandomMatchBits returns match bits of a TM with a random counter, 1 to MaxCounter. Programs cannot predict
+// it. The TM's passive buffers use the counters that follow. So descriptors of a TM that has ended do not
+// match buffers of the next TM with the same number (transport 6.4).
 func RandomMatchBits(tmid uint16) MatchBits {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never returns an error
@@ -49,11 +49,12 @@ func (m MatchBits) Next() MatchBits {
 	return MakeMatchBits(m.TMID(), c)
 }
 
-// HdrData is the hdr_data of a PUT sent by a TM (transport 6.5): the sender's number in the top 12 bits,
-// and its portal below. It is little endian on the wire. Only Cores need this type.
+// HdrData is the hdr_data of a PUT sent by a TM (transport 6.5): the number of the sending TM in the upper 12
+// bits, and the portal of that TM in the lower 52. It is little endian on the wire. Only Cores need this
+// type.
 type HdrData uint64
 
-// MakeHdrData returns the hdr_data that a TM at a sends.
+// MakeHdrData returns the hdr_data of messages from a TM at address a.
 func MakeHdrData(a Address) HdrData {
 	return HdrData(a.TMID)<<tmidShift | HdrData(a.Portal)
 }
@@ -61,11 +62,11 @@ func MakeHdrData(a Address) HdrData {
 // TMID returns the number of the sending TM, 0 to MaxTMID.
 func (h HdrData) TMID() uint16 { return uint16(h >> tmidShift) }
 
-// Portal returns the portal of the sending TM, 52 bits, not validated.
+// Portal returns the portal of the sending TM: all 52 bits, not validated.
 func (h HdrData) Portal() uint64 { return uint64(h) & MaxCounter }
 
-// Sender returns the address of the sending TM. Initiator is the source in the header of the PUT. It
-// returns the zero Address and false if the message was not sent by a TM, so that no reply is possible.
+// Sender returns the address of the sending TM, given the NID and PID of the PUT's initiator. It returns the
+// zero Address and false if the message was not sent by a TM, so that no answer is possible.
 func (h HdrData) Sender(initiator lnet.ProcessID) (Address, bool) {
 	if h.TMID() == 0 || !validPortal(h.Portal()) {
 		return Address{}, false

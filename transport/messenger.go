@@ -12,75 +12,77 @@ import (
 	"time"
 )
 
-// ErrMessengerClosed is returned by methods of a Messenger that is closed (ESHUTDOWN).
+// ErrMessengerClosed is returned by methods of a Messenger that is closed. It matches ESHUTDOWN.
 var ErrMessengerClosed = fmt.Errorf("transport: the messenger is closed: %w", syscall.ESHUTDOWN)
 
 // Message is a message that a Messenger has received.
 type Message struct {
 	// From is the address of the sender, to which an answer can be sent.
 	From Address
-	// Data is a copy of the message, which belongs to the program.
+	// Data is a copy of the message's bytes. It belongs to the program.
 	Data []byte
 }
 
 // MessengerConfig holds the parameters of a Messenger. The zero value is usable.
 type MessengerConfig struct {
-	// MessageSize is the length of the longest message, at most Limits.BufferSize. 0 means 4096.
+	// MessageSize is the length of the longest message that can be sent or received, in bytes, at most
+	// Limits.BufferSize. 0 means 4096.
 	MessageSize int
-	// Unread is the number of received messages that may wait for the program, at most MostMessages. 0 means 64.
-	// A message that arrives when as many wait is lost. Its sender is not notified, except by a Core in memory.
+	// Unread is the maximum number of messages that have arrived and that the program has not received yet,
+	// at most MostMessages. 0 means 64. A further message is lost, and its sender gets no error unless the
+	// Core is that of package mem.
 	Unread int
-	// Sending is the number of messages that may be on their way at a time, at most MostMessages. 0 means 16.
-	// Further calls of Send wait.
+	// Sending is the maximum number of messages that are being sent at a time, at most MostMessages. 0 means
+	// 16. Further calls of Send wait.
 	Sending int
 }
 
-// Messenger sends and receives messages at one address. It is a TransferMachine with buffers, for programs
-// that need neither bulk data nor control over their memory. OpenMessenger opens one. All methods are safe
-// for concurrent use, and none may be called in a callback of a TransferMachine.
+// Messenger sends and receives messages at one address. It consists of a TransferMachine and its buffers, for
+// programs that need neither bulk data nor control over their memory. OpenMessenger opens a messenger. All
+// methods are safe for concurrent use. No method may be called in a callback of a TransferMachine.
 //
-// As with every TransferMachine, success of Send means that the message has left (transport 3.11): it is
+// As with every TransferMachine, success of Send means only that the message was sent (transport 3.11). It is
 // lost if the receiver does not exist or has no free buffer. Messages from one address arrive in the order in
-// which they were sent, unless the two nodes have several paths.
+// which they were sent, unless there are several paths between the two nodes.
 type Messenger struct {
 	size   int
 	domain *Domain
 	tm     *TransferMachine
 
-	buffers []*Buffer      // all of them, to be freed
-	unused  chan *Buffer   // for sending
-	arrived chan receipt   // has room for all receive buffers
-	refused chan struct{}  // holds one token after a callback has added to idle
+	buffers []*Buffer      // all buffers, so that Close can free them
+	unused  chan *Buffer   // free buffers for sending
+	arrived chan receipt   // messages not yet received; has room for one per receive buffer
+	refused chan struct{}  // has a token after a callback has added a buffer to idle
 	failed  chan struct{}  // closed when the TM has failed
 	closing chan struct{}  // closed when Close begins
 	ended   chan struct{}  // closed when Close has ended
-	calls   sync.WaitGroup // calls that use the TM or buffers; grows only while mu is held
+	calls   sync.WaitGroup // calls in progress that use the TM or buffers; grows only while mu is held
 
 	mu      sync.Mutex
 	closed  bool
 	idle    []*Buffer // receive buffers that the TM refused
-	failure error     // set before failed is closed
-	err     error     // of Close, set before ended is closed
+	failure error     // why the TM failed; set before failed is closed
+	err     error     // result of Close; set before ended is closed
 }
 
-// receipt is a message in a receive buffer.
+// receipt is a message that has arrived in a receive buffer.
 type receipt struct {
 	buffer         *Buffer
 	offset, length int
 	from           Address
 }
 
-// sending is the state of a send buffer, in its field Data.
+// sending is the state of a buffer for sending. It is in the field Data of the buffer.
 type sending struct {
-	outcome chan error // has room for one
+	outcome chan error // result of the operation; has room for one
 	phase   atomic.Uint32
 }
 
-// Phases of a sending. A buffer that is sent is released by Send, or by the callback if Send has returned
-// because its context ended.
+// Phases of a message that is sent. They determine which goroutine returns the buffer to Messenger.unused:
+// Send, or the callback if Send has returned before because its context ended.
 const (
-	sendAwaited uint32 = iota
-	sendOver
+	sendAwaited uint32 = iota // Send waits for the result and returns the buffer
+	sendOver                  // the result was passed to Send, which returns the buffer
 	sendAbandoned
 )
 
@@ -89,10 +91,10 @@ func OpenMessenger(ctx context.Context, c Core, address string) (*Messenger, err
 	return MessengerConfig{}.Open(ctx, c, address)
 }
 
-// Open opens a messenger at an address, nid:pid:portal:tmid, where tmid may be * (see
-// TransferMachine.Start). It waits until peers can send to it or ctx ends. Close closes the messenger. Open
-// returns EINVAL if the configuration or the address is invalid, EFBIG if MessageSize is too large, and the
-// errors of NewDomain, Domain.Buffer and Domain.Open.
+// Open opens a messenger at an address, nid:pid:portal:tmid, where tmid may be * (see TransferMachine.Start).
+// It returns when peers can send to the messenger, or when ctx ends. Close closes the messenger. Open returns
+// EINVAL if the configuration or the address is invalid, EFBIG if MessageSize is too large, and the errors of
+// NewDomain, Domain.Buffer and Domain.Open.
 func (c MessengerConfig) Open(ctx context.Context, core Core, address string) (*Messenger, error) {
 	for _, f := range []struct {
 		field       *int
@@ -147,7 +149,7 @@ func (m *Messenger) open(ctx context.Context, c *MessengerConfig, address string
 	return err
 }
 
-// tmEvent records that the TM has failed.
+// tmEvent is the callback for events of the TM. It records that the TM has failed.
 func (m *Messenger) tmEvent(e *TMEvent) {
 	if e.Type == TMStateChange && e.Next == StateFailed {
 		m.mu.Lock()
@@ -157,8 +159,10 @@ func (m *Messenger) tmEvent(e *TMEvent) {
 	}
 }
 
-// received is the callback of the receive queue. A receive buffer holds one message. If an operation failed
-// but was not canceled, received adds its buffer again. If the TM refuses the buffer, it goes to idle.
+// received is the callback of the receive queue. A receive buffer holds one message. After a message without
+// a usable sender, received adds the buffer to the queue again. After other errors, or if that fails, it puts
+// the buffer into idle, and Receive adds it later. If the operation was cancelled, the TM is ending, and the
+// buffer is not needed any more.
 func (m *Messenger) received(e *BufferEvent) {
 	switch {
 	case e.Err == nil:
@@ -166,20 +170,21 @@ func (m *Messenger) received(e *BufferEvent) {
 		return
 	case errors.Is(e.Err, syscall.ECANCELED):
 		return
-	case errors.Is(e.Err, syscall.EPROTO) && e.Add(e.Buffer) == nil: // the sender was no TM
+	case errors.Is(e.Err, syscall.EPROTO) && e.Add(e.Buffer) == nil: // the sender was not a TM
 		return
 	}
-	// The Core has refused the buffer, and would probably refuse it again at once.
+	// The Core has refused the buffer, and would probably refuse it again if it were added now.
 	m.mu.Lock()
 	m.idle = append(m.idle, e.Buffer)
 	m.mu.Unlock()
 	select {
 	case m.refused <- struct{}{}:
-	default: // Receive has not looked yet
+	default: // Receive has not removed the previous token yet
 	}
 }
 
-// sent returns the callback for messages that were sent or not.
+// sent returns the callback of the send queue. The callback passes the result to Send or, if Send has
+// returned already, puts the buffer into unused.
 func sent(unused chan<- *Buffer) func(e *BufferEvent) {
 	return func(e *BufferEvent) {
 		s := e.Buffer.Data.(*sending)
@@ -191,10 +196,11 @@ func sent(unused chan<- *Buffer) func(e *BufferEvent) {
 	}
 }
 
-// Addr returns the address of the messenger, with the number that it was assigned.
+// Addr returns the address of the messenger. It contains the TM number that was assigned.
 func (m *Messenger) Addr() Address { return m.tm.Self().Address() }
 
-// begin registers a call that uses the TM. If it returns nil, calls.Done must follow.
+// begin registers a call that uses the TM, so that Close waits for it. If begin returns nil, the caller must
+// call calls.Done at the end. It returns ErrMessengerClosed after Close.
 func (m *Messenger) begin() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +211,8 @@ func (m *Messenger) begin() error {
 	return nil
 }
 
-// cause returns the reason why the TM has ended, if it has, and otherwise err.
+// cause returns the error that a method should return instead of err: ErrMessengerClosed or the failure of
+// the TM if they are the reason, and otherwise err. It returns nil if err is nil.
 func (m *Messenger) cause(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,8 +227,8 @@ func (m *Messenger) cause(err error) error {
 	return err
 }
 
-// Send sends a copy of data to an address. It blocks until the message has left or failed, which includes
-// the time until a buffer for sending is free, or until ctx ends. The message may then still arrive.
+// Send sends a copy of data to an address. It waits until a buffer for sending is free, and then until the
+// message was sent or has failed. If ctx ends, Send returns earlier, but the message may still arrive.
 //
 // Send returns EINVAL if data is empty or the address is invalid; EMSGSIZE if data is longer than
 // MessengerConfig.MessageSize; ErrMessengerClosed; ctx's error, which also matches ECANCELED or ETIMEDOUT;
@@ -256,7 +263,7 @@ func sendEnded(ctx context.Context, to Address) error {
 	return withErrno(fmt.Errorf("transport: send to %v: %w", to, ctx.Err()))
 }
 
-// send sends data in b, and releases b when it is unused.
+// send sends data in buffer b. It returns b to m.unused, unless ctx ends first; then the callback does that.
 func (m *Messenger) send(ctx context.Context, b *Buffer, to Address, data []byte) error {
 	e, err := m.tm.EndPointAt(to)
 	if err != nil {
@@ -275,7 +282,7 @@ func (m *Messenger) send(ctx context.Context, b *Buffer, to Address, data []byte
 	select {
 	case err = <-s.outcome:
 	case <-ctx.Done():
-		m.tm.Cancel(b) // before the callback can release b
+		m.tm.Cancel(b) // Send has returned, so the callback returns the buffer
 		if s.phase.CompareAndSwap(sendAwaited, sendAbandoned) {
 			return sendEnded(ctx, to)
 		}
@@ -288,10 +295,10 @@ func (m *Messenger) send(ctx context.Context, b *Buffer, to Address, data []byte
 	return nil
 }
 
-// Receive returns the next message. It blocks until one has arrived, ctx ends, or the messenger is closed or
-// fails. Messages that have arrived are returned even if ctx has ended or the messenger has failed. Receive
-// returns ErrMessengerClosed; ctx's error, which also matches ECANCELED or ETIMEDOUT; or EPIPE if the Core is
-// gone.
+// Receive returns the next message. It blocks until a message has arrived, ctx ends, or the messenger is
+// closed or fails. It returns messages that have arrived even if ctx has ended or the messenger has failed.
+// The error is ErrMessengerClosed; ctx's error, which also matches ECANCELED or ETIMEDOUT; or EPIPE if the
+// Core is gone.
 func (m *Messenger) Receive(ctx context.Context) (Message, error) {
 	if err := m.begin(); err != nil {
 		return Message{}, err
@@ -316,7 +323,7 @@ func (m *Messenger) Receive(ctx context.Context) (Message, error) {
 			return Message{}, withErrno(fmt.Errorf("transport: receive: %w", ctx.Err()))
 		case <-m.failed:
 			select {
-			case r := <-m.arrived: // before the TM failed
+			case r := <-m.arrived: // arrived before the TM failed
 				return m.unpack(&r), nil
 			default:
 				return Message{}, m.cause(syscall.EPIPE)
@@ -327,7 +334,7 @@ func (m *Messenger) Receive(ctx context.Context) (Message, error) {
 	}
 }
 
-// unpack copies a message, and queues its buffer for another one.
+// unpack copies a message out of its receive buffer, and adds the buffer to the receive queue again.
 func (m *Messenger) unpack(r *receipt) Message {
 	data := make([]byte, r.length)
 	r.buffer.CopyOut(r.offset, data)
@@ -335,11 +342,11 @@ func (m *Messenger) unpack(r *receipt) Message {
 	return Message{From: r.from, Data: data}
 }
 
-// queuePause is the pause before Receive queues buffers again that were refused.
+// queuePause is the time after which Receive again adds buffers that the TM refused.
 const queuePause = 100 * time.Millisecond
 
-// queue queues receive buffers, and those that the TM refused before. It returns false if
-// the TM refuses some now.
+// queue adds buffers, and all buffers in idle, to the receive queue. It puts into idle the buffers that the
+// TM refuses, and returns false if there are any.
 func (m *Messenger) queue(buffers ...*Buffer) bool {
 	m.mu.Lock()
 	buffers = append(buffers, m.idle...)
@@ -358,8 +365,9 @@ func (m *Messenger) queue(buffers ...*Buffer) bool {
 	return false
 }
 
-// Messages returns an iterator over the messages that arrive. It blocks like Receive. It ends without an
-// error when the messenger is closed. Any other error of Receive is the last element.
+// Messages returns an iterator over the messages that arrive. Each step blocks like Receive. The iterator
+// ends without an error when the messenger is closed. If Receive returns another error, this error is the
+// last element.
 func (m *Messenger) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for {
@@ -372,8 +380,9 @@ func (m *Messenger) Messages(ctx context.Context) iter.Seq2[Message, error] {
 }
 
 // Close closes the messenger and releases its address and memory. Messages that were not received are
-// discarded. Other calls return ErrMessengerClosed. Close blocks until they have returned and the network no
-// longer uses the memory. Later calls wait as well, and return the same result: nil, or an error of the Core.
+// discarded. Calls of other methods that are in progress return ErrMessengerClosed. Close blocks until they
+// have returned and the network no longer uses the memory. Further calls of Close wait as well, and return
+// the same result: nil, or an error of the Core.
 func (m *Messenger) Close() error {
 	m.mu.Lock()
 	if m.closed {

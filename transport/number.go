@@ -2,21 +2,24 @@ package transport
 
 import "syscall"
 
-// TMIDs assigns numbers to TMs that request a dynamic one (transport 6.3): First to Last, within 1 to
-// MaxTMID, from Last downwards and then from Last again. So a released number is reused as late as
-// possible, because peers may still have descriptors of its previous TM. The zero TMIDs are the numbers of
-// one portal: the upper half first, where few TMs have configured numbers, then the lower half. TMIDs are
-// not safe for concurrent use. Only Cores need them.
+// TMIDs assigns numbers to TMs that request a dynamic number (transport 6.3). It assigns the numbers First to
+// Last, which must be within 1 to MaxTMID, in descending order, and after First it begins at Last again. So a
+// released number is reused as late as possible, because peers may still have descriptors of the previous TM
+// with this number.
+//
+// The zero TMIDs assigns all numbers of a portal: first the upper half, where few TMs have configured
+// numbers, then the lower half. TMIDs are not safe for concurrent use. Only Cores need them.
 type TMIDs struct {
 	First, Last uint16
-	// Floor is the lowest number assigned when all of First to Last are in use, or 0 for no such numbers.
+	// Floor, if not 0, allows the numbers from First-1 down to Floor when all of First to Last are in use.
 	Floor uint16
 
-	offset uint16 // distance below Last at which the next choice begins
+	offset uint16 // the next call of Choose begins at Last-offset
 }
 
-// Choose returns the first number for which try returns true. It tries each number at most once, and stops
-// when try returns an error. It returns EADDRNOTAVAIL if try accepts no number.
+// Choose calls try with one number after another until try takes one, and returns this number. try reports
+// whether it has taken the number. Choose tries each number at most once. If try returns an error, Choose
+// returns the error. If try takes no number, Choose returns EADDRNOTAVAIL.
 func (c *TMIDs) Choose(try func(id uint16) (taken bool, err error)) (uint16, error) {
 	if c.Last == 0 {
 		c.First, c.Last, c.Floor = (MaxTMID+1)/2, MaxTMID, 1

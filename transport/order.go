@@ -1,7 +1,7 @@
 package transport
 
-// rank is the position of a lock in the locking order (transport 3.2). Lower ranks are locked first, and at
-// most one lock of each rank is held.
+// rank is the position of a lock in the locking order (transport 3.2). A goroutine acquires locks of lower
+// ranks first, and holds at most one lock of each rank.
 type rank interface{ rank() int }
 
 // The ranks, in locking order.

@@ -4,6 +4,6 @@ package transport
 
 import "sync"
 
-// orderedMutex is a mutex with a rank. A goroutine that holds one may lock only mutexes of higher ranks.
-// The build with the race detector checks this (order_race.go); this one does not.
+// orderedMutex is a mutex with a rank. A goroutine that holds an orderedMutex may lock only those of higher
+// ranks. Only builds with the race detector check this (order_race.go).
 type orderedMutex[R rank] struct{ sync.Mutex }

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// orderedMutex is a mutex with a rank. A goroutine that holds one may lock only mutexes of higher ranks.
-// Lock panics if the order is violated, even without a deadlock. Without the race detector, order_off.go
-// defines a plain mutex instead.
+// orderedMutex is a mutex with a rank. A goroutine that holds an orderedMutex may lock only those of higher
+// ranks. Lock panics if this order is violated, even if no deadlock results. Without the race detector,
+// order_off.go defines a plain mutex instead.
 type orderedMutex[R rank] struct{ mu sync.Mutex }
 
 // Lock is like sync.Mutex.Lock.
@@ -50,7 +50,7 @@ type heldLocks struct {
 
 var locks = heldLocks{held: make(map[uint64][]int)}
 
-// of returns the ranks that goroutine g holds. Only that goroutine reads or changes them.
+// of returns the ranks of the locks that goroutine g holds. Only goroutine g uses the returned slice.
 func (l *heldLocks) of(g uint64) []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Pool keeps registered buffers that are not in use (transport 4). TMs can fill their receive queues from
-// it (transport 5). Domain.NewPool creates one. All methods are safe for concurrent use. Except for
-// Provision, Prune and Close, they block only on locks.
+// Pool keeps registered buffers that are not in use (transport 4). TMs can fill their receive queues from a
+// pool (transport 5). Domain.NewPool creates a pool. All methods are safe for concurrent use. Only Provision,
+// Prune and Close may block other than on locks.
 type Pool struct {
 	domain *Domain
 	config PoolConfig
@@ -21,34 +21,36 @@ type Pool struct {
 	size       int          // number of buffers, free or not
 	creating   int          // buffers being created by Provision
 	attached   int          // number of attached TMs
-	byAge      pooledList   // all free buffers, oldest return first
-	byColour   []pooledList // free buffers of each colour, newest return first
-	uncoloured pooledList   // free buffers without a colour, oldest return first
-	getFailed  bool         // a Get has failed since the pool became empty
+	byAge      pooledList   // all free buffers, longest free first
+	byColour   []pooledList // free buffers of each colour, most recently returned first
+	uncoloured pooledList   // free buffers without a colour, longest free first
+	getFailed  bool         // a Get has returned nil since the pool became empty
 	waiting    waitList     // TMs with a deficit
-	serveRound uint64       // counts attempts to serve them; Put starts a new one
+	serveRound uint64       // counts the rounds in which waiting TMs are served; put begins a new round
 }
 
 // PoolConfig holds the parameters of a pool.
 type PoolConfig struct {
-	// Segments is the number of segments of each buffer, SegmentSize their length in bytes. The limits of
-	// the domain apply.
+	// Segments is the number of segments of each buffer. SegmentSize is the length of each segment in bytes.
+	// The limits of the domain apply.
 	Segments, SegmentSize int
-	// Threshold is the number of free buffers below which Low is called. Prune keeps that many. 0 means 2.
+	// Threshold is the number of free buffers below which Low is called. Prune leaves at least this many. 0
+	// means 2.
 	Threshold int
 	// Colours is the number of colours, 0 to 1<<20. Put accepts colours 0 to Colours-1.
 	Colours int
-	// Alignment is the alignment of each segment, a power of two up to the page size. 0 means none.
+	// Alignment is the alignment of each segment in bytes, a power of two up to the page size. 0 means none.
 	Alignment int
 	// NoDump excludes the memory of the buffers from core dumps.
 	NoDump bool
-	// NotEmpty is called when a buffer has returned to an empty pool and all waiting TMs have been served,
-	// which may have emptied the pool again. Low is called when Get, or a TM that fills its queue, leaves
-	// fewer than Threshold free buffers. Either may be nil.
+	// NotEmpty is called after a buffer has been returned to an empty pool and all waiting TMs have been
+	// served. Serving them may have emptied the pool again. Low is called when Get, or a TM that fills its
+	// queue, leaves fewer than Threshold free buffers. Either function may be nil.
 	//
-	// Both are called without locks by the goroutine that called the pool, or by the TM's worker or
-	// DeliverAll after the callback of the event. They may use the pool. Low is called recursively if it
-	// takes buffers itself: by every Get, and by Provision if waiting TMs take all new buffers.
+	// Both are called without locks, and may use the pool. They run in the goroutine that called a method of
+	// the pool. If a TM filled its queue after an event, they run after the event's callback, in the same
+	// goroutine. If Low itself takes buffers, it is called recursively: by every Get, and by Provision if
+	// waiting TMs take all new buffers.
 	NotEmpty, Low func(p *Pool)
 }
 
@@ -59,8 +61,9 @@ const (
 	maxColours = 1 << 20
 )
 
-// NewPool creates an empty pool. It returns EINVAL if c is invalid or the domain is closed, EFBIG if the
-// buffers would be too large, and ENOSYS if the system does not support NoDump.
+// NewPool creates a pool without buffers; Provision adds them. NewPool returns EINVAL if c is invalid or the
+// domain is closed, EFBIG if the buffers would be too large, and ENOSYS if NoDump is set and the system does
+// not support it.
 func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 	if c.Threshold == 0 {
 		c.Threshold = defaultThreshold
@@ -82,7 +85,7 @@ func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 	return p, nil
 }
 
-// checkPool returns an error if c is invalid or exceeds the limits.
+// checkPool returns an error if c is invalid or its buffers would exceed the limits.
 func (l Limits) checkPool(c *PoolConfig) error {
 	switch {
 	case c.Segments < 1 || c.Segments > l.Segments:
@@ -104,9 +107,10 @@ func (l Limits) checkPool(c *PoolConfig) error {
 	return nil
 }
 
-// Provision adds n new buffers to the pool. It returns the number of buffers created and, if that is less
-// than n, the error: that of ctx or the Core, or EINVAL if the pool is closed. It may block until ctx ends.
-// Waiting TMs get the new buffers at once. Low is called at the end if too few are left.
+// Provision adds n new buffers to the pool, and returns the number of buffers added. If this is less than n,
+// it also returns the error: that of ctx or the Core, or EINVAL if the pool is closed. It may block until ctx
+// ends. TMs that wait for buffers get the new ones first. If this leaves fewer than Threshold free buffers,
+// Low is called once at the end.
 func (p *Pool) Provision(ctx context.Context, n int) (int, error) {
 	var (
 		made int
@@ -152,7 +156,7 @@ func (p *Pool) provision(ctx context.Context) (poolCalls, error) {
 	return p.put(b, AnyColour), nil
 }
 
-// newBuffer creates a buffer that is not on any list yet.
+// newBuffer creates a buffer of the pool that is not on any list of the pool yet.
 func (p *Pool) newBuffer(ctx context.Context) (*Buffer, error) {
 	c := &p.config
 	b, err := p.domain.allocate(ctx, p.stride*(c.Segments-1)+c.SegmentSize, func(memory []byte) [][]byte {
@@ -177,9 +181,10 @@ func (p *Pool) newBuffer(ctx context.Context) (*Buffer, error) {
 
 var errPoolClosed = fmt.Errorf("the pool is closed: %w", syscall.EINVAL)
 
-// Get takes a buffer from the pool. It prefers the buffer most recently returned with this colour, then the
-// longest free one among those new or returned without a colour, then the longest free one of all. A colour
-// that the pool does not have counts as none. Get returns nil if no buffer is free.
+// Get removes a buffer from the pool and returns it. It prefers the buffer that was most recently returned
+// with this colour. Otherwise it returns the longest free buffer among those that are new or were returned
+// without a colour, and otherwise the longest free buffer of all. A colour that the pool does not have counts
+// as AnyColour. Get returns nil if no buffer is free.
 func (p *Pool) Get(colour uint32) *Buffer {
 	p.mu.Lock()
 	b, news := p.take(colour)
@@ -189,10 +194,11 @@ func (p *Pool) Get(colour uint32) *Buffer {
 	return b
 }
 
-// Put returns a buffer to the pool with a colour, which must be AnyColour or below PoolConfig.Colours; the
-// Colour of a TM may be neither. Waiting TMs are served before Put returns. It returns EINVAL if b does not
-// belong to the pool, its EndPoint is not nil, or the colour is invalid, and EBUSY if b is queued or in the
-// pool already. After an error nothing has changed.
+// Put returns a buffer to the pool with a colour. The colour must be AnyColour or less than
+// PoolConfig.Colours; the result of TransferMachine.Colour may be neither. Before Put returns, TMs that wait
+// for buffers get the buffer. Put returns EINVAL if b does not belong to the pool, if b.EndPoint is not nil,
+// or if the colour is invalid, and EBUSY if b is queued or already in the pool. After an error nothing has
+// changed.
 func (p *Pool) Put(b *Buffer, colour uint32) error {
 	err := p.claim(b, colour)
 	if err != nil {
@@ -202,7 +208,7 @@ func (p *Pool) Put(b *Buffer, colour uint32) error {
 	return nil
 }
 
-// claim transfers ownership of b from the program to the pool.
+// claim transfers ownership of b from the program to the pool, if the arguments of Put are valid.
 func (p *Pool) claim(b *Buffer, colour uint32) error {
 	if b == nil || b.state.pool != p {
 		return fmt.Errorf("the buffer is another's: %w", syscall.EINVAL)
@@ -220,7 +226,7 @@ func (p *Pool) claim(b *Buffer, colour uint32) error {
 	return nil
 }
 
-// put inserts a claimed buffer and serves waiting TMs.
+// put inserts a buffer that the pool owns and serves waiting TMs. The caller must pass the result to call.
 func (p *Pool) put(b *Buffer, colour uint32) poolCalls {
 	p.mu.Lock()
 	p.insert(b, colour)
@@ -241,8 +247,8 @@ func (p *Pool) put(b *Buffer, colour uint32) poolCalls {
 	return news
 }
 
-// returnUnused returns a buffer that was taken but could not be used. Unlike put, it does not serve waiting
-// TMs. It does not cause a call of NotEmpty, unless a Get has found the pool empty since. mu is held.
+// returnUnused returns a buffer that was taken from the pool but could not be used. Unlike put, it does not
+// serve waiting TMs. It requests a call of NotEmpty only if a Get has returned nil in between. mu is held.
 func (p *Pool) returnUnused(b *Buffer) poolCalls {
 	if b.state.claim(pooled) != nil {
 		return 0 // the program has added the buffer without owning it
@@ -255,16 +261,16 @@ func (p *Pool) returnUnused(b *Buffer) poolCalls {
 	return callNotEmpty
 }
 
-// poolCalls is a set of actions to perform after the locks are released.
+// poolCalls is a set of actions that the caller must perform after it has released all locks.
 type poolCalls uint8
 
 const (
 	callNotEmpty poolCalls = 1 << iota // call NotEmpty
 	callLow                            // call Low
-	callRefused                        // a TM could not use buffers; offer them to others
+	callRefused                        // a TM could not use buffers, so other TMs should get them
 )
 
-// call calls the callbacks that n requests. No lock is held. p may be nil if n is 0.
+// call calls NotEmpty and Low as n requests. No lock is held. p may be nil if n is 0.
 func (p *Pool) call(n poolCalls) {
 	if n&callNotEmpty != 0 && p.config.NotEmpty != nil {
 		p.config.NotEmpty(p)
@@ -274,8 +280,8 @@ func (p *Pool) call(n poolCalls) {
 	}
 }
 
-// Prune frees the longest free buffer if more than Threshold are free, and reports whether it did. It may
-// block.
+// Prune removes one buffer from the pool and frees its memory if more than Threshold buffers are free. It
+// selects the buffer that has been free the longest. It reports whether it has freed a buffer. It may block.
 func (p *Pool) Prune() bool {
 	p.mu.Lock()
 	if p.byAge.length <= p.config.Threshold {
@@ -287,7 +293,8 @@ func (p *Pool) Prune() bool {
 	return p.end(b) == nil
 }
 
-// end frees a buffer that was taken from the pool. If that fails, end returns it to the pool.
+// end frees the memory of a buffer that was removed from the pool's lists. If that fails, end returns the
+// buffer to the pool and serves waiting TMs.
 func (p *Pool) end(b *Buffer) error {
 	if p.config.NoDump {
 		unhide(b.state.memory)
@@ -323,9 +330,10 @@ func (p *Pool) Size() int {
 	return p.size
 }
 
-// Close closes the pool and frees its buffers. It may block. It returns EBUSY if a buffer is not in the
-// pool or a TM is attached, and EINVAL if the pool is closed; then nothing has changed. If the Core cannot
-// free some buffers, Close returns its error; these remain in the pool, and Close can be called again.
+// Close closes the pool and frees its buffers. It may block. It returns EBUSY if a buffer is not in the pool
+// or a TM is attached, and EINVAL if the pool is closed; in these cases nothing has changed. If the Core
+// cannot free some of the buffers, Close returns the error of the Core, the pool keeps these buffers and
+// remains open, and Close can be called again.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {

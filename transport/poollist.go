@@ -1,6 +1,6 @@
 package transport
 
-// pooledState is the pool's state of a free buffer. Pool.mu guards it.
+// pooledState is the data that a pool keeps about a free buffer. Pool.mu guards it.
 type pooledState struct {
 	colour uint32
 	links  [2]link // indexed by linkColour and linkAge
@@ -14,9 +14,10 @@ const (
 	linkAge
 )
 
-// pooledList is a list of free buffers. Each buffer is on two: that of its colour and that of all.
+// pooledList is a list of free buffers of a pool. Each free buffer is on two lists: Pool.byAge, and the list
+// of its colour or of buffers without a colour.
 type pooledList struct {
-	kind        int // the link that the list uses
+	kind        int // which of a buffer's links this list uses: linkColour or linkAge
 	first, last *Buffer
 	length      int
 }
@@ -62,7 +63,7 @@ func (l *pooledList) remove(b *Buffer) {
 	l.length--
 }
 
-// insert puts a claimed buffer on its lists. mu is held.
+// insert puts a buffer that the pool owns on its two lists. mu is held.
 func (p *Pool) insert(b *Buffer, colour uint32) {
 	b.state.pooled.colour = colour
 	p.byAge.pushBack(b)
@@ -73,7 +74,8 @@ func (p *Pool) insert(b *Buffer, colour uint32) {
 	}
 }
 
-// take removes and returns a buffer by the rules of Get. mu is held.
+// take removes and returns a buffer by the rules of Get, or returns nil. The caller then owns the buffer. It
+// must pass the second result to call after it has released the locks. mu is held.
 func (p *Pool) take(colour uint32) (*Buffer, poolCalls) {
 	b := p.byAge.first
 	if p.uncoloured.first != nil {
@@ -93,7 +95,7 @@ func (p *Pool) take(colour uint32) (*Buffer, poolCalls) {
 	return b, 0
 }
 
-// oldest removes and returns the longest free buffer. mu is held.
+// oldest removes and returns the longest free buffer, or returns nil. mu is held.
 func (p *Pool) oldest() *Buffer {
 	b := p.byAge.first
 	if b != nil {
@@ -102,7 +104,7 @@ func (p *Pool) oldest() *Buffer {
 	return b
 }
 
-// remove removes b from its lists. mu is held.
+// remove removes b from its two lists. mu is held.
 func (p *Pool) remove(b *Buffer) {
 	p.byAge.remove(b)
 	if c := b.state.pooled.colour; c == AnyColour {

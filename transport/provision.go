@@ -10,22 +10,22 @@ import (
 
 // Provisioning describes how a TM fills its receive queue (transport 5).
 type Provisioning struct {
-	// Callbacks must have a callback for MsgRecv. It must return the buffer to its pool at every final
-	// event, even if Err is set.
+	// Callbacks must contain a callback for MsgRecv. At every final event, even if Err is set, this callback
+	// must return the buffer to its pool.
 	Callbacks *Callbacks
-	// MinReceiveSize and MaxMessages are set in each Buffer.
+	// MinReceiveSize and MaxMessages are copied to each Buffer that the TM adds.
 	MinReceiveSize, MaxMessages int
-	// QueueLength is the desired number of buffers on the queue. 0 means 2.
+	// QueueLength is the desired number of buffers on the receive queue. 0 means 2.
 	QueueLength int
 }
 
-// defaultQueueLength is the length of a receive queue unless another one is set.
+// defaultQueueLength is the desired length of a receive queue if none was set.
 const defaultQueueLength = 2
 
 // AttachPool makes the TM fill its receive queue from p: after the start, before the callback of each final
-// event, when the queue length changes, and when buffers return to p. It may be called once, in
-// StateInitialized, and lasts until the TM is closed. It returns EINVAL if p belongs to another domain or
-// is closed, or if c is invalid.
+// event on MsgRecv, when the desired queue length changes, and when buffers are returned to p. It may be
+// called once, in StateInitialized, and takes effect until the TM is closed. It returns EINVAL in another
+// state or if called again, if p is closed or belongs to another domain, or if c is invalid.
 func (tm *TransferMachine) AttachPool(p *Pool, c Provisioning) error {
 	if err := tm.attach(p, c); err != nil {
 		return fmt.Errorf("transport: attach pool: %w", err)
@@ -70,10 +70,10 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 
 var errQueueLength = fmt.Errorf("a receive queue has 1 buffer at least: %w", syscall.EINVAL)
 
-// SetQueueLength changes the desired length of the receive queue, at least 1. If a pool is attached, it
-// fills the queue as far as the pool has buffers before it returns. Reducing the length removes no buffers;
-// the TM adds no more until the queue is short enough. SetQueueLength returns EINVAL if n is invalid, or if
-// the TM is stopping or has ended.
+// SetQueueLength changes the desired length of the receive queue, at least 1. If a pool is attached and the
+// TM is started, SetQueueLength also fills the queue as far as the pool has buffers. A smaller length removes
+// no buffers from the queue; the TM only adds none until the queue is shorter than n. SetQueueLength returns
+// EINVAL if n is invalid, or if the TM is stopping or has ended.
 func (tm *TransferMachine) SetQueueLength(n int) error {
 	if n < 1 {
 		return fmt.Errorf("transport: set queue length %d: %w", n, errQueueLength)
@@ -93,36 +93,37 @@ func (tm *TransferMachine) SetQueueLength(n int) error {
 	return nil
 }
 
-// Deficit returns the number of buffers that the receive queue lacked when it was last filled, because the
-// pool was empty or the Core refused them. It acquires no lock.
+// Deficit returns the number of buffers that the receive queue still lacked when the TM last filled it,
+// because the pool was empty or the Core refused buffers. It acquires no lock.
 func (tm *TransferMachine) Deficit() int { return int(tm.provisioning.deficit.Load()) }
 
 // provisionState is the state of automatic provisioning in a TM.
 type provisionState struct {
-	// pool and how do not change once the state is StateStarting.
+	// pool and config are constant from StateStarting on.
 	pool   *Pool
 	config Provisioning
-	// length is the desired queue length; 0 means defaultQueueLength. TransferMachine.mu guards it.
+	// length is the desired queue length. 0 means defaultQueueLength. TransferMachine.mu guards it.
 	length int
-	// deficit changes under TransferMachine.mu and Pool.mu. When the TM leaves StateStarted, it is reset
-	// under TransferMachine.mu alone.
+	// deficit is the result of Deficit. It is written with TransferMachine.mu and Pool.mu held, except that
+	// it is reset with TransferMachine.mu alone when the TM leaves StateStarted.
 	deficit atomic.Int64
 
-	// Refusals that the Core reports by final events. TransferMachine.mu guards these fields.
-	lateRefusals int           // consecutive refusals
+	// The next fields limit the rate of refilling if the Core refuses buffers by final events.
+	// TransferMachine.mu guards them.
+	lateRefusals int           // consecutive refusals by final events
 	pause        time.Duration // length of the last pause
 	pauseEnd     time.Time     // end of the current pause, or zero
 
 	// Pool.mu guards the fields below.
 	waitLinks waitLinks
-	// refusedRound is the round in which the TM could not use a buffer. serveWaiting skips the TM in that round, so
-	// that TMs that cannot use buffers do not pass them around endlessly.
+	// refusedRound is the last value of Pool.serveRound in which the TM could not use a buffer. serveWaiting
+	// skips the TM in this round. Otherwise TMs that cannot use buffers would pass them around endlessly.
 	refusedRound uint64
 }
 
-// refill fills the receive queue from the pool: after the callback of StateStarted, and before the callback
-// of each final event of MsgRecv while the TM is started. The delivering goroutine calls it, without locks.
-// Stop waits for it. The caller must call the pool's callbacks that refill returns.
+// refill fills the receive queue from the pool, if one is attached. It is called after the callback of
+// StateStarted, before the callback of each final event on MsgRecv while the TM is started, after a pause,
+// and by SetQueueLength. No lock is held. The caller must pass the result to Pool.call.
 func (tm *TransferMachine) refill() poolCalls {
 	p := tm.provisioning.pool
 	if p == nil {
@@ -136,26 +137,28 @@ func (tm *TransferMachine) refill() poolCalls {
 }
 
 const (
-	// maxLateRefusals is the number of consecutive refusals by final events after which the TM pauses.
+	// maxLateRefusals is the number of consecutive refusals by final events that a TM accepts before it
+	// pauses.
 	maxLateRefusals = 16
-	// firstPause is the length of the first pause. Each pause doubles it, up to maxPause.
+	// firstPause is the length of the first pause. Each further pause is twice as long, up to maxPause.
 	firstPause, maxPause = time.Millisecond, time.Second
 )
 
-// noteReceive records an event of the receive queue. It limits the rate if the Core accepts every buffer but then
-// refuses it by a final event. mu is held.
+// noteReceive updates the limit on refilling after an event on the receive queue. A Core may accept every
+// buffer and then refuse it by a final event. After too many such refusals, the TM stops filling the queue
+// for a while; after a success it resumes. mu is held.
 func (tm *TransferMachine) noteReceive(b *Buffer, o *outcome) {
 	f := &tm.provisioning
 	switch {
 	case f.pool == nil:
 	case o.err == nil:
 		f.lateRefusals, f.pause = 0, 0
-		if !f.pauseEnd.IsZero() { // later events may be far off
+		if !f.pauseEnd.IsZero() { // a later event, which would cause the refill, may be far off
 			f.pauseEnd = time.Now()
 			tm.wakeBy(f.pauseEnd)
 		}
 	case !o.final, b.state.flags&(FlagCancelled|FlagTimedOut) != 0, errors.Is(o.err, syscall.EPROTO):
-		// Such an event does not show whether the Core can use buffers.
+		// This event does not show whether the Core can use buffers.
 	default:
 		if f.lateRefusals++; f.lateRefusals > maxLateRefusals && f.pauseEnd.IsZero() {
 			f.pause = min(max(2*f.pause, firstPause), maxPause)
@@ -165,8 +168,8 @@ func (tm *TransferMachine) noteReceive(b *Buffer, o *outcome) {
 	}
 }
 
-// refillAfterPause fills the receive queue after a pause. Only the worker calls it. mu is held, but released
-// temporarily.
+// refillAfterPause fills the receive queue if a pause has ended. Only the worker calls it. mu is held, but
+// released temporarily.
 func (tm *TransferMachine) refillAfterPause() {
 	f := &tm.provisioning
 	if f.pauseEnd.IsZero() || f.pauseEnd.After(time.Now()) {
@@ -183,7 +186,7 @@ func (tm *TransferMachine) refillAfterPause() {
 // resetDeficit resets the deficit when the TM leaves StateStarted. mu is held.
 func (tm *TransferMachine) resetDeficit() { tm.provisioning.deficit.Store(0) }
 
-// detachPool detaches the pool when the TM is closed. No lock is held.
+// detachPool detaches the TM from its pool, if it has one, because the TM is being closed. No lock is held.
 func (tm *TransferMachine) detachPool() {
 	p := tm.provisioning.pool
 	if p == nil {
@@ -195,10 +198,11 @@ func (tm *TransferMachine) detachPool() {
 	p.mu.Unlock()
 }
 
-// fill adds buffers of the pool to the receive queue until it is long enough, the pool is empty, or the
-// Core refuses one. The deficit is the number still lacking (transport 5.2). It is raised at once, but
-// lowered only after the Core has accepted the buffers. So each missing buffer is counted once, however
-// often fill retries. No lock is held, also not while the Core is called. Several goroutines may call it.
+// fill adds buffers of the pool to the receive queue until the queue is long enough, the pool is empty, or
+// the Core refuses a buffer. The deficit is the number of buffers still missing (transport 5.2). fill raises
+// the deficit before it submits the buffers, and lowers it only after the Core has accepted them. So a
+// missing buffer is counted once, however often fill retries. No lock is held on entry or during calls of the
+// Core. Several goroutines may call fill at a time. The caller must pass the result to Pool.call.
 func (tm *TransferMachine) fill() poolCalls {
 	p := tm.provisioning.pool
 	p.mu.Lock()
@@ -210,7 +214,7 @@ func (tm *TransferMachine) fill() poolCalls {
 		tm.unlock()
 		err := tm.makeRoom(more)
 		if one := tm.provisioning.config.MaxMessages; err != nil && more > one {
-			err = tm.makeRoom(one) // room for one buffer is better than for none
+			err = tm.makeRoom(one) // room for one buffer is better than no room
 		}
 		p.mu.Lock()
 		tm.mu.Lock()
@@ -233,8 +237,8 @@ func (tm *TransferMachine) fill() poolCalls {
 	return news | tm.submitProvisioned(bt)
 }
 
-// submitProvisioned submits a batch that draw has filled, and returns the buffers that the Core refuses to the pool.
-// When it returns, peers can reach the accepted ones.
+// submitProvisioned submits the batch that fill has prepared. It returns to the pool the buffers that the
+// Core refuses. When it returns, peers can reach the accepted buffers. mu is not held.
 func (tm *TransferMachine) submitProvisioned(bt *batch) (news poolCalls) {
 	n, err := tm.submit(bt, 0)
 	if until := tm.flushUntil(time.Now()); n > 0 {
@@ -263,9 +267,9 @@ func (tm *TransferMachine) submitProvisioned(bt *batch) (news poolCalls) {
 	return news
 }
 
-// takeFromPool takes up to as many buffers from the pool as the queue lacks, and adds them to the receive queue and
-// the batch. If the Core has to make room for their events first, it returns for how many more. Pool.mu and
-// mu are held.
+// takeFromPool moves buffers from the pool to the receive queue and the batch, until the queue is long enough
+// or the pool is empty. If the Core first needs room for more completions, more is their number: the caller
+// must call makeRoom(more) and then call takeFromPool again. Pool.mu and mu are held.
 func (tm *TransferMachine) takeFromPool(bt *batch) (news poolCalls, more int) {
 	p, how := tm.provisioning.pool, &tm.provisioning.config
 	now := time.Now()
@@ -288,8 +292,8 @@ func (tm *TransferMachine) takeFromPool(bt *batch) (news poolCalls, more int) {
 	return news, 0
 }
 
-// missingBuffers returns the number of buffers that the receive queue lacks, or 0 if the TM is not started. mu is
-// held.
+// missingBuffers returns the number of buffers that the receive queue lacks, or 0 if the TM is not started or
+// the Core is gone. mu is held.
 func (tm *TransferMachine) missingBuffers() int {
 	if tm.state != StateStarted || tm.down != nil {
 		return 0
@@ -301,8 +305,8 @@ func (tm *TransferMachine) missingBuffers() int {
 	return max(0, length-tm.queues[MsgRecv].length)
 }
 
-// setDeficit sets the deficit. An increase counts as failures of the receive queue (transport 3.12).
-// Pool.mu and mu are held.
+// setDeficit sets the deficit to n, and adds the TM to the pool's list of waiting TMs or, if n is 0, removes
+// it. An increase counts as failures of the receive queue (transport 3.12). Pool.mu and mu are held.
 func (tm *TransferMachine) setDeficit(n int) {
 	f := &tm.provisioning
 	if more := n - tm.Deficit(); more > 0 {
@@ -316,14 +320,16 @@ func (tm *TransferMachine) setDeficit(n int) {
 	}
 }
 
-// markRefused records that the TM cannot use buffers in this round. Pool.mu is held.
+// markRefused records that the TM cannot use buffers in this round, so that serveWaiting skips it. It returns
+// callRefused. Pool.mu is held.
 func (tm *TransferMachine) markRefused() poolCalls {
 	tm.provisioning.refusedRound = tm.provisioning.pool.serveRound
 	return callRefused
 }
 
-// serveWaiting fills the queues of waiting TMs, the longest waiting first, while the pool has buffers. It skips
-// TMs that could not use a buffer in this round. TMs without a deficit cost nothing. No lock is held.
+// serveWaiting fills the queues of the TMs with a deficit, the longest waiting first, while the pool has
+// buffers. It skips TMs that could not use a buffer in this round. No lock is held. The caller must pass the
+// result to call.
 func (p *Pool) serveWaiting() (news poolCalls) {
 	for {
 		p.mu.Lock()
@@ -340,16 +346,16 @@ func (p *Pool) serveWaiting() (news poolCalls) {
 	}
 }
 
-// waitList is a list of TMs with a deficit, longest waiting first. Pool.mu guards it.
+// waitList is a list of the TMs with a deficit, the longest waiting first. Pool.mu guards it.
 type waitList struct{ first, last *TransferMachine }
 
-// waitLinks holds the position of a TM in a waitList.
+// waitLinks holds the neighbours of a TM in a waitList.
 type waitLinks struct {
 	queued     bool
 	prev, next *TransferMachine
 }
 
-// add appends tm unless it is on the list.
+// add appends tm to the list unless it is already on it.
 func (l *waitList) add(tm *TransferMachine) {
 	at := &tm.provisioning.waitLinks
 	if at.queued {
@@ -364,7 +370,7 @@ func (l *waitList) add(tm *TransferMachine) {
 	l.last = tm
 }
 
-// remove removes tm if it is on the list.
+// remove removes tm from the list if it is on it.
 func (l *waitList) remove(tm *TransferMachine) {
 	at := &tm.provisioning.waitLinks
 	if !at.queued {

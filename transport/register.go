@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Register registers b in the domain, so that it can be added to the domain's TMs, and clears its deadline.
-// It may block, so callbacks that must not block should not call it. If Limits.PageSize is not 0 and the
-// memory of b was not allocated by Domain.Buffer, no goroutine and no other receiving buffer may write to
-// this memory during the call, and the program must not unmap it until Deregister has returned.
+// Register registers b in the domain, so that it can be added to the domain's TMs, and sets b.Deadline to
+// zero. It may block, so callbacks should not call it. If Limits.PageSize is not 0 and the memory of b was
+// not allocated by Domain.Buffer, nothing else may write to this memory during the call, neither a goroutine
+// nor another buffer that receives; and the program must not unmap it until Deregister has returned.
 //
-// Register returns EINVAL if b has no segments, too many, an empty or too long one, or memory that the Core
-// cannot access; EFBIG if b is larger than Limits.BufferSize; EBUSY if b is registered; and errors of the
-// Core (transport 3.7). After an error nothing has changed.
+// Register returns EINVAL if b has no segments or too many, if a segment is empty or too long, or if the Core
+// cannot access the memory; EFBIG if b is larger than Limits.BufferSize; EBUSY if b is registered; and errors
+// of the Core (transport 3.7). After an error nothing has changed.
 func (d *Domain) Register(ctx context.Context, b *Buffer) error {
 	if b == nil {
 		return fmt.Errorf("transport: register: no buffer: %w", syscall.EINVAL)
@@ -31,7 +31,7 @@ func (d *Domain) Register(ctx context.Context, b *Buffer) error {
 	return nil
 }
 
-// register registers a buffer that the caller has claimed.
+// register implements Register. The caller has set b.state.use to registering.
 func (d *Domain) register(ctx context.Context, b *Buffer) error {
 	if err := d.limits.check(b); err != nil {
 		return err
@@ -67,9 +67,9 @@ func (l Limits) check(b *Buffer) error {
 }
 
 // Deregister ends the registration of b. It may block. A buffer created by Domain.Buffer keeps its memory:
-// Free releases it, or Register registers it again. If b has other memory, no goroutine may write to it
-// during the call, as with Register. Deregister returns EBUSY if b is queued or belongs to a pool, and
-// EINVAL if b is not registered in this domain.
+// Free releases the memory, or Register registers the buffer again. If the memory was not allocated by
+// Domain.Buffer, no goroutine may write to it during the call. Deregister returns EBUSY if b is queued or
+// belongs to a pool, and EINVAL if b is not registered in this domain.
 func (d *Domain) Deregister(b *Buffer) error {
 	if err := d.deregister(b); err != nil {
 		return fmt.Errorf("transport: deregister: %w", err)
@@ -110,7 +110,7 @@ func checkNotPooled(b *Buffer) error {
 	return nil
 }
 
-// free implements Free for any buffer, including those of pools.
+// free implements Free for all buffers, including those of pools.
 func (d *Domain) free(b *Buffer) error {
 	s := &b.state
 	was := idle
@@ -128,8 +128,8 @@ func (d *Domain) free(b *Buffer) error {
 	return nil
 }
 
-// freeClaimed frees a buffer that the caller has claimed and that was idle or loose before. It returns
-// which of the two it is now.
+// freeClaimed frees a buffer for free. was is the use of the buffer before free claimed it: idle or
+// unregistered. freeClaimed returns the new use, which is also one of these.
 func (d *Domain) freeClaimed(b *Buffer, was uint32) (uint32, error) {
 	s := &b.state
 	if s.allocator != d {
@@ -157,8 +157,8 @@ func (d *Domain) freeClaimed(b *Buffer, was uint32) (uint32, error) {
 	return unregistered, err
 }
 
-// reregister registers b again after its memory could not be freed, most likely because other buffers use a
-// part of it. It reports whether it succeeded.
+// reregister registers b again after its memory could not be freed, most likely because another registered
+// buffer uses a part of it. It reports whether it succeeded.
 func (d *Domain) reregister(b *Buffer) bool {
 	s := &b.state
 	core, err := d.inner.Register(context.Background(), merged(s.segments), b)
@@ -169,7 +169,8 @@ func (d *Domain) reregister(b *Buffer) bool {
 	return true
 }
 
-// claim transfers ownership of a registered buffer from the program to the caller, for the given use.
+// claim transfers ownership of a registered buffer from the program to a new owner, which use names. It
+// returns an error if the program does not own the buffer, or if the buffer is not registered.
 func (s *bufferState) claim(use uint32) error {
 	for !s.use.CompareAndSwap(idle, use) {
 		switch s.use.Load() {
@@ -193,9 +194,9 @@ var (
 )
 
 // Buffer allocates size bytes of contiguous memory, 1 to Limits.BufferSize, and returns a registered buffer
-// for them. The Core moves data of this memory without copies. Buffer may block until ctx ends. Free
-// releases the buffer and its memory. Buffer returns EFBIG if size is too large, EINVAL if it is below 1,
-// and errors of the Core.
+// with this memory. The Core moves its data without copies. Buffer may block until ctx ends. Free releases
+// the buffer and its memory. Buffer returns EFBIG if size is too large, EINVAL if it is less than 1, and
+// errors of the Core.
 func (d *Domain) Buffer(ctx context.Context, size int) (*Buffer, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("transport: buffer of %d bytes: %w", size, syscall.EINVAL)
@@ -206,10 +207,10 @@ func (d *Domain) Buffer(ctx context.Context, size int) (*Buffer, error) {
 	return d.allocate(ctx, size, func(memory []byte) [][]byte { return split(memory, d.limits.SegmentSize) })
 }
 
-// allocate creates a registered buffer of n bytes that the Core allocates. Function cut divides them into
+// allocate creates a registered buffer with n bytes of memory of the Core. cut divides the memory into
 // segments.
 func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) [][]byte) (*Buffer, error) {
-	if err := d.addBuffer(); err != nil { // keeps the domain open until Register counts the buffer
+	if err := d.addBuffer(); err != nil { // keeps the domain open until Register has counted the buffer
 		return nil, err
 	}
 	defer d.removeBuffer()
@@ -220,7 +221,8 @@ func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) []
 	memory = memory[:n]
 	b := NewBuffer(cut(memory)...)
 	if err := d.Register(ctx, b); err != nil {
-		// The memory can be freed because it is not registered. The error of Register is returned.
+		// The memory can be freed because no buffer in it is registered. The caller gets the error of
+		// Register.
 		_ = d.inner.Free(memory)
 		return nil, err
 	}
@@ -228,7 +230,7 @@ func (d *Domain) allocate(ctx context.Context, n int, cut func(memory []byte) []
 	return b, nil
 }
 
-// split divides memory into segments of n bytes. The last one may be shorter.
+// split divides memory into segments of n bytes. The last segment may be shorter.
 func split(memory []byte, n int) [][]byte {
 	segments := make([][]byte, 0, (len(memory)+n-1)/n)
 	for len(memory) > n {
@@ -238,11 +240,11 @@ func split(memory []byte, n int) [][]byte {
 	return append(segments, memory)
 }
 
-// Free frees the memory of a buffer created by Buffer, and deregisters it if necessary. It may block. It
-// returns EINVAL if the buffer was not created by this domain's Buffer or was freed; EBUSY if it is queued,
+// Free deregisters a buffer that was created by Domain.Buffer, if it is registered, and frees its memory. It
+// may block. It returns EINVAL if this domain's Buffer did not create b or b was freed; EBUSY if b is queued,
 // belongs to a pool, is registered in another domain, or shares memory with another registered buffer; and
-// errors of the Core. After an error the buffer keeps its memory and can be freed later. It may no longer
-// be registered, if the Core failed to register it again.
+// errors of the Core. After an error the buffer keeps its memory and can be freed later, but it may no longer
+// be registered.
 func (d *Domain) Free(b *Buffer) error {
 	if err := checkNotPooled(b); err != nil {
 		return fmt.Errorf("transport: free: %w", err)

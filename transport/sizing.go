@@ -3,17 +3,16 @@ package transport
 // minRPC is the smallest rpc message size of Motr, and its largest rpc segment size, in bytes.
 const minRPC = 4096
 
-// RPCSegmentSize returns the segment length of an rpc layer's buffers in bytes: l.SegmentSize, but at most
-// 4096 (transport 3.4).
+// RPCSegmentSize returns the length of the segments that an rpc layer should use for its buffers, in bytes:
+// l.SegmentSize, but at most 4096 (transport 3.4).
 func (l Limits) RPCSegmentSize() int { return min(l.SegmentSize, minRPC) }
 
-// RPCSegments returns the number of such segments in the largest buffer. It exceeds l.Segments, and so the
-// limit of one buffer, if longer segments are needed to fill the buffer.
+// RPCSegments returns the number of segments of RPCSegmentSize bytes in a buffer of maximum size. It may
+// exceed l.Segments; a single buffer cannot then consist of such segments alone.
 func (l Limits) RPCSegments() int { return l.BufferSize / l.RPCSegmentSize() }
 
-// RPCMessageSize returns the length of an rpc layer's messages in bytes, given the desired length. The
-// result is at least 4096, and at most the size of a buffer. A desired length of 0 means the size of a
-// buffer.
+// RPCMessageSize returns the length of the messages that an rpc layer should use, in bytes: want, but at
+// least 4096 and at most l.BufferSize. If want is 0, it returns l.BufferSize.
 func (l Limits) RPCMessageSize(want int) int {
 	if want == 0 {
 		return l.BufferSize

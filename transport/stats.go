@@ -4,13 +4,13 @@ import "time"
 
 // Stats are the statistics of one queue (transport 3.12).
 type Stats struct {
-	Adds, Cancels       uint64        // calls that took effect
-	Successes, Failures uint64        // events; for MsgRecv, Failures also grows with the deficit
+	Adds, Cancels       uint64        // calls of Add and Cancel that took effect
+	Successes, Failures uint64        // events without and with Err; for MsgRecv, Failures also grows with the deficit
 	TimeInQueue         time.Duration // total time from Add to the final event
-	Bytes, MaxBytes     uint64        // of events with nil Err
+	Bytes, MaxBytes     uint64        // total, and largest transfer, of events with nil Err
 }
 
-// succeeded counts an event with nil Err that moved length bytes.
+// succeeded counts an event with nil Err whose operation or message had length bytes.
 func (s *Stats) succeeded(length int) {
 	n := uint64(length)
 	s.Successes++
@@ -18,7 +18,7 @@ func (s *Stats) succeeded(length int) {
 	s.MaxBytes = max(s.MaxBytes, n)
 }
 
-// Stats returns the statistics of a queue since the TM was created or since ResetStats, as one consistent
+// Stats returns the statistics of queue q since the TM was created or since ResetStats, as one consistent
 // snapshot. It returns zeros if q is invalid.
 func (tm *TransferMachine) Stats(q QueueType) Stats {
 	if q >= QueueTypes {
@@ -36,7 +36,7 @@ func (tm *TransferMachine) AllStats() [QueueTypes]Stats {
 	return tm.stats
 }
 
-// ResetStats sets the statistics of the named queues to zero, or of all queues if the list is empty. It
+// ResetStats sets the statistics of the given queues to zero, or those of all queues if none is given. It
 // returns the previous statistics of all queues, as one consistent snapshot.
 func (tm *TransferMachine) ResetStats(queues ...QueueType) [QueueTypes]Stats {
 	tm.mu.Lock()
@@ -53,7 +53,7 @@ func (tm *TransferMachine) ResetStats(queues ...QueueType) [QueueTypes]Stats {
 	return were
 }
 
-// QueueLength returns the number of buffers on a queue.
+// QueueLength returns the number of buffers on queue q, or 0 if q is invalid.
 func (tm *TransferMachine) QueueLength(q QueueType) int {
 	if q >= QueueTypes {
 		return 0

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// batch holds the ops of one call to the Core, and their buffers. While a batch is in use, a call is in
-// progress and the TM does not stop.
+// batch holds ops to be submitted to the Core together, and their buffers. While a batch is in use, a call of
+// the Core may be in progress, so the TM does not stop.
 type batch struct {
 	ops     []Op
 	buffers []*Buffer
-	// cancels are submitted after the other ops.
+	// cancels are cancellations, which are submitted after ops.
 	cancels []Op
-	start   int // used by submitDeferred: ops[from:] are to be submitted
+	start   int // used by submitDeferred: ops[start:] are yet to be submitted
 	next    *batch
 }
 
-// maxKeptBatch is the largest capacity, in ops, of a batch that is kept for reuse.
+// maxKeptBatch is the maximum capacity of a batch that is kept for reuse, in ops.
 const maxKeptBatch = 1024
 
 // getBatch returns an empty batch. mu is held.
@@ -31,8 +31,7 @@ func (tm *TransferMachine) getBatch() *batch {
 	return bt
 }
 
-// putBatch returns a batch to the free list, after the Core has accepted or refused all its ops. mu is
-// held.
+// putBatch returns a batch to the free list. The Core has accepted or refused all its ops. mu is held.
 func (tm *TransferMachine) putBatch(bt *batch) {
 	tm.batchesInUse--
 	tm.batchReturned.Broadcast()
@@ -45,9 +44,9 @@ func (tm *TransferMachine) putBatch(bt *batch) {
 	bt.next, tm.batches = tm.batches, bt
 }
 
-// cancel requests the end of the op of a queued buffer. The batch submits the cancellation, unless the op
-// itself is just being submitted; then the submitting goroutine cancels it afterwards. mu of the TM is
-// held.
+// cancel cancels the op of a queued buffer, by adding a cancellation to the batch. If a goroutine is just
+// submitting the op, the Core does not know it yet; cancel then only sets cancelRequested, and that goroutine
+// cancels the op when the Core has accepted it. mu of the TM is held.
 func (bt *batch) cancel(b *Buffer) {
 	s := &b.state
 	if s.submitting {
@@ -64,15 +63,15 @@ func (tm *TransferMachine) cancelAll(bt *batch) {
 		if err == nil {
 			break
 		}
-		from += n + 1 // an op that the Core does not cancel has ended, or the TM has
+		from += n + 1 // the Core refuses a cancellation only if the op or the TM has ended
 	}
 	clear(bt.cancels)
 	bt.cancels = bt.cancels[:0]
 }
 
-// submit submits ops[from:] of a batch until the Core refuses one. It returns the number of ops that were
-// accepted, with mu held. Buffers of accepted ops may be accessed only under mu, because their ops may have
-// ended.
+// submit submits ops[from:] of a batch, until the Core refuses an op. It returns the number of accepted ops
+// and the reason of the refusal. No lock is held on entry; mu is held on return. The caller may access
+// buffers of accepted ops only while it holds mu, because their ops may end at any time.
 func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 	n, err := tm.inner.Submit(bt.ops[from:])
 	if err == nil {
@@ -84,7 +83,7 @@ func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 		tm.stats[op.Queue].Adds++
 		s := &b.state
 		if s.tm.Load() != tm || s.sequence != op.Sequence {
-			continue // the op has ended, and the buffer may have been added again
+			continue // the op has ended, and the program may have added the buffer again
 		}
 		s.submitting = false
 		if s.cancelRequested {
@@ -92,12 +91,12 @@ func (tm *TransferMachine) submit(bt *batch, from int) (int, error) {
 		}
 	}
 	if tm.down != nil {
-		tm.coreLost.Store(true) // abandon can end the op now that it is known to be accepted
+		tm.coreLost.Store(true) // endLostOps can end the op now that submitting is false
 	}
 	return n, err
 }
 
-// reachable reports whether one of the first n ops of the batch has a buffer that peers access.
+// reachable reports whether peers access the buffer of one of the first n ops of the batch.
 func (bt *batch) reachable(n int) bool {
 	for i := range bt.ops[:n] {
 		if q := bt.ops[i].Queue; q == MsgRecv || q.passive() {
@@ -107,12 +106,13 @@ func (bt *batch) reachable(n int) bool {
 	return false
 }
 
-// minFlush is the minimum time allowed for a Flush, regardless of deadlines. A Core that works needs much
-// less.
+// minFlush is the minimum time that a Flush may take, even if the deadline of a buffer is earlier. A Core
+// that answers needs much less.
 const minFlush = time.Second
 
-// flushUntil returns the time at which a Flush must end, because the worker may be blocked in it. It is
-// based on the next deadline of a buffer. Zero means no limit. mu is held.
+// flushUntil returns the time at which a Flush must end: the next deadline of a buffer, because the worker
+// may be the goroutine that waits in Flush, and it must enforce this deadline. Zero means no limit. mu is
+// held.
 func (tm *TransferMachine) flushUntil(now time.Time) time.Time {
 	next := tm.nextDeadline()
 	if least := now.Add(minFlush); !next.IsZero() && next.Before(least) {
@@ -121,19 +121,20 @@ func (tm *TransferMachine) flushUntil(now time.Time) time.Time {
 	return next
 }
 
-// errNoRoom means that the Core must make room for more completions first.
+// errNoRoom means that the Core has no room for the completions of another op; see makeRoom.
 var errNoRoom = fmt.Errorf("transport: no room for the events of more operations: %w", syscall.ENOBUFS)
 
 const (
-	// firstRoom is the initial number of completions that a Core has room for. Together with a few
-	// completions about the TM, it and its doubles fit in a power of two.
+	// firstRoom is the number of completions that a Core has room for initially. This number and its doubles
+	// (48, 96 and so on) leave space for a few completions about the TM itself in a ring of the next power of
+	// two.
 	firstRoom = 24
-	// maxRoom is the largest number that the Core is asked for.
+	// maxRoom is the largest number of completions that the TM asks the Core for.
 	maxRoom = 1 << 20
 )
 
-// makeRoom asks the Core for room for more completions beyond those reserved. It at least doubles the room
-// if the Core permits. It returns ENOBUFS if the Core refuses. No lock is held.
+// makeRoom asks the Core for room for more completions than are reserved now. To call the Core rarely, it at
+// least doubles the room if the Core permits that. It returns ENOBUFS if the Core refuses. No lock is held.
 func (tm *TransferMachine) makeRoom(more int) error {
 	tm.mu.Lock()
 	inner, need, room := tm.inner, tm.credits+more, max(tm.room, firstRoom)

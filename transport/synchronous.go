@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// DeliverSynchronously makes the TM call the callbacks of buffers only in DeliverAll, until the TM is
-// closed. Events of the TM itself are still delivered by the worker (transport 3.14). This event loop of a
-// program ends when the TM has been stopped and all events were delivered:
+// DeliverSynchronously makes the TM call the callbacks of buffers only in DeliverAll, until the TM is closed.
+// The worker still delivers the events of the TM itself (transport 3.14). The following event loop ends when
+// the TM has stopped and all events have been delivered:
 //
 //	for {
 //		wake := tm.Channel().Wait()
@@ -26,8 +26,8 @@ import (
 //
 // Wait allocates in each round. Use [Channel.Tokens] to avoid that.
 //
-// A loop that serves several TMs uses one Channel for all of them in place of tm.Channel(), and signals it
-// in their TMEvent callbacks.
+// A loop that serves several TMs uses one Channel for all of them in place of tm.Channel(), and signals it in
+// their TMEvent callbacks.
 //
 // DeliverSynchronously may be called once, in StateInitialized. It returns ENOSYS if the Core does not
 // support synchronous delivery.
@@ -47,18 +47,18 @@ func (tm *TransferMachine) DeliverSynchronously() error {
 	return nil
 }
 
-// Pending reports whether there are events to deliver. It never blocks, and is cheap enough to be called in
-// a loop. Without synchronous delivery it returns false.
+// Pending reports whether there are events for DeliverAll to deliver. It never blocks, and is cheap enough to
+// be called in a loop. Without synchronous delivery it returns false.
 func (tm *TransferMachine) Pending() bool { return tm.pollsCore.Load() && tm.pending() }
 
-// pending is Pending for a started or stopping TM with synchronous delivery.
+// pending implements Pending. The TM must be started or stopping, with synchronous delivery.
 func (tm *TransferMachine) pending() bool {
 	return tm.inner.Pending() || tm.coreLost.Load() || tm.moreEvents.Load()
 }
 
-// Notify signals c once, as soon as there are events to deliver, which may be at once. The next call
-// replaces c; nil removes it. Notify returns EINVAL if delivery is not synchronous, or if the TM is neither
-// started nor stopping.
+// Notify makes the TM signal c once, when there are events to deliver. If there are some already, c is
+// signalled during the call. Another call of Notify replaces c; a nil c cancels the notification. Notify
+// returns EINVAL if delivery is not synchronous, or if the TM is neither started nor stopping.
 func (tm *TransferMachine) Notify(c *Channel) error {
 	tm.mu.Lock()
 	if err := tm.checkDelivery("notify"); err != nil {
@@ -69,13 +69,13 @@ func (tm *TransferMachine) Notify(c *Channel) error {
 	if c != nil && tm.pending() {
 		tm.notifyNow()
 	}
-	// The worker may rest where it does not see events.
+	// A worker that waits in waitWake does not see events. Wake it, so that it waits in the Core instead.
 	tm.wakeNeeded = tm.notify != nil && tm.waiting == waitWake
 	tm.unlock()
 	return nil
 }
 
-// notifyNow signals and removes the channel of Notify, if it is set. mu is held.
+// notifyNow signals the channel that was given to Notify, if any, and forgets it. mu is held.
 func (tm *TransferMachine) notifyNow() {
 	if tm.notify != nil {
 		tm.notify.Signal()
@@ -83,7 +83,7 @@ func (tm *TransferMachine) notifyNow() {
 	}
 }
 
-// checkDelivery returns an error if DeliverAll and Notify are not allowed now. mu is held.
+// checkDelivery returns an error if DeliverAll and Notify are not allowed in the current state. mu is held.
 func (tm *TransferMachine) checkDelivery(what string) error {
 	if !tm.synchronous {
 		return fmt.Errorf("transport: %s: delivery is not synchronous: %w", what, syscall.EINVAL)
@@ -94,11 +94,11 @@ func (tm *TransferMachine) checkDelivery(what string) error {
 	return nil
 }
 
-// DeliverAll calls the callbacks of all pending events in this goroutine, including events that arrive
-// meanwhile, and returns their number. One goroutine at a time delivers, and others wait. So a callback
-// must not call it. While the TM is stopping, the program must keep calling DeliverAll until the TM is
-// stopped. DeliverAll returns EINVAL if delivery is not synchronous, or unless the TM is started or
-// stopping.
+// DeliverAll calls the callbacks of all pending events in the calling goroutine, including events that arrive
+// meanwhile, and returns their number. Only one goroutine delivers at a time; further callers wait until it
+// has finished. So a callback must not call DeliverAll. While the TM is stopping, the program must keep
+// calling DeliverAll until the TM is stopped. DeliverAll returns EINVAL if delivery is not synchronous, or if
+// the TM is neither started nor stopping.
 func (tm *TransferMachine) DeliverAll() (int, error) {
 	tm.mu.Lock()
 	for tm.delivering {
@@ -118,7 +118,7 @@ func (tm *TransferMachine) DeliverAll() (int, error) {
 	return events, nil
 }
 
-// deliverAll delivers events until all are delivered. The caller has set tm.delivering.
+// deliverAll delivers events until none is pending. The caller has set tm.delivering.
 func (tm *TransferMachine) deliverAll() (events int) {
 	defer tm.stopDelivering()
 	for {
@@ -130,11 +130,11 @@ func (tm *TransferMachine) deliverAll() (events int) {
 	}
 }
 
-// stopDelivering stops delivering if a callback has called runtime.Goexit or panicked. The next DeliverAll
-// continues after its event.
+// stopDelivering cleans up if a callback has ended DeliverAll by runtime.Goexit or a panic. The next
+// DeliverAll continues after the event of this callback.
 func (tm *TransferMachine) stopDelivering() {
 	if !tm.inCallback {
-		return // finished normally, or the engine itself panicked with locks held
+		return // no callback was interrupted: finished normally, or the engine itself panicked with locks held
 	}
 	tm.mu.Lock()
 	tm.afterCallback()

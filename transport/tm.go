@@ -34,12 +34,13 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// AnyColour means no particular colour (transport 3.13).
+// AnyColour is the colour of a TM or buffer that has no particular colour (transport 3.13).
 const AnyColour = ^uint32(0)
 
-// TransferMachine is an address on the LNet with six queues of buffers (transport 3.5). Domain.NewTM
-// creates one. Before Start it can be confined to processors, given a colour and attached to a pool. Start,
-// Stop and Close follow. Domain.Open and Shutdown combine these steps.
+// TransferMachine (TM) is an address on LNet with six queues of buffers (transport 3.5). Domain.NewTM creates
+// a TM. Before Start, the program can confine it to processors, give it a colour and attach a pool. After
+// Start, the program adds buffers. Stop and Close end the TM. Domain.Open combines creation and start, and
+// Shutdown combines stop and close.
 //
 // All methods are safe for concurrent use. A call in the wrong state returns EINVAL and has no effect.
 type TransferMachine struct {
@@ -48,30 +49,31 @@ type TransferMachine struct {
 	channel      Channel
 	provisioning provisionState
 
-	// synchronous and processors do not change once the state is StateStarting. inner does not change once
-	// the state is past StateStarting, or asked is set.
+	// synchronous and processors are constant from StateStarting on. inner is nil until the Core has started
+	// the TM, and constant after that, so it may be read without mu from StateStarted on.
 	synchronous bool
 	processors  []int
 	inner       CoreTM
 
-	pollsCore  atomic.Bool // Pending polls the Core: delivery is synchronous, and the TM is started or stopping
-	coreLost   atomic.Bool // the Core is gone; endLostOps must end the buffers that it left
-	moreEvents atomic.Bool // a callback did not return to DeliverAll, and more events are due
+	pollsCore  atomic.Bool // Pending may poll the Core: delivery is synchronous, and the TM is started or stopping
+	coreLost   atomic.Bool // the Core is gone, and endLostOps must end the operations that were in progress
+	moreEvents atomic.Bool // a callback ended DeliverAll by Goexit or panic before all events were delivered
 
-	// The delivering goroutine owns these fields: the worker, or the caller that set delivering.
+	// Only the delivering goroutine accesses these fields: the worker, or with synchronous delivery the
+	// goroutine that set delivering.
 	reaped          []Completion
-	next            int // reaped[next:last] are not delivered yet
+	next            int // reaped[next:last] are yet to be delivered
 	last            int
 	event           BufferEvent
 	eventEndPoint   *EndPoint // end point whose reference is dropped after the callback
 	inCallback      bool      // a callback of the program is running
-	deferred        *batch    // buffers that callbacks added, to be submitted together
+	deferred        *batch    // buffers that callbacks added with BufferEvent.Add, to be submitted together
 	submittingBatch *batch    // the batch that submitDeferred is submitting
 
-	// Owned by the worker.
+	// Only the worker accesses tmEvent.
 	tmEvent TMEvent
 
-	mu              orderedMutex[tmRank] // guards the fields below; released by unlock
+	mu              orderedMutex[tmRank] // guards the fields below; unlock releases it and may wake the worker
 	state           State
 	failure         error // the cause of StateFailed
 	inStateCallback bool  // the callback for the current state has not returned yet
@@ -82,16 +84,16 @@ type TransferMachine struct {
 	queues          [QueueTypes]bufferList
 	queued          int // number of buffers on all queues
 	stats           [QueueTypes]Stats
-	matchBits       MatchBits // of the newest passive buffer
+	matchBits       MatchBits // of the passive buffer that was added last
 	deadlines       deadlines
 	credits         int       // completions that the submitted ops may still produce
 	room            int       // completions that the Core has room for
-	batches         *batch    // free list
-	batchesInUse    int       // batches in use
-	callbacks       int       // callbacks of the program that are running
+	batches         *batch    // free batches, linked by next
+	batchesInUse    int       // batches that getBatch has returned and putBatch has not got back
+	callbacks       int       // callbacks of the program that are running in any goroutine
 	delivering      bool      // a goroutine is delivering events
 	deliveryEnded   sync.Cond // signalled when delivering becomes false
-	batchReturned   sync.Cond // signalled when a batch has been returned
+	batchReturned   sync.Cond // signalled by putBatch
 	notify          *Channel
 	tmEvents        []TMEvent // events that the worker has yet to report
 	down            error     // not nil if the Core is gone
@@ -101,13 +103,13 @@ type TransferMachine struct {
 	done        chan struct{}
 	wake        chan struct{} // wakes waitWake
 	waiting     waitState
-	waitsUntil  time.Time // zero if there is no limit
-	wakeNeeded  bool      // unlock must wake the worker if it rests
+	waitsUntil  time.Time // when the worker's wait ends; zero means no limit
+	wakeNeeded  bool      // unlock must wake the worker if it waits
 }
 
-// NewTM creates a TM in StateInitialized. The worker calls callback for state changes and errors of the TM,
-// one event at a time; the rules of Callbacks apply. If callback is nil, these events are discarded; State,
-// Await and Channel still report the state. NewTM returns EINVAL if the domain is closed.
+// NewTM creates a TM in StateInitialized. The TM's worker calls callback for state changes and errors of the
+// TM, one event at a time; the rules of Callbacks apply. If callback is nil, these events are discarded;
+// State, Await and Channel still report the state. NewTM returns EINVAL if the domain is closed.
 func (d *Domain) NewTM(callback func(e *TMEvent)) (*TransferMachine, error) {
 	if callback == nil {
 		callback = func(*TMEvent) {}
@@ -136,20 +138,20 @@ func (tm *TransferMachine) State() State {
 	return tm.state
 }
 
-// Self returns the end point of the TM itself, with the number that it was assigned. It returns nil before
-// StateStarted. The reference belongs to the TM; the caller must not drop it.
+// Self returns the end point of the TM itself; its address contains the TM number that was assigned. It
+// returns nil before StateStarted. The reference belongs to the TM; the caller must not drop it.
 func (tm *TransferMachine) Self() *EndPoint {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
 	return tm.self
 }
 
-// Channel returns a channel that is signalled when the state has changed, and whenever the last running
-// callback has returned.
+// Channel returns a channel that the TM signals when its state has changed, and whenever a callback returns
+// while no other callback is running.
 func (tm *TransferMachine) Channel() *Channel { return &tm.channel }
 
-// initialized returns an EINVAL error that names the operation what, unless the TM is in StateInitialized
-// and not closing. mu is held.
+// initialized returns nil if the TM is in StateInitialized and not being closed. Otherwise it returns an
+// EINVAL error that names the attempted operation, what. mu is held.
 func (tm *TransferMachine) initialized(what string) error {
 	if tm.state != StateInitialized || tm.closing {
 		return fmt.Errorf("transport: %s: the TM is %v: %w", what, tm.state, syscall.EINVAL)
@@ -157,9 +159,9 @@ func (tm *TransferMachine) initialized(what string) error {
 	return nil
 }
 
-// SetColour sets the colour of the TM. The TM prefers buffers of its pool that were returned with this
-// colour, the most recently returned one first. The initial colour is AnyColour. SetColour returns EINVAL
-// if the TM is stopping or has ended.
+// SetColour sets the colour of the TM. When the TM fills its receive queue, it prefers buffers that were
+// returned to the pool with this colour, the most recently returned one first. The initial colour is
+// AnyColour. SetColour returns EINVAL if the TM is stopping or has ended.
 func (tm *TransferMachine) SetColour(c uint32) error {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()
@@ -177,7 +179,8 @@ func (tm *TransferMachine) Colour() uint32 {
 	return tm.colour
 }
 
-// unlock releases mu. If the worker rests and there is work for it, unlock wakes it.
+// unlock releases mu. It wakes the worker if the worker waits and a caller has set wakeNeeded, the TM is
+// stopping, or the Core is gone.
 func (tm *TransferMachine) unlock() {
 	rousing := tm.wakeNeeded || tm.state == StateStopping || tm.down != nil
 	tm.wakeNeeded = false

@@ -9,17 +9,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// waitState is where the worker waits for work.
+// waitState states whether the worker of a TM waits for work, and where.
 type waitState uint8
 
 const (
-	waitNone waitState = iota // working, or woken
-	waitCore                  // in CoreTM.Wait, which also sees events
-	waitWake                  // on TransferMachine.wake, because the program polls for events
+	waitNone waitState = iota // not waiting, or already woken
+	waitCore                  // in CoreTM.Wait, which also returns when there are events
+	waitWake                  // on TransferMachine.wake; the worker does not see events, because the program polls for them
 )
 
-// startWorker starts the worker of a TM that is starting at a, or that is stopped without having been
-// started. mu is held.
+// startWorker starts the worker. In StateStarting the worker starts the TM at a. In StateStopping, of a TM
+// that was never started, it only reports StateStopped. mu is held.
 func (tm *TransferMachine) startWorker(a Address) {
 	tm.done = make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -27,9 +27,9 @@ func (tm *TransferMachine) startWorker(a Address) {
 	go tm.runWorker(ctx, a, tm.state == StateStarting)
 }
 
-// runWorker is the main function of the worker. If a callback calls runtime.Goexit, runWorker panics, because the TM
-// could never end. A panic is not recovered. In both cases done stays open, so that no waiting goroutine
-// continues as if the TM had ended.
+// runWorker is the main function of the worker goroutine. If a callback calls runtime.Goexit, runWorker
+// panics, because the TM could never end. It does not suppress a panic of a callback. In both cases done
+// stays open, so that no waiting goroutine continues as if the TM had ended.
 func (tm *TransferMachine) runWorker(ctx context.Context, a Address, starting bool) {
 	over := false
 	defer func() {
@@ -47,7 +47,8 @@ func (tm *TransferMachine) runWorker(ctx context.Context, a Address, starting bo
 	close(tm.done)
 }
 
-// run runs from the start to the last event.
+// run starts the TM, does its work, and returns when the TM has stopped or failed and the last event has been
+// reported.
 func (tm *TransferMachine) run(ctx context.Context, a Address, starting bool) {
 	var inner CoreTM
 	err := error(nil)
@@ -76,7 +77,7 @@ func (tm *TransferMachine) run(ctx context.Context, a Address, starting bool) {
 	}
 }
 
-// startCore starts the TM in the Core. If the TM is confined, it first confines the worker's thread.
+// startCore starts the TM in the Core. If the program has called Confine, it first binds the worker's thread.
 func (tm *TransferMachine) startCore(ctx context.Context, a Address) (CoreTM, error) {
 	if !validPortal(uint64(a.Portal)) {
 		return nil, fmt.Errorf("transport: start %v: portal %d, not 1 to %d: %w", a, a.Portal, lnet.Portals-1, syscall.EINVAL)
@@ -119,7 +120,8 @@ func (tm *TransferMachine) setState(s State, err error) {
 	tm.unlock()
 }
 
-// step does the pending work, or rests until some arrives. It reports whether the TM continues.
+// step does the pending work of the worker. If there is none, it waits for work. It returns false when the TM
+// has ended.
 func (tm *TransferMachine) step() bool {
 	busy := false
 	if !tm.synchronous {
@@ -136,7 +138,7 @@ func (tm *TransferMachine) step() bool {
 	case tm.canEnd():
 		tm.finishStop()
 		return false
-	case busy, tm.coreLost.Load() && !tm.synchronous: // set since deliver checked
+	case busy, tm.coreLost.Load() && !tm.synchronous: // coreLost may have been set after deliver checked it
 		tm.unlock()
 	default:
 		tm.waitForWork()
@@ -144,7 +146,7 @@ func (tm *TransferMachine) step() bool {
 	return true
 }
 
-// reportTMEvents reports the pending events of the TM to the program. mu is held, but released during callbacks.
+// reportTMEvents calls the TM's callback for each pending TMEvent. mu is held, but released during callbacks.
 func (tm *TransferMachine) reportTMEvents() {
 	for len(tm.tmEvents) > 0 {
 		e := &tm.tmEvent
@@ -161,16 +163,18 @@ func (tm *TransferMachine) reportTMEvents() {
 	tm.tmEvents = nil
 }
 
-// canEnd reports whether the TM can end. mu is held.
+// canEnd reports whether the TM is stopping or its Core is gone, and nothing is in progress any more. mu is
+// held.
 func (tm *TransferMachine) canEnd() bool {
 	if tm.state != StateStopping && tm.down == nil {
 		return false
 	}
-	// The worker calls canEnd, so it is not in a callback. DeliverAll may be running callbacks.
+	// The worker calls canEnd, so no callback runs in the worker. One may run in DeliverAll.
 	return tm.queued == 0 && tm.batchesInUse == 0 && !tm.delivering
 }
 
-// finishStop stops the TM in the Core and enters the final state. mu is held on entry and released on return.
+// finishStop stops the TM in the Core and sets the final state, StateStopped or StateFailed. mu is held on
+// entry and released on return.
 func (tm *TransferMachine) finishStop() {
 	tm.delivering = true // prevents later calls of DeliverAll
 	tm.pollsCore.Store(false)
@@ -210,7 +214,7 @@ func (tm *TransferMachine) waitForWork() {
 	tm.mu.Unlock()
 }
 
-// waitForWake waits for wake, or until a time unless it is zero.
+// waitForWake waits until unlock wakes the worker, or until the given time unless it is zero.
 func (tm *TransferMachine) waitForWake(until time.Time) {
 	if until.IsZero() {
 		<-tm.wake
