@@ -16,13 +16,13 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// undoTimeout bounds each step of undoing a failed change.
+// undoTimeout bounds each step that reverts a part of a failed change.
 const undoTimeout = 10 * time.Second
 
-// apply applies the steps one by one. If one fails, apply reverts the earlier ones with their
-// inverses, so that the node is as before. The error can be shown to an operator unchanged. If wait
-// is set, an NI whose interface is not usable yet waits for it; otherwise such an NI is an error.
-// apply must run under changes.inTurn.
+// apply applies the steps to the node in order. If a step fails, apply reverts the earlier steps, so
+// that the node is as before. The error can be shown to an operator unchanged. If wait is set, an NI
+// whose interface is not usable yet is added as a waiting NI (see waitingNI); otherwise such an NI is
+// an error. apply must run under changes.inTurn.
 func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) error {
 	before, nids := t.engines.configured(), t.nids()
 	for k := 0; k < len(steps); {
@@ -63,7 +63,8 @@ func (t *nodeTask) arrange(ctx context.Context, nids []lnet.NID) error {
 	return t.ArrangeNIs(ctx, nids)
 }
 
-// setOrder puts the NIs in another order. NIs that are up are identified by their own NIDs.
+// setOrder puts the NIs of the configuration and those of the node into the order o. It logs a change
+// of the order, because the node's primary NID may change with it.
 func (t *nodeTask) setOrder(ctx context.Context, o config.Order) error {
 	t.engines.order(o)
 	var nids []lnet.NID
@@ -80,7 +81,8 @@ func (t *nodeTask) setOrder(ctx context.Context, o config.Order) error {
 	return nil
 }
 
-// undo reverts steps, even if ctx has ended.
+// undo reverts the given steps, which have been applied, last step first. It also does so if ctx has
+// ended. A step that cannot be reverted is logged.
 func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	ctx = context.WithoutCancel(ctx)
 	var back []config.Step
@@ -106,7 +108,8 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	}
 }
 
-// applyBatch applies steps that belong together, all or none.
+// applyBatch applies the steps of one batch (see batchOf) together. If one of several routes cannot be
+// added, none of them is.
 func (t *nodeTask) applyBatch(ctx context.Context, batch []config.Step, wait bool) error {
 	if len(batch) == 1 {
 		return t.applyStep(ctx, batch[0], wait)
@@ -168,7 +171,7 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 	if c.To == nil {
 		err := t.ForceDeletePeer(ctx, c.From.Primary)
 		if errors.Is(err, discovery.ErrNotFound) {
-			return nil // it was a gateway left to discovery, or its net is gone
+			return nil // the peer was a gateway that only discovery creates, or vanished with its net
 		}
 		return err
 	}
@@ -180,7 +183,7 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 		}
 	}
 	if c.To.Found {
-		return nil // its lost NIDs are discovered again
+		return nil // a discovered peer: discovery finds its other NIDs again
 	}
 	o := discovery.ConfigureOptions{SingleRail: c.To.SingleRail, Lock: c.To.Locked}
 	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, o)
@@ -202,7 +205,7 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 	return refused(err, f)
 }
 
-// setPolicies replaces the policies.
+// setPolicies replaces all policies of the node by those of want.
 func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error {
 	err := t.ChangePolicies(ctx, func(p *selection.Policies) error {
 		*p = selection.Policies{}
@@ -228,8 +231,8 @@ func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error
 	return nil
 }
 
-// setRouting makes the node a router or an end node. It also resumes a router that is about to
-// stop, which a command alone does not do (lnetctl 4.9).
+// setRouting makes the node a router, or an end node if r is RoutingOff. A router that is about to
+// stop becomes a router again, although the command "set routing 1" would not do this (lnetctl 4.9).
 func (t *nodeTask) setRouting(r config.Routing) error {
 	if r == config.RoutingOff {
 		t.DisableRouting()
@@ -245,7 +248,8 @@ func (t *nodeTask) setRouting(r config.Routing) error {
 	return nil
 }
 
-// refused returns the fault for an entry of the configuration that the node rejected.
+// refused completes f, the fault for an entry of the configuration that the node rejected, with the
+// node's error err as the cause.
 func refused(err error, f api.Fault) error {
 	f.Code, f.Errno = api.CodeConfigInvalid, -int(server.Errno(err))
 	return f.Because(err)

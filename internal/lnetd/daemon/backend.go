@@ -23,7 +23,8 @@ type backend struct {
 	node   *nodeTask
 	lst    *selftestTask
 	guests *clientsTask
-	// documents lets one document be processed at a time, because a large one takes up to 400 MB.
+	// documents serializes the processing of documents, because a large document takes up to 400 MB of
+	// memory.
 	documents changes
 	// boot is the time of the host's boot, on the monotonic clock.
 	boot time.Time
@@ -66,8 +67,8 @@ func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) 
 	if err != nil {
 		return api.PingResult{}, b.withCause(to.NID, err)
 	}
-	// A ping does not discover. The peer's data, if any, is from before. For an unknown peer, the
-	// NID that was pinged stands for the peer.
+	// A ping does not discover the peer, so the node's data about the peer, if any, is older than
+	// the answer. For an unknown peer, the pinged NID is reported as its primary NID.
 	res := api.PingResult{Primary: to.NID, PID: info.PID}
 	if peer, ok := b.node.Peer(to.NID); ok {
 		res.Primary, res.MultiRail = peer.Primary, peer.MultiRail
@@ -155,7 +156,8 @@ func (b *backend) SetPeerHealth(nid lnet.NID, value int) error {
 	return errors.Join(errs...)
 }
 
-// setAll calls set for each item of a list. It ignores items that no longer exist.
+// setAll calls set for each item of a list and returns the joined errors, except node.ErrNotFound,
+// because an item may have been removed meanwhile.
 func setAll[T any](list []T, set func(*T) error) error {
 	var errs []error
 	for k := range list {

@@ -18,11 +18,11 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// clientsTimeout bounds how long operations of clients may take to end, in addition to the
-// clients' farewell.
+// clientsTimeout bounds the wait for the clients' operations to end when lnetd stops. It begins after
+// the farewell, the time in which clients may end by themselves.
 const clientsTimeout = 10 * time.Second
 
-// clientsTask hosts accepting programs that use transfer machines.
+// clientsTask hosts clients: other processes that use transfer machines over the node of lnetd.
 type clientsTask struct {
 	config config.Transport
 	// listener is nil if lnetd hosts no clients.
@@ -33,16 +33,16 @@ type clientsTask struct {
 	ready    chan struct{}
 }
 
-// newClientsTask returns a task that hosts clients on l, or none if l is nil. If the task does
-// not run, the caller must close l.
+// newClientsTask returns a task that hosts the clients that connect to l. If l is nil, the task hosts
+// no clients. If the task's Run is never called, the caller must close l.
 func newClientsTask(c config.Transport, l clients.Listener, n func() *node.Node, log *slog.Logger) *clientsTask {
 	return &clientsTask{config: c, listener: l, node: n, log: log, ready: make(chan struct{})}
 }
 
-// clientsSocket returns the default path of the clients' socket. If the control socket has its
-// default name, it is the path that remote.FindSocket uses, in the control socket's directory.
-// Otherwise its name is derived from that of the control socket, so that it is unique to this
-// lnetd.
+// clientsSocket returns the default path of the socket for clients, which is in the directory of the
+// control socket. If the control socket has its default name, the result is the path that
+// remote.FindSocket looks for. Otherwise the name is derived from the name of the control socket, so
+// that two lnetd with different control sockets also have different sockets for clients.
 func clientsSocket(control string) string {
 	dir, name := filepath.Split(control)
 	if name == filepath.Base(api.DefaultSocket()) {
@@ -99,7 +99,8 @@ func (t *clientsTask) Run(ctx context.Context) error {
 	case err = <-served:
 		served <- nil
 	}
-	// Clients are asked to leave, and have their farewell, while the node still works.
+	// The node still works at this point, so clients that are notified of the end can complete
+	// their operations during the farewell.
 	closing, cancel := context.WithTimeout(context.Background(), t.config.Farewell+clientsTimeout)
 	defer cancel()
 	return errors.Join(err, s.Close(closing), <-served)

@@ -27,7 +27,7 @@ func (b *backend) DropClient(id uint64) error {
 	return s.Drop(id)
 }
 
-// controlClient converts a client for the control interface.
+// controlClient converts the data of a client to the form of the control interface.
 func controlClient(i *clients.Info) api.ClientInfo {
 	c := api.ClientInfo{
 		ID: i.ID, PID: i.PID, UID: i.UID, GID: i.GID, Program: i.Program, Cgroup: i.Cgroup, Rule: i.Rule,

@@ -14,8 +14,9 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// knownCPTs returns the NI's CPU partitions that exist on a host with the given number of them.
-// Nil stands for all.
+// knownCPTs returns those of the NI's CPU partitions that exist on a host with has partitions. It
+// returns nil, which means all partitions, if the NI names all existing partitions or only
+// nonexistent ones.
 func knownCPTs(ni *config.NI, has int) []int {
 	known := slices.DeleteFunc(slices.Clone(ni.CPTs), func(c int) bool { return c >= has })
 	if len(known) == has || len(known) == 0 {
@@ -24,14 +25,14 @@ func knownCPTs(ni *config.NI, has int) []int {
 	return known
 }
 
-// unknownCPTs returns the NI's CPU partitions that do not exist on a host with the given number
-// of them.
+// unknownCPTs returns those of the NI's CPU partitions that do not exist on a host with has
+// partitions.
 func unknownCPTs(ni *config.NI, has int) []int {
 	return slices.DeleteFunc(slices.Clone(ni.CPTs), func(c int) bool { return c < has })
 }
 
-// warnOfCPTs returns a warning for each NI of a document with CPU partitions that this host does
-// not have. The document may be the export of a larger host.
+// warnOfCPTs returns a warning for each NI of the document name whose CPU partitions do not all exist
+// on this host, which has partitions 0 to has-1. Such a document may be the export of a larger host.
 func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems) {
 	for k := range nis {
 		ni := &nis[k]
@@ -49,7 +50,7 @@ func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems
 	return warnings
 }
 
-// logCPTs logs the warnings of warnOfCPTs.
+// logCPTs logs a warning for each NI with CPU partitions that this host does not have.
 func (e *engines) logCPTs(nis []config.NI) {
 	for k := range nis {
 		if ni := &nis[k]; len(unknownCPTs(ni, e.cpts)) > 0 {
@@ -58,12 +59,13 @@ func (e *engines) logCPTs(nis []config.NI) {
 	}
 }
 
-// ForeseeCPTs returns a warning for each NI of a file with CPU partitions that do not exist on
-// the host that sysfs describes.
+// ForeseeCPTs returns a warning for each NI of s with CPU partitions that do not exist on the host
+// that sysfs describes. The configuration s was read from file. If the NUMA layout cannot be read,
+// ForeseeCPTs returns nil.
 func ForeseeCPTs(file string, s *config.State, sysfs fs.FS) config.Problems {
 	m, err := numa.Read(sysfs)
 	if err != nil {
-		return nil // reported at the start
+		return nil // lnetd logs this when it starts
 	}
 	return warnOfCPTs(file, s.NIs, m.CPTs())
 }
@@ -98,7 +100,8 @@ func shortList(numbers []int) string {
 	return strings.Join(parts, ",")
 }
 
-// checkCPTs returns an error if an NI has a CPU partition that this host does not have.
+// checkCPTs returns an error for an operator if one of the NIs has a CPU partition that this host
+// does not have.
 func (e *engines) checkCPTs(nis []config.NI) error {
 	for k := range nis {
 		if unknown := unknownCPTs(&nis[k], e.cpts); len(unknown) > 0 {
@@ -109,7 +112,8 @@ func (e *engines) checkCPTs(nis []config.NI) error {
 	return nil
 }
 
-// shownCPTs formats the CPU partitions of an NI as lnetctl does: "[0,1]".
+// shownCPTs formats the CPU partitions of the NI with the given NID as lnetctl does: "[0,1]". An NI
+// without configured partitions has all of them.
 func (e *engines) shownCPTs(nid lnet.NID) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -21,17 +21,18 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// stopTimeout bounds an orderly stop, including the farewell of clients. The node takes most of
-// the rest when peers no longer answer. With the default farewell, it is less than the 90 s that
-// systemd waits by default.
+// stopTimeout returns the maximum time that an orderly stop takes. It includes the farewell, the
+// configured time in which clients may end. Peers that no longer answer delay the stop most. With the
+// default farewell, the result is less than 90 s, after which systemd kills a process by default.
 func stopTimeout(c *config.Config) time.Duration {
 	return c.Transport.Farewell + clientsTimeout + selftestTimeout + closeTimeout + 5*time.Second
 }
 
-// startTimeout bounds the start, without the wait for gateways.
+// startTimeout is the maximum time that lnetd asks systemd for to start, in addition to the time
+// that it waits for gateways.
 const startTimeout = 30 * time.Second
 
-// Daemon is an lnetd.
+// Daemon is one lnetd: a node with its control interface, its clients and its metrics.
 type Daemon struct {
 	config  config.Config
 	drivers Drivers
@@ -41,28 +42,29 @@ type Daemon struct {
 	// systemd represents the service manager. It does nothing if systemd did not start this
 	// process.
 	systemd *systemd.Manager
-	// sysfs is where the host's layout is read.
+	// sysfs is the file system from which the host's NUMA layout is read, normally /sys.
 	sysfs fs.FS
 	// programs use the node in this process.
 	programs []program
 
 	level *slog.LevelVar // nil if Reload cannot change it
 
-	reloads sync.Mutex // held by Reload; acquired before all other locks
+	reloads sync.Mutex // serializes reloads; acquired before all other locks
 	record  reloadRecord
 
 	mu     sync.Mutex    // guards the fields below; not held while waiting
-	loaded config.Config // config, with the changes that Reload made to lnetd itself
-	// configured is the level in the configuration; loaded has the level in force.
+	loaded config.Config // config with the settings of lnetd itself that are in force now
+	// configured is the log level of the configuration. The level in force, which "log set" can
+	// change, is in loaded.
 	configured slog.Level
-	// written holds what files configure of lnetd itself, by keys of the section "lnetd". It
-	// includes settings that need a restart.
+	// written holds the settings of lnetd itself as files and documents contain them, by their keys
+	// in the section "lnetd". It includes settings that take effect only after a restart.
 	written map[string]any
 	clients *clientsTask // nil before Run
 	node    *nodeTask    // nil before Run
 }
 
-// program runs in this process but is not part of lnetd.
+// program is code that runs in this process and uses the node, but is not part of lnetd.
 type program struct {
 	name string
 	run  func(context.Context, *node.Node) error
@@ -88,9 +90,9 @@ func (d *Daemon) Use(name string, run func(ctx context.Context, n *node.Node) er
 	d.programs = append(d.programs, program{name: name, run: run})
 }
 
-// Run brings the node up, serves it until ctx is done, and takes it down within a time limit. It
-// returns nil if there was no error, and an *api.Fault for errors that an operator can correct.
-// It must be called once.
+// Run brings the node up, serves it until ctx is done, and takes it down within the time limit of
+// stopTimeout. It returns nil if there was no error. Errors that an operator can correct contain an
+// *api.Fault. Run must be called only once.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.bounded.End()
 	for _, w := range d.config.Warnings {
@@ -136,9 +138,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}, patience)
 }
 
-// logStart reports the start to systemd. If the configuration requires gateways to be checked
-// before use, it asks for the time that they have to answer, because systemd would otherwise end
-// lnetd.
+// logStart reports to systemd that lnetd is starting. If the configuration requires gateways to be
+// checked before use, logStart asks systemd to wait for as long as lnetd waits for their answers.
+// Otherwise systemd would kill lnetd.
 func (d *Daemon) logStart() {
 	d.systemd.Status("starting")
 	if p := &d.config.Parameters; p.CheckRoutersBeforeUse {
@@ -146,7 +148,8 @@ func (d *Daemon) logStart() {
 	}
 }
 
-// watch monitors the node until the returned function is called.
+// watch starts a goroutine that monitors the node for systemd. The returned function ends the
+// goroutine and waits for it.
 func (d *Daemon) watch(up *nodeTask) (stop func()) {
 	w := watch{systemd: d.systemd, status: d.status, log: d.log, loops: func() []node.Progress {
 		select {
@@ -162,7 +165,7 @@ func (d *Daemon) watch(up *nodeTask) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// metricsTask returns a task that serves metrics on a listener.
+// metricsTask returns a task that serves the metrics of w on the listener l.
 func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
 	d.log.Info("serving metrics", "address", l.Addr().String(), "path", "/metrics")
 	return newServeTask("metrics", func(ctx context.Context) error {
@@ -170,15 +173,15 @@ func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
 	})
 }
 
-// host sets the tasks that Reload changes.
+// host stores the tasks to which Reload applies a new configuration.
 func (d *Daemon) host(guests *clientsTask, up *nodeTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clients, d.node = guests, up
 }
 
-// machine returns the NUMA layout. It returns nil if the layout cannot be read; all interfaces
-// are equally near then.
+// machine returns the NUMA layout of the host. If the layout cannot be read, machine logs this and
+// returns nil, so that all interfaces count as equally near to all memory.
 func (d *Daemon) machine() *numa.Machine {
 	m, err := numa.Read(d.sysfs)
 	if err != nil {
@@ -195,7 +198,8 @@ func (d *Daemon) version() api.Version {
 	}
 }
 
-// serveTask is a server that is ready as soon as it runs, because its listener exists already.
+// serveTask is a Task for a server or a program. It is ready as soon as it runs, because the
+// server's listener has been created before.
 type serveTask struct {
 	name  string
 	serve func(context.Context) error

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// planDeletion is like plan for a document that lists what to delete, which may include
-// discovered peers.
+// planDeletion returns the effect on a node in state have of a document that lists what to delete.
+// Unlike other documents, it may name discovered peers.
 func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api.Document) (plan, error) {
 	d, err := config.ParseDeletion(ctx, doc.Name, []byte(doc.Text), b.node.drivers.Options())
 	if err != nil {
@@ -25,8 +25,8 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
 }
 
-// chooseNIs adds to d the NIs that its rules select on this host. If they select none,
-// that is a warning, as with other names of what does not exist.
+// chooseNIs adds to d the NIs that d's "ip2nets" rules select on this host. Rules that select no NI
+// cause a warning, like any other item to delete that does not exist.
 func (b *backend) chooseNIs(doc *api.Document, d *config.Deletion) error {
 	if d.Site.Empty() {
 		return nil

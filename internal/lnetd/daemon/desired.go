@@ -7,8 +7,9 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 )
 
-// desiredState returns the state that the loaded configuration describes. If keep is not nil, drivers
-// with NIs in keep are not replaced, and desiredState returns the changes of drivers that it left out.
+// desiredState returns the state that the loaded configuration describes on this host. If keep is not
+// nil, drivers with NIs in keep retain their options, because a change would replace the driver. The
+// steps are the driver changes that were left out for this reason; they need a restart.
 func (t *nodeTask) desiredState(ctx context.Context, keep *config.State) (config.State, []config.Step, error) {
 	want := t.config.State
 	want.LeaveUndiscovered()
@@ -26,14 +27,14 @@ func (t *nodeTask) desiredState(ctx context.Context, keep *config.State) (config
 	return want, kept, nil
 }
 
-// replacement returns the state that a settled document describes if it replaces the state have.
-// It is what wanted would return if lnetd had been started with the document, on this host and
-// with this command line. A node without NIs stays without if the document names no net, because
-// LNet was configured like that.
+// replacement returns the state that a node in state have must reach if the document c replaces its
+// configuration. The rules of c must have been resolved for this host. The result is the state that
+// lnetd would have if it had been started with the document and the present command line. There is
+// one exception: if the document names no net and the node has no NIs, lnetd chooses no NI.
 func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *config.State) (config.State, error) {
 	want := c.State
 	switch {
-	case len(want.NIs) > 0 || len(have.NIs) == 0 || !c.Site.Empty(): // rules may wait for an interface
+	case len(want.NIs) > 0 || len(have.NIs) == 0 || !c.Site.Empty(): // rules may match an interface that appears later
 	case t.config.Given.Networks:
 		want.NIs = t.config.NIs
 	default:
@@ -47,7 +48,8 @@ func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *conf
 	return want, nil
 }
 
-// find returns the NI that is used if a configuration names none.
+// find returns the NI that lnetd chooses if the configuration names no net. The list is empty if no
+// driver can choose one. The choice is stored, so that a reload does not change it.
 func (t *nodeTask) find(ctx context.Context) ([]config.NI, error) {
 	if t.found != nil {
 		return []config.NI{*t.found}, nil
@@ -64,9 +66,10 @@ func (t *nodeTask) find(ctx context.Context) ([]config.NI, error) {
 	return nil, nil
 }
 
-// completeState adds to want, which was made from c, what c does not contain: ports and similar
-// settings that lnetd was started with, and the defaults of NIs and buffers. It returns the
-// driver changes that it left out because drivers with NIs in keep are not replaced.
+// completeState adds to want, a state made from c, the settings that c does not contain: the ports
+// and other driver options of the loaded configuration, and the defaults of NIs and router buffers.
+// If keep is not nil, drivers with NIs in keep retain their options, and completeState returns the
+// driver changes that it left out for this reason.
 func (t *nodeTask) completeState(want *config.State, c *config.Config, keep *config.State) (kept []config.Step) {
 	want.Drivers = config.WithOwn(want.Drivers, t.config.Drivers, t.drivers.Options())
 	want.SetLNDTimeouts(c.LNDTimeouts)
@@ -79,8 +82,10 @@ func (t *nodeTask) completeState(want *config.State, c *config.Config, keep *con
 	return kept
 }
 
-// addition completes a settled document that is added to the state have. It returns the driver
-// changes that it left out because drivers with NIs are not replaced.
+// addition completes the document c, which is to be added to the state have: it adds the options of
+// the running drivers and the defaults of NIs and router buffers. The rules of c must have been
+// resolved for this host. Drivers with NIs retain their options, and addition returns the driver
+// changes that it left out for this reason.
 func (t *nodeTask) addition(c *config.Config, have *config.State) (kept []config.Step) {
 	c.AddDrivers(have)
 	said := c.Drivers

@@ -12,18 +12,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// plan is the result of applying a document to the node's state.
+// plan describes the effect of a document on the node before it is applied.
 type plan struct {
-	want     config.State
+	want     config.State // the state that the node must reach
 	warnings config.Problems
-	// around is the document, if it may configure lnetd itself; otherwise nil.
+	// around is the parsed document, which may also configure lnetd itself. It is nil for a
+	// document that lists what to delete.
 	around *config.Config
-	// given holds the keys of "lnetd" that around contains. If it is nil, all keys count, and
-	// those that around omits get their defaults.
+	// given holds the keys of the section "lnetd" that the document sets. Other keys keep their
+	// values. If given is nil, the document replaces the whole section, so that the keys that it
+	// omits get their defaults.
 	given map[string]bool
-	// waits reports that no site rule in the document matches this host yet.
+	// waits is true if no "ip2nets" rule of the document matches this host yet, so that the
+	// document must be resolved again when an interface appears.
 	waits bool
-	// kept holds changes of drivers that need a restart, because the drivers have NIs.
+	// kept holds the driver changes that are not applied because the drivers have NIs. They need a
+	// restart.
 	kept []config.Step
 }
 
@@ -35,7 +39,7 @@ func (b *backend) Configuration(ctx context.Context) (api.Configuration, error) 
 	return b.shown(&have, b.daemon.section(nil, nil)), nil
 }
 
-// up returns the node's state, or an error if LNet is not configured.
+// up returns the state of the running node, or the error "Network is down" if LNet is not configured.
 func (b *backend) up(ctx context.Context) (config.State, error) {
 	if b.LNetDown() {
 		return config.State{}, networkDown()
@@ -43,8 +47,8 @@ func (b *backend) up(ctx context.Context) (config.State, error) {
 	return b.node.runningState(ctx)
 }
 
-// ChangeConfiguration sorts the peers of both configurations by primary NID, so that the two
-// differ only by what changes.
+// ChangeConfiguration implements server.Backend. It sorts the peers of the configurations before and
+// after the change by primary NID, so that a comparison shows only the change.
 func (b *backend) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	done, err := b.changeConfiguration(ctx, r)
 	err = b.numbered(ctx, &r.Document, err)
@@ -97,8 +101,8 @@ func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationCh
 	return done, err
 }
 
-// tryDocument returns what a document would change. It runs under changes.inTurn only while it
-// reads the node's state.
+// tryDocument returns what the document of a dry run would change. It blocks other changes of the
+// node only while it reads the node's state.
 func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
 	var have config.State
 	if busy := b.InTurn(ctx, func() { have, err = b.up(ctx) }); busy != nil {
@@ -113,7 +117,8 @@ func (b *backend) tryDocument(ctx context.Context, r *api.ConfigurationChange) (
 	return done, err
 }
 
-// foreseen returns what a document would change in a node with state have.
+// foreseen returns what the document of r would change in a node with state have, together with
+// warnings about interfaces that are not usable now.
 func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	done, p, _, err := b.planned(ctx, have, r)
 	if err == nil {
@@ -128,8 +133,9 @@ func (b *backend) foreseen(ctx context.Context, have *config.State, r *api.Confi
 }
 
 const (
-	// collectFrom is the length of a document from which memory is collected more often, and also
-	// right after the document, before the next one needs as much.
+	// collectFrom is the length in bytes from which a document counts as large. While a large
+	// document is processed, garbage is collected more often. Afterwards memory is returned to the
+	// system, before the next document needs as much.
 	collectFrom = 1 << 20
 	// collectPercent is the percentage by which the heap may grow between collections while a
 	// large document is processed. It applies to the whole process, because the garbage is
@@ -140,7 +146,8 @@ const (
 	collectPercent = 25
 )
 
-// alone calls do while no other document is processed, or returns why it was not called.
+// alone waits until no other document is processed, and then calls do, which processes d. If ctx ends
+// first, alone returns the cause and does not call do.
 func (b *backend) alone(ctx context.Context, d *api.Document, do func()) error {
 	return b.documents.inTurn(ctx, func() {
 		if len(d.Text) >= collectFrom {
@@ -151,8 +158,8 @@ func (b *backend) alone(ctx context.Context, d *api.Document, do func()) error {
 	})
 }
 
-// planned returns a document's plan, the steps to apply, and the answer as far as it is known
-// before.
+// planned returns the plan of the document of r for a node in state have, the steps that apply the
+// plan, and in done the parts of the answer that are known before the steps are applied.
 func (b *backend) planned(ctx context.Context, have *config.State, r *api.ConfigurationChange) (
 	done api.ConfigurationChanged, p plan, steps []config.Step, err error,
 ) {
@@ -181,8 +188,8 @@ func (b *backend) planned(ctx context.Context, have *config.State, r *api.Config
 	return done, p, steps, nil
 }
 
-// checkTwice returns an error for the NIs of a document that conflict with another NI of the
-// document or of the node.
+// checkTwice returns an error if an NI of the document name has the same interface or NID as another
+// NI of the document or of the node on the same net.
 func (t Drivers) checkTwice(name string, p *plan) error {
 	if p.around == nil {
 		return nil
@@ -195,7 +202,7 @@ func (t Drivers) checkTwice(name string, p *plan) error {
 	return nil
 }
 
-// plan parses a document and returns its effect on the node.
+// plan parses the document of r and returns its effect on a node in state have.
 func (b *backend) plan(ctx context.Context, have *config.State, r *api.ConfigurationChange) (plan, error) {
 	switch r.Mode {
 	case api.ModeDelete:
@@ -257,8 +264,9 @@ func (b *backend) planReplacement(ctx context.Context, have *config.State, r *ap
 	return p, err
 }
 
-// settle resolves c for this host. If no site rule matches, c waits for an interface if r
-// requests it; otherwise that is an error.
+// settle resolves c, the document of r, for this host. If no "ip2nets" rule of c matches this host,
+// settle returns an error, unless r is a dry run or asks lnetd to wait. In these cases it adds a
+// warning to c and reports that c waits for an interface.
 func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bool, _ error) {
 	s, err := b.node.resolvedState(c)
 	for _, text := range b.node.mismatches(&c.Site) {
@@ -278,8 +286,8 @@ func (b *backend) settle(r *api.ConfigurationChange, c *config.Config) (waits bo
 	return err != nil, nil
 }
 
-// placedFault returns the error of a document whose site rules do not match this host, with the
-// line of a rule and the warnings about the rest of the document.
+// placedFault returns the error of the document c whose "ip2nets" rules do not match this host. It
+// adds the position of a rule and the warnings about the rest of the document to err.
 func placedFault(name string, c *config.Config, err error) error {
 	f, ok := errors.AsType[*api.Fault](err)
 	if !ok {
@@ -290,7 +298,7 @@ func placedFault(name string, c *config.Config, err error) error {
 		where, cause, remedy = e.Where, e.Err.Error(), e.Remedy
 	}
 	placed := *f
-	placed.Remedy = "" // it follows the line
+	placed.Remedy = "" // the problem has it, after the line
 	problems := config.Problems{config.ProblemAt(name, where, f.Text+": "+cause, remedy)}
 	placed.Problems = problemsOf(config.WithWarnings(problems, c.Warnings))
 	return &placed
@@ -299,11 +307,11 @@ func placedFault(name string, c *config.Config, err error) error {
 // noRules is lnetctl's message if no ip2nets rule matches this host (lnetctl 10).
 const noRules = "No ip2nets rules applied"
 
-// rulesWait describes what happens to such rules.
+// rulesWait tells the operator what happens to rules that do not match this host.
 const rulesWait = "lnetd waits for an interface that matches a rule"
 
-// emptyFault is the error of an empty document. It would delete everything, although the file may
-// just be in the process of being written.
+// emptyFault returns the error of an empty document. Such a document is rejected, because it would
+// delete the whole configuration and may be a file that is just being written.
 func emptyFault(name string) error {
 	return &api.Fault{
 		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: "the document " + name + " is empty; nothing is changed",
@@ -311,7 +319,8 @@ func emptyFault(name string) error {
 	}
 }
 
-// resolvedState returns the state that a configuration describes on this host.
+// resolvedState returns the state that c describes on this host. If no "ip2nets" rule matches, it
+// returns the state without the rules and an error for which fitsNothing is true.
 func (t *nodeTask) resolvedState(c *config.Config) (config.State, error) {
 	s := c.State
 	if c.NeedsMachine() {
@@ -326,7 +335,7 @@ func (t *nodeTask) resolvedState(c *config.Config) (config.State, error) {
 	return s, nil
 }
 
-// settleFault is the error of site rules that do not match this host.
+// settleFault returns the error for an operator if the "ip2nets" rules do not match this host.
 func settleFault(err error) error {
 	f := api.Fault{
 		Code: api.CodeConfigInvalid, Errno: -int(syscall.EINVAL), Text: noRules,
@@ -341,7 +350,8 @@ func settleFault(err error) error {
 	return f.Because(err)
 }
 
-// problemsFault is the error of a document with errors.
+// problemsFault returns the fault that lists the problems in err and the warnings about the document
+// name. If err contains no problems of a document, it is returned unchanged.
 func problemsFault(name string, err error, warnings ...*config.Problem) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
@@ -363,8 +373,8 @@ func problemsOf(list config.Problems) []api.Problem {
 	return out
 }
 
-// Described finds what a document describes. The document is parsed like one that lists what to
-// delete, which needs no more than names.
+// Described implements server.Backend. The document is parsed like one that lists what to delete, in
+// which an entry needs no more than what identifies the item.
 func (b *backend) Described(ctx context.Context, doc api.Document) (found api.Described, err error) {
 	if busy := b.alone(ctx, &doc, func() { found, err = b.described(ctx, &doc) }); busy != nil {
 		return found, busy
@@ -429,8 +439,8 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 	return found, nil
 }
 
-// setDetail copies the level of detail under the document's name for an item to the item's own
-// name.
+// setDetail copies the level of detail that the document requests for an item from d to found. The
+// document calls the item said; the item's own name is name.
 func setDetail(found *api.Described, name string, d *config.Deletion, said string) {
 	level, ok := d.Details[said]
 	if !ok {
@@ -442,7 +452,7 @@ func setDetail(found *api.Described, name string, d *config.Deletion, said strin
 	found.Details[name] = level
 }
 
-// describes reports whether an NI that is up is among those that a document names.
+// describes reports whether d names the NI i, which is up, or its whole net n.
 func describes(d *config.Deletion, n lnet.Net, i *api.NI) bool {
 	return slices.ContainsFunc(d.Nets, func(o config.NamedNet) bool { return o.Net == n }) || slices.ContainsFunc(d.NIs, func(o config.NI) bool {
 		return o.Net == n && (o.Device != "" && slices.Contains(i.Interfaces, o.Device) || o.NID == i.NID)

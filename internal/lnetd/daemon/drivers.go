@@ -19,8 +19,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Driver is everything that lnetd needs to know about the drivers for one net type. To add a
-// driver, add an entry to Drivers; no other code changes.
+// Driver is everything that lnetd needs to know about the driver (LND) for one net type. To add a
+// driver to lnetd, add its entry to AllDrivers; no other code changes.
 type Driver struct {
 	// DriverOptions describes the options. Tunables are in the order in which "net show" prints
 	// them.
@@ -29,34 +29,34 @@ type Driver struct {
 	Name string
 	// Make creates a driver with the options v. The driver logs to log.
 	Make func(v config.Values, log *slog.Logger) (Made, error)
-	// Defaults returns the common tunables and the options of an NI without settings, if the
-	// driver has the options v. If it is nil, the defaults are not known.
+	// Defaults returns the common tunables and the options that an NI without own settings has, if
+	// its driver has the options v. If Defaults is nil, these values are not known.
 	Defaults func(v config.Values) (lnd.Tunables, lnd.Values)
-	// Usable returns the NID that an NI with a device, a NID or both would have now, and its
-	// device. The error tells an operator why the interface cannot be used. If Usable is nil,
-	// interfaces are always usable.
+	// Usable returns the NID and the device that the NI would have if it were brought up now. The
+	// NI names a device, a NID or both. The error tells an operator why the interface cannot be
+	// used. If Usable is nil, interfaces are always usable.
 	Usable func(ni *config.NI) (lnet.NID, string, error)
-	// BuiltIn reports whether this lnetd was built with the driver. Nil means yes.
+	// BuiltIn reports whether this lnetd was built with the driver. If BuiltIn is nil, it was.
 	BuiltIn func() bool
-	// Watch calls changed after each event that may have made an interface usable, until ctx is
-	// done. If it is nil, the driver has no such events.
+	// Watch blocks until ctx is done and calls changed after each event that may have made an
+	// interface usable. If Watch is nil, the driver has no such events.
 	Watch func(ctx context.Context, changed func()) error
-	// Fallback is called when the first NI of a driver could not be brought up. It returns the
-	// options of the driver to try instead, or nil if that would not help. A nil Fallback never
-	// helps.
+	// Fallback is called if the first NI of the driver could not be brought up because of err. It
+	// returns other driver options to try, or nil if no other options would help. A nil Fallback
+	// means that no others would.
 	Fallback func(v config.Values, err error, log *slog.Logger) config.Values
-	// Explain converts an error of an NI for an operator. It returns nil if it has no better
-	// explanation. It may be nil.
+	// Explain converts an error of bringing up an NI to one that tells an operator the cause and
+	// the remedy. It returns nil for other errors. Explain may be nil.
 	Explain func(err error) error
-	// Find returns an interface for a node whose configuration names none. If it is nil, the
-	// driver does not look for one.
+	// Find chooses an interface for a node whose configuration names no net, and returns an NI on
+	// it. If Find is nil, the driver never chooses an interface.
 	Find func(ctx context.Context, log *slog.Logger) (config.NI, error)
 }
 
-// Made is a running driver.
+// Made is a driver that Driver.Make has created.
 type Made struct {
 	lnd.Driver
-	// Close, if not nil, stops the driver after its interfaces were closed.
+	// Close, if not nil, stops the driver. All of its NIs must have been removed before.
 	Close func() error
 	// Attrs are attributes of the driver that are logged with each NI, as for slog.Logger.Info.
 	Attrs []any
@@ -80,7 +80,8 @@ func (t Drivers) Options() []config.DriverOptions {
 	return options
 }
 
-// unknown returns the first of the tunables that none of the NIs has, or "".
+// unknown returns the name of the first of the tunables that no driver of the given NIs has, or "" if
+// there is none.
 func (t Drivers) unknown(nis []config.NI, tunables map[string]int64) string {
 	for _, name := range slices.Sorted(maps.Keys(tunables)) {
 		if !slices.ContainsFunc(nis, func(ni config.NI) bool { return t.of(ni.Net.Type()).Named(name) != nil }) {
@@ -107,7 +108,8 @@ func (t Drivers) of(typ lnet.NetType) *Driver {
 // driver cannot appear while lnetd runs.
 var errNoDriver = errors.New("this lnetd has no driver")
 
-// remedyNoDriver returns the remedy: another build, if one has the driver.
+// remedyNoDriver returns what an operator can do about an NI of type t, for which this lnetd has no
+// driver.
 func remedyNoDriver(t lnet.NetType) string {
 	if t == lnet.TypeO2IB {
 		return "install the package lnetd-o2ib, remove the net, or build lnetd with the driver: make build TAGS=o2ib " +
@@ -120,7 +122,8 @@ func remedyNoDriver(t lnet.NetType) string {
 
 func isNoDriver(err error) bool { return errors.Is(err, errNoDriver) }
 
-// noDriver returns the error of an NI without a driver, for an operator.
+// noDriver returns the error of an NI for which this lnetd has no driver. It can be shown to an
+// operator, and wraps errNoDriver.
 func noDriver(ni *config.NI) error {
 	return api.Fault{
 		Code: api.CodeInterface, Errno: -int(syscall.EPROTONOSUPPORT),
@@ -130,8 +133,8 @@ func noDriver(ni *config.NI) error {
 	}.Because(errNoDriver)
 }
 
-// Undriven returns a problem for each NI of a state that this lnetd has no driver for. Such a
-// configuration is not usable with this lnetd.
+// Undriven returns a problem for each NI of s for which this lnetd has no driver. The state s was
+// read from file, which this lnetd cannot use if the list is not empty.
 func (t Drivers) Undriven(file string, s *config.State) (list config.Problems) {
 	for k := range s.NIs {
 		ni := &s.NIs[k]
@@ -148,8 +151,8 @@ func undriven(file string, ni *config.NI) *config.Problem {
 	return config.ProblemAt(file, ni.Where, fmt.Sprintf("NI %s cannot be brought up: %s", ni, causeOf(noDriver(ni))), remedyNoDriver(ni.Net.Type()))
 }
 
-// absent returns a placeholder for a driver that this lnetd does not have, with the driver's
-// options.
+// absent returns a placeholder for a driver that this lnetd does not have. The options o are those of
+// the driver. An NI of the placeholder is never usable.
 func absent(o config.DriverOptions) Driver {
 	return Driver{
 		DriverOptions: o,
@@ -161,8 +164,9 @@ func absent(o config.DriverOptions) Driver {
 	}
 }
 
-// show returns the tunables that an NI of the driver with the options values shows, by name. Those
-// that only lnetd has are shown if the NI's value or the driver's differs from the default.
+// show returns the driver's tunables that commands print for the NI i, by name. The driver has the
+// options values. A tunable that only lnetd has is printed only if its value for the NI or for the
+// driver differs from the default.
 func (d *Driver) show(i *node.NIInfo, values config.Values) lnd.Values {
 	var usual lnd.Values
 	if d.Defaults != nil {
@@ -185,7 +189,8 @@ func (d *Driver) show(i *node.NIInfo, values config.Values) lnd.Values {
 	return shown
 }
 
-// listed returns tunables in the order in which they are shown.
+// listed converts the values of tunables to the form of the control interface, in the order in which
+// commands print them.
 func (d *Driver) listed(values lnd.Values) (list []api.Tunable) {
 	for k := range d.Tunables {
 		t := &d.Tunables[k]

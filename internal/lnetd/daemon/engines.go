@@ -19,36 +19,36 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// engines holds the node's NIs and its drivers, each created when it is first needed. Code that
-// changes the node's configuration must run under changes.inTurn. Code that only reads may use it
-// at any time.
+// engines holds the node's NIs and the running drivers. A driver is created when the first NI needs
+// it. Methods that change the NIs or drivers must run under changes.inTurn. Methods that only read
+// may run at any time.
 type engines struct {
 	table  Drivers
-	values map[lnet.NetType]config.Values
+	values map[lnet.NetType]config.Values // the options of the drivers, by net type
 	log    *slog.Logger
 	cpts   int // number of CPU partitions
-	// interfaces returns the host's network interfaces, for messages.
+	// interfaces returns the host's network interfaces. Error messages list them.
 	interfaces func() ([]config.Interface, error)
 	made       map[lnet.NetType]*engine
 
-	mu  sync.Mutex // held to change nis or values, and to read them out of turn
+	mu  sync.Mutex // held to change nis or values, and to read them outside of changes.inTurn
 	nis []localNI  // in order
 }
 
-// localNI is an NI that the node has, or will have when its interface is usable.
+// localNI is an NI of the configuration. It is either up, or waiting until its interface is usable.
 type localNI struct {
-	config.NI        // as configured, with the values in force; Own is its NID
+	config.NI        // as configured, with defaults filled in; Own is the NID, or zero if it was never up
 	device    string // the device that it is on
 	former    string // the device's configured name, if the device was renamed since
-	waits     error  // why it is not up, or nil
+	waits     error  // why the NI is not up; nil if it is up
 	// shown holds the options in force when the NI came up or was last changed.
 	shown lnd.Values
 }
 
-// engine is a driver that was created.
+// engine is a running driver.
 type engine struct {
 	Made
-	nis int // number of NIs that it has brought up so far
+	nis int // number of NIs that the driver has brought up since it was created
 }
 
 func newEngines(table Drivers, values map[lnet.NetType]config.Values, cpts int, log *slog.Logger) *engines {
@@ -58,7 +58,8 @@ func newEngines(table Drivers, values map[lnet.NetType]config.Values, cpts int, 
 	}
 }
 
-// engine returns the driver for a net type, and creates it if necessary.
+// engine returns the running driver of d. If it does not run yet, engine creates it with the options
+// v. The error can be shown to an operator unchanged.
 func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 	if m := e.made[d.Type]; m != nil {
 		return m, nil
@@ -73,8 +74,9 @@ func (e *engines) engine(d *Driver, v config.Values) (*engine, error) {
 	return e.made[d.Type], nil
 }
 
-// addNI brings up an NI on a node. If its interface is not usable and wait is set, the NI waits
-// for it. Errors are for an operator and contain the NI's position in the file.
+// addNI brings up an NI on the node n. If the interface is not usable and wait is set, addNI stores the
+// NI as waiting and returns nil, and retry brings it up later. Errors are for an operator. If they
+// concern the interface, they contain the NI's position in the file.
 func (e *engines) addNI(ctx context.Context, n *node.Node, ni *config.NI, wait bool) error {
 	err := e.add(ctx, n, ni, wait)
 	if f, ok := errors.AsType[*api.Fault](err); ok && f.Code == api.CodeInterface && ni.Where != "" {
@@ -120,10 +122,11 @@ func (e *engines) add(ctx context.Context, n *node.Node, ni *config.NI, wait boo
 	return nil
 }
 
-// unusable returns the error of an NI that cannot be brought up and does not wait.
+// unusable returns the error for an operator if an NI cannot be brought up because of cause, and may
+// not wait for its interface.
 func (e *engines) unusable(ni *config.NI, cause error) error {
 	if f, ok := errors.AsType[*api.Fault](cause); ok {
-		return f // made for an operator already
+		return f // the error is already one for an operator
 	}
 	f := api.Fault{
 		Code: api.CodeInterface, Errno: -int(server.Errno(cause)),
@@ -137,7 +140,7 @@ func (e *engines) unusable(ni *config.NI, cause error) error {
 	return f.Because(cause)
 }
 
-// listInterfaces returns the host's network interfaces with their addresses as text.
+// listInterfaces returns a text that lists the host's network interfaces and their addresses.
 func (e *engines) listInterfaces() string {
 	all, err := e.interfaces()
 	if err != nil {
@@ -154,7 +157,8 @@ func (e *engines) listInterfaces() string {
 	return strings.Join(names, ", ")
 }
 
-// nameOfInterface returns the operator's name of an NI's interface.
+// nameOfInterface returns the name by which the operator selected an NI's interface: the device or,
+// without one, the NID.
 func nameOfInterface(ni *config.NI) string {
 	if ni.Device != "" {
 		return ni.Device
@@ -162,7 +166,8 @@ func nameOfInterface(ni *config.NI) string {
 	return ni.NID.String()
 }
 
-// bringUp brings up an NI. The error can be shown to an operator unchanged.
+// bringUp brings up the NI l. If this fails and the driver has brought up no NI yet, bringUp tries the
+// driver's fallback options. The error can be shown to an operator unchanged.
 func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *localNI) error {
 	v := e.values[d.Type]
 	m, err := e.open(ctx, n, d, v, l)
@@ -183,7 +188,8 @@ func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *local
 	return d.explain(&l.NI, err)
 }
 
-// sameNID returns the NI with another name that has the NID that ni would have, or nil.
+// sameNID returns the existing NI that has the NID that ni would have, or nil if there is none. The two
+// NIs may be configured by different names, for example one by its device and one by its NID.
 func (e *engines) sameNID(d *Driver, ni *config.NI) *localNI {
 	if d.Usable == nil {
 		return nil
@@ -200,7 +206,8 @@ func (e *engines) sameNID(d *Driver, ni *config.NI) *localNI {
 	return nil
 }
 
-// isDuplicate returns the error of an NI whose interface or NID another NI has.
+// isDuplicate returns the error for an operator if ni cannot be brought up because the existing NI
+// other has its interface or NID.
 func isDuplicate(ni *config.NI, other *localNI, err error) error {
 	return api.Fault{
 		Code: api.CodeInterface, Errno: -int(server.Errno(err)), Text: fmt.Sprintf("NI %s cannot be brought up", ni),
@@ -208,8 +215,9 @@ func isDuplicate(ni *config.NI, other *localNI, err error) error {
 	}.Because(err)
 }
 
-// open brings up an NI. If the driver cannot be created, the returned engine is nil and the error
-// can be shown to an operator unchanged.
+// open brings up the NI l on a driver with the options v, and stores the NI's actual NID, device and
+// tunables in l. If the driver cannot be created, the returned engine is nil, and the error can be
+// shown to an operator unchanged. Any other error is that of the driver.
 func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Values, l *localNI) (*engine, error) {
 	m, err := e.engine(d, v)
 	if err != nil {
@@ -233,7 +241,8 @@ func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Va
 	return m, nil
 }
 
-// removeNI removes an NI that addNI has brought up on the node, or that waits.
+// removeNI removes an NI, whether it is up on the node or waiting for its interface. It returns
+// node.ErrNotFound if the NI does not exist.
 func (e *engines) removeNI(ctx context.Context, n *node.Node, ni *config.NI) error {
 	k := e.find(ni)
 	if k < 0 {
@@ -253,7 +262,8 @@ func (e *engines) removeNI(ctx context.Context, n *node.Node, ni *config.NI) err
 	return nil
 }
 
-// order restores the order of NIs in before. Other NIs come last.
+// order sorts the NIs of the configuration into the order of before. NIs that before does not contain
+// come last. The order of the NIs in the node is not changed.
 func (e *engines) order(before []config.NI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -269,7 +279,8 @@ func (e *engines) order(before []config.NI) {
 	slices.SortStableFunc(e.nis, func(a, b localNI) int { return place(&a) - place(&b) })
 }
 
-// changeNI changes the options of an NI.
+// changeNI sets the options of the existing NI from to those of to. If the NI is up, it stays up. The
+// node rejects options that cannot be changed while an NI is up.
 func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI) error {
 	k := e.find(from)
 	if k < 0 {
@@ -298,7 +309,8 @@ func (e *engines) changeNI(_ context.Context, n *node.Node, from, to *config.NI)
 	return nil
 }
 
-// set changes the options of the driver for a net type. The node must have no NI of that type.
+// set changes the options of the driver for a net type and stops the running driver, if any. The next
+// NI of that type creates a driver with the new options. The node must have no NI of that type.
 func (e *engines) set(t lnet.NetType, v config.Values) error {
 	values := maps.Clone(e.values) // readers may hold the old map
 	if values == nil {
@@ -311,7 +323,7 @@ func (e *engines) set(t lnet.NetType, v config.Values) error {
 	return e.end(t)
 }
 
-// usable returns why an NI's interface cannot be used now, or nil if it can.
+// usable returns nil if the NI's interface can be used now. Otherwise the error says why not.
 func (d *Driver) usable(ni *config.NI) error {
 	if d.Usable == nil {
 		return nil
@@ -320,7 +332,9 @@ func (d *Driver) usable(ni *config.NI) error {
 	return err
 }
 
-// fallbackOptions returns the options to try instead for a driver that has brought up no NI yet, or nil.
+// fallbackOptions returns the driver options to try after an NI could not be brought up with the
+// options v because of err. It returns nil if there are none, or if the driver has brought up an NI
+// before, because other options would require a new driver.
 func (d *Driver) fallbackOptions(m *engine, v config.Values, err error, log *slog.Logger) config.Values {
 	if d.Fallback == nil || m.nis > 0 {
 		return nil
@@ -328,7 +342,7 @@ func (d *Driver) fallbackOptions(m *engine, v config.Values, err error, log *slo
 	return d.Fallback(v, err, log)
 }
 
-// explain converts an error of an NI for an operator.
+// explain returns the error for an operator if ni could not be brought up because of err.
 func (d *Driver) explain(ni *config.NI, err error) error {
 	if d.Explain != nil {
 		if better := d.Explain(err); better != nil {
@@ -343,7 +357,7 @@ func (d *Driver) explain(ni *config.NI, err error) error {
 	return f.Because(err)
 }
 
-// close stops all drivers. The node must have closed their interfaces.
+// close stops all drivers. The node must have been closed before, so that they have no NIs.
 func (e *engines) close() error {
 	var errs []error
 	for t := range e.made {
@@ -352,7 +366,7 @@ func (e *engines) close() error {
 	return errors.Join(errs...)
 }
 
-// end stops the driver for a net type.
+// end stops the running driver for a net type, if any. The next NI of that type creates a new driver.
 func (e *engines) end(t lnet.NetType) error {
 	m := e.made[t]
 	delete(e.made, t)

@@ -9,23 +9,26 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// Foresee returns what would happen to a state's NIs and routes on this host now: the NIs that
-// would wait, with the remedy; the routes that would be left out; and what would be rejected. It
-// changes nothing, and ignores site rules.
+// Foresee checks what lnetd would do now on this host with the NIs and routes of s, which was read
+// from file. The list waits has NIs whose interface is not usable, each with the given remedy, and
+// routes that would be ignored. The list refused has NIs that would be rejected. Foresee changes
+// nothing, and ignores "ip2nets" rules.
 func (t Drivers) Foresee(file string, s *config.State, remedy string) (waits, refused config.Problems) {
 	waits, refused = t.foresee(file, s, nil, remedy)
 	return waits, append(refused, t.twice(file, s.NIs)...)
 }
 
-// RefusedFault is the error of a configuration with NIs that this host cannot have.
+// RefusedFault returns the error of a configuration with NIs that this host cannot have. The problems
+// refused, which Foresee returned, are its cause.
 func RefusedFault(refused config.Problems) error {
 	return api.Fault{
 		Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the NIDs and interfaces of this machine with: ip addr",
 	}.Because(refused)
 }
 
-// twice returns a problem for each NI whose interface or NID an earlier NI has on the same net,
-// even under another name. If file is empty, it is taken from the position of the NI.
+// twice returns a problem for each NI that has the same interface or NID as an earlier NI on the same
+// net. It also finds NIs that are configured by different names, for example one by its device and one
+// by its NID. If file is empty, the file's name is taken from the position of the NI.
 func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 	var up []localNI
 	for k := range nis {
@@ -36,7 +39,7 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 		}
 		nid, device, err := d.Usable(ni)
 		if err != nil {
-			continue // it waits, or it is up and its interface is missing
+			continue // without a usable interface, the NID and the device are unknown
 		}
 		other := slices.IndexFunc(up, func(o localNI) bool { return o.Net == ni.Net && (o.device == device || o.Own == nid) })
 		if other >= 0 {
@@ -58,10 +61,13 @@ func (t Drivers) twice(file string, nis []config.NI) (refused config.Problems) {
 	return refused
 }
 
-// mismatchRemedy is the remedy if an interface is selected by another one's address.
+// mismatchRemedy tells the operator what to do if "ip2nets" selects an interface because of the
+// address of another interface.
 const mismatchRemedy = "write that interface, or use the section \"ip2nets\", whose rules apply to interfaces"
 
-// ForeseeRules returns a warning if no site rule of c matches an interface of this host.
+// ForeseeRules resolves the "ip2nets" rules of c, which was read from file, for this host, and stores
+// the result in c. It returns warnings if no rule matches an interface of this host, or if a rule
+// selects an interface because of the address of another one.
 func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	machine, err := hostInterfaces()
 	if err != nil || !c.NeedsMachine() {
@@ -70,7 +76,7 @@ func ForeseeRules(file string, c *config.Config) (waits config.Problems) {
 	return foreseeRules(file, c, machine)
 }
 
-// foreseeRules is like ForeseeRules for a host with the given interfaces.
+// foreseeRules is ForeseeRules for a host with the interfaces in machine.
 func foreseeRules(file string, c *config.Config, machine []config.Interface) (waits config.Problems) {
 	for _, text := range c.Site.Mismatches(machine) {
 		waits = append(waits, config.ProblemAt(file, c.Site.Where, text, mismatchRemedy))
@@ -85,8 +91,8 @@ func foreseeRules(file string, c *config.Config, machine []config.Interface) (wa
 	return waits
 }
 
-// foresee is like Foresee for a node that already has the NIs there. It does not look for
-// duplicates.
+// foresee is like Foresee for a running node that already has the NIs in there. It does not report
+// an NI of the node whose interface is missing, and does not look for duplicate NIs.
 func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy string) (waits, refused config.Problems) {
 	known := slices.Clone(s.NIs)
 	for k := range known {
@@ -112,7 +118,7 @@ func (t Drivers) foresee(file string, s *config.State, there []config.NI, remedy
 	routes := config.State{NIs: known, Routes: s.Routes}
 	routes.LeaveRoutes(func(r *config.Route, why string) {
 		if len(s.NIs) == 0 && r.Gateway.Net() != r.Net {
-			return // lnetd chooses an NI, or rules provide some
+			return // lnetd chooses an NI, or "ip2nets" rules provide NIs, so the net may become local
 		}
 		waits = append(waits, config.ProblemAt(file, r.Where, fmt.Sprintf("the route to %s through %s is ignored: %s", r.Net, r.Gateway, why), ""))
 	})

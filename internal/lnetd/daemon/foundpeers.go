@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// isFound reports whether p describes exactly a discovered peer of the node, as the node's own
-// export does.
+// isFound reports whether p is equal to a peer that the node has discovered and that is not
+// configured. Such an entry comes from the node's own export.
 func (t *nodeTask) isFound(p config.Peer) bool {
 	i, ok := t.Peer(p.Primary)
 	if !ok {
@@ -18,7 +18,8 @@ func (t *nodeTask) isFound(p config.Peer) bool {
 	return found.Found && found.Equal(&p)
 }
 
-// foundPeers returns the discovered peers that entries of a document refer to.
+// foundPeers returns the peers that entries of a document refer to and that the node has discovered.
+// It omits configured peers.
 func (t *nodeTask) foundPeers(entries []config.Peer) (found []config.Peer) {
 	for _, nid := range namedNIDs(entries) {
 		i, ok := t.Peer(nid)
@@ -41,8 +42,8 @@ func namedNIDs(entries []config.Peer) (nids []lnet.NID) {
 	return nids
 }
 
-// keepPrimaries makes discovered peers keep their primary NIDs when entries of "peers" configure
-// them, in whatever order these list their NIDs.
+// keepPrimaries changes the entries of "peers" that describe a discovered peer, so that the peer keeps
+// its primary NID. Otherwise the first NID that the entry lists would become the primary one.
 func (t *nodeTask) keepPrimaries(peers []config.Peer) {
 	for k := range peers {
 		p := &peers[k]

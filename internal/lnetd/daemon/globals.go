@@ -14,12 +14,13 @@ func (b *backend) Globals() api.Globals {
 	return globalsOf(&p)
 }
 
-// allParameters returns the parameters of the node.
+// allParameters returns the parameters of the running node, including router_sensitivity, which is
+// only stored to be shown.
 func (t *nodeTask) allParameters() config.Parameters {
 	return config.Parameters{Parameters: t.Parameters(), RouterSensitivity: int(t.routerSensitivity.Load())}
 }
 
-// globalsOf converts parameters for the control interface.
+// globalsOf converts parameters to the form of the control interface.
 func globalsOf(p *config.Parameters) api.Globals {
 	return api.Globals{Values: p.Shown(), Verify: p.Discovery == discovery.Verify}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// runningState returns the configuration of the running node, whether it came from a file, a document or
-// commands. It is read from the node and its drivers and stored nowhere else, so it is always
-// current. It omits peers that were only discovered. It must run under changes.inTurn.
+// runningState returns the configuration of the running node, whether it came from a file, a document
+// or commands. The node and its drivers are the only place where it is stored, so the result is always
+// current. It omits peers that were only discovered. runningState must run under changes.inTurn.
 func (t *nodeTask) runningState(ctx context.Context) (config.State, error) {
 	t.engines.followRenames(t.NIs())
 	s := config.State{
@@ -45,7 +45,7 @@ func (t *nodeTask) runningState(ctx context.Context) (config.State, error) {
 	return s, nil
 }
 
-// configuredPeer converts a peer to an entry of a file.
+// configuredPeer converts a peer of the node to the form of the configuration.
 func configuredPeer(i *node.PeerInfo) config.Peer {
 	p := config.Peer{
 		Primary: i.Primary, SingleRail: !i.State.Has(discovery.MultiRail), Locked: i.State.Has(discovery.LockPrimary),
@@ -59,9 +59,9 @@ func configuredPeer(i *node.PeerInfo) config.Peer {
 	return p
 }
 
-// shown converts a state for the control interface, together with the settings of lnetd itself.
-// Peers keep the state's order, which is that of "export" for the node's own state. The result
-// depends on the state and on the host, not on whether the state is in force.
+// shown converts the state s, and the settings of lnetd itself in around, to the form of the control
+// interface. The keys of around are those of the section "lnetd". Peers keep the order of s, which is
+// the order of "export" if s is the node's own state. s may also be a state that the node does not have.
 func (b *backend) shown(s *config.State, around map[string]any) api.Configuration {
 	c := api.Configuration{
 		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
@@ -102,7 +102,8 @@ func compareRoutes(a, b api.Route) int {
 	return a.Gateway.Compare(b.Gateway)
 }
 
-// shownRouting shows the router buffers if the node forwards or the buffers were set.
+// shownRouting converts the routing settings of s to the form of the control interface. The result has
+// router buffers only if routing is enabled or their numbers differ from the defaults.
 func shownRouting(s *config.State) (r api.Routing) {
 	buffers := s.Buffers.Resolved()
 	if s.Routing != config.RoutingOff {
@@ -116,8 +117,9 @@ func shownRouting(s *config.State) (r api.Routing) {
 	return r
 }
 
-// shownNI shows only the configuration of an NI: its interface, its NID if that was configured,
-// and its settings for drivers with the given options.
+// shownNI converts the configuration of an NI, without its state, to the form of the control
+// interface: the interface, the NID if it was configured, and the settings. The map values holds the
+// options of the drivers, from which defaults are derived.
 func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) api.NI {
 	shown := api.NI{NID: ni.NID, CPT: allCPTs(b.node.cpts())}
 	if ni.CPTs != nil {
@@ -137,8 +139,8 @@ func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) 
 	return shown
 }
 
-// namedByNIDs returns both states with NIDs set in those NIs whose interface got another address,
-// because these NIs differ in nothing else.
+// namedByNIDs returns copies of both states in which an NI whose interface has a new address is
+// identified by its NID. Without the NID, its old and its new form would look the same.
 func namedByNIDs(have, want *config.State) (before, after config.State) {
 	before, after = *have, *want
 	before.NIs, after.NIs = slices.Clone(have.NIs), slices.Clone(want.NIs)

@@ -21,9 +21,10 @@ const (
 	journalNameMost   = 64
 )
 
-// journalHandler writes log lines as entries of systemd's journal. MESSAGE is the text with all
-// attributes, for people. LNET_EVENT is only the constant text. Each attribute is a field:
-// LNET_PEER for "peer". An entry that cannot be written goes to the fallback.
+// journalHandler writes log lines as entries of systemd's journal. The field MESSAGE has the text with
+// all attributes, for people. The field LNET_EVENT has only the constant text, for searches. Each
+// attribute is also a separate field, such as LNET_PEER for "peer". If there is no journal, the line
+// goes to the fallback handler.
 //
 // The package journal of go-systemd is not used because it has one socket for the whole process
 // and waits without limit for a journal that is stuck, which would stop the node too.
@@ -32,9 +33,9 @@ type journalHandler struct {
 	level    slog.Leveler
 	fallback slog.Handler
 
-	groups []string // open groups
-	fields []byte   // attributes of all lines
-	text   []byte   // the same in MESSAGE
+	groups []string // names of the groups that WithGroup has opened
+	fields []byte   // attributes of WithAttrs, as journal fields
+	text   []byte   // the same attributes, as text for MESSAGE
 }
 
 func newJournalHandler(j *journal, level slog.Leveler, fallback slog.Handler) *journalHandler {
@@ -44,7 +45,7 @@ func newJournalHandler(j *journal, level slog.Leveler, fallback slog.Handler) *j
 // Enabled implements slog.Handler.
 func (h *journalHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
 
-// entry is a buffer for one entry.
+// entry is a buffer in which one journal entry is built.
 type entry struct{ fields, text []byte }
 
 var entries = sync.Pool{New: func() any { return new(entry) }}
@@ -103,7 +104,8 @@ func priorityOf(l slog.Level) string {
 	return "7"
 }
 
-// add adds an attribute to the text and to the fields.
+// add adds the attribute a to the text and to the fields of the entry. Its name is preceded by the
+// names of the groups.
 func (e *entry) add(groups []string, a slog.Attr) {
 	v := a.Value.Resolve()
 	if v.Kind() == slog.KindGroup {
@@ -126,8 +128,8 @@ func (e *entry) add(groups []string, a slog.Attr) {
 	e.text = appendWord(e.text, value)
 }
 
-// appendWord appends s, in quotes if its end would not be clear, or if it could be taken for
-// something else.
+// appendWord appends the name or the value of an attribute to b. It puts s in quotes if s is empty or
+// contains blanks, quotes, "=" or characters that cannot be printed.
 func appendWord(b []byte, s string) []byte {
 	for _, r := range s {
 		if r <= ' ' || r == '"' || r == '=' || r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -158,8 +160,8 @@ func fieldName(key string) string {
 	return string(b)
 }
 
-// appendField appends a field in the journal's native form. A value that contains a newline is
-// preceded by its length.
+// appendField appends a field in the journal's native format, normally "NAME=value". If the value
+// contains a newline, the format has the length before the value instead.
 func appendField[T string | []byte](b []byte, name string, value T) []byte {
 	b = append(b, name...)
 	for k := range len(value) {

@@ -16,7 +16,7 @@ import (
 const (
 	// journalSocket is the path of systemd's journal socket.
 	journalSocket = "/run/systemd/journal/socket"
-	// journalTimeout is how long an entry waits for a journal that does not read.
+	// journalTimeout is the maximum time that a log line waits for a journal that reads no entries.
 	journalTimeout = 100 * time.Millisecond
 )
 
@@ -34,14 +34,14 @@ func isJournal(w io.Writer, stream string) bool {
 	return stream == fmt.Sprintf("%d:%d", s.Dev, s.Ino)
 }
 
-// journal is a connection to the journal, which may restart. It may be used concurrently. Entries
-// that a stuck journal does not accept are lost, so that the node does not wait. Their number is
-// logged when the journal accepts entries again.
+// journal is a connection to systemd's journal. It reconnects if the journal restarts. If the journal
+// is stuck, entries are lost, so that the node does not block. Their number is logged when the journal
+// accepts entries again. Its methods may be called concurrently.
 type journal struct {
 	path string
 	// lost counts the entries lost since the journal got stuck. It is 0 while the journal works.
 	lost    atomic.Uint64
-	waiters atomic.Int32
+	waiters atomic.Int32 // number of senders that wait for the journal
 
 	mu   sync.Mutex // guards conn; not held while sending
 	conn *net.UnixConn
@@ -49,10 +49,11 @@ type journal struct {
 
 func newJournal(path string) *journal { return &journal{path: path} }
 
-// put sends or drops an entry, and reports whether there is a journal. It waits for at most
-// journalTimeout, and only once for a stuck journal.
+// put sends an entry to the journal. It returns false if there is no journal. If the journal is stuck,
+// put drops the entry and returns true. Only the first entry for a stuck journal waits, for at most
+// journalTimeout.
 func (j *journal) put(entry []byte) bool {
-	for range 2 { // a restarted journal has another socket
+	for range 2 { // after the journal has restarted, the first attempt fails on the old socket
 		conn := j.connected()
 		if conn == nil {
 			return false
@@ -74,7 +75,7 @@ func (j *journal) put(entry []byte) bool {
 	return false
 }
 
-// lostEntry returns an entry with the number of lost entries.
+// lostEntry returns a journal entry which reports that n entries were lost.
 func lostEntry(n uint64) []byte {
 	e := entry{text: []byte(textLost)}
 	b := appendField(nil, "LNET_EVENT", textLost)
@@ -86,7 +87,7 @@ func lostEntry(n uint64) []byte {
 
 const textLost = "log lines were lost because journald did not accept them for a while"
 
-// connected returns a connected socket, or nil without a journal.
+// connected returns a socket that is connected to the journal, or nil if there is no journal.
 func (j *journal) connected() *net.UnixConn {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -101,7 +102,7 @@ func (j *journal) connected() *net.UnixConn {
 	return j.conn
 }
 
-// leave closes a socket that no longer works.
+// leave closes c. If c is the current socket, the next entry opens a new one.
 func (j *journal) leave(c *net.UnixConn) {
 	j.mu.Lock()
 	if j.conn == c {
@@ -117,8 +118,9 @@ func (j *journal) close() {
 	}
 }
 
-// send sends an entry as a datagram or, if it is too large, as a file. It waits only if wait is
-// set.
+// send sends an entry to the journal as a datagram or, if it is too large for one, as a memory file. If
+// the journal accepts no entry now, send waits for at most journalTimeout if wait is set, and otherwise
+// returns EAGAIN.
 func (j *journal) send(c *net.UnixConn, entry []byte, wait bool) error {
 	err := j.sendMessage(c, entry, nil, wait)
 	if !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
@@ -158,7 +160,9 @@ func (j *journal) sendMessage(c *net.UnixConn, data, rights []byte, wait bool) (
 	return sent
 }
 
-// beginWait gives all waiting senders the same deadline, which the first one sets.
+// beginWait counts the caller as a sender that waits for the journal. The first sender sets the write
+// deadline of the socket, which then applies to all senders that begin to wait after it. If beginWait
+// returns nil, the caller must decrement waiters after the wait.
 func (j *journal) beginWait(c *net.UnixConn) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -172,7 +176,8 @@ func (j *journal) beginWait(c *net.UnixConn) error {
 	return nil
 }
 
-// sealed returns a memory file that cannot be changed, as the journal requires.
+// sealed returns the descriptor of a memory file with the contents b that can no longer be changed, as
+// the journal requires. The caller must close it.
 func sealed(b []byte) (int, error) {
 	fd, err := unix.MemfdCreate("lnetd-log", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

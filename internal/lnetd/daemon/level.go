@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// Log returns the settings of the log.
+// Log implements server.Backend.
 func (b *backend) Log() api.Log { return b.daemon.logging() }
 
 // SetLog changes the level until lnetd ends or its configuration is reloaded.
@@ -39,14 +39,14 @@ func (d *Daemon) logging() api.Log {
 	}
 }
 
-// setLevel changes the level and logs the change, at the more verbose level of the two. The
-// caller must hold mu.
+// setLevel changes the log level and logs the change. The line appears with any two levels. The caller
+// must hold mu.
 func (d *Daemon) setLevel(to slog.Level) {
 	from := d.level.Level()
 	if to == from {
 		return
 	}
-	d.level.Set(min(from, to, slog.LevelInfo)) // otherwise the line could be suppressed
+	d.level.Set(min(from, to, slog.LevelInfo)) // so that the next line is not suppressed
 	d.log.Info("log level changed", "level", nameOf(to), "from", nameOf(from))
 	d.level.Set(to)
 }

@@ -25,8 +25,9 @@ func networkDown() error {
 
 func (b *backend) LNetDown() bool { return b.node.unconfigured.Load() }
 
-// SetLNet unconfigures LNet except for 0@lo, or configures it as at the start of lnetd (lnetctl
-// 4.1).
+// SetLNet implements server.Backend. It either removes the whole configuration of LNet, so that only
+// 0@lo is left, or configures LNet again. With r.All, the configuration that lnetd has loaded is
+// applied; otherwise LNet is configured without NIs (lnetctl 4.1).
 func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 	t := b.node
 	switch {
@@ -82,7 +83,8 @@ func (t *nodeTask) forgetPeers(ctx context.Context) error {
 	return nil
 }
 
-// checkUnused returns an error that names a user of LNet, if it has any.
+// checkUnused returns an error if a client has transfer machines or a session of LNet selftest exists,
+// because LNet cannot be unconfigured in these cases. The error names the client or the session.
 func (b *backend) checkUnused() error {
 	busy := func(cause, remedy string) error {
 		return &api.Fault{Code: api.CodeLNetBusy, Errno: -int(syscall.EBUSY), Text: "LNet busy", Cause: cause, Remedy: remedy}
@@ -118,13 +120,15 @@ func (b *backend) Recovery() api.Recovery {
 	return api.Recovery{Local: local, Peers: peers}
 }
 
-// CPT returns the partition of a NID. No NI is bound to particular partitions.
+// CPT returns the CPU partition to which LNet's hash assigns a NID. All partitions of the host are
+// considered, because lnetd binds no NI to particular ones.
 func (b *backend) CPT(nid lnet.NID) int {
 	n := b.node.cpts()
 	return nid.CPT(n, n)
 }
 
-// SetPeerState sets flags of a peer, for tests.
+// SetPeerState sets the state flags of the peer with the given NID, or of all peers if the NID is zero.
+// It exists for tests.
 func (b *backend) SetPeerState(ctx context.Context, nid lnet.NID, state uint32) error {
 	nids := []lnet.NID{nid}
 	if nid.IsZero() {

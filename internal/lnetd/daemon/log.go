@@ -16,11 +16,10 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 )
 
-// NewLogger returns lnetd's logger. It writes lines of at least the given level, which may
-// change, to w. With FormatJournal it writes to systemd's journal, and to w as JSON if the
-// journal is not available. FormatAuto selects the journal if w is connected to it, text if w is
-// a terminal, and JSON otherwise. A line never contains line breaks or control characters,
-// whatever the attributes are.
+// NewLogger returns lnetd's logger. It writes lines of at least the given level, which may change
+// later, to w. With FormatJournal it writes to systemd's journal instead, and writes JSON to w only if
+// the journal is not available. FormatAuto selects the journal if w is connected to it, text if w is a
+// terminal, and JSON otherwise. Line breaks and control characters in attributes are escaped.
 func NewLogger(w io.Writer, level slog.Leveler, format config.Format) *slog.Logger {
 	format = formatFor(w, format)
 	if format == config.FormatJournal {
@@ -57,7 +56,7 @@ func newZapHandler(w io.Writer, level slog.Leveler, format config.Format) slog.H
 	return zapslog.NewHandler(core, zapslog.AddStacktraceAt(slog.LevelError+1))
 }
 
-// enabler makes zap use the level of slog.
+// enabler makes zap use a level of slog, which may change.
 type enabler struct{ slog.Leveler }
 
 func (e enabler) Enabled(l zapcore.Level) bool { return l >= zapLevel(e.Level()) }
@@ -74,9 +73,9 @@ func zapLevel(l slog.Level) zapcore.Level {
 	return zapcore.ErrorLevel
 }
 
-// printable writes one line per call, as zap does. It escapes characters that would end the line
-// early or move a terminal's cursor. Peers determine the text of some attributes, and zap escapes
-// only ASCII.
+// printable is a writer that expects one line per call, as zap writes them. It escapes characters that
+// would end the line early or move a terminal's cursor. This is necessary because peers determine the
+// text of some attributes, and zap escapes only ASCII characters.
 type printable struct{ w io.Writer }
 
 func (p printable) Write(line []byte) (int, error) {
@@ -89,7 +88,8 @@ func (p printable) Write(line []byte) (int, error) {
 	return p.w.Write(line)
 }
 
-// printableOnly reports whether a line is ASCII without control characters.
+// printableOnly reports whether a line needs no escapes because it is ASCII without control characters,
+// except for tabs and the final newline.
 func printableOnly(line []byte) bool {
 	for k, c := range line {
 		if (c < ' ' || c > '~') && c != '\t' && (c != '\n' || k < len(line)-1) {
@@ -116,7 +116,7 @@ func escaped(line []byte) []byte {
 	return out
 }
 
-// appendEscape appends \uXXXX, or two of them.
+// appendEscape appends the escape \uXXXX of a character. Characters beyond U+FFFF need two of them.
 func appendEscape(out []byte, r rune) []byte {
 	const hex = "0123456789abcdef"
 	const first, low = 0x10000, 0xdc00

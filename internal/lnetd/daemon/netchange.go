@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// AddNet adds NIs to the node. NIs on an existing net use the net's common tunables (lnetctl
-// 4.2).
+// AddNet implements server.Backend. It adds NIs to the node. NIs on a net that the node already has
+// get the common tunables of that net (lnetctl 4.2).
 func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []string, _ error) {
 	if b.LNetDown() {
 		return nil, networkDown()
@@ -42,7 +42,8 @@ func (b *backend) AddNet(ctx context.Context, r api.NetAddition) (warnings []str
 	return warnings, b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
 }
 
-// checkAddition returns an error if an NI cannot be added.
+// checkAddition returns an error for an operator if ni conflicts with an NI of the state have or with
+// one of the NIs before, which are added together with it, or if routes lead to its net.
 func (b *backend) checkAddition(have *config.State, before []config.NI, ni *config.NI) error {
 	const text = "cannot add LNet NI"
 	for _, o := range slices.Concat(have.NIs, before) {
@@ -56,7 +57,8 @@ func (b *backend) checkAddition(have *config.State, before []config.NI, ni *conf
 	return nil
 }
 
-// thereIs names the existing NI that conflicts with another one, and why it waits, if it does.
+// thereIs returns the text that the NI o already exists, for an error about an NI that conflicts with
+// it. If o is waiting for its interface because of the error waits, the text contains the cause.
 func thereIs(o *config.NI, waits error) string {
 	text := fmt.Sprintf("the NI %s already exists", o)
 	switch {
@@ -68,7 +70,7 @@ func thereIs(o *config.NI, waits error) string {
 	return text
 }
 
-// remedyThereIs returns the remedy for a conflict with an existing NI.
+// remedyThereIs returns what an operator can do about an NI that conflicts with the existing NI o.
 func remedyThereIs(o *config.NI) string {
 	which := "--net " + o.Net.String() + " --if " + o.Device
 	switch {
@@ -84,7 +86,7 @@ func netRefused(errno syscall.Errno, text, cause, remedy string) error {
 	return &api.Fault{Code: api.CodeNetRefused, Errno: -int(errno), Text: text, Cause: cause, Remedy: remedy}
 }
 
-// additions returns the requested NIs, with warnings.
+// additions returns the NIs that r asks to add, resolved for this host, and warnings about them.
 func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []string, _ error) {
 	ni, err := b.template(r)
 	if err != nil {
@@ -109,7 +111,7 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 			one := ni
 			one.Net, one.Device, one.NID = n.Net, n.Device, n.NID
 			if n.CPTs != nil {
-				one.CPTs = n.CPTs // its own CPTs take precedence over those of the command
+				one.CPTs = n.CPTs // the CPTs in the rule take precedence over the option of the command
 			}
 			nis = append(nis, one)
 		}
@@ -139,7 +141,7 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 	return b.node.engines.resolved(nis, values, values), warnings, nil
 }
 
-// template returns an NI with the requested tunables.
+// template returns an NI that has the tunables and CPTs of the request r, but no net and no name.
 func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 	ni := config.NI{Tunables: lnd.Tunables{PeerTimeout: -1}}
 	for _, n := range []struct {
@@ -179,7 +181,8 @@ func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 	return ni, nil
 }
 
-// DeleteNet deletes NIs, and everything that depends on them.
+// DeleteNet implements server.Backend. It deletes NIs and, if a net loses its last NI, the routes and
+// peers that depend on the net.
 func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 	if b.LNetDown() {
 		return networkDown()
@@ -198,7 +201,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 		for _, name := range r.Interfaces {
 			ni, err := config.ParseDevice(name, nil)
 			if err != nil {
-				ni.Device = name // no such interface exists
+				ni.Device = name // not a valid name, so the deletion reports that no such NI exists
 			}
 			ni.Net = r.Net
 			d.NIs = append(d.NIs, ni)
@@ -223,7 +226,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 	return b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
 }
 
-// SetNITunables changes NIs in place.
+// SetNITunables implements server.Backend. It changes tunables of NIs, which stay up.
 func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 	have, err := b.node.runningState(ctx)
 	if err != nil {
@@ -255,8 +258,8 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 	return b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)
 }
 
-// tune sets the requested tunables of an NI. If the request is for all NIs, it leaves out those that
-// NIs of this driver do not have. It reports whether it set one.
+// tune sets the tunables of the request r in ni. If r is for all NIs, tune ignores tunables that d does
+// not have. It reports whether it has set any tunable.
 func (d *Driver) tune(ni *config.NI, r *api.NITunables) (changed bool, _ error) {
 	for _, name := range slices.Sorted(maps.Keys(r.LND)) {
 		v := r.LND[name]

@@ -13,7 +13,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// downReason returns why an NI is down, with the cause at the link if it is known.
+// downReason returns why an NI is down. If the driver knows why the link is down, this is added in
+// parentheses.
 func downReason(i *node.NIInfo) string {
 	if i.LinkCause == "" {
 		return i.Down.String()
@@ -21,8 +22,8 @@ func downReason(i *node.NIInfo) string {
 	return i.Down.String() + " (" + i.LinkCause + ")"
 }
 
-// controlNI converts an NI for the control interface, with its driver's tunables and its CPU
-// partitions. Times are relative to boot.
+// controlNI converts the NI i, with its driver's tunables and its CPU partitions, to the form of the
+// control interface. Times are shown in seconds since boot.
 func controlNI(i *node.NIInfo, tunables []api.Tunable, cpts string, boot time.Time) api.NI {
 	ni := api.NI{
 		NID:        i.NID,
@@ -84,8 +85,8 @@ func statistics(t *node.Traffic) api.Statistics {
 	}
 }
 
-// udspInfo returns the effect of policies on an NI or a peer NI. The greatest priority means none
-// and is shown as -1.
+// udspInfo converts the effect of policies on an NI or a peer NI to the form of the control interface.
+// The greatest number means that no policy sets a priority. It is shown as -1, as in kernels.
 func udspInfo(p *node.PolicyInfo) api.UDSPInfo {
 	return api.UDSPInfo{
 		NetPriority:       int(int32(p.NetPriority)),
@@ -95,7 +96,7 @@ func udspInfo(p *node.PolicyInfo) api.UDSPInfo {
 	}
 }
 
-// allCPTs returns a list such as "[0,1,2]".
+// allCPTs returns the list of all n CPU partitions as text: "[0,1,2]" for n = 3.
 func allCPTs(n int) string {
 	all := make([]int, max(n, 1))
 	for k := range all {
@@ -116,8 +117,8 @@ func latency(l node.Latency) api.Latency {
 	return api.Latency{Samples: l.Samples, Min: uint64(l.Min), Max: uint64(l.Max), Avg: uint64(l.Avg)}
 }
 
-// bootTime returns when the host was booted. It is computed once: the result of each call differs
-// by the time between reading two clocks, and so would the values that are shown.
+// bootTime returns the time when the host was booted. The caller must call it only once. It reads two
+// clocks, one after the other, so each call returns a slightly different time.
 func bootTime() time.Time {
 	var up unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
@@ -126,7 +127,7 @@ func bootTime() time.Time {
 	return time.Now().Add(-time.Duration(up.Nano()))
 }
 
-// secondsSince returns t in seconds since boot, or 0 for the zero time.
+// secondsSince returns the seconds from boot to t, or 0 if t is the zero time.
 func secondsSince(boot, t time.Time) int64 {
 	if t.IsZero() {
 		return 0

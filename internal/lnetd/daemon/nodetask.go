@@ -16,37 +16,40 @@ import (
 	"github.com/lnetd/lnetd/node/numa"
 )
 
-// closeTimeout bounds the end of the node. A router first drains for up to 10 s (lnet-core 9.1).
-// Then closing takes time if peers no longer answer.
+// closeTimeout bounds the time to close the node. A router first forwards the remaining messages for
+// up to 10 s (lnet-core 9.1). Closing also takes time if peers no longer answer.
 const closeTimeout = 20 * time.Second
 
-// nodeTask is the node with its drivers. The node may be used once the task is ready.
+// nodeTask is the task that runs the node and its drivers. The embedded Node and Admin may be used
+// once the task is ready.
 type nodeTask struct {
 	*node.Node
 	*node.Admin
-	config  config.Config // as loaded last; changed only under changes.inTurn
-	machine *numa.Machine // nil means one NUMA node
+	config  config.Config // the configuration that was loaded last; changed only under changes.inTurn
+	machine *numa.Machine // the NUMA layout; nil if the host has one NUMA node or its layout is unknown
 	log     *slog.Logger
 	drivers Drivers
 	engines *engines
 	// interfaces returns the host's network interfaces.
 	interfaces func() ([]config.Interface, error)
 	changes    changes
-	// routerSensitivity has no effect. It is stored only to be shown.
+	// routerSensitivity is the parameter router_sensitivity. It has no effect and is stored only to
+	// be shown.
 	routerSensitivity atomic.Int64
-	// unconfigured reports that LNet was unconfigured (lnetctl 4.1), so that only 0@lo is left.
+	// unconfigured is true while LNet is not configured (lnetctl 4.1), so that only 0@lo exists.
 	unconfigured atomic.Bool
 	// failStep, if not nil, makes a step fail in tests.
 	failStep func(config.Step) error
-	// found is the NI that was chosen for a configuration that names none.
+	// found is the NI that lnetd has chosen because the configuration names no net, or nil.
 	found *config.NI
-	// unsettled reports that no site rule has matched this host yet. Like the postponed routes, it
-	// is changed only under changes.inTurn.
+	// unsettled is true if no "ip2nets" rule of the configuration has matched this host yet. The
+	// rules are tried again when interfaces change. unsettled is changed only under changes.inTurn.
 	unsettled atomic.Bool
-	// pending holds documents imported with --wait whose site rules have not matched this host
-	// yet. It is changed only under changes.inTurn.
+	// pending holds the documents imported with --wait whose "ip2nets" rules have not matched this
+	// host yet. They are tried again when interfaces change. pending is used only under
+	// changes.inTurn.
 	pending   []config.Config
-	postponed postponed
+	postponed postponed // routes that wait for an NI; changed only under changes.inTurn
 	ready     chan struct{}
 }
 
@@ -61,7 +64,7 @@ func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Lo
 	return t
 }
 
-// cpts returns the number of CPU partitions.
+// cpts returns the number of CPU partitions of this host.
 func (t *nodeTask) cpts() int { return cptsOf(t.machine) }
 
 func cptsOf(m *numa.Machine) int {
@@ -74,7 +77,8 @@ func cptsOf(m *numa.Machine) int {
 func (t *nodeTask) Ready() <-chan struct{} { return t.ready }
 func (t *nodeTask) String() string         { return "node" }
 
-// Run brings up the node and its NIs, waits until ctx is done, and takes them down.
+// Run implements Task. It brings up the node and its NIs, retries waiting NIs when interfaces change,
+// and takes the node down when ctx is done.
 func (t *nodeTask) Run(ctx context.Context) error {
 	if err := t.settle(); err != nil {
 		return err
@@ -102,18 +106,19 @@ func (t *nodeTask) Run(ctx context.Context) error {
 	return errors.Join(err, t.down())
 }
 
-// down closes the node, then the drivers.
+// down closes the node, and then the drivers. If the node does not close in time, the drivers are left
+// running, because they still have interfaces.
 func (t *nodeTask) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := t.Close(ctx); err != nil {
-		return err // drivers still have interfaces
+		return err // the drivers cannot be stopped while they have interfaces
 	}
 	return t.engines.close()
 }
 
-// up applies the configuration to the new node. The settings that were passed when the node was
-// created are in force already.
+// up applies the loaded configuration to the new node, except for the settings that were passed when
+// the node was created and are in force already. Then it waits for gateways (see checkGateways).
 func (t *nodeTask) up(ctx context.Context) error {
 	want, _, err := t.desiredState(ctx, nil)
 	if err != nil {
@@ -142,7 +147,8 @@ func (t *nodeTask) up(ctx context.Context) error {
 	return t.checkGateways(ctx)
 }
 
-// settle resolves the configuration for this host.
+// settle resolves the "ip2nets" rules and interface names of the loaded configuration for this host,
+// and stores the result in t.config.
 func (t *nodeTask) settle() error {
 	s, unsettled, err := t.settledOrWaiting(&t.config)
 	t.config.State = s
@@ -150,27 +156,29 @@ func (t *nodeTask) settle() error {
 	return err
 }
 
-// mismatches returns what the rules of l select although the interface contradicts them.
+// mismatches describes the interfaces that the string "ip2nets" in l selects although none of their
+// addresses matches the string's patterns (see config.Site.Mismatches).
 func (t *nodeTask) mismatches(l *config.Site) []string {
 	if len(l.IP2Nets) == 0 {
 		return nil // as in most documents; avoids reading the interfaces again
 	}
 	machine, err := t.interfaces()
 	if err != nil {
-		return nil // settled returns the error
+		return nil // resolvedState returns the error
 	}
 	return l.Mismatches(machine)
 }
 
-// logMismatches logs mismatches.
+// logMismatches logs a warning for each text that mismatches returns.
 func (t *nodeTask) logMismatches(l *config.Site) {
 	for _, text := range t.mismatches(l) {
 		t.log.Warn("ip2nets selects an interface by the address of another one", "what", text)
 	}
 }
 
-// settledOrWaiting resolves c for this host. If no site rule matches yet, it returns the state
-// without rules and reports unsettled, because a matching interface may still appear.
+// settledOrWaiting resolves c for this host. If no "ip2nets" rule matches this host, it returns the
+// state without the rules and sets unsettled instead of returning an error, because a matching
+// interface may still appear.
 func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled bool, _ error) {
 	s, err := t.resolvedState(c)
 	t.logMismatches(&c.Site)
@@ -181,13 +189,14 @@ func (t *nodeTask) settledOrWaiting(c *config.Config) (_ config.State, unsettled
 	return s, false, err
 }
 
-// fitsNothing reports whether err means that no site rule matches this host.
+// fitsNothing reports whether err means that no "ip2nets" rule matches this host.
 func fitsNothing(err error) bool {
 	return errors.Is(err, config.ErrNoRules) || errors.Is(err, lnet.ErrNoMatch)
 }
 
-// checkGateways waits until each gateway has answered once or failed to, if routers are to be
-// checked before use (lnet-core 8.5).
+// checkGateways discovers all gateways, and waits until each has answered or the timeout has passed. It
+// does so only if check_routers_before_use is set (lnet-core 8.5). A gateway that does not answer is
+// logged and is not an error.
 func (t *nodeTask) checkGateways(ctx context.Context) error {
 	if !t.config.Parameters.CheckRoutersBeforeUse {
 		return nil

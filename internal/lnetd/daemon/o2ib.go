@@ -14,18 +14,18 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// o2ib holds the dependencies of the o2iblnd entry in the table of drivers.
+// o2ib holds what the Driver for RDMA depends on, so that tests can replace it.
 type o2ib struct {
-	host hostnet.Host // has the network devices
-	// open opens RDMA for this process.
+	host hostnet.Host // provides the network devices
+	// open opens RDMA for this process. The caller must close the provider.
 	open func() (verbs.Provider, error)
-	// privileged reports whether this process may use privileged ports.
+	// privileged reports whether this process may use ports below 1024.
 	privileged func() bool
-	rdma       *hostnet.RDMA
+	rdma       *hostnet.RDMA // lists the RDMA devices of the host
 }
 
-// O2IB returns the driver for LNet over RDMA. The function open opens verbs. The network devices are
-// those of host.
+// O2IB returns the driver for LNet over RDMA. It uses the network devices of host. The function open
+// opens RDMA for this process.
 func O2IB(host hostnet.Host, open func() (verbs.Provider, error)) Driver {
 	o := &o2ib{host: host, open: open, privileged: mayUsePrivilegedPorts, rdma: hostnet.NewRDMA()}
 	return o.driver()
@@ -50,14 +50,14 @@ func (o *o2ib) driver() Driver {
 	}
 }
 
-// o2ibConfig returns a driver's configuration with the options v.
+// o2ibConfig returns the default configuration of the driver with the options v set in it.
 func o2ibConfig(v config.Values) o2iblnd.Config {
 	c := o2iblnd.DefaultConfig()
 	v.Set(o2iblnd.Table(), c.Set)
 	return c
 }
 
-// builtIn reports whether this lnetd was built with the driver.
+// builtIn reports whether this lnetd was built with RDMA.
 func (o *o2ib) builtIn() bool {
 	p, err := o.open()
 	if err == nil {
@@ -88,13 +88,15 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 	}, nil
 }
 
-// o2ibDefaults returns the tunables and options of an NI without settings.
+// o2ibDefaults returns the tunables and options of an NI without own settings if its driver has the
+// options v.
 func o2ibDefaults(v config.Values) (lnd.Tunables, lnd.Values) {
 	c := o2ibConfig(v)
 	return c.Tunables, c.Values()
 }
 
-// o2ibExplain explains why a port is not available, or why memory cannot be locked.
+// o2ibExplain returns the error for an operator if a port is not available or memory cannot be
+// locked. It returns nil for other errors.
 func o2ibExplain(err error) error {
 	f := api.Fault{Code: api.CodeInterface}
 	var listen *lnd.ListenError

@@ -15,7 +15,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// usable returns an NI's NID and network device, and checks that RDMA is available there.
+// usable returns the NID and the network device that the NI would have now. It returns an error if the
+// device has no IPv4 address, or if RDMA is not available on it.
 func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
 	p, err := o.open()
 	if err != nil {
@@ -35,7 +36,8 @@ func (o *o2ib) usable(ni *config.NI) (nid lnet.NID, device string, err error) {
 	return nid, device, nil
 }
 
-// unusable returns the error of an NI without RDMA.
+// unusable returns the error for an operator if RDMA is not available for the NI on device because of
+// err.
 func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 	if errors.Is(err, verbs.ErrNotBuilt) {
 		return noDriver(ni)
@@ -51,7 +53,8 @@ func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 	return f.Because(err)
 }
 
-// remedy names the devices that have RDMA.
+// remedy returns what an operator can do if device has no RDMA: it names the RDMA devices of the host
+// or, if there is none, says how to create one.
 func (o *o2ib) remedy(device string) string {
 	list := o.rdma.Devices()
 	if len(list) == 0 {
@@ -81,8 +84,9 @@ func probe(p verbs.Provider, at netip.Addr) (err error) {
 	return nil
 }
 
-// watch calls changed after each event that may have changed a network device or an RDMA device, until ctx
-// is done. Before that it opens RDMA briefly, which releases removed devices (verbs.Provider).
+// watch blocks until ctx is done. After each event that may have changed a network device or an RDMA
+// device, it opens and closes RDMA, so that removed devices are released (see verbs.Provider), and
+// then calls changed.
 func (o *o2ib) watch(ctx context.Context, changed func()) error {
 	return o.host.Watch(ctx, func() {
 		if p, err := o.open(); err == nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// owns reports whether an NI of this node that is up has the NID.
+// owns reports whether nid is the NID of an NI of this node that is up.
 func (t *nodeTask) owns(nid lnet.NID) bool { return slices.Contains(t.nids(), nid) }
 
-// isForeign removes the NIDs of this node from a listed peer, and reports whether any are left.
-// This node is not its own peer, although messages to itself, and discovery of itself, leave an
-// entry. "peer show --nid" still shows that entry.
+// isForeign removes the NIDs of this node, own, from the peer p and reports whether p still has NIDs.
+// If it has none, p is this node itself and is not listed among its peers. Such an entry exists if the
+// node has sent messages to itself or discovered itself. "peer show --nid" still shows it.
 func isForeign(p *node.PeerInfo, own []lnet.NID) bool {
 	p.NIs = slices.DeleteFunc(p.NIs, func(i node.PeerNIInfo) bool { return slices.Contains(own, i.NID) })
 	return len(p.NIs) > 0
 }
 
-// withoutOwn returns the peers of a configuration without the NIDs of this host's NIs. A file for
-// a whole site lists every server as a peer, including the host that reads it (decisions 97). An
-// entry of "peers" keeps its other NIDs. An entry of "peer" is removed if its primary NID is this
-// host's.
+// withoutOwn returns the configured peers without the NIDs of this host, whose NIs are nis. A file for
+// a whole site lists every server as a peer, including the host that reads it (decisions 97). An entry
+// that loses all of its NIDs is removed. An entry of "peer", unlike one of "peers", is also removed if
+// its primary NID belongs to this host.
 func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Peer {
 	if len(peers) == 0 {
 		return peers
@@ -31,7 +31,7 @@ func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Pee
 	for k := range nis {
 		nid := nis[k].NID
 		if d := t.drivers.of(nis[k].Net.Type()); nid.IsZero() && d.Usable != nil {
-			nid, _, _ = d.Usable(&nis[k]) // zero if its interface is missing
+			nid, _, _ = d.Usable(&nis[k]) // zero if the interface is missing
 		}
 		own[nid], own[nis[k].Own] = true, true
 	}

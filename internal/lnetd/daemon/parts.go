@@ -8,12 +8,14 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 )
 
-// part is a part of lnetd's own configuration, with its key in "lnetd".
+// part is a part of the configuration of lnetd itself that is applied on its own. The key is its key in
+// the section "lnetd"; several parts may have the same key.
 type part struct {
 	name, key string
-	of        func(*config.Config) any
-	// put applies the part as configured in c, and reports whether it is in force. The caller
-	// must hold mu. If put is nil, the part needs a restart.
+	of        func(*config.Config) any // returns the value of the part, for comparison
+	// put applies the part as configured in c to the running lnetd, and reports whether the new
+	// value is in force. The caller must hold mu. If put is nil, a change of the part takes effect
+	// only after a restart.
 	put func(d *Daemon, c *config.Config) bool
 }
 
@@ -32,8 +34,8 @@ var parts = []part{
 	{"transport: rules", "transport", func(c *config.Config) any { return c.Transport.Rules }, (*Daemon).putRules},
 }
 
-// changedParts returns the parts in which c differs from the settings in force. If given is
-// not nil, only the parts with these keys count. The caller must hold mu.
+// changedParts returns the parts in which c differs from the settings in force. If given is not nil,
+// parts whose keys it does not contain are left out. The caller must hold mu.
 func (d *Daemon) changedParts(c *config.Config, given map[string]bool) (list []part) {
 	for _, p := range parts {
 		if (given == nil || given[p.key]) && !reflect.DeepEqual(p.of(&d.loaded), p.of(c)) {
@@ -43,8 +45,9 @@ func (d *Daemon) changedParts(c *config.Config, given map[string]bool) (list []p
 	return list
 }
 
-// foresee returns the keys of the section "lnetd" that a document changes, and the parts that
-// need a restart. If given is not nil, only these keys count.
+// foresee returns what putParts would change: in changes a shell comment for each key of the section
+// "lnetd" that the document c changes, and in restart the names of the parts that need a restart. If
+// given is not nil, other keys are left out.
 func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, restart []string) {
 	before, after := d.section(nil, nil), d.section(c, given)
 	d.mu.Lock()
@@ -67,7 +70,7 @@ func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, rest
 			changes = append(changes, "# "+name+" (lnetd itself) changes")
 		case later[key]:
 			changes = append(changes, "# "+key+" (lnetd itself) changes at the next restart")
-		default: // only the text of the setting changes
+		default: // the document writes the same value in another way
 			changes = append(changes, "# "+key+" (lnetd itself) changes")
 		}
 	}
@@ -83,7 +86,8 @@ func aroundKeys() map[string]bool {
 	return keys
 }
 
-// lnetdKeys returns the keys of "lnetd" in a document. The result is never nil.
+// lnetdKeys returns the keys of the section "lnetd" that the document c contains. The result is never
+// nil, because nil means all keys.
 func lnetdKeys(c *config.Config) map[string]bool {
 	if c.Given.Lnetd == nil {
 		return map[string]bool{}
@@ -91,9 +95,10 @@ func lnetdKeys(c *config.Config) map[string]bool {
 	return c.Given.Lnetd
 }
 
-// section returns the settings of lnetd itself in the section "lnetd". If c is nil, these are the
-// present ones, otherwise those after document c with the given keys, or all keys if given is
-// nil.
+// section returns the settings of lnetd itself, by their keys in the section "lnetd". If c is nil, these
+// are the present settings. Otherwise they are the settings after the document c has been applied. If
+// given is nil, the document replaces all settings; otherwise it replaces only those whose keys are in
+// given.
 func (d *Daemon) section(c *config.Config, given map[string]bool) map[string]any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,15 +112,15 @@ func (d *Daemon) section(c *config.Config, given map[string]bool) map[string]any
 	if out == nil {
 		out = map[string]any{}
 	}
-	delete(out, "log_level") // "log set" changes it too
+	delete(out, "log_level") // the level in force may come from "log set" instead
 	if level != config.Default().LogLevel {
 		out["log_level"] = nameOf(level)
 	}
 	return out
 }
 
-// writtenWith returns the written settings of lnetd itself after a document. The caller must hold
-// mu.
+// writtenWith returns the value that d.written gets when the document c is applied. The meaning of
+// given is that of section. The caller must hold mu.
 func (d *Daemon) writtenWith(c *config.Config, given map[string]bool) map[string]any {
 	out := map[string]any{}
 	if given != nil {
@@ -126,8 +131,8 @@ func (d *Daemon) writtenWith(c *config.Config, given map[string]bool) map[string
 	return out
 }
 
-// putParts applies c's settings of lnetd itself, for the given keys or for all if given is nil.
-// It returns the names of the parts that need a restart.
+// putParts applies the settings of lnetd itself in c. If given is not nil, it applies only those whose
+// keys are in given. It returns the names of the parts that need a restart.
 func (d *Daemon) putParts(c *config.Config, given map[string]bool) (left []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

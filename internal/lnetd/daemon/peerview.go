@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// controlPeer converts a peer for the control interface. Times are relative to boot. Its NIs are
-// appended to nis.
+// controlPeer converts a peer to the form of the control interface. Times are shown in seconds since
+// boot. The result uses the memory of nis for the list of NIs if its capacity suffices.
 func controlPeer(i *node.PeerInfo, boot time.Time, nis []api.PeerNI) api.Peer {
 	p := api.Peer{
 		ID: uint64(i.ID), Primary: i.Primary, MultiRail: i.MultiRail, State: uint32(i.State), Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,

@@ -16,7 +16,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// portInUse returns the fault for a port that another process uses. It names the process.
+// portInUse returns the fault for a TCP port that another process listens on. The cause names the
+// process as far as it is visible.
 func portInUse(at netip.AddrPort, remedy string) error {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	return api.Fault{
@@ -27,14 +28,15 @@ func portInUse(at netip.AddrPort, remedy string) error {
 	}.Because(syscall.EADDRINUSE)
 }
 
-// listening is a line of /proc/net/tcp about a socket in state LISTEN.
+// listening is a listening socket, as a line of /proc/net/tcp describes it.
 type listening struct {
 	at    netip.AddrPort
 	uid   int
 	inode string
 }
 
-// portOwner describes the process that listens at the address, as far as proc shows it.
+// portOwner returns a text that describes the process that listens at the address. The directory proc
+// is the mount point of the proc file system.
 func portOwner(proc string, at netip.AddrPort) string {
 	var found []listening
 	for _, name := range []string{"tcp", "tcp6"} {
@@ -63,13 +65,13 @@ func portOwner(proc string, at netip.AddrPort) string {
 	return "the process that listens there is not visible from here"
 }
 
-// conflicts reports whether a listener on have prevents a listener on want.
+// conflicts reports whether a socket that listens on have prevents another one from listening on want.
 func conflicts(have, want netip.AddrPort) bool {
 	a, b := have.Addr().Unmap(), want.Addr().Unmap()
 	return have.Port() == want.Port() && (a == b || a.IsUnspecified() || b.IsUnspecified())
 }
 
-// listeners returns the sockets in state LISTEN.
+// listeners returns the listening sockets in r, which has the format of /proc/net/tcp.
 func listeners(r io.Reader) []listening {
 	const stateListen = "0A"
 	var out []listening
@@ -103,7 +105,8 @@ func parseProcAddr(s string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a, uint16(n)), ok
 }
 
-// holder returns the process that has the socket open, or 0 if no such process is visible.
+// holder returns the PID of a process that has the socket with the given inode open, or 0 if no such
+// process is visible.
 func holder(proc, inode string) int {
 	want := "socket:[" + inode + "]"
 	fds, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "fd", "[0-9]*"))

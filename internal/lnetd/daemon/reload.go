@@ -9,20 +9,20 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 )
 
-// SetLevel sets the variable in which Reload stores the log level of the new configuration. It
-// must be called before Run.
+// SetLevel sets the variable that holds the level of the daemon's logger. Reload and "log set" change
+// the level through it. Without SetLevel, the level cannot be changed. It must be called before Run.
 func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
 
-// Reload replaces the configuration by the one that load returns. It changes only what differs,
-// and waits until lnetd is up. If the configuration has errors, or a change fails, the node stays
-// as it is. Errors, warnings and the settings that need a restart are logged.
+// Reload replaces the configuration by the one that load returns, and changes only what differs. It
+// waits until the node is up. If the new configuration has errors or a change fails, the node keeps its
+// configuration. Reload logs errors, warnings and the settings that need a restart.
 func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error)) {
 	d.systemd.Reloading("reads the configuration anew; " + d.status())
 	d.record.note(d.reload(ctx, load), time.Now())
 	d.systemd.Reloaded(d.status())
 }
 
-// reload is Reload, and returns the outcome.
+// reload does what Reload does, and returns the outcome for the record.
 func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error)) reloadOutcome {
 	c, err := load()
 	if err != nil {
@@ -53,7 +53,8 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 	return out
 }
 
-// reloadNode applies c to the node. It returns the changes that need a restart.
+// reloadNode waits until the node is up and applies c to it. It returns texts that describe the changes
+// that need a restart.
 func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []string, err error) {
 	d.mu.Lock()
 	t := d.node
@@ -70,8 +71,9 @@ func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []strin
 	return left, errors.Join(busy, err)
 }
 
-// reload applies the differences between c and the node's state. If LNet is not configured, c is
-// applied when LNet is configured. It must run under changes.inTurn.
+// reload makes c the loaded configuration and applies its differences from the node's state. If LNet is
+// not configured, c is only stored, for the time when LNet is configured. reload returns texts that
+// describe the changes that need a restart. It must run under changes.inTurn.
 func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string, err error) {
 	if t.config.Given.Any && !c.Given.Any {
 		return nil, emptyFault("that lnetd reads")
@@ -100,8 +102,9 @@ func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string,
 	return left, nil
 }
 
-// replace applies the node's loaded configuration to the node, which is up. It returns the steps
-// that need a restart and were not applied. It must run under changes.inTurn.
+// replace changes the node, which must be up, to the state that the loaded configuration describes. It
+// returns the driver changes that were not applied because they need a restart. It must run under
+// changes.inTurn.
 func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	have, err := t.runningState(ctx)
 	if err != nil {

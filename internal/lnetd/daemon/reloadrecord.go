@@ -16,10 +16,10 @@ type reloadRecord struct {
 	why    string // why the last reload failed; empty if it succeeded
 }
 
-// reloadOutcome is the outcome of a reload.
+// reloadOutcome is the outcome of one reload.
 type reloadOutcome struct {
-	holds  *config.Config // the configuration that was applied, or nil
-	partly bool           // some of it needs a restart
+	holds  *config.Config // the configuration that was applied, or nil if none was
+	partly bool           // parts of the configuration need a restart
 	err    error          // why the reload failed, or an error in a file that the configuration names
 }
 
@@ -36,14 +36,14 @@ func (r *reloadRecord) failure() string {
 	return r.why
 }
 
-// start records the configuration at the start.
+// start records c as the configuration with which lnetd starts, at the time now.
 func (r *reloadRecord) start(c *config.Config, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.record.SHA256, r.record.Loaded = c.SHA256, now
 }
 
-// note records a reload.
+// note records the outcome of a reload that ended at the time now.
 func (r *reloadRecord) note(out reloadOutcome, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// find returns the index of the NI with the same names, or -1.
+// find returns the index in e.nis of the NI with the same net, device and configured NID as ni, or -1
+// if there is none.
 func (e *engines) find(ni *config.NI) int {
 	for k := range e.nis {
 		if o := &e.nis[k]; o.Net == ni.Net && o.Device == ni.Device && o.NID == ni.NID {
@@ -22,8 +23,8 @@ func (e *engines) find(ni *config.NI) int {
 	return -1
 }
 
-// configured returns the NIs that are up or wait, in order. Their names, tunables and options are
-// resolved (see resolved).
+// configured returns all NIs of the node in order, both those that are up and those that wait for their
+// interface. They have the form that resolved returns.
 func (e *engines) configured() []config.NI {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -34,9 +35,9 @@ func (e *engines) configured() []config.NI {
 	return out
 }
 
-// followRenames updates the device names of NIs whose device was renamed, because the new name is the
-// one that works at the next start (decisions 98). An NI keeps its former name while another NI
-// of its net has the new one.
+// followRenames gives each NI whose device was renamed the device's new name, because the old name
+// would not work at the next start (decisions 98). The argument infos describes the NIs that are up. An
+// NI keeps its old name while another NI on its net has the new one.
 func (e *engines) followRenames(infos []node.NIInfo) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,8 +54,8 @@ func (e *engines) followRenames(infos []node.NIInfo) {
 	}
 }
 
-// renamed returns the new names of renamed devices, by the index of their NI. The caller must
-// hold mu.
+// renamed returns the new names of the devices that were renamed. The keys are the indices of their NIs
+// in e.nis. The caller must hold mu.
 func (e *engines) renamed(infos []node.NIInfo) map[int]string {
 	names := map[int]string{}
 	for k := range e.nis {
@@ -67,8 +68,9 @@ func (e *engines) renamed(infos []node.NIInfo) map[int]string {
 	return names
 }
 
-// dropTaken removes a name that another NI of the net would have too, and reports whether it
-// found one. Names that devices exchange do not conflict. The caller must hold mu.
+// dropTaken removes one entry from renamed whose new name another NI on the same net would have too. It
+// returns false if there is none. Two devices that exchange their names do not conflict. The caller
+// must hold mu.
 func (e *engines) dropTaken(renamed map[int]string) bool {
 	for k, name := range renamed {
 		for o := range e.nis {
@@ -81,18 +83,20 @@ func (e *engines) dropTaken(renamed map[int]string) bool {
 	return false
 }
 
-// resolved returns NIs of a document in the form that configured returns. The same NI gets the
-// same names, and options with the driver's default are omitted, so that NIs with the same
-// meaning are equal. Settings that the document omits get the defaults of drivers with the
-// options said. The options kept are those that the node's drivers will have. They differ from
-// said if a driver cannot be replaced. All NIs of a net get the common tunables of its first one
-// (lnetctl 9.1).
+// resolved returns NIs of a document in a form in which they can be compared with those of the node.
+// An NI that the node has gets the same names as there. Options that equal the driver's default are
+// omitted. All NIs on a net get the common tunables of the first one (lnetctl 9.1).
+//
+// The map said holds the driver options that the document asks for; settings that the document omits
+// get the defaults of drivers with these options. The map kept holds the options that the node's
+// drivers will have. It differs from said if a driver cannot be replaced.
 func (e *engines) resolved(nis []config.NI, said, kept map[lnet.NetType]config.Values) []config.NI {
 	return e.resolveAll(nis, said, kept, false)
 }
 
-// resolvedOver is resolved for NIs that are added to those of the node: settings that the document
-// omits are those of the existing NI, if there is one (decisions 235).
+// resolvedOver is like resolved for a document that is added to the node's configuration. If the node
+// already has an NI of the document, settings that the document omits keep their values (decisions
+// 235).
 func (e *engines) resolvedOver(nis []config.NI, said, kept map[lnet.NetType]config.Values) []config.NI {
 	return e.resolveAll(nis, said, kept, true)
 }
@@ -113,12 +117,13 @@ func (e *engines) resolveAll(nis []config.NI, said, kept map[lnet.NetType]config
 	return out
 }
 
-// resolve is like resolved for one NI or, with over set, like resolvedOver. The caller must hold mu.
+// resolve does for one NI what resolved does, or what resolvedOver does if over is set. The arguments
+// said and kept are the options of the NI's driver. The caller must hold mu.
 func (e *engines) resolve(ni *config.NI, said, kept config.Values, over bool) config.NI {
 	out := *ni
 	out.CPTs = knownCPTs(ni, e.cpts)
 	d := e.table.of(ni.Net.Type())
-	var has, beside *localNI // beside is an NI of the net
+	var has, beside *localNI // has is the node's NI that ni describes; beside is any NI on the same net
 	for k := range e.nis {
 		o := &e.nis[k]
 		if o.Net != ni.Net {
@@ -162,7 +167,7 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values, over bool) co
 		case replaced || !has.shows(d, name, v):
 			options[name] = v
 		case set:
-			options[name] = asked // the driver has made v of it
+			options[name] = asked // v is only what the driver has made of the value asked
 		case options[name] != running[name]:
 			options[name] = v
 		}
@@ -175,7 +180,8 @@ func (e *engines) resolve(ni *config.NI, said, kept config.Values, over bool) co
 	return out
 }
 
-// shownTunables returns the driver's tunables of an NI in order (lnetctl 5.1 item 8).
+// shownTunables returns the driver's tunables of the NI i, which is up, in the order in which commands
+// print them (lnetctl 5.1 item 8).
 func (e *engines) shownTunables(i *node.NIInfo) []api.Tunable {
 	d := e.table.of(i.Net.Type())
 	e.mu.Lock()
@@ -184,9 +190,9 @@ func (e *engines) shownTunables(i *node.NIInfo) []api.Tunable {
 	return d.listed(d.show(i, values))
 }
 
-// optionsOf returns all options of an NI for drivers with the given options: its own, those in
-// force without being set, and the driver's defaults. It omits options that the driver chooses
-// when the NI comes up.
+// optionsOf returns the values of all options of an NI: the options that the NI sets, those that the
+// driver has chosen for it, and for the others the defaults of a driver with the options in values. If
+// the NI is not up, it omits options that the driver will choose.
 func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values) lnd.Values {
 	d := e.table.of(ni.Net.Type())
 	if d.Defaults == nil {
@@ -214,7 +220,8 @@ func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values
 	return options
 }
 
-// deviceOf returns the device that an NI is on, or else the one that it names.
+// deviceOf returns the device on which an NI is up. If it is not up, deviceOf returns its configured
+// device, which may be empty.
 func (e *engines) deviceOf(ni *config.NI) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -224,7 +231,7 @@ func (e *engines) deviceOf(ni *config.NI) string {
 	return ni.Device
 }
 
-// fillAll sets those tunables that are the driver's default.
+// fillAll replaces each tunable in to that stands for "the driver's default" by the value in from.
 func fillAll(to *lnd.Tunables, from lnd.Tunables) {
 	fill(&to.PeerCredits, from.PeerCredits)
 	fill(&to.PeerBufferCredits, from.PeerBufferCredits)
@@ -240,10 +247,10 @@ func fill(to *int, n int) {
 	}
 }
 
-// shows reports whether an option with the value v is in force on an existing NI, so that it is in an
-// export. It may be other than its setting: the connections per peer may follow from the link speed,
-// and a driver may limit a number. The timeout of a net is never taken for in force, because it may
-// change later without being set. l may be nil.
+// shows reports whether an export of the NI l has the value v for an option. This value is the one in
+// force, which can differ from the value that was set: the driver may derive the connections per peer
+// from the link speed, or limit a number. For the timeout of a net, shows always returns false,
+// because its value can change without being set. l may be nil.
 func (l *localNI) shows(d *Driver, name string, v int64) bool {
 	if t := d.Named(name); l == nil || t != nil && t.PerNet {
 		return false
@@ -252,7 +259,7 @@ func (l *localNI) shows(d *Driver, name string, v int64) bool {
 	return shown && n == v
 }
 
-// setting returns the value to which an option of the NI was set. l may be nil.
+// setting returns the value that was set for an option of the NI, and false if none was. l may be nil.
 func (l *localNI) setting(name string) (int64, bool) {
 	if l == nil {
 		return 0, false
@@ -261,15 +268,15 @@ func (l *localNI) setting(name string) (int64, bool) {
 	return v, ok
 }
 
-// same reports whether a document's NI is the existing NI o on the same net, whichever of o's
-// names it uses. A document from before the device was renamed has the former name.
+// same reports whether ni, an NI of a document, is the node's NI o. Both must be on the same net. ni may
+// identify o by its device, by the device's former name, or by its NID.
 func (d *Driver) same(o *localNI, ni *config.NI) bool {
 	if o.Device == ni.Device && o.NID == ni.NID {
 		return true
 	}
 	configured := ni.Device != "" && (ni.Device == o.Device || ni.Device == o.former)
 	if o.Own.IsZero() || ni.Device != "" && ni.Device != o.device && !configured {
-		return false // an NI that waits has no other names
+		return false // ni names another device, or o was never up and has no NID to compare
 	}
 	nid := ni.NID
 	if nid.IsZero() && d.Usable != nil {
@@ -278,8 +285,9 @@ func (d *Driver) same(o *localNI, ni *config.NI) bool {
 	return nid == o.Own || nid.IsZero() && configured
 }
 
-// present returns the NID that an existing NI would have now. This is its own NID, unless the NI
-// is configured by its interface and the interface has other addresses now.
+// present returns the NID that the node's NI o would get if it were brought up again now. It differs
+// from the NID that o has only if o is configured by its interface and the interface has lost that
+// address and has another one.
 func (d *Driver) present(o *localNI) lnet.NID {
 	if d.Usable == nil || o.Own.IsZero() || o.Device == "" || !o.NID.IsZero() {
 		return o.Own
@@ -287,7 +295,7 @@ func (d *Driver) present(o *localNI) lnet.NID {
 	now := config.NI{Net: o.Net, Device: o.Device}
 	nid, _, err := d.Usable(&now)
 	if err != nil {
-		return o.Own // it is missing, and may return unchanged
+		return o.Own // the interface is missing, and may return with the same address
 	}
 	now.NID = o.Own
 	if _, _, err := d.Usable(&now); err == nil {
@@ -296,8 +304,10 @@ func (d *Driver) present(o *localNI) lnet.NID {
 	return nid
 }
 
-// commandStep returns the step in a form for Commands. An NI to be added is without the tunables that are the
-// defaults of drivers with the given options; one to be changed has those that become defaults.
+// commandStep returns s in the form from which Commands makes the right commands. The map values holds
+// the options that the drivers will have. For an NI to be added, tunables that equal the driver's
+// defaults are omitted. For an NI to be changed, options that return to the driver's default are set
+// to that value, because no command removes an option.
 func (e *engines) commandStep(s config.Step, values map[lnet.NetType]config.Values) config.Step {
 	c, ok := s.(config.Change[config.NI])
 	if !ok || c.To == nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routesAtOnce bounds the routes that are added or deleted together. The node is blocked
-// meanwhile.
+// routesAtOnce is the maximum number of routes that are added or deleted together, because the node is
+// blocked while this is done.
 const routesAtOnce = 1024
 
-// batchOf returns the first step, or as many first steps as can add or delete routes together.
+// batchOf returns the first of the steps, or more of them if they can be applied together: up to
+// routesAtOnce consecutive steps that all add a route, or all delete one.
 func batchOf(steps []config.Step) []config.Step {
 	first, ok := steps[0].(config.Change[config.Route])
 	for k := range min(len(steps), routesAtOnce) {
@@ -35,7 +36,8 @@ func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route
 	return t.changeRoutes(ctx, []config.Step{c})
 }
 
-// changeRoutes adds routes, all or none, or deletes them.
+// changeRoutes adds or deletes the routes of one batch (see batchOf). If one of the routes cannot be
+// added, none of them is.
 func (t *nodeTask) changeRoutes(ctx context.Context, steps []config.Step) error {
 	var come []*config.Route
 	var gone []node.NewRoute
@@ -53,13 +55,14 @@ func (t *nodeTask) changeRoutes(ctx context.Context, steps []config.Step) error 
 	return t.addRoutes(ctx, come)
 }
 
-// leaveOut logs that a route is not for this node.
+// leaveOut logs that a configured route is ignored because of cause.
 func (t *nodeTask) leaveOut(r *config.Route, cause error) {
 	t.log.Warn("ignoring route", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", cause)
 }
 
-// addRoutes adds routes, all or none. Like LNet, it skips routes that exist already or whose
-// gateway is not reachable at the moment (lnetctl 13.2).
+// addRoutes adds routes to the node. Like LNet, it ignores routes that exist already or whose gateway
+// is not on a local net (lnetctl 13.2). If the gateway's net has only NIs that wait for their
+// interface, the route is postponed. If any other error occurs, no route is added.
 func (t *nodeTask) addRoutes(ctx context.Context, routes []*config.Route) error {
 	own := t.nids()
 	routes = slices.DeleteFunc(slices.Clone(routes), func(r *config.Route) bool {

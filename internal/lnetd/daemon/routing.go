@@ -18,7 +18,7 @@ func (b *backend) Routes() []api.Route {
 			Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority, Up: r.Up, SingleHop: r.SingleHop,
 		})
 	}
-	for _, r := range b.node.postponed.all() { // they are down
+	for _, r := range b.node.postponed.all() { // Up stays false
 		routes = append(routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
 	}
 	slices.SortFunc(routes, compareRoutes) // the node keeps them in random order

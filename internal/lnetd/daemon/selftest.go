@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// selftestTimeout bounds the end of LNet selftest. leaveTimeout is the part of it in which
-	// the console ends its session with its nodes, some of which may no longer answer.
+	// selftestTimeout bounds the time to stop LNet selftest. leaveTimeout is the part of it in which
+	// the console ends the session on its nodes, some of which may no longer answer.
 	selftestTimeout = 10 * time.Second
 	leaveTimeout    = selftestTimeout / 2
 )
@@ -29,14 +29,14 @@ const (
 type selftestTask struct {
 	config config.Selftest
 	log    *slog.Logger
-	node   func() *node.Node // may be called once Run runs
+	node   func() *node.Node // returns the node; may be called once Run has been called
 	ready  chan struct{}
 
-	turn chan struct{} // held to enable or disable
+	turn chan struct{} // full while Enable or Disable runs (see inTurn)
 
-	mu      sync.Mutex // guards the fields below
-	up      bool       // true while Run runs
-	bounds  api.LstBounds
+	mu      sync.Mutex      // guards the fields below
+	up      bool            // true while Run runs, so that selftest may be enabled
+	bounds  api.LstBounds   // the limits in force while selftest is enabled
 	agent   *selftest.Agent // nil if not enabled
 	console *console.Console
 	ending  bool // Disable has begun, but agent has not ended yet
@@ -76,7 +76,8 @@ func (t *selftestTask) Run(ctx context.Context) error {
 	return nil
 }
 
-// settings returns the configuration, overridden by b.
+// settings returns the configured limits with those replaced that b sets, in two forms: for the agent
+// and for the control interface. A zero field of b leaves the configured limit.
 func (t *selftestTask) settings(b api.LstBounds) (config.Selftest, api.LstBounds) {
 	c := t.config
 	if b.Memory != 0 {
@@ -96,7 +97,8 @@ func (t *selftestTask) settings(b api.LstBounds) (config.Selftest, api.LstBounds
 	}
 }
 
-// inTurn calls do when selftest is not being enabled or disabled.
+// inTurn waits until selftest is not being enabled or disabled, and then calls do, which may do so. If
+// ctx ends first, inTurn returns the cause and does not call do.
 func (t *selftestTask) inTurn(ctx context.Context, do func() error) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -107,7 +109,7 @@ func (t *selftestTask) inTurn(ctx context.Context, do func() error) error {
 	}
 }
 
-// Enable implements server.Selftest. It first completes a Disable that ran out of time.
+// Enable implements server.Selftest. If an earlier Disable ran out of time, Enable first completes it.
 func (t *selftestTask) Enable(b api.LstBounds) error {
 	return t.inTurn(context.Background(), func() error {
 		t.mu.Lock()
@@ -143,8 +145,9 @@ func (t *selftestTask) Enable(b api.LstBounds) error {
 	})
 }
 
-// Disable implements server.Selftest. Once begun, it continues when ctx is canceled. If it runs
-// out of time, the node no longer takes part in tests, and the next call, or Enable, waits again.
+// Disable implements server.Selftest. After it has begun to stop selftest, it continues even if ctx is
+// canceled. If it runs out of time, it returns an error, although the node no longer takes part in
+// tests. The next call of Disable or Enable then waits again for the end.
 func (t *selftestTask) Disable(ctx context.Context, force bool) error {
 	return t.inTurn(ctx, func() error {
 		t.mu.Lock()
@@ -160,8 +163,8 @@ func (t *selftestTask) Disable(ctx context.Context, force bool) error {
 	})
 }
 
-// end closes the console, then the agent. The agent must have time left if the console's nodes do
-// not answer.
+// end closes the console, and then the agent. The console gets only a part of the time, so that the
+// agent can still be closed if the console's nodes do not answer.
 func (t *selftestTask) end(ctx context.Context) error {
 	t.mu.Lock()
 	a, c := t.agent, t.console
@@ -187,7 +190,8 @@ func (t *selftestTask) end(ctx context.Context) error {
 	return nil
 }
 
-// inUse returns an error that names the session that Disable would end, or nil.
+// inUse returns an error if Disable would end a session, either one of this node's console or one in
+// which this node takes part. The error names the session.
 func inUse(a *selftest.Agent, c *console.Console) error {
 	busy := api.Fault{
 		Code: api.CodeLstBusy, Errno: -int(syscall.EBUSY), Remedy: "end it there, or add --force",
@@ -238,7 +242,8 @@ func (t *selftestTask) Status() api.LstStatus {
 	return s
 }
 
-// controlSession converts a node's session for the control interface.
+// controlSession converts the session in which this node takes part to the form of the control
+// interface.
 func controlSession(i *selftest.SessionInfo) *api.LstAgentSession {
 	s := &api.LstAgentSession{
 		Name: i.Name, Console: i.ID.NID.String(), Stamp: i.ID.Stamp, Age: time.Since(i.Made).Seconds(),

@@ -10,7 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// numbered adds to the error of a document the sequence numbers of the blocks with errors.
+// numbered returns err, an error about the document doc, with sequence numbers added: each problem gets
+// the "seq_no" of the block that it is in. Other errors are returned unchanged.
 func (b *backend) numbered(ctx context.Context, doc *api.Document, err error) error {
 	f, ok := errors.AsType[*api.Fault](err)
 	if !ok || !strings.Contains(doc.Text, "seq_no") {

@@ -6,14 +6,15 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 )
 
-// setting is an option of a driver, with the function that stores it in the driver's
-// configuration C.
+// setting is an option of a driver. The function put stores a valid value of the option in the driver's
+// configuration, of type C.
 type setting[C any] struct {
 	config.Option
 	put func(*C, string)
 }
 
-// numberOf returns the number of an option that its kind has validated.
+// numberOf returns the value of an option as a number. It panics if text is not a number, because the
+// option's kind has validated it.
 func numberOf(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -22,7 +23,7 @@ func numberOf(text string) int {
 	return n
 }
 
-// optionsOf returns the options of settings.
+// optionsOf returns only the options of a list of settings.
 func optionsOf[C any](settings []setting[C]) []config.Option {
 	options := make([]config.Option, len(settings))
 	for k := range settings {
@@ -31,7 +32,8 @@ func optionsOf[C any](settings []setting[C]) []config.Option {
 	return options
 }
 
-// putAll stores the values of the given settings in c.
+// putAll stores the values in v in the driver configuration c. It ignores values for which there is no
+// setting.
 func putAll[C any](c *C, v config.Values, settings []setting[C]) {
 	for k := range settings {
 		if text, ok := v[settings[k].Name]; ok {

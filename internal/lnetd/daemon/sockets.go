@@ -29,15 +29,15 @@ type sockets struct {
 	metrics net.Listener     // nil if metrics are not served
 }
 
-// listen creates the sockets, or adopts those that systemd passed. If it returns an error, some
-// of them may be open.
+// listen creates the sockets that lnetd listens on, or uses those that systemd passed. Even if it
+// returns an error, some sockets may be open, so the caller must always call close.
 func (d *Daemon) listen() (s sockets, err error) {
 	path := d.config.ControlSocket
 	if path == "" {
 		path = api.DefaultSocket()
 	}
-	// The control socket comes first, because it stops a second lnetd before that one has
-	// disturbed anything.
+	// The control socket comes first. If another lnetd runs, this fails before anything of that
+	// lnetd is disturbed.
 	if s.control, err = d.listenControl(path); err != nil {
 		return s, err
 	}
@@ -58,7 +58,7 @@ func (d *Daemon) listen() (s sockets, err error) {
 	return s, nil
 }
 
-// close closes the sockets. It does no harm if tasks have closed some of them already.
+// close closes the sockets. It ignores those that tasks have closed already.
 func (s *sockets) close() {
 	if s.control != nil {
 		_ = s.control.Close()
@@ -71,8 +71,8 @@ func (s *sockets) close() {
 	}
 }
 
-// listenControl returns the control socket: the one that systemd created or kept, or a new one at
-// path.
+// listenControl returns a listener on the control socket: one that systemd has created or kept, or
+// otherwise a new one at path.
 func (d *Daemon) listenControl(path string) (*unixsocket.Listener, error) {
 	l, err := d.unixListener(unixSocket{
 		name: controlSocketName, kind: systemd.UnixStream, path: path, group: -1,
@@ -84,8 +84,9 @@ func (d *Daemon) listenControl(path string) (*unixsocket.Listener, error) {
 	return l, err
 }
 
-// listenClients returns the socket for clients: the one of systemd, or one at the configured
-// path, or next to the control socket.
+// listenClients returns a listener on the socket for clients: one that systemd has created or kept, or
+// otherwise a new one at the configured path. Without a configured path, the socket is in the
+// directory of the control socket, whose path is control.
 func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 	c := &d.config.Transport
 	path := c.Socket
@@ -106,11 +107,11 @@ func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 
 // unixSocket describes a Unix socket that lnetd needs.
 type unixSocket struct {
-	name   string
-	kind   systemd.Kind
-	path   string
-	group  int // negative means lnetd's own group
-	listen func() (*unixsocket.Listener, error)
+	name   string                               // the name of the socket in systemd
+	kind   systemd.Kind                         // what a socket from systemd must be
+	path   string                               // where to create the socket if systemd has none
+	group  int                                  // the group that a kept socket must have; negative means lnetd's own group
+	listen func() (*unixsocket.Listener, error) // creates the socket
 }
 
 func (d *Daemon) unixListener(s unixSocket) (*unixsocket.Listener, error) {
@@ -137,7 +138,8 @@ func (d *Daemon) unixListener(s unixSocket) (*unixsocket.Listener, error) {
 	return l, nil
 }
 
-// passed returns the socket that a socket unit created, or nil.
+// passed returns the socket that a systemd socket unit has created under a name, or nil if there is
+// none. It returns an error if the socket is not of the given kind. The caller must close the file.
 func (d *Daemon) passed(name string, kind systemd.Kind) (*os.File, error) {
 	files := d.systemd.Passed(name)
 	if len(files) == 0 {
@@ -168,12 +170,13 @@ func wrongSocket(name string, kind systemd.Kind, err error) error {
 	return f.Because(err)
 }
 
-// fileListener is a listener whose socket can be duplicated.
+// fileListener is a listener whose File method returns a duplicate of its socket.
 type fileListener interface {
 	File() (*os.File, error)
 }
 
-// storeListener stores a listener in systemd for the next lnetd. It reports whether systemd keeps it.
+// storeListener asks systemd to keep a listener's socket under a name, so that the next lnetd uses the
+// same socket. It reports whether systemd keeps it.
 func (d *Daemon) storeListener(name string, l fileListener) bool {
 	f, err := l.File()
 	if err != nil {
@@ -184,8 +187,8 @@ func (d *Daemon) storeListener(name string, l fileListener) bool {
 	return d.systemd.Keep(name, f)
 }
 
-// storedListener calls use with each socket that systemd has kept under a name, until use accepts one. If
-// use accepts no socket, they are dropped.
+// storedListener calls use with each socket of the given kind that systemd has kept under a name, until
+// use returns true. If use accepts none of the sockets, systemd is asked to close them.
 func (d *Daemon) storedListener(name string, kind systemd.Kind, use func(*os.File) bool) {
 	files := d.systemd.Kept(name)
 	used := false
@@ -211,14 +214,14 @@ func (d *Daemon) storedUnix(s *unixSocket) (found *unixsocket.Listener) {
 			d.log.Debug("using a socket that systemd kept", "path", s.path)
 			return true
 		}
-		l.LeaveFile(!reachable) // a reachable one belongs to another process
+		l.LeaveFile(!reachable) // Close removes the file only if its path leads to a listener
 		_ = l.Close()
 		return false
 	})
 	return found
 }
 
-// ofGroup reports whether a file belongs to a group. Negative means lnetd's own group.
+// ofGroup reports whether a file belongs to a group. A negative group means lnetd's own.
 func ofGroup(path string, group int) bool {
 	if group < 0 {
 		group = os.Getegid()
@@ -231,8 +234,8 @@ func ofGroup(path string, group int) bool {
 	return ok && int(st.Gid) == group
 }
 
-// listenMetrics returns the metrics listener: the socket that systemd created or kept, or a new
-// one at the configured address. It returns nil if metrics are not served.
+// listenMetrics returns the listener for metrics: one that systemd has created or kept, or otherwise a
+// new one at the configured address. It returns nil if metrics are not served.
 func (d *Daemon) listenMetrics() (net.Listener, error) {
 	f, err := d.passed(metricsSocketName, systemd.TCP)
 	if err != nil {
@@ -276,8 +279,8 @@ func (d *Daemon) listenMetrics() (net.Listener, error) {
 	return l, nil
 }
 
-// isAt reports whether a listener is what listening at an address would give. Port 0 matches any
-// port.
+// isAt reports whether a listener with the address have can be used instead of a new one at the address
+// want. Port 0 in want matches any port.
 func isAt(have net.Addr, want string) bool {
 	at, err := net.ResolveTCPAddr("tcp", want)
 	tcp, ok := have.(*net.TCPAddr)

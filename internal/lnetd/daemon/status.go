@@ -7,11 +7,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// namedMost bounds the things of one kind that a status line names.
+// namedMost is the maximum number of NIs that one list in a status line names.
 const namedMost = 4
 
-// status returns the line that systemd shows: what is up, what lnetd waits for, and whether the
-// last reload failed.
+// status returns the status line of lnetd that systemd shows: which NIs are up, what lnetd waits for,
+// and why the last reload failed, if it did.
 func (d *Daemon) status() string {
 	d.mu.Lock()
 	t := d.node
@@ -30,7 +30,7 @@ func (d *Daemon) status() string {
 	return line
 }
 
-// status describes what is up and what the node waits for. The node must be ready.
+// status describes which NIs are up and what the node waits for. The task must be ready.
 func (t *nodeTask) status() string {
 	if t.unconfigured.Load() {
 		return "LNet is not configured"
@@ -75,7 +75,7 @@ func count(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// listNames returns the first names and the number of the others.
+// listNames returns the first namedMost names as text, and how many more there are.
 func listNames(names []string) string {
 	if len(names) <= namedMost {
 		return strings.Join(names, ", ")

@@ -13,26 +13,27 @@ type Task interface {
 	// Run does the task's work until ctx is done. It then cleans up and returns nil. It is called
 	// once.
 	Run(ctx context.Context) error
-	// Ready is closed when others can rely on the task.
-	Ready() <-chan struct{}
 	// Ready returns a channel that is closed when other tasks can rely on this one.
+	Ready() <-chan struct{}
+	// String returns the name of the task for messages.
 	String() string
 }
 
-// errUnfinished means that tasks did not end in time.
+// errUnfinished is the error of tasks that did not end in time.
 var errUnfinished = errors.New("did not stop in time")
 
 // running is a task that has been started.
 type running struct {
 	task   Task
 	cancel context.CancelFunc
-	err    error         // what Run returned
+	err    error         // the result of Run; valid once done is closed
 	done   chan struct{} // closed when Run has returned
 }
 
-// run starts the tasks one after the other, each when its predecessor is ready, and then calls
-// started. When ctx is done or a task ends, it calls stopping and stops the tasks in the opposite
-// order, each after its successor has ended, within patience. It returns the errors of the tasks.
+// run starts the tasks one after the other, each when the task before it is ready, and then calls
+// started. When ctx is done or any task ends, run calls stopping and stops the tasks in the opposite
+// order, each after the previous one has ended. If this takes longer than patience, run returns without
+// waiting for the rest. It returns the joined errors of the tasks.
 func run(ctx context.Context, tasks []Task, started, stopping func(), patience time.Duration) error {
 	ended := make(chan struct{}, len(tasks))
 	var up []*running

@@ -19,17 +19,18 @@ import (
 
 // Ports of LNet over TCP.
 const (
-	// unprivilegedPort is where lnetd listens if no port is configured and it has no right to
-	// listen on 988, the port of kernel nodes.
+	// unprivilegedPort is the port on which lnetd listens if no port is configured and lnetd has no
+	// permission to listen on 988, the port of kernel nodes.
 	unprivilegedPort = 9988
-	// highestPrivileged is the highest source port that secure acceptors accept.
+	// highestPrivileged is the highest source port from which a node with accept=secure accepts
+	// connections.
 	highestPrivileged = 1023
 )
 
-// tcp holds the dependencies of the socklnd entry in the table of drivers.
+// tcp holds what the Driver for TCP depends on, so that tests can replace it.
 type tcp struct {
 	network socklnd.Network
-	// privileged reports whether this process may use privileged ports.
+	// privileged reports whether this process may use ports below 1024.
 	privileged func() bool
 }
 
@@ -63,8 +64,8 @@ func (t *tcp) driver() Driver {
 	}
 }
 
-// tcpOwn holds the settings that are keys of "lnetd" itself. Their defaults depend on the
-// privileges of this process.
+// tcpOwn holds the options of the driver that are keys of the section "lnetd" itself, instead of the
+// driver's section. Most of their defaults depend on the privileges of this process.
 var tcpOwn = []setting[socklnd.Config]{
 	{
 		config.Option{Name: config.PortOption, Kind: config.PortKind},
@@ -89,7 +90,7 @@ var sourcePorts = map[string]socklnd.SourcePorts{
 	"auto": socklnd.SourceAuto, "privileged": socklnd.SourcePrivileged, "any": socklnd.SourceAny,
 }
 
-// tcpConfig returns a driver's configuration with the options v.
+// tcpConfig returns the default configuration of the driver with the options v set in it.
 func tcpConfig(v config.Values) socklnd.Config {
 	c := socklnd.DefaultConfig()
 	putAll(&c, v, tcpOwn)
@@ -101,9 +102,9 @@ func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
 	c := tcpConfig(v)
 	c.Network, c.Logger = t.network, log
 	if _, given := v["accept"]; !given && c.AcceptPort > highestPrivileged && !t.privileged() {
-		// A node without privileges connects from ports above 1023 and was configured to listen
-		// above them too. It accepts nodes of the same kind. Kernel nodes do not connect to it in
-		// any case.
+		// This node may only connect from ports above 1023, and is configured to listen on such a
+		// port. Other nodes like it connect from such ports too, so they must be accepted. Kernel
+		// nodes cannot connect to it in any case.
 		c.Accept = socklnd.AcceptAll
 		log.Info("no permission to use privileged ports: using accept=all, so that nodes without that permission can connect")
 	}
@@ -114,15 +115,17 @@ func (t *tcp) make(v config.Values, log *slog.Logger) (Made, error) {
 	return Made{Driver: d, Close: d.Close, Attrs: []any{"port", c.AcceptPort, "accept", c.Accept.String()}}, nil
 }
 
-// tcpDefaults returns the tunables and options of an NI without settings.
+// tcpDefaults returns the tunables and options of an NI without own settings if its driver has the
+// options v.
 func tcpDefaults(v config.Values) (lnd.Tunables, lnd.Values) {
 	c := tcpConfig(v)
 	return c.Tunables, c.Values()
 }
 
-// tcpFallback returns options with an unprivileged port to listen on and connect to, which accept
-// peers without privileges. It does so if the default port is forbidden and no port is
-// configured. A configured port to connect to is kept.
+// tcpFallback returns the driver options for a process that may not listen on the default port: it
+// listens on unprivilegedPort, connects to the same port unless connect_port is configured, and accepts
+// connections from any source port. It returns nil if a port is configured, or if err has another
+// cause.
 func tcpFallback(v config.Values, err error, log *slog.Logger) config.Values {
 	var listen *lnd.ListenError
 	_, given := v[config.PortOption]
@@ -139,7 +142,7 @@ func tcpFallback(v config.Values, err error, log *slog.Logger) config.Values {
 	return again
 }
 
-// warnUnprivileged logs the consequences of the unprivileged port.
+// warnUnprivileged logs which nodes can and cannot connect if lnetd listens on the unprivileged port.
 func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
 	log.Warn("no permission to listen on port 988; listening on another port", "port", c.AcceptPort, "accept", c.Accept.String())
 	log.Warn("kernel nodes cannot connect to this node, because they only use port 988; other lnetd can if connect_port is set there",
@@ -149,7 +152,8 @@ func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
 	log.Warn("for connections with all kernel nodes run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
 }
 
-// tcpExplain explains why a port is not available.
+// tcpExplain returns the error for an operator if a port is not available. It returns nil for other
+// errors.
 func tcpExplain(err error) error {
 	var listen *lnd.ListenError
 	switch {
@@ -172,11 +176,12 @@ func portForbidden(at netip.AddrPort, err error) error {
 	}.Because(err)
 }
 
-// mayUsePrivilegedPorts reports whether this process may use privileged ports, by binding one.
+// mayUsePrivilegedPorts reports whether this process may use ports below 1024. It finds out by binding
+// a socket to such a port.
 func mayUsePrivilegedPorts() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return true // the real attempt will show
+		return true // unknown; listening on the port shows it later
 	}
 	defer func() { _ = unix.Close(fd) }()
 	err = unix.Bind(fd, &unix.SockaddrInet4{Port: highestPrivileged, Addr: [4]byte{127, 0, 0, 1}})

@@ -13,14 +13,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// linkTimeout bounds the wait for an interface that is configured but not usable yet, as at
-// boot.
+// linkTimeout is the maximum time that lnetd waits at its start for an interface that has no link yet,
+// as happens while the host boots.
 const linkTimeout = 5 * time.Second
 
-// remedyNoNet tells the operator how to configure a net.
+// remedyNoNet tells the operator how to configure a net instead of letting lnetd choose an interface.
 const remedyNoNet = `to choose, write the nets into the configuration file: "net: [{net type: tcp, interfaces: {0: eth0}}]", or start lnetd with --net "tcp(eth0)"`
 
-// find returns an NI of net tcp on the first usable interface, or else on the loopback interface.
+// find returns an NI on the net tcp that uses the first usable interface. If no interface is usable, the
+// NI uses the loopback interface, which other hosts cannot reach.
 func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	ni := config.NI{Net: lnet.MakeNet(lnet.TypeTCP, 0), Tunables: lnd.Tunables{PeerTimeout: -1}}
 	dev, err := t.firstUsable(ctx, log)
@@ -39,8 +40,8 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	return ni, nil
 }
 
-// firstUsable returns the first usable interface. If no interface is usable but one waits for its
-// link, firstUsable waits for at most linkTimeout.
+// firstUsable returns the first usable interface. If none is usable but an interface still waits for its
+// link, firstUsable waits for a usable one, at most linkTimeout.
 func (t *tcp) firstUsable(ctx context.Context, log *slog.Logger) (hostnet.Device, error) {
 	dev, err := hostnet.Find(t.network, "", netip.Addr{})
 	if err == nil || !t.linkPending() {

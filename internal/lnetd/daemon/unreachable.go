@@ -10,7 +10,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// withCause adds the cause and a remedy to the error of a message without a path.
+// withCause adds the cause and a remedy to err if it means that this node has no path to the NID to. It
+// returns other errors unchanged.
 func (b *backend) withCause(to lnet.NID, err error) error {
 	if err == nil || server.Errno(err) != syscall.EHOSTUNREACH {
 		return err
@@ -22,9 +23,9 @@ func (b *backend) withCause(to lnet.NID, err error) error {
 	return &server.UnreachableError{Err: err, Cause: cause, Remedy: remedy}
 }
 
-// whyUnreachable returns why this node has no path to a NID: its NI waits, there is no route, or
-// the gateways are down or have not answered yet. It returns "" if the node has an NI on the net,
-// or a route that is up.
+// whyUnreachable returns why this node has no path to a NID, and what an operator can do: an NI on the
+// NID's net waits for its interface, there is no route, or the gateways are down or have not answered
+// yet. It returns "" if the node has an NI on the net, or a route that is up.
 func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 	net := to.Net()
 	for _, i := range b.node.NIs() {
@@ -63,7 +64,8 @@ func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 	return strings.Join(reasons, "; "), remedy
 }
 
-// waitsOn describes an NI on the net that is not up, with the cause. It returns "" if all are up.
+// waitsOn describes an NI on the net that waits for its interface, with the cause. It returns "" if
+// there is none.
 func (b *backend) waitsOn(net lnet.Net) string {
 	for _, w := range b.node.engines.waiting() {
 		if w.Net == net {
@@ -73,7 +75,7 @@ func (b *backend) waitsOn(net lnet.Net) string {
 	return ""
 }
 
-// whyDown returns why the routes by a gateway are down.
+// whyDown returns why the routes through a gateway are down.
 func (b *backend) whyDown(gateway lnet.NID) string {
 	p, ok := b.node.Peer(gateway)
 	if !ok || !p.State.Has(discovery.RouterDiscovered) {

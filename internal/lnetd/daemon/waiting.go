@@ -16,14 +16,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// waitingNI is an NI whose interface is not usable yet.
+// waitingNI is an NI that is configured but not up because its interface is not usable yet. lnetd brings
+// it up when the interface becomes usable.
 type waitingNI struct {
 	config.NI
-	cause string
-	index int // index among all NIs
+	cause string // why the interface is not usable
+	index int    // position of the NI among all NIs of the node
 }
 
-// waiting returns the NIs whose interface is not usable yet. It may be called out of turn.
+// waiting returns the NIs whose interface is not usable yet. It may be called at any time, also outside
+// of changes.inTurn.
 func (e *engines) waiting() (list []waitingNI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -35,7 +37,8 @@ func (e *engines) waiting() (list []waitingNI) {
 	return list
 }
 
-// waitsFor returns why the existing NI with these names is not up, or nil if it is.
+// waitsFor returns why the node's NI with the same names as ni is not up. It returns nil if that NI is
+// up or does not exist.
 func (e *engines) waitsFor(ni *config.NI) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -45,8 +48,9 @@ func (e *engines) waitsFor(ni *config.NI) error {
 	return nil
 }
 
-// waitingOf returns a warning for each NI of a document that waits, even if the document did not
-// add it. c is nil for a document that deletes.
+// waitingOf returns a warning for each NI in the document c that waits for its interface, even if the
+// NI existed before the document was applied. The document is called name in messages. If c is nil, as
+// for a document that deletes, there are no warnings.
 func (e *engines) waitingOf(name string, c *config.Config) (list config.Problems) {
 	if c == nil {
 		return nil
@@ -60,7 +64,8 @@ func (e *engines) waitingOf(name string, c *config.Config) (list config.Problems
 	return list
 }
 
-// causeOf returns the cause of an error in a few words.
+// causeOf returns the cause of an error without its other parts: the Cause of an *api.Fault, or else
+// the whole text.
 func causeOf(err error) string {
 	var f *api.Fault
 	if errors.As(err, &f) && f.Cause != "" {
@@ -69,7 +74,8 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// waitsOn reports whether the net has NIs and all of them wait.
+// waitsOn reports whether the net has NIs and all of them wait for their interfaces. It must run under
+// changes.inTurn.
 func (e *engines) waitsOn(n lnet.Net) bool {
 	waits := false
 	for k := range e.nis {
@@ -90,8 +96,8 @@ const (
 	textUndriven = "NI stays down because this lnetd has no driver for its net"
 )
 
-// retry brings up the waiting NIs whose interface is usable now. It reports whether any was
-// brought up.
+// retry brings up those waiting NIs whose interface is usable now. It reports whether it brought up at
+// least one. It must run under changes.inTurn.
 func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 	if len(e.waiting()) == 0 {
 		return false
@@ -123,7 +129,7 @@ func (e *engines) retry(ctx context.Context, n *node.Node) (some bool) {
 	return some
 }
 
-// watchInterfaces brings NIs up when their interfaces become usable, until ctx is done.
+// watchInterfaces blocks until ctx is done, and calls retry whenever interfaces may have changed.
 func (t *nodeTask) watchInterfaces(ctx context.Context) {
 	var wg sync.WaitGroup
 	for k := range t.drivers {
@@ -142,7 +148,9 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 	wg.Wait()
 }
 
-// retry must be called in turn, when interfaces may have changed.
+// retry adjusts the node after interfaces may have changed. It tries again the "ip2nets" rules that
+// matched no interface before, brings up waiting NIs, and adds the routes that waited for them. It must
+// run under changes.inTurn.
 func (t *nodeTask) retry(ctx context.Context) {
 	if !t.unconfigured.Load() {
 		t.settleAgain(ctx)
@@ -152,8 +160,8 @@ func (t *nodeTask) retry(ctx context.Context) {
 	}
 }
 
-// settleAgain checks again whether site rules match this host: those of the configuration and
-// those of pending documents.
+// settleAgain tries again those "ip2nets" rules that have not matched this host yet, both of the loaded
+// configuration and of pending documents. If rules match now, their NIs and routes are added.
 func (t *nodeTask) settleAgain(ctx context.Context) {
 	if t.unsettled.Load() && t.settleNow(ctx, &t.config) {
 		t.unsettled.Store(false)
@@ -161,8 +169,9 @@ func (t *nodeTask) settleAgain(ctx context.Context) {
 	t.pending = slices.DeleteFunc(t.pending, func(c config.Config) bool { return t.settleNow(ctx, &c) })
 }
 
-// settleNow adds the NIs and routes that the site rules of c give on this host, and stores the
-// resolved state in c. It returns false if no rule matches yet, or the NIs cannot be added.
+// settleNow resolves c for this host, adds the resulting NIs and routes to the node, and stores the
+// resolved state in c. It returns false, so that the caller tries again later, if no "ip2nets" rule
+// matches yet or the NIs cannot be added.
 func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	s, err := t.resolvedState(c)
 	if err != nil {
@@ -195,13 +204,14 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	return true
 }
 
-// postpone keeps a route until its gateway's net has an NI.
+// postpone stores a route that cannot be added yet, because the net of its gateway has no NI that is
+// up. addPostponed adds it later.
 func (t *nodeTask) postpone(r *config.Route) {
 	t.log.Info("route is waiting for an NI on the net of its gateway", "net", r.Net.String(), "gateway", r.Gateway.String())
 	t.postponed.add(*r)
 }
 
-// postponed holds the routes whose gateway's net has no NI that is up.
+// postponed is a list of routes that wait until an NI on the net of their gateway is up.
 type postponed struct {
 	mu     sync.Mutex // guards routes
 	routes []config.Route
@@ -213,14 +223,14 @@ func (p *postponed) add(r config.Route) {
 	p.routes = append(p.routes, r)
 }
 
-// all returns a copy of the routes.
+// all returns a copy of the list.
 func (p *postponed) all() []config.Route {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.routes)
 }
 
-// remove removes a route and reports whether it was there.
+// remove removes a route from the list, and reports whether the list contained it.
 func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,7 +239,7 @@ func (p *postponed) remove(net lnet.Net, gateway lnet.NID) bool {
 	return len(p.routes) < before
 }
 
-// removeAll removes all routes and returns them.
+// removeAll empties the list and returns its routes.
 func (p *postponed) removeAll() []config.Route {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +248,8 @@ func (p *postponed) removeAll() []config.Route {
 	return routes
 }
 
-// addPostponed adds the postponed routes whose net has an NI now.
+// addPostponed tries to add all postponed routes. A route whose gateway still has no NI on its net is
+// postponed again.
 func (t *nodeTask) addPostponed(ctx context.Context) {
 	routes := t.postponed.removeAll()
 	for k := range routes {
@@ -248,7 +259,8 @@ func (t *nodeTask) addPostponed(ctx context.Context) {
 	}
 }
 
-// warnIfNoneIsUp logs what the node waits for if it has no NI except 0@lo.
+// warnIfNoneIsUp logs a warning if no NI except 0@lo is up and NIs wait for their interfaces. The line
+// says what each of them waits for.
 func (t *nodeTask) warnIfNoneIsUp() {
 	waiting := t.engines.waiting()
 	if len(t.NIs()) > 1 || len(waiting) == 0 {

@@ -16,13 +16,14 @@ const (
 	// checksPerWatchdog is the minimum number of checks per watchdog interval, so that a check may
 	// be late on a busy host.
 	checksPerWatchdog = 4
-	// stuckThreshold is how long a loop may be at one step without a watchdog. With a watchdog, the
-	// limit is half of its interval.
+	// stuckThreshold is how long a loop may stay at one step before it counts as stuck, if systemd
+	// has no watchdog for lnetd. With a watchdog, the limit is half of the watchdog interval.
 	stuckThreshold = 15 * time.Second
 )
 
-// watch checks periodically whether the node's loops make progress. If they do, it feeds the
-// watchdog. It also keeps the status current.
+// watch checks periodically whether the node's loops make progress. If all of them do, it notifies
+// systemd's watchdog; otherwise it logs the stuck loops and lets the watchdog restart lnetd. It also
+// keeps the status line in systemd current.
 type watch struct {
 	systemd *systemd.Manager
 	loops   func() []node.Progress // empty while there is no node
@@ -30,7 +31,7 @@ type watch struct {
 	log     *slog.Logger
 }
 
-// run checks until ctx is done.
+// run checks the loops periodically until ctx is done.
 func (w *watch) run(ctx context.Context) {
 	pause, looks := watchTimes(w.systemd.Watchdog())
 	v := progressCheck{looks: looks}
@@ -61,9 +62,10 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// watchTimes returns the time between checks, and the number of checks after which a loop that
-// has not moved is stuck. Checks are counted, because elapsed time misleads: a process that was
-// suspended finds its loops unmoved once.
+// watchTimes returns the time between two checks, and the number of checks after which a loop at the
+// same step counts as stuck. The argument is the watchdog interval, or 0 without a watchdog. Checks are
+// counted instead of measuring time, because time also passes while the process is suspended, and its
+// loops cannot make progress then.
 func watchTimes(watchdog time.Duration) (pause time.Duration, looks int) {
 	if watchdog == 0 {
 		return watchPause, int(stuckThreshold / watchPause)
@@ -72,13 +74,13 @@ func watchTimes(watchdog time.Duration) (pause time.Duration, looks int) {
 	return pause, int(watchdog / 2 / pause)
 }
 
-// progressCheck compares successive observations of loops.
+// progressCheck detects stuck loops by comparing successive observations of them.
 type progressCheck struct {
-	looks int // number of checks at the same step that make a busy loop stuck
-	seen  map[string]lastStep
+	looks int                 // number of checks at the same step that make a busy loop stuck
+	seen  map[string]lastStep // the last observation of each busy loop, by its name
 }
 
-// lastStep is an observation of a loop, with the number of times it has been the same.
+// lastStep is the step at which a loop was last observed, and how many checks in a row have repeated it.
 type lastStep struct {
 	step    uint64
 	repeats int

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// watched is the source of metrics.
+// watched collects the metrics of lnetd from its parts. It implements metrics.Host.
 type watched struct {
 	*nodeTask
 	guests   *clientsTask
@@ -49,7 +49,7 @@ func (w watched) Selftest() metrics.Selftest { return w.selftest.figures() }
 // Configuration implements metrics.Host.
 func (w watched) Configuration() metrics.Configuration { return w.reloads.get() }
 
-// figures returns the metrics of LNet selftest.
+// figures returns the metrics of LNet selftest. They are zero if selftest is not enabled.
 func (t *selftestTask) figures() (f metrics.Selftest) {
 	t.mu.Lock()
 	a, c, ending := t.agent, t.console, t.ending

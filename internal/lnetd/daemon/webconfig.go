@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/metrics"
 )
 
-// CheckWebConfig reads the web_config file of the metrics, if one is configured, and the
-// certificates that it names. It returns warnings. The error is an *api.Fault.
+// CheckWebConfig checks the web_config file of the metrics, if one is configured, and the certificates
+// that it names. It returns warnings about them. If they cannot be used, the error is an *api.Fault.
 func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
 	if c.Metrics.WebConfig == "" {
 		return nil, nil
@@ -24,7 +24,7 @@ func CheckWebConfig(c *config.Config) (warnings []string, _ error) {
 	return warnings, nil
 }
 
-// checkWebConfig is CheckWebConfig, and logs the warnings.
+// checkWebConfig calls CheckWebConfig and logs the warnings that it returns.
 func (d *Daemon) checkWebConfig(c *config.Config) error {
 	warnings, err := CheckWebConfig(c)
 	for _, w := range warnings {
