@@ -80,8 +80,8 @@ func (t Drivers) Options() []config.DriverOptions {
 	return options
 }
 
-// unknown returns the name of the first of the tunables that no driver of the given NIs has, or "" if
-// there is none.
+// unknown returns the name of the first of the tunables that no driver of the given NIs has. It returns ""
+// if the NIs have all of them.
 func (t Drivers) unknown(nis []config.NI, tunables map[string]int64) string {
 	for _, name := range slices.Sorted(maps.Keys(tunables)) {
 		if !slices.ContainsFunc(nis, func(ni config.NI) bool { return t.of(ni.Net.Type()).Named(name) != nil }) {

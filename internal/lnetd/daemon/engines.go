@@ -188,7 +188,7 @@ func (e *engines) bringUp(ctx context.Context, n *node.Node, d *Driver, l *local
 	return d.explain(&l.NI, err)
 }
 
-// sameNID returns the existing NI that has the NID that ni would have, or nil if there is none. The two
+// sameNID returns the existing NI that has the NID that ni would have, or nil. The two
 // NIs may be configured by different names, for example one by its device and one by its NID.
 func (e *engines) sameNID(d *Driver, ni *config.NI) *localNI {
 	if d.Usable == nil {
@@ -333,7 +333,7 @@ func (d *Driver) usable(ni *config.NI) error {
 }
 
 // fallbackOptions returns the driver options to try after an NI could not be brought up with the
-// options v because of err. It returns nil if there are none, or if the driver has brought up an NI
+// options v because of err. It returns nil if no others would help, or if the driver has brought up an NI
 // before, because other options would require a new driver.
 func (d *Driver) fallbackOptions(m *engine, v config.Values, err error, log *slog.Logger) config.Values {
 	if d.Fallback == nil || m.nis > 0 {

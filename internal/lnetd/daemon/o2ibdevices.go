@@ -54,7 +54,7 @@ func (o *o2ib) unusable(ni *config.NI, device string, err error) error {
 }
 
 // remedy returns what an operator can do if device has no RDMA: it names the RDMA devices of the host
-// or, if there is none, says how to create one.
+// or, if the host has no such device, says how to create one.
 func (o *o2ib) remedy(device string) string {
 	list := o.rdma.Devices()
 	if len(list) == 0 {

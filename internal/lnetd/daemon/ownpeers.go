@@ -12,7 +12,7 @@ import (
 func (t *nodeTask) owns(nid lnet.NID) bool { return slices.Contains(t.nids(), nid) }
 
 // isForeign removes the NIDs of this node, own, from the peer p and reports whether p still has NIDs.
-// If it has none, p is this node itself and is not listed among its peers. Such an entry exists if the
+// Without NIDs, p is this node itself and is not listed among its peers. Such an entry exists if the
 // node has sent messages to itself or discovered itself. "peer show --nid" still shows it.
 func isForeign(p *node.PeerInfo, own []lnet.NID) bool {
 	p.NIs = slices.DeleteFunc(p.NIs, func(i node.PeerNIInfo) bool { return slices.Contains(own, i.NID) })

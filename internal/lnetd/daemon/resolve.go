@@ -13,7 +13,7 @@ import (
 )
 
 // find returns the index in e.nis of the NI with the same net, device and configured NID as ni, or -1
-// if there is none.
+// if the node has no such NI.
 func (e *engines) find(ni *config.NI) int {
 	for k := range e.nis {
 		if o := &e.nis[k]; o.Net == ni.Net && o.Device == ni.Device && o.NID == ni.NID {
@@ -69,7 +69,7 @@ func (e *engines) renamed(infos []node.NIInfo) map[int]string {
 }
 
 // dropTaken removes one entry from renamed whose new name another NI on the same net would have too. It
-// returns false if there is none. Two devices that exchange their names do not conflict. The caller
+// returns false if no name is taken. Two devices that exchange their names do not conflict. The caller
 // must hold mu.
 func (e *engines) dropTaken(renamed map[int]string) bool {
 	for k, name := range renamed {

@@ -109,7 +109,7 @@ func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 type unixSocket struct {
 	name   string                               // the name of the socket in systemd
 	kind   systemd.Kind                         // what a socket from systemd must be
-	path   string                               // where to create the socket if systemd has none
+	path   string                               // where to create the socket if systemd does not have it
 	group  int                                  // the group that a kept socket must have; negative means lnetd's own group
 	listen func() (*unixsocket.Listener, error) // creates the socket
 }

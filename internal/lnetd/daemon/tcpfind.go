@@ -40,7 +40,7 @@ func (t *tcp) find(ctx context.Context, log *slog.Logger) (config.NI, error) {
 	return ni, nil
 }
 
-// firstUsable returns the first usable interface. If none is usable but an interface still waits for its
+// firstUsable returns the first usable interface. If no interface is usable but one still waits for its
 // link, firstUsable waits for a usable one, at most linkTimeout.
 func (t *tcp) firstUsable(ctx context.Context, log *slog.Logger) (hostnet.Device, error) {
 	dev, err := hostnet.Find(t.network, "", netip.Addr{})

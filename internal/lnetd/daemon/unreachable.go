@@ -65,7 +65,7 @@ func (b *backend) whyUnreachable(to lnet.NID) (cause, remedy string) {
 }
 
 // waitsOn describes an NI on the net that waits for its interface, with the cause. It returns "" if
-// there is none.
+// no NI on the net waits.
 func (b *backend) waitsOn(net lnet.Net) string {
 	for _, w := range b.node.engines.waiting() {
 		if w.Net == net {
