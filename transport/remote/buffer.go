@@ -12,40 +12,40 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// buffer is a CoreBuffer. It holds the state of its op; there is at most one.
+// buffer is a CoreBuffer. It also contains the state of the op on the buffer; there is at most one at a time.
 type buffer struct {
 	*registration
 	domain  *domain
 	token   any
 	size    int
 	pieces  []*piece
-	foreign *foreignMemory // nil if all of the memory is from Alloc
+	foreign *foreignMemory // nil if all of the buffer's memory is from Alloc
 	ended   atomic.Bool
 
-	// tm is the TM of the op, or nil. It is changed with that TM's mu held. So the fields below may be
-	// accessed with the mu of the TM that it points to.
+	// tm is the TM of the op in progress, or nil. It changes only while the mu of this TM is held. This mu
+	// guards the fields below while tm points to the TM.
 	tm       atomic.Pointer[tm]
-	sequence uint32 // of the op; lnetd's number is greater by registration.operation
+	sequence uint32 // of the op; lnetd's operation number is this plus registration.operation
 	receives bool   // the op receives data
-	credits  int
-	// cancelled is the index in tm.cancels.buffers plus 1, or 0 if the op was not cancelled. abandoned
-	// means that the op has ended for the program, but not for lnetd.
+	credits  int    // completions that the op may produce
+	// cancelled is the index of the buffer in tm.cancels.buffers plus 1, or 0 if the op was not cancelled.
+	// abandoned means that the program was told the end of the op, but lnetd has not ended the op yet.
 	cancelled int
 	abandoned bool
 }
 
-// table maps indexes to buffers. Lookups take no lock.
+// table maps the indexes that lnetd assigns to buffers. Lookups take no lock.
 type table struct {
 	slots atomic.Pointer[[]atomic.Pointer[buffer]]
 
-	mu sync.Mutex // guards changes
+	mu sync.Mutex // held while slots or a slot is changed
 	n  int
 }
 
-// maxIndex limits the size of the table, regardless of the indexes that lnetd assigns.
+// maxIndex is the largest permitted size of the table. It bounds memory if lnetd assigns an excessive index.
 const maxIndex = 1 << 20
 
-// find returns the buffer with an index, or nil.
+// find returns the buffer with the given index, or nil.
 func (t *table) find(index uint32) *buffer {
 	slots := t.slots.Load()
 	if slots == nil || uint64(index) >= uint64(len(*slots)) {
@@ -79,7 +79,7 @@ func (t *table) put(b *buffer) error {
 	return nil
 }
 
-// remove removes b.
+// remove removes b from the table.
 func (t *table) remove(b *buffer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,14 +93,14 @@ func (t *table) len() int {
 	return t.n
 }
 
-// Register registers any memory. Memory of Alloc and whole pages of private memory are used without copies.
-// Other memory is copied (transport 9.3). So are pages that partly overlap those of another buffer, and
-// ranges beyond the limit maxExchanged. If the memory is not from Alloc, no goroutine may write to it
-// during Register and Deregister.
+// Register implements transport.CoreDomain for any memory (transport 9.3). Memory of Alloc and whole pages of
+// private memory are used without copies. All other memory is copied, and so are pages that partly overlap
+// those of another buffer, and ranges beyond the limit maxExchanged. If the memory is not from Alloc, no
+// goroutine may write to it during Register and Deregister.
 //
-// Register sends a request to lnetd, unless a registration of the same memory is idle, and blocks until ctx
-// ends. It returns EDQUOT if lnetd's limit of buffers or mapped memory is reached, or Config.CopyMemory is
-// used up.
+// Register sends a request to lnetd, unless an idle registration of the same memory exists. It may block
+// until ctx ends. It returns EDQUOT if lnetd's limit of buffers or mapped memory is reached, or
+// Config.CopyMemory is used up.
 func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b, err := d.register(ctx, segments, token)
 	if err != nil {
@@ -125,7 +125,8 @@ func (d *domain) register(ctx context.Context, segments [][]byte, token any) (*b
 	return b, nil
 }
 
-// assignRegistration assigns a registration of segments of the store to b: an idle one, or a new one from lnetd.
+// assignRegistration gives b a registration of segments, which are in the store: an idle registration, or a
+// new one from lnetd.
 func (d *domain) assignRegistration(ctx context.Context, b *buffer, segments [][]byte) error {
 	ranges, pieces, err := d.store.acquire(segments, &d.hello.Limits)
 	if err != nil {
@@ -163,9 +164,10 @@ func (d *domain) registration(ctx context.Context, ranges []protocol.Range) (*re
 	return newRegistration(ranges, key, &reply), nil
 }
 
-// makeRoom evicts idle registrations, the oldest eighth at a time. It calls try after each round, and stops
-// when try returns something other than EDQUOT, or nothing could be evicted. Only one goroutine at a time
-// evicts. Each calls try at least once, because another one may have made room.
+// makeRoom deregisters idle registrations to make room for try, which has failed with EDQUOT. It evicts the
+// oldest eighth of them, calls try, and repeats this until try returns another error than EDQUOT, or nil, or
+// nothing could be evicted. Only one goroutine at a time evicts. A goroutine that had to wait calls try even
+// if it can evict nothing, because the previous goroutine may have made room.
 func (d *domain) makeRoom(ctx context.Context, try func() error) error {
 	select {
 	case d.evicting <- struct{}{}:
@@ -187,13 +189,13 @@ func (d *domain) makeRoom(ctx context.Context, try func() error) error {
 	}
 }
 
-// evict deregisters the idle registrations of an area.
+// evict deregisters the idle registrations that use the given area.
 func (d *domain) evict(area uint32) {
 	d.deregisterIdle(d.idle.evict(func(r *registration) bool { _, has := r.areas[area]; return has }))
 }
 
-// deregisterIdle deregisters registrations without a buffer, and returns how many it has deregistered. If lnetd
-// still uses one, it becomes idle again. It is then evicted later, or ends with the connection.
+// deregisterIdle deregisters registrations that no buffer uses, and returns how many it has deregistered. If
+// lnetd still uses a registration, it becomes idle again. It is evicted later, or ends with the connection.
 func (d *domain) deregisterIdle(all []*registration) (n int) {
 	for _, r := range all {
 		switch err := d.deregister(r.index, r.generation); {
@@ -206,11 +208,12 @@ func (d *domain) deregisterIdle(all []*registration) (n int) {
 	return n
 }
 
-// undoRegister deregisters a buffer whose registration was abandoned by its caller.
+// undoRegister deregisters the buffer of a BUF_REGISTER call whose caller has given up before the reply
+// arrived.
 func (d *domain) undoRegister(a *call) {
 	var reply protocol.BufRegisterReply
 	if d.connection.decode(a, &reply) == nil {
-		// A refusal by lnetd cannot be handled.
+		// An error is ignored, because there is no caller to return it to.
 		_ = d.deregister(reply.Index, reply.Generation)
 	}
 }
@@ -220,9 +223,9 @@ func (d *domain) deregister(index, generation uint32) error {
 	return d.connection.requestAlways(&r, &protocol.Empty{})
 }
 
-// Deregister ends the buffer. The registration with lnetd is kept for the next buffer of the same memory;
-// if too many are kept, the oldest one is deregistered. Deregister returns EBUSY if an op on the buffer is
-// in progress, and EINVAL if the buffer has ended.
+// Deregister ends the buffer. lnetd keeps the registration, which becomes idle, so that the next buffer with
+// the same memory can use it. If there are too many idle registrations, the oldest one is deregistered.
+// Deregister returns EBUSY if an op on the buffer is in progress, and EINVAL if the buffer has ended.
 func (b *buffer) Deregister() error {
 	if t := b.tm.Load(); t != nil && !t.ended() {
 		return fmt.Errorf("remote: deregister: %w", errBusy)
@@ -231,7 +234,7 @@ func (b *buffer) Deregister() error {
 		return fmt.Errorf("remote: deregister: %w", errBuffer)
 	}
 	d := b.domain
-	d.table.remove(b) // before another buffer can get the index
+	d.table.remove(b) // must precede idle.put, after which another buffer can get the index
 	r := *b.registration
 	r.operation += b.sequence + 1
 	if oldest := d.idle.put(&r, min(maxIdle, int(d.hello.Quotas.Buffers)/2)); oldest != nil {

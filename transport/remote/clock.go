@@ -2,9 +2,9 @@ package remote
 
 import "github.com/lnetd/lnetd/transport/shm"
 
-// newClock returns a clock for lnetd's times, given lnetd's time now, which was read between two local times.
-// Usually both processes share one clock. If now is not between before and after, as in another time
-// namespace, the clock is ahead of the local one by the difference.
+// newClock returns a clock that converts lnetd's times to local ones. now is lnetd's time, which lnetd has
+// read between the local times before and after. Usually both processes share one clock, and now is between
+// these. If it is not, as in another time namespace, lnetd's clock is ahead by the difference.
 func newClock(before, after, now int64) shm.Clock {
 	c := shm.ReadClock()
 	if now < before || now > after {

@@ -17,19 +17,22 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// connection is the control socket. It carries requests with replies, and notices (transport 9.1, 9.2). Any
-// goroutine may send requests.
+// connection is the control socket, which connects a domain to lnetd. It carries requests, their replies, and
+// notices (transport 9.1, 9.2). Any goroutine may send requests.
+//
+// A call is abandoned if its caller returns before the reply arrives, because the caller's context has ended.
+// If lnetd carries out the request nevertheless, the call is undone: another request reverts its effect.
 type connection struct {
 	socket *net.UnixConn
-	// notice is called for each notice of lnetd. onLost is called once, at the end of the connection, with
-	// its reason. The reading goroutine calls both.
+	// notice is called for each notice of lnetd. onLost is called once, with the reason, when the connection
+	// has ended. The reading goroutine calls both.
 	notice func(n *protocol.Notice)
 	onLost func(err error)
-	// slots limits the number of outstanding requests. That many requests fit in the socket's buffer, so
-	// that sending one does not block.
+	// slots has an element for each outstanding request, and so limits their number. That many requests fit
+	// in the socket's buffer, so sending a request does not block.
 	slots chan struct{}
-	// patience is how long lnetd may send nothing before requestAlways gives the connection up.
-	// recordsReceived counts the records received.
+	// patience is how long lnetd may send nothing before requestAlways ends the connection. recordsReceived
+	// counts the records received, and requests those sent.
 	patience        time.Duration
 	recordsReceived atomic.Uint64
 	requests        atomic.Uint64
@@ -39,23 +42,23 @@ type connection struct {
 	mu           sync.Mutex // guards the fields below
 	sequence     uint32
 	calls        map[uint32]*call
-	nop          *call                      // the last one sent by sound
-	pendingUndos map[chan struct{}]struct{} // abandoned calls; each channel is closed when the call was undone
+	nop          *call                      // the last NOP that ensureNop has sent
+	pendingUndos map[chan struct{}]struct{} // one channel for each abandoned call; closed when the call has failed or been undone
 	lastNotice   *protocol.Notice           // the last notice about the end of the connection
-	failure      error                      // reason why this side has ended the connection
-	endError     error                      // reason why no more replies will follow
+	failure      error                      // why this side has ended the connection; nil if it has not
+	endError     error                      // why no more replies will follow; nil while the connection works
 }
 
-// call is an outstanding request. The other fields may be read when done is closed.
+// call is a request. body, fds and err are its result; they may be read when done is closed.
 type call struct {
 	opcode protocol.Opcode
 	done   chan struct{}
 	body   []byte
-	fds    []int // owned by the caller that waits
+	fds    []int // received descriptors, owned by the waiting caller
 	err    error
 }
 
-// newConnection returns a connection that does not read until start is called.
+// newConnection returns a connection on socket. The caller must call start before it sends requests.
 func newConnection(socket *net.UnixConn, patience time.Duration, notice func(n *protocol.Notice), lost func(err error)) *connection {
 	return &connection{
 		socket: socket, notice: notice, onLost: lost, slots: make(chan struct{}, protocol.MaxOutstanding),
@@ -64,12 +67,12 @@ func newConnection(socket *net.UnixConn, patience time.Duration, notice func(n *
 	}
 }
 
-// start starts the reading goroutine.
+// start starts the goroutine that reads replies and notices.
 func (c *connection) start() { c.reader.Go(c.read) }
 
-// request sends a request, waits for the reply, and decodes it. It blocks until ctx ends. In that case, if the
-// request succeeds later, undo is called in another goroutine, unless it is nil. If lnetd is gone, the
-// error matches EPIPE. If lnetd refuses the request, the error is a *protocol.Failure.
+// request sends a request, waits for the reply, and decodes the reply. It blocks until ctx ends. If ctx ends
+// first but lnetd carries out the request later, undo is called in another goroutine, unless it is nil. If
+// lnetd is gone, the error matches EPIPE. If lnetd refuses the request, the error is a *protocol.Failure.
 func (c *connection) request(ctx context.Context, r protocol.Request, reply protocol.Body, undo func(a *call), fds ...int) error {
 	a, err := c.call(ctx, r, undo, fds...)
 	if err != nil {
@@ -78,7 +81,7 @@ func (c *connection) request(ctx context.Context, r protocol.Request, reply prot
 	return c.decode(a, reply)
 }
 
-// call is request without decoding.
+// call is like request, but returns the reply without decoding it.
 func (c *connection) call(ctx context.Context, r protocol.Request, undo func(a *call), fds ...int) (*call, error) {
 	a, err := c.send(ctx, r, fds)
 	if err != nil {
@@ -106,7 +109,7 @@ func (c *connection) decode(a *call, reply protocol.Body) error {
 	return err
 }
 
-// send sends a request.
+// send acquires a slot and sends a request. It does not wait for the reply.
 func (c *connection) send(ctx context.Context, r protocol.Request, fds []int) (*call, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -116,7 +119,7 @@ func (c *connection) send(ctx context.Context, r protocol.Request, fds []int) (*
 	return c.sendIn(r, fds)
 }
 
-// sendIn is send for a caller that has acquired a slot.
+// sendIn is like send, but for a caller that has already acquired a slot.
 func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	a := &call{opcode: r.Opcode(), done: make(chan struct{})}
 	c.mu.Lock()
@@ -140,7 +143,7 @@ func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	// If lnetd is gone, the reader notices, too, and returns a better error.
+	// If lnetd is gone, the reading goroutine notices it as well, and completes the call with a better error.
 	_, _, err = c.socket.WriteMsgUnix(record, rights, nil)
 	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, net.ErrClosed) {
 		c.removeCall(n)
@@ -149,18 +152,19 @@ func (c *connection) sendIn(r protocol.Request, fds []int) (*call, error) {
 	return a, nil
 }
 
-// removeCall removes a call that could not be sent.
+// removeCall removes a call that could not be sent, and releases its slot.
 func (c *connection) removeCall(sequence uint32) {
 	c.mu.Lock()
 	_, waits := c.calls[sequence]
 	delete(c.calls, sequence)
 	c.mu.Unlock()
-	if waits { // otherwise the connection has ended and released the slot
+	if waits { // otherwise the end of the connection has released the slot
 		<-c.slots
 	}
 }
 
-// abandon arranges that undo is called for a call without a waiting caller, if lnetd carries it out.
+// abandon starts a goroutine that waits for the end of an abandoned call. If lnetd has carried out the
+// request, the goroutine calls undo, unless it is nil.
 func (c *connection) abandon(a *call, undo func(a *call)) {
 	done := make(chan struct{})
 	c.mu.Lock()
@@ -179,7 +183,7 @@ func (c *connection) abandon(a *call, undo func(a *call)) {
 	})
 }
 
-// waitUndone waits until the calls abandoned so far have been undone, or ctx ends.
+// waitUndone waits until the calls that are abandoned now have failed or been undone, or until ctx ends.
 func (c *connection) waitUndone(ctx context.Context) error {
 	c.mu.Lock()
 	waits := make([]chan struct{}, 0, len(c.pendingUndos))
@@ -197,7 +201,7 @@ func (c *connection) waitUndone(ctx context.Context) error {
 	return nil
 }
 
-// fail ends the connection for the given reason, such as invalid data from lnetd.
+// fail ends the connection. err is the reason, such as invalid data from lnetd; the first reason is kept.
 func (c *connection) fail(err error) {
 	c.mu.Lock()
 	if c.failure == nil {
@@ -214,10 +218,10 @@ func (c *connection) close() {
 	c.undoCalls.Wait()
 }
 
-// maxFDs is the maximum number of descriptors in one record. lnetd never sends more.
+// maxFDs is the number of descriptors in one record that read has room for. lnetd never sends more.
 const maxFDs = 4
 
-// read reads records until the connection ends.
+// read is the reading goroutine. It reads and dispatches records until the connection ends.
 func (c *connection) read() {
 	record := make([]byte, protocol.MaxRecord+1)
 	control := make([]byte, unix.CmsgSpace(4*maxFDs))
@@ -228,11 +232,11 @@ func (c *connection) read() {
 		}
 		if errors.Is(err, io.EOF) && m == 0 && !ended {
 			ended = true
-			continue // data may have arrived between the two checks of Linux, for data and for the end
+			continue // Linux checks for data first and then for the end, and data may arrive in between
 		}
 		fds, bad := unixRights(control[:m])
 		if err != nil {
-			closeAll(fds) // an empty record, which also looks like the end, may carry descriptors
+			closeAll(fds) // an empty record looks like the end, but may carry descriptors
 			c.end(err)
 			return
 		}
@@ -250,7 +254,7 @@ func (c *connection) read() {
 	}
 }
 
-// unixRights returns the descriptors in a control message. The caller owns them even if err is not nil.
+// unixRights returns the file descriptors in a control message. The caller owns them even if err is not nil.
 func unixRights(control []byte) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	for i := range messages {
@@ -269,7 +273,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// dispatch dispatches a record. It takes ownership of the descriptors if it returns nil.
+// dispatch passes a record to the call that it answers, or to handleNotice. If it returns nil, it has taken
+// ownership of the descriptors.
 func (c *connection) dispatch(record []byte, fds []int) error {
 	h, body, err := protocol.DecodeReply(record)
 	if err != nil {
@@ -300,14 +305,15 @@ func (c *connection) dispatch(record []byte, fds []int) error {
 	return nil
 }
 
-// endReason returns the reason why no more replies will follow, or nil.
+// endReason returns the reason why the connection has ended, or nil.
 func (c *connection) endReason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.endError
 }
 
-// handleNotice processes a notice.
+// handleNotice decodes a notice and passes it to c.notice. It remembers notices about the end of lnetd or of
+// this connection.
 func (c *connection) handleNotice(body []byte) error {
 	n := new(protocol.Notice)
 	if err := n.Decode(body); err != nil {
@@ -322,7 +328,8 @@ func (c *connection) handleNotice(body []byte) error {
 	return nil
 }
 
-// end completes all outstanding calls with an error, and prevents new ones.
+// end ends the connection: it completes all outstanding calls with an error, makes later calls fail, and
+// calls onLost. err is the reason why reading has ended.
 func (c *connection) end(err error) {
 	_ = c.socket.Close() // may be closed already
 	c.mu.Lock()

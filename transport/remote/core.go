@@ -13,31 +13,34 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// Config selects an lnetd and sets options. The zero value connects to the lnetd of this host.
+// Config selects the lnetd to connect to, and sets options. The zero value selects the lnetd of this host.
 type Config struct {
-	// Path is the path of lnetd's socket for programs. Empty means the result of FindSocket.
+	// Path is the path of the socket on which lnetd accepts programs. Empty means the result of FindSocket.
 	Path string
 	// Program is the name of this program shown by lnetd: printable ASCII, of which 31 bytes are shown.
 	// Empty means the last element of os.Args[0].
 	Program string
-	// Completions is the number of events for which a TM has room, pending or expected. A buffer on MsgRecv
-	// needs MaxMessages, any other queued buffer one, and the TM itself 8. The number is rounded up to a
-	// power of two and does not grow; if it is exceeded, Add returns ENOBUFS. Each event uses 576 bytes. 0
-	// means 1024. The maximum is 16384, or less if lnetd's quotas are lower.
+	// Completions is the number of events for which a TM has room. All events that are pending or expected
+	// count: a queued buffer on MsgRecv needs room for MaxMessages events, any other queued buffer for one,
+	// and the TM itself for 8. The number is rounded up to a power of two and does not grow; if it is
+	// exceeded, Add returns ENOBUFS. Each event uses 576 bytes of memory. 0 means 1024. The maximum is 16384,
+	// or less if lnetd's quotas are lower.
 	Completions int
-	// CopyMemory limits the bytes of buffers that a domain copies. These are buffers outside the memory of
-	// Domain.Buffer and of whole pages of private memory. Of the latter, a process can use at most 1024
-	// different ranges without copies during its lifetime. 0 means 64 MiB, a negative value none.
+	// CopyMemory is the maximum total size of the registered buffers whose data a domain copies, in bytes.
+	// Buffers are not copied if they are in memory of Domain.Buffer, or in whole pages of private memory. A
+	// process can use at most 1024 different ranges of private memory in this way during its lifetime;
+	// buffers in others are copied. 0 means 64 MiB. A negative value means that no buffer is copied, and
+	// Register returns EDQUOT instead.
 	CopyMemory int
-	// PollTime is how long Wait polls for an event before it sleeps, which occupies a processor. It also
-	// requests that lnetd polls for ops, as far as its settings permit. The time is reduced while polling
-	// is unsuccessful. 0 means no polling.
+	// PollTime is how long a TM's worker polls for events before it sleeps. Polling reduces latency but
+	// occupies a processor. PollTime also requests that lnetd polls for ops, as far as lnetd's settings
+	// permit. The time is reduced while polling finds no events. 0 means no polling.
 	PollTime time.Duration
-	// Patience is how long lnetd may be silent during calls that have no context: Add of a buffer that
-	// peers are to reach, and the end of a TM, a buffer or memory. After that the connection is given up as
-	// if lnetd were gone: all TMs of the domain fail with ETIMEDOUT and EPIPE. Operations that were
-	// cancelled or have passed their deadline end after one second of silence, or after Patience if that is
-	// shorter. 0 or a negative value means 30 s.
+	// Patience is how long lnetd may send nothing during calls that have no context: Add of a buffer that
+	// peers are to reach, and the end of a TM, a buffer or memory. After this time the connection is closed,
+	// as if lnetd had ended, and all TMs of the domain fail with ETIMEDOUT and EPIPE. Operations that were
+	// cancelled or have passed their deadline end after one second without an answer of lnetd, or after
+	// Patience if that is shorter. 0 or a negative value means 30 s.
 	Patience time.Duration
 }
 
@@ -50,20 +53,20 @@ const defaultCopyMemory = 64 << 20
 // defaultPatience is the default of Config.Patience.
 const defaultPatience = 30 * time.Second
 
-// Core provides LNet through lnetd. New creates one. It is safe for concurrent use.
+// Core is the transport.Core that uses a running lnetd. New creates a Core. It is safe for concurrent use.
 type Core struct {
 	config   Config
 	exchange *exchange
 
 	mu          sync.Mutex // guards the fields below
 	domains     map[*domain]struct{}
-	closedStats Stats // of closed domains
+	closedStats Stats // sum of the statistics of closed domains
 }
 
 var _ transport.Core = (*Core)(nil)
 
-// New creates a Core. It does not connect; each domain opens a separate connection. Only domains need to be
-// closed.
+// New creates a Core. It does not connect to lnetd; each domain opens its own connection. A Core need not be
+// closed, but its domains must be.
 func New(c Config) *Core {
 	if c.Program == "" && len(os.Args) > 0 {
 		c.Program = filepath.Base(os.Args[0])
@@ -87,10 +90,10 @@ func New(c Config) *Core {
 func (*Core) Name() string { return "lnetd" }
 
 // Open connects to lnetd and negotiates the parameters of the connection. It returns ENOENT if the socket
-// does not exist; ECONNREFUSED if no process listens on it, or it is not a socket; EINVAL if its path is
-// too long; EACCES if this user may not connect, or lnetd has no rule for the user; EPROTO if the versions
-// differ or the peer is not lnetd; and EDQUOT if the user has too many connections (transport 3.3). The
-// error names the socket and a remedy.
+// does not exist; ECONNREFUSED if no process listens on it, or it is not a socket; EINVAL if its path is too
+// long; EACCES if this user may not connect, or lnetd has no rule for the user; EPROTO if the versions differ
+// or the peer is not lnetd; and EDQUOT if the user has too many connections (transport 3.3). The error names
+// the socket and a remedy.
 func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	if n := c.config.Completions; n < 1 || n > protocol.MaxCompletions {
 		return nil, fmt.Errorf("remote: Config.Completions is %d, not 1 to %d: %w", n, protocol.MaxCompletions, syscall.EINVAL)
@@ -109,7 +112,7 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	return d, nil
 }
 
-// open is Open, but returns the error without an explanation.
+// open is like Open, but returns the error without a remedy.
 func (c *Core) open(ctx context.Context, path string) (*domain, error) {
 	socket, err := dial(ctx, path)
 	if err != nil {
@@ -123,7 +126,7 @@ func (c *Core) open(ctx context.Context, path string) (*domain, error) {
 	return d, nil
 }
 
-// removeDomain removes a closed domain, and keeps its statistics.
+// removeDomain removes a closed domain from the Core, and adds its statistics to closedStats.
 func (c *Core) removeDomain(d *domain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// dialRetry is the delay before another attempt if too many programs connect at once.
+// dialRetry is the delay before dial tries again because lnetd's queue of new connections is full.
 const dialRetry = 5 * time.Millisecond
 
-// dial connects to a socket. It blocks until ctx ends.
+// dial connects to the socket at path. It blocks until ctx ends.
 func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 	for {
 		var d net.Dialer
@@ -28,7 +28,8 @@ func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 		case !errors.Is(err, syscall.EAGAIN):
 			return nil, err
 		}
-		// A non-blocking connect to a socket of this type does not wait for room in the listener's queue.
+		// EAGAIN means that the listener's queue is full. A non-blocking connect to a socket of this type
+		// does not wait for room in it.
 		select {
 		case <-time.After(dialRetry):
 		case <-ctx.Done():
@@ -37,7 +38,8 @@ func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 	}
 }
 
-// remedies maps errors of Open to a remedy.
+// remedies maps errors of Open to texts that state the problem and a remedy: dial for an error of connect,
+// hello for an error of the first request. An empty text means that the error does not occur there.
 var remedies = []struct {
 	errno       syscall.Errno
 	dial, hello string
@@ -80,8 +82,8 @@ var remedies = []struct {
 // pathMax is the maximum length of a socket's path in bytes.
 const pathMax = 107
 
-// pathProblem returns what is wrong with the path itself, if the errno of connect does not show it. Otherwise
-// it returns "".
+// pathProblem returns a text about a problem of the socket's path that the errno of connect does not show: it
+// is too long, or does not name a socket. It returns "" if there is no such problem.
 func pathProblem(path string, err error) string {
 	if len(path) > pathMax && errors.Is(err, syscall.EINVAL) {
 		return fmt.Sprintf("the path has %d bytes, but at most %d are possible: take a shorter one, or a link", len(path), pathMax)
@@ -97,7 +99,7 @@ func explainDial(path string, err error) error {
 	var dialled *net.OpError
 	atDial := errors.As(err, &dialled)
 	if atDial && dialled.Err != nil {
-		err = dialled.Err // the rest of it repeats the path
+		err = dialled.Err // the other fields of dialled repeat the path
 		if words := pathProblem(path, err); words != "" {
 			return fmt.Errorf("remote: %s: %s: %w", path, words, err)
 		}
@@ -114,7 +116,7 @@ func explainDial(path string, err error) error {
 	return fmt.Errorf("remote: connect to lnetd at %s: %w", path, err)
 }
 
-// exchangeHello exchanges HELLO with lnetd.
+// exchangeHello sends HELLO to lnetd, checks the reply, and sets the domain's limits and clock.
 func (d *domain) exchangeHello(ctx context.Context) error {
 	hello := protocol.Hello{
 		Lowest: protocol.Version, Highest: protocol.Version, Wanted: protocol.FeatPosted | protocol.FeatMatchBits, Program: d.core.config.Program,
@@ -132,7 +134,7 @@ func (d *domain) exchangeHello(ctx context.Context) error {
 		return err
 	}
 	d.hello = reply
-	d.longerDescriptors(int64(reply.Limits.DescriptorSize)) // a notice may have raised it already
+	d.longerDescriptors(int64(reply.Limits.DescriptorSize)) // a notice may already have set a larger size
 	d.clock = newClock(before, after, int64(reply.Now))
 	return nil
 }

@@ -24,8 +24,8 @@ type domain struct {
 	store      *store
 	table      table
 	idle       idle
-	evicting   chan struct{} // held by the goroutine that evicts registrations
-	// hello is lnetd's reply to HELLO. clock converts lnetd's times.
+	evicting   chan struct{} // holds an element while a goroutine evicts registrations
+	// hello is lnetd's reply to HELLO. clock converts lnetd's times. descriptorSize is Limits.DescriptorSize.
 	hello          protocol.HelloReply
 	clock          shm.Clock
 	descriptorSize atomic.Int64
@@ -34,8 +34,8 @@ type domain struct {
 
 	mu         sync.Mutex // guards the fields below
 	tms        map[*tm]struct{}
-	endError   error // reason why lnetd no longer answers
-	endedStats Stats // of TMs that have ended
+	endError   error // why the connection has ended; nil while it works
+	endedStats Stats // sum of the statistics of TMs that have ended
 }
 
 // newDomain returns a domain for a new connection.
@@ -47,8 +47,8 @@ func newDomain(c *Core, socket *net.UnixConn) *domain {
 	return d
 }
 
-// Limits returns lnetd's limits. DescriptorSize grows when lnetd reports a new limit, or when a TM starts
-// at a large NID, whichever is first.
+// Limits returns lnetd's limits. DescriptorSize grows when lnetd reports a new limit or a TM starts at a
+// large NID.
 func (d *domain) Limits() transport.Limits {
 	l := d.hello.Limits
 	return transport.Limits{
@@ -58,7 +58,7 @@ func (d *domain) Limits() transport.Limits {
 	}
 }
 
-// longerDescriptors raises the size of descriptors.
+// longerDescriptors raises descriptorSize to size, unless it is already at least that.
 func (d *domain) longerDescriptors(size int64) {
 	for old := d.descriptorSize.Load(); old < size && !d.descriptorSize.CompareAndSwap(old, size); {
 		old = d.descriptorSize.Load()
@@ -74,8 +74,8 @@ func (d *domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	return reply.NIDs, nil
 }
 
-// Alloc returns memory that is shared with lnetd. It sends a request to lnetd only if no area has enough
-// free memory. It returns EDQUOT if the limit of mapped memory of this program or user is reached.
+// Alloc returns memory that is shared with lnetd. It sends a request to lnetd only if no existing area has
+// enough free memory. It returns EDQUOT if the limit of mapped memory of this program or user is reached.
 func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 	b, err := d.store.alloc(ctx, n)
 	if err != nil {
@@ -92,7 +92,7 @@ func (d *domain) Free(b []byte) error {
 	return nil
 }
 
-// failTMs makes all TMs fail, because lnetd no longer answers.
+// failTMs makes all TMs fail with err, because the connection has ended.
 func (d *domain) failTMs(err error) {
 	d.mu.Lock()
 	d.endError = err
@@ -103,7 +103,7 @@ func (d *domain) failTMs(err error) {
 	}
 }
 
-// list returns all TMs. mu is held.
+// list returns all TMs of the domain. mu is held.
 func (d *domain) list() []*tm {
 	tms := make([]*tm, 0, len(d.tms))
 	for t := range d.tms {
@@ -112,12 +112,12 @@ func (d *domain) list() []*tm {
 	return tms
 }
 
-// GoingDown is the Diagnostic of a TM event: lnetd has announced that it is about to end (transport 9.10).
-// Operations in progress may still complete. Then the TM fails.
+// GoingDown is the Diagnostic of a TM event that is delivered when lnetd has announced its end (transport
+// 9.10). Operations in progress may still complete. When lnetd has ended, the TM fails.
 type GoingDown struct {
 	// In is the maximum time until lnetd ends.
 	In time.Duration
-	// Text is an explanation from lnetd or its user. It may be empty.
+	// Text is an explanation from lnetd or its administrator. It may be empty.
 	Text string
 }
 
@@ -130,7 +130,7 @@ func (g GoingDown) String() string {
 	return s
 }
 
-// notice processes a notice of lnetd.
+// notice processes a notice of lnetd: a new limit, or the announcement of its end.
 func (d *domain) notice(n *protocol.Notice) {
 	switch n.Kind {
 	case protocol.NoticeLimits:
@@ -145,8 +145,9 @@ func (d *domain) notice(n *protocol.Notice) {
 	}
 }
 
-// Close releases cached memory and ends the connection. It waits for lnetd, unless lnetd is silent for
-// Config.Patience. It returns EBUSY if TMs, buffers or memory are still in use.
+// Close releases the domain's remaining memory and ends the connection. It waits for lnetd's replies, but
+// ends the connection when lnetd is silent for Config.Patience. It returns EBUSY if TMs, buffers or memory
+// are still in use.
 func (d *domain) Close() error {
 	d.mu.Lock()
 	tms := len(d.tms)

@@ -21,14 +21,14 @@ var (
 	errTruncated = fmt.Errorf("a record, or what comes with it, is too long: %w", syscall.EPROTO)
 )
 
-// silentError returns the error for an lnetd that has sent nothing for d.
+// silentError returns the error for a connection on which lnetd has sent nothing for duration d.
 func silentError(d time.Duration) error {
 	return fmt.Errorf("it has not answered for %v, though it runs or is stopped: %w", d, syscall.ETIMEDOUT)
 }
 
-// endOfConnection returns the reason why no more replies will follow. n is lnetd's last notice about its end, or
-// nil. err is the error of the connection, or nil if it was closed normally. The result matches EPIPE
-// (transport 3.5).
+// endOfConnection returns the error that describes why the connection has ended. n is lnetd's last notice
+// about its end or that of the connection, or nil. err is the error of the socket, or nil if lnetd has closed
+// it normally. The result matches EPIPE (transport 3.5).
 func endOfConnection(n *protocol.Notice, err error) error {
 	switch {
 	case n != nil && n.Kind == protocol.NoticeCutOff:
@@ -43,8 +43,8 @@ func endOfConnection(n *protocol.Notice, err error) error {
 	return fmt.Errorf("remote: lnetd is gone, it has not said why: %w", syscall.EPIPE)
 }
 
-// opError is the error of an op that lnetd has carried out. It is an errno, usually below 256, so that
-// converting it to an interface does not allocate.
+// opError is the error of an op that lnetd has begun and that failed. It is an errno, usually less than 256,
+// because converting such a small number to an interface does not allocate.
 type opError syscall.Errno
 
 func (e opError) Error() string { return "lnetd: " + syscall.Errno(e).Error() }
@@ -52,7 +52,7 @@ func (e opError) Error() string { return "lnetd: " + syscall.Errno(e).Error() }
 // Unwrap returns the errno.
 func (e opError) Unwrap() error { return syscall.Errno(e) }
 
-// rejectedError is the error of an op that lnetd has not begun.
+// rejectedError is the error of an op that lnetd has refused to begin.
 type rejectedError syscall.Errno
 
 func (e rejectedError) Error() string {

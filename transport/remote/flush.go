@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// flushChecks is the number of checks, with a yield after each, before Flush sleeps. They take about 20
+	// flushChecks is the number of times that Flush checks and yields before it sleeps. This takes about 20
 	// µs, enough for an idle lnetd to carry out a submission.
 	flushChecks = 40
-	// longYield is the duration from which a yield indicates that other threads use the processor. Then
-	// sleeping is better, because a sleeping thread is resumed sooner than one that yields.
+	// longYield is the duration of a yield from which Flush assumes that other threads need the processor. It
+	// then sleeps, because the kernel resumes a sleeping thread sooner than a yielding one.
 	longYield = 50 * time.Microsecond
 )
 
-// Flush waits until lnetd has carried out all submissions (transport 9.12). If lnetd does not answer for
-// Config.Patience, the connection is given up. Flush returns at once if lnetd does not support
-// protocol.FeatPosted.
+// Flush waits until lnetd has carried out all submissions so far, at most until the given time (transport
+// 9.12). If lnetd does not answer for Config.Patience, Flush ends the connection. Flush returns immediately
+// if lnetd does not support protocol.FeatPosted.
 func (t *tm) Flush(until time.Time) {
 	if t.domain.hello.Features&protocol.FeatPosted == 0 || !t.gate.enter() {
 		return
@@ -43,8 +43,8 @@ func (t *tm) Flush(until time.Time) {
 	}
 }
 
-// acquireFlushing waits until no other goroutine sleeps in Flush. It returns false if until passes first;
-// zero means no limit.
+// acquireFlushing waits until no other goroutine sleeps in Flush, and then fills t.flushing. It returns false
+// if the time until passes first; zero means no limit.
 func (t *tm) acquireFlushing(until time.Time) bool {
 	select {
 	case t.flushing <- struct{}{}: // the common case, without a timer
@@ -63,12 +63,13 @@ func (t *tm) acquireFlushing(until time.Time) bool {
 	}
 }
 
-// flushed reports whether Flush can return.
+// flushed reports whether Flush can return: lnetd has carried out the submissions up to position, or the TM
+// has ended.
 func (t *tm) flushed(position uint32) bool {
 	return t.ring.Submissions.Posted(position) || t.ended()
 }
 
-// sleepFlushed is Flush without polling. The caller has acquired flushing.
+// sleepFlushed sleeps until Flush can return. The caller has filled t.flushing, and must empty it.
 func (t *tm) sleepFlushed(position uint32, until time.Time) {
 	c := t.domain.connection
 	nap := min(maxSilence, c.patience/4)
@@ -93,7 +94,8 @@ func (t *tm) sleepFlushed(position uint32, until time.Time) {
 		if d < nap || t.flushed(position) {
 			continue
 		}
-		// Flush takes long. From now on lnetd must answer requests.
+		// Flush takes long, so lnetd may hang. Check this: send a NOP, and end the connection if lnetd sends
+		// nothing.
 		c.ensureNop()
 		if w == nil {
 			w = c.startWatchdog()

@@ -8,21 +8,22 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// maxIdle is the maximum number of idle registrations of a domain. It is lower if lnetd's quota of buffers
-// is small.
+// maxIdle is the maximum number of idle registrations of a domain. The limit is half of lnetd's quota of
+// buffers if that is less.
 const maxIdle = 1024
 
-// registration is a buffer as lnetd has registered it.
+// registration is a buffer as registered with lnetd. Several buffers of the program may use it in turn.
 type registration struct {
 	index, generation uint32
-	ranges            string // key of its ranges, see rangesKey
-	areas             map[uint32]struct{}
-	// operation is the first operation number that was not used yet.
+	ranges            string              // result of rangesKey for its ranges
+	areas             map[uint32]struct{} // areas that its ranges are in
+	// operation is the first operation number that was not used for an op yet.
 	operation uint32
-	place     *list.Element // position in idle.order, while no buffer uses it
+	place     *list.Element // position in idle.order; nil while a buffer uses the registration
 }
 
-// newRegistration returns the registration that lnetd has created for ranges.
+// newRegistration returns the registration that lnetd has created for ranges. key is rangesKey(ranges), and
+// name is lnetd's reply.
 func newRegistration(ranges []protocol.Range, key string, name *protocol.BufRegisterReply) *registration {
 	r := &registration{index: name.Index, generation: name.Generation, ranges: key, areas: make(map[uint32]struct{})}
 	for i := range ranges {
@@ -31,7 +32,8 @@ func newRegistration(ranges []protocol.Range, key string, name *protocol.BufRegi
 	return r
 }
 
-// rangesKey returns a key of ranges. It does not depend on how consecutive ranges are split.
+// rangesKey returns a map key for ranges. Ranges that cover the same memory in the same order have the same
+// key, however adjacent memory is divided into ranges.
 func rangesKey(ranges []protocol.Range) string {
 	var key []byte
 	for i := 0; i < len(ranges); {
@@ -46,16 +48,17 @@ func rangesKey(ranges []protocol.Range) string {
 	return string(key)
 }
 
-// idle holds the registrations that no buffer uses. A buffer of the same ranges can reuse one without a
-// request. So a program that registers the same memory for each message sends one request to lnetd. The
-// least recently used registration is evicted first.
+// idle holds the registrations that no buffer uses at present. A new buffer of the same ranges can use one
+// without a request to lnetd. So a program that registers the same memory for each message sends only one
+// request. The least recently used registration is evicted first.
 type idle struct {
 	mu       sync.Mutex // guards the fields below
 	byRanges map[string][]*registration
 	order    list.List // of *registration; the front is evicted first
 }
 
-// removeByRanges removes and returns a registration of some ranges. It returns nil if there is no such registration.
+// removeByRanges removes and returns a registration with the given key of ranges. It returns nil if there is
+// none.
 func (s *idle) removeByRanges(ranges string) *registration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +71,7 @@ func (s *idle) removeByRanges(ranges string) *registration {
 	return r
 }
 
-// remove removes r. mu is held.
+// remove removes r from the idle registrations. mu is held.
 func (s *idle) remove(r *registration) {
 	s.order.Remove(r.place)
 	r.place = nil
@@ -85,7 +88,7 @@ func (s *idle) remove(r *registration) {
 	}
 }
 
-// add adds r as the last to be evicted. mu is held.
+// add adds r as the registration that is evicted last. mu is held.
 func (s *idle) add(r *registration) {
 	if s.byRanges == nil {
 		s.byRanges = make(map[string][]*registration)
@@ -94,15 +97,16 @@ func (s *idle) add(r *registration) {
 	s.byRanges[r.ranges] = append(s.byRanges[r.ranges], r)
 }
 
-// restore adds r, which was evicted but could not be deregistered, without limiting the number.
+// restore adds r, which was evicted but which lnetd has refused to deregister. It may exceed the maximum
+// number.
 func (s *idle) restore(r *registration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(r)
 }
 
-// put adds r. If there are more than most, it removes and returns the least recently used one, otherwise
-// nil.
+// put adds r. If there are then more than most registrations, it removes and returns the least recently used
+// one. Otherwise it returns nil.
 func (s *idle) put(r *registration, most int) *registration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +119,7 @@ func (s *idle) put(r *registration, most int) *registration {
 	return oldest
 }
 
-// evict removes and returns those for which match returns true.
+// evict removes and returns the registrations for which match returns true.
 func (s *idle) evict(match func(r *registration) bool) (all []*registration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +133,7 @@ func (s *idle) evict(match func(r *registration) bool) (all []*registration) {
 	return all
 }
 
-// evictOldest removes and returns the least recently used eighth, rounded up.
+// evictOldest removes and returns the least recently used eighth of the registrations, rounded up.
 func (s *idle) evictOldest() (all []*registration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,18 +7,19 @@ import (
 	"syscall"
 )
 
-// foreignMemory represents memory of a buffer that is not from Alloc. Whole pages of private memory are replaced in
-// place by pages of the store. Other memory has a copy in the store, which send and fetch keep up to date.
+// foreignMemory represents the memory of a buffer that is not from Alloc. Whole pages of private memory are
+// replaced in place by pages of the store, so that they need no copy. Other memory has a copy in the store;
+// send and fetch transfer data between the memory and the copy.
 type foreignMemory struct {
 	places   []*place
-	segments [][]byte // the program's memory, if there is a copy
-	copy     []byte   // the copy
+	segments [][]byte // the program's memory; nil if there is no copy
+	copy     []byte   // the copy in the store, or nil
 	exchange *exchange
 }
 
-// share returns memory of the store for segments. If all segments are from Alloc, it returns them and a nil
-// o. Otherwise the caller must call unshare(o). share returns EDQUOT if the limit of copies, or lnetd's
-// limit of mapped memory, is reached.
+// share returns memory of the store that lnetd can use in place of segments. If all segments are from Alloc,
+// it returns them and nil. Otherwise the caller must call unshare(o) when the buffer ends. share returns
+// EDQUOT if the limit of copies, or lnetd's limit of mapped memory, is reached.
 func (s *store) share(ctx context.Context, segments [][]byte) (shared [][]byte, o *foreignMemory, err error) {
 	if !slices.ContainsFunc(segments, func(b []byte) bool { return !s.contains(b) }) {
 		return segments, nil, nil
@@ -43,7 +44,7 @@ func (s *store) share(ctx context.Context, segments [][]byte) (shared [][]byte, 
 	return shared, o, nil
 }
 
-// joined returns segments with adjacent pieces of one slice joined.
+// joined returns the same memory in as few segments as possible, by joining adjacent slices of one array.
 func joined(segments [][]byte) (all [][]byte) {
 	for _, b := range segments {
 		if k := len(all) - 1; k >= 0 {
@@ -58,7 +59,7 @@ func joined(segments [][]byte) (all [][]byte) {
 	return all
 }
 
-// contains reports whether b is in memory of Alloc.
+// contains reports whether b is in memory that Alloc has returned.
 func (s *store) contains(b []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +67,7 @@ func (s *store) contains(b []byte) bool {
 	return p != nil
 }
 
-// duplicate allocates a copy of segments.
+// duplicate allocates memory of the store for a copy of segments. It does not copy the data.
 func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *foreignMemory, error) {
 	n := 0
 	for _, b := range segments {
@@ -90,14 +91,14 @@ func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *fo
 	return [][]byte{memory}, &foreignMemory{segments: segments, copy: memory, exchange: s.exchange}, nil
 }
 
-// subtractCopied records the end of a copy of n bytes.
+// subtractCopied subtracts a copy of n bytes, which has ended, from the total.
 func (s *store) subtractCopied(n int) {
 	s.mu.Lock()
 	s.copied -= n
 	s.mu.Unlock()
 }
 
-// unshare releases o, which no buffer uses any more.
+// unshare releases what share has acquired. No buffer uses o any more. o may be nil.
 func (s *store) unshare(o *foreignMemory) {
 	if o == nil {
 		return
@@ -113,7 +114,8 @@ func (s *store) unshare(o *foreignMemory) {
 	}
 }
 
-// send copies the first n bytes of the program's memory to the copy, for lnetd to read.
+// send copies the first n bytes of the program's memory to the copy, for lnetd to read. It does nothing if
+// there is no copy.
 func (o *foreignMemory) send(n int) {
 	if o == nil || o.copy == nil {
 		return
@@ -124,12 +126,13 @@ func (o *foreignMemory) send(n int) {
 	}
 }
 
-// fetch copies n bytes at an offset, which lnetd has written, to the program's memory.
+// fetch copies n bytes at an offset, which lnetd has written, from the copy to the program's memory. It does
+// nothing if there is no copy.
 func (o *foreignMemory) fetch(offset, n int) {
 	if o == nil || o.copy == nil || offset < 0 || n < 1 || offset >= len(o.copy) {
 		return
 	}
-	o.exchange.copyLock.RLock() // data written while pages are exchanged would be lost
+	o.exchange.copyLock.RLock() // while pages are exchanged, data written to them would be lost
 	defer o.exchange.copyLock.RUnlock()
 	from := o.copy[offset:min(len(o.copy), offset+n)]
 	for _, b := range o.segments {
@@ -142,7 +145,7 @@ func (o *foreignMemory) fetch(offset, n int) {
 	}
 }
 
-// file returns the descriptor of the area that contains a piece, and the offset in it.
+// file returns the file descriptor of the area that contains piece, and the offset of piece in the file.
 func (s *store) file(piece []byte) (fd int, offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func privatePages(from, to uintptr) bool {
 	return from >= to
 }
 
-// parseRange parses the address range of a mapping from the fields of its line.
+// parseRange parses the address range in a line of /proc/self/maps, given the fields of the line.
 func parseRange(fields []string) (first, end uintptr, err error) {
 	if len(fields) < 5 {
 		return 0, 0, syscall.EINVAL
@@ -52,7 +52,8 @@ func parseRange(fields []string) (first, end uintptr, err error) {
 
 // replacePages atomically replaces the pages of b by pages of a file that have the same content.
 func replacePages(b []byte, fd int, offset int64) error {
-	// unix.MmapPtr would convert the result to a pointer, which the race detector considers beyond b.
+	// unix.MmapPtr would convert the result to a pointer, and the race detector would report that it points
+	// outside of b.
 	_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		readWrite, unix.MAP_SHARED|unix.MAP_FIXED, uintptr(fd), uintptr(offset))
 	if errno != 0 {
@@ -61,7 +62,8 @@ func replacePages(b []byte, fd int, offset int64) error {
 	return nil
 }
 
-// restorePrivate atomically replaces the pages of b by private ones with the same content.
+// restorePrivate atomically replaces the pages of b by private pages with the same content. It reverts
+// replacePages.
 func restorePrivate(b []byte) error {
 	n := uintptr(len(b))
 	fresh, err := unix.MmapPtr(-1, 0, nil, n, readWrite, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)

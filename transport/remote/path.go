@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// SocketName is the name of the socket in the directory of lnetd's sockets.
+// SocketName is the file name of the socket on which lnetd accepts programs.
 const SocketName = "lnetd.sock"
 
-// systemDir is the directory of the sockets of root's lnetd. The directories of other users are defined in
-// internal/lnetd/control/api, which programs cannot import.
+// systemDir is the directory of the sockets of an lnetd that root runs. internal/lnetd/control/api defines
+// the directories for other users, but programs cannot import it.
 const systemDir = "/run/lnetd"
 
-// FindSocket returns the default path of lnetd's socket. For root it is in /run/lnetd. For other users it
-// is in $XDG_RUNTIME_DIR/lnetd, or /tmp/lnetd-UID if that variable is not set. If that socket does not
-// exist, the one in /run/lnetd is used, if it exists.
+// FindSocket returns the default path of lnetd's socket. For root it is in /run/lnetd. For other users it is
+// in $XDG_RUNTIME_DIR/lnetd, or in /tmp/lnetd-UID if that variable is not set. If that socket does not exist
+// but the one in /run/lnetd does, FindSocket returns the latter.
 func FindSocket() string {
 	return findSocket(systemDir, os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())
 }

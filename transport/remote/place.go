@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// maxExchanged is the maximum number of memory ranges of a process that are ever exchanged for pages of
-// areas. Each leaves up to two additional mappings, because Linux does not merge pages that have moved with
+// maxExchanged is the maximum number of different memory ranges that a process may ever exchange for pages of
+// areas. Each exchange leaves up to two additional mappings, because Linux does not merge moved pages with
 // their neighbours. A process that needs more than 65530 mappings fails (vm.max_map_count). Exchanging a
 // known range again adds no mappings.
 const maxExchanged = 1024
 
-// place is memory of the program whose pages belong to a piece of the store.
+// place is memory of the program whose pages were exchanged: they belong to a piece of the store.
 type place struct {
-	bytes []byte // of the program
-	piece []byte // the same memory in its area
-	users int    // number of buffers
+	bytes []byte // the memory at the program's address
+	piece []byte // the same memory at its address in the area
+	users int    // number of buffers that use it
 }
 
 // extent is a range of memory of the process.
@@ -26,15 +26,16 @@ type extent struct {
 
 func extentOf(b []byte) extent { return extent{address(b), len(b)} }
 
-// exchange records the exchanged ranges of all domains of a process. There is one instance.
+// exchange records which memory ranges of the process were exchanged, for all domains. There is one instance,
+// processExchange. Exchanging a range replaces its pages in place by pages of an area with the same content.
 type exchange struct {
-	restorePages func(b []byte) error // restorePrivate; tests replace it
+	restorePages func(b []byte) error // restorePrivate, unless a test replaces it
 
-	mu     sync.Mutex // guards ranges, and the places of all stores; held while pages are exchanged
+	mu     sync.Mutex // guards ranges and the places of all stores; held while pages are exchanged
 	ranges map[extent]struct{}
 
-	// copyLock is locked while pages are exchanged, and read-locked while data is copied into memory of the
-	// program, which may be on the same pages.
+	// copyLock is locked while pages are exchanged. It is read-locked while data are copied into memory of
+	// the program, which may be on the same pages.
 	copyLock sync.RWMutex
 }
 
@@ -45,9 +46,9 @@ func newExchange() *exchange {
 	return &exchange{restorePages: restorePrivate, ranges: make(map[extent]struct{})}
 }
 
-// acquirePlace returns the place of exactly b, an existing or a new one, and adds a user. It returns nil, possibly
-// with a nil error, if the pages of b cannot be exchanged: partial pages, memory of a file, overlap with
-// another place, or too many ranges.
+// acquirePlace returns the place of exactly b, and adds a user to it. If there is none, it exchanges the
+// pages of b. It returns nil, possibly with a nil error, if they cannot be exchanged: partial pages, memory
+// of a file, overlap with another place, or too many ranges.
 func (s *store) acquirePlace(ctx context.Context, b []byte) (*place, error) {
 	x := s.exchange
 	x.mu.Lock()
@@ -71,8 +72,8 @@ func (s *store) acquirePlace(ctx context.Context, b []byte) (*place, error) {
 	return p, nil
 }
 
-// findPlace returns the place of exactly b and adds a user. It returns nil if that does not exist. exchange.mu
-// is held.
+// findPlace returns the place of exactly b, and adds a user to it. It returns nil if there is none.
+// exchange.mu is held.
 func (s *store) findPlace(b []byte) *place {
 	p := s.places[extentOf(b)]
 	if p != nil {
@@ -81,7 +82,8 @@ func (s *store) findPlace(b []byte) *place {
 	return p
 }
 
-// exchangeable reports whether the pages of b may be exchanged if they are private. exchange.mu is held.
+// exchangeable reports whether b consists of whole pages and the number of exchanged ranges permits to
+// exchange it. It does not check that the pages are private. exchange.mu is held.
 func (s *store) exchangeable(b []byte) bool {
 	_, known := s.exchange.ranges[extentOf(b)]
 	return int(address(b))%s.page == 0 && len(b)%s.page == 0 && (known || len(s.exchange.ranges) < maxExchanged)
@@ -108,9 +110,10 @@ func (s *store) exchangePages(b, piece []byte) *place {
 	return p
 }
 
-// releasePlace removes a user of a place. The last one returns private pages to the program. That fails if the
-// process has too many mappings or too little memory. Then the program keeps the pages, which stay part of
-// the area and are not used for other buffers. Buffers registered in them later are copied.
+// releasePlace removes a user of a place. If it was the last one, releasePlace gives the program private
+// pages again. That fails if the process has too many mappings or too little memory. The program then keeps
+// the pages of the area, which are not used for other buffers. Data of buffers registered in them later are
+// copied.
 func (s *store) releasePlace(p *place) {
 	x := s.exchange
 	x.mu.Lock()

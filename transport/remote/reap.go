@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Pending costs two atomic loads of private memory, and one of shared memory.
+// Pending implements transport.CoreTM. It costs two atomic loads of private memory, and one of shared memory.
 func (t *tm) Pending() bool {
 	if t.hasExtra.Load() {
 		return true
@@ -21,8 +21,8 @@ func (t *tm) Pending() bool {
 	return t.ring.Completions.Pending()
 }
 
-// Reap removes completions from the ring, and releases their entries to lnetd all at once. Completions
-// about the connection follow those of the ring.
+// Reap implements transport.CoreTM. It releases the ring entries of all returned completions to lnetd
+// together. Completions about the connection follow those of the ring.
 func (t *tm) Reap(dst []transport.Completion) int {
 	if !t.Pending() {
 		return 0
@@ -36,7 +36,7 @@ func (t *tm) Reap(dst []transport.Completion) int {
 	return n
 }
 
-// reap implements Reap. The error is that of the ring. mu is held.
+// reap implements Reap. It returns an error if the ring is invalid. mu is held.
 func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 	if t.drained.Load() {
 		return 0, nil
@@ -51,7 +51,7 @@ func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 		n++
 	}
 	if n < len(dst) && t.endError != nil {
-		// lnetd is gone, and all completions that it wrote were reaped.
+		// lnetd is gone, and all completions that it has written have been reaped.
 		dst[n] = transport.Completion{Err: t.endError, Down: true, Time: time.Now()}
 		n++
 		t.drained.Store(true)
@@ -62,7 +62,7 @@ func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 	return n, err
 }
 
-// drain reaps the ring.
+// drain moves completions from the ring to dst. mu is held.
 func (t *tm) drain(dst []transport.Completion) (n int, err error) {
 	for more := true; more && n < len(dst); {
 		if more, err = t.ring.Completions.Next(&t.in); err != nil {
@@ -76,8 +76,9 @@ func (t *tm) drain(dst []transport.Completion) (n int, err error) {
 	return n, err
 }
 
-// translate converts an entry to a completion. It returns false if the entry concerns no op in progress. mu
-// is held.
+// translate converts an entry of the ring to a completion. It returns false if the engine must not see the
+// completion, because the entry concerns no op in progress, or an op that has ended for the program. mu is
+// held.
 func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 	*c = transport.Completion{Time: t.domain.clock.Time(int64(e.Time))}
 	switch {

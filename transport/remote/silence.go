@@ -8,24 +8,27 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// maxSilence is how long lnetd may send nothing while a cancelled op has not ended. Then the op ends here, by
-// this process's clock. So deadlines, Cancel and Shutdown do not depend on an lnetd that is stopped or
-// hangs (transport 9.10). If lnetd answers, the op continues, because a transfer may be in progress. The
-// buffer stays busy until lnetd, which may still write into it, has ended the op, or the TM is stopped.
+// maxSilence is how long lnetd may send nothing while a cancelled op has not ended. After that the op ends
+// for the program, by this process's clock. So deadlines, Cancel and Shutdown do not depend on an lnetd that
+// is stopped or hangs (transport 9.10). If lnetd answers, the op continues, because a transfer may be in
+// progress. lnetd may still write into the buffer of an op that has ended in this way. So the buffer stays
+// busy until lnetd has ended the op as well, or the TM is stopped.
 const maxSilence = time.Second
 
-// errSilent is the error of an op that has ended without lnetd.
+// errSilent is the error of a cancelled op that has ended because lnetd does not answer.
 var errSilent = fmt.Errorf("remote: lnetd does not answer, and the op has ended without it: %w", syscall.ECANCELED)
 
-// cancels holds the cancelled ops of a TM that lnetd has not ended. The TM's mu guards it.
+// cancels holds the cancelled ops of a TM that lnetd has not ended yet. The TM's mu guards it.
 type cancels struct {
 	buffers []*buffer
-	// abandoned is the number of buffers with abandoned set. abandonRest means that the others must end, too.
+	// abandoned is the number of buffers with abandoned set: their ops have ended for the program.
+	// abandonRest means that the remaining ops must end for the program as well.
 	abandoned   int
 	abandonRest bool
 
-	// timer calls checkLiveness twice for each NOP. nopSent means that the reply is due. lastReceived is the
-	// value of connection.recordsReceived before the NOP.
+	// timer calls checkLiveness, which alternately sends a NOP and checks for an answer. running means that
+	// the timer is set or checkLiveness is running. nopSent means that the next call checks for an answer.
+	// lastReceived is the value of connection.recordsReceived before the NOP.
 	timer        *time.Timer
 	running      bool
 	nopSent      bool
@@ -38,7 +41,7 @@ func (c *cancels) add(b *buffer) {
 	b.cancelled = len(c.buffers)
 }
 
-// remove removes a buffer whose op has ended for lnetd.
+// remove removes a buffer whose op lnetd has ended.
 func (c *cancels) remove(b *buffer) {
 	if b.cancelled == 0 {
 		return
@@ -54,11 +57,11 @@ func (c *cancels) remove(b *buffer) {
 	b.cancelled, b.abandoned = 0, false
 }
 
-// waiting reports whether an op still waits for lnetd.
+// waiting reports whether the program still waits for the end of a cancelled op.
 func (c *cancels) waiting() bool { return len(c.buffers) > c.abandoned }
 
-// finish ends the ops that lnetd has not ended, as far as dst has room. It returns the number of
-// completions.
+// finish ends for the program the ops that lnetd has not ended, as far as dst has room for their completions.
+// It returns the number of completions.
 func (c *cancels) finish(dst []transport.Completion) (n int) {
 	for _, b := range c.buffers {
 		switch {
@@ -76,13 +79,14 @@ func (c *cancels) finish(dst []transport.Completion) (n int) {
 	return n
 }
 
-// livenessDelays returns the delay before lnetd is asked, and the time allowed for its answer.
+// livenessDelays returns how long checkLiveness waits before it sends a NOP, and how long lnetd has to
+// answer.
 func (t *tm) livenessDelays() (before, answer time.Duration) {
 	answer = min(maxSilence, t.domain.connection.patience)
 	return answer / 2, answer
 }
 
-// watchCancels starts the timer for checkLiveness, unless it is running. mu is held.
+// watchCancels starts the timer that calls checkLiveness, unless it is running. mu is held.
 func (t *tm) watchCancels() {
 	if t.cancels.running {
 		return
@@ -105,8 +109,8 @@ func (t *tm) unwatchCancels() {
 	}
 }
 
-// checkLiveness asks lnetd for a sign of life. On the next call it checks whether there was one. It runs in the
-// timer's goroutine.
+// checkLiveness sends a NOP, and on its next call checks whether lnetd has sent anything since. If lnetd has
+// not, the cancelled ops end for the program. It runs in the timer's goroutine.
 func (t *tm) checkLiveness() {
 	connection := t.domain.connection
 	t.mu.Lock()

@@ -2,26 +2,27 @@ package remote
 
 // Stats are statistics of rings and sockets (transport 9.7).
 type Stats struct {
-	// Submissions counts entries sent to lnetd, Completions entries received from it.
+	// Submissions is the number of ring entries sent to lnetd. Completions is the number received from it.
 	Submissions, Completions uint64
-	// BellWrites counts wake-ups of lnetd, and BellReads wake-ups by lnetd; both are system calls. Sleeps
-	// counts how often a goroutine here was about to sleep.
+	// BellWrites is the number of times that this process has woken lnetd, and BellReads the number of times
+	// that lnetd has woken it; both are system calls. Sleeps is how often a goroutine here was about to
+	// sleep.
 	BellWrites, BellReads, Sleeps uint64
-	// Requests counts requests on control sockets.
+	// Requests is the number of requests sent on control sockets.
 	Requests uint64
-	// Stale counts completions that were discarded because they concerned no op in progress. lnetd should
-	// never send any.
+	// Stale is the number of completions that were discarded because they concerned no op in progress. lnetd
+	// should never send such a completion.
 	Stale uint64
-	// Host has the statistics of lnetd's side of the rings.
+	// Host contains the statistics of lnetd's side of the rings.
 	Host HostStats
 }
 
-// HostStats are statistics of lnetd's side of the same rings.
+// HostStats are statistics of lnetd's side of the rings.
 type HostStats struct {
-	// Submissions counts entries received, Completions entries sent.
+	// Submissions is the number of entries that lnetd has received, Completions the number that it has sent.
 	Submissions, Completions uint64
-	// BellWrites counts wake-ups of clients, and BellReads wake-ups by clients; both are system calls.
-	// Sleeps counts how often lnetd was about to sleep.
+	// BellWrites is the number of times that lnetd has woken programs, and BellReads the number of times that
+	// programs have woken it; both are system calls. Sleeps is how often lnetd was about to sleep.
 	BellWrites, BellReads, Sleeps uint64
 }
 
@@ -40,8 +41,8 @@ func (s *Stats) add(other *Stats) {
 	s.Host.Sleeps += other.Host.Sleeps
 }
 
-// Stats returns the statistics of all domains of the Core, including closed ones. It does not block or send
-// a request.
+// Stats returns the total of all domains of the Core, including closed ones. It neither blocks nor sends a
+// request.
 func (c *Core) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +54,7 @@ func (c *Core) Stats() Stats {
 	return s
 }
 
-// stats returns the statistics of a domain.
+// stats returns the total of all TMs of the domain, including those that have ended.
 func (d *domain) stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,25 +12,26 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// store manages the memory that a domain shares with lnetd. It consists of areas, which Alloc divides into
-// pieces, because a connection may have few areas but many buffers. A new area has at least minAreaSize
-// bytes, and at least a quarter of the existing bytes, so that the quotas of areas and of bytes are used up
-// at the same rate.
+// store manages the memory that a domain shares with lnetd. This memory consists of areas. Alloc divides them
+// into pieces, because lnetd permits few areas but many buffers. A new area has at least minAreaSize bytes,
+// and at least a quarter of the total size of the existing areas, so that the quotas of areas and of bytes
+// are used up at the same rate.
 type store struct {
 	connection *connection
 	page       int
-	// deregisterIdle deregisters idle buffers of an area that is about to be removed.
+	// deregisterIdle deregisters the idle registrations in an area that is about to be removed.
 	deregisterIdle func(area uint32)
-	// growLock is held while an area is created, so that two goroutines do not create one each.
+	// growLock holds an element while an area is being created, so that two goroutines that need memory
+	// create only one.
 	growLock  chan struct{}
 	exchange  *exchange
 	places    map[extent]*place // guarded by exchange.mu
-	maxCopied int               // limit of copied
+	maxCopied int               // maximum of copied
 
 	mu         sync.Mutex // guards the fields below
 	areas      []*area    // sorted by address
 	bytes      int        // total size of the areas
-	copied     int        // total size of the copies
+	copied     int        // total size of the copies of buffers that are not in shared memory
 	lostPieces int        // number of pieces whose pages the program keeps forever
 }
 
@@ -41,20 +42,20 @@ type area struct {
 	fd       int
 	bytes    []byte
 	address  uintptr
-	pieces   []*piece  // allocated pieces, sorted by position
-	freeRuns []pageRun // free runs, sorted by position, not adjacent to each other
-	// unusedFrom is the offset from which the memory was never used.
+	pieces   []*piece  // allocated pieces, sorted by offset
+	freeRuns []pageRun // free runs, sorted by offset; adjacent runs are merged
+	// unusedFrom is the offset from which on the memory was never allocated, so that it is still zero.
 	unusedFrom int
 }
 
 // pageRun is a range of length bytes of an area.
 type pageRun struct{ offset, length int }
 
-// piece is an allocation: a run of whole pages. requested is the length that the caller asked for.
+// piece is an allocation in an area: a run of whole pages. requested is the length that the caller asked for.
 type piece struct {
 	pageRun
 	requested int
-	// users is the number of segments of buffers in it.
+	// users is the number of segments of registered buffers in the piece.
 	users int
 }
 
@@ -69,7 +70,7 @@ func newStore(c *connection, page, copyMost int, x *exchange, forget func(area u
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// alloc returns n bytes of zeroed memory.
+// alloc returns n bytes of zeroed memory. It creates an area if needed.
 func (s *store) alloc(ctx context.Context, n int) ([]byte, error) {
 	if n < 1 || n > 1<<40 {
 		return nil, syscall.EINVAL
@@ -100,7 +101,8 @@ func (s *store) alloc(ctx context.Context, n int) ([]byte, error) {
 	return b, nil
 }
 
-// allocExisting allocates from existing areas. It returns nil if no area has enough contiguous memory.
+// allocExisting allocates n zeroed bytes from existing areas. It returns nil if no area has enough contiguous
+// memory. pages is n rounded up to whole pages.
 func (s *store) allocExisting(n, pages int) []byte {
 	s.mu.Lock()
 	var b []byte
@@ -115,7 +117,8 @@ func (s *store) allocExisting(n, pages int) []byte {
 	return b
 }
 
-// alloc allocates n bytes of the area. It returns how many of the first bytes may have been used before.
+// alloc allocates n bytes of the area, or returns nil. The first used bytes of b may have been used before,
+// and the caller must clear them; the rest is zero. pages is n rounded up to whole pages.
 func (a *area) alloc(n, pages int) (b []byte, used int) {
 	for i := range a.freeRuns {
 		r := &a.freeRuns[i]
@@ -136,13 +139,14 @@ func (a *area) alloc(n, pages int) (b []byte, used int) {
 	return nil, 0
 }
 
-// find returns the index in pieces of the piece that begins at offset at, or where it would be inserted.
+// find returns the index of the piece that begins at offset at, and whether there is one. If there is none,
+// it returns the index at which it would be inserted.
 func (a *area) find(at int) (int, bool) {
 	return slices.BinarySearchFunc(a.pieces, at, func(p *piece, at int) int { return p.offset - at })
 }
 
-// search returns the index in areas of the area that begins at an address, or where it would be inserted.
-// mu is held.
+// search returns the index of the area that begins at address at or, if there is none, the index at which it
+// would be inserted. mu is held.
 func (s *store) search(at uintptr) int {
 	i, _ := slices.BinarySearchFunc(s.areas, at, func(a *area, at uintptr) int {
 		switch {
@@ -156,7 +160,7 @@ func (s *store) search(at uintptr) int {
 	return i
 }
 
-// grow creates an area of at least the given size.
+// grow creates an area of at least the given size; see store for the size that it prefers.
 func (s *store) grow(ctx context.Context, bytes int) (*area, error) {
 	s.mu.Lock()
 	generous := max(bytes, minAreaSize, s.bytes/4/s.page*s.page)
@@ -168,7 +172,7 @@ func (s *store) grow(ctx context.Context, bytes int) (*area, error) {
 	return a, err
 }
 
-// add creates an area of the given size, and passes it to lnetd.
+// add creates an area of the given size and requests lnetd to map it.
 func (s *store) add(ctx context.Context, bytes int) (*area, error) {
 	m, fd, err := shm.Create("lnetd-area", bytes)
 	if err != nil {
@@ -186,27 +190,28 @@ func (s *store) add(ctx context.Context, bytes int) (*area, error) {
 	return a, nil
 }
 
-// close unmaps the area, and closes its file.
+// close unmaps the area in this process and closes its file.
 func (a *area) close() error {
 	closeAll([]int{a.fd})
 	return a.memory.Close()
 }
 
-// undoAdd removes an area whose creation was abandoned by its caller.
+// undoAdd removes the area of an AREA_ADD call whose caller has given up before the reply arrived.
 func (s *store) undoAdd(a *call) {
 	var reply protocol.AreaAddReply
 	if s.connection.decode(a, &reply) == nil {
-		_ = s.deleteArea(reply.Area) // a refusal by lnetd cannot be handled
+		_ = s.deleteArea(reply.Area) // an error is ignored, because there is no caller to return it to
 	}
 }
 
-// deleteArea removes an area from lnetd. No buffer may use the area.
+// deleteArea requests lnetd to remove an area. No buffer may use the area.
 func (s *store) deleteArea(id uint32) error {
 	s.deregisterIdle(id)
 	return s.connection.requestAlways(&protocol.AreaDel{Area: id}, &protocol.Empty{})
 }
 
-// areaOf returns the piece that contains b, and its area, or nil. mu is held.
+// areaOf returns the piece that contains b, and the area of the piece. It returns nil if b is in no piece. mu
+// is held.
 func (s *store) areaOf(b []byte) (*area, *piece) {
 	at := address(b)
 	i := s.search(at)
@@ -228,9 +233,9 @@ func (s *store) areaOf(b []byte) (*area, *piece) {
 	return a, a.pieces[k]
 }
 
-// release frees memory of alloc. It returns EINVAL if b is not such memory, and EBUSY if a buffer uses a
-// part of it. If an area becomes empty, it is removed, unless it is the only empty one, which is kept for
-// the next alloc.
+// release frees memory that alloc has returned. It returns EINVAL if b is not such memory, and EBUSY if a
+// buffer uses a part of it. If the area then has no pieces, it is removed, unless it is the only empty area,
+// which is kept for the next alloc.
 func (s *store) release(b []byte) error {
 	s.mu.Lock()
 	a, p := s.areaOf(b)
@@ -265,7 +270,7 @@ func (s *store) release(b []byte) error {
 	return a.close()
 }
 
-// remove removes an area from areas. mu is held.
+// remove removes an area from s.areas. mu is held.
 func (s *store) remove(a *area) {
 	i := s.search(a.address)
 	s.areas = slices.Delete(s.areas, i, i+1)
@@ -289,8 +294,9 @@ func (a *area) free(p *piece) {
 	a.freeRuns = slices.Insert(a.freeRuns, i, r)
 }
 
-// acquire converts segments to ranges of areas within limits, and marks their pieces as used until releasePieces. It
-// returns EINVAL if a segment is in other memory, and EFBIG if there would be too many ranges.
+// acquire returns the ranges of areas that segments are in, each range within limits, and their pieces. It
+// marks the pieces as used until releasePieces. It returns EINVAL if a segment is in other memory, and EFBIG
+// if there would be too many ranges.
 func (s *store) acquire(segments [][]byte, limits *protocol.Limits) (ranges []protocol.Range, pieces []*piece, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,7 +329,7 @@ func (s *store) releasePieces(pieces []*piece) {
 	s.mu.Unlock()
 }
 
-// inUse reports whether memory of alloc was not released.
+// inUse reports whether memory that alloc has returned was not released. Lost pieces do not count.
 func (s *store) inUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +340,8 @@ func (s *store) inUse() bool {
 	return pieces > s.lostPieces
 }
 
-// removeAllAreas removes all areas from lnetd. They are unused. lnetd releases the rest when the connection ends.
+// removeAllAreas requests lnetd to remove all areas, which are unused. It stops at an error; lnetd then
+// releases the remaining areas when the connection ends.
 func (s *store) removeAllAreas() {
 	s.mu.Lock()
 	areas := slices.Clone(s.areas)
@@ -346,7 +353,7 @@ func (s *store) removeAllAreas() {
 	}
 }
 
-// close unmaps the remaining areas.
+// close unmaps all areas.
 func (s *store) close() error {
 	s.mu.Lock()
 	areas := s.areas

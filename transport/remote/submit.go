@@ -8,15 +8,15 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// opcodes maps queues to opcodes.
+// opcodes maps a queue to the opcode of its ops.
 var opcodes = [transport.QueueTypes]shm.Opcode{
 	transport.MsgRecv: shm.OpMsgRecv, transport.MsgSend: shm.OpMsgSend,
 	transport.PassiveBulkRecv: shm.OpPassiveRecv, transport.PassiveBulkSend: shm.OpPassiveSend,
 	transport.ActiveBulkRecv: shm.OpActiveRecv, transport.ActiveBulkSend: shm.OpActiveSend,
 }
 
-// Submit writes ops into the ring, and wakes lnetd once for all of them if it sleeps (transport 9.6). If
-// lnetd refuses an op, its final completion reports that.
+// Submit implements transport.CoreTM. It writes the ops into the ring, and wakes lnetd once for all of them
+// if it sleeps (transport 9.6). If lnetd refuses an op, the op's final completion reports the error.
 func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	t.mu.Lock()
 	for taken < len(ops) {
@@ -26,7 +26,7 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 		taken++
 	}
 	wake := false
-	if taken > 0 { // so the ring is mapped
+	if taken > 0 { // an accepted op shows that the ring is mapped
 		t.ring.Submissions.Publish()
 		wake = t.ring.Submissions.Claim()
 	}
@@ -40,7 +40,8 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	return taken, err
 }
 
-// put writes one op into the ring. If more is set, another one follows. mu is held.
+// put writes one op into the ring. more means that the caller will write another op, so that lnetd can expect
+// it. mu is held.
 func (t *tm) put(op *transport.Op, more bool) error {
 	b, ok := op.Buffer.(*buffer)
 	switch {
@@ -50,7 +51,7 @@ func (t *tm) put(op *transport.Op, more bool) error {
 		return t.endError
 	case !ok || b.domain != t.domain || b.ended.Load():
 		if ok && op.Cancel && b.domain == t.domain {
-			return nil // its op has ended
+			return nil // the op to be cancelled has ended
 		}
 		return errBuffer
 	case op.Cancel:
@@ -94,7 +95,7 @@ func (t *tm) put(op *transport.Op, more bool) error {
 	return nil
 }
 
-// fits reports whether the parameters of an op suit the buffer.
+// fits reports whether the lengths and limits in op suit the size of the buffer.
 func (b *buffer) fits(op *transport.Op) bool {
 	switch op.Queue {
 	case transport.MsgRecv:
@@ -105,7 +106,8 @@ func (b *buffer) fits(op *transport.Op) bool {
 	return op.Length >= 1 && op.Length <= b.size
 }
 
-// cancel cancels the op of b, unless another op was meant or it is cancelled already. mu is held.
+// cancel cancels the op of b with the given sequence. It does nothing if this op has ended or is cancelled
+// already. mu is held.
 func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	if b.tm.Load() != t || b.sequence != sequence || b.cancelled != 0 {
 		return nil
@@ -119,9 +121,9 @@ func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	return nil
 }
 
-// writeOp writes t.op into the ring. There is room unless lnetd is faulty: for each buffer with an op, at
-// most the cancellation of its previous op, the op and its cancellation are unread, and each op holds at
-// least one credit. mu is held.
+// writeOp writes t.op into the ring. There is room unless lnetd is faulty. For each buffer with an op, at
+// most three entries are unread: the cancellation of the previous op, the op, and the cancellation of the op.
+// And each op uses at least one credit, so their number is limited. mu is held.
 func (t *tm) writeOp() error {
 	switch ok, err := t.ring.Submissions.Put(&t.op); {
 	case err != nil:

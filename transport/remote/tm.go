@@ -14,45 +14,48 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// tm is a CoreTM: the client's end of a ring file.
+// tm is a CoreTM: this process's end of the rings that it shares with lnetd.
 type tm struct {
 	domain  *domain
 	address transport.Address
 	first   transport.MatchBits
 	handle  uint32
-	// credits is the number of completions of ops that the ring has room for.
+	// credits is the number of completions of ops for which the ring has room.
 	credits int
-	// ring may be used inside the gate, or with mu held while ended is false.
+	// ring may be used between gate.enter and gate.leave, or with mu held while ended returns false.
 	ring *shm.Client
 	gate gate
 
-	// hasExtra means that Reap has completions that are not in the ring. lost means that lnetd is gone. drained
-	// means that no completions remain: Reap has returned the one with Down, or the TM is stopped.
+	// hasExtra means that Reap has completions to return that are not in the ring. lost means that lnetd is
+	// gone. drained means that no completions remain: Reap has returned the completion with Down, or the TM
+	// is stopped.
 	hasExtra, lost, drained atomic.Bool
-	stale                   atomic.Uint64
+	stale                   atomic.Uint64 // see Stats.Stale
 
-	// woken is set by Wake. tokens wakes waitWithoutRing. pollTime is the current time
-	// of polling, used only by Wait.
+	// woken is set by Wake, and ends polling. tokens wakes waitWithoutRing. pollTime is how long the next
+	// Wait polls; only Wait uses it.
 	woken    atomic.Bool
 	tokens   chan struct{} // has capacity 1
 	pollTime time.Duration
 
-	// flushing is full while a goroutine sleeps in Flush. That goroutine acquires no lock except mu.
+	// flushing holds an element while a goroutine sleeps in Flush, so that only one does. That goroutine
+	// acquires no lock except mu.
 	flushing chan struct{}
 
-	mu          sync.Mutex // guards the fields below, and both rings, except for their bells
+	mu          sync.Mutex // guards the fields below, and both rings, except for the parts that wake the other side
 	stopped     bool
-	creditsUsed int // credits used by ops
-	ops         int // in progress
+	creditsUsed int // credits that the ops in progress use
+	ops         int // number of ops in progress
 	cancels     cancels
-	endError    error
-	goingDown   *GoingDown     // the last notice not yet reaped
-	in          shm.Completion // scratch
-	op          shm.Submission
+	endError    error          // why the connection has ended; nil while it works
+	goingDown   *GoingDown     // the last announcement of lnetd's end that Reap has not returned yet
+	in          shm.Completion // the entry that drain is processing
+	op          shm.Submission // the entry that put is writing
 }
 
-// StartTM requests a TM from lnetd. It blocks until ctx ends. It returns EDQUOT if the quota of TMs or of
-// ring entries is used up, and EACCES if lnetd's rules do not permit this program to use the address.
+// StartTM implements transport.CoreDomain with a request to lnetd. It blocks until ctx ends. It also returns
+// EDQUOT if the quota of TMs or of ring entries is used up, and EACCES if lnetd's rules do not permit this
+// program to use the address.
 func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
 	t, err := d.startTM(ctx, a, completions)
 	if err != nil {
@@ -66,7 +69,7 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 	if err != nil {
 		return nil, err
 	}
-	// An abandoned TM may still occupy the address for a moment.
+	// A TM whose start was abandoned may still occupy the address until it has been stopped.
 	if err := d.connection.waitUndone(ctx); err != nil {
 		return nil, err
 	}
@@ -101,8 +104,9 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 	return d.attach(a, &reply, ring)
 }
 
-// entriesFor returns the number of ring entries to request: at least entries, and enough for the given
-// number of completions, as estimated by protocol.Credits. It returns ENOBUFS if no ring is long enough.
+// entriesFor returns the number of ring entries to request from lnetd: at least entries, and enough for the
+// given number of completions, as estimated by protocol.Credits. It returns ENOBUFS if no permitted number is
+// enough.
 func entriesFor(completions, entries int) (uint32, error) {
 	n := uint32(max(entries, min(completions, protocol.MaxCompletions)))
 	for int(protocol.Credits(protocol.Granted(n))) < completions {
@@ -127,22 +131,23 @@ func fits(a *transport.Address, reply *protocol.TMStartReply, ring *shm.Client) 
 	return nil
 }
 
-// undoStart stops a TM whose start was abandoned by its caller. The files are closed elsewhere.
+// undoStart stops the TM of a TM_START call whose caller has given up or cannot use the reply. The caller of
+// undoStart closes the files.
 func (d *domain) undoStart(c *call) {
 	var reply protocol.TMStartReply
 	if d.connection.decode(c, &reply) == nil {
-		// A refusal by lnetd cannot be handled.
+		// An error is ignored, because there is no caller to return it to.
 		_ = d.connection.requestAlways(&protocol.TMStop{Handle: reply.Handle}, &protocol.Counters{})
 	}
 }
 
-// attach adds a TM that lnetd has started to the domain.
+// attach adds a TM that lnetd has started to the domain. After an error, ring is closed.
 func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring *shm.Client) (*tm, error) {
 	t := &tm{
 		domain: d, address: a, first: transport.MatchBits(reply.MatchBits), handle: reply.Handle, credits: int(reply.Credits), ring: ring,
 		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1), pollTime: d.core.config.PollTime,
 	}
-	if t.first == 0 { // lnetd is older
+	if t.first == 0 { // an older lnetd does not choose match bits
 		t.first = transport.RandomMatchBits(a.TMID)
 	}
 	t.gate.last = func() { _ = ring.Close() } // cannot fail: it is mapped
@@ -165,11 +170,11 @@ func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring 
 // Address returns the address of the TM.
 func (t *tm) Address() transport.Address { return t.address }
 
-// MatchBits returns the match bits that lnetd has chosen, or random ones if lnetd is older.
+// MatchBits implements transport.CoreTM. lnetd has chosen the match bits, or this process if lnetd is older.
 func (t *tm) MatchBits() transport.MatchBits { return t.first }
 
-// Grow returns nil if the ring has room for n completions, otherwise ENOBUFS with a remedy. The ring cannot
-// grow.
+// Grow returns nil if the ring has room for n completions. Otherwise it returns ENOBUFS with a remedy,
+// because the ring cannot grow.
 func (t *tm) Grow(n int) error {
 	if n > t.credits {
 		return fmt.Errorf("remote: room for %d events, the TM has for %d (remote.Config.Completions): %w",
@@ -178,10 +183,11 @@ func (t *tm) Grow(n int) error {
 	return nil
 }
 
-// ended reports whether no op of the TM can be in progress any more, regardless of the state of its buffers.
+// ended reports whether the TM has ended: no op can be in progress any more, whatever the state of its
+// buffers.
 func (t *tm) ended() bool { return t.lost.Load() || t.drained.Load() }
 
-// markLost makes the TM report that lnetd is gone, after the completions in the ring.
+// markLost makes the TM report that lnetd is gone, after the completions that are in the ring.
 func (t *tm) markLost(err error) {
 	t.mu.Lock()
 	t.endError = err
@@ -206,8 +212,8 @@ func (t *tm) reportGoingDown(g GoingDown) {
 	t.Wake()
 }
 
-// Stop requests the end of the TM from lnetd, unless lnetd is gone. It waits while lnetd is not silent for
-// Config.Patience.
+// Stop implements transport.CoreTM with a request to lnetd, unless lnetd is gone. It waits for the reply; if
+// lnetd is silent for Config.Patience, Stop ends the connection.
 func (t *tm) Stop() error {
 	t.mu.Lock()
 	switch {
@@ -225,7 +231,8 @@ func (t *tm) Stop() error {
 	d := t.domain
 	err := d.connection.requestAlways(&protocol.TMStop{Handle: t.handle}, &protocol.Counters{})
 	if left > 0 && err != nil && !connectionEnded(err) {
-		// lnetd answers again, and would continue ops that have ended here.
+		// lnetd answers again, and would continue ops that have ended for the program. End the connection
+		// instead.
 		d.connection.fail(err)
 		err = nil
 	}

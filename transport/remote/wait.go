@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// Wait polls for a while if configured, and then sleeps: in the ring, where lnetd wakes it, or in waitWithoutRing
-// if lnetd is gone.
+// Wait implements transport.CoreTM. If Config.PollTime is set, it first polls. Then it sleeps: in the ring,
+// where lnetd can wake it, or in waitWithoutRing if lnetd is gone.
 func (t *tm) Wait(until time.Time) {
 	defer t.woken.Store(false)
 	if t.Pending() || t.pollTime > 0 && t.pollUntil(until) {
@@ -25,14 +25,15 @@ func (t *tm) Wait(until time.Time) {
 }
 
 const (
-	// checksPerReading is the number of checks, with a yield after each, between two readings of the clock.
+	// checksPerReading is the number of times that pollUntil checks and yields before it reads the clock
+	// again.
 	checksPerReading = 16
 	// minPoll is the divisor of Config.PollTime that yields the shortest time of polling.
 	minPoll = 16
 )
 
-// pollUntil polls for a while, and reports whether Wait can return. The time is halved after each failure and
-// doubled after each success.
+// pollUntil polls for t.pollTime, at most until the given time, and reports whether Wait can return. It
+// halves t.pollTime if it finds nothing, and otherwise doubles it, up to Config.PollTime.
 func (t *tm) pollUntil(until time.Time) bool {
 	most := t.domain.core.config.PollTime
 	end := time.Now().Add(t.pollTime)
@@ -55,8 +56,9 @@ func (t *tm) pollUntil(until time.Time) bool {
 	}
 }
 
-// waitWithoutRing waits without the ring. It is used between the end of the ring and the call of fall, which
-// calls Wake, and after the end was reaped.
+// waitWithoutRing waits until Wake is called, or until the given time unless it is zero. It is used when the
+// ring has ended but markLost, which calls Wake, has not been called yet, and after Reap has reported the
+// end.
 func (t *tm) waitWithoutRing(until time.Time) {
 	var expired <-chan time.Time
 	if !until.IsZero() {
@@ -70,7 +72,7 @@ func (t *tm) waitWithoutRing(until time.Time) {
 	}
 }
 
-// Wake ends the current Wait. If no Wait is running, the next one returns at once.
+// Wake ends the Wait that is in progress. If none is, the next Wait returns immediately.
 func (t *tm) Wake() {
 	t.woken.Store(true)
 	select {

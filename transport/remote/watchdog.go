@@ -10,23 +10,24 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// requestAlways is request without a context. It blocks until lnetd answers, closes the connection, or is
-// silent for so long that the watchdog gives up.
+// requestAlways is like request, but has no context. It blocks until lnetd answers, until the connection
+// ends, or until the watchdog ends the connection because lnetd has been silent.
 func (c *connection) requestAlways(r protocol.Request, reply protocol.Body) error {
 	defer c.startWatchdog().stop()
 	return c.request(context.Background(), r, reply, nil)
 }
 
-// waitAllUndone waits until the calls abandoned so far have been undone, or the connection has ended or is
-// given up.
+// waitAllUndone waits until the calls that are abandoned now have failed or been undone, or until the
+// connection ends. A watchdog ends the connection if lnetd is silent.
 func (c *connection) waitAllUndone() {
 	defer c.startWatchdog().stop()
 	_ = c.waitUndone(context.Background()) // the context never ends
 }
 
-// watchdog gives a connection up if nothing arrives for its patience, or at most twice that time. Any received
-// record counts, so waiting behind other requests is not an error. Neither is a suspension of this process,
-// which leaves received records unread.
+// watchdog ends a connection on which nothing arrives for connection.patience. It notices this after at most
+// twice that time. Any received record counts, so a request that waits behind others does not end the
+// connection. If this process was suspended, the records that lnetd has sent are still unread, which the
+// watchdog also counts as a sign of life.
 type watchdog struct {
 	connection *connection
 
@@ -36,7 +37,7 @@ type watchdog struct {
 	stopped      bool
 }
 
-// startWatchdog starts a watchdog.
+// startWatchdog starts a watchdog. The caller must stop it.
 func (c *connection) startWatchdog() *watchdog {
 	w := &watchdog{connection: c, lastReceived: c.recordsReceived.Load()}
 	w.mu.Lock()
@@ -45,7 +46,8 @@ func (c *connection) startWatchdog() *watchdog {
 	return w
 }
 
-// check checks whether lnetd has sent anything, and schedules the next check.
+// check ends the connection if lnetd has sent nothing since the previous check. Otherwise it schedules the
+// next check.
 func (w *watchdog) check() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +61,8 @@ func (w *watchdog) check() {
 	}
 }
 
-// ensureNop ensures that a NOP is outstanding, which lnetd answers if it is alive. It does not block.
+// ensureNop sends a NOP, unless the previous one is unanswered or all slots are in use. A working lnetd
+// answers it. ensureNop does not block.
 func (c *connection) ensureNop() {
 	c.mu.Lock()
 	last := c.nop
@@ -74,7 +77,7 @@ func (c *connection) ensureNop() {
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		return // other requests are outstanding
+		return // other requests are outstanding, and lnetd must answer them as well
 	}
 	a, err := c.sendIn(&protocol.Nop{}, nil)
 	if err != nil {
@@ -85,7 +88,7 @@ func (c *connection) ensureNop() {
 	c.mu.Unlock()
 }
 
-// readable reports whether the socket has unread data.
+// readable reports whether the socket contains data that were not read yet.
 func (c *connection) readable() bool {
 	raw, err := c.socket.SyscallConn()
 	if err != nil {
@@ -98,7 +101,7 @@ func (c *connection) readable() bool {
 	return err == nil && n > 0
 }
 
-// stop ends the watchdog. It does not give the connection up afterwards.
+// stop stops the watchdog. After stop has returned, the watchdog does not end the connection.
 func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
