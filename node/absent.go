@@ -7,23 +7,26 @@ import (
 )
 
 const (
-	// absentMax is the number of NIDs that absent remembers at least.
+	// absentMax is the number of recently failed NIDs that absent remembers at least. It
+	// remembers at most twice as many.
 	absentMax = 8192
-	// absentPause is the longest pause before the next attempt, in seconds.
+	// absentPause is the longest time, in seconds, for which messages to a NID are dropped
+	// after a failed attempt to reach it.
 	absentPause = 60
 )
 
-// absent remembers NIDs that this router failed to reach and knows nothing else about.
-// Messages for them are dropped until a pause is over. The pause starts at 1 s and
-// doubles with each failure. A NID that answers becomes a peer NI.
+// absent remembers NIDs on local nets that this router failed to reach and knows only as
+// destinations of messages. Further messages for such a NID are dropped until its pause is
+// over; the next message after that is another attempt. The pause starts at 1 s and
+// doubles with each failed attempt. A NID that answers becomes a peer NI.
 type absent struct {
 	mu sync.Mutex // guards recent and older
 	// Entries are added to recent. When it is full, it replaces older.
 	recent, older map[lnet.NID]absence
 }
 
-// absence holds when the next attempt is allowed, in seconds of the node's clock, and the
-// length of the pause in seconds.
+// absence is the state of one NID: when its pause ends, in seconds of the node's clock,
+// and how long the pause is, in seconds.
 type absence struct{ end, pause int64 }
 
 func (a *absent) find(nid lnet.NID) absence {
@@ -33,14 +36,16 @@ func (a *absent) find(nid lnet.NID) absence {
 	return a.older[nid]
 }
 
-// paused reports whether the pause of a NID is not over yet.
+// paused reports whether messages for nid must be dropped at the given second of the
+// node's clock.
 func (a *absent) paused(nid lnet.NID, second int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return second < a.find(nid).end
 }
 
-// note records that a NID was not reached.
+// note starts the next, longer pause of nid after a failed attempt. It does nothing during
+// a pause, because messages that fail then belong to the attempt that started it.
 func (a *absent) note(nid lnet.NID, second int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,8 +64,9 @@ func (a *absent) note(nid lnet.NID, second int64) {
 	a.recent[nid] = x
 }
 
-// missing records that a message could not be forwarded to nid. If nothing else is known
-// about nid, its peer is removed.
+// missing handles a message that could not be forwarded to nid. If this node knows nid
+// only as the destination of such messages, missing removes its peer, and if nid is on a
+// local net, messages for it are dropped for a while (see absent).
 func (n *Node) missing(nid lnet.NID) {
 	p := n.peers.find(nid)
 	if p == nil || !p.onlyMentioned() {

@@ -2,13 +2,15 @@ package node
 
 import "sync"
 
-// AtClose registers f, which Close calls once, when the node accepts no new requests and
-// all MDs still exist. If f unlinks an MD, its last event is delivered as usual, when the
-// drivers no longer use it. MDs that remain, or are attached later, end without an event.
-// If that moment has passed, AtClose calls f itself. A nil f does nothing.
+// AtClose registers f to be called once, when Close has stopped the node from accepting
+// requests and all MDs still exist. If f unlinks an MD, the MD's last event is delivered
+// as usual, when no driver uses the MD any more. MDs that f leaves, or that are attached
+// later, end without an event. If Close has called the registered functions already,
+// AtClose calls f itself. A nil f is ignored.
 //
-// f must not block or wait for the node. Handlers may run within it. The returned
-// function removes f; it does not wait if f is running.
+// f must not block or wait for the node. Calls in f, such as Unlink, may run handlers. The
+// function that AtClose returns cancels the registration; it does not wait for f if f is
+// running.
 func (n *Node) AtClose(f func()) (forget func()) {
 	if !n.isMade() {
 		return func() {}
@@ -18,7 +20,7 @@ func (n *Node) AtClose(f func()) (forget func()) {
 
 // endings holds the functions registered with AtClose.
 type endings struct {
-	mu     sync.Mutex // a leaf; guards the rest
+	mu     sync.Mutex // a leaf lock; guards calls and closed
 	calls  map[*func()]struct{}
 	closed bool
 }
@@ -43,7 +45,8 @@ func (e *endings) add(f func()) (forget func()) {
 	}
 }
 
-// run calls the registered functions. Later calls do nothing.
+// run calls the registered functions, once. After that, add calls its function immediately
+// instead of registering it.
 func (e *endings) run() {
 	e.mu.Lock()
 	calls := e.calls

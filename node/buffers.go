@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Buffers holds the number of buffers in each pool of a router (lnet-core 7.5). Zero
-// means the default. Numbers above BuffersMax are reduced to it.
+// Buffers holds the number of buffers in each pool of a router (lnet-core 7.5). Zero means
+// the default of that pool. Numbers above BuffersMax are reduced to it.
 type Buffers struct {
 	// Tiny buffers hold no payload, Small ones one page, Large ones 1 MiB.
 	Tiny, Small, Large int
@@ -27,19 +27,22 @@ const (
 	poolKinds
 )
 
+// poolSizes holds the pages of a buffer, the default number of buffers, and the number of
+// buffers below which SetBuffers logs a warning, for each pool.
 var poolSizes = [poolKinds]struct{ pages, buffers, least int }{
 	tinyPool:  {0, 2048, 512},
 	smallPool: {1, 16384, 4096},
 	largePool: {lnet.MTU / pageSize, 1024, 256},
 }
 
-// Resolved returns b with defaults in place of zeros.
+// Resolved returns the numbers that take effect: b with defaults in place of zeros, and no
+// number above BuffersMax.
 func (b Buffers) Resolved() Buffers {
 	sizes := b.numbers()
 	return Buffers{Tiny: sizes[tinyPool], Small: sizes[smallPool], Large: sizes[largePool]}
 }
 
-// numbers returns the sizes by pool, with defaults resolved.
+// numbers returns the numbers of Resolved, indexed by pool.
 func (b Buffers) numbers() [poolKinds]int {
 	sizes := [poolKinds]int{b.Tiny, b.Small, b.Large}
 	for k := range sizes {
@@ -57,14 +60,14 @@ type buffer struct {
 	next  *buffer
 }
 
-// pool holds a router's buffers of one size. Memory is allocated on first use and kept. A
-// message waits while all buffers are in use.
+// pool holds a router's buffers of one size. Memory is allocated when a buffer is first
+// needed, and kept for later messages. A message waits while all buffers are in use.
 type pool struct {
 	pages     int
 	credits   credits
 	available atomic.Int64
 
-	mu        sync.Mutex // guards free, made and limit
+	mu        sync.Mutex // guards free, allocated and limit
 	free      *buffer
 	allocated int // number of existing buffers, in use or free
 	limit     int // number of buffers to keep
@@ -75,7 +78,7 @@ func (p *pool) init(pages int) {
 	p.credits.init(&p.available, 0)
 }
 
-// get returns a buffer. The caller must hold a credit.
+// get returns a buffer for a message that holds a credit of the pool.
 func (p *pool) get() *buffer {
 	p.mu.Lock()
 	b := p.free
@@ -89,7 +92,8 @@ func (p *pool) get() *buffer {
 	return &buffer{pool: p, bytes: make([]byte, p.pages*pageSize)}
 }
 
-// put returns b to the pool, or drops it if there are too many buffers.
+// put returns b to the pool. If the pool has more buffers than its limit, put drops b
+// instead.
 func (p *pool) put(b *buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +104,9 @@ func (p *pool) put(b *buffer) {
 	b.next, p.free = p.free, b
 }
 
-// resize sets the number of buffers and returns the messages that may continue.
+// resize sets the number of buffers and drops surplus ones that are free. It returns the
+// messages that waited for a buffer and now hold a credit for one; the caller must resume
+// them.
 func (p *pool) resize(limit int) messageQueue {
 	p.mu.Lock()
 	p.limit = limit
@@ -112,5 +118,5 @@ func (p *pool) resize(limit int) messageQueue {
 	return p.credits.resize(limit)
 }
 
-// idle reports whether no buffer is in use.
+// idle reports whether no buffer of the pool is in use.
 func (p *pool) idle() bool { return p.available.Load() == p.credits.limit.Load() }

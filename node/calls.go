@@ -9,13 +9,14 @@ import (
 // ErrNotMade means that the Node is nil or the zero value.
 var ErrNotMade = errors.New("node: the Node was not created by New")
 
-// ErrInHandler means that a handler called a method that blocks (EDEADLK). The handler
-// might be what the call waits for: for example, a PUT to 0@lo arrives only after the
-// handler has returned. A handler that needs such a call must make it in a goroutine and
-// not wait for that goroutine. Methods that return no error panic with ErrInHandler.
+// ErrInHandler means that a handler called a method that blocks (EDEADLK). Such a call
+// could wait forever for something that happens only after the handler has returned, for
+// example for the arrival of a PUT to 0@lo. A handler that needs such a call must make it
+// in another goroutine and not wait for that goroutine. Methods that return no error panic
+// with ErrInHandler.
 var ErrInHandler = errors.New("called in a handler; handlers must not wait")
 
-// phase is the stage of a Node's life.
+// phase says whether a Node accepts requests.
 type phase = uint32
 
 const (
@@ -26,8 +27,8 @@ const (
 
 func (n *Node) isClosing() bool { return n.phase.Load() == phaseClosing }
 
-// checkMade returns ErrNotMade if n was not created by New. Every method checks this first,
-// directly or indirectly, because the other fields are not set in such a Node.
+// checkMade returns ErrNotMade if n was not created by New. Every method checks this
+// first, directly or through another check, because no other field of such a Node is set.
 func (n *Node) checkMade() error {
 	if n == nil || n.phase.Load() == phaseNone {
 		return ErrNotMade

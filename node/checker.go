@@ -8,18 +8,20 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// check holds when each net of a gateway is to be checked next. A nil due means at once.
-// The net that was used last is checked last (lnet-core 8.5).
+// check is the schedule of the router checker for one gateway (lnet-core 8.5). due is the
+// time of the next check of each net; a net without an entry is due immediately. last is
+// the net that was checked most recently, and therefore comes last in the order of checks.
 type check struct {
 	due  map[lnet.Net]time.Duration
 	last lnet.Net
 }
 
-// idleSleep is how long the discoverer sleeps if nothing is due.
+// idleSleep is how long the discoverer sleeps if it has no timer to wait for. A new event
+// wakes it earlier.
 const idleSleep = time.Hour
 
-// checkRouters starts the checks of gateways that are due. It returns the pause until the
-// next call.
+// checkRouters starts the checks of gateways that are due. It returns how long the
+// discoverer may sleep before it calls checkRouters again.
 func (d *discoverer) checkRouters() time.Duration {
 	n := d.node
 	t := n.topology.Load()
@@ -41,6 +43,8 @@ func (d *discoverer) checkRouters() time.Duration {
 	return time.Second
 }
 
+// checkRouter starts the check of the next due net of the gateway q, if any net is due. It
+// starts at most one check, so that the pings of a gateway's nets do not overlap.
 func (d *discoverer) checkRouter(q *peer, t *topology, now, interval time.Duration) {
 	v := q.view.Load()
 	if v == nil || v.State.Has(discovery.RouterDiscovery) {

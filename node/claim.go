@@ -8,15 +8,15 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Claim reserves match bits of a portal for the caller until Unclaim: those that equal
-// bits, ignoring the bits set in ignore. Entries that accept any of them can then be
-// attached only under the claim (portals.Entry.Claim). A claim does not slow messages
-// down.
+// Claim reserves match bits of a portal for the caller until Unclaim. The reserved values
+// are those that equal bits in every position that is not set in ignore. As long as the
+// claim exists, an entry that accepts any of them can be attached only if it names the
+// claim (portals.Entry.Claim). Claims do not make matching slower.
 //
-// Claim returns ErrTaken if some of the bits are claimed already, if an entry accepts
-// some of them, or if the portal is lazy; ErrExists if the portal has an inbox;
-// ErrPortalClass if it has had unique entries; ErrInvalid if the portal does not exist or
-// is reserved for LNet; and ErrClosed.
+// Claim returns ErrTaken if another claim has some of the values, if an attached entry
+// accepts some of them, or if the portal is lazy; ErrExists if the portal has an inbox;
+// ErrPortalClass if a unique entry was ever attached to the portal; ErrInvalid if the
+// portal does not exist or is reserved for LNet; and ErrClosed.
 func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error) {
 	if err := n.checkOpen(); err != nil {
 		return nil, fmt.Errorf("claim of portal %d: %w", portal, err)
@@ -34,8 +34,8 @@ func (n *Node) Claim(portal uint32, bits, ignore uint64) (*portals.Claim, error)
 	return c, err
 }
 
-// Unclaim ends a claim returned by Claim. Entries under it remain, without the claim. It
-// does nothing if c is nil or was ended already.
+// Unclaim ends the claim c, which Claim returned. Entries that were attached under the
+// claim stay attached. Unclaim does nothing if c is nil or was ended already.
 func (n *Node) Unclaim(c *portals.Claim) {
 	if n.isMade() && c != nil && c.Release() {
 		n.uses[c.Portal()].unclaim()
@@ -47,10 +47,11 @@ type portalUse struct{ claims atomic.Int32 }
 
 const inboxOpen = -1
 
-// open reserves the portal for an inbox, claim for one more claim. They return false if
-// the portal is in use.
+// open reserves the portal for an inbox. It returns false if the portal has an inbox or is
+// claimed.
 func (u *portalUse) open() bool { return u.claims.CompareAndSwap(0, inboxOpen) }
 
+// claim adds one claim. It returns false if the portal has an inbox.
 func (u *portalUse) claim() bool {
 	for {
 		n := u.claims.Load()

@@ -16,12 +16,13 @@ type MessageCounts struct {
 // Total returns the sum over all types.
 func (c MessageCounts) Total() uint64 { return c.Put + c.Get + c.Reply + c.Ack + c.Hello }
 
-// Traffic holds the messages of an NI, or those to and from a peer NI (lnet-core 10.2).
+// Traffic holds the message counts and latencies of an NI or a peer NI (lnet-core 10.2).
 type Traffic struct {
-	// Sent counts in the way of kernels: an ACK counts as Put, a REPLY as Get.
+	// Sent counts like a kernel: an ACK is counted under Put, a REPLY under Get.
 	Sent, Received, Dropped MessageCounts
-	// PutEgress is the time from the call of a PUT to its local completion. GetRTT and PutAck
-	// are the times from a request to its response, if responses are tracked.
+	// PutEgress is the time from the call of Put until the driver has sent the message.
+	// GetRTT is the time from a GET to its REPLY, and PutAck that from a PUT to its ACK; both
+	// are measured only for requests whose responses are tracked.
 	PutEgress, GetRTT, PutAck Latency
 }
 
@@ -33,11 +34,12 @@ type HealthCounters struct {
 	RemoteDropped, RemoteTimeouts, RemoteErrors, NetworkTimeouts uint64
 }
 
-// Counters are the node's counters (lnet-core 10.1), in the order in which they are
-// shown. Errors is always 0. Sent and Received do not include routed messages.
+// Counters are the node's counters (lnet-core 10.1), in the order in which commands show
+// them. Errors is always 0. Sent and Received do not include messages that the node
+// forwards; these are counted in Routed.
 type Counters struct {
-	Committed, CommittedMax uint64 // msgs_alloc, msgs_max
-	Trackers                uint64 // rst_alloc
+	Committed, CommittedMax uint64 // messages under way now, and the most at one time (msgs_alloc, msgs_max)
+	Trackers                uint64 // requests whose responses are tracked now (rst_alloc)
 	Errors                  uint64
 	Sent                    uint64
 	Resent                  uint64
@@ -107,7 +109,7 @@ type Detail struct {
 	PutEgress, GetRTT, PutAck LatencyHistogram
 }
 
-// sample adds a latency to the figures of m's NI and peer NI.
+// sample adds a latency of ns nanoseconds to the figures of m's NI and peer NI.
 func (m *message) sample(k latencyKind, ns int64) {
 	ns = max(ns, 1)
 	m.ni.stats.latency[k].add(ns)
@@ -201,7 +203,7 @@ func (s *trafficStats) health() HealthCounters {
 	}
 }
 
-// addTo adds the figures that are part of the node's totals to c.
+// addTo adds the NI's messages and bytes to the node's totals in c.
 func (s *niStats) addTo(c *Counters) {
 	c.Sent += counts(&s.sent).Total()
 	c.Received += counts(&s.received).Total()
@@ -243,8 +245,8 @@ type nodeStats struct {
 	failedResends, successfulResends atomic.Uint64
 	status                           [statuses]atomic.Uint64
 	drops                            dropTally
-	// passed counts received messages for other nodes, routed those of them that were sent
-	// on.
+	// passed counts messages for other nodes that were received. routed counts the ones that
+	// were then sent on.
 	passed, routed tally
 }
 
@@ -298,9 +300,11 @@ func (a *Admin) Counters() Counters {
 	}
 	passed, routed := &n.stats.passed, &n.stats.routed
 	c.Routed, c.RoutedBytes = routed.messages.Load(), routed.bytes.Load()
-	// Routed messages are added to routed and passed before they are added to the counters of
-	// NIs, and are read here after them. So the differences are exact, or too small while
-	// messages are being counted. The results never decrease.
+	// The node's own messages are those of its NIs minus the routed ones. A routed message is
+	// added to routed and passed before it is added to the counters of NIs, and the counters
+	// of NIs are read first here. So a difference may be too small while messages are being
+	// counted, but never too large. rise keeps the largest result so far, so that the
+	// counters never decrease.
 	rise := func(most, sum *uint64, routed uint64) {
 		*most = max(*most, less(*sum, routed))
 		*sum = *most
@@ -312,10 +316,11 @@ func (a *Admin) Counters() Counters {
 	return c
 }
 
-// less returns a-b, or 0 if b is larger because counting is under way.
+// less returns a-b. It returns 0 if b is larger, as it may be for a moment while messages
+// are being counted.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// add adds the totals of NIs that were removed.
+// add adds o, the totals of NIs that were removed, to c.
 func (c *Counters) add(o *Counters) {
 	c.Sent += o.Sent
 	c.Received += o.Received
@@ -326,8 +331,8 @@ func (c *Counters) add(o *Counters) {
 }
 
 // ResetCounters zeroes the node's counters, drops and refusals, and the counts and
-// latencies of every NI and peer NI. Unlike in kernels, the gauges Committed and Trackers
-// remain correct.
+// latencies of every NI and peer NI. Committed and Trackers, which show a current number,
+// are not changed; kernels zero these too.
 func (a *Admin) ResetCounters() {
 	n := a.n
 	if !n.isMade() {

@@ -9,32 +9,37 @@ import (
 
 // CreditInfo describes one kind of credit.
 type CreditInfo struct {
-	// Max is the number of credits. Available is the number of free ones; it is negative if
-	// messages are waiting, by their number. Min is the lowest value that Available ever had.
+	// Max is the number of credits. Available is the number of free ones; if n messages wait
+	// for one, it is -n. Min is the lowest value that Available ever had.
 	Max, Available, Min int
 }
 
-// credits limits the number of messages under way and queues those that must wait, in
-// order (lnet-core 7). No lock is acquired while there are free credits.
+// credits limits the number of messages under way and queues the messages that wait for a
+// credit, in order (lnet-core 7). While credits are free, acquiring and releasing them
+// needs no lock.
 type credits struct {
 	limit     atomic.Int64
 	available *atomic.Int64
 	min       atomic.Int64
-	retiring  atomic.Int64 // credits in use that will not be available again
+	retiring  atomic.Int64 // credits in use that exceed limit after it was reduced; not available again after their release
 
 	// answers is the number of ACKs and REPLYs in the queues.
 	answers atomic.Int64
 
-	mu      sync.Mutex // guards waiting, urgent, owed and excess, and changes of answers
+	mu      sync.Mutex // guards the fields below, and changes of answers
 	waiting messageQueue
 	urgent  messageQueue // messages that precede all in waiting
-	// releasedEarly are credits that were released before the message that waits for them was in the
-	// queue. cancelled are credits whose messages were withdrawn from the queue before they
-	// received them.
+	// A release can be concurrent with an acquire or a withdrawal of the message that should
+	// receive the credit. releasedEarly counts credits that were released before that message
+	// was in a queue: acquire uses one of them instead of queueing its message. cancelled
+	// counts releases that are still to give their credit to a message which was withdrawn
+	// meanwhile: nextWaiting gives such a credit to no message, because withdraw has already
+	// made it available.
 	releasedEarly, cancelled int
 }
 
-// init sets the number of credits. Free credits are counted in available.
+// init sets the number of credits, all of which are free. The number of free credits is
+// kept in available, which other code may read.
 func (c *credits) init(available *atomic.Int64, limit int) {
 	c.available = available
 	c.limit.Store(int64(limit))
@@ -42,8 +47,8 @@ func (c *credits) init(available *atomic.Int64, limit int) {
 	c.min.Store(int64(limit))
 }
 
-// acquire acquires a credit for m. If it returns false, m was queued and is no longer the
-// caller's.
+// acquire acquires a credit for m. If no credit is free, it queues m and returns false; m
+// then belongs to the queue.
 func (c *credits) acquire(m *message) bool {
 	left := c.available.Add(-1)
 	for low := c.min.Load(); left < low && !c.min.CompareAndSwap(low, left); low = c.min.Load() {
@@ -68,7 +73,9 @@ func (c *credits) acquire(m *message) bool {
 	return false
 }
 
-// release releases a credit. It returns the message that receives it, or nil.
+// release releases a credit. If a message waits for one, release removes it from the queue
+// and returns it; the message then holds the credit, and the caller must resume it.
+// Otherwise release returns nil.
 func (c *credits) release() *message {
 	if c.retiring.Load() > 0 && subtractDown(&c.retiring, 1) == 1 {
 		return nil
@@ -79,12 +86,12 @@ func (c *credits) release() *message {
 	return c.nextWaiting()
 }
 
-// nextWaiting returns the next waiting message, which receives a credit that was counted
-// before.
+// nextWaiting removes the next waiting message from its queue and returns it. It is called
+// after a release has added 1 to available; the message receives that credit.
 func (c *credits) nextWaiting() *message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cancelled > 0 { // messages queued since then receive their own credits
+	if c.cancelled > 0 { // messages that were queued later receive credits of other releases
 		c.cancelled--
 		return nil
 	}
@@ -120,9 +127,10 @@ func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 	return out
 }
 
-// resize sets the number of credits and returns the messages that receive one of the new
-// ones. If more credits are in use than the new limit, the surplus does not become
-// available again when it is released.
+// resize sets the number of credits. If the new limit is lower than the number of credits
+// in use, the surplus does not become available when it is released. If the limit grows,
+// resize returns the waiting messages that receive the new credits; the caller must resume
+// them.
 func (c *credits) resize(limit int) (ready messageQueue) {
 	more := int64(limit) - c.limit.Swap(int64(limit))
 	if more < 0 {
@@ -148,7 +156,8 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 	return ready
 }
 
-// subtractDown subtracts up to by from a, but not below 0. It returns the amount subtracted.
+// subtractDown subtracts the number by from a, but does not let a fall below 0. It returns
+// the amount that it subtracted.
 func subtractDown(a *atomic.Int64, by int64) int64 {
 	for {
 		v := a.Load()
@@ -162,7 +171,7 @@ func subtractDown(a *atomic.Int64, by int64) int64 {
 	}
 }
 
-// inUse reports whether credits are in use or waited for.
+// inUse reports whether a message holds a credit or waits for one.
 func (c *credits) inUse() bool { return c.available.Load() != c.limit.Load() || c.retiring.Load() != 0 }
 
 func (c *credits) info() CreditInfo {
@@ -172,8 +181,9 @@ func (c *credits) info() CreditInfo {
 // queuedBytes returns the number of bytes that m adds to the queued bytes of its peer NI.
 func (m *message) queuedBytes() int64 { return int64(m.tx.Payload.Length) + lnet.HeaderNID4Size }
 
-// acquireCredits acquires the credits that m lacks, that of the peer NI first. If it returns
-// false, m was queued and is no longer the caller's.
+// acquireCredits acquires the credits that m does not hold yet, first that of the peer NI,
+// then that of the NI. If one of them is not free, it queues m and returns false; m then
+// belongs to the queue.
 func (m *message) acquireCredits() bool {
 	if m.peer == nil {
 		return true
@@ -195,8 +205,8 @@ func (m *message) acquireCredits() bool {
 	return true
 }
 
-// releaseCredits releases m's credits, that of the NI first (lnet-core 7.3), and appends the
-// messages that receive them to ready.
+// releaseCredits releases m's credits, first that of the NI (lnet-core 7.3). Waiting
+// messages that receive them are appended to ready; the caller must transmit these.
 func (m *message) releaseCredits(ready *messageQueue) {
 	if m.out.held == heldBoth {
 		if w := m.ni.tx.release(); w != nil {

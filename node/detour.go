@@ -7,11 +7,11 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Detour reports how long messages to a node have been avoiding a path that failed. If
-// there are several such paths, the most recent failure counts. Messages that are already
-// on a failed path may remain there until it works again. Detour returns false if no path
-// to the node has failed, or if all have. It does not block, and is cheap enough to be
-// called several times a second.
+// Detour returns how long messages to a node have been avoiding a failed path because
+// another path works. If several paths have failed, the most recent failure counts.
+// Messages that were queued on a failed path before it failed may stay there until it
+// works again. Detour returns false if no path to the node has failed, or if all have. It
+// does not block, and is cheap enough to be called several times a second.
 func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
 	if !n.isMade() {
 		return 0, false
@@ -36,14 +36,15 @@ func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
 	return time.Duration(n.now() - d.since), true
 }
 
-// detour summarizes several paths: whether one of them works, and when the most recent
-// failure of another one began, by the node's clock (0 if nothing has failed).
+// detour summarizes several paths. open reports whether one of them works. since is when
+// the most recent failure of another one began, by the node's clock, or 0 if none has
+// failed.
 type detour struct {
 	open  bool
 	since int64
 }
 
-// add adds the paths from this node to the NIDs on a net.
+// add adds the paths from this node's NIs to the NIDs of one net to the summary.
 func (d *detour) add(t *topology, net *selection.PeerNet) {
 	for _, i := range t.nis {
 		if i.net != net.ID {

@@ -16,9 +16,9 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// discoverer runs the discovery machine in its own goroutine. Other goroutines pass
-// events to it with post and call. It passes requests to send to the monitor. It never
-// sends messages itself, and does not run handlers while the node is open.
+// discoverer runs the discovery machine in its own goroutine. Other goroutines pass events
+// to it with post and call. It leaves the sending of its pings and pushes to the monitor.
+// It never sends messages itself, and does not run handlers while the node is open.
 type discoverer struct {
 	node  *Node
 	wake  chan struct{} // has one token while inbox is not empty
@@ -42,10 +42,10 @@ type discoverer struct {
 	pulse     loopProgress
 }
 
-// event is an input for the machine.
+// event is an input for the discovery machine. Exactly one of park, isNew and do is set.
 type event struct {
-	park  *message // message that waits for the peer with nid
-	isNew bool     // nid is a new peer NI
+	park  *message // a message that waits until the peer with nid is known
+	isNew bool     // a peer NI with nid was created
 	nid   lnet.NID
 	do    func(m *discovery.Machine, now time.Duration)
 	// call is set if the caller waits until do has returned.
@@ -98,17 +98,19 @@ func (d *discoverer) post(f func(m *discovery.Machine, now time.Duration)) bool 
 	return d.put(event{do: f})
 }
 
-// announce announces a NID that messages are sent to or received from.
+// announce makes discovery create a peer for nid, the NID of a new peer NI, if it has
+// none.
 func (d *discoverer) announce(nid lnet.NID) { d.put(event{isNew: true, nid: nid}) }
 
-// park keeps m until the peer with the NID is known.
+// park passes m to the discoverer, which keeps it until the peer with nid is known and the
+// monitor sends m. If the node is closed, m ends with ErrClosed.
 func (d *discoverer) park(m *message, nid lnet.NID) {
 	if !d.put(event{park: m, nid: nid}) {
 		m.schedule(stepAttempted, ErrClosed)
 	}
 }
 
-// discoverLater starts discovery of a peer without making a message wait for it.
+// discoverLater starts discovery of p's peer in the background; no message waits for it.
 func (d *discoverer) discoverLater(p *peerNI) {
 	if v := p.view(); v != nil && v.State.Has(discovery.Discovering) {
 		return
@@ -116,9 +118,10 @@ func (d *discoverer) discoverLater(p *peerNI) {
 	d.post(func(m *discovery.Machine, now time.Duration) { m.StartRound(now, p.NID) })
 }
 
-// retryRounds makes discovery retry failed rounds with a peer that gave a sign of life. If back
-// is true, every failed round is retried, otherwise only those after which discovery gave
-// up. p may be nil.
+// retryRounds makes discovery retry failed rounds with the peer of p, after a message has
+// arrived from p. If back is true, p counted as down before, and the retry does not wait
+// for its timer. If back is false, this happens only if discovery has given up retrying. p
+// may be nil.
 func (d *discoverer) retryRounds(p *peerNI, back bool) {
 	if p == nil {
 		return
@@ -128,8 +131,9 @@ func (d *discoverer) retryRounds(p *peerNI, back bool) {
 	}
 }
 
-// call runs f in the discoverer's goroutine and waits until f and everything posted
-// before it are done. If it returns an error, ErrClosed or ctx's, f was not run.
+// call runs f in the discoverer's goroutine. It returns nil when f has returned and all
+// events that were posted before it have been processed. If it returns an error, which is
+// ErrClosed or ctx's, f was not run and will not be.
 func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) error {
 	c := &call{done: make(chan struct{})}
 	if !d.put(event{do: func(m *discovery.Machine, _ time.Duration) { f(m) }, call: c}) {
@@ -147,7 +151,7 @@ func (d *discoverer) call(ctx context.Context, f func(m *discovery.Machine)) err
 	}
 }
 
-// callErr is call for a function that returns an error.
+// callErr is like call, but returns f's error if f was run.
 func (d *discoverer) callErr(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
 	var err error
 	failed := d.call(ctx, func(m *discovery.Machine) { err = f(m, d.node.machineNow()) })
@@ -157,7 +161,8 @@ func (d *discoverer) callErr(ctx context.Context, f func(m *discovery.Machine, n
 	return err
 }
 
-// machineNow returns the time by the machine's clock.
+// machineNow returns the time that is passed to the discovery machine: the time since the
+// node was created.
 func (n *Node) machineNow() time.Duration { return time.Duration(n.now()) }
 
 func (d *discoverer) takeEvents() []event {
@@ -168,10 +173,11 @@ func (d *discoverer) takeEvents() []event {
 	return events
 }
 
-// stepsAtOnce limits the steps of the machine before new events are processed.
+// stepsAtOnce limits how many steps the machine takes before the discoverer processes new
+// events.
 const stepsAtOnce = 16
 
-// run is the body of the goroutine.
+// run is the body of the discoverer's goroutine.
 func (d *discoverer) run() {
 	defer close(d.ended)
 	n := d.node
@@ -214,7 +220,8 @@ func (d *discoverer) run() {
 	d.pulse.wait()
 }
 
-// stop ends everything that waits for discovery.
+// stop ends everything that waits for discovery: parked messages and queries end with an
+// error, and further events are rejected.
 func (d *discoverer) stop() {
 	d.mu.Lock()
 	d.closed = true
@@ -250,7 +257,8 @@ func (d *discoverer) handleEvent(e event) {
 	}
 }
 
-// act carries out the actions that the machine has requested.
+// act carries out the actions that the machine has requested, and those that it requests
+// meanwhile.
 func (d *discoverer) act() {
 	for {
 		actions := d.machine.Actions()
@@ -297,7 +305,8 @@ func (d *discoverer) execute(a discovery.Action) {
 	case discovery.MarkStatus:
 		n.markStatus(a.NID, a.Status == lnet.StatusUp)
 	case discovery.ForgetPreferred:
-		// Publishing a multi-rail peer already does this.
+		// When a peer becomes multi-rail, publishing its data has removed the preferred NIs
+		// already.
 	case discovery.Release:
 		for _, key := range a.Keys {
 			m := d.parked[key]
@@ -324,7 +333,7 @@ func (d *discoverer) execute(a discovery.Action) {
 	}
 }
 
-// log writes a log line.
+// log writes the log line that the machine has requested.
 func (d *discoverer) log(a discovery.Log) {
 	l := boundedlog.Line{Level: slog.LevelInfo, Text: a.Text, Of: boundedlog.AboutPeer(a.Peer)}
 	if a.Warn {
@@ -344,7 +353,8 @@ func (d *discoverer) log(a discovery.Log) {
 	d.node.log.Report(l, list...)
 }
 
-// parkError returns the error of a message whose wait for discovery ended with err.
+// parkError converts err, with which discovery has ended a wait, to the error for a
+// message or a caller.
 func parkError(err error) error {
 	switch {
 	case err == nil:
@@ -368,7 +378,8 @@ func (d *discoverer) attach(nid lnet.NID, id discovery.PeerID) {
 	d.noteMoved(nid)
 }
 
-// noteMoved records that nid has changed, because routes may refer to it.
+// noteMoved records that nid was added to a peer, removed from its peer, or made primary.
+// If a route leads through nid, act will rebind the routes.
 func (d *discoverer) noteMoved(nid lnet.NID) {
 	d.moved = d.moved || d.node.topology.Load().view.Routing.Uses(nid)
 }
@@ -386,7 +397,8 @@ func (d *discoverer) publish(q *peer, v *discovery.View) {
 	d.publishPeer(q, v)
 }
 
-// sameNIDs reports whether a and b are the same slice, which successive views share.
+// sameNIDs reports whether a and b are the same slice. Successive views of a peer share
+// their slice of NIDs as long as the NIDs do not change.
 func sameNIDs(a, b []lnet.NID) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -401,7 +413,8 @@ func (q *peer) identify(v *discovery.View) selection.Identity {
 	}
 }
 
-// publishPeer updates the data of a peer that package selection uses.
+// publishPeer updates package selection's data about a peer, including the effect of
+// policies.
 func (d *discoverer) publishPeer(q *peer, v *discovery.View) {
 	n := d.node
 	nis := make([]*selection.PeerNI, 0, len(v.NIDs))
@@ -415,8 +428,8 @@ func (d *discoverer) publishPeer(q *peer, v *discovery.View) {
 	q.selection.Publish()
 }
 
-// compile applies the policies to a topology that is about to be published, and to all
-// peers.
+// compile applies the policies to all peers, and to next, a topology that is about to be
+// published.
 func (d *discoverer) compile(next *topology) {
 	n := d.node
 	c := d.policies.Compile(next.view.Local, next.view.Routing)

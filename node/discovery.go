@@ -11,9 +11,9 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Discover pings a peer, whatever is known about it, pushes to it if needed, and waits
-// for the result (discovery 5.2). It returns the resulting state of the peer. 0@lo stands
-// for this node.
+// Discover pings the peer with nid, even if it is already known, pushes to it if needed,
+// and waits for the result (discovery 5.2). It returns the resulting state of the peer. If
+// nid is 0@lo, it returns the state of this node.
 //
 // Discover returns ErrTimedOut, discovery.ErrBadInfo or the error of a message if
 // discovery fails; ErrClosed; ErrInHandler if a handler calls it; or ctx's error.
@@ -21,7 +21,7 @@ func (n *Node) Discover(ctx context.Context, nid lnet.NID) (PeerInfo, error) {
 	return n.discover(ctx, nid, (*discovery.Machine).Discover)
 }
 
-// ForceDiscover is Discover, but always pushes to the peer.
+// ForceDiscover is like Discover, but always pushes to the peer.
 func (n *Node) ForceDiscover(ctx context.Context, nid lnet.NID) (PeerInfo, error) {
 	return n.discover(ctx, nid, (*discovery.Machine).ForceDiscover)
 }
@@ -50,9 +50,10 @@ func (n *Node) discover(
 	return p, nil
 }
 
-// PrimaryNID returns the primary NID of the node that has nid. It discovers the node
-// first if it is not known yet, unless its primary NID is locked (discovery 7.5). On
-// error it returns nid itself. The error is ErrInHandler if a handler calls it.
+// PrimaryNID returns the primary NID of the node that has nid. If that node is not known
+// yet, PrimaryNID discovers it first and waits for the result, unless its primary NID is
+// locked (discovery 7.5). On error it returns nid itself. The error is ErrInHandler if a
+// handler calls it.
 func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 	primary, err := n.query(ctx, func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool) {
 		return m.PrimaryNID(now, nid, true, key)
@@ -64,7 +65,8 @@ func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 	return primary, nil
 }
 
-// callErr runs f in the discoverer's goroutine and returns its error.
+// callErr runs f in the discoverer's goroutine and returns its error. It returns
+// ErrInHandler if a handler calls it.
 func (n *Node) callErr(ctx context.Context, f func(m *discovery.Machine, now time.Duration) error) error {
 	if err := n.checkMayBlock(); err != nil {
 		return err
@@ -72,7 +74,9 @@ func (n *Node) callErr(ctx context.Context, f func(m *discovery.Machine, now tim
 	return n.discoverer.callErr(ctx, f)
 }
 
-// query asks the machine a question that it may answer later, and waits for the answer.
+// query calls question in the discoverer's goroutine and waits for the answer, a NID.
+// question either returns the answer and true, or returns false; then the machine answers
+// later, by a discovery.Wake for the given key.
 func (n *Node) query(
 	ctx context.Context, question func(m *discovery.Machine, now time.Duration, key discovery.Key) (lnet.NID, bool),
 ) (lnet.NID, error) {
@@ -105,7 +109,7 @@ func (n *Node) query(
 	}
 }
 
-// selfInfo describes this node as a peer would see it.
+// selfInfo describes this node in the way in which it describes its peers.
 func (n *Node) selfInfo() PeerInfo {
 	info := n.PingInfo()
 	p := PeerInfo{Primary: n.NID(), MultiRail: true, Seq: info.Seq, Told: info.Seq}
@@ -117,14 +121,14 @@ func (n *Node) selfInfo() PeerInfo {
 
 // AddPeerOptions are the parameters of AddPeer.
 type AddPeerOptions struct {
-	// Lock means that the primary NID stays the same whatever the node reports.
+	// Lock keeps the primary NID unchanged, whatever the node reports about itself.
 	Lock bool
 }
 
 // AddPeer declares that all nids belong to one node, for example a server that an upper
-// layer knows. The first usable NID represents the node: it becomes the primary NID and is
-// returned. Discovery of the node starts in the background (discovery 7.6). AddPeer
-// returns ErrInHandler if a handler calls it.
+// layer knows. The first usable NID becomes the node's primary NID and is returned.
+// Discovery of the node starts in the background (discovery 7.6). AddPeer returns
+// ErrInHandler if a handler calls it.
 func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, o AddPeerOptions) (lnet.NID, error) {
 	var primary lnet.NID
 	err := a.n.callErr(ctx, func(m *discovery.Machine, now time.Duration) (err error) {
@@ -134,9 +138,9 @@ func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, o AddPeerOptions) 
 	return primary, err
 }
 
-// ConfigurePeer sets the NIDs of a peer, or adds NIDs to it, on behalf of an
-// administrator (discovery 7.7). Discovery does not change such a peer. On error nothing
-// is changed. The error is a *discovery.PeerError, ErrClosed, ctx's error, or
+// ConfigurePeer sets the NIDs of a peer, or adds NIDs to it, on behalf of an administrator
+// (discovery 7.7). Discovery does not change the NIDs of a configured peer. On error
+// nothing is changed. The error is a *discovery.PeerError, ErrClosed, ctx's error, or
 // ErrInHandler if a handler calls it.
 func (a *Admin) ConfigurePeer(
 	ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
@@ -146,13 +150,14 @@ func (a *Admin) ConfigurePeer(
 	})
 }
 
-// DeletePeer deletes a peer. Later traffic may create it again. A peer with a locked
-// primary NID keeps that NID; see ForceDeletePeer. The errors are those of ConfigurePeer.
+// DeletePeer deletes the peer with this primary NID. Later traffic may create it again. If
+// the primary NID is locked, the peer is kept with that NID only; see ForceDeletePeer. The
+// errors are those of ConfigurePeer.
 func (a *Admin) DeletePeer(ctx context.Context, primary lnet.NID) error {
 	return a.deletePeer(ctx, primary, (*discovery.Machine).Delete)
 }
 
-// ForceDeletePeer is DeletePeer, but also deletes a locked primary NID.
+// ForceDeletePeer is like DeletePeer, but also deletes a peer whose primary NID is locked.
 func (a *Admin) ForceDeletePeer(ctx context.Context, primary lnet.NID) error {
 	return a.deletePeer(ctx, primary, (*discovery.Machine).ForceDelete)
 }
@@ -167,8 +172,8 @@ func (a *Admin) deletePeer(
 	})
 }
 
-// DeletePeerNIDs removes NIDs from a peer. Removing the primary NID deletes the peer. It
-// stops at the first error. The errors are those of ConfigurePeer.
+// DeletePeerNIDs removes NIDs from a peer, in order, until one of them causes an error.
+// Removing the primary NID deletes the peer. The errors are those of ConfigurePeer.
 func (a *Admin) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
 	n := a.n
 	return n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
@@ -202,10 +207,11 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 	}
 }
 
-// ChangePolicies changes the policies by which paths are chosen. They apply to existing
-// NIs, peers and routes and to those added later. If change returns an error,
-// ChangePolicies returns it and changes nothing. Otherwise it returns ErrClosed, ctx's
-// error, or ErrInHandler if a handler calls it. change must not call methods of the node.
+// ChangePolicies changes the policies by which paths are chosen. It calls change with a
+// copy of the current policies, and then applies the copy to all NIs, peers and routes,
+// including those that are added later. If change returns an error, ChangePolicies returns
+// it and applies nothing. Otherwise it returns ErrClosed, ctx's error, or ErrInHandler if
+// a handler calls it. change must not call methods of the node.
 func (a *Admin) ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error {
 	n := a.n
 	return n.callErr(ctx, func(*discovery.Machine, time.Duration) error {
@@ -223,8 +229,7 @@ func (a *Admin) ChangePolicies(ctx context.Context, change func(p *selection.Pol
 	})
 }
 
-// Rules lists the policies that are ordered by position; TypedRules lists those with an
-// ID.
+// Rules lists the policies that have a position in a list. TypedRules lists the others.
 func (a *Admin) Rules() []selection.Rule {
 	if !a.n.isMade() {
 		return nil
@@ -232,7 +237,7 @@ func (a *Admin) Rules() []selection.Rule {
 	return a.n.rules.Load().Rules()
 }
 
-// TypedRules lists the policies in the form of the Multi-Rail design.
+// TypedRules lists the policies that have an ID, in the form of the Multi-Rail design.
 func (a *Admin) TypedRules() []selection.TypedRule {
 	if !a.n.isMade() {
 		return nil
@@ -241,8 +246,8 @@ func (a *Admin) TypedRules() []selection.TypedRule {
 }
 
 // SetPeerState sets those state flags of a peer that tests may set (see
-// discovery.Machine.SetState). It returns discovery.ErrNotFound if there is no such peer,
-// and otherwise the errors of ConfigurePeer.
+// discovery.Machine.SetState). It returns discovery.ErrNotFound if no peer has nid, and
+// otherwise the errors of ConfigurePeer.
 func (a *Admin) SetPeerState(ctx context.Context, nid lnet.NID, s discovery.State) error {
 	return a.n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error { return m.SetState(now, nid, s) })
 }

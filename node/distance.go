@@ -6,22 +6,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Distance is the distance of a NID (lnet-core 12.7).
+// Distance is the distance from this node to a NID (lnet-core 12.7).
 type Distance struct {
 	// Hops is 0 for this node's own NIDs and 1 on a local net. Otherwise it is the hop count
 	// of the best route plus one.
 	Hops int
-	// From is the local NID that messages would use: the NID itself, or that of the first NI
-	// that leads to it.
+	// From is the local NID that messages to the NID would be sent from: that of the first NI
+	// on its net or on the net of the gateway. For a NID of this node it is that NID.
 	From lnet.NID
-	// Order ranks several NIDs; lower is better. It is 0 for 0@lo and 1 for other NIDs of
-	// this node. Then follow the NIDs on local nets, in the order of their first NIs, and
-	// then those behind routers.
+	// Order compares the distances of several NIDs; lower is nearer. It is 0 for 0@lo and 1
+	// for other NIDs of this node. NIDs on local nets come next, in the order of the first
+	// NIs of these nets, and NIDs behind routers come last.
 	Order int
 }
 
-// Distance returns the distance of a NID. It returns ErrUnreachable if neither an NI nor
-// a route leads to it.
+// Distance returns the distance to a NID. It returns ErrUnreachable if neither an NI nor a
+// route leads to it.
 func (n *Node) Distance(to lnet.NID) (Distance, error) {
 	if err := n.checkMade(); err != nil {
 		return Distance{}, fmt.Errorf("distance of %s: %w", to, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// DropReason is the reason why this node dropped a message and reported it in no event: a
-// message that arrived and was not accepted, one that was not forwarded, or an ACK or
+// DropReason is the reason why this node dropped a message without reporting it in an
+// event. Such a message arrived and was not accepted, was not forwarded, or was an ACK or
 // REPLY that was not sent.
 type DropReason uint8
 
@@ -30,16 +30,16 @@ const (
 	DropAnswersFull                     // too many answers wait for the requesting neighbour
 	DropNotRouter                       // for another node, and this one does not forward
 	DropNoRoute                         // no route leads to the net
-	DropAbsent                          // for another node that was not reached a moment ago
-	DropPeerBound                       // from or for an unknown NID, and there is no room for more
+	DropAbsent                          // for another node that could not be reached a short time ago
+	DropPeerBound                       // from or for an unknown NID while the node accepts no more peers
 	DropHopDown                         // for another node, and the next hop does not answer
 	DropAsymmetric                      // came through a router through which no route leads back
 	DropOtherNI                         // for this node, but arrived on another of its NIs
-	DropMisdirected                     // must not arrive by this path
+	DropMisdirected                     // for another node, and must not be sent through this one
 	DropMalformed                       // invalid header, source or content
 	DropUnknownPeer                     // a push from a NID that belongs to no peer
 	DropFaultRule                       // dropped by a fault rule
-	DropOverdue                         // waited too long for credits
+	DropOverdue                         // the message waited too long for credits
 	DropNotSent                         // an answer, or a message for another node, failed to be sent
 	DropConnection                      // the connection ended before the payload had arrived
 	DropClosing                         // the node or the NI is closing
@@ -112,9 +112,9 @@ func (n *Node) refusals() lnd.RefusalCounts {
 	return c
 }
 
-// dropped counts a message that was dropped, and logs it at debug level. i is the NI, and
-// p the neighbour that the message came from or would have been sent to. Both are nil if
-// they are unknown.
+// dropped counts a message that was dropped, and logs it at debug level. i is the NI of
+// the message. p is the neighbour that the message came from or would have been sent to. i
+// and p are nil if they are unknown.
 func (n *Node) dropped(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
 	n.stats.drops[r].Add(1)
 	if n.log.Enabled(context.Background(), slog.LevelDebug) {
@@ -190,8 +190,9 @@ func (n *Node) reasonFor(err error) DropReason {
 	return DropNotSent
 }
 
-// countDropped counts m, which could not be sent, as dropped if no event reports that. A PUT or
-// GET of this node ends with an event; it counts as dropped only where kernels count it.
+// countDropped counts m, which could not be sent because of err, as dropped if no event
+// reports this. A PUT or GET of this node ends with an event. Like kernels, countDropped
+// nevertheless counts it if it waited too long for credits.
 func (m *message) countDropped(err error) {
 	h := &m.tx.Header
 	r := m.node.reasonFor(err)

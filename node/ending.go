@@ -10,22 +10,22 @@ import (
 
 // The states of a message, and the ways in which it ends. On the left are messages that
 // leave the node, on the right those that arrive. The driver owns a message while it is
-// sent or placed. A queue owns it while it is parked, waits, or is to be resent.
-// Otherwise the goroutine that carries out the step owns it; if that goroutine must not
-// run handlers, the step is scheduled on the runQueue. A message that has no path, or is
-// too late for one, is concluded directly from its current state.
+// sent or placed. A queue owns it while it is parked, waits, or is to be resent. Otherwise
+// the goroutine that carries out the step owns it; if that goroutine must not run
+// handlers, the step is scheduled on the runQueue. A message for which no path is found,
+// or whose deadline has passed, goes to endSend directly from its current state.
 //
 //	Put, Get                                           Arrived --> ni.drop
 //	    |                                                 |
 //	    |         ACK, REPLY, forwarded                   v
 //	    |   +--------------------------------------+   arrived <--> waits: lazy portal,
 //	    v   v                                      |    |   |       router, delay rule
-//	 planned <----------- relaunch ---+            |    |   |              |
+//	 planned <------------- resend ---+            |    |   |              |
 //	    |   |                         |            |    |   +---- drop ----+
 //	    |   +--> parked --------> resends          |    |           |
 //	    |                         |     ^          |    |           |
-//	    | execute     conclude <-+     |          |    | place,    |
-//	    v                               |          |    | receivePayload    |
+//	    | execute      endSend <-+     |          |    |           |
+//	    v                               |          |    | Receive   |
 //	 leaving <--> waits: credits,       |          |    v           |
 //	    |   |     delay rule            |          +- placed        |
 //	    |   |                           |     Received  |           |
@@ -34,7 +34,7 @@ import (
 //	    +-- sent --> attempted ---------+           responded       |
 //	            Sent     |   another attempt            |           |
 //	                     v                              v           v
-//	                 conclude -------------------> end (event) --> free
+//	                 endSend --------------------> end (event) --> free
 
 // Sent implements lnd.Sender.
 func (m *message) Sent(_ *lnd.Tx, err error) {
@@ -44,8 +44,9 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 	m.endAttempt(err)
 }
 
-// endAttempt ends an attempt to send m. It updates the health of the NIs involved, and may
-// start another attempt.
+// endAttempt ends an attempt to send m, which has failed if err is not nil. It updates the
+// health of the NIs involved. After a failure it may queue m for another attempt;
+// otherwise it ends the sending of m.
 func (m *message) endAttempt(err error) {
 	switch {
 	case err == nil:
@@ -70,14 +71,14 @@ func (m *message) endAttempt(err error) {
 	m.endSend(err)
 }
 
-// endUnsent ends an attempt to send m while no driver owns m. It releases m's credits and
-// appends the messages that receive them to ready.
+// endUnsent ends an attempt to send m that no driver has begun. It releases m's credits
+// and appends the messages that receive them to ready.
 func (m *message) endUnsent(err error, ready *messageQueue) {
 	m.releaseCredits(ready)
 	m.schedule(stepAttempted, err)
 }
 
-// endSend ends the sending of m, with or without success.
+// endSend ends the sending of m, successfully if err is nil. There is no further attempt.
 func (m *message) endSend(err error) {
 	n := m.node
 	if err != nil {
@@ -118,7 +119,7 @@ func (m *message) endResponse() {
 	m.end(nil)
 }
 
-// end ends m's operation, if it has an MD, and frees m.
+// end ends m's operation if m is bound to an MD, which delivers an event, and frees m.
 func (m *message) end(err error) {
 	if m.bound {
 		m.finish(err)
@@ -126,15 +127,15 @@ func (m *message) end(err error) {
 	m.free()
 }
 
-// finish ends m's operation on its MD and delivers the event. The caller may then reuse
-// m, for example for the ACK of a PUT.
+// finish ends m's operation on its MD, with err if that is not nil, and delivers the
+// event. The caller may then reuse m, for example for the ACK of a PUT.
 func (m *message) finish(err error) {
 	m.bound = false
 	m.node.table.Finish(&m.op, err)
 }
 
-// drop discards a message that arrived, for this or another node, and has no placement
-// yet (lnet-core 4.5).
+// drop discards the arrived message m, which may be for this or another node and must not
+// have a placement yet (lnet-core 4.5). It frees m.
 func (m *message) drop(r DropReason) {
 	i, rx := m.ni, m.arrival.rx
 	i.dropped(r, m.peer, &rx.Header, int(rx.Header.PayloadLength))
@@ -142,14 +143,15 @@ func (m *message) drop(r DropReason) {
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
-// drop discards a message that arrived and has no record.
+// drop discards an arrived message for which no record was created.
 func (i *ni) drop(rx *lnd.Rx, r DropReason) {
 	i.dropped(r, nil, &rx.Header, int(rx.Header.PayloadLength))
 	i.iface.Receive(rx, lnd.Placement{})
 }
 
-// dropWaiting discards the messages for which match returns true among those that wait on
-// lazy portals, in the router or because of delay rules (lnet-core 4.6, 11.2, 12.5).
+// dropWaiting discards all messages for which match returns true among those that wait on
+// a lazy portal, for a router credit or buffer, or because of a delay rule (lnet-core 4.6,
+// 11.2, 12.5).
 func (n *Node) dropWaiting(r DropReason, match func(*message) bool) {
 	dropDelayed(r, n.table.DropDelayed(func(o *portals.Operation) bool { return match(messageOf(o)) }))
 	n.dropForwards(r, match)
@@ -164,7 +166,7 @@ func (n *Node) dropWaiting(r DropReason, match func(*message) bool) {
 	}
 }
 
-// dropDelayed discards messages that were waiting on portals.
+// dropDelayed discards messages that were waiting on a lazy portal.
 func dropDelayed(r DropReason, waited portals.Operations) {
 	for o := waited.Next(); o != nil; o = waited.Next() {
 		messageOf(o).drop(r)

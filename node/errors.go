@@ -9,20 +9,21 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Errors of calls and events, wrapped with what was attempted. The errno that LNet uses
-// is given in parentheses.
+// Errors of calls and events. They are wrapped with a description of what was attempted.
+// The errno that LNet uses is given in parentheses.
 var (
 	// ErrClosed means that the node is closed or closing (ESHUTDOWN).
 	ErrClosed = portals.ErrClosed
 	// ErrInvalid means that an argument is invalid (EINVAL).
 	ErrInvalid = portals.ErrInvalid
-	// ErrExists means that the NID or the device is already in use (EEXIST).
+	// ErrExists means that the NID, device, route or portal is already in use (EEXIST).
 	ErrExists = errors.New("already in use")
 	// ErrTooMany means that no more interfaces may be added (ENOSPC).
 	ErrTooMany = errors.New("too many interfaces")
-	// ErrRouted means that routes use the net (EUSERS).
+	// ErrRouted means that an NI cannot be added on a net to which routes lead (EUSERS).
 	ErrRouted = errors.New("routes use the net")
-	// ErrBusy means that the router is still stopping (EBUSY).
+	// ErrBusy means that routing cannot be enabled while the router is still stopping
+	// (EBUSY).
 	ErrBusy = errors.New("busy")
 	// ErrNotFound means that the MD does not exist, is unlinked or is used up, or that the NI
 	// does not exist (ENOENT).
@@ -40,23 +41,24 @@ var (
 	ErrTimedOut = portals.ErrTimedOut
 	// ErrCanceled means that the MD was unlinked before the message was sent (ECANCELED).
 	ErrCanceled = portals.ErrCanceled
-	// ErrRestarted means that the peer has restarted, so that requests to its previous
-	// incarnation will not be answered (EIO). It ends requests whose responses are tracked
-	// (see Parameters.ResponseTracking). The restart of a target behind a router is not
-	// detected; requests to it end with ErrTimedOut.
+	// ErrRestarted means that the peer has restarted and will not answer requests that were
+	// sent before (EIO). Only requests whose responses are tracked end with it (see
+	// Parameters.ResponseTracking). The restart of a target behind a router is not detected;
+	// requests to it end with ErrTimedOut.
 	ErrRestarted = lnd.ErrRestarted
-	// ErrFailNID means that FailNID makes messages to the target fail (EIO).
+	// ErrFailNID means that a call of FailNID makes this message fail, for a test (EIO).
 	ErrFailNID = errors.New("sends to this target fail because of a test setting")
 	// ErrShortReply means that the answer to a ping was shorter than the size of the ping
 	// info and the buffer allow (lnet-wire 7.6).
 	ErrShortReply = errors.New("short reply")
 )
 
-// errRule is the cause if a fault rule makes a message fail.
+// errRule is the cause of the error if a fault rule makes a send fail.
 var errRule = errors.New("dropped by a fault rule")
 
-// ProtocolError describes how a peer violated the protocol (lnet-wire 4.7). Upper.Arrived
-// returns it to the driver. It wraps lnd.ErrProtocol.
+// ProtocolError describes how a peer violated the protocol (lnet-wire 4.7). The node
+// returns it to the driver from lnd.Upper.Arrived, and the driver closes the connection.
+// It wraps lnd.ErrProtocol.
 type ProtocolError struct {
 	// NI is the interface on which the message arrived.
 	NI lnet.NID

@@ -12,8 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// exchange is a ping or a push made by discovery, and the handler of its MD. The machine
-// is notified of its end once.
+// exchange is a ping or a push of the discovery machine, and the handler of its MD. It
+// reports its result to the machine once, unless the machine has canceled it.
 type exchange struct {
 	node   *Node
 	id     discovery.RequestID
@@ -31,7 +31,7 @@ type exchange struct {
 	err      error       // accessed by the handler only
 }
 
-// exchanges are the exchanges under way.
+// exchanges holds the exchanges that have not ended.
 type exchanges struct {
 	mu      sync.Mutex // guards byID and waiting, and md and canceled of each exchange
 	byID    map[discovery.RequestID]*exchange
@@ -65,7 +65,8 @@ func (x *exchanges) cancel(n *Node, id discovery.RequestID) {
 	}
 }
 
-// end removes e. It returns false if e was canceled.
+// end removes e when its result is known. It returns false if e was canceled, so that the
+// result must not be reported.
 func (x *exchanges) end(e *exchange) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -104,7 +105,8 @@ func (x *exchanges) sendAll(n *Node) {
 	}
 }
 
-// send binds the MD and starts the request.
+// send binds the MD of e and sends the PUT or GET. If it returns an error, the caller must
+// report it to the machine.
 func (e *exchange) send() error {
 	n := e.node
 	r := request{
@@ -143,8 +145,8 @@ func (e *exchange) send() error {
 	return nil
 }
 
-// HandleEvent implements portals.Handler. An answer is reported to the machine at once, a
-// failure with the last event.
+// HandleEvent implements portals.Handler. It reports an answer to the machine as soon as
+// it arrives, but a failure only with the last event of the MD.
 func (e *exchange) HandleEvent(v *portals.Event) {
 	n := e.node
 	switch {
@@ -171,7 +173,8 @@ func (e *exchange) HandleEvent(v *portals.Event) {
 	}
 }
 
-// reportAnswer reports an answer to the machine.
+// reportAnswer reports an answer to the machine: the ACK of a push, or the REPLY to a ping
+// with its ping info.
 func (e *exchange) reportAnswer(v *portals.Event) {
 	if e.push {
 		e.reportResult(func(m *discovery.Machine, now time.Duration) { m.PushAcked(now, e.id) })
@@ -185,8 +188,9 @@ func (e *exchange) reportAnswer(v *portals.Event) {
 	e.reportResult(func(m *discovery.Machine, now time.Duration) { m.PingReply(now, e.id, r) })
 }
 
-// readInfo decodes the ping info of another node. It removes this node's own NIDs from
-// it.
+// readInfo decodes ping info that came from another node. cut reports whether b may lack
+// the end of the info because the buffer was full. Entries with NIDs of this node are
+// removed, because they cannot belong to another node.
 func (n *Node) readInfo(b []byte, cut bool, from lnet.NID) discovery.Content {
 	c := discovery.Read(b, cut, n.parameters.Load().InterfacesMax)
 	if t := n.topology.Load(); t.find(from) == nil {

@@ -9,16 +9,16 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// failure is the last failure that was caused by a peer NI. It is kept until a message
-// arrives from the peer NI.
+// failure is the last failure of a message or a connection that a peer NI caused, for
+// display. It is kept until a message arrives from the peer NI.
 type failure struct {
 	second int64 // of the node's clock
 	at     time.Time
 	text   string
 }
 
-// noteFailure keeps text as the last failure of p, unless it is empty. It keeps at most one
-// per second, since whole queues fail at once.
+// noteFailure keeps text as the last failure of p, unless text is empty. It keeps at most
+// one failure per second, because all messages of a queue fail at the same time.
 func (n *Node) noteFailure(p *peerNI, text string) {
 	second := n.second.Load()
 	if f := p.failure.Load(); text == "" || f != nil && f.second == second {
@@ -58,8 +58,8 @@ func failureText(err error) string {
 	return ""
 }
 
-// sendFailureText is failureText for the error of a message. A message also fails if the
-// peer closes a connection that was not established yet.
+// sendFailureText is like failureText, but for the error of a message. In addition it has
+// a text for a connection that the peer closed before it was established.
 func sendFailureText(err error) string {
 	e, ok := errors.AsType[*lnd.Error](err)
 	if !ok {

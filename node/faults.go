@@ -13,8 +13,8 @@ import (
 // heldMessages are the messages that delay rules hold: arrivals that have no placement
 // yet, and messages that have their credits and are about to be sent (lnet-core 11.2).
 type heldMessages struct {
-	// mu guards list and closed. It is held from the decision of a rule until the message is
-	// in the list.
+	// mu guards list and closed. It is held from the decision of a delay rule to hold a
+	// message until the message is in list, so that RemoveFaults finds it.
 	mu     sync.Mutex
 	list   []heldMessage
 	closed bool // no more messages are held
@@ -26,7 +26,8 @@ type heldMessage struct {
 	until int64
 }
 
-// delay stores m if a delay rule applies to it. It reports whether it did.
+// delay reports whether a delay rule holds m. If so, m belongs to n.held until the rule's
+// latency is over or the rule is removed.
 func (n *Node) delay(m *message, about *fault.Message) bool {
 	h := &n.held
 	h.mu.Lock()
@@ -59,7 +60,8 @@ func (h *heldMessages) take(match func(*heldMessage) bool) []heldMessage {
 	return out
 }
 
-// release resumes messages that were held. A message whose MD was unlinked is canceled.
+// release resumes messages that a delay rule held. A message whose MD was unlinked
+// meanwhile is canceled.
 func (n *Node) release(messages []heldMessage) {
 	var ready messageQueue
 	for _, h := range messages {
@@ -75,7 +77,7 @@ func (n *Node) release(messages []heldMessage) {
 	}
 }
 
-// close makes hold return false from now on.
+// close makes Node.delay hold no more messages.
 func (h *heldMessages) close() {
 	h.mu.Lock()
 	h.closed = true
@@ -97,14 +99,17 @@ func (n *Node) dropByRule(i *ni, rx *lnd.Rx) bool {
 	return n.faults.DropArrival(&about, n.now())
 }
 
-// holdArrival stores a message that has arrived if a delay rule applies to it.
+// holdArrival reports whether a delay rule holds m, which has arrived. If so, m no longer
+// belongs to the caller.
 func (m *message) holdArrival() bool {
 	about := m.ni.aboutArrival(&m.arrival.rx.Header)
 	return m.node.delay(m, &about)
 }
 
-// inject applies the fault rules to a message that has its credits. The message may be
-// held, at most once per attempt, or must fail with err.
+// inject applies the fault rules to m, which has its credits. If held is true, a delay
+// rule holds m, which happens at most once per attempt, and m no longer belongs to the
+// caller. If err is not nil, a drop rule makes the attempt fail, and the caller must end
+// it with err.
 func (m *message) inject() (held bool, err error) {
 	n := m.node
 	h := &m.tx.Header
@@ -121,8 +126,9 @@ func (m *message) inject() (held bool, err error) {
 	return false, nil
 }
 
-// AddFault adds a rule that drops, fails or holds messages, for tests. It applies to
-// messages from now on. It returns fault.ErrInvalid if the rule is invalid.
+// AddFault adds a rule that drops, fails or holds messages, for tests. The rule applies to
+// messages that arrive or are sent after the call. AddFault returns fault.ErrInvalid if
+// the rule is invalid.
 func (a *Admin) AddFault(r fault.Rule) error {
 	n := a.n
 	if err := n.checkMade(); err != nil {
@@ -134,8 +140,9 @@ func (a *Admin) AddFault(r fault.Rule) error {
 	return nil
 }
 
-// RemoveFaults removes the rules with these filters and returns their number. Messages
-// that they held continue at once.
+// RemoveFaults removes the rules of kind k with exactly these filters, and returns how
+// many it removed. A filter for all NIDs stands for any filter. Messages that the rules
+// held continue immediately.
 func (a *Admin) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	n := a.n
 	if !n.isMade() {
@@ -150,7 +157,7 @@ func (a *Admin) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	return len(gone)
 }
 
-// Faults lists the rules of a kind, newest first.
+// Faults lists the rules of kind k with their counters, newest first.
 func (a *Admin) Faults(k fault.Kind) []fault.Status {
 	if !a.n.isMade() {
 		return nil
@@ -165,9 +172,10 @@ func (a *Admin) ResetFaults() {
 	}
 }
 
-// FailNID makes the next count messages to or from nid fail: PUTs and GETs to it fail at
-// once with ErrFailNID, and messages from it are dropped. The count fault.Forever never
-// runs out, and 0 removes the current one. lnet.AnyNID stands for every NID.
+// FailNID makes the next count messages to or from nid fail: a PUT or GET to nid fails at
+// once with ErrFailNID, and a message from nid is dropped. With the count fault.Forever
+// all further messages fail. A count of 0 removes an earlier count. lnet.AnyNID stands for
+// every NID.
 func (a *Admin) FailNID(nid lnet.NID, count int) error {
 	n := a.n
 	if err := n.checkMade(); err != nil {

@@ -5,8 +5,9 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Stages of a forwarded message. It acquires a router credit of the neighbour that sent
-// it, then a buffer (lnet-core 7.4), and holds both until it has been sent on.
+// Stages of a message that is forwarded. It first acquires a router credit of the
+// neighbour that sent it, then a credit of a pool of buffers (lnet-core 7.4), and holds
+// both until it has been sent on.
 const (
 	passageNone   = iota
 	passageCredit // holds the router credit
@@ -20,7 +21,7 @@ func (m *message) startForward() {
 	m.out.reserved = h.Portal == 0 && !m.isAnswer()
 	from, n := m.arrival.from, m.node
 	if !from.router.acquire(m) {
-		if from.gone.Load() { // removed from the map at this moment
+		if from.gone.Load() { // from was removed from the map after m was queued
 			n.resumeStrays(from)
 		}
 		return
@@ -29,8 +30,9 @@ func (m *message) startForward() {
 	m.acquireBuffer()
 }
 
-// resumeStrays resumes the messages that wait for credits of a peer NI which was removed
-// from the map, where they could no longer be found. The monitor runs them.
+// resumeStrays resumes the messages that wait for router credits of p after p was removed
+// from the map of peers. Code that searches the map, such as dropForwards, would not find
+// them there. They continue in the monitor as if they had received the credit.
 func (n *Node) resumeStrays(p *peerNI) {
 	strays := p.router.withdraw(func(*message) bool { return true })
 	for m := strays.pop(); m != nil; m = strays.pop() {
@@ -58,7 +60,7 @@ func (m *message) acquireBuffer() {
 	n := m.node
 	r := &n.router
 	if !r.poolFor(int(m.tx.Header.PayloadLength)).credits.acquire(m) {
-		if !r.forwards() { // forwarding was switched off meanwhile
+		if !r.forwards() { // forwarding was disabled after m was queued
 			n.dropForwards(DropNotRouter, func(*message) bool { return true })
 		}
 		return
@@ -67,7 +69,8 @@ func (m *message) acquireBuffer() {
 	m.receivePayload()
 }
 
-// receivePayload receives the payload of m, which has both credits, into a buffer.
+// receivePayload takes a buffer for m, which holds both credits, and makes the driver
+// receive the payload into it.
 func (m *message) receivePayload() {
 	length := int(m.tx.Header.PayloadLength)
 	m.passage.buffer = m.node.router.poolFor(length).get()
@@ -93,17 +96,18 @@ func (m *message) forwardReceived(err error) {
 	n.execute(m, &p)
 }
 
-// mayWaitForDiscovery reports whether a message to be forwarded may wait for discovery of its
-// destination while it holds credits. If too many waited, they could use up all buffers,
-// and the answer that they wait for might be on a connection that is blocked for lack of
-// a buffer.
+// mayWaitForDiscovery reports whether m, which is being forwarded and holds credits, may
+// wait for discovery of its destination. It returns false if less than half of the credits
+// are free. If more messages waited, they could use up all buffers. The answer that
+// discovery waits for might then be on a connection that is blocked because no buffer is
+// free.
 func (n *Node) mayWaitForDiscovery(m *message) bool {
 	half := func(c *credits) bool { return c.available.Load() >= max(c.limit.Load()/2, 1) }
 	return half(&m.arrival.from.router) && half(&n.router.poolFor(m.tx.Payload.Length).credits)
 }
 
-// releaseRouter releases the router credit and the buffer of m, and appends the messages
-// that receive them to ready.
+// releaseRouter releases the router credit of m, its buffer and the pool's credit.
+// Messages that receive these credits are appended to ready; the caller must run them.
 func (m *message) releaseRouter(ready *messageQueue) {
 	if m.passage.stage == passagePool {
 		p := m.node.router.poolFor(int(m.tx.Header.PayloadLength))
@@ -123,8 +127,8 @@ func (m *message) releaseRouter(ready *messageQueue) {
 	}
 }
 
-// forwardGranted resumes messages that received a credit because the number of credits
-// grew. Their stage shows which credit they waited for.
+// forwardGranted resumes messages that received a credit because the number of credits was
+// increased. The stage of each message shows which credit it waited for.
 func (n *Node) forwardGranted(ready *messageQueue) {
 	for m := ready.head; m != nil; m = m.next {
 		m.passage.stage++

@@ -7,14 +7,15 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// gatewayNIDs maps the NIDs that gateways have on other nets to the gateways' NIDs that are
-// used in routes. A kernel closes all its connections with a neighbour if a message for
-// one of the kernel's NIDs arrives on another one. A message for such a NID is therefore
-// addressed to the gateway's NID on our net. If discovery is on, it merges these NIDs
-// anyway.
+// gatewayNIDs maps the NIDs that gateways have on other nets to the gateways' NIDs that
+// are used in routes. A kernel gateway closes all its connections with us if a message for
+// one of its NIDs arrives on another one. A message for a NID in this map is therefore
+// addressed to the gateway's NID on our net. This matters if discovery is off; otherwise
+// discovery combines the NIDs of a gateway in one peer.
 type gatewayNIDs map[lnet.NID]*peerNI
 
-// farNIDs returns the NIDs on other nets of the gateways in a route table.
+// farNIDs returns the map for a route table: all NIDs that its gateways reported and that
+// the routes do not use.
 func (d *discoverer) farNIDs(table *selection.Routing) gatewayNIDs {
 	far := gatewayNIDs{}
 	for _, r := range table.Routes() {
@@ -31,7 +32,8 @@ func (d *discoverer) farNIDs(table *selection.Routing) gatewayNIDs {
 	return far
 }
 
-// recordGatewayNIDs records the NIDs that a gateway reported as its own.
+// recordGatewayNIDs records the NIDs that the gateway q reported as its own, and updates
+// the topology if they changed.
 func (d *discoverer) recordGatewayNIDs(q *peer, info *lnet.PingInfo) {
 	nids := make([]lnet.NID, 0, len(info.NIs))
 	for _, i := range info.NIs {
@@ -45,9 +47,10 @@ func (d *discoverer) recordGatewayNIDs(q *peer, info *lnet.PingInfo) {
 	}
 }
 
-// gatewayNID returns the NID to which a message for target is addressed: target itself, or if
-// it belongs to a gateway, the gateway's NID on our net. source, if not zero or AnyNID,
-// is the NID that the message must be sent from.
+// gatewayNID returns the NID to which a message for target is addressed. If target belongs
+// to a gateway and is not on a local net, that is the gateway's NID on our net. Otherwise
+// it is target itself. source, if not zero or AnyNID, is the NID that the message must be
+// sent from.
 func (n *Node) gatewayNID(t *topology, target, source lnet.NID) lnet.NID {
 	near := t.gatewayNIDs[target]
 	if near == nil || t.first(target.Net()) != nil {

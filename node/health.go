@@ -12,19 +12,20 @@ import (
 )
 
 // health is the health of an NI or a peer NI, 0 to MaxHealth, and the state of its
-// recovery (discovery 9.1, 9.7).
+// recovery pings (discovery 9.1, 9.7).
 type health struct {
 	value    *atomic.Int32 // of the selection.NI or PeerNI
 	pings    atomic.Int32  // recovery pings since the last message arrived
 	nextPing atomic.Int64  // when the next ping is due, in seconds of the node's clock; 0 if not planned
-	// recovering is set while it is in the recovery queue, pending while a ping is under way.
+	// recovering is set while the NI or peer NI is in the recovery queue, pending while a
+	// ping to it is under way.
 	recovering, pending atomic.Bool
 }
 
 func (h *health) full() bool { return h.value.Load() == MaxHealth }
 
-// add changes the value by d within its bounds. It returns the new value, and whether it
-// differs from the old one.
+// add adds d to the health, but keeps it within 0 to MaxHealth. It returns the new value,
+// and whether the health has changed.
 func (h *health) add(d int) (int, bool) {
 	for {
 		old := h.value.Load()
@@ -38,14 +39,15 @@ func (h *health) add(d int) (int, bool) {
 	}
 }
 
-// answered resets the number of pings because a message has arrived. The next ping is
-// moved forward if it is far away, as it may be after a long silence.
+// answered resets the number of pings because a message has arrived. If the next ping is
+// planned for a time that is far away, as it may be after a long silence, it is sent
+// within about a second instead.
 func (h *health) answered(second int64) {
 	if h.pings.Load() == 0 {
 		return
 	}
 	h.pings.Store(0)
-	if at := h.nextPing.Load(); at > second+2 { // the pause before a second ping
+	if at := h.nextPing.Load(); at > second+2 { // longer than the pause before a second ping
 		h.nextPing.CompareAndSwap(at, second+1)
 	}
 }
@@ -71,7 +73,8 @@ func (n *Node) healthInfo(h *health, s *trafficStats) Health {
 	return info
 }
 
-// Classes of a status (discovery 9.2).
+// Flags of a status: what a failure with this status lowers, and whether another attempt
+// to send the message is allowed (discovery 9.2).
 const (
 	lowersLocal = 1 << iota
 	lowersRemote
@@ -91,8 +94,9 @@ var statusClass = [statuses]uint8{
 	lnd.StatusNetworkTimeout: lowersLocal | lowersRemote,
 }
 
-// succeeded updates the health after a message was sent or has arrived. Both raise the
-// health of the NI; an arrival also raises that of the neighbour (discovery 9.5).
+// succeeded updates the health after m was sent, or has arrived if arrived is true. Both
+// raise the health of the NI. An arrival also raises that of the neighbour (discovery
+// 9.5).
 func (m *message) succeeded(arrived bool) {
 	n, i := m.node, m.ni
 	if i.loopback || m.peer == nil {
@@ -119,9 +123,9 @@ func (m *message) succeeded(arrived bool) {
 	}
 }
 
-// failed lowers the health of the NI or peer NI that caused the failure of m. It reports
-// whether another attempt makes sense (discovery 9.2 to 9.4). A failure after the
-// deadline of m is ignored.
+// failed lowers the health of the NI or peer NI that caused the failure of m. It returns
+// true if another attempt to send m is allowed and makes sense (discovery 9.2 to 9.4). It
+// ignores a failure after the deadline of m, and returns false.
 func (m *message) failed(err error) (again bool) {
 	n, i, p := m.node, m.ni, m.peer
 	if i == nil || i.loopback || p == nil || m.out.deadline != 0 && n.now() > m.out.deadline {
@@ -137,7 +141,7 @@ func (m *message) failed(err error) (again bool) {
 	if errors.Is(err, syscall.EFAULT) { // a program's memory is gone; another NI would not help
 		return false
 	}
-	if errors.Is(err, ErrRestarted) { // not caused by an NI; a message that was not started has not arrived
+	if errors.Is(err, ErrRestarted) { // no NI has caused it; a status that allows another attempt means that no byte of m was sent
 		return class&resendable != 0
 	}
 	sensitivity := n.parameters.Load().HealthSensitivity
@@ -162,8 +166,9 @@ func (m *message) failed(err error) (again bool) {
 }
 
 // reroutable reports whether m, which goes through a gateway, could go through another
-// one. The specification allows a resend only if the neighbour has several NIDs, but a
-// gateway to which no connection is possible has not received m.
+// one. The specification allows another attempt only if the neighbour has several NIDs. It
+// is safe here as well, because a gateway to which no connection is possible has not
+// received m.
 func (m *message) reroutable() bool {
 	return m.tx.To.NID != m.tx.Header.Dest && (m.arrival.from == nil || m.passage.forward) &&
 		len(m.node.topology.Load().view.Routing.To(m.tx.Header.Dest.Net())) > 1
@@ -176,7 +181,8 @@ func (i *ni) raiseHealth(d int) {
 	}
 }
 
-// lowerHealth lowers an NI's health by d. Recovery pings follow until it is full again.
+// lowerHealth lowers an NI's health by d. The NI then receives recovery pings until its
+// health is full again.
 func (i *ni) lowerHealth(d int) {
 	v, changed := i.health.add(-d)
 	if changed && v == 0 {
@@ -187,15 +193,16 @@ func (i *ni) lowerHealth(d int) {
 	}
 }
 
-// blame lowers the health of a peer NI after a failure, unless there is no alternative to
-// it.
+// blame lowers the health of a peer NI after a failure. It does nothing if p is the only
+// NID of its node and so would be used anyway, unless p is a gateway or this node is a
+// router. NIDs of this node are not affected.
 func (n *Node) blame(p *peerNI) {
 	if (!p.isOnlyNID() || p.gateway() || n.router.forwards()) && n.topology.Load().find(p.NID) == nil {
 		n.lowerPeerHealth(p, n.parameters.Load().HealthSensitivity)
 	}
 }
 
-// lowerPeerHealth lowers a peer NI's health by d.
+// lowerPeerHealth lowers a peer NI's health by d and lets recovery pings follow.
 func (n *Node) lowerPeerHealth(p *peerNI, d int) {
 	if v, _ := p.health.add(-d); v < MaxHealth {
 		n.recoverPeer(p)
@@ -222,7 +229,8 @@ func (a *Admin) SetNIHealth(nid lnet.NID, value int) error {
 	return nil
 }
 
-// SetPeerHealth sets the health of a peer NI, as SetNIHealth does.
+// SetPeerHealth sets the health of a peer NI. A value outside of 0 to MaxHealth means
+// MaxHealth. It returns ErrNotFound if there is no such peer NI.
 func (a *Admin) SetPeerHealth(nid lnet.NID, value int) error {
 	n := a.n
 	if err := n.checkMade(); err != nil {
