@@ -11,55 +11,61 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bell wakes a sleeping consumer in another process, and costs producers little while the consumer is
-// awake (transport 9.6). It consists of a flag in shared memory and a file descriptor through which tokens
-// are sent; Go's poller waits on the descriptor. The consumer (1) announces its sleep: flag = 1; (2) checks
-// for work: load of the tail; (3) sleeps if it found none: reads a token; (4) gets up: flag = 0. A producer
-// (1) writes entries; (2) stores the tail; (3) claims the consumer: loads the flag and, if it is not 0,
-// exchanges it with 0; only one producer gets a nonzero value; (4) writes a token if it got one.
+// A bell wakes a sleeping consumer in another process, and costs producers little while the consumer is awake
+// (transport 9.6). It consists of a flag in shared memory and a file descriptor through which tokens are
+// sent. A token wakes the consumer; Go's poller waits for it on the descriptor.
 //
-// Each side stores before it loads what the other side stores. All four accesses are sequentially
-// consistent (seq_cst in C), so they have one total order. If the consumer's store precedes the producer's
-// load, the producer sees the flag. Otherwise the producer's store precedes the consumer's load, and the
-// consumer sees the entry. Acquire and release would not suffice, because they allow a load to overtake a
-// store to another address.
+// Before the consumer sleeps, it (1) announces this: flag = 1; (2) checks for work: it loads the ring's tail;
+// and (3) if it has found none, sleeps until it reads a token. When it continues, it (4) clears the flag:
+// flag = 0.
+//
+// A producer (1) writes entries; (2) stores the tail; (3) claims the consumer: it loads the flag and, if that
+// is not 0, exchanges it with 0, so that only one producer gets a nonzero value; and (4) writes a token if it
+// got a nonzero value.
+//
+// Each side stores before it loads what the other side stores. All four accesses are sequentially consistent
+// (seq_cst in C), so they have one total order. If the consumer's store precedes the producer's load, the
+// producer sees the flag. Otherwise the producer's store precedes the consumer's load, and the consumer sees
+// the entry. Acquire and release would not suffice, because they allow a load to overtake a store to another
+// address.
 //
 // fences: Both stores are Swaps. Go compiles an atomic store to an instruction that orders it before later
 // loads (XCHG on amd64). But with the race detector it is a plain MOV for memory that Go has not allocated,
 // such as these mappings. The processor may then load before it stores, and the wake-up is lost. A Swap is
 // ordered in every build.
 //
-// A token may arrive after the consumer has already found the entry. Then the consumer's next sleep ends at
-// once, and it checks again. Package completion uses the same protocol within a process.
+// A token may arrive after the consumer has already found the entry. The consumer's next sleep then ends
+// immediately, and the consumer checks again. Package completion uses the same protocol within a process.
 //
 // Two kinds of descriptors carry tokens. Flags such as O_NONBLOCK belong to the open file, not to the
 // process, so a client can change them at any time. Submissions use an eventfd. lnetd only reads it, and
-// requests each read not to block. Completions use a pair of sockets. lnetd writes to its own end, so
+// requests with each read not to block. Completions use a pair of sockets. lnetd writes to its own end, so
 // neither the client's flags nor unread tokens can block lnetd. A write to a full eventfd has no such
 // guarantee, and a write to a pipe can wait for a reader that faults on its memory.
 
-// sleeper is the consumer's side. Only one goroutine at a time may be between setDeadline and finishSleep.
+// sleeper is the consumer's side of a bell. Only one goroutine at a time may be between setDeadline and
+// finishSleep.
 type sleeper struct {
 	flag *atomic.Uint32 // in shared memory
-	// woken is set by forceWake and cleared when the consumer wakes up. shut is set by close.
+	// woken is set by forceWake and cleared by finishSleep. shut is set by close.
 	woken, shut atomic.Bool
 
 	file  *os.File
 	raw   syscall.RawConn
-	read  func(fd uintptr) bool // take or readEventfd
+	read  func(fd uintptr) bool // readSocket or readEventfd
 	token [64]byte
-	iovec unix.Iovec // iovec for token, used by readEventfd
-	nread int
+	iovec unix.Iovec // describes token for readEventfd
+	nread int        // result of the last read, with errno
 	errno syscall.Errno
-	// deadline is the deadline set in file, if known is set. Zero means no deadline.
+	// deadline is the deadline that is set in file, if deadlineKnown is set. Zero means no deadline.
 	deadline      time.Time
 	deadlineKnown bool
 
 	sleeps, reads counter
 }
 
-// listen initializes s with a non-blocking socket or eventfd, and takes ownership of fd. It returns
-// EOPNOTSUPP if the kernel is older than 5.8, which does not support the required reads of an eventfd.
+// listen initializes s with fd, a non-blocking socket or an eventfd, and takes ownership of it. It returns
+// EOPNOTSUPP if the kernel is older than 5.8, because such a kernel cannot read an eventfd with RWF_NOWAIT.
 func (s *sleeper) listen(fd int, flag *atomic.Uint32, eventfd bool) (err error) {
 	s.flag, s.file, s.read = flag, os.NewFile(uintptr(fd), "bell"), s.readSocket
 	defer func() {
@@ -91,24 +97,27 @@ func (s *sleeper) finishSleep() {
 	s.woken.Store(false)
 }
 
-// setDeadline makes sleep end at until, unless that is zero. It must be called before prepareSleep: if it
-// overwrites the deadline of a concurrent forceWake, the caller still sees woken afterwards.
+// setDeadline makes sleep end at the given time, unless that is zero. The caller must call it before
+// prepareSleep and check woken after it: setDeadline may overwrite the deadline by which a concurrent
+// forceWake ends the sleep, but woken is then still set.
 func (s *sleeper) setDeadline(until time.Time) {
 	if s.deadlineKnown && s.deadline.Equal(until) {
 		return
 	}
 	s.deadline, s.deadlineKnown = until, true
-	_ = s.file.SetReadDeadline(until) // fails after close, and then sleep fails, too
+	_ = s.file.SetReadDeadline(until) // fails only after close, and sleep then fails as well
 }
 
-// sleep blocks until a token, the time until, or forceWake. It reports whether the time has passed.
+// sleep blocks until a token arrives, until the time set by setDeadline, or until forceWake is called. over
+// reports whether the time until has passed. The error is ErrShut after close, and ErrGone if the other side
+// has closed its end.
 func (s *sleeper) sleep(until time.Time) (over bool, err error) {
 	err = s.raw.Read(s.read)
 	switch {
 	case s.shut.Load():
 		return false, ErrShut
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// The deadline was set by forceWake, whose effect may be over, or the time has passed.
+		// Either forceWake has set the deadline, perhaps for an earlier sleep, or the time has passed.
 		s.deadlineKnown = false
 		return !until.IsZero() && !time.Now().Before(until), nil
 	case err != nil:
@@ -122,7 +131,8 @@ func (s *sleeper) sleep(until time.Time) (over bool, err error) {
 	return false, nil
 }
 
-// readSocket reads tokens from a socket. It returns false if the poller must wait.
+// readSocket reads tokens from a socket into s.token. It returns false if there are none, so that the poller
+// waits.
 func (s *sleeper) readSocket(fd uintptr) bool {
 	for {
 		n, _, e := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.token)), uintptr(len(s.token)), unix.MSG_DONTWAIT, 0, 0)
@@ -133,7 +143,8 @@ func (s *sleeper) readSocket(fd uintptr) bool {
 	}
 }
 
-// readEventfd is take for an eventfd. It does not block even if the eventfd is set to.
+// readEventfd is like readSocket, but reads an eventfd. It does not block even if the eventfd is in blocking
+// mode.
 func (s *sleeper) readEventfd(fd uintptr) bool {
 	for {
 		n, _, e := unix.Syscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&s.iovec)), 1, ^uintptr(0), ^uintptr(0), unix.RWF_NOWAIT)
@@ -147,7 +158,7 @@ func (s *sleeper) readEventfd(fd uintptr) bool {
 // forceWake wakes the consumer even if there is no work.
 func (s *sleeper) forceWake() {
 	s.woken.Store(true)
-	_ = s.file.SetReadDeadline(time.Unix(1, 0)) // fails after close, which has ended the sleep
+	_ = s.file.SetReadDeadline(time.Unix(1, 0)) // fails only after close, which has ended the sleep
 }
 
 // close ends the current sleep and all later ones.
@@ -157,17 +168,18 @@ func (s *sleeper) close() {
 	}
 }
 
-// waker is the producer's side. It is safe for concurrent use.
+// waker is the producer's side of a bell. It is safe for concurrent use.
 type waker struct {
 	flag       *atomic.Uint32 // in shared memory
 	descriptor descriptor
 	write      func(fd uintptr) syscall.Errno // writeEventfd or writeSocket
 	wakeups    counter
-	retrying   atomic.Bool // a retry is scheduled for a token that failed for lack of kernel memory
+	retrying   atomic.Bool // sendToken will be called again, because the kernel was out of memory
 }
 
-// claimSleeper reports whether the caller must wake the consumer, and counts it, because the memory may be gone
-// when wake is called. It costs one load if the consumer is awake.
+// claimSleeper reports whether the caller must call sendToken, because the consumer sleeps or is about to,
+// and no other producer has claimed it. It counts the wake-up itself, because the memory of the counter may
+// be gone when sendToken is called. It costs one load if the consumer is awake.
 func (r *waker) claimSleeper() bool {
 	if r.flag.Load() == 0 || r.flag.Swap(0) == 0 {
 		return false
@@ -182,9 +194,10 @@ var token = uint64(1)
 // wakeRetry is the delay before a token is written again after the kernel was out of memory.
 const wakeRetry = time.Millisecond
 
-// sendToken makes sleep return. It does not block or access shared memory. It ignores errors if the consumer is
-// gone, or has so many unread tokens that no more fit (EAGAIN). If the kernel is out of memory, sendToken
-// retries a little later, because the flag is already claimed and no other producer will write a token.
+// sendToken makes the consumer's sleep return. It neither blocks nor accesses shared memory. It ignores
+// errors if the consumer is gone, or has so many unread tokens that no more fit (EAGAIN). If the kernel is
+// out of memory, it tries again after wakeRetry, because the flag is already claimed and no other producer
+// will write a token.
 func (r *waker) sendToken() {
 	if !r.descriptor.use() {
 		return
@@ -214,7 +227,8 @@ func writeSocket(fd uintptr) syscall.Errno {
 	return e
 }
 
-// init initializes r with a descriptor, and takes ownership of it.
+// init initializes r with descriptor fd, of which it takes ownership, and with the function that writes
+// tokens to it.
 func (r *waker) init(fd int, flag *atomic.Uint32, give func(fd uintptr) syscall.Errno) {
 	r.descriptor.fd, r.flag, r.write = fd, flag, give
 }

@@ -35,21 +35,21 @@ const maxErrno = 4095
 
 // Completion reports the progress of an op, or a change of the TM, to a client.
 type Completion struct {
-	// Buffer, Generation and Operation are those of the submission, or 0 if TM is set.
+	// Buffer, Generation and Operation are copied from the submission of the op. They are 0 if TM is set.
 	Buffer, Generation, Operation uint32
 	// Errno is 0 on success, and at most 4095.
 	Errno syscall.Errno
-	// Length is the number of bytes moved, Offset their position in the buffer.
+	// Length is the number of bytes moved, and Offset is their position in the buffer.
 	Length, Offset uint32
 	// Time is when lnetd received the event, in nanoseconds of CLOCK_MONOTONIC.
 	Time uint64
-	// Sender, PID, Portal and TMID are the address of a message's sender. Sender is the zero NID if the
+	// Sender, PID, Portal and TMID are the address of the sender of a message. Sender is the zero NID if the
 	// sender is unknown. It is never the wildcard.
 	Sender       lnet.NID
 	PID          lnet.PID
 	Portal, TMID uint16
-	// Final marks the last completion of the op. Rejected means that lnetd did not begin the op. TM means
-	// that the completion concerns the TM, not an op.
+	// Final means that this is the last completion of the op. Rejected means that lnetd did not begin the op.
+	// TM means that the completion concerns the TM, not an op.
 	Final, Rejected, TM bool
 }
 
@@ -58,7 +58,7 @@ var (
 	errNoOp   = errors.New("an op is named in what tells of the TM")
 )
 
-// Put encodes c into b. It sets all bytes.
+// Put encodes c into b. It overwrites all bytes of b.
 func (c *Completion) Put(b *[CompletionSize]byte) {
 	binary.LittleEndian.PutUint32(b[0:], c.Buffer)
 	binary.LittleEndian.PutUint32(b[4:], c.Generation)

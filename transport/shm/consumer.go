@@ -6,28 +6,30 @@ import (
 	"time"
 )
 
-// Consumer is the side of a ring that removes entries. One goroutine at a time may call Next and Release,
-// and one at a time Wait. The other methods are safe for concurrent use. Only Wait blocks or makes system
-// calls. Only errors are allocated.
+// Consumer is the side of a ring that removes entries. Only one goroutine at a time may call Next and
+// Release, and only one Wait. The other methods are safe for concurrent use. Only Wait blocks or makes system
+// calls. The methods allocate nothing but errors.
 type Consumer struct {
 	entries []byte // of the ring, in shared memory
 	size    uint32 // of an entry
 	count   uint32 // number of entries, a power of two
 
-	// next counts entries removed, released counts those that the other side may overwrite. Both are
-	// private; sharedHead is a copy of released that is never read back.
+	// next is the number of entries removed, and released the number of those that the other side may
+	// overwrite. Both begin at the ring's initial counter and wrap around. They are private; sharedHead is a
+	// copy of released that is never read back.
 	next       uint32
 	released   atomic.Uint32
 	sharedHead *atomic.Uint32
-	// tail is the last value loaded from sharedTail, the other side's counter.
+	// tail is the last value loaded from sharedTail, which the other side writes: the number of entries
+	// written.
 	tail       uint32
 	sharedTail *atomic.Uint32
 
-	bell    sleeper
-	readNow counter
+	bell    sleeper // wakes Wait
+	readNow counter // number of entries released, for statistics
 }
 
-// init initializes c for a ring, beginning at the ring's current counter.
+// init initializes c for ring r in the mapped file b. It begins at the ring's current counter.
 func (c *Consumer) init(b []byte, r ring) {
 	c.entries, c.size, c.count = b[r.begin:r.end], r.size, r.count
 	c.sharedTail, c.sharedHead = word(b, r.tail), word(b, r.head)
@@ -36,10 +38,11 @@ func (c *Consumer) init(b []byte, r ring) {
 	c.tail = c.next
 }
 
-// read copies the next entry to dst, which has the size of an entry. It returns false if the ring is empty.
+// read removes the next entry and copies it to dst, whose length is the size of an entry. It returns false if
+// the ring is empty, and ErrRing if the other side's counter is invalid.
 func (c *Consumer) read(dst []byte) (bool, error) {
 	if c.next == c.tail {
-		// Entries written before the other side stored this counter are visible now.
+		// After this load, all entries that the other side wrote before it stored the counter are visible.
 		tail := c.sharedTail.Load()
 		if fill := tail - c.released.Load(); fill > c.count || tail-c.next > c.count {
 			return false, fmt.Errorf("%w: it has put %d entries where there is room for %d", ErrRing, int32(tail-c.next), c.count)
@@ -54,27 +57,27 @@ func (c *Consumer) read(dst []byte) (bool, error) {
 	return true, nil
 }
 
-// Release allows the other side to overwrite all removed entries. Call it once per batch, and before the
-// other side learns by other means that there is room.
+// Release allows the other side to overwrite all removed entries. Call it once per batch. If the other side
+// can learn in another way that there is room, call Release before that.
 func (c *Consumer) Release() {
 	if n := c.next - c.released.Load(); n != 0 {
 		c.released.Store(c.next)
-		// The entries were copied before this store.
+		// The entries were copied before this store, so the other side may overwrite them.
 		c.sharedHead.Store(c.next)
 		c.readNow.add(uint64(n))
 	}
 }
 
-// Pending reports whether there are entries that were not released. It costs two atomic loads. It does not
-// validate the other side's counter; Next does.
+// Pending reports whether there are entries that were not released: new entries, or removed ones. It costs
+// two atomic loads. It does not validate the other side's counter; Next does.
 func (c *Consumer) Pending() bool { return c.sharedTail.Load() != c.released.Load() }
 
-// Wait blocks until Pending returns true, Wake is called, or the time until, unless that is zero. It
-// returns at once if entries were removed but not released. It does not block a thread. It returns ErrShut
-// if this side is shut, and ErrGone, in a client, if lnetd is gone.
+// Wait blocks until Pending returns true, until Wake is called, or until the given time unless that is zero.
+// It returns immediately if entries were removed but not released. It blocks only the goroutine, not its
+// thread. It returns ErrShut if this side is shut, and in a client ErrGone if lnetd is gone.
 func (c *Consumer) Wait(until time.Time) error { return c.wait(until, false) }
 
-// wait implements Wait. If bell is set, it also returns after a token without an entry.
+// wait implements Wait. If bell is set, wait also returns when a token arrives although the ring is empty.
 func (c *Consumer) wait(until time.Time, bell bool) error {
 	if c.Pending() {
 		c.bell.woken.Store(false)
@@ -99,13 +102,14 @@ func (c *Consumer) wait(until time.Time, bell bool) error {
 	return nil
 }
 
-// Wake ends the current Wait. If no Wait is running, the next one returns at once.
+// Wake ends the Wait that is in progress. If none is, the next Wait returns immediately.
 func (c *Consumer) Wake() { c.bell.forceWake() }
 
 // ConsumerStats are the statistics of a consumer (transport 9.7).
 type ConsumerStats struct {
-	// Released counts released entries, Sleeps announced sleeps, and Reads system calls that found a token.
-	// The other side's Wakeups never exceeds Sleeps.
+	// Released is the number of released entries. Sleeps is how often the consumer announced that it would
+	// sleep, and Reads how often it read a token, which is a system call. ProducerStats.Wakeups of the other
+	// side never exceeds Sleeps.
 	Released, Sleeps, Reads uint64
 }
 
@@ -114,23 +118,23 @@ func (c *Consumer) Stats() ConsumerStats {
 	return ConsumerStats{Released: c.readNow.load(), Sleeps: c.bell.sleeps.load(), Reads: c.bell.reads.load()}
 }
 
-// SubmissionConsumer is lnetd's side of the submissions.
+// SubmissionConsumer is lnetd's side of the submission ring.
 type SubmissionConsumer struct {
 	Consumer
 	entry  [SubmissionSize]byte
 	posted posted
 }
 
-// WaitWakeup is like Wait, but also returns when the client rings without a new submission, so that the
-// client's counters are checked.
+// WaitWakeup is like Wait, but also returns when the client has woken lnetd without a new submission. The
+// caller then checks the client's counters.
 func (c *SubmissionConsumer) WaitWakeup() error { return c.wait(time.Time{}, true) }
 
-// MarkPosted reports to the client that all removed submissions have been carried out. It returns true if
-// the client waits for that. Then the caller must call WakePosted.
+// MarkPosted reports to the client that lnetd has carried out all submissions removed so far. It returns true
+// if the client waits for that; the caller must then call WakePosted.
 func (c *SubmissionConsumer) MarkPosted() (wake bool) { return c.posted.store(c.next) }
 
-// WakePosted wakes the client's WaitPosted, after MarkPosted. It does not block. If the memory is gone, it
-// has no effect.
+// WakePosted wakes the client that waits in WaitPosted. The caller calls it after MarkPosted has returned
+// true. It does not block. It has no effect if the memory is no longer mapped.
 func (c *SubmissionConsumer) WakePosted() { c.posted.wake() }
 
 // Next removes and decodes the next submission. It returns false if the ring is empty. The error is
@@ -143,7 +147,7 @@ func (c *SubmissionConsumer) Next(s *Submission) (bool, error) {
 	return true, s.Decode(&c.entry)
 }
 
-// CompletionConsumer is a client's side of the completions.
+// CompletionConsumer is a client's side of the completion ring.
 type CompletionConsumer struct {
 	Consumer
 	entry [CompletionSize]byte

@@ -2,8 +2,8 @@ package shm
 
 import "sync/atomic"
 
-// counter counts in private memory. If shown is set, it also publishes the count in the ring file. Several
-// goroutines may add concurrently. The published value may then lag until the next add.
+// counter counts in private memory. If published is set, it also stores the count there, in the ring file.
+// Several goroutines may call add at a time; the published value may then be too low until the next add.
 type counter struct {
 	n         atomic.Uint64
 	published *atomic.Uint64

@@ -65,26 +65,26 @@ const (
 	offSQWaiting  = 640
 )
 
-// Bounds of Sizes. There may be four times as many submissions as completions.
+// Limits of Sizes. A file may have four times as many submissions as completions.
 const (
 	MinEntries     = 2
 	MaxCompletions = 1 << 16
 	MaxSubmissions = 4 * MaxCompletions
 )
 
-// firstCount is the initial value of heads and tails. It is so close to 2^32 that every ring soon wraps
-// around, in tests as well as in production.
+// firstCount is the initial value of heads and tails. It is so close to 2^32 that the counters of every ring
+// wrap around soon. So this case is common, in tests as well as in production.
 const firstCount = 1<<32 - 256
 
-// errInvalidRing means that lnetd cannot have written a ring file.
+// errInvalidRing means that lnetd cannot have written the header of a ring file.
 var errInvalidRing = fmt.Errorf("not what lnetd writes: %w", syscall.EPROTO)
 
-// Sizes are the numbers of entries of both rings: powers of two within the bounds.
+// Sizes are the numbers of entries of the two rings of a file. Each is a power of two within the limits.
 type Sizes struct {
 	Submissions, Completions int
 }
 
-// check returns EINVAL if a size is out of bounds.
+// check returns EINVAL if a size is not a power of two or not within the limits.
 func (s Sizes) check() error {
 	if !size(s.Submissions, MaxSubmissions) || !size(s.Completions, MaxCompletions) {
 		return fmt.Errorf("shm: rings of %d and %d entries: %w", s.Submissions, s.Completions, syscall.EINVAL)
@@ -92,24 +92,24 @@ func (s Sizes) check() error {
 	return nil
 }
 
-// size reports whether a ring can have n entries, with the given limit.
+// size reports whether a ring can have n entries: a power of two, from MinEntries to limit.
 func size(n, limit int) bool {
 	return n >= MinEntries && n <= limit && bits.OnesCount(uint(n)) == 1
 }
 
-// completionsAt returns the offset of the completions.
+// completionsAt returns the offset of the completions in the file.
 func (s Sizes) completionsAt() int {
 	return headerSize + (s.Submissions*SubmissionSize+headerSize-1)&^(headerSize-1)
 }
 
-// FileSize returns the size of the ring file in bytes: whole pages.
+// FileSize returns the size of the ring file in bytes, a multiple of the page size.
 func (s Sizes) FileSize() int {
 	return wholePages(s.completionsAt() + s.Completions*CompletionSize)
 }
 
-// ring is the position of one of the two rings in the file.
+// ring describes where one of the two rings is in the file.
 type ring struct {
-	begin, end  int    // of the entries
+	begin, end  int    // offsets of the first entry and of the end of the last
 	size, count uint32 // size of an entry, number of entries
 	tail, head  int    // offsets of the counters
 }
@@ -123,7 +123,7 @@ func (s Sizes) completions() ring {
 	return ring{begin, begin + s.Completions*CompletionSize, CompletionSize, uint32(s.Completions), offCQTail, offCQHead}
 }
 
-// fixed appends the constant part of the header, its first line.
+// fixed appends the constant part of the header: its first 28 bytes.
 func (s Sizes) fixed(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, ringMagic)
 	b = binary.LittleEndian.AppendUint16(b, version)
@@ -136,8 +136,8 @@ func (s Sizes) fixed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, CompletionSize)
 }
 
-// decodeSizes decodes a private copy of the first line of a file of total bytes. It accepts only what lnetd
-// writes for these sizes, and checks each field.
+// decodeSizes decodes the first line of a ring file with a size of total bytes. b must be a private copy. It
+// accepts only exactly the values that lnetd writes for these sizes.
 func decodeSizes(b []byte, total int64) (Sizes, error) {
 	s := Sizes{
 		Submissions: int(binary.LittleEndian.Uint32(b[offSQEntries:])),
@@ -173,12 +173,12 @@ func decodeSizes(b []byte, total int64) (Sizes, error) {
 	return s, nil
 }
 
-// word returns the counter or flag at an offset of mapped memory.
+// word returns a pointer to the counter or flag at an offset of mapped memory.
 func word(b []byte, at int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&b[at : at+4][0]))
 }
 
-// statCounter returns the statistics value at an offset of mapped memory.
+// statCounter returns a pointer to the statistics value at an offset of mapped memory.
 func statCounter(b []byte, at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&b[at : at+8][0]))
 }

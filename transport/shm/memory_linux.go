@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is a sealed memfd, mapped for reading and writing. It can neither shrink nor grow, so the other
-// side cannot make accesses fault. A process that can write to it can free its pages, which then read as
-// zeros.
+// Memory is a sealed memfd that is mapped for reading and writing. It can neither shrink nor grow, so the
+// other process cannot make accesses fault. But any process that can write to it can free its pages, which
+// then read as zeros.
 type Memory struct {
 	mu    sync.Mutex // guards bytes
 	bytes []byte
@@ -20,10 +20,10 @@ type Memory struct {
 // seals are the seals that Create sets.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Create creates zeroed memory of size bytes, rounded up to whole pages. All pages are allocated, so that
-// accesses do not fail for lack of memory. Name appears in /proc. The caller owns the descriptor fd, which
-// can be passed to other processes; the mapping does not need it. Create may block while the kernel
-// allocates pages. It returns EINVAL if size is below 1.
+// Create creates zeroed memory of size bytes, rounded up to whole pages. It allocates all pages, so that
+// accesses do not fail for lack of memory. name appears in /proc. The caller owns the descriptor fd and can
+// pass it to other processes; closing it does not affect the mapping. Create may block while the kernel
+// allocates pages. It returns EINVAL if size is less than 1.
 func Create(name string, size int) (m *Memory, fd int, err error) {
 	if size < 1 {
 		return nil, -1, fmt.Errorf("shm: memory of %d bytes: %w", size, unix.EINVAL)
@@ -52,7 +52,8 @@ func Create(name string, size int) (m *Memory, fd int, err error) {
 	return m, fd, err
 }
 
-// newMemfd creates an empty memfd that cannot be executed. Kernels before 6.3 do not support that flag.
+// newMemfd creates an empty memfd that cannot be executed. Kernels before 6.3 do not support this flag; there
+// the memfd can be executed.
 func newMemfd(name string) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
@@ -81,9 +82,9 @@ func Adopt(fd int, size int64) (*Memory, error) {
 	return mapped(fd, int(size))
 }
 
-// validateDescriptor validates a descriptor, except for its expected size, and returns its size. It calls the file
-// system last, after the check of the seals: only the kernel's own file systems have seals, while others
-// might not answer.
+// validateDescriptor checks that fd is a memfd that Adopt accepts, and returns its size. It checks the seals
+// before it calls the file system: only the kernel's own file systems have seals, and others might not
+// answer.
 func validateDescriptor(fd int) (size int64, err error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -128,15 +129,15 @@ func mapped(fd, size int) (*Memory, error) {
 	return &Memory{bytes: b}, nil
 }
 
-// Bytes returns the whole memory, which begins at a page. It returns nil after Close. Slices returned
-// before must not be used after Close.
+// Bytes returns the whole memory, which begins at a page boundary. It returns nil after Close. The caller
+// must not use the slice after Close.
 func (m *Memory) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes
 }
 
-// Close unmaps the memory. Later calls have no effect.
+// Close unmaps the memory. Further calls have no effect.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	b := m.bytes
@@ -154,7 +155,7 @@ func wholePages(n int) int {
 	return (n + page - 1) / page * page
 }
 
-// retryEINTR calls f until it is not interrupted by a signal.
+// retryEINTR calls f again while a signal interrupts it, and returns the final error.
 func retryEINTR(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {

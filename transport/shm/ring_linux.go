@@ -10,11 +10,11 @@ import (
 // Files are the file descriptors that give a client access to its end of a ring file.
 type Files struct {
 	// Ring is the ring file. Submissions is the eventfd that wakes lnetd. Completions is the socket that
-	// wakes the client. A negative value means none.
+	// wakes the client. A negative value means that there is no descriptor.
 	Ring, Submissions, Completions int
 }
 
-// Close closes the descriptors.
+// Close closes the descriptors and sets them to -1.
 func (f *Files) Close() {
 	for _, fd := range []*int{&f.Ring, &f.Submissions, &f.Completions} {
 		if *fd >= 0 {
@@ -52,7 +52,7 @@ func CreateRing(s Sizes) (h *Host, files Files, err error) {
 	return h, files, nil
 }
 
-// init initializes the header, both rings and their bells.
+// init initializes the header, both rings, and the bells, and adds the client's descriptors to files.
 func (h *Host) init(s Sizes, files *Files) error {
 	b := h.memory.Bytes()
 	s.fixed(b[:0])
@@ -82,7 +82,7 @@ func (h *Host) init(s Sizes, files *Files) error {
 	if err == nil {
 		cq.bell.init(pair[0], word(b, offCQSleeping), writeSocket)
 		files.Completions = pair[1]
-		err = unix.Shutdown(pair[0], unix.SHUT_RD) // so that no data can accumulate here
+		err = unix.Shutdown(pair[0], unix.SHUT_RD) // so that the client cannot fill this end with data
 	}
 	if err != nil {
 		h.Shut()
@@ -91,19 +91,19 @@ func (h *Host) init(s Sizes, files *Files) error {
 	return nil
 }
 
-// ShutSubmissions is Shut for the submissions only: completions can still be put, and the client can be
-// woken for them.
+// ShutSubmissions is like Shut, but only for the submissions. Completions can still be added, and the client
+// can be woken for them.
 func (h *Host) ShutSubmissions() { h.Submissions.bell.close() }
 
-// Shut makes every Wait return ErrShut, and disables Wake. It does not block. It may be called repeatedly
-// and concurrently.
+// Shut makes every Wait of this end return ErrShut, and makes Wake ineffective. It does not block. It may be
+// called repeatedly and concurrently.
 func (h *Host) Shut() {
 	h.Submissions.bell.close()
 	h.Completions.bell.descriptor.close()
 }
 
-// Close shuts the end and unmaps the memory. After that only Completions.Wake may be called. The client's
-// end is not affected.
+// Close shuts this end and unmaps its memory. After that the only method that may be called is
+// Completions.Wake. The client's end is not affected.
 func (h *Host) Close() error {
 	h.Shut()
 	return h.memory.Close()
@@ -117,9 +117,10 @@ type Client struct {
 	sizes       Sizes
 }
 
-// AttachRing creates a client's end from the files that lnetd has passed to it. It always takes ownership
-// of the files. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO if lnetd cannot have
-// written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor has the wrong type.
+// AttachRing creates a client's end from the files that lnetd has passed to it. It takes ownership of the
+// files, even if it returns an error. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO
+// if lnetd cannot have written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor
+// has the wrong type.
 func AttachRing(files Files) (c *Client, err error) {
 	defer func() { files.Close() }()
 	size, err := validateDescriptor(files.Ring)
@@ -138,7 +139,8 @@ func AttachRing(files Files) (c *Client, err error) {
 	return c, nil
 }
 
-// decode decodes the header and initializes both rings. It removes the bells from files.
+// decode decodes the header and initializes both rings. If it succeeds, it takes ownership of the bells and
+// removes their descriptors from files.
 func (c *Client) decode(files *Files) error {
 	b := c.memory.Bytes()
 	var first [fixedSize]byte
@@ -171,7 +173,7 @@ func (c *Client) decode(files *Files) error {
 	return nil
 }
 
-// checkBells validates the descriptors of the bells, and makes the socket non-blocking.
+// checkBells checks the types of the bells' descriptors, and makes the socket non-blocking.
 func checkBells(files *Files) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(files.Submissions, &stat); err != nil || stat.Mode&unix.S_IFMT != 0 {
@@ -184,11 +186,11 @@ func checkBells(files *Files) error {
 	return os.NewSyscallError("fcntl O_NONBLOCK", unix.SetNonblock(files.Completions, true))
 }
 
-// Sizes returns the numbers of entries.
+// Sizes returns the numbers of entries of the two rings.
 func (c *Client) Sizes() Sizes { return c.sizes }
 
-// HostStats returns lnetd's statistics of its ends, which lnetd publishes in the ring file for display. It
-// is safe for concurrent use, but must not be called after Close.
+// HostStats returns the statistics of lnetd's sides of the rings, which lnetd publishes in the ring file for
+// display. It is safe for concurrent use, but must not be called after Close.
 func (c *Client) HostStats() (submissions ConsumerStats, completions ProducerStats) {
 	b := c.memory.Bytes()
 	submissions = ConsumerStats{Released: statCounter(b, offReleased).Load(), Sleeps: statCounter(b, offSleeps).Load(), Reads: statCounter(b, offReads).Load()}
@@ -196,15 +198,15 @@ func (c *Client) HostStats() (submissions ConsumerStats, completions ProducerSta
 	return submissions, completions
 }
 
-// Shut makes every Wait return ErrShut, and disables Wake. It does not block. It may be called repeatedly
-// and concurrently.
+// Shut makes every Wait of this end return ErrShut, and makes Wake ineffective. It does not block. It may be
+// called repeatedly and concurrently.
 func (c *Client) Shut() {
 	c.Completions.bell.close()
 	c.Submissions.bell.descriptor.close()
 }
 
-// Close shuts the end and unmaps the memory. After that only Submissions.Wake may be called. lnetd's end is
-// not affected.
+// Close shuts this end and unmaps its memory. After that the only method that may be called is
+// Submissions.Wake. lnetd's end is not affected.
 func (c *Client) Close() error {
 	c.Shut()
 	return c.memory.Close()

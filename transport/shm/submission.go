@@ -33,7 +33,7 @@ const flagMore = 1
 // Opcode is the type of a submission.
 type Opcode uint8
 
-// Opcodes: the six queues of a TM, the cancellation of an op, and no operation.
+// Opcodes: one for each of the six queues of a TM, one that cancels an op, and one without effect.
 const (
 	OpMsgRecv Opcode = 1 + iota
 	OpMsgSend
@@ -61,20 +61,22 @@ func (o Opcode) String() string {
 
 func (o Opcode) valid() bool { return o >= OpMsgRecv && o <= OpNop }
 
-// Submission is a request of a client to lnetd. Fields that the opcode does not use are 0 and ignored.
+// Submission is a request of a client to lnetd, for one op. Fields that the opcode does not use are 0 and
+// ignored.
 type Submission struct {
-	// Opcode is the operation.
+	// Opcode determines the operation.
 	Opcode Opcode
-	// More means that other submissions follow at once. It is a hint.
+	// More means that the client is about to add another submission. It is a hint for lnetd.
 	More bool
-	// Buffer and Generation identify a registered buffer, Operation the op on it. For OpCancel, Operation
-	// is the op to cancel.
+	// Buffer and Generation identify a registered buffer. Operation is the number of the op on this buffer;
+	// for OpCancel, it is the number of the op to cancel.
 	Buffer, Generation, Operation uint32
-	// MatchBits are those of the passive buffer, for passive and active bulk.
+	// MatchBits are the match bits of the passive buffer: of this one for passive bulk, of the peer's for
+	// active bulk.
 	MatchBits uint64
 	// Length is the number of bytes to move, for active bulk and for queues that send.
 	Length uint32
-	// MinReceive, in bytes, and MaxMessages apply to OpMsgRecv.
+	// MinReceive, in bytes, and MaxMessages apply to OpMsgRecv; see transport.Buffer.
 	MinReceive, MaxMessages uint32
 	// Peer, PID, Portal and TMID are the destination of a message or of active bulk. Peer is the zero NID
 	// if the op has no destination. It is never the wildcard.
@@ -90,7 +92,7 @@ var (
 	errWildcard = errors.New("is the wildcard")
 )
 
-// Put encodes s into b. It sets all bytes.
+// Put encodes s into b. It overwrites all bytes of b.
 func (s *Submission) Put(b *[SubmissionSize]byte) {
 	clear(b[:])
 	b[0] = byte(s.Opcode)
@@ -155,7 +157,7 @@ func submissionError(field string, value any, err error) error {
 	return &lnet.FieldError{What: "submission", Field: field, Value: value, Err: fmt.Errorf("%w: %w", err, syscall.EPROTO)}
 }
 
-// zero reports whether b, whose length is a multiple of 8, is all zeros.
+// zero reports whether all bytes of b are 0. The length of b must be a multiple of 8.
 func zero(b []byte) bool {
 	var or uint64
 	for ; len(b) >= 8; b = b[8:] {

@@ -14,23 +14,24 @@ const (
 	areaIDSize  = 4
 )
 
-// AreaAdd passes memory to lnetd: a memfd, sealed against shrinking, accompanies it.
+// AreaAdd passes memory to lnetd, as a memfd whose descriptor accompanies the record. The memfd must be
+// sealed against shrinking.
 type AreaAdd struct {
-	// Size is the size of the memfd in bytes, more than 0. lnetd checks that it is correct, and a multiple
-	// of the page size.
+	// Size is the size of the memfd in bytes, more than 0. lnetd checks that the memfd has this size and that
+	// it is a multiple of the page size.
 	Size uint64
 }
 
 // Opcode returns OpAreaAdd.
 func (*AreaAdd) Opcode() Opcode { return OpAreaAdd }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (a *AreaAdd) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, a.Size)
 	return append(b, make([]byte, 8)...)
 }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (a *AreaAdd) Decode(b []byte) error {
 	if err := checkLength("area", b, areaAddSize); err != nil {
 		return err
@@ -51,14 +52,14 @@ func (a *AreaAdd) Decode(b []byte) error {
 
 // AreaAddReply is the reply to AreaAdd.
 type AreaAddReply struct {
-	// Area identifies the area on this connection.
+	// Area identifies the new area in later requests on this connection.
 	Area uint32
 }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (r *AreaAddReply) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, r.Area) }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (r *AreaAddReply) Decode(b []byte) error {
 	if err := checkLength("area reply", b, areaIDSize); err != nil {
 		return err
@@ -67,19 +68,20 @@ func (r *AreaAddReply) Decode(b []byte) error {
 	return nil
 }
 
-// AreaDel removes an area. It fails with EBUSY while a buffer uses a part of it. The reply is Empty.
+// AreaDel removes an area. The request fails with EBUSY while a buffer uses a part of the area. The reply is
+// Empty.
 type AreaDel struct {
-	// Area is the value from AreaAddReply.
+	// Area is AreaAddReply.Area of the area to remove.
 	Area uint32
 }
 
 // Opcode returns OpAreaDel.
 func (*AreaDel) Opcode() Opcode { return OpAreaDel }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (a *AreaDel) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, a.Area) }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (a *AreaDel) Decode(b []byte) error {
 	if err := checkLength("area to delete", b, areaIDSize); err != nil {
 		return err

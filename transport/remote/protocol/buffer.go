@@ -28,13 +28,13 @@ const (
 // Range is a part of an area.
 type Range struct {
 	Area uint32
-	// Length is in bytes, more than 0. Offset + Length is below 2^64. lnetd checks that the range is within
-	// the area.
+	// Length is in bytes, more than 0. Offset + Length is less than 2^64. lnetd checks that the range is
+	// within the area.
 	Length uint32
 	Offset uint64
 }
 
-// BufRegister registers a buffer that consists of ranges, in this order.
+// BufRegister registers a buffer whose memory consists of the given ranges, in this order.
 type BufRegister struct {
 	// Ranges has 1 to MaxRanges elements. They may overlap.
 	Ranges []Range
@@ -48,7 +48,7 @@ var (
 // Opcode returns OpBufRegister.
 func (*BufRegister) Opcode() Opcode { return OpBufRegister }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (r *BufRegister) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(r.Ranges)))
 	b = binary.LittleEndian.AppendUint32(b, 0)
@@ -60,7 +60,7 @@ func (r *BufRegister) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (r *BufRegister) Decode(b []byte) error {
 	n, err := decodeCount("buffer", b, registerHead, rangeSize, MaxRanges)
 	if err != nil {
@@ -92,16 +92,16 @@ func (r *BufRegister) Decode(b []byte) error {
 	return nil
 }
 
-// BufRegisterReply identifies the buffer in requests and in ring entries. An index is reused with another
-// generation.
+// BufRegisterReply identifies the new buffer in later requests and in ring entries. When lnetd reuses an
+// index for another buffer, Generation is different.
 type BufRegisterReply struct {
 	Index, Generation uint32
 }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (r *BufRegisterReply) Append(b []byte) []byte { return appendBuffer(b, r.Index, r.Generation) }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (r *BufRegisterReply) Decode(b []byte) error {
 	if err := checkLength("buffer reply", b, bufferSize); err != nil {
 		return err
@@ -110,8 +110,8 @@ func (r *BufRegisterReply) Decode(b []byte) error {
 	return nil
 }
 
-// BufDeregister deregisters a buffer. It fails with EBUSY while an operation on it is in progress. The
-// reply is Empty.
+// BufDeregister deregisters a buffer. The request fails with EBUSY while an operation on the buffer is in
+// progress. The reply is Empty.
 type BufDeregister struct {
 	Index, Generation uint32
 }
@@ -119,10 +119,10 @@ type BufDeregister struct {
 // Opcode returns OpBufDeregister.
 func (*BufDeregister) Opcode() Opcode { return OpBufDeregister }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (d *BufDeregister) Append(b []byte) []byte { return appendBuffer(b, d.Index, d.Generation) }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (d *BufDeregister) Decode(b []byte) error {
 	if err := checkLength("buffer to deregister", b, bufferSize); err != nil {
 		return err

@@ -26,10 +26,10 @@ type StatsGet struct {
 // Opcode returns OpStatsGet.
 func (*StatsGet) Opcode() Opcode { return OpStatsGet }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (s *StatsGet) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, s.Handle) }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (s *StatsGet) Decode(b []byte) error {
 	if err := checkLength("stats", b, handleSize); err != nil {
 		return err
@@ -38,26 +38,26 @@ func (s *StatsGet) Decode(b []byte) error {
 	return nil
 }
 
-// Counters are lnetd's statistics.
+// Counters are lnetd's statistics of one TM, or of all TMs of a connection.
 type Counters struct {
-	// Submissions is the number of submission entries that lnetd has consumed.
+	// Submissions is the number of submission entries that lnetd has read from the rings.
 	Submissions uint64
 	// Completions is the number of completion entries that lnetd has written.
 	Completions uint64
-	// BellWrites counts writes to the socket that wakes the client. BellReads counts reads from the eventfd
-	// that wakes lnetd.
+	// BellWrites is the number of writes to the sockets that wake the client. BellReads is the number of
+	// reads from the eventfds that wake lnetd.
 	BellWrites, BellReads uint64
-	// Requests is the number of control records from this connection, including this one. In the statistics
-	// of one TM it also counts the whole connection.
+	// Requests is the number of control records that lnetd has received on this connection, including the
+	// current one. It is the same in the statistics of a single TM.
 	Requests uint64
 }
 
-// fields returns the counters in the order of the record.
+// fields returns pointers to the counters, in the order in which the record contains them.
 func (c *Counters) fields() [5]*uint64 {
 	return [...]*uint64{&c.Submissions, &c.Completions, &c.BellWrites, &c.BellReads, &c.Requests}
 }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (c *Counters) Append(b []byte) []byte {
 	counters := c.fields()
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(counters)))
@@ -68,7 +68,7 @@ func (c *Counters) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (c *Counters) Decode(b []byte) error {
 	n, err := decodeCount("counters", b, countersHead, counterSize, maxCounters)
 	if err != nil {

@@ -11,8 +11,8 @@ type Features uint64
 const (
 	// FeatLargeSegments is reserved for segments larger than a page.
 	FeatLargeSegments Features = 1 << 0
-	// FeatPolling makes lnetd poll submission rings for a while before it sleeps, depending on its
-	// settings.
+	// FeatPolling makes lnetd poll the submission rings of the connection for a while before it sleeps.
+	// lnetd's settings limit the time.
 	FeatPolling Features = 1 << 1
 	// FeatRingGrowth is reserved for rings that can grow.
 	FeatRingGrowth Features = 1 << 2
@@ -20,13 +20,14 @@ const (
 	FeatZeroCopy Features = 1 << 3
 	// FeatHugePages is reserved for areas of huge pages.
 	FeatHugePages Features = 1 << 4
-	// FeatPosted makes lnetd write SQ posted, the position up to which it has carried out submissions.
+	// FeatPosted makes lnetd write "SQ posted" into the ring file: the position up to which it has carried
+	// out submissions.
 	FeatPosted Features = 1 << 5
-	// FeatMatchBits adds to the reply to TM_START the match bits that precede those of passive buffers.
-	// lnetd refuses other match bits.
+	// FeatMatchBits makes lnetd choose the match bits of passive buffers: the reply to TM_START contains
+	// match bits, and the passive buffers use those that follow. lnetd refuses any others.
 	FeatMatchBits Features = 1 << 6
 
-	// Implemented has the features that this version of lnetd may grant.
+	// Implemented is the set of features that this version of lnetd may grant.
 	Implemented = FeatPolling | FeatPosted | FeatMatchBits
 )
 

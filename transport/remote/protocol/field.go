@@ -19,12 +19,12 @@ func fieldError(what, field string, value any, err error) error {
 	return &lnet.FieldError{What: what, Field: field, Value: value, Err: err}
 }
 
-// errOutsideRange returns the error for a number outside the range low to high.
+// errOutsideRange returns the error for a number that is not within low to high.
 func errOutsideRange(what, field string, value, low, high uint64) error {
 	return fieldError(what, field, value, fmt.Errorf("not %d to %d: %w", low, high, syscall.EINVAL))
 }
 
-// checkLength returns an error unless a body has n bytes.
+// checkLength returns an error if the length of body b is not n bytes.
 func checkLength(what string, b []byte, n int) error {
 	if len(b) != n {
 		return fieldError(what, "body", len(b), fmt.Errorf("not %d bytes: %w", n, syscall.EINVAL))
@@ -32,7 +32,7 @@ func checkLength(what string, b []byte, n int) error {
 	return nil
 }
 
-// zero32 returns an error unless the reserved word at an offset is 0.
+// zero32 returns an error if the reserved 32-bit word at an offset of b is not 0.
 func zero32(what string, b []byte, offset int) error {
 	if v := binary.LittleEndian.Uint32(b[offset:]); v != 0 {
 		return fieldError(what, fmt.Sprintf("reserved word at %d", offset), v, errZero)
@@ -40,8 +40,8 @@ func zero32(what string, b []byte, offset int) error {
 	return nil
 }
 
-// decodeNID decodes the NID of an interface from b, at least 20 bytes. The zero NID and the wildcard are
-// invalid.
+// decodeNID decodes the NID of an interface from the first 20 bytes of b. It returns an error if the NID is
+// malformed, zero or the wildcard.
 func decodeNID(what, field string, b []byte) (lnet.NID, error) {
 	nid, err := lnet.DecodeLarge(b)
 	if err != nil {
@@ -58,7 +58,7 @@ func decodeNID(what, field string, b []byte) (lnet.NID, error) {
 	return nid, nil
 }
 
-// appendText appends a text in wire format: printable ASCII, at most n bytes, with "?" for other bytes.
+// appendText appends the first n bytes of text to b, with "?" in place of bytes that are not printable ASCII.
 func appendText(b []byte, text string, n int) []byte {
 	for _, c := range []byte(text[:min(len(text), n)]) {
 		if c < ' ' || c > '~' {
@@ -69,7 +69,7 @@ func appendText(b []byte, text string, n int) []byte {
 	return b
 }
 
-// shownText returns a received text, converted like appendText does.
+// shownText converts a received text as appendText does.
 func shownText(b []byte, n int) string {
 	return string(appendText(nil, string(b[:min(len(b), n)]), n))
 }

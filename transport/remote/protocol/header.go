@@ -27,8 +27,8 @@ const (
 	MaxRecord = 16 << 10
 	// Version is the only version.
 	Version = 1
-	// MaxOutstanding is the maximum number of outstanding requests on one connection. Replies may arrive in
-	// any order, but requests of one transfer machine are carried out in order.
+	// MaxOutstanding is the maximum number of requests on one connection that lnetd has not answered yet.
+	// Replies may arrive in any order, but lnetd carries out the requests for one transfer machine in order.
 	MaxOutstanding = 16
 
 	magic    = 0x444e544c
@@ -48,11 +48,13 @@ var (
 
 // Header is the start of each record.
 type Header struct {
-	// Opcode may have any value.
+	// Opcode may be unknown to this package.
 	Opcode Opcode
-	// Sequence is chosen by the client. All its outstanding requests must have different values.
+	// Sequence is chosen by the client, and is repeated in the reply. Requests that are unanswered at the
+	// same time must have different values.
 	Sequence uint32
-	// Status is 0 in a successful reply. Otherwise the body is an explanation; see Failure.
+	// Status is 0 in a request and in a successful reply. If it is not 0, the request has failed and the body
+	// is a text; see Failure.
 	Status syscall.Errno
 }
 
@@ -66,7 +68,7 @@ func (h *Header) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
-// decode decodes the header of a whole record, and returns the body.
+// decode decodes the header of record, which must be a whole datagram, and returns the body.
 func (h *Header) decode(record []byte) (body []byte, err error) {
 	if len(record) < HeaderSize || len(record) > MaxRecord {
 		return nil, headerError("record", len(record), errShort)

@@ -24,14 +24,14 @@ const (
 	programSize = 32
 )
 
-// Hello is the first request of a connection. It is sent only once.
+// Hello is the first request on a connection. It must be sent exactly once.
 type Hello struct {
 	// Lowest and Highest are the range of versions that the client supports.
 	Lowest, Highest uint16
-	// Wanted features are granted if possible. If a Required feature is unavailable, the connection fails.
+	// Wanted are features that lnetd grants if it can. Required are features without which the request fails.
 	Wanted, Required Features
-	// Program is the name of the client shown by lnetd. It is cut to MaxProgram bytes, and bytes other than
-	// printable ASCII become "?".
+	// Program is the name of the client that lnetd shows to its administrator. It is truncated to MaxProgram
+	// bytes, and bytes other than printable ASCII become "?".
 	Program string
 }
 
@@ -46,7 +46,7 @@ var (
 // Opcode returns OpHello.
 func (*Hello) Opcode() Opcode { return OpHello }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (h *Hello) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, h.Lowest)
 	b = binary.LittleEndian.AppendUint16(b, h.Highest)
@@ -58,7 +58,7 @@ func (h *Hello) Append(b []byte) []byte {
 	return append(b, make([]byte, end-len(b))...)
 }
 
-// Decode decodes the body. It accepts any features.
+// Decode implements Body. It accepts unknown features.
 func (h *Hello) Decode(b []byte) error {
 	if err := checkLength("hello", b, helloSize); err != nil {
 		return err
@@ -87,9 +87,9 @@ func (h *Hello) Decode(b []byte) error {
 	return nil
 }
 
-// Negotiate returns the version and features that lnetd grants, given the offered ones. It returns EPROTO
-// if no version is common, and EOPNOTSUPP if a required feature is not offered. Errors can be passed to
-// AppendFailure.
+// Negotiate returns the version and features that lnetd grants, given the features that it offers. It returns
+// EPROTO if the client does not support lnetd's version, and EOPNOTSUPP if lnetd does not offer a required
+// feature. The errors can be passed to AppendFailure.
 func (h *Hello) Negotiate(offered Features) (version uint16, granted Features, err error) {
 	switch missing := h.Required &^ offered; {
 	case h.Lowest > Version:
@@ -102,8 +102,8 @@ func (h *Hello) Negotiate(offered Features) (version uint16, granted Features, e
 	return Version, (h.Wanted | h.Required) & offered, nil
 }
 
-// Check validates the reply to h for the client. It returns EPROTO if the reply grants something that h has
-// not requested, and EOPNOTSUPP if a required feature is missing.
+// Check validates lnetd's reply to h; the client calls it. It returns EPROTO if the reply grants a version or
+// feature that h has not requested, and EOPNOTSUPP if a required feature is missing.
 func (h *Hello) Check(r *HelloReply) error {
 	if r.Version < h.Lowest || r.Version > h.Highest {
 		return fieldError("hello reply", "version", r.Version, errNotOffered)
@@ -138,39 +138,39 @@ func (h *Hello) Check(r *HelloReply) error {
 //	88
 const helloReplySize = 88
 
-// HelloReply has the parameters of the connection.
+// HelloReply is the reply to Hello. It contains the parameters of the connection.
 type HelloReply struct {
 	// Version is the version of all later records.
 	Version uint16
-	// Features are the granted ones.
+	// Features are the features that lnetd has granted.
 	Features Features
 	Limits   Limits
 	Quotas   Quotas
-	// Incarnation identifies the run of lnetd.
+	// Incarnation is different after each start of lnetd.
 	Incarnation uint64
-	// Now is lnetd's CLOCK_MONOTONIC at the time of the reply, in nanoseconds. Completions have times of
-	// this clock.
+	// Now is lnetd's CLOCK_MONOTONIC at the time of the reply, in nanoseconds. The times in completions are
+	// times of this clock.
 	Now uint64
-	// Connection is the number by which lnetd's users refer to the connection. It is unique during a run of
+	// Connection is the number of the connection in lnetd's logs and commands. It is unique during a run of
 	// lnetd.
 	Connection uint64
 }
 
-// Limits are the limits of buffers (transport 3.4), in bytes. Segments is the maximum number of segments,
-// at most MaxRanges.
+// Limits are the limits of buffers (transport 3.4). The sizes are in bytes. Segments is the maximum number of
+// segments of a buffer, at most MaxRanges.
 type Limits struct {
 	BufferSize, SegmentSize  uint64
 	Segments, DescriptorSize uint32
 }
 
-// Quotas limit the resources of a connection (transport 9.8). RingEntries is the total number of completion
-// entries of its TMs, Bytes the total size of its areas.
+// Quotas limit the resources of a connection (transport 9.8). RingEntries limits the total number of
+// completion entries of its TMs, and Bytes the total size of its areas.
 type Quotas struct {
 	TMs, Buffers, Areas, RingEntries uint32
 	Bytes                            uint64
 }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (r *HelloReply) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, r.Version)
 	b = append(b, make([]byte, 6)...)
@@ -189,7 +189,7 @@ func (r *HelloReply) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, r.Connection)
 }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (r *HelloReply) Decode(b []byte) error {
 	if err := checkLength("hello reply", b, helloReplySize); err != nil {
 		return err
@@ -233,8 +233,8 @@ func (r *HelloReply) Decode(b []byte) error {
 	return nil
 }
 
-// check validates the limits: lengths in ring entries have 32 bits, and the list of segments must fit in a
-// record.
+// check returns an error if a limit is invalid. Lengths must fit in the 32 bits of ring entries, and a list
+// of Segments ranges in a record.
 func (l *Limits) check() error {
 	switch {
 	case l.BufferSize == 0 || l.BufferSize > math.MaxUint32:

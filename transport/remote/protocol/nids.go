@@ -18,7 +18,7 @@ const (
 	MaxNIDs = (maxBody - nidsHead) / lnet.LargeNIDSize
 )
 
-// NIDsGet requests the local NIDs. Its body is empty.
+// NIDsGet requests the NIDs of lnetd's node. Its body is empty.
 type NIDsGet struct{}
 
 // Opcode returns OpNIDsGet.
@@ -32,11 +32,11 @@ func (*NIDsGet) Decode(b []byte) error { return checkLength("NIDs request", b, 0
 
 // NIDsReply is the reply to NIDsGet.
 type NIDsReply struct {
-	// NIDs are the local NIDs, including loopback, at most MaxNIDs.
+	// NIDs are the NIDs of lnetd's node, including loopback. There are at most MaxNIDs.
 	NIDs []lnet.NID
 }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (r *NIDsReply) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(r.NIDs)))
 	for _, nid := range r.NIDs {
@@ -45,7 +45,7 @@ func (r *NIDsReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (r *NIDsReply) Decode(b []byte) error {
 	n, err := decodeCount("NIDs reply", b, nidsHead, lnet.LargeNIDSize, MaxNIDs)
 	if err != nil {
@@ -63,8 +63,9 @@ func (r *NIDsReply) Decode(b []byte) error {
 	return nil
 }
 
-// decodeCount decodes the count at the start of a list. It returns an error unless b consists of a head and
-// that many items, of the given sizes, and the count is at most most.
+// decodeCount decodes and returns the count at the start of a list. b must consist of a head of head bytes,
+// which begins with the count, and of this number of items of size bytes. decodeCount returns an error if the
+// length of b differs, or if the count exceeds most.
 func decodeCount(what string, b []byte, head, size, most int) (int, error) {
 	if len(b) < head {
 		return 0, fieldError(what, "body", len(b), fmt.Errorf("less than %d bytes: %w", head, syscall.EINVAL))

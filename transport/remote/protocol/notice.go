@@ -18,12 +18,12 @@ const noticeHead = 8
 type NoticeKind uint32
 
 const (
-	// NoticeGoingDown announces that lnetd ends in Value seconds.
+	// NoticeGoingDown announces that lnetd will end within Value seconds.
 	NoticeGoingDown NoticeKind = 1
-	// NoticeCutOff announces that lnetd is about to close the connection. Notice.Errno returns the reason.
-	// It is the last record.
+	// NoticeCutOff announces that lnetd is about to close the connection. Notice.Errno returns the reason. No
+	// other record follows.
 	NoticeCutOff NoticeKind = 2
-	// NoticeLimits announces that the size of descriptors is now Value, because the node has a large NID.
+	// NoticeLimits announces that descriptors may now have Value bytes, because the node has got a large NID.
 	NoticeLimits NoticeKind = 3
 )
 
@@ -44,7 +44,8 @@ func (k NoticeKind) String() string {
 type Notice struct {
 	// Kind may be unknown to this package.
 	Kind NoticeKind
-	// Value depends on Kind. It is negative only for an errno.
+	// Value depends on Kind; see the constants. For NoticeCutOff it is a negative errno. For other known
+	// kinds it is not negative.
 	Value int32
 	// Text is an explanation for human readers. It may be empty.
 	Text string
@@ -56,19 +57,19 @@ var (
 	errText     = fmt.Errorf("longer than %d bytes: %w", MaxText, syscall.EINVAL)
 )
 
-// GoingDown returns the notice that lnetd ends in the given number of seconds.
+// GoingDown returns a notice that lnetd will end within the given number of seconds.
 func GoingDown(seconds int, text string) Notice {
 	return Notice{Kind: NoticeGoingDown, Value: int32(max(0, min(seconds, math.MaxInt32))), Text: text}
 }
 
-// CutOff returns the notice that the connection is about to be closed because of err. Its value is the
-// errno in err, or EIO, and its text is that of err.
+// CutOff returns a notice that lnetd is about to close the connection because of err. The notice contains the
+// errno in err, or EIO if there is none, and the text of err.
 func CutOff(err error) Notice {
 	errno := errnoOf(err)
 	return Notice{Kind: NoticeCutOff, Value: -int32(errno), Text: errnoText(err, errno)}
 }
 
-// Errno returns the reason of a NoticeCutOff. It returns 0 for any other kind.
+// Errno returns the reason in a NoticeCutOff. It returns 0 for any other kind.
 func (n *Notice) Errno() syscall.Errno {
 	if n.Kind != NoticeCutOff {
 		return 0
@@ -76,14 +77,14 @@ func (n *Notice) Errno() syscall.Errno {
 	return syscall.Errno(-n.Value)
 }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (n *Notice) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(n.Kind))
 	b = binary.LittleEndian.AppendUint32(b, uint32(n.Value))
 	return appendText(b, n.Text, MaxText)
 }
 
-// Decode decodes the body. Unprintable bytes of the text become "?".
+// Decode implements Body. Unprintable bytes of the text become "?".
 func (n *Notice) Decode(b []byte) error {
 	if len(b) < noticeHead {
 		return fieldError("notice", "body", len(b), fmt.Errorf("less than %d bytes: %w", noticeHead, syscall.EINVAL))
@@ -110,9 +111,9 @@ func (n *Notice) Decode(b []byte) error {
 	return nil
 }
 
-// AppendNotice appends a notice.
+// AppendNotice appends a record with notice n to b.
 func AppendNotice(b []byte, n *Notice) []byte {
-	// It cannot be too long, because the text is cut.
+	// The record cannot be too long, because the text is truncated. So the error is always nil.
 	b, _ = appendRecord(b, Header{Opcode: OpNotice}, n)
 	return b
 }

@@ -6,31 +6,32 @@ import "fmt"
 type Opcode uint16
 
 const (
-	// OpHello is the first request of a connection: Hello, HelloReply.
+	// OpHello is the first request on a connection. Its body is Hello, that of the reply HelloReply.
 	OpHello Opcode = 1
-	// OpNIDsGet requests the local NIDs: NIDsGet, NIDsReply.
+	// OpNIDsGet requests the NIDs of lnetd's node: NIDsGet, answered by NIDsReply.
 	OpNIDsGet Opcode = 2
-	// OpAreaAdd passes memory for buffers to lnetd: AreaAdd, AreaAddReply.
+	// OpAreaAdd passes memory for buffers to lnetd, as an area: AreaAdd, answered by AreaAddReply.
 	OpAreaAdd Opcode = 3
-	// OpAreaDel removes an area: AreaDel, Empty.
+	// OpAreaDel removes an area: AreaDel, answered by Empty.
 	OpAreaDel Opcode = 4
-	// OpBufRegister registers parts of areas as a buffer: BufRegister, BufRegisterReply.
+	// OpBufRegister registers parts of areas as a buffer: BufRegister, answered by BufRegisterReply.
 	OpBufRegister Opcode = 5
-	// OpBufDeregister deregisters a buffer: BufDeregister, Empty.
+	// OpBufDeregister deregisters a buffer: BufDeregister, answered by Empty.
 	OpBufDeregister Opcode = 6
-	// OpTMStart starts a transfer machine: TMStart, TMStartReply.
+	// OpTMStart starts a transfer machine: TMStart, answered by TMStartReply.
 	OpTMStart Opcode = 7
-	// OpTMStop stops it: TMStop, Counters.
+	// OpTMStop stops a transfer machine: TMStop, answered by Counters.
 	OpTMStop Opcode = 8
-	// OpStatsGet requests statistics: StatsGet, Counters.
+	// OpStatsGet requests statistics: StatsGet, answered by Counters.
 	OpStatsGet Opcode = 9
-	// OpNop requests an echo: Nop, Nop.
+	// OpNop requests a reply with the same body: Nop, answered by Nop.
 	OpNop Opcode = 10
-	// OpNotice is sent by lnetd without a request: Notice.
+	// OpNotice is a record that lnetd sends without a request: Notice.
 	OpNotice Opcode = 64
 )
 
-// String returns the name in transport 9.2, such as "TM_START", or a text such as "opcode 99".
+// String returns the name of the opcode in transport 9.2, such as "TM_START". For an unknown opcode it
+// returns a text such as "opcode 99".
 func (o Opcode) String() string {
 	switch o {
 	case OpHello:
@@ -59,8 +60,8 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("opcode %d", uint16(o))
 }
 
-// RequestFDs returns the number of file descriptors that accompany a request: the memfd of an area,
-// otherwise none.
+// RequestFDs returns the number of file descriptors that accompany a request: one for AREA_ADD, the memfd of
+// the area, and otherwise none.
 func (o Opcode) RequestFDs() int {
 	if o == OpAreaAdd {
 		return 1
@@ -68,9 +69,9 @@ func (o Opcode) RequestFDs() int {
 	return 0
 }
 
-// ReplyFDs returns the number of file descriptors that accompany a successful reply. For TM_START these are
-// the memfd of the ring, the eventfd that wakes lnetd, and the socket that wakes the client, in this order.
-// Other replies have no descriptors, and failures never do.
+// ReplyFDs returns the number of file descriptors that accompany a successful reply. For TM_START there are
+// three, in this order: the memfd of the rings, the eventfd that wakes lnetd, and the socket that wakes the
+// client. Other replies have none. A failure never has any.
 func (o Opcode) ReplyFDs() int {
 	if o == OpTMStart {
 		return 3

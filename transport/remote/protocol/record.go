@@ -8,13 +8,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Body is the part of a record after the header, except in failures. The bodies of this package are
-// pointers to the types named in the comments of the Opcode constants.
+// Body is the part of a record after the header, except in failures. The comments of the Opcode constants
+// name the types of this package that implement it. The bodies are pointers to these types.
 type Body interface {
-	// Append appends the body. It does not limit the length; the functions that append whole records do.
+	// Append appends the encoded body to b. It does not limit the length; AppendRequest and AppendReply do.
 	Append(b []byte) []byte
-	// Decode decodes b, the whole body. It keeps no reference to b unless its comment states otherwise. The
-	// error is a *lnet.FieldError that matches EINVAL; then the value is unchanged.
+	// Decode decodes b, which is the whole body. It keeps no reference to b unless its comment states
+	// otherwise. The error is a *lnet.FieldError that matches EINVAL. After an error the value is unchanged.
 	Decode(b []byte) error
 }
 
@@ -30,14 +30,14 @@ var (
 	errNotice = fmt.Errorf("lnetd's alone: %w", syscall.EPROTO)
 )
 
-// AppendRequest appends a request. It returns EMSGSIZE and b unchanged if the request is longer than
-// MaxRecord.
+// AppendRequest appends a record with request r to b. It returns EMSGSIZE and b unchanged if the record is
+// longer than MaxRecord.
 func AppendRequest(b []byte, sequence uint32, r Request) ([]byte, error) {
 	return appendRecord(b, Header{Opcode: r.Opcode(), Sequence: sequence}, r)
 }
 
-// AppendReply appends a successful reply to a request. A reply without content has an Empty body. Errors
-// are those of AppendRequest.
+// AppendReply appends a successful reply to b. request is the header of the request. A reply without content
+// has an Empty body. It returns EMSGSIZE and b unchanged if the record is longer than MaxRecord.
 func AppendReply(b []byte, request Header, body Body) ([]byte, error) {
 	request.Status = 0
 	return appendRecord(b, request, body)
@@ -54,9 +54,9 @@ func appendRecord(b []byte, h Header, body interface{ Append(b []byte) []byte })
 	return b, nil
 }
 
-// DecodeRequest decodes a request from a client, one whole datagram. EPROTO means that it is not a request,
-// and the connection cannot be trusted any more. After any other error h is valid, and AppendFailure
-// creates the reply: EOPNOTSUPP means an unknown opcode, and EINVAL an invalid body. Only Nop keeps a
+// DecodeRequest decodes a request from a client. record must be a whole datagram. EPROTO means that record is
+// not a request; lnetd must then close the connection. After any other error h is valid, and lnetd can reply
+// with AppendFailure: EOPNOTSUPP means an unknown opcode, and EINVAL an invalid body. Only a Nop keeps a
 // reference to record.
 func DecodeRequest(record []byte) (h Header, r Request, err error) {
 	body, err := h.decode(record)
@@ -67,7 +67,7 @@ func DecodeRequest(record []byte) (h Header, r Request, err error) {
 		return Header{}, nil, headerError("status", -int32(h.Status), errHeadZero)
 	}
 	if h.Opcode == OpNotice {
-		// The client would not accept a failure with this opcode as a reply.
+		// The client would not accept a failure with this opcode as a reply, so do not send one.
 		return Header{}, nil, headerError("opcode", uint16(h.Opcode), errNotice)
 	}
 	if r = newRequest(h.Opcode); r == nil {
@@ -79,7 +79,7 @@ func DecodeRequest(record []byte) (h Header, r Request, err error) {
 	return h, r, nil
 }
 
-// newRequest returns an empty request body for an opcode, or nil if no request has that opcode.
+// newRequest returns an empty request for opcode o, or nil if no request has this opcode.
 func newRequest(o Opcode) Request {
 	switch o {
 	case OpHello:
@@ -106,10 +106,10 @@ func newRequest(o Opcode) Request {
 	return nil
 }
 
-// DecodeReply decodes a record from lnetd, one whole datagram: a Notice if h.Opcode is OpNotice, otherwise
-// a reply. Body is a part of record. h.Sequence identifies the request. The client must compare h.Opcode
-// with the request's, call h.Failure, and decode the body with the type for the opcode. DecodeReply returns
-// EPROTO if the record is invalid.
+// DecodeReply decodes a record from lnetd, which must be a whole datagram. If h.Opcode is OpNotice, the
+// record is a Notice, and otherwise a reply to the request with the same h.Sequence. The client must compare
+// h.Opcode with that of the request, call h.Failure, and decode body with the type for the opcode. body is a
+// part of record. DecodeReply returns EPROTO if the record is invalid.
 func DecodeReply(record []byte) (h Header, body []byte, err error) {
 	if body, err = h.decode(record); err != nil {
 		return Header{}, nil, err
@@ -132,19 +132,19 @@ func (*Empty) Append(b []byte) []byte { return b }
 // Decode returns an error if b is not empty.
 func (*Empty) Decode(b []byte) error { return checkLength("reply", b, 0) }
 
-// Nop requests an echo, and is the echo. Its body is Data, up to 16360 arbitrary bytes.
+// Nop requests a reply with the same body, and is that reply. The body is Data, up to 16360 arbitrary bytes.
 type Nop struct {
-	// Data is a part of the record if it was decoded.
+	// Data is arbitrary. After Decode it is a part of the decoded record.
 	Data []byte
 }
 
 // Opcode returns OpNop.
 func (*Nop) Opcode() Opcode { return OpNop }
 
-// Append appends the data.
+// Append appends Data to b.
 func (n *Nop) Append(b []byte) []byte { return append(b, n.Data...) }
 
-// Decode stores b as Data. It never fails.
+// Decode sets Data to b without a copy. It never fails.
 func (n *Nop) Decode(b []byte) error {
 	n.Data = b
 	return nil

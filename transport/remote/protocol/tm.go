@@ -32,16 +32,17 @@ const (
 	handleSize       = 4
 
 	maxTMID = 4095
-	// DynamicTMID requests any free number.
+	// DynamicTMID, as TMStart.TMID, requests any free number.
 	DynamicTMID = maxTMID + 1
-	// MaxCompletions and MinCompletions limit the number of entries of a completion ring.
+	// MaxCompletions and MinCompletions are the limits of the number of entries of a completion ring.
 	MaxCompletions = 16384
 	MinCompletions = 2
-	// SubmissionsPerCompletion is the ratio of the ring sizes. For each buffer with a reserved completion
-	// entry, up to three submissions may be unread: the cancellation of its previous operation, the current
-	// one and its cancellation. With the next power of two the ring is never full.
+	// SubmissionsPerCompletion is the number of submission entries for each completion entry. It ensures that
+	// the submission ring is never full. For each buffer with a reserved completion entry, up to three
+	// submissions may be unread: the cancellation of the buffer's previous operation, the current operation,
+	// and its cancellation. The next power of two is 4.
 	SubmissionsPerCompletion = 4
-	// NoHandle is not the handle of a TM. In a StatsGet it means the whole connection.
+	// NoHandle is a number that no TM has as its handle. In a StatsGet it means all TMs of the connection.
 	NoHandle = 0xffffffff
 )
 
@@ -52,9 +53,10 @@ var (
 	errNoHandle    = fmt.Errorf("is no TM's: %w", syscall.EINVAL)
 )
 
-// TMStart starts a transfer machine. The reply is sent when the start has succeeded or failed. It fails
-// with ENOENT if the NID or the PID does not belong to this host, EADDRINUSE if the address is in use,
-// EADDRNOTAVAIL if no number is free, EACCES, or EDQUOT.
+// TMStart starts a transfer machine. lnetd sends the reply when the start has succeeded or failed. The
+// request fails with ENOENT if the NID or the PID does not belong to this host, EADDRINUSE if the address is
+// in use, EADDRNOTAVAIL if no number is free, EACCES if lnetd's rules do not permit the address, and EDQUOT
+// if a quota is used up.
 type TMStart struct {
 	NID lnet.NID
 	PID lnet.PID
@@ -62,15 +64,15 @@ type TMStart struct {
 	Portal uint32
 	// TMID is 1 to 4095, or DynamicTMID.
 	TMID uint32
-	// Completions is the minimum number of entries of the completion ring, 1 to MaxCompletions. The reply
-	// has the number available for operations.
+	// Completions is the minimum number of entries of the completion ring, 1 to MaxCompletions.
+	// TMStartReply.Credits is the number of entries that the client can use for operations.
 	Completions uint32
 }
 
 // Opcode returns OpTMStart.
 func (*TMStart) Opcode() Opcode { return OpTMStart }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (s *TMStart) Append(b []byte) []byte {
 	b = s.NID.AppendLarge(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.PID))
@@ -80,7 +82,7 @@ func (s *TMStart) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (s *TMStart) Decode(b []byte) error {
 	if err := checkLength("TM", b, tmStartSize); err != nil {
 		return err
@@ -111,35 +113,35 @@ func (s *TMStart) Decode(b []byte) error {
 	return nil
 }
 
-// Granted returns the number of entries of a completion ring for a request of 1 to MaxCompletions: the next
-// power of two, at least MinCompletions.
+// Granted returns the number of entries of the completion ring if a client requests the given number, 1 to
+// MaxCompletions: the next power of two, at least MinCompletions.
 func Granted(completions uint32) uint32 {
 	return max(MinCompletions, uint32(1)<<bits.Len32(completions-1))
 }
 
-// Credits returns the number of entries of a completion ring that lnetd uses for operations: all except an
-// eighth, at most 8. The others are for completions of the TM itself, which are discarded if these entries
-// are in use (transport 9.5). The value in the reply to TM_START is authoritative; clients use Credits to
-// estimate how many entries to request.
+// Credits returns how many of the entries of a completion ring lnetd uses for operations: all except an
+// eighth, which is at most 8. The remaining entries are for completions of the TM itself, which lnetd
+// discards if no such entry is free (transport 9.5). Clients use Credits to estimate how many entries to
+// request; the value in the reply to TM_START is authoritative.
 func Credits(completions uint32) uint32 { return completions - min(8, completions/8) }
 
-// TMStartReply is the reply to TMStart. Opcode.ReplyFDs describes the accompanying descriptors.
+// TMStartReply is the reply to TMStart. File descriptors accompany it; see Opcode.ReplyFDs.
 type TMStartReply struct {
 	// Handle identifies the TM on this connection.
 	Handle uint32
-	// TMID is its number, 1 to 4095.
+	// TMID is the number of the TM, 1 to 4095.
 	TMID uint32
 	// Completions is the number of entries of the completion ring, a power of two. The submission ring has
-	// SubmissionsPerCompletion times as many.
+	// SubmissionsPerCompletion times as many entries.
 	Completions uint32
 	// Credits is the number of entries for completions of operations, 1 to Completions.
 	Credits uint32
-	// MatchBits has the number of the TM and a counter, 1 to 2^52-1. The match bits of the TM's passive
-	// buffers follow it (transport 6.4). It is 0 without FeatMatchBits.
+	// MatchBits consists of the number of the TM and a counter, 1 to 2^52-1. The TM's passive buffers use the
+	// match bits that follow (transport 6.4). It is 0 without FeatMatchBits.
 	MatchBits uint64
 }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (r *TMStartReply) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, r.Handle)
 	b = binary.LittleEndian.AppendUint32(b, r.TMID)
@@ -153,7 +155,7 @@ func (r *TMStartReply) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, r.MatchBits)
 }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (r *TMStartReply) Decode(b []byte) error {
 	size := tmStartReplySize
 	if len(b) > size {
@@ -194,8 +196,9 @@ func (r *TMStartReply) Decode(b []byte) error {
 	return nil
 }
 
-// TMStop stops a transfer machine, and releases its address. It fails with EBUSY while an operation is in
-// progress, including those submitted before. The reply is Counters with the final values.
+// TMStop stops a transfer machine and releases its address. The request fails with EBUSY while an operation
+// is in progress, including operations that lnetd has not read from the ring yet. The reply is Counters with
+// the final values.
 type TMStop struct {
 	Handle uint32
 }
@@ -203,10 +206,10 @@ type TMStop struct {
 // Opcode is OpTMStop.
 func (*TMStop) Opcode() Opcode { return OpTMStop }
 
-// Append appends the body.
+// Append implements Body. It appends the encoded body to b.
 func (s *TMStop) Append(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, s.Handle) }
 
-// Decode decodes the body.
+// Decode implements Body. It decodes b, which is the whole body.
 func (s *TMStop) Decode(b []byte) error {
 	if err := checkLength("TM to stop", b, handleSize); err != nil {
 		return err
