@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// checkHealth checks that all health values are in range.
+// checkHealth checks that the health values of all NIs and peer NIs are in range.
 func (w *world) checkHealth() {
 	for _, m := range w.members {
 		l := m.current()
@@ -39,18 +39,19 @@ func (w *world) checkValue(l *life, nid lnet.NID, v int) {
 	}
 }
 
-// inspect adds the counters of a node to the report before the node is closed.
+// inspect counts whether the node of l ever lacked credits or router buffers. It is called before the
+// node is closed.
 func (w *world) inspect(l *life) {
-	starved := false
+	lacked := false
 	for _, p := range l.node.Peers() {
 		for _, i := range p.NIs {
-			starved = starved || i.Credits.Min < 0
+			lacked = lacked || i.Credits.Min < 0
 		}
 	}
 	for _, i := range l.node.NIs() {
-		starved = starved || i.Credits.Min < 0
+		lacked = lacked || i.Credits.Min < 0
 	}
-	if starved {
+	if lacked {
 		w.count(FaultCredits, 1)
 	}
 	for _, p := range l.node.Admin().Routing().Pools {
@@ -60,7 +61,7 @@ func (w *world) inspect(l *life) {
 	}
 }
 
-// drain stops the traffic and waits until every operation has ended.
+// drain stops the traffic, ends all faults, and waits until every operation has ended.
 func (w *world) drain() {
 	w.addf("drain")
 	w.mu.Lock()
@@ -73,17 +74,18 @@ func (w *world) drain() {
 			w.violate("%v: clear lazy: %v", m, err)
 		}
 	}
-	w.settle()
-	w.settleMachines()
+	w.awaitOperations()
+	w.finishMachines()
 }
 
-// settle waits until every operation has ended, or is overdue.
-func (w *world) settle() {
+// awaitOperations waits until every operation has ended. It records a violation for each that has not
+// ended a second after the last deadline.
+func (w *world) awaitOperations() {
 	for {
 		w.mu.Lock()
 		open, late := 0, time.Duration(0)
 		for _, o := range w.ops {
-			if !o.settled() {
+			if !o.finished() {
 				open++
 				late = max(late, o.sendBy, o.endBy)
 			}
@@ -100,42 +102,42 @@ func (w *world) settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range w.ops {
-		if !o.settled() {
+		if !o.finished() {
 			w.violate("%v does not end: began at %v, %d SEND events (%v), last event %t",
 				o, o.began, o.sends, o.sendErr, o.md.ended)
 		}
 	}
 }
 
-// calmRounds is the largest number of attempts after the faults have ended. Nodes need several: an
-// attempt to send detects a dead stream, and they pause before they reconnect.
-const calmRounds = 6
+// finalAttempts is how often a message or exchange that must succeed after the faults is repeated. The
+// first attempt may only detect a dead stream, and nodes pause before they reconnect.
+const finalAttempts = 6
 
-// calm checks that every node can reach others after the faults have ended.
-func (w *world) calm() {
+// checkReachability checks that every node can reach others after the faults have ended.
+func (w *world) checkReachability() {
 	w.addf("calm")
-	var needs []*need
+	var needs []*requiredMessage
 	for k, m := range w.members {
 		to := w.members[(k+1)%len(w.members)]
 		for rail := range w.rails {
 			if m.absent[rail] || to.absent[rail] {
 				continue
 			}
-			if m.may(to) {
-				needs = append(needs, &need{from: m, to: to, rail: rail, kind: opAcked})
+			if m.mustReach(to) {
+				needs = append(needs, &requiredMessage{from: m, to: to, rail: rail, kind: opAcked})
 			}
-			if to.may(m) {
-				needs = append(needs, &need{from: to, to: m, rail: rail, kind: opFetch})
+			if to.mustReach(m) {
+				needs = append(needs, &requiredMessage{from: to, to: m, rail: rail, kind: opFetch})
 			}
 		}
 	}
-	w.meet(needs)
+	w.sendRequired(needs)
 }
 
-// may reports whether m must be able to reach another member. It returns false if m may have NIDs that do
-// not exist: because m was configured by hand, or because the other member only verifies and does not
-// push.
-func (m *member) may(to *member) bool {
+// mustReach reports whether m must be able to reach to after the faults. It returns false if m may have
+// NIDs of to that have no NI: m was configured by hand, or to is in mode Verify and does not push its
+// changes.
+func (m *member) mustReach(to *member) bool {
 	for _, rail := range m.w.homes[to.index] {
 		if (m.configured || to.mode == discovery.Verify) && to.absent[rail] {
 			return false
@@ -144,16 +146,17 @@ func (m *member) may(to *member) bool {
 	return true
 }
 
-// need is a message that must get from one member to another.
-type need struct {
+// requiredMessage is a message that must be delivered and answered after the faults have ended.
+type requiredMessage struct {
 	from, to *member
 	rail     int
 	kind     opKind
 	op       *operation
 }
 
-// meet sends messages until each was answered.
-func (w *world) meet(needs []*need) {
+// sendRequired sends the messages, and repeats those that were not answered. It records a violation for
+// each that is not answered after finalAttempts repetitions.
+func (w *world) sendRequired(needs []*requiredMessage) {
 	for round := 0; len(needs) > 0; round++ {
 		if round > 0 {
 			w.result.Retried += uint64(len(needs))
@@ -166,8 +169,8 @@ func (w *world) meet(needs []*need) {
 			n.to.current().oneShot(o, portalOneShot, fitExact, anyone, 1)()
 			n.from.current().launch(o)
 		}
-		w.settle()
-		var left []*need
+		w.awaitOperations()
+		var left []*requiredMessage
 		w.mu.Lock()
 		for _, n := range needs {
 			if n.op.delivered == 0 || n.op.acks+n.op.replies == 0 {
@@ -176,7 +179,7 @@ func (w *world) meet(needs []*need) {
 		}
 		w.mu.Unlock()
 		needs = left
-		if round == calmRounds {
+		if round == finalAttempts {
 			for _, n := range needs {
 				w.violate("all faults are over, and %v still cannot reach %v: %v, SEND error %v, %d delivered",
 					n.from, n.to, n.op, n.op.sendErr, n.op.delivered)
@@ -186,13 +189,14 @@ func (w *world) meet(needs []*need) {
 	}
 }
 
-// quietWithin is the time limit for gauges to return to their initial values after the last operation.
-const quietWithin = 30 * time.Second
+// idleWithin is the time limit for all nodes to become idle after the last operation (see busy).
+const idleWithin = 30 * time.Second
 
-// finish closes everything and checks what is left.
+// finish closes all nodes and networks, and checks the outcome of every operation and the content of all
+// memory.
 func (w *world) finish() {
 	w.addf("finish")
-	w.quiet()
+	w.awaitIdle()
 	w.unlinkAll()
 	for _, m := range w.members {
 		m.end(false)
@@ -210,7 +214,7 @@ func (w *world) finish() {
 	w.network.Close()
 	w.rdma.Close()
 	for _, o := range w.ops {
-		w.judge(o)
+		w.checkOutcome(o)
 	}
 	for _, d := range w.descriptors {
 		if !d.failed {
@@ -224,9 +228,10 @@ func (w *world) finish() {
 	w.result.Violations = w.failures
 }
 
-// quiet waits until credits, queues and messages are as they were at the start.
-func (w *world) quiet() {
-	deadline := w.since() + quietWithin
+// awaitIdle waits until every node is idle. It records a violation if a node is not idle within
+// idleWithin.
+func (w *world) awaitIdle() {
+	deadline := w.since() + idleWithin
 	for _, m := range w.members {
 		l := m.current()
 		for {
@@ -243,7 +248,8 @@ func (w *world) quiet() {
 	}
 }
 
-// busy describes what is in progress on a node. It returns "" if nothing is.
+// busy describes one thing that is in progress on the node: a message, a tracker, a discovery, or
+// credits and buffers in use. It returns "" if the node is idle.
 func (l *life) busy() string {
 	c := l.node.Admin().Counters()
 	if c.Committed != 0 || c.Trackers != 0 {
@@ -276,8 +282,8 @@ func (l *life) busy() string {
 	return ""
 }
 
-// unlinkAll unlinks all remaining descriptors. Nothing is in progress on any of them, so each must have
-// its last event immediately.
+// unlinkAll unlinks all remaining MDs. No operation uses them, so the last event of each must come
+// before Unlink returns.
 func (w *world) unlinkAll() {
 	w.mu.Lock()
 	ds := w.descriptors
@@ -298,8 +304,9 @@ func (w *world) unlinkAll() {
 	}
 }
 
-// blessed reports whether an operation succeeded in every respect, as it must without faults.
-func (o *operation) blessed() bool {
+// fullySucceeded reports whether an operation had the outcome that it must have in a scenario without
+// faults.
+func (o *operation) fullySucceeded() bool {
 	answered := o.kind == opPlain || o.acks+o.replies == 1
 	switch {
 	case o.sendErr != nil:
@@ -312,8 +319,8 @@ func (o *operation) blessed() bool {
 	return o.delivered == 1 && answered
 }
 
-// served returns how often a GET was served. Over RDMA, the server cannot know whether the answer arrived
-// if the connection is lost.
+// served returns how often the target served a GET. Over RDMA, it also counts an answer that failed at
+// the target, because the answer may have arrived although the connection was lost.
 func (o *operation) served() int {
 	if o.from.member.w.verbs.rails != nil && o.delivered == 0 {
 		return o.broken
@@ -321,14 +328,15 @@ func (o *operation) served() int {
 	return o.delivered
 }
 
-// refusedOverVerbs reports whether the operation is a GET that matched no entry. Over RDMA the initiator
-// is notified of that (o2iblnd 10.4).
+// refusedOverVerbs reports whether the operation is a GET over RDMA that failed because it matched no
+// entry. Only RDMA reports that to the initiator (o2iblnd 10.4).
 func (o *operation) refusedOverVerbs() bool {
 	return o.kind == opFetch && o.never && o.from.member.w.verbs.rails != nil && errors.Is(o.sendErr, syscall.ENODATA)
 }
 
-// judge checks the outcome of an operation at the end.
-func (w *world) judge(o *operation) {
+// checkOutcome checks that the events of an operation are consistent, and that it succeeded if the
+// scenario has no faults. It also counts the faults that the outcome shows.
+func (w *world) checkOutcome(o *operation) {
 	if o.from == nil || o.refused != nil {
 		return
 	}
@@ -342,7 +350,7 @@ func (w *world) judge(o *operation) {
 	if o.replies > 0 && o.served() != 1 {
 		w.violate("%v: answered, and served %d times", o, o.delivered)
 	}
-	if w.faultless() && !o.blessed() {
+	if w.faultless() && !o.fullySucceeded() {
 		w.violate("%v: nothing was broken, and yet: SEND error %v, delivered %d times, %d ACKs, %d REPLYs",
 			o, o.sendErr, o.delivered, o.acks, o.replies)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// stage is a world without nodes, to which tests deliver invented events. It has an acknowledged PUT and
-// a GET from node 0 to node 1, each with a separate MD.
+// stage is a world without nodes. Tests construct events and call its handlers with them. It has a PUT
+// with ACK and a GET from node 0 to node 1, each with a separate MD.
 type stage struct {
 	*world
 	put, get           *operation
@@ -125,8 +125,8 @@ func (s *stage) all() {
 	s.deliver(s.sink, s.reply())
 }
 
-// pinged answers the GET with ping info.
-func (s *stage) pinged() {
+// replyWithPing delivers a REPLY to the GET whose data is ping info.
+func (s *stage) replyWithPing() {
 	info := lnet.PingInfo{
 		Features: lnet.FeatNIStatus, PID: lnet.PIDLustre,
 		NIs: []lnet.PingNI{{NID: s.get.target, Status: lnet.StatusUp}},
@@ -136,10 +136,10 @@ func (s *stage) pinged() {
 	s.sink.HandleEvent(&e)
 }
 
-// end makes the checks that finish makes.
+// end checks operations and memory as finish does.
 func (s *stage) end() {
 	for _, o := range s.ops {
-		s.judge(o)
+		s.checkOutcome(o)
 	}
 	for _, d := range s.descriptors {
 		d.check()
@@ -253,20 +253,20 @@ func TestChecker(t *testing.T) {
 			s.all()
 		}, ""},
 		{"AnswerToAFormerLifesPing", func(s *stage) { // found by seed 52143
-			s.sink.owner.birth = rebirthTwin
+			s.sink.owner.restart = restartSameIncarnation
 			s.deliver(s.sink, s.sent(s.get))
-			s.pinged()
+			s.replyWithPing()
 			s.deliver(s.source, s.sent(s.put))
 		}, ""},
 		{"AckOfAFormerLifesPush", func(s *stage) {
-			s.source.owner.birth = rebirthTwin
+			s.source.owner.restart = restartSameIncarnation
 			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.MatchBits, e.Unlinked = lnet.PingMatchBits, false })
 			s.all()
 		}, ""},
 		{"AckOfNobodysPush", func(s *stage) {
 			s.deliver(s.source, s.ack(), func(e *portals.Event) { e.MatchBits = lnet.PingMatchBits })
 		}, "ACK event for match bits"},
-		{"AnswerToNobodysPing", (*stage).pinged, "REPLY event: 48 of 64 bytes"},
+		{"AnswerToNobodysPing", (*stage).replyWithPing, "REPLY event: 48 of 64 bytes"},
 		{"WrittenBetween", func(s *stage) {
 			s.all()
 			s.inbox.taken = []span{{40, 24}, {0, 20}, {10, 20}}

@@ -10,28 +10,28 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// descriptor is an MD and the state that the checker keeps for it. It handles its own events.
+// descriptor is an MD, and what the checker records about it. It is the handler of its MD.
 type descriptor struct {
 	w      *world
 	owner  *life
 	name   string
 	memory *region
 
-	// For attached descriptors.
+	// For MDs on a portal.
 	portal    uint32
 	options   portals.MDOptions
 	maxSize   int
-	only      *operation // the only operation that may use it; nil: any with its tag
-	content   stream     // of a target for GETs
+	only      *operation // the only operation that may match the MD; nil: any operation with its tag
+	content   stream     // the data that GETs read from the memory
 	tag       uint32
-	continued func()      // posts the next one
-	inside    atomic.Bool // a handler is running
+	postNext  func()      // called after the last event, to post the next MD
+	inHandler atomic.Bool // HandleEvent is running
 
 	// Guarded by world.mu.
-	op       *operation // of bound ones, unless shared
+	op       *operation // the operation that a bound MD belongs to; nil for an MD on a portal
 	handle   lnet.Handle
-	taken    []span // bytes that events report as written or read
-	next     int    // next remote offset
+	taken    []span // ranges that events report as written
+	next     int    // offset for the next PUT to portalSlots
 	unlinked bool   // the program called Unlink
 	ended    bool   // the last event has come
 	failed   bool   // Attach or Bind failed
@@ -44,7 +44,8 @@ func (d *descriptor) String() string {
 	return fmt.Sprintf("%v's %s (md %d)", d.owner, d.name, d.handle.Object)
 }
 
-// newDescriptor registers a descriptor and completes its MD.
+// newDescriptor creates a descriptor with memory r. It sets the memory, the handler and the user pointer
+// in md.
 func (l *life) newDescriptor(name string, r *region, md *portals.MD) *descriptor {
 	w := l.member.w
 	d := &descriptor{w: w, owner: l, name: name, memory: r, options: md.Options, maxSize: md.MaxSize}
@@ -57,7 +58,8 @@ func (l *life) newDescriptor(name string, r *region, md *portals.MD) *descriptor
 	return d
 }
 
-// attach attaches a descriptor. It reports whether that succeeded.
+// attach posts the MD on a portal. It reports whether that succeeded; an error is a violation unless the
+// node is closing.
 func (l *life) attach(d *descriptor, e portals.Entry, md portals.MD) bool {
 	w := l.member.w
 	d.portal, d.tag = e.Portal, uint32(e.MatchBits>>32)
@@ -71,11 +73,11 @@ func (l *life) attach(d *descriptor, e portals.Entry, md portals.MD) bool {
 		}
 		return false
 	}
-	d.know(h)
+	d.setHandle(h)
 	return true
 }
 
-// bind creates the descriptor of an operation.
+// bind creates and binds the MD from which o is sent, or into which o fetches.
 func (l *life) bind(o *operation) (*descriptor, lnet.Handle, error) {
 	w := l.member.w
 	md := portals.MD{Unlink: true, Threshold: 1}
@@ -101,12 +103,13 @@ func (l *life) bind(o *operation) (*descriptor, lnet.Handle, error) {
 		d.failed = true
 		return d, h, err
 	}
-	d.know(h)
+	d.setHandle(h)
 	return d, h, nil
 }
 
-// know stores the handle. w.mu is held.
-func (d *descriptor) know(h lnet.Handle) {
+// setHandle stores the MD's handle. It records a violation if the MD had another handle, or if the
+// node's interface cookie differs from that of earlier handles. w.mu is held.
+func (d *descriptor) setHandle(h lnet.Handle) {
 	if d.handle != (lnet.Handle{}) && d.handle != h {
 		d.w.violate("%v: event for md %v", d, h)
 	}
@@ -122,24 +125,25 @@ func (d *descriptor) know(h lnet.Handle) {
 
 // HandleEvent implements portals.Handler.
 func (d *descriptor) HandleEvent(e *portals.Event) {
-	if d.inside.Swap(true) {
+	if d.inHandler.Swap(true) {
 		d.w.violate("%v: two handler calls at once", d)
 	}
 	d.w.mu.Lock()
 	next := d.event(e)
 	d.w.mu.Unlock()
-	d.inside.Store(false)
+	d.inHandler.Store(false)
 	if next != nil {
 		next()
 	}
 }
 
-// event checks an event and returns a function to call without the lock. w.mu is held.
+// event checks an event. The caller must call the returned function, if it is not nil, after it has
+// released w.mu, which it holds now.
 func (d *descriptor) event(e *portals.Event) func() {
 	w := d.w
 	w.addf("%v: %v of %d of %d bytes at %d, bits %#x, from %v, unlinked %t, err %v",
 		d, e.Type, e.Length, e.Requested, e.Offset, e.MatchBits, e.Source.NID, e.Unlinked, e.Err)
-	d.know(e.MD)
+	d.setHandle(e.MD)
 	if e.UserPtr != d {
 		w.violate("%v: event %v has another's user pointer", d, e.Type)
 	}
@@ -182,8 +186,8 @@ func (d *descriptor) event(e *portals.Event) func() {
 		if o != nil && w.since() > o.endBy {
 			w.violate("%v: ended %v after its deadline", o, w.since()-o.endBy)
 		}
-		if d.continued != nil && !d.unlinked && !w.stopped {
-			return both(next, d.continued)
+		if d.postNext != nil && !d.unlinked && !w.stopped {
+			return both(next, d.postNext)
 		}
 	}
 	return next
@@ -196,7 +200,8 @@ func both(f, g func()) func() {
 	return func() { f(); g() }
 }
 
-// request handles a PUT or GET event. w.mu is held.
+// request checks and counts a PUT or GET event, and returns a function to call without w.mu, or nil.
+// w.mu is held.
 func (d *descriptor) request(e *portals.Event) func() {
 	w := d.w
 	o := w.operationOf(e.MatchBits)
@@ -236,7 +241,7 @@ func (d *descriptor) request(e *portals.Event) func() {
 		w.result.Gets++
 	} else {
 		w.result.Puts++
-		if err := d.memory.holds(e.Offset, e.Length, o.stream, 0); err != nil {
+		if err := d.memory.checkStream(e.Offset, e.Length, o.stream, 0); err != nil {
 			w.violate("%v took %v: %v", d, o, err)
 		}
 	}
@@ -249,7 +254,7 @@ func (d *descriptor) request(e *portals.Event) func() {
 	return nil
 }
 
-// mayTake returns an error if a request cannot have matched the MD in the way that its event reports.
+// mayTake returns an error if operation o must not match this MD, or if event e does not describe o.
 func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 	if o.from == nil {
 		return errors.New("was never made")
@@ -276,7 +281,7 @@ func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 		return errors.New("wrong type")
 	case e.Type == portals.EventPut && e.HdrData != o.hdrData():
 		return errors.New("wrong hdr_data")
-	case !fromNID(e.Source.NID) || !fromNID(e.Initiator.NID) || !fromNID(e.Sender) && !w.routed(e.Sender):
+	case !fromNID(e.Source.NID) || !fromNID(e.Initiator.NID) || !fromNID(e.Sender) && !w.isRouterNID(e.Sender):
 		return errors.New("wrong source")
 	case !o.target.IsLoopback() && !o.to.has(e.Target.NID):
 		return errors.New("wrong target")
@@ -293,7 +298,8 @@ func (d *descriptor) mayTake(o *operation, e *portals.Event) error {
 	return d.mayHold(o, e)
 }
 
-// mayHold returns an error if offset and length are not those of lnet-core 4.2.
+// mayHold returns an error if offset and length of the event are not those that lnet-core 4.2
+// prescribes.
 func (d *descriptor) mayHold(o *operation, e *portals.Event) error {
 	offset := e.Offset
 	if d.options&portals.ManageRemote != 0 {
@@ -315,26 +321,27 @@ func (d *descriptor) mayHold(o *operation, e *portals.Event) error {
 	return nil
 }
 
-// check checks the memory at the end.
+// check records a violation if the memory has changed, apart from what events reported. It is called at
+// the end of the scenario.
 func (d *descriptor) check() {
 	w := d.w
-	if err := d.memory.guarded(); err != nil {
+	if err := d.memory.checkGuards(); err != nil {
 		w.violate("%v: %v", d, err)
 	}
 	if o := d.op; o != nil && o.kind != opFetch {
-		if err := d.memory.holds(0, d.memory.n, o.stream, 0); err != nil {
+		if err := d.memory.checkStream(0, d.memory.n, o.stream, 0); err != nil {
 			w.violate("%v: the source of %v has changed: %v", d, o, err)
 		}
 		return
 	}
 	if d.options&portals.OpGet != 0 {
-		if err := d.memory.holds(0, d.memory.n, d.content, 0); err != nil {
+		if err := d.memory.checkStream(0, d.memory.n, d.content, 0); err != nil {
 			w.violate("%v: content has changed: %v", d, err)
 		}
 		return
 	}
-	err := d.untaken(d.memory.blank)
-	if err != nil && d.mayHoldAnswer() && d.untaken(d.holdsAnswer) == nil {
+	err := d.checkUntaken(d.memory.checkBlank)
+	if err != nil && d.mayHoldAnswer() && d.checkUntaken(d.holdsAnswer) == nil {
 		return
 	}
 	if err != nil {
@@ -342,25 +349,26 @@ func (d *descriptor) check() {
 	}
 }
 
-// mayHoldAnswer reports whether the memory of a GET may hold its answer without a REPLY event. Over RDMA
-// the answer is written directly to the memory, even if the MD was unlinked in between or has received an
-// answer to a former life instead.
+// mayHoldAnswer reports whether the memory of a GET may contain the answer although no REPLY event
+// reported it. Over RDMA the peer writes the answer directly to the memory, even if the MD was unlinked
+// before or received the answer to an operation of a former life instead.
 func (d *descriptor) mayHoldAnswer() bool {
 	o := d.op
 	return d.w.verbs.rails != nil && o != nil && !o.never && o.replies == 0
 }
 
-// holdsAnswer checks that the n bytes at an offset are the answer's, and that the bytes after it are
-// unchanged.
+// holdsAnswer returns an error unless the n bytes at offset at are the answer, as far as it reaches, and
+// unchanged bytes after it.
 func (d *descriptor) holdsAnswer(at, n int) error {
 	o := d.op
 	inside := min(max(o.contentLen-at, 0), n)
-	return errors.Join(d.memory.holds(at, inside, o.content, o.contentFrom+at), d.memory.blank(at+inside, n-inside))
+	return errors.Join(d.memory.checkStream(at, inside, o.content, o.contentFrom+at), d.memory.checkBlank(at+inside, n-inside))
 }
 
-// untaken calls check for each range that no event reports as written. Reported ranges may overlap: an MD
-// that receives an answer to a former life may also receive its own.
-func (d *descriptor) untaken(check func(at, n int) error) error {
+// checkUntaken calls check for each range that no event reports as written, and returns the first error.
+// Reported ranges may overlap, because an MD may receive the answer to an operation of a former life and
+// its own answer.
+func (d *descriptor) checkUntaken(check func(at, n int) error) error {
 	for at := 0; at < d.memory.n; {
 		end, next := at, d.memory.n // end of the current range; start of the next taken one
 		for _, s := range d.taken {

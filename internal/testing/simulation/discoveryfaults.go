@@ -19,8 +19,9 @@ func (m *member) drawRail(r *rand.Rand) int {
 	}
 }
 
-// changeNIs permanently adds an absent NI, or removes one, while peers have its NID. It does nothing if
-// members would lose all common nets.
+// changeNIs adds an absent NI of m for good, or removes an NI for good, while m and other exchange
+// messages. It does nothing if two members would have no common net left, or if the scenario has
+// routers.
 func (w *world) changeNIs(r *rand.Rand, m, other *member) {
 	for range 1 + r.IntN(2) {
 		if w.routers > 0 {
@@ -29,7 +30,7 @@ func (w *world) changeNIs(r *rand.Rand, m, other *member) {
 		w.exchange(r, m, other)
 		rail := r.IntN(w.rails)
 		m.absent[rail] = !m.absent[rail]
-		if !w.joinedNow() {
+		if !w.allConnectedNow() {
 			m.absent[rail] = false
 			return
 		}
@@ -43,20 +44,20 @@ func (w *world) changeNIs(r *rand.Rand, m, other *member) {
 		w.count(FaultNISet, 1)
 		w.exchange(r, m, other)
 		if r.IntN(2) == 0 {
-			pause(episode(r))
+			pause(faultDuration(r))
 		}
 	}
 }
 
-func (w *world) joinedNow() bool {
+func (w *world) allConnectedNow() bool {
 	absent := make([][]bool, len(w.members))
 	for k, m := range w.members {
 		absent[k] = m.absent
 	}
-	return w.joined(absent)
+	return w.allConnected(absent)
 }
 
-// switchDiscovery changes the discovery mode of a member, for a while or for good.
+// switchDiscovery changes the discovery mode of m, usually for a while and sometimes for good.
 func (w *world) switchDiscovery(r *rand.Rand, m, other *member) {
 	if !w.discovers() {
 		return
@@ -66,24 +67,24 @@ func (w *world) switchDiscovery(r *rand.Rand, m, other *member) {
 	was := m.mode
 	switch {
 	case r.IntN(6) == 0:
-		l.turn((was + 1) % discovery.Static)
+		l.setDiscovery((was + 1) % discovery.Static)
 	case was == discovery.On:
-		l.turn(discovery.Off)
+		l.setDiscovery(discovery.Off)
 	default:
-		l.turn(discovery.On)
+		l.setDiscovery(discovery.On)
 	}
 	w.exchange(r, m, other)
 	if r.IntN(3) > 0 {
-		pause(episode(r))
+		pause(faultDuration(r))
 	}
 	if r.IntN(4) > 0 {
-		l.turn(was)
+		l.setDiscovery(was)
 		w.exchange(r, m, other)
 	}
 }
 
-// turn applies a mode.
-func (l *life) turn(mode discovery.Mode) {
+// setDiscovery sets the node's discovery mode.
+func (l *life) setDiscovery(mode discovery.Mode) {
 	w, m := l.member.w, l.member
 	w.addf("%v: discovery %v", l, mode)
 	m.mode, m.switched = mode, true
@@ -95,19 +96,19 @@ func (l *life) turn(mode discovery.Mode) {
 	w.count(FaultSwitched, 1)
 }
 
-// forget deletes a peer, named by one of its NIDs, from a node. If the peer was configured by hand, it is
-// configured again.
-func (w *world) forget(r *rand.Rand, a, b *member) {
+// deletePeer deletes peer b from the node of a. If a is configured with its peers' NIDs, b is configured
+// again after a pause.
+func (w *world) deletePeer(r *rand.Rand, a, b *member) {
 	l := a.current()
 	if l == nil {
 		return
 	}
 	w.exchange(r, a, b)
-	p, ok := l.node.Peer(b.draw(r))
+	p, ok := l.node.Peer(b.drawNID(r))
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	remove := l.node.Admin().DeletePeer
 	if r.IntN(4) == 0 {
@@ -118,19 +119,20 @@ func (w *world) forget(r *rand.Rand, a, b *member) {
 	switch {
 	case err == nil:
 		w.count(FaultPeerRemoved, 1)
-	case errors.Is(err, discovery.ErrBusy) && b.routes(): // it is the gateway of routes
+	case errors.Is(err, discovery.ErrBusy) && b.isRouter(): // a gateway of routes cannot be deleted
 	case overtaken && !a.configured, errors.Is(err, node.ErrClosed) && !l.running():
 	default:
 		w.violate("%v: delete peer %v: %v", l, p.Primary, err)
 	}
 	w.exchange(r, a, b)
-	pause(episode(r))
+	pause(faultDuration(r))
 	if a.configured {
 		l.configure(b)
 	}
 }
 
-// rediscover discovers a peer by hand, several times at once.
+// rediscover requests several discoveries of b by a, and of a by b, without waiting for one to end
+// before the next.
 func (w *world) rediscover(r *rand.Rand, a, b *member) {
 	w.exchange(r, a, b)
 	for range 1 + r.IntN(4) {
@@ -147,7 +149,7 @@ func (w *world) rediscover(r *rand.Rand, a, b *member) {
 	}
 }
 
-// discover discovers a peer by one of its NIDs.
+// discover starts the discovery of a member by one of its NIDs, and does not wait for its end.
 func (w *world) discover(r *rand.Rand, l *life, to *member) {
 	nid, force := w.target(r, l.member, to), r.IntN(3) > 0
 	if to == l.member {
@@ -158,11 +160,12 @@ func (w *world) discover(r *rand.Rand, l *life, to *member) {
 	})
 }
 
-// discoverNow waits until a peer is discovered. It reports whether that succeeded.
+// discoverNow discovers a member by its NID and waits for the end. It reports whether the discovery
+// succeeded. A result with NIDs of another member is a violation.
 func (w *world) discoverNow(l *life, to *member, nid lnet.NID, force bool) bool {
 	within := w.discoverWithin() + w.slack()
 	if !w.discovers() { // an explicit request waits, unlike messages
-		within = patience
+		within = callTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -9,9 +9,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// checkIdentity checks a node's view of a peer: it must never contain the NIDs of two nodes, whatever
-// goes wrong. A node may be its own peer, because messages to its own NIDs go over the network (decisions
-// 1).
+// checkIdentity records a violation if a peer of l's node has NIDs of more than one member, which no
+// fault excuses. A node may be its own peer, because messages to its own NIDs go over the network
+// (decisions 1).
 func (w *world) checkIdentity(l *life, p *node.PeerInfo) {
 	owner := w.owner(p.Primary)
 	if owner == nil {
@@ -35,52 +35,52 @@ func (w *world) owner(nid lnet.NID) *member {
 	return nil
 }
 
-// agreement is the time limit for discovery rounds that the last messages started.
-const agreement = time.Minute
+// viewsWithin is the time limit for the discovery rounds that the last messages started.
+const viewsWithin = time.Minute
 
-// agree makes every two members exchange one more message, and then checks that each has a correct view
-// of the other (decisions 19).
-func (w *world) agree() {
+// checkViews makes every two members exchange one more message, and then checks that what each knows
+// about the other is correct (decisions 19).
+func (w *world) checkViews() {
 	if !w.discovers() {
 		return
 	}
 	w.addf("agree")
-	w.meet(w.needs(func(a, b *member) bool { return true }))
+	w.sendRequired(w.requiredMessages(func(a, b *member) bool { return true }))
 	for _, a := range w.members {
 		for _, b := range w.members {
 			// Peers are not notified when discovery is switched on (discovery 5.2).
-			if a != b && a.may(b) && (a.switched || b.switched) {
-				w.find(a, b)
+			if a != b && a.mustReach(b) && (a.switched || b.switched) {
+				w.mustDiscover(a, b)
 			}
 		}
 	}
-	w.rest()
-	// Each rail detects separately that a member has begun a new life. Each time, the view of that member
-	// becomes invalid.
+	w.awaitDiscovery()
+	// A node detects on each rail separately that a member has restarted. Each time, it must discover that
+	// member again.
 	for range w.rails * w.rails {
-		needs := w.needs(w.outdated)
+		needs := w.requiredMessages(w.outdated)
 		if len(needs) == 0 {
 			break
 		}
-		w.meet(needs)
-		w.rest()
+		w.sendRequired(needs)
+		w.awaitDiscovery()
 	}
 	for _, a := range w.members {
 		for _, b := range w.members {
-			if a != b && a.may(b) {
-				w.compare(a, b)
+			if a != b && a.mustReach(b) {
+				w.checkView(a, b)
 			}
 		}
 	}
 }
 
-// needs returns an exchange of messages for each selected pair of members.
-func (w *world) needs(which func(a, b *member) bool) []*need {
-	var needs []*need
+// requiredMessages returns a message from a to b for each pair of members for which which returns true.
+func (w *world) requiredMessages(which func(a, b *member) bool) []*requiredMessage {
+	var needs []*requiredMessage
 	for _, a := range w.members {
 		for _, b := range w.members {
-			if a != b && a.may(b) && which(a, b) {
-				needs = append(needs, &need{from: a, to: b, rail: w.sharedRail(a.absent, b.absent), kind: opAcked})
+			if a != b && a.mustReach(b) && which(a, b) {
+				needs = append(needs, &requiredMessage{from: a, to: b, rail: w.sharedRail(a.absent, b.absent), kind: opAcked})
 			}
 		}
 	}
@@ -93,11 +93,12 @@ func (w *world) outdated(a, b *member) bool {
 	return ok && !p.State.Has(discovery.NIDsUpToDate)
 }
 
-// find makes a discover b.
-func (w *world) find(a, b *member) {
+// mustDiscover makes a discover b, and repeats that after a failure. It records a violation if the
+// attempt fails after finalAttempts repetitions too.
+func (w *world) mustDiscover(a, b *member) {
 	nid := b.nids[w.sharedRail(a.absent, b.absent)]
 	for round := 0; !w.discoverNow(a.current(), b, nid, false); round++ {
-		if round == calmRounds {
+		if round == finalAttempts {
 			w.violate("all faults are over, and %v cannot discover %v", a, b)
 			return
 		}
@@ -110,17 +111,17 @@ func (w *world) find(a, b *member) {
 // for.
 const underWay = discovery.Discovering | discovery.PingSent | discovery.PushSent
 
-// rest waits until all rounds have ended successfully.
-func (w *world) rest() {
-	deadline := w.since() + agreement
-	for w.restless() && w.since() < deadline { // quiet reports those that do not end
+// awaitDiscovery waits until no discovery round is pending, for up to viewsWithin.
+func (w *world) awaitDiscovery() {
+	deadline := w.since() + viewsWithin
+	for w.discoveryPending() && w.since() < deadline { // awaitIdle reports a round that does not end
 		time.Sleep(250 * time.Millisecond)
 	}
 }
 
-// restless reports whether a round is in progress, or has failed and will be repeated between two members
-// that can reach each other.
-func (w *world) restless() bool {
+// discoveryPending reports whether a discovery round is in progress, or will be repeated after a failure
+// although the two members can reach each other.
+func (w *world) discoveryPending() bool {
 	for _, a := range w.members {
 		n := a.current().node
 		for _, p := range n.Peers() {
@@ -129,7 +130,7 @@ func (w *world) restless() bool {
 			}
 		}
 		for _, b := range w.members {
-			if a == b || !a.may(b) {
+			if a == b || !a.mustReach(b) {
 				continue
 			}
 			if p, _ := n.Peer(b.nids[w.sharedRail(a.absent, b.absent)]); p.State.Has(discovery.Rediscover) {
@@ -140,8 +141,9 @@ func (w *world) restless() bool {
 	return false
 }
 
-// compare compares a's view of b with b itself.
-func (w *world) compare(a, b *member) {
+// checkView records a violation if what a knows about b differs from what b announces or what a was
+// configured with. It returns without a check if faults or settings allow a difference.
+func (w *world) checkView(a, b *member) {
 	la, lb := a.current(), b.current()
 	nid := b.nids[w.sharedRail(a.absent, b.absent)]
 	p, ok := la.node.Peer(nid)
@@ -164,12 +166,12 @@ func (w *world) compare(a, b *member) {
 		wantNIDs = slices.Clone(b.nids)
 	case a.mode == discovery.Verify, b.mode == discovery.Verify:
 		return
-	case !b.may(a): // and b has not sent since, so it may have changes to announce
+	case !b.mustReach(a): // b could not send to a, so a may not know the latest changes of b
 		return
 	case a.mode == discovery.On && b.mode == discovery.On:
 		info := lb.node.PingInfo()
 		want = node.PeerInfo{MultiRail: true, Seq: info.Seq, Told: la.node.PingInfo().Seq}
-		if p.Seq == 0 { // no push of it came, and it answered as another node (discovery 6.7)
+		if p.Seq == 0 { // b sent no push, and a ping answer of b named another node (discovery 6.7)
 			want.Seq = 0
 		}
 		want.Primary, _ = info.Primary()

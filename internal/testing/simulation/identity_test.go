@@ -21,9 +21,9 @@ func TestWhoIsHeldToKnowAnother(t *testing.T) {
 			s.absent, s.homes = [][]bool{{false, false}, {false, false}}, [][]int{{0, 1}, {0, 1}}
 			w := newWorld(s, Options{})
 			a, b := w.members[0], w.members[1]
-			w.meet(w.needs(func(a, b *member) bool { return true }))
-			w.rest()
-			w.compare(a, b)
+			w.sendRequired(w.requiredMessages(func(a, b *member) bool { return true }))
+			w.awaitDiscovery()
+			w.checkView(a, b)
 			a.absent[0] = !sure
 			for _, d := range a.devices { // b's changes will not arrive
 				d.SetUp(false)
@@ -33,7 +33,7 @@ func TestWhoIsHeldToKnowAnother(t *testing.T) {
 			b.current().removeNI(0)
 			b.current().addNI(0)
 			synctest.Wait()
-			w.compare(a, b)
+			w.checkView(a, b)
 			if found := len(w.result.Failures) > before; before > 0 || found != sure {
 				t.Errorf("sure %t: found %t, %v", sure, found, w.result.Failures)
 			}

@@ -12,45 +12,45 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// loan is a crate that a machine uses, from Add to the final event.
+// loan is the use of a buffer by a transfer machine, from Add to the final event.
 type loan struct {
-	crate    *crate
+	tracked  *trackedBuffer
 	machine  *machine
 	queue    transport.QueueType
 	deadline time.Time
-	endBy    time.Duration // when it must have ended; 0: no limit
+	endBy    time.Duration // the final event must come before; 0: no limit
 	began    time.Duration
-	letter   *letter    // being sent
-	cargo    *cargo     // being sent, or announced for others to fetch
+	message  *message   // being sent
+	payload  *payload   // being sent, or offered to be fetched
 	to       lnet.NID   // destination; zero if not used
-	key      cargoKey   // for active bulk: the key of the peer's passive buffer
+	key      bufferKey  // for active bulk: the key of the peer's passive buffer
 	wanted   int        // for an active receive: the length in the descriptor
-	done     func(bool) // called after the final event; ok reports success
+	done     func(bool) // called after the final event; the argument reports success
 
 	// Guarded by world.mu.
 	taken     []delivery // received messages
 	used      int        // bytes of these messages
-	cancelled bool       // its end was requested
+	cancelled bool       // the program called Cancel
 	refused   bool       // Add returned an error
-	changes   int        // changes of the node's NIs before it began
-	reading   bool       // the program still reads what Add produced
-	over, ok  bool       // it has ended, and successfully
+	changes   int        // the value of life.changes when it began
+	reading   bool       // addPassive still reads the descriptor; it returns the buffer itself if the loan ends now
+	over, ok  bool       // over: the final event has come; ok: without an error
 }
 
-// delivery is a message in a receive buffer.
+// delivery is a message in a receive buffer, and its place there.
 type delivery struct {
 	span
-	letter *letter
+	message *message
 }
 
 func (l *loan) String() string {
 	return fmt.Sprintf("%v's buffer on %v since %v", l.machine, l.queue, l.began)
 }
 
-// lend adds a crate to the machine with add, and returns the error of add. The crate's buffer is prepared
-// except for its callbacks, queue and deadline.
+// lend adds the loan's buffer to the machine with add, and returns the error of add. It sets the
+// buffer's callbacks, queue and deadline; the caller has set its other fields.
 func (m *machine) lend(l *loan, add func(*transport.Buffer) error) error {
-	w, b := m.world(), l.crate.buffer
+	w, b := m.world(), l.tracked.buffer
 	l.machine = m
 	b.Queue, b.Callbacks, b.Deadline = l.queue, &m.callbacks, l.deadline
 	w.mu.Lock()
@@ -65,8 +65,8 @@ func (m *machine) lend(l *loan, add func(*transport.Buffer) error) error {
 	if l.over {
 		w.violate("%v: refused, but there was an event: %v", l, err)
 	}
-	l.refused, l.crate.loan = true, nil
-	m.open--
+	l.refused, l.tracked.loan = true, nil
+	m.loans--
 	m.tallies[l.queue].Adds--
 	if !m.mayRefuse(err) {
 		w.violate("%v: refused: %v", l, err)
@@ -74,12 +74,13 @@ func (m *machine) lend(l *loan, add func(*transport.Buffer) error) error {
 	return err
 }
 
-// begin records that the machine uses the crate. w.mu is held.
+// begin records that the machine uses the buffer, and determines when the final event must have come.
+// w.mu is held.
 func (l *loan) begin() {
 	m, w := l.machine, l.machine.world()
 	l.began = w.since()
-	l.changes = m.station.life.changes
-	l.cancelled = l.crate.cancelling > 0
+	l.changes = m.layer.life.changes
+	l.cancelled = l.tracked.cancelling > 0
 	switch l.queue {
 	case transport.MsgSend, transport.ActiveBulkRecv, transport.ActiveBulkSend:
 		l.endBy = l.began + w.operationWithin()
@@ -88,8 +89,8 @@ func (l *loan) begin() {
 			l.endBy = l.began + time.Until(l.deadline) + w.operationWithin()
 		}
 	}
-	l.crate.loan = l
-	m.open++
+	l.tracked.loan = l
+	m.loans++
 	m.tallies[l.queue].Adds++
 }
 
@@ -98,16 +99,17 @@ func (l *loan) begin() {
 func (m *machine) mayRefuse(err error) bool {
 	switch {
 	case errors.Is(err, syscall.EINVAL):
-		return m.stopping || m.station.life.ending
+		return m.stopping || m.layer.life.ending
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ESHUTDOWN):
-		return m.station.life.ending
+		return m.layer.life.ending
 	}
 	return false
 }
 
-// cancel cancels the buffer of a loan, even if the buffer has another loan by then.
+// cancel cancels the buffer of a loan that has not ended. If the loan ends and the buffer is lent again
+// meanwhile, the next loan may be cancelled instead.
 func (l *loan) cancel() {
-	w, c := l.machine.world(), l.crate
+	w, c := l.machine.world(), l.tracked
 	w.mu.Lock()
 	if c.loan != l {
 		w.mu.Unlock()
@@ -126,33 +128,34 @@ func (l *loan) cancel() {
 	if did {
 		l.machine.tallies[l.queue].Cancels++
 	}
-	if next := c.loan; next != nil && next != l { // the next loan may have been cancelled instead
+	if next := c.loan; next != nil && next != l { // Cancel may have affected the next loan
 		next.cancelled = true
 	}
 }
 
-// bufferEvent handles an event of a buffer.
+// bufferEvent is the callback for the events of the machine's buffers.
 func (m *machine) bufferEvent(e *transport.BufferEvent) {
 	w := m.world()
-	if m.inside.Swap(true) {
+	if m.inCallback.Swap(true) {
 		w.violate("%v: two callbacks at once", m)
 	}
-	defer m.inside.Store(false)
+	defer m.inCallback.Store(false)
 	w.mu.Lock()
-	then := m.take(e)
+	then := m.processEvent(e)
 	w.mu.Unlock()
 	for _, f := range then {
 		f()
 	}
 }
 
-// take checks an event, and returns functions to call without the lock. w.mu is held.
-func (m *machine) take(e *transport.BufferEvent) (then []func()) {
+// processEvent checks and counts an event. The caller must call the returned functions after it has
+// released w.mu, which it holds now.
+func (m *machine) processEvent(e *transport.BufferEvent) (then []func()) {
 	w := m.world()
-	c := m.station.crateOf(e.Buffer)
+	c := m.layer.trackedOf(e.Buffer)
 	l := c.loan
-	if l == nil && e.Queue == transport.MsgRecv && c.region == nil { // a pool's buffer, added by the machine itself
-		l = &loan{crate: c, machine: m, queue: e.Queue}
+	if l == nil && e.Queue == transport.MsgRecv && c.region == nil { // the machine itself added a buffer of its pool
+		l = &loan{tracked: c, machine: m, queue: e.Queue}
 		c.loan = l
 	}
 	if l == nil || l.machine != m || l.queue != e.Queue || e.TM != m.tm {
@@ -165,7 +168,7 @@ func (m *machine) take(e *transport.BufferEvent) (then []func()) {
 	}
 	m.tally(l, e)
 	if e.Err == nil {
-		then = l.succeeded(e)
+		then = l.handleSuccess(e)
 	}
 	if e.Final {
 		then = append(then, l.end(e)...)
@@ -173,7 +176,7 @@ func (m *machine) take(e *transport.BufferEvent) (then []func()) {
 	return then
 }
 
-// check returns an error if an event is not allowed. w.mu is held.
+// check returns an error if the event must not come now or contradicts itself. w.mu is held.
 func (l *loan) check(e *transport.BufferEvent) error {
 	m, w := l.machine, l.machine.world()
 	queued := e.Buffer.Flags()&transport.FlagQueued != 0
@@ -196,59 +199,62 @@ func (l *loan) check(e *transport.BufferEvent) error {
 	return l.mayFail(e.Err)
 }
 
-// mayFail returns an error if an operation must not end with err. w.mu is held.
+// mayFail returns an error if nothing explains that the loan ended with err. It also counts the kind of
+// failure. w.mu is held.
 func (l *loan) mayFail(err error) error {
 	m, w := l.machine, l.machine.world()
-	network, says := errors.AsType[*inproc.Error](err)
+	network, isNetwork := errors.AsType[*inproc.Error](err)
 	late := !l.deadline.IsZero() && !time.Now().Before(l.deadline)
 	switch {
 	case err == nil:
 	case errors.Is(err, syscall.ECANCELED):
-		if !l.cancelled && !m.aborted && !m.station.life.ending {
+		if !l.cancelled && !m.aborted && !m.layer.life.ending {
 			return errors.New("nobody has cancelled it")
 		}
-		w.result.Deeds[DeedCancelled]++
-	case says && network.Error() == node.ErrTimedOut.Error() && l.queue != transport.ActiveBulkRecv: // others wrap it
+		w.result.Actions[ActionCancelled]++
+	case isNetwork && network.Error() == node.ErrTimedOut.Error() && l.queue != transport.ActiveBulkRecv: // an active receive wraps the error of its GET, others must not have this error
 		return errors.New("its MD was unlinked, which is a cancel")
-	case says:
+	case isNetwork:
 		switch {
-		case m.station.life.ending:
-		case m.homeless(l.changes) && (network.Errno == syscall.EINVAL || network.Errno == syscall.ESHUTDOWN):
+		case m.layer.life.ending:
+		case m.niWasAbsent(l.changes) && (network.Errno == syscall.EINVAL || network.Errno == syscall.ESHUTDOWN):
 			// Its NID was no longer a source, or the driver was closing.
 		case l.queue == transport.ActiveBulkRecv && w.verbs.rails != nil && errors.Is(err, syscall.ENODATA):
 			// The passive buffer was returned, which RDMA reports (o2iblnd 10.4).
-		case w.faultless() && !l.astray():
+		case w.faultless() && !l.toOtherNet():
 			return errors.New("nothing was broken, and yet")
 		case network.Errno != syscall.EIO && network.Errno != syscall.EHOSTUNREACH && network.Errno != syscall.ETIMEDOUT:
 			return errors.New("the network has no such errno")
 		}
-		w.result.Deeds[DeedNetworkError]++
+		w.result.Actions[ActionNetworkError]++
 	case errors.Is(err, syscall.ETIMEDOUT) && late:
-		if w.faultless() && time.Since(l.deadline) > promptly {
+		if w.faultless() && time.Since(l.deadline) > immediateWithin {
 			return fmt.Errorf("timed out %v late", time.Since(l.deadline))
 		}
-		w.result.Deeds[DeedTimedOut]++
+		w.result.Actions[ActionTimedOut]++
 	case errors.Is(err, syscall.ETIMEDOUT) && l.queue == transport.ActiveBulkRecv && w.since() >= l.began+w.transaction:
-		w.result.Deeds[DeedNetworkError]++ // the node has given up
+		w.result.Actions[ActionNetworkError]++ // the node has given up
 	default:
 		return errors.New("that cannot be")
 	}
 	return nil
 }
 
-// homeless reports whether the machine's NI is absent, or has been since the NIs had changed that often.
-// w.mu is held.
-func (m *machine) homeless(since int) bool {
-	l := m.station.life
+// niWasAbsent reports whether the machine's NI is absent or may have been absent since life.changes had
+// the value since. w.mu is held.
+func (m *machine) niWasAbsent(since int) bool {
+	l := m.layer.life
 	return m.rail != loopback && (!l.present[m.rail] || l.changes != since)
 }
 
-// astray reports whether a message goes to a NID on another net, which may be unreachable. w.mu is held.
-func (l *loan) astray() bool {
+// toOtherNet reports whether the loan's message goes to another net and the scenario has no routers, so
+// that the target may be unreachable. w.mu is held.
+func (l *loan) toOtherNet() bool {
 	return l.machine.world().routers == 0 && l.to.Net() != l.machine.address.NID.Net()
 }
 
-// tally counts an event. w.mu is held.
+// tally adds an event to the statistics that the checker keeps for comparison with the machine's. w.mu
+// is held.
 func (m *machine) tally(l *loan, e *transport.BufferEvent) {
 	t := &m.tallies[l.queue]
 	if e.Final {
@@ -261,34 +267,35 @@ func (m *machine) tally(l *loan, e *transport.BufferEvent) {
 	n := uint64(e.Length)
 	switch l.queue {
 	case transport.MsgSend, transport.PassiveBulkSend, transport.ActiveBulkSend:
-		n = uint64(l.crate.buffer.Length)
+		n = uint64(l.tracked.buffer.Length)
 	}
 	t.Successes++
 	t.Bytes += n
 	t.MaxBytes = max(t.MaxBytes, n)
 }
 
-// end ends the loan. w.mu is held.
+// end ends the loan after its final event e. The caller must call the returned functions after it has
+// released w.mu, which it holds now.
 func (l *loan) end(e *transport.BufferEvent) (then []func()) {
-	m, c, w := l.machine, l.crate, l.machine.world()
+	m, c, w := l.machine, l.tracked, l.machine.world()
 	l.over, l.ok, c.loan = true, e.Err == nil, nil
 	if c.region != nil {
-		m.open--
+		m.loans--
 		if l.queue == transport.MsgRecv || l.queue == transport.PassiveBulkRecv || l.queue == transport.ActiveBulkRecv {
 			c.sum = c.region.sum()
 		}
 	}
 	if l.queue == transport.MsgRecv {
-		l.intact()
-		return []func(){l.again(e)}
+		l.checkUnchanged()
+		return []func(){l.addAgain(e)}
 	}
-	if b := c.buffer; l.letter != nil && !holds(b, 0, l.letter.content) || l.cargo != nil && c.region.sum() != c.sum {
+	if b := c.buffer; l.message != nil && !holds(b, 0, l.message.content) || l.payload != nil && c.region.sum() != c.sum {
 		w.violate("%v: what was sent has changed", l)
 	}
 	reading := l.reading
 	return []func(){func() {
 		if !reading {
-			m.station.giveBack(c)
+			m.layer.putFree(c)
 		}
 		if l.done != nil {
 			l.done(l.ok)
@@ -296,13 +303,14 @@ func (l *loan) end(e *transport.BufferEvent) (then []func()) {
 	}}
 }
 
-// audit compares the machine's statistics with the checker's after all buffers were returned.
-func (m *machine) audit() {
+// checkStats compares the machine's statistics with the checker's. It is called after the machine has
+// ended and all buffers were returned.
+func (m *machine) checkStats() {
 	w := m.world()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !m.over || m.open != 0 || m.held != 0 {
-		w.violate("%v: over %t, %d buffers are lent, %d end points are held", m, m.over, m.open, m.held)
+	if !m.over || m.loans != 0 || m.endPoints != 0 {
+		w.violate("%v: over %t, %d buffers are lent, %d end points are held", m, m.over, m.loans, m.endPoints)
 	}
 	for q := range transport.QueueType(transport.QueueTypes) {
 		got, want := m.stats[q], m.tallies[q]

@@ -13,74 +13,76 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// berth is a place in which one transfer machine after another runs.
-type berth struct {
-	berthPlan
-	station *station
-	index   int
+// machineSlot runs one transfer machine after another, all with the same plan and address.
+type machineSlot struct {
+	machineSlotPlan
+	layer *transportLayer
+	index int
 
-	turn    chan struct{} // full while a machine is started or stopped
-	machine *machine      // the running one, or nil; guarded by world.mu
+	changing chan struct{} // a lock of one element, held while a machine is started or stopped
+	machine  *machine      // the running machine, or nil; guarded by world.mu
 }
 
-// machine is a transfer machine from creation to end. It handles its own events and those of its buffers.
+// machine is a transfer machine from creation to end, and what the checker records about it. It handles
+// its own events and those of its buffers.
 type machine struct {
-	*berth
-	tm        *transport.TransferMachine
-	callbacks transport.Callbacks
-	own       *transport.Channel // for synchronous delivery, separate from the TM's; nil: use the TM's
-	deliverer sync.WaitGroup
-	inside    atomic.Bool // a callback is running
+	*machineSlot
+	tm         *transport.TransferMachine
+	callbacks  transport.Callbacks
+	channel    *transport.Channel // for synchronous delivery; nil: use the channel of the transfer machine
+	deliverer  sync.WaitGroup
+	inCallback atomic.Bool // bufferEvent is running
 
 	// Guarded by world.mu.
-	address  transport.Address // set when it has started
-	started  bool
-	stopping bool                         // the program has requested the stop
-	aborted  bool                         // with abort
-	over     bool                         // it has stopped or failed
-	open     int                          // loans that have not ended, without a pool's buffers
-	held     int                          // end points in use
-	exposed  map[transport.MatchBits]bool // its passive buffers
-	tallies  [transport.QueueTypes]transport.Stats
-	finals   [transport.QueueTypes]uint64
-	stats    [transport.QueueTypes]transport.Stats // its own statistics at the end
+	address     transport.Address // set when it has started
+	started     bool
+	stopping    bool                         // the program has called stop
+	aborted     bool                         // the operations were aborted, or the pool's buffers were cancelled
+	over        bool                         // the machine has stopped or failed
+	loans       int                          // number of loans that have not ended, apart from a pool's buffers
+	endPoints   int                          // number of end points in use
+	passiveBits map[transport.MatchBits]bool // match bits of all passive buffers so far
+	tallies     [transport.QueueTypes]transport.Stats
+	finals      [transport.QueueTypes]uint64
+	stats       [transport.QueueTypes]transport.Stats // the machine's own statistics at the end
 }
 
 func (m *machine) String() string {
-	return fmt.Sprintf("%v's machine %v", m.station.life, m.address)
+	return fmt.Sprintf("%v's machine %v", m.layer.life, m.address)
 }
 
-func (b *berth) world() *world { return b.station.life.member.w }
+func (b *machineSlot) world() *world { return b.layer.life.member.w }
 
-// nid returns the NID of the berth's machines.
-func (b *berth) nid() lnet.NID {
+// nid returns the NID of the slot's machines.
+func (b *machineSlot) nid() lnet.NID {
 	if b.rail == loopback {
 		return lnet.LoopbackNID
 	}
-	return b.station.life.member.nids[b.rail]
+	return b.layer.life.member.nids[b.rail]
 }
 
 // running returns the running machine, or nil.
-func (b *berth) running() *machine {
+func (b *machineSlot) running() *machine {
 	w := b.world()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return b.machine
 }
 
-// start starts a machine, unless one is running.
-func (b *berth) start() {
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+// start starts a machine in the slot, unless one is running. It returns when the machine has started or
+// has failed to start.
+func (b *machineSlot) start() {
+	b.changing <- struct{}{}
+	defer func() { <-b.changing }()
 	if b.running() != nil {
 		return
 	}
-	w, s := b.world(), b.station
-	m := &machine{berth: b, exposed: map[transport.MatchBits]bool{}}
+	w, s := b.world(), b.layer
+	m := &machine{machineSlot: b, passiveBits: map[transport.MatchBits]bool{}}
 	for q := range m.callbacks {
 		m.callbacks[q] = m.bufferEvent
 	}
-	if err := m.make(); err != nil {
+	if err := m.create(); err != nil {
 		w.violate("%v: new machine: %v", s.life, err)
 		return
 	}
@@ -89,7 +91,7 @@ func (b *berth) start() {
 	w.mu.Unlock()
 	absent, changes := b.absent()
 	a := transport.Address{NID: b.nid(), PID: lnet.PIDLustre, Portal: portalMachines, TMID: b.number}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	err := m.tm.Start(a.String())
 	if err == nil {
@@ -99,7 +101,7 @@ func (b *berth) start() {
 	if err != nil {
 		gone, after := b.absent()
 		if absent = absent || gone || after != changes; absent && errors.Is(err, syscall.ENOENT) {
-			w.countDeed(DeedNoAddress)
+			w.countAction(ActionNoAddress)
 		} else if s.life.running() {
 			w.violate("%v: start machine at %v: %v", s.life, a, err)
 		}
@@ -115,16 +117,16 @@ func (b *berth) start() {
 	w.mu.Unlock()
 	if !b.pooled {
 		for range b.queueLength {
-			if c := s.addCrate(w.newRegion(b.size, 1), nil); c != nil {
+			if c := s.addBuffer(w.newRegion(b.size, 1), nil); c != nil {
 				m.receive(c, m.tm.Add)
 			}
 		}
 	}
 }
 
-// make creates the transfer machine.
-func (m *machine) make() error {
-	s := m.station
+// create creates the transfer machine, and sets its delivery, pool and colour.
+func (m *machine) create() error {
+	s := m.layer
 	var err error
 	if m.tm, err = s.domain.NewTM(m.event); err != nil {
 		return err
@@ -132,26 +134,26 @@ func (m *machine) make() error {
 	if m.synchronous {
 		err = m.tm.DeliverSynchronously()
 		if m.index%2 == 0 {
-			m.own = new(transport.Channel)
+			m.channel = new(transport.Channel)
 		}
 	}
 	if m.pooled && err == nil {
 		err = m.tm.AttachPool(s.pool, transport.Provisioning{
-			Callbacks: &m.callbacks, MinReceiveSize: letterMax, MaxMessages: m.maxMessages, QueueLength: m.queueLength,
+			Callbacks: &m.callbacks, MinReceiveSize: messageMax, MaxMessages: m.maxMessages, QueueLength: m.queueLength,
 		})
 	}
 	return errors.Join(err, m.tm.SetColour(m.colour))
 }
 
-// absent reports whether the berth's NI is absent. It also returns how often the NIs have changed.
-func (b *berth) absent() (bool, int) {
-	w, l := b.world(), b.station.life
+// absent reports whether the slot's NI is absent. It also returns how often the node's NIs have changed.
+func (b *machineSlot) absent() (bool, int) {
+	w, l := b.world(), b.layer.life
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return b.rail != loopback && !l.present[b.rail], l.changes
 }
 
-// event handles the machine's own events.
+// event is the callback for the machine's state changes.
 func (m *machine) event(e *transport.TMEvent) {
 	w := m.world()
 	w.mu.Lock()
@@ -168,10 +170,10 @@ func (m *machine) event(e *transport.TMEvent) {
 		m.ended()
 	case e.Next == transport.StateFailed:
 		if m.started {
-			if !errors.Is(e.Err, syscall.EPIPE) || !m.station.life.ending {
+			if !errors.Is(e.Err, syscall.EPIPE) || !m.layer.life.ending {
 				w.violate("%v: has failed: %v", m, e.Err)
 			}
-			w.result.Deeds[DeedDown]++
+			w.result.Actions[ActionNodeClosed]++
 		}
 		m.ended()
 	default:
@@ -179,7 +181,8 @@ func (m *machine) event(e *transport.TMEvent) {
 	}
 }
 
-// begun records that the machine has started, and checks that its number is unique. w.mu is held.
+// begun records that the machine has started, and checks that its address is as planned and its number
+// unique on the node. w.mu is held.
 func (m *machine) begun(e *transport.TMEvent) {
 	w := m.world()
 	if m.started || m.over || e.EndPoint == nil {
@@ -195,7 +198,7 @@ func (m *machine) begun(e *transport.TMEvent) {
 		w.violate("%v: is at %v, not %v", m, a, want)
 	}
 	m.started, m.address = true, a
-	for _, other := range m.station.machines {
+	for _, other := range m.layer.machines {
 		if other != m && other.started && !other.over && !other.stopping && other.address.TMID == a.TMID {
 			w.violate("%v: %v has the same number", m, other)
 		}
@@ -206,17 +209,17 @@ func (m *machine) begun(e *transport.TMEvent) {
 func (m *machine) ended() {
 	m.over = true
 	m.stats = m.tm.AllStats()
-	if m.inside.Load() {
+	if m.inCallback.Load() {
 		m.world().violate("%v: it is over, and a callback runs", m)
 	}
-	if m.own != nil {
-		m.own.Signal()
+	if m.channel != nil {
+		m.channel.Signal()
 	}
 }
 
-// deliver delivers the machine's events until it has ended (synchronous delivery).
+// deliver delivers the events of a machine with synchronous delivery until the machine has ended.
 func (m *machine) deliver() {
-	c := m.own
+	c := m.channel
 	if c == nil {
 		c = m.tm.Channel()
 	}
@@ -235,15 +238,15 @@ func (m *machine) deliver() {
 			return
 		}
 		if n > 0 {
-			m.world().countDeed(DeedSynchronous)
+			m.world().countAction(ActionSynchronous)
 		}
 	}
 }
 
 // stop stops the running machine, if any: with abort, or after waiting for its operations.
-func (b *berth) stop(abort bool) {
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+func (b *machineSlot) stop(abort bool) {
+	b.changing <- struct{}{}
+	defer func() { <-b.changing }()
 	w := b.world()
 	w.mu.Lock()
 	m := b.machine
@@ -256,27 +259,28 @@ func (b *berth) stop(abort bool) {
 	m.aborted = abort
 	w.mu.Unlock()
 	w.addf("%v stops, abort %t", m, abort)
-	deed := DeedAborted
+	action := ActionAborted
 	if !abort {
-		deed = DeedDrained
+		action = ActionStopped
 		m.drain()
 	}
 	m.end()
-	w.countDeed(deed)
+	w.countAction(action)
 }
 
-// drain stops the machine without abort, and ends the queued operations itself. That is not possible with
-// a pool.
+// drain stops the machine without abort: it waits half a second and then cancels the buffers that are
+// still queued. It leaves a machine with a pool to be aborted by end, because the program cannot cancel
+// the pool's buffers.
 func (m *machine) drain() {
 	w := m.world()
-	if err := m.tm.Stop(); err != nil && m.station.life.running() {
+	if err := m.tm.Stop(); err != nil && m.layer.life.running() {
 		w.violate("%v: stop: %v", m, err)
 	}
 	pause(500 * time.Millisecond)
 	w.mu.Lock()
 	m.aborted = m.pooled
 	var loans []*loan
-	for _, c := range m.station.crates {
+	for _, c := range m.layer.buffers {
 		if c.loan != nil && c.loan.machine == m {
 			loans = append(loans, c.loan)
 		}
@@ -290,15 +294,16 @@ func (m *machine) drain() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), w.operationWithin())
 	defer cancel()
-	if err := m.tm.Await(ctx, transport.StateStopped); err != nil && m.station.life.running() {
+	if err := m.tm.Await(ctx, transport.StateStopped); err != nil && m.layer.life.running() {
 		w.violate("%v: all was cancelled, and it does not stop: %v", m, err)
 	}
 }
 
-// fall ends the running machine, if any, after its node has closed.
-func (b *berth) fall() {
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+// awaitFailure waits until the running machine, if any, fails because its node has closed, and then
+// closes the machine.
+func (b *machineSlot) awaitFailure() {
+	b.changing <- struct{}{}
+	defer func() { <-b.changing }()
 	w := b.world()
 	w.mu.Lock()
 	m := b.machine
@@ -307,7 +312,7 @@ func (b *berth) fall() {
 	if m == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if err := m.tm.Await(ctx, transport.StateFailed); err != nil {
 		w.violate("%v: its node has closed, and it does not fail: %v", m, err)
@@ -315,24 +320,25 @@ func (b *berth) fall() {
 	m.end()
 }
 
-// promptly is the time limit for actions that take no time unless there is a bug.
-const promptly = 2 * time.Second
+// immediateWithin is the time limit for actions that wait for nothing if there are no faults.
+const immediateWithin = 2 * time.Second
 
-// end waits for the end of the transfer machine, which must come in time.
+// end shuts the transfer machine down and waits for its end. It records a violation if that takes too
+// long.
 func (m *machine) end() {
 	w := m.world()
 	began := w.since()
-	ctx, cancel := context.WithTimeout(context.Background(), w.operationWithin()+patience)
+	ctx, cancel := context.WithTimeout(context.Background(), w.operationWithin()+callTimeout)
 	defer cancel()
 	err := m.tm.Shutdown(ctx)
 	within := w.operationWithin()
 	if w.faultless() {
-		within = promptly
+		within = immediateWithin
 	}
 	if took := w.since() - began; took > within {
 		w.violate("%v: took %v to stop", m, took)
 	}
-	if errors.Is(err, syscall.EBUSY) && m.station.await("end points to be put", func() bool { return m.held == 0 }) {
+	if errors.Is(err, syscall.EBUSY) && m.layer.await("end points to be put", func() bool { return m.endPoints == 0 }) {
 		err = m.tm.Close()
 	}
 	if err != nil {

@@ -11,27 +11,28 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// memberFaults are the faults of nodes. One goroutine inflicts them.
+// memberFaults are the faults of nodes. breakMembers causes them.
 var memberFaults = [...]Fault{
 	FaultRestart, FaultRestart, FaultDuplicateCookie, FaultLinkDown, FaultNIRemoved, FaultWallJump,
 	FaultNISet, FaultNISet, FaultSwitched, FaultSwitched,
 }
 
-// breakMembers inflicts the faults of nodes, distributed over the scenario.
+// breakMembers causes the planned faults of nodes, one after the other, distributed over the duration of
+// the scenario.
 func (w *world) breakMembers(r *rand.Rand) {
 	for _, f := range w.memberFaults {
 		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.memberFaults)))))
 		m, other := w.pair(r)
-		if w.routers > 0 && other.routes() && r.IntN(2) == 0 {
+		if w.routers > 0 && other.isRouter() && r.IntN(2) == 0 {
 			m, other = other, m
 		}
 		w.addf("%v: %v", f, m)
 		switch f {
 		case FaultRestart:
-			w.restart(r, m, other, rebirthNew)
+			w.restart(r, m, other, restartNew)
 			w.count(FaultRestart, 1)
 		case FaultDuplicateCookie:
-			w.restart(r, m, other, rebirthCookie+rebirth(r.IntN(2)))
+			w.restart(r, m, other, restartSameCookie+restartKind(r.IntN(2)))
 		case FaultLinkDown:
 			w.linkDown(r, m, other)
 		case FaultNIRemoved:
@@ -49,7 +50,7 @@ func (w *world) breakMembers(r *rand.Rand) {
 			}
 			m.wall.jump(d)
 			if r.IntN(2) == 0 {
-				w.restart(r, m, other, rebirthNew)
+				w.restart(r, m, other, restartNew)
 			} else {
 				w.removeNI(r, m, other)
 			}
@@ -58,32 +59,32 @@ func (w *world) breakMembers(r *rand.Rand) {
 	}
 }
 
-// restart ends a member's life and starts another.
-func (w *world) restart(r *rand.Rand, m, other *member, how rebirth) {
+// restart ends the node of m and starts a new one, under traffic with other.
+func (w *world) restart(r *rand.Rand, m, other *member, how restartKind) {
 	w.exchange(r, m, other)
-	if how != rebirthNew || r.IntN(3) == 0 {
-		w.haunt(r, m, other, how)
+	if how != restartNew || r.IntN(3) == 0 {
+		w.restartWithDelayedAnswers(r, m, other, how)
 		return
 	}
-	if m.routes() {
+	if m.isRouter() {
 		w.count(FaultRouterLost, 1)
 	}
 	m.end(r.IntN(3) > 0)
 	if l := other.current(); l != nil {
-		l.launch(w.draw(r, l, m, w.length(r))) // to a handle that does not exist
+		l.launch(w.drawOperation(r, l, m, w.length(r))) // its answer will be for a handle that no longer exists
 	}
 	if r.IntN(2) == 0 {
-		pause(episode(r))
+		pause(faultDuration(r))
 	}
 	m.start(how)
 	w.exchange(r, m, other)
 }
 
-// haunt restarts a member while answers to it are delayed. The new life uses the same handles, so it may
-// receive them.
-func (w *world) haunt(r *rand.Rand, m, other *member, how rebirth) {
+// restartWithDelayedAnswers restarts m while answers from other to m are delayed. If the new node has
+// the same interface cookie, it uses the same handles and may receive these answers.
+func (w *world) restartWithDelayedAnswers(r *rand.Rand, m, other *member, how restartKind) {
 	l, asked := m.current(), other.current()
-	first := l.burn(0)
+	first := l.advanceCookie(0)
 	for _, t := range [...]lnet.MsgType{lnet.MsgAck, lnet.MsgReply} {
 		if err := asked.node.Admin().AddFault(rule(FaultRuleDelay, 0, 1, delayMax, t)); err != nil {
 			w.violate("%v: add rule: %v", asked, err)
@@ -94,26 +95,26 @@ func (w *world) haunt(r *rand.Rand, m, other *member, how rebirth) {
 	m.end(r.IntN(3) > 0)
 	m.start(how)
 	if l = m.current(); l != nil {
-		l.burn(first)
+		l.advanceCookie(first)
 		w.ask(r, l, other)
 	}
 	pause(delayMax)
 	w.count(FaultRuleDelay, removeRules(asked.node, fault.Delay))
 }
 
-// ask sends a few requests that are answered.
+// ask sends a few operations with an answer, PUTs with ACK and GETs, from l to member to.
 func (w *world) ask(r *rand.Rand, l *life, to *member) {
 	for range 6 {
-		o := w.newOperation(opAcked+opKind(r.IntN(2)), to, to.draw(r))
+		o := w.newOperation(opAcked+opKind(r.IntN(2)), to, to.drawNID(r))
 		o.length = r.IntN(1024)
 		to.current().oneShot(o, portalOneShot, fitExact, anyone, 1)()
 		l.launch(o)
 	}
 }
 
-// burn creates descriptors until the next one has at least the given object cookie, and returns that
-// one's cookie.
-func (l *life) burn(until uint64) uint64 {
+// advanceCookie binds and unlinks MDs until the object cookie of an MD is at least until, and returns
+// that cookie.
+func (l *life) advanceCookie(until uint64) uint64 {
 	for {
 		h, err := l.node.Bind(portals.MD{})
 		if err != nil {
@@ -129,13 +130,14 @@ func (l *life) burn(until uint64) uint64 {
 	}
 }
 
-// linkDown takes a device down for a while.
+// linkDown takes one device of m down for a while. It counts the fault if the NI reported the link as
+// down.
 func (w *world) linkDown(r *rand.Rand, m, other *member) {
 	w.exchange(r, m, other)
 	rail := m.drawRail(r)
 	m.devices[rail].SetUp(false)
 	w.exchange(r, m, other)
-	pause(episode(r))
+	pause(faultDuration(r))
 	for _, i := range m.current().node.NIs() {
 		if i.NID == m.nids[rail] && i.Link == lnd.LinkDown {
 			w.count(FaultLinkDown, 1)
@@ -144,7 +146,7 @@ func (w *world) linkDown(r *rand.Rand, m, other *member) {
 	m.devices[rail].SetUp(true)
 }
 
-// removeNI removes an NI for a while.
+// removeNI removes an NI of m for a while.
 func (w *world) removeNI(r *rand.Rand, m, other *member) {
 	w.exchange(r, m, other)
 	rail := m.drawRail(r)
@@ -152,14 +154,14 @@ func (w *world) removeNI(r *rand.Rand, m, other *member) {
 	l.removeNI(rail)
 	w.exchange(r, m, other)
 	if r.IntN(2) == 0 {
-		pause(episode(r))
+		pause(faultDuration(r))
 	}
 	l.addNI(rail)
 	l.addRoutes()
 	w.count(FaultNIRemoved, 1)
 }
 
-// hasAddress reports whether an address belongs to the member.
+// hasAddress reports whether the IP address belongs to one of the member's NIDs.
 func (m *member) hasAddress(a netip.Addr) bool {
 	for _, nid := range m.nids {
 		if nid.IP() == a {

@@ -11,7 +11,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Initial contents of memory: around a region, between its pieces, and inside.
+// Initial content of memory. Guard bytes are before and after a region and between its pieces, blank
+// bytes inside the pieces.
 const (
 	guardByte = 0xa5
 	blankByte = 0x5c
@@ -25,16 +26,18 @@ var (
 	blanks = bytes.Repeat([]byte{blankByte}, 4096)
 )
 
-// region is the memory of a descriptor. It has one or more pieces, with guards around each.
+// region is the memory of an MD or a buffer: n bytes in one or more pieces, with guard bytes around each
+// piece.
 type region struct {
 	backing []byte
 	pieces  []memory.Segment
 	n       int
 }
 
-// Memory lets several Runs reuse memory. The zero value is ready to use. It is safe for concurrent use.
+// Memory is a pool of memory that several Runs share. The zero value is ready to use. It is safe for
+// concurrent use.
 type Memory struct {
-	pools [32]sync.Pool // by the logarithm of the size
+	pools [32]sync.Pool // index: binary logarithm of the size
 }
 
 // region returns n blank bytes in the given number of pieces.
@@ -95,8 +98,9 @@ func (r *region) fill(s stream) {
 	r.each(0, r.n, func(b []byte, at int) bool { s.fill(b, at); return true })
 }
 
-// holds returns an error if the n bytes at off are not those of a stream from its byte from.
-func (r *region) holds(off, n int, s stream, from int) error {
+// checkStream returns an error if the n bytes at off differ from the bytes of stream s that begin at
+// offset from.
+func (r *region) checkStream(off, n int, s stream, from int) error {
 	var err error
 	r.each(off, n, func(b []byte, at int) bool {
 		if k := s.differs(b, from+at-off); k >= 0 {
@@ -109,8 +113,8 @@ func (r *region) holds(off, n int, s stream, from int) error {
 	return err
 }
 
-// blank returns an error if the n bytes at off have changed.
-func (r *region) blank(off, n int) error {
+// checkBlank returns an error if one of the n bytes at off is not blankByte.
+func (r *region) checkBlank(off, n int) error {
 	var err error
 	r.each(off, n, func(b []byte, at int) bool {
 		for c := b; len(c) > 0; {
@@ -127,8 +131,8 @@ func (r *region) blank(off, n int) error {
 	return err
 }
 
-// guarded returns an error if the bytes around the pieces have changed.
-func (r *region) guarded() error {
+// checkGuards returns an error if the guard bytes around the pieces have changed.
+func (r *region) checkGuards() error {
 	at := 0
 	check := func(n int) error {
 		if g := r.backing[at : at+n]; !bytes.Equal(g, guards[:n]) {
@@ -153,7 +157,7 @@ func (r *region) guarded() error {
 	return nil
 }
 
-// describe sets the region in an MD, as bytes if it has one piece.
+// describe sets the region as the memory of an MD: as Bytes if it has one piece, otherwise as Memory.
 func (r *region) describe(d *portals.MD) {
 	if len(r.pieces) == 1 {
 		d.Bytes = r.pieces[0].Bytes

@@ -7,26 +7,28 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd"
 )
 
-// networkFaults are the faults of the network. One goroutine inflicts them.
+// networkFaults are the faults of the TCP network. breakNetwork causes them.
 var networkFaults = [...]Fault{
 	FaultCut, FaultHalfClose, FaultStall, FaultReset, FaultPartition, FaultOneWay, FaultSlow, FaultRace, FaultLostReply,
 	FaultRuleDrop, FaultRuleFail, FaultRuleDelay, FaultUnhealthy, FaultPeerRemoved,
 	FaultUnlinked, FaultLazyCleared, FaultForced, FaultForced, FaultPeerRemoved,
 }
 
-// episodeMax is the longest duration of a fault.
-const episodeMax = 6 * time.Second
+// faultDurationMax is the upper limit of faultDuration.
+const faultDurationMax = 6 * time.Second
 
-// episode draws the duration of a fault: short, or longer than timeouts.
-func episode(r *rand.Rand) time.Duration {
+// faultDuration draws the duration of a fault: up to a second, or in a third of the cases up to
+// faultDurationMax.
+func faultDuration(r *rand.Rand) time.Duration {
 	d := 100*time.Millisecond + time.Duration(r.Int64N(int64(900*time.Millisecond)))
 	if r.IntN(3) == 0 {
-		d = time.Duration(r.Int64N(int64(episodeMax)))
+		d = time.Duration(r.Int64N(int64(faultDurationMax)))
 	}
 	return d
 }
 
-// breakNetwork inflicts the faults of the network, distributed over the scenario.
+// breakNetwork causes the planned faults of the network, one after the other, distributed over the
+// duration of the scenario.
 func (w *world) breakNetwork(r *rand.Rand) {
 	for _, f := range w.networkFaults {
 		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.networkFaults)))))
@@ -55,9 +57,9 @@ func (w *world) breakNetwork(r *rand.Rand) {
 		case FaultRuleDrop, FaultRuleFail, FaultRuleDelay:
 			w.rule(r, a, b, f)
 		case FaultUnhealthy:
-			w.hurt(r, a, b)
+			w.setHealth(r, a, b)
 		case FaultPeerRemoved:
-			w.forget(r, a, b)
+			w.deletePeer(r, a, b)
 		case FaultForced:
 			w.rediscover(r, a, b)
 		case FaultUnlinked:
@@ -69,14 +71,15 @@ func (w *world) breakNetwork(r *rand.Rand) {
 	}
 }
 
-// count adds n effects of a fault.
+// count counts n effects of a fault. w.mu is not held.
 func (w *world) count(f Fault, n uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.result.Faults[f] += n
 }
 
-// exchange makes two members send each other messages, so that faults have an effect.
+// exchange makes two members send a few messages to each other, so that a fault between them has an
+// effect.
 func (w *world) exchange(r *rand.Rand, a, b *member) {
 	for range 1 + r.IntN(4) {
 		n := w.length(r)
@@ -84,16 +87,16 @@ func (w *world) exchange(r *rand.Rand, a, b *member) {
 			n = w.fabric.SendBuffer/2 + r.IntN(64<<10) // more than a stream's buffer holds
 		}
 		if l := a.current(); l != nil {
-			l.launch(w.draw(r, l, b, n))
+			l.launch(w.drawOperation(r, l, b, n))
 		}
 		a, b = b, a
 	}
 }
 
-// streams returns the connections between two members.
+// streams returns the TCP connections between two members.
 func (w *world) streams(a, b *member) []*simlnd.Conn { return w.network.ConnsBetween(a.host, b.host) }
 
-// cut breaks one of the streams between two members at a later byte.
+// cut breaks each stream between two members, in one direction, when some more bytes have been sent.
 func (w *world) cut(r *rand.Rand, a, b *member, m simlnd.CutMode) {
 	w.exchange(r, a, b)
 	for _, c := range w.streams(a, b) {
@@ -103,8 +106,9 @@ func (w *world) cut(r *rand.Rand, a, b *member, m simlnd.CutMode) {
 	w.exchange(r, a, b)
 }
 
-// stall stops the streams between two members, for a while or until all faults have ended. It models a
-// receiver that does not read, and not a network that stops, which would also stop acknowledgements.
+// stall stops one direction of the streams between two members, for a while or until all faults have
+// ended. It models a receiver that does not read. It does not model a network that stops, which would
+// also stop acknowledgements.
 func (w *world) stall(r *rand.Rand, a, b *member) {
 	w.exchange(r, a, b)
 	d := simlnd.Forward + simlnd.Direction(r.IntN(2))
@@ -115,19 +119,19 @@ func (w *world) stall(r *rand.Rand, a, b *member) {
 		c.Stall(d)
 	}
 	w.exchange(r, a, b)
-	pause(episode(r))
-	asleep := r.IntN(4) == 0
+	pause(faultDuration(r))
+	forever := r.IntN(4) == 0
 	for k, c := range conns {
 		if c.Sent(d) > sent[k] {
 			w.count(FaultStall, 1)
 		}
-		if !asleep {
+		if !forever {
 			c.Resume(d)
 		}
 	}
 }
 
-// heal ends the faults that have no end.
+// heal ends the faults that still have an effect: stalled streams and faulty RDMA links.
 func (w *world) heal() {
 	for _, c := range w.network.Conns() {
 		c.Resume(simlnd.Both)
@@ -135,7 +139,8 @@ func (w *world) heal() {
 	w.healVerbs()
 }
 
-// partition separates two members, in both directions or only from the first to the second.
+// partition separates two members in direction d for a while. It counts fault f if the partition
+// affected a message.
 func (w *world) partition(r *rand.Rand, a, b *member, d simlnd.Direction, f Fault) {
 	if r.IntN(2) == 0 {
 		w.exchange(r, a, b)
@@ -144,7 +149,7 @@ func (w *world) partition(r *rand.Rand, a, b *member, d simlnd.Direction, f Faul
 	lost := w.network.Faults().RequestsLost
 	w.network.Partition(a.host, b.host, d)
 	w.exchange(r, a, b)
-	pause(episode(r))
+	pause(faultDuration(r))
 	if w.sentBetween(a, b) > sent || w.network.Faults().RequestsLost > lost {
 		w.count(f, 1)
 	}
@@ -158,7 +163,7 @@ func (w *world) sentBetween(a, b *member) (n uint64) {
 	return n
 }
 
-// slow makes b receive slowly from a.
+// slow makes b receive slowly from a for a while.
 func (w *world) slow(r *rand.Rand, a, b *member) {
 	sent := w.sentBetween(a, b)
 	link := w.fabric.Link
@@ -167,14 +172,14 @@ func (w *world) slow(r *rand.Rand, a, b *member) {
 	for range 4 {
 		w.exchange(r, a, b)
 	}
-	pause(episode(r))
+	pause(faultDuration(r))
 	if w.sentBetween(a, b) > sent {
 		w.count(FaultSlow, 1)
 	}
 	w.network.SetLink(a.host, b.host, simlnd.Forward, w.fabric.Link)
 }
 
-// race makes two unconnected members connect to each other at the same time.
+// race breaks the connections between two members and makes both connect to each other at the same time.
 func (w *world) race(r *rand.Rand, a, b *member) {
 	there := w.network.Hold(a.host, b.host, simlnd.Forward)
 	back := w.network.Hold(a.host, b.host, simlnd.Backward)
@@ -191,7 +196,8 @@ func (w *world) race(r *rand.Rand, a, b *member) {
 	back.Release()
 }
 
-// loseReply makes a fetch data from b and loses the answer.
+// loseReply makes a send a GET to b, and breaks the connection when b answers, so that the answer is
+// lost.
 func (w *world) loseReply(r *rand.Rand, a, b *member) {
 	w.exchange(r, a, b)
 	pause(100 * time.Millisecond)
@@ -199,7 +205,7 @@ func (w *world) loseReply(r *rand.Rand, a, b *member) {
 	if from == nil || to == nil {
 		return
 	}
-	o := w.newOperation(opFetch, b, b.draw(r))
+	o := w.newOperation(opFetch, b, b.drawNID(r))
 	o.length = 64 + r.IntN(4<<10)
 	for _, c := range w.streams(a, b) {
 		d := simlnd.Forward

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/node/fault"
 )
 
-// newNode creates a node with a scenario's parameters.
+// newNode creates a node with the parameters of a scenario. routes makes it a router.
 func newNode(s *scenario, mode discovery.Mode, routes bool, wall func() time.Time, log *slog.Logger) (*node.Node, error) {
 	p := node.DefaultParameters()
 	p.Discovery = mode
@@ -30,7 +30,8 @@ func newNode(s *scenario, mode discovery.Mode, routes bool, wall func() time.Tim
 // delayMax is the longest delay of a message by a fault rule.
 const delayMax = 2 * time.Second
 
-// rule returns a node's fault rule for a kind of fault, for messages of the type only.
+// rule returns the fault rule for fault f. It matches only messages of type only, or all messages if
+// only is MsgHello. status is the error of FaultRuleFail, latency the delay of FaultRuleDelay.
 func rule(f Fault, status lnd.Status, rate int, latency time.Duration, only lnet.MsgType) fault.Rule {
 	r := fault.Rule{Kind: fault.Drop, Rate: rate}
 	switch f {
@@ -45,7 +46,7 @@ func rule(f Fault, status lnd.Status, rate int, latency time.Duration, only lnet
 	return r
 }
 
-// removeRules removes all rules of a kind and returns how often they matched.
+// removeRules removes all fault rules of a kind and returns how often they affected a message.
 func removeRules(n *node.Node, k fault.Kind) (hits uint64) {
 	for _, s := range n.Admin().Faults(k) {
 		hits += s.Counts.Hits

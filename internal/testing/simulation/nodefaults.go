@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// rule adds fault rules to a node, which affect what it exchanges with another.
+// rule adds a fault rule to the node of a for a while, during which a and b exchange messages.
 func (w *world) rule(r *rand.Rand, a, b *member, f Fault) {
 	l := a.current()
 	if l == nil {
@@ -25,28 +25,28 @@ func (w *world) rule(r *rand.Rand, a, b *member, f Fault) {
 	}
 	for range 3 {
 		w.exchange(r, a, b)
-		pause(episode(r) / 3)
+		pause(faultDuration(r) / 3)
 	}
 	w.count(f, removeRules(l.node, one.Kind))
 }
 
-// hurt sets health values by hand.
-func (w *world) hurt(r *rand.Rand, a, b *member) {
+// setHealth sets the health of an NI of a, or of a peer NI of b on a.
+func (w *world) setHealth(r *rand.Rand, a, b *member) {
 	l := a.current()
 	if l == nil {
 		return
 	}
 	value := r.IntN(node.MaxHealth + 1)
 	if r.IntN(2) == 0 {
-		_ = l.node.Admin().SetNIHealth(a.draw(r), value) // the NI may have been removed
+		_ = l.node.Admin().SetNIHealth(a.drawNID(r), value) // the NI may have been removed
 	} else {
-		_ = l.node.Admin().SetPeerHealth(b.draw(r), value) // the peer may be unknown
+		_ = l.node.Admin().SetPeerHealth(b.drawNID(r), value) // the peer may be unknown
 	}
 	w.exchange(r, a, b)
 	w.checkHealth()
 }
 
-// unlinkTargets unlinks some of a node's targets while messages for them arrive.
+// unlinkTargets unlinks about a third of the MDs on b's portals while messages from a arrive.
 func (w *world) unlinkTargets(r *rand.Rand, a, b *member) {
 	l := b.current()
 	if l == nil {
@@ -70,20 +70,21 @@ func (w *world) unlinkTargets(r *rand.Rand, a, b *member) {
 	w.count(FaultUnlinked, uint64(len(targets)))
 }
 
-// clearLazy discards the messages that wait on a node's lazy portal.
+// clearLazy sends messages from a to the lazy portal of b, where no entry matches them, and then
+// discards them there.
 func (w *world) clearLazy(r *rand.Rand, a, b *member) {
 	l := b.current()
 	if l == nil {
 		return
 	}
 	for range 3 {
-		o := w.newOperation(opAcked, b, b.draw(r))
+		o := w.newOperation(opAcked, b, b.drawNID(r))
 		o.portal, o.never, o.length = portalLazy, true, r.IntN(8<<10)
 		if from := a.current(); from != nil {
 			from.launch(o)
 		}
 	}
-	pause(episode(r))
+	pause(faultDuration(r))
 	dropped := l.node.Admin().Counters().Dropped
 	if err := l.node.ClearLazy(portalLazy); err != nil {
 		w.violate("%v: clear lazy: %v", l, err)

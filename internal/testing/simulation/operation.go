@@ -23,7 +23,7 @@ func (k opKind) String() string { return [...]string{"put", "put+ack", "get"}[k]
 
 // operation is one PUT or GET: its intended effect and its outcome.
 type operation struct {
-	number uint32 // the low half of the match bits
+	number uint32 // low half of the match bits
 	kind   opKind
 	from   *life // set by launch
 	to     *member
@@ -31,26 +31,26 @@ type operation struct {
 	source lnet.NID // zero: any
 	portal uint32
 	tag    uint32 // the high half of the match bits
-	offset int    // remote
+	offset int    // offset at the target
 	length int
 	stream stream // of a PUT's payload
-	pieces int    // of its memory
-	// entry is the only descriptor that may match it; nil: a permanent one.
+	pieces int    // number of pieces of its memory
+	// entry is the MD that must match the operation. If it is nil, any permanent MD of the portal may.
 	entry *descriptor
-	// never is set if no entry may match it.
+	// never is set if no MD may match the operation.
 	never bool
-	// content is the data that a GET returns: the beginning of a stream.
+	// A GET must return contentLen bytes of the stream content, which begin at offset contentFrom.
 	content     stream
 	contentFrom int
 	contentLen  int
 
 	untracked bool          // MD option NoTrackResponse
-	threshold int           // of the MD; 0: the number of events, so that it unlinks itself
-	linger    bool          // the program unlinks it after giveUp, not at once
+	threshold int           // threshold of the MD; 0: as many operations as it needs, so that it unlinks itself
+	linger    bool          // the program unlinks the MD after giveUp, and not when the operation is complete
 	giveUp    time.Duration // delay after which the program unlinks the MD; 0: never
 	late      time.Duration // delay after which the entry is posted
-	response  *operation    // sent back by the target's handler
-	answered  func()        // called by the handler at the target
+	response  *operation    // a PUT that the target's handler sends back, or nil
+	answered  func()        // called by the target's handler, or nil
 
 	// The following fields are guarded by world.mu.
 
@@ -60,7 +60,7 @@ type operation struct {
 	sendBy time.Duration // deadline of the SEND event
 	endBy  time.Duration // deadline of the MD's last event; 0: none
 
-	refused   error // error of the call
+	refused   error // error of Put, Get or Bind
 	sends     int
 	sendErr   error
 	delivered int // PUT or GET events at the target without an error
@@ -69,8 +69,8 @@ type operation struct {
 	takenAt   time.Duration
 	acks      int
 	replies   int
-	stale     int  // answers meant for another life with the same cookie
-	expired   bool // ended by its response tracker
+	stale     int  // number of answers to an operation of a former life with the same cookie
+	expired   bool // the response tracker unlinked the MD
 }
 
 func (o *operation) String() string {
@@ -103,7 +103,8 @@ func (w *world) operationOf(bits uint64) *operation {
 	return w.ops[k-1]
 }
 
-// launch calls Put or Get of the node. It may run in a handler.
+// launch sends o from the node: it binds an MD and calls Put or Get. It may be called by a handler. w.mu
+// is not held.
 func (l *life) launch(o *operation) {
 	w := l.member.w
 	d, h, err := l.bind(o)
@@ -155,7 +156,8 @@ func (l *life) launch(o *operation) {
 	}
 }
 
-// refuse records that the call returned an error.
+// refuse records that Bind, Put or Get returned an error. That is a violation unless the node is
+// closing.
 func (w *world) refuse(l *life, o *operation, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +172,7 @@ func (w *world) refuse(l *life, o *operation, err error) {
 	}
 }
 
-// unlink unlinks a descriptor if it is still linked.
+// unlink unlinks the MD unless it has ended or the node is closing. w.mu is not held.
 func (l *life) unlink(d *descriptor) {
 	w := l.member.w
 	w.mu.Lock()
@@ -186,7 +188,7 @@ func (l *life) unlink(d *descriptor) {
 	}
 }
 
-// sent handles a SEND event. w.mu is held.
+// sent checks and counts a SEND event. w.mu is held.
 func (o *operation) sent(d *descriptor, e *portals.Event) {
 	w, now := d.w, d.w.since()
 	o.sends++
@@ -216,10 +218,11 @@ func (o *operation) msgType() lnet.MsgType {
 	return lnet.MsgPut
 }
 
-// acked handles an ACK event. w.mu is held.
+// acked checks and counts an ACK event. It counts the ACK of a former life's operation as stale. w.mu is
+// held.
 func (o *operation) acked(d *descriptor, e *portals.Event) {
 	w := d.w
-	if e.Err != nil { // it came after the MD was unlinked
+	if e.Err != nil { // the ACK came after the MD was unlinked
 		return
 	}
 	if e.MatchBits != o.bits() {
@@ -230,7 +233,7 @@ func (o *operation) acked(d *descriptor, e *portals.Event) {
 				return
 			}
 		}
-		if e.MatchBits == lnet.PingMatchBits && d.owner.birth != rebirthNew { // of a push of that life
+		if e.MatchBits == lnet.PingMatchBits && d.owner.restart != restartNew { // the ACK of a push that the former life sent
 			o.stale++
 			w.result.Faults[FaultStaleAnswer]++
 			return
@@ -250,7 +253,8 @@ func (o *operation) acked(d *descriptor, e *portals.Event) {
 	}
 }
 
-// replied handles a REPLY event. w.mu is held.
+// replied checks and counts a REPLY event. It counts the answer to a former life's request as stale.
+// w.mu is held.
 func (o *operation) replied(d *descriptor, e *portals.Event) {
 	w := d.w
 	if e.Length > 0 {
@@ -267,7 +271,7 @@ func (o *operation) replied(d *descriptor, e *portals.Event) {
 				return
 			}
 		}
-		if d.pinged(e.Length) || d.haunted(e.Length) {
+		if d.holdsOldPing(e.Length) || d.holdsOldFetch(e.Length) {
 			o.stale++
 			w.result.Faults[FaultStaleAnswer]++
 			return
@@ -282,10 +286,10 @@ func (o *operation) replied(d *descriptor, e *portals.Event) {
 	}
 }
 
-// pinged reports whether the first n bytes are the answer to a ping by a former life with the same
-// cookie. Nodes send pings on their own.
-func (d *descriptor) pinged(n int) bool {
-	if d.owner.birth == rebirthNew {
+// holdsOldPing reports whether the first n bytes are the answer to a ping that a former life with the
+// same cookie sent. Nodes send pings without a request by the program.
+func (d *descriptor) holdsOldPing(n int) bool {
+	if d.owner.restart == restartNew {
 		return false
 	}
 	b := make([]byte, 0, n)
@@ -294,17 +298,17 @@ func (d *descriptor) pinged(n int) bool {
 	return err == nil
 }
 
-// haunted reports whether the first n bytes are data that a transfer machine of a former life with the
+// holdsOldFetch reports whether the first n bytes are data that a transfer machine of a former life with the
 // same cookie fetched.
-func (d *descriptor) haunted(n int) bool {
-	if d.owner.birth == rebirthNew || n < cargoMin {
+func (d *descriptor) holdsOldFetch(n int) bool {
+	if d.owner.restart == restartNew || n < payloadMin {
 		return false
 	}
-	c := d.w.cargoOf(d.memory.word())
-	return c != nil && c.passive && d.memory.holds(0, n, c.stream, 0) == nil
+	c := d.w.payloadOf(d.memory.word())
+	return c != nil && c.passive && d.memory.checkStream(0, n, c.stream, 0) == nil
 }
 
-// answers returns an error if a REPLY does not belong to the operation.
+// answers returns an error if the REPLY event e is not the answer to this operation.
 func (o *operation) answers(d *descriptor, e *portals.Event) error {
 	switch {
 	case o.kind != opFetch:
@@ -314,15 +318,16 @@ func (o *operation) answers(d *descriptor, e *portals.Event) error {
 	case e.Length != o.contentLen || e.Requested != o.contentLen:
 		return fmt.Errorf("%d of %d bytes, not %d", e.Length, e.Requested, o.contentLen)
 	}
-	return d.memory.holds(0, o.contentLen, o.content, o.contentFrom)
+	return d.memory.checkStream(0, o.contentLen, o.content, o.contentFrom)
 }
 
-// settled reports whether no more events are expected. w.mu is held.
-func (o *operation) settled() bool {
+// finished reports whether the operation can have no more events: its last event has come, its call
+// failed, or its node was closed. w.mu is held.
+func (o *operation) finished() bool {
 	return o.refused != nil || o.from == nil || o.from.closed || o.sends > 0 && o.md.ended
 }
 
-// complete reports whether all possible events have come. w.mu is held.
+// complete reports whether the SEND event and the answer, if any, have come. w.mu is held.
 func (o *operation) complete() bool {
 	switch o.kind {
 	case opAcked:

@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// pace determines when an agent performs its next action: after a pause, and sometimes several at once.
+// pace determines when an agent performs its next action. Most actions follow a random pause; sometimes
+// a burst of actions follows without pauses.
 type pace struct {
 	gap     float64 // average nanoseconds between two actions
-	bursts  int     // one pause in so many is followed by a burst
+	bursts  int     // on average, a burst follows one of this many pauses
 	longest int     // upper limit of the actions in a burst
 	burst   int     // remaining actions of the current burst
 }
 
-// wait waits until the next action is due.
+// wait waits until the agent must perform its next action.
 func (p *pace) wait(r *rand.Rand) {
 	if p.burst > 0 {
 		p.burst--

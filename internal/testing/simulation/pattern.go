@@ -2,8 +2,8 @@ package simulation
 
 import "encoding/binary"
 
-// A stream is an endless byte pattern. Its number makes it different from all others. Its first word is
-// the number, so that the checker can identify a payload in the wrong place.
+// stream is the number of an endless byte pattern. Each number has another pattern. The first 8 bytes of
+// the pattern are the number, so that the checker can identify data in the wrong place.
 type stream uint64
 
 func (s stream) word(k uint64) uint64 {
@@ -14,7 +14,7 @@ func (s stream) word(k uint64) uint64 {
 	return x ^ x>>29
 }
 
-// fill writes the part of the stream that begins at offset off.
+// fill fills b with the part of the stream that begins at offset off.
 func (s stream) fill(b []byte, off int) {
 	k := uint64(off) / 8
 	if skip := off % 8; skip != 0 {
@@ -34,8 +34,8 @@ func (s stream) fill(b []byte, off int) {
 	}
 }
 
-// differs returns the index of the first byte of b that differs from the stream at offset off, or -1 if
-// they are equal.
+// differs compares b with the part of the stream that begins at offset off. It returns the index of the
+// first byte of b that differs, or -1.
 func (s stream) differs(b []byte, off int) int {
 	at := 0
 	if skip := off % 8; skip != 0 {
@@ -56,7 +56,7 @@ func (s stream) differs(b []byte, off int) int {
 	return -1
 }
 
-// differsWithin is like differs, for bytes of one word.
+// differsWithin is like differs, but all of b must lie within one 8-byte word of the stream.
 func (s stream) differsWithin(b []byte, off int) int {
 	var w [8]byte
 	binary.LittleEndian.PutUint64(w[:], s.word(uint64(off)/8))

@@ -46,15 +46,15 @@ func TestRegion(t *testing.T) {
 		if total != n {
 			t.Fatalf("%d bytes in %d pieces", total, len(r.pieces))
 		}
-		if err := r.guarded(); err != nil {
+		if err := r.checkGuards(); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.blank(0, n); err != nil {
+		if err := r.checkBlank(0, n); err != nil {
 			t.Fatal(err)
 		}
 		at := rapid.IntRange(0, len(r.backing)-1).Draw(t, "spoilt")
 		r.backing[at] ^= 0x80
-		inside, outside := r.blank(0, n), r.guarded()
+		inside, outside := r.checkBlank(0, n), r.checkGuards()
 		if (inside == nil) == (outside == nil) {
 			t.Fatalf("byte %d of %d was written to: inside %v, outside %v", at, len(r.backing), inside, outside)
 		}
@@ -65,10 +65,10 @@ func TestRegionHolds(t *testing.T) {
 	var m Memory
 	r := m.region(100, 3)
 	r.fill(7)
-	if err := r.holds(20, 50, 7, 20); err != nil {
+	if err := r.checkStream(20, 50, 7, 20); err != nil {
 		t.Error(err)
 	}
-	if r.holds(20, 50, 7, 21) == nil || r.holds(20, 50, 8, 20) == nil {
+	if r.checkStream(20, 50, 7, 21) == nil || r.checkStream(20, 50, 8, 20) == nil {
 		t.Error("another stream, or another part of it, is taken for the same")
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Fault is a kind of fault.
+// Fault is a kind of fault that a scenario can have.
 type Fault uint8
 
-// Kinds of faults. A fault counts when it takes effect, not when it is requested.
+// Kinds of faults. A scenario counts a fault when the fault has an effect, not when the scenario
+// requests it.
 const (
 	FaultCut             Fault = iota // a stream ends at some byte
 	FaultHalfClose                    // one direction of a stream ends, and later bytes are lost
@@ -22,19 +23,19 @@ const (
 	FaultSlow                         // a node receives slowly
 	FaultRace                         // two nodes connect to each other at the same moment
 	FaultLostReply                    // a GET was served, and the answer was lost
-	FaultLostAck                      // a PUT was delivered, and the acknowledgement was lost
+	FaultLostAck                      // a PUT was delivered, and its ACK was lost
 	FaultRestart                      // a node comes back with a new incarnation
 	FaultDuplicateCookie              // a restarted node uses a handle of its former life
-	FaultStaleAnswer                  // such a node receives an answer meant for its former life
+	FaultStaleAnswer                  // a restarted node receives an answer to a request of its former life
 	FaultLinkDown                     // a device is down
-	FaultNIRemoved                    // an NI is removed under traffic, and added again
+	FaultNIRemoved                    // an NI is removed under traffic and added again
 	FaultWallJump                     // the wall clock jumped between two readings
 	FaultUnhealthy                    // an NI or a peer NI is in bad health
-	FaultPeerRemoved                  // a peer was deleted by hand, and configured again if it had been
+	FaultPeerRemoved                  // a peer was deleted, and configured again if it had been configured
 	FaultNISet                        // an NI was added or removed for good
 	FaultSwitched                     // discovery was switched off, on or to verify
-	FaultForced                       // a peer was discovered by hand, even if it was up to date
-	FaultUndiscovered                 // such a discovery failed
+	FaultForced                       // the program requested a discovery, even if the peer was up to date
+	FaultUndiscovered                 // a requested discovery failed
 	FaultRouterLost                   // a router was restarted
 	FaultBuffers                      // a message waits for a router's buffers
 	FaultRuleDrop                     // a fault rule discarded a message
@@ -97,23 +98,23 @@ type Report struct {
 	Scenarios int
 	Simulated time.Duration
 
-	// Calls and events.
+	// Counts of calls and events.
 	Operations, Refused uint64
 	Sent, SendFailed    uint64 // SEND events
 	Puts, Gets          uint64 // at the target
-	Broken, Truncated   uint64 // at the target: incomplete, or truncated
+	Broken, Truncated   uint64 // at the target: received in part, or truncated
 	Acks, Replies       uint64
-	Expired             uint64 // ended by a response tracker
+	Expired             uint64 // MDs that a response tracker unlinked
 	Pings, PingsFailed  uint64
-	Retried             uint64 // attempts beyond the first after the faults
-	Views               uint64 // views of peers that were compared with the peer
+	Retried             uint64 // repetitions of messages and exchanges that must succeed after the faults
+	Views               uint64 // comparisons of what a node knows about a peer with the peer itself
 	Violations          int
 	Faults              [faultKinds]uint64
-	Deeds               [deedKinds]uint64 // actions of transfer machines
-	Nodes               node.Counters     // summed over all lives
+	Actions             [actionKinds]uint64 // actions of transfer machines
+	Nodes               node.Counters       // summed over all lives
 }
 
-// add adds the counters of a life.
+// add adds the counters of one node.
 func (r *Report) add(c node.Counters) {
 	n := &r.Nodes
 	n.CommittedMax = max(n.CommittedMax, c.CommittedMax)
@@ -140,7 +141,7 @@ func (r *Report) add(c node.Counters) {
 	n.RoutedBytes += c.RoutedBytes
 }
 
-// Add adds another report.
+// Add adds the counts of another report to r.
 func (r *Report) Add(o *Report) {
 	r.Scenarios += o.Scenarios
 	r.Simulated += o.Simulated
@@ -163,13 +164,13 @@ func (r *Report) Add(o *Report) {
 	for k := range r.Faults {
 		r.Faults[k] += o.Faults[k]
 	}
-	for k := range r.Deeds {
-		r.Deeds[k] += o.Deeds[k]
+	for k := range r.Actions {
+		r.Actions[k] += o.Actions[k]
 	}
 	r.add(o.Nodes)
 }
 
-// Missing lists the faults that never took effect.
+// Missing lists the faults that never had an effect.
 func (r *Report) Missing() []Fault {
 	var missing []Fault
 	for _, f := range Faults() {
@@ -210,8 +211,8 @@ func (r *Report) Print(w io.Writer) {
 		line(f.String(), r.Faults[f])
 	}
 	fmt.Fprintf(w, "transfer machines\n")
-	for d, n := range r.Deeds {
-		line(Deed(d).String(), n)
+	for d, n := range r.Actions {
+		line(Action(d).String(), n)
 	}
 }
 
@@ -219,7 +220,7 @@ func (r *Report) Print(w io.Writer) {
 type Result struct {
 	Report
 	Seed uint64
-	// Failures are the violations; if there are many, only the first ones.
+	// Failures describes the violations, but not more than the first 20.
 	Failures []string
 	// Trace writes the trace of the scenario.
 	Trace io.WriterTo

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routedNets is the number of nets in a scenario with routers. The first members route between them. Each
-// other member is on one net.
+// routedNets is the number of nets in a scenario with routers. The first members are routers and are on
+// all nets. Each other member is on one net.
 const routedNets = 3
 
 // drawRouters adds routers to a scenario.
@@ -26,7 +26,7 @@ func (s *scenario) drawRouters(r *rand.Rand) {
 	}
 }
 
-// drawHomes sets the rails on which members have NIs.
+// drawHomes sets the rails on which each member has NIs.
 func (s *scenario) drawHomes() {
 	for k := range s.nodes {
 		var home []int
@@ -39,28 +39,28 @@ func (s *scenario) drawHomes() {
 	}
 }
 
-// routes reports whether the member is a router.
-func (m *member) routes() bool { return m.index < m.w.routers }
+// isRouter reports whether the member is a router.
+func (m *member) isRouter() bool { return m.index < m.w.routers }
 
-// draw draws one of the member's NIDs.
-func (m *member) draw(r *rand.Rand) lnet.NID {
+// drawNID draws one of the member's NIDs on its rails.
+func (m *member) drawNID(r *rand.Rand) lnet.NID {
 	home := m.w.homes[m.index]
 	return m.nids[home[r.IntN(len(home))]]
 }
 
-// target draws a NID of the member to as the target of a message from another member. Without faults, it
-// returns a router's NID on the sender's net: other members learn its other NIDs only when they first
-// check the gateway.
+// target draws a NID of member to as the target of a message from member from. If the scenario has no
+// faults and to is a router, it returns the router's NID on the sender's net, because members learn the
+// other NIDs only when they first check the gateway.
 func (w *world) target(r *rand.Rand, from, to *member) lnet.NID {
-	if w.faultless() && to.routes() {
-		return to.towards(from.nids[w.homes[from.index][0]])
+	if w.faultless() && to.isRouter() {
+		return to.nidTowards(from.nids[w.homes[from.index][0]])
 	}
-	return to.draw(r)
+	return to.drawNID(r)
 }
 
-// towards returns the member's NID on the net of nid. Otherwise it returns the first NID, which a router
-// connects.
-func (m *member) towards(nid lnet.NID) lnet.NID {
+// nidTowards returns the member's NID on the rail of nid. If the member is not on that rail, it returns
+// the member's first NID, which is reachable through a router.
+func (m *member) nidTowards(nid lnet.NID) lnet.NID {
 	home := m.w.homes[m.index]
 	if rail := m.w.rail(nid); slices.Contains(home, rail) {
 		return m.nids[rail]
@@ -78,19 +78,19 @@ func (w *world) rail(nid lnet.NID) int {
 	return 0
 }
 
-// routed reports whether a NID belongs to a router.
-func (w *world) routed(nid lnet.NID) bool {
+// isRouterNID reports whether a NID belongs to a router.
+func (w *world) isRouterNID(nid lnet.NID) bool {
 	o := w.owner(nid)
-	return o != nil && o.routes()
+	return o != nil && o.isRouter()
 }
 
 // addRoutes adds routes to the nets that the node is not on, unless it has them already.
 func (l *life) addRoutes() {
 	m, w := l.member, l.member.w
-	if w.routers == 0 || m.routes() {
+	if w.routers == 0 || m.isRouter() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	home := w.homes[m.index][0]
 	for rail := range w.rails {

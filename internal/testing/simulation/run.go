@@ -9,31 +9,31 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd"
 )
 
-// Options are the settings that do not depend on the seed.
+// Options are the settings of Run that do not depend on the seed.
 type Options struct {
-	// Memory is memory that several Runs share. If it is nil, each Run allocates its own.
+	// Memory is a memory pool that several Runs can share. If it is nil, Run creates a pool.
 	Memory *Memory
 	// Verbose adds the logs of nodes and drivers to the trace.
 	Verbose bool
 }
 
-// Run runs the scenario of a seed. Call it in a testing/synctest bubble. It returns after all its
-// goroutines have ended.
+// Run runs the scenario of a seed and returns its result, with the violations that the checker found. It
+// must be called in a testing/synctest bubble. It returns after all its goroutines have ended.
 func Run(seed uint64, o Options) *Result {
 	w := newWorld(newScenario(seed), o)
-	w.torture()
+	w.runTraffic()
 	w.drain()
-	w.calm()
-	w.calmMachines()
-	w.agree()
+	w.checkReachability()
+	w.checkMachines()
+	w.checkViews()
 	w.finish()
 	r := &w.result
 	r.Seed, r.Scenarios, r.Simulated, r.Trace = seed, 1, w.since(), &w.trace
 	return r
 }
 
-// torture runs traffic and faults.
-func (w *world) torture() {
+// runTraffic generates traffic and causes faults until the scenario's duration has passed.
+func (w *world) runTraffic() {
 	var agents sync.WaitGroup
 	done := make(chan struct{})
 	agent := func(k uint64, f func(r *rand.Rand)) {
@@ -46,8 +46,8 @@ func (w *world) torture() {
 	for k := range w.agents {
 		agent(3+uint64(k), w.traffic)
 	}
-	for k := range w.machines.couriers {
-		agent(1000+uint64(k), w.courier)
+	for k := range w.machines.agents {
+		agent(1000+uint64(k), w.machineTraffic)
 	}
 	var inspector sync.WaitGroup
 	inspector.Go(func() {
@@ -67,10 +67,10 @@ func (w *world) torture() {
 	inspector.Wait()
 }
 
-// failuresKept is the largest number of failures in a result.
+// failuresKept is the largest number of violations that a result describes.
 const failuresKept = 20
 
-// violate records a violation. world.mu may be held.
+// violate records that the checker found a violation. w.mu may be held.
 func (w *world) violate(format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	w.addf("VIOLATION: %s", what)
@@ -82,7 +82,7 @@ func (w *world) violate(format string, args ...any) {
 	}
 }
 
-// faultsOfNetwork adds the network's own counters.
+// faultsOfNetwork adds the faults that the TCP network has counted. w.mu is held.
 func (w *world) faultsOfNetwork(f simlnd.Faults) {
 	w.result.Faults[FaultCut] += f.Cuts - f.HalfCloses
 	w.result.Faults[FaultHalfClose] += f.HalfCloses

@@ -22,14 +22,14 @@ type scenario struct {
 	// net.
 	oneNet bool
 	ipv6   bool
-	// modes are the discovery modes of members. configured marks the members that are configured with the
-	// others' NIDs.
+	// modes are the discovery modes of members. configured marks the members whose nodes are configured
+	// with the NIDs of all other members.
 	modes      []discovery.Mode
 	configured []bool
-	// absent marks the NIs, by member and rail, that do not exist at first.
+	// absent marks, by member and rail, the NIs that do not exist at the start.
 	absent [][]bool
-	// routers is the number of routers, which are the first members. If it is 0, all members can reach
-	// each other. homes marks, by member, the rails with NIs.
+	// routers is the number of routers, which are the first members. If it is 0, all members can reach each
+	// other directly. homes lists, by member, the rails on which the member can have NIs.
 	routers       int
 	homes         [][]int
 	checkInterval time.Duration // interval of gateway checks
@@ -56,7 +56,7 @@ type scenario struct {
 	verbs    verbsPlan
 }
 
-// newScenario draws a scenario.
+// newScenario draws the scenario of a seed.
 func newScenario(seed uint64) *scenario {
 	s := drawScenario(seed)
 	s.drawVerbs()
@@ -74,7 +74,7 @@ func drawScenario(seed uint64) *scenario {
 		s.drawRouters(r)
 	}
 	s.drawHomes()
-	s.drawKnowledge(r)
+	s.drawDiscovery(r)
 	s.drawTransport(r)
 	s.drawTimers(r)
 	s.drawMachines()
@@ -87,7 +87,8 @@ func drawScenario(seed uint64) *scenario {
 		s.largest = 1 << 20
 	}
 	if r.IntN(8) == 0 {
-		// Nothing is so slow either that an operation could be overdue.
+		// This scenario has no faults. Loss and small buffers are excluded too, because they could delay an
+		// operation beyond its deadline.
 		s.fabric.Link.Loss, s.fabric.CutChance = 0, 0
 		s.fabric.SendBuffer, s.fabric.ReceiveBuffer = 0, 0
 		return s
@@ -136,8 +137,8 @@ func (s *scenario) drawTimers(r *rand.Rand) {
 	s.lndTimeout = time.Duration(max(1, (int(s.transaction/time.Second)-1)/(s.retries+1))) * time.Second
 }
 
-// drawKnowledge draws how members get each other's NIDs: by configuration or discovery.
-func (s *scenario) drawKnowledge(r *rand.Rand) {
+// drawDiscovery draws how members get each other's NIDs: by configuration, by discovery or both.
+func (s *scenario) drawDiscovery(r *rand.Rand) {
 	s.modes, s.configured = make([]discovery.Mode, s.nodes), make([]bool, s.nodes)
 	s.absent = make([][]bool, s.nodes)
 	how := r.IntN(10)
@@ -170,19 +171,19 @@ func (s *scenario) drawKnowledge(r *rand.Rand) {
 	}
 }
 
-// drawAbsent draws NIs that are added later or never.
+// drawAbsent draws NIs that do not exist at the start. Faults may add them later.
 func (s *scenario) drawAbsent(r *rand.Rand) {
 	for range 1 + r.IntN(s.nodes) {
 		k, rail := r.IntN(s.nodes), r.IntN(s.rails)
 		s.absent[k][rail] = true
-		if !s.joined(s.absent) {
+		if !s.allConnected(s.absent) {
 			s.absent[k][rail] = false
 		}
 	}
 }
 
-// joined reports whether every two members share a net with these NIs absent.
-func (s *scenario) joined(absent [][]bool) bool {
+// allConnected reports whether every two members can reach each other if the given NIs are absent.
+func (s *scenario) allConnected(absent [][]bool) bool {
 	for a := range s.nodes {
 		for b := range a {
 			if s.sharedRail(absent[a], absent[b]) < 0 {
@@ -193,7 +194,8 @@ func (s *scenario) joined(absent [][]bool) bool {
 	return true
 }
 
-// sharedRail returns a rail of b that a can reach, or a negative number if a reaches no rail of b.
+// sharedRail returns a rail of b that a can reach, or a negative number if a can reach none. The
+// arguments mark the absent NIs of two members.
 func (s *scenario) sharedRail(a, b []bool) int {
 	if s.routers > 0 { // any rail is reachable
 		for rail := range s.rails {
@@ -255,10 +257,10 @@ func (s *scenario) driver() socklnd.Config {
 // slowest is the rate of slow receivers in bytes per second.
 const slowest = 16 << 10
 
-// slack is the additional time that everything may take because faults slow the network down: the longest
-// episode, and the time to send what is in a stream's buffer afterwards.
+// slack is added to all time limits, because faults slow the network down. It is the longest duration of
+// a fault, plus the time to send the content of a stream's buffer at the slowest rate.
 func (s *scenario) slack() time.Duration {
-	return episodeMax + 64<<10/slowest*time.Second + 2*time.Second
+	return faultDurationMax + 64<<10/slowest*time.Second + 2*time.Second
 }
 
 // lifetime is the time after its commit in which a message may leave a node (lnet-core 2.3).
@@ -266,15 +268,15 @@ func (s *scenario) lifetime() time.Duration {
 	return s.lndTimeout*time.Duration(s.retries+1) + time.Second
 }
 
-// sendWithin is the time limit from a call to its SEND event. Each attempt waits for credits for up to
-// the message's lifetime, and then for a rule and the driver.
+// sendWithin is the time limit from Put or Get to the SEND event. Each attempt may wait for credits for
+// the message's lifetime, and then for a fault rule and the driver.
 func (s *scenario) sendWithin() time.Duration {
 	attempt := s.lifetime() + s.driverWithin() + delayMax + 3*time.Second
 	return attempt*time.Duration(s.retries+1) + s.slack()
 }
 
-// exchanges is the largest number of consecutive pings and pushes that a message waits for: one of each,
-// and some more if the peer changes or is merged with another at the same time.
+// exchanges is the largest number of consecutive pings and pushes that a message waits for: a ping and a
+// push, and four more because the peer may change or be merged with another peer at the same time.
 const exchanges = 6
 
 // discoverWithin is the time limit for the discovery that a message waits for.
@@ -285,8 +287,9 @@ func (s *scenario) discoverWithin() time.Duration {
 	return exchanges * (max(s.sendWithin(), s.responseWithin()) - s.slack() + 2*time.Second)
 }
 
-// responseWithin is the time limit from a call to the end of the wait for its response: the tracker's
-// lifetime, ticks of the monitor, and a response that is arriving at that time (lnet-core 6.4).
+// responseWithin is the time limit from Put or Get to the response, or to the UNLINK event if no
+// response comes. It includes the tracker's lifetime, ticks of the monitor, and the time for a response
+// that is arriving when the lifetime ends (lnet-core 6.4).
 func (s *scenario) responseWithin() time.Duration {
 	return s.transaction*5/4 + s.driverWithin() + delayMax + 4*time.Second + s.slack()
 }

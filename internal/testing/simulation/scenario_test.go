@@ -30,7 +30,7 @@ func TestSharedRail(t *testing.T) {
 		if got := s.sharedRail(c.a, c.b); got != c.want {
 			t.Errorf("%s: rail %d, want %d", c.name, got, c.want)
 		}
-		if got := s.joined([][]bool{c.b, c.a}); got != (c.want >= 0) {
+		if got := s.allConnected([][]bool{c.b, c.a}); got != (c.want >= 0) {
 			t.Errorf("%s: joined %t", c.name, got)
 		}
 	}
@@ -42,7 +42,7 @@ func TestScenarios(t *testing.T) {
 	var on, off, verify, static, told, routed, rdma, mixed, bridged int
 	for seed := range uint64(400) {
 		s := newScenario(seed)
-		if !s.joined(s.absent) {
+		if !s.allConnected(s.absent) {
 			t.Errorf("seed %d: members cannot reach each other: %v", seed, s)
 		}
 		for k, m := range s.modes {
@@ -102,7 +102,7 @@ func TestTowards(t *testing.T) {
 		{end, router.nids[1], end.nids[1]},
 		{end, router.nids[0], end.nids[1]},
 	} {
-		if got := c.who.towards(c.nid); got != c.want {
+		if got := c.who.nidTowards(c.nid); got != c.want {
 			t.Errorf("%v towards %v: %v, want %v", c.who, c.nid, got, c.want)
 		}
 	}

@@ -53,7 +53,7 @@ func TestSeeds(t *testing.T) {
 	if missing := c.total.Missing(); n >= seedsPlain && len(missing) > 0 {
 		t.Errorf("faults that never bit in %d seeds: %v", n, missing)
 	}
-	if missing := c.total.MissingDeeds(); n >= seedsPlain && len(missing) > 0 {
+	if missing := c.total.MissingActions(); n >= seedsPlain && len(missing) > 0 {
 		t.Errorf("what transfer machines never did in %d seeds: %v", n, missing)
 	}
 	var b strings.Builder

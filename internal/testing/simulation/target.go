@@ -10,28 +10,28 @@ import (
 
 // Portals of every node.
 const (
-	portalMailbox = 10 + iota // a few MDs with a running offset, posted again when they are full
-	portalSlots               // ManageRemote: each PUT has its own range
+	portalMailbox = 10 + iota // two MDs to which PUTs are appended; each is posted again when it is full
+	portalSlots               // MDs with ManageRemote, in which each PUT has a separate range
 	portalOneShot             // an MD for one operation
-	portalLazy                // like portalOneShot, but lazy and posted late
-	portalUnique              // like portalOneShot, for one initiator
-	portalStore               // content for GETs
+	portalLazy                // like portalOneShot, but the portal is lazy, and the MD is posted after the PUT
+	portalUnique              // like portalOneShot, but the entry accepts one initiator only
+	portalStore               // MDs with data for GETs
 	portalEmpty               // never has an entry
 )
 
 const (
 	mailboxSize = 8 << 10
-	mailboxMax  = 2 << 10 // bytes of one message
+	mailboxMax  = 2 << 10 // bytes kept of one message
 	storeSize   = 16 << 10
 
-	// Tags of stores.
+	// Tags of the two stores: one truncates a GET that reaches beyond its end, the other refuses it.
 	storeTruncates = 1
 	storeRefuses   = 2
 
 	tagIgnored = 1<<32 - 1 // mask of the low half of the match bits
 )
 
-// postStanding posts the permanent descriptors at the start of a life.
+// postStanding posts the permanent MDs at the start of a life: two mailboxes and two stores.
 func (l *life) postStanding() {
 	w := l.member.w
 	if err := l.node.SetLazy(portalLazy); err != nil {
@@ -45,7 +45,8 @@ func (l *life) postStanding() {
 	}
 }
 
-// postMailbox posts a mailbox. When it is full, the next one follows at once or after a while.
+// postMailbox posts the MD of a mailbox. When the MD has ended, another one is posted, immediately or
+// after a pause.
 func (l *life) postMailbox(r *rand.Rand) {
 	w := l.member.w
 	md := portals.MD{Options: portals.OpPut | portals.MaxSize, MaxSize: mailboxMax, Unlink: true, Threshold: portals.Unlimited}
@@ -57,7 +58,7 @@ func (l *life) postMailbox(r *rand.Rand) {
 	}
 	d := l.newDescriptor("mailbox", w.memory.region(mailboxSize, 1+r.IntN(3)), &md)
 	pause := time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(2*time.Second)))
-	d.continued = func() {
+	d.postNext = func() {
 		if pause == 0 {
 			l.postMailbox(r)
 			return
@@ -78,7 +79,7 @@ func (l *life) running() bool {
 	return !l.ending
 }
 
-// postStore posts data that GETs fetch.
+// postStore posts an MD with data for GETs.
 func (l *life) postStore(tag uint32) {
 	w := l.member.w
 	md := portals.MD{Options: portals.OpGet | portals.ManageRemote, Threshold: portals.Unlimited}
@@ -91,11 +92,11 @@ func (l *life) postStore(tag uint32) {
 	l.attach(d, portals.Entry{Portal: portalStore, MatchBits: uint64(tag) << 32, IgnoreBits: tagIgnored}, md)
 }
 
-// store returns the data of the member's stores.
+// store returns the stream that the member's stores contain. It is the same in all lives.
 func (m *member) store() stream { return stream(0xc0<<56 | m.w.seed<<16 | uint64(m.index)) }
 
-// slot reserves a range for a PUT in a large MD of the target. It creates a new MD if the last one is
-// full.
+// slot reserves a range for PUT o in a large MD on portalSlots. It posts another MD if the current one
+// has not enough room.
 func (l *life) slot(o *operation, r *rand.Rand) {
 	w := l.member.w
 	w.mu.Lock()
@@ -120,7 +121,7 @@ func (l *life) slot(o *operation, r *rand.Rand) {
 	w.mu.Unlock()
 }
 
-// fit is the size of a one-shot MD relative to the message.
+// fit is the size of a one-shot MD in relation to its message.
 type fit uint8
 
 const (
@@ -130,7 +131,8 @@ const (
 	fitRefuses       // too small, and the message is dropped
 )
 
-// oneShot creates a descriptor for a single operation, and returns the function that posts it.
+// oneShot creates an MD that only operation o may match, and returns the function that posts it. The
+// entry accepts requests from match.
 func (l *life) oneShot(o *operation, portal uint32, f fit, match lnet.ProcessID, pieces int) (post func()) {
 	w := l.member.w
 	o.portal = portal

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// trace records what happened, to explain a failure.
+// trace records the events of a scenario, to explain a failure.
 type trace struct {
 	start time.Time
 
@@ -23,7 +23,8 @@ type traceEntry struct {
 	args   []any
 }
 
-// addf adds an entry. The arguments must not change afterwards.
+// addf adds an entry with the current time. The arguments are formatted only by WriteTo, so they must
+// not change afterwards.
 func (t *trace) addf(format string, args ...any) {
 	at := time.Since(t.start)
 	t.mu.Lock()
@@ -42,7 +43,7 @@ func (t *trace) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// logger returns a logger that adds its lines to the trace.
+// logger returns a logger that adds its lines, after the prefix who, to the trace.
 func (t *trace) logger(who string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(traceWriter{t, who}, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

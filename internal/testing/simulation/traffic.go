@@ -10,11 +10,12 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// beat is the time grid on which agents wake up, so that several wake at once.
-const beat = 5 * time.Millisecond
+// timeGrid is the unit to which pauses of agents are rounded, so that several agents often wake at the
+// same time.
+const timeGrid = 5 * time.Millisecond
 
 // pause waits for about d.
-func pause(d time.Duration) { time.Sleep(d.Round(beat)) }
+func pause(d time.Duration) { time.Sleep(d.Round(timeGrid)) }
 
 // traffic generates an agent's share of the scenario's operations.
 func (w *world) traffic(r *rand.Rand) {
@@ -39,13 +40,14 @@ func (w *world) traffic(r *rand.Rand) {
 		case 1:
 			w.discover(r, l, to)
 		default:
-			l.launch(w.draw(r, l, to, w.length(r)))
+			l.launch(w.drawOperation(r, l, to, w.length(r)))
 		}
 	}
 }
 
-// storm sends to one node's mailbox at the same time as every other agent that calls storm within the
-// same second. It makes many handler calls and credits of one kind necessary at once.
+// storm waits until the next full second, and then sends messages to the mailbox of one member. Agents
+// that call it within the same second send to the same member at the same time, which causes many
+// handler calls and exhausts credits.
 func (w *world) storm(r *rand.Rand) {
 	second := w.since().Truncate(time.Second) + time.Second
 	time.Sleep(second - w.since())
@@ -64,7 +66,8 @@ func (w *world) storm(r *rand.Rand) {
 	}
 }
 
-// ping requests a node's NIDs.
+// ping sends a ping from l to a member, and checks that the answer has only NIDs of that member. It does
+// not wait for the answer.
 func (w *world) ping(r *rand.Rand, l *life, to *member) {
 	target := lnet.ProcessID{NID: w.target(r, l.member, to)}
 	within := time.Duration(1+r.IntN(5)) * time.Second
@@ -94,7 +97,7 @@ func (w *world) ping(r *rand.Rand, l *life, to *member) {
 	})
 }
 
-// pair draws two members.
+// pair draws two different members.
 func (w *world) pair(r *rand.Rand) (from, to *member) {
 	a := r.IntN(len(w.members))
 	b := r.IntN(len(w.members) - 1)
@@ -121,8 +124,9 @@ func (w *world) length(r *rand.Rand) int {
 	return w.largest - r.IntN(2)*r.IntN(w.largest)
 }
 
-// draw draws an operation and posts the descriptors that it needs at its target.
-func (w *world) draw(r *rand.Rand, from *life, to *member, length int) *operation {
+// drawOperation draws an operation from a node to a member, and posts the MDs that it needs at its
+// target.
+func (w *world) drawOperation(r *rand.Rand, from *life, to *member, length int) *operation {
 	kind := opKind(r.IntN(3))
 	target := w.target(r, from.member, to)
 	var source lnet.NID
@@ -130,7 +134,7 @@ func (w *world) draw(r *rand.Rand, from *life, to *member, length int) *operatio
 	case to == from.member && r.IntN(3) > 0:
 		target = lnet.LoopbackNID
 	case r.IntN(3) == 0:
-		source = from.member.towards(target)
+		source = from.member.nidTowards(target)
 	}
 	o := w.newOperation(kind, to, target)
 	o.source = source
@@ -187,7 +191,7 @@ func (l *life) drawPut(r *rand.Rand, o *operation, from *life) {
 		l.slot(o, r)
 	case k < 14:
 		l.oneShot(o, portalOneShot, fits[r.IntN(len(fits))], anyone, 1+r.IntN(3))()
-	case k < 17 && !w.faultless(): // its connection waits too
+	case k < 17 && !w.faultless(): // while the PUT waits on the lazy portal, its whole connection waits
 		o.late = 1 + time.Duration(r.Int64N(int64(1500*time.Millisecond)))
 		post := l.oneShot(o, portalLazy, fits[r.IntN(len(fits))], anyone, 1)
 		w.after(o.late, func() {
@@ -202,12 +206,13 @@ func (l *life) drawPut(r *rand.Rand, o *operation, from *life) {
 	}
 }
 
-// drawUnique sends a PUT to an entry for one initiator, which may be another one.
+// drawUnique posts an MD whose entry accepts one initiator. In a quarter of the cases that is not the
+// sender, and the PUT must not match.
 func (l *life) drawUnique(r *rand.Rand, o *operation, from *life) {
-	who := o.target // the source of a message to 0@lo
+	who := o.target // a message to 0@lo has this NID as its source
 	if !who.IsLoopback() {
 		if o.source.IsZero() {
-			o.source = from.member.towards(o.target)
+			o.source = from.member.nidTowards(o.target)
 		}
 		who = o.source
 		if l.member.configured && l.member != from.member {
@@ -215,20 +220,20 @@ func (l *life) drawUnique(r *rand.Rand, o *operation, from *life) {
 		}
 	}
 	if r.IntN(4) == 0 {
-		who = from.member.other().draw(r)
+		who = from.member.other().drawNID(r)
 		o.never = true
 	}
 	l.oneShot(o, portalUnique, fitExact, lnet.ProcessID{NID: who, PID: lnet.PIDLustre}, 1)()
 }
 
-// other returns another member.
+// other returns the next member.
 func (m *member) other() *member { return m.w.members[(m.index+1)%len(m.w.members)] }
 
-// respond creates the PUT that the handler of o sends back.
+// respond creates the PUT that the target's handler sends back to member to's node when o has arrived.
 func (w *world) respond(r *rand.Rand, o *operation, to *life) *operation {
 	target := o.target
 	if !target.IsLoopback() {
-		target = to.member.towards(target)
+		target = to.member.nidTowards(target)
 	}
 	a := w.newOperation(opKind(r.IntN(2)), to.member, target)
 	a.length = r.IntN(2048)
@@ -236,7 +241,7 @@ func (w *world) respond(r *rand.Rand, o *operation, to *life) *operation {
 	return a
 }
 
-// drawGet draws the data that a GET fetches at l.
+// drawGet draws the portal and the data that a GET fetches at l.
 func (l *life) drawGet(r *rand.Rand, o *operation) {
 	switch k := r.IntN(20); {
 	case k < 12:

@@ -14,14 +14,14 @@ import (
 
 // verbsPlan is a seed's plan for RDMA: the rails, and their properties.
 type verbsPlan struct {
-	rails      []bool // nil: all are TCP
+	rails      []bool // which rails use RDMA; nil: all rails are TCP
 	fabric     fabric.Config
 	rnrRetries int
-	faults     []Fault // of the network
+	faults     []Fault // planned faults of the network
 }
 
-// verbsFaults are faults of the RDMA network, verbsMemberFaults those of devices. Links also have loss
-// and errors according to their configuration.
+// verbsFaults are the faults of the RDMA network, and verbsMemberFaults the faults of members with RDMA.
+// In addition, links lose and fail messages as configured.
 var (
 	verbsFaults = [...]Fault{
 		FaultVerbsBroken, FaultVerbsBroken, FaultVerbsCut, FaultVerbsOneWay, FaultVerbsRace, FaultVerbsRace,
@@ -30,11 +30,12 @@ var (
 	verbsMemberFaults = [...]Fault{FaultVerbsRemoved, FaultVerbsMoved, FaultLinkDown, FaultRestart}
 )
 
-// poolSize is the memory in bytes that a driver has for transfers. It is small, so that some transfers
-// wait.
+// poolSize is the memory in bytes that an RDMA driver has for transfers. It is so small that some
+// transfers must wait.
 const poolSize = 6 << 20
 
-// drawVerbs draws the rails that use RDMA. It uses its own random numbers.
+// drawVerbs draws the rails that use RDMA, and the faults of RDMA. It uses separate random numbers, so
+// that the rest of the scenario does not depend on them.
 func (s *scenario) drawVerbs() {
 	r := rand.New(rand.NewPCG(s.seed, 0x1b))
 	if r.IntN(5) < 2 {
@@ -61,7 +62,7 @@ func (s *scenario) drawVerbs() {
 	}
 	p.rnrRetries = min(r.IntN(8), r.IntN(8))
 	if s.faultless() {
-		p.fabric.Link = calmLink(p.fabric.Link)
+		p.fabric.Link = faultlessLink(p.fabric.Link)
 		return
 	}
 	for range 1 + r.IntN(6) {
@@ -87,15 +88,17 @@ func drawVerbsLink(r *rand.Rand) fabric.Link {
 	}
 }
 
-// calmLink returns a link with the same latency, but without faults.
-func calmLink(l fabric.Link) fabric.Link { return fabric.Link{Latency: l.Latency, Jitter: l.Jitter} }
+// faultlessLink returns a link with the same latency, but without faults.
+func faultlessLink(l fabric.Link) fabric.Link {
+	return fabric.Link{Latency: l.Latency, Jitter: l.Jitter}
+}
 
 // isVerbs reports whether a rail uses RDMA.
 func (s *scenario) isVerbs(rail int) bool { return rail < len(s.verbs.rails) && s.verbs.rails[rail] }
 
-// driverWithin is the time limit for a message in a driver. Over TCP it is twice the timeout, because the
-// driver may notice the timeout that late. Over RDMA a message may first wait for a connection, and then
-// for each half of a transfer (o2iblnd 13.2).
+// driverWithin is the time limit for a message in a driver. Over TCP it is twice the LND timeout,
+// because the driver may detect a timeout that late. Over RDMA a message may first wait for a
+// connection, and then for each half of a transfer (o2iblnd 13.2).
 func (s *scenario) driverWithin() time.Duration {
 	if s.verbs.rails == nil {
 		return 2 * s.lndTimeout
@@ -118,22 +121,22 @@ func (s *scenario) verbsDriver() o2iblnd.Config {
 // device is a network device, which can go up and down.
 type device interface{ SetUp(up bool) }
 
-// verbsDevice is an RDMA device with one port. If the device was replaced, it is the one that has its
-// address now. It is not safe for concurrent use.
+// verbsDevice is an RDMA address of a host, and the device with one port that has the address now. It is
+// not safe for concurrent use.
 type verbsDevice struct {
-	host *fabric.Host
-	at   *fabric.Device
-	addr string
+	host    *fabric.Host
+	current *fabric.Device
+	addr    string
 }
 
 // SetUp implements device.
-func (d *verbsDevice) SetUp(up bool) { d.at.Port(1).SetUp(up) }
+func (d *verbsDevice) SetUp(up bool) { d.current.Port(1).SetUp(up) }
 
-// replace removes the device, calls meanwhile, and adds another device with the same address.
-func (d *verbsDevice) replace(meanwhile func()) {
-	d.at.Remove()
-	meanwhile()
-	d.at = d.host.AddDevice(d.addr)
+// replace removes the device, calls whileRemoved, and adds another device with the same address.
+func (d *verbsDevice) replace(whileRemoved func()) {
+	d.current.Remove()
+	whileRemoved()
+	d.current = d.host.AddDevice(d.addr)
 }
 
 // startVerbs starts the RDMA process and driver of a life, if it uses RDMA.
@@ -149,16 +152,16 @@ func (l *life) startVerbs(c o2iblnd.Config) error {
 	return err
 }
 
-// on returns the driver of a net.
-func (l *life) on(n lnet.Net) lnd.Driver {
+// driverFor returns the driver for a net.
+func (l *life) driverFor(n lnet.Net) lnd.Driver {
 	if n.Type() == lnet.TypeO2IB {
 		return l.verbs
 	}
 	return l.driver
 }
 
-// crash ends everything that the member has on the networks without a normal shutdown. Either its process
-// dies, and the kernel notifies RDMA peers, or its host dies.
+// crash cuts all connections of the life without a shutdown. Over RDMA, either its process dies and the
+// kernel notifies peers, or its host dies and peers are not notified.
 func (l *life) crash() {
 	l.member.host.Crash()
 	switch {
@@ -170,7 +173,8 @@ func (l *life) crash() {
 	}
 }
 
-// closeVerbs closes the RDMA driver and its process, which must have no resources left.
+// closeVerbs closes the RDMA driver and then the RDMA process. It records a violation if the process has
+// resources left.
 func (l *life) closeVerbs() {
 	if l.process == nil {
 		return
@@ -183,7 +187,8 @@ func (l *life) closeVerbs() {
 	}
 }
 
-// faultsOfVerbs adds the fabric's counters. It records a violation if a completion queue overflowed.
+// faultsOfVerbs adds the faults that the RDMA fabric has counted. It records a violation if a completion
+// queue overflowed. w.mu is held.
 func (w *world) faultsOfVerbs(f fabric.Faults) {
 	for k, n := range map[Fault]uint64{
 		FaultVerbsBroken: f.Breaks, FaultVerbsLost: f.Losses, FaultVerbsStalled: f.Stalls, FaultVerbsRetried: f.RetryExceeded,

@@ -7,7 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs/fabric"
 )
 
-// breakVerbs inflicts the faults of the RDMA network, distributed over the scenario.
+// breakVerbs causes the planned faults of the RDMA network, one after the other, distributed over the
+// duration of the scenario.
 func (w *world) breakVerbs(r *rand.Rand) {
 	for _, f := range w.verbs.faults {
 		pause(time.Duration(r.Int64N(int64(w.duration) / int64(len(w.verbs.faults)))))
@@ -23,14 +24,14 @@ func (w *world) breakVerbs(r *rand.Rand) {
 		case FaultVerbsRace:
 			w.raceVerbs(r, a, b)
 		default:
-			w.spoil(r, a, b, f)
+			w.degradeLink(r, a, b, f)
 		}
 		w.addf("%v: over", f)
 	}
 }
 
-// cutVerbs interrupts RDMA between two members for an episode: in both directions for FaultVerbsCut,
-// otherwise from a to b. It counts the fault if it stalled an operation.
+// cutVerbs interrupts RDMA between two members for a while: in both directions for FaultVerbsCut,
+// otherwise from a to b. It counts the fault if that stalled an operation.
 func (w *world) cutVerbs(r *rand.Rand, a, b *member, f Fault) {
 	if r.IntN(2) == 0 {
 		w.exchange(r, a, b)
@@ -42,14 +43,15 @@ func (w *world) cutVerbs(r *rand.Rand, a, b *member, f Fault) {
 	}
 	w.rdma.Partition(a.verbs, b.verbs, d)
 	w.exchange(r, a, b)
-	pause(episode(r))
+	pause(faultDuration(r))
 	if w.rdma.Faults().Stalls > stalls {
 		w.count(f, 1)
 	}
 	w.rdma.Heal(a.verbs, b.verbs, d)
 }
 
-// raceVerbs makes two members without an RDMA connection connect to each other at the same time.
+// raceVerbs breaks the RDMA connection between two members and makes both connect to each other at the
+// same time.
 func (w *world) raceVerbs(r *rand.Rand, a, b *member) {
 	there, back := w.rdma.Hold(a.verbs, b.verbs, fabric.Forward), w.rdma.Hold(a.verbs, b.verbs, fabric.Backward)
 	w.rdma.Break(a.verbs, b.verbs)
@@ -65,8 +67,8 @@ func (w *world) raceVerbs(r *rand.Rand, a, b *member) {
 	back.Release()
 }
 
-// spoil makes the link between two members bad for a while.
-func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
+// degradeLink raises the rate of fault f on the link between two members for a while.
+func (w *world) degradeLink(r *rand.Rand, a, b *member, f Fault) {
 	link := w.verbs.fabric.Link
 	switch f {
 	case FaultVerbsLost:
@@ -86,21 +88,22 @@ func (w *world) spoil(r *rand.Rand, a, b *member, f Fault) {
 	}
 	for range 3 {
 		w.exchange(r, a, b)
-		pause(episode(r) / 3)
+		pause(faultDuration(r) / 3)
 	}
 	w.rdma.SetLink(a.verbs, b.verbs, fabric.Both, w.verbs.fabric.Link)
 }
 
-// healVerbs removes the configured faults of links.
+// healVerbs makes all RDMA links faultless.
 func (w *world) healVerbs() {
 	for _, a := range w.members {
 		for _, b := range w.members {
-			w.rdma.SetLink(a.verbs, b.verbs, fabric.Both, calmLink(w.verbs.fabric.Link))
+			w.rdma.SetLink(a.verbs, b.verbs, fabric.Both, faultlessLink(w.verbs.fabric.Link))
 		}
 	}
 }
 
-// changeDevice removes one of a member's RDMA devices for a while, or changes the path to its address.
+// changeDevice changes the path to the address of one of m's RDMA devices if f is FaultVerbsMoved.
+// Otherwise it removes the device for a while.
 func (w *world) changeDevice(r *rand.Rand, m, other *member, f Fault) {
 	var mine []*verbsDevice
 	for _, rail := range w.homes[m.index] {
@@ -114,12 +117,12 @@ func (w *world) changeDevice(r *rand.Rand, m, other *member, f Fault) {
 	d := mine[r.IntN(len(mine))]
 	w.exchange(r, m, other)
 	if f == FaultVerbsMoved {
-		d.at.Port(1).ChangeAddress()
+		d.current.Port(1).ChangeAddress()
 		w.count(f, 1)
 	} else {
 		d.replace(func() {
 			w.exchange(r, m, other)
-			pause(episode(r))
+			pause(faultDuration(r))
 		})
 	}
 	w.exchange(r, m, other)

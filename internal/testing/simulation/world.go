@@ -20,10 +20,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// patience is the time limit for calls that start or stop something.
-const patience = 2 * time.Minute
+// callTimeout is the time limit for calls that configure, start or close something.
+const callTimeout = 2 * time.Minute
 
-// world is a running scenario.
+// world is a running scenario: the networks, the members, and the checker's records.
 type world struct {
 	*scenario
 	trace
@@ -34,24 +34,24 @@ type world struct {
 	rdma    *fabric.Fabric
 	members []*member
 
-	// mu guards the following fields, and the fields of lives, operations and descriptors with a comment
-	// to that effect. Handlers hold it. It must not be held during a call of a node.
+	// mu guards the following fields, and the fields of other types that are marked as guarded by world.mu.
+	// Handlers lock it, so it must not be held during a call of a node.
 	mu          sync.Mutex
 	ops         []*operation // by number, from 1
 	byHandle    map[lnet.Handle][]*operation
 	descriptors []*descriptor
-	letters     []*letter        // by number
-	cargoes     []*cargo         // by number
-	fetches     map[cargoKey]int // requested active receives
-	served      map[cargoKey]int // completed active receives
-	regions     []*region        // of crates
+	messages    []*message        // by number
+	payloads    []*payload        // by number
+	fetches     map[bufferKey]int // requested active receives
+	served      map[bufferKey]int // completed active receives
+	regions     []*region         // memory of buffers, released by finish
 	result      Result
-	stopped     bool // no new traffic
+	stopped     bool // handlers must not start new operations
 
 	failuresMu sync.Mutex // guards failures and result.Failures
 	failures   int
 
-	// later counts the timers that have not run yet.
+	// later counts timers, pings and discoveries that have not ended.
 	later sync.WaitGroup
 }
 
@@ -63,56 +63,56 @@ type member struct {
 	verbs   *fabric.Host
 	devices []device   // by rail
 	nids    []lnet.NID // by rail
-	// configured is set if the node is configured with the others' NIDs.
+	// configured is set if the node is configured with the NIDs of all other members.
 	configured bool
 
-	wall wall
-	born time.Time // by the wall clock: the cookie of the current or last life
+	wall      wall
+	startedAt time.Time // wall-clock time that determines the interface cookie of the current or last life
 
 	// Guarded by world.mu.
 	life  *life // nil while the node is down
 	lives int
-	// mode is the discovery mode. switched is set if the mode was ever different. absent marks the rails
-	// that have no NI, apart from temporary removals.
+	// mode is the discovery mode. switched is set if the mode was ever changed. absent marks the rails on
+	// which the member has no NI, apart from NIs that are removed for a while.
 	mode     discovery.Mode
 	switched bool
 	absent   []bool
-	// generation counts the large MDs of portalSlots.
+	// generation counts the MDs on portalSlots in all lives.
 	generation uint32
-	// addresses are those of the latest machines, by berth.
+	// addresses are the addresses of the latest transfer machines, by slot.
 	addresses []transport.Address
 }
 
-// life is a node from its start to its end.
+// life is one node of a member, from its start to its end.
 type life struct {
-	member *member
-	number int
-	birth  rebirth
-	node   *node.Node
-	driver *socklnd.Driver
+	member  *member
+	number  int
+	restart restartKind
+	node    *node.Node
+	driver  *socklnd.Driver
 	// process and verbs are set if the member has RDMA.
 	process *fabric.Process
 	verbs   *o2iblnd.Driver
-	// station is the node's transport layer, or nil.
-	station *station
+	// transport is nil if the member has no transfer machines.
+	transport *transportLayer
 
 	// Guarded by world.mu.
-	cookie  uint64 // of handles; 0: not known yet
+	cookie  uint64 // interface cookie of the node's handles; 0: not known yet
 	ending  bool   // Close has been called
 	closed  bool   // Close has returned
 	slots   *descriptor
-	present []bool // NIs, by rail
+	present []bool // whether the node has an NI, by rail
 	changes int    // number of NI changes
-	cut     bool   // the last NI on a net was removed at some time
+	cut     bool   // the node's last NI on some net was once removed
 }
 
-// newWorld creates the network and starts the nodes.
+// newWorld creates the networks and starts the nodes.
 func newWorld(s *scenario, o Options) *world {
 	w := &world{
 		scenario: s, memory: o.Memory, verbose: o.Verbose,
 		trace:    trace{start: time.Now()},
 		byHandle: map[lnet.Handle][]*operation{},
-		fetches:  map[cargoKey]int{}, served: map[cargoKey]int{},
+		fetches:  map[bufferKey]int{}, served: map[bufferKey]int{},
 	}
 	if w.memory == nil {
 		w.memory = new(Memory)
@@ -125,7 +125,7 @@ func newWorld(s *scenario, o Options) *world {
 		w.members = append(w.members, w.newMember(k))
 	}
 	for _, m := range w.members {
-		m.start(rebirthNew)
+		m.start(restartNew)
 	}
 	return w
 }
@@ -134,7 +134,7 @@ func (w *world) newMember(k int) *member {
 	m := &member{
 		w: w, index: k, host: w.network.Host(fmt.Sprint("host", k)), verbs: w.rdma.Host(fmt.Sprint("host", k)),
 		mode: w.modes[k], configured: w.configured[k], absent: slices.Clone(w.absent[k]),
-		addresses: make([]transport.Address, len(w.machines.berths[k])),
+		addresses: make([]transport.Address, len(w.machines.slots[k])),
 	}
 	m.wall.offset = time.Duration(k) * time.Hour
 	for rail := range w.rails {
@@ -184,22 +184,23 @@ func (m *member) current() *life {
 	return m.life
 }
 
-// rebirth is what a new life shares with the previous one.
-type rebirth uint8
+// restartKind is what a new life has in common with the previous life of its member.
+type restartKind uint8
 
 const (
-	rebirthNew    rebirth = iota // nothing
-	rebirthCookie                // the cookie of its handles
-	rebirthTwin                  // the cookie and the incarnation of its NIs, so that peers cannot detect it
+	restartNew             restartKind = iota // nothing
+	restartSameCookie                         // the interface cookie
+	restartSameIncarnation                    // the interface cookie and the incarnation of its NIs, so that peers cannot detect the restart
 )
 
-// start starts a new life of the member. The wall clock stands still meanwhile.
-func (m *member) start(r rebirth) {
+// start starts a new life of the member. It stops the member's wall clock while it does, so that cookie
+// and incarnation are those that r demands.
+func (m *member) start(r restartKind) {
 	w := m.w
-	if r == rebirthNew {
-		m.born = m.wall.now()
+	if r == restartNew {
+		m.startedAt = m.wall.now()
 	}
-	m.wall.freeze(m.born)
+	m.wall.freeze(m.startedAt)
 	log := slog.New(slog.DiscardHandler)
 	if w.verbose {
 		log = w.logger(m.String())
@@ -212,13 +213,13 @@ func (m *member) start(r rebirth) {
 		w.violate("%v: driver: %v", m, err)
 		return
 	}
-	n, err := newNode(w.scenario, m.mode, m.routes(), m.wall.now, log)
+	n, err := newNode(w.scenario, m.mode, m.isRouter(), m.wall.now, log)
 	if err != nil {
 		w.violate("%v: node: %v", m, err)
 		return
 	}
 	w.mu.Lock()
-	l := &life{member: m, number: m.lives, birth: r, node: n, driver: d, present: make([]bool, w.rails)}
+	l := &life{member: m, number: m.lives, restart: r, node: n, driver: d, present: make([]bool, w.rails)}
 	m.lives++
 	w.mu.Unlock()
 	v := w.verbsDriver()
@@ -228,7 +229,7 @@ func (m *member) start(r rebirth) {
 		return
 	}
 	w.addf("%v starts, rebirth %d", l, r)
-	if r == rebirthCookie {
+	if r == restartSameCookie {
 		m.wall.freeze(time.Time{})
 		m.wall.freeze(m.wall.now())
 	}
@@ -241,7 +242,7 @@ func (m *member) start(r rebirth) {
 	l.addPeers()
 	l.addRoutes()
 	l.postStanding()
-	l.openStation()
+	l.openTransport()
 	w.mu.Lock()
 	m.life = l
 	w.mu.Unlock()
@@ -250,10 +251,10 @@ func (m *member) start(r rebirth) {
 // addNI adds the NI of a rail.
 func (l *life) addNI(rail int) {
 	w := l.member.w
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	nid := l.member.nids[rail]
-	if _, err := l.node.AddNI(ctx, l.on(nid.Net()), lnd.Config{Net: nid.Net(), NID: nid, Options: w.options}); err != nil {
+	if _, err := l.node.AddNI(ctx, l.driverFor(nid.Net()), lnd.Config{Net: nid.Net(), NID: nid, Options: w.options}); err != nil {
 		w.violate("%v: add %v: %v", l, nid, err)
 		return
 	}
@@ -263,7 +264,7 @@ func (l *life) addNI(rail int) {
 	w.mu.Unlock()
 }
 
-// addPeers configures the NIDs of the other members.
+// addPeers configures the NIDs of all other members on the node, if its member is a configured one.
 func (l *life) addPeers() {
 	w := l.member.w
 	if !l.member.configured {
@@ -276,9 +277,9 @@ func (l *life) addPeers() {
 	}
 }
 
-// configure configures the NIDs of a member.
+// configure configures the NIDs of member m as a peer of the node.
 func (l *life) configure(m *member) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	err := l.node.Admin().ConfigurePeer(ctx, m.nids[0], m.nids[1:], discovery.ConfigureOptions{})
 	if err != nil && l.running() && !l.cutOff() {
@@ -296,7 +297,7 @@ func (l *life) cutOff() bool {
 // removeNI removes the NI of a rail.
 func (l *life) removeNI(rail int) {
 	w := l.member.w
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	w.mu.Lock()
 	l.present[rail] = false
@@ -312,15 +313,16 @@ func (l *life) removeNI(rail int) {
 	}
 }
 
-// end ends the member's life. In a crash all its streams are cut first, without notice to peers.
+// end closes the node of the member and checks that this succeeds in time. With crash, it first cuts all
+// connections without a shutdown.
 func (m *member) end(crash bool) {
 	w := m.w
 	w.mu.Lock()
 	l := m.life
 	m.life = nil
 	w.mu.Unlock()
-	if s := l.station; s != nil && !crash && (m.index+l.number)%2 == 0 {
-		s.vacate()
+	if s := l.transport; s != nil && !crash && (m.index+l.number)%2 == 0 {
+		s.stopAll()
 	}
 	w.mu.Lock()
 	l.ending = true
@@ -331,7 +333,7 @@ func (m *member) end(crash bool) {
 	}
 	w.inspect(l)
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if err := l.node.Close(ctx); err != nil {
 		w.violate("%v: close: %v", l, err)
@@ -343,8 +345,8 @@ func (m *member) end(crash bool) {
 	if took := time.Since(began); took > closeWithin {
 		w.violate("%v: close took %v", l, took)
 	}
-	if l.station != nil {
-		l.station.close()
+	if l.transport != nil {
+		l.transport.close()
 	}
 	w.mu.Lock()
 	l.closed = true
@@ -356,7 +358,7 @@ func (m *member) end(crash bool) {
 // closeWithin is the time limit for closing a node.
 const closeWithin = 30 * time.Second
 
-// after calls f in a new goroutine after d. drain waits for it.
+// after calls f in a new goroutine after d. drain waits until f has returned.
 func (w *world) after(d time.Duration, f func()) {
 	w.later.Add(1)
 	time.AfterFunc(d, func() {
@@ -368,14 +370,14 @@ func (w *world) after(d time.Duration, f func()) {
 // since returns the time since the scenario began.
 func (w *world) since() time.Duration { return time.Since(w.start) }
 
-// wall is a member's wall clock. It may jump, and it may stand still.
+// wall is a member's wall clock. Faults make it jump, and start makes it stand still.
 type wall struct {
 	mu     sync.Mutex // guards the rest
 	offset time.Duration
 	frozen time.Time // zero: the clock runs
 	last   int64     // the latest reading
-	jumped bool      // since the latest reading
-	hits   uint64    // readings that showed a jump
+	jumped bool      // the clock was set since the latest reading
+	hits   uint64    // number of readings that showed a jump
 }
 
 // now returns the time. A running clock never returns the same microsecond twice, so that two lives do

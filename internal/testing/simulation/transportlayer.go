@@ -9,61 +9,63 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// station is the transport layer of a life: a domain on its node, a pool, and berths.
-type station struct {
-	life   *life
-	domain *transport.Domain
-	pool   *transport.Pool
-	berths []*berth
+// transportLayer is what a life has on top of its node: a domain, a pool, and slots for transfer
+// machines.
+type transportLayer struct {
+	life         *life
+	domain       *transport.Domain
+	pool         *transport.Pool
+	machineSlots []*machineSlot
 
 	// Guarded by world.mu.
-	small, large []*crate // free ones
-	crates       []*crate // all, except the pool's
+	small, large []*trackedBuffer // free buffers, for messages and for bulk
+	buffers      []*trackedBuffer // all buffers except the pool's
 	machines     []*machine
 	closing      bool // enter returns false
-	users        int  // callers between enter and leave
+	users        int  // number of callers between enter and leave
 }
 
 const (
-	smallCrates = 12 // for messages
-	largeCrates = 8  // for bulk
+	smallBuffers = 12 // for messages
+	largeBuffers = 8  // for bulk
 )
 
-// openStation creates the station of a life, if the scenario has machines.
-func (l *life) openStation() {
-	w, plans := l.member.w, l.member.w.machines.berths[l.member.index]
+// openTransport creates the transport layer of a life and starts its machines. It does nothing if the
+// scenario has no machines for this member.
+func (l *life) openTransport() {
+	w, plans := l.member.w, l.member.w.machines.slots[l.member.index]
 	if len(plans) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	d, err := transport.NewDomain(ctx, inproc.New(l.node))
 	if err != nil {
 		w.violate("%v: domain: %v", l, err)
 		return
 	}
-	s := &station{life: l, domain: d}
+	s := &transportLayer{life: l, domain: d}
 	s.openPool(ctx, plans)
-	for range smallCrates {
-		s.addCrate(w.newRegion(letterMax, 1), &s.small)
+	for range smallBuffers {
+		s.addBuffer(w.newRegion(messageMax, 1), &s.small)
 	}
-	for k := range largeCrates {
+	for k := range largeBuffers {
 		pieces := 1
-		if k%2 == 0 && w.machines.cargoMax < 1<<20 { // otherwise there are too many segments
+		if k%2 == 0 && w.machines.payloadMax < 1<<20 { // otherwise there are too many segments
 			pieces = 1 + k
 		}
-		s.addCrate(w.newRegion(w.machines.cargoMax, pieces), &s.large)
+		s.addBuffer(w.newRegion(w.machines.payloadMax, pieces), &s.large)
 	}
 	for k, plan := range plans {
-		s.berths = append(s.berths, &berth{station: s, index: k, berthPlan: plan, turn: make(chan struct{}, 1)})
+		s.machineSlots = append(s.machineSlots, &machineSlot{layer: s, index: k, machineSlotPlan: plan, changing: make(chan struct{}, 1)})
 	}
-	l.station = s
-	for _, b := range s.berths {
+	l.transport = s
+	for _, b := range s.machineSlots {
 		b.start()
 	}
 }
 
-// newRegion allocates memory that finish releases.
+// newRegion returns memory from the pool. finish releases it.
 func (w *world) newRegion(n, pieces int) *region {
 	r := w.memory.region(n, pieces)
 	w.mu.Lock()
@@ -72,10 +74,10 @@ func (w *world) newRegion(n, pieces int) *region {
 	return r
 }
 
-// openPool creates a pool with buffers for all berths that use one.
-func (s *station) openPool(ctx context.Context, plans []berthPlan) {
+// openPool creates a pool with buffers for all slots that use one. It creates none if no slot does.
+func (s *transportLayer) openPool(ctx context.Context, plans []machineSlotPlan) {
 	w := s.life.member.w
-	n, size := w.machines.spare, 0
+	n, size := w.machines.extraBuffers, 0
 	for _, p := range plans {
 		if p.pooled {
 			n += p.queueLength
@@ -99,8 +101,9 @@ func (s *station) openPool(ctx context.Context, plans []berthPlan) {
 	}
 }
 
-// enter keeps the station open until leave. It returns false if the station is closing. w.mu is not held.
-func (s *station) enter() bool {
+// enter prevents that the transport layer is closed until leave is called. It returns false if the layer
+// is closing already. w.mu is not held.
+func (s *transportLayer) enter() bool {
 	s.life.member.w.mu.Lock()
 	defer s.life.member.w.mu.Unlock()
 	if s.closing {
@@ -110,25 +113,25 @@ func (s *station) enter() bool {
 	return true
 }
 
-func (s *station) leave() {
+func (s *transportLayer) leave() {
 	s.life.member.w.mu.Lock()
 	defer s.life.member.w.mu.Unlock()
 	s.users--
 }
 
-// shut makes enter return false from now on.
-func (s *station) shut() {
+// startClosing makes enter return false from now on.
+func (s *transportLayer) startClosing() {
 	s.life.member.w.mu.Lock()
 	defer s.life.member.w.mu.Unlock()
 	s.closing = true
 }
 
-// vacate ends all machines of a running node, and checks that none of their entries remain.
-func (s *station) vacate() {
+// stopAll stops all machines of a running node, and checks that none of their match entries remain.
+func (s *transportLayer) stopAll() {
 	w := s.life.member.w
-	s.shut()
+	s.startClosing()
 	s.await("users to leave", func() bool { return s.users == 0 })
-	for _, b := range s.berths {
+	for _, b := range s.machineSlots {
 		b.stop(b.index%2 == 0)
 	}
 	claim, err := s.life.node.Claim(portalMachines, 0, ^uint64(0))
@@ -137,21 +140,22 @@ func (s *station) vacate() {
 		return
 	}
 	s.life.node.Unclaim(claim)
-	w.countDeed(DeedVacated)
+	w.countAction(ActionAllStopped)
 }
 
-// close closes the station of a closed node. Its running machines must have failed.
-func (s *station) close() {
+// close closes the transport layer after its node was closed. It checks that all running machines fail,
+// that their statistics are right, and that all buffers were returned.
+func (s *transportLayer) close() {
 	w := s.life.member.w
-	s.shut()
+	s.startClosing()
 	s.await("users to leave", func() bool { return s.users == 0 })
-	for _, b := range s.berths {
-		b.fall()
+	for _, b := range s.machineSlots {
+		b.awaitFailure()
 	}
 	for _, m := range s.machines {
-		m.audit()
+		m.checkStats()
 	}
-	for _, c := range s.crates {
+	for _, c := range s.buffers {
 		c.inspect()
 		if err := s.domain.Deregister(c.buffer); err != nil {
 			w.violate("%v: deregister: %v", s.life, err)
@@ -170,11 +174,11 @@ func (s *station) close() {
 	}
 }
 
-// await waits until f returns true, and records a violation if that takes too long. f is called with w.mu
-// held.
-func (s *station) await(what string, f func() bool) bool {
+// await waits until f returns true. It returns false and records a violation that names what if that
+// takes too long. f is called with w.mu held.
+func (s *transportLayer) await(what string, f func() bool) bool {
 	w := s.life.member.w
-	deadline := w.since() + w.operationWithin() + patience
+	deadline := w.since() + w.operationWithin() + callTimeout
 	for {
 		w.mu.Lock()
 		done := f()
@@ -190,19 +194,19 @@ func (s *station) await(what string, f func() bool) bool {
 	}
 }
 
-// renew deregisters a free crate and registers it again.
-func (s *station) renew(r *rand.Rand) {
+// reregister deregisters a free buffer and registers it again.
+func (s *transportLayer) reregister(r *rand.Rand) {
 	w := s.life.member.w
 	from := &s.small
 	if r.IntN(2) == 0 {
 		from = &s.large
 	}
-	c := s.take(from, 1)
+	c := s.takeFree(from, 1)
 	if c == nil {
 		return
 	}
 	c.inspect()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if err := s.domain.Deregister(c.buffer); err != nil {
 		w.violate("%v: deregister: %v", s.life, err)
@@ -211,28 +215,28 @@ func (s *station) renew(r *rand.Rand) {
 		if s.life.running() {
 			w.violate("%v: register again: %v", s.life, err)
 		}
-		s.forget(c)
+		s.removeBuffer(c)
 		return
 	}
-	w.countDeed(DeedRegistered)
-	s.giveBack(c)
+	w.countAction(ActionReregistered)
+	s.putFree(c)
 }
 
-// forget removes a crate from the station's list.
-func (s *station) forget(c *crate) {
+// removeBuffer removes a buffer from the list of all buffers.
+func (s *transportLayer) removeBuffer(c *trackedBuffer) {
 	w := s.life.member.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for k, other := range s.crates {
+	for k, other := range s.buffers {
 		if other == c {
-			s.crates = append(s.crates[:k:k], s.crates[k+1:]...)
+			s.buffers = append(s.buffers[:k:k], s.buffers[k+1:]...)
 			return
 		}
 	}
 }
 
-// starve takes buffers out of the pool for a while.
-func (s *station) starve(r *rand.Rand) {
+// emptyPool takes some buffers out of the pool, and returns them after up to two seconds.
+func (s *transportLayer) emptyPool(r *rand.Rand) {
 	if s.pool == nil || !s.enter() {
 		return
 	}
@@ -253,9 +257,9 @@ func (s *station) starve(r *rand.Rand) {
 	})
 }
 
-// countDeed counts an action. w.mu is not held.
-func (w *world) countDeed(d Deed) {
+// countAction counts one action. w.mu is not held.
+func (w *world) countAction(d Action) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.result.Deeds[d]++
+	w.result.Actions[d]++
 }
