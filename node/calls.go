@@ -16,7 +16,7 @@ var ErrNotMade = errors.New("node: the Node was not created by New")
 // with ErrInHandler.
 var ErrInHandler = errors.New("called in a handler; handlers must not wait")
 
-// phase says whether a Node accepts requests.
+// phase is the stage in the life of a Node, which determines whether it accepts requests.
 type phase = uint32
 
 const (

@@ -37,7 +37,7 @@ func (n *Node) Detour(to lnet.NID) (time.Duration, bool) {
 }
 
 // detour summarizes several paths. open reports whether one of them works. since is when
-// the most recent failure of another one began, by the node's clock, or 0 if none has
+// the most recent failure of another one began, by the node's clock, or 0 if no path has
 // failed.
 type detour struct {
 	open  bool

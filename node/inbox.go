@@ -30,18 +30,19 @@ type InboxConfig struct {
 const InboxBuffers = 16
 
 // Inbox receives the PUTs that arrive on a portal, from any sender and with any match
-// bits. Each is returned once. Those of one connection are returned in the order in which
-// they arrived. OpenInbox creates an Inbox. All methods are safe for concurrent use.
+// bits. Each message is returned once. Messages of one connection are returned in the
+// order in which they arrived. OpenInbox creates an Inbox. All methods are safe for
+// concurrent use.
 //
-// The driver writes a message directly into a buffer of the inbox, which the sender's ACK
-// confirms, and the program borrows it from there. Nothing is copied or allocated.
-// Release makes the buffer available for another message.
+// The driver writes each message directly into a buffer of the inbox, and an ACK, if the
+// sender requested one, confirms that. The program borrows the buffer. Nothing is copied
+// or allocated. Release makes the buffer available for another message.
 //
 // While no buffer is free, the portal is lazy (lnet-core 4.6): a PUT waits and blocks the
 // connection on which it arrived. So a slow reader loses no messages unless more than
 // 16384 PUTs wait. A sender that waits for an ACK may fail with ErrTimedOut although its
-// message is read later. A sender that cannot write for longer than its LND timeout, 50
-// s, closes the connection.
+// message is read later. A sender that cannot write for longer than its LND timeout, 50 s,
+// closes the connection.
 //
 // An ACK or a REPLY that a reader waits for may be blocked behind such a PUT. A program
 // that sends requests to the senders of messages before it releases these messages
@@ -49,12 +50,12 @@ const InboxBuffers = 16
 // DropWhenFull.
 type Inbox struct {
 	node *Node
-	// with defaults resolved
+	// the configuration, with defaults in place of zeros
 	c    InboxConfig
 	wake chan struct{} // has one token while the queue is not empty
 	done chan struct{} // closed when no more messages will arrive
 
-	mu          sync.Mutex // guards the fields below, and those of each buffer that are marked
+	mu          sync.Mutex // guards the fields below, and the fields of each buffer that are marked as guarded
 	buffers     []*inboxBuffer
 	first, last *inboxBuffer // queue of messages that were not read yet
 	posted      int          // buffers that may receive a message
@@ -62,15 +63,16 @@ type Inbox struct {
 	closed      bool
 }
 
-// inboxBuffer is posted until a message arrives, queued until the message is read, and
-// lent until it is released. Then it is posted again.
+// inboxBuffer is one buffer of an inbox. It is posted (attached to the portal) until a
+// message arrives, then queued until the program reads the message, then lent to the
+// program until the program releases it. Then it is posted again.
 type inboxBuffer struct {
 	inbox  *Inbox
 	memory []byte
 
 	// Guarded by inbox.mu.
-	turn    uint64      // incremented with each change of state
-	handle  lnet.Handle // set while it is posted, as soon as it is known; otherwise NoHandle
+	turn    uint64      // number of changes of state; distinguishes the uses of the buffer
+	handle  lnet.Handle // handle of the MD while the buffer is posted, once Attach has returned it; otherwise NoHandle
 	message Message
 	next    *inboxBuffer
 }
@@ -81,17 +83,18 @@ type Message struct {
 	Data []byte
 	// MatchBits and HdrData were set by the sender.
 	MatchBits, HdrData uint64
-	// Initiator is the sender, by its primary NID; answers go there. Source is the sender, by
-	// the NID from which it sent the message.
+	// Initiator and Source identify the sender. Initiator has its primary NID, to which
+	// answers are sent. Source has the NID from which it sent the message.
 	Initiator, Source lnet.ProcessID
 
 	buffer *inboxBuffer
 	turn   uint64
 }
 
-// OpenInbox opens an inbox, which receives messages at once. It is closed by Close or
-// when the node closes. OpenInbox does not block. It returns ErrInvalid if c is invalid,
-// ErrExists if the portal has an inbox or part of it is claimed, ErrPortalClass, or
+// OpenInbox opens an inbox, which receives messages immediately, even before OpenInbox
+// returns. The inbox is closed by Inbox.Close or when the node closes. OpenInbox does not
+// block. It returns ErrInvalid if c is invalid, ErrExists if the portal has an inbox or
+// part of it is claimed, ErrPortalClass if unique entries were attached to the portal, or
 // ErrClosed.
 func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	if err := n.checkOpen(); err != nil {
@@ -134,9 +137,10 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	return b, nil
 }
 
-// Next waits for a message. The caller owns it until Release. Next returns ctx's error;
-// or ErrClosed if the inbox or the node is closed and all messages that arrived before
-// were read; or ErrInHandler if a handler calls it and no message is queued.
+// Next waits for a message and returns it. The message's buffer belongs to the caller
+// until Message.Release. Next returns ctx's error; ErrClosed if the inbox or the node is
+// closed and all messages that arrived before were read; or ErrInHandler if no message is
+// queued and a handler calls it.
 func (b *Inbox) Next(ctx context.Context) (Message, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -149,7 +153,7 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 			return Message{}, err
 		}
 		select {
-		case <-b.wake: // a token stands for a message, even if ctx has ended
+		case <-b.wake: // a token stands for a message, which is returned even if ctx has ended
 			if m, ok := b.take(); ok {
 				return m, nil
 			}
@@ -167,7 +171,7 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 }
 
 // Messages returns an iterator over the messages that Next returns. It releases each
-// message when the loop body ends. An error is the last element.
+// message when the loop body ends. If Next returns an error, that is the last element.
 func (b *Inbox) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		each := func() (more bool) {
@@ -180,8 +184,9 @@ func (b *Inbox) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Release returns the message's buffer to the inbox for another message. Handlers may run
-// within it. Data must not be used afterwards. Further calls do nothing.
+// Release returns the message's buffer to the inbox, so that it can receive another
+// message. Data must not be used afterwards. Further calls do nothing. Release may run
+// handlers, because it attaches the buffer to the portal.
 func (m *Message) Release() {
 	x := m.buffer
 	if x == nil {
@@ -199,10 +204,10 @@ func (m *Message) Release() {
 	}
 }
 
-// Close closes the inbox without waiting. It accepts no more messages. Messages that wait
-// at their senders for a buffer are dropped; senders that wait for an ACK time out.
-// Messages that arrived before can still be read. The portal is then free for another
-// inbox, unless a Release is under way. Close may be called more than once.
+// Close closes the inbox without waiting. The inbox accepts no more messages, but messages
+// that arrived before can still be read. Messages that wait at their senders for a buffer
+// are dropped, so that senders waiting for an ACK time out. The portal can be used for
+// another inbox as soon as no Release is running. Close may be called more than once.
 func (b *Inbox) Close() {
 	var handles []lnet.Handle
 	b.mu.Lock()
@@ -226,8 +231,8 @@ func (b *Inbox) Close() {
 	b.endBusy()
 }
 
-// endBusy ends a call that was counted in busy. The last one after Close frees the
-// portal, because no buffer is attached any more.
+// endBusy ends a call that was counted in busy. When the last such call ends after Close,
+// no buffer is attached any more, and endBusy makes the portal available for other uses.
 func (b *Inbox) endBusy() {
 	b.mu.Lock()
 	b.busy--
@@ -243,7 +248,8 @@ func (b *Inbox) endBusy() {
 	b.node.uses[b.c.Portal].close()
 }
 
-// announceEnd notifies readers when no more messages will arrive. b.mu must be held.
+// announceEnd closes b.done if the inbox is closed and no posted buffer is left, so that
+// no message can arrive any more. b.mu must be held.
 func (b *Inbox) announceEnd() {
 	if !b.closed || b.posted > 0 {
 		return
@@ -255,8 +261,8 @@ func (b *Inbox) announceEnd() {
 	}
 }
 
-// post attaches x, so that it can receive a message. It does nothing if the inbox is
-// closed.
+// post attaches x to the portal, so that it can receive a message. It does nothing if the
+// inbox is closed.
 func (x *inboxBuffer) post() error {
 	b := x.inbox
 	b.mu.Lock()
@@ -290,7 +296,8 @@ func (x *inboxBuffer) post() error {
 	return err
 }
 
-// HandleEvent implements portals.Handler.
+// HandleEvent implements portals.Handler. The first event of a posted buffer is also the
+// last one of its MD.
 func (x *inboxBuffer) HandleEvent(e *portals.Event) {
 	b := x.inbox
 	b.mu.Lock()
@@ -346,7 +353,8 @@ func (b *Inbox) take() (m Message, ok bool) {
 	return m, true
 }
 
-// signal leaves a token for a reader, unless one is there already.
+// signal wakes a reader that waits in Next. If the channel has a token already, signal
+// does nothing.
 func (b *Inbox) signal() {
 	select {
 	case b.wake <- struct{}{}:

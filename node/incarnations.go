@@ -9,12 +9,13 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// endedIncarnations holds incarnations of peers that have ended and whose unanswered requests the
-// monitor has not searched for yet.
+// endedIncarnations holds the ended incarnations of peers for whose unanswered requests
+// the monitor has not searched yet.
 type endedIncarnations struct {
-	// epoch counts ended incarnations. Each request records it after it was sent. A request
-	// sent before an end went to the incarnation that ended, because a driver uses no
-	// connection to the next one before it has reported the end (lnd.Upper).
+	// epoch counts the ends of incarnations. Each request records the epoch after it was
+	// sent. If it recorded a lower number than the end of an incarnation of its target, it
+	// went to that incarnation: a driver reports the end before it uses a connection to the
+	// next incarnation (lnd.Upper).
 	epoch atomic.Uint64
 
 	mu           sync.Mutex // guards incarnations and lastSearch, and increments of epoch
@@ -22,8 +23,9 @@ type endedIncarnations struct {
 	lastSearch   int64 // second of the last search
 }
 
-// departure returns how the request m was sent. It returns the zero value if m did not go
-// to its target directly, because the incarnation of a router is not that of the target.
+// departure returns the NIDs and the epoch with which the request m was sent. It returns
+// the zero value if m went through a router, because the incarnation of the router is not
+// that of the target.
 func (m *message) departure() portals.Departure {
 	h := &m.tx.Header
 	if m.ni == nil || m.tx.To.NID != h.Dest {
@@ -32,7 +34,9 @@ func (m *message) departure() portals.Departure {
 	return portals.Departure{From: m.ni.NID, To: h.Dest, Epoch: m.node.endedIncarnations.epoch.Load()}
 }
 
-// noteRestart records that requests sent from i to nid so far will not be answered.
+// noteRestart records that the incarnation of nid to which i was connected has ended. The
+// monitor then ends the requests that were sent from i to nid so far, because they will
+// not be answered.
 func (n *Node) noteRestart(i *ni, nid lnet.NID) {
 	o := &n.endedIncarnations
 	o.mu.Lock()
@@ -47,10 +51,11 @@ func (n *Node) noteRestart(i *ni, nid lnet.NID) {
 	n.wakeMonitor()
 }
 
-// probeOthers checks the other connections to a peer after i reported a new incarnation
-// of one of its NIDs: those between all known NIDs of the peer and all NIs of this node.
-// The peer may only have removed and added one NI, and a HELLO may be forged. So each
-// connection is probed, and none is closed because of the report alone.
+// probeOthers makes drivers check the other connections to a peer after i reported a new
+// incarnation of nid, which is one of the peer's NIDs. It covers all pairs of a local NI
+// and a known NID of the peer, except i and nid themselves. The connections are only
+// probed and not closed, because the peer may merely have removed and added one NI, and
+// because a HELLO may be forged.
 func (n *Node) probeOthers(i *ni, nid lnet.NID) {
 	nids := []lnet.NID{nid}
 	if p := n.peers.find(nid); p != nil {
@@ -64,15 +69,15 @@ func (n *Node) probeOthers(i *ni, nid lnet.NID) {
 			if j.net != other.Net() || j == i && other == nid {
 				continue
 			}
-			if !j.iface.Probe(other) { // for what was sent on a connection that is gone
+			if !j.iface.Probe(other) { // no connection is left to probe; requests on earlier ones are not answered
 				n.noteRestart(j, other)
 			}
 		}
 	}
 }
 
-// endUnanswered ends requests to incarnations that are over with ErrRestarted. It
-// searches at most once per second, however often a peer reports a new incarnation.
+// endUnanswered ends the unanswered requests to ended incarnations with ErrRestarted. It
+// searches at most once per second, however often peers report new incarnations.
 func (n *Node) endUnanswered(second int64) {
 	o := &n.endedIncarnations
 	o.mu.Lock()

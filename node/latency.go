@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Latency summarizes measured times.
+// Latency summarizes measured latencies. The times are 0 if Samples is 0.
 type Latency struct {
 	Samples       uint64
 	Min, Max, Avg time.Duration
@@ -55,11 +55,12 @@ const (
 	quarter3 = 0xd744fccad69d6af4
 )
 
-// nsToSeconds converts nanoseconds to units of 2^-93 s. It is rounded down, so that a
-// time equal to a bucket's bound stays in that bucket.
+// nsToSeconds is the factor that converts nanoseconds to units of 2^-93 s. It is rounded
+// down, so that a time equal to a bucket's bound is counted in that bucket.
 const nsToSeconds = 1 << 93 / 1_000_000_000
 
-// latencyBucket returns the bucket of ns, which must not be negative.
+// latencyBucket returns the number of the bucket for ns nanoseconds. ns must not be
+// negative.
 func latencyBucket(ns int64) int {
 	hi, lo := bits.Mul64(uint64(ns), nsToSeconds)
 	e := bits.Len64(hi) - 1 // 2^(e-29) s <= ns
@@ -74,9 +75,9 @@ func latencyBucket(ns int64) int {
 	return min(k, LatencyBuckets-1)
 }
 
-// extremes holds the sum and the extremes of latencies, in nanoseconds.
+// extremes holds the sum, the minimum and the maximum of latencies, in nanoseconds.
 type extremes struct {
-	sum, min, max atomic.Int64 // min is 0 if there are no samples
+	sum, min, max atomic.Int64 // min is 0 as long as nothing was added
 }
 
 func (x *extremes) add(ns int64) {
@@ -113,8 +114,8 @@ func raise(a *atomic.Int64, v int64) {
 	}
 }
 
-// latencyStats holds the latencies of a peer NI. It is small because there may be very
-// many.
+// latencyStats holds the latencies of a peer NI. Unlike latencyHistogram it has no
+// buckets, because a node may have very many peer NIs.
 type latencyStats struct {
 	samples atomic.Uint64
 	extremes
@@ -125,7 +126,7 @@ func (l *latencyStats) add(ns int64) {
 	l.extremes.add(ns)
 }
 
-// latencyHistogram holds the latencies of an NI.
+// latencyHistogram holds the latencies of an NI, by bucket.
 type latencyHistogram struct {
 	counts [LatencyBuckets]atomic.Uint64
 	extremes

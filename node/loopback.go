@@ -13,11 +13,11 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// loopback is the interface of 0@lo. Messages sent to it arrive in the goroutine of a
-// caller of Send, but never within another arrival: the first caller processes the queue
-// until it is empty, and concurrent or nested callers only append to it. So handlers may
-// send any number of messages without growing the stack. If messages keep coming, the
-// caller hands the queue over to a goroutine after a while.
+// loopback is the interface of 0@lo. Messages sent to 0@lo arrive in the goroutine of a
+// caller of Send. The first caller processes the queue until it is empty; concurrent and
+// nested callers only append to it. So no message arrives while another one is being
+// handled, and handlers may send any number of messages without growing the stack. If
+// messages keep coming, the caller hands the queue over to a new goroutine after a while.
 type loopback struct {
 	up   *ni
 	pool sync.Pool
@@ -38,8 +38,8 @@ type loopMessage struct {
 
 // States of a loopMessage.
 const (
-	loopArriving = iota // Upper.Arrived was not called or has not returned
-	loopParked          // it has returned, and the placement is not known yet
+	loopArriving = iota // Upper.Arrived has not returned yet
+	loopParked          // Upper.Arrived has returned, but the placement is not known yet
 	loopPlaced          // the placement is known
 )
 
@@ -92,7 +92,8 @@ func (l *loopback) Receive(rx *lnd.Rx, p lnd.Placement) {
 	}
 }
 
-// run appends m to the queue, and processes the queue unless another goroutine does.
+// run appends m to the queue. If no other goroutine is processing the queue, run processes
+// it.
 func (l *loopback) run(m *loopMessage) {
 	l.mu.Lock()
 	m.next = nil
@@ -110,15 +111,15 @@ func (l *loopback) run(m *loopMessage) {
 	l.work()
 }
 
-// loopTurn limits the work of one caller, in bytes to copy. loopMessageCost is what each
-// message adds in addition to its payload.
+// loopTurn is how much work one caller does before it hands the queue over to a goroutine,
+// in bytes. Each message counts as its payload plus loopMessageCost.
 const (
 	loopTurn        = 4 << 20
 	loopMessageCost = 16 << 10
 )
 
-// work processes the queue until it is empty or the turn is over. It releases mu, which
-// the caller holds.
+// work processes the queue until it is empty or the work of loopTurn is done. The caller
+// must hold mu; work releases it.
 func (l *loopback) work() {
 	for turn := loopTurn; l.head != nil; {
 		if turn <= 0 {
@@ -140,7 +141,8 @@ func (l *loopback) work() {
 	l.mu.Unlock()
 }
 
-// step announces m, and completes it if its placement is known.
+// step passes m to the node, unless that was done before, and completes m if its placement
+// is known. Otherwise Receive continues with m later.
 func (l *loopback) step(m *loopMessage) {
 	if m.state.Load() == loopArriving {
 		if err := l.up.Arrived(&m.rx); err != nil {

@@ -6,18 +6,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// lostNeighbours collects neighbours whose connections were lost, or that have stalled while
-// there may be another path, until the monitor processes them. LNet's own pings and
-// pushes whose answers were expected from such a neighbour are ended then, and are
-// repeated by the code that made them. Otherwise they would end only when their trackers
-// time out, and by then a router that receives no pings has marked its NI as down.
+// lostNeighbours collects neighbours to which connections were lost, or which have stalled
+// although another path may exist, until the monitor processes them. The monitor then ends
+// LNet's own pings and pushes whose answers were expected from these neighbours, and
+// discovery or recovery sends them again. Otherwise they would end only when their
+// responses are overdue. By then, a router that receives no pings would have marked its NI
+// as down.
 type lostNeighbours struct {
 	mu   sync.Mutex // guards the fields below
 	nids map[lnet.NID]struct{}
 	nets map[lnet.Net]struct{} // nets on which a local link went down, which may affect all neighbours
 }
 
-// add records that connections to a neighbour were lost.
+// add records that connections to the neighbour nid were lost.
 func (l *lostNeighbours) add(nid lnet.NID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,8 +28,8 @@ func (l *lostNeighbours) add(nid lnet.NID) {
 	l.nids[nid] = struct{}{}
 }
 
-// addNet records that a local link on a net went down. Messages under way there may be
-// stuck until it is up again.
+// addNet records that a local link on a net went down. Messages under way on that net may
+// be stuck until the link is up again.
 func (l *lostNeighbours) addNet(net lnet.Net) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,8 +39,8 @@ func (l *lostNeighbours) addNet(net lnet.Net) {
 	l.nets[net] = struct{}{}
 }
 
-// take empties l. It returns a function that reports whether a neighbour was lost, or nil
-// if none was.
+// take empties l. It returns a function that reports whether the neighbour hop was in l.
+// If l is empty, it returns nil.
 func (l *lostNeighbours) take() func(hop lnet.NID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,8 +56,8 @@ func (l *lostNeighbours) take() func(hop lnet.NID) bool {
 	}
 }
 
-// endLost ends LNet's own requests to lost neighbours. It is called by the monitor, which
-// sends these requests.
+// endLost ends LNet's own requests whose answers are expected from lost neighbours. The
+// monitor calls it, because it also sends these requests.
 func (n *Node) endLost() {
 	lost := n.lostNeighbours.take()
 	if lost == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// message is the record of one message from the call or the arrival to its last
-// completion; see ending.go for its states. The record of an arrived PUT is reused for
-// its ACK, that of a GET for its REPLY. Records are pooled.
+// message is the record of one message from the call or the arrival to its end; ending.go
+// describes its states. The record of an arrived PUT is reused for its ACK, and that of a
+// GET for its REPLY. Unused records are kept in a pool.
 type message struct {
 	tx   lnd.Tx
 	op   portals.Operation // including the event
@@ -23,16 +23,17 @@ type message struct {
 	bound   bool    // op is an operation on an MD
 	counted bool    // in stats.committed
 	step    step    // next step, in runQueue
-	err     error   // error of that step, or the reason not to send it
+	err     error   // error with which the next step ends m; in resendQueue, the reason not to send m
 
 	arrival arrival
 	out     outgoing
 	passage passage
 }
 
-// arrival describes a message that arrived at this node, or the answer to one.
+// arrival describes how a message arrived. The ACK or REPLY to it, which is sent with the
+// same record, keeps this description.
 type arrival struct {
-	rx     *lnd.Rx // set until it has a placement
+	rx     *lnd.Rx // the driver's message; nil after the driver has called Received
 	from   *peerNI // the neighbour that sent it; nil on 0@lo
 	source *peerNI // peer NI of the source NID, or nil
 }
@@ -40,19 +41,20 @@ type arrival struct {
 // outgoing describes a message that leaves this node.
 type outgoing struct {
 	source   lnet.NID       // required local NID, if not zero or AnyNID
-	over     lnet.Net       // required net, if not 0: for a check of a router
+	over     lnet.Net       // required net of the next hop, if not 0; set for the check of a gateway
 	recovery bool           // a recovery ping, which must go to exactly this NID
 	reserved bool           // a request to the portal reserved for LNet
 	region   *memory.Region // of the MD's first byte, if NUMA matters; otherwise nil
-	// urgent is set for such a request of this node and for an answer to one. They precede
-	// other messages, because peers count as dead without them.
+	// urgent is set for requests of this node to the reserved portal and for answers to such
+	// requests. Urgent messages precede others in queues, because a node whose pings are not
+	// answered in time counts as dead.
 	urgent bool
 
 	started  int64 // when the request was made; see Node.now
 	deadline int64 // 0 if not set
 	retries  int
 	held     uint8 // credits held: heldNone, heldPeer, heldBoth
-	waited   bool  // it was queued for send credits
+	waited   bool  // it was queued for credits on its current path
 	delayed  bool  // delay rules were applied to this attempt
 }
 
@@ -63,7 +65,8 @@ type passage struct {
 	buffer  *buffer // buffer that holds the payload
 }
 
-// Credits are acquired in this order. Messages on 0@lo need no credits.
+// Values of outgoing.held, in the order in which the credits are acquired. Messages on
+// 0@lo need no credits.
 const (
 	heldNone = iota
 	heldPeer
@@ -120,8 +123,9 @@ func (q *messageQueue) pop() *message {
 	return m
 }
 
-// newMessage returns a record in which all fields are zero, except node, tx.Done and
-// op.Owner, and those that every user sets: tx.Header, tx.To and op.Event.
+// newMessage returns a record from the pool. All fields are zero, except node, tx.Done and
+// op.Owner, which are set, and tx.Header, tx.To and op.Event, which hold old values and
+// must be set by the caller.
 func (n *Node) newMessage() *message { return n.messages.Get().(*message) }
 
 // newArrival returns a record for a message that arrived on i from a neighbour.
@@ -140,8 +144,8 @@ func (n *Node) makeMessage() any {
 	return m
 }
 
-// free returns m's record to the pool. The router credits that m held go to waiting
-// messages. The caller must own m.
+// free returns m's record to the pool. If m was being forwarded, free releases its router
+// credits and resumes the messages that receive them. The caller must own m.
 func (m *message) free() {
 	n := m.node
 	var ready messageQueue
@@ -171,7 +175,8 @@ func (m *message) isAnswer() bool {
 	return m.tx.Header.Type == lnet.MsgAck || m.tx.Header.Type == lnet.MsgReply
 }
 
-// commit counts m as under way on i (lnet-core 2.3).
+// commit assigns m to the NI i and the neighbour p, and counts it as under way (lnet-core
+// 2.3).
 func (m *message) commit(i *ni, p *peerNI) {
 	m.ni, m.peer = i, p
 	m.count()
@@ -186,5 +191,5 @@ func (m *message) count() {
 // aborted reports whether m's MD was unlinked while m was under way.
 func (m *message) aborted() bool { return m.bound && m.node.table.Aborted(&m.op) }
 
-// messageOf returns the message that an operation belongs to.
+// messageOf returns the message to which the operation o belongs.
 func messageOf(o *portals.Operation) *message { return o.Owner.(*message) }

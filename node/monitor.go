@@ -7,10 +7,11 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// runMonitor is the body of the monitor. Every second, and whenever it is woken, it does
-// the work that has accumulated (lnet-core 12.2). Longer periods are counted in whole
-// seconds: ticks are late by varying amounts, so that a comparison of exact times would
-// often miss a tick by a moment and delay the work by another second.
+// runMonitor is the body of the monitor's goroutine. Every second, and whenever it is
+// woken, it does the work that has accumulated (lnet-core 12.2). Periods of more than a
+// second are counted in whole seconds. Comparisons of exact times would often fail by a
+// moment, because ticks are late by varying amounts, and so delay the work by another
+// second.
 func (n *Node) runMonitor() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -63,7 +64,8 @@ func (n *Node) runMonitor() {
 	}
 }
 
-// wakeMonitor makes the monitor run at once.
+// wakeMonitor makes the monitor do its work immediately, without waiting for the next
+// second.
 func (n *Node) wakeMonitor() {
 	select {
 	case n.wake <- struct{}{}:
@@ -78,12 +80,12 @@ func (n *Node) republishInfo() {
 	n.wakeMonitor()
 }
 
-// expire unlinks the MDs whose response is overdue, and lowers the health of the
+// expire unlinks the MDs whose responses are overdue, and lowers the health of the
 // neighbours to which the requests were sent (lnet-core 6.4).
 func (n *Node) expire(overdue []portals.Overdue, now int64) {
 	for _, o := range overdue {
 		if n.table.UnlinkOverdue(o.Handle, now) != nil {
-			continue // the response arrived just now
+			continue // the response has arrived since the search
 		}
 		n.stats.responseTimeouts.Add(1)
 		n.log.Debug("response overdue", "md", o.Handle, "hop", o.NextHop)

@@ -24,11 +24,12 @@ type ni struct {
 	loopback bool
 
 	link atomic.Uint32 // lnd.LinkState
-	// downSince is when the link changed last, by the node's clock.
+	// downSince is when the link state last changed, by the node's clock. While the link is
+	// down, it is when the link went down.
 	downSince atomic.Int64
-	stalls    atomic.Bool   // a peer NI may have stopped answering messages from this NI
-	closing   atomic.Bool   // set by RemoveNI: arrivals must not wait any longer
-	stored    atomic.Uint32 // a DownReason without DownLink, which is derived from link; see down
+	stalls    atomic.Bool   // a peer NI may be stalled for messages from this NI
+	closing   atomic.Bool   // the NI is being removed or the node is closing: arrivals must not wait any longer
+	stored    atomic.Uint32 // the current DownReason except DownLink; see down
 
 	tx     credits
 	health health
@@ -48,7 +49,7 @@ type ni struct {
 	open    atomic.Bool
 	earlyMu sync.Mutex // guards early and lost, and the change of open
 	early   []*lnd.Rx
-	lost    []*lnd.Rx // those of early that were withdrawn
+	lost    []*lnd.Rx // messages in early whose connection has ended
 }
 
 // NIInfo describes an NI, with the details of `lnetctl net show -v 4`.
@@ -57,7 +58,7 @@ type NIInfo struct {
 	Net lnet.Net
 	// Device is empty for 0@lo.
 	Device string
-	// Status is the NI's status in ping info. Down holds the reasons if it is down.
+	// Status is the NI's status in ping info. Down is the reason if Status is down.
 	Status lnet.NIStatus
 	Down   DownReason
 	Link   lnd.LinkState
@@ -85,8 +86,9 @@ type NIInfo struct {
 	Driver []lnd.Counter
 }
 
-// deferArrival keeps a message that arrives before the interface is known. It returns false
-// if the interface is known.
+// deferArrival keeps rx until setOpen, because it arrived before the driver's Open has
+// returned the interface. It returns false if the interface is already known; the caller
+// then processes rx.
 func (i *ni) deferArrival(rx *lnd.Rx) bool {
 	i.earlyMu.Lock()
 	defer i.earlyMu.Unlock()
@@ -97,8 +99,8 @@ func (i *ni) deferArrival(rx *lnd.Rx) bool {
 	return true
 }
 
-// setOpen makes the interface known to upcalls and processes the messages that arrived
-// early.
+// setOpen makes the node accept upcalls for the NI, after the driver has opened the
+// interface, and processes the messages that arrived before.
 func (i *ni) setOpen() {
 	i.earlyMu.Lock()
 	early := i.early
@@ -130,7 +132,8 @@ func newNI(n *Node, net lnet.Net) *ni {
 	return i
 }
 
-// Withdrawn implements lnd.Upper. It drops the message if it still waits.
+// Withdrawn implements lnd.Upper. It drops the message if the message still waits for its
+// placement.
 func (i *ni) Withdrawn(rx *lnd.Rx) {
 	i.earlyMu.Lock()
 	if slices.Contains(i.early, rx) {
@@ -140,7 +143,7 @@ func (i *ni) Withdrawn(rx *lnd.Rx) {
 	i.node.dropWaiting(DropConnection, func(m *message) bool { return m.arrival.rx == rx })
 }
 
-// PeerDown implements lnd.Upper.
+// PeerDown implements lnd.Upper. It records the failure and the loss of the peer.
 func (i *ni) PeerDown(d lnd.PeerDown) {
 	if !i.open.Load() { // AddNI is still writing fields that are read here
 		return
@@ -152,14 +155,15 @@ func (i *ni) PeerDown(d lnd.PeerDown) {
 	i.node.noteLost(i, d.Peer)
 }
 
-// ConnectionsLost implements lnd.Upper.
+// ConnectionsLost implements lnd.Upper. The monitor then ends LNet's own requests to the
+// neighbour.
 func (i *ni) ConnectionsLost(nid lnet.NID) {
 	i.node.lostNeighbours.add(nid)
 	i.node.wakeMonitor()
 }
 
-// PeerRestarted implements lnd.Upper. It ends requests to the previous incarnation and
-// notifies discovery.
+// PeerRestarted implements lnd.Upper. It ends requests to the previous incarnation, makes
+// drivers probe the other connections to the peer, and notifies discovery.
 func (i *ni) PeerRestarted(nid lnet.NID) {
 	if !i.open.Load() { // AddNI is still writing fields that are read here
 		return
@@ -170,22 +174,23 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 	i.node.discoverer.post(func(m *discovery.Machine, now time.Duration) { m.Restarted(now, nid) })
 }
 
-// LNDTimeout implements lnd.Upper. The deadline of a message is computed from the timeout
-// that the driver derives from it (message.setDeadline), so both change together.
+// LNDTimeout implements lnd.Upper. It returns the timeout that the node's parameters
+// determine. A driver without a timeout of its own uses it, and message.setDeadline uses
+// the driver's timeout, so that both change together.
 func (i *ni) LNDTimeout() time.Duration { return i.node.parameters.Load().LNDTimeout() }
 
-// Vouched implements lnd.Upper.
+// Vouched implements lnd.Upper. It reports whether the peer with nid is configured.
 func (i *ni) Vouched(nid lnet.NID) bool {
 	p := i.node.peers.find(nid)
 	return p != nil && p.isConfigured()
 }
 
-// linkUnknown is the link state until the driver reports one.
+// linkUnknown is the value of ni.link until the driver reports a state.
 const linkUnknown = 0xff
 
-// LinkChanged implements lnd.Upper. It rebuilds the ping info, with a new sequence
-// number, if the NI is part of it. While AddNI is still adding the NI, it is not in the
-// topology.
+// LinkChanged implements lnd.Upper. If the NI is part of the topology, LinkChanged
+// publishes new ping info with a new sequence number, and reroutes or pings. An NI that
+// AddNI is still adding is not part of it yet.
 func (i *ni) LinkChanged(s lnd.LinkState) {
 	if i.link.Swap(uint32(s)) == uint32(s) {
 		return

@@ -13,14 +13,14 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// AddNI opens an interface with the driver d and adds it to the node. The first interface
-// on a net creates the net. If c.Net is zero, it is taken from c.NID. Further interfaces
-// on a net use the net's tunables. AddNI sets c.Upper, and c.Logger if it is nil. It
-// blocks until the driver has opened the interface or ctx is done.
+// AddNI opens an interface with the driver d and adds it to the node. If c.Net is zero,
+// the net of c.NID is used. The first interface on a net creates the net; further
+// interfaces on it use the tunables of the first one. AddNI sets c.Upper, and c.Logger if
+// it is nil. It blocks until the driver has opened the interface or ctx is done.
 //
-// It returns ErrExists if the NID, or the device on this net, is in use; ErrRouted if
-// routes use the net; ErrTooMany; ErrInvalid; ErrClosed; ErrInHandler; or the
-// driver's error.
+// It returns ErrExists if the NID is in use, or the device on this net; ErrRouted if
+// routes lead to the net; ErrTooMany; ErrInvalid; ErrClosed; ErrInHandler; or the driver's
+// error.
 func (n *Node) AddNI(ctx context.Context, d lnd.Driver, c lnd.Config) (NIInfo, error) {
 	i, err := n.addNI(ctx, d, &c)
 	if err != nil {
@@ -89,7 +89,7 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, err
 	return i, nil
 }
 
-// contradicts reports whether want sets any tunables to values other than those in have.
+// contradicts reports whether want sets a tunable to a value other than that in have.
 func contradicts(want, have lnd.Tunables) bool {
 	return want.PeerTimeout > 0 && want.PeerTimeout != have.PeerTimeout ||
 		want.PeerCredits > 0 && want.PeerCredits != have.PeerCredits ||
@@ -97,8 +97,9 @@ func contradicts(want, have lnd.Tunables) bool {
 		want.Credits > 0 && want.Credits != have.Credits
 }
 
-// joinNet adds an NI to the topology, with policies applied before the first message can
-// use it. Messages that wait for credits of peer NIs on its net continue.
+// joinNet adds an NI to the topology. Policies are applied before the first message can
+// use the NI. If the credits for peer NIs on its net grow, messages that wait for them
+// continue.
 func (n *Node) joinNet(ctx context.Context, i *ni) error {
 	i.lastPing.Store(n.second.Load())
 	var sends, forwards messageQueue
@@ -121,7 +122,7 @@ func (n *Node) joinNet(ctx context.Context, i *ni) error {
 	return err
 }
 
-// closeRejected closes an interface that cannot be added.
+// closeRejected closes an interface that was opened but cannot be added to the node.
 func (n *Node) closeRejected(ctx context.Context, i *ni) {
 	n.infoMu.Lock()
 	n.leaving = append(n.leaving, i)
@@ -132,19 +133,20 @@ func (n *Node) closeRejected(ctx context.Context, i *ni) {
 	_ = i.awaitClose(ctx) // the caller returns another error
 }
 
-// adopt initializes the NI with an interface that its driver has opened.
+// adopt initializes the NI with iface, which the driver has opened.
 func (i *ni) adopt(iface lnd.Interface) {
 	i.iface = iface
 	i.Init(iface.NID(), i.node.numa.OfDevice(iface.Device()), i)
 	i.tunables = iface.Tunables()
 	i.tunables.PeerCredits = min(i.tunables.PeerCredits, i.tunables.Credits)
-	if link := iface.Link(); i.link.CompareAndSwap(linkUnknown, uint32(link)) { // an upcall is newer
+	if link := iface.Link(); i.link.CompareAndSwap(linkUnknown, uint32(link)) { // unless an upcall has reported a newer state
 		i.Fatal.Store(fatal(link))
 	}
 	i.tx.init(&i.Credits, i.tunables.Credits)
 }
 
-// admissible validates what the driver made of the configuration.
+// admissible returns an error if the interface that the driver has opened does not fit the
+// configuration.
 func (i *ni) admissible(net lnet.Net) error {
 	if i.NID.Net() != net {
 		return fmt.Errorf("driver opened %s, not on %s: %w", i.NID, net, ErrInvalid)
@@ -158,7 +160,7 @@ func (i *ni) admissible(net lnet.Net) error {
 	return nil
 }
 
-// hasNoNI returns an error if the NID is in use, or the device on this net.
+// hasNoNI returns an error if an NI has this NID, or if an NI on this net has this device.
 func (t *topology) hasNoNI(net lnet.Net, nid lnet.NID, device string) error {
 	for _, i := range t.nis {
 		if i.NID == nid {
@@ -171,9 +173,9 @@ func (t *topology) hasNoNI(net lnet.Net, nid lnet.NID, device string) error {
 	return nil
 }
 
-// TuneNI changes options of the driver for an NI, as described at lnd.Tuner. It returns
-// ErrNotFound if there is no such NI, errors.ErrUnsupported if its driver does not
-// implement lnd.Tuner, or the driver's error. Handlers may call it.
+// TuneNI changes driver options of the NI with this NID while it runs, as described at
+// lnd.Tuner. It returns ErrNotFound if no NI has nid, errors.ErrUnsupported if the driver
+// does not implement lnd.Tuner, or the driver's error. Handlers may call it.
 func (a *Admin) TuneNI(nid lnet.NID, options lnd.Values) error {
 	n := a.n
 	if err := n.checkOpen(); err != nil {
@@ -190,14 +192,15 @@ func (a *Admin) TuneNI(nid lnet.NID, options lnd.Values) error {
 	return t.Tune(options)
 }
 
-// RemoveNI removes an interface and closes it. Messages on it end with an error. If it is
-// the last one on its net, the routes through gateways on that net are removed, and the
-// peers that can no longer be reached (discovery 8.3). RemoveNI blocks until the driver
-// has closed the interface or ctx is done.
+// RemoveNI removes the interface with this NID from the node and closes it. Messages on it
+// end with an error. If it is the last interface on its net, RemoveNI also removes the
+// routes whose gateways are on that net, and the peers that can no longer be reached
+// (discovery 8.3). It blocks until the driver has closed the interface or ctx is done.
 //
-// It returns ErrNotFound if there is no such NI, ErrInvalid for 0@lo, or ErrInHandler if
-// a handler calls it. After any other error the NI is removed, but the driver may still
-// be closing it; except that nothing has changed if ctx had ended before.
+// RemoveNI returns ErrNotFound if no NI has nid, ErrInvalid for 0@lo, ErrInHandler if a
+// handler calls it, or ctx's error or ErrClosed if ctx ended or the node was closed before
+// the removal began. In these cases nothing has changed. After any other error the
+// interface is removed, but the driver may still be closing it.
 func (n *Node) RemoveNI(ctx context.Context, nid lnet.NID) error {
 	if err := n.removeNI(ctx, nid); err != nil {
 		return fmt.Errorf("remove interface %s: %w", nid, err)
@@ -226,8 +229,8 @@ func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	return i.awaitClose(ctx)
 }
 
-// leaveNet removes an NI from the topology. If it is the last one on its net, it also
-// removes the routes through gateways there.
+// leaveNet removes an NI from the topology. If it is the last NI on its net, leaveNet also
+// removes the routes whose gateways are on that net.
 func (n *Node) leaveNet(ctx context.Context, i *ni) error {
 	return n.discoverer.call(ctx, func(m *discovery.Machine) {
 		last := n.topology.Load().lastOn(i)
@@ -248,11 +251,11 @@ func (n *Node) leaveNet(ctx context.Context, i *ni) error {
 	})
 }
 
-// ArrangeNIs sorts the NIs in the order of nids. The NIs of a net stay together, at the
-// place of the first of them. NIs that are not listed follow in their current order; NIDs
-// without an NI are ignored. The first NI determines the node's primary NID, so peers are
-// notified. Messages under way are not affected. It returns ErrClosed, ErrInHandler or
-// ctx's error.
+// ArrangeNIs sorts the NIs in the order of nids. The NIs of one net stay together, at the
+// place of the one that is listed first. NIs that are not listed follow in their current
+// order; NIDs without an NI are ignored. The first NI determines the node's primary NID,
+// so peers are notified. Messages under way are not affected. It returns ErrClosed,
+// ErrInHandler or ctx's error.
 func (a *Admin) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
 	n := a.n
 	ctx, done, err := n.configure(ctx)
@@ -292,7 +295,8 @@ func (i *ni) close() {
 	})
 }
 
-// awaitClose waits until the driver has closed the interface or ctx is done.
+// awaitClose waits until the driver has closed the interface, and returns the driver's
+// error, or ctx's error if ctx is done first.
 func (i *ni) awaitClose(ctx context.Context) error {
 	select {
 	case <-i.closed:
@@ -302,12 +306,13 @@ func (i *ni) awaitClose(ctx context.Context) error {
 	}
 }
 
-// retireNI removes an NI from leaving and keeps its totals.
+// retireNI adds the totals of i, whose driver has closed it, to those of removed NIs, and
+// removes i from n.leaving.
 func (n *Node) retireNI(i *ni) {
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
 	if !slices.Contains(n.leaving, i) {
-		return // the node is closing, and keeps it
+		return // the node is closing; i is still in the topology
 	}
 	n.forgetStalls(i)
 	var c Counters

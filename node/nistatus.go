@@ -7,17 +7,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// DownReason is a set of reasons why an NI is down (lnet-core 9.2, 12.1). It is zero if
-// the NI is up.
+// DownReason is a set of reasons why an NI is down (lnet-core 9.2, 12.1). It is 0 if the
+// NI is up.
 type DownReason uint32
 
 // Reasons why an NI is down.
 const (
 	// DownLink means that the driver reports the link as down.
 	DownLink DownReason = 1 << iota
-	// DownHealth means that its health fell to 0 and has not been full since.
+	// DownHealth means that the NI's health fell to 0 and has not become full since.
 	DownHealth
-	// DownSilence means that the node is a router and receives no pings on the net.
+	// DownSilence means that the node is a router and no pings arrive on the NI's net.
 	DownSilence
 )
 
@@ -50,8 +50,8 @@ func (i *ni) status() lnet.NIStatus {
 	return lnet.StatusUp
 }
 
-// blame adds reasons why the NI is down, or removes them if holds is false. It reports
-// whether the stored status changed between up and down.
+// blame adds the reasons why to the stored reasons, or removes them if holds is false. It
+// reports whether the NI has changed between having stored reasons and having none.
 func (i *ni) blame(why DownReason, holds bool) bool {
 	i.statusMu.Lock()
 	defer i.statusMu.Unlock()
@@ -68,8 +68,9 @@ func (i *ni) blameLocked(why DownReason, holds bool) bool {
 	return (old != 0) != (now != 0)
 }
 
-// updateStatus updates the status in ping info after a change of health. An NI is down
-// once its health is 0, and up again once it is full, unless there is another reason.
+// updateStatus publishes the NI's status after a change of health, if the status has
+// changed. The reason DownHealth is set when the health reaches 0 and removed only when
+// the health is full.
 func (i *ni) updateStatus() {
 	i.statusMu.Lock()
 	defer i.statusMu.Unlock()
@@ -89,8 +90,8 @@ func (i *ni) updateStatus() {
 	}
 }
 
-// endSilence removes DownSilence from all NIs, because a node that does not forward is
-// not pinged by others.
+// endSilence removes DownSilence from all NIs when the node stops forwarding. Other nodes
+// do not ping a node that is no router, so silence is no longer a sign of a failure.
 func (n *Node) endSilence() {
 	changed := false
 	for _, i := range n.topology.Load().nis {

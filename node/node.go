@@ -26,26 +26,27 @@ type Config struct {
 	PID lnet.PID
 	// Logger receives log messages for operators. If it is nil, they are discarded.
 	Logger *slog.Logger
-	// Wall returns the wall-clock time, from which the interface cookie is derived. If it is
-	// nil, time.Now is used.
+	// Wall returns the wall-clock time, which becomes the interface cookie in handles. If it
+	// is nil, time.Now is used.
 	Wall func() time.Time
 	// Parameters are the initial parameters, which can be changed later. Nil means
 	// DefaultParameters.
 	Parameters *Parameters
-	// Routing makes the node a router from the start and announces it at once.
+	// Routing makes the node a router from the start. It announces this immediately, unlike
+	// after Admin.EnableRouting.
 	Routing bool
-	// Buffers are the initial sizes of a router's pools. SetBuffers changes them.
+	// Buffers are the initial numbers of router buffers. Admin.SetBuffers changes them.
 	Buffers Buffers
-	// NUMA maps devices to CPTs. If it is nil, all locations are unknown.
+	// NUMA maps devices and memory to CPTs. If it is nil, the CPT of everything is unknown.
 	NUMA *numa.Machine
-	// Seed makes the random choices of fault rules and of route positions repeatable. If it
-	// is 0, they differ from run to run.
+	// Seed makes the random choices of fault rules and of the positions of routes repeatable.
+	// If it is 0, they differ from run to run.
 	Seed uint64
 }
 
 // Node is a node of an LNet network. New or Start creates it. Methods of a Node that is
-// nil or the zero value return ErrNotMade, or do nothing and return zero values if they
-// return no error. All methods are safe for concurrent use.
+// nil or the zero value return ErrNotMade. If they return no error, they do nothing and
+// return zero values. All methods are safe for concurrent use.
 type Node struct {
 	pid        lnet.PID
 	log        *boundedlog.Log
@@ -56,7 +57,8 @@ type Node struct {
 	topology atomic.Pointer[topology]
 	lo       *ni
 	peers    peerMap
-	// rules are the policies as configured, compiled the form that is applied.
+	// rules are the policies as they were configured. compiled are the same policies in the
+	// form that is applied.
 	rules      atomic.Pointer[selection.Policies]
 	compiled   atomic.Pointer[selection.Compiled]
 	strangers  strangers
@@ -89,18 +91,20 @@ type Node struct {
 	discoverer discoverer
 	pulse      loopProgress // of the monitor
 
-	// slot is a lock for changes of the configuration.
+	// slot is the configuration slot, a lock for changes of the configuration: full while
+	// held. Unlike a mutex, waiting for it can be canceled by a context.
 	slot chan struct{}
 	push pushTarget
 	// infoMu guards the replacement of topology and compiled, and the fields from target to
 	// refusalsBefore.
 	infoMu sync.Mutex
 	target pingTarget
-	// leaving are NIs that were removed from topology and whose driver is still closing them.
-	// retired are the totals of NIs that are gone.
+	// leaving are NIs that were removed from topology and that their drivers are still
+	// closing. retired are the totals of NIs that are closed.
 	leaving []*ni
 	retired Counters
-	// own holds the highest numbers of messages that Counters has returned as not routed.
+	// own holds the highest numbers of messages of this node itself that Counters has
+	// returned.
 	own Counters
 	// retiredRefusals counts the refusals of NIs that are gone. refusalsBefore counts all
 	// refusals up to the last reset of the counters.
@@ -114,8 +118,8 @@ type Node struct {
 	closed bool // Close has succeeded; guarded by slot
 }
 
-// New creates a node with the interface 0@lo. The node answers pings. Close shuts it
-// down.
+// New creates a node whose only interface is 0@lo. It answers pings. Node.AddNI adds
+// interfaces, and Node.Close shuts the node down.
 func New(c Config) (*Node, error) {
 	parameters := DefaultParameters()
 	if c.Parameters != nil {
@@ -182,8 +186,9 @@ func (n *Node) PID() lnet.PID {
 	return n.pid
 }
 
-// configure waits for the configuration slot. The returned context ends with ctx and when
-// the node closes. The returned function cancels it and frees the slot.
+// configure acquires the configuration slot, and waits for it if needed. The returned
+// context ends when ctx ends or the node closes. The returned function ends that context
+// and releases the slot. configure returns ErrInHandler, ErrClosed or ctx's error.
 func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 	if err := n.checkMayBlock(); err != nil {
 		return nil, nil, err
@@ -205,13 +210,13 @@ func (n *Node) configure(ctx context.Context) (context.Context, func(), error) {
 }
 
 // Close shuts the node down. A router first continues to forward until its peers are
-// notified (see DisableRouting). Then the node accepts no more requests, waiting messages
-// are dropped, and the drivers are closed, which ends messages under way with an error.
-// The remaining MDs end without an event, and registered memory is deregistered; see
-// AtClose.
+// notified (see DisableRouting). Then the node accepts no more requests and calls the
+// functions registered with AtClose. Waiting messages are dropped, and the drivers are
+// closed, which ends messages under way with an error. The remaining MDs end without an
+// event, and registered memory is deregistered.
 //
-// Close returns nil when all of this is done, or an error if ctx ends first. It may be
-// called again. It returns ErrInHandler if a handler calls it.
+// Close returns nil when all of this is done. If ctx ends first, it returns an error, and
+// may be called again to wait for the rest. It returns ErrInHandler if a handler calls it.
 func (n *Node) Close(ctx context.Context) error {
 	if err := n.checkMayBlock(); err != nil {
 		return fmt.Errorf("close node: %w", err)

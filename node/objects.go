@@ -7,10 +7,11 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Attach creates an MD that accepts requests on a portal. It must have OpPut, OpGet or
-// both. PUTs that wait on a lazy portal are offered to the MD before Attach returns, so
-// handlers may run within it. Portal 0 is reserved for LNet. e.Match.NID may be any NID
-// of a peer. Attach returns ErrInvalid, ErrTaken, ErrPortalClass or ErrClosed.
+// Attach creates an MD that accepts requests on a portal, as the entry e defines. d must
+// have OpPut, OpGet or both. PUTs that wait on a lazy portal are offered to the MD before
+// Attach returns, so Attach may run handlers. Portal 0 is reserved for LNet. e.Match.NID
+// may be any NID of a peer. Attach returns ErrInvalid, ErrTaken, ErrPortalClass or
+// ErrClosed.
 func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 	if err := n.checkMade(); err != nil {
 		return lnet.NoHandle, fmt.Errorf("attach to portal %d: %w", e.Portal, err)
@@ -24,8 +25,8 @@ func (n *Node) Attach(e portals.Entry, d portals.MD) (lnet.Handle, error) {
 	return h, err
 }
 
-// resumeDelayed continues the PUTs that waited for a new MD, which has accepted or
-// rejected them.
+// resumeDelayed continues with PUTs that waited on a lazy portal and were offered to a new
+// MD: it receives the accepted ones and drops the others.
 func (n *Node) resumeDelayed(accepted, dropped portals.Operations) {
 	var q messageQueue
 	q.pushAll(accepted, stepPlace)
@@ -33,9 +34,9 @@ func (n *Node) resumeDelayed(accepted, dropped portals.Operations) {
 	n.run(&q)
 }
 
-// Bind creates an MD that Put sends from or Get receives into. It does not match
-// requests, must not have OpPut or OpGet, and holds at most 1 MiB. Bind returns
-// ErrInvalid or ErrClosed.
+// Bind creates an MD that Put sends from or Get receives into. Requests of other nodes
+// cannot use the MD. It must not have OpPut or OpGet, and holds at most 1 MiB. Bind
+// returns ErrInvalid or ErrClosed.
 func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
 	if err := n.checkMade(); err != nil {
 		return lnet.NoHandle, fmt.Errorf("bind: %w", err)
@@ -44,13 +45,14 @@ func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
 }
 
 // Unlink unlinks an MD, so that no further request finds it. Operations under way
-// continue; messages that were not sent yet are canceled. The MD's last event has
-// Unlinked set. If nothing is under way, that is an UNLINK event, delivered before Unlink
-// returns unless a handler of the MD is running. Otherwise it is the event of the last
-// operation.
+// continue; messages that were not sent yet are canceled. The MD's last event has Unlinked
+// set. If operations are under way, the last event is that of the last operation.
+// Otherwise it is an UNLINK event, which is delivered before Unlink returns, unless a
+// handler of the MD is running.
 //
-// Unlink never blocks. It returns ErrNotFound if there is no such MD. If the node is
-// closed, the error is ErrClosed as well, and the MD may have ended without an event.
+// Unlink never blocks. It returns ErrNotFound if the MD does not exist or was unlinked. If
+// the node is closed, the error also matches ErrClosed, and the MD may have ended without
+// an event.
 func (n *Node) Unlink(h lnet.Handle) error {
 	if err := n.checkMade(); err != nil {
 		return fmt.Errorf("unlink %s: %w", h, err)
@@ -59,8 +61,8 @@ func (n *Node) Unlink(h lnet.Handle) error {
 }
 
 // SetLazy makes PUTs that no entry accepts wait on the portal instead of being dropped.
-// Each blocks the connection on which it arrived. SetLazy returns ErrInvalid, ErrExists
-// if the portal has an inbox, or ErrTaken if part of the portal is claimed.
+// Each waiting PUT blocks the connection on which it arrived. SetLazy returns ErrInvalid,
+// ErrExists if the portal has an inbox, or ErrTaken if part of the portal is claimed.
 func (n *Node) SetLazy(portal uint32) error {
 	if err := n.noInbox(portal); err != nil {
 		return fmt.Errorf("portal %d: %w", portal, err)

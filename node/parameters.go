@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ResponseTracking selects the requests for which a missing response is detected, unless
-// their MD specifies it (lnet-core 6.4).
+// ResponseTracking selects the types of requests whose responses are tracked, so that a
+// missing response is detected (lnet-core 6.4). An MD can request tracking for itself.
 type ResponseTracking uint8
 
 // The values are those of lnet_response_tracking.
@@ -31,15 +31,16 @@ type Parameters struct {
 	// RetryCount is the maximum number of resends of a message. It must be 0 if
 	// HealthSensitivity is 0.
 	RetryCount int
-	// HealthSensitivity is how much health an NI or a peer NI loses by a failure, 0 to 1000.
-	// If it is 0, health does not change.
+	// HealthSensitivity is how much health an NI or a peer NI loses with each failure, 0 to
+	// 1000. If it is 0, health does not change.
 	HealthSensitivity int
 	// ResponseTracking selects the requests whose responses are tracked.
 	ResponseTracking ResponseTracking
-	// RecoveryLimit is how long a silent peer NI receives recovery pings. Zero means no
-	// limit.
+	// RecoveryLimit is how long a peer NI from which no messages arrive is pinged for
+	// recovery. Zero means no limit.
 	RecoveryLimit time.Duration
-	// MaxRecoveryPingInterval is the longest pause between these pings, at least one second.
+	// MaxRecoveryPingInterval is the longest pause between two recovery pings, at least one
+	// second.
 	MaxRecoveryPingInterval time.Duration
 
 	// Discovery specifies how the node uses the information that peers send about themselves.
@@ -53,25 +54,26 @@ type Parameters struct {
 	// NUMARange is the NUMA distance up to which all NIs are considered equally near.
 	NUMARange uint32
 
-	// RouterCheckInterval is how often each net of a gateway is checked. If it is 0, gateways
-	// are not checked, but discovered on first use.
+	// RouterCheckInterval is the interval at which each net of a gateway is checked. If it is
+	// 0, gateways are not checked, but discovered when a message first uses them.
 	RouterCheckInterval time.Duration
-	// RouterPingTimeout is added to RouterCheckInterval. A router marks the NIs of a net as
-	// down if no ping arrives on the net for that time.
+	// RouterPingTimeout is how long a router waits for pings beyond RouterCheckInterval: if
+	// no ping has arrived on a net for the sum of both, the router marks its NIs on that net
+	// as down.
 	RouterPingTimeout time.Duration
-	// DropAsymRoute drops messages that come through routers through which no route leads
-	// back.
+	// DropAsymRoute makes the node drop a message that arrives through a router if no route
+	// leads back through that router.
 	DropAsymRoute bool
-	// AsymmetricRoutes keeps single-hop routes in use if their gateway is down on the remote
-	// net (avoid_asym_router_failure is 0).
+	// AsymmetricRoutes keeps a single-hop route in use although its gateway reports that its
+	// NI on the remote net is down (avoid_asym_router_failure is 0).
 	AsymmetricRoutes bool
-	// CheckRoutersBeforeUse marks new routes and their gateways as down until the first
-	// check.
+	// CheckRoutersBeforeUse marks new routes and their gateways as down until the first check
+	// of the gateway has succeeded.
 	CheckRoutersBeforeUse bool
-	// IgnorePeerDown ignores drivers' reports of lost peers (auto_down is 0).
+	// IgnorePeerDown ignores the reports of drivers that a peer is lost (auto_down is 0).
 	IgnorePeerDown bool
-	// PeerBufferCredits is the number of router buffers that each neighbour may use, on nets
-	// that do not set it. Zero means the number of peer credits.
+	// PeerBufferCredits is the number of router buffers that each neighbour may hold. A net's
+	// own tunable takes precedence. Zero means the number of peer credits.
 	PeerBufferCredits int
 }
 
@@ -90,17 +92,17 @@ func DefaultParameters() Parameters {
 	}
 }
 
-// LNDTimeout returns the LND timeout derived from p. It applies to drivers without their
-// own timeout, including running ones.
+// LNDTimeout returns the LND timeout that follows from p. All drivers without a timeout of
+// their own use it, and running drivers follow its changes.
 func (p *Parameters) LNDTimeout() time.Duration {
 	return max((p.TransactionTimeout-time.Second)/time.Duration(p.RetryCount+1), time.Second).Truncate(time.Second)
 }
 
-// longest is the limit of all durations, so that none overflows. It is the largest number
-// of seconds that a kernel parameter can hold.
+// longest is the upper limit of all durations, which avoids overflows. It is the largest
+// number of seconds that a kernel parameter can hold.
 const longest = math.MaxInt32 * time.Second
 
-// normalize replaces values that are allowed but stand for a default.
+// normalize replaces allowed values that stand for a default with that default.
 func (p *Parameters) normalize() {
 	if p.InterfacesMax < lnet.InterfacesMin { // as kernels do
 		p.InterfacesMax = lnet.InterfacesMax
@@ -110,7 +112,7 @@ func (p *Parameters) normalize() {
 	}
 }
 
-// check validates p.
+// check returns ErrInvalid if p is invalid.
 func (p *Parameters) check() error {
 	switch {
 	case p.RetryCount < 0:
@@ -143,8 +145,8 @@ func (p *Parameters) check() error {
 	return nil
 }
 
-// lifetime returns how long after its commit a message may be sent by an NI, in
-// nanoseconds (lnet-core 2.3).
+// lifetime returns the time within which a message must be sent, in nanoseconds, counted
+// from the choice of its NI (lnet-core 2.3). lndTimeout is that of the NI.
 func (p *Parameters) lifetime(lndTimeout time.Duration) int64 {
 	attempts := time.Duration(p.RetryCount) + 1
 	switch {
@@ -156,14 +158,14 @@ func (p *Parameters) lifetime(lndTimeout time.Duration) int64 {
 	return int64(lndTimeout*attempts + time.Second)
 }
 
-// scanInterval returns the interval between searches for overdue responses, in seconds. A
-// response is found within a quarter of the transaction timeout after it was due. Kernels
-// take up to a half (lnet-core 12.2).
+// scanInterval returns the interval between searches for overdue responses, in seconds. An
+// overdue response is therefore detected at most a quarter of the transaction timeout
+// late. Kernels take up to a half (lnet-core 12.2).
 func (p *Parameters) scanInterval() int64 {
 	return max(int64(p.TransactionTimeout/time.Second)/4, 1)
 }
 
-// tracks reports whether the response to a request of type t is tracked.
+// tracks reports whether p requires that responses to requests of type t are tracked.
 func (p *Parameters) tracks(t lnet.MsgType) bool {
 	if t == lnet.MsgPut {
 		return p.ResponseTracking&TrackPuts != 0
@@ -179,9 +181,9 @@ func (a *Admin) Parameters() Parameters {
 	return *a.n.parameters.Load()
 }
 
-// SetParameters sets the parameters, which apply to everything that begins from now on.
+// SetParameters sets the parameters. They apply to everything that begins after the call.
 // It returns ErrInvalid if p is invalid. If HealthSensitivity changes to 0, RetryCount is
-// set to 0 too. If discovery is turned off, all multi-rail peers are notified first.
+// set to 0 as well. If discovery is turned off, all multi-rail peers are notified first.
 func (a *Admin) SetParameters(p Parameters) error {
 	n := a.n
 	if err := n.checkMade(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// plan is the decision about an outgoing message (selection 3): it waits for discovery of
-// park, takes the path d, stays in this node, or fails with err.
+// plan is the decision about an outgoing message (selection 3): wait for discovery (park),
+// take a path (d), stay in this node (loopback), or fail (err).
 type plan struct {
 	park *peerNI
 	d    selection.Decision
@@ -20,8 +20,8 @@ type plan struct {
 	loopback bool
 	err      error
 
-	markUsed *peerNI // peer NI that is marked as used, or nil
-	want     *peerNI // peer NI to discover, although the message does not wait; or nil
+	markUsed *peerNI // peer NI to mark as used, or nil
+	want     *peerNI // peer NI to discover in the background, or nil
 }
 
 // hop returns the NID of the next hop. It is zero if no path was chosen.
@@ -32,14 +32,14 @@ func (p *plan) hop() lnet.NID {
 	return p.d.Next.NID
 }
 
-// sendAnswer sends the ACK or REPLY m to the node that sent the request.
+// sendAnswer sends m, an ACK or REPLY, to the NID from which the request came.
 func (n *Node) sendAnswer(m *message, to lnet.NID) {
 	p := n.plan(m, to)
 	n.execute(m, &p)
 }
 
-// plan decides how the message m for target is sent. It creates the peer NI of target if
-// needed. execute has all other effects.
+// plan decides how the message m for target is sent. If needed, it creates the peer NI of
+// target. It changes nothing else; execute carries the plan out.
 func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if target.IsLoopback() && (m.arrival.from == nil || m.passage.forward) {
 		p.target, p.loopback = target, true
@@ -93,10 +93,10 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	return p
 }
 
-// checkHeader returns an error if the chosen path cannot carry m's header because it contains a
-// NID with a 16-byte address and the driver does not support these (lnet-wire 4.9).
-// Health is not affected, and a resend would not help, because all NIs of a net are of
-// one kind.
+// checkHeader returns an error if m's header contains a NID with a 16-byte address and the
+// driver of the chosen path does not support such NIDs (lnet-wire 4.9). The error does not
+// affect health and does not cause a resend: all NIs of a net have the same type, so
+// another path would not help.
 func (p *plan) checkHeader(m *message) error {
 	nid := p.target
 	if m.passage.forward && m.tx.Header.Src.IsLarge() {
@@ -108,12 +108,13 @@ func (p *plan) checkHeader(m *message) error {
 	return fmt.Errorf("%s by %s: %w: %w", nid, p.d.NI.NID, lnd.ErrLargeNID, ErrUnreachable)
 }
 
-// destination returns the peer NI that m is for, and completes the request r.
+// destination returns the peer NI that m is for, and completes the request r, by which
+// selection chooses the path.
 //
 // An answer is sent to the NID that the request came from, through the neighbour that
 // delivered the request: a router, or the requesting node itself (lnet-core 5.4). So a
-// peer that lies about the source cannot make this node connect to others or fill its
-// memory with peers.
+// peer that lies about the source of a request can neither make this node connect to other
+// nodes nor fill its memory with peers.
 func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t *topology) (*peerNI, error) {
 	var dest *peerNI
 	if m.arrival.from == nil || m.passage.forward {
@@ -136,7 +137,7 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 		dest = m.arrival.from
 		if target.Net() != dest.NID.Net() {
 			far := n.peers.find(target)
-			if far == nil && !dest.gateway() { // by another router, perhaps
+			if far == nil && !dest.gateway() { // the answer may go through another router
 				far = n.newUnlistedPeerNI(target)
 			}
 			if far != nil {
@@ -148,8 +149,9 @@ func (n *Node) destination(m *message, target lnet.NID, r *selection.Request, t 
 	return dest, nil
 }
 
-// countsAsUse reports whether m counts as a use of dest: it is a request of a program, or it is
-// forwarded to a node that is known to exist.
+// countsAsUse reports whether m counts as a use of dest, which protects the peer from
+// eviction. It does if it is a request of a program, or is forwarded to a node that has
+// answered discovery.
 func (m *message) countsAsUse(dest *peerNI, t *topology) bool {
 	if m.passage.forward {
 		return dest.view().UpToDate(t.local)
@@ -157,16 +159,17 @@ func (m *message) countsAsUse(dest *peerNI, t *topology) bool {
 	return m.arrival.from == nil && !m.out.reserved
 }
 
-// Errors of a router that does not know where to send a message.
+// Errors of a router that cannot forward a message, because it does not know the
+// destination.
 var (
 	errNoPath = fmt.Errorf("no local net and no route: %w", ErrUnreachable)
 	errAbsent = fmt.Errorf("did not answer a short time ago: %w", ErrUnreachable)
 	errNoRoom = fmt.Errorf("too many unknown peers are being discovered: %w", ErrUnreachable)
 )
 
-// remotePeer returns the destination of the message m, which this node forwards. A router
-// does not create peers for NIDs that it cannot reach, does not need to know, or has just
-// failed to reach.
+// remotePeer returns the peer NI for target, the destination of m, which this node
+// forwards. To save memory, a router creates no peer for a NID that it cannot reach, has
+// just failed to reach, or need not know.
 func (n *Node) remotePeer(m *message, target lnet.NID, t *topology) (*peerNI, error) {
 	if dest := n.peers.find(target); dest != nil {
 		return dest, nil
@@ -191,15 +194,16 @@ func (n *Node) remotePeer(m *message, target lnet.NID, t *topology) (*peerNI, er
 	return n.newUnlistedPeerNI(target), nil // the next router may know it
 }
 
-// discovers reports whether m's peer must be known before m is sent. That is true for
-// requests, of this node or forwarded ones, except those to the reserved portal
-// (discovery 5.1).
+// discovers reports whether m's peer must be known before m is sent. This is true for
+// requests of this node and for forwarded requests, except for those to the reserved
+// portal (discovery 5.1).
 func (m *message) discovers() bool {
 	return !m.out.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
 }
 
-// regionOf returns the region of the first byte of h's MD. It returns nil on a machine with one
-// NUMA node, where the region does not matter.
+// regionOf returns the region that contains the first byte of the MD h, or nil if that
+// memory is not registered. On a machine with one NUMA node it always returns nil, because
+// the region does not matter.
 func (n *Node) regionOf(h lnet.Handle) *memory.Region {
 	if n.topology.Load().view.Distances == nil {
 		return nil
@@ -207,8 +211,9 @@ func (n *Node) regionOf(h lnet.Handle) *memory.Region {
 	return n.table.Region(h)
 }
 
-// payloadCPT returns the CPT nearest to the first byte of m's payload, if that is known because
-// the byte is in registered memory. Otherwise it returns the sender's CPT (selection 5.3).
+// payloadCPT returns the CPT nearest to the first byte of m's payload. If that is unknown
+// because the memory is not registered, it returns the CPT on which the caller runs
+// (selection 5.3).
 func (n *Node) payloadCPT(m *message, t *topology) int {
 	if t.view.Distances == nil {
 		return selection.UnknownCPT // one NUMA node
@@ -230,7 +235,8 @@ func (n *Node) localCPT(t *topology) int {
 	return n.numa.Here()
 }
 
-// pathError wraps an error of package selection in one of this package.
+// pathError wraps an error of package selection in the corresponding error of this
+// package.
 func pathError(err error) error {
 	switch {
 	case errors.Is(err, selection.ErrSource):
@@ -241,7 +247,7 @@ func pathError(err error) error {
 	return err
 }
 
-// execute carries out the plan for m, which is no longer the caller's.
+// execute carries out the plan p for m. m no longer belongs to the caller.
 func (n *Node) execute(m *message, p *plan) {
 	if p.markUsed != nil {
 		p.markUsed.noteUse(n.second.Load())
@@ -268,8 +274,8 @@ func (n *Node) execute(m *message, p *plan) {
 	n.transmit(m)
 }
 
-// setPath assigns the outgoing message m to an NI and a next hop, and sets the destination
-// in its header.
+// setPath makes m leave through the NI i to the next hop, which is nil on 0@lo. It sets
+// the NIDs in m's header, and a deadline.
 func (m *message) setPath(i *ni, next *peerNI, target lnet.NID) {
 	m.ni, m.peer = i, next
 	h := &m.tx.Header
@@ -285,8 +291,9 @@ func (m *message) setPath(i *ni, next *peerNI, target lnet.NID) {
 	m.setDeadline()
 }
 
-// setDeadline sets the deadline for sending m, unless it has one from an earlier path of the same
-// attempt. A router tries to send every message (lnet-core 9.3).
+// setDeadline sets the deadline for sending m. If m already has a deadline from an earlier
+// path of the same attempt, it is kept. Forwarded messages have no deadline, because a
+// router tries to send every message (lnet-core 9.3).
 func (m *message) setDeadline() {
 	n := m.node
 	if m.passage.forward || m.out.deadline != 0 {
@@ -295,7 +302,8 @@ func (m *message) setDeadline() {
 	m.out.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
-// resend sends m again after it waited for discovery or failed.
+// resend chooses a path for m again, after m waited for discovery or an attempt to send it
+// failed, and sends it.
 func (n *Node) resend(m *message, target lnet.NID) {
 	p := n.plan(m, target)
 	if p.park == nil && p.err == nil {
@@ -317,9 +325,9 @@ type ExplainOptions struct {
 	Portal uint32
 }
 
-// Explain returns the path that a PUT or GET to a NID would take now, with the reasons.
-// It changes nothing: it does not start discovery, and treats an unknown NID as a peer
-// with that NID only. If there is no path, the explanation's Err is ErrUnreachable,
+// Explain returns the path that a PUT or GET to a NID would take now, with the reasons. It
+// changes nothing: it does not start discovery, and treats an unknown NID as a peer that
+// has only this NID. If there is no path, the explanation's Err is ErrUnreachable,
 // ErrInvalid or ErrNotMade.
 func (a *Admin) Explain(to lnet.NID, o ExplainOptions) selection.Explanation {
 	n := a.n

@@ -13,56 +13,62 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// peer is another node, as known by discovery.
+// peer is another node, with the data that discovery has published about it.
 type peer struct {
 	view atomic.Pointer[discovery.View] // nil until the first view is published
 
 	// The fields below belong to the discoverer.
 	selection *selection.Peer
-	removed   bool // a gateway that did not answer
-	// rejectedNIDs is set if the peer reported NIDs for which there was no room.
+	removed   bool // it is a gateway that does not answer
+	// rejectedNIDs is set if the peer reported NIDs that were rejected because the limit on
+	// strangers was reached.
 	rejectedNIDs bool
 	// reportedNIDs are the NIDs that the gateway last reported as its own.
 	reportedNIDs []lnet.NID
 	check
 }
 
-// aliasesMax limits the cost of matching for a peer with many NIDs.
+// aliasesMax is how many NIDs of a peer match entries compare. It limits the cost of
+// matching for a peer with many NIDs.
 const aliasesMax = 16
 
-// peerNI holds what the node keeps about a NID of another node: credits, health and
-// counters. The first message creates it. It exists until its peer is deleted or, if that
-// is not configured, evicted (see strangers).
+// peerNI holds what this node keeps about one NID of another node: credits, health and
+// counters. The first message to or from the NID creates it. It exists until its peer is
+// deleted or, if the peer is not configured, evicted (see strangers).
 //
-// A caller that has found a peerNI in the map may use it without a time limit. If it is
-// removed from the map meanwhile, its credits are still released to it, and messages that
+// A caller that has found a peerNI in the map may use it for any time, even if it is
+// removed from the map meanwhile. Its credits are still released to it, and messages that
 // wait for them continue. The next message to the NID creates another peerNI.
 type peerNI struct {
 	selection.PeerNI
-	// peer is the node to which it belongs; nil if discovery does not know it yet.
+	// peer is the node to which this NID belongs. It is nil as long as discovery does not
+	// know the NID.
 	peer atomic.Pointer[peer]
 	next atomic.Pointer[peerNI] // used by peerMap
 	gone atomic.Bool            // removed from the map
 
 	tx     credits // for messages to it
 	router credits // for messages from it that this node forwards
-	// Seconds of the node's clock; 0 means never. lastAlive is when a message last arrived
-	// from it, used when this node last had a use for it, created when it was created.
+	// Times in seconds of the node's clock; 0 means never. lastAlive is when a message last
+	// arrived from this NID. used is when this node last used it (see countsAsUse). created
+	// is when the peerNI was created.
 	lastAlive, used, created atomic.Int64
-	// stalledSince is when it stopped answering, in Unix time in nanoseconds. It is valid
-	// while it is stalled.
+	// stalledSince is when the peer NI stopped acknowledging, in Unix time in nanoseconds. It
+	// is valid only while the peer NI is stalled.
 	stalledSince atomic.Int64
 	reportedMu   sync.Mutex // guards reportedDown, and calls of SetToldDown
-	// reportedDown is when its node last reported it as down, by the node's clock.
+	// reportedDown is when the peer last reported this NID as down, by the node's clock.
 	reportedDown int64
-	// avoidedSince is when its latest trouble was detected, by the node's clock.
+	// avoidedSince is when the latest trouble of the peer NI was detected, by the node's
+	// clock.
 	avoidedSince atomic.Int64
-	failure      atomic.Pointer[failure] // since the last message from it; nil if none
-	// mentioned is set if it was created because another node mentioned it. mentionedBy is the
-	// neighbour that did, until a message arrives from the peer NI itself.
+	failure      atomic.Pointer[failure] // the last failure since a message arrived from it; nil if none
+	// mentioned is set if the peerNI was created because another node mentioned the NID.
+	// mentionedBy is the neighbour that mentioned it, until a message arrives from the NID
+	// itself.
 	mentioned   atomic.Bool
 	mentionedBy atomic.Pointer[peerNI]
-	mentions    limit.Meter // limits the new NIDs that it may mention
+	mentions    limit.Meter // limits how many unknown NIDs this neighbour may mention
 	health      health
 	stats       peerStats
 }
@@ -86,9 +92,9 @@ func peerNIOf(p *selection.PeerNI) *peerNI {
 	return p.Owner.(*peerNI)
 }
 
-// noteAlive records a sign of life and reports whether it is the first within this second. It
-// also restores the quota of the neighbour that mentioned the peer NI, because the NID
-// exists.
+// noteAlive records that a message has arrived from the peer NI, and reports whether it is
+// the first within this second. If another node had mentioned the NID, that node may
+// mention one more, because the NID has proved to exist.
 func (p *peerNI) noteAlive(second int64) bool {
 	if p.failure.Load() != nil {
 		p.failure.Store(nil)
@@ -103,7 +109,7 @@ func (p *peerNI) noteAlive(second int64) bool {
 	return true
 }
 
-// noteUse records that this node has a use for the peer NI.
+// noteUse records that this node uses the peer NI now, which protects it from eviction.
 func (p *peerNI) noteUse(second int64) {
 	if p.used.Load() != second {
 		p.used.Store(second)
@@ -137,8 +143,8 @@ func (p *peerNI) isConfigured() bool {
 	return v != nil && (v.Gateway || v.State.Has(discovery.Configured|discovery.LockPrimary))
 }
 
-// identity returns the primary NID of the node to which the peer NI belongs, and the
-// node's NIDs for matching.
+// identity returns the primary NID of the node to which the peer NI belongs, and all NIDs
+// of that node that match entries compare. aliases is nil if the node has only this NID.
 func (p *peerNI) identity() (primary lnet.NID, aliases []lnet.NID) {
 	v := p.view()
 	if v == nil || len(v.NIDs) <= 1 {
@@ -155,14 +161,15 @@ func (n *Node) peerFor(nid lnet.NID) *peerNI {
 	return n.makePeerNI(nid, nil)
 }
 
-// makePeerNI creates a peer NI and announces it to discovery. If i is not nil, a message from
-// the NID arrived on i, which becomes the preferred NI for it.
+// makePeerNI creates the peer NI with this NID, unless it exists, and announces it to
+// discovery. If i is not nil, a message from the NID has arrived on i, and i becomes the
+// preferred NI for messages to it.
 func (n *Node) makePeerNI(nid lnet.NID, i *ni) *peerNI {
 	p, made := n.peers.get(nid, n.makePeer)
 	if !made {
 		return p
 	}
-	for c := n.compiled.Load(); c != nil; { // until c is the current one
+	for c := n.compiled.Load(); c != nil; { // repeated if the policies were replaced meanwhile
 		c.ApplyPeer(p.Peer())
 		now := n.compiled.Load()
 		if now == c {
@@ -180,7 +187,8 @@ func (n *Node) makePeerNI(nid lnet.NID, i *ni) *peerNI {
 	return p
 }
 
-// newUnlistedPeerNI returns a peer NI that is not in the map, with the current policies applied.
+// newUnlistedPeerNI returns a new peer NI for a single message. It has the current
+// policies, but is not in the map of peers and unknown to discovery.
 func (n *Node) newUnlistedPeerNI(nid lnet.NID) *peerNI {
 	p := newPeerNI(nid)
 	if c := n.compiled.Load(); c != nil {
@@ -189,9 +197,10 @@ func (n *Node) newUnlistedPeerNI(nid lnet.NID) *peerNI {
 	return p
 }
 
-// makePeer creates a peer NI for meet, with the credits of its net if that exists. The
-// map calls it with the lock that peerCreditsChanged acquires after the NIs have changed.
-// So each peer NI either is created with the current credits or is updated there.
+// makePeer creates a peer NI with the credits of its net, if this node has an NI on that
+// net. The map calls it while it holds the lock of a shard, which peerCreditsChanged
+// acquires after the NIs have changed. So each peer NI is either created with the current
+// credits or updated by peerCreditsChanged.
 func (n *Node) makePeer(nid lnet.NID) *peerNI {
 	p := newPeerNI(nid)
 	p.created.Store(n.second.Load())
@@ -203,9 +212,10 @@ func (n *Node) makePeer(nid lnet.NID) *peerNI {
 	return p
 }
 
-// peerCreditsChanged updates the credits of all peer NIs on a net after its first NI, i,
-// has changed. It returns the messages that receive a credit: those to send and those to
-// forward.
+// peerCreditsChanged updates the credits of all peer NIs on a net after an NI was added to
+// it. i is the first NI on the net; its tunables determine the credits. The results are
+// the waiting messages that receive a credit: sends are to be sent, forwards to be
+// forwarded.
 func (n *Node) peerCreditsChanged(i *ni) (sends, forwards messageQueue) {
 	tx, router := i.creditsPerPeer()
 	n.peers.each(func(p *peerNI) {
@@ -227,8 +237,8 @@ func (n *Node) peerCreditsChanged(i *ni) (sends, forwards messageQueue) {
 	return sends, forwards
 }
 
-// creditsPerPeer returns the number of messages that may be under way to each peer NI on
-// the net, and of those from it in the router (lnet-core 7.1).
+// creditsPerPeer returns how many messages may be under way to each peer NI on the NI's
+// net, and how many messages from it this node may hold for forwarding (lnet-core 7.1).
 func (i *ni) creditsPerPeer() (tx, router int) {
 	tx, router = i.tunables.PeerCredits, i.tunables.PeerBufferCredits
 	if router <= 0 {
@@ -240,8 +250,9 @@ func (i *ni) creditsPerPeer() (tx, router int) {
 	return tx, router
 }
 
-// initiator returns the primary NID of the node to which nid belongs, and the node's NIDs
-// for matching. p is the peer NI with nid, or nil.
+// initiator returns the primary NID of the node to which nid belongs, and all NIDs of that
+// node that match entries compare. p is the peer NI with nid. If p is nil, initiator
+// returns nid and no other NIDs.
 func initiator(nid lnet.NID, p *peerNI) (lnet.NID, []lnet.NID) {
 	if p == nil {
 		return nid, nil
@@ -249,7 +260,7 @@ func initiator(nid lnet.NID, p *peerNI) (lnet.NID, []lnet.NID) {
 	return p.identity()
 }
 
-// Aliveness is whether a peer NI is known to answer (lnet-core 10.2).
+// Aliveness says whether a peer NI is known to answer (lnet-core 10.2).
 type Aliveness uint8
 
 // Values of Aliveness.
@@ -276,19 +287,19 @@ type PeerInfo struct {
 	ID discovery.PeerID
 	// Primary is the primary NID.
 	Primary lnet.NID
-	// MultiRail reports whether all of its NIDs may be used.
+	// MultiRail reports whether messages may use all NIDs of the peer.
 	MultiRail bool
 	// State holds the flags of discovery.
 	State discovery.State
-	// Seq is the last sequence number received from the peer. Told is the last one of this
-	// node that the peer acknowledged.
+	// Seq is the last sequence number that the peer sent. Told is the last sequence number of
+	// this node that the peer acknowledged.
 	Seq, Told uint32
 	// Gateway reports whether routes lead through the peer.
 	Gateway bool
-	// Heard reports whether a message has ever come from one of the peer's NIDs, or a
-	// program's message has been sent to one.
+	// Heard reports whether a message has ever arrived from one of the peer's NIDs, or a
+	// program's message was sent to one of them.
 	Heard bool
-	// NIs are grouped by net, the primary NID's net first.
+	// NIs are the peer NIs, grouped by net. The net of the primary NID comes first.
 	NIs []PeerNIInfo
 }
 
@@ -296,12 +307,14 @@ type PeerInfo struct {
 type PeerNIInfo struct {
 	NID       lnet.NID
 	Aliveness Aliveness
-	// Credits limit the messages under way to the peer NI, RouterCredits those from it that
-	// this node forwards. Both are zero if this node has no NI on its net.
+	// Credits limit the messages under way to the peer NI. RouterCredits limit the messages
+	// from it that this node holds for forwarding. Both are zero if this node has no NI on
+	// the peer NI's net.
 	Credits, RouterCredits CreditInfo
-	// QueuedBytes is the number of bytes under way or waiting, including headers.
+	// QueuedBytes is the number of bytes of messages to the peer NI that are under way or
+	// waiting, including headers.
 	QueuedBytes int64
-	// Refs is the number of messages under way or waiting, plus one.
+	// Refs is the number of messages to the peer NI that are under way or waiting, plus one.
 	Refs    int
 	Traffic Traffic
 	Health  Health
@@ -309,16 +322,17 @@ type PeerNIInfo struct {
 	Policy  PolicyInfo
 }
 
-// PolicyInfo is the effect of policies on an NI or a peer NI.
+// PolicyInfo describes the effect of policies on an NI or a peer NI.
 type PolicyInfo struct {
 	// NetPriority and NIDPriority are selection.NoPriority if they are not set.
 	NetPriority, NIDPriority uint32
-	// Gateways and Sources are the preferred NIDs for a peer NI.
+	// Gateways and Sources are the NIDs of the routers and of the local NIs that policies
+	// prefer for a peer NI.
 	Gateways, Sources []lnet.NID
 }
 
-// Peers lists the peers, oldest first: those with which messages were exchanged, and
-// those that were configured. It panics with ErrInHandler if a handler calls it.
+// Peers lists all peers, oldest first, with which messages were exchanged or that were
+// configured. It panics with ErrInHandler if a handler calls it.
 func (n *Node) Peers() []PeerInfo {
 	if !n.isMade() {
 		return nil
@@ -335,17 +349,16 @@ func (n *Node) Peers() []PeerInfo {
 	return infos
 }
 
-// peersAtOnce limits how many peers PeersAfter requests from the discoverer and buffers
-// at a time. A view takes about 400 bytes, which stay allocated while the consumer is
-// slow.
+// peersAtOnce is how many peers PeersAfter requests from the discoverer at a time. A view
+// of a peer takes about 400 bytes, which stay allocated while the loop body runs.
 const peersAtOnce = 64
 
-// PeersAfter returns an iterator over the peers in the order of Peers, starting after the
-// one with the given ID, or with the first one if id is 0. It needs little memory for any
-// number of peers. Peers may be added and removed meanwhile: no peer is returned twice,
-// and each that remains is returned. PeerInfo.NIs is valid until the next element. An
-// error is the last element: ErrClosed, ctx's error, or ErrInHandler if a handler calls
-// it.
+// PeersAfter returns an iterator over the peers in the order of Peers. It starts after the
+// peer with the given ID, or with the first peer if id is 0. It needs little memory even
+// for many peers. If peers are added or removed during the iteration, no peer is returned
+// twice, and every peer that remains is returned. PeerInfo.NIs is valid until the next
+// element. If there is an error, it is the last element: ErrClosed, ctx's error, or
+// ErrInHandler if a handler calls it.
 func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
 	n := a.n
 	return func(yield func(PeerInfo, error) bool) {
@@ -355,7 +368,7 @@ func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[P
 		}
 		views := make([]*discovery.View, 0, peersAtOnce)
 		var nis []PeerNIInfo
-		var had lnet.NID // of the previous one
+		var had lnet.NID // primary NID of the previous peer
 		for {
 			views = views[:0]
 			err := n.discoverer.call(ctx, func(m *discovery.Machine) {
@@ -387,8 +400,8 @@ func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[P
 	}
 }
 
-// Peer describes the peer that has a NID. It returns false if no peer has it. It panics
-// with ErrInHandler if a handler calls it.
+// Peer describes the peer that has nid. It returns false if no peer has this NID. It
+// panics with ErrInHandler if a handler calls it.
 func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	if !n.isMade() {
 		return PeerInfo{}, false

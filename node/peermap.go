@@ -10,9 +10,9 @@ import (
 
 const peerShards = 64 // power of two
 
-// peerMap maps NIDs to peer NIs. A successful lookup needs no lock: the hash chains are
-// linked through the peer NIs. While a shard grows, a lookup can miss an entry; it is
-// then repeated under the lock.
+// peerMap maps NIDs to peer NIs. It is a hash table in shards, whose chains are linked
+// through the peer NIs, so a successful lookup needs no lock. A lookup can miss an entry
+// while its shard grows, so a failed one is repeated under the shard's lock.
 type peerMap struct {
 	seed   maphash.Seed
 	count  atomic.Int64
@@ -56,14 +56,16 @@ func (m *peerMap) find(nid lnet.NID) *peerNI {
 	return s.search(nid, hash)
 }
 
-// findUnlocked is find for callers that may hold the lock of a shard. It does not find a peer
-// NI that is being created, and may miss one while its shard grows.
+// findUnlocked is like find, but acquires no lock, for callers that may hold the lock of a
+// shard. It does not find a peer NI that is being created, and may miss one while its
+// shard grows.
 func (m *peerMap) findUnlocked(nid lnet.NID) *peerNI {
 	s, hash := m.shard(nid)
 	return s.search(nid, hash)
 }
 
-// get returns the peer NI with this NID, and reports whether it was created by this call.
+// get returns the peer NI with this NID. If there is none, it calls newPeer under the
+// shard's lock to create it, and returns true.
 func (m *peerMap) get(nid lnet.NID, newPeer func(lnet.NID) *peerNI) (*peerNI, bool) {
 	s, hash := m.shard(nid)
 	s.mu.Lock()
@@ -81,8 +83,8 @@ func (m *peerMap) get(nid lnet.NID, newPeer func(lnet.NID) *peerNI) (*peerNI, bo
 	return p, true
 }
 
-// remove removes p. A concurrent lookup that has reached p still finds the rest of the
-// chain.
+// remove removes p from the map and sets p.gone. A concurrent lookup that has reached p
+// still finds the rest of the chain.
 func (m *peerMap) remove(p *peerNI) {
 	s, hash := m.shard(p.NID)
 	s.mu.Lock()
@@ -135,7 +137,8 @@ func (s *peerShard) each(f func(p *peerNI)) {
 	}
 }
 
-// each calls f for every peer NI. f must not look up peer NIs.
+// each calls f for every peer NI, while it holds the lock of the peer NI's shard. So f
+// must not look up peer NIs, except with findUnlocked.
 func (m *peerMap) each(f func(p *peerNI)) {
 	for k := range m.shards {
 		s := &m.shards[k]

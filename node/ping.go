@@ -20,10 +20,10 @@ type pingTarget struct {
 	handle lnet.Handle
 }
 
-// rebuildInfo publishes ping info under the next sequence number after the NIs have
-// changed, and peers are notified. The new MD is attached before the old one is unlinked,
-// so a ping always finds one. n.infoMu must be held. No handler runs, because an MD for
-// GETs without a handler accepts no waiting PUT.
+// rebuildInfo publishes ping info under the next sequence number, after the NIs have
+// changed, and makes discovery push it to peers. n.infoMu must be held. A ping always
+// finds an MD, because the new one is attached before the old one is unlinked. No handler
+// runs meanwhile, because the MD accepts only GETs, and so no waiting PUT.
 func (n *Node) rebuildInfo() {
 	n.target.seq++
 	n.postInfo()
@@ -39,7 +39,8 @@ func (n *Node) pingBytes() []byte {
 	return n.target.bytes
 }
 
-// postInfo publishes the current ping info. n.infoMu must be held.
+// postInfo publishes ping info with the current NIs and their status, under the current
+// sequence number. n.infoMu must be held.
 func (n *Node) postInfo() {
 	info := lnet.PingInfo{
 		Features: lnet.FeatNIStatus | lnet.FeatMultiRail,
@@ -98,12 +99,13 @@ func (n *Node) PingInfo() lnet.PingInfo {
 	return info
 }
 
-// Sizes of the reply buffer of a ping (lnet-wire 7.6).
+// Sizes for pings: the buffer for the reply has pingHeader bytes and pingEntryRoom bytes
+// for each NID, but at most pingRoomMax (lnet-wire 7.6).
 const (
 	pingHeader    = 16
 	pingEntryRoom = 24
 	pingRoomMax   = 3960
-	pingRounds    = 4 // limits the attempts if the ping info keeps growing
+	pingRounds    = 4 // how often a ping is sent if the ping info keeps growing
 )
 
 // PingOptions are the parameters of a ping.
@@ -113,15 +115,16 @@ type PingOptions struct {
 	// Entries is the number of NIDs for which the first reply buffer has room. Zero means
 	// Parameters.InterfacesMax.
 	Entries int
-	// Room, if not 0, is the size of that buffer in bytes instead, at most 1 MiB.
+	// Room, if not 0, is the size of the first reply buffer in bytes, at most 1 MiB. Entries
+	// is then ignored.
 	Room int
 }
 
-// Ping requests another node's ping info, or that of this node from 0@lo. If the reply
-// buffer is too small, it repeats the request with a larger one. A PID of 0 means
-// lnet.PIDLustre. Ping blocks until the answer arrives, the message fails, ctx is done or
-// the node closes. It returns the error of the message, such as ErrUnreachable or a
-// driver's error; or ErrInHandler if a handler calls it.
+// Ping requests the ping info of the node with the NID in to. 0@lo stands for this node.
+// If the ping info does not fit into the reply buffer, Ping repeats the request with a
+// larger buffer. A PID of 0 means lnet.PIDLustre. Ping blocks until the answer arrives,
+// the message fails, ctx is done or the node closes. It returns the error of the message,
+// such as ErrUnreachable or a driver's error; or ErrInHandler if a handler calls it.
 func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet.PingInfo, error) {
 	if to.PID == 0 {
 		to.PID = lnet.PIDLustre
@@ -165,7 +168,8 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 	return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info grew %d times: %w", to, pingRounds, ErrShortReply)
 }
 
-// fetchInfo requests ping info of at most room bytes and returns it undecoded.
+// fetchInfo pings a node and returns the first room bytes of its ping info, without
+// decoding them.
 func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID, room int) ([]byte, error) {
 	b := make([]byte, room)
 	o := GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits}

@@ -7,21 +7,23 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// pollPath is the path of the last request: where a waiting caller can poll for the answer
-// before it sleeps.
+// pollPath says where the answer to a request will arrive: the driver and the neighbour. A
+// caller that waits for the answer can poll the driver there before it sleeps.
 type pollPath struct {
-	by  lnd.Poller // nil: polling is not possible
+	by  lnd.Poller // nil if the driver does not support polling
 	hop lnet.NID
 }
 
-// poller is a handler on whose events a caller waits that can poll for them.
+// poller is a handler for whose events a caller waits, if the caller can poll the driver
+// meanwhile.
 type poller interface {
-	// setPollPath sets where the answer to the latest request will come from.
+	// setPollPath sets where the answer to the latest request will arrive.
 	setPollPath(l pollPath)
 }
 
-// setPollPath calls setPollPath of the handler h if it is a poller. d is the path of the request, answered
-// reports whether the request expects an answer.
+// setPollPath tells the handler h, if it is a poller, where the answer to a request will
+// arrive. d is the path of the request. answered reports whether the request expects an
+// answer.
 func setPollPath(h portals.Handler, d *selection.Decision, answered bool) {
 	s, ok := h.(poller)
 	if !ok {
@@ -36,7 +38,7 @@ func setPollPath(h portals.Handler, d *selection.Decision, answered bool) {
 	s.setPollPath(l)
 }
 
-// poll polls until w is over or the driver stops polling.
+// poll makes the driver poll until w is over or the driver ends polling.
 func (l pollPath) poll(w *lnd.Wait) {
 	if l.by != nil && !w.Over() {
 		l.by.Poll(l.hop, w)

@@ -2,13 +2,14 @@ package node
 
 import "sync/atomic"
 
-// Progress shows whether one of the node's internal loops makes progress.
+// Progress shows whether an internal loop of the node, the monitor or the discoverer,
+// makes progress.
 type Progress struct {
 	// Loop is "monitor" or "discoverer".
 	Loop string
 	// Step changes whenever the loop makes progress.
 	Step uint64
-	// Waits reports whether the loop is idle.
+	// Waits reports whether the loop is waiting for work.
 	Waits bool
 }
 
@@ -23,17 +24,18 @@ func (a *Admin) Progress() []Progress {
 	return []Progress{n.pulse.progress("monitor"), n.discoverer.pulse.progress("discoverer")}
 }
 
-// loopProgress counts the steps of a loop. The count grows by two for each step. It is odd while
-// the loop waits.
+// loopProgress counts the steps of a loop. The count grows by two with each step, and is
+// odd while the loop waits for work.
 type loopProgress struct{ count atomic.Uint64 }
 
-// A loop starts in the working state.
+// pulseWaits is the bit of the count that is set while the loop waits. A new loop counts
+// as working.
 const pulseWaits = 1
 
-// step records progress of the working loop.
+// step records that the loop, which is working, has made progress.
 func (p *loopProgress) step() { p.count.Add(2) }
 
-// wait records that the loop is idle, resume that it works again.
+// wait records that the loop begins to wait for work, and resume that it works again.
 func (p *loopProgress) wait()   { p.count.Add(1) }
 func (p *loopProgress) resume() { p.count.Add(1) }
 

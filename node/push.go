@@ -10,19 +10,21 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// pushesUnread is the number of pushes that may wait to be processed. Beyond it, no MD is
-// attached for more, and they wait on the portal.
+// pushesUnread is the number of pushes that may wait until discovery processes them. If
+// there are more, the node attaches no MD for further pushes, and these wait on the
+// portal.
 const pushesUnread = 64
 
-// pushTarget receives pushes. It has one MD for one push, which is attached again after
-// each.
+// pushTarget receives pushes from other nodes. It has one MD that accepts one push; after
+// each push, a new MD is attached.
 type pushTarget struct {
-	mu   sync.Mutex  // guards the fields up to lacking
-	room int         // size of the next MD's memory
-	md   lnet.Handle // the attached MD, if lacking is 0
+	mu   sync.Mutex  // guards the fields up to missing
+	room int         // minimum size of the next MD's memory
+	md   lnet.Handle // the attached MD, if missing is 0
 	size int         // size of its memory
-	// spare is the memory of the last MD. missing is the number of MDs to attach. While one
-	// is being attached, it may accept pushes that wait on the portal.
+	// spare is the memory of the previous MD, for reuse, or nil. missing is the number of MDs
+	// that are still to be attached. It can exceed 1, because an MD that is being attached
+	// may accept a push that waits on the portal.
 	spare   []byte
 	missing int
 
@@ -30,16 +32,18 @@ type pushTarget struct {
 	idle   atomic.Bool // no MD is attached because too many pushes are unread
 }
 
-// startPushTarget prepares portal 0 for pushes.
+// startPushTarget makes portal 0 lazy, so that pushes wait there, and attaches the first
+// MD for them.
 func (n *Node) startPushTarget() {
 	n.push.room = lnet.PingBufferMin
 	_ = n.table.SetLazy(lnet.ReservedPortal) // the portal is valid
 	n.postPush(nil)
 }
 
-// postPush attaches an MD for the next push. It uses spare if it is large enough. A
-// waiting push may be accepted at once, and its handler calls postPush again. The nested
-// call leaves the work to the outer one, so that the stack does not grow with each push.
+// postPush attaches an MD for the next push. It uses the memory spare if that is large
+// enough. A push that waits on the portal may be accepted immediately, and its handler
+// calls postPush again. The nested call leaves the work to the outer one, so that the
+// stack does not grow with each push.
 func (n *Node) postPush(spare []byte) {
 	t := &n.push
 	t.mu.Lock()
@@ -83,8 +87,8 @@ func (n *Node) setPush(b []byte) {
 	}
 }
 
-// pushed handles a push. Its MD ends with this event, and a new one is attached before
-// the ACK is sent, unless too many pushes are unread.
+// pushed handles a push. Its MD ends with this event. Unless too many pushes are unread,
+// pushed attaches the next MD before the ACK is sent.
 func (n *Node) pushed(e *portals.Event) {
 	b := e.Bytes
 	if e.Type == portals.EventPut {
@@ -96,16 +100,17 @@ func (n *Node) pushed(e *portals.Event) {
 			}
 		}
 		if gateway := n.peers.find(e.Sender); c.Err == nil && gateway != nil && n.returnsThrough(gateway, e.Source.NID.Net()) {
-			n.mentionedPeer(e.Source.NID, gateway) // the only way to create peers for nodes behind a router
+			n.mentionedPeer(e.Source.NID, gateway) // only a push creates a peer for a node behind a router
 		}
 		if n.discoverPush(e, c) {
-			return // the monitor attaches another one
+			return // the monitor attaches the next MD later
 		}
 	}
 	n.postPush(b)
 }
 
-// discoverPush passes a push to discovery. It reports whether too many of them wait there.
+// discoverPush passes a push to discovery. It returns true if too many pushes wait there,
+// so that no MD must be attached now.
 func (n *Node) discoverPush(e *portals.Event, c discovery.Content) (enough bool) {
 	t := &n.push
 	from, cut, fits := e.Source.NID, e.Err != nil, n.admitInfo(e.Sender, &c.Info)
@@ -114,7 +119,7 @@ func (n *Node) discoverPush(e *portals.Event, c discovery.Content) (enough bool)
 		t.idle.Store(true)
 	}
 	n.discoverer.post(func(m *discovery.Machine, now time.Duration) {
-		switch { // known peers are asked again for what is lost
+		switch { // the content of such a push is lost; discovery pings a known peer instead
 		case cut:
 			n.dropped(DropConnection, nil, nil, &h)
 		case c.Err != nil:
@@ -136,7 +141,8 @@ func (n *Node) discoverPush(e *portals.Event, c discovery.Content) (enough bool)
 	return enough
 }
 
-// enlarge makes the MD's memory at least room bytes large.
+// enlarge makes the MD for pushes at least room bytes large, but at most lnet.MTU. The
+// monitor replaces the MD.
 func (t *pushTarget) enlarge(n *Node, room int) {
 	t.mu.Lock()
 	t.room = max(t.room, min(room, lnet.MTU))
@@ -144,8 +150,8 @@ func (t *pushTarget) enlarge(n *Node, room int) {
 	n.wakeMonitor()
 }
 
-// replenish attaches an MD again when enough pushes were processed, and replaces it when
-// a larger size was requested. The monitor calls it.
+// replenish attaches an MD for pushes again when enough unread pushes were processed, and
+// replaces an MD that is smaller than requested. The monitor calls it.
 func (t *pushTarget) replenish(n *Node) {
 	if t.unread.Load() < pushesUnread/2 && t.idle.Swap(false) {
 		n.postPush(nil)
