@@ -50,7 +50,7 @@ func (d *Doubt) Check(now time.Time, alive bool) (silent bool) {
 }
 
 // End ends the doubt and reports whether there was one. It is also called when connections to the peer have
-// ended, because then there is nothing left to probe.
+// ended, because a peer without connections cannot be probed.
 func (d *Doubt) End() bool {
 	begun := d.begun
 	*d = Doubt{}

@@ -86,7 +86,7 @@ func (t *Interfaces[I]) Leave(nid lnet.NID) {
 	delete(t.open, nid)
 }
 
-// Find returns the interface with exactly this NID. It returns the zero I if there is none.
+// Find returns the interface with exactly this NID, or the zero I if the table does not contain it.
 func (t *Interfaces[I]) Find(nid lnet.NID) I {
 	t.mu.Lock()
 	defer t.mu.Unlock()

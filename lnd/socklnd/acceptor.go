@@ -36,7 +36,8 @@ type acceptor struct {
 	users    []*Interface // guarded by Driver.mu
 }
 
-// listen opens i's listeners: one, or two if there is a separate bulk port.
+// listen makes i reachable on its listening ports: AcceptPort, and AcceptPortBulk if that is another port. It
+// does nothing if the driver accepts no connections.
 func (d *Driver) listen(i *Interface) error {
 	if d.config.Accept == AcceptNone {
 		return nil
@@ -54,7 +55,7 @@ func (d *Driver) listen(i *Interface) error {
 	return nil
 }
 
-// share adds i to the users of the listener at an address, which it creates if needed.
+// share adds i to the users of the listener at an address. It creates the listener if there is none yet.
 func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 	d.mu.Lock()
 	a := d.listeners[at]
@@ -82,14 +83,15 @@ func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 
 func (a *acceptor) close() { _ = a.listener.Close() }
 
-// accept starts a goroutine for each inbound connection until the listener closes.
+// accept accepts inbound connections until the listener closes, and starts a goroutine for the handshake of
+// each.
 func (a *acceptor) accept() {
 	defer a.d.group.Done()
 	for {
 		s, err := a.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			for _, n := range a.d.halfOpen.Clear(func(n newcomer) bool { return n.via == a }, peering.ErrClosing) {
-				_ = n.Conn.stream.Close() // its goroutine then ends
+				_ = n.Conn.stream.Close() // makes the goroutine of its handshake end
 			}
 			return
 		}
@@ -97,10 +99,10 @@ func (a *acceptor) accept() {
 			a.d.log.Report(boundedlog.Line{
 				Level: slog.LevelWarn, Text: "accept failed", Of: boundedlog.About("listener", a.listener.Addr().String()),
 			}, slog.Any("cause", err))
-			if n := a.d.halfOpen.Evict(); n != nil { // for its descriptor
+			if n := a.d.halfOpen.Evict(); n != nil { // frees a descriptor
 				_ = n.Conn.stream.Close()
 			}
-			if full := (*limit.DescriptorError)(nil); !errors.As(err, &full) { // otherwise it accepted and closed one
+			if full := (*limit.DescriptorError)(nil); !errors.As(err, &full) { // after a DescriptorError no pause is needed: a connection was accepted and closed
 				<-time.After(acceptPause)
 			}
 			continue
@@ -110,8 +112,8 @@ func (a *acceptor) accept() {
 			_ = s.Close()
 			continue
 		}
-		// An evicted connection keeps its goroutine until it notices. Wait, so that they do not
-		// accumulate.
+		// The goroutine of an evicted connection runs until it notices the eviction. Wait while there are too
+		// many such goroutines, so that they do not accumulate.
 		a.d.handshakes <- struct{}{}
 		n, evicted := a.d.halfOpen.Enter(newcomer{stream: s, via: a}, s.RemoteAddr().Addr())
 		if evicted != nil {
@@ -119,20 +121,22 @@ func (a *acceptor) accept() {
 		}
 		a.d.group.Add(1)
 		go a.d.handshake(n)
-		// Process this connection's bytes before the next one arrives, which may cause an eviction.
-		// Otherwise a flood on a busy host would evict well-behaved callers.
+		// Let the handshake goroutine process this connection's bytes before the next connection arrives,
+		// which may evict this one. Otherwise a flood of connections on a busy host would evict well-behaved
+		// callers.
 		runtime.Gosched()
 	}
 }
 
-// newcomer is an inbound connection that has not completed its HELLO.
+// newcomer is an inbound connection on which the HELLO is not complete, and the acceptor that accepted it.
 type newcomer struct {
 	stream Stream
 	via    *acceptor
 }
 
-// handshake reads the request and the HELLO of an inbound connection and decides on it. Until then the
-// caller is not trusted, and the time is short.
+// handshake reads the request and the HELLO of an inbound connection, and then registers the connection with
+// its peer or closes it. Until the HELLO is complete the caller is not trusted, so the time for it is short
+// (Config.AcceptTimeout).
 func (d *Driver) handshake(n *peering.Newcomer[newcomer]) {
 	defer d.group.Done()
 	defer func() { <-d.handshakes }()
@@ -141,13 +145,14 @@ func (d *Driver) handshake(n *peering.Newcomer[newcomer]) {
 		err = evicted
 	}
 	if err != nil {
-		n.Conn.via.refused(i, n.Conn.stream, err) // first: a caller that sees the end may read the counters
+		n.Conn.via.refused(i, n.Conn.stream, err) // before Close: a caller that sees the end may then read the counters
 		_ = n.Conn.stream.Close()
 	}
 }
 
-// readHandshake reads the handshake of an inbound connection and, if it is valid, registers the connection
-// with its peer. It returns the requested interface once that is known, also if it fails.
+// readHandshake reads the handshake of an inbound connection. If the handshake is valid and the peer may have
+// the connection, it registers the connection with the peer. It returns the interface that the caller has
+// requested, if this is known, also together with an error.
 func (d *Driver) readHandshake(n *peering.Newcomer[newcomer]) (i *Interface, err error) {
 	s := n.Conn.stream
 	if err := s.SetReadDeadline(time.Now().Add(d.config.AcceptTimeout)); err != nil {
@@ -179,8 +184,8 @@ func (d *Driver) readHandshake(n *peering.Newcomer[newcomer]) (i *Interface, err
 	}
 }
 
-// answer sends the known versions to a caller, if the protocol requires it (lnet-wire 5.4, socklnd
-// 5.1).
+// answer answers a caller whose handshake failed with err. If err is about a version, the protocol requires
+// this node to send the versions that it speaks (lnet-wire 5.4, socklnd 5.1). Otherwise answer sends nothing.
 func (d *Driver) answer(s Stream, i *Interface, err error) {
 	var out []byte
 	var request *lnet.VersionError
@@ -193,11 +198,13 @@ func (d *Driver) answer(s Stream, i *Interface, err error) {
 		out, _ = h.Append(nil, binary.LittleEndian) // our own NID always fits
 	}
 	if out != nil {
-		_ = writeAll(s, out, d.config.AcceptTimeout) // the caller is refused in any case
+		_ = writeAll(s, out, d.config.AcceptTimeout) // an error changes nothing: the caller is refused in any case
 	}
 }
 
-// admit decides on an inbound connection after its HELLO (socklnd 5.3).
+// admit decides whether to keep an inbound connection whose HELLO h has arrived, answers the HELLO, and
+// registers the connection with its peer if it is kept (socklnd 5.3). It returns the reason if the connection
+// is refused.
 func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) error {
 	remote := s.RemoteAddr()
 	if remote.Port() > lastPrivilegedPort && !i.trustsSource(&h, remote.Addr()) {
@@ -225,7 +232,7 @@ func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) er
 		err = c.configure()
 	}
 	switch {
-	case err != nil && i.Context.Err() != nil: // Close has closed the stream
+	case err != nil && i.Context.Err() != nil: // the interface is closing and has closed the stream
 		err = peering.ErrClosing
 	case err != nil:
 		err = closedRefusal(s, err)
@@ -236,9 +243,10 @@ func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) er
 	return i.admitted(p, c, verdict, err)
 }
 
-// judgeCaller decides on a caller's connection. It registers the connection if it may stay, and closes
-// the peer's connections of an earlier incarnation. refuse reports whether to answer with a refusal;
-// why is the reason for counters and logs.
+// judgeCaller decides on a caller's connection c with the HELLO h. If the verdict is Register, it registers c
+// with the peer. If it is RefuseStale, it closes the peer's other connections, which belong to an earlier
+// incarnation or another version. refuse reports whether to answer c with a HELLO that refuses it. why is the
+// reason of a refusal, for counters and logs.
 func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refuse bool, why lnd.Refusal) {
 	local, remote := c.local.Addr(), c.remote.Addr()
 	p.Lock()
@@ -272,18 +280,18 @@ func (p *peer) judgeCaller(c *conn, h protocol.Hello) (v protocol.Verdict, refus
 	return v, refuse, refusalFor(v, &in, ended)
 }
 
-// trustsSource reports whether to trust the identity that a caller from an unprivileged port gives in its
-// HELLO. A kernel never does, and treats each such connection as a separate process (socklnd 5.2). We
-// do the same if nodes listen on a privileged port, since any user may connect from an unprivileged
-// one. If nodes listen on an unprivileged port, any user could listen there as well, so the address
-// alone identifies a node. Without this rule such a node would have several identities, to which a
-// router could not forward.
+// trustsSource reports whether to trust the NID and PID in the HELLO of a caller that connects from an
+// unprivileged port. A kernel never does; it treats each such connection as a separate process (socklnd 5.2).
+// If nodes listen on a privileged port, this node does the same, because any user of a host may connect from
+// an unprivileged port. If nodes listen on an unprivileged port, any user could listen there too, so the port
+// proves nothing, and the caller's address is enough to identify a node. Without this rule such a node would
+// have several identities, to which a router could not forward.
 func (i *Interface) trustsSource(h *protocol.Hello, from netip.Addr) bool {
 	return i.driver.config.connectPort(protocol.Control) > lastPrivilegedPort &&
 		h.Src == lnet.NIDFromIP(i.Self.Net(), from) && h.SrcPID&lnet.PIDUserFlag == 0
 }
 
-// replyHello sends the HELLO that answers the caller's.
+// replyHello sends the HELLO h, which answers the caller's HELLO.
 func (i *Interface) replyHello(s Stream, h protocol.Hello) error {
 	out, err := h.Append(nil, binary.LittleEndian)
 	if err != nil {
@@ -292,7 +300,9 @@ func (i *Interface) replyHello(s Stream, h protocol.Hello) error {
 	return writeAll(s, out, i.driver.config.AcceptTimeout)
 }
 
-// admitted finishes an admission.
+// admitted completes the admission of a caller's connection c with the verdict v. err is the reason if the
+// connection is refused or could not be set up. If it is kept, admitted makes it carry messages. Otherwise it
+// undoes what Engine.Caller counted, and closes a registered connection. It returns err.
 func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) error {
 	if v == protocol.Register && err != nil {
 		p.fail(c, err) // closes the stream and releases the source
@@ -311,8 +321,8 @@ func (i *Interface) admitted(p *peer, c *conn, v protocol.Verdict, err error) er
 	return err
 }
 
-// acceptLimit returns the maximum number of connections of a type per peer. It is more than any kernel
-// opens, because some kernels retry forever after a refusal.
+// acceptLimit returns the maximum number of connections of a type that one peer may open. It is higher than
+// the number that any kernel opens, because some kernels retry forever after a refusal.
 func acceptLimit(t protocol.ConnType) int {
 	if t == protocol.Control {
 		return 1

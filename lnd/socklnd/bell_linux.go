@@ -9,16 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostBell is an epoll instance that contains the socket. Go's poller waits on it as it waits on the
-// socket itself. While the bell is muted, the epoll does not wait for bytes.
+// hostBell is an epoll instance that contains only the stream's socket. Go's poller waits for events of the
+// epoll as it waits for events of the socket itself. While the bell is muted, the epoll does not wait for
+// bytes on the socket.
 type hostBell struct {
 	stream *hostStream
 	epoll  int
-	file   *os.File // the epoll
+	file   *os.File // the epoll as a file, on which Go's poller waits
 	raw    syscall.RawConn
 	events [1]unix.EpollEvent
 
-	// muteFn and unmuteFn implement Mute, created once. err is their result.
+	// muteFn and unmuteFn are what Mute calls. They are created once, so that Mute allocates nothing, and
+	// store their result in err.
 	muteFn, unmuteFn func(fd uintptr)
 	err              error
 }
@@ -31,7 +33,7 @@ func (s *hostStream) Bell() (Bell, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	if err := unix.SetNonblock(epoll, true); err != nil { // Go's poller requires it
+	if err := unix.SetNonblock(epoll, true); err != nil { // os.NewFile passes only non-blocking files to Go's poller
 		_ = unix.Close(epoll)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
@@ -53,14 +55,14 @@ func (s *hostStream) Bell() (Bell, error) {
 	return b, nil
 }
 
-// control sets the events of the socket that the epoll waits for.
+// control changes the events for which the epoll watches the socket fd.
 func (b *hostBell) control(operation int, fd uintptr, events uint32) error {
 	e := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(b.epoll, operation, int(fd), &e))
 }
 
-// settle clears the pending event of a muted epoll. Otherwise the epoll would not report the event
-// again after Mute(false).
+// settle consumes a pending event of a muted epoll. The epoll reports an event to Go's poller only when it is
+// new, so a pending one would suppress the report after Mute(false).
 func (b *hostBell) settle() { _, _ = unix.EpollWait(b.epoll, b.events[:], 0) }
 
 // Attend implements Bell.
@@ -85,7 +87,7 @@ func (b *hostBell) Mute(on bool) error {
 }
 
 // Ring implements Bell.
-func (b *hostBell) Ring() { _ = b.file.SetReadDeadline(pastDeadline) } // a closed bell has no waiter
+func (b *hostBell) Ring() { _ = b.file.SetReadDeadline(pastDeadline) } // fails only on a closed bell, on which no goroutine waits
 
 // Close implements Bell.
 func (b *hostBell) Close() { _ = b.file.Close() }

@@ -6,14 +6,15 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// turn is an attempt to connect. Its channel is closed when its turn has come.
+// turn is an attempt to connect. Its channel is closed when the attempt may start.
 type turn = peering.Call[chan struct{}]
 
-// calls holds an interface's attempts to connect that are in progress or wait for their turn. The zero
-// value is ready to use.
+// calls holds an interface's attempts to connect: those in progress, and those that wait because too many are
+// in progress. The zero value is ready to use.
 type calls struct{ peering.Calls[chan struct{}] }
 
-// acquire waits for a turn, which release ends. It returns nil if ctx ended first.
+// acquire waits until an attempt to connect to a peer of the given kind may start. The caller ends the
+// attempt with release. acquire returns nil if ctx ends first.
 func (c *calls) acquire(ctx context.Context, to peering.Callee) *turn {
 	t := c.Add(to, make(chan struct{}))
 	c.admit()
@@ -26,13 +27,13 @@ func (c *calls) acquire(ctx context.Context, to peering.Callee) *turn {
 	}
 }
 
-// release ends a turn.
+// release ends an attempt, and starts another one that waits.
 func (c *calls) release(t *turn) {
 	c.End(t)
 	c.admit()
 }
 
-// admit starts the calls whose turn has come.
+// admit lets waiting attempts start, as far as the limits permit it.
 func (c *calls) admit() {
 	for t := c.Next(); t != nil; t = c.Next() {
 		close(t.Of)

@@ -26,11 +26,11 @@ type Config struct {
 	// AcceptPortBulk is the port for connections other than CONTROL. If it is 0 or equals AcceptPort,
 	// there is one listener.
 	AcceptPortBulk int
-	// ConnectPort and ConnectPortBulk are the ports that peers listen on. 0 means AcceptPort and
-	// AcceptPortBulk. A NID cannot express a port.
+	// ConnectPort and ConnectPortBulk are the ports on which all peers are assumed to listen, because a NID
+	// does not contain a port. 0 means AcceptPort and AcceptPortBulk.
 	ConnectPort     int
 	ConnectPortBulk int
-	// AcceptBacklog is the backlog of the listeners.
+	// AcceptBacklog is the backlog of the listening sockets: how many connections may wait to be accepted.
 	AcceptBacklog int
 	// AcceptTimeout is the time limit for an inbound connection's request and HELLO together, and for
 	// each write during connection setup.
@@ -48,36 +48,37 @@ type Config struct {
 
 	MinReconnect time.Duration // min_reconnectms
 	MaxReconnect time.Duration // max_reconnectms
-	EagerAck     int           // eager_ack, a mask over connection types
-	TypedConns   bool          // typed_conns
-	MinBulk      int           // min_bulk, size in bytes of a complete socket message
+	EagerAck     int           // eager_ack, a mask of the connection types whose TCP acknowledges without delay
+	TypedConns   bool          // typed_conns; must be true
+	MinBulk      int           // min_bulk: from this size in bytes, headers included, messages use BULK connections
 	TxBufferSize int           // tx_buffer_size, bytes; 0: the system default
 	RxBufferSize int           // rx_buffer_size, bytes; 0: the system default
-	Nagle        bool          // nagle
-	RoundRobin   bool          // round_robin
-	// Keepalive is the silence after which a NOOP is sent; 0 disables.
+	Nagle        bool          // nagle: TCP delays small segments
+	RoundRobin   bool          // round_robin: alternate between connections with equal load
+	// Keepalive is how long a peer must be silent before it is sent a NOOP. 0 disables this.
 	Keepalive         time.Duration
-	KeepaliveIdle     time.Duration // keepalive_idle; if any of the three is 0, TCP keepalive is off
+	KeepaliveIdle     time.Duration // keepalive_idle; if this or one of the next two is 0, TCP keepalive is off
 	KeepaliveCount    int           // keepalive_count
 	KeepaliveInterval time.Duration // keepalive_intvl
-	EnableChecksum    bool          // enable_csum, on V2 connections
-	// InjectChecksumError makes the first checksum that each interface sends wrong, to test a peer
-	// (inject_csum_error). The peer closes its connections.
+	EnableChecksum    bool          // enable_csum: send checksums on V2 connections
+	// InjectChecksumError makes the first checksum that each interface sends wrong, to test the peer
+	// (inject_csum_error). A correct peer then closes its connections to this node.
 	InjectChecksumError bool
-	NonblockingZCAck    bool // nonblk_zcack
-	// ConnsPerPeer is the number of BULK_IN and of BULK_OUT connections to each peer, 1 to 127. 0
-	// derives it from the link speed.
+	NonblockingZCAck    bool // nonblk_zcack: acknowledge zero-copy requests by non-blocking NOOPs
+	// ConnsPerPeer is the number of BULK_IN connections, and also of BULK_OUT connections, to each peer: 1 to
+	// 127. If it is 0, the number depends on the link speed.
 	ConnsPerPeer int
 	TOS          int // tos, 0 to 255; negative: not set
-	// BusyPoll is how long connections are polled before a goroutine sleeps on them, from 0 (never) to
-	// 10 ms. It has the name and meaning of the kernel's socket option (busy_poll). Polling shortens
-	// latency, but keeps processors busy: at most GOMAXPROCS-1, so it needs at least two. Use it on
-	// nodes with spare processors; 50 µs are enough if peers answer at once. With busy polling,
-	// handlers for all messages, and not only for answers, may run in a goroutine that waits for an
-	// answer. So waiting with a lock held that a handler acquires deadlocks.
+	// BusyPoll is how long a goroutine polls a connection before it sleeps on it, from 0 (never) to 10 ms. It
+	// has the name and meaning of the kernel's socket option (busy_poll). Polling shortens latency, but keeps
+	// up to GOMAXPROCS-1 processors busy, so it needs at least two. Use it on nodes with spare processors; 50
+	// µs are enough if peers answer immediately.
+	//
+	// With busy polling, a goroutine that waits for an answer may run the handlers of all messages, not only
+	// of answers. A program that waits with a lock held that a handler acquires therefore deadlocks.
 	BusyPoll time.Duration
 
-	// Network supplies the streams. If nil, it is the host's TCP.
+	// Network is where the driver opens its streams. If it is nil, the driver uses the host's TCP.
 	Network Network
 	// Wall is the wall clock from which incarnations are derived. If nil, it is time.Now.
 	Wall func() time.Time
@@ -208,7 +209,7 @@ func Table() lnd.Table {
 // name, or if v is outside its range.
 func (c *Config) Set(name string, v int64) error { return fields.Set(c, name, v) }
 
-// Values returns the tunables of an interface that sets none.
+// Values returns the tunables in force for an interface that sets no tunables of its own.
 func (c *Config) Values() lnd.Values { return fields.Values(c) }
 
 // Accept is an accept mode (lnet-wire 5.4).
@@ -259,11 +260,11 @@ func DefaultConfig() Config {
 	return c
 }
 
-// UnprivilegedConfig returns a configuration for a node that any user may run. The node listens on port
-// (1024 to 65535), connects to peers on the same port, and accepts connections from any source port.
-// New rejects port 0, because other nodes could not be reached. All nodes of a net must use the same
-// port. Kernel nodes connect to port 988 and cannot reach such a node. It can connect to kernel nodes
-// loaded with accept=all if ConnectPort and ConnectPortBulk are set to 988.
+// UnprivilegedConfig returns a configuration for a node that any user may run. The node listens on port (1024
+// to 65535), connects to peers on the same port, and accepts connections from any source port. All nodes of a
+// net must use the same port. Kernel nodes connect to port 988 and cannot reach such a node. It can connect
+// to kernel nodes that were loaded with accept=all if ConnectPort and ConnectPortBulk are set to 988. New
+// rejects a configuration with port 0, because the node would not know on which port to connect to peers.
 func UnprivilegedConfig(port int) Config {
 	c := DefaultConfig()
 	c.AcceptPort = port
@@ -297,8 +298,9 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// MaxBusyPoll is the maximum of Config.BusyPoll. For longer waits, sleeping costs little in comparison.
+// MaxBusyPoll is the maximum of Config.BusyPoll. Polling saves the cost of sleeping and waking, which is
+// small compared with longer waits.
 const MaxBusyPoll = 10 * time.Millisecond
 
-// defaultTimeout is T if neither SockTimeout nor LNet defines it.
+// defaultTimeout is the LND timeout if neither SockTimeout nor the node (lnd.Upper.LNDTimeout) defines one.
 const defaultTimeout = 49 * time.Second

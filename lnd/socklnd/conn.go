@@ -12,67 +12,68 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// conn is an established connection. Its reading side (reader.go) belongs to its reader, or to a caller
-// that has taken over the reader's role (poll.go). Its writing side (writer.go) belongs to the
-// goroutine that has the writer's role.
+// conn is an established connection. Only the goroutine that has the reader's role uses its reading side
+// (reader.go): the connection's reader, or a caller of Poll that has taken over the role (poll.go). Only the
+// goroutine that has the writer's role uses its writing side (writer.go).
 type conn struct {
 	peer          *peer
 	stream        Stream
 	typ           protocol.ConnType
 	version       protocol.Version
 	local, remote netip.AddrPort
-	inbound       bool
-	reserved      bool   // registered, but not carrying messages yet; guarded by the lock of peer
-	ready         bool   // reserved, and waits only for reports of restarts; guarded by the lock of peer
-	set           uint64 // number of the connection set; guarded by the lock of peer
+	inbound       bool   // the peer has opened the connection
+	reserved      bool   // registered with the peer, but not carrying messages yet; guarded by the lock of peer
+	ready         bool   // set up, and carries messages once no restart is still to be reported; guarded by the lock of peer
+	set           uint64 // number of the connection's set (peer.sets); guarded by the lock of peer
 
 	closed chan struct{} // closed when the connection is dead
 
 	// Reading.
 	rx        *protocol.Receiver
-	m         lnd.Rx
-	placement lnd.Placement
-	placing   atomic.Uint32 // a placing
+	m         lnd.Rx        // the current message
+	placement lnd.Placement // the node's placement of m
+	placing   atomic.Uint32 // one of the placing constants, such as placingWait
 	placed    chan struct{} // wakes a reader that waits for a placement
-	pieces    [][]byte      // of the placement's memory
-	open      bool          // the placement has been applied and is not complete
+	pieces    [][]byte      // the placement's memory, only while it is passed to rx
+	open      bool          // the payload of m is being received, and placement.Done is to be called
 	partial   atomic.Bool   // a message has been received in part
-	large     atomic.Bool   // the receiver holds a large buffer
-	received  atomic.Uint64 // bytes
-	copied    atomic.Uint64 // bytes of payloads
+	large     atomic.Bool   // rx holds a large buffer
+	received  atomic.Uint64 // bytes received
+	copied    atomic.Uint64 // bytes of payloads that were copied from a buffer of rx
 	poll      polling
 
 	// Writing.
-	queuedBytes atomic.Int64 // payload and overhead of queued messages and of those being written
-	lastUse     atomic.Uint64
-	sent        atomic.Uint64 // bytes
+	queuedBytes atomic.Int64  // payload and overhead of queued messages and of those being written
+	lastUse     atomic.Uint64 // value of peer.turn when the connection was last selected for a message
+	sent        atomic.Uint64 // bytes written to the stream
 	mu          sync.Mutex    // guards the fields from dead to recalling, except w, which belongs to the writer
 	dead        bool
-	cause       error // of death
+	cause       error // why the connection is dead
 	writing     bool  // a goroutine has the writer's role
-	owed        bool  // the interface's group waits for the writer's role to be released
-	awaited     bool  // the flusher is about to run
+	owed        bool  // the interface's Group counts the writer's role until it is released
+	awaited     bool  // a flusher was started and has not begun to write
 	queued      txQueue
 	acks        protocol.AckQueue
 	w           writer
-	// drainer and flusher are the method values drain and flushSoon, created once.
+	// drainer and flusher are the method values drain and flushSoon. They are created once, so that starting
+	// such a goroutine allocates nothing for them.
 	drainer, flusher func()
-	// recalling selects the messages that the holder of the writer's role has to return (recall).
+	// recalling selects the messages that the goroutine with the writer's role has to return because of a
+	// recall. It is nil if there is no recall to execute.
 	recalling func(*lnd.Tx) bool
 
-	progress progress // used by the reaper only
+	progress progress // only the reaper uses it
 }
 
-// progress is the reaper's record of a connection. The times are those of the last progress, or zero
-// while no progress is expected.
+// progress is the reaper's record of a connection, updated by each check.
 type progress struct {
-	received, acked   uint64
-	receivedAt, ackAt time.Time
-	movedAt           time.Time // when the peer's stack last acknowledged bytes
-	idleAt            time.Time // when nothing was last in flight, or when bytes in flight were first seen
-	flight            bool      // bytes are in flight
-	stalled           time.Time // result of stalledSince
-	linkUps           uint32    // of the peer, as last seen
+	received, acked   uint64    // bytes received, and bytes that the peer's TCP has acknowledged
+	receivedAt, ackAt time.Time // when received and acked last grew; zero while no growth is due
+	movedAt           time.Time // when the peer's TCP last acknowledged bytes
+	idleAt            time.Time // the last check without bytes in flight, or the first check that found some
+	flight            bool      // bytes are in flight: sent and not acknowledged
+	stalled           time.Time // result of stalledSince in the last check
+	linkUps           uint32    // value of peer.linkUps at the last check
 }
 
 func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order binary.ByteOrder) *conn {
@@ -94,10 +95,10 @@ func newConn(p *peer, s Stream, t protocol.ConnType, v protocol.Version, order b
 	return c
 }
 
-// killAll closes connections that have already been detached from their peer. It fails their queued
-// messages that have not been started; the writer fails those being written. It marks all connections
-// dead before it closes the first, so that each records the true cause even if the peer then closes its
-// side of the others. The caller then runs the outbox.
+// killAll closes connections that have already been removed from their peer. Queued messages of which no byte
+// was written fail here; the goroutine with the writer's role fails those that it is writing. killAll marks
+// all connections dead before it closes the first one, so that each records the true cause even if the peer
+// then closes its side of the others. The caller then runs the outbox.
 func killAll(victims []*conn, cause error) {
 	unstarted := make([][]*lnd.Tx, len(victims))
 	for n, c := range victims {
@@ -115,7 +116,9 @@ func killAll(victims []*conn, cause error) {
 	}
 }
 
-// markDead marks the connection dead and returns the queued messages.
+// markDead marks the connection dead because of cause. It removes and returns the queued messages, which the
+// caller fails. If a goroutine has the writer's role, Group counts the role from now on, so that the
+// interface does not close before the role is released.
 func (c *conn) markDead(cause error) []*lnd.Tx {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +130,7 @@ func (c *conn) markDead(cause error) []*lnd.Tx {
 	return c.queued.takeAll()
 }
 
-// destroy closes a dead connection.
+// destroy closes the stream of a dead connection and removes the connection from the interface's counts.
 func (c *conn) destroy() {
 	close(c.closed)
 	_ = c.stream.Close() // a failure has no consequences
@@ -139,13 +142,15 @@ func (c *conn) destroy() {
 	}
 }
 
-// closeCause returns why the connection was killed, or nil if it is alive.
+// closeCause returns why the connection is dead. It returns nil if the connection is alive.
 func (c *conn) closeCause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
+// unstartedError returns the error for a message of which no byte was written before the connection ended
+// because of cause.
 func (c *conn) unstartedError(cause error) *lnd.Error {
 	return c.peer.i.Error("send", c.peer.ID.NID, unstartedStatus(cause), timeoutErrno(cause))
 }
@@ -172,5 +177,6 @@ func (c *conn) configure() error {
 	return c.stream.Configure(o)
 }
 
-// unprivileged reports whether the peer's identity was assigned by this node.
+// unprivileged reports whether the peer connected from an unprivileged port, so that this node did not trust
+// its HELLO and has assigned an identity to it (socklnd 5.2).
 func (p *peer) unprivileged() bool { return p.ID.PID&lnet.PIDUserFlag != 0 }

@@ -6,8 +6,8 @@ import "github.com/lnetd/lnetd/lnd/socklnd/protocol"
 // without a lock.
 type connSet struct {
 	version protocol.Version
-	// missing means that connections are still to be opened and no opener is running. The sender must
-	// take the slow path.
+	// missing means that connections have to be opened and no opener is running. A sender must then use
+	// sendSlowly, which starts the opener.
 	missing bool
 	untyped []*conn
 	control []*conn
@@ -15,6 +15,7 @@ type connSet struct {
 	bulkOut []*conn
 }
 
+// newConnSet returns a snapshot of the connections that carry messages, sorted by type.
 func newConnSet(version protocol.Version, conns []*conn, missing bool) *connSet {
 	s := &connSet{version: version, missing: missing}
 	for _, c := range conns {
@@ -51,9 +52,9 @@ func (s *connSet) forMessage(n, minBulk int) *conn {
 	return leastLoadedOf(s.untyped, s.control, s.bulkIn, s.bulkOut)
 }
 
-// forNoop selects the connection for a NOOP. A non-blocking NOOP goes to the peer's BULK_OUT, which is
-// our BULK_IN. If there is no such connection, any other is used, because the peer's request must be
-// answered (socklnd 10.3).
+// forNoop selects the connection for a NOOP. A non-blocking NOOP uses a connection that is BULK_OUT for the
+// peer, which is BULK_IN for us. If there is none, any other connection is used, because the peer's request
+// must be answered (socklnd 10.3). forNoop returns nil if there is no connection.
 func (s *connSet) forNoop(nonblocking bool) *conn {
 	switch {
 	case s.version < protocol.V3:
@@ -64,7 +65,8 @@ func (s *connSet) forNoop(nonblocking bool) *conn {
 	return leastLoadedOf(s.control, nil, s.bulkIn, s.bulkOut)
 }
 
-// leastLoadedOf selects from the first two lists, or from the fallback lists if the first two are empty.
+// leastLoadedOf selects the least loaded connection of the first two lists. If both are empty, it selects
+// from the fallback lists.
 func leastLoadedOf(yes1, yes2, fallback1, fallback2 []*conn) *conn {
 	if len(yes1)+len(yes2) > 0 {
 		return leastLoaded(yes1, yes2)
@@ -72,9 +74,10 @@ func leastLoadedOf(yes1, yes2, fallback1, fallback2 []*conn) *conn {
 	return leastLoaded(fallback1, fallback2)
 }
 
-// leastLoaded returns the connection with the fewest queued bytes. Among equals, it returns the least
-// recently used one (socklnd 12.3). Bytes already in the socket are not counted, since that would cost
-// a system call per message.
+// leastLoaded returns the connection with the fewest queued bytes in both lists, or nil if both are empty.
+// Among connections with equally many bytes, it returns the one that was not used for longest (socklnd 12.3),
+// or the first one if round_robin is off. It does not count bytes that are already in the socket, because
+// that would cost a system call per message.
 func leastLoaded(a, b []*conn) *conn {
 	if len(a) == 1 && len(b) == 0 {
 		return a[0]
@@ -102,7 +105,8 @@ func (c *conn) lessLoadedThan(o *conn) bool {
 	return c.peer.i.driver.config.RoundRobin && c.lastUse.Load() < o.lastUse.Load()
 }
 
-// takes reports whether a new connection of type t can carry the messages that wait for a connection.
+// takes reports whether a connection of type t with protocol version v may carry the messages that wait for a
+// connection. With V3 and later, this node sends no messages on BULK_IN.
 func takes(v protocol.Version, t protocol.ConnType) bool {
 	return v < protocol.V3 || t == protocol.Control || t == protocol.BulkOut
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// counters are an interface's event counters that other drivers do not have. The ledger counts bytes.
+// counters are the event counters of an interface that only this driver has. Bytes are counted by the ledger.
 type counters struct {
 	checksumErrors   atomic.Uint64
 	receiveTimeouts  atomic.Uint64

@@ -15,16 +15,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Driver is the socklnd driver. It owns the acceptors, which interfaces with the same address share,
-// and limits the number of connections that have not completed their HELLO.
+// Driver is the socklnd driver. It owns the acceptors, each of which serves all interfaces with its address,
+// and limits the number of inbound connections that have not completed their HELLO.
 type Driver struct {
 	config Config
 	log    *boundedlog.Log
 
-	// group counts the goroutines of the acceptors.
+	// group counts the goroutines of the acceptors and of handshakes.
 	group sync.WaitGroup
-	// handshakes limits the goroutines for inbound connections that are half-open or have been evicted
-	// and are about to end.
+	// handshakes limits the number of goroutines that run a handshake. It has room for all half-open
+	// connections, and for as many evicted ones whose goroutine has not noticed the eviction yet.
 	handshakes chan struct{}
 
 	interfaces peering.Interfaces[*Interface]
@@ -35,7 +35,7 @@ type Driver struct {
 	random    *rand.Rand
 }
 
-// New validates the configuration and returns a driver.
+// New validates the configuration and returns a driver without interfaces.
 func New(c Config) (*Driver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -62,9 +62,9 @@ func New(c Config) (*Driver, error) {
 // Type returns lnet.TypeTCP.
 func (d *Driver) Type() lnet.NetType { return lnet.TypeTCP }
 
-// Open brings up an interface. It finds the device and the address, starts an acceptor unless another
-// interface already has one on that address, and watches the link. Open returns a *lnd.ListenError if
-// it cannot listen on the port, and lnd.ErrExists if the NID is in use.
+// Open brings up an interface. It finds the device and the address, starts acceptors unless another interface
+// already has them on that address, and watches the link. Open returns a *lnd.ListenError if it cannot listen
+// on a port, and lnd.ErrExists if the NID is in use.
 func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
 	i, err := d.interfaces.Open(ctx, c, &peering.Opening[*Interface]{
 		Driver: "socklnd", Type: lnet.TypeTCP, Host: d.config.Network, Log: d.log, New: d.newInterface, Listen: d.listen, Leave: d.leave,
@@ -106,7 +106,7 @@ func (d *Driver) jitter() float64 {
 	return d.random.Float64()
 }
 
-// newInterface creates an interface from its resolved configuration.
+// newInterface creates an interface from its resolved configuration. It starts no goroutine.
 func (d *Driver) newInterface(c *lnd.Config, place *peering.Place) (*Interface, error) {
 	o, err := d.tuned(c.Options, place.Device.Name)
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *Driver) newInterface(c *lnd.Config, place *peering.Place) (*Interface, 
 	return i, nil
 }
 
-// resolveTunables fills in defaults and limits peer credits to credits.
+// resolveTunables replaces unset fields of t by the driver's defaults def, and limits PeerCredits to Credits.
 func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 	t = t.Or(def)
 	t.PeerCredits = min(t.PeerCredits, t.Credits)

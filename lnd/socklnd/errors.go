@@ -22,7 +22,8 @@ var (
 	errTurnedAway  = &lnd.CallError{Reason: lnd.CallTurnedAway, Err: errors.New("refused again and again")}
 )
 
-// connectStatus returns the health class of messages whose connection could not be made (socklnd 15.2).
+// connectStatus returns the health class of messages that waited for a connection, which could not be made
+// because of err (socklnd 15.2).
 func connectStatus(err error) lnd.Status {
 	switch {
 	case errors.Is(err, peering.ErrDisconnect):
@@ -48,8 +49,9 @@ func startedStatus(cause error) lnd.Status {
 	return lnd.StatusLocalError
 }
 
-// unstartedStatus returns the health class of a message of which no byte was written. A kernel fails
-// such a message for good. We let LNet resend it on another rail, because it cannot have arrived.
+// unstartedStatus returns the health class of a message of which no byte was written before its connection
+// ended because of cause. A kernel fails such a message for good. We let LNet resend it on another path,
+// because it cannot have arrived.
 func unstartedStatus(cause error) lnd.Status {
 	if errors.Is(cause, peering.ErrDisconnect) {
 		return lnd.StatusLocalAborted
@@ -62,7 +64,8 @@ func isTimeout(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lnd.ErrTimeout)
 }
 
-// timeoutErrno adds ETIMEDOUT, which users know, to this driver's timeouts.
+// timeoutErrno adds ETIMEDOUT, which users know, to an error that is a timeout. It returns any other error
+// unchanged.
 func timeoutErrno(err error) error {
 	if isTimeout(err) && !errors.Is(err, syscall.ETIMEDOUT) {
 		return fmt.Errorf("%w: %w", err, syscall.ETIMEDOUT)

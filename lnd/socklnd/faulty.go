@@ -7,14 +7,15 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// errFaulty is the cause when a connection is closed because a message on it was started and cannot be
-// completed.
+// errFaulty is the cause when a connection is closed because the memory of a message became unreadable while
+// the message was being written, so that it cannot be completed.
 var errFaulty = fmt.Errorf("%w: the payload of a message is gone that was being written", lnd.ErrDisconnected)
 
-// dropFaulty removes from the batch the messages whose payload can no longer be read, after a write
-// failed with EFAULT: the program owns that memory. The other messages stay. It returns an error, which
-// ends the connection, if a byte of such a message has been written, because nothing else can follow,
-// or if no such message is found. The caller has the writer's role.
+// dropFaulty is called after a write has failed with EFAULT: the payload of a message in the batch can no
+// longer be read, because the program that owns the memory has taken it away. dropFaulty fails the messages
+// with such a payload; all other messages are still sent. It returns an error, which ends the connection, if
+// a part of such a message has already been written, because the peer expects the rest of it. It also returns
+// an error if it finds no such message. The caller has the writer's role.
 func (c *conn) dropFaulty() error {
 	w := &c.w
 	if w.first == w.n {
@@ -37,7 +38,7 @@ func (c *conn) dropFaulty() error {
 	c.mu.Lock()
 	if c.dead {
 		c.mu.Unlock()
-		return errFaulty // the goroutine that closed it recorded the cause
+		return errFaulty // the goroutine that closed the connection has recorded the cause
 	}
 	c.requeueUnwritten()
 	back := c.withdraw(func(m *lnd.Tx) bool { return faulty[m] != nil })

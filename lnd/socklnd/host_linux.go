@@ -12,7 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/hostnet"
 )
 
-// HostNetwork returns the host's network: its TCP sockets, and its devices (hostnet.Kernel).
+// HostNetwork returns the host's network: streams are TCP sockets, and devices are those of the kernel
+// (hostnet.Kernel).
 func HostNetwork() Network { return &hostNetwork{} }
 
 type hostNetwork struct{ hostnet.Kernel }
@@ -39,9 +40,9 @@ func (*hostNetwork) Listen(at netip.AddrPort, backlog int) (Listener, error) {
 func (*hostNetwork) Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error) {
 	d := net.Dialer{
 		LocalAddr: net.TCPAddrFromAddrPort(from),
-		KeepAlive: -1, // Configure sets it
+		KeepAlive: -1, // package net must not set it; Configure does
 		Control: func(_, _ string, raw syscall.RawConn) error {
-			// One source port serves connections to many peers.
+			// These options let one source port serve connections to many peers.
 			return control(raw, func(fd int) error {
 				if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 					return err
@@ -73,7 +74,7 @@ func (h *hostListener) Addr() netip.AddrPort {
 
 func (h *hostListener) Close() error { return h.l.Close() }
 
-// control calls f with the descriptor.
+// control calls f with the descriptor, and returns the error of f, or the error if the descriptor is closed.
 func control(raw syscall.RawConn, f func(fd int) error) error {
 	var inner error
 	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {

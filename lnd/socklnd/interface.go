@@ -16,17 +16,17 @@ import (
 type Interface struct {
 	peering.Engine[*peer]
 	driver *Driver
-	// incarnation identifies this incarnation of the NI. All its connections carry the same value
-	// (socklnd 6).
+	// incarnation is the number that distinguishes this NI from the same NI before and after a restart. The
+	// HELLOs of all its connections contain it (socklnd 6).
 	incarnation uint64
-	listening   []netip.AddrPort // guarded by Driver.mu
-	options     atomic.Pointer[Config]
-	injected    atomic.Bool // a wrong checksum has been sent (Config.InjectChecksumError)
+	listening   []netip.AddrPort       // addresses of the acceptors that serve the interface; guarded by Driver.mu
+	options     atomic.Pointer[Config] // the driver's configuration with the interface's own tunables
+	injected    atomic.Bool            // a wrong checksum has been sent (Config.InjectChecksumError)
 
 	counters counters
 	ledger   ledger
 	calls    calls
-	doubts   chan struct{} // holds one token while there are peers to be probed
+	doubts   chan struct{} // wakes the reaper to probe peers in doubt; has room for one token
 }
 
 var (
@@ -44,7 +44,7 @@ func (i *Interface) start() {
 // LargeNIDs implements lnd.Interface.
 func (i *Interface) LargeNIDs() bool { return true }
 
-// Timeout implements lnd.Interface: T (socklnd 14).
+// Timeout implements lnd.Interface. It returns the LND timeout T (socklnd 14).
 func (i *Interface) Timeout() time.Duration {
 	return i.TimeoutOr(i.options.Load().SockTimeout, defaultTimeout)
 }
@@ -56,9 +56,9 @@ func (i *Interface) Send(m *lnd.Tx) {
 	i.Submit(m, m.To)
 }
 
-// canCall reports whether this node can connect to a peer: its NID is an address of our address family
-// and belongs to a node that listens. An unprivileged peer is reached only over the connections that it
-// opened (socklnd 12.4).
+// canCall reports whether this node can connect to a peer: the NID contains an address of the interface's
+// address family, and the peer is a node, which listens. A process that connected from an unprivileged port
+// does not listen; it is reached only over the connections that it opened (socklnd 12.4).
 func (i *Interface) canCall(id lnet.ProcessID) bool {
 	ip := id.NID.IP()
 	return id.PID&lnet.PIDUserFlag == 0 && ip.IsValid() && ip.Is4() == i.Address.Is4()
@@ -75,12 +75,12 @@ func (i *Interface) Counters() []lnd.Counter {
 	return append(i.List(conns, i.calls.Waiting()), i.counters.list(moved)...)
 }
 
-// Close implements lnd.Interface. Messages on connections fail as if their connection had failed.
+// Close implements lnd.Interface. Messages on connections end as they do when their connection fails.
 func (i *Interface) Close(ctx context.Context) error {
 	return i.Stop(ctx, func() { i.driver.leave(i) }, i.Out.Wait)
 }
 
-// hello returns the HELLO to send for a connection of type t.
+// hello returns this node's HELLO to the NID to, for a connection of type t with protocol version v.
 func (i *Interface) hello(v protocol.Version, to lnet.NID, t protocol.ConnType) protocol.Hello {
 	return protocol.Hello{
 		Version:        v,

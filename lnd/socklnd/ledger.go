@@ -2,10 +2,10 @@ package socklnd
 
 import "sync"
 
-// moved counts bytes transferred by connections.
+// moved counts the bytes that connections have transferred.
 type moved struct {
 	sent, received uint64
-	copied         uint64 // copied bytes of received payloads
+	copied         uint64 // bytes of received payloads that were copied from the driver's buffer
 }
 
 func (m *moved) add(c *conn) {
@@ -14,13 +14,14 @@ func (m *moved) add(c *conn) {
 	m.copied += c.copied.Load()
 }
 
-// ledger holds an interface's connections, from when they are registered with a peer until they are
-// closed, and the byte counts of closed connections. So each connection is counted exactly once at any
-// moment, and no sum decreases. The send path does not use it. The zero value is ready to use.
+// ledger holds an interface's connections, from when they are registered with a peer until they are closed,
+// and the sum of the byte counts of closed connections. Because a connection moves from one to the other
+// under the lock, it is counted exactly once at any time, and no sum ever decreases. The send path does not
+// use the ledger. The zero value is ready to use.
 type ledger struct {
-	mu    sync.Mutex // guards the fields below
-	conns map[*conn]struct{}
-	past  moved
+	mu    sync.Mutex         // guards the fields below
+	conns map[*conn]struct{} // open connections
+	past  moved              // sum over closed connections
 }
 
 func (l *ledger) enter(c *conn) {
@@ -41,7 +42,7 @@ func (l *ledger) leave(c *conn) {
 	}
 }
 
-// sum returns the number of open connections, and the bytes that all connections so far have
+// sum returns the number of open connections, and the bytes that open and closed connections together have
 // transferred.
 func (l *ledger) sum() (conns int, all moved) {
 	l.mu.Lock()

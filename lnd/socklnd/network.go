@@ -8,22 +8,23 @@ import (
 	"github.com/lnetd/lnetd/lnd/hostnet"
 )
 
-// Network is the source of streams: the host's sockets (HostNetwork) or a simulated fabric (package
-// simlnd). The code above it is the same for both.
+// Network is where a driver opens and accepts streams: the host's sockets (HostNetwork) or a simulated
+// network (package simlnd). The driver's code is the same for both.
 //
-// Errors have the syscall.Errno of the socket call in their chain, since their classification depends
-// on it (socklnd 15.2).
+// Errors must have the syscall.Errno of the socket call in their chain, because the driver derives the health
+// class of messages from it (socklnd 15.2).
 type Network interface {
 	hostnet.Host
 
-	// Speed returns the link speed of a device in Mbit/s. It returns 0 if it is unknown.
+	// Speed returns the link speed of a device in Mbit/s, or 0 if the speed is unknown.
 	Speed(device string) int
 
-	// Listen listens on the address exclusively.
+	// Listen listens at an address. It returns EADDRINUSE if another listener has the address.
 	Listen(at netip.AddrPort, backlog int) (Listener, error)
 
-	// Dial connects from a local address and port (port 0: any) to a remote one. It returns EADDRINUSE
-	// if the local port is in use for the same remote address.
+	// Dial connects from a local address and port to a remote address and port. Local port 0 means any port.
+	// Dial returns EADDRINUSE if the local port is in use for another connection to the same remote address
+	// and port.
 	Dial(ctx context.Context, from, to netip.AddrPort) (Stream, error)
 }
 
@@ -42,72 +43,75 @@ type Stream interface {
 	LocalAddr() netip.AddrPort
 	RemoteAddr() netip.AddrPort
 
-	// Read blocks until at least one byte is available and fills bufs in order with the available
-	// bytes. It returns io.EOF at the orderly end.
+	// Read blocks until at least one byte is available, and then stores the available bytes in bufs, one
+	// buffer after the other, until the buffers are full. It returns io.EOF if the peer has ended its side of
+	// the stream in an orderly way.
 	Read(bufs [][]byte) (int, error)
 
-	// TryWrite writes as much of bufs as fits, in order. It never blocks. It returns 0 and no error if
-	// nothing fits now.
+	// TryWrite writes as many bytes of bufs as the stream accepts without blocking, one buffer after the
+	// other. It returns 0 and no error if the stream accepts none now.
 	TryWrite(bufs [][]byte) (int, error)
 
 	// AwaitWritable blocks until TryWrite can make progress.
 	AwaitWritable() error
 
-	// SetReadDeadline limits Read, including a call that is already blocked. SetWriteDeadline limits
-	// TryWrite and AwaitWritable. The zero time removes the limit. Calls fail with
-	// os.ErrDeadlineExceeded when the deadline has passed.
+	// SetReadDeadline sets the time until which Read may block; it also applies to a call that is already
+	// blocked. SetWriteDeadline does the same for TryWrite and AwaitWritable. After the deadline, these calls
+	// return os.ErrDeadlineExceeded. The zero time removes the deadline.
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 
-	// Ended checks whether the peer's side of the stream has ended, even if bytes are left to read. It
-	// neither reads nor blocks. It returns nil if the stream has not ended, io.EOF after an orderly
-	// end, and otherwise the error that broke the stream. It may run concurrently with all other calls.
+	// Ended returns nil if the peer's side of the stream has not ended, io.EOF after an orderly end, and
+	// otherwise the error that broke the stream. It sees the end even if bytes are left to read. It neither
+	// reads nor blocks, and may run concurrently with all other calls.
 	Ended() error
 
-	// Configure sets the options of an established connection.
+	// Configure sets the options of the stream. It is called once, after the HELLOs have been exchanged.
 	Configure(o StreamOptions) error
 
-	// Unacked returns the number of written bytes that the peer's stack has not acknowledged.
+	// Unacked returns the number of written bytes that the peer's TCP has not acknowledged.
 	Unacked() int
 
-	// Trying reports whether the stack is retransmitting or probing without success so far. silent is
-	// the time since the last sign of life from the peer's stack.
+	// Trying reports whether the stream's TCP is retransmitting data or probing the peer and has had no
+	// answer so far. silent is the time since the last sign of life from the peer's TCP.
 	Trying() (trying bool, silent time.Duration)
 
-	// Close ends the stream immediately in both directions. Unsent bytes may be lost. Blocked calls
-	// return net.ErrClosed.
+	// Close ends the stream immediately in both directions. Unsent bytes may be lost. Blocked calls return
+	// net.ErrClosed.
 	Close() error
 }
 
-// Pollable is a Stream that goroutines other than its reader can read too. Only such a stream can be
-// shared with callers that wait for answers, and be polled.
+// Pollable is a Stream that other goroutines than its reader can also read. Only the connection of such a
+// stream can be shared with callers that wait for answers, and can be polled.
 type Pollable interface {
-	// TryRead is Read without blocking. It returns 0 and no error if nothing is available. It ignores
-	// deadlines. Its caller must be the only reader at that time.
+	// TryRead is Read without blocking. It returns 0 and no error if no bytes are available. It ignores
+	// deadlines. While it runs, no other goroutine may read the stream.
 	TryRead(bufs [][]byte) (int, error)
 
-	// Bell creates the stream's bell. The bell rings when the stream is closed.
+	// Bell creates the stream's bell, on which its reader sleeps. The bell rings when the stream is closed.
 	Bell() (Bell, error)
 
-	// Quiet(true) suppresses wakeups for incoming bytes as far as possible: a large number of bytes, or
-	// the end of the stream, still wakes. Quiet(false) restores wakeups, and wakes those that the
-	// available bytes concern.
+	// Quiet(true) makes the stream wake sleeping goroutines only for a large number of bytes or for its end,
+	// instead of for any byte. It is used while a goroutine polls the stream. Quiet(false) makes any byte
+	// wake them again. If bytes are already available, it wakes them immediately.
 	Quiet(on bool)
 }
 
-// Bell is where the reader of a stream sleeps while other goroutines may read the stream. While it is
-// muted, incoming bytes wake only the goroutine in Stream.Read.
+// Bell is what the reader of a stream sleeps on while other goroutines may read the stream. To ring the bell
+// is to wake the reader. While the bell is muted, incoming bytes do not ring it; they wake only the goroutine
+// in Stream.Read.
 type Bell interface {
-	// Attend calls f at once, and again whenever something may have arrived, until f returns true. Then
-	// it returns nil. It returns os.ErrDeadlineExceeded after Ring.
+	// Attend calls f immediately, and again each time the bell rings for incoming bytes. It returns nil when
+	// f has returned true, os.ErrDeadlineExceeded after Ring, and another error if the bell is closed.
 	Attend(f func() bool) error
 
-	// Mute(true) mutes the bell. Mute(false) unmutes it and rings if bytes are available. The calls
-	// alternate, are made by one goroutine at a time, and not after Close. If Mute returns an error,
-	// the bell may be muted.
+	// Mute(true) mutes the bell. Mute(false) unmutes it, and rings it if bytes are available. The two calls
+	// alternate, are made by one goroutine at a time, and are not made after Close. After an error the bell
+	// may be muted.
 	Mute(on bool) error
 
-	// Ring makes Attend return, or the next Attend if it is not running. It may be called at any time.
+	// Ring makes Attend return. If Attend is not running, the next call of Attend returns. Ring may be called
+	// at any time.
 	Ring()
 
 	// Close releases the bell. Attend must have returned.

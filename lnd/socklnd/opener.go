@@ -26,11 +26,11 @@ const (
 // kernelPort is the port that kernel nodes listen on.
 const kernelPort = 988
 
-// open opens the missing connections to the peer, one after the other (socklnd 2.3, 7), until all
-// exist or an attempt fails permanently.
+// open is the opener, a goroutine that opens the peer's missing connections one after the other (socklnd 2.3,
+// 7). It ends when all of them exist, when an attempt fails permanently, or when ctx ends.
 func (p *peer) open(ctx context.Context) {
 	defer p.i.Group.Done()
-	var until time.Time // zero before the first attempt
+	var until time.Time // time limit of the attempts; zero before the first attempt
 	for {
 		t, turn := p.awaitTurn(ctx)
 		if turn == nil {
@@ -49,7 +49,8 @@ func (p *peer) open(ctx context.Context) {
 			err = p.attempted(t, outcome)
 		}
 		if err == nil && outcome == protocol.Race {
-			// The peer is connecting to us. Waiting messages have their own deadline (failStale).
+			// The peer is connecting to us, so the time limit starts again. Waiting messages have their own
+			// time limit (expire).
 			until = time.Now().Add(p.i.Timeout())
 		}
 		if err != nil {
@@ -59,9 +60,9 @@ func (p *peer) open(ctx context.Context) {
 	}
 }
 
-// awaitTurn waits until the back-off time is over and the interface's calls have room for this one. It
-// returns the type of the connection to open, and the turn, which the caller must release. If the turn
-// is nil, the opener has ended.
+// awaitTurn waits until the peer's back-off pause is over, and until the interface's limits permit another
+// attempt to connect. It returns the type of the connection to open, and the attempt's turn, which the caller
+// must release. If the turn is nil, no attempt is to be made and the opener must end.
 func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 	for {
 		_, wait, more := p.next(false)
@@ -88,8 +89,9 @@ func (p *peer) awaitTurn(ctx context.Context) (protocol.ConnType, *turn) {
 	}
 }
 
-// next returns the opener's next step: connect with type t (wait is 0), pause for wait, or end (more is
-// false). placed reports whether the opener has a turn. If it has none, it waits for one before it connects.
+// next returns what the opener does next. If more is false, it ends. If wait is not 0, it pauses for wait.
+// Otherwise it opens a connection of type t. placed reports whether the opener has a turn from calls.acquire;
+// if not, it must first acquire one.
 func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more bool) {
 	p.Lock()
 	defer p.Unlock()
@@ -100,7 +102,7 @@ func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more 
 	}
 	now := time.Now()
 	if p.Accepting > 0 && p.ID.NID.IP() != p.i.Address {
-		// The peer is connecting to us: leave it to the peer.
+		// The peer is connecting to us. Its connection probably makes this attempt unnecessary.
 		p.Backoff.Pause(now)
 	}
 	if !p.Backoff.Ready(now) {
@@ -111,15 +113,15 @@ func (p *peer) next(placed bool) (t protocol.ConnType, wait time.Duration, more 
 	return t, 0, true
 }
 
-// stopOpening records that the opener ends. p is locked.
+// stopOpening records that the opener has ended or is about to end. p is locked.
 func (p *peer) stopOpening() {
 	p.opening, p.connecting = false, false
 	p.stopOpener()
 	p.publish()
 }
 
-// attempted processes the outcome of an attempt. It returns an error if the outcome is a permanent
-// failure.
+// attempted processes the outcome o of an attempt to open a connection of type t. It returns an error if the
+// opener must give up, because the peer has refused too many attempts in a row.
 func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 	p.Lock()
 	defer p.Unlock()
@@ -134,7 +136,7 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 	}
 	if p.Backoff.Refused() {
 		if p.wanted.Settle() {
-			// The existing connections suffice. Later refusals count separately.
+			// The peer has connections; use those. Later refusals are counted from 0.
 			p.Backoff.Succeed()
 			return nil
 		}
@@ -149,8 +151,9 @@ func (p *peer) attempted(t protocol.ConnType, o protocol.Outcome) error {
 	return nil
 }
 
-// openCanceled ends an opener that was canceled. If messages have been sent since Disconnect, it starts
-// a new one.
+// openCanceled ends an opener whose context has ended, because of Disconnect, because the interface is
+// closing, or because no message waits any more. If messages were sent after Disconnect, it starts another
+// opener.
 func (p *peer) openCanceled() {
 	p.Lock()
 	p.stopOpening()
@@ -167,13 +170,13 @@ func (p *peer) openCanceled() {
 	p.i.Forget(p)
 }
 
-// openFailed ends an opener after a permanent failure, or because it was canceled. After a failure, waiting
-// messages fail, unless the peer is connecting to us.
+// openFailed ends an opener that has given up because of err. Waiting messages fail, unless the peer is
+// connecting to us. If ctx has ended, openFailed does the same as openCanceled instead.
 func (p *peer) openFailed(ctx context.Context, err error) {
 	now, jitter := time.Now(), p.i.driver.jitter()
 	err = timeoutErrno(err)
 	p.Lock()
-	if ctx.Err() != nil { // Disconnect cancels under the lock, so messages that wait now may be newer than the failure
+	if ctx.Err() != nil { // Disconnect cancels with p locked, so messages that wait now may be newer than the failure
 		p.Unlock()
 		p.openCanceled()
 		return
@@ -190,8 +193,8 @@ func (p *peer) openFailed(ctx context.Context, err error) {
 	p.i.Out.Run()
 }
 
-// attempt opens one connection: it sends the request and the HELLO and reads the answer (socklnd 3,
-// 5.4).
+// attempt opens one connection of type t: it connects a stream, sends the request and the HELLO, reads the
+// peer's HELLO, and registers the connection if it may be kept (socklnd 3, 5.4).
 func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outcome, error) {
 	i := p.i
 	cfg := &i.driver.config
@@ -231,8 +234,8 @@ func (p *peer) attempt(ctx context.Context, t protocol.ConnType) (protocol.Outco
 	return p.connected(ctx, s, sent, reply, order)
 }
 
-// closeWith closes c when ctx ends, unless the returned function is called first. That function waits
-// for a close in progress and reports whether c was closed.
+// closeWith closes c when ctx ends, until release is called. release waits for a close in progress, and
+// reports whether c was closed.
 func closeWith(ctx context.Context, c io.Closer) (release func() (closed bool)) {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -248,9 +251,9 @@ func closeWith(ctx context.Context, c io.Closer) (release func() (closed bool)) 
 	})
 }
 
-// useControlAlone skips the bulk connections. To a peer, each connection from an unprivileged port is a
-// separate process that can be answered on that connection only, and nothing is ever sent on its
-// BULK_IN connections.
+// useControlAlone makes the opener open no bulk connections, because this node connects from an unprivileged
+// port. For the peer, each such connection is a separate process, to which it answers only on that
+// connection. So nothing would ever be sent on the connections that are BULK_IN for us.
 func (p *peer) useControlAlone() {
 	p.Lock()
 	defer p.Unlock()
@@ -258,7 +261,8 @@ func (p *peer) useControlAlone() {
 	p.wanted.Skip(protocol.BulkOut)
 }
 
-// defaultVersion returns the protocol version to try first: V4 over IPv6, V3 over IPv4 (socklnd 4.5).
+// defaultVersion returns the protocol version that is used first with a peer: V4 over IPv6, V3 over IPv4
+// (socklnd 4.5).
 func defaultVersion(remote netip.Addr) protocol.Version {
 	if remote.Is4() {
 		return protocol.V3
@@ -266,7 +270,7 @@ func defaultVersion(remote netip.Addr) protocol.Version {
 	return protocol.V4
 }
 
-// connectPort returns the destination port for a connection of type t.
+// connectPort returns the peer's port for a connection of type t.
 func (c *Config) connectPort(t protocol.ConnType) uint16 {
 	port := c.ConnectPort
 	if port == 0 {
@@ -284,7 +288,8 @@ func (c *Config) connectPort(t protocol.ConnType) uint16 {
 	return uint16(port)
 }
 
-// exchange sends the request and the HELLO and reads the answer.
+// exchange sends the request and the HELLO sent, and reads the peer's HELLO. write limits the time for
+// sending, read the time until the peer's HELLO is complete. It returns the peer's HELLO and its byte order.
 func exchange(s Stream, sent protocol.Hello, write, read time.Duration) (protocol.Hello, binary.ByteOrder, error) {
 	var none protocol.Hello
 	out := lnet.AcceptorRequest{NID: sent.Dst}.Append(nil, binary.LittleEndian)
@@ -314,7 +319,7 @@ func exchange(s Stream, sent protocol.Hello, write, read time.Duration) (protoco
 	}
 }
 
-// writeAll writes b within the given time.
+// writeAll writes all of b, which must not take longer than within.
 func writeAll(s Stream, b []byte, within time.Duration) error {
 	if err := s.SetWriteDeadline(time.Now().Add(within)); err != nil {
 		return err
@@ -336,7 +341,8 @@ func writeAll(s Stream, b []byte, within time.Duration) error {
 	}
 }
 
-// connected decides whether to keep a connection whose HELLOs have been exchanged.
+// connected decides whether to keep a connection that this node has opened, after the HELLOs sent and reply
+// were exchanged. If so, it registers the connection and makes it carry messages. Otherwise it closes s.
 func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hello, order binary.ByteOrder) (protocol.Outcome, error) {
 	c := newConn(p, s, sent.Type, reply.Version, order)
 	p.Lock()
@@ -345,8 +351,9 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 	case p.Gone || ctx.Err() != nil:
 		gone = peering.ErrClosing
 	case reply.Type != protocol.None && s.Ended() != nil:
-		// A peer that accepted and has disconnected since may belong to an old incarnation, as for
-		// inbound connections (protocol.Inbound). After NONE, the peer closes in any case.
+		// If the peer has accepted the connection and ended it since, the HELLO may be of an old incarnation,
+		// which must not count as a restart (see protocol.Inbound). After a HELLO of type NONE, the peer ends
+		// the connection in any case.
 		gone = errEOF
 	}
 	if gone != nil {
@@ -360,8 +367,8 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 		Reply:       reply,
 		SameAddress: c.local.Addr() == c.remote.Addr(),
 		Conns:       p.connsBetween(c.local.Addr(), c.remote.Addr(), c.typ),
-		// The peer has accepted the connection. Closing it because there are enough would make the peer
-		// close the whole set (socklnd 15.1).
+		// The peer has accepted the connection. If we closed it because there are enough, the peer would
+		// close the whole set (socklnd 15.1). So the limit is the largest possible number.
 		Limit: maxBulkConns,
 	})
 	var stale []*conn
@@ -395,8 +402,9 @@ func (p *peer) connected(ctx context.Context, s Stream, sent, reply protocol.Hel
 	return outcome, nil
 }
 
-// dial connects from the interface's address, from a privileged port if possible. A kernel ignores the
-// identity in the HELLO of a connection from any other port (socklnd 5.2).
+// dial connects from the interface's address, and from a privileged port if the configuration and the
+// process's permissions allow it. privileged reports whether it does. A kernel ignores the identity in the
+// HELLO of a connection from any other port (socklnd 5.2).
 func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (s Stream, privileged bool, err error) {
 	mode := i.driver.config.SourcePorts
 	if mode != SourceAny {
@@ -413,6 +421,7 @@ func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (s Stream, priv
 	return s, false, err
 }
 
+// dialPrivileged connects from the highest privileged port that is free.
 func (i *Interface) dialPrivileged(ctx context.Context, to netip.AddrPort) (Stream, error) {
 	for port := uint16(firstSourcePort); port >= lastSourcePort; port-- {
 		s, err := i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.Address, port), to)

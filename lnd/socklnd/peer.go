@@ -13,41 +13,45 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
-// peer is one remote process to which an interface has, wants or recently had connections (socklnd 1).
+// peer is one remote process to which an interface has, wants or recently had connections (socklnd 1). The
+// lock of the embedded peering.Peer is "the lock of the peer".
 type peer struct {
 	peering.Peer
 	i *Interface
 
-	// set is a snapshot of conns for senders.
+	// set is a snapshot of conns. Senders use it without the lock of the peer.
 	set  atomic.Pointer[connSet]
-	turn atomic.Uint64 // counts selections of a connection
+	turn atomic.Uint64 // counts how often a connection was selected for a message (conn.lastUse)
 
-	// corks counts readers that are processing a batch of arrivals. Meanwhile, messages to the peer are
-	// queued, up to maxCorked of them, and dirty is set; the reader writes them at the end of its
-	// batch. Senders set dirty before they check corks. Readers check dirty after they have decremented
-	// corks. So no message is left behind.
+	// corks counts readers that are processing a batch of arrivals. While it is not 0, messages to the peer
+	// are queued, up to maxCorked of them, so that the answers to a batch are written together. dirty means
+	// that messages are queued for this reason; a reader writes them at the end of its batch. Senders set
+	// dirty and then check corks again. Readers decrement corks and then check dirty. So one of the two
+	// always notices a queued message.
 	corks atomic.Int32
 	dirty atomic.Bool
 
-	// lastReceiver is the connection that received the last message, among those that can be shared.
+	// lastReceiver is the connection that last received something, among the connections that can be shared.
+	// Poll reads this one.
 	lastReceiver atomic.Pointer[conn]
 
-	// The lock of Peer guards the fields below, except those of the reaper.
+	// The lock of the peer guards the fields below, except linkUps and probed.
 
 	peering protocol.Peering
 	conns   []*conn
 	// sets counts the connection sets so far. Each set starts with a CONTROL connection.
 	sets uint64
-	// wanted is the connect-control block, together with Backoff. It is nil for a peer that connected to us:
-	// while its connections exist, we do not connect back.
+	// wanted is the set of connections that this node has to open to the peer. Together with Backoff it is
+	// the specification's connect-control block. It is nil if the peer has connected to us: this node does
+	// not connect to it while those connections exist.
 	wanted     *protocol.Wanted
-	opening    bool // an opener runs, waits for its turn or backs off
+	opening    bool // an opener exists: it is in an attempt, waits for its turn, or pauses after a failure
 	connecting bool // the opener is in an attempt
 	stopOpener context.CancelFunc
-	lastPing   time.Time // keepalive
+	lastPing   time.Time // when the last keepalive was sent
 	// linkUps counts how often a link of the peer or of the interface came back up.
 	linkUps atomic.Uint32
-	probed  probed // used by the reaper only
+	probed  probed // only the reaper uses it
 }
 
 var emptySet = &connSet{missing: true}
@@ -59,7 +63,8 @@ func (i *Interface) newPeer() *peer {
 	return p
 }
 
-// enableCalls creates the peer's connect-control block with the current conns_per_peer (socklnd 2.2).
+// enableCalls creates the set of connections that this node has to open to the peer, with the current
+// conns_per_peer (socklnd 2.2).
 func (p *peer) enableCalls() {
 	p.wanted = &protocol.Wanted{PerType: p.i.options.Load().ConnsPerPeer}
 }
@@ -76,7 +81,9 @@ func (p *peer) Send(m *lnd.Tx) bool {
 	return p.sendSlowly(m)
 }
 
-// sendSlowly is the slow path of Send, used if connections are missing (socklnd 12.4).
+// sendSlowly is the part of Send for a peer whose connections are missing, or none of which can carry m
+// (socklnd 12.4). It starts an opener if that is useful. The message uses an existing connection, waits for
+// one, or fails.
 func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	for {
 		p.Lock()
@@ -94,7 +101,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			if c.enqueue(m) {
 				return true
 			}
-			continue // c died and has left the set
+			continue // c has died, and p.set no longer contains it
 		}
 		if p.expecting() {
 			p.Waiting.Add(m, now)
@@ -108,13 +115,14 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	}
 }
 
-// expecting reports whether a connection may come that could carry messages. p is locked.
+// expecting reports whether an attempt of either side is in progress, or a connection is being set up, that
+// could provide a connection for waiting messages. p is locked.
 func (p *peer) expecting() bool {
 	return p.opening || p.Accepting > 0 || slices.ContainsFunc(p.conns, func(c *conn) bool { return c.reserved && takes(c.version, c.typ) })
 }
 
-// noConnectionError returns the error for a message that no existing or expected connection can carry. p.mu is
-// held.
+// noConnectionError returns the error for a message that no existing or expected connection can carry. p is
+// locked.
 func (p *peer) noConnectionError() error {
 	switch {
 	case p.i.Closed():
@@ -125,16 +133,17 @@ func (p *peer) noConnectionError() error {
 	return p.i.Error("send", p.ID.NID, lnd.StatusRemoteError, peering.ErrNoWay)
 }
 
-// mayCallBack allows connecting to a peer that connected to us, once its connections have ended or its
-// attempt has failed. p is locked.
+// mayCallBack makes this node able to connect to a peer that has connected to us, if the connections of the
+// peer have ended or its attempt has failed. Before that, this node leaves connecting to the peer. p is
+// locked.
 func (p *peer) mayCallBack() {
 	if p.wanted == nil && len(p.conns) == 0 && p.Accepting == 0 && p.i.canCall(p.ID) {
 		p.enableCalls()
 	}
 }
 
-// call starts an opener if connections are missing, no opener is running and the back-off time has
-// passed. p is locked.
+// call starts an opener if connections are missing, no opener exists and the back-off pause is over. p is
+// locked.
 func (p *peer) call(now time.Time) {
 	if p.wanted == nil || p.opening || !p.Backoff.Ready(now) {
 		return
@@ -162,7 +171,7 @@ func (p *peer) publish() {
 	p.set.Store(newConnSet(p.peering.Version, p.conns, missing))
 }
 
-// connsBetween returns the number of connections of type t between two addresses. p is locked.
+// connsBetween returns the number of the peer's connections of type t between two addresses. p is locked.
 func (p *peer) connsBetween(local, remote netip.Addr, t protocol.ConnType) int {
 	n := 0
 	for _, c := range p.conns {
@@ -173,7 +182,8 @@ func (p *peer) connsBetween(local, remote netip.Addr, t protocol.ConnType) int {
 	return n
 }
 
-// reserve registers c as a connection of the peer before it carries messages. p is locked.
+// reserve registers c as a connection of the peer. c carries no messages until establish is called. p is
+// locked.
 func (p *peer) reserve(c *conn) {
 	if c.typ == protocol.Control {
 		p.sets++
@@ -190,8 +200,8 @@ func (p *peer) reserve(c *conn) {
 	}
 }
 
-// establish makes a reserved connection carry messages, starting with those that waited for it, as soon as no
-// restart of the peer is still to be reported.
+// establish lets a reserved connection carry messages, first those that have waited for a connection. If a
+// restart of the peer is still to be reported to the node, this happens when the report has been made.
 func (p *peer) establish(c *conn) {
 	p.Lock()
 	c.ready = true
@@ -199,7 +209,8 @@ func (p *peer) establish(c *conn) {
 	p.Restarted()
 }
 
-// Restarted implements peering.Member.
+// Restarted implements peering.Member. It lets the connections that are set up carry messages, unless another
+// restart is still to be reported.
 func (p *peer) Restarted() {
 	for c := p.nextReady(); c != nil; c = p.nextReady() {
 		go c.read()
@@ -207,8 +218,8 @@ func (p *peer) Restarted() {
 	}
 }
 
-// nextReady makes the next connection that is ready carry messages, and returns it. It returns nil if there is
-// none, or if it has to wait for the report of a restart.
+// nextReady lets one connection that is set up carry messages, and returns it. It returns nil if there is no
+// such connection, or if a restart of the peer is still to be reported to the node.
 func (p *peer) nextReady() *conn {
 	p.Lock()
 	defer p.Unlock()
@@ -229,17 +240,17 @@ func (p *peer) nextReady() *conn {
 	return c
 }
 
-// fail closes all connections of c's set to c's remote address because of an error on c (socklnd 15.1):
-// the peer closes all of them on its side too. A kernel also closes those of later sets. We do not: if
-// the end of an old connection is noticed late, a peer that has reconnected would lose its new
-// connections.
+// fail closes c because of an error on it, and with it all connections of the same or an earlier set to c's
+// remote address, because the peer closes all of them on its side too (socklnd 15.1). A kernel also closes
+// those of later sets. We do not: if the end of an old connection is noticed late, a peer that has already
+// reconnected would lose its new connections.
 func (p *peer) fail(c *conn, cause error) {
 	p.Lock()
 	if !slices.Contains(p.conns, c) {
 		p.Unlock()
 		return
 	}
-	p.i.Group.Add(1) // may be called from a sender: Close must wait
+	p.i.Group.Add(1) // Close must wait for this call, which may run in a sender's goroutine
 	defer p.i.Group.Done()
 	cause = p.resolve(cause)
 	victims := p.detach(func(o *conn) bool {
@@ -257,8 +268,9 @@ func (p *peer) fail(c *conn, cause error) {
 	p.i.Forget(p)
 }
 
-// accepted ends what Engine.Caller started. If no connection resulted, or one that carries no messages,
-// messages may be waiting for it; they get a new attempt or fail.
+// accepted ends the admission of a caller that Engine.Caller began. If messages still wait for a connection,
+// because the caller got none or one that carries no messages, accepted starts an opener for them. If it
+// cannot, they fail.
 func (p *peer) accepted() {
 	p.Lock()
 	p.Accepting--
@@ -274,10 +286,10 @@ func (p *peer) accepted() {
 	p.i.Forget(p)
 }
 
-// settle is called when a connection or an attempt to make one has ended. If no other attempt is in
-// progress, it reports a peer without connections as lost, and fails the messages that wait with err.
-// The report comes first, because failed messages would be resent to this peer. p is locked. The caller
-// then runs the outbox.
+// settle is called when a connection, or an attempt to make one, has ended. It does nothing if another
+// connection is expected. Otherwise it queues the report that the peer is lost if it has no connections, and
+// the failure of the waiting messages with err. The report comes first, because LNet would otherwise resend
+// the failed messages to this peer. p is locked. The caller then runs the outbox.
 func (p *peer) settle(err error) {
 	if p.expecting() {
 		return
@@ -288,7 +300,8 @@ func (p *peer) settle(err error) {
 	p.i.Put(p.Waiting.Cancel(), err)
 }
 
-// detach removes the connections for which match returns true from the peer. p is locked.
+// detach removes the connections for which match returns true from the peer, and returns them. The caller
+// closes them with killAll. p is locked.
 func (p *peer) detach(match func(*conn) bool) []*conn {
 	var out []*conn
 	p.conns = slices.DeleteFunc(p.conns, func(c *conn) bool {
@@ -302,7 +315,7 @@ func (p *peer) detach(match func(*conn) bool) []*conn {
 		return true
 	})
 	if len(p.conns) == 0 {
-		// The incarnation stays on record until the next contact.
+		// The record still contains the incarnation, so that a restart is noticed at the next contact.
 		p.peering.Version = 0
 		p.Doubt.End()
 	}
@@ -310,8 +323,8 @@ func (p *peer) detach(match func(*conn) bool) []*conn {
 	return out
 }
 
-// Detach implements peering.Member. Messages sent from now on wait until the opener has ended (openCanceled), so
-// that the peer first sees the end of the old connections.
+// Detach implements peering.Member. If an opener is running, messages that are sent from now on wait until it
+// has ended (openCanceled). So the peer sees the end of the old connections before the first new one.
 func (p *peer) Detach(cause error) (closeAll func()) {
 	victims := p.detach(func(*conn) bool { return true })
 	if p.opening {
@@ -326,8 +339,8 @@ func (p *peer) Connected() bool { return len(p.conns) > 0 }
 // Busy implements peering.Member.
 func (p *peer) Busy() bool { return len(p.conns) > 0 || p.opening || p.Accepting > 0 }
 
-// acknowledge sends the cookie of a zero-copy request back to the peer (socklnd 10). With nonblk_zcack,
-// or for a message that came through a router, it uses the connection for non-blocking NOOPs.
+// acknowledge sends the cookie of a zero-copy request back to the peer (socklnd 10). It uses the connection
+// for non-blocking NOOPs if nonblk_zcack is set, or if routed reports that the message came through a router.
 func (p *peer) acknowledge(cookie uint64, routed bool) error {
 	s := p.set.Load()
 	c := s.forNoop(routed || p.i.driver.config.NonblockingZCAck)
@@ -338,10 +351,11 @@ func (p *peer) acknowledge(cookie uint64, routed bool) error {
 	return c.acknowledge(cookie)
 }
 
-// cork holds back messages to the peer until uncork. A reader uses it while it processes a batch, so
-// that the answers are sent as a batch too.
+// cork makes messages to the peer wait until uncork. A reader calls it before it processes a batch of
+// arrivals, so that the answers to the batch are also sent as a batch.
 func (p *peer) cork() { p.corks.Add(1) }
 
+// uncork undoes cork, and writes the messages that have been queued since.
 func (p *peer) uncork() {
 	p.corks.Add(-1)
 	if !p.dirty.Load() || !p.dirty.Swap(false) {

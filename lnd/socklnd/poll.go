@@ -11,34 +11,35 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Polling by callers that wait for answers. A reader that receives an answer has to wake the waiting
-// goroutine. This costs more than the message, because Go's scheduler also wakes a thread. Therefore
-// the caller takes over the reader's role and sleeps on the socket itself. Meanwhile the reader sleeps
-// on a muted bell. A connection is shared in this way after several callers have waited for messages
-// that came by it.
+// Polling by callers that wait for answers. Normally the reader that receives an answer has to wake the
+// goroutine that waits for it. This costs more than the message, because Go's scheduler also wakes a thread.
+// Therefore the waiting goroutine (the caller of Poll) takes over the reader's role: it reads the socket and
+// sleeps on it. Meanwhile the reader sleeps on a muted bell. A connection can be shared in this way after
+// several callers have waited for messages that arrived on it.
 //
-// With busy_poll, the holder of the role polls the socket for a while before it sleeps (pollers.go).
+// With busy_poll, the goroutine that has the role polls the socket for a while before it sleeps (pollers.go).
 
-// polling is a connection's state for sharing the reader's role. The reader of a connection that is not
-// shared needs no role.
+// polling is a connection's state for sharing the reader's role between its reader and callers of Poll. While
+// the connection is not shared, its reader reads it without the role.
 type polling struct {
 	stream    Pollable     // nil if the connection cannot be shared
-	calls     atomic.Int32 // calls of Poll for which sharing would have paid
-	shared    atomic.Bool  // the following fields are set
-	bell      Bell
-	caller    atomic.Bool // a caller has the role or is about to take it
-	releasing atomic.Bool // the reader was woken to release its buffer
+	calls     atomic.Int32 // calls of Poll, up to callsToShare; 0 again after a caller slept in vain
+	shared    atomic.Bool  // the connection is shared; bell and role are set
+	bell      Bell         // the reader sleeps on it
+	caller    atomic.Bool  // a caller has the role or is about to take it
+	releasing atomic.Bool  // the reaper has woken the reader to release its buffer
 
-	role        role  // the reader's role; its holder may use the fields below
-	byCaller    bool  // a caller has the role
-	answersOnly bool  // the caller leaves requests to the reader
-	counted     bool  // the stream is quiet, and the holder is counted in pollers
-	left        error // work that a caller has left to the reader
-	broken      error // error of the bell
-	sleeper     lnd.Sleeper
+	role        role        // the reader's role; only its holder uses the fields below
+	byCaller    bool        // a caller has the role
+	answersOnly bool        // a caller has the role, sleeps, and leaves requests to the reader
+	counted     bool        // the stream is quiet, and the holder is counted in pollers
+	left        error       // what a caller has left to the reader: errUnplaced, errRequest, errPanic, or a failure
+	broken      error       // error of the bell, which the reader has to process
+	sleeper     lnd.Sleeper // wakes a caller that sleeps on the socket
 }
 
-// role is a token. It is in the channel while the role is free.
+// role is the right to do something, which one goroutine has at a time. The channel contains a token while no
+// goroutine has the role.
 type role chan struct{}
 
 func (r role) acquire() { <-r }
@@ -54,36 +55,36 @@ func (r role) tryAcquire() bool {
 }
 
 var (
-	// errUnplaced makes a caller leave a message to the reader, which waits for the placement.
+	// errUnplaced makes a caller leave the current message to the reader, which then waits for its placement.
 	errUnplaced = errors.New("the placement is yet to come")
-	// errRequest makes a caller leave a message that is not an answer.
+	// errRequest makes a caller leave the current message to the reader because it is not an answer.
 	errRequest = errors.New("a request has come")
-	// errPanic is left by a caller in which a handler has panicked.
+	// errPanic ends the connection after a handler has panicked in a caller's goroutine.
 	errPanic = errors.New("a handler of the program has panicked")
 )
 
 const (
-	// callsToShare is how many callers have to wait for messages of a connection before it is shared,
-	// since sharing takes a file descriptor. It is also how many have to wait before another one sleeps
-	// there, after one did not find its answer: the answer came by another connection, or behind a
-	// request.
+	// callsToShare is how many callers must wait for messages of a connection before it is shared, because
+	// sharing takes a file descriptor. If a caller sleeps there and does not find its answer, which came on
+	// another connection or after a request, then this many callers must wait again before the next one
+	// sleeps there.
 	callsToShare = 16
-	// maxNap is how long a caller sleeps on a socket, since it also has to check for other events.
+	// maxNap is how long a caller sleeps on a socket at most. Then it also has to check for other events.
 	maxNap = MaxBusyPoll
 )
 
-// pastDeadline is a deadline that wakes a sleeper immediately.
+// pastDeadline is a deadline that makes a blocked call return immediately.
 var pastDeadline = time.Unix(1, 0)
 
-// share makes the connection readable by callers, if this is useful and possible. Only its reader calls
-// it.
+// share makes the connection readable by callers of Poll, if this is useful and possible, and reports whether
+// it has. Only the connection's reader calls it.
 func (c *conn) share() bool {
 	p := &c.poll
 	if p.stream == nil || p.calls.Load() < callsToShare && c.busyPoll() == 0 {
 		return false
 	}
 	bell, err := p.stream.Bell()
-	if err != nil { // no file descriptor is free: do not share
+	if err != nil { // no file descriptor is free, so the connection is not shared
 		c.peer.i.Log.Debug("cannot share a connection with callers that wait for its messages", "peer", c.peer.ID.String(), "cause", err)
 		p.stream = nil
 		return false
@@ -95,7 +96,8 @@ func (c *conn) share() bool {
 	return true
 }
 
-// noteReceived records that the connection received something.
+// noteReceived makes the connection the one that Poll reads, because it has received something. It does
+// nothing if the connection cannot be shared.
 func (c *conn) noteReceived() {
 	if c.poll.stream != nil && c.peer.lastReceiver.Load() != c {
 		c.peer.lastReceiver.Store(c)
@@ -105,18 +107,18 @@ func (c *conn) noteReceived() {
 // busyPoll returns how long the connection is polled before a goroutine sleeps on it.
 func (c *conn) busyPoll() time.Duration { return c.peer.i.options.Load().BusyPoll }
 
-// wakeReader wakes a sleeping reader to check for work other than messages.
+// wakeReader wakes the reader if it sleeps, so that it releases its buffer or shares the connection.
 func (c *conn) wakeReader() {
 	if c.poll.shared.Load() {
 		c.poll.releasing.Store(true)
 		c.poll.bell.Ring()
 		return
 	}
-	_ = c.stream.SetReadDeadline(pastDeadline) // on a closed stream the reader is awake
+	_ = c.stream.SetReadDeadline(pastDeadline) // fails only on a closed stream, whose reader is awake
 }
 
-// readShared is readAlone for a shared connection. When it returns, the reader keeps the role, so that
-// nothing is read any more.
+// readShared reads a shared connection until it ends, as readAlone does for one that is not shared. When it
+// returns, the reader still has the role, so that no caller reads any more.
 func (c *conn) readShared() error {
 	p := &c.poll
 	defer p.bell.Close()
@@ -146,7 +148,8 @@ func (c *conn) readShared() error {
 	}
 }
 
-// readAll reads what is available. The reader has the role.
+// readAll reads and processes all available bytes. With busy_poll it continues until nothing has arrived for
+// that time, or until a caller wants the role. The reader has the role.
 func (c *conn) readAll() error {
 	p := &c.poll
 	if err := c.resumeReading(); err != nil {
@@ -167,14 +170,16 @@ func (c *conn) readAll() error {
 	if err != nil || !called {
 		return err
 	}
-	// Ring again for remaining bytes, which the caller may not read.
+	// Muting and unmuting makes the bell ring again if bytes are available, because the caller may leave them
+	// unread.
 	if err := errors.Join(p.bell.Mute(true), p.bell.Mute(false)); err != nil {
 		return c.readError(err)
 	}
 	return nil
 }
 
-// resumeReading continues where a caller stopped.
+// resumeReading does what a caller has left to the reader: it continues with the current message, or returns
+// the error that ends the connection.
 func (c *conn) resumeReading() error {
 	p := &c.poll
 	err := p.left
@@ -191,8 +196,9 @@ func (c *conn) resumeReading() error {
 	return err
 }
 
-// pollOnce reads what is available and reports whether there was anything. The caller has the role. An
-// error ends the connection or is left to the reader.
+// pollOnce reads and processes the available bytes without blocking. It reports whether there were any. The
+// goroutine that calls it has the role. For a reader, an error ends the connection. A caller of Poll leaves
+// the error to the reader.
 func (c *conn) pollOnce() (found bool, err error) {
 	n, err := c.poll.stream.TryRead(c.rx.Buffers())
 	if n == 0 && err == nil {
@@ -201,15 +207,17 @@ func (c *conn) pollOnce() (found bool, err error) {
 	return true, c.digest(n, err)
 }
 
-// rolesTried is how often a caller tries to take the role of a polling reader, which releases it
-// immediately. A reader that processes messages does not need the caller.
+// rolesTried is how often a caller of Poll tries to acquire the role while a polling reader has it. A reader
+// that polls releases the role soon when a caller asks for it. A reader that processes messages does not, but
+// it will also receive the answer.
 const rolesTried = 100
 
-// readFor lets a caller that waits for w read the connection.
+// readFor lets a caller of Poll that waits for w read the connection. It returns immediately if another
+// caller is reading it, and without reading if the reader does not release the role.
 func (c *conn) readFor(w *lnd.Wait) {
 	p := &c.poll
 	if !p.caller.CompareAndSwap(false, true) {
-		return // one caller is enough
+		return // another caller is reading the connection
 	}
 	defer p.caller.Store(false)
 	patience := c.busyPoll()
@@ -226,7 +234,8 @@ func (c *conn) readFor(w *lnd.Wait) {
 	}
 }
 
-// readAsCaller reads the connection for a caller that has the role.
+// readAsCaller reads the connection in a caller's goroutine until w has ended or the time is over: patience
+// for polling, then maxNap for sleeping. The caller has the role. A returned error is left to the reader.
 func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) (err error) {
 	p := &c.poll
 	if p.broken = p.bell.Mute(true); p.broken != nil {
@@ -242,8 +251,9 @@ func (c *conn) readAsCaller(w *lnd.Wait, patience time.Duration) (err error) {
 	return err
 }
 
-// sleepAsCaller lets a caller sleep until something arrives, and read it, until w has ended or maxNap has passed.
-// It leaves requests to the reader, because their handlers may acquire locks that the caller holds.
+// sleepAsCaller sleeps on the socket and processes what arrives, until w has ended or nothing has arrived
+// until maxNap has passed. It leaves requests to the reader, because their handlers may acquire locks that
+// the caller holds.
 func (c *conn) sleepAsCaller(w *lnd.Wait) error {
 	p := &c.poll
 	if c.open && !isAnswer(&c.m.Header) {
@@ -266,10 +276,10 @@ func (c *conn) sleepAsCaller(w *lnd.Wait) error {
 	return nil
 }
 
-// isAnswer reports whether a message is one that callers may wait for.
+// isAnswer reports whether a message is an ACK or a REPLY, which callers of Poll may wait for.
 func isAnswer(h *lnet.Header) bool { return h.Type == lnet.MsgAck || h.Type == lnet.MsgReply }
 
-// leave releases a caller's role and makes the reader handle the remaining work.
+// leave releases the role that a caller of Poll has. If the caller has left work, it wakes the reader.
 func (c *conn) leave() {
 	p := &c.poll
 	p.byCaller, p.answersOnly = false, false

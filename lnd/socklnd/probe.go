@@ -10,18 +10,20 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd/protocol"
 )
 
-// probed is the state of the connection that a peer was probed on, at that time.
+// probed is the connection on which a peer in doubt was probed, with its byte counts at that time. If one of
+// the counts grows, the peer has answered.
 type probed struct {
 	c               *conn
 	acked, received uint64
 }
 
-// Probe implements peering.Member. It sends a NOOP, unless queued data serves the purpose. Protocol versions
-// before V3 cannot probe; TCP has to detect the restart then.
+// Probe implements peering.Member. It sends a NOOP, which the peer's TCP has to acknowledge, unless queued
+// messages have the same effect. It returns false with protocol versions before V3, which have no suitable
+// NOOP; a restart is then noticed only when TCP reports it.
 func (p *peer) Probe(time.Time) bool {
 	s := p.set.Load()
 	c := s.forNoop(true)
-	if c == nil || s.version < protocol.V3 { // c is nil if the connections are gone or not established yet
+	if c == nil || s.version < protocol.V3 { // c is nil if no connection carries messages
 		return false
 	}
 	p.probed = probed{c, c.acked(), c.received.Load()}
@@ -31,7 +33,8 @@ func (p *peer) Probe(time.Time) bool {
 	return true
 }
 
-// Answered implements peering.Member. A stream that has ended has no unacknowledged bytes, which shows nothing.
+// Answered implements peering.Member. It does not count acknowledgements on a stream that has ended: such a
+// stream reports no unacknowledged bytes, although the peer may not have acknowledged them.
 func (p *peer) Answered() bool {
 	c := p.probed.c
 	return c.stream.Ended() == nil && (c.acked() > p.probed.acked || c.received.Load() > p.probed.received)
@@ -40,14 +43,15 @@ func (p *peer) Answered() bool {
 // CloseStale implements peering.Member.
 func (p *peer) CloseStale() { p.fail(p.probed.c, peering.ErrStale) }
 
-// acked returns how many bytes the peer's TCP has acknowledged.
+// acked returns how many of the sent bytes the peer's TCP has acknowledged.
 func (c *conn) acked() uint64 {
 	sent := c.sent.Load()
 	return sent - min(sent, uint64(c.stream.Unacked()))
 }
 
-// resolve interprets an error on a connection of a peer: if the peer is in doubt, and the connection was reset
-// or is silent, the peer's incarnation has ended. It returns the cause. p is locked.
+// resolve is called when a connection has ended because of cause, and ends the peer's doubt. If the peer was in
+// doubt, and the connection was reset or its peer is silent, the peer's incarnation has ended: resolve queues
+// the report of the restart and adds ErrStale to the cause. It returns the cause. p is locked.
 func (p *peer) resolve(cause error) error {
 	stale := errors.Is(cause, peering.ErrStale)
 	gone := stale || errors.Is(cause, syscall.ECONNRESET) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ETIMEDOUT)

@@ -13,17 +13,18 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// The placing state of an arrived message, between upcall and placement. The side that changes it last
-// acts: the reader or the caller of Receive.
+// The states of an arrived message between the upcall Arrived and its placement (conn.placing). The reader and
+// the caller of Receive change the state atomically. Each learns from the former state whether the other is
+// already finished; if so, it continues with the message itself.
 const (
 	placingUpcall    uint32 = iota // the upcall is running, or the reader has not checked yet
 	placingWait                    // the reader waits for a placement
-	placingDone                    // the placement has been given
+	placingDone                    // Receive has given the placement
 	placingWithdrawn               // the connection died; the reader is calling Withdrawn
-	placingDead                    // Withdrawn has returned; a later placement fails
+	placingDead                    // Withdrawn has returned; a later call of Receive completes the message with an error
 )
 
-// read reads from the connection until it ends.
+// read is the reader: a goroutine that reads the connection until it ends, and then closes it.
 func (c *conn) read() {
 	defer c.peer.i.Group.Done()
 	c.poll.stream, _ = c.stream.(Pollable)
@@ -41,7 +42,8 @@ func (c *conn) read() {
 	c.peer.fail(c, err)
 }
 
-// readAlone reads until the connection is to be shared. Then it returns nil.
+// readAlone reads the connection until callers of Poll may share it. Then it returns nil. An error ends the
+// connection.
 func (c *conn) readAlone() error {
 	for !c.share() {
 		n, err := c.stream.Read(c.rx.Buffers())
@@ -52,7 +54,8 @@ func (c *conn) readAlone() error {
 	return nil
 }
 
-// digest processes the result of a read: n bytes, or err. An error that it returns ends the connection.
+// digest processes the result of a read: n bytes if err is nil, or err. It returns an error if the connection
+// has to end.
 func (c *conn) digest(n int, err error) error {
 	switch {
 	case err == nil:
@@ -68,7 +71,8 @@ func (c *conn) digest(n int, err error) error {
 	return c.readError(err)
 }
 
-// releaseBuffer releases the large buffer of an idle connection. The reaper has woken the reader for this.
+// releaseBuffer releases the large buffer of an idle connection, after the reaper has woken the reader for
+// this. It also removes the deadline that woke the reader.
 func (c *conn) releaseBuffer() error {
 	if err := c.stream.SetReadDeadline(time.Time{}); err != nil {
 		return c.readError(err)
@@ -78,8 +82,8 @@ func (c *conn) releaseBuffer() error {
 	return nil
 }
 
-// work processes received bytes. If first is not nil, it is called first, to continue with the current
-// message.
+// work processes the received bytes. If first is not nil, work calls it before, to continue with the current
+// message. An error ends the connection.
 func (c *conn) work(first func() error) error {
 	err := c.consumeCorked(first)
 	if n := c.rx.Copied(); n != c.copied.Load() {
@@ -93,7 +97,8 @@ func (c *conn) work(first func() error) error {
 	return nil
 }
 
-// consumeCorked is consume, with the messages that it causes sent in batches.
+// consumeCorked calls first, if it is not nil, and consume. Meanwhile, messages that handlers send to the peer
+// are queued, so that they are written in batches.
 func (c *conn) consumeCorked(first func() error) error {
 	c.peer.cork()
 	defer c.peer.uncork()
@@ -105,7 +110,8 @@ func (c *conn) consumeCorked(first func() error) error {
 	return c.consume()
 }
 
-// readError returns the cause of the end of a stream (socklnd 13).
+// readError returns the cause with which the connection ends after a read has failed with err (socklnd 13). If
+// the connection was closed by this node, this is the cause of that.
 func (c *conn) readError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF) && c.rx.Partial():
@@ -120,7 +126,8 @@ func (c *conn) readError(err error) error {
 	return err
 }
 
-// consume processes the bytes that have been read.
+// consume processes the complete frames, headers and payloads among the bytes that have been read. An error
+// ends the connection.
 func (c *conn) consume() error {
 	for {
 		event, fault, err := c.next()
@@ -153,7 +160,8 @@ func (c *conn) consume() error {
 	}
 }
 
-// next calls the receiver's Next. It returns the memory fault, if the payload's memory caused one.
+// next returns the receiver's next event. Storing a payload may access memory that a program has taken away;
+// next then returns this fault.
 func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
 	if !c.open { // no payload is being stored
 		event, err = c.rx.Next()
@@ -163,12 +171,13 @@ func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
 	return event, fault, err
 }
 
-// faulty returns the error for a message whose local payload memory is no longer accessible. Neither
-// the peer nor the network is at fault, so the connection stays open.
+// faulty returns the error with which a message completes if the memory for its payload is no longer
+// accessible. Neither the peer nor the network is at fault, so the connection stays open.
 func (c *conn) faulty(cause error) error {
 	return c.peer.i.Error("receive", c.peer.ID.NID, lnd.StatusLocalError, cause)
 }
 
+// protocolError counts err as a protocol error or a checksum error, and wraps it in lnd.ErrProtocol.
 func (c *conn) protocolError(err error) error {
 	count := &c.peer.i.Count.ProtocolErrors
 	var sum *protocol.ChecksumError
@@ -179,8 +188,8 @@ func (c *conn) protocolError(err error) error {
 	return fmt.Errorf("%w: %w", lnd.ErrProtocol, err)
 }
 
-// acknowledged checks the cookies in the current frame. This driver never requests an acknowledgement,
-// so any cookie is an error (socklnd 10.3).
+// acknowledged checks the cookies in the current frame. A cookie acknowledges a zero-copy request. This driver
+// never sends such requests, so any cookie is an error (socklnd 10.3).
 func (c *conn) acknowledged() error {
 	cookies, err := protocol.Acknowledged(c.rx.Frame(), c.version)
 	if err != nil {
@@ -192,15 +201,16 @@ func (c *conn) acknowledged() error {
 	return nil
 }
 
-// arrive passes the header to the node and applies the placement. If necessary, the reader waits for
-// the placement, which blocks only this connection.
+// arrive passes the header of the current message to the node (Upper.Arrived), and then begins to receive the
+// payload. If the node gives the placement later, the reader waits for it, which blocks only this connection. A
+// caller of Poll does not wait; it returns errUnplaced.
 func (c *conn) arrive() error {
 	if c.poll.answersOnly && !isAnswer(&c.m.Header) {
 		return errRequest
 	}
 	p := c.peer
 	if p.unprivileged() {
-		// Only the connection identifies the peer (socklnd 5.2).
+		// The header's source is not trusted; only the connection identifies the peer (socklnd 5.2).
 		c.m.Header.Src, c.m.Header.SrcPID = p.ID.NID, p.ID.PID
 	}
 	c.placing.Store(placingUpcall)
@@ -216,19 +226,23 @@ func (c *conn) arrive() error {
 	return c.place()
 }
 
-// place waits for the placement of the current message, and then starts receiving its payload.
+// place waits until the node has given the placement of the current message, and then begins to receive the
+// payload.
 func (c *conn) place() error {
-	c.poll.end() // the wait may be long
+	c.poll.end() // stop polling, because the wait may be long
 	if err := c.await(); err != nil {
 		return err
 	}
 	return c.receivePayload()
 }
 
-// await waits for a placement. Before, it sends what has been queued meanwhile. While it waits, the
-// receive timer is stopped, and the reaper checks for the end of the stream, since nothing reads it (it
-// sees placingWait). If the connection dies first, the arrival is withdrawn. A placement given during
-// the Withdrawn upcall fails here after the upcall, so that m stays valid during the upcall.
+// await waits until the node has given the placement of the current message. Before that, it writes the
+// messages that have been queued for the end of the batch. While it waits, the receive timeout is stopped, and
+// the reaper checks for the end of the stream, because no goroutine reads it.
+//
+// If the connection dies first, await withdraws the arrival and returns the cause. If Receive is called during
+// the upcall Withdrawn, the message is completed with an error only after the upcall has returned, so that m
+// stays valid during the upcall.
 func (c *conn) await() error {
 	c.peer.uncork()
 	defer c.peer.cork()
@@ -248,7 +262,7 @@ func (c *conn) await() error {
 	return cause
 }
 
-// receive implements Interface.Receive.
+// receive implements Interface.Receive for the connection's current message.
 func (c *conn) receive(p lnd.Placement) {
 	if c.placing.Load() == placingDead {
 		c.failReceive(p, c.closeCause())
@@ -263,7 +277,7 @@ func (c *conn) receive(p lnd.Placement) {
 	}
 }
 
-// receivePayload starts receiving the payload of the current message, which has its placement.
+// receivePayload begins to receive the payload of the current message into its placement.
 func (c *conn) receivePayload() error {
 	c.pieces = c.placement.Memory.AppendBuffers(c.pieces[:0])
 	if err := c.rx.Place(c.pieces); err != nil {
@@ -275,9 +289,9 @@ func (c *conn) receivePayload() error {
 	return nil
 }
 
-// arrived completes the current message: the requested part of its payload is in place or, if failure
-// is not nil, cannot be stored. It acknowledges a zero-copy request before the rest is skipped (socklnd
-// 10.2).
+// arrived completes the current message. If failure is nil, the part of the payload that the node wants is in
+// place; otherwise it could not be stored. If the peer has requested an acknowledgement of its zero-copy
+// message, arrived sends it, even if a rest of the payload has still to be skipped (socklnd 10.2).
 func (c *conn) arrived(failure error) error {
 	if request := c.rx.Frame().Request; request != 0 {
 		routed := c.m.Header.Src != c.peer.ID.NID
@@ -294,13 +308,15 @@ func (c *conn) arrived(failure error) error {
 	return nil
 }
 
-// failPlacement completes the current message with an error.
+// failPlacement completes the current message with an error, after its placement has been stored.
 func (c *conn) failPlacement(cause error) {
 	p := c.placement
 	c.placement = lnd.Placement{}
 	c.failReceive(p, cause)
 }
 
+// failReceive completes the current message, which has the placement p, with an error. If p drops the message,
+// it does nothing.
 func (c *conn) failReceive(p lnd.Placement, cause error) {
 	if p.Done == nil {
 		return

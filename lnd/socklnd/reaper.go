@@ -15,14 +15,15 @@ import (
 // minKeepaliveGap is the minimum time between two keepalives to a peer (socklnd 11).
 const minKeepaliveGap = 10 * time.Second
 
-// reap checks every peer at least four times within the LND timeout, and ends what has made no progress
-// (socklnd 14). It checks peers with messages in flight more often, to see whether they answer. The
-// message path records no times: progress means that a counter has changed since the last check.
+// reap is the reaper, a goroutine that checks every peer at least four times within the LND timeout, and closes
+// connections and fails messages that have made no progress (socklnd 14). It checks peers with messages in
+// flight more often, to detect stalls early. The code that moves messages records no times. Instead, the reaper
+// compares counters with those of its last check.
 func (i *Interface) reap() {
 	defer i.Group.Done()
 	timer := time.NewTimer(i.lookInterval())
 	defer timer.Stop()
-	var peers []*peer // to check
+	var peers []*peer // the peers to check at the next tick
 	var all time.Time // time of the next check of all peers
 	for {
 		select {
@@ -33,7 +34,7 @@ func (i *Interface) reap() {
 			continue
 		case <-timer.C:
 		}
-		now := time.Now() // the tick may be old
+		now := time.Now() // not the tick's time, which may be in the past
 		every := i.lookInterval()
 		if !now.Before(all) {
 			peers, all = i.Of(lnet.NID{}), now.Add(every)
@@ -47,7 +48,7 @@ func (i *Interface) reap() {
 	}
 }
 
-// wakeReaper makes the reaper probe the peers in doubt.
+// wakeReaper makes the reaper call SettleDoubts soon. It implements Setup.Doubted.
 func (i *Interface) wakeReaper() {
 	select {
 	case i.doubts <- struct{}{}:
@@ -55,12 +56,15 @@ func (i *Interface) wakeReaper() {
 	}
 }
 
-// lookInterval returns the time until the next check. It follows changes of T.
+// lookInterval returns the time until the next check of all peers. It depends on the LND timeout T, which may
+// change.
 func (i *Interface) lookInterval() time.Duration {
 	return min(time.Second, max(i.Timeout()/8, time.Millisecond))
 }
 
-// reap ends what has timed out with one peer. It reports whether messages to the peer are in flight.
+// reap checks one peer: it closes connections and fails messages that have timed out, and reports stalls. It
+// returns true if messages to the peer are in flight or wait for a connection, so that the peer must be checked
+// more often.
 func (p *peer) reap(now time.Time) (flight bool) {
 	p.expire(now)
 	p.i.SettleDoubt(p, now)
@@ -92,8 +96,8 @@ func (p *peer) reap(now time.Time) (flight bool) {
 	return flight
 }
 
-// expire fails messages that have waited too long for a connection. If none is left, and neither side is
-// in the middle of an attempt, the peer is lost, and its opener is stopped.
+// expire fails messages that have waited too long for a connection. If after this no message waits, there is no
+// connection, and no attempt of either side is in progress, it reports the peer as lost and stops its opener.
 func (p *peer) expire(now time.Time) {
 	p.Lock()
 	late := p.i.Late(p, now, p.i.Timeout())
@@ -108,9 +112,9 @@ func (p *peer) expire(now time.Time) {
 	p.i.Out.Run()
 }
 
-// check reports whether the connection has shown life since the last check. It returns an error if the
-// connection has made no progress that was due for the LND timeout, or if it has ended while it is not
-// being read.
+// check reports whether the connection has received bytes or acknowledgements since the last check. It returns
+// an error if the connection must be closed: progress has been due for the LND timeout and there was none, or
+// the connection has ended while its reader waits for a placement.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.Timeout()
 	s.restartIf(c.peer.linkUps.Load(), now)
@@ -127,9 +131,9 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 		s.received, s.receivedAt = received, now
 		alive = true
 	case !c.partial.Load() || c.placing.Load() == placingWait:
-		// Nothing is due, or this node is delaying the connection.
+		// No bytes are due from the peer, or this node does not read because it waits for a placement.
 		if c.large.Load() && c.placing.Load() != placingWait {
-			c.wakeReader() // to release its buffer
+			c.wakeReader() // makes the reader release the large buffer
 		}
 		s.receivedAt = time.Time{}
 	case s.receivedAt.IsZero():
@@ -167,25 +171,25 @@ func (c *conn) check(now time.Time) (alive bool, err error) {
 	return alive, nil
 }
 
-// ended returns how a connection has ended whose reader waits for a placement and so cannot see the
-// end. It returns nil if the connection has not ended.
+// ended returns an error if the stream of a connection has ended whose reader waits for a placement. Such a
+// reader does not read and so does not notice the end. ended returns nil if the stream has not ended.
 //
-// Messages that the peer sent before the end may be complete in the socket, and a kernel would read
-// them after the placement. We count them as lost with the connection: a working LNet peer never closes
-// one direction only. It is shutting down, and a message that waits for it might wait forever.
+// Messages that the peer sent before the end may be complete in the socket, and a kernel would read them after
+// the placement. We count them as lost with the connection, because a working LNet peer never closes only one
+// direction. It is shutting down, and a message that waits for it might wait forever.
 //
-// An end behind more bytes than our receive window holds cannot arrive. In that case this shows the
-// peer's reset, the answer to a TCP keepalive or a NOOP.
+// If more bytes than our receive window holds precede the end, the end cannot arrive. Then the stream ends with
+// the peer's reset, which answers a TCP keepalive or a NOOP.
 func (c *conn) ended() error {
 	err := c.stream.Ended()
 	if errors.Is(err, io.EOF) {
-		return errEOF // only reading would show whether it ended within a message
+		return errEOF // not errTruncated: only reading would show whether the stream ended within a message
 	}
 	return err
 }
 
-// keepalive sends a NOOP to a peer that has been silent for long, so that TCP detects whether the peer
-// is alive (socklnd 11).
+// keepalive sends a NOOP to a peer that has been silent for Config.Keepalive. If the peer's host does not
+// acknowledge it, TCP ends the connection (socklnd 11).
 func (p *peer) keepalive(now time.Time) {
 	every := p.i.driver.config.Keepalive
 	if every <= 0 || p.unprivileged() {
@@ -209,5 +213,5 @@ func (p *peer) keepalive(now time.Time) {
 	p.lastPing = now
 	p.Unlock()
 	p.i.counters.keepalives.Add(1)
-	_ = c.acknowledge(protocol.KeepaliveCookie) // nothing is queued on it
+	_ = c.acknowledge(protocol.KeepaliveCookie) // cannot fail: the connection has an empty queue
 }

@@ -15,7 +15,8 @@ func (p *peer) Recall(match func(*lnd.Tx) bool) (back []*lnd.Tx) {
 	return back
 }
 
-// Renew implements peering.Member. The reaper restarts the timeouts of connections.
+// Renew implements peering.Member. It only counts; the reaper notices that and restarts the timeouts of the
+// peer's connections (progress.restartIf).
 func (p *peer) Renew(time.Time) { p.linkUps.Add(1) }
 
 // established returns the connections that carry messages.
@@ -25,8 +26,9 @@ func (p *peer) established() []*conn {
 	return slices.DeleteFunc(slices.Clone(p.conns), func(c *conn) bool { return c.reserved })
 }
 
-// recall removes and returns the matching queued messages. It also wakes a drainer, to return those in
-// its batch that have not been started.
+// recall removes and returns the queued messages for which match returns true. If a goroutine has the writer's
+// role, recall also makes it return such messages of its batch of which no byte has been written
+// (executeRecall).
 func (c *conn) recall(match func(*lnd.Tx) bool) []*lnd.Tx {
 	c.mu.Lock()
 	if c.dead {
@@ -45,7 +47,7 @@ func (c *conn) recall(match func(*lnd.Tx) bool) []*lnd.Tx {
 	return back
 }
 
-// withdraw removes and returns the matching messages of the queue. mu is held.
+// withdraw removes the messages for which match returns true from the queue and returns them. mu is held.
 func (c *conn) withdraw(match func(*lnd.Tx) bool) []*lnd.Tx {
 	back := c.queued.withdraw(match)
 	for _, m := range back {
@@ -54,7 +56,9 @@ func (c *conn) withdraw(match func(*lnd.Tx) bool) []*lnd.Tx {
 	return back
 }
 
-// executeRecall executes a pending recall for the holder of the writer's role, whose stream is full.
+// executeRecall executes a pending recall: it removes the matching messages of which no byte has been written
+// from the batch and the queue, and completes them. The caller has the writer's role. recall has interrupted
+// its wait for a full stream.
 func (c *conn) executeRecall() error {
 	if err := c.stream.SetWriteDeadline(time.Time{}); err != nil {
 		return err
@@ -73,8 +77,8 @@ func (c *conn) executeRecall() error {
 	return nil
 }
 
-// requeueUnwritten moves the messages of the batch of which no byte was written back to the queue. The caller has
-// the writer's role and holds mu.
+// requeueUnwritten moves the messages of which no byte has been written from the batch back to the front of the
+// queue. The caller has the writer's role and holds mu.
 func (c *conn) requeueUnwritten() {
 	w := &c.w
 	k := w.first
@@ -90,14 +94,14 @@ func (c *conn) requeueUnwritten() {
 	}
 	w.n, w.total = k, w.start(k)
 	w.rest = truncate(w.rest, w.total-w.wrote)
-	if k == 0 && w.cookie != 0 { // another message will carry it
+	if k == 0 && w.cookie != 0 { // the message with the cookie was moved; another frame will carry it
 		c.acks.Add(w.cookie)
 		w.cookie = 0
 	}
 }
 
-// truncate keeps the first n bytes of bufs and drops empty buffers, since a write of 0 bytes looks like
-// a full stream.
+// truncate returns the first n bytes of bufs. It returns no empty buffer at the end, because a write of 0 bytes
+// looks like a full stream.
 func truncate(bufs [][]byte, n int) [][]byte {
 	if n == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 var errPort = &lnd.RefusedError{Reason: lnd.RefusedPort, Err: errors.New("unprivileged port")}
 
-// readRefusal returns the error for a caller from which reading failed.
+// readRefusal returns the *lnd.RefusedError for a caller, after reading its handshake has failed with err.
 func readRefusal(s Stream, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: err}
@@ -21,8 +21,9 @@ func readRefusal(s Stream, err error) error {
 	return closedRefusal(s, err)
 }
 
-// closedRefusal returns the error for a caller that closed its connection before it was accepted. err, from a
-// system call, does not show which side closed.
+// closedRefusal returns the *lnd.RefusedError for a caller that closed its connection before it was accepted.
+// err is the error of a system call. Its text does not show which side closed the connection, so closedRefusal
+// adds that.
 func closedRefusal(s Stream, err error) error {
 	var did string
 	switch {
@@ -36,7 +37,8 @@ func closedRefusal(s Stream, err error) error {
 	return lnd.Refuse(lnd.RefusedGone, "the caller at %s %s the connection before the hellos were exchanged: %w", s.RemoteAddr(), did, err)
 }
 
-// misunderstood returns the error for a peer whose part of the handshake is invalid.
+// misunderstood returns the *lnd.RefusedError for a peer whose message in the handshake is invalid because of
+// err.
 func misunderstood(err error) error {
 	var magic *protocol.MagicError
 	var version *protocol.UnknownVersionError
@@ -49,8 +51,8 @@ func misunderstood(err error) error {
 	return peering.Malformed(err)
 }
 
-// refusalFor returns the reason for a verdict other than Register. ended is how the caller's side of the
-// stream has ended, or nil.
+// refusalFor returns the reason for counters and logs after a verdict other than Register. ended is how the
+// caller's side of the stream had ended before the verdict; it is nil if it had not.
 func refusalFor(v protocol.Verdict, in *protocol.Inbound, ended error) lnd.Refusal {
 	switch {
 	case v == protocol.Drop && !in.Hello.Type.Valid():
@@ -67,20 +69,20 @@ func refusalFor(v protocol.Verdict, in *protocol.Inbound, ended error) lnd.Refus
 	return lnd.RefusedDuplicate
 }
 
-// refused counts and logs a caller that i refused. If i is nil, the caller is counted on one of the
-// acceptor's interfaces.
+// refused counts and logs a caller that was refused because of err. It is counted on i, the interface that the
+// caller requested, or on any interface of the acceptor if i is nil.
 func (a *acceptor) refused(i *Interface, s Stream, err error) {
 	if i == nil {
 		i = a.anyUser()
 	}
-	var count *peering.Refusals // none if the last interface has left
+	var count *peering.Refusals // nil if no interface uses the acceptor any more
 	if i != nil {
 		count = &i.Count.Refused
 	}
 	count.Refused(a.d.log, s.RemoteAddr(), err)
 }
 
-// anyUser returns the first interface that uses the acceptor, or nil if none does.
+// anyUser returns an interface that uses the acceptor, or nil if none does any more.
 func (a *acceptor) anyUser() *Interface {
 	a.d.mu.Lock()
 	defer a.d.mu.Unlock()

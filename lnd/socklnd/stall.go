@@ -6,15 +6,15 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// Stall detection. TCP detects a dead path long before the LND timeout: sent bytes are not
-// acknowledged, and retransmissions fail. The connection stays open, since TCP may recover. The node is
-// notified and uses other paths meanwhile.
+// Stall detection. TCP detects a dead path long before the LND timeout: the peer does not acknowledge bytes,
+// and retransmissions fail. The driver then reports a stall to the node, which uses other paths. It does not
+// close the connection, because TCP may recover.
 
-// looksPerReap is how much more often the reaper checks peers with messages in flight.
+// looksPerReap is how many times as often the reaper checks peers with messages in flight as other peers.
 const looksPerReap = 4
 
-// restartIf restarts all running timeouts if the path was interrupted and works again, which linkUps of the
-// peer shows.
+// restartIf restarts the running timeouts if linkUps of the peer has changed since the last check: a link was
+// down and is up again.
 func (s *progress) restartIf(linkUps uint32, now time.Time) {
 	if s.linkUps == linkUps {
 		return
@@ -28,21 +28,21 @@ func (s *progress) restartIf(linkUps uint32, now time.Time) {
 	}
 }
 
-// stalledSince returns since when nothing has been acknowledged although TCP is retransmitting. It
-// returns zero if there is no stall, or one shorter than peering.StallAfter. The stream has unacknowledged
+// stalledSince returns since when the peer has acknowledged nothing, although TCP is retransmitting. It returns
+// the zero time if that is not so, or for less than peering.StallAfter. The stream must have unacknowledged
 // bytes.
 func (c *conn) stalledSince(now time.Time) time.Time {
 	s := &c.progress
-	if !now.After(s.movedAt) { // progress in this check
+	if !now.After(s.movedAt) { // this check has found new acknowledgements
 		return time.Time{}
 	}
 	trying, silent := c.stream.Trying()
 	if !trying {
 		return time.Time{}
 	}
-	// The peer's last acknowledgement may be older than the bytes in flight.
+	// silent may also cover time before the bytes in flight were sent. That time does not count.
 	since := peering.Earlier(s.movedAt, now.Add(-silent))
-	if since.Before(s.idleAt) { // those bytes were sent after idleAt
+	if since.Before(s.idleAt) { // the bytes in flight were sent after idleAt
 		since = s.idleAt
 	}
 	if now.Sub(since) < peering.StallAfter {
@@ -51,10 +51,12 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 	return since
 }
 
-// checkStall reports to the node whether the peer has stalled. conns are the connections just checked. silent
-// is when the first of them stalled, or zero. If all attempts to connect to a stalled peer have failed, it
-// counts as stalled until it would be retried at the latest. Otherwise it would look better than other
-// stalled peers, and messages that wait for those would be sent here and fail.
+// checkStall reports a stall of the peer, or its end, to the node. conns are the connections that were just
+// checked. silent is since when the one that stopped first has been stalled, or zero.
+//
+// If all attempts to connect to a stalled peer have failed, it continues to count as stalled for MaxPause, the
+// longest pause between attempts. Otherwise it would look better than other stalled peers, and messages that
+// wait for those would be resent to it and fail.
 func (p *peer) checkStall(now time.Time, conns []*conn, silent time.Time) {
 	look := peering.Look{Now: now, Conns: len(conns), Silent: silent, Lapse: p.i.MaxPause}
 	for _, c := range conns {

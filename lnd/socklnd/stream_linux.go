@@ -16,22 +16,22 @@ import (
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// hostStream is a TCP socket. It reads and writes with one readv or writev call at a time. The vectors
-// are kept with it, so that a message allocates nothing.
+// hostStream is a TCP socket. It reads and writes by the system calls readv and writev. It keeps their vectors,
+// so that a message allocates nothing.
 type hostStream struct {
 	conn          *net.TCPConn
 	raw           syscall.RawConn
 	local, remote netip.AddrPort
 	bell          atomic.Pointer[hostBell]
 
-	// Each direction has its vector, its result and the functions that RawConn calls, created once.
+	// Each direction has its own transfer. The functions are passed to RawConn; they are created once.
 	read, write                 transfer
 	readFn, writeFn, writableFn func(fd uintptr) bool
-	// tryReadFn is readFn without waiting. quietFn and loudFn implement Quiet.
+	// tryReadFn reads without waiting. quietFn and loudFn implement Quiet.
 	tryReadFn, quietFn, loudFn func(fd uintptr)
 }
 
-// transfer is one readv or writev.
+// transfer is the arguments and the result of one readv or writev call.
 type transfer struct {
 	vector []unix.Iovec
 	n      int
@@ -71,20 +71,20 @@ func newHostStream(c *net.TCPConn) (*hostStream, error) {
 	return s, nil
 }
 
-// writable reports whether there is room to write. The check is needed because Go's poller resets its
-// state when a wait begins.
+// writable reports whether the socket accepts bytes. AwaitWritable needs this check because Go's poller forgets
+// earlier events when a wait begins.
 func writable(fd uintptr) bool {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	n, err := unix.Poll(p[:], 0)
 	return n > 0 || err != nil && err != unix.EINTR
 }
 
-// quietBytes is how many bytes wake the pollers of a quiet stream. If it were more than half of the
-// receive buffer, the kernel would enlarge the buffer.
+// quietBytes is how many available bytes wake goroutines that sleep on a quiet stream. It must not be more than
+// half of the receive buffer; otherwise the kernel would enlarge the buffer.
 const quietBytes = 32 << 10
 
-// wakeFrom sets the number of bytes that wake pollers, and wakes them if that many are available. It
-// requires Linux 4.18; with older kernels, busy polling must stay off.
+// wakeFrom sets the number of available bytes from which the socket wakes sleeping goroutines. If that many are
+// already available, it wakes them. It requires Linux 4.18. With older kernels, busy polling must stay off.
 func wakeFrom(fd uintptr, bytes int) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes)
 }
@@ -94,7 +94,7 @@ func unmapped(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// set points the vector at bufs.
+// set makes the vector refer to the bytes of bufs, up to maxVector buffers.
 func (t *transfer) set(bufs [][]byte) {
 	t.vector = t.vector[:0]
 	for _, b := range bufs {
@@ -122,7 +122,7 @@ func (t *transfer) do(call, fd uintptr) {
 	}
 }
 
-// done clears the vector's pointers, so that it keeps no memory alive.
+// done clears the vector's pointers after a call, so that they do not keep memory alive.
 func (t *transfer) done() { clear(t.vector) }
 
 func (s *hostStream) LocalAddr() netip.AddrPort  { return s.local }
@@ -139,7 +139,7 @@ func (s *hostStream) TryRead(bufs [][]byte) (int, error) {
 	return s.hasRead(s.raw.Control(s.tryReadFn))
 }
 
-// hasRead returns the result of a read. err is the error of the RawConn call.
+// hasRead returns the result of a read to the caller of Read or TryRead. err is the error of the RawConn call.
 func (s *hostStream) hasRead(err error) (int, error) {
 	s.read.done()
 	switch {
@@ -187,14 +187,14 @@ func (s *hostStream) Ended() error { return plain(control(s.raw, ended)) }
 func ended(fd int) error {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	if _, err := unix.Poll(p[:], 0); err != nil {
-		return nil // interrupted or out of memory: the next check will show it
+		return nil // interrupted or out of memory: the next check will show whether the stream has ended
 	}
 	if p[0].Revents&unix.POLLERR != 0 {
 		errno, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 		if err == nil && errno != 0 {
 			return os.NewSyscallError("poll", syscall.Errno(errno))
 		}
-		// The error was already returned to a writer, but the end of the stream is still visible.
+		// Another call has already returned the error, but poll still shows that the stream has ended.
 	}
 	if p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0 {
 		return io.EOF
@@ -202,10 +202,10 @@ func ended(fd int) error {
 	return nil
 }
 
-// plain unwraps net.OpError, so that callers get the underlying error.
+// plain returns the error inside a net.OpError, or err itself if it is no net.OpError.
 func plain(err error) error {
 	if err == nil {
-		return nil // before anything escapes to the heap
+		return nil // without the allocation that errors.As needs
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -221,7 +221,7 @@ func (s *hostStream) Configure(o StreamOptions) error {
 	return control(s.raw, func(fd int) error { return configure(fd, o, s.remote.Addr().Is4()) })
 }
 
-// configure sets socket options (socklnd 16).
+// configure sets the socket options of a connection (socklnd 16).
 func configure(fd int, o StreamOptions, ipv4 bool) error {
 	type option struct{ level, name, value int }
 	keepalive := o.KeepaliveIdle > 0 && o.KeepaliveInterval > 0 && o.KeepaliveCount > 0
@@ -246,7 +246,7 @@ func configure(fd int, o StreamOptions, ipv4 bool) error {
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, o.KeepaliveCount})
 	}
 	if o.TOS >= 0 {
-		// A kernel sets it only if TCP keepalive is on. We set it whenever it is configured.
+		// A kernel node sets the TOS only if TCP keepalive is on. We set it whenever it is configured.
 		if ipv4 {
 			options = append(options, option{unix.IPPROTO_IP, unix.IP_TOS, o.TOS})
 		} else {
@@ -280,8 +280,8 @@ func (s *hostStream) Unacked() int {
 	return n
 }
 
-// probesLost is the number of unanswered probes after which a peer counts as silent, if it is idle or
-// its window is closed.
+// probesLost is the number of unanswered TCP probes in a row after which Trying returns true. TCP probes a peer
+// that is idle or has a closed window.
 const probesLost = 2
 
 // Trying implements Stream.
@@ -289,7 +289,7 @@ func (s *hostStream) Trying() (trying bool, silent time.Duration) {
 	_ = control(s.raw, func(fd int) error {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err != nil {
-			return err // the connection has ended, which is detected elsewhere
+			return err // the connection has ended; the reader or the writer notices that
 		}
 		trying = info.Unacked > 0 && info.Retransmits > 0 || info.Probes >= probesLost
 		silent = time.Duration(info.Last_ack_recv) * time.Millisecond

@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// tuned returns the driver's configuration with an interface's own tunables, and with those derived
-// from the device.
+// tuned returns the driver's configuration with the tunables in given, which an interface sets. If
+// conns_per_peer is 0, it is derived from the device's speed.
 func (d *Driver) tuned(given lnd.Values, device string) (*Config, error) {
 	c := d.config
 	if err := fields.SetAll(&c, given); err != nil {
@@ -24,8 +24,9 @@ func (d *Driver) tuned(given lnd.Values, device string) (*Config, error) {
 // Options implements lnd.Interface.
 func (i *Interface) Options() lnd.Values { return i.options.Load().Values() }
 
-// Tune implements lnd.Tuner. If a peer needs more connections, they are opened with the next message
-// to it; surplus connections stay open. Busy polling starts on a connection with its next message.
+// Tune implements lnd.Tuner. If a peer now needs more connections, they are opened when the next message is
+// sent to it. Surplus connections stay open. A connection that is not polled yet begins busy polling with the
+// next message that arrives on it.
 func (i *Interface) Tune(given lnd.Values) error {
 	c, err := i.driver.tuned(given, i.Device())
 	if err != nil {

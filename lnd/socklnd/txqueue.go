@@ -26,10 +26,11 @@ func (q *txQueue) push(m *lnd.Tx) {
 	q.n++
 }
 
-// at returns the slot of message k.
+// at returns the slot of message k; message 0 is the first in the queue.
 func (q *txQueue) at(k int) **lnd.Tx { return &q.ring[(q.head+k)&(len(q.ring)-1)] }
 
-// insert inserts m before message k. It moves the messages before k, which are urgent and few.
+// insert inserts m before message k. It moves the messages before k by one slot; these are urgent ones, of
+// which there are few.
 func (q *txQueue) insert(m *lnd.Tx, k int) {
 	if q.n == len(q.ring) {
 		q.grow()
@@ -53,7 +54,7 @@ func (q *txQueue) pop() *lnd.Tx {
 	return m
 }
 
-// pushFront undoes pop.
+// pushFront puts m, which pop returned last, back to the front of the queue.
 func (q *txQueue) pushFront(m *lnd.Tx) {
 	if m.Urgent {
 		q.insert(m, 0)
@@ -63,7 +64,7 @@ func (q *txQueue) pushFront(m *lnd.Tx) {
 	q.insert(m, q.urgent)
 }
 
-// withdraw removes and returns the messages for which match returns true, in order.
+// withdraw removes the messages for which match returns true and returns them in the order of the queue.
 func (q *txQueue) withdraw(match func(*lnd.Tx) bool) (out []*lnd.Tx) {
 	kept := 0
 	for k := range q.n {

@@ -12,37 +12,38 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Writing. A goroutine that queues a message on a connection without a writer takes the writer's role
-// and writes at once. It keeps the role while it completes the written messages: messages sent by
-// completions join its next write instead of recursing. If the stream would block, a drainer goroutine
-// takes over.
+// Writing. If no goroutine has the writer's role of a connection, the goroutine that queues a message acquires
+// the role and writes at once. It keeps the role while it completes the written messages. Messages that
+// completions send are queued and join its next write, so that there is no recursion. If the stream is full,
+// the goroutine passes the role to a drainer, which may block.
 
 const (
-	// A batch is the content of one write.
+	// Limits of a batch: the messages that one write call writes.
 	maxBatch      = 64
 	maxBatchBytes = 256 << 10
 	maxPieces     = 512 // below the system limit of 1024
-	// maxCorked is how many messages a reader holds back until the end of its batch. Sending half of a
-	// batch early lets the peer work on it while we process the rest. Otherwise each side would wait
-	// for the other's whole batch.
+	// maxCorked is how many messages a reader holds back until the end of its batch of arrivals. If there are
+	// more, they are written earlier, so that the peer can process them while this node processes the rest of
+	// its batch. Otherwise each side would wait for the other's whole batch.
 	maxCorked = maxBatch / 2
 	// maxRounds is the number of batches that a sender writes before it leaves the rest to a drainer.
 	maxRounds = 32
-	// maxAcks is the maximum number of NOOPs that may wait on a connection. A correct peer has at most
-	// as many requests outstanding as it has credits, and their cookies merge.
+	// maxAcks is the maximum number of NOOPs that may be queued on a connection. A correct peer never causes so
+	// many: it has at most as many zero-copy requests outstanding as it has credits, and one NOOP can
+	// acknowledge several.
 	maxAcks = 4096
 )
 
-// writer is the batch being written. It belongs to the holder of the writer's role.
+// writer is the batch that is being written. Only the goroutine that has the writer's role uses it.
 type writer struct {
 	batch [maxBatch]*lnd.Tx
 	ends  [maxBatch]int // offset in the batch at which each message ends
 	n     int           // messages in batch
 	first int           // first message that is not complete
 	wrote int           // bytes of the batch that have been written
-	total int
-	noops int // bytes of NOOPs before the messages
-	// cookie is the cookie that the batch's first message acknowledges. 0 means none.
+	total int           // bytes of the batch
+	noops int           // bytes of NOOPs before the messages
+	// cookie is the cookie that the frame of the batch's first message acknowledges. 0 means none.
 	cookie uint64
 
 	heads  []byte   // framing and LNet headers
@@ -51,8 +52,8 @@ type writer struct {
 	summed [][]byte // the payload whose checksum is being computed
 }
 
-// enqueue queues m, and writes it if no other goroutine is writing. It returns false if the connection
-// is dead. In that case m is untouched.
+// enqueue queues m, and writes it unless the write is left to another goroutine (writeUnlock). It returns false
+// if the connection is dead. In that case it has not used m.
 func (c *conn) enqueue(m *lnd.Tx) bool {
 	c.mu.Lock()
 	if c.dead {
@@ -64,15 +65,16 @@ func (c *conn) enqueue(m *lnd.Tx) bool {
 	return true
 }
 
-// queue queues m. It is called with mu held, or before other goroutines can see the connection.
+// queue adds m to the queue without writing. It is called with mu held, or before other goroutines use the
+// connection.
 func (c *conn) queue(m *lnd.Tx) {
 	c.queued.push(m)
 	c.queuedBytes.Add(int64(m.Payload.Length + c.version.Overhead()))
 }
 
-// acknowledge queues the acknowledgement of a cookie. It returns an error if too many are waiting.
-// Otherwise a peer that sends requests but does not read the answers could make the queue grow without
-// limit.
+// acknowledge sends the acknowledgement of a zero-copy request with this cookie. If too many acknowledgements
+// are queued, it returns an error, and the connection must end. Otherwise a peer that sends requests but does
+// not read the acknowledgements could make the queue grow without limit.
 func (c *conn) acknowledge(cookie uint64) error {
 	c.mu.Lock()
 	switch {
@@ -88,9 +90,10 @@ func (c *conn) acknowledge(cookie uint64) error {
 	return nil
 }
 
-// writeUnlock releases mu and writes the queue, unless another goroutine is writing. If the queue is
-// short, it leaves the write to a reader at the end of its batch, or to the flusher if the sender has
-// more messages.
+// writeUnlock releases mu and writes the queue, unless another goroutine will write it: one that already has
+// the writer's role, a reader at the end of its batch of arrivals, or the flusher. more means that the sender
+// has announced more messages; the flusher then writes them together. A queue of maxCorked messages waits for
+// neither reader nor flusher.
 func (c *conn) writeUnlock(more bool) {
 	p := c.peer
 	if c.writing {
@@ -118,8 +121,8 @@ func (c *conn) writeUnlock(more bool) {
 	c.flush()
 }
 
-// flushSoon writes the queue on behalf of senders that announced further messages, and so left the
-// write to the flusher.
+// flushSoon is the flusher, a goroutine that writes the queue when senders have announced more messages
+// (lnd.Tx.More). It begins to run only after the sender has had time to queue those.
 func (c *conn) flushSoon() {
 	defer c.peer.i.Group.Done()
 	c.mu.Lock()
@@ -128,7 +131,7 @@ func (c *conn) flushSoon() {
 	c.flushQueued()
 }
 
-// flushQueued writes the queue, unless another goroutine is writing.
+// flushQueued writes the queue, unless another goroutine has the writer's role or the queue is empty.
 func (c *conn) flushQueued() {
 	c.mu.Lock()
 	if c.writing || c.dead || c.queued.len() == 0 && c.acks.Len() == 0 {
@@ -140,8 +143,8 @@ func (c *conn) flushQueued() {
 	c.flush()
 }
 
-// flush writes without blocking until the queue is empty. If the stream is full, it starts a drainer.
-// The caller has the writer's role.
+// flush writes without blocking until the queue is empty. If the stream is full, or after maxRounds batches, it
+// leaves the rest to a drainer. The caller has the writer's role, which flush releases or passes on.
 func (c *conn) flush() {
 	for range maxRounds {
 		if !c.fill() {
@@ -154,6 +157,8 @@ func (c *conn) flush() {
 	c.startDrainer()
 }
 
+// startDrainer passes the writer's role to a drainer. If the connection is dead, it fails the batch and
+// releases the role instead.
 func (c *conn) startDrainer() {
 	c.mu.Lock()
 	if c.dead {
@@ -162,13 +167,14 @@ func (c *conn) startDrainer() {
 		c.releaseWriter()
 		return
 	}
-	// The interface waits only for the writers of dead connections, so the drainer counts itself.
+	// Group counts the writer's role only on dead connections, so the drainer has to be counted here.
 	c.peer.i.Group.Add(1)
 	c.mu.Unlock()
 	go c.drainer()
 }
 
-// drain is like flush, but blocks while the stream is full.
+// drain is the drainer, a goroutine that has the writer's role and writes until the queue is empty. It blocks
+// while the stream is full.
 func (c *conn) drain() {
 	defer c.peer.i.Group.Done()
 	for {
@@ -188,8 +194,8 @@ func (c *conn) drain() {
 	}
 }
 
-// fill takes the next batch from the queue. If the queue is empty, it releases the writer's role and
-// returns false.
+// fill takes the next batch from the queue and encodes it. If there is nothing to write or the connection is
+// dead, it releases the writer's role and returns false.
 func (c *conn) fill() bool {
 	w := &c.w
 	w.n, w.first, w.wrote, w.total, w.noops = 0, 0, 0, 0, 0
@@ -228,14 +234,16 @@ func (c *conn) fill() bool {
 	return true
 }
 
-// encode builds the batch: all headers in heads, and pieces that alternate between heads and payloads.
+// encode builds the batch: heads contains the NOOPs and the headers of all messages, and pieces refers to parts
+// of heads and to payloads in the order of sending. The frame of the first message acknowledges cookie, unless
+// it is 0. A message that cannot be encoded fails and is left out.
 func (c *conn) encode(cookie uint64) {
 	w, taken := &c.w, cookie
 	if need := w.noops + w.n*c.version.Overhead(); cap(w.heads) < need {
 		// Pieces point into heads, so heads must not be reallocated.
 		w.heads = append(make([]byte, 0, max(need, 4*c.version.Overhead())), w.heads...)
 	}
-	start := 0 // of the headers that are not in a piece yet
+	start := 0 // offset in heads of the bytes that are not in a piece yet
 	total := w.noops
 	kept := 0
 	for _, m := range w.batch[:w.n] {
@@ -265,14 +273,16 @@ func (c *conn) encode(cookie uint64) {
 	w.cookie = taken
 	if cookie != 0 {
 		w.cookie = 0
-		// No message carried the cookie.
+		// No message was encoded, so none carries the cookie. Acknowledge it with a NOOP.
 		c.mu.Lock()
 		c.acks.Add(cookie)
 		c.mu.Unlock()
 	}
 }
 
-// appendHead appends m's framing and LNet headers to heads.
+// appendHead appends the frame, if the version has frames, and the LNet header of m to heads. The frame
+// acknowledges cookie. With checksums, it reads the payload and returns an error if a program has taken its
+// memory away.
 func (c *conn) appendHead(m *lnd.Tx, cookie uint64) error {
 	w := &c.w
 	if !c.version.LargeNIDs() && (m.Header.Src.IsLarge() || m.Header.Dest.IsLarge()) {
@@ -303,8 +313,8 @@ func (c *conn) checksums() bool {
 	return c.version == protocol.V2 && c.peer.i.driver.config.EnableChecksum
 }
 
-// injectError returns the checksum, or once a wrong one if the configuration asks for that. The wrong one is
-// not 0, which would mean that there is no checksum.
+// injectError returns sum. If the configuration asks for a wrong checksum, the first call returns a wrong one
+// instead. It is never 0, because 0 means that there is no checksum.
 func (i *Interface) injectError(sum uint32) uint32 {
 	if !i.driver.config.InjectChecksumError || i.injected.Swap(true) {
 		return sum
@@ -312,15 +322,15 @@ func (i *Interface) injectError(sum uint32) uint32 {
 	return max(sum+1, 1)
 }
 
-// checksumNoop writes the checksum into an encoded NOOP.
+// checksumNoop stores the checksum in an encoded NOOP, if messages on the connection carry checksums.
 func (c *conn) checksumNoop(frame []byte) {
 	if c.checksums() {
 		binary.LittleEndian.PutUint32(frame[4:], protocol.Checksum(protocol.ChecksumInit, frame))
 	}
 }
 
-// push writes the batch and completes its messages as they leave. It returns false if the stream is
-// full. After an error it fails the rest of the batch and returns true.
+// push writes the batch and completes each message when all of it has been written. It returns false if the
+// stream is full. If the write fails, it closes the connection, fails the rest of the batch, and returns true.
 func (c *conn) push() bool {
 	w := &c.w
 	for len(w.rest) > 0 {
@@ -360,7 +370,7 @@ func skip(bufs [][]byte, n int) [][]byte {
 	return bufs
 }
 
-// complete completes the messages of the batch that have been written in full.
+// complete completes the messages of the batch of which all bytes have been written.
 func (c *conn) complete() {
 	w := &c.w
 	for w.first < w.n && w.ends[w.first] <= w.wrote {
@@ -372,17 +382,17 @@ func (c *conn) complete() {
 	}
 }
 
-// writeFailed closes the peer's connections after a failed write and fails the rest of the batch.
+// writeFailed closes the connection after a write has failed with err, and fails the rest of the batch.
 func (c *conn) writeFailed(err error) {
-	c.peer.fail(c, err) // does nothing if the connection is already closed
+	c.peer.fail(c, err) // does nothing if the connection was closed before
 	if cause := c.closeCause(); cause != nil {
 		err = cause
 	}
 	c.failBatch(err)
 }
 
-// failBatch fails the unwritten messages of the batch. A message of which bytes have been written may
-// have arrived, so its status forbids resending.
+// failBatch fails the messages of the batch that are not complete. If a part of a message has been written, the
+// message may arrive, so it fails with a status that forbids LNet to resend it.
 func (c *conn) failBatch(cause error) {
 	w := &c.w
 	w.rest = nil
@@ -399,7 +409,7 @@ func (c *conn) failBatch(cause error) {
 	}
 }
 
-// start returns the offset of message k in the batch.
+// start returns the offset in the batch at which message k begins.
 func (w *writer) start(k int) int {
 	if k == 0 {
 		return w.noops
@@ -413,7 +423,7 @@ func (c *conn) releaseWriter() {
 	c.releaseWriterLocked()
 }
 
-// releaseWriterLocked is releaseWriter with mu held. It releases mu.
+// releaseWriterLocked releases the writer's role. It is called with mu held and releases mu.
 func (c *conn) releaseWriterLocked() {
 	c.writing = false
 	owed := c.owed
