@@ -55,7 +55,7 @@ func (d *Driver) listen(i *Interface) error {
 	return nil
 }
 
-// share adds i to the users of the listener at an address. It creates the listener if there is none yet.
+// share adds i to the users of the listener at an address. It creates the listener if the address has none.
 func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 	d.mu.Lock()
 	a := d.listeners[at]

@@ -209,7 +209,7 @@ func Table() lnd.Table {
 // name, or if v is outside its range.
 func (c *Config) Set(name string, v int64) error { return fields.Set(c, name, v) }
 
-// Values returns the tunables in force for an interface that sets no tunables of its own.
+// Values returns the tunables in force for an interface that does not set any itself.
 func (c *Config) Values() lnd.Values { return fields.Values(c) }
 
 // Accept is an accept mode (lnet-wire 5.4).

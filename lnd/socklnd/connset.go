@@ -53,8 +53,8 @@ func (s *connSet) forMessage(n, minBulk int) *conn {
 }
 
 // forNoop selects the connection for a NOOP. A non-blocking NOOP uses a connection that is BULK_OUT for the
-// peer, which is BULK_IN for us. If there is none, any other connection is used, because the peer's request
-// must be answered (socklnd 10.3). forNoop returns nil if there is no connection.
+// peer, which is BULK_IN for us. Without such a connection, any other is used, because the peer's request must
+// be answered (socklnd 10.3). forNoop returns nil if the peer has no connection.
 func (s *connSet) forNoop(nonblocking bool) *conn {
 	switch {
 	case s.version < protocol.V3:

@@ -113,8 +113,8 @@ func (p *peer) expire(now time.Time) {
 }
 
 // check reports whether the connection has received bytes or acknowledgements since the last check. It returns
-// an error if the connection must be closed: progress has been due for the LND timeout and there was none, or
-// the connection has ended while its reader waits for a placement.
+// an error if the connection must be closed: it has made no progress for the LND timeout although progress was
+// due, or it has ended while its reader waits for a placement.
 func (c *conn) check(now time.Time) (alive bool, err error) {
 	s, timeout := &c.progress, c.peer.i.Timeout()
 	s.restartIf(c.peer.linkUps.Load(), now)

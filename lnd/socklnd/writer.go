@@ -194,8 +194,8 @@ func (c *conn) drain() {
 	}
 }
 
-// fill takes the next batch from the queue and encodes it. If there is nothing to write or the connection is
-// dead, it releases the writer's role and returns false.
+// fill takes the next batch from the queue and encodes it. If the queue is empty or the connection is dead, it
+// releases the writer's role and returns false.
 func (c *conn) fill() bool {
 	w := &c.w
 	w.n, w.first, w.wrote, w.total, w.noops = 0, 0, 0, 0, 0
