@@ -12,7 +12,7 @@ import (
 // EventSet is a set of event types.
 type EventSet uint8
 
-// EventsOf returns the set of the given types.
+// EventsOf returns the set that contains the given types.
 func EventsOf(types ...portals.EventType) EventSet {
 	var s EventSet
 	for _, t := range types {
@@ -21,7 +21,7 @@ func EventsOf(types ...portals.EventType) EventSet {
 	return s
 }
 
-// AllEvents is the set of all types.
+// AllEvents is the set of all event types.
 const AllEvents EventSet = 0xff
 
 // EventQueue is a portals.Handler that queues events for goroutines that wait for them.
@@ -29,27 +29,27 @@ const AllEvents EventSet = 0xff
 //
 // The queue is unbounded. If an MD accepts requests from untrusted peers, limit the MD's
 // threshold or read the events quickly. An MD that still exists when its node closes
-// delivers no event, so pass Next a context that ends then. Waiting costs at most one
-// switch between goroutines, and does not allocate once the queue has reached its working
-// size.
+// delivers no event, so pass a context to Next that ends when the node closes. Waiting
+// costs at most one switch between goroutines. The queue allocates memory only when it
+// grows.
 type EventQueue struct {
 	unwanted EventSet
 
-	mu       sync.Mutex      // guards the fields below; wake is set once mu was held
+	mu       sync.Mutex      // guards the fields below; the first caller of lock creates wake
 	wake     chan struct{}   // has one token while the queue is not empty
 	events   []portals.Event // ring buffer
 	first    int
 	count    int
 	pollPath pollPath
 
-	nonEmpty lnd.Wait    // over while count is not 0
-	canPoll  atomic.Bool // where can be polled
-	polling  atomic.Bool // a goroutine is polling there
+	nonEmpty lnd.Wait    // pollers stop while count is not 0
+	canPoll  atomic.Bool // pollPath allows polling
+	polling  atomic.Bool // a goroutine is polling on pollPath
 }
 
-// NewEventQueue returns a queue for events of the wanted types. It also queues all events
-// that report an error or are the last of their MD. So a caller that waits for an ACK is
-// not woken by the SEND.
+// NewEventQueue returns a queue for events of the wanted types. The queue also accepts any
+// event that reports an error or is the last one of its MD. With EventAck only, for
+// example, a caller that waits for an ACK is not woken by the SEND event.
 func NewEventQueue(wanted EventSet) *EventQueue {
 	return &EventQueue{unwanted: ^wanted}
 }
@@ -96,7 +96,8 @@ func (q *EventQueue) lock() {
 	}
 }
 
-// signal leaves a token for a waiting goroutine, unless one is there already.
+// signal wakes a goroutine that waits in Next. If the channel has a token already, signal
+// does nothing.
 func (q *EventQueue) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -104,8 +105,8 @@ func (q *EventQueue) signal() {
 	}
 }
 
-// TryNext stores the oldest event in e and returns true. It returns false if the queue is
-// empty.
+// TryNext removes the oldest event from the queue, stores it in e and returns true. If the
+// queue is empty, it returns false and does not modify e.
 func (q *EventQueue) TryNext(e *portals.Event) bool {
 	q.lock()
 	if q.count == 0 {
@@ -120,7 +121,7 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	if !more {
 		q.nonEmpty.Reset()
 		select {
-		case <-q.wake: // its event was taken
+		case <-q.wake: // the token of the event that was just removed
 		default:
 		}
 	}
@@ -131,7 +132,8 @@ func (q *EventQueue) TryNext(e *portals.Event) bool {
 	return true
 }
 
-// poll polls the path of the latest request, and reports whether there is an event.
+// poll polls for the answer to the latest request, if that is possible and no other
+// goroutine does so. It reports whether the queue has an event.
 func (q *EventQueue) poll() bool {
 	if !q.canPoll.Load() || !q.polling.CompareAndSwap(false, true) {
 		return false
@@ -144,11 +146,11 @@ func (q *EventQueue) poll() bool {
 	return q.nonEmpty.Over()
 }
 
-// Next waits for an event and stores it in e. It returns ctx's error if ctx ends first,
-// and does not modify e then. It returns no other errors; the result of the operation is
-// in e.Err. A handler must not call Next, because it might wait for its own end. This is
-// not detected; handlers can use TryNext. Next may poll the connection itself, with the
-// consequences described at Node.PutWait.
+// Next waits for an event and stores it in e. If ctx ends first, it returns ctx's error
+// and does not modify e. It returns no other errors; the result of the operation is in
+// e.Err. A handler must not call Next but can call TryNext: Next might wait for an event
+// that can only be delivered after the handler has returned, and does not detect that.
+// Next may poll the connection itself, with the consequences described at Node.PutWait.
 func (q *EventQueue) Next(ctx context.Context, e *portals.Event) error {
 	done := ctx.Done()
 	for !q.TryNext(e) {

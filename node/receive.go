@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Arrived implements lnd.Upper (lnet-core 5.2).
+// Arrived implements lnd.Upper (lnet-core 5.2). It processes a message whose header the
+// driver has read.
 func (i *ni) Arrived(rx *lnd.Rx) error {
 	if !i.open.Load() && i.deferArrival(rx) {
 		return nil
@@ -17,7 +18,7 @@ func (i *ni) Arrived(rx *lnd.Rx) error {
 	return i.receive(rx)
 }
 
-// Errors of messages that violate the protocol.
+// Errors for messages that violate the protocol.
 var (
 	errDirect    = errors.New("destination is on the net that the message arrived on; it should be sent there directly")
 	errLoopback  = errors.New("destination is 0@lo")
@@ -33,8 +34,9 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	}
 	n := i.node
 	forward := h.Dest != i.NID
-	// Kernels treat a message for another of their NIDs as a protocol error. Here only the
-	// message is dropped, because other messages share the connection.
+	// ours is true if the message is for this node, but arrived on another NI. Kernels treat
+	// this as a protocol error and close the connection. Here only the message is dropped,
+	// because the other messages of the connection are valid.
 	ours := forward && n.topology.Load().find(h.Dest) != nil
 	if forward && !ours {
 		if err := i.checkForward(rx); err != nil {
@@ -79,7 +81,8 @@ func (i *ni) receive(rx *lnd.Rx) error {
 	return nil
 }
 
-// validate validates a message without regard to its destination.
+// validate returns an error if the message violates the protocol, whatever its
+// destination.
 func (i *ni) validate(rx *lnd.Rx) error {
 	if err := rx.Header.Validate(); err != nil || i.loopback {
 		return err
@@ -93,8 +96,9 @@ func (i *ni) validate(rx *lnd.Rx) error {
 	return nil
 }
 
-// peerNIFrom returns the peer NI from which a message arrived, and records the sign of
-// life. It returns nil on 0@lo, or if there are too many peers.
+// peerNIFrom returns the peer NI of the neighbour from which a message has arrived, and
+// records that the neighbour is alive. If needed, it creates the peer NI. It returns nil
+// on 0@lo, or if the limit on strangers is reached.
 func (i *ni) peerNIFrom(nid lnet.NID) *peerNI {
 	if i.loopback {
 		return nil
@@ -116,7 +120,8 @@ func (i *ni) peerNIFrom(nid lnet.NID) *peerNI {
 	return p
 }
 
-// dispatch processes an arrived message by its type (lnet-core 5.3 to 5.6).
+// dispatch processes the arrived message m by its type (lnet-core 5.3 to 5.6), or starts
+// to forward it. m no longer belongs to the caller.
 func (m *message) dispatch() {
 	if m.passage.forward {
 		m.startForward()
@@ -170,11 +175,12 @@ func (m *message) dispatch() {
 }
 
 // answersWaitingMax is the number of answers that may wait to be sent to a neighbour.
-// Further requests from it are dropped as if nothing had matched. Blocking the connection
-// instead could deadlock two nodes that do so to each other.
+// Further requests from that neighbour are dropped as if no entry had matched. If the
+// connection were blocked instead, two nodes that do this to each other could deadlock.
 const answersWaitingMax = 16384
 
-// match finds the MD for an arrived PUT or GET.
+// match finds the MD for m, an arrived PUT or GET with header h. It then places the
+// message, drops it, or lets it wait on a lazy portal.
 func (m *message) match(h *lnet.Header) {
 	if m.peer != nil && m.peer.tx.answers.Load() >= answersWaitingMax {
 		m.drop(DropAnswersFull)
@@ -201,7 +207,8 @@ func (m *message) placeResponse(found bool) {
 	m.placePayload()
 }
 
-// placePayload passes the destination of an arrived message's payload to the driver.
+// placePayload tells the driver where to put the payload of the arrived message m, whose
+// MD was found, or for a GET by RDMA, where the data for the REPLY is.
 func (m *message) placePayload() {
 	m.bound = true
 	if p := m.arrival.source; p != nil && m.op.Event.Portal != lnet.ReservedPortal {
@@ -214,14 +221,15 @@ func (m *message) placePayload() {
 	case portals.EventGet:
 		if m.arrival.rx.RDMA {
 			p.Reply = m.op.Memory()
-		} else { // the REPLY is sent when the GET was received
+		} else { // Received sends the REPLY
 			m.tx.Payload = m.op.Memory()
 		}
 	}
 	m.ni.iface.Receive(m.arrival.rx, p)
 }
 
-// Received implements lnd.Receiver.
+// Received implements lnd.Receiver. The driver calls it when the message has arrived
+// completely. Received delivers the event and sends the ACK or REPLY.
 func (m *message) Received(rx *lnd.Rx, err error) {
 	n := m.node
 	e := &m.op.Event
@@ -239,7 +247,7 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	m.countReceived(e.MsgType, m.acceptedBytes())
 	switch e.Type {
 	case portals.EventPut:
-		// Prepare the ACK first: once the event is passed on, it belongs to the handler.
+		// Prepare the ACK first, because the handler may modify the event.
 		ack := m.op.Ack
 		source := e.Source.NID
 		if ack {
@@ -264,7 +272,8 @@ func (m *message) Received(rx *lnd.Rx, err error) {
 	}
 }
 
-// acceptedBytes returns the number of payload bytes that were accepted from an arrived message.
+// acceptedBytes returns the number of payload bytes that were stored from the arrived
+// message m.
 func (m *message) acceptedBytes() int {
 	if t := m.op.Event.Type; t == portals.EventPut || t == portals.EventReply {
 		return m.op.Event.Length
@@ -272,8 +281,8 @@ func (m *message) acceptedBytes() int {
 	return 0
 }
 
-// answer turns an arrived request into its ACK or REPLY, which is sent from the NI on
-// which the request arrived.
+// answer turns m, the record of an arrived request, into an ACK or REPLY of type t to that
+// request. The answer will be sent from the NI on which the request arrived.
 func (m *message) answer(rx *lnd.Rx, t lnet.MsgType) {
 	e := &m.op.Event
 	h := &m.tx.Header
@@ -289,8 +298,8 @@ func (m *message) answer(rx *lnd.Rx, t lnet.MsgType) {
 	m.tx.Urgent = m.out.urgent
 }
 
-// checkForward returns an error if a message for another node must not have been sent to this
-// one (lnet-core 5.2 step 3).
+// checkForward returns an error if the sender of a message for another node should not
+// have sent it through this node (lnet-core 5.2 step 3).
 func (i *ni) checkForward(rx *lnd.Rx) error {
 	h := &rx.Header
 	switch {
@@ -304,8 +313,8 @@ func (i *ni) checkForward(rx *lnd.Rx) error {
 	return nil
 }
 
-// protocolError counts a message as dropped and returns the error that makes the driver
-// close the connection.
+// protocolError counts a message that violates the protocol as dropped, and returns the
+// error for the driver, which then closes the connection.
 func (i *ni) protocolError(rx *lnd.Rx, r DropReason, err error) error {
 	i.node.dropped(r, i, nil, &rx.Header)
 	return &ProtocolError{NI: i.NID, From: rx.From, Err: err}

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// recovery holds the NIs and peer NIs whose health is not full. The monitor pings each of
-// them until it is (discovery 9.7).
+// recovery is the queue of NIs and peer NIs whose health is not full. The monitor pings
+// each of them until its health is full (discovery 9.7).
 type recovery struct {
 	mu   sync.Mutex // guards list; its elements belong to the monitor
 	list []*recoveringNI
@@ -30,13 +30,13 @@ type recoveringNI struct {
 	pinged int64       // when that ping was sent, by the node's clock
 }
 
-// recoverNI adds an NI to the queue.
+// recoverNI adds an NI to the recovery queue.
 func (n *Node) recoverNI(i *ni) {
 	n.addRecovering(recoveringNI{node: n, ni: i, health: &i.health})
 }
 
-// recoverPeer adds a peer NI to the queue if a message has ever arrived from it and it
-// has not been silent for too long.
+// recoverPeer adds a peer NI to the recovery queue, if a message has ever arrived from it
+// and the last one is not older than the recovery limit.
 func (n *Node) recoverPeer(p *peerNI) {
 	if p.lastAlive.Load() == 0 || n.agedOut(p) {
 		return
@@ -44,8 +44,8 @@ func (n *Node) recoverPeer(p *peerNI) {
 	n.addRecovering(recoveringNI{node: n, peer: p, health: &p.health})
 }
 
-// agedOut reports whether p has been silent for longer than the recovery limit. If so, it
-// resets the number of pings.
+// agedOut reports whether the last message from p is older than the recovery limit, so
+// that p is pinged no longer. If so, it also resets the number of pings.
 func (n *Node) agedOut(p *peerNI) bool {
 	limit := n.parameters.Load().RecoveryLimit
 	if limit <= 0 || n.second.Load()-p.lastAlive.Load() <= int64(limit/time.Second) {
@@ -55,7 +55,7 @@ func (n *Node) agedOut(p *peerNI) bool {
 	return true
 }
 
-// addRecovering adds p to the queue unless it is in it.
+// addRecovering adds p to the queue unless it is there already, and plans its first ping.
 func (n *Node) addRecovering(p recoveringNI) {
 	h := p.health
 	if h.recovering.Load() || h.recovering.Swap(true) {
@@ -68,7 +68,8 @@ func (n *Node) addRecovering(p recoveringNI) {
 	r.mu.Unlock()
 }
 
-// pingInterval returns the pause before the next ping in seconds: 1, 2, 4 and so on.
+// pingInterval returns the pause before the next ping, in seconds. It is 1 at first and
+// doubles with each ping, up to MaxRecoveryPingInterval.
 func (n *Node) pingInterval(h *health) int64 {
 	longest := int64(n.parameters.Load().MaxRecoveryPingInterval / time.Second)
 	count := int(h.pings.Load())
@@ -78,7 +79,8 @@ func (n *Node) pingInterval(h *health) int64 {
 	return 1 << count
 }
 
-// runRecovery sends the pings that are due. The monitor calls it.
+// runRecovery sends the pings that are due, and removes NIs that have recovered from the
+// queue. The monitor calls it.
 func (n *Node) runRecovery(second int64) {
 	r := &n.recovery
 	r.mu.Lock()
@@ -97,9 +99,9 @@ func (n *Node) runRecovery(second int64) {
 	}
 }
 
-// pingSoon schedules pings for the NI i and the peer NIs on its net at once, because the
-// link of i is up again. The intervals between further pings start from the shortest
-// again.
+// pingSoon makes the monitor ping the NI i and the peer NIs on its net immediately, if
+// they are in the queue, because the link of i is up again. The pauses between further
+// pings start again at 1 s.
 func (n *Node) pingSoon(i *ni) {
 	r := &n.recovery
 	r.mu.Lock()
@@ -113,7 +115,7 @@ func (n *Node) pingSoon(i *ni) {
 	n.wakeMonitor()
 }
 
-// pinged returns the NIs with a ping under way. The monitor calls it.
+// pinged returns the NIs and peer NIs with a ping under way. The monitor calls it.
 func (r *recovery) pinged() (out []*recoveringNI) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +127,8 @@ func (r *recovery) pinged() (out []*recoveringNI) {
 	return out
 }
 
-// isRecovered reports whether a recovering NI needs no more pings.
+// isRecovered reports whether p needs no more pings: its health is full, it is gone, or it
+// has been silent for too long.
 func (n *Node) isRecovered(p *recoveringNI) bool {
 	if p.health.full() {
 		return true
@@ -147,7 +150,7 @@ func (n *Node) removeRecovering(p *recoveringNI) {
 	if p.health.pending.Load() {
 		_ = n.table.Unlink(p.ping) // not found: it has ended
 	}
-	if !n.isRecovered(p) { // it lost health again meanwhile
+	if !n.isRecovered(p) { // it has lost health since the caller's check
 		if p.ni != nil {
 			n.recoverNI(p.ni)
 		} else {
@@ -156,7 +159,8 @@ func (n *Node) removeRecovering(p *recoveringNI) {
 	}
 }
 
-// pingRecovering sends a ping to exactly this NID. It is not resent.
+// pingRecovering sends a ping to exactly the NID of p, not to another NID of the same
+// node. A ping that fails is not resent.
 func (n *Node) pingRecovering(p *recoveringNI) {
 	h, err := n.table.Bind(portals.MD{
 		Bytes: make([]byte, lnet.PingBufferMin), Threshold: 2, Unlink: true,
@@ -184,9 +188,10 @@ func (n *Node) pingRecovering(p *recoveringNI) {
 	}
 }
 
-// HandleEvent implements portals.Handler. An answer from a peer NI raises its health as
-// any message does; in addition it proves that the peer NI was up after the ping was
-// sent. An answer from an NI of this node raises the NI's health here.
+// HandleEvent implements portals.Handler for the events of the ping. The REPLY from a peer
+// NI raises its health in the same way as any message does; here it only proves that the
+// peer NI was up when the ping was sent. The REPLY from an NI of this node raises the NI's
+// health here.
 func (p *recoveringNI) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil && !e.Unlinked:

@@ -11,25 +11,25 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// regions holds the memory that programs have registered and not released. Devices are
-// added and removed under the configuration slot; regions may also end without it.
+// regions holds the memory regions that programs have registered and not released. NIs are
+// added and removed under the configuration slot; regions may also be released without it.
 type regions struct {
-	mu   sync.Mutex // a leaf lock; guards live and unsettled
+	mu   sync.Mutex // a leaf lock; guards live and notFinal
 	live map[*memory.Region]struct{}
 	// notFinal are regions with unused pages, whose CPT may still change.
 	notFinal map[*memory.Region]struct{}
 }
 
 // Register registers b with the devices of all NIs, including those that are added later,
-// so that drivers with RDMA need not copy payload or register it for each message. Use
+// so that drivers with RDMA need not copy payload or register memory for each message. Use
 // Region.Slice and Region.Segment to create MDs from the region. b must not be moved or
-// freed before Region.Release. The program calls Release after the last event of the last
-// MD; Close ends the remaining regions. Part of b may be registered already.
+// freed before Region.Release, which the program calls after the last event of the last MD
+// in the region. Close ends the remaining regions. Parts of b may be registered already.
 //
-// If a device cannot register b, the failure is logged, and messages on that NI are
-// copied through the driver's own pool, as with unregistered memory. Register waits for
-// changes of the configuration and for drivers. It returns ErrInvalid if b is empty,
-// ErrInHandler if a handler calls it, ErrClosed, or ctx's error.
+// If a device cannot register b, the failure is logged, and messages on that NI are copied
+// through the driver's own pool, as with unregistered memory. Register blocks while the
+// configuration is being changed, and while drivers register b. It returns ErrInvalid if b
+// is empty, ErrInHandler if a handler calls it, ErrClosed, or ctx's error.
 func (n *Node) Register(ctx context.Context, b []byte) (*memory.Region, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("register: no memory: %w", ErrInvalid)
@@ -49,9 +49,10 @@ func (n *Node) Register(ctx context.Context, b []byte) (*memory.Region, error) {
 	return r, nil
 }
 
-// placeRegion determines the CPT nearest to a region, for the choice of the NI (selection
-// 5.3). Its devices have registered the region before, so if one of them pins the pages,
-// they exist. On a machine with one NUMA node placeRegion does nothing.
+// placeRegion determines the CPT nearest to a region, which influences the choice of the
+// NI (selection 5.3). On a machine with one NUMA node it does nothing. It must be called
+// after the region was registered with devices: a device may pin the pages, and only
+// existing pages have a location.
 func (n *Node) placeRegion(r *memory.Region) {
 	if n.numa.CPTs() < 2 {
 		return
@@ -61,18 +62,20 @@ func (n *Node) placeRegion(r *memory.Region) {
 	n.regions.setFinal(r, settled)
 }
 
-// placedAtOnce is the number of regions that the monitor checks per second. Each costs a
-// system call.
+// placedAtOnce is the number of regions whose CPT the monitor determines again per second.
+// Each costs a system call.
 const placedAtOnce = 64
 
-// placeRegions checks the CPT of some of the regions with unused pages again.
+// placeRegions determines the CPT of some regions again, whose pages were not all in use
+// before. The monitor calls it every second.
 func (n *Node) placeRegions() {
 	for _, r := range n.regions.open(placedAtOnce) {
 		n.placeRegion(r)
 	}
 }
 
-// setFinal records whether the CPT of a region is final.
+// setFinal records whether the CPT of a region is final (settled) or must be determined
+// again.
 func (s *regions) setFinal(r *memory.Region, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +90,7 @@ func (s *regions) setFinal(r *memory.Region, settled bool) {
 	}
 }
 
-// open returns up to most regions whose CPT is not final, in random order.
+// open returns regions whose CPT is not final, at most the given number, in random order.
 func (s *regions) open(most int) (list []*memory.Region) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +119,7 @@ func (s *regions) remove(r *memory.Region) {
 	delete(s.notFinal, r)
 }
 
-// all returns the current regions.
+// all returns the regions that are registered now.
 func (s *regions) all() []*memory.Region {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,15 +130,15 @@ func (s *regions) all() []*memory.Region {
 	return list
 }
 
-// attachNI registers all regions with an NI before the first message uses it. The
-// configuration slot must be held.
+// attachNI registers all regions with the device of a new NI, before the first message
+// uses the NI. The configuration slot must be held.
 func (s *regions) attachNI(i *ni) {
 	for _, r := range s.all() {
 		i.register(r)
 	}
 }
 
-// detachNI removes the registrations of an interface that was closed.
+// detachNI removes the regions' registrations with an interface that was closed.
 func (s *regions) detachNI(iface lnd.Interface) {
 	by, ok := iface.(memory.Registrar)
 	if !ok {
@@ -146,7 +149,7 @@ func (s *regions) detachNI(iface lnd.Interface) {
 	}
 }
 
-// end ends the remaining regions after all interfaces were closed.
+// end ends the remaining regions. All interfaces must have been closed.
 func (s *regions) end() {
 	for _, r := range s.all() {
 		r.End()
@@ -154,7 +157,8 @@ func (s *regions) end() {
 	}
 }
 
-// register registers a region with the NI's device if the driver supports it.
+// register registers a region with the NI's device, if the driver supports it. An error is
+// logged; messages on the NI are then copied.
 func (i *ni) register(r *memory.Region) {
 	by, ok := i.iface.(memory.Registrar)
 	if !ok {

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// resendQueue holds messages for the monitor to send: resends, and messages whose wait is
-// over (discovery 5.3, 9.6).
+// resendQueue holds messages for the monitor to process: messages to be sent again after a
+// failure, and messages that no longer wait for discovery (discovery 5.3, 9.6).
 type resendQueue struct {
 	mu       sync.Mutex // guards messages and closed
 	messages messageQueue
@@ -54,8 +54,8 @@ func (q *resendQueue) close() messageQueue {
 	return q.take()
 }
 
-// requeue queues m, which failed, for another attempt. It returns false if no more attempts
-// are allowed.
+// requeue queues m, which failed, for another attempt by the monitor. It returns false if
+// no more attempts are allowed; the caller must then end m.
 func (m *message) requeue() bool {
 	n := m.node
 	if m.out.recovery || n.isClosing() || m.aborted() {
@@ -70,7 +70,7 @@ func (m *message) requeue() bool {
 	}
 	m.out.retries++
 	m.out.deadline = 0 // each attempt has its own deadline
-	m.err = nil        // was the error of stepAttempted; in the queue it would mean not to send m
+	m.err = nil        // may be the error of stepAttempted; in the queue an error means that m must not be sent
 	if !n.resends.push(m) {
 		return false
 	}
@@ -78,9 +78,9 @@ func (m *message) requeue() bool {
 	return true
 }
 
-// resendAll sends the queued messages: those that failed, and those whose wait for
-// discovery is over. A message whose wait ended with an error is concluded with it. The
-// path is chosen again, towards the target of the last attempt.
+// resendAll processes the queued messages. A message whose wait for discovery ended with
+// an error ends with this error. For the others it chooses a path again, to the target of
+// the last attempt, and sends them.
 func (n *Node) resendAll() {
 	waiting := n.resends.take()
 	for m := waiting.pop(); m != nil; m = waiting.pop() {
@@ -97,8 +97,9 @@ func (n *Node) resendAll() {
 	}
 }
 
-// queueForMonitor queues m, which waited or was recalled, for the monitor. The monitor
-// sends it, or concludes it with err if err is not nil.
+// queueForMonitor queues m, which was waiting or was recalled from the driver, for the
+// monitor. If err is nil, the monitor chooses a path and sends m. Otherwise it ends m with
+// err.
 func (m *message) queueForMonitor(err error) {
 	m.err = err
 	if m.node.resends.push(m) {

@@ -15,8 +15,9 @@ import (
 // RoutingState is the state of a node's router role (lnet-core 9.1).
 type RoutingState uint8
 
-// The values are those that commands show. The node forwards messages in all states
-// except RoutingDisabled. It announces itself as a router only in RoutingEnabled.
+// The values of RoutingState are those that commands show. The node forwards messages in
+// all states except RoutingDisabled. It announces that it is a router only in
+// RoutingEnabled.
 const (
 	RoutingDisabled RoutingState = iota
 	RoutingEnabled
@@ -28,28 +29,30 @@ const (
 type PoolInfo struct {
 	// Pages is the size of a buffer in pages of 4096 bytes.
 	Pages int
-	// Buffers is the maximum number of buffers. Credits is the number of free ones; it is
-	// negative if messages are waiting, by their number. MinCredits is the lowest value that
-	// Credits ever had.
+	// Buffers is the maximum number of buffers. Credits is the number of free ones; if n
+	// messages wait for a buffer, it is -n. MinCredits is the lowest value that Credits ever
+	// had.
 	Buffers, Credits, MinCredits int
 }
 
-// RoutingInfo describes the router role.
+// RoutingInfo describes a node's router role.
 type RoutingInfo struct {
 	State RoutingState
-	// Ever reports whether the node has forwarded since it was created, or since StopRouting.
+	// Ever reports whether routing was enabled since the node was created or StopRouting was
+	// last called.
 	Ever bool
 	// Pools are the pools of tiny, small and large buffers.
 	Pools [poolKinds]PoolInfo
 }
 
-// Limits for stopping a router (decisions 23).
+// Limits for how long a router that is stopping continues to forward messages (decisions
+// 23).
 const (
-	drainMost  = 10 * time.Second // longest time that it continues to forward
-	drainLeast = 2 * time.Second  // shortest time, so that peers can be notified
+	drainMost  = 10 * time.Second // longest time, even if buffers are in use
+	drainLeast = 2 * time.Second  // shortest time, in which peers can be notified
 )
 
-// router is the state of the router role.
+// router is the state of the node's router role.
 type router struct {
 	state atomic.Uint32 // RoutingState
 	pools [poolKinds]pool
@@ -57,8 +60,9 @@ type router struct {
 	everEnabled atomic.Bool
 	mu          sync.Mutex // guards changes of state, and the fields below
 	sizes       Buffers
-	// In seconds of the node's clock: until is when starting ends, or the latest end of
-	// stopping; since is when stopping began.
+	// Times in seconds of the node's clock. In RoutingStarting, until is when that state
+	// ends. In RoutingStopping, since is when it began, and until is when it ends at the
+	// latest.
 	since, until int64
 }
 
@@ -75,10 +79,10 @@ func (r *router) forwards() bool { return RoutingState(r.state.Load()) != Routin
 // announced reports whether the node announces itself as a router.
 func (r *router) announced() bool { return RoutingState(r.state.Load()) == RoutingEnabled }
 
-// EnableRouting makes the node a router. It forwards at once. It announces that to others
-// after RouterCheckInterval plus RouterPingTimeout, when it has determined which of its
-// NIs are alive. It returns ErrBusy while the node is stopping to route, or ErrClosed. It
-// does not block.
+// EnableRouting makes the node a router. The node begins to forward messages immediately.
+// It announces this to other nodes only after RouterCheckInterval plus RouterPingTimeout,
+// when it knows which NIs receive pings. EnableRouting returns ErrBusy while routing is
+// being disabled, or ErrClosed. It does not block.
 func (a *Admin) EnableRouting() error {
 	n := a.n
 	if err := n.checkMade(); err != nil {
@@ -89,8 +93,8 @@ func (a *Admin) EnableRouting() error {
 	return err
 }
 
-// ResumeRouting is like EnableRouting, but if the node is stopping to route, it starts
-// again, and messages that wait to be forwarded continue.
+// ResumeRouting is like EnableRouting, but also enables routing again while it is being
+// disabled. Messages that wait to be forwarded are then kept.
 func (a *Admin) ResumeRouting() error {
 	n := a.n
 	if err := n.checkMade(); err != nil {
@@ -101,8 +105,8 @@ func (a *Admin) ResumeRouting() error {
 	return err
 }
 
-// enableRouting returns the messages that may continue. If resume is true, a router that
-// is stopping starts again.
+// enableRouting starts forwarding and returns the messages that may continue. If resume is
+// true, this is possible even while the router is stopping.
 func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 	r := &n.router
 	r.mu.Lock()
@@ -124,20 +128,21 @@ func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 	return n.startForwarding(RoutingStarting), nil
 }
 
-// startForwarding creates the pools and returns the messages that still wait for them
-// from an earlier period. router.mu must be held, except in New.
+// startForwarding sets the state s and the sizes of the pools. It returns messages that
+// were waiting for buffers and now have one. router.mu must be held, except in New.
 func (n *Node) startForwarding(s RoutingState) (ready messageQueue) {
 	r := &n.router
 	r.everEnabled.Store(true)
 	ready = r.resize(r.sizes.numbers())
 	for _, i := range n.topology.Load().nis {
-		i.lastPing.Store(n.second.Load()) // all count as alive at first
+		i.lastPing.Store(n.second.Load()) // every NI counts as pinged at first
 	}
 	r.state.Store(uint32(s))
 	return ready
 }
 
-// resize sets the numbers of buffers and returns the messages that may continue.
+// resize sets the numbers of buffers in the pools, and returns the messages that waited
+// for buffers and now may continue.
 func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
 	for k := range r.pools {
 		more := r.pools[k].resize(numbers[k])
@@ -146,9 +151,9 @@ func (r *router) resize(numbers [poolKinds]int) (ready messageQueue) {
 	return ready
 }
 
-// DisableRouting ends the router role. Peers are notified at once. Messages that they
-// still send are forwarded for at most 10 s and then dropped. DisableRouting does not
-// wait for that.
+// DisableRouting ends the router role. Peers are notified immediately. Messages that they
+// still send are forwarded for at most 10 s, and dropped after that. DisableRouting does
+// not wait for the end.
 func (a *Admin) DisableRouting() {
 	if a.n.isMade() {
 		a.n.disableRouting()
@@ -169,8 +174,8 @@ func (n *Node) disableRouting() {
 	n.republish()
 }
 
-// StopRouting ends the router role at once. Messages that wait to be forwarded are
-// dropped, and RoutingInfo.Ever becomes false. Routing can be enabled again.
+// StopRouting ends the router role immediately. Messages that wait to be forwarded are
+// dropped, and RoutingInfo.Ever becomes false. Routing can be enabled again later.
 func (a *Admin) StopRouting() {
 	n := a.n
 	if !n.isMade() {
@@ -181,8 +186,9 @@ func (a *Admin) StopRouting() {
 	n.router.everEnabled.Store(false)
 }
 
-// SetBuffers sets the sizes of the pools. A negative number leaves a size unchanged, 0
-// means the default. The sizes take effect while the node forwards.
+// SetBuffers sets the number of buffers in each pool. A negative number leaves a pool
+// unchanged, and 0 means the default. If the node does not forward, the numbers take
+// effect when routing is enabled.
 func (a *Admin) SetBuffers(b Buffers) {
 	n := a.n
 	if !n.isMade() {
@@ -216,7 +222,7 @@ func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
 	return ready
 }
 
-// Buffers returns the sizes of the pools, which take effect while the node forwards.
+// Buffers returns the number of buffers in each pool while the node forwards.
 func (a *Admin) Buffers() Buffers {
 	n := a.n
 	if !n.isMade() {
@@ -245,8 +251,8 @@ func (a *Admin) Routing() RoutingInfo {
 	return info
 }
 
-// runRouter advances the state and checks which NIs are alive. The monitor calls it every
-// second.
+// runRouter ends the states of starting and stopping when it is time, and checks which NIs
+// receive pings. The monitor calls it every second.
 func (n *Node) runRouter() {
 	r := &n.router
 	if !r.forwards() {
@@ -265,8 +271,8 @@ func (n *Node) runRouter() {
 	n.checkNets(second)
 }
 
-// finishTransition ends the starting or stopping of the router if it is time, and reports which of
-// them has ended.
+// finishTransition ends RoutingStarting or RoutingStopping if it is time, and reports
+// which of the two has ended.
 func (r *router) finishTransition(second int64) (started, stopped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -293,8 +299,8 @@ func (r *router) idle() bool {
 	return true
 }
 
-// stopForwarding ends the router role. Waiting messages are dropped, and the buffers are
-// freed when they are released.
+// stopForwarding ends the router role immediately. Waiting messages are dropped. Buffers
+// in use are freed when their messages release them.
 func (n *Node) stopForwarding() {
 	r := &n.router
 	r.mu.Lock()
@@ -306,21 +312,23 @@ func (n *Node) stopForwarding() {
 	}
 }
 
-// end disables forwarding. r.mu must be held.
+// end disables forwarding and resizes the pools to 0. The caller must then call
+// forwardingEnded. r.mu must be held.
 func (r *router) end() {
 	r.state.Store(uint32(RoutingDisabled))
 	r.resize([poolKinds]int{}) // no message continues when the size becomes 0
 }
 
-// forwardingEnded drops the waiting messages after router.end.
+// forwardingEnded drops the messages that wait to be forwarded, after router.end.
 func (n *Node) forwardingEnded() {
 	n.dropForwards(DropNotRouter, func(*message) bool { return true })
 	n.endSilence()
 	n.log.Info("routing disabled")
 }
 
-// drain ends the router role and waits until that is done or ctx is. Peers are notified
-// by a push, and messages that they send before that are forwarded.
+// drain disables routing and waits until the node has stopped forwarding or ctx is done.
+// Until then, peers are notified by pushes, and messages that they still send are
+// forwarded.
 func (n *Node) drain(ctx context.Context) {
 	if !n.router.forwards() {
 		return
@@ -337,14 +345,14 @@ func (n *Node) drain(ctx context.Context) {
 	}
 }
 
-// silenceLimit returns how many seconds a net may be without pings before its NIs are marked
-// as down.
+// silenceLimit returns the number of seconds without a ping after which a router marks the
+// NIs of a net as down.
 func (p *Parameters) silenceLimit() int64 {
 	return int64((p.RouterPingTimeout + p.RouterCheckInterval) / time.Second)
 }
 
-// checkNets marks the NIs of nets that were not pinged for too long as down (lnet-core
-// 9.2).
+// checkNets marks the NIs of each net on which no ping has arrived for too long as down
+// (lnet-core 9.2).
 func (n *Node) checkNets(second int64) {
 	silence := n.parameters.Load().silenceLimit()
 	last := map[lnet.Net]int64{}
@@ -364,11 +372,11 @@ func (n *Node) checkNets(second int64) {
 	}
 }
 
-// markSilent marks an NI as down because no ping arrived on its net after the given
-// second. It reports whether the status in ping info changed.
+// markSilent marks an NI as down because no ping arrived on its net after the second
+// since. It reports whether the NI's status in ping info has changed.
 func (i *ni) markSilent(since int64) bool {
 	news := i.blame(DownSilence, true)
-	if i.lastPing.Load() > since { // one arrived at this moment
+	if i.lastPing.Load() > since { // a ping has arrived since the caller's check
 		i.blame(DownSilence, false)
 		return false
 	}
@@ -376,8 +384,8 @@ func (i *ni) markSilent(since int64) bool {
 	return news
 }
 
-// noteRouterPing records a ping from another node, which shows that this NI of a router
-// is alive.
+// noteRouterPing records that a message is a ping from another node, if it is one. A ping
+// shows that this NI of a router is alive, so it ends DownHealth and DownSilence.
 func (i *ni) noteRouterPing(h *lnet.Header) {
 	if h.Type != lnet.MsgGet || h.Portal != lnet.ReservedPortal || i.loopback || i.node.topology.Load().find(h.Src) != nil {
 		return
@@ -390,8 +398,9 @@ func (i *ni) noteRouterPing(h *lnet.Header) {
 	}
 }
 
-// republish publishes the current ping info under the same sequence number, and pushes it
-// to every multi-rail peer (discovery 4.4, 5.2).
+// republish publishes ping info with the current status of the NIs, under the same
+// sequence number, and makes discovery push it to every multi-rail peer (discovery 4.4,
+// 5.2).
 func (n *Node) republish() {
 	n.pushAll.Store(true)
 	n.republishInfo()

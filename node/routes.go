@@ -16,9 +16,9 @@ import (
 
 // RouteOptions are the properties of a route besides its net and gateway.
 type RouteOptions struct {
-	// Hops is 1 to 255, or 0 if it is unknown, which counts as 1.
+	// Hops is 1 to 255, or 0 if it is unknown, which counts as 1 hop.
 	Hops uint32
-	// Priority is 0 for the most preferred routes.
+	// Priority is 0 for the most preferred routes. Larger numbers are less preferred.
 	Priority uint32
 }
 
@@ -27,25 +27,25 @@ type RouteInfo struct {
 	Net     lnet.Net
 	Gateway lnet.NID
 	RouteOptions
-	// Up reports whether the route may be used. SingleHop reports whether the gateway is
-	// known to be on the net itself.
+	// Up reports whether messages may use the route. SingleHop reports whether the gateway's
+	// ping info has a NID on Net, so that no other router follows.
 	Up, SingleHop bool
 }
 
-// NewRoute is a route to be added or deleted.
+// NewRoute describes a route that is to be added or deleted.
 type NewRoute struct {
 	Net     lnet.Net
 	Gateway lnet.NID
 	RouteOptions
 }
 
-// AddRoute adds a route to a remote net. It is inserted at a random position among routes
-// with equal hops and priority, so that nodes spread their load over routers (lnet-core
-// 8.1). The gateway is checked at once.
+// AddRoute adds a route to a remote net. The route is inserted at a random position among
+// those with equal hops and priority, so that different nodes prefer different routers
+// (lnet-core 8.1). The gateway is checked immediately, in the background.
 //
 // AddRoute returns ErrInvalid if an argument is invalid, ErrExists if the net is local or
-// the route exists, ErrUnreachable if no NI is on the gateway's net, ErrClosed,
-// ErrInHandler, or ctx's error.
+// has a route through this gateway, ErrUnreachable if no NI is on the gateway's net,
+// ErrClosed, ErrInHandler, or ctx's error.
 func (a *Admin) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o RouteOptions) error {
 	errs, err := a.AddRoutes(ctx, []NewRoute{{net, gateway, o}})
 	if err != nil {
@@ -54,9 +54,9 @@ func (a *Admin) AddRoute(ctx context.Context, net lnet.Net, gateway lnet.NID, o 
 	return errs[0]
 }
 
-// AddRoutes adds many routes for little more than the cost of one. It returns one error
-// for each route, nil for those that were added. If it could not start, it returns an
-// error and no list.
+// AddRoutes adds many routes for little more than the cost of one. errs has one element
+// for each route, which is nil if the route was added. If no route could be attempted,
+// AddRoutes returns only the second error.
 func (a *Admin) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error, _ error) {
 	n := a.n
 	err := n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
@@ -68,7 +68,7 @@ func (a *Admin) AddRoutes(ctx context.Context, routes []NewRoute) (errs []error,
 
 func (d *discoverer) addRoutes(m *discovery.Machine, now time.Duration, routes []NewRoute) (errs []error) {
 	var added []*selection.Route
-	to := map[lnet.Net][]*selection.Route{} // those of added, by net
+	to := map[lnet.Net][]*selection.Route{} // the routes in added, by net
 	for k := range routes {
 		w := &routes[k]
 		r, err := d.newRoute(m, now, w, to[w.Net])
@@ -91,8 +91,8 @@ func (d *discoverer) addRoutes(m *discovery.Machine, now time.Duration, routes [
 	return errs
 }
 
-// newRoute creates a route that is not in a table yet. others are the routes to the same
-// net that will be added together with it.
+// newRoute creates the route w, which the caller must insert into the route table. others
+// are the routes to the same net that will be inserted together with it.
 func (d *discoverer) newRoute(
 	m *discovery.Machine, now time.Duration, w *NewRoute, others []*selection.Route,
 ) (*selection.Route, error) {
@@ -122,7 +122,7 @@ func (d *discoverer) newRoute(
 	return r, nil
 }
 
-// check validates the route.
+// check returns an error if the route is invalid or cannot be used with the NIs of t.
 func (w *NewRoute) check(t *topology) error {
 	switch gateway := w.Gateway; {
 	case gateway.IsZero() || gateway.IsAny() || gateway.IsLoopback():
@@ -143,8 +143,8 @@ func (w *NewRoute) check(t *topology) error {
 	return nil
 }
 
-// gatewayOf returns the peer through which a route leads, or nil if discovery does not
-// know it yet.
+// gatewayOf returns the peer through which the route leads. It returns nil if discovery
+// does not know the gateway yet.
 func gatewayOf(r *selection.Route) *peer { return peerNIOf(r.Gateway).peer.Load() }
 
 // route replaces the route table.
@@ -157,10 +157,10 @@ func (d *discoverer) route(table *selection.Routing) {
 	n.topology.Store(next)
 }
 
-// DeleteRoute deletes the routes to a net through the peer that has the gateway NID
-// (lnet-core 8.1). A zero net stands for any net, a zero gateway for any gateway. It
-// returns ErrNotFound if there is no route to the net, ErrClosed, ErrInHandler, or ctx's
-// error.
+// DeleteRoute deletes the routes to a net that lead through the peer with the gateway NID
+// (lnet-core 8.1). A zero net stands for every net, a zero gateway for every gateway. It
+// returns ErrNotFound if net is not zero and no route leads to it, ErrClosed,
+// ErrInHandler, or ctx's error.
 func (a *Admin) DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error {
 	n := a.n
 	err := n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
@@ -202,7 +202,7 @@ func (a *Admin) DeleteRoutes(ctx context.Context, routes []NewRoute) error {
 }
 
 // routesThrough returns a function that reports whether a route leads through the peer
-// that has the gateway NID.
+// with the NID gateway.
 func (n *Node) routesThrough(gateway lnet.NID) func(*selection.Route) bool {
 	var through *peer
 	if p := n.peers.find(gateway); p != nil {
@@ -213,7 +213,8 @@ func (n *Node) routesThrough(gateway lnet.NID) func(*selection.Route) bool {
 	}
 }
 
-// dropRoutes deletes the routes for which match returns true.
+// dropRoutes deletes the routes for which match returns true, and informs the discovery
+// machine.
 func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
 	table, gone := d.node.topology.Load().view.Routing.Without(match)
 	d.forgetRoutes(gone)
@@ -237,7 +238,8 @@ func (a *Admin) Routes() []RouteInfo {
 	return infos
 }
 
-// rebindRoutes makes routes refer to the peer NIs that now have their gateways' NIDs.
+// rebindRoutes replaces the gateways of all routes by the peer NIs that now have the
+// gateways' NIDs, after NIDs of gateways were added to or removed from peers.
 func (d *discoverer) rebindRoutes() {
 	n := d.node
 	d.route(n.topology.Load().view.Routing.RebindGateways(func(nid lnet.NID) *selection.PeerNI {
@@ -248,7 +250,8 @@ func (d *discoverer) rebindRoutes() {
 	}))
 }
 
-// moveRoutes makes routes through the NID from lead through the NID to.
+// moveRoutes changes the gateway of all routes through the NID from to the NID to, which
+// now stands for the same node.
 func (d *discoverer) moveRoutes(from, to lnet.NID) {
 	n := d.node
 	owner := n.peerFor(to)
@@ -268,7 +271,7 @@ func (d *discoverer) forgetRoutes(gone []*selection.Route) {
 	}
 }
 
-// gatewayRoutes calls f for each route through a peer.
+// gatewayRoutes calls f for each route that leads through the peer q.
 func (d *discoverer) gatewayRoutes(q *peer, f func(*selection.Route)) {
 	for _, r := range d.node.topology.Load().view.Routing.Routes() {
 		if gatewayOf(r) == q {
@@ -277,7 +280,8 @@ func (d *discoverer) gatewayRoutes(q *peer, f func(*selection.Route)) {
 	}
 }
 
-// gatewayInfo updates the routes through a gateway from its ping info (lnet-core 8.3).
+// gatewayInfo updates the state of the routes through the gateway q from its ping info
+// (lnet-core 8.3).
 func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	if q == nil {
 		return
@@ -311,9 +315,10 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	})
 }
 
-// gatewayChecked records whether a gateway has answered (discovery 6.8). A gateway that
-// has not answered in time, but from which messages have arrived meanwhile, is considered
-// busy and not dead (decisions 131).
+// gatewayChecked records whether the gateway q has answered a check; err is nil if it has
+// (discovery 6.8). If the answer is only late, but other messages have arrived from the
+// gateway since the ping, the gateway is considered busy, and nothing changes (decisions
+// 131).
 func (d *discoverer) gatewayChecked(q *peer, err error) {
 	if q == nil || errors.Is(err, discovery.ErrTimedOut) && d.heardSincePing(q) {
 		return
@@ -331,8 +336,8 @@ func (d *discoverer) gatewayChecked(q *peer, err error) {
 	d.setRemoved(q, err != nil)
 }
 
-// heardSincePing reports whether a message arrived from a peer within the timeout of a
-// ping, and no driver has reported the peer as lost since.
+// heardSincePing reports whether a message has arrived from the peer q within the last
+// transaction timeout, on a NID that no driver has reported as lost since.
 func (d *discoverer) heardSincePing(q *peer) bool {
 	v := q.view.Load()
 	if v == nil {
@@ -346,7 +351,8 @@ func (d *discoverer) heardSincePing(q *peer) bool {
 	})
 }
 
-// causeGateway links the log lines about a gateway that stops and starts to answer.
+// causeGateway connects two log lines: that a gateway does not answer, and that it answers
+// again.
 const causeGateway = "gateway"
 
 func (d *discoverer) setRemoved(q *peer, dead bool) {
@@ -366,8 +372,9 @@ func (d *discoverer) setRemoved(q *peer, dead bool) {
 	d.publishPeer(q, v)
 }
 
-// admitRouted reports whether a message that a router delivered from a net is accepted
-// (lnet-core 5.2 step 6).
+// admitRouted reports whether a message from the net from, which the router gateway
+// delivered, is accepted (lnet-core 5.2 step 6). forUs reports whether the message is for
+// this node.
 func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 	strict := forUs && n.parameters.Load().DropAsymRoute
 	dead := gateway.Peer().Removed
@@ -384,7 +391,8 @@ func (n *Node) admitRouted(gateway *peerNI, from lnet.Net, forUs bool) bool {
 	return true
 }
 
-// returnsThrough reports whether a route to a net leads through a neighbour.
+// returnsThrough reports whether a route to the net to leads through the neighbour
+// gateway.
 func (n *Node) returnsThrough(gateway *peerNI, to lnet.Net) bool {
 	q := gateway.peer.Load()
 	return q != nil && slices.ContainsFunc(n.topology.Load().view.Routing.To(to), func(r *selection.Route) bool {
@@ -392,8 +400,8 @@ func (n *Node) returnsThrough(gateway *peerNI, to lnet.Net) bool {
 	})
 }
 
-// reviveGateway marks a gateway as alive that counted as dead and has delivered a message
-// from a net.
+// reviveGateway marks the gateway q as alive again. q counted as dead, but has delivered a
+// message from the net from.
 func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	v := q.view.Load()
 	if !q.removed || v == nil {
@@ -414,10 +422,10 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	d.setRemoved(q, false)
 }
 
-// markAlive updates a peer NI that counted as down after a message has arrived from it. The
-// message may have been sent before the peer NI was reported as down. It is assumed to be
-// no older than the LND timeout, although it may be if a PUT on a lazy portal has blocked
-// it.
+// markAlive marks the peer NI p, which counts as down, as up, because a message has
+// arrived from it. If p's node has reported p as down, this report is kept if the message
+// may be older. The message is assumed to be sent at most one LND timeout ago, although it
+// may be older if a PUT on a lazy portal has blocked it.
 func (n *Node) markAlive(p *peerNI) {
 	late := n.parameters.Load().LNDTimeout()
 	for _, i := range n.topology.Load().nis {
@@ -436,21 +444,23 @@ func (n *Node) markAlive(p *peerNI) {
 	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, true) })
 }
 
-// noteLost records that a driver has lost a peer (lnet-core 8.4).
+// noteLost records that the driver of i has lost the connections to the peer NI nid
+// (lnet-core 8.4).
 func (n *Node) noteLost(i *ni, nid lnet.NID) {
 	p := n.peers.find(nid)
 	if p == nil || n.parameters.Load().IgnorePeerDown {
 		return
 	}
 	p.Up.Store(false)
-	if !p.gateway() || n.topology.Load().better(i) { // update routes even if p was down already
+	if !p.gateway() || n.topology.Load().better(i) { // routes are updated even if p was down already
 		return
 	}
 	n.discoverer.post(func(*discovery.Machine, time.Duration) { n.discoverer.notifyRoutes(p, false) })
 }
 
-// notifyRoutes sets the state of the routes whose gateway is the NID of p. It applies
-// only to gateways for which discovery is disabled.
+// notifyRoutes sets the state of the routes whose gateway has the NID of p. It does
+// nothing if discovery is enabled for the gateway, because its ping info then determines
+// the state.
 func (d *discoverer) notifyRoutes(p *peerNI, up bool) {
 	if !p.view().Disabled(d.node.topology.Load().local) {
 		return

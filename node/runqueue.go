@@ -6,28 +6,29 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// step is the next action on a message in a runQueue.
+// step is what is to be done next with a message in a runQueue.
 type step uint8
 
 const (
-	stepAttempted step = iota // the attempt to send it is over
-	stepConclude              // it will not be sent, without effect on health
-	stepPlace                 // it was accepted by an MD that was attached meanwhile
-	stepDrop                  // it was rejected by such an MD
-	stepForward               // it received the credit that it waited for in the router
+	stepAttempted step = iota // end the attempt to send it
+	stepConclude              // end it without sending it, and without effect on health
+	stepPlace                 // receive it: it waited on a lazy portal, and a new MD accepts it
+	stepDrop                  // drop it: it waited on a lazy portal, and was rejected
+	stepForward               // continue to forward it: it has received the credit that it waited for
 )
 
-// runQueue runs steps of messages that end without a driver, or that a driver may fail at
-// once. Handlers run in these steps and may start messages that end in the same way. The
-// first caller processes the queue until it is empty, and concurrent or nested callers
-// only append to it. So the stack does not grow.
+// runQueue runs steps of messages that end while no driver owns them, or that a driver may
+// complete within Send. A step may run handlers, which may send messages that end in the
+// same way. To keep the stack from growing, the first caller processes the queue until it
+// is empty, and concurrent and nested callers only append to it.
 type runQueue struct {
 	mu       sync.Mutex // guards running and messages
 	running  bool
 	messages messageQueue
 }
 
-// pushAll appends the messages of operations, with next step s.
+// pushAll appends the messages of the operations to the queue and sets their next step to
+// s.
 func (q *messageQueue) pushAll(operations portals.Operations, s step) {
 	for o := operations.Next(); o != nil; o = operations.Next() {
 		m := messageOf(o)
@@ -36,8 +37,8 @@ func (q *messageQueue) pushAll(operations portals.Operations, s step) {
 	}
 }
 
-// run runs the next steps of messages, or appends them to the queue if another call is
-// processing it.
+// run runs the next steps of messages. If another call is processing the queue, run only
+// appends the messages to it.
 func (n *Node) run(messages *messageQueue) {
 	if messages.head == nil {
 		return
@@ -70,8 +71,8 @@ func (n *Node) run(messages *messageQueue) {
 	q.mu.Unlock()
 }
 
-// schedule queues m for a step that ends it or an attempt to send it. The caller must own
-// m.
+// schedule runs the step s of m, now or after the steps that are already queued. err is
+// the error of that step. The caller must own m, and does not own it afterwards.
 func (m *message) schedule(s step, err error) {
 	m.step, m.err = s, err
 	var q messageQueue

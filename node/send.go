@@ -21,8 +21,8 @@ type PutOptions struct {
 	HdrData uint64
 	// Ack requests an acknowledgement.
 	Ack bool
-	// More announces that the caller is about to send more messages, so that the driver may
-	// write this one together with them. It is only a hint.
+	// More is a hint that the caller is about to send more messages, so that the driver may
+	// write this one together with them.
 	More bool
 }
 
@@ -35,11 +35,11 @@ type GetOptions struct {
 	MatchBits uint64
 	// Offset is the position in a target MD that has ManageRemote.
 	Offset uint32
-	// More announces that the caller is about to send more messages; see PutOptions.
+	// More is a hint that the caller is about to send more messages; see PutOptions.
 	More bool
 }
 
-// request holds the parameters of a PUT or GET.
+// request holds the parameters of a PUT or a GET.
 type request struct {
 	typ       lnet.MsgType
 	source    lnet.NID
@@ -47,20 +47,21 @@ type request struct {
 	bits      uint64
 	offset    uint32
 	hdrData   uint64
-	wantReply bool     // an ACK or a REPLY
+	wantReply bool     // an ACK or a REPLY is expected
 	recovery  bool     // a recovery ping
-	net       lnet.Net // the net to use, if not 0
+	net       lnet.Net // the net of the next hop, if not 0
 	more      bool     // another request follows
 }
 
 // Put sends the memory of the bound MD h. A PID of 0 means lnet.PIDLustre. Put never
 // blocks. If it returns nil, a SEND event follows, with an error if the message could not
-// be sent. If Ack is set, an ACK event follows too, before or after the SEND event.
-// Events may be delivered before Put returns. For a PUT to 0@lo all of them are,
-// including those of messages that handlers send there meanwhile.
+// be sent. If Ack is set, an ACK event follows too, before or after the SEND event. Events
+// may be delivered before Put returns. For a PUT to 0@lo, all events are delivered before
+// Put returns, including events of messages to 0@lo that handlers send meanwhile.
 //
-// If Put returns an error, there will be no event. The error is ErrNotFound if the MD is
-// unknown, attached or used up, ErrInvalid if no node can have the portal, or ErrClosed.
+// If Put returns an error, there will be no event. The error is ErrNotFound if the MD does
+// not exist, was created by Attach, or is used up; ErrInvalid if the portal number is out
+// of range; or ErrClosed.
 func (n *Node) Put(h lnet.Handle, to lnet.ProcessID, o PutOptions) error {
 	r := request{
 		typ: lnet.MsgPut, source: o.Source, portal: o.Portal, bits: o.MatchBits,
@@ -69,8 +70,8 @@ func (n *Node) Put(h lnet.Handle, to lnet.ProcessID, o PutOptions) error {
 	return n.request(h, to, &r)
 }
 
-// Get receives data into the memory of the bound MD h. A SEND and a REPLY event follow,
-// in any order. Otherwise it is like Put.
+// Get requests data into the memory of the bound MD h. If it returns nil, a SEND and a
+// REPLY event follow, in any order. Otherwise it is like Put.
 func (n *Node) Get(h lnet.Handle, to lnet.ProcessID, o GetOptions) error {
 	r := request{
 		typ: lnet.MsgGet, source: o.Source, portal: o.Portal, bits: o.MatchBits,
@@ -151,7 +152,8 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	return nil
 }
 
-// describe sets the fields of m's event, except those that Begin has set from the MD.
+// describe sets the fields of m's event that follow from the request. Begin has set the
+// others from the MD.
 func (m *message) describe(r *request, to lnet.ProcessID) {
 	e := &m.op.Event
 	e.Portal = r.portal
@@ -163,8 +165,9 @@ func (m *message) describe(r *request, to lnet.ProcessID) {
 	e.Offset = int(r.offset)
 }
 
-// transmit acquires credits for m and passes it to the driver (lnet-core 7.2). If a
-// message fails, transmit also sends the messages that receive its credits.
+// transmit acquires the credits for m and passes m to the driver (lnet-core 7.2). If a
+// credit is not free, m waits in a queue. If m fails before the driver has it, transmit
+// also sends the messages that receive m's credits.
 func (n *Node) transmit(m *message) {
 	var ready messageQueue
 	for ; m != nil; m = ready.pop() {
@@ -202,15 +205,15 @@ func (n *Node) transmitAll(q *messageQueue) {
 	}
 }
 
-// Errors of messages that waited too long for credits, and of forwarded messages whose
-// next hop does not answer.
+// errOverdue is the error of a message that waited for credits until its deadline.
+// errHopDown is the error of a forwarded message whose next hop does not answer.
 var (
 	errOverdue = &lnd.Error{Driver: "node", Op: "send", Status: lnd.StatusNetworkTimeout, Err: ErrTimedOut}
 	errHopDown = &lnd.Error{Driver: "node", Op: "forward", Status: lnd.StatusRemoteDropped, Err: ErrUnreachable}
 )
 
-// checkSendable returns an error if m, which waited for credits or is forwarded, must not be sent
-// any more (lnet-core 7.2).
+// checkSendable returns an error if m must not be sent any more (lnet-core 7.2). m has
+// waited for credits or is being forwarded.
 func (m *message) checkSendable() error {
 	switch {
 	case m.out.deadline != 0 && m.node.now() > m.out.deadline:

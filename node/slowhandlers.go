@@ -2,13 +2,13 @@ package node
 
 import "sync"
 
-// slowCalls manages goroutines for handlers whose events arrive faster than they are
-// handled, so that a driver's goroutine does not run them indefinitely. Close waits for
-// these goroutines.
+// slowCalls manages the goroutines for slow handlers, that is, handlers whose events
+// arrive faster than they are handled. Without them, a slow handler would occupy a
+// driver's goroutine indefinitely. Node.Close waits for these goroutines.
 type slowCalls struct {
 	mu    sync.Mutex // guards count and idle
 	count int
-	idle  chan struct{} // closed when count is 0 again; nil if not needed
+	idle  chan struct{} // closed when count becomes 0; nil unless done was called meanwhile
 }
 
 // run runs f in a new goroutine.
@@ -28,7 +28,7 @@ func (h *slowCalls) run(f func()) {
 	}()
 }
 
-// done returns a channel that is closed when none of these goroutines is left.
+// done returns a channel that is closed as soon as no such goroutine is running.
 func (h *slowCalls) done() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,10 +9,11 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// Start creates a node with one NI of the driver d for each NID, as New and AddNI do.
-// NIDs are in the form that lnet.ParseNID accepts, such as "10.0.0.1@tcp". Start blocks
-// like AddNI. On error the node is closed; the driver always remains the caller's. Start
-// returns the errors of New, lnet.ParseNID and AddNI, or ErrInHandler.
+// Start creates a node and adds one NI of the driver d for each NID. It is New followed by
+// AddNI for each NID. NIDs are in the form that lnet.ParseNID accepts, such as
+// "10.0.0.1@tcp". Like AddNI, Start blocks until the interfaces are open or ctx is done.
+// On error it closes the node. It never closes d. Start returns the errors of New,
+// lnet.ParseNID and AddNI, or ErrInHandler.
 func Start(ctx context.Context, c Config, d lnd.Driver, nids ...string) (*Node, error) {
 	if portals.InHandler() {
 		return nil, ErrInHandler

@@ -12,54 +12,59 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// PeerNIsMax is the default of Parameters.PeerNIsMax, PeerNIsMin its lowest value.
+// PeerNIsMax is the default of Parameters.PeerNIsMax. Lower values than PeerNIsMin mean
+// the default.
 const (
 	PeerNIsMax = 65536
 	PeerNIsMin = 16
 )
 
-// mentionRate limits the number of unknown NIDs that one neighbour may introduce: as
-// destinations of messages to be forwarded, as sources of pushes that it forwards, and as
-// NIDs of a peer beyond freeMentions. A destination from which a message arrives afterwards
-// is not counted, because it exists and costs no more than any node that connects.
+// mentionRate limits how many unknown NIDs one neighbour may mention: as destinations of
+// messages to be forwarded, as sources of pushes that it forwards, and as NIDs of a peer
+// beyond freeMentions. If a message arrives from such a NID later, the NID no longer
+// counts against the limit, because it exists and costs no more than any node that
+// connects.
 var mentionRate = limit.Rate{Every: time.Second / 256, Burst: 4096}
 
-// freeMentions is the number of new NIDs that any peer may introduce. Every node accepts at
-// least this many.
+// freeMentions is the number of unknown NIDs in ping info that do not count against
+// mentionRate. Every node accepts at least this many.
 const freeMentions = lnet.InterfacesMin
 
 const (
-	// unusedAfter is the number of seconds without use after which a peer may be evicted in
-	// advance, before its place is needed. A peer that was never used counts as unused for
-	// that long when it is created.
+	// unusedAfter is the number of seconds without use after which a peer may be evicted
+	// early, before its place is needed. A peer that was never used may be evicted early from
+	// the start.
 	unusedAfter = 3600
-	// calling is a handicap in seconds for peers that only connected: a connection weighs as
-	// much as a use that was this much earlier, because any node can connect.
+	// calling makes peers that only connected less valuable than peers that this node used,
+	// because any node can connect: a message that arrived counts like a use that was this
+	// many seconds earlier.
 	calling = 24 * 3600
-	// evictPause is the pause in seconds after all peers were considered and not enough could
-	// be evicted.
+	// evictPause is the pause, in seconds, before the discoverer tries again to evict peers,
+	// after it could not evict enough.
 	evictPause = 1
 )
 
 // strangers limits the number of peer NIs that are not configured. When there are more
-// than PeerNIsMax, the discoverer evicts peers, those that were not used for the longest
-// time first. It never evicts peers with messages under way or waiting, with discovery
-// that a caller waits for, or that were configured. A NID that arrives when there is no
-// room is rejected, unless this node itself needs it.
+// than PeerNIsMax, the discoverer evicts peers, the least recently used first. It never
+// evicts a peer that is configured, that has messages under way or waiting, or whose
+// discovery a caller waits for. When too many remain, further unknown NIDs are rejected,
+// unless this node itself needs them.
 type strangers struct {
-	// named is the number of configured peer NIs at the last count. It is 0 if any was
-	// unconfigured since.
+	// named is the number of configured peer NIs when they were last counted. It is 0 if the
+	// configuration of a peer was removed since.
 	named              atomic.Int64
 	forgotten, refused atomic.Uint64
 
-	// when the discoverer may try again, in seconds of the node's clock
+	// retryAt is when the discoverer may try again to evict peers, in seconds of the node's
+	// clock.
 	retryAt int64
-	// rejectedNIDs is set if peers may lack NIDs that were rejected; used by the discoverer only.
+	// rejectedNIDs is set if NIDs of some peers were rejected; used by the discoverer only.
 	rejectedNIDs bool
 }
 
-// recount forces a new count before more strangers are accepted, because a peer is no
-// longer configured. The discoverer calls it.
+// recount makes the discoverer count the configured peer NIs again, because a peer is no
+// longer configured. Until then, all peer NIs count against the limit. The discoverer
+// calls it.
 func (s *strangers) recount() {
 	s.named.Store(0)
 	s.retryAt = 0
@@ -67,14 +72,15 @@ func (s *strangers) recount() {
 
 // PeerNIsInfo describes the peer NIs that the node keeps.
 type PeerNIsInfo struct {
-	// Count is the number of peer NIs. Named is the number of those that are configured or
-	// are gateways, at the last count. Max limits the others.
+	// Count is the number of peer NIs. Named is the number of those that were configured or
+	// gateways when they were last counted. Max limits the others.
 	Count, Named, Max int
-	// Forgotten is the number of evicted peer NIs. Refused is the number of rejected ones.
+	// Forgotten is the number of evicted peer NIs. Refused is the number of NIDs that were
+	// rejected.
 	Forgotten, Refused uint64
 }
 
-// PeerNIs returns the number of peer NIs and its limits.
+// PeerNIs returns the number of peer NIs, its limit, and how often the limit was enforced.
 func (a *Admin) PeerNIs() PeerNIsInfo {
 	n := a.n
 	if !n.isMade() {
@@ -87,23 +93,26 @@ func (a *Admin) PeerNIs() PeerNIsInfo {
 	}
 }
 
-// strangersOver returns by how many the peer NIs exceed the limit.
+// strangersOver returns by how many the peer NIs that are not configured exceed the limit.
+// It is negative if there is room.
 func (n *Node) strangersOver() int {
 	return int(n.peers.count.Load()-n.strangers.named.Load()) - n.parameters.Load().PeerNIsMax
 }
 
-// strangersFull reports whether new NIDs must be rejected, both of nodes that connect and
-// of those that a neighbour introduces, because the discoverer does not keep up.
+// strangersFull reports whether further NIDs must be rejected, because eviction does not
+// keep up. This applies to nodes that connect and to NIDs that a neighbour mentions. A
+// rejection is counted.
 func (n *Node) strangersFull() bool { return n.countRejected(n.tooManyPeers()) }
 
 func (n *Node) tooManyPeers() bool {
 	return n.strangersOver() >= n.parameters.Load().PeerNIsMax/8
 }
 
-// full reports whether additional NIDs that the peer claims must be rejected. Rejecting
-// them keeps peers that were used within the last hour from being evicted. If the peer
-// itself was used and has few NIDs, the new ones are accepted, and peers that only connected
-// are evicted. A peer whose NIDs were rejected is asked again when there is room.
+// full reports whether discovery must reject the additional NIDs that a peer reports. At
+// the limit, they are rejected, because for them peers would be evicted that were used
+// within the last hour. If this node has used the peer recently and the peer has few NIDs,
+// they are accepted nevertheless, and peers that only connected are evicted. A peer whose
+// NIDs were rejected is asked again when there is room.
 func (d *discoverer) full(primary lnet.NID) bool {
 	n := d.node
 	if n.strangersOver() < 0 || n.recentlyUsed(primary) && !n.tooManyPeers() {
@@ -117,8 +126,8 @@ func (d *discoverer) full(primary lnet.NID) bool {
 	return n.countRejected(true)
 }
 
-// recentlyUsed reports whether this node used a peer within the last hour, and the peer has
-// fewer NIDs than freeMentions.
+// recentlyUsed reports whether this node has used the peer within the last hour, and the
+// peer has fewer than freeMentions NIDs.
 func (n *Node) recentlyUsed(primary lnet.NID) bool {
 	p := n.peers.find(primary)
 	if p == nil {
@@ -135,8 +144,8 @@ func (n *Node) recentlyUsed(primary lnet.NID) bool {
 	})
 }
 
-// requeryPeers makes the next message to each peer with rejected NIDs wait until the peer
-// was asked again. It is called when there is room.
+// requeryPeers is called when there is room for the NIDs that were rejected. It makes the
+// next message to each of their peers wait until that peer was asked for its NIDs again.
 func (d *discoverer) requeryPeers() {
 	n := d.node
 	n.strangers.rejectedNIDs = false
@@ -153,7 +162,7 @@ func (d *discoverer) requeryPeers() {
 	d.act()
 }
 
-// countRejected counts a rejection if yes is true, and returns yes.
+// countRejected counts a rejection if yes is true. It returns yes.
 func (n *Node) countRejected(yes bool) bool {
 	if yes {
 		n.strangers.refused.Add(1)
@@ -161,7 +170,8 @@ func (n *Node) countRejected(yes bool) bool {
 	return yes
 }
 
-// admitMention reports whether a neighbour may introduce count unknown NIDs.
+// admitMention reports whether the neighbour from may mention count unknown NIDs. If so,
+// they are counted against its mentionRate.
 func (n *Node) admitMention(from *peerNI, count int) bool {
 	if count <= 0 {
 		return true
@@ -172,10 +182,12 @@ func (n *Node) admitMention(from *peerNI, count int) bool {
 	return !n.countRejected(from != nil && !from.mentions.Allow(mentionRate, n.now(), count))
 }
 
-// admitInfo is admitMention for the NIDs in the ping info of a node.
+// admitInfo reports whether the neighbour from, which delivered the ping info of a node,
+// may mention the unknown NIDs in it; see admitMention. The first freeMentions of them do
+// not count.
 func (n *Node) admitInfo(from lnet.NID, info *lnet.PingInfo) bool {
 	if len(info.NIs) <= freeMentions || n.parameters.Load().Discovery != discovery.On {
-		return true // otherwise ping info creates no peer NIs
+		return true // in other modes, ping info creates no peer NIs
 	}
 	count := 0
 	for k := range info.NIs {
@@ -186,8 +198,9 @@ func (n *Node) admitInfo(from lnet.NID, info *lnet.PingInfo) bool {
 	return n.admitMention(n.peers.find(from), min(count-freeMentions, mentionRate.Burst))
 }
 
-// mentionedPeer returns the peer NI with a NID that a neighbour has mentioned. It returns nil if
-// the NID is unknown and there is no room, or the neighbour has mentioned too many.
+// mentionedPeer returns the peer NI with nid, which the neighbour from has mentioned. It
+// creates the peer NI if needed. It returns nil if no more unknown NIDs are accepted, in
+// total or from this neighbour.
 func (n *Node) mentionedPeer(nid lnet.NID, from *peerNI) *peerNI {
 	if p := n.peers.find(nid); p != nil {
 		return p
@@ -209,10 +222,11 @@ type evictable struct {
 	last, rank int64
 }
 
-// evictionRank returns how valuable a peer is, which is determined by its best NID. It returns
-// false if messages are under way. A peer counts as unused if it reported many NIDs but
-// sent no messages from them. Otherwise a peer with thousands of NIDs could have as many
-// others evicted by connecting.
+// evictionRank returns how valuable the peer is, by the most valuable of its NIDs. It
+// returns false if messages are under way or waiting, so that the peer must not be
+// evicted. A peer that reported many NIDs but sent no messages from them counts as unused.
+// Otherwise a single node could report thousands of NIDs and thereby evict as many other
+// peers.
 func (n *Node) evictionRank(v *discovery.View) (o evictable, idle bool) {
 	proofs, born, heard, used := 0, int64(0), int64(0), int64(0)
 	for _, nid := range v.NIDs {
@@ -240,10 +254,10 @@ func (n *Node) evictionRank(v *discovery.View) (o evictable, idle bool) {
 	return o, true
 }
 
-// evict evicts peers if there are too many. Of peers that were not used for an hour,
-// it evicts an eighth of the limit at once. Of others it evicts no more than nodes that
-// connect need, for which there is a small reserve above the limit that merged peers
-// cannot use.
+// evict evicts peers if there are too many. If peers were not used for an hour, it evicts
+// enough of them that an eighth of the limit becomes free. Of more recently used peers, it
+// evicts only as many as are needed for nodes that connect. These have a small reserve
+// above the limit, which NIDs reported by peers cannot use.
 func (d *discoverer) evict() {
 	n := d.node
 	s := &n.strangers
@@ -255,7 +269,7 @@ func (d *discoverer) evict() {
 		return
 	}
 	old := d.evictionOrder()
-	if n.strangersOver() < 0 { // there were more configured ones than counted before
+	if n.strangersOver() < 0 { // more peers are configured than were counted before
 		return
 	}
 	most := n.parameters.Load().PeerNIsMax
@@ -277,7 +291,7 @@ func (d *discoverer) evict() {
 	}, slog.Int("peer_nis_max", most), slog.Uint64("forgotten", s.forgotten.Load()), slog.Uint64("refused", s.refused.Load()))
 }
 
-// nextEviction returns the pause until evict must run again even without a new event.
+// nextEviction returns after which pause evict must run again if no event arrives before.
 func (d *discoverer) nextEviction() time.Duration {
 	switch n := d.node; {
 	case n.strangersOver() > n.parameters.Load().PeerNIsMax/16:
@@ -288,8 +302,8 @@ func (d *discoverer) nextEviction() time.Duration {
 	return idleSleep
 }
 
-// evictionOrder counts the configured peer NIs, and lists the peers that may be evicted, in
-// the order of eviction.
+// evictionOrder returns the peers that may be evicted, the least valuable first. It also
+// counts the configured peer NIs.
 func (d *discoverer) evictionOrder() (old []evictable) {
 	n := d.node
 	named := 0
@@ -308,8 +322,8 @@ func (d *discoverer) evictionOrder() (old []evictable) {
 	return old
 }
 
-// forget removes the peer with a NID that does not answer, unless there is a reason to
-// keep it.
+// forget removes the peer with nid, which does not answer, if it is known only because
+// other nodes mentioned it.
 func (d *discoverer) forget(nid lnet.NID) {
 	d.post(func(m *discovery.Machine, now time.Duration) {
 		if p := d.node.peers.find(nid); p != nil && p.onlyMentioned() {
@@ -318,15 +332,16 @@ func (d *discoverer) forget(nid lnet.NID) {
 	})
 }
 
-// noteWanted records that a program or a command has a use for a NID.
+// noteWanted records that a program or a command uses nid, which protects the peer from
+// eviction.
 func (n *Node) noteWanted(nid lnet.NID) {
 	if p := n.peers.find(nid); p != nil {
 		p.noteUse(n.second.Load())
 	}
 }
 
-// onlyMentioned reports whether the peer NI is known only because others have mentioned it: no
-// message has arrived from it, and this node has not used it.
+// onlyMentioned reports whether the peer NI is known only because other nodes mentioned
+// it: no message has arrived from it, and this node has not used it.
 func (p *peerNI) onlyMentioned() bool {
 	return p.mentioned.Load() && p.lastAlive.Load() == 0 && p.used.Load() == 0
 }

@@ -11,15 +11,15 @@ import (
 )
 
 // topology is a snapshot of the NIs, routes and parameters that all messages use. It is
-// immutable. A new one replaces it while Node.infoMu is held.
+// immutable; to change something, a new topology replaces it, while Node.infoMu is held.
 type topology struct {
 	lo *ni
 	// nis are the NIs without 0@lo. They are grouped by net, and both nets and the NIs of a
 	// net are in the order in which they were added.
 	nis []*ni
-	// view is the form for package selection, with routes and parameters.
+	// view is what package selection needs: the NIs, routes and parameters.
 	view selection.View
-	// gatewayNIDs are the NIDs of the routes' gateways on other nets.
+	// gatewayNIDs maps the NIDs that gateways have on other nets to the NIDs that routes use.
 	gatewayNIDs gatewayNIDs
 	// local describes this node for package discovery.
 	local discovery.Local
@@ -45,7 +45,7 @@ func (t *topology) first(net lnet.Net) *ni {
 	return nil
 }
 
-// other reports whether there is another NI than i.
+// other reports whether this node has another NI than i, apart from 0@lo.
 func (t *topology) other(i *ni) bool {
 	return slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i })
 }
@@ -55,7 +55,7 @@ func (t *topology) lastOn(i *ni) bool {
 	return !slices.ContainsFunc(t.nis, func(o *ni) bool { return o != i && o.net == i.net })
 }
 
-// nets returns the nets that have NIs.
+// nets returns the nets on which this node has NIs, without that of 0@lo.
 func (t *topology) nets() []lnet.Net {
 	var nets []lnet.Net
 	for _, i := range t.nis {
@@ -66,7 +66,7 @@ func (t *topology) nets() []lnet.Net {
 	return nets
 }
 
-// with returns a copy with the NI i added after the others of its net.
+// with returns a copy of the topology with the NI i added, after the other NIs of its net.
 func (t *topology) with(i *ni) *topology {
 	at := len(t.nis)
 	for k, o := range t.nis {
@@ -77,12 +77,13 @@ func (t *topology) with(i *ni) *topology {
 	return t.withNIs(slices.Insert(slices.Clone(t.nis), at, i))
 }
 
-// without returns a copy without the NI i.
+// without returns a copy of the topology without the NI i.
 func (t *topology) without(i *ni) *topology {
 	return t.withNIs(slices.DeleteFunc(slices.Clone(t.nis), func(o *ni) bool { return o == i }))
 }
 
-// arranged returns the NIs in the order of nids, with those of a net together.
+// arranged returns the NIs sorted in the order of nids, but with the NIs of each net
+// together. NIs that are not in nids come last.
 func (t *topology) arranged(nids []lnet.NID) []*ni {
 	place := make(map[*ni]int, len(t.nis))
 	for _, i := range t.nis {
@@ -115,7 +116,7 @@ func (t *topology) withNIs(nis []*ni) *topology {
 	return &next
 }
 
-// withParameters returns a copy with the given parameters.
+// withParameters returns a copy of the topology with the given parameters.
 func (t *topology) withParameters(p *Parameters) *topology {
 	next := *t
 	next.local.Mode = p.Discovery
@@ -125,22 +126,24 @@ func (t *topology) withParameters(p *Parameters) *topology {
 	return &next
 }
 
-// by returns a copy with the given routes, whose gateways have the NIDs gatewayNIDs on other
-// nets.
+// by returns a copy of the topology with the given routes. far has the NIDs that their
+// gateways have on other nets.
 func (t *topology) by(routing *selection.Routing, far gatewayNIDs) *topology {
 	next := *t
 	next.view.Routing, next.gatewayNIDs = routing, far
 	return &next
 }
 
-// withSeq returns a copy with another sequence number of this node's ping info.
+// withSeq returns a copy of the topology with seq as the sequence number of this node's
+// ping info.
 func (t *topology) withSeq(seq uint32) *topology {
 	next := *t
 	next.local.Seq = seq
 	return &next
 }
 
-// better reports whether another NI on the same net works better than i.
+// better reports whether another NI on the net of i works better than i: its link is up
+// while that of i is down, or its health is higher.
 func (t *topology) better(i *ni) bool {
 	down := i.Fatal.Load()
 	for _, o := range t.nis {

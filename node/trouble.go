@@ -10,9 +10,10 @@ import (
 )
 
 // PeerStalled implements lnd.Upper. Messages that can take another path are rerouted. The
-// peer NI loses health once, so that recovery pings test the path until it works.
+// peer NI loses health once per stall, so that recovery pings test the path until it works
+// again. If since is zero, the stall is over.
 func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
-	if !i.open.Load() { // AddNI is still writing what is read here
+	if !i.open.Load() { // AddNI is still writing fields that are read here
 		return
 	}
 	n := i.node
@@ -37,9 +38,9 @@ func (i *ni) PeerStalled(nid lnet.NID, since time.Time) {
 	n.reroute(i, p)
 }
 
-// rerouteStalled chooses paths again for messages that wait for stalled peer NIs, because
-// a better path may have become available: a peer NI that has recovered, a new NID, a
-// link. The monitor calls it every second.
+// rerouteStalled chooses paths again for messages that wait for stalled peer NIs. A better
+// path may have become available, because a peer NI has recovered, a NID was added, or a
+// link is up again. The monitor calls it every second.
 func (n *Node) rerouteStalled() {
 	for _, i := range n.topology.Load().nis {
 		if !i.stalls.Swap(false) {
@@ -54,8 +55,8 @@ func (n *Node) rerouteStalled() {
 	}
 }
 
-// reportDown records whether a peer NI's own node reports it as down. Kernels use such a
-// peer NI in turn with others nevertheless.
+// reportDown records whether the node of the peer NI p reports p as down in its ping info.
+// Messages then avoid p, whereas kernels continue to use it in turn with other NIDs.
 func (n *Node) reportDown(p *peerNI, down bool) {
 	p.reportedMu.Lock()
 	if down {
@@ -68,10 +69,10 @@ func (n *Node) reportDown(p *peerNI, down bool) {
 	}
 }
 
-// reportUp records that a message arrived from p that was sent after the time left, by
-// the node's clock. If p's node reported p as down before that time, the report is
-// obsolete. A later report is kept, because it may have arrived by another path before
-// this message was read.
+// reportUp records that a message has arrived from p that was sent after the time left, by
+// the node's clock. If p's node had reported p as down before that time, the report is
+// obsolete and is removed. A later report is kept: it may have come by another path and
+// overtaken this message.
 func (n *Node) reportUp(p *peerNI, left int64) {
 	p.reportedMu.Lock()
 	changed := p.reportedDown < left && p.SetToldDown(false)
@@ -81,8 +82,8 @@ func (n *Node) reportUp(p *peerNI, left int64) {
 	}
 }
 
-// reportedChanged reroutes or resumes messages after reportDown or reportUp changed the
-// state.
+// reportedChanged reroutes messages to p after p was reported as down, or lets drivers
+// continue to send to p after that report has ended.
 func (n *Node) reportedChanged(p *peerNI, down bool) {
 	p.avoidedSince.Store(n.now())
 	for _, i := range n.topology.Load().nis {
@@ -96,8 +97,9 @@ func (n *Node) reportedChanged(p *peerNI, down bool) {
 	}
 }
 
-// reroute chooses paths again for messages that are queued from i to p, or to any peer if
-// p is nil, and of which no byte was sent, if there is a better path.
+// reroute chooses paths again for messages that are queued on the NI i for the peer NI p,
+// or for any peer NI if p is nil. Only messages of which no byte was sent, and for which a
+// better path exists, are moved.
 func (n *Node) reroute(i *ni, p *peerNI) {
 	match := func(m *message) bool { return m.ni == i && (p == nil || m.peer == p) && m.hasBetterWay() }
 	var moved, ready messageQueue
@@ -131,8 +133,8 @@ func (n *Node) reroute(i *ni, p *peerNI) {
 }
 
 // hasBetterWay reports whether m, which waits to be sent, could now take a path with less
-// trouble. It returns false for messages that must not change their path. It acquires no
-// lock.
+// trouble. It returns false if m must not change its path. It acquires no lock, because it
+// is called under the locks of queues.
 func (m *message) hasBetterWay() bool {
 	if m.arrival.from != nil || m.out.recovery || m.out.over != 0 || m.peer == nil || m.ni.loopback ||
 		way(&m.ni.NI, &m.peer.PeerNI) == selection.NoTrouble {
@@ -148,7 +150,8 @@ func (m *message) hasBetterWay() bool {
 	return err == nil && !d.Loopback() && way(d.NI, d.Next) < way(&m.ni.NI, &m.peer.PeerNI)
 }
 
-// way returns the trouble with a path. A local link that is down is the worst.
+// way returns the trouble with the path from i to p. A local link that is down counts as
+// worse than any trouble of the peer NI.
 func way(i *selection.NI, p *selection.PeerNI) selection.Trouble {
 	if i.Fatal.Load() {
 		return selection.ToldDown + 1
@@ -156,27 +159,29 @@ func way(i *selection.NI, p *selection.PeerNI) selection.Trouble {
 	return p.Trouble(i)
 }
 
-// forgetStalls removes what an NI that is gone has reported about peers.
+// forgetStalls removes the stalls that the driver of i has reported, because i no longer
+// exists.
 func (n *Node) forgetStalls(i *ni) {
 	n.peers.each(func(p *peerNI) { p.SetStalled(&i.NI, false) })
 }
 
-// PeerTrouble describes problems with a peer NI, besides its health. The choice of paths
-// uses Trouble; Failure is for display only.
+// PeerTrouble describes problems with a peer NI, besides reduced health. Trouble
+// influences the choice of paths; the other fields are for display only.
 type PeerTrouble struct {
 	selection.Trouble
-	// Since is when it stopped answering, if Trouble is selection.Stalled.
+	// Since is when the peer NI stopped acknowledging, if Trouble is selection.Stalled.
 	Since time.Time
-	// From is the NID of the local NI whose messages it does not answer. It is zero if the
-	// trouble does not depend on the local NI.
+	// From is the NID of the local NI for whose messages the peer NI has this trouble. It is
+	// zero if the trouble does not depend on the local NI.
 	From lnet.NID
 	// Failure describes the last failure since a message arrived from the peer NI, such as
-	// "connection refused". It is empty if nothing has failed. FailedAt is its time.
+	// "connection refused", and FailedAt is its time. Failure is empty if nothing has failed.
 	Failure  string
 	FailedAt time.Time
 }
 
-// troubleInfo returns the worst trouble with a peer NI.
+// troubleInfo returns the worst trouble of the peer NI p, over all local NIs, and its last
+// failure.
 func (t *topology) troubleInfo(p *peerNI) PeerTrouble {
 	info := PeerTrouble{Trouble: p.Trouble(nil)}
 	if f := p.failure.Load(); f != nil {
@@ -191,7 +196,8 @@ func (t *topology) troubleInfo(p *peerNI) PeerTrouble {
 	return info
 }
 
-// String returns the trouble in words, or an empty string for no trouble.
+// String returns the trouble and the last failure in words. It returns an empty string if
+// there is neither.
 func (t PeerTrouble) String() string {
 	var parts []string
 	switch t.Trouble {
@@ -215,7 +221,8 @@ func (t PeerTrouble) failureText() string {
 	return t.Failure + " at " + t.FailedAt.UTC().Format(time.RFC3339)
 }
 
-// troubleSteps describes the troubled NIs and peer NIs that a message to a peer might use.
+// troubleSteps returns one explanation for each local NI whose link is down and each peer
+// NI with trouble, if messages to the peer p might use them.
 func (t *topology) troubleSteps(p *selection.Peer) (steps []selection.Step) {
 	for _, net := range p.Nets {
 		for _, i := range t.nis {

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// unansweredLife is how long, in seconds, the node keeps a peer after the last attempt to
-	// reach it, if the peer has never answered, no program has used it, and it is not
-	// configured. Kernels keep such peers forever (decisions 96).
+	// unansweredLife is how long, in seconds, a peer is kept after the last attempt to reach
+	// it. It applies to peers from which no message has ever arrived, that no program has
+	// used, and that are not configured. Kernels keep such peers forever (decisions 96).
 	unansweredLife = 600
-	// unansweredPause is the pause between two searches for such peers, in seconds.
+	// unansweredPause is the pause, in seconds, between two searches for such peers.
 	unansweredPause = 60
 )
 
-// unanswered removes peers from which no message has ever come, and that are not
-// configured.
+// unanswered is the state of the search for peers that never answered; see unansweredLife.
 type unanswered struct {
-	// possible is set if there may be such peers: a peer NI was created since the last search.
+	// possible is set if such peers may exist: because one was found in the last search, or a
+	// peer NI was created since.
 	possible atomic.Bool
 	next     int64 // when the discoverer searches again, in seconds of the node's clock
 }
 
-// expireUnanswered removes the peers whose time is over. It returns the pause until the
-// next call.
+// expireUnanswered removes the peers that never answered and whose time is over. It
+// returns the pause until it must be called again.
 func (d *discoverer) expireUnanswered() time.Duration {
 	n := d.node
 	u := &n.unanswered
@@ -60,9 +60,9 @@ func (d *discoverer) expireUnanswered() time.Duration {
 	return unansweredPause * time.Second
 }
 
-// lastAttempt returns the second in which the node created a peer or last failed to reach
-// it. never reports whether no message has come from the peer, and no program's message
-// has been sent to it.
+// lastAttempt returns the second in which this node created the peer or last failed to
+// reach it. never reports whether no message has arrived from the peer and no program's
+// message was sent to it; only then last is valid.
 func (n *Node) lastAttempt(v *discovery.View) (last int64, never bool) {
 	for _, nid := range v.NIDs {
 		p := n.peers.find(nid)

@@ -11,22 +11,25 @@ import (
 	"github.com/lnetd/lnetd/lnet/portals"
 )
 
-// PutWait sends b. With o.Ack it waits until the message is acknowledged, otherwise until
-// it was sent. It returns the number of bytes that the target accepted; without o.Ack
-// that is unknown, and it returns len(b).
+// PutWait sends b. If o.Ack is set, it waits until the message is acknowledged, and
+// returns the number of bytes that the target accepted. Otherwise it waits until the
+// driver has sent the message, and returns len(b), because the number of accepted bytes is
+// unknown.
 //
 // It returns the error of the message; ctx's error if ctx ends first; ErrTimedOut if no
 // acknowledgement arrives within one and a quarter transaction timeouts; ErrRestarted if
 // the target has restarted; ErrClosed; or ErrInHandler if a handler calls it.
 //
-// When PutWait returns, b is the caller's again, unless the error is an *InFlightError.
-// Then ctx has ended or the node is closing while the driver still has the message, and b
-// must not be modified until InFlightError.Done is closed.
+// When PutWait returns, b belongs to the caller again, unless the error is an
+// *InFlightError. This error means that ctx has ended or the node is closing while the
+// driver still uses b. The caller must then not modify b until InFlightError.Done is
+// closed.
 //
 // PutWait may poll the connection for the answer itself (lnd.Poller). The calling
-// goroutine may then run handlers of other answers and of sent messages, and if the
-// driver polls (socklnd.Config.BusyPoll) also those of requests. The caller must not hold
-// a lock that these handlers acquire. PutWait may return up to 20 ms after ctx ends.
+// goroutine may then run handlers of other answers and of sent messages. If the driver
+// polls (socklnd.Config.BusyPoll), it may also run handlers of requests. The caller must
+// not hold a lock that these handlers acquire. PutWait may return up to 20 ms after ctx
+// ends.
 func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOptions) (int, error) {
 	last := portals.EventSend
 	if o.Ack {
@@ -35,16 +38,18 @@ func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOp
 	return n.wait(ctx, b, last, portals.TrackResponse, func(h lnet.Handle) error { return n.Put(h, to, o) })
 }
 
-// GetWait requests data into b and waits for it. It returns the number of bytes received;
-// data beyond len(b) is cut off. The errors are those of PutWait. With an *InFlightError,
-// data may still arrive in b until InFlightError.Done is closed. In all other cases b is
-// not written after GetWait has returned.
+// GetWait requests data from the target and waits until the data is in b. It returns the
+// number of bytes received; data beyond len(b) is cut off. The errors are those of
+// PutWait. If the error is an *InFlightError, data may still arrive in b until
+// InFlightError.Done is closed. In all other cases b is not written after GetWait has
+// returned.
 func (n *Node) GetWait(ctx context.Context, b []byte, to lnet.ProcessID, o GetOptions) (int, error) {
 	return n.wait(ctx, b, portals.EventReply, portals.TrackResponse, func(h lnet.Handle) error { return n.Get(h, to, o) })
 }
 
-// InFlightError is the error of PutWait and GetWait if they return while the driver still
-// uses the caller's memory. It wraps the reason: the context's error or ErrClosed.
+// InFlightError is the error of PutWait and GetWait if the driver still uses the caller's
+// memory when they return. It wraps the reason why they did not wait: the context's error
+// or ErrClosed.
 type InFlightError struct {
 	// Err is the reason why the call did not wait any longer.
 	Err  error
@@ -58,14 +63,14 @@ func (e *InFlightError) Error() string {
 // Unwrap returns Err.
 func (e *InFlightError) Unwrap() error { return e.Err }
 
-// Done returns a channel that is closed when the memory is no longer read or written:
-// when the driver has finished or dropped the message, and at the latest when Node.Close
-// has returned nil. The outcome of the message is unknown.
+// Done returns a channel that is closed when the driver no longer reads or writes the
+// memory. It is closed when the driver has finished or dropped the message, at the latest
+// before Node.Close returns nil. It does not show whether the message was successful.
 func (e *InFlightError) Done() <-chan struct{} { return e.done }
 
-// waiter waits for the end of an MD and is the handler of its events. The handler owns
-// the fields that it sets until ended has a token; then the waiting goroutine owns the
-// waiter and returns it to the pool.
+// waiter is the state of one call of PutWait or GetWait, and the handler of the events of
+// its MD. The handler owns the fields that it sets until it sends the token to ended.
+// After that, the waiting goroutine owns the waiter and returns it to the pool.
 type waiter struct {
 	node     *Node
 	answer   portals.EventType
@@ -73,11 +78,11 @@ type waiter struct {
 	length   int           // length in the answer; -1 before it arrives
 	err      error         // error of the last event with one
 	ended    chan struct{} // has a token when the memory is free
-	wait     lnd.Wait      // over when the token is there or about to be
+	wait     lnd.Wait      // pollers stop when the token is in ended or about to be
 	pollPath pollPath
 
-	inFlight   atomic.Bool   // it was added to the node's flights
-	memoryFree chan struct{} // set if left; closed when the memory is free
+	inFlight   atomic.Bool   // leave was called, so that end must close memoryFree
+	memoryFree chan struct{} // set by leave; closed when the memory is free
 }
 
 // HandleEvent implements portals.Handler.
@@ -85,7 +90,7 @@ func (w *waiter) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil:
 		w.err = e.Err
-		_ = w.node.table.Unlink(e.MD) // not found: it is the last event, or will be
+		_ = w.node.table.Unlink(e.MD) // not found: this is the last event, or the last event follows
 	case e.Type == w.answer:
 		w.length = min(max(e.Length, 0), w.room) // a peer may send any number
 	}
@@ -94,10 +99,12 @@ func (w *waiter) HandleEvent(e *portals.Event) {
 	}
 }
 
-// setPollPath implements poller. It is called before an answer can arrive.
+// setPollPath implements poller. The node calls it before an answer can arrive, so it
+// needs no lock.
 func (w *waiter) setPollPath(l pollPath) { w.pollPath = l }
 
-// end signals that the memory is free.
+// end signals that the driver no longer uses the memory. Only the first call has an
+// effect.
 func (w *waiter) end() {
 	if !w.wait.End() {
 		return
@@ -110,8 +117,8 @@ func (w *waiter) end() {
 	w.ended <- struct{}{} // must be last: the waiter may be reused afterwards
 }
 
-// outcome returns the result of a wait that has ended. The caller must not use w
-// afterwards.
+// outcome returns the result of w, whose MD has ended, and returns w to the pool. The
+// caller must not use w afterwards.
 func (w *waiter) outcome() (int, error) {
 	length, err := w.length, w.err
 	w.err, w.pollPath = nil, pollPath{}
@@ -126,8 +133,9 @@ func (w *waiter) outcome() (int, error) {
 	return 0, ErrTimedOut
 }
 
-// wait binds an MD to b, starts a request with it, and waits for the event with the
-// answer and for the MD's end.
+// wait binds an MD to b, starts a request by calling start with its handle, and waits
+// until the MD has ended. It returns the length in the event of type answer, or the error.
+// PutWait and GetWait use it.
 func (n *Node) wait(
 	ctx context.Context, b []byte, answer portals.EventType, tracking portals.MDOptions, start func(lnet.Handle) error,
 ) (int, error) {
@@ -173,8 +181,9 @@ func (n *Node) wait(
 	return 0, w.leave(h, err)
 }
 
-// leave ends a wait early. A message that was not sent yet will not be sent, and an
-// answer that has not arrived will not be accepted.
+// leave ends a wait early, for the reason why. If the message was not sent yet, it will
+// not be sent, and an answer that has not arrived will not be accepted. If the driver
+// still uses the memory, leave returns an *InFlightError, otherwise why.
 func (w *waiter) leave(h lnet.Handle, why error) error {
 	n := w.node
 	_ = n.Unlink(h) // not found: it is about to end, or the node is closed
@@ -190,14 +199,16 @@ func (w *waiter) leave(h lnet.Handle, why error) error {
 	return &InFlightError{Err: why, done: w.memoryFree}
 }
 
-// flights are waits that ended while the driver still used the memory.
+// flights holds the waits that returned an *InFlightError and whose memory is still in
+// use.
 type flights struct {
 	mu     sync.Mutex // a leaf lock; guards live and closed
 	live   map[*waiter]struct{}
-	closed bool // no driver is left
+	closed bool // all drivers are closed
 }
 
-// add adds a wait. It returns false if no driver is left.
+// add adds a wait. It returns false if all drivers are closed, so that the memory is no
+// longer in use.
 func (f *flights) add(w *waiter) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,8 +228,8 @@ func (f *flights) remove(w *waiter) {
 	delete(f.live, w)
 }
 
-// end ends the waits whose MDs have ended without an event, as the remaining MDs do when
-// the node closes.
+// end ends the waits that remain when the node has closed. Their MDs have ended without an
+// event.
 func (f *flights) end() {
 	f.mu.Lock()
 	live := f.live
@@ -229,7 +240,8 @@ func (f *flights) end() {
 	}
 }
 
-// unwrapInFlight unwraps an *InFlightError, for callers that will not use the memory again.
+// unwrapInFlight returns the reason in an *InFlightError, for callers that will not use
+// the memory again. It returns any other error unchanged.
 func unwrapInFlight(err error) error {
 	var f *InFlightError
 	if errors.As(err, &f) {

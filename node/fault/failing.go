@@ -5,10 +5,10 @@ import "github.com/lnetd/lnetd/lnet"
 // Forever is the count for FailNID that never runs out.
 const Forever = -1
 
-// FailNID makes the next count messages to or from n fail, or of every NID if n is
-// lnet.AnyNID (lnet-core 11.4). It replaces an earlier count for n. A count of 0 removes
-// the count for n; with lnet.AnyNID it removes all counts. FailNID returns ErrInvalid if
-// count is below Forever or n is the zero NID.
+// FailNID makes the next count messages to or from n fail (lnet-core 11.4). lnet.AnyNID
+// stands for every NID. The new count replaces an earlier one for n. A count of 0 removes
+// the count for n; with lnet.AnyNID it removes the counts of all NIDs. FailNID returns
+// ErrInvalid if count is below Forever or n is the zero NID.
 func (r *Rules) FailNID(n lnet.NID, count int) error {
 	switch {
 	case n.IsZero():
@@ -30,9 +30,10 @@ func (r *Rules) FailNID(n lnet.NID, count int) error {
 	return nil
 }
 
-// Fails reports whether a message to or from n fails. If so, the message is counted:
-// against the count for n if it has one, otherwise against that for lnet.AnyNID. The
-// caller drops a message that has arrived, and refuses to send a PUT or GET (EIO).
+// Fails reports whether a message to or from n must fail. If so, the message is subtracted
+// from the count for n, or from the count for lnet.AnyNID if n has none. The caller must
+// then drop the message if it has arrived, or refuse to send it if it is a PUT or GET
+// (EIO).
 func (r *Rules) Fails(n lnet.NID) bool {
 	if !r.has(someFailing) {
 		return false
@@ -42,7 +43,7 @@ func (r *Rules) Fails(n lnet.NID) bool {
 	return r.countDown(n) || r.countDown(lnet.AnyNID)
 }
 
-// countDown uses up one message of n's count. It returns false if n has no count.
+// countDown subtracts one message from n's count. It returns false if n has no count.
 func (r *Rules) countDown(n lnet.NID) bool {
 	left, ok := r.failing[n]
 	switch {

@@ -10,18 +10,19 @@ type Message struct {
 	// destination, not the next hop.
 	Source, Dest lnet.NID
 	// Local is the NI on which the message arrived. It is zero for a message that is about to
-	// be sent, so a rule with a local NID applies to arrivals only.
+	// be sent, so a rule whose filter has a local NID applies to arrivals only.
 	Local lnet.NID
-	// Type is ACK, PUT, GET or REPLY; no rule matches any other.
+	// Type is the type of the message. Rules match ACK, PUT, GET and REPLY, but no other
+	// type.
 	Type lnet.MsgType
 	// Portal is the portal of a PUT or GET. It is ignored for other types.
 	Portal uint32
 }
 
-// MessageMask is a set of message types: bit n is lnet.MsgType n (lnet-core 11.1).
+// MessageMask is a set of message types. Bit n stands for lnet.MsgType n (lnet-core 11.1).
 type MessageMask uint8
 
-// Message types for a rule. A rule without any type matches all four.
+// Message types for a rule. A rule with an empty set matches all four.
 const (
 	Ack   MessageMask = 1 << lnet.MsgAck
 	Put   MessageMask = 1 << lnet.MsgPut

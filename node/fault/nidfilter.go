@@ -10,8 +10,8 @@ import (
 // 11.1). The zero NIDFilter matches all NIDs. Filters for the same set compare equal with
 // ==.
 type NIDFilter struct {
-	// nid is zero for all NIDs. For all NIDs of a net it has the address 255.255.255.255 on
-	// that net.
+	// nid is zero for a filter that matches all NIDs. In a filter for one net, it has the
+	// address 255.255.255.255 on that net.
 	nid lnet.NID
 }
 
@@ -37,8 +37,8 @@ func Only(n lnet.NID) NIDFilter {
 // lnet.NetAny it matches every NID.
 func On(n lnet.Net) NIDFilter { return Only(lnet.NIDFromNumber(n, everyAddress)) }
 
-// ParseNIDFilter parses "*", "*@NET" or a NID (lnet-core 11.3). Otherwise it returns a
-// *lnet.FieldError.
+// ParseNIDFilter parses "*", "*@NET" or a NID (lnet-core 11.3). It returns a
+// *lnet.FieldError if s has none of these forms.
 func ParseNIDFilter(s string) (NIDFilter, error) {
 	if s == anyText {
 		return NIDFilter{}, nil

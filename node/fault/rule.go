@@ -16,7 +16,7 @@ var ErrInvalid = errors.New("invalid argument")
 type Kind uint8
 
 const (
-	// Drop discards a message on arrival, or makes a send fail.
+	// Drop discards a message when it arrives, or makes a send fail.
 	Drop Kind = iota + 1
 	// Delay holds a message for a fixed time.
 	Delay
@@ -33,42 +33,46 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Rule specifies which messages are hit, how often, and what happens to them (lnet-core
-// 11.1, 11.2).
+// Rule specifies which messages are affected (hit), how often, and what happens to them
+// (lnet-core 11.1, 11.2).
 type Rule struct {
 	Kind Kind
 
-	// Source and Dest are compared with the header, Local with the NI on which the message
-	// arrived.
+	// Source and Dest are compared with the NIDs in the header, Local with the NI on which
+	// the message arrived.
 	Source, Dest, Local NIDFilter
-	// Portals is a set of portals, bit n for portal n. Zero means no filter. If it is set,
-	// the rule matches PUTs and GETs only.
+	// Portals is a set of portals; bit n stands for portal n. If it is not 0, the rule
+	// matches only PUTs and GETs to these portals. Zero means all messages.
 	Portals uint64
 	// Messages is the set of message types. Zero means all types.
 	Messages MessageMask
 
-	// Rate hits one of every Rate matching messages, chosen at random. If Rate is 2, the
-	// first message of the first two is hit. Exactly one of Rate and Interval must be set.
+	// Rate makes the rule hit one of every Rate matching messages, chosen at random. If Rate
+	// is 2, the rule hits the first of the first two messages. Exactly one of Rate and
+	// Interval must be set.
 	Rate int
-	// Interval hits one message in every interval of this length, at a random moment.
+	// Interval makes the rule hit one matching message in every interval of this length, at a
+	// random moment.
 	Interval time.Duration
 
 	// Latency is how long a delay rule holds a message. It must be positive.
 	Latency time.Duration
 
-	// Statuses makes a drop rule fail sends with one of these statuses instead of discarding
-	// arrivals.
+	// Statuses makes a drop rule fail sends, with one of these statuses. If it is empty, the
+	// rule discards arrivals instead.
 	Statuses StatusMask
-	// Random makes a drop rule with an interval hit each matching message with probability
-	// 1/2, whatever the time. It has no effect with a rate.
+	// Random makes a drop rule with an interval hit each matching message with a probability
+	// of 1/2; the length of the interval then has no effect. Random has no effect on a rule
+	// with a rate.
 	Random bool
-	// DropAll makes a drop rule hit every matching message, both on arrival and on sending,
-	// whatever its rate, interval and statuses. A send fails with lnd.StatusLocalDropped if
-	// Statuses is empty.
+	// DropAll makes a drop rule hit every matching message, both when it arrives and when it
+	// is sent. Rate and interval then have no effect. A send fails with one of Statuses, or
+	// with lnd.StatusLocalDropped if Statuses is empty.
 	DropAll bool
 }
 
-// restricted returns r with Messages limited to the types that it can match.
+// restricted returns r with Messages reduced to PUT and GET if the rule has portals,
+// because only these have one.
 func (r Rule) restricted() Rule {
 	if r.Portals == 0 {
 		return r
@@ -80,7 +84,7 @@ func (r Rule) restricted() Rule {
 	return r
 }
 
-// check validates the rule as the caller specified it.
+// check returns ErrInvalid if the rule, as the caller specified it, is invalid.
 func (r *Rule) check() error {
 	switch {
 	case r.Kind != Drop && r.Kind != Delay:
@@ -128,7 +132,7 @@ func (r *Rule) checkDelay() error {
 	return nil
 }
 
-// match reports whether the message passes the filters.
+// match reports whether the message passes the rule's filters.
 func (r *Rule) match(m *Message) bool {
 	if m.Type > lnet.MsgReply || r.Messages != 0 && !r.Messages.has(m.Type) {
 		return false

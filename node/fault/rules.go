@@ -10,7 +10,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ID identifies a rule within one Rules. It is never 0 and is never reused.
+// ID identifies a rule within one Rules. It is never 0, and is not reused after the rule
+// was removed.
 type ID uint64
 
 // Rules holds the rules and failing NIDs of one node. New creates it. All methods are
@@ -25,12 +26,12 @@ type Rules struct {
 	mu      sync.Mutex // guards the fields below, and the entries
 	seed    uint64
 	last    ID
-	drops   []*entry // newest first, the order in which they are searched
+	drops   []*entry // newest first, as they are searched
 	delays  []*entry
 	failing map[lnet.NID]int // remaining messages; negative for no limit
 }
 
-// Bits of Rules.present.
+// Bits of Rules.present, one for each kind of rule.
 const (
 	someDrops uint32 = 1 << iota
 	someDelays
@@ -45,10 +46,10 @@ type entry struct {
 	counts Counts
 }
 
-// Counts are the counters of a rule since it was added or Reset was called.
+// Counts are the counters of a rule, since it was added or Rules.Reset was called.
 type Counts struct {
-	// Matched counts the messages that passed the filters and had not been hit by a newer
-	// rule.
+	// Matched counts the messages that passed the filters. A message that a newer rule of the
+	// same kind has hit is not included.
 	Matched uint64
 	// Hits counts the messages that were dropped, failed or held. It is the sum of Put, Ack,
 	// Get and Reply.
@@ -66,21 +67,22 @@ type Status struct {
 	Counts Counts
 }
 
-// New returns an empty set of rules. All random choices follow from the seed and the
-// calls: those of a rule depend on the seed, on the number of rules added before it, and
-// on the messages that it has seen.
+// New returns an empty set of rules. Random choices are repeatable: those of a rule depend
+// only on the seed, on the number of rules added before it, and on the messages that it
+// has matched.
 func New(seed uint64) *Rules {
 	return &Rules{seed: seed, failing: make(map[lnet.NID]int)}
 }
 
-// Active reports whether there is any rule or failing NID. It costs one atomic load. If
-// it returns false, the caller can skip all other checks of a message.
+// Active reports whether any rule or failing NID exists. If it returns false, the caller
+// can skip all other checks of a message. It costs one atomic load.
 func (r *Rules) Active() bool { return r.present.Load() != 0 }
 
-// has reports whether there is any rule of the given kind.
+// has reports whether a rule of the given kind, one of the bits of present, exists.
 func (r *Rules) has(what uint32) bool { return r.present.Load()&what != 0 }
 
-// changed updates present. r.mu must be held.
+// changed updates present after a rule or failing NID was added or removed. r.mu must be
+// held.
 func (r *Rules) changed() {
 	var present uint32
 	if len(r.drops) != 0 {
@@ -123,10 +125,10 @@ func (r *Rules) Add(rule Rule, now int64) error {
 	return nil
 }
 
-// Remove removes the rules of kind k that were added with exactly these filters. The
-// filter for all NIDs stands for any filter, so passing it twice removes every rule.
-// Remove returns the IDs of the removed rules. The caller must then release the messages
-// that it holds for them (see Hold).
+// Remove removes the rules of kind k that were added with exactly these filters. A filter
+// for all NIDs stands for any filter, so two of them remove every rule. Remove returns the
+// IDs of the removed rules. The caller must then release the messages that it holds for
+// these rules (see Hold).
 func (r *Rules) Remove(k Kind, source, dest NIDFilter) []ID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,8 +148,8 @@ func (r *Rules) Remove(k Kind, source, dest NIDFilter) []ID {
 	return gone
 }
 
-// Reset zeroes the counters of all rules and restarts their rates, so that the hits match
-// the rate again from here.
+// Reset zeroes the counters of all rules and makes their rates start again, so that the
+// new counters match the rates.
 func (r *Rules) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,8 +177,8 @@ func (r *Rules) List(k Kind) []Status {
 }
 
 // DropArrival reports whether a message that has arrived must be discarded. The caller
-// calls it once per message, for its own messages and for those to be forwarded, before
-// matching.
+// must call it once for each arrived message, including messages to be forwarded, before
+// the message is matched.
 func (r *Rules) DropArrival(m *Message, now int64) bool {
 	if !r.has(someDrops) {
 		return false
@@ -191,8 +193,8 @@ func (r *Rules) DropArrival(m *Message, now int64) bool {
 	return false
 }
 
-// FailSend reports whether a message that is about to be transmitted must fail instead,
-// and with which status. The caller calls it for each attempt.
+// FailSend reports whether the caller must fail a message that it is about to send, and
+// with which status. The caller must call it for each attempt to send.
 func (r *Rules) FailSend(m *Message, now int64) (status lnd.Status, fail bool) {
 	if !r.has(someDrops) {
 		return lnd.StatusOK, false
@@ -207,13 +209,14 @@ func (r *Rules) FailSend(m *Message, now int64) (status lnd.Status, fail bool) {
 	return lnd.StatusOK, false
 }
 
-// Hold reports whether a message must be held, until when, and by which rule. The caller
-// calls it on arrival, before matching and forwarding, and on sending, after the credits
-// were acquired. Messages held by one rule are due in the order of the calls.
+// Hold reports whether a message must be held, until when, and because of which rule. The
+// caller must call it for each arrived message, before it is matched or forwarded, and for
+// each message to be sent, when its credits were acquired. Messages held by one rule are
+// due in the order of the calls.
 //
-// The caller releases each message at its time, or when Remove returns its rule. To make
-// sure that no message is left behind, the caller must hold the same lock while it calls
-// Hold and stores the message, and while it calls Remove.
+// The caller must release each message when it is due, or when Remove returns the ID of
+// its rule. The caller must hold one lock while it calls Hold and stores the message, and
+// while it calls Remove. Otherwise Remove could miss a message that is about to be stored.
 func (r *Rules) Hold(m *Message, now int64) (until int64, by ID, hold bool) {
 	if !r.has(someDelays) {
 		return 0, 0, false
@@ -228,7 +231,7 @@ func (r *Rules) Hold(m *Message, now int64) (until int64, by ID, hold bool) {
 	return 0, 0, false
 }
 
-// take counts the message if the rule matches it, and reports whether the rule hits it.
+// take reports whether the rule hits the message, and counts a message that matches.
 func (e *entry) take(m *Message, now int64) bool {
 	if !e.match(m) {
 		return false
@@ -241,9 +244,9 @@ func (e *entry) take(m *Message, now int64) bool {
 	return true
 }
 
-// status returns the status of a send that the rule has hit.
+// status returns the status with which a send that the rule has hit must fail.
 func (e *entry) status() lnd.Status {
-	if e.Statuses == 0 { // by DropAll: the message was never sent
+	if e.Statuses == 0 { // the rule has DropAll
 		return lnd.StatusLocalDropped
 	}
 	return e.Statuses.draw(e.random)

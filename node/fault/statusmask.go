@@ -9,12 +9,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// StatusMask is a set of health statuses that a drop rule gives to failed sends. Bit n
-// stands for lnd.Status n, 1 to 10 (lnet-core 11.1). If several are set, one is chosen at
-// random for each failure.
+// StatusMask is a set of health statuses with which a drop rule makes sends fail. Bit n
+// stands for lnd.Status n, 1 to 10 (lnet-core 11.1). If several bits are set, the status
+// of each failed send is chosen at random.
 type StatusMask uint32
 
-// RandomStatus is the set of all statuses: each failure has a random one.
+// RandomStatus is the set of all statuses.
 const RandomStatus StatusMask = 0xffffffff
 
 const (
@@ -47,8 +47,9 @@ func ParseStatus(s string) (StatusMask, error) {
 	return 0, &lnet.FieldError{What: "health status", Value: s, Err: errStatusName}
 }
 
-// draw chooses a random status and rounds it to the nearest one in the set, to the lower
-// one if two are equally near. The set must not be empty.
+// draw chooses one of the statuses in the set. It draws a random number from the range of
+// all statuses, and takes the nearest status in the set, the lower one if two are equally
+// near. The set must not be empty.
 func (m StatusMask) draw(random *rand.Rand) lnd.Status {
 	drawn := int(firstStatus) + random.IntN(int(lastStatus-firstStatus)+1)
 	m &= allStatuses

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// trigger chooses the messages to hit among those that match (lnet-core 11.1). Either
-// rate or interval is set.
+// trigger decides which of the matching messages a rule hits (lnet-core 11.1). Exactly one
+// of rate and interval is set.
 type trigger struct {
 	rate     int
 	interval time.Duration
-	coin     bool // with an interval: choose each message with probability 1/2 instead
+	coin     bool // with an interval: hit each message with a probability of 1/2 instead
 
 	random *rand.Rand
 
-	// With a rate: how many of the rate messages of the current window were seen, and the
-	// index of the one to hit.
+	// With a rate, messages are counted in windows of that many messages. seen is the number
+	// of messages in the current window so far, and place is the index of the message to hit.
 	seen, place int
-	// With an interval: when the hit of the current window is due, and when the window began.
+	// With an interval, begun is when the current window began, and due is when its hit is
+	// due.
 	due, begun int64
 }
 
@@ -32,7 +33,7 @@ func newTrigger(r *Rule, random *rand.Rand, now int64) trigger {
 	return t
 }
 
-// hit reports whether the next matching message is hit.
+// hit reports whether the rule hits the message that has just matched.
 func (t *trigger) hit(now int64) bool {
 	switch {
 	case t.rate != 0:
@@ -43,11 +44,11 @@ func (t *trigger) hit(now int64) bool {
 	return t.hitByInterval(now)
 }
 
-// alwaysFirst is the rate whose first window hits the first message, so that a test can
-// fail a first attempt and let the second one pass.
+// alwaysFirst is the rate for which the first message is always hit. A test can so fail a
+// first attempt and let the second one pass.
 const alwaysFirst = 2
 
-// restart begins the first window of a rate.
+// restart begins the first window of a rate. It has no effect with an interval.
 func (t *trigger) restart() {
 	t.seen, t.place = 0, 0
 	if t.rate != 0 && t.rate != alwaysFirst {
@@ -63,14 +64,16 @@ func (t *trigger) hitByRate() bool {
 	return hit
 }
 
-// begin begins a window of the interval.
+// begin begins a window of the interval, at the given time, and chooses when its hit is
+// due.
 func (t *trigger) begin(at int64) {
 	t.begun = at
 	t.due = later(at, time.Duration(t.random.Int64N(int64(t.interval))))
 }
 
-// hitByInterval hits the first message at or after the due time of a window. If several
-// due times pass without a message, only one message is hit for all of them.
+// hitByInterval reports whether the message is the first one at or after the due time of
+// the current window. If the due times of several windows pass without a message, only one
+// message is hit for all of them.
 func (t *trigger) hitByInterval(now int64) bool {
 	if now < t.due {
 		return false

@@ -1,7 +1,7 @@
 // Package numa reads the layout of the machine: its NUMA nodes, the distances between
-// them, their processors, and the node to which each network device is attached. Programs
-// that create a node read it once and pass it in node.Config; the results are used by
-// package selection.
+// them, their processors, and the node to which each network device is attached. A program
+// that creates a node reads the layout once and passes it in node.Config. Package
+// selection uses it to choose NIs that are near to a message's memory.
 //
 // Every NUMA node with processors is one CPU partition (CPT). CPTs are numbered in the
 // order of their NUMA nodes.

@@ -18,9 +18,9 @@ func (m *Machine) Here() int {
 	return m.OfCPU(int(cpu))
 }
 
-// pageNodes returns the NUMA nodes of the pages at these addresses; negative for pages
-// that are not allocated yet. It returns nil if the kernel refuses the call, as under a
-// filter of system calls.
+// pageNodes returns the NUMA node of the page at each address. The number is negative if
+// the page is not allocated yet. If the kernel rejects the system call, as under a seccomp
+// filter, pageNodes returns nil.
 func pageNodes(addrs []uintptr) []int {
 	status := make([]int32, len(addrs))
 	nodes := make([]int, len(addrs))

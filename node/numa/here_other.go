@@ -8,5 +8,5 @@ import "github.com/lnetd/lnetd/selection"
 // processor.
 func (m *Machine) Here() int { return selection.UnknownCPT }
 
-// pageNodes returns nil: nothing says where pages are.
+// pageNodes returns nil, because this operating system does not report where pages are.
 func pageNodes([]uintptr) []int { return nil }

@@ -16,8 +16,9 @@ import (
 // Machine describes the CPTs of a machine. It is immutable and safe for concurrent use.
 // The zero Machine has no CPTs and reports everything as unknown.
 type Machine struct {
-	// Pages returns the NUMA nodes of the pages at these addresses; negative for pages that
-	// are not allocated yet. Tests set it. If it is nil, the kernel is queried.
+	// Pages returns the NUMA node of the page at each address, or a negative number for a
+	// page that is not allocated yet. It exists for tests. If it is nil, the kernel is
+	// queried.
 	Pages func(addrs []uintptr) []int
 
 	root fs.FS
@@ -27,7 +28,8 @@ type Machine struct {
 	distances [][]uint32
 }
 
-// LocalDistance is the distance of a node from itself if the machine does not report it.
+// LocalDistance is the distance of a CPT from itself on a machine that does not report
+// distances.
 const LocalDistance = 10
 
 // Directories below the root of sysfs.
@@ -37,8 +39,9 @@ const (
 	verbsDir = "class/infiniband"
 )
 
-// Read reads the layout from sysfs, such as os.DirFS("/sys"). If the kernel has no NUMA
-// nodes, the machine is one CPT with unknown processors. Errors name the file.
+// Read reads the layout from sysfs, which is os.DirFS("/sys") except in tests. If the
+// kernel reports no NUMA nodes, the machine has one CPT, whose processors are unknown.
+// Errors name the file.
 func Read(sysfs fs.FS) (*Machine, error) {
 	m := &Machine{root: sysfs, cpuCPT: make(map[int]int)}
 	numbers, err := nodeNumbers(sysfs)
@@ -116,9 +119,9 @@ func (m *Machine) OfCPU(cpu int) int {
 	return selection.UnknownCPT
 }
 
-// OfDevice returns the CPT to which a network or RDMA device is attached, or
-// selection.UnknownCPT if it is unknown. A device on top of others has their CPT if they
-// all have the same one.
+// OfDevice returns the CPT to which a network or RDMA device is attached. It returns
+// selection.UnknownCPT if that is unknown. A device that is built on other devices, such
+// as a bond, has their CPT if they all have the same one.
 func (m *Machine) OfDevice(name string) int {
 	if m.root == nil || name == "" || strings.Contains(name, "/") {
 		return selection.UnknownCPT
@@ -126,8 +129,8 @@ func (m *Machine) OfDevice(name string) int {
 	return m.ofDevice(name, maxStack)
 }
 
-// maxStack limits how many devices on top of each other are followed, such as a VLAN on a
-// bond on its ports.
+// maxStack is how many levels of devices built on other devices OfDevice follows. A VLAN
+// on a bond has two.
 const maxStack = 4
 
 func (m *Machine) ofDevice(name string, depth int) int {
@@ -185,7 +188,8 @@ func nodeNumbers(sysfs fs.FS) ([]int, error) {
 	return slices.Sorted(maps.Keys(numbers)), nil
 }
 
-// readNode reads the processors of a node, and its distances to all nodes.
+// readNode reads the processors of the NUMA node n, and its distances to all nodes.
+// numbers are the numbers of all nodes.
 func readNode(sysfs fs.FS, n int, numbers []int) (cpus []int, row map[int]uint32, err error) {
 	dir := path.Join(nodesDir, "node"+strconv.Itoa(n))
 	text, err := fs.ReadFile(sysfs, path.Join(dir, "cpulist"))
@@ -213,10 +217,10 @@ func readNode(sysfs fs.FS, n int, numbers []int) (cpus []int, row map[int]uint32
 	return cpus, row, nil
 }
 
-// maxCPU is the upper bound for processor numbers in a list.
+// maxCPU is the number above the largest processor number that is accepted in a list.
 const maxCPU = 1 << 16
 
-// parseCPUs parses a list such as "0-3,8". The list may be empty.
+// parseCPUs parses a list of processors such as "0-3,8". The list may be empty.
 func parseCPUs(s string) ([]int, error) {
 	var cpus []int
 	if s == "" {

@@ -7,14 +7,15 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// samples is the number of pages that OfMemory checks. More would not be worth the cost,
-// because memory is normally on one node.
+// samples is the number of pages that OfMemory checks. Checking more pages is not worth
+// the cost, because memory is normally on one NUMA node.
 const samples = 16
 
-// OfMemory returns the CPT nearest to b. It returns selection.UnknownCPT if parts of b
-// are on different nodes, or if no page of b has been used yet. settled reports whether
-// the result is final: unused pages may be allocated on any node later. It costs a system
-// call.
+// OfMemory returns the CPT nearest to b. It returns selection.UnknownCPT if parts of b are
+// on different NUMA nodes, if no page of b has been used yet, or if the kernel does not
+// report it. settled reports whether the result is final. It is not final if b has unused
+// pages, because the kernel chooses a node for a page only when the page is first used.
+// OfMemory costs a system call.
 func (m *Machine) OfMemory(b []byte) (cpt int, settled bool) {
 	if len(m.nodes) < 2 || len(b) == 0 {
 		return selection.UnknownCPT, true
@@ -41,7 +42,7 @@ func (m *Machine) OfMemory(b []byte) (cpt int, settled bool) {
 	return cpt, settled
 }
 
-// sample returns addresses in b, including the first and the last one.
+// sample returns evenly spaced addresses in b, including those of its first and last byte.
 func sample(b []byte) []uintptr {
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	n := min(samples, len(b))
