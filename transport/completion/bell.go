@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// bell wakes a sleeping consumer, and costs producers little while the consumer is awake (transport 9.6).
-// The consumer (1) sets the flag sleeping, (2) checks for work, (3) sleeps if it found none, and (4) clears
-// the flag. A producer (1, 2) adds work, (3) claims the consumer by clearing the flag, and wakes it if the
-// flag was set. Only one producer succeeds in claiming.
+// bell wakes the goroutine that consumes completions, and costs producers little while the consumer is awake
+// (transport 9.6). Before the consumer sleeps, it (1) sets the flag sleeping, (2) checks for work, and (3) if
+// it has found none, sleeps until it receives a token. When it continues, it (4) clears the flag. A producer
+// adds work, claims the consumer by clearing the flag, and sends a token if the flag was set. Only one
+// producer succeeds in claiming.
 //
-// Each side writes before it reads what the other side writes, and atomic operations have one total order.
-// So either the producer sees the flag, or the consumer sees the work.
+// Each side writes before it reads what the other side writes, and atomic operations have one total order. So
+// either the producer sees the flag, or the consumer sees the work.
 //
-// A token may arrive after the consumer has already found the work. Then the consumer's next sleep ends at
-// once, and it checks again.
+// A token may arrive after the consumer has already found the work. The consumer's next sleep then ends
+// immediately, and the consumer checks again.
 type bell struct {
 	sleeping atomic.Bool
-	// woken is set by forceWake and cleared when the consumer wakes up.
+	// woken is set by forceWake and cleared by finishSleep.
 	woken  atomic.Bool
 	tokens chan struct{} // has capacity 1
 }
@@ -31,17 +32,18 @@ func (b *bell) wake() {
 	}
 }
 
-// forceWake wakes the consumer even if there is no work.
+// forceWake wakes the consumer even if there is no work. A consumer that is awake does not sleep until
+// finishSleep.
 func (b *bell) forceWake() {
 	b.woken.Store(true)
 	b.wake()
 }
 
-// claimSleeper reports whether the caller must wake the consumer. It costs one atomic load if the consumer is
-// awake.
+// claimSleeper reports whether the caller must call sendToken, because the consumer sleeps or is about to,
+// and no other producer has claimed it. It costs one atomic load if the consumer is awake.
 func (b *bell) claimSleeper() bool { return b.sleeping.Load() && b.sleeping.Swap(false) }
 
-// sendToken makes sleep return. It does not block.
+// sendToken makes the consumer's sleep return. It does not block.
 func (b *bell) sendToken() {
 	select {
 	case b.tokens <- struct{}{}:

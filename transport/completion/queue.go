@@ -8,30 +8,31 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Queue is a FIFO queue of completions. New creates one. Any goroutine may push, which blocks only on a
-// short lock. One goroutine at a time may reap, and one at a time may wait. Only New, Grow, and the first
-// Wait with a deadline allocate memory.
+// Queue is a FIFO queue of the completions of a TM. New creates one. Any goroutine may push, which blocks
+// only on a short lock. Only one goroutine at a time may reap, and only one may wait. Only New, Grow, and the
+// first Wait with a deadline allocate memory.
 type Queue struct {
-	// length is the number of completions in the queue. It is changed with mu held.
+	// length is the number of completions in the queue. It changes only while mu is held.
 	length atomic.Int64
 	closed atomic.Bool
 	bell   bell
 
 	mu   sync.Mutex // guards the fields below
 	ring []transport.Completion
-	// first counts the completions reaped, next those pushed. Both wrap around; modulo the length of ring,
-	// a power of two, they are indexes into it.
+	// first is the number of completions that were reaped, and next the number that were pushed. Both wrap
+	// around. Modulo the length of ring, which is a power of two, they are indexes into ring.
 	first, next uint
-	room        int
-	tmQueued    int // number of queued completions without a Token
-	overruns    uint64
+	room        int    // number of completions of ops for which there is room
+	tmQueued    int    // number of queued completions without a Token
+	overruns    uint64 // see Overruns
 
-	// timer expires at alarm. If alarm is zero, it has expired. Both belong to the waiting goroutine.
+	// timer expires at timerDeadline. If that is zero, the timer has expired. Only the waiting goroutine uses
+	// both.
 	timer         *time.Timer
 	timerDeadline time.Time
 }
 
-// tmReserve is the room for completions of the TM itself, which need no credit, in addition to room.
+// tmReserve is the additional room for completions of the TM itself, which need no credit.
 const tmReserve = 8
 
 // New creates a queue with room for the given number of completions of ops.
@@ -41,8 +42,8 @@ func New(room int) *Queue {
 	return q
 }
 
-// Grow ensures room for the given total number of completions of ops. It allocates without holding the
-// lock.
+// Grow ensures room for the given total number of completions of ops. It does not hold the lock while it
+// allocates memory.
 func (q *Queue) Grow(room int) {
 	var ring []transport.Completion
 	q.mu.Lock()
@@ -59,7 +60,7 @@ func (q *Queue) Grow(room int) {
 	q.mu.Unlock()
 }
 
-// ringSize returns the length of the ring needed for n completions. mu is held.
+// ringSize returns the length of a ring that has room for n completions. mu is held.
 func (q *Queue) ringSize(n int) int {
 	size := max(len(q.ring), 16)
 	for size < n {
@@ -68,7 +69,8 @@ func (q *Queue) ringSize(n int) int {
 	return size
 }
 
-// moveTo copies the queued completions to a new ring, if that is longer. mu is held.
+// moveTo replaces the ring by a longer one and copies the queued completions to it. It does nothing if the
+// given ring is not longer. mu is held.
 func (q *Queue) moveTo(ring []transport.Completion) {
 	if len(ring) <= len(q.ring) {
 		return
@@ -79,12 +81,12 @@ func (q *Queue) moveTo(ring []transport.Completion) {
 	q.ring = ring
 }
 
-// slot returns place i of the ring. mu is held.
+// slot returns the entry of the ring for completion number i. mu is held.
 func (q *Queue) slot(i uint) *transport.Completion { return &q.ring[i&uint(len(q.ring)-1)] }
 
 // Push appends a copy of c, the completion of an op, and wakes the waiting goroutine. The engine's credits
-// guarantee that there is room. If the queue is full, the Core is faulty. Then builds with the race
-// detector panic; others keep the completion and count it in Overruns.
+// guarantee that there is room. If there is none, the Core is faulty: builds with the race detector panic,
+// and other builds grow the queue and count the completion in Overruns.
 func (q *Queue) Push(c *transport.Completion) {
 	q.mu.Lock()
 	if q.closed.Load() {
@@ -99,9 +101,9 @@ func (q *Queue) Push(c *transport.Completion) {
 	q.bell.wake()
 }
 
-// PushTM appends a copy of c, a completion of the TM itself without a Token. If several of these are queued
-// already, it discards c and returns false: one report of lost messages is enough. A completion with Down,
-// of which there is at most one, is never discarded.
+// PushTM appends a copy of c, a completion of the TM itself, which has no Token. If several such completions
+// are queued already, PushTM discards c and returns false, because one report of lost messages is enough. It
+// never discards a completion with Down, of which there is at most one.
 func (q *Queue) PushTM(c *transport.Completion) bool {
 	q.mu.Lock()
 	if q.closed.Load() || q.tmQueued >= tmReserve-1 && !c.Down {
@@ -115,14 +117,14 @@ func (q *Queue) PushTM(c *transport.Completion) bool {
 	return true
 }
 
-// put appends c. mu is held, and the ring has room.
+// put appends c to the ring, which has room. mu is held.
 func (q *Queue) put(c *transport.Completion) {
 	*q.slot(q.next) = *c
 	q.next++
 	q.length.Store(int64(q.next - q.first))
 }
 
-// makeRoom makes room for a completion beyond the credits. mu is held.
+// makeRoom makes room for a completion for which the engine has no credit. mu is held.
 func (q *Queue) makeRoom() {
 	if raceEnabled {
 		q.mu.Unlock()
@@ -132,8 +134,8 @@ func (q *Queue) makeRoom() {
 	q.moveTo(make([]transport.Completion, q.ringSize(int(q.next-q.first)+1+tmReserve)))
 }
 
-// Overruns returns the number of completions that were pushed without room. It is 0 unless the Core is
-// faulty.
+// Overruns returns the number of completions for which there was no room when they were pushed. It is 0
+// unless the Core is faulty.
 func (q *Queue) Overruns() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,7 +166,8 @@ func (q *Queue) Reap(dst []transport.Completion) int {
 // Pending reports whether Reap would return a completion. It costs one atomic load.
 func (q *Queue) Pending() bool { return q.length.Load() != 0 }
 
-// Wait blocks until Pending returns true, Wake or Close is called, or the time until, unless that is zero.
+// Wait blocks until Pending returns true, until Wake or Close is called, or until the given time unless that
+// is zero.
 func (q *Queue) Wait(until time.Time) {
 	var expired <-chan time.Time
 	for {
@@ -176,15 +179,15 @@ func (q *Queue) Wait(until time.Time) {
 			expired = q.startTimer(until)
 		}
 		if !q.bell.sleep(expired) {
-			q.timerDeadline = time.Time{} // the value was received
+			q.timerDeadline = time.Time{} // the timer has expired, and its value was received
 			break
 		}
 	}
 	q.bell.finishSleep()
 }
 
-// startTimer returns a channel that becomes ready at until. The timer keeps running after Wait unless it has
-// expired, because most later calls have the same deadline.
+// startTimer returns a channel that becomes ready at the given time. Wait does not stop the timer, because
+// the next Wait usually has the same deadline and can use the timer again.
 func (q *Queue) startTimer(until time.Time) <-chan time.Time {
 	switch {
 	case q.timer == nil:
@@ -196,10 +199,11 @@ func (q *Queue) startTimer(until time.Time) <-chan time.Time {
 	return q.timer.C
 }
 
-// Wake ends the current Wait. If no Wait is running, the next one returns at once.
+// Wake ends the Wait that is in progress. If none is, the next Wait returns immediately.
 func (q *Queue) Wake() { q.bell.forceWake() }
 
-// Close discards queued completions and ends every Wait. Later calls have no effect.
+// Close discards the queued completions and makes every Wait return. Completions that are pushed later are
+// discarded.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed.Store(true)

@@ -2,5 +2,5 @@
 
 package completion
 
-// raceEnabled makes errors of a Core panic.
+// raceEnabled makes Queue.Push panic if the Core exceeds the credits, because that is a fault of the Core.
 const raceEnabled = true

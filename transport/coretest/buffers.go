@@ -18,6 +18,8 @@ var bufferCases = []scenario{
 	{name: "T030_Offset", run: offset},
 }
 
+// register checks which segments Register accepts, up to the limits of the domain.
+//
 // transport-tests C (19)
 // transport 3.7 (3)
 func register(s *stage) {
@@ -56,7 +58,7 @@ func register(s *stage) {
 	}
 }
 
-// memory allocates buffers in a domain. They are contiguous and zeroed, of every size, and gone after Free.
+// memory checks buffers of Domain.Buffer, of several sizes: they are contiguous, zeroed, and gone after Free.
 //
 // transport 3.7 (3)
 func memory(s *stage) {
@@ -95,8 +97,8 @@ func memory(s *stage) {
 	s.must(d.Deregister(foreign))
 }
 
-// ownMemory moves messages and bulk between buffers in memory of the program: whole pages, parts of pages,
-// and both. The program can use the memory before and after, with its contents intact.
+// ownMemory moves bulk data between buffers in memory of the program: whole pages, parts of pages, and both.
+// The program can use the memory before and after that, with its contents intact.
 //
 // transport 3.7 (3), 9.3
 func ownMemory(s *stage) {
@@ -134,7 +136,7 @@ func ownMemory(s *stage) {
 	}
 }
 
-// own registers memory of the program.
+// own returns a registered buffer in memory of the program. The caller must deregister it.
 func (m *machine) own(segments [][]byte) *transport.Buffer {
 	s := m.stage
 	s.t.Helper()
@@ -146,7 +148,7 @@ func (m *machine) own(segments [][]byte) *transport.Buffer {
 	return b
 }
 
-// same checks the contents of a buffer.
+// same checks that a buffer begins with the bytes want.
 func (s *stage) same(what string, b *transport.Buffer, want []byte) {
 	s.t.Helper()
 	got := make([]byte, len(want))
@@ -178,6 +180,8 @@ func sameMemory(s *stage) {
 	}
 }
 
+// registerTwice checks that a buffer cannot be registered twice, nor deregistered while it is queued.
+//
 // transport-tests C (20)
 // transport 3.7 (1)-(2)
 func registerTwice(s *stage) {
@@ -195,6 +199,8 @@ func registerTwice(s *stage) {
 	m.cancel(b)
 }
 
+// offset checks that Add refuses a buffer whose Offset is not 0, on every queue.
+//
 // transport-tests C (30)
 // transport 3.8 errors
 func offset(s *stage) {

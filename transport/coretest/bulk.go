@@ -21,6 +21,8 @@ var bulkCases = []scenario{
 	{name: "OutOfOrder", run: outOfOrder},
 }
 
+// descriptors checks the length of descriptors, and that each Add creates a new one.
+//
 // transport-tests I (73)
 // transport 3.15 (3), 6.6 (1)
 func descriptors(s *stage) {
@@ -43,7 +45,7 @@ func descriptors(s *stage) {
 	}
 }
 
-// moved checks the statistics of a queue that has moved one buffer of n bytes.
+// moved checks the statistics of a queue on which a single buffer was added and n bytes were moved.
 func (m *machine) moved(q transport.QueueType, n int) {
 	m.stage.t.Helper()
 	m.stats(q, 1, 0, 1, 0)
@@ -52,6 +54,8 @@ func (m *machine) moved(q transport.QueueType, n int) {
 	}
 }
 
+// fetch reads a buffer of a peer that is shorter than the own buffer.
+//
 // transport-tests I (74)
 func fetch(s *stage) {
 	a, b := s.pair()
@@ -69,6 +73,8 @@ func fetch(s *stage) {
 	b.moved(transport.ActiveBulkRecv, 5000)
 }
 
+// fillBulk writes to a buffer of a peer that is longer than the data.
+//
 // transport-tests I (75)
 func fillBulk(s *stage) {
 	a, b := s.pair()
@@ -86,6 +92,8 @@ func fillBulk(s *stage) {
 	b.moved(transport.ActiveBulkSend, 3000)
 }
 
+// tooLong checks that active bulk is refused if the data would not fit.
+//
 // transport-tests I (76)
 func tooLong(s *stage) {
 	a, b := s.pair()
@@ -108,6 +116,8 @@ func tooLong(s *stage) {
 	b.stats(transport.ActiveBulkRecv, 1, 0, 1, 0)
 }
 
+// wrongDirection checks that active bulk is refused with a descriptor for the other direction.
+//
 // transport-tests I (77)
 func wrongDirection(s *stage) {
 	a, b := s.pair()
@@ -121,7 +131,7 @@ func wrongDirection(s *stage) {
 	b.none(active)
 }
 
-// malformed: descriptors that are malformed are refused, and leave the buffer unchanged.
+// malformed checks that malformed descriptors are refused, and that the buffer can be used after that.
 //
 // transport 6.6 (2)
 func malformed(s *stage) {
@@ -139,6 +149,8 @@ func malformed(s *stage) {
 	b.stats(transport.ActiveBulkRecv, 1, 0, 1, 0)
 }
 
+// counters checks that successive passive buffers have successive match bits.
+//
 // transport-tests I (78)
 // transport 6.4
 func counters(s *stage) {
@@ -158,6 +170,8 @@ func counters(s *stage) {
 	}
 }
 
+// megabyte moves buffers of maximum size in both directions.
+//
 // transport-tests I (79)
 func megabyte(s *stage) {
 	a, b := s.pair()
@@ -177,7 +191,7 @@ func megabyte(s *stage) {
 }
 
 // outOfOrder announces many buffers and moves them in another order. Each descriptor identifies its own
-// buffer, even while others wait, and matches none after that buffer has ended.
+// buffer while others wait. After a buffer has ended, its descriptor matches no other buffer.
 //
 // transport 6.4
 func outOfOrder(s *stage) {

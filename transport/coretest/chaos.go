@@ -15,7 +15,7 @@ import (
 type chaos struct {
 	m, peer *machine
 	b       *transport.Buffer
-	// announced has the descriptors of this side, wanted those of the other side.
+	// announced contains the descriptors of this side's passive buffers, wanted those of the peer's.
 	announced, wanted *lastDescriptors
 	random            *rand.Rand
 	ended             chan transport.BufferEvent // final events, one for each add
@@ -23,7 +23,8 @@ type chaos struct {
 	adds, cancels, failures uint64
 }
 
-// lastDescriptors holds the latest descriptor of each passive queue of one side. Most of them are stale.
+// lastDescriptors contains the latest descriptor of each passive queue of one side. Most of these descriptors
+// belong to buffers that have ended.
 type lastDescriptors struct {
 	mu   sync.Mutex
 	list map[transport.QueueType]transport.Descriptor
@@ -182,7 +183,7 @@ func (c *chaos) checkFinal(s *stage, e transport.BufferEvent, deadline time.Time
 	return true
 }
 
-// stopAmongAdds stops a TM while all of its buffers are being added.
+// stopAmongAdds stops TM m while goroutines add all of its buffers again and again.
 func (s *stage) stopAmongAdds(m *machine, all []*chaos) {
 	s.t.Helper()
 	var wg sync.WaitGroup

@@ -15,6 +15,8 @@ var domainCases = []scenario{
 	{name: "T008_NIDs", run: nids},
 }
 
+// limits checks that the limits of a domain are those of the Harness, and powers of two.
+//
 // transport-tests A (6)
 // transport 3.4 (3)
 func limits(s *stage) {
@@ -63,6 +65,8 @@ func severalDomains(s *stage) {
 	m[1].expect(out)
 }
 
+// nids checks that the NIDs of a domain can be parsed and include those of the host.
+//
 // transport-tests A (8)
 // transport 6.1 (5)
 func nids(s *stage) {

@@ -7,18 +7,21 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group N: dynamic numbers, from the top down.
+// Group N: dynamic TM numbers, which are assigned in descending order.
 var dynamicCases = []scenario{
 	{name: "T108_FromTheTopDown", run: fromTheTopDown},
 	{name: "T109_OwnAddress", run: ownAddress},
 	{name: "T110_InParallel", run: inParallel},
 }
 
-// dynamic returns an address with a dynamic number on host k.
+// dynamic returns an address on host k that requests a dynamic TM number.
 func (s *stage) dynamic(k int) string {
 	return fmt.Sprintf("%v:12345:%d:*", s.net.Hosts[k].NID, portal)
 }
 
+// fromTheTopDown checks that dynamic numbers are assigned in descending order, and that a released number is
+// not reused soon.
+//
 // transport-tests N (108)
 // transport 6.3 (2), 6.3 (4)
 // r.M0.net.xprt.lnet.dynamic-address-assignment
@@ -40,6 +43,8 @@ func fromTheTopDown(s *stage) {
 	start(4091)
 }
 
+// ownAddress checks that a TM with a dynamic number knows its address, and that a peer can send to it.
+//
 // transport-tests N (109)
 func ownAddress(s *stage) {
 	a, b := s.prepare(s.domain(0)), s.machine(1)
@@ -61,7 +66,7 @@ func ownAddress(s *stage) {
 	a.arrives(in, 0, 100, 1, true, 1)
 }
 
-// inParallel starts and stops TMs from several goroutines. No two TMs have the same number at the same
+// inParallel starts and stops TMs in several goroutines, and checks that no two TMs have the same number at a
 // time.
 //
 // transport 6.3 (1)

@@ -14,7 +14,8 @@ var eventCases = []scenario{
 	{name: "T056_Sender", run: sender},
 }
 
-// oneAtATime keeps all six queues of a TM busy, from the goroutine of the test and from callbacks.
+// oneAtATime keeps all six queues of a TM busy, and checks that callbacks never overlap or run in the
+// goroutine that adds buffers.
 //
 // transport-tests D (34)
 // transport 3.10 guarantees
@@ -65,7 +66,7 @@ func oneAtATime(s *stage) {
 	}
 }
 
-// sender makes a TM answer the sender of a message, in the callback.
+// sender makes a TM answer a message in the callback, with the end point in the event.
 //
 // transport-tests F (56)
 // transport 3.6 (5), 6.5 (3)

@@ -8,41 +8,45 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Harness has the parameters of the suite for one Core.
+// Harness contains the parameters of the suite for one Core.
 type Harness struct {
-	// New creates a network of n hosts for one test case. It must release everything with t.Cleanup.
-	// Required.
+	// New creates a network of n hosts for one test case. It must use t.Cleanup to release everything. It is
+	// required.
 	New func(t *testing.T, n int) *Network
-	// Bubble runs a test case in simulated time (synctest.Test). If it is nil, the case runs in real time.
-	// Then small messages between two hosts must keep their order.
+	// Bubble runs a test case in simulated time, such as synctest.Test. If it is nil, the case runs in real
+	// time, and the network must keep the order of small messages between two hosts.
 	Bubble func(t *testing.T, run func(t *testing.T))
-	// Strict means that the Core reports losses that LNet ignores silently, like mem with Config.Strict.
+	// Strict means that the Core reports losses that LNet does not report, as mem does with Config.Strict.
 	Strict bool
 	// Limits are the expected limits of the Core's domains. Zero means the limits of LNet.
 	Limits transport.Limits
-	// Patience limits the wait for an expected event. It must exceed the Core's time-outs. 0 means 10 s.
+	// Patience is the maximum time to wait for an expected event. It must exceed the Core's time-outs. 0
+	// means 10 s.
 	Patience time.Duration
-	// Allocations means that messages and bulk in steady state must not allocate on either side, and that
-	// this can be measured, which is not the case with the race detector.
+	// Allocations makes Run check that messages and bulk operations in steady state allocate nothing on
+	// either side. It must be false with the race detector, with which allocations cannot be measured.
 	Allocations bool
 	// PageSize and CopyMemory are the expected values if Limits is zero.
 	PageSize, CopyMemory int
-	// Own places all buffers in memory of the program instead of Domain.Buffer, even if the Core copies it.
+	// Own makes the suite place all buffers in memory of the program instead of Domain.Buffer, even if the
+	// Core then copies the data.
 	Own bool
-	// Posts is how often each case of group Order adds a buffer that a peer then uses at once. 0 means 200.
+	// Posts is the number of times that each case of group Order adds a buffer that a peer then uses
+	// immediately. 0 means 200.
 	Posts int
 	// Only, if not nil, selects the cases to run by group and name.
 	Only func(group, name string) bool
 }
 
-// Network has the hosts of one test case.
+// Network consists of the hosts of one test case.
 type Network struct {
 	Hosts []Host
 }
 
 // Host is a host of a Network.
 type Host struct {
-	// Core is the Core of the host. If hosts can only reach themselves, by 0@lo, all have the same Core.
+	// Core is the Core of the host. If a host can only reach itself, by 0@lo, all hosts must have the same
+	// Core.
 	Core transport.Core
 	// NID is the NID at which the host's TMs are started.
 	NID lnet.NID
@@ -53,11 +57,11 @@ type scenario struct {
 	name  string
 	hosts int // 0 means two
 	run   func(s *stage)
-	// silent cases apply only to Cores that lose data silently, strict ones only to those that report it.
+	// silent cases run only on Cores that lose data silently, strict cases only on Cores that report losses.
 	silent, strict bool
 }
 
-// Run runs the suite.
+// Run runs the suite on the Core of h, one subtest per group and case.
 func Run(t *testing.T, h Harness) {
 	if h.Patience == 0 {
 		h.Patience = 10 * time.Second

@@ -27,6 +27,8 @@ var lifeCases = []scenario{
 	{name: "StopWhileStarting", run: stopWhileStarting},
 }
 
+// malformedAddress checks that Start refuses a malformed address, without an event.
+//
 // transport-tests E (42)
 func malformedAddress(s *stage) {
 	m := s.prepare(s.domain(0))
@@ -42,7 +44,7 @@ func malformedAddress(s *stage) {
 	}
 }
 
-// failsToStart starts a TM at an address that Start accepts, but that is then refused by an event.
+// failsToStart starts a TM at address a and checks that Start succeeds but the TM then fails with want.
 func (s *stage) failsToStart(a transport.Address, want error) {
 	s.t.Helper()
 	m := s.prepare(s.domain(0))
@@ -58,6 +60,8 @@ func (s *stage) failsToStart(a transport.Address, want error) {
 	m.closed = true
 }
 
+// wrongPortal checks that a TM at an invalid portal fails to start.
+//
 // transport-tests E (43)
 // transport 3.16, 6.2 (2)
 func wrongPortal(s *stage) {
@@ -68,7 +72,8 @@ func wrongPortal(s *stage) {
 	}
 }
 
-// noSuchAddress calls the Core itself. It must refuse invalid addresses, whether they are in use or not.
+// noSuchAddress checks, by calling the Core directly, that it refuses invalid addresses, whether they are in
+// use or not.
 //
 // transport-tests B (11)
 // transport 3.16, 6.2 (2), 6.3 (1)
@@ -93,6 +98,8 @@ func noSuchAddress(s *stage) {
 	s.must(d.Close())
 }
 
+// notLocal checks that a TM at a NID or PID of another host fails to start.
+//
 // transport-tests E (44)
 // transport 3.16, 6.2 (1)
 // r.M0.net.ib
@@ -109,6 +116,8 @@ func notLocal(s *stage) {
 	}
 }
 
+// stopWithEmptyQueues starts and stops TMs at one address, and checks their states.
+//
 // transport-tests E (45)
 func stopWithEmptyQueues(s *stage) {
 	a := s.address(0)
@@ -129,7 +138,7 @@ func stopWithEmptyQueues(s *stage) {
 	}
 }
 
-// addressInUse: an address is in use on the host, regardless of the domain.
+// addressInUse checks that an address that is in use on a host cannot be used in another domain of the host.
 //
 // transport 3.16, 6.3 (1), 6.3 (4)
 func addressInUse(s *stage) {
@@ -143,6 +152,8 @@ func addressInUse(s *stage) {
 	s.prepare(s.domain(0)).start(again.String())
 }
 
+// abort checks that Abort cancels the queued buffers before the TM is stopped.
+//
 // transport-tests E (46)
 // transport 3.5 stop
 func abort(s *stage) {
@@ -170,6 +181,8 @@ func abort(s *stage) {
 	}
 }
 
+// drain checks that a TM that was stopped with Stop still receives into its queued buffers.
+//
 // transport-tests E (47)
 // transport 3.5 stop
 func drain(s *stage) {
@@ -190,6 +203,8 @@ func drain(s *stage) {
 	a.states(transport.StateStopped, nil)
 }
 
+// manyLives starts and ends many TMs, and checks that no goroutines or files are left.
+//
 // transport-tests E (49)
 func manyLives(s *stage) {
 	d := s.domain(0)
@@ -226,6 +241,8 @@ func openFiles() int {
 	return len(names)
 }
 
+// confine checks that the callbacks of a confined TM run on its processors.
+//
 // transport-tests E (50)
 // transport 3.13 (1)
 // r.M0.net.xprt.lnet.processor-affinity
@@ -264,6 +281,8 @@ func confine(s *stage) {
 	}
 }
 
+// stopBeforeStart checks that a TM can be stopped before it was started.
+//
 // transport 3.5 ours (1)
 func stopBeforeStart(s *stage) {
 	m := s.prepare(s.domain(0))
@@ -272,7 +291,8 @@ func stopBeforeStart(s *stage) {
 	s.want("start what is stopped", m.Start(s.address(0).String()), syscall.EINVAL)
 }
 
-// stopWhileStarting: the TM stops, whether its start succeeded or not, and releases its address.
+// stopWhileStarting checks that a TM that is stopped during its start stops, whether the start succeeds or
+// not, and releases its address.
 //
 // transport 3.5 ours (2)
 func stopWhileStarting(s *stage) {

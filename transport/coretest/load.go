@@ -48,8 +48,8 @@ func bulkBothWays(s *stage) {
 	wg.Wait()
 }
 
-// exchange moves n bytes between a passive buffer of m and an active one of other. Several calls may run
-// concurrently. It returns false after an error.
+// exchange moves n bytes between a passive buffer of m, on queue p, and an active buffer of other, on queue
+// q. Several goroutines may call it at a time. It returns false after an error.
 func (m *machine) exchange(passive, active *transport.Buffer, other *machine, p, q transport.QueueType, n int) bool {
 	s := m.stage
 	passive.Queue, passive.Length = p, n
@@ -106,7 +106,7 @@ func incast(s *stage) {
 	a.stats(transport.MsgRecv, senders*messages, 0, senders*messages, 0)
 }
 
-// addedFromCallbacks makes two TMs send a message back and forth, entirely in callbacks.
+// addedFromCallbacks makes two TMs send a message back and forth, where all buffers are added by callbacks.
 //
 // transport 3.2 (2)-(3)
 func addedFromCallbacks(s *stage) {
@@ -125,7 +125,7 @@ func addedFromCallbacks(s *stage) {
 				s.t.Errorf("add: %v", err)
 			}
 		}
-		held := 0 // reasons not to send yet: the message is at the peer, or the last send has not completed
+		held := 0 // number of conditions to wait for: the message must be here, and the last send complete
 		throw := func() {
 			if held--; held == 0 {
 				held = 2
@@ -160,7 +160,7 @@ func addedFromCallbacks(s *stage) {
 	}
 }
 
-// allocations measures how much a message and a bulk operation allocate, in real time.
+// allocations checks that a message and a bulk operation allocate nothing, in real time.
 func allocations(t *testing.T, h *Harness) {
 	s := &stage{t: t, h: h, net: h.New(t, 2)}
 	defer s.finish()
@@ -168,7 +168,7 @@ func allocations(t *testing.T, h *Harness) {
 	ep, err := b.EndPointAt(a.Self().Address())
 	s.must(err)
 	defer ep.Put()
-	ended := make(chan struct{}, 2) // polling would keep the network from its only processor
+	ended := make(chan struct{}, 2) // the test waits here, because polling would keep the network from its only processor
 	callbacks := transport.Callbacks{}
 	for q := range callbacks {
 		callbacks[q] = func(*transport.BufferEvent) { ended <- struct{}{} }

@@ -7,7 +7,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Losses, of groups G and I: silent, as in LNet, or reported as errors.
+// Losses, of groups G and I. Silent cases check that the sender gets no error, as in LNet; strict cases check
+// the errors.
 var lossCases = []scenario{
 	{name: "T060_NoBuffer", silent: true, run: noBuffer},
 	{name: "T061_NoTM", silent: true, run: noTM},
@@ -20,6 +21,8 @@ var lossCases = []scenario{
 	{name: "StrictBulk", strict: true, run: strictBulk},
 }
 
+// noBuffer checks that a message to a TM without a receive buffer is lost.
+//
 // transport-tests G (60)
 func noBuffer(s *stage) {
 	a, b := s.pair()
@@ -34,6 +37,8 @@ func noBuffer(s *stage) {
 	a.stats(transport.MsgRecv, 1, 0, 1, 0)
 }
 
+// noTM checks that a message to an address without a TM is lost.
+//
 // transport-tests G (61)
 func noTM(s *stage) {
 	a, b := s.pair()
@@ -50,8 +55,8 @@ func noTM(s *stage) {
 	a.arrives(in, 0, 100, 1, true, 1)
 }
 
-// longMessage: a message longer than MinReceiveSize is lost even if it would fit, and does not go to
-// another buffer.
+// longMessage checks that a message longer than MinReceiveSize of the first buffer is lost, even if it would
+// fit there or in another buffer.
 //
 // transport 3.11 (1)
 func longMessage(s *stage) {
@@ -67,6 +72,9 @@ func longMessage(s *stage) {
 	s.untouched(in, 100)
 }
 
+// fetchWhatIsCancelled reads from a passive buffer that was cancelled. The operation ends only at its
+// deadline.
+//
 // transport-tests I (80)
 // transport 6.10
 func fetchWhatIsCancelled(s *stage) {
@@ -86,6 +94,9 @@ func fetchWhatIsCancelled(s *stage) {
 	b.stats(transport.ActiveBulkRecv, 1, 0, 0, 1)
 }
 
+// fillWhatIsCancelled writes to a passive buffer that was cancelled. The sender succeeds, and the data is
+// lost.
+//
 // transport 6.10
 func fillWhatIsCancelled(s *stage) {
 	a, b := s.pair()
@@ -100,8 +111,8 @@ func fillWhatIsCancelled(s *stage) {
 	a.none(passive)
 }
 
-// lateDescriptors uses descriptors of a TM that has ended. They do not match buffers of the next TM with
-// the same number.
+// lateDescriptors uses descriptors of a TM that has ended, and checks that they do not match buffers of the
+// next TM with the same number.
 //
 // transport 6.4
 func lateDescriptors(s *stage) {
@@ -129,6 +140,8 @@ func lateDescriptors(s *stage) {
 	a.none(fetched)
 }
 
+// cancelWhatNobodyAnswers cancels a read from a passive buffer that no longer exists.
+//
 // transport 6.10
 func cancelWhatNobodyAnswers(s *stage) {
 	a, b := s.pair()
@@ -144,6 +157,7 @@ func cancelWhatNobodyAnswers(s *stage) {
 	a.expect(passive)
 }
 
+// strictMessages checks the errors of lost messages on a Core with Strict set.
 func strictMessages(s *stage) {
 	a, b := s.pair()
 	a.states(transport.StateStarted, nil)
@@ -165,6 +179,7 @@ func strictMessages(s *stage) {
 	s.untouched(in, 0)
 }
 
+// strictBulk checks the error of bulk with a passive buffer that was cancelled, on a Core with Strict set.
 func strictBulk(s *stage) {
 	a, b := s.pair()
 	passive, active := a.buffer(100), b.buffer(100)

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// machine is a TM with the log of its events and its buffers.
+// machine is a TM together with its buffers and a log of its events.
 type machine struct {
 	*transport.TransferMachine
 
@@ -39,7 +39,7 @@ func (m *machine) start(address string) {
 	s.must(m.Await(ctx, transport.StateStarted))
 }
 
-// record is the callback of all queues.
+// record is the callback of buffers on all queues. It adds the event to the log and calls then.
 func (m *machine) record(e *transport.BufferEvent) {
 	n := event{
 		buffer: e.Buffer, queue: e.Queue, final: e.Final, err: e.Err, length: e.Length, offset: e.Offset, time: e.Time,
@@ -55,7 +55,7 @@ func (m *machine) record(e *transport.BufferEvent) {
 	}
 }
 
-// recordState is the callback of the TM.
+// recordState is the callback of the TM. It adds the event to the log.
 func (m *machine) recordState(e *transport.TMEvent) {
 	n := event{kind: e.Type, next: e.Next, err: e.Err, time: e.Time, goroutine: goroutine()}
 	m.stage.update(func() { m.events, m.total = append(m.events, n), m.total+1 })
@@ -69,7 +69,8 @@ func goroutine() string {
 	return string(name)
 }
 
-// take waits for the first matching event in the log, removes it and returns it.
+// take waits until the log contains an event for which matches returns true. It removes the first such event
+// from the log and returns it. what names the event in failures.
 func (m *machine) take(what string, matches func(e *event) bool) event {
 	m.stage.t.Helper()
 	var taken event
@@ -86,19 +87,19 @@ func (m *machine) take(what string, matches func(e *event) bool) event {
 	return taken
 }
 
-// next returns the next event of a buffer.
+// next waits for the next event of a buffer, removes it from the log and returns it.
 func (m *machine) next(b *transport.Buffer) event {
 	m.stage.t.Helper()
 	return m.take("an event of "+b.Queue.String(), func(e *event) bool { return e.buffer == b })
 }
 
-// expect returns the next event of a buffer, which must be final and successful.
+// expect waits for the next event of a buffer and returns it. The event must be final and successful.
 func (m *machine) expect(b *transport.Buffer) event {
 	m.stage.t.Helper()
 	return m.expectError(b, nil)
 }
 
-// expectError returns the next event of a buffer, which must be final and have the given error.
+// expectError waits for the next event of a buffer and returns it. The event must be final and match want.
 func (m *machine) expectError(b *transport.Buffer, want error) event {
 	m.stage.t.Helper()
 	e := m.next(b)
@@ -117,7 +118,7 @@ func (m *machine) states(want transport.State, err error) {
 	}
 }
 
-// none checks that no event of a buffer is left in the log.
+// none checks that the log contains no event of a buffer.
 func (m *machine) none(b *transport.Buffer) {
 	s := m.stage
 	s.t.Helper()
@@ -161,7 +162,7 @@ func (m *machine) pieces(sizes ...int) *transport.Buffer {
 	return m.register(transport.NewBuffer(segments...))
 }
 
-// register registers a buffer until the case ends.
+// register registers a buffer, which is deregistered at the end of the test case.
 func (m *machine) register(b *transport.Buffer) *transport.Buffer {
 	s := m.stage
 	s.t.Helper()
@@ -173,7 +174,8 @@ func (m *machine) register(b *transport.Buffer) *transport.Buffer {
 	return b
 }
 
-// receive adds a receive buffer filled with the guard pattern.
+// receive fills a buffer with the guard pattern and adds it to MsgRecv. least is its MinReceiveSize, and
+// messages its MaxMessages.
 func (m *machine) receive(b *transport.Buffer, least, messages int) {
 	m.stage.t.Helper()
 	guard(b)
@@ -197,8 +199,8 @@ func (m *machine) sendTo(b *transport.Buffer, n int, to transport.Address) {
 	m.stage.must(m.Add(b))
 }
 
-// announce adds a passive buffer and returns a copy of its descriptor. n is the number of bytes to be
-// fetched.
+// announce adds a buffer to passive queue q and returns a copy of its descriptor. n is the number of bytes
+// that a peer can read.
 func (m *machine) announce(b *transport.Buffer, q transport.QueueType, n int) transport.Descriptor {
 	m.stage.t.Helper()
 	b.Queue, b.Length = q, n
@@ -206,7 +208,7 @@ func (m *machine) announce(b *transport.Buffer, q transport.QueueType, n int) tr
 	return bytes.Clone(b.Descriptor)
 }
 
-// move adds an active buffer. n is the number of bytes to send.
+// move adds a buffer to active queue q, with descriptor d. n is the number of bytes to send.
 func (m *machine) move(b *transport.Buffer, q transport.QueueType, n int, d transport.Descriptor) error {
 	b.Queue, b.Length, b.Descriptor = q, n, d
 	return m.Add(b)
@@ -221,7 +223,7 @@ func (m *machine) cancel(b *transport.Buffer) {
 	m.expectError(b, syscall.ECANCELED)
 }
 
-// close stops the TM with abort, and closes it.
+// close ends the TM with Shutdown.
 func (m *machine) close() {
 	m.stage.t.Helper()
 	ctx, cancel := m.stage.context()
@@ -230,7 +232,7 @@ func (m *machine) close() {
 	m.closed = true
 }
 
-// finish closes the TM, unless that was done, and deregisters its buffers.
+// finish closes the TM unless it is closed, and deregisters its buffers.
 func (m *machine) finish() {
 	t := m.stage.t
 	if !m.closed {
@@ -253,7 +255,8 @@ func (m *machine) finish() {
 	}
 }
 
-// deliverUntilStopped delivers events of a TM with synchronous delivery until it is stopped.
+// deliverUntilStopped calls DeliverAll for a TM with synchronous delivery until it is stopped. For other TMs
+// it returns immediately.
 func (m *machine) deliverUntilStopped() {
 	deadline := time.Now().Add(m.stage.h.Patience)
 	for time.Now().Before(deadline) {

@@ -2,14 +2,15 @@ package coretest
 
 import "github.com/lnetd/lnetd/transport"
 
-// arena is memory of a domain for the buffers of a case. It is used if the Core copies other memory.
+// arena is memory of Domain.Buffer from which buffers of a test case are allocated. It is used if the Core
+// would copy data of other memory.
 type arena struct {
 	domain *transport.Domain
 	whole  *transport.Buffer
 	free   []byte
 }
 
-// memory returns n bytes of memory for buffers of a domain, valid until the case ends.
+// memory returns n bytes of memory for buffers of domain d. The memory is valid until the test case ends.
 func (s *stage) memory(d *transport.Domain, n int) []byte {
 	s.t.Helper()
 	if s.h.Own || d.Limits().PageSize == 0 {
@@ -30,7 +31,7 @@ func (s *stage) memory(d *transport.Domain, n int) []byte {
 	return s.memory(d, n)
 }
 
-// segments returns memory for buffers in pieces of these sizes.
+// segments returns memory for a buffer of domain d, with segments of the given sizes.
 func (s *stage) segments(d *transport.Domain, sizes ...int) [][]byte {
 	s.t.Helper()
 	var list [][]byte
@@ -40,7 +41,7 @@ func (s *stage) segments(d *transport.Domain, sizes ...int) [][]byte {
 	return list
 }
 
-// freeMemory frees the memory that memory has allocated.
+// freeMemory frees the memory that the method memory has allocated.
 func (s *stage) freeMemory() {
 	for _, a := range s.arenas {
 		if err := a.domain.Free(a.whole); err != nil {

@@ -17,6 +17,8 @@ var messageCases = []scenario{
 	{name: "ToItself", run: toItself},
 }
 
+// cancelReceive cancels a receive buffer, and checks that it can be added again.
+//
 // transport-tests G (58)
 // transport 3.8 del, 6.10
 func cancelReceive(s *stage) {
@@ -39,6 +41,8 @@ func cancelReceive(s *stage) {
 	m.none(b)
 }
 
+// sizes sends messages of several lengths, and checks events and statistics.
+//
 // transport-tests G (59)
 // transport 3.12 (4)
 func sizes(s *stage) {
@@ -100,7 +104,7 @@ func sharedMemory(s *stage) {
 	}
 }
 
-// loopback: a host is 0@lo to itself, regardless of the NIDs of its TMs.
+// loopback checks that a TM can send to another TM on its host at 0@lo, whatever their NIDs are.
 func loopback(s *stage) {
 	a, b := s.machine(0), s.machine(0)
 	in, out := a.buffer(5000), b.buffer(5000)
@@ -116,7 +120,7 @@ func loopback(s *stage) {
 	b.expect(out)
 }
 
-// toItself: a TM sends to itself, and moves bulk between its buffers.
+// toItself checks that a TM can send a message to itself, and move bulk between its own buffers.
 func toItself(s *stage) {
 	m := s.machine(0)
 	in, out := m.buffer(100), m.buffer(100)

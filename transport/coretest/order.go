@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// orderCases is group Order: a peer can reach a buffer as soon as Add has returned, even if the peer was
-// not notified by a message of this TM. Each case runs Harness.Posts times, with a sender in a separate
-// domain of the same host, and with one on another host.
+// orderCases is group Order. It checks that a peer can reach a buffer as soon as Add has returned, even if
+// the peer has learned of it in another way than by a message of this TM. Each case uses Harness.Posts
+// buffers, once with a sender in another domain of the same host, and once with a sender on another host.
 //
 // transport 9.12
 var orderCases = func() (cases []scenario) {
@@ -33,9 +33,10 @@ var orderCases = func() (cases []scenario) {
 	return cases
 }()
 
-// begin starts a TM returned by prepare.
+// begin starts a TM that prepare has returned, at an unused address.
 func (m *machine) begin() { m.start(m.stage.address(0).String()) }
 
+// receiveAtOnce sends a message as soon as a receive buffer was added.
 func receiveAtOnce(s *stage, a, b *machine) {
 	a.begin()
 	in, out := a.buffer(100), b.buffer(100)
@@ -46,6 +47,7 @@ func receiveAtOnce(s *stage, a, b *machine) {
 	}
 }
 
+// fillAtOnce writes to a passive buffer as soon as it was added.
 func fillAtOnce(s *stage, a, b *machine) {
 	a.begin()
 	passive, active := a.buffer(100), b.buffer(100)
@@ -58,6 +60,7 @@ func fillAtOnce(s *stage, a, b *machine) {
 	}
 }
 
+// fetchAtOnce reads from a passive buffer as soon as it was added.
 func fetchAtOnce(s *stage, a, b *machine) {
 	a.begin()
 	passive, active := a.buffer(100), b.buffer(100)
@@ -70,7 +73,7 @@ func fetchAtOnce(s *stage, a, b *machine) {
 	}
 }
 
-// batchAtOnce adds several buffers in one call.
+// batchAtOnce adds several receive buffers in one call, and then sends a message to each.
 func batchAtOnce(s *stage, a, b *machine) {
 	const batch = 4
 	a.begin()
@@ -95,7 +98,7 @@ func batchAtOnce(s *stage, a, b *machine) {
 	}
 }
 
-// callbackAtOnce adds a buffer in a callback, which then notifies another goroutine.
+// callbackAtOnce adds the receive buffer in a callback, which then notifies the sender through a Go channel.
 func callbackAtOnce(s *stage, a, b *machine) {
 	a.begin()
 	in, out := a.buffer(100), b.buffer(100)
@@ -114,7 +117,8 @@ func callbackAtOnce(s *stage, a, b *machine) {
 	a.cancel(in)
 }
 
-// poolAtOnce uses one receive buffer at a time. The TM replaces it before it calls the callback.
+// poolAtOnce uses a receive queue of one buffer from a pool. The TM adds the next buffer before it calls the
+// callback, which notifies the sender through a Go channel.
 func poolAtOnce(s *stage, a, b *machine) {
 	p := s.pool(a.domain, 3)
 	a.attach(p, 1, 1)
@@ -137,7 +141,7 @@ func poolAtOnce(s *stage, a, b *machine) {
 	s.drained(p, a)
 }
 
-// receives waits for a message, which a callback signals.
+// receives waits until a callback has reported a message on the channel arrived.
 func (s *stage) receives(arrived chan struct{}) {
 	s.t.Helper()
 	ctx, cancel := s.context()

@@ -6,10 +6,11 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// guardSeed is the seed of the guard pattern, for memory that receives nothing.
+// guardSeed is the seed of the guard pattern, which buffers are filled with before they receive data, so that
+// a test can find out which bytes were written.
 const guardSeed = -1
 
-// pattern returns n bytes of the pattern with a seed.
+// pattern returns the first n bytes of the pattern that belongs to a seed.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -18,13 +19,13 @@ func pattern(seed, n int) []byte {
 	return b
 }
 
-// fill writes a pattern to the beginning of a buffer.
+// fill writes the first n bytes of the seed's pattern to the beginning of a buffer.
 func fill(b *transport.Buffer, seed, n int) { b.CopyIn(0, pattern(seed, n)) }
 
 // guard fills the whole buffer with the guard pattern.
 func guard(b *transport.Buffer) { fill(b, guardSeed, b.Size()) }
 
-// check checks that n bytes at an offset of a buffer have the pattern with a seed.
+// check checks that the n bytes at an offset of a buffer are the first n bytes of the seed's pattern.
 func (s *stage) check(b *transport.Buffer, off, n, seed int) {
 	s.t.Helper()
 	got := make([]byte, n)
@@ -49,7 +50,7 @@ func contains(b *transport.Buffer, off int, want []byte) bool {
 	return b.CopyOut(off, got) == len(got) && bytes.Equal(got, want)
 }
 
-// untouched checks that a guarded buffer is unchanged after its first n bytes.
+// untouched checks that a buffer filled by guard is unchanged, except for its first n bytes.
 func (s *stage) untouched(b *transport.Buffer, n int) {
 	s.t.Helper()
 	got := make([]byte, b.Size())

@@ -10,8 +10,8 @@ import (
 )
 
 // RandomPrograms runs random programs on a Core in simulated time, and compares the results with a model of TMs
-// and pools. The model is a simple implementation of the specification. Each of the two kinds runs as often
-// as rapid's flag -rapid.checks states, 100 by default:
+// and pools. The model is a simple implementation of the specification. There are two kinds of programs. Each kind
+// runs as often as rapid's flag -rapid.checks states, 100 times by default:
 //
 //   - Calm programs perform one action at a time, and wait until nothing is in progress. The model
 //     predicts each event with its status, length, offset, content, statistics and order.
@@ -36,18 +36,19 @@ func RandomPrograms(t *testing.T, h Harness) {
 	})
 }
 
-// calm is twice the maximum time that a network needs until nothing is in progress.
+// calm is twice the maximum time that a network needs until no operation is in progress any more.
 const calm = 100 * time.Millisecond
 
-// program is a random program. The effect of the numbers in its actions depends on the current state.
+// program is a random program. What the numbers in an action select depends on the state when the action is
+// performed.
 type program struct {
-	Sizes   []int // of the buffers without a pool, alternately on each host
+	Sizes   []int // sizes of the buffers without a pool, which belong to host 0 and host 1 in turn
 	Pools   [2]transport.PoolConfig
 	Actions []action
-	Lanes   [][]action // run concurrently, after Actions
+	Lanes   [][]action // actions of several goroutines, which run after Actions; nil in a calm program
 }
 
-// action is one action of a program.
+// action is one action of a program. Kind determines which of the other fields it uses.
 type action struct {
 	Kind   string
 	Slot   int // selects a TM
@@ -57,14 +58,14 @@ type action struct {
 	Min    int
 	Max    int
 	Fault  fault
-	Halves int // deadline in halves of calm; 0 means none
+	Halves int // deadline in units of calm/2; 0 means no deadline
 	Colour uint32
 	Yes    bool
-	Pooled bool // a new TM has a pool
+	Pooled bool // whether a new TM gets a pool
 	Then   then
 }
 
-// fault is an error in the arguments of an add.
+// fault is a deliberate error in the arguments of an add, which the TM must refuse.
 type fault uint8
 
 const (
@@ -81,7 +82,7 @@ const (
 	faults
 )
 
-// then is the action in the callback of a final event.
+// then is what the callback of a buffer's final event does.
 type then uint8
 
 const (
@@ -95,8 +96,8 @@ const (
 	thens
 )
 
-// actionKinds lists the kinds of actions. Programs shrink towards the first ones. Important kinds follow,
-// because rapid prefers those near the front.
+// actionKinds lists the kinds of actions. When rapid simplifies a failing program, it prefers kinds near the
+// front, so these are harmless. Kinds that occur several times are drawn more often.
 var actionKinds = []string{
 	"nothing", "send", "receive", "active", "send", "passive", "send", "active", "receive", "cancel", "deliver", "add",
 	"stop", "pass", "put", "get", "length", "grow", "close", "new", "start", "send", "active", "passive", "receive", "add",
@@ -147,7 +148,7 @@ func drawAction(t *rapid.T) action {
 	return d
 }
 
-// aim adjusts the queue to the kind of the action.
+// aim sets Queue to one that suits the kind of the action.
 func (d *action) aim() {
 	switch d.Kind {
 	case "receive":
@@ -165,7 +166,7 @@ var concurrentKinds = []string{
 	"yield", "receive", "receive", "receive", "send", "send", "send", "passive", "active", "cancel", "cancel", "pass", "stop", "length", "get",
 }
 
-// drawConcurrentAction draws an action of a concurrent run.
+// drawConcurrentAction draws an action for a lane.
 func drawConcurrentAction(t *rapid.T) action {
 	d := drawAction(t)
 	kind := rapid.SampledFrom(concurrentKinds).Draw(t, "kind")

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// do performs an action, with mu held, and updates the model.
+// do performs an action of a calm program and updates the model. mu is held.
 func (s *runner) do(d action) {
 	s.due()
 	m, p := s.tms[d.Slot], s.pools[d.Slot/2]
@@ -84,7 +84,8 @@ func (s *runner) doWith(m *tmModel, d action) {
 	}
 }
 
-// choose chooses a suitable buffer among the known ones.
+// choose returns one of the known buffers for which suits returns true, selected by which. It returns nil if
+// there is none.
 func (s *runner) choose(which int, suits func(b *bufferModel) bool) *bufferModel {
 	var all []*bufferModel
 	for _, b := range s.buffers {
@@ -98,7 +99,7 @@ func (s *runner) choose(which int, suits func(b *bufferModel) bool) *bufferModel
 	return all[which%len(all)]
 }
 
-// open creates a TM.
+// open creates a TM and its model, and attaches a pool if d.Pooled is set.
 func (s *runner) open(d action) {
 	m := &tmModel{slot: d.Slot, host: d.Slot / 2, address: s.address(d.Slot), state: transport.StateInitialized, colour: d.Colour, length: 2}
 	tm, err := s.domains[m.host].NewTM(func(e *transport.TMEvent) { s.state(m, e) })
@@ -185,7 +186,7 @@ func (s *runner) stop(m *tmModel, abort bool) {
 	m.stop(abort)
 }
 
-// expireDeadline cancels what is queued on a TM that was stopped with Stop.
+// expireDeadline ends the buffers of a TM that was stopped with Stop, by a Shutdown whose context has ended.
 func (s *runner) expireDeadline(m *tmModel) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -195,7 +196,7 @@ func (s *runner) expireDeadline(m *tmModel) {
 	m.abort()
 }
 
-// errnoOf returns EINTR for the error of a cancelled context.
+// errnoOf returns EINTR if err is the error of a cancelled context, and otherwise err.
 func errnoOf(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return syscall.EINTR
@@ -219,7 +220,7 @@ func (s *runner) close(m *tmModel) {
 	s.tms[m.slot] = nil
 }
 
-// cancel cancels a buffer, whether it is queued or not.
+// cancel calls Cancel for a buffer, whether it is queued or not, and updates the model.
 func (s *runner) cancel(m *tmModel, b *bufferModel) {
 	got, want := m.real.Cancel(b.real), b.tm == m
 	if got != want {
@@ -252,7 +253,7 @@ func (s *runner) setColour(m *tmModel, colour uint32) {
 	m.colour = colour
 }
 
-// deliver delivers all events.
+// deliver calls DeliverAll, and checks its result and the number of callbacks.
 func (s *runner) deliver(m *tmModel) {
 	fine := m.synchronous && m.up()
 	before := m.reported
@@ -274,7 +275,7 @@ func (s *runner) deliver(m *tmModel) {
 	}
 }
 
-// hold acquires a reference to an end point, and drop drops one.
+// hold acquires a reference to an end point, which drop releases.
 func (s *runner) hold(m *tmModel, d action) {
 	e, err := m.real.EndPointAt(s.address(d.Which % 3))
 	if m.state != transport.StateStarted {
@@ -311,15 +312,16 @@ func (s *runner) grow(p *poolModel, n int) {
 	}
 }
 
-// hasPut updates the model after a buffer was put into a pool.
+// hasPut updates the model after buffer b was put into pool p.
 func (s *runner) hasPut(p *poolModel, b *bufferModel, colour uint32) {
 	p.out--
 	p.put(b, colour)
 	if s.concurrent != nil {
 		return
 	}
-	// The order of service among TMs is not specified, so the deficits show which TM was served. TMs that
-	// were not served may lack less than their deficit, if the program has added buffers to their queues.
+	// The specification does not define the order in which TMs are served, so the real deficits show which TM
+	// was served. A TM that was not served may lack fewer buffers than its deficit, if the program has added
+	// buffers to its queue.
 	for _, sure := range []bool{true, false} {
 		for _, m := range s.tms {
 			if m != nil && m.pool == p && m.deficit > 0 && (m.real.Deficit() < m.deficit || !sure && len(p.free) > 0) {

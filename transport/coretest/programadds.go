@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// add adds a buffer, possibly with a fault, and updates the model.
+// add adds a buffer to a TM, possibly with a fault, checks the error, and updates the model. If later is not
+// nil, it uses BufferEvent.Add of this event.
 func (s *runner) add(m *tmModel, b *bufferModel, d action, later *transport.BufferEvent) {
 	r := b.real
 	var faults []syscall.Errno
@@ -46,7 +47,8 @@ func (s *runner) add(m *tmModel, b *bufferModel, d action, later *transport.Buff
 	}
 }
 
-// prepare sets the fields of a buffer, including the fault. It calls fault for each expected error.
+// prepare sets the fields of a buffer as d defines, including the fault. It calls fault for each condition
+// under which the add must fail. The caller must drop the returned end point, if any.
 func (s *runner) prepare(m *tmModel, b *bufferModel, d *action, fault func(bool, syscall.Errno)) *transport.EndPoint {
 	r, f := b.real, d.Fault
 	sends := d.Queue%2 == 1
@@ -84,7 +86,7 @@ func (s *runner) prepare(m *tmModel, b *bufferModel, d *action, fault func(bool,
 	b.deadline = time.Time{}
 	if d.Halves > 0 && f != faultLate {
 		s.ticks++
-		// Deadlines stay away from multiples of half of calm, when actions are performed.
+		// Actions are performed at multiples of calm/2. Deadlines keep a distance from these.
 		r.Deadline = time.Now().Add(time.Duration(d.Halves)*calm/2 + calm/4 + s.ticks*time.Microsecond)
 		b.deadline = r.Deadline
 	}
@@ -97,7 +99,8 @@ func (s *runner) prepare(m *tmModel, b *bufferModel, d *action, fault func(bool,
 	return to
 }
 
-// aim sets the descriptor of an active buffer, and calls fault for each expected error (transport 6.6).
+// aim sets the descriptor of an active buffer, and calls fault for each expected error (transport 6.6). It
+// returns the announcement that the descriptor belongs to, or nil if an error is certain.
 func (s *runner) aim(b *bufferModel, d *action, certain bool, fault func(bool, syscall.Errno)) *announcement {
 	r := b.real
 	if len(s.logged) == 0 || d.Fault == faultDescriptor && d.Which%3 == 0 {
@@ -129,7 +132,7 @@ func (s *runner) aim(b *bufferModel, d *action, certain bool, fault func(bool, s
 	return &said
 }
 
-// added updates the model after a successful add.
+// added updates the model after buffer b was added to m successfully.
 func (s *runner) added(m *tmModel, b *bufferModel, d action, said *announcement) {
 	m.link(b, d)
 	switch d.Queue {
@@ -175,7 +178,8 @@ func matchBitsOf(d transport.Descriptor) uint64 {
 	return binary.LittleEndian.Uint64(d)
 }
 
-// transfer models active bulk, and finds the matching passive buffer.
+// transfer updates the model for active bulk: it finds the passive buffer that matches said, if any, and
+// records the expected events of both buffers.
 func (s *runner) transfer(b *bufferModel, d action, said *announcement) {
 	fetches := d.Queue == transport.ActiveBulkRecv
 	var passive *bufferModel

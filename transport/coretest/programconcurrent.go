@@ -11,21 +11,21 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// concurrentRun is the state of a program whose goroutines act concurrently. runner.mu guards it, and is not held
-// during calls.
+// concurrentRun is the state of a program during the concurrent run of its lanes. runner.mu guards it, and is
+// not held during calls of the TMs.
 type concurrentRun struct {
 	*runner
 	sent  []*sent
 	stops [3]int // successful calls of Stop, by slot
 }
 
-// sent is a message, or bulk that fills a passive buffer.
+// sent is a message, or bulk data for a passive buffer, that was sent.
 type sent struct {
 	to, from transport.Address
-	bits     uint64 // for bulk
+	bits     uint64 // match bits of the passive buffer; 0 for a message
 	seed     int
 	length   int
-	come     bool
+	come     bool // an event has reported its arrival
 }
 
 // runConcurrently runs lanes concurrently, and then stops all TMs.
@@ -81,7 +81,7 @@ func (w *concurrentRun) update(change func()) {
 	change()
 }
 
-// overdue reports operations that should have ended. mu is held.
+// overdue reports a failure for each operation that should have ended. mu is held.
 func (w *concurrentRun) overdue() {
 	for _, b := range w.buffers {
 		late := !b.deadline.IsZero() && !b.deadline.After(time.Now())
@@ -104,7 +104,7 @@ func (w *concurrentRun) deliverer(m *tmModel) {
 	}
 }
 
-// do performs an action of a lane.
+// do performs an action of the given lane.
 func (w *concurrentRun) do(lane int, d action) {
 	w.mu.Lock()
 	m, p := w.tms[d.Slot], w.pools[d.Slot/2]
@@ -168,7 +168,7 @@ func (w *concurrentRun) stop(m *tmModel, abort bool) {
 	})
 }
 
-// cancel cancels a buffer. Its final event or another add may happen first.
+// cancel cancels a buffer. Its final event, or another add, may happen before the call.
 func (w *concurrentRun) cancel(m *tmModel, b *bufferModel) {
 	var adds int
 	w.update(func() {
@@ -186,7 +186,7 @@ func (w *concurrentRun) cancel(m *tmModel, b *bufferModel) {
 	})
 }
 
-// borrow takes a buffer from a pool, and returns it.
+// borrow takes a buffer from a pool and puts it back.
 func (w *concurrentRun) borrow(p *poolModel, d action) {
 	r := p.real.Get(d.Colour)
 	if r == nil {
@@ -204,7 +204,7 @@ func (w *concurrentRun) borrow(p *poolModel, d action) {
 	w.bring(b, d.Colour)
 }
 
-// pooled returns the model of a buffer of a pool.
+// pooled returns the model of a buffer of pool p, which it creates if the buffer is unknown. mu is held.
 func (w *concurrentRun) pooled(p *poolModel, r *transport.Buffer) *bufferModel {
 	b := w.known[r]
 	if b == nil {
@@ -214,7 +214,7 @@ func (w *concurrentRun) pooled(p *poolModel, r *transport.Buffer) *bufferModel {
 	return b
 }
 
-// bring returns a buffer to its pool.
+// bring puts a buffer back into its pool.
 func (w *concurrentRun) bring(b *bufferModel, colour uint32) {
 	if int(colour) >= b.pool.config.Colours {
 		colour = transport.AnyColour
@@ -224,7 +224,8 @@ func (w *concurrentRun) bring(b *bufferModel, colour uint32) {
 	w.update(func() { w.expect("put", err) })
 }
 
-// add adds a buffer.
+// add adds a buffer to a TM, unless another goroutine was faster. If e is not nil, it uses e.Add where
+// possible.
 func (w *concurrentRun) add(m *tmModel, b *bufferModel, d action, e *transport.BufferEvent) {
 	w.mu.Lock()
 	if b.where != withProgram {
@@ -276,7 +277,7 @@ func (w *concurrentRun) add(m *tmModel, b *bufferModel, d action, e *transport.B
 	m.adds[d.Queue]++
 }
 
-// hand adds a buffer, with an end point if it needs one.
+// hand calls Add, with an end point if the queue needs one.
 func (w *concurrentRun) hand(m *tmModel, b *bufferModel, d action, to transport.Address, e *transport.BufferEvent) error {
 	if d.Queue == transport.MsgSend {
 		ep, err := m.real.EndPointAt(to)
@@ -295,7 +296,8 @@ func (w *concurrentRun) hand(m *tmModel, b *bufferModel, d action, to transport.
 	return m.real.Add(b.real)
 }
 
-// handPassive adds a passive buffer, and records its descriptor before an event can report its end.
+// handPassive adds a passive buffer, and records its descriptor before an event can report the end of the
+// operation.
 func (w *concurrentRun) handPassive(m *tmModel, b *bufferModel, d action) error {
 	w.mu.Lock() // so that no callback changes the descriptor
 	defer w.mu.Unlock()
@@ -316,7 +318,8 @@ func (w *concurrentRun) handPassive(m *tmModel, b *bufferModel, d action) error 
 	return nil
 }
 
-// event is the callback of buffers.
+// event processes an event of a buffer: it checks the event, updates the model, and performs the action in
+// action.Then.
 func (w *concurrentRun) event(m *tmModel, e *transport.BufferEvent) {
 	w.mu.Lock()
 	b := w.known[e.Buffer]
@@ -363,7 +366,7 @@ func (w *concurrentRun) event(m *tmModel, e *transport.BufferEvent) {
 	}
 }
 
-// compare checks that an event is possible.
+// compare checks that an event is possible, and updates the expected statistics. mu is held.
 func (w *concurrentRun) compare(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
 	q, stats := b.action.Queue, &m.stats[b.action.Queue]
 	if e.Queue != q {
@@ -412,7 +415,7 @@ func (w *concurrentRun) compare(m *tmModel, b *bufferModel, e *transport.BufferE
 	stats.MaxBytes = max(stats.MaxBytes, uint64(n))
 }
 
-// compareMessage checks a received message.
+// compareMessage checks the event of a received message. mu is held.
 func (w *concurrentRun) compareMessage(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
 	b.received++
 	used := e.Length
@@ -434,7 +437,8 @@ func (w *concurrentRun) compareMessage(m *tmModel, b *bufferModel, e *transport.
 	w.compareData(e, &sent{to: m.address, from: e.EndPoint.Address()})
 }
 
-// compareData finds the sent data that matches the received data.
+// compareData checks that the received data equals data that was sent to this address, and that it arrives
+// for the first time. mu is held.
 func (w *concurrentRun) compareData(e *transport.BufferEvent, like *sent) {
 	got := make([]byte, e.Length)
 	e.CopyTo(got)

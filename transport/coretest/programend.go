@@ -46,8 +46,8 @@ func (w *concurrentRun) end() {
 	}
 }
 
-// relearn checks that all buffers of a pool are free. Then it takes them out and puts them back, so that
-// the model has them in the same order as the pool.
+// relearn checks that all buffers of a pool are free. It then takes them out and puts them back, so that the
+// model has them in the same order as the pool.
 func (w *concurrentRun) relearn(p *poolModel) {
 	size, n := p.real.Size(), 0
 	if size != len(p.free)+p.out {

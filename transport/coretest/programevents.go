@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// state is the callback of a TM.
+// state is the callback of a TM. It compares the event with the model.
 func (s *runner) state(m *tmModel, e *transport.TMEvent) {
 	if atomic.AddInt32(&m.running, 1) != 1 {
 		s.lockedFail("TM %d: two callbacks at a time", m.slot)
@@ -57,7 +57,7 @@ func (s *runner) lockedFail(format string, a ...any) {
 	s.fail(format, a...)
 }
 
-// find returns the model of the TM of an event.
+// find returns the model of tm, or nil.
 func (s *runner) find(tm *transport.TransferMachine) *tmModel {
 	for _, m := range s.tms {
 		if m != nil && m.real == tm {
@@ -67,7 +67,7 @@ func (s *runner) find(tm *transport.TransferMachine) *tmModel {
 	return nil
 }
 
-// event is the callback of buffers.
+// event is the callback of buffers. It compares the event with the model and calls react for a final event.
 func (s *runner) event(e *transport.BufferEvent) {
 	s.mu.Lock()
 	m := s.find(e.TM)
@@ -114,7 +114,7 @@ func (s *runner) event(e *transport.BufferEvent) {
 	}
 }
 
-// bufferOf returns the model of the buffer of an event.
+// bufferOf returns the model of the buffer in an event, or nil if no event is expected.
 func (s *runner) bufferOf(m *tmModel, e *transport.BufferEvent) *bufferModel {
 	if b := s.known[e.Buffer]; b != nil {
 		if b.tm != m {
@@ -122,7 +122,8 @@ func (s *runner) bufferOf(m *tmModel, e *transport.BufferEvent) *bufferModel {
 		}
 		return b
 	}
-	// An unknown buffer of a pool: use the first one that has an event.
+	// The buffer is one of a pool that the model does not know yet. Use the first one in the model with an
+	// expected event.
 	for _, b := range m.queues[transport.MsgRecv] {
 		if b.real == nil && len(b.coming) > 0 {
 			s.bind(e.Buffer, b)
@@ -176,8 +177,8 @@ func (s *runner) compareEvent(b *bufferModel, o *outcome, e *transport.BufferEve
 	}
 }
 
-// comparePlace checks queues, flags and pools during the callback. The receive queue is filled before the
-// callback.
+// comparePlace compares the TM's queues, the buffer's flags and the pool with the model, during the callback.
+// By then the TM has filled the receive queue again.
 func (s *runner) comparePlace(m *tmModel, b *bufferModel, o *outcome) {
 	flags, want := b.real.Flags()&^(transport.FlagCancelled|transport.FlagTimedOut), transport.FlagRegistered
 	if !o.final {
@@ -202,7 +203,7 @@ func (s *runner) comparePlace(m *tmModel, b *bufferModel, o *outcome) {
 	}
 }
 
-// react performs the action of the callback of a final event.
+// react performs the action that b.action.Then defines for the callback of a final event.
 func (s *runner) react(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
 	e.Buffer.EndPoint = nil
 	d := b.action

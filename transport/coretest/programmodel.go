@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// where is the owner of a buffer of a program.
+// where is the owner of a buffer in the model.
 type where uint8
 
 const (
@@ -17,37 +17,37 @@ const (
 	withPool
 )
 
-// bufferModel is the model of a buffer, based on the specification.
+// bufferModel is the model of a buffer: its state as the specification defines it.
 type bufferModel struct {
-	real  *transport.Buffer // nil for a buffer of a pool that was not seen yet
+	real  *transport.Buffer // nil for a buffer of a pool that the program has not seen yet
 	host  int
 	size  int
 	pool  *poolModel // the owning pool, or nil
 	where where
 
-	// While a TM owns it.
+	// The fields below are valid while a TM owns the buffer.
 	tm       *tmModel
 	action   action // the action that added it
-	open     bool   // the operation has not ended in the network
-	offset   int    // position of the next message
+	open     bool   // messages or data can still reach the buffer
+	offset   int    // where the next message will be
 	received int    // messages received
-	reported int    // of these, messages reported to the program
-	seed     int    // of the pattern that it sends
+	reported int    // number of messages whose events the program has received
+	seed     int    // seed of the pattern that the buffer sends
 	bits     uint64
-	limit    int // number of bytes that a peer may move
+	limit    int // number of bytes that a peer may read or write
 	added    time.Time
 	deadline time.Time
 	coming   []outcome // expected events
 	parts    []outcome // messages reported
 
-	// While a pool owns it.
+	// colour is valid while a pool owns the buffer.
 	colour uint32
 
-	// During a concurrent run.
-	owner           int  // the lane that adds it
+	// The fields below are used during a concurrent run.
+	owner           int  // the lane that adds the buffer
 	adds, finals    int  // number of adds and of final events
-	cancelRequested bool // a cancellation was requested
-	ends            int  // the number of the add that was certainly cancelled
+	cancelRequested bool // a lane has called Cancel, perhaps too late
+	ends            int  // value of adds for which Cancel has certainly succeeded
 	logged          *announcement
 }
 
@@ -55,14 +55,14 @@ type bufferModel struct {
 type outcome struct {
 	final          bool
 	cancelled      bool
-	late           bool // ended by the deadline, not before it
+	late           bool // with cancelled: the deadline is the cause
 	length, offset int
 	sender         transport.Address
-	seed           int // of the expected pattern
+	seed           int // seed of the expected pattern, if data is set
 	data           bool
 }
 
-// pendingEvent is an expected TM event.
+// pendingEvent is an expected state event of a TM.
 type pendingEvent struct {
 	next transport.State
 	err  syscall.Errno // 0 means none
@@ -78,7 +78,7 @@ type tmModel struct {
 
 	synchronous bool
 	pool        *poolModel
-	how         action // parameters of the pool's buffers
+	how         action // parameters of buffers that the TM takes from the pool
 	colour      uint32
 	length      int
 	deficit     int
@@ -89,15 +89,15 @@ type tmModel struct {
 	pendingEvents []pendingEvent
 	held          []*transport.EndPoint
 
-	peak       int  // maximum number of events of all queued buffers
+	peak       int  // largest number of events that the queued buffers could have
 	delivering bool // DeliverAll is running
 	reported   int  // callbacks of buffers called
 	running    int32
 
-	// During a concurrent run.
+	// The fields below are used during a concurrent run.
 	aborted bool
 	closed  bool
-	cancels int // successful cancels, except those of Stop
+	cancels int // number of successful calls of Cancel
 	adds    [transport.QueueTypes]uint64
 }
 
@@ -108,8 +108,8 @@ type poolModel struct {
 	config    transport.PoolConfig
 	free      []*bufferModel
 	out       int
-	notEmpty  int // expected calls of the callback
-	low       int
+	notEmpty  int // expected calls of NotEmpty
+	low       int // expected calls of Low
 	lastCalls poolCalls
 	threshold int
 }
@@ -119,12 +119,13 @@ func (m *tmModel) up() bool {
 	return m != nil && (m.state == transport.StateStarted || m.state == transport.StateStopping)
 }
 
-// waits reports whether buffers on a queue wait for actions of others.
+// waits reports whether buffers on queue q wait until a peer sends or fetches data.
 func waits(q transport.QueueType) bool {
 	return q != transport.MsgSend && q < transport.ActiveBulkRecv
 }
 
-// busy reports whether the TM has an operation that may end at any moment.
+// busy reports whether the TM has an operation that does not wait for a peer, so that it may end at any
+// moment.
 func (m *tmModel) busy() bool {
 	for q := range m.queues {
 		if len(m.queues[q]) > 0 && !waits(transport.QueueType(q)) {
@@ -143,7 +144,7 @@ func (m *tmModel) queued() int {
 	return n
 }
 
-// receiver returns the buffer that receives the next message.
+// receiver returns the buffer that will receive the next message, or nil.
 func (m *tmModel) receiver() *bufferModel {
 	for _, b := range m.queues[transport.MsgRecv] {
 		if b.open {
@@ -153,8 +154,8 @@ func (m *tmModel) receiver() *bufferModel {
 	return nil
 }
 
-// arrive models a message of n bytes to the TM. The message is lost if there is no buffer, or if it is
-// longer than the first one accepts (transport 6.8).
+// arrive updates the model for a message of n bytes to the TM. It returns false if the message is lost
+// because there is no buffer, or because the message is longer than the first buffer accepts (transport 6.8).
 func (m *tmModel) arrive(n, seed int, from transport.Address) bool {
 	b := m.receiver()
 	if b == nil || n > b.action.Min {
@@ -170,7 +171,8 @@ func (m *tmModel) arrive(n, seed int, from transport.Address) bool {
 	return true
 }
 
-// end ends a waiting operation, by Cancel, Stop or deadline.
+// end updates the model for the end of an operation by Cancel, Stop or its deadline. late means that the
+// deadline is the cause.
 func (b *bufferModel) end(late bool) {
 	if b.open {
 		b.open = false
@@ -178,7 +180,7 @@ func (b *bufferModel) end(late bool) {
 	}
 }
 
-// link queues a buffer.
+// link puts a buffer on the queue of the model.
 func (m *tmModel) link(b *bufferModel, d action) {
 	b.where, b.tm, b.action, b.open = withTM, m, d, true
 	b.offset, b.received, b.reported, b.parts, b.coming = 0, 0, 0, nil, nil
@@ -198,8 +200,8 @@ func (m *tmModel) link(b *bufferModel, d action) {
 	m.peak = max(m.peak, events)
 }
 
-// reportState models the effects of an event (transport 3.10): the buffer leaves the queue if the event is final,
-// statistics change, and the receive queue is filled again.
+// reportState updates the model for an event (transport 3.10): the buffer leaves the queue if the event is
+// final, statistics change, and the receive queue is filled again.
 func (m *tmModel) reportState(b *bufferModel, o outcome, at time.Time) {
 	q := b.action.Queue
 	stats := &m.stats[q]
@@ -230,7 +232,7 @@ func (m *tmModel) reportState(b *bufferModel, o outcome, at time.Time) {
 	}
 }
 
-// provision implements transport 5.2.
+// provision fills the receive queue of the model from its pool (transport 5.2).
 func (m *tmModel) provision() {
 	if m.state != transport.StateStarted || m.pool == nil {
 		return
@@ -252,7 +254,7 @@ func (m *tmModel) provision() {
 	m.deficit = deficit
 }
 
-// stop models Stop in a state in which it is allowed.
+// stop updates the model for a successful Stop or, if abort is set, Abort.
 func (m *tmModel) stop(abort bool) {
 	m.state, m.deficit = transport.StateStopping, 0
 	if abort {
@@ -261,7 +263,7 @@ func (m *tmModel) stop(abort bool) {
 	m.pendingEvents = append(m.pendingEvents, pendingEvent{next: transport.StateStopped})
 }
 
-// abort cancels what is queued.
+// abort cancels all queued buffers of the model.
 func (m *tmModel) abort() {
 	for q := range m.queues {
 		for _, b := range m.queues[q] {
@@ -271,8 +273,9 @@ func (m *tmModel) abort() {
 	}
 }
 
-// get takes a buffer from the pool (transport 4). It prefers the one of the colour that was returned last. If
-// there is none, it takes the oldest without a colour, and otherwise the oldest of all.
+// get takes a buffer from the pool of the model (transport 4), or returns nil. It prefers the buffer of the
+// given colour that was returned last. Otherwise it takes the longest free buffer without a colour, and
+// otherwise the longest free buffer of all.
 func (p *poolModel) get(colour uint32) *bufferModel {
 	if len(p.free) == 0 {
 		return nil
@@ -298,7 +301,7 @@ func (p *poolModel) get(colour uint32) *bufferModel {
 	return b
 }
 
-// put returns a buffer. The caller serves the TMs that lack buffers.
+// put returns a buffer to the pool of the model. The caller must serve the TMs that lack buffers.
 func (p *poolModel) put(b *bufferModel, colour uint32) {
 	b.where, b.colour = withPool, colour
 	p.free = append(p.free, b)

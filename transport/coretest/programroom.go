@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// rooms records the number of completions that the engine has requested room for, by address of the latest
-// TM.
+// rooms records for each address the number of completions for which the engine has requested room from the
+// Core. It is that of the latest TM at the address.
 type rooms struct {
 	mu sync.Mutex
 	of map[transport.Address]int
@@ -27,7 +27,7 @@ func (r *rooms) get(a transport.Address) int {
 	return r.of[a]
 }
 
-// roomCore is a Core that records the requests for room.
+// roomCore is a Core that records the requests for room in rooms.
 type roomCore struct {
 	transport.Core
 	rooms *rooms
@@ -60,7 +60,8 @@ type roomTM struct {
 	rooms *rooms
 }
 
-// Submit yields before and after the call, so that others run while the result is not yet known.
+// Submit yields before and after the call of the Core, so that other goroutines run while the engine does not
+// know the result yet.
 func (tm roomTM) Submit(ops []transport.Op) (int, error) {
 	runtime.Gosched()
 	n, err := tm.CoreTM.Submit(ops)

@@ -21,19 +21,19 @@ import (
 // poolCalls counts the calls of a pool's callbacks, in any goroutine.
 type poolCalls struct{ notEmpty, low atomic.Int32 }
 
-// runner runs a program and its model.
+// runner runs a program and its model, and compares them.
 type runner struct {
 	net     *Network
 	domains [2]*transport.Domain
 	tms     [3]*tmModel // by slot
 	pools   [2]*poolModel
 	rooms   rooms
-	logged  []announcement // all descriptors so far
+	logged  []announcement // descriptors of all passive buffers added so far
 	seeds   int
 	ticks   time.Duration // makes all deadlines different
 
-	// mu guards the model. In a calm program it is held during calls, so that callbacks wait until the call
-	// has returned.
+	// mu guards the model. In a calm program it is also held during calls of the TMs, so that callbacks wait
+	// until the call has returned.
 	mu      sync.Mutex
 	buffers []*bufferModel // models of the known buffers
 	known   map[*transport.Buffer]*bufferModel
@@ -44,7 +44,7 @@ type runner struct {
 	concurrent *concurrentRun // nil in a calm program
 }
 
-// announcement is a descriptor of a passive buffer.
+// announcement is a descriptor of a passive buffer, with what the model knows about the buffer.
 type announcement struct {
 	descriptor transport.Descriptor
 	address    transport.Address
@@ -54,7 +54,7 @@ type announcement struct {
 	seed       int
 }
 
-// runProgram runs a program in a bubble.
+// runProgram runs a program in simulated time, and fails rt if the results differ from the model.
 func runProgram(t *testing.T, rt *rapid.T, h *Harness, p program) {
 	s := &runner{known: make(map[*transport.Buffer]*bufferModel), rooms: rooms{of: make(map[transport.Address]int)}}
 	for q := range s.callbacks {
@@ -86,7 +86,7 @@ func runProgram(t *testing.T, rt *rapid.T, h *Harness, p program) {
 	}
 }
 
-// fail records the first difference from the model. mu is held.
+// fail records a difference from the model, unless one is already recorded. mu is held.
 func (s *runner) fail(format string, a ...any) {
 	if s.failure == "" {
 		s.failure = fmt.Sprintf(format, a...)
@@ -149,13 +149,13 @@ func (s *runner) begin(p *program) {
 	}
 }
 
-// learn adds the model of a buffer to the known ones.
+// learn adds the model of a buffer to the known buffers.
 func (s *runner) learn(b *bufferModel) {
 	s.buffers = append(s.buffers, b)
 	s.known[b.real] = b
 }
 
-// bind records that b is the model of r, which may be new.
+// bind records that b is the model of r. It fails if r or b already belongs to another one.
 func (s *runner) bind(r *transport.Buffer, b *bufferModel) {
 	switch seen := s.known[r]; {
 	case b.real == nil && seen == nil:
@@ -171,7 +171,7 @@ func (s *runner) address(slot int) transport.Address {
 	return transport.Address{NID: s.net.Hosts[slot/2].NID, PID: lnet.PIDLustre, Portal: portal, TMID: uint16(100 + slot)}
 }
 
-// at returns the TM at an address, or nil.
+// at returns the model of the running TM at an address, or nil.
 func (s *runner) at(a transport.Address) *tmModel {
 	for _, m := range s.tms {
 		if m.up() && m.address == a {
@@ -181,7 +181,7 @@ func (s *runner) at(a transport.Address) *tmModel {
 	return nil
 }
 
-// due ends operations whose deadline has passed.
+// due updates the model for the deadlines that have passed.
 func (s *runner) due() {
 	now := time.Now()
 	for _, m := range s.tms {
@@ -198,7 +198,8 @@ func (s *runner) due() {
 	}
 }
 
-// settle lets time pass until nothing is in progress, and compares the state with the model.
+// settle lets simulated time pass, calm and the given number of halves of calm. By then nothing is in
+// progress, and settle compares the state of all objects with the model.
 func (s *runner) settle(halves int) {
 	synctest.Wait()
 	time.Sleep(calm + time.Duration(halves)*calm/2)
@@ -222,7 +223,8 @@ func (s *runner) settle(halves int) {
 	}
 }
 
-// programRoom is the number of events for which there may always be room.
+// programRoom is the number of events for which the engine may always request room, even if fewer are
+// possible.
 const programRoom = 32
 
 // compare compares a TM with its model.
@@ -258,7 +260,7 @@ func (s *runner) compare(m *tmModel) {
 	}
 }
 
-// pending returns the number of expected events that were not delivered.
+// pending returns the number of expected events that have not been delivered yet.
 func (m *tmModel) pending() int {
 	n := 0
 	for _, q := range m.queues {
@@ -299,7 +301,7 @@ func (s *runner) compareBuffer(b *bufferModel) {
 	}
 }
 
-// finish closes everything, and checks that nothing is left.
+// finish closes all objects, and checks that nothing is left.
 func (s *runner) finish() {
 	for _, m := range s.tms {
 		if m != nil {
@@ -349,7 +351,8 @@ func (s *runner) endTM(m *tmModel) {
 	s.mu.Unlock()
 }
 
-// endPool returns all buffers, takes them again in the expected order, and closes the pool.
+// endPool puts all buffers into the pool, takes them in the expected order, puts them back, and closes the
+// pool.
 func (s *runner) endPool(p *poolModel) {
 	s.logf("end of pool %d", p.host)
 	s.mu.Lock()

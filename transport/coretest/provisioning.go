@@ -6,15 +6,15 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Groups K and L, which do not depend on the Core, from a program's point of view: receive queues filled
-// from a pool.
+// Receive queues that are filled from a pool, as a program sees them. They are a part of groups K and L; the
+// rest does not depend on the Core.
 var provisioningCases = []scenario{
 	{name: "NeverDry", run: neverDry},
 	{name: "SharedPool", run: sharedPool},
 	{name: "Synchronously", run: provisionedSynchronously},
 }
 
-// pool returns a pool with buffers of 1000 bytes.
+// pool returns a pool with the given number of buffers of 1000 bytes.
 func (s *stage) pool(d *transport.Domain, buffers int) *transport.Pool {
 	s.t.Helper()
 	p, err := d.NewPool(transport.PoolConfig{Segments: 2, SegmentSize: 500, Colours: 2})
@@ -29,7 +29,8 @@ func (s *stage) pool(d *transport.Domain, buffers int) *transport.Pool {
 	return p
 }
 
-// attach attaches a pool to a TM. The TM's callback returns buffers with the TM's colour.
+// attach attaches a pool to a TM. length is the QueueLength, and messages the MaxMessages. The TM's callback
+// puts buffers back with the TM's colour.
 func (m *machine) attach(p *transport.Pool, length, messages int) {
 	s := m.stage
 	s.t.Helper()
@@ -46,7 +47,7 @@ func (m *machine) attach(p *transport.Pool, length, messages int) {
 	}))
 }
 
-// drained closes the TMs of a pool, checks that all buffers are back, and closes the pool.
+// drained closes the TMs, checks that all buffers of the pool are back, and closes the pool.
 func (s *stage) drained(p *transport.Pool, tms ...*machine) {
 	s.t.Helper()
 	for _, m := range tms {
@@ -58,7 +59,7 @@ func (s *stage) drained(p *transport.Pool, tms ...*machine) {
 	s.must(p.Close())
 }
 
-// neverDry: while the program returns its buffers, each message finds a buffer.
+// neverDry checks that each message finds a buffer as long as the program returns its buffers.
 //
 // transport 5.2 (1)
 func neverDry(s *stage) {
@@ -82,7 +83,7 @@ func neverDry(s *stage) {
 	s.drained(p, a)
 }
 
-// sharedPool: buffers that one TM lacks become available when another one stops.
+// sharedPool checks that a TM gets the buffers that it lacks when another TM of the pool stops.
 //
 // transport 5.3 (4), 5.4
 // r.M0.net.xprt.auto-provisioned-receive-buffer-pool
@@ -115,7 +116,7 @@ func sharedPool(s *stage) {
 	s.drained(p, second)
 }
 
-// provisionedSynchronously: with synchronous delivery, DeliverAll fills the queue.
+// provisionedSynchronously checks that DeliverAll fills the receive queue if delivery is synchronous.
 //
 // transport 5.2 (1)
 func provisionedSynchronously(s *stage) {

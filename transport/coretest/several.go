@@ -15,7 +15,8 @@ var severalCases = []scenario{
 	{name: "CancelledInBetween", run: cancelledInBetween},
 }
 
-// arrives waits for a message in a buffer, and checks its event and its contents.
+// arrives waits for a message in buffer b, and checks its event and contents. number is the expected value of
+// MessagesReceived.
 func (m *machine) arrives(b *transport.Buffer, off, n, seed int, final bool, number int) {
 	s := m.stage
 	s.t.Helper()
@@ -30,7 +31,7 @@ func (m *machine) arrives(b *transport.Buffer, off, n, seed int, final bool, num
 	s.check(b, off, n, seed)
 }
 
-// sends sends one message and waits for its final event.
+// sends fills a buffer with the seed's pattern, sends n bytes of it, and waits for the final event.
 func (m *machine) sends(b *transport.Buffer, seed, n int, to *machine) {
 	m.stage.t.Helper()
 	fill(b, seed, n)
@@ -38,6 +39,8 @@ func (m *machine) sends(b *transport.Buffer, seed, n int, to *machine) {
 	m.expect(b)
 }
 
+// fourMessages receives four messages in one buffer, which ends after the fourth.
+//
 // transport-tests H (68)
 // transport 3.11 (2)-(4)
 // r.M0.net.xprt.lnet.multiple-messages-in-buffer
@@ -63,6 +66,8 @@ func fourMessages(s *stage) {
 	a.arrives(in, 0, n, 9, false, 1)
 }
 
+// twoBuffers checks that messages use the receive buffers in the order of their adds.
+//
 // transport-tests H (69)
 // transport 6.7 (4)
 func twoBuffers(s *stage) {
@@ -78,6 +83,8 @@ func twoBuffers(s *stage) {
 	a.stats(transport.MsgRecv, 2, 0, 4, 0)
 }
 
+// acrossSegments receives messages that cross the boundaries of segments.
+//
 // transport-tests H (70)
 // transport 6.12
 func acrossSegments(s *stage) {
@@ -93,8 +100,8 @@ func acrossSegments(s *stage) {
 	s.untouched(in, off)
 }
 
-// tooLittleRoom: a buffer ends when its free space is below MinReceiveSize, and the next message uses the
-// next buffer.
+// tooLittleRoom checks that a buffer ends when its free space is less than MinReceiveSize, and that the next
+// message uses the next buffer.
 //
 // transport 3.11 (1)-(2)
 func tooLittleRoom(s *stage) {
@@ -112,7 +119,8 @@ func tooLittleRoom(s *stage) {
 	a.arrives(second, 0, 400, 4, false, 1)
 }
 
-// cancelledInBetween: messages already received are kept, and the final event has length 0.
+// cancelledInBetween cancels a buffer that has received a message. The message is kept, and the final event
+// has length 0.
 //
 // transport 6.10
 func cancelledInBetween(s *stage) {

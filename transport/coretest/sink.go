@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Sink is a completion.Sink that stores all completions. Its lists may be read when no more completions
+// Sink is a completion.Sink that stores all completions. Its fields may be read once no more completions
 // arrive.
 type Sink struct {
 	mu                    sync.Mutex

@@ -16,7 +16,7 @@ import (
 // portal is the portal of the suite's TMs.
 const portal = 34
 
-// stage is the environment of one test case.
+// stage is the environment of one test case: its network, domains and TMs.
 type stage struct {
 	t   *testing.T
 	h   *Harness
@@ -27,7 +27,7 @@ type stage struct {
 	arenas   []*arena
 	ids      uint16 // the last number of a TM in use
 
-	probes [2]*machine // used by quiet
+	probes [2]*machine // TMs that waitForLosses uses
 
 	mu      sync.Mutex // guards the logs of all machines
 	changed chan struct{}
@@ -49,7 +49,8 @@ func (s *stage) update(change func()) {
 	}
 }
 
-// await waits until a condition holds. It checks the condition under mu after each note.
+// await waits until holds returns true. It calls holds with mu held, again after each update. what names the
+// condition in failures.
 func (s *stage) await(what string, holds func() bool) {
 	s.t.Helper()
 	timer := time.NewTimer(s.h.Patience)
@@ -81,7 +82,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// want checks that an error matches want, or is nil.
+// want checks that errors.Is(got, want). what names the operation in failures.
 func (s *stage) want(what string, got, want error) {
 	s.t.Helper()
 	if !errors.Is(got, want) {
@@ -100,7 +101,7 @@ func (s *stage) domain(k int) *transport.Domain {
 	return d
 }
 
-// address returns an unused address on host k.
+// address returns an address on host k whose TM number no other TM of the test case has.
 func (s *stage) address(k int) transport.Address {
 	s.ids++
 	return transport.Address{NID: s.net.Hosts[k].NID, PID: lnet.PIDLustre, Portal: portal, TMID: s.ids}
@@ -114,13 +115,13 @@ func (s *stage) machine(k int) *machine {
 	return m
 }
 
-// pair starts one TM on each host.
+// pair starts two TMs, a on host 0 and b on host 1.
 func (s *stage) pair() (a, b *machine) {
 	s.t.Helper()
 	return s.machine(0), s.machine(1)
 }
 
-// prepare returns a TM that is not started.
+// prepare returns a TM of domain d that is not started.
 func (s *stage) prepare(d *transport.Domain) *machine {
 	s.t.Helper()
 	m := &machine{stage: s, domain: d}
@@ -132,7 +133,8 @@ func (s *stage) prepare(d *transport.Domain) *machine {
 	return m
 }
 
-// waitForLosses returns when messages from host 1 to host 0 that had no effect there are certainly lost.
+// waitForLosses waits until messages from host 1 to host 0 that were sent before, and that have had no effect
+// there, are certainly lost.
 func (s *stage) waitForLosses() {
 	s.t.Helper()
 	if s.h.Bubble != nil {
@@ -151,7 +153,7 @@ func (s *stage) waitForLosses() {
 	s.probes[1].expect(out)
 }
 
-// finish releases everything that the case has left.
+// finish closes the TMs and domains of the test case and frees its memory.
 func (s *stage) finish() {
 	for _, m := range s.machines {
 		m.finish()

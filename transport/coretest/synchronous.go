@@ -28,7 +28,7 @@ func (s *stage) synchronous() *machine {
 	return m
 }
 
-// deliver delivers the pending events, which must be n events of buffers.
+// deliver calls DeliverAll, which must deliver n events of buffers.
 func (m *machine) deliver(n int) {
 	s := m.stage
 	s.t.Helper()
@@ -39,7 +39,7 @@ func (m *machine) deliver(n int) {
 	}
 }
 
-// deliverInAll delivers n events of buffers as they arrive.
+// deliverInAll calls DeliverAll, as events arrive, until it has delivered n events of buffers.
 func (m *machine) deliverInAll(n int) {
 	s := m.stage
 	s.t.Helper()
@@ -83,6 +83,9 @@ func signalled(wake <-chan struct{}) bool {
 	}
 }
 
+// nothingPending checks Pending, DeliverAll and Notify without events, and on a TM without synchronous
+// delivery.
+//
 // transport-tests M (102)
 // transport 3.14 table
 func nothingPending(s *stage) {
@@ -100,6 +103,9 @@ func nothingPending(s *stage) {
 	}
 }
 
+// notify checks that Notify signals when events arrive, and that DeliverAll delivers them in the calling
+// goroutine.
+//
 // transport-tests M (103)
 // transport 3.14 table, 3.14 (3)
 // r.M0.net.synchronous-buffer-event-delivery
@@ -155,7 +161,7 @@ func notify(s *stage) {
 	s.signalsOnce(a, b)
 }
 
-// signalsOnce: one call of Notify causes one signal.
+// signalsOnce checks that one call of Notify causes one signal.
 func (s *stage) signalsOnce(a, b *machine) {
 	s.t.Helper()
 	in, out := a.buffer(100), b.buffer(100)
@@ -179,6 +185,8 @@ func (s *stage) signalsOnce(a, b *machine) {
 	a.deliver(1)
 }
 
+// notifyNobody checks that a call of Notify replaces the channel of the previous call, or removes it.
+//
 // transport-tests M (104)
 // transport 3.14 table
 func notifyNobody(s *stage) {
@@ -203,6 +211,8 @@ func notifyNobody(s *stage) {
 	a.deliver(1)
 }
 
+// synchronousStates checks that the worker delivers the TM's events even if delivery is synchronous.
+//
 // transport-tests M (106)
 // transport 3.14 (1)
 func synchronousStates(s *stage) {
@@ -215,8 +225,8 @@ func synchronousStates(s *stage) {
 	s.want("notify of what is stopped", m.Notify(&transport.Channel{}), syscall.EINVAL)
 }
 
-// stopsWhileItDelivers: the program delivers the cancellations of a stop, and StateStopped follows after
-// that.
+// stopsWhileItDelivers checks that the program must deliver the cancellations of a stop before StateStopped
+// follows.
 //
 // transport 3.14 (2)
 func stopsWhileItDelivers(s *stage) {
@@ -240,7 +250,7 @@ func stopsWhileItDelivers(s *stage) {
 	m.states(transport.StateStopped, nil)
 }
 
-// eventLoop is the event loop of a program: work items and messages wake the same goroutine.
+// eventLoop runs the event loop of a program, in which work items and messages wake the same goroutine.
 //
 // transport-tests M (107)
 // transport 3.14 (4)
@@ -271,7 +281,7 @@ func eventLoop(s *stage) {
 	}()
 	go b.sendMany(b.buffer(8), count, a, room)
 
-	// Each step may take as long as Patience, because the machine may be busy. If nothing more arrives, a
+	// Each step may take as long as Patience, because the host may be busy. If nothing arrives for longer, a
 	// wake-up or a message was lost.
 	patience := time.NewTimer(s.h.Patience)
 	defer patience.Stop()
@@ -299,7 +309,7 @@ func eventLoop(s *stage) {
 	}
 }
 
-// sendMany sends count messages one by one, each after receiving a token.
+// sendMany sends count messages one by one. It receives a token before each.
 func (m *machine) sendMany(b *transport.Buffer, count int, to *machine, tokens <-chan struct{}) {
 	left := make(chan struct{}, 1)
 	m.then = func(*transport.BufferEvent) { left <- struct{}{} }
@@ -319,7 +329,7 @@ func (m *machine) sendMany(b *transport.Buffer, count int, to *machine, tokens <
 	}
 }
 
-// twoTMsOneChannel: events of either TM wake the program.
+// twoTMsOneChannel checks that events of two TMs signal the same Channel.
 //
 // transport 3.14 table
 func twoTMsOneChannel(s *stage) {

@@ -14,7 +14,7 @@ var timeoutCases = []scenario{
 	{name: "T087_InBetween", run: timesOutInBetween},
 }
 
-// waiting adds a buffer to a queue on which it waits for a peer, with a deadline unless that is zero.
+// waiting adds a buffer to queue q, on which it waits for a peer. It has a deadline, unless that is zero.
 func (m *machine) waiting(q transport.QueueType, deadline time.Time) *transport.Buffer {
 	m.stage.t.Helper()
 	b := m.buffer(100)
@@ -39,9 +39,11 @@ func (m *machine) timesOut(b *transport.Buffer, deadline time.Time) {
 	}
 }
 
-// waitingQueues are the queues on which a buffer can wait forever.
+// waitingQueues are the queues on which a buffer waits as long as no peer acts.
 var waitingQueues = []transport.QueueType{transport.MsgRecv, transport.PassiveBulkRecv, transport.PassiveBulkSend}
 
+// eachQueueTimesOut checks the deadline of a buffer on each queue on which buffers wait.
+//
 // transport-tests J (85)
 // transport 3.9 (1), 3.9 (3)
 func eachQueueTimesOut(s *stage) {
@@ -62,6 +64,8 @@ func eachQueueTimesOut(s *stage) {
 	}
 }
 
+// severalDeadlines checks that buffers with several deadlines end in the right order.
+//
 // transport-tests J (86)
 func severalDeadlines(s *stage) {
 	m := s.machine(0)
@@ -96,6 +100,8 @@ func severalDeadlines(s *stage) {
 	m.timesOut(m.waiting(transport.PassiveBulkSend, soon), soon)
 }
 
+// timesOutInBetween checks the deadline of a buffer that has received a message.
+//
 // transport-tests J (87)
 func timesOutInBetween(s *stage) {
 	a, b := s.pair()

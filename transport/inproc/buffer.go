@@ -11,44 +11,47 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// buffer is a CoreBuffer. It holds the state of its op, and handles the events of the op's memory
+// buffer is a CoreBuffer. It contains the state of its op, and handles the events of the op's memory
 // descriptor.
 type buffer struct {
 	domain *domain
 	token  any
-	// memory is the whole buffer. regions are registered for this buffer, areas are shared.
+	// memory is the whole buffer. regions were registered for this buffer alone. areas are those that contain
+	// its other segments; buffers in an area share its registration.
 	memory  memory.Vector
 	regions []*memory.Region
 	areas   []*area
 
 	mu           sync.Mutex // guards the fields below
 	deregistered bool
-	// tm is the TM of the current op, or nil. opNumber is incremented for each op.
+	// tm is the TM of the op in progress, or nil. opNumber is incremented for each op, so that a late call
+	// for an earlier op can be recognized.
 	tm       *tm
 	opNumber uint64
 	sequence uint32
 	queue    transport.QueueType
-	// handle is the op's descriptor once it is known, otherwise NoHandle.
+	// handle is the handle of the op's memory descriptor. It is NoHandle until the node has returned it.
 	handle   lnet.Handle
 	canceled bool // cancellation was requested
-	refused  bool // the op could not begin, and its descriptor is being unlinked
+	refused  bool // the op could not begin, and its memory descriptor is being unlinked
 	fetch    fetch
 }
 
-// fetch is the state of an op on ActiveBulkRecv. It has two events, SEND and REPLY, in either order.
+// fetch is the state of an op on ActiveBulkRecv. Its GET has two events, SEND and REPLY, in either order.
 type fetch struct {
-	failed  error // the request could not be sent
+	failed  error // error of SEND: the request could not be sent
 	replied bool
 	reply   outcome
 }
 
-// outcome is the result of an op or of a message.
+// outcome is the result of an op or, on MsgRecv, of one message.
 type outcome struct {
 	err            error
 	length, offset int
 }
 
-// submit begins an op. After an error there is no completion.
+// submit begins an op of TM t. If it returns an error, no completion follows. more means that the caller will
+// submit another op.
 func (b *buffer) submit(t *tm, op *transport.Op, more bool) error {
 	b.mu.Lock()
 	err := t.checkOpen()
@@ -65,7 +68,7 @@ func (b *buffer) submit(t *tm, op *transport.Op, more bool) error {
 	}
 	b.tm, b.queue, b.sequence = t, op.Queue, op.Sequence
 	b.opNumber++
-	turn := b.opNumber
+	number := b.opNumber
 	b.mu.Unlock()
 
 	h, err := t.start(op, b, more)
@@ -73,7 +76,7 @@ func (b *buffer) submit(t *tm, op *transport.Op, more bool) error {
 		b.unlinkFailed(h)
 		return wrapRefusal(err)
 	}
-	b.recordHandle(turn, h)
+	b.recordHandle(number, h)
 	return nil
 }
 
@@ -85,8 +88,9 @@ func wrapRefusal(err error) error {
 	return wrap(err)
 }
 
-// unlinkFailed unlinks the descriptor of an op that could not begin, if it has one. The descriptor has had no
-// event. Only UNLINK may follow, within this call.
+// unlinkFailed cleans up after an op that could not begin. It unlinks the op's memory descriptor, if h is not
+// NoHandle. No event of the descriptor has been delivered yet; an UNLINK may be delivered during this call
+// and is ignored.
 func (b *buffer) unlinkFailed(h lnet.Handle) {
 	b.mu.Lock()
 	b.refused = true
@@ -97,7 +101,8 @@ func (b *buffer) unlinkFailed(h lnet.Handle) {
 	b.mu.Unlock()
 }
 
-// recordHandle records the descriptor of op number n, unless the op has ended already.
+// recordHandle records the handle of op number n, unless the op has ended already. If the op was cancelled in
+// the meantime, it unlinks the descriptor.
 func (b *buffer) recordHandle(n uint64, h lnet.Handle) {
 	b.mu.Lock()
 	late := false
@@ -110,9 +115,9 @@ func (b *buffer) recordHandle(n uint64, h lnet.Handle) {
 	}
 }
 
-// endLost ends op number n that was to be canceled, if its descriptor disappeared with the node so that
-// no event will follow. If the descriptor is merely not found, an event follows when the driver has
-// released the memory.
+// endLost ends op number n, which was to be cancelled, if it is still in progress. The caller has found that
+// the node is closed, so the op's descriptor is gone and no event will follow. (If Unlink merely does not
+// find the descriptor, an event follows when the driver has released the memory.)
 func (b *buffer) endLost(n uint64) {
 	b.mu.Lock()
 	t := b.tm
@@ -126,7 +131,7 @@ func (b *buffer) endLost(n uint64) {
 	t.push(&c)
 }
 
-// cancel ends the op of t with a sequence number, if it is still in progress.
+// cancel cancels the op of t with the given sequence number, if it is still in progress.
 func (b *buffer) cancel(t *tm, sequence uint32) {
 	b.mu.Lock()
 	h := lnet.NoHandle
@@ -137,7 +142,7 @@ func (b *buffer) cancel(t *tm, sequence uint32) {
 	b.unlink(h)
 }
 
-// abort ends the op in progress. Without one it has no effect.
+// abort cancels the op in progress, if there is one.
 func (b *buffer) abort() {
 	b.mu.Lock()
 	h := b.markCanceled()
@@ -145,8 +150,8 @@ func (b *buffer) abort() {
 	b.unlink(h)
 }
 
-// markCanceled marks the current op as canceled. It returns the handle to unlink, or NoHandle if that is not
-// known yet. mu is held.
+// markCanceled marks the op in progress as cancelled. It returns the handle that the caller must unlink, or
+// NoHandle if there is no op or its handle is not known yet. mu is held.
 func (b *buffer) markCanceled() lnet.Handle {
 	b.canceled = b.tm != nil
 	return b.handle
@@ -154,18 +159,18 @@ func (b *buffer) markCanceled() lnet.Handle {
 
 func (b *buffer) unlink(h lnet.Handle) {
 	if h != lnet.NoHandle {
-		_ = b.domain.core.node.Unlink(h) // not found means that its last event is on its way
+		_ = b.domain.core.node.Unlink(h) // ErrNotFound means that the last event of h is being delivered
 	}
 }
 
-// reset resets the state after an op. mu is held.
+// reset clears the state of the op after its end. mu is held.
 func (b *buffer) reset() {
 	b.tm, b.handle = nil, lnet.NoHandle
 	b.canceled, b.refused = false, false
 	b.fetch = fetch{}
 }
 
-// completion returns a completion of the current op. mu is held.
+// completion returns a completion of the op in progress. mu is held.
 func (b *buffer) completion(final bool, o *outcome) transport.Completion {
 	return transport.Completion{
 		Token: b.token, Sequence: b.sequence, Final: final, Err: o.err, Length: o.length, Offset: o.offset,

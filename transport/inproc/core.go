@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// engine is the part of a node that a Core uses. *node.Node implements it.
+// engine is the part of a node that a Core uses. *node.Node implements it, and tests replace it.
 type engine interface {
 	PID() lnet.PID
 	NIs() []node.NIInfo
@@ -31,21 +31,23 @@ type engine interface {
 	Unlink(h lnet.Handle) error
 }
 
-// Core provides LNet through a node. New creates one. It is safe for concurrent use.
+// Core is the transport.Core that uses a node in this process. New creates a Core. It is safe for concurrent
+// use.
 type Core struct {
 	node      engine
 	directory directory
 
 	mu sync.Mutex // guards open
-	// open assigns dynamic numbers, by portal.
+	// open assigns dynamic TM numbers, separately for each portal.
 	open [lnet.Portals]transport.TMIDs
 }
 
 var _ transport.Core = (*Core)(nil)
 
-// New creates a Core on a node. The caller still has to close the node. That ends all TMs of the Core;
-// their domains can then only be closed. Several Cores and other users may share a node. If two of them
-// need the same match bits of a portal, the second one gets an error.
+// New creates a Core on a node. Closing the node remains the duty of the caller. When the node is closed, all
+// TMs of the Core fail, and nothing can be done with their domains except to close them. Several Cores and
+// other users may share a node. If two of them need the same match bits of a portal, the second one gets an
+// error.
 func New(n *node.Node) *Core { return newCore(n) }
 
 func newCore(n engine) *Core { return &Core{node: n} }
@@ -53,7 +55,7 @@ func newCore(n engine) *Core { return &Core{node: n} }
 // Name returns "lnet".
 func (c *Core) Name() string { return "lnet" }
 
-// Open creates the Core's side of a domain.
+// Open implements transport.Core. It does not block.
 func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -66,8 +68,8 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	return d, nil
 }
 
-// assignNumber assigns a number to a TM that starts at a, and claims its match bits (transport 6.3). It returns
-// EADDRINUSE, EADDRNOTAVAIL, or an error of the node.
+// assignNumber assigns a number to a TM that is to start at address a, and claims the TM's match bits
+// (transport 6.3). It returns EADDRINUSE, EADDRNOTAVAIL, or an error of the node.
 func (c *Core) assignNumber(a transport.Address) (uint16, *portals.Claim, error) {
 	if a.TMID != transport.Dynamic && (a.TMID == 0 || a.TMID > transport.MaxTMID) {
 		return 0, nil, fmt.Errorf("number %d: %w", a.TMID, syscall.EINVAL)
@@ -83,7 +85,7 @@ func (c *Core) assignNumber(a transport.Address) (uint16, *portals.Claim, error)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := c.open[a.Portal].Choose(func(id uint16) (_ bool, err error) {
-		if c.directory.find(a.Portal, id) != nil { // cheaper than a claim, which checks everything on the portal
+		if c.directory.find(a.Portal, id) != nil { // cheaper than a claim, which is compared with every entry of the portal
 			return false, nil
 		}
 		if claim, err = c.claim(a.Portal, id); errors.Is(err, portals.ErrTaken) {
@@ -94,8 +96,8 @@ func (c *Core) assignNumber(a transport.Address) (uint16, *portals.Claim, error)
 	return id, claim, err
 }
 
-// claim claims the match bits of a number. If the portal is used in a way that is incompatible with TMs, it
-// returns EADDRINUSE.
+// claim claims the match bits of TM number id on a portal. If they are in use, or the portal is used in a way
+// that is incompatible with TMs, it returns EADDRINUSE.
 func (c *Core) claim(portal uint32, id uint16) (*portals.Claim, error) {
 	claim, err := c.node.Claim(portal, uint64(transport.MakeMatchBits(id, 0)), transport.MaxCounter)
 	switch {

@@ -19,7 +19,7 @@ var _ completion.Domain = (*domain)(nil)
 // domain is a CoreDomain of a Core.
 type domain struct {
 	core *Core
-	// hasLargeNID is set once a local NID is or was a large one.
+	// hasLargeNID is set once the node has or had a large NID.
 	hasLargeNID atomic.Bool
 
 	mu              sync.Mutex // guards the fields below
@@ -30,15 +30,15 @@ type domain struct {
 	closing         bool   // the node is closing
 }
 
-// The limits of LNet (transport 3.4). They equal those of Motr in the kernel, so that programs sized for
-// one also fit the other.
+// Limits of buffers over LNet (transport 3.4). They equal those of Motr in the kernel, so that a program with
+// buffers for one of the two can also use the other.
 const (
 	segmentSize = 4096
 	segments    = 256
 )
 
-// Limits returns the limits of LNet. DescriptorSize grows once the node has a large NID, and stays, because
-// TMs can outlive the NI.
+// Limits returns the limits of LNet. DescriptorSize grows when the node gets a large NID, and never shrinks,
+// because TMs can outlive the NI.
 func (d *domain) Limits() transport.Limits {
 	l := transport.Limits{
 		BufferSize: lnet.MTU, SegmentSize: segmentSize, Segments: segments,
@@ -61,7 +61,7 @@ func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
 	return nids, nil
 }
 
-// local reports whether a process ID is that of this node.
+// local reports whether nid and pid identify this node.
 func (d *domain) local(nid lnet.NID, pid lnet.PID) bool {
 	if pid != d.core.node.PID() {
 		return false
@@ -130,7 +130,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 	return t, nil
 }
 
-// abort ends all operations because the node is closing.
+// abort cancels all operations and makes all TMs fail, because the node is closing.
 func (d *domain) abort() {
 	d.mu.Lock()
 	d.closing = true
@@ -154,7 +154,7 @@ func (d *domain) abort() {
 	}
 }
 
-// Close closes the domain. It returns EBUSY if the domain has TMs, buffers or memory.
+// Close closes the domain. It returns EBUSY if the domain still has TMs, buffers or memory.
 func (d *domain) Close() error {
 	d.mu.Lock()
 	tms, buffers, areas := len(d.tms), len(d.buffers), len(d.areas)

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Error is an error of the node together with LNet's errno for it (transport 3.16). errors.Is matches both.
+// Error is an error of the node with the errno that LNet has for it (transport 3.16). errors.Is matches both.
 type Error struct {
 	Errno syscall.Errno
 	Err   error
@@ -21,8 +21,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the errno and the error.
 func (e *Error) Unwrap() []error { return []error{e.Errno, e.Err} }
 
-// errnos maps errors of the node, portals and drivers to errnos. The first match counts: errors of the
-// whole operation precede those of one attempt by a driver.
+// errnos maps errors of the node, portals and drivers to errnos. errnoOf uses the first match. So errors of a
+// whole operation precede errors of a single attempt by a driver.
 var errnos = []struct {
 	err   error
 	errno syscall.Errno
@@ -51,7 +51,8 @@ var errnos = []struct {
 	{context.DeadlineExceeded, syscall.ETIMEDOUT},
 }
 
-// errnoOf returns the errno of an error: that in errnos, or else the one for the driver's status, or EIO.
+// errnoOf returns the errno for an error: the one in errnos or, if there is none, the one for the driver's
+// status, or EIO.
 func errnoOf(err error) syscall.Errno {
 	for _, e := range errnos {
 		if errors.Is(err, e.err) {
@@ -67,7 +68,7 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// wrap adds an errno to an error. It returns nil for nil.
+// wrap adds the result of errnoOf to err. It returns nil for nil.
 func wrap(err error) error {
 	if err == nil {
 		return nil

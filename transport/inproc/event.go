@@ -9,14 +9,14 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// meaning is the meaning of an event for an op.
+// meaning is what an event of a memory descriptor means for the op.
 type meaning uint8
 
 const (
-	noCompletion meaning = iota // no completion; another event follows
-	intermediate                // a message was received, and the buffer waits for more
+	noCompletion meaning = iota // nothing to report; another event follows
+	intermediate                // a message was received, and the buffer can receive more
 	final                       // the op has ended
-	unlinkNeeded                // the op has failed; the descriptor must be unlinked
+	unlinkNeeded                // the op has failed; the caller must unlink the descriptor
 )
 
 // Frequent errors of completions.
@@ -27,8 +27,8 @@ var (
 	errGivenUp  error = &Error{syscall.EHOSTUNREACH, errors.New("given up before it was sent")}
 )
 
-// interpret returns the meaning of an event of the op's descriptor. If a completion follows, it sets the
-// outcome of the op or message (transport 6.9). b.mu is held.
+// interpret returns the meaning of an event of the op's descriptor. For intermediate and final, it also sets
+// the outcome of the message or op (transport 6.9). b.mu is held.
 func (b *buffer) interpret(e *portals.Event, o *outcome) meaning {
 	switch e.Type {
 	case portals.EventUnlink:
@@ -59,7 +59,7 @@ func (b *buffer) interpret(e *portals.Event, o *outcome) meaning {
 	return final
 }
 
-// asked is judge for the SEND of a GET.
+// asked implements interpret for the SEND of a GET.
 func (b *buffer) asked(e *portals.Event, o *outcome) meaning {
 	f := &b.fetch
 	switch {
@@ -78,7 +78,7 @@ func (b *buffer) asked(e *portals.Event, o *outcome) meaning {
 	return final
 }
 
-// fetched is judge for a REPLY.
+// fetched implements interpret for a REPLY.
 func (b *buffer) fetched(e *portals.Event, o *outcome) meaning {
 	f := &b.fetch
 	o.err = f.failed
@@ -95,8 +95,8 @@ func (b *buffer) fetched(e *portals.Event, o *outcome) meaning {
 	return final
 }
 
-// unlinked returns the error of an op whose descriptor was unlinked while it was not in use. Without a
-// cancellation, the node has stopped waiting for a REPLY (lnet-core 6.4).
+// unlinked returns the error of an op that has ended with an UNLINK event, so without an operation in
+// progress. If the op was not cancelled, the node has stopped waiting for a REPLY (lnet-core 6.4).
 func (b *buffer) unlinked(e *portals.Event) error {
 	switch {
 	case b.fetch.failed != nil:
@@ -109,10 +109,10 @@ func (b *buffer) unlinked(e *portals.Event) error {
 	return errTimedOut
 }
 
-// failure returns the error of an event with its errno. LNet reports ETIMEDOUT for messages in progress
-// whose descriptor is unlinked (lnet-core 3.4). After a cancellation this becomes ECANCELED. Without a
-// cancellation, ErrCanceled means that the node has discarded a waiting message: its NI was removed
-// (lnet-core 12.5), or its answer is overdue (lnet-core 6.4).
+// failure converts the error of an event to the error of the op, which has an errno. If the descriptor of a
+// message in progress is unlinked, LNet reports ETIMEDOUT (lnet-core 3.4). failure returns ECANCELED instead
+// if the op was cancelled. If it was not, ErrCanceled means that the node has discarded a waiting message:
+// the NI of the message was removed (lnet-core 12.5), or its answer is overdue (lnet-core 6.4).
 func (b *buffer) failure(err error) error {
 	switch {
 	case err == nil:
@@ -125,10 +125,10 @@ func (b *buffer) failure(err error) error {
 	return wrap(err)
 }
 
-// sender sets the sender of a message from its hdr_data and source NID. The source NID is the NID that the
-// TM sends from, and does not change. LNet's initiator is not used, because discovery can change it to the
-// node's primary NID, possibly on a net that this node cannot reach. A message without a usable sender only
-// uses up space (transport 6.5).
+// sender sets the sender of a received message, from the hdr_data and source NID of its event. The source NID
+// is the NID that the TM sends from, and does not change. The initiator in the event is not used, because
+// discovery can change it to the node's primary NID, possibly on a net that this node cannot reach. If a
+// message has no usable sender, it only uses up space in the buffer (transport 6.5).
 func (b *buffer) sender(e *portals.Event, c *transport.Completion) {
 	if c.Err != nil {
 		return

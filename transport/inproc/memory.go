@@ -17,11 +17,11 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// area is memory mapped by Alloc, or passed to Adopt. It is registered with the node once, and the buffers
-// in it share the registration.
+// area is memory that Alloc has mapped or that was passed to Adopt. It is registered with the node once, and
+// the buffers in it share this registration.
 type area struct {
 	bytes   []byte // whole pages
-	length  int    // the requested length
+	length  int    // length that was requested
 	adopted bool   // passed to Adopt
 	region  *memory.Region
 	users   int // number of segments of registered buffers in it
@@ -29,7 +29,8 @@ type area struct {
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// Alloc maps anonymous memory. It waits for changes of the node's configuration.
+// Alloc maps anonymous memory and registers it with the node. It waits while the node's configuration is
+// being changed.
 func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("inproc: allocate %d bytes: %w", n, err) }
 	page := os.Getpagesize()
@@ -49,7 +50,7 @@ func (d *domain) Alloc(ctx context.Context, n int) ([]byte, error) {
 	return b[:n:n], nil
 }
 
-// Adopt implements completion.Domain. It waits for changes of the node's configuration.
+// Adopt implements completion.Domain. It waits while the node's configuration is being changed.
 func (d *domain) Adopt(ctx context.Context, b []byte) error {
 	fail := func(err error) error { return fmt.Errorf("inproc: adopt %d bytes: %w", len(b), err) }
 	page := os.Getpagesize()
@@ -64,8 +65,8 @@ func (d *domain) Adopt(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// Free reverts Alloc or Adopt. It returns EINVAL if b was not returned by Alloc or passed to Adopt, and
-// EBUSY if a buffer in it is registered. After any other error, Free can be called again.
+// Free reverts Alloc or Adopt. It returns EINVAL if b was not returned by Alloc or passed to Adopt, and EBUSY
+// if a buffer in b is registered. After any other error, the caller can call Free again.
 func (d *domain) Free(b []byte) error {
 	a, err := d.removeArea(b)
 	if err == nil {
@@ -79,7 +80,8 @@ func (d *domain) Free(b []byte) error {
 	return nil
 }
 
-// free releases the region and the mapping of an area. It can be called again after an error.
+// free releases the region of an area and, unless it was adopted, unmaps its memory. After an error it can be
+// called again.
 func (a *area) free() error {
 	if err := release(a.region); err != nil || a.adopted {
 		return err
@@ -87,7 +89,7 @@ func (a *area) free() error {
 	return unix.Munmap(a.bytes)
 }
 
-// addArea inserts an area into areas.
+// addArea adds an area to d.areas.
 func (d *domain) addArea(a *area) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +97,8 @@ func (d *domain) addArea(a *area) {
 	d.areas = slices.Insert(d.areas, i, a)
 }
 
-// removeArea removes the area b from areas and returns it.
+// removeArea removes the area with memory b from d.areas and returns it. It returns EINVAL if there is none,
+// and EBUSY if a registered buffer uses it.
 func (d *domain) removeArea(b []byte) (*area, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,8 +114,8 @@ func (d *domain) removeArea(b []byte) (*area, error) {
 	return a, nil
 }
 
-// search returns the index in areas of the area that begins at an address, or where it would be inserted.
-// mu is held.
+// search returns the index of the area that begins at address at, and whether there is one. If there is none,
+// it returns the index at which it would be inserted. mu is held.
 func (d *domain) search(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
 		return cmp.Compare(address(a.bytes), at)
@@ -135,8 +138,8 @@ func (d *domain) areaOf(s []byte) *area {
 	return a
 }
 
-// Register registers memory of any kind with the node's devices. It waits for changes of the node's
-// configuration, unless all memory is from Alloc.
+// Register registers memory of any kind with the node's devices. Unless all memory is from Alloc, it waits
+// while the node's configuration is being changed.
 func (d *domain) Register(ctx context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b := &buffer{domain: d, token: token, handle: lnet.NoHandle}
 	if err := b.registerSegments(ctx, segments); err != nil {
@@ -174,8 +177,8 @@ func (b *buffer) registerSegments(ctx context.Context, segments [][]byte) error 
 	return nil
 }
 
-// addBuffer adds b to the domain, and returns the areas that contain its segments, or nil for other memory. The
-// areas cannot be freed while b uses them.
+// addBuffer adds b to the domain. For each segment it returns the area that contains it, or nil if the
+// segment is in other memory. The areas cannot be freed while b uses them.
 func (d *domain) addBuffer(b *buffer, segments [][]byte) ([]*area, error) {
 	areas := make([]*area, len(segments))
 	d.mu.Lock()
@@ -194,7 +197,7 @@ func (d *domain) addBuffer(b *buffer, segments [][]byte) ([]*area, error) {
 	return areas, nil
 }
 
-// releaseRegions releases the regions of b. Those that cannot be released stay in b.regions.
+// releaseRegions releases the regions of b. Regions that cannot be released stay in b.regions.
 func (b *buffer) releaseRegions() error {
 	var errs []error
 	b.regions = slices.DeleteFunc(b.regions, func(r *memory.Region) bool {
@@ -205,7 +208,7 @@ func (b *buffer) releaseRegions() error {
 	return errors.Join(errs...)
 }
 
-// removeFromDomain removes b from the domain and from its areas.
+// removeFromDomain removes b from the domain, and from the users of its areas.
 func (b *buffer) removeFromDomain() {
 	d := b.domain
 	d.mu.Lock()
@@ -217,7 +220,7 @@ func (b *buffer) removeFromDomain() {
 	b.areas = nil
 }
 
-// release releases a region. It succeeds if the node was closed, which has released it already.
+// release releases a region. It returns nil if closing the node has released the region already.
 func release(r *memory.Region) error {
 	err := r.Release()
 	switch {
@@ -229,8 +232,9 @@ func release(r *memory.Region) error {
 	return wrap(err)
 }
 
-// Deregister ends the registration. It returns EBUSY if an op on the buffer is in progress, and EINVAL if
-// it is deregistered. It may wait for drivers. After an error of a driver it can be called again.
+// Deregister implements transport.CoreBuffer. It returns EBUSY if an op on the buffer is in progress, and
+// EINVAL if the buffer is deregistered already. It may wait for drivers. If a driver returns an error,
+// Deregister can be called again.
 func (b *buffer) Deregister() error {
 	err := b.markDeregistered()
 	if err == nil {
@@ -245,7 +249,8 @@ func (b *buffer) Deregister() error {
 	return fmt.Errorf("inproc: deregister: %w", err)
 }
 
-// markDeregistered makes b refuse ops.
+// markDeregistered makes b refuse new ops. It returns EINVAL if b is deregistered already, and EBUSY if an op
+// is in progress.
 func (b *buffer) markDeregistered() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

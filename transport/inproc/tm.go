@@ -13,17 +13,18 @@ import (
 	"github.com/lnetd/lnetd/transport/completion"
 )
 
-// tm is a TM, independent of the destination of its completions.
+// tm is a TM without the destination of its completions, which is outlet.
 type tm struct {
 	domain    *domain
 	address   transport.Address
 	claim     *portals.Claim
-	bits      uint64 // of the receive queue
+	bits      uint64 // match bits of the receive queue
 	firstBits transport.MatchBits
 	hdrData   uint64
 	outlet    completion.Outlet
 
-	// ops counts ops. Each op in progress adds opUnderWay, each final completion being pushed adds 1.
+	// ops counts two things: each op in progress adds opUnderWay, and each final completion that is being
+	// pushed adds 1.
 	ops        atomic.Int64
 	stopped    atomic.Bool
 	closing    atomic.Bool // the node is closing
@@ -52,7 +53,7 @@ type queuedTM struct {
 	*completion.Queue // Reap, Pending, Wait, Wake
 }
 
-// Flush returns at once, because Submit has carried out all ops.
+// Flush returns immediately, because Submit has already carried out all ops.
 func (t *queuedTM) Flush(time.Time) {}
 
 func (t *queuedTM) Grow(n int) error {
@@ -60,7 +61,7 @@ func (t *queuedTM) Grow(n int) error {
 	return nil
 }
 
-// Stop releases the address, and discards completions that were not reaped.
+// Stop implements transport.CoreTM. It releases the address, and discards completions that were not reaped.
 func (t *queuedTM) Stop() error {
 	err := t.tm.Stop()
 	if err == nil {
@@ -69,8 +70,8 @@ func (t *queuedTM) Stop() error {
 	return err
 }
 
-// Submit carries out ops one by one, and indicates which ones follow so that drivers can combine writes.
-// Handlers may run during the call.
+// Submit carries out the ops one by one. It tells the node whether another op follows, so that drivers can
+// combine writes. Handlers may run during the call.
 func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	for i := range ops {
 		if err := t.submit(&ops[i], i+1 < len(ops)); err != nil {
@@ -80,7 +81,7 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	return len(ops), nil
 }
 
-// submit carries out one op. If more is set, another one follows.
+// submit carries out one op. more means that another op follows.
 func (t *tm) submit(op *transport.Op, more bool) error {
 	b, _ := op.Buffer.(*buffer)
 	if b == nil || b.domain != t.domain {
@@ -109,7 +110,7 @@ func (t *tm) checkOpen() error {
 	return nil
 }
 
-// push passes on a completion. After a final one, the buffer may be in use by another op.
+// push sends a completion to the outlet. After a final completion, another op may already use the buffer.
 func (t *tm) push(c *transport.Completion) {
 	c.Time = time.Now()
 	if !c.Final {
@@ -121,15 +122,15 @@ func (t *tm) push(c *transport.Completion) {
 	t.addOps(-1)
 }
 
-// addOps adds n to ops. If the node is closing and the last completion was passed on, it reports that the
-// Core is gone.
+// addOps adds n to ops. If this makes ops 0 while the node is closing, no completion will follow, and addOps
+// reports that the Core is gone.
 func (t *tm) addOps(n int64) {
 	if t.ops.Add(n) == 0 && t.closing.Load() && t.downPushed.CompareAndSwap(false, true) {
 		t.outlet.PushTM(&transport.Completion{Err: errNodeClosed, Time: time.Now(), Down: true})
 	}
 }
 
-// Stop releases the address.
+// Stop implements completion.TM. It releases the address.
 func (t *tm) Stop() error {
 	if t.stopped.Swap(true) {
 		return nil
@@ -146,8 +147,8 @@ func (t *tm) Stop() error {
 	return nil
 }
 
-// start carries out op on b, by the table of transport 6.7, and returns the descriptor. After an error no
-// event follows.
+// start begins op on b as the table of transport 6.7 defines, and returns the handle of the op's memory
+// descriptor. After an error no event follows.
 func (t *tm) start(op *transport.Op, b *buffer, more bool) (lnet.Handle, error) {
 	d := portals.MD{Memory: b.memory, Threshold: 1, Unlink: true, Handler: b}
 	switch op.Queue {
@@ -178,7 +179,8 @@ func (t *tm) start(op *transport.Op, b *buffer, more bool) (lnet.Handle, error) 
 	return lnet.NoHandle, errNoQueue
 }
 
-// attach attaches a descriptor for the match bits, after the existing entries.
+// attach attaches a memory descriptor for PUTs or GETs with the given match bits, behind the existing entries
+// of the portal.
 func (t *tm) attach(bits uint64, d *portals.MD) (lnet.Handle, error) {
 	return t.domain.core.node.Attach(portals.Entry{
 		Portal: t.address.Portal, MatchBits: bits, Position: portals.After, Claim: t.claim,

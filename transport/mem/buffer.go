@@ -9,23 +9,23 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// buffer is a CoreBuffer. It also holds the op that waits at a TM; a buffer has at most one op.
+// buffer is a CoreBuffer. It also contains the op that waits at a TM for a peer; a buffer has at most one op.
 type buffer struct {
 	domain   *domain
 	segments [][]byte
 	size     int
 	token    any
 
-	// tm is the TM at which the op waits, or nil. It is changed with that TM's mu held. So the other fields
-	// may be accessed with the mu of the TM that it points to.
+	// tm is the TM at which the op waits, or nil. It changes only while the mu of this TM is held. This mu
+	// guards the fields below while tm points to the TM.
 	tm         atomic.Pointer[tm]
 	op         transport.Op
-	offset     int // position of the next message
-	list       *list
+	offset     int   // position of the next message
+	list       *list // the list that the buffer is on
 	next, prev *buffer
 }
 
-// Deregister ends the registration.
+// Deregister ends the registration. It returns EBUSY if an op waits.
 func (b *buffer) Deregister() error {
 	if b.tm.Load() != nil {
 		return fmt.Errorf("mem: deregister a buffer that waits: %w", syscall.EBUSY)
@@ -63,8 +63,8 @@ func (l *list) remove(b *buffer) {
 	b.list, b.prev, b.next = nil, nil, nil
 }
 
-// guardedCopy copies the first n bytes of src to dst, at offset at. It returns EFAULT if the memory of one of them
-// is gone.
+// guardedCopy copies the first n bytes of src to dst, from offset at of dst. It returns EFAULT if memory of
+// src or dst is no longer mapped.
 func guardedCopy(dst [][]byte, at int, src [][]byte, n int) error {
 	if f := memory.Guard(func() { copyBytes(dst, at, src, n) }); f != nil {
 		return f

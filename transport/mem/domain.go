@@ -26,7 +26,7 @@ type domain struct {
 	tms     int
 }
 
-// area is memory mapped by Alloc, or passed to Adopt.
+// area is memory that Alloc has mapped or that was passed to Adopt.
 type area struct {
 	memory  []byte
 	adopted bool // passed to Adopt
@@ -49,7 +49,7 @@ func (d *domain) NIDs(context.Context) ([]lnet.NID, error) {
 	return append(slices.Clone(d.host.nids), lnet.LoopbackNID), nil
 }
 
-// Alloc creates a separate mapping, so that out-of-bounds writes are likely to fault.
+// Alloc creates a separate mapping for each call, so that out-of-bounds writes are likely to fault.
 func (d *domain) Alloc(_ context.Context, n int) ([]byte, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("mem: allocate %d bytes: %w", n, syscall.EINVAL)
@@ -78,8 +78,8 @@ func (d *domain) addArea(a *area) {
 	d.areas = slices.Insert(d.areas, i, a)
 }
 
-// search returns the index in areas of the area that begins at an address, or where it would be inserted.
-// mu is held.
+// search returns the index of the area that begins at address at, and whether there is one. If there is none,
+// it returns the index at which it would be inserted. mu is held.
 func (d *domain) search(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
 		return cmp.Compare(address(a.memory), at)
@@ -117,7 +117,7 @@ func (d *domain) Free(b []byte) error {
 	return nil
 }
 
-// Register accepts any memory.
+// Register implements transport.CoreDomain. It accepts any memory and never fails.
 func (d *domain) Register(_ context.Context, segments [][]byte, token any) (transport.CoreBuffer, error) {
 	b := &buffer{domain: d, segments: segments, token: token}
 	for _, s := range segments {
@@ -129,7 +129,8 @@ func (d *domain) Register(_ context.Context, segments [][]byte, token any) (tran
 	return b, nil
 }
 
-// addUsers changes the number of users of b's areas by +1 or -1. mu is held.
+// addUsers adds by, which is 1 or -1, to the number of buffers of the domain and to the users of b's areas.
+// mu is held.
 func (d *domain) addUsers(b *buffer, by int) {
 	d.buffers += by
 	for _, s := range b.segments {

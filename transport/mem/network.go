@@ -14,20 +14,21 @@ import (
 
 // Config is the configuration of a network.
 type Config struct {
-	// Strict reports errors where LNet loses data silently, on both sides if both are involved. A message
-	// to a host or TM that does not exist fails with ENETUNREACH. To a TM without a receive buffer it fails
-	// with ENOBUFS, and that TM gets an error event. If it is longer than the buffer's MinReceiveSize, it
-	// fails with EMSGSIZE, and the receive buffer ends, too. Active bulk fails with ENOENT if there is no
-	// passive buffer, with EPERM if the buffer is for the other direction, and with EFBIG if the sizes do
-	// not match; the last case ends both buffers.
+	// Strict makes the network report an error where LNet loses data silently: to the sender, and to the
+	// receiver if there is one. A message to a host or TM that does not exist fails with ENETUNREACH. A
+	// message to a TM without a receive buffer fails with ENOBUFS, and that TM gets an error event. A message
+	// that is longer than MinReceiveSize of the receive buffer fails with EMSGSIZE, and so does the receive
+	// buffer. Active bulk fails with ENOENT if there is no passive buffer, with EPERM if the passive buffer
+	// is for the other direction, and with EFBIG if the sizes do not match; in the last case the passive
+	// buffer fails as well.
 	Strict bool
-	// Limits are the limits of all domains. A value of zero means that of LNet: 1 MiB, 256 segments of 4096
-	// bytes, descriptors as long as the host's NIDs require. Confine and Synchronous are always set. Bulk
-	// data is limited to 1 MiB in any case, because descriptors are.
+	// Limits are the limits of all domains. A field of zero means the limit of LNet: 1 MiB, 256 segments of
+	// 4096 bytes, descriptors as long as the host's NIDs require. Confine and Synchronous are always set.
+	// Bulk data is limited to 1 MiB in any case, because descriptors do not permit more.
 	Limits transport.Limits
 }
 
-// The limits of LNet (transport 3.4).
+// Limits of buffers over LNet (transport 3.4).
 const (
 	bufferSize  = lnet.MTU
 	segmentSize = 4096
@@ -40,7 +41,7 @@ type Network struct {
 	strict bool
 	limits transport.Limits
 
-	mu sync.Mutex // held to replace the map of hosts
+	mu sync.Mutex // held while the map of hosts is being replaced
 	// hosts maps NIDs to opened hosts. The map is replaced, never modified.
 	hosts atomic.Pointer[map[lnet.NID]*host]
 }
@@ -64,22 +65,23 @@ func setDefault(field *int, value int) {
 }
 
 // Host creates a host with the given NIDs, by which other hosts reach it. The host can also reach itself at
-// 0@lo. Without NIDs it has only that. All domains on this Core share the host and its addresses. NewDomain
-// returns EINVAL if a NID cannot belong to a host, and EADDRINUSE if another host has it.
+// 0@lo. A host without NIDs can reach only itself. All domains on the returned Core share the host and its
+// addresses. NewDomain returns EINVAL if a NID cannot belong to a host, and EADDRINUSE if another host has
+// it.
 func (n *Network) Host(nids ...lnet.NID) transport.Core {
 	return &host{network: n, nids: slices.Clone(nids)}
 }
 
-// host is a Core.
+// host is a Core: a host of a Network.
 type host struct {
 	network *Network
 	nids    []lnet.NID // without 0@lo
 
-	mu sync.Mutex // held to change tms; guards open
-	// open assigns dynamic numbers, by portal.
+	mu sync.Mutex // held while tms is changed; guards open
+	// open assigns dynamic TM numbers, separately for each portal.
 	open [lnet.Portals]transport.TMIDs
-	// tms holds the started TMs by portal and number. These are unique on the host, because a message finds
-	// its TM by them, regardless of the NID it was sent to (transport 6.4).
+	// tms contains the started TMs by portal and number. This pair is unique on the host, because a message
+	// finds its TM by it, regardless of the NID that the message was sent to (transport 6.4).
 	tms [lnet.Portals]atomic.Pointer[portal]
 }
 
@@ -88,7 +90,7 @@ type portal [transport.MaxTMID + 1]atomic.Pointer[tm]
 
 func (h *host) Name() string { return "mem" }
 
-// Open makes the host reachable for others, if it is not yet.
+// Open makes the host reachable for other hosts, if it is not reachable yet, and creates a domain on it.
 func (h *host) Open(ctx context.Context) (transport.CoreDomain, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func (n *Network) join(h *host) error {
 	return nil
 }
 
-// find returns the host that h reaches by a NID, or nil.
+// find returns the host with the given NID as h reaches it, or nil. 0@lo is h itself.
 func (h *host) find(nid lnet.NID) *host {
 	if nid.IsLoopback() {
 		return h
@@ -127,7 +129,7 @@ func (h *host) find(nid lnet.NID) *host {
 	return (*h.network.hosts.Load())[nid]
 }
 
-// tm returns the TM with a number at a portal, or nil.
+// tm returns the TM with the given portal and number, or nil.
 func (h *host) tm(at uint32, id uint16) *tm {
 	if at >= lnet.Portals || id > transport.MaxTMID {
 		return nil
@@ -139,7 +141,7 @@ func (h *host) tm(at uint32, id uint16) *tm {
 	return p[id].Load()
 }
 
-// register registers t at its address, after choosing a free number if that is Dynamic.
+// register makes t reachable at its address. If the TM number is Dynamic, it first chooses a free one.
 func (h *host) register(t *tm) error {
 	a := &t.address
 	if a.Portal == lnet.ReservedPortal || a.Portal >= lnet.Portals || a.TMID == 0 || a.TMID > transport.Dynamic {
@@ -168,5 +170,5 @@ func (h *host) register(t *tm) error {
 	return nil
 }
 
-// unregister removes t from its address.
+// unregister makes the address of t free.
 func (h *host) unregister(t *tm) { h.tms[t.address.Portal].Load()[t.address.TMID].Store(nil) }

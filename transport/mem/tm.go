@@ -13,11 +13,11 @@ import (
 	"github.com/lnetd/lnetd/transport/completion"
 )
 
-// buckets is the number of lists of passive buffers of a TM. The low bits of the counters, which are
-// consecutive, select the list.
+// buckets is the number of lists into which a TM divides its passive buffers. The lower bits of a buffer's
+// match bits, which are consecutive numbers, select the list.
 const buckets = 64
 
-// tm is a TM, independent of the destination of its completions.
+// tm is a TM without the destination of its completions, which is out.
 type tm struct {
 	out     completion.Outlet
 	domain  *domain
@@ -29,7 +29,7 @@ type tm struct {
 	mu            sync.Mutex // guards the fields below; only the outlet's lock is acquired under it
 	receiveQueue  list       // receive buffers, in the order in which messages fill them
 	passiveQueues [buckets]list
-	unanswered    list // active receives without a matching buffer; they stay until cancelled
+	unanswered    list // active receives that no peer will answer; they stay until cancelled
 	queued        int  // number of buffers on all lists
 }
 
@@ -43,7 +43,7 @@ type queuedTM struct {
 	*completion.Queue // Reap, Pending, Wait, Wake
 }
 
-// Flush returns at once, because Submit has carried out all ops.
+// Flush returns immediately, because Submit has already carried out all ops.
 func (t *queuedTM) Flush(time.Time) {}
 
 func (t *queuedTM) Grow(n int) error {
@@ -51,7 +51,7 @@ func (t *queuedTM) Grow(n int) error {
 	return nil
 }
 
-// Stop ends the TM, and discards completions that were not reaped.
+// Stop implements transport.CoreTM. It ends the TM, and discards completions that were not reaped.
 func (t *queuedTM) Stop() error {
 	err := t.tm.Stop()
 	if err == nil {
@@ -60,7 +60,7 @@ func (t *queuedTM) Stop() error {
 	return err
 }
 
-// Submit carries out the ops, or queues those that wait for a peer.
+// Submit carries out the ops. Ops that wait for a peer are queued.
 func (t *tm) Submit(ops []transport.Op) (int, error) {
 	for i := range ops {
 		if err := t.submit(&ops[i]); err != nil {
@@ -113,10 +113,10 @@ func (t *tm) submit(op *transport.Op) error {
 	return nil
 }
 
-// bucket returns the list of passive buffers for match bits m.
+// bucket returns the list that contains the passive buffers with match bits m.
 func (t *tm) bucket(m transport.MatchBits) *list { return &t.passiveQueues[m%buckets] }
 
-// post appends the op of b to l.
+// post makes op wait at t: it stores op in b and appends b to list l.
 func (t *tm) post(l *list, b *buffer, op *transport.Op) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +126,7 @@ func (t *tm) post(l *list, b *buffer, op *transport.Op) {
 	t.queued++
 }
 
-// cancel ends the op of b if it waits at t and has this sequence number.
+// cancel ends the op of b with ECANCELED, if it waits at t and has this sequence number.
 func (t *tm) cancel(b *buffer, sequence uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,8 +144,8 @@ func (t *tm) complete(b *buffer, c *transport.Completion) {
 	t.out.Push(c)
 }
 
-// execute executes an active op, and pushes its completion. If LNet would never answer the request, the op
-// waits on the list lost instead.
+// execute carries out the send or active bulk op on b, and pushes its completion. If LNet would never answer
+// the request, b is put on the list unanswered instead.
 func (t *tm) execute(b *buffer, op *transport.Op) {
 	now := time.Now()
 	answered, err := t.transfer(b, op, now)
@@ -160,7 +160,7 @@ func (t *tm) execute(b *buffer, op *transport.Op) {
 	t.out.Push(&c)
 }
 
-// Reasons for refusals. errNoHost is the error of LNet; Config.Strict enables the others.
+// Errors of sends and active bulk. LNet also reports errNoHost; the others occur only with Config.Strict.
 var (
 	errNoHost      = fmt.Errorf("mem: no host has the NID: %w", syscall.EHOSTUNREACH)
 	errNoTM        = fmt.Errorf("mem: no TM is there: %w", syscall.ENETUNREACH)
@@ -171,8 +171,8 @@ var (
 	errBulkTooLong = fmt.Errorf("mem: the passive buffer is shorter: %w", syscall.EFBIG)
 )
 
-// transfer finds the other side and moves the data. It returns answered as false if this side would wait
-// for an answer forever.
+// transfer finds the peer of op and moves the data. answered is false if LNet would never answer op, so that
+// it must wait until it is cancelled.
 func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool, err error) {
 	strict := t.host.network.strict
 	h := t.host.find(op.Peer.NID)
@@ -202,7 +202,7 @@ func (t *tm) transfer(b *buffer, op *transport.Op, now time.Time) (answered bool
 	return op.Queue != transport.ActiveBulkRecv, nil
 }
 
-// addressFor returns the address of t as seen by host h. It returns false if t cannot reach h.
+// addressFor returns the address of t that a receiver on host h sees. ok is false if t cannot reach h.
 func (t *tm) addressFor(h *host) (a transport.Address, ok bool) {
 	a = t.address
 	if h == nil {
@@ -217,8 +217,8 @@ func (t *tm) addressFor(h *host) (a transport.Address, ok bool) {
 	return a, true
 }
 
-// receive stores a message of n bytes in the oldest receive buffer. It returns an error if the message is
-// lost. mu is held.
+// receive stores a message of n bytes, from buffer from, in the first receive buffer of t. It returns an
+// error if the message is lost. mu is held.
 func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Time) error {
 	strict := t.host.network.strict
 	b := t.receiveQueue.first
@@ -249,7 +249,8 @@ func (t *tm) receive(from *buffer, n int, sender transport.Address, now time.Tim
 	return nil
 }
 
-// transferWith carries out op, active bulk of buffer a, with a passive buffer of t. mu is held.
+// transferWith carries out active bulk operation op: it moves data between buffer a of the peer and the
+// matching passive buffer of t. mu is held.
 func (t *tm) transferWith(a *buffer, op *transport.Op, now time.Time) error {
 	b, err := t.match(op)
 	if err != nil {
@@ -276,7 +277,8 @@ func (t *tm) transferWith(a *buffer, op *transport.Op, now time.Time) error {
 	return nil
 }
 
-// match returns the oldest passive buffer for op. mu is held.
+// match returns the oldest passive buffer of t that has the match bits of op and is for its direction. mu is
+// held.
 func (t *tm) match(op *transport.Op) (*buffer, error) {
 	wanted := transport.PassiveBulkSend
 	if op.Queue == transport.ActiveBulkSend {
@@ -295,7 +297,7 @@ func (t *tm) match(op *transport.Op) (*buffer, error) {
 	return nil, err
 }
 
-// Stop ends the TM.
+// Stop implements completion.TM. It returns EBUSY if an op still waits.
 func (t *tm) Stop() error {
 	t.mu.Lock()
 	waiting, stopped := t.queued, t.stopped.Load()
