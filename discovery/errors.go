@@ -11,12 +11,12 @@ import (
 // is the one that LNet uses (discovery 7.4, 7.5, 7.7, 7.8).
 var (
 	// ErrInvalid means that the NID cannot belong to a peer (EINVAL).
-	ErrInvalid = errors.New("not the NID of a peer")
+	ErrInvalid = errors.New("not a NID that a peer can have")
 	// ErrPermission means that the peer was configured differently, or that its primary NID
 	// is locked (EPERM).
-	ErrPermission = errors.New("not allowed by the configuration or a locked primary NID")
+	ErrPermission = errors.New("the configuration or a locked primary NID does not allow it")
 	// ErrNotFound means that the peer or NID does not exist (ENOENT).
-	ErrNotFound = errors.New("unknown")
+	ErrNotFound = errors.New("no such peer or NID")
 	// ErrNotPrimary means that the NID is not the primary NID of its peer (ENODEV).
 	ErrNotPrimary = errors.New("not the primary NID")
 	// ErrExists means that the peer already exists, or that the NID belongs to another
@@ -24,12 +24,12 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrLocked means that the NID belongs to a peer with another primary NID, which is
 	// locked (EALREADY).
-	ErrLocked = errors.New("belongs to a peer with another, locked, primary NID")
+	ErrLocked = errors.New("belongs to a peer with another primary NID, which is locked")
 	// ErrOtherPeer means that the NID belongs to another peer (ECHILD).
 	ErrOtherPeer = errors.New("belongs to another peer")
 	// ErrBusy means that routes lead through the peer, or that the peer has NIDs other than
 	// its primary NID (EBUSY).
-	ErrBusy = errors.New("in use")
+	ErrBusy = errors.New("it is used by routes, or is the primary NID of a peer with other NIDs")
 	// ErrNotUnique means that a peer that is not Multi-Rail already has a NID on the net
 	// (ENOTUNIQ).
 	ErrNotUnique = errors.New("has another NID on this net")
@@ -40,7 +40,7 @@ var (
 	// ErrUnderWay means that a round is in progress (EALREADY).
 	ErrUnderWay = errors.New("discovery is in progress")
 	// ErrAgain means that a round was started (EAGAIN).
-	ErrAgain = errors.New("discovery was started")
+	ErrAgain = errors.New("discovery was started; try again when it has finished")
 	// ErrClosed means that discovery is stopped (ESHUTDOWN).
 	ErrClosed = errors.New("discovery is stopped")
 	// ErrCanceled means that discovery was stopped while a message waited
@@ -52,9 +52,9 @@ var (
 	// (EHOSTUNREACH).
 	ErrLost = errors.New("the connection was lost before the answer arrived")
 	// ErrBadInfo means that a peer repeatedly sent unusable ping info (EPROTO).
-	ErrBadInfo = errors.New("unusable ping info")
+	ErrBadInfo = errors.New("the peer repeatedly sent invalid ping info")
 	// ErrFull means that the limit on NIDs that are not configured is reached (ENOSPC).
-	ErrFull = errors.New("the peer table is full of NIDs")
+	ErrFull = errors.New("there are too many NIDs of unconfigured peers")
 )
 
 // PeerError reports the operation that was rejected and its peer.

@@ -50,7 +50,7 @@ func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who origin) error {
 	case claimed:
 		m.set(p, BadConfig)
 		m.set(owner.peer, BadConfig)
-		m.warn(p, "a configured NID of the peer is the locked primary NID of another peer", nid, nil)
+		m.warn(p, "a configured NID of the peer is the locked primary NID of another peer; it stays with that peer", nid, nil)
 	case owner == nil:
 		m.attach(p, nid)
 	case owner.peer == p:

@@ -9,9 +9,9 @@ import (
 
 // Log texts for differences between ping info and configuration.
 const (
-	furtherNIDs  = "peer reports NIDs that its configuration lacks"
-	missingNIDs  = "peer does not report all NIDs of its configuration"
-	otherPrimary = "peer reports another primary NID than its configuration has"
+	furtherNIDs  = "peer reports NIDs that its configuration lacks; they are not used"
+	missingNIDs  = "peer does not report all NIDs of its configuration; they stay configured"
+	otherPrimary = "peer reports another primary NID than its configuration has; the configured one stays"
 )
 
 // merge is the task of updating a peer from its ping info. It is done in steps, because
@@ -71,7 +71,7 @@ func (m *Machine) process(p *peer) {
 	if into := w.mergeInto; !into.IsZero() {
 		w.mergeInto = lnet.NID{}
 		if err := m.setPrimary(p, into); err != nil {
-			m.warn(p, "cannot use a NID as the primary NID of the peer", into, err)
+			m.warn(p, "cannot make a NID the primary NID of the peer; it keeps the old one", into, err)
 		}
 	}
 	owner := m.nis[primary]
@@ -89,7 +89,7 @@ func (m *Machine) process(p *peer) {
 		if err := m.setPrimary(p, primary); err != nil && !m.disabled(p) {
 			m.clear(p, NIDsUpToDate)
 			m.set(p, ForcePing)
-			m.endRound(p, fmt.Errorf("primary nid %s: %w", primary, err))
+			m.endRound(p, fmt.Errorf("make %s the primary NID: %w", primary, err))
 			return
 		}
 	case c.Info.Seq <= owner.peer.seq && m.claimInDoubt(p, c, owner):
@@ -231,7 +231,7 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 		case p.state.Has(Configured):
 			j.warn(p, furtherNIDs, ni.NID, nil)
 		default:
-			j.warn(p, "cannot add NIDs of the peer", ni.NID, err)
+			j.warn(p, "cannot add NIDs that the peer reports", ni.NID, err)
 		}
 		if m.nis[ni.NID] == nil {
 			return
@@ -265,7 +265,7 @@ func (m *Machine) removeUnlisted(p *peer, j *merge, nid lnet.NID) {
 		}
 		m.emit(MarkStatus{NID: nid, Status: lnet.StatusDown})
 	default:
-		j.warn(p, "cannot remove NIDs of the peer", nid, err)
+		j.warn(p, "cannot remove NIDs that the peer no longer reports", nid, err)
 	}
 }
 

@@ -149,9 +149,9 @@ func (m *Machine) learnMultiRail(p *peer, c *Content) {
 	switch {
 	case is == says:
 	case p.state.Has(Configured) && says:
-		m.warn(p, "peer is configured as not Multi-Rail, but reports that it is", lnet.NID{}, nil)
+		m.warn(p, "peer is configured as not Multi-Rail, but reports that it is; the configuration applies", lnet.NID{}, nil)
 	case p.state.Has(Configured):
-		m.warn(p, "peer is configured as Multi-Rail, but reports that it is not", lnet.NID{}, nil)
+		m.warn(p, "peer is configured as Multi-Rail, but reports that it is not; the configuration applies", lnet.NID{}, nil)
 	case m.local.Mode == Verify || says && (m.local.Mode.passive() || p.state.Has(NoDiscovery)):
 	case says:
 		// The router flag counts from now on, not only from the merge.

@@ -110,5 +110,5 @@ var (
 	ErrRestarted = errors.New("the peer has restarted")
 	// ErrLargeNID means that the interface or the connection cannot carry a NID with a 16-byte address
 	// (lnet-wire 4.9).
-	ErrLargeNID = errors.New("large NID on a connection with 4-byte NIDs")
+	ErrLargeNID = errors.New("NIDs with 16-byte addresses are not supported on this connection")
 )

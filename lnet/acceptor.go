@@ -50,7 +50,7 @@ func (e *AcceptorError) Unwrap() error { return e.Err }
 
 // ErrProtocolQuery is the error for a peer that asks which protocols are spoken instead of
 // sending a request.
-var ErrProtocolQuery = errors.New("acceptor request: unified protocol query")
+var ErrProtocolQuery = errors.New("acceptor request: the peer sent a protocol query instead of a request")
 
 // Append appends the request in the given byte order. It uses version 2 if r.NID does not
 // fit into version 1, whatever r.Version is.

@@ -126,10 +126,9 @@ type Header struct {
 }
 
 var (
-	errLarge      = errors.New("does not fit into 4 address bytes")
-	errHasPayload = errors.New("must be 0")
+	errLarge      = errors.New("16-byte address in a header for 4-byte addresses")
 	errOverMTU    = fmt.Errorf("more than %d bytes", MTU)
-	errNotMessage = errors.New("not an LNet message")
+	errNotMessage = errors.New("not ACK, PUT, GET or REPLY")
 )
 
 // AppendNID4 appends the 72 bytes of the header with 4-byte addresses. If a NID is large,
@@ -297,7 +296,7 @@ func (h *Header) Validate() error {
 	switch h.Type {
 	case MsgAck, MsgGet:
 		if h.PayloadLength != 0 {
-			return h.fieldError("payload_length", h.PayloadLength, fmt.Errorf("%w in %v", errHasPayload, h.Type))
+			return h.fieldError("payload_length", h.PayloadLength, fmt.Errorf("must be 0 in a message of type %v", h.Type))
 		}
 	case MsgPut, MsgReply:
 		if h.PayloadLength > MTU {

@@ -283,13 +283,13 @@ func TestHeaderValidate(t *testing.T) {
 		{h: Header{Type: MsgReply}},
 		{h: Header{Type: MsgPut, PayloadLength: MTU}},
 		{h: Header{Type: MsgReply, PayloadLength: MTU}},
-		{h: Header{Type: MsgAck, PayloadLength: 1}, want: "header: payload_length 1: must be 0 in ACK"},
-		{h: Header{Type: MsgGet, PayloadLength: 8}, want: "header: payload_length 8: must be 0 in GET"},
+		{h: Header{Type: MsgAck, PayloadLength: 1}, want: "header: payload_length 1: must be 0 in a message of type ACK"},
+		{h: Header{Type: MsgGet, PayloadLength: 8}, want: "header: payload_length 8: must be 0 in a message of type GET"},
 		{h: Header{Type: MsgPut, PayloadLength: MTU + 1}, want: "header: payload_length 1048577: more than 1048576 bytes"},
 		{h: Header{Type: MsgReply, PayloadLength: 2000000}, want: "header: payload_length 2000000: more than 1048576 bytes"},
-		{h: Header{Type: MsgHello}, want: "header: type 4: not an LNet message"},
-		{h: Header{Type: 5}, want: "header: type 5: not an LNet message"},
-		{h: Header{Type: 0xffffffff}, want: "header: type 4294967295: not an LNet message"},
+		{h: Header{Type: MsgHello}, want: "header: type 4: not ACK, PUT, GET or REPLY"},
+		{h: Header{Type: 5}, want: "header: type 5: not ACK, PUT, GET or REPLY"},
+		{h: Header{Type: 0xffffffff}, want: "header: type 4294967295: not ACK, PUT, GET or REPLY"},
 	} {
 		err := tt.h.Validate()
 		if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {

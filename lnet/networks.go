@@ -46,9 +46,9 @@ const maxModuleString = 4096
 var (
 	errTooLong            = errors.New("longer than 4096 bytes")
 	errEmptyElement       = errors.New("empty element")
-	errUnexpectedText     = errors.New("stray text or brackets")
-	errInterfaceName      = errors.New("name of an interface is empty or has blanks")
-	errDuplicateInterface = errors.New("interface occurs twice on the net")
+	errUnexpectedText     = errors.New("text after the net or interface is not a CPT list in brackets")
+	errInterfaceName      = errors.New("interface name is empty or contains a blank")
+	errDuplicateInterface = errors.New("listed twice on this net")
 )
 
 // ParseNetworks parses a "networks" string. A trailing comma is allowed.

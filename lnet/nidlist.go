@@ -32,9 +32,9 @@ type nidsOfNet struct {
 }
 
 var (
-	errNoNIDs    = errors.New("there are no NIDs in it")
-	errNoNet     = errors.New("no @ and a net after it")
-	errMaskWidth = errors.New("the width of a netmask is at least 1")
+	errNoNIDs    = errors.New("contains no NIDs")
+	errNoNet     = errors.New("net is missing: expected ADDRESS@NET")
+	errMaskWidth = errors.New("prefix length must be at least 1")
 )
 
 // ParseNIDList parses a list. Any error is a *FieldError.
@@ -88,7 +88,7 @@ func (o *nidsOfNet) add(address string) error {
 	}
 	exprs := strings.Split(address, ".")
 	if len(exprs) != parts {
-		return fmt.Errorf("%d parts where %s has %d", len(exprs), o.net.Type(), parts)
+		return fmt.Errorf("address has %d parts, but %s needs %d", len(exprs), o.net.Type(), parts)
 	}
 	var list []RangeExpr
 	for _, text := range exprs {
@@ -107,7 +107,7 @@ func parseNetmask(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
 		if err == nil && a.Zone() != "" {
-			err = errors.New("an address with a zone")
+			err = errors.New("address has an IPv6 zone, which is not allowed")
 		}
 		return netip.PrefixFrom(a, a.BitLen()), err
 	}

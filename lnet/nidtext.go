@@ -77,7 +77,7 @@ func (n *NID) UnmarshalText(text []byte) error {
 
 var (
 	errDottedQuad = errors.New("address is not four decimal numbers 0 to 255 joined by dots")
-	errIPv6       = errors.New("address is not an IPv6 address without brackets and zone")
+	errIPv6       = errors.New("address is not an IPv6 address (brackets and zones are not allowed)")
 	errNumber     = errors.New("address is not a number of 32 bits, decimal or hexadecimal after 0x")
 	errManyAt     = errors.New("more than one @")
 )

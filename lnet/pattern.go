@@ -72,11 +72,11 @@ func (p *Pattern) parseNet(s string) error {
 	var err error
 	switch {
 	case !known:
-		return fmt.Errorf("net %q: unknown type", s)
+		return fmt.Errorf("net %q: unknown network type", s)
 	case rest == "":
 		rest = "0"
 	case p.typ == TypeLO:
-		return fmt.Errorf("net %q: lo has no number", s)
+		return fmt.Errorf("net %q: lo cannot have a number", s)
 	}
 	if p.numbers, err = parsePatternExpr(rest, math.MaxUint32); err != nil {
 		return fmt.Errorf("net %q: %w", s, err)
@@ -94,7 +94,7 @@ func (p *Pattern) parseAddress(s string) error {
 	}
 	exprs := strings.Split(s, ".")
 	if len(exprs) != parts {
-		return fmt.Errorf("address %q: %d parts where %s has %d", s, len(exprs), p.typ, parts)
+		return fmt.Errorf("address %q has %d parts, but %s needs %d", s, len(exprs), p.typ, parts)
 	}
 	for _, text := range exprs {
 		e, err := parsePatternExpr(text, limit)
@@ -114,9 +114,9 @@ func parsePatternExpr(s string, limit uint32) (RangeExpr, error) {
 		digit := s[k] >= '0' && s[k] <= '9'
 		switch {
 		case digit && !inNumber && s[k] == '0' && k+1 < len(s) && s[k+1] >= '0' && s[k+1] <= '9':
-			return nil, fmt.Errorf("%q: number with a leading zero", s)
+			return nil, fmt.Errorf("%q: numbers cannot have leading zeros", s)
 		case !digit && !strings.ContainsRune("*[],-/ ", rune(s[k])):
-			return nil, fmt.Errorf("%q: %q is not part of an expression", s, s[k])
+			return nil, fmt.Errorf("%q: unexpected character %q", s, s[k])
 		}
 		inNumber = digit
 	}

@@ -187,9 +187,9 @@ func (p *PingInfo) Primary() (NID, bool) {
 }
 
 var (
-	errPingStatus   = errors.New("NI_STATUS is not set")
+	errPingStatus   = errors.New("required bit NI_STATUS is not set")
 	errPingLoopback = errors.New("first entry is not 0@lo")
-	errPingNoEntry  = errors.New("not even 0@lo")
+	errPingNoEntry  = errors.New("must be at least 1, for 0@lo")
 )
 
 // DecodePingInfo decodes a ping info in either byte order from the start of b. It rejects

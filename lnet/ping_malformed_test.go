@@ -24,7 +24,7 @@ func TestDecodePingInfoRefuses(t *testing.T) {
 		want string
 	}{
 		{"magic", le(0x12345678, 0x1e, 12345, 1, 0, loWord, 1, 0), "magic 0x12345678"},
-		{"no NI_STATUS", le(MagicPing, 0x1c, 12345, 1, 0, loWord, 1, 0), "pi_features RTE_DISABLED|MULTI_RAIL|DISCOVERY: NI_STATUS"},
+		{"no NI_STATUS", le(MagicPing, 0x1c, 12345, 1, 0, loWord, 1, 0), "pi_features RTE_DISABLED|MULTI_RAIL|DISCOVERY: required bit NI_STATUS"},
 		{"no entry", le(MagicPing, 0x1e, 12345, 0, 0, loWord, 1, 0), "pi_nnis 0"},
 		{"too many", le(MagicPing, 0x1e, 12345, 17, 0, loWord, 1, 0), "pi_nnis 17: more than 16"},
 		{"far too many", le(MagicPing, 0x1e, 12345, 0xffffffff, 0, loWord, 1, 0), "pi_nnis 4294967295: more than 16"},

@@ -53,12 +53,12 @@ type Route struct {
 const maxRoutes = 1 << 16
 
 var (
-	errHops        = errors.New("not 1 to 255")
+	errHops        = errors.New("not a number from 1 to 255")
 	errPriority    = errors.New("not a decimal number of 32 bits")
-	errNoGateway   = errors.New("no gateway")
-	errLoRoute     = errors.New("lo needs no route and is no gateway")
-	errGatewayNID  = errors.New("not a NID of a gateway")
-	errManyRoutes  = fmt.Errorf("stands for more than %d routes", maxRoutes)
+	errNoGateway   = errors.New("gateway is missing")
+	errLoRoute     = errors.New("lo can be neither the destination net nor the net of the gateway")
+	errGatewayNID  = errors.New("not a NID that a gateway can have")
+	errManyRoutes  = fmt.Errorf("expands to more than %d routes", maxRoutes)
 	errEmptyInList = errors.New("empty item in brackets")
 )
 

@@ -16,7 +16,9 @@ type Fault struct {
 	Address uintptr
 }
 
-func (f *Fault) Error() string { return fmt.Sprintf("memory: no page at %#x", f.Address) }
+func (f *Fault) Error() string {
+	return fmt.Sprintf("memory: the page at address %#x cannot be read or allocated", f.Address)
+}
 
 // Unwrap returns syscall.EFAULT.
 func (f *Fault) Unwrap() error { return syscall.EFAULT }

@@ -12,7 +12,7 @@ var (
 	// ErrInUse means that a descriptor names the region.
 	ErrInUse = errors.New("in use")
 	// ErrReleased means that the region was released.
-	ErrReleased = errors.New("released")
+	ErrReleased = errors.New("already released")
 )
 
 // Registrar is implemented by interfaces that move payload by RDMA. Memory that an
@@ -154,9 +154,9 @@ func (r *Region) Release() error {
 	for !r.pins.CompareAndSwap(0, ended) {
 		switch n := r.pins.Load(); { // 0: the last descriptor was released meanwhile
 		case n > 0:
-			return fmt.Errorf("region: named %d times: %w", n, ErrInUse)
+			return fmt.Errorf("release region: %d descriptors still use it: %w", n, ErrInUse)
 		case n < 0:
-			return fmt.Errorf("region: %w", ErrReleased)
+			return fmt.Errorf("release region: %w", ErrReleased)
 		}
 	}
 	holds := r.registrations.Swap(nil)

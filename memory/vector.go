@@ -98,7 +98,7 @@ func (m Vector) Pin() error {
 		if r := m.Segments[i].region; r != nil {
 			if err := r.pin(); err != nil {
 				Vector{Segments: m.Segments[:i]}.Unpin()
-				return fmt.Errorf("segment %d: region: %w", i, err)
+				return fmt.Errorf("region of segment %d: %w", i, err)
 			}
 		}
 	}

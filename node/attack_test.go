@@ -250,7 +250,7 @@ func TestAttackOnTheLogByAGateway(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Minute / perMinute)
 		}
-		const text = "its gateway is not on the destination net"
+		const text = "its gateway reports no NI on the destination net"
 		if c := strings.Count(log.String(), text); c == 0 || c > minutes+1 {
 			t.Errorf("%d lines of %d causes", c, minutes*perMinute)
 		}

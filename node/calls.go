@@ -14,7 +14,7 @@ var ErrNotMade = errors.New("node: the Node was not created by New")
 // example for the arrival of a PUT to 0@lo. A handler that needs such a call must make it
 // in another goroutine and not wait for that goroutine. Methods that return no error panic
 // with ErrInHandler.
-var ErrInHandler = errors.New("called in a handler; handlers must not wait")
+var ErrInHandler = errors.New("called from a handler; handlers must not wait")
 
 // phase is the stage in the life of a Node, which determines whether it accepts requests.
 type phase = uint32

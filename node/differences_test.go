@@ -35,8 +35,8 @@ func TestDifferencesAreLogged(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, want := range []string{
-					`msg="peer reports NIDs that its configuration lacks" peer=10.0.0.2@tcp nids="[10.1.0.2@tcp1 10.2.0.2@tcp2]"`,
-					`msg="peer does not report all NIDs of its configuration" peer=10.0.0.2@tcp nids="[10.0.0.77@tcp 10.0.0.78@tcp 10.1.0.80@tcp1]"`,
+					`msg="peer reports NIDs that its configuration lacks; they are not used" peer=10.0.0.2@tcp nids="[10.1.0.2@tcp1 10.2.0.2@tcp2]"`,
+					`msg="peer does not report all NIDs of its configuration; they stay configured" peer=10.0.0.2@tcp nids="[10.0.0.77@tcp 10.0.0.78@tcp 10.1.0.80@tcp1]"`,
 				} {
 					if !slices.ContainsFunc(strings.Split(w.log.String(), "\n"), func(l string) bool { return strings.HasSuffix(l, want) }) {
 						t.Errorf("the log has no line %s:\n%s", want, w.log)

@@ -59,7 +59,7 @@ func (n *Node) PrimaryNID(ctx context.Context, nid lnet.NID) (lnet.NID, error) {
 		return m.PrimaryNID(now, nid, true, key)
 	})
 	if err != nil {
-		return nid, fmt.Errorf("primary nid of %s: %w", nid, err)
+		return nid, fmt.Errorf("get the primary NID of %s: %w", nid, err)
 	}
 	n.noteWanted(nid)
 	return primary, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // Errors of calls and events. They are wrapped with a description of what was attempted.
@@ -35,7 +36,7 @@ var (
 	// entries accept them (EADDRINUSE).
 	ErrTaken = portals.ErrTaken
 	// ErrUnreachable means that no NI leads to the target (EHOSTUNREACH).
-	ErrUnreachable = errors.New("no path to the target")
+	ErrUnreachable = selection.ErrUnreachable
 	// ErrTimedOut means that a deadline passed, or that the MD was unlinked while the
 	// operation was under way (ETIMEDOUT).
 	ErrTimedOut = portals.ErrTimedOut

@@ -113,11 +113,11 @@ func (n *Node) OpenInbox(c InboxConfig) (*Inbox, error) {
 	case c.Portal == lnet.ReservedPortal:
 		return nil, bad("it is reserved for LNet: %w", ErrInvalid)
 	case c.Portal >= lnet.Portals:
-		return nil, bad("not below %d: %w", lnet.Portals, ErrInvalid)
+		return nil, bad("the number must be below %d: %w", lnet.Portals, ErrInvalid)
 	case c.Size < 0 || c.Size > lnet.MTU:
 		return nil, bad("size %d: not within 1 to %d: %w", c.Size, lnet.MTU, ErrInvalid)
 	case c.Buffers < 0:
-		return nil, bad("%d buffers: %w", c.Buffers, ErrInvalid)
+		return nil, bad("%d buffers: negative: %w", c.Buffers, ErrInvalid)
 	case !n.uses[c.Portal].open():
 		return nil, bad("the portal already has an inbox or is claimed: %w", ErrExists)
 	}

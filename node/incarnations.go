@@ -90,7 +90,7 @@ func (n *Node) endUnanswered(second int64) {
 	o.mu.Unlock()
 	for _, u := range n.table.AppendUnanswered(nil, lives) {
 		if n.table.UnlinkUnanswered(u.Handle, lives, ErrRestarted) == nil {
-			n.log.Debug("the peer restarted before it answered", "md", u.Handle, "hop", u.NextHop)
+			n.log.Debug("request ended because the peer restarted before it answered", "md", u.Handle, "next_hop", u.NextHop)
 		}
 	}
 }

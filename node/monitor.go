@@ -88,7 +88,7 @@ func (n *Node) expire(overdue []portals.Overdue, now int64) {
 			continue // the response has arrived since the search
 		}
 		n.stats.responseTimeouts.Add(1)
-		n.log.Debug("response overdue", "md", o.Handle, "hop", o.NextHop)
+		n.log.Debug("request ended because no response arrived in time", "md", o.Handle, "next_hop", o.NextHop)
 		if o.NextHop.IsZero() {
 			continue
 		}

@@ -115,7 +115,7 @@ func (i *ni) setOpen() {
 		}
 		if err := i.receive(rx); err != nil {
 			// The upcall has returned, so the connection must be closed here.
-			i.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "protocol error", Of: boundedlog.AboutPeer(rx.From.NID)},
+			i.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "protocol error; the connections with the peer are closed", Of: boundedlog.AboutPeer(rx.From.NID)},
 				slog.Any("ni", i.NID), slog.Any("err", err))
 			from := rx.From.NID
 			i.iface.Receive(rx, lnd.Placement{})
@@ -148,7 +148,7 @@ func (i *ni) PeerDown(d lnd.PeerDown) {
 	if !i.open.Load() { // AddNI is still writing fields that are read here
 		return
 	}
-	i.node.log.Debug("peer down", "ni", i.NID, "peer", d.Peer, "lastAlive", d.LastAlive, "err", d.Err)
+	i.node.log.Debug("the driver lost its connections with a peer", "ni", i.NID, "peer", d.Peer, "last_alive", d.LastAlive, "err", d.Err)
 	if p := i.node.peers.find(d.Peer); p != nil {
 		i.node.noteFailure(p, failureText(d.Err))
 	}

@@ -37,20 +37,20 @@ func (n *Node) addNI(ctx context.Context, d lnd.Driver, c *lnd.Config) (*ni, err
 	defer done()
 
 	if d == nil {
-		return nil, fmt.Errorf("no driver: %w", ErrInvalid)
+		return nil, fmt.Errorf("no driver is given: %w", ErrInvalid)
 	}
 	if err := c.Resolve(); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrInvalid)
 	}
 	if c.Net.Type() == lnet.TypeLO || c.Net.Type() != d.Type() {
-		return nil, fmt.Errorf("driver for %s: net %s: %w", d.Type(), c.Net, ErrInvalid)
+		return nil, fmt.Errorf("the driver is for nets of type %s: %w", d.Type(), ErrInvalid)
 	}
 	t := n.topology.Load()
 	if len(t.view.Routing.To(c.Net)) > 0 {
 		return nil, fmt.Errorf("net %s: %w", c.Net, ErrRouted)
 	}
 	if len(t.nis) >= n.parameters.Load().InterfacesMax-1 {
-		return nil, fmt.Errorf("%d interfaces: %w", len(t.nis), ErrTooMany)
+		return nil, fmt.Errorf("the node already has %d: %w", len(t.nis), ErrTooMany)
 	}
 	if err := t.hasNoNI(c.Net, c.NID, c.Device); err != nil {
 		return nil, err
@@ -149,13 +149,13 @@ func (i *ni) adopt(iface lnd.Interface) {
 // configuration.
 func (i *ni) admissible(net lnet.Net) error {
 	if i.NID.Net() != net {
-		return fmt.Errorf("driver opened %s, not on %s: %w", i.NID, net, ErrInvalid)
+		return fmt.Errorf("the driver opened %s, which is not on this net: %w", i.NID, ErrInvalid)
 	}
 	if i.NID.IsLarge() && !i.iface.LargeNIDs() {
-		return fmt.Errorf("driver opened %s: %w: %w", i.NID, lnd.ErrLargeNID, ErrInvalid)
+		return fmt.Errorf("the driver opened %s: %w: %w", i.NID, lnd.ErrLargeNID, ErrInvalid)
 	}
 	if i.tunables.PeerCredits < 1 {
-		return fmt.Errorf("peer_credits %d, credits %d: %w", i.tunables.PeerCredits, i.tunables.Credits, ErrInvalid)
+		return fmt.Errorf("the driver has %d peer_credits and %d credits: both must be at least 1: %w", i.tunables.PeerCredits, i.tunables.Credits, ErrInvalid)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (a *Admin) TuneNI(nid lnet.NID, options lnd.Values) error {
 	}
 	t, ok := i.iface.(lnd.Tuner)
 	if !ok {
-		return fmt.Errorf("tune interface %s: %w", nid, errors.ErrUnsupported)
+		return fmt.Errorf("tune interface %s: its driver cannot change options at run time: %w", nid, errors.ErrUnsupported)
 	}
 	return t.Tune(options)
 }
@@ -210,7 +210,7 @@ func (n *Node) RemoveNI(ctx context.Context, nid lnet.NID) error {
 
 func (n *Node) removeNI(ctx context.Context, nid lnet.NID) error {
 	if nid.IsLoopback() {
-		return ErrInvalid
+		return fmt.Errorf("the loopback interface cannot be removed: %w", ErrInvalid)
 	}
 	ctx, done, err := n.configure(ctx)
 	if err != nil {

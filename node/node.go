@@ -129,7 +129,7 @@ func New(c Config) (*Node, error) {
 		return nil, fmt.Errorf("node: %w", err)
 	}
 	if c.PID == lnet.PIDAny {
-		return nil, fmt.Errorf("node: pid %d: %w", c.PID, ErrInvalid)
+		return nil, fmt.Errorf("node: pid %d stands for any PID: %w", c.PID, ErrInvalid)
 	}
 	wall := c.Wall
 	if wall == nil {
@@ -281,7 +281,7 @@ func (n *Node) awaitEnds(ctx context.Context, nis []*ni) error {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			errs = append(errs, fmt.Errorf("a handler is busy: %w", ctx.Err()))
+			errs = append(errs, fmt.Errorf("a handler has not returned: %w", ctx.Err()))
 		}
 	}
 	return errors.Join(errs...)

@@ -55,7 +55,7 @@ func (n *Node) Bind(d portals.MD) (lnet.Handle, error) {
 // an event.
 func (n *Node) Unlink(h lnet.Handle) error {
 	if err := n.checkMade(); err != nil {
-		return fmt.Errorf("unlink %s: %w", h, err)
+		return fmt.Errorf("unlink MD %s: %w", h, err)
 	}
 	return n.table.Unlink(h)
 }

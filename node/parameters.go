@@ -116,16 +116,16 @@ func (p *Parameters) normalize() {
 func (p *Parameters) check() error {
 	switch {
 	case p.RetryCount < 0:
-		return fmt.Errorf("retry count %d: %w", p.RetryCount, ErrInvalid)
+		return fmt.Errorf("retry count %d: negative: %w", p.RetryCount, ErrInvalid)
 	case p.TransactionTimeout <= time.Duration(p.RetryCount)*time.Second:
-		return fmt.Errorf("transaction timeout %v: not more than the retry count %d in seconds: %w",
+		return fmt.Errorf("transaction timeout %v: must be more than a second for each of %d retries: %w",
 			p.TransactionTimeout, p.RetryCount, ErrInvalid)
 	case p.TransactionTimeout > longest:
 		return fmt.Errorf("transaction timeout %v: more than %v: %w", p.TransactionTimeout, longest, ErrInvalid)
 	case p.HealthSensitivity < 0 || p.HealthSensitivity > MaxHealth:
 		return fmt.Errorf("health sensitivity %d: not within 0 to %d: %w", p.HealthSensitivity, MaxHealth, ErrInvalid)
 	case p.HealthSensitivity == 0 && p.RetryCount > 0:
-		return fmt.Errorf("retry count %d: must be 0 while the health sensitivity is: %w", p.RetryCount, ErrInvalid)
+		return fmt.Errorf("retry count %d: must be 0 if the health sensitivity is 0: %w", p.RetryCount, ErrInvalid)
 	case p.ResponseTracking > TrackAll:
 		return fmt.Errorf("response tracking %d: not within 0 to 3: %w", p.ResponseTracking, ErrInvalid)
 	case p.RecoveryLimit < 0 || p.RecoveryLimit > longest:
@@ -134,13 +134,13 @@ func (p *Parameters) check() error {
 		return fmt.Errorf("max recovery ping interval %v: not within 1s to %v: %w",
 			p.MaxRecoveryPingInterval, longest, ErrInvalid)
 	case p.Discovery > discovery.Static:
-		return fmt.Errorf("discovery mode %d: %w", p.Discovery, ErrInvalid)
+		return fmt.Errorf("discovery mode %d: unknown: %w", p.Discovery, ErrInvalid)
 	case p.RouterCheckInterval < 0 || p.RouterCheckInterval > longest:
 		return fmt.Errorf("router check interval %v: not within 0 to %v: %w", p.RouterCheckInterval, longest, ErrInvalid)
 	case p.RouterPingTimeout < 0 || p.RouterPingTimeout > longest:
 		return fmt.Errorf("router ping timeout %v: not within 0 to %v: %w", p.RouterPingTimeout, longest, ErrInvalid)
 	case p.PeerBufferCredits < 0:
-		return fmt.Errorf("peer buffer credits %d: %w", p.PeerBufferCredits, ErrInvalid)
+		return fmt.Errorf("peer buffer credits %d: negative: %w", p.PeerBufferCredits, ErrInvalid)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 		return p
 	}
 	if target.IsZero() || target.IsAny() {
-		p.err = fmt.Errorf("target %s: %w", target, ErrInvalid)
+		p.err = fmt.Errorf("%s is not the NID of a node: %w", target, ErrInvalid)
 		return p
 	}
 	t := n.topology.Load()
@@ -105,7 +105,7 @@ func (p *plan) checkHeader(m *message) error {
 	if !nid.IsLarge() || p.d.Loopback() || p.d.NI.Owner.(*ni).iface.LargeNIDs() {
 		return nil
 	}
-	return fmt.Errorf("%s by %s: %w: %w", nid, p.d.NI.NID, lnd.ErrLargeNID, ErrUnreachable)
+	return fmt.Errorf("%s in a message from %s: %w: %w", nid, p.d.NI.NID, lnd.ErrLargeNID, ErrUnreachable)
 }
 
 // destination returns the peer NI that m is for, and completes the request r, by which
@@ -162,8 +162,8 @@ func (m *message) countsAsUse(dest *peerNI, t *topology) bool {
 // Errors of a router that cannot forward a message, because it does not know the
 // destination.
 var (
-	errNoPath = fmt.Errorf("no local net and no route: %w", ErrUnreachable)
-	errAbsent = fmt.Errorf("did not answer a short time ago: %w", ErrUnreachable)
+	errNoPath = fmt.Errorf("this node has neither an interface on its net nor a route to it: %w", ErrUnreachable)
+	errAbsent = fmt.Errorf("it did not answer when it was discovered a short time ago: %w", ErrUnreachable)
 	errNoRoom = fmt.Errorf("too many unknown peers are being discovered: %w", ErrUnreachable)
 )
 
@@ -238,11 +238,8 @@ func (n *Node) localCPT(t *topology) int {
 // pathError wraps an error of package selection in the corresponding error of this
 // package.
 func pathError(err error) error {
-	switch {
-	case errors.Is(err, selection.ErrSource):
+	if errors.Is(err, selection.ErrSource) {
 		return fmt.Errorf("%w: %w", err, ErrInvalid)
-	case errors.Is(err, selection.ErrUnreachable):
-		return fmt.Errorf("%w: %w", err, ErrUnreachable)
 	}
 	return err
 }

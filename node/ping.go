@@ -142,7 +142,7 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 		room = min(pingHeader+pingEntryRoom*min(entries, interfacesMax), pingRoomMax)
 	}
 	if room < pingHeader || room > lnet.MTU {
-		return lnet.PingInfo{}, fmt.Errorf("ping %s: room %d: not within %d to %d bytes: %w",
+		return lnet.PingInfo{}, fmt.Errorf("ping %s: reply buffer of %d bytes: not within %d to %d bytes: %w",
 			to, room, pingHeader, lnet.MTU, ErrInvalid)
 	}
 	for range pingRounds {
@@ -158,14 +158,14 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 		case !errors.As(err, &short):
 			return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
 		case len(b) < min(short.Need, room):
-			return lnet.PingInfo{}, fmt.Errorf("ping %s: %d bytes of %d: %w", to, len(b), min(short.Need, room), ErrShortReply)
+			return lnet.PingInfo{}, fmt.Errorf("ping %s: received %d of %d bytes: %w", to, len(b), min(short.Need, room), ErrShortReply)
 		case short.Need > lnet.MTU:
-			return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info of %d bytes: %w", to, short.Need, ErrInvalid)
+			return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info of %d bytes: more than %d bytes: %w", to, short.Need, lnet.MTU, ErrInvalid)
 		}
 		room = short.Need
 		n.push.enlarge(n, room)
 	}
-	return lnet.PingInfo{}, fmt.Errorf("ping %s: ping info grew %d times: %w", to, pingRounds, ErrShortReply)
+	return lnet.PingInfo{}, fmt.Errorf("ping %s: the ping info was longer than the reply buffer in each of %d attempts: %w", to, pingRounds, ErrShortReply)
 }
 
 // fetchInfo pings a node and returns the first room bytes of its ping info, without

@@ -83,7 +83,7 @@ func (n *Node) setPush(b []byte) {
 	}
 	n.resumeDelayed(accepted, dropped)
 	if err != nil {
-		n.log.Debug("cannot create the push target", "err", err) // the node is closing
+		n.log.Debug("cannot attach the MD that receives pushes", "err", err) // the node is closing
 	}
 }
 

@@ -21,10 +21,10 @@ func (i *ni) Arrived(rx *lnd.Rx) error {
 // Errors for messages that violate the protocol.
 var (
 	errDirect    = errors.New("destination is on the net that the message arrived on; it should be sent there directly")
-	errLoopback  = errors.New("destination is 0@lo")
-	errRDMAAfar  = errors.New("RDMA request for another node")
+	errLoopback  = errors.New("destination is 0@lo, but another node sent the message")
+	errRDMAAfar  = errors.New("RDMA GET for another node, which a router cannot forward")
 	errSource    = errors.New("source is not a NID of another node")
-	errNeighbour = errors.New("neighbour is not on the net that the message arrived on")
+	errNeighbour = errors.New("the neighbour's NID is not on the net that the message arrived on")
 )
 
 func (i *ni) receive(rx *lnd.Rx) error {

@@ -32,11 +32,11 @@ type regions struct {
 // is empty, ErrInHandler if a handler calls it, ErrClosed, or ctx's error.
 func (n *Node) Register(ctx context.Context, b []byte) (*memory.Region, error) {
 	if len(b) == 0 {
-		return nil, fmt.Errorf("register: no memory: %w", ErrInvalid)
+		return nil, fmt.Errorf("register memory: its length is 0: %w", ErrInvalid)
 	}
 	_, done, err := n.configure(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("register %d bytes: %w", len(b), err)
+		return nil, fmt.Errorf("register %d bytes of memory: %w", len(b), err)
 	}
 	defer done()
 	var r *memory.Region

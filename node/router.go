@@ -124,7 +124,7 @@ func (n *Node) enableRouting(resume bool) (ready messageQueue, err error) {
 		return ready, fmt.Errorf("enable routing: %w", ErrClosed)
 	}
 	r.until = n.second.Load() + n.parameters.Load().silenceLimit()
-	n.log.Info("routing starts")
+	n.log.Info("routing is starting")
 	return n.startForwarding(RoutingStarting), nil
 }
 
@@ -170,7 +170,7 @@ func (n *Node) disableRouting() {
 	r.state.Store(uint32(RoutingStopping))
 	r.since = n.second.Load()
 	r.until = r.since + int64(drainMost/time.Second)
-	n.log.Info("routing stops")
+	n.log.Info("routing is stopping")
 	n.republish()
 }
 
@@ -213,7 +213,7 @@ func (n *Node) setBuffers(b Buffers) (ready messageQueue) {
 	numbers := r.sizes.numbers()
 	for k, s := range poolSizes {
 		if numbers[k] < s.least {
-			n.log.Warn("few router buffers", "pages", s.pages, "buffers", numbers[k], "recommended", s.least)
+			n.log.Warn("fewer router buffers than recommended; forwarded messages may have to wait for one", "pages", s.pages, "buffers", numbers[k], "recommended", s.least)
 		}
 	}
 	if r.forwards() {
@@ -380,7 +380,7 @@ func (i *ni) markSilent(since int64) bool {
 		i.blame(DownSilence, false)
 		return false
 	}
-	i.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "no pings arrive from the net of a router NI; the NI counts as down", Of: boundedlog.AboutNI(i.NID)})
+	i.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "no ping arrived on the net of a router NI for too long; the NI is reported as down", Of: boundedlog.AboutNI(i.NID)})
 	return news
 }
 

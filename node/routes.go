@@ -104,7 +104,7 @@ func (d *discoverer) newRoute(
 	for _, list := range [][]*selection.Route{n.topology.Load().view.Routing.To(w.Net), others} {
 		for _, r := range list {
 			if r.Gateway.NID == w.Gateway || through != nil && gatewayOf(r) == through {
-				return nil, fmt.Errorf("by %s: %w", r.Gateway.NID, ErrExists)
+				return nil, fmt.Errorf("%s already has a route through NID %s of this gateway: %w", w.Net, r.Gateway.NID, ErrExists)
 			}
 		}
 	}
@@ -126,9 +126,9 @@ func (d *discoverer) newRoute(
 func (w *NewRoute) check(t *topology) error {
 	switch gateway := w.Gateway; {
 	case gateway.IsZero() || gateway.IsAny() || gateway.IsLoopback():
-		return fmt.Errorf("gateway %s: %w", gateway, ErrInvalid)
+		return fmt.Errorf("gateway %s: not a NID that a gateway can have: %w", gateway, ErrInvalid)
 	case w.Net == 0 || w.Net.Type() == lnet.TypeLO || w.Net == lnet.AnyNID.Net():
-		return fmt.Errorf("net %s: %w", w.Net, ErrInvalid)
+		return fmt.Errorf("net %s: not a net that a route can lead to: %w", w.Net, ErrInvalid)
 	case gateway.Net() == w.Net:
 		return fmt.Errorf("the gateway is on %s, the destination net of the route: %w", w.Net, ErrInvalid)
 	case w.Hops > lnet.HopsMax:
@@ -138,7 +138,7 @@ func (w *NewRoute) check(t *topology) error {
 	case t.first(w.Net) != nil:
 		return fmt.Errorf("%s is a local net: %w", w.Net, ErrExists)
 	case t.first(gateway.Net()) == nil:
-		return fmt.Errorf("no interface on %s: %w", gateway.Net(), ErrUnreachable)
+		return fmt.Errorf("this node has no interface on %s, the net of the gateway: %w", gateway.Net(), ErrUnreachable)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (d *discoverer) moveRoutes(from, to lnet.NID) {
 func (d *discoverer) forgetRoutes(gone []*selection.Route) {
 	for _, r := range gone {
 		if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
-			d.node.log.Warn("discovery does not know a deleted route", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
+			d.node.log.Warn("a deleted route was unknown to discovery; this is a bug in lnetd without other effects", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
 		}
 	}
 }
@@ -305,7 +305,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		r.SingleHop.Store(single)
 		if r.Hops == 1 && !single {
 			n.log.Report(boundedlog.Line{
-				Level: slog.LevelWarn, Text: "a route has one hop, but its gateway is not on the destination net", Of: boundedlog.AboutPeer(r.Gateway.NID),
+				Level: slog.LevelWarn, Text: "a route has one hop, but its gateway reports no NI on the destination net", Of: boundedlog.AboutPeer(r.Gateway.NID),
 			}, slog.Any("net", r.Net))
 		}
 		if symmetric && (r.Hops == 1 || single) {
@@ -365,9 +365,9 @@ func (d *discoverer) setRemoved(q *peer, dead bool) {
 		return
 	}
 	if dead {
-		d.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "gateway does not answer", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
+		d.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "gateway does not answer; its routes are down", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	} else {
-		d.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
+		d.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers again", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	}
 	d.publishPeer(q, v)
 }

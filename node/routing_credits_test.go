@@ -162,7 +162,7 @@ func TestFewRouterBuffers(t *testing.T) {
 			log := &lineLog{}
 			n := newNode(t, node.Config{Logger: log.logger()})
 			n.Admin().SetBuffers(c.b)
-			if got := strings.Count(log.String(), "few router buffers"); got != c.warns {
+			if got := strings.Count(log.String(), "fewer router buffers than recommended; forwarded messages may have to wait for one"); got != c.warns {
 				t.Errorf("%+v: %d warnings, want %d", c.b, got, c.warns)
 			}
 		}

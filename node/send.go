@@ -89,7 +89,7 @@ func checkPortal(portal uint32) error {
 }
 
 func noPortal(portal uint32) error {
-	return fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)
+	return fmt.Errorf("portal %d: the number must be below %d: %w", portal, lnet.Portals, ErrInvalid)
 }
 
 func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {

@@ -89,7 +89,7 @@ func (c *chooser) choose() (Decision, error) {
 func (c *chooser) loopback() (Decision, error) {
 	n := c.v.Local.Net(lnet.LoNet)
 	if n == nil {
-		return Decision{}, fmt.Errorf("0@lo: %w", ErrInconsistent)
+		return Decision{}, fmt.Errorf("this node has no net lo: %w", ErrInconsistent)
 	}
 	return Decision{NI: n.NIs[0], Final: c.r.Dest}, nil
 }
@@ -173,7 +173,7 @@ func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 	dest := c.r.Dest
 	n := c.v.Local.Net(dest.net)
 	if dest == c.r.From {
-		return Decision{}, fmt.Errorf("%s: the message came from there: %w", dest.NID, ErrUnreachable)
+		return Decision{}, fmt.Errorf("%s is the neighbour that the message came from: %w", dest.NID, ErrUnreachable)
 	}
 	var d Decision
 	if !c.r.Forward && !c.r.Reserved && !c.r.Recovery {
@@ -214,7 +214,7 @@ func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	to := c.bestPeerNI(pn, i)
 	switch {
 	case to == nil:
-		return Decision{}, fmt.Errorf("%s: no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
+		return Decision{}, fmt.Errorf("%s: its peer has no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
 	case to.NID.IsLoopback():
 		return Decision{NI: i, Final: to}, nil
 	}
@@ -235,10 +235,10 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 		if i == nil && !c.r.Forward && p.MultiRail && !c.r.Recovery {
 			pn := c.bestRemoteNet(p)
 			if pn == nil {
-				return Decision{}, fmt.Errorf("%s: no net of its peer is local or has a route: %w", final.NID, ErrUnreachable)
+				return Decision{}, fmt.Errorf("%s: this node has neither an interface on a net of its peer nor a route to one: %w", final.NID, ErrUnreachable)
 			}
 			if final = c.bestPeerNI(pn, nil); final == nil {
-				return Decision{}, fmt.Errorf("%s: no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
+				return Decision{}, fmt.Errorf("%s: its peer has no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
 			}
 			to = pn.ID
 		}

@@ -10,9 +10,9 @@ var (
 	ErrUnreachable = errors.New("unreachable")
 	// ErrInconsistent means that parts of the view contradict each other, for example
 	// because the chosen gateway is on a net that was removed meanwhile (EFAULT).
-	ErrInconsistent = errors.New("inconsistent view")
+	ErrInconsistent = errors.New("the configuration changed during path selection")
 	// ErrExists means that the rule already exists (EALREADY).
-	ErrExists = errors.New("rule exists")
+	ErrExists = errors.New("the rule already exists")
 	// ErrNotFound means that the rule does not exist (ENOENT).
 	ErrNotFound = errors.New("no such rule")
 	// ErrInvalid means that a rule or its text is invalid (EINVAL).

@@ -58,7 +58,7 @@ func (p *Policies) Add(r Rule, place int) error {
 // the list has no such place.
 func (p *Policies) Delete(place int) error {
 	if place < 0 || place >= len(p.rules) {
-		return fmt.Errorf("delete rule %d of %d: %w", place, len(p.rules), ErrNotFound)
+		return fmt.Errorf("delete rule %d from a list of %d: %w", place, len(p.rules), ErrNotFound)
 	}
 	p.rules = slices.Delete(p.rules, place, place+1)
 	p.revision++

@@ -29,13 +29,13 @@ func (r *Rule) HasPriority() bool { return r.Rte.IsZero() && (r.Src.IsZero() || 
 func (r *Rule) check() error {
 	switch {
 	case !r.Src.IsZero() && !r.Dst.IsZero() && !r.Rte.IsZero():
-		return fmt.Errorf("src %s, dst %s and rte %s together: %w", r.Src, r.Dst, r.Rte, ErrInvalid)
+		return fmt.Errorf("src %s, dst %s and rte %s cannot be combined: %w", r.Src, r.Dst, r.Rte, ErrInvalid)
 	case !r.Src.IsZero() && !r.Rte.IsZero():
-		return fmt.Errorf("src %s and rte %s together: %w", r.Src, r.Rte, ErrInvalid)
+		return fmt.Errorf("src %s and rte %s cannot be combined: %w", r.Src, r.Rte, ErrInvalid)
 	case r.Src.IsZero() && r.Dst.IsZero() && !r.Rte.IsZero():
-		return fmt.Errorf("rte %s alone: %w", r.Rte, ErrInvalid)
+		return fmt.Errorf("rte %s requires a dst: %w", r.Rte, ErrInvalid)
 	case r.Src.IsZero() && r.Dst.IsZero():
-		return fmt.Errorf("neither src nor dst: %w", ErrInvalid)
+		return fmt.Errorf("src or dst is required: %w", ErrInvalid)
 	case r.Priority == NoPriority:
 		return fmt.Errorf("priority %d is reserved for rules without one: %w", r.Priority, ErrInvalid)
 	case !r.HasPriority() && r.Priority != 0:

@@ -54,15 +54,17 @@ func (r *TypedRule) check() error {
 	case r.Priority == NoPriority:
 		return fmt.Errorf("priority %d is reserved for rules without one: %w", r.Priority, ErrInvalid)
 	case int(r.Type) >= len(ruleTypes):
-		return fmt.Errorf("%s: %w", r.Type, ErrInvalid)
+		return fmt.Errorf("unknown type: %w", ErrInvalid)
 	case r.Type == RulePeer && (pattern || !pair):
-		return fmt.Errorf("a peer rule has local %q and remote %q: %w", r.Local, r.Remote, ErrInvalid)
+		return fmt.Errorf("local %q, remote %q: a peer rule requires both and no other pattern: %w", r.Local, r.Remote, ErrInvalid)
 	case r.Type == RulePeer:
 		return nil
 	case !pattern || !r.Local.IsZero() || !r.Remote.IsZero():
-		return fmt.Errorf("a %s rule has one pattern: %w", r.Type, ErrInvalid)
-	case r.Type == RuleNID != r.Pattern.HasAddress():
-		return fmt.Errorf("pattern %s of a %s rule: %w", r.Pattern, r.Type, ErrInvalid)
+		return fmt.Errorf("a %s rule requires a pattern, and has neither local nor remote: %w", r.Type, ErrInvalid)
+	case r.Type == RuleNID && !r.Pattern.HasAddress():
+		return fmt.Errorf("pattern %s: a %s rule requires an address: %w", r.Pattern, r.Type, ErrInvalid)
+	case r.Type != RuleNID && r.Pattern.HasAddress():
+		return fmt.Errorf("pattern %s: a %s rule cannot have an address: %w", r.Pattern, r.Type, ErrInvalid)
 	}
 	return nil
 }
@@ -87,11 +89,11 @@ func (p *Policies) AddTyped(r TypedRule) (int, error) {
 		return 0, fmt.Errorf("add %s rule: %w", r.Type, err)
 	}
 	if r.ID < AnyID || r.ID > IDMax {
-		return 0, fmt.Errorf("add %s rule: id %d: %w", r.Type, r.ID, ErrInvalid)
+		return 0, fmt.Errorf("add %s rule: id %d: not within 0 to %d: %w", r.Type, r.ID, IDMax, ErrInvalid)
 	}
 	for k := range p.typed {
 		if old := &p.typed[k]; old.ID == r.ID || old.SameMatch(&r) {
-			return 0, fmt.Errorf("add %s rule: like the one with id %d: %w", r.Type, old.ID, ErrExists)
+			return 0, fmt.Errorf("add %s rule: the rule with id %d has this id or the same patterns: %w", r.Type, old.ID, ErrExists)
 		}
 	}
 	if r.ID == AnyID {
@@ -128,7 +130,7 @@ func (r *TypedRule) HasPattern() bool {
 func (p *Policies) DeleteTyped(r TypedRule) error {
 	unnamed := !r.HasPattern()
 	if r.ID < 0 && unnamed {
-		return fmt.Errorf("delete %s rule: neither id nor pattern: %w", r.Type, ErrInvalid)
+		return fmt.Errorf("delete %s rule: an id or a pattern is required: %w", r.Type, ErrInvalid)
 	}
 	for k := range p.typed {
 		t := &p.typed[k]

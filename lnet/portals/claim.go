@@ -57,7 +57,7 @@ func (t *Table) claimBits(portal uint32, bits, ignore uint64) (*Claim, error) {
 	case p.class == classUnique:
 		return nil, ErrPortalClass
 	case p.lazy:
-		return nil, fmt.Errorf("the portal is lazy: %w", ErrTaken)
+		return nil, fmt.Errorf("the portal is lazy and so uses all its match bits: %w", ErrTaken)
 	}
 	for _, c := range p.claims {
 		if c.overlaps(bits, ignore) {
@@ -100,7 +100,7 @@ func (c *Claim) Release() bool {
 func (p *portal) checkClaims(e *Entry) error {
 	if c := e.Claim; c != nil {
 		if c.portal != p || !c.held || !c.covers(e) {
-			return fmt.Errorf("not within the claim: %w", ErrInvalid)
+			return fmt.Errorf("its claim was released or does not include all its match bits: %w", ErrInvalid)
 		}
 		return nil
 	}

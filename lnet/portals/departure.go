@@ -61,11 +61,11 @@ func (t *Table) AppendUnanswered(dst []Overdue, lives []Departure) []Overdue {
 func (t *Table) UnlinkUnanswered(h lnet.Handle, lives []Departure, why error) error {
 	d := t.lockMD(h)
 	if d == nil {
-		return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
+		return fmt.Errorf("unlink MD %s: %w", h, ErrNotFound)
 	}
 	if !d.matchesDeparture(lives) {
 		d.release()
-		return fmt.Errorf("unlink %s: may be answered: %w", h, ErrNotFound)
+		return fmt.Errorf("unlink MD %s: none of its requests was to a target that restarted: %w", h, ErrNotFound)
 	}
 	t.unlinkWithError(d, why)
 	return nil

@@ -77,7 +77,7 @@ func (t *Table) Attach(e Entry, c MD) (h lnet.Handle, accepted, dropped Operatio
 
 func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operations, err error) {
 	if e.Portal >= lnet.Portals {
-		err = fmt.Errorf("not below %d: %w", lnet.Portals, ErrInvalid) // Attach adds the portal number
+		err = fmt.Errorf("the number must be below %d: %w", lnet.Portals, ErrInvalid) // Attach adds the portal number
 		return h, accepted, dropped, err
 	}
 	if e.Position > Local {
@@ -85,7 +85,7 @@ func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operat
 		return h, accepted, dropped, err
 	}
 	if c.Options&(OpPut|OpGet) == 0 {
-		err = fmt.Errorf("options %#x: neither OpPut nor OpGet: %w", uint32(c.Options), ErrInvalid)
+		err = fmt.Errorf("options %#x: OpPut or OpGet must be set: %w", uint32(c.Options), ErrInvalid)
 		return h, accepted, dropped, err
 	}
 	if _, err = c.check(); err != nil {

@@ -12,7 +12,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrPortalClass means that a unique entry was attached to a wildcard portal, or a
 	// wildcard entry to a unique portal (EPERM).
-	ErrPortalClass = errors.New("portal is of the other class")
+	ErrPortalClass = errors.New("unique and wildcard entries cannot share a portal")
 	// ErrTaken means that the match bits are claimed, or that existing entries match them
 	// (EADDRINUSE).
 	ErrTaken = errors.New("match bits are in use")

@@ -40,13 +40,13 @@ func (t *Table) offerDelayed(p *portal, d *md) (accepted, dropped Operations) {
 // if a claim exists on the portal.
 func (t *Table) SetLazy(portal uint32) error {
 	if portal >= lnet.Portals {
-		return fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)
+		return fmt.Errorf("portal %d: the number must be below %d: %w", portal, lnet.Portals, ErrInvalid)
 	}
 	p := &t.portals[portal]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.claims) > 0 {
-		return fmt.Errorf("portal %d: %w", portal, ErrTaken)
+		return fmt.Errorf("portal %d cannot become lazy: some of its match bits are claimed: %w", portal, ErrTaken)
 	}
 	p.lazy = true
 	return nil
@@ -56,7 +56,7 @@ func (t *Table) SetLazy(portal uint32) error {
 // error is ErrInvalid.
 func (t *Table) ClearLazy(portal uint32) (dropped Operations, err error) {
 	if portal >= lnet.Portals {
-		return dropped, fmt.Errorf("portal %d: not below %d: %w", portal, lnet.Portals, ErrInvalid)
+		return dropped, fmt.Errorf("portal %d: the number must be below %d: %w", portal, lnet.Portals, ErrInvalid)
 	}
 	p := &t.portals[portal]
 	p.mu.Lock()

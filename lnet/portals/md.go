@@ -250,7 +250,7 @@ func (c *MD) check() (length int, err error) {
 	m := &c.Memory
 	if c.Bytes != nil {
 		if m.Segments != nil || m.Length != 0 {
-			return 0, fmt.Errorf("both bytes and memory given: %w", ErrInvalid)
+			return 0, fmt.Errorf("only one of Bytes and Memory may be set: %w", ErrInvalid)
 		}
 		m = &memory.Vector{Length: len(c.Bytes)}
 	} else {
@@ -267,10 +267,10 @@ func (c *MD) check() (length int, err error) {
 		}
 	}
 	if c.Threshold < Unlimited {
-		return 0, fmt.Errorf("threshold %d: %w", c.Threshold, ErrInvalid)
+		return 0, fmt.Errorf("threshold %d: below %d (unlimited): %w", c.Threshold, Unlimited, ErrInvalid)
 	}
 	if c.Options&^mdOptionsKnown != 0 {
-		return 0, fmt.Errorf("options %#x: unknown: %w", uint32(c.Options&^mdOptionsKnown), ErrInvalid)
+		return 0, fmt.Errorf("unknown options %#x: %w", uint32(c.Options&^mdOptionsKnown), ErrInvalid)
 	}
 	if c.Options&MaxSize != 0 && (c.MaxSize < 0 || c.MaxSize > m.Length) {
 		return 0, fmt.Errorf("max_size %d: not within 0 to %d: %w", c.MaxSize, m.Length, ErrInvalid)

@@ -151,7 +151,7 @@ type Begin struct {
 func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, error) {
 	d, _ := t.lockBound(h)
 	if d == nil {
-		return memory.Vector{}, fmt.Errorf("descriptor %s: %w", h, ErrNotFound)
+		return memory.Vector{}, fmt.Errorf("bound MD %s: %w", h, ErrNotFound)
 	}
 	d.consume()
 	o.wantsResponse = b.Response

@@ -107,7 +107,7 @@ func (t *Table) Bind(c MD) (lnet.Handle, error) {
 
 func (t *Table) bind(c *MD) (lnet.Handle, error) {
 	if c.Options&(OpPut|OpGet) != 0 {
-		return lnet.NoHandle, fmt.Errorf("options %#x: a bound MD has no OpPut or OpGet: %w", uint32(c.Options), ErrInvalid)
+		return lnet.NoHandle, fmt.Errorf("options %#x: only an attached MD may have OpPut or OpGet: %w", uint32(c.Options), ErrInvalid)
 	}
 	length, err := c.check()
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *Table) Unlink(h lnet.Handle) error {
 		if t.handles.isClosed(h.Object) {
 			err = fmt.Errorf("%w: %w", ErrNotFound, ErrClosed)
 		}
-		return fmt.Errorf("unlink %s: %w", h, err)
+		return fmt.Errorf("unlink MD %s: %w", h, err)
 	}
 	t.unlink(d)
 	return nil

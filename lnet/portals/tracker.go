@@ -137,11 +137,11 @@ func (t *Table) appendExpired(dst []Overdue, until int64, match func(d *md) bool
 func (t *Table) UnlinkOverdue(h lnet.Handle, now int64) error {
 	d := t.lockMD(h)
 	if d == nil {
-		return fmt.Errorf("unlink %s: %w", h, ErrNotFound)
+		return fmt.Errorf("unlink MD %s: %w", h, ErrNotFound)
 	}
 	if !d.overdue(now) {
 		d.release()
-		return fmt.Errorf("unlink %s: not overdue: %w", h, ErrNotFound)
+		return fmt.Errorf("unlink MD %s: it has no overdue response: %w", h, ErrNotFound)
 	}
 	t.unlink(d)
 	return nil

@@ -12,7 +12,7 @@ const Forever = -1
 func (r *Rules) FailNID(n lnet.NID, count int) error {
 	switch {
 	case n.IsZero():
-		return invalid("nid", nil, "no NID")
+		return invalid("nid", nil, "it is missing")
 	case count < Forever:
 		return invalid("count", count, "below -1 (no limit)")
 	}

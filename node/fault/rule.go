@@ -98,9 +98,9 @@ func (r *Rule) check() error {
 	case r.Interval < 0:
 		return invalid("interval", r.Interval, "negative")
 	case r.Rate != 0 && r.Interval != 0:
-		return invalid("interval", r.Interval, fmt.Sprintf("rate %d is also set", r.Rate))
+		return invalid("interval", r.Interval, fmt.Sprintf("cannot be combined with rate %d", r.Rate))
 	case r.Rate == 0 && r.Interval == 0:
-		return invalid("rate", r.Rate, "neither rate nor interval is set")
+		return invalid("rate", r.Rate, "a rate or an interval must be set")
 	}
 	if r.Kind == Drop {
 		return r.checkDrop()
@@ -121,7 +121,7 @@ func (r *Rule) checkDrop() error {
 func (r *Rule) checkDelay() error {
 	switch {
 	case r.Latency <= 0:
-		return invalid("latency", r.Latency, "not above 0")
+		return invalid("latency", r.Latency, "must be above 0")
 	case r.Statuses != 0:
 		return invalid("statuses", hex(r.Statuses), "only drop rules have health statuses")
 	case r.Random:

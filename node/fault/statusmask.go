@@ -27,7 +27,7 @@ const (
 
 const randomText = "random"
 
-var errStatusName = errors.New("not a health status such as local_dropped, and not " + randomText)
+var errStatusName = errors.New("neither " + randomText + " nor a health status such as local_dropped")
 
 // StatusOf returns the set that holds only s. It is empty if s is lnd.StatusOK or not a
 // valid status.

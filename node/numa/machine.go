@@ -234,7 +234,7 @@ func parseCPUs(s string) ([]int, error) {
 		lo, errLo := strconv.Atoi(first)
 		hi, errHi := strconv.Atoi(last)
 		if errLo != nil || errHi != nil || lo < 0 || hi < lo || hi >= maxCPU {
-			return nil, fmt.Errorf("%q is no range of processors", item)
+			return nil, fmt.Errorf("%q is not a range of processors", item)
 		}
 		for cpu := lo; cpu <= hi; cpu++ {
 			cpus = append(cpus, cpu)

@@ -154,8 +154,8 @@ func TestReadRefuses(t *testing.T) {
 	for why, files := range map[string][]string{
 		"cpulist":                              {distance, "10"},
 		"distance":                             {list, "0"},
-		`cpulist: "3-1" is no range`:           {list, "3-1", distance, "10"},
-		`cpulist: "0-9999999" is no range`:     {list, "0-9999999", distance, "10"},
+		`cpulist: "3-1" is not a range`:        {list, "3-1", distance, "10"},
+		`cpulist: "0-9999999" is not a range`:  {list, "0-9999999", distance, "10"},
 		"node 0: distance: 2 numbers for 1":    {list, "0", distance, "10 20"},
 		`distance: strconv.ParseUint: parsing`: {list, "0", distance, "ten"},
 	} {

@@ -227,7 +227,7 @@ func TestWaitingNIsAreNamed(t *testing.T) {
 		}
 	}
 	for _, on := range []struct{ gateway, want string }{
-		{"10.79.0.1@tcp3", ": NI tcp3(eth7) is not up: " + eth7}, {"9@gni1", ": NI 7@gni1 is not up: " + gni}, {"10.79.0.1@tcp4", "no path to the target"},
+		{"10.79.0.1@tcp3", ": NI tcp3(eth7) is not up: " + eth7}, {"9@gni1", ": NI 7@gni1 is not up: " + gni}, {"10.79.0.1@tcp4", ": unreachable"},
 	} {
 		err := r.AddRoute(t.Context(), api.Route{Net: tcpNet(9), Gateway: nid(t, on.gateway)})
 		if !errors.Is(err, node.ErrUnreachable) || !strings.HasSuffix(err.Error(), on.want) {

@@ -89,7 +89,7 @@ var (
 	errReservedNID = errors.New("reserved bits are set or the NID is zero")
 	errWildcardNID = errors.New("wildcard")
 	errNoNID       = errors.New("not a NID of an interface")
-	errNotNID4     = errors.New("does not fit into 4 address bytes")
+	errNotNID4     = errors.New("16-byte address in a header for 4-byte addresses")
 	errManyIPs     = fmt.Errorf("more than %d", MaxHelloIPs)
 	errZeroIP      = errors.New("zero address")
 	errNotIPv4     = errors.New("not an IPv4 address")

@@ -68,7 +68,6 @@ var errnoOf = []struct {
 	{discovery.ErrTimedOut, syscall.ETIMEDOUT},
 	{discovery.ErrBadInfo, syscall.EPROTO},
 	{selection.ErrSource, syscall.EINVAL},
-	{selection.ErrUnreachable, syscall.EHOSTUNREACH},
 	{selection.ErrInconsistent, syscall.EFAULT},
 	{selection.ErrExists, syscall.EALREADY},
 	{selection.ErrNotFound, syscall.ENOENT},
