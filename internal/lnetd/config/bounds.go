@@ -12,34 +12,35 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// Bounds of a document. They are checked before the YAML library reads it, so that time and
-// memory are proportional to the size of the document. A site with 20,000 peers of four NIDs each
-// and 20,000 routes uses two thirds of partsMax and a third of the bytes.
+// Bounds of a document. Most are checked before the YAML library reads the document, so that its time
+// and memory are proportional to the document's size. The document of a site with 20,000 peers of four
+// NIDs each and 20,000 routes has two thirds of partsMax and a third of the permitted bytes.
 const (
-	// partsMax bounds the separators of values: lines, commas, colons, dashes and brackets. A
-	// value takes about 200 bytes of memory while the document is read, and no document has more
-	// values than separators.
+	// partsMax bounds the number of values in a document. Because the values cannot be counted
+	// before the document is read, the separators between them are counted: lines, commas, colons,
+	// dashes and brackets. A value takes about 200 bytes of memory while the document is read.
 	partsMax = 1_000_000
-	// documentsMax bounds the documents in one YAML stream.
+	// documentsMax bounds the YAML documents in one file, which "---" separates.
 	documentsMax = 1000
-	// rulesMax bounds the rules of "udsp", the rules of "selection", and the NIs of a document,
-	// because each of them is compared with all earlier ones.
+	// rulesMax bounds three numbers in a document: the rules of "udsp", the rules of "selection",
+	// and the NIs. Each rule or NI is compared with all earlier ones.
 	rulesMax = 1000
-	// depthMax bounds the lists and mappings around a value. Real configurations use eight.
+	// depthMax bounds the number of lists and mappings that are nested around a value. Real
+	// configurations have at most eight.
 	depthMax = 64
-	// aliasedMax bounds the values that aliases expand to. Each use of an alias counts, and each
-	// aliasedText bytes of text count as one value.
+	// aliasedMax bounds the values that all uses of YAML aliases in a document expand to. Each
+	// aliasedText bytes of text count as one more value.
 	aliasedMax  = 100_000
 	aliasedText = 64
-	// keyMax bounds the bytes that one key contributes to the path of a value.
+	// keyMax is the length in bytes to which a key is shortened in the path of a value.
 	keyMax = 64
-	// diagnosisMax bounds the size of a document that is read again to find out why it is not
-	// valid YAML. A longer document is read only once.
+	// diagnosisMax is the size in bytes up to which a document that is not valid YAML is read
+	// several times, to find further errors. A longer document is read only once.
 	diagnosisMax = 1 << 20
 )
 
-// ReadFile reads a configuration file. It reads at most one byte more than a document may have;
-// Parse rejects a document of that length.
+// ReadFile returns the contents of a configuration file. If the file is longer than a document may be,
+// ReadFile returns only the beginning, with a length that Parse rejects.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -49,7 +50,8 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, api.DocumentMax+1))
 }
 
-// measure returns a problem if the document exceeds a bound on its size, or nil.
+// measure returns nil if the size of the document is within the bounds. Otherwise it returns the
+// problem to report.
 func (r *reading) measure(data []byte) *Problem {
 	if len(data) > api.DocumentMax {
 		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d bytes", api.DocumentMax), Remedy: "split it"}
@@ -64,7 +66,8 @@ func (r *reading) measure(data []byte) *Problem {
 	return nil
 }
 
-// nested returns a problem if values are nested too deeply, or nil.
+// nested returns nil if no value in the document is nested more deeply than depthMax. Otherwise it
+// returns the problem to report.
 func (r *reading) nested(data []byte) *Problem {
 	m := tokenScanner{data: plainBytes(data)}
 	at := m.findTooDeep()
@@ -75,8 +78,9 @@ func (r *reading) nested(data []byte) *Problem {
 	return r.tooDeep(line, at-bytes.LastIndexByte(m.data[:at], '\n'))
 }
 
-// plainBytes returns the document. If it is UTF-16, it returns only the low byte of each code
-// unit, which is enough because all separators are ASCII.
+// plainBytes returns the document in a form in which its separators are single bytes. It returns a
+// UTF-8 document unchanged. For UTF-16 it returns only the low byte of each code unit, which suffices
+// because all separators are ASCII.
 func plainBytes(data []byte) []byte {
 	low := 0 // offset of the low byte within a code unit
 	switch {
@@ -93,8 +97,8 @@ func plainBytes(data []byte) []byte {
 	return plain
 }
 
-// limitItems returns items. If there are more than rulesMax, it adds a problem and returns the first
-// rulesMax.
+// limitItems returns the items of a section, but at most the first rulesMax. If the section has more,
+// limitItems reports a problem.
 func limitItems(section string, items []place) []place {
 	if len(items) <= rulesMax {
 		return items
@@ -110,16 +114,16 @@ func (r *reading) tooDeep(line, column int) *Problem {
 	}
 }
 
-// tokenScanner scans a document before it is parsed as YAML. It recognizes just enough of YAML not
-// to reject a document because of characters within text.
+// tokenScanner finds separators and brackets in a document before the YAML library parses it. It
+// recognizes quotes and comments, so that a bracket within text does not count.
 type tokenScanner struct {
 	data  []byte
-	depth int // open brackets
-	dash  int // dashes at the beginning of the line
-	quote byte
+	depth int  // number of open brackets
+	dash  int  // number of dashes at the beginning of the line
+	quote byte // the quote character of the text that the scanner is in, or 0
 }
 
-// parts returns an upper bound of the number of values.
+// parts returns an upper bound of the number of values in the document.
 func (m *tokenScanner) parts() (n int) {
 	for k, c := range m.data {
 		switch c {
@@ -136,7 +140,8 @@ func (m *tokenScanner) parts() (n int) {
 	return n
 }
 
-// tokenEnds reports whether a token outside of text ends before offset k.
+// tokenEnds reports whether a token that is not quoted ends just before offset k, because a blank or a
+// separator is there, or the document ends.
 func (m *tokenScanner) tokenEnds(k int) bool {
 	return k >= len(m.data) || bytes.IndexByte([]byte(" \t\r\n,[]{}\"'"), m.data[k]) >= 0
 }
@@ -178,12 +183,14 @@ func (m *tokenScanner) findTooDeep() int {
 	return -1
 }
 
-// atValueStart reports whether a value or a comment may begin at offset k.
+// atValueStart reports whether a value or a comment may begin at offset k, because a blank or a
+// separator is before it.
 func (m *tokenScanner) atValueStart(k int) bool { return k == 0 || m.tokenEnds(k-1) }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// quoted handles a byte within quotes. It returns how many of the following bytes belong to it.
+// quoted handles the byte c within quotes. It returns the number of bytes that the caller must skip:
+// one after a backslash that escapes the next byte, otherwise 0.
 func (m *tokenScanner) quoted(c byte) int {
 	switch {
 	case c == '\\' && m.quote == '"':
@@ -194,7 +201,8 @@ func (m *tokenScanner) quoted(c byte) int {
 	return 0
 }
 
-// findDeeper returns the first value with more than depth lists and mappings around it, or nil.
+// findDeeper returns the first list or mapping within n that contains values and is nested in depth
+// other ones, or nil. So if it returns nil, no value has more than depth lists and mappings around it.
 func findDeeper(n *yaml.Node, depth int) *yaml.Node {
 	if len(n.Content) > 0 && depth == 0 {
 		return n

@@ -43,7 +43,8 @@ func (c Change[T]) Commands() []string {
 	return []string{"set routing 1"}
 }
 
-// comment returns a shell comment with the new order, because no command changes the order.
+// comment returns a shell comment that describes the order, because no command changes the order of
+// NIs.
 func (o Order) comment() string {
 	names := make([]string, len(o))
 	for k := range o {
@@ -55,7 +56,7 @@ func (o Order) comment() string {
 // Commands returns a shell comment, because no command changes options of drivers.
 func (c DriverChange) Commands() []string { return []string{"# " + c.String()} }
 
-// command joins words with blanks and quotes those that a shell would interpret.
+// command joins words with blanks to a command line. It quotes words that a shell would change.
 func command(words ...string) string {
 	for k, w := range words {
 		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
@@ -83,7 +84,7 @@ func niCommands(from, to *NI) []string {
 			list = append(list, timeoutCommand(to.Net, v))
 		}
 		return list
-	case from.Own.IsZero(): // it waits for its interface, and has no NID to name
+	case from.Own.IsZero(): // the NI waits for its interface and has no NID, by which "net set" could name it
 		return append(niCommands(from, nil), niCommands(nil, to)...)
 	}
 	var list []string
@@ -109,13 +110,13 @@ func timeoutCommand(n lnet.Net, seconds int64) string {
 	return command("net", "set", "--net", n.String(), "--lnd-timeout", strconv.FormatInt(seconds, 10))
 }
 
-// optionWords returns the command option for an LND tunable.
+// optionWords returns the words of the command-line option that sets an LND tunable to v.
 func optionWords(name string, v int64) []string {
 	t := lnd.Tunable{Name: name}
 	return []string{"--" + t.Option(), strconv.FormatInt(v, 10)}
 }
 
-// identityArgs returns the command options that identify the NI.
+// identityArgs returns the words of the command-line options that identify the NI.
 func (n *NI) identityArgs() []string {
 	switch {
 	case !n.NID.IsZero():
@@ -128,7 +129,8 @@ func (n *NI) identityArgs() []string {
 	return []string{"--net", n.Net.String()}
 }
 
-// optionArgs returns the command options for everything that differs from the driver's defaults.
+// optionArgs returns the words of the command-line options for those settings of the NI that differ
+// from the driver's defaults. It omits the LND timeout, for which there is a separate command.
 func (n *NI) optionArgs() (words []string) {
 	t, none := &n.Tunables, lnd.Tunables{PeerTimeout: -1}
 	if t.PeerTimeout != none.PeerTimeout {
@@ -218,8 +220,9 @@ func routeCommands(from, to *Route) []string {
 	return []string{command(words...)}
 }
 
-// policyCommands appends the additional rules. If it cannot, it deletes all rules and adds the
-// new list.
+// policyCommands returns the commands that change the policies. If the new list of "udsp" rules begins
+// with the old one, the commands add only the further rules. Otherwise they delete all "udsp" rules and
+// add the new ones.
 func policyCommands(from, to *Policies) (list []string) {
 	rules := to.Rules
 	if n := len(from.Rules); n <= len(rules) && reflect.DeepEqual(from.Rules, rules[:n]) {
@@ -270,8 +273,8 @@ func typedCommands(from, to []selection.TypedRule) (list []string) {
 	return list
 }
 
-// parameterCommands returns a "set" command for each difference, in an order in which every step
-// is valid.
+// parameterCommands returns a "set" command for each parameter that differs. Parameters that limit each
+// other are set in an order in which the values are valid after every command.
 func parameterCommands(from, to *Parameters) (list []string) {
 	var first, last []string
 	others := false
@@ -279,7 +282,7 @@ func parameterCommands(from, to *Parameters) (list []string) {
 		p := &parameterTable[k]
 		before, after := p.get(from), p.get(to)
 		word := strconv.FormatInt(after, 10)
-		if p.Name == discoveryName { // it has a value that no number stands for
+		if p.Name == discoveryName { // the mode Verify has no number
 			before, after = int64(from.Discovery), int64(to.Discovery)
 			word = discoveryWord(from.Discovery, to.Discovery)
 		}
@@ -302,8 +305,8 @@ func parameterCommands(from, to *Parameters) (list []string) {
 	return list
 }
 
-// discoveryWord returns the argument of "set discovery" that leads from one mode to the other.
-// Setting 1 does not change Verify.
+// discoveryWord returns the argument of "set discovery" that changes the mode from one to the other. It
+// is not always a number: with the argument 1, a node in mode Verify stays in that mode.
 func discoveryWord(from, to discovery.Mode) string {
 	switch {
 	case to == discovery.Off:

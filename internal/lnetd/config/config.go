@@ -11,11 +11,12 @@ import (
 type Config struct {
 	// State is the state that the node must reach.
 	State
-	// Site is the part of that state that depends on the host.
+	// Site is the part of the configuration from which State depends on the host, such as "ip2nets".
+	// Settle resolves it.
 	Site Site
-	// Selftest holds whether the node serves LNet selftest, and with which limits.
+	// Selftest configures whether the node serves LNet selftest, and with which limits.
 	Selftest Selftest
-	// Transport holds whether lnetd hosts transfer machines for other processes.
+	// Transport configures whether lnetd hosts transfer machines for other processes.
 	Transport Transport
 	// ControlSocket is the path of the control socket. Empty means the default.
 	ControlSocket string
@@ -29,8 +30,8 @@ type Config struct {
 	LogFormat Format
 	// SHA256 is the hash of the file in hex. It is empty if there is no file.
 	SHA256 string
-	// LNDTimeouts holds driver timeouts in seconds by net, as "net set --lnd-timeout" sets them.
-	// They apply to all NIs on the net, including those that the file does not name.
+	// LNDTimeouts holds the LND timeouts in seconds of nets, as "net set --lnd-timeout" sets them. A
+	// timeout applies to all NIs on the net, including NIs that the file does not contain.
 	LNDTimeouts map[lnet.Net]int
 	// Given records which of these settings the file contains.
 	Given Given

@@ -12,11 +12,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// cptMax bounds the numbers of CPU partitions. This package does not check how many the host has.
+// cptMax is the greatest number of a CPU partition that this package accepts. It does not check whether
+// the host has the partition.
 const cptMax = 4095
 
-// ParseCPTs parses a list of CPU partitions such as "[0,2-3]", "0,2" or "1". It returns nil for
-// "*", which means all of them (lnetctl 9.1, 12.1). The result is sorted, without duplicates.
+// ParseCPTs parses a list of CPU partitions such as "[0,2-3]", "0,2" or "1". For "*" it returns nil,
+// which means all partitions (lnetctl 9.1, 12.1). The result is sorted and has no duplicates.
 func ParseCPTs(s string) ([]int, error) {
 	list := strings.TrimSpace(s)
 	if list == "*" {
@@ -35,12 +36,13 @@ func ParseCPTs(s string) ([]int, error) {
 	return cptsOf(expr)
 }
 
-// cptsOf returns the numbers of an expression, sorted and without duplicates.
+// cptsOf returns the numbers that an expression stands for, sorted and without duplicates. For "*" it
+// returns nil, which means all CPU partitions.
 func cptsOf(expr lnet.RangeExpr) ([]int, error) {
 	var cpts []int
 	for _, r := range expr {
 		if r == (lnet.Range{Lo: 0, Hi: math.MaxUint32, Stride: 1}) {
-			return nil, nil // "*" means all of them
+			return nil, nil // the expression is "*"
 		}
 		if r.Hi > cptMax {
 			return nil, fmt.Errorf("Unable to parse CPT '%d': not in 0 to %d", r.Hi, cptMax) //nolint:staticcheck // as above
@@ -53,7 +55,8 @@ func cptsOf(expr lnet.RangeExpr) ([]int, error) {
 	return slices.Compact(cpts), nil
 }
 
-// cpts parses a list of CPU partitions, given as text or as a YAML list of numbers and texts.
+// cpts parses the value as a list of CPU partitions: a text that ParseCPTs accepts, or a YAML list of
+// such texts. It returns false if it has reported a problem.
 func (p place) cpts() ([]int, bool) {
 	if p.node.Kind != yaml.SequenceNode {
 		s, ok := p.textOf(cptText)

@@ -11,26 +11,27 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Deletion is the parsed form of a document that lists what to delete (lnetctl 7.4). An entry
-// needs no more than what identifies it, such as the net or the "idx".
+// Deletion is the parsed form of a document that lists what to delete (lnetctl 7.4). An entry needs
+// only what identifies the item to delete, such as a net or the "idx" of a rule.
 type Deletion struct {
 	// Nets are deleted with all of their NIs. NIs are deleted one by one.
 	Nets []NamedNet
 	NIs  []NI
-	// Peers lose the NIDs in Others or Listed. A peer with neither is deleted.
+	// Peers lose the NIDs in Others or Listed. A peer for which both are empty is deleted.
 	Peers  []Peer
 	Routes []Route
-	// Rules holds positions in the list of rules.
+	// Rules holds the positions of "udsp" rules to delete in the node's list of rules.
 	Rules      []Numbered
 	TypedRules []TypedDeletion
-	// Globals holds the keys of "global" to reset. Only some of them have a default to reset to.
+	// Globals holds the keys of "global" that are reset to their defaults. Keys that lnetctl does
+	// not reset are ignored.
 	Globals map[string]bool
 	// Routing disables routing. Buffers resets the router buffers to their defaults.
 	Routing, Buffers bool
 	// Site holds deletions that depend on the host, namely NIs by "ip2nets".
 	Site Site
-	// Details holds the levels of detail that "import --show" uses: for nets by their name, for
-	// peers by their first NID, and for all routes under the key "route".
+	// Details holds the levels of detail that the document requests for "import --show". The keys
+	// are names of nets, first NIDs of peers, and "route" for all routes.
 	Details map[string]int64
 	// Warnings names settings that have no effect.
 	Warnings Problems
@@ -44,15 +45,15 @@ type NamedNet struct {
 	Where string
 }
 
-// Numbered is an item that a document refers to by number.
+// Numbered is an item that a document refers to by a number, such as the "idx" of a rule.
 type Numbered struct {
 	Number int
 	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// ParseDeletion parses a document that lists what to delete. It returns the same errors as
-// ParseOver.
+// ParseDeletion parses a document that lists what to delete. The document is called name in messages.
+// ParseDeletion returns the same errors as ParseOver.
 func ParseDeletion(ctx context.Context, name string, data []byte, drivers []DriverOptions) (Deletion, error) {
 	r := newReading(ctx, name, drivers)
 	f := r.read(data)
@@ -81,8 +82,8 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	return d, err
 }
 
-// net adds a block of "net": its NIs, or the whole net if it names no NI. A block that names NIs
-// only by an address pattern becomes a rule of c instead.
+// net adds an item of "net" to d: the NIs that the item names, or the whole net if it names no NI. An
+// item that selects NIs by an address pattern is added to c as a rule instead.
 func (d *Deletion) net(f *fileNet, c *Config) {
 	if f.name.node == f.at.node {
 		return // already reported
@@ -120,8 +121,8 @@ func (d *Deletion) net(f *fileNet, c *Config) {
 	}
 }
 
-// peer adds an entry of "peer" or "peers". An entry of "peer" stands for the whole peer if it
-// lists the primary NID among its NIDs, or lists no NIDs.
+// peer adds an entry of "peer" or "peers" to d. An entry of "peer" asks to delete the whole peer if it
+// lists the primary NID among the NIDs, or lists no NIDs.
 func (d *Deletion) peer(f *filePeer) {
 	p, ok := f.peer()
 	if !ok {
@@ -136,7 +137,8 @@ func (d *Deletion) peer(f *filePeer) {
 	d.noteDetail(p.Primary.String(), f.at)
 }
 
-// noteDetail records the level of detail that a block requests. The highest level under a name wins.
+// noteDetail records the level of detail that a block requests for the item name, if it requests one.
+// If several blocks request a level for the same item, the highest level applies.
 func (d *Deletion) noteDetail(name string, at place) {
 	level, ok := at.numberUnder("detail")
 	if before, has := d.Details[name]; !ok || has && before >= level {
@@ -148,7 +150,7 @@ func (d *Deletion) noteDetail(name string, at place) {
 	d.Details[name] = level
 }
 
-// indexes returns the positions of the "udsp" rules that the document lists.
+// indexes returns the values of "idx" in the "udsp" rules that the document lists.
 func indexes(list []place) (out []Numbered) {
 	for _, at := range list {
 		value, ok := at.member("idx")
@@ -163,8 +165,9 @@ func indexes(list []place) (out []Numbered) {
 	return out
 }
 
-// Delete returns have without what d describes. The NIs of d must be resolved in the same way as
-// those of have. Each item that does not exist gives a warning. The error is a Problems.
+// Delete returns the state have without the items that d describes, and a warning for each item that
+// does not exist. The names in d.NIs must have the same form as in have.NIs, so that they can be
+// compared. The error is a Problems.
 func Delete(have *State, d *Deletion) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: d.name}
 	absent := m.warn
@@ -211,7 +214,8 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 	return m.result()
 }
 
-// same reports whether n identifies the running NI o.
+// same reports whether n, an NI of a document, identifies o, an NI of the node: by its device, by its
+// NID, or by both.
 func (n *NI) same(o *NI) bool {
 	if n.Net != o.Net {
 		return false
@@ -228,7 +232,8 @@ func (m *merge) deleteNIs(which func(*NI) bool) bool {
 	return len(m.NIs) < had
 }
 
-// deletePeers deletes the given peers, or only the NIDs listed with them.
+// deletePeers deletes the given peers or, for a peer with further NIDs, only those NIDs. It calls absent
+// for each entry that does not exist.
 func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
 	m.index()
 	m.deleted = map[int]bool{}
@@ -258,7 +263,7 @@ func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
 	m.Peers = left
 }
 
-// deleteNIDs deletes the other NIDs that named lists.
+// deleteNIDs deletes from p the NIDs in named.Others. It calls absent for each NID that p does not have.
 func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
 	for _, nid := range named.Others {
 		if !slices.Contains(p.Others, nid) {
@@ -268,8 +273,8 @@ func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
 	p.Others = slices.DeleteFunc(p.Others, func(n lnet.NID) bool { return slices.Contains(named.Others, n) })
 }
 
-// deleteRules deletes rules by position. All positions refer to the list before the first
-// deletion.
+// deleteRules deletes the "udsp" rules at the given positions. All positions refer to the list before
+// the first deletion.
 func (m *merge) deleteRules(list []Numbered, absent func(where, what string)) {
 	m.Rules = slices.Clone(m.Rules)
 	rules := slices.SortedStableFunc(slices.Values(list), func(a, b Numbered) int { return a.Number - b.Number })
@@ -283,8 +288,8 @@ func (m *merge) deleteRules(list []Numbered, absent func(where, what string)) {
 	}
 }
 
-// reset sets the parameters in keys to their defaults. Keys that lnetctl does not reset are left as
-// they are (lnetctl 7.4).
+// reset sets the parameters of "global" whose names are in keys to their defaults. Parameters that
+// lnetctl does not reset keep their values (lnetctl 7.4).
 func (m *merge) reset(keys map[string]bool) {
 	for _, p := range parametersIn(parameters.Global) {
 		if keys[p.Name] && p.Resets {
@@ -293,11 +298,11 @@ func (m *merge) reset(keys map[string]bool) {
 	}
 }
 
-// Settled removes from s what cannot exist without the NIs that have contains and s does not. It
-// does what a node does when it loses all NIs of a net (lnetctl 4.3). Routes by gateways on that
-// net are removed. A peer with its primary NID on that net is removed, unless it has another NID
-// on a local net: then that NID becomes its primary one, unless the primary NID is locked. Peers
-// without any NID on a local net lose their NIDs on the net.
+// Settled changes s as a node changes its routes and peers when it loses all NIs on a net (lnetctl
+// 4.3). Such a net has NIs in have, but not in s. Routes through gateways on that net are removed. A
+// peer whose primary NID is on that net is removed if it has no NID on a local net. Otherwise a NID on a
+// local net becomes its primary NID, unless the primary NID is locked. A peer that stays although it
+// has no NID on a local net loses its NIDs on the lost net.
 func (s *State) Settled(have *State) {
 	local, gone := map[lnet.Net]bool{}, map[lnet.Net]bool{}
 	for k := range s.NIs {

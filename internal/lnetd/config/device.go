@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Listed is the second meaning of the numbers in brackets after an interface name. It applies if
-// the host has no interface of that name. In eth[1-4/2] the numbers are then those of interfaces:
-// eth1 and eth3 (lnetctl 11).
+// Listed is the second meaning of numbers in brackets after an interface name. Normally the numbers are
+// CPU partitions. If the host has no interface of exactly that name, the numbers select interfaces
+// instead: eth[1-4/2] means eth1 and eth3 (lnetctl 11).
 type Listed struct {
-	// Numbers is sorted. Nil means all numbers.
+	// Numbers are the numbers of the interfaces, sorted. Nil means all numbers.
 	Numbers []int
-	// CPTs are the CPU partitions of each of the interfaces. Nil means all.
+	// CPTs are the CPU partitions that each of the interfaces uses. Nil means all partitions.
 	CPTs []int
 }
 
-// ParseDevice parses the name of an interface, optionally followed by CPU partitions in brackets,
-// and returns an NI for it. Without brackets, the NI uses the CPU partitions in all. A name that
-// ends in a digit always names a single interface.
+// ParseDevice parses the name of an interface, which may be followed by CPU partitions in brackets, and
+// returns an NI for the interface. Without brackets, the NI uses the CPU partitions in all. If the name
+// does not end in a digit, the numbers in brackets may also select several interfaces (see Listed).
 func ParseDevice(s string, all []int) (NI, error) {
 	name, expr, has := strings.Cut(s, "[")
 	switch {
@@ -38,8 +38,9 @@ func ParseDevice(s string, all []int) (NI, error) {
 	return NI{Device: name, CPTs: numbers, Listed: listedAfter(name, numbers, all)}, nil
 }
 
-// listedAfter returns the second meaning of the numbers after a name. It returns nil if the name
-// ends in a digit.
+// listedAfter returns the second meaning of the numbers in brackets after an interface name (see
+// Listed). It returns nil if the name ends in a digit, because the numbers have only one meaning then.
+// The interfaces use the CPU partitions in all.
 func listedAfter(name string, numbers, all []int) *Listed {
 	if last := name[len(name)-1]; last >= '0' && last <= '9' {
 		return nil
@@ -47,9 +48,10 @@ func listedAfter(name string, numbers, all []int) *Listed {
 	return &Listed{Numbers: numbers, CPTs: all}
 }
 
-// ExpandDevices replaces each NI whose name has numbers by one NI per interface that the numbers
-// select. It leaves an NI unchanged if names contains its exact name, or none of the numbered
-// interfaces.
+// ExpandDevices decides for each NI whose name has numbers in brackets what the numbers mean (see
+// Listed), and returns the resulting NIs. The list names has the interfaces that exist. If it contains
+// the name without the numbers, or no interface that the numbers select, the numbers are CPU partitions.
+// Otherwise the NI is replaced by one NI for each selected interface.
 func ExpandDevices(nis []NI, names []string) []NI {
 	if !slices.ContainsFunc(nis, func(n NI) bool { return n.Listed != nil }) {
 		return nis
@@ -75,7 +77,7 @@ func ExpandDevices(nis []NI, names []string) []NI {
 	return out
 }
 
-// among returns the names that consist of prefix and one of the numbers, sorted by number.
+// among returns those of the names that consist of prefix and one of l.Numbers, sorted by the number.
 func (l *Listed) among(prefix string, names []string) (found []string) {
 	number := func(name string) int {
 		digits, ok := strings.CutPrefix(name, prefix)
@@ -101,7 +103,7 @@ func DevicesOf(nis []NI) (names []string) {
 	return names
 }
 
-// namesOf returns the names of interfaces.
+// namesOf returns the names of the host's interfaces.
 func namesOf(machine []Interface) (names []string) {
 	for k := range machine {
 		names = append(names, machine[k].Name)

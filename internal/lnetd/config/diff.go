@@ -9,22 +9,22 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Diff returns the steps that change a node from state have to state want, in an order that a
-// node accepts. The order is: removals, dependents first (routes, peers, NIs); options of
-// drivers; policies; parameters; additions in the opposite order; buffers. Policies are therefore
-// in force before anything that they apply to exists, and remain in force until it is gone.
-// Routing comes last, whether it is enabled or disabled, because a router that has begun to stop
-// must restart to be restored.
+// Diff returns the steps that change a node from state have to state want, in an order that a node
+// accepts: routes, peers and NIs are removed; options of drivers, policies and parameters change; NIs,
+// peers and routes are added; router buffers change; and routing is enabled or disabled. Policies
+// change between removals and additions, so that they are in force as long as the NIs, peers and routes
+// that they apply to exist. Routing comes last, because a router that has begun to stop cannot be
+// restored without a restart.
 //
-// The inverses in reverse order lead back to have, except that NIs that were removed come after
-// the others.
+// The inverse steps in reverse order lead back to have, except that NIs that were removed and added
+// again come after the other NIs.
 //
-// A change of a driver's options replaces the driver, so all NIs on its nets are removed and
-// added again. Dependents are removed before and added after: peers with NIDs on a net and routes
-// by gateways on it, when the net loses its last NI or gains its first one; routes by a peer that
-// changes; and routes to a net that an NI joins. Positions in files are not compared, nor is the
-// order of peers and routes. The order of NIs is compared, because the first one determines the
-// node's primary NID.
+// A change of a driver's options replaces the driver, so all NIs on its nets are removed and added
+// again. What depends on a changed item is also removed before and added again after the change: peers
+// with NIDs on a net, and routes through gateways on it, if the net loses its last NI or gains its first
+// one; routes through a peer that changes; and routes to a net on which an NI is added. Diff ignores
+// positions in files and the order of peers and routes. It compares the order of NIs, because the first
+// NI determines the node's primary NID.
 func Diff(have, want *State, drivers []DriverOptions) []Step {
 	d := newDiffer(have, want, drivers)
 	var steps []Step
@@ -53,19 +53,21 @@ func Diff(have, want *State, drivers []DriverOptions) []Step {
 	return steps
 }
 
-// differ records which NIs, peers and routes stay unchanged. All others are removed or added.
+// differ computes the result of Diff. It records which NIs, peers and routes stay. All others are
+// removed or added.
 type differ struct {
 	have, want *State
 
-	// drivers are the changes of drivers; replaced holds their net types.
+	// drivers holds the steps that change driver options; replaced holds their net types.
 	drivers  []Step
 	replaced map[lnet.NetType]bool
 
+	// nis, peers (by primary NID) and routes hold true for each item that stays.
 	nis    map[niKey]bool
-	peers  map[lnet.NID]bool // by primary NID
+	peers  map[lnet.NID]bool
 	routes map[routeKey]bool
-	// unstableNets holds the nets without an NI that stays throughout. When the last NI of such a net is
-	// removed, on the way there or back, everything that depends on the net is removed too.
+	// unstableNets holds the nets on which no NI stays. Such a net is without NIs for some time, so
+	// everything that depends on the net is removed and added again.
 	unstableNets map[lnet.Net]bool
 	// havePeers and wantPeers are the present and the wanted peers, by primary NID.
 	havePeers, wantPeers map[lnet.NID]*Peer
@@ -99,7 +101,8 @@ func byKey[K comparable, T any](list []T, key func(*T) K) map[K]*T {
 	return m
 }
 
-// keepNIs finds the NIs that stay. It returns the nets that new NIs join.
+// keepNIs records in d.nis the NIs that stay, and in d.unstableNets the nets on which no NI stays. It
+// returns the nets on which NIs are added.
 func (d *differ) keepNIs(drivers []DriverOptions) (joined map[lnet.Net]bool) {
 	haves := byKey(d.have.NIs, (*NI).key)
 	joined = map[lnet.Net]bool{}
@@ -121,7 +124,7 @@ func (d *differ) keepNIs(drivers []DriverOptions) (joined map[lnet.Net]bool) {
 	return joined
 }
 
-// keepPeers finds the peers that stay unchanged. It returns the NIDs of the others.
+// keepPeers records in d.peers the peers that stay unchanged. It returns the NIDs of all other peers.
 func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	changed = map[lnet.NID]bool{}
 	for _, peers := range []map[lnet.NID]*Peer{d.havePeers, d.wantPeers} {
@@ -139,12 +142,14 @@ func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	return changed
 }
 
-// onUnstableNet reports whether the peer has a NID on a net that is temporarily without NIs.
+// onUnstableNet reports whether the peer has a NID on one of d.unstableNets.
 func (d *differ) onUnstableNet(p *Peer) bool {
 	return slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return d.unstableNets[n.Net()] })
 }
 
-// remainingPeer returns the part of an existing peer that stays until its new NIDs are added, or nil.
+// remainingPeer returns what is left of the existing peer p after its removal step: p with the NIDs that
+// it will still have at the end. It returns nil if the whole peer is removed, possibly to be added
+// again.
 func (d *differ) remainingPeer(p *Peer) *Peer {
 	w := d.wantPeers[p.Primary]
 	if w == nil || w.SingleRail != p.SingleRail || w.Locked != p.Locked || d.onUnstableNet(p) {
@@ -163,7 +168,7 @@ func (d *differ) removedNIs() (steps []Step) {
 	return steps
 }
 
-// changedNIs returns the changes of NIs that stay but get other tunables.
+// changedNIs returns the steps that change the tunables of NIs that stay up.
 func (d *differ) changedNIs() (steps []Step) {
 	haves := byKey(d.have.NIs, (*NI).key)
 	for k := range d.want.NIs {
@@ -183,7 +188,8 @@ func (d *differ) addedNIs() (steps []Step) {
 	return steps
 }
 
-// order returns a step that reorders the NIs if they are out of order after all have been added.
+// order returns a step that puts the NIs in the wanted order, if they are in another order after the
+// steps for single NIs.
 func (d *differ) order() []Step {
 	nis := slices.DeleteFunc(slices.Clone(d.have.NIs), func(i NI) bool { return !d.nis[i.key()] })
 	for k := range d.want.NIs {
@@ -248,7 +254,8 @@ func (p *Policies) equal(o *Policies) bool {
 
 func (p *Policies) empty() bool { return len(p.Rules) == 0 && len(p.TypedRules) == 0 }
 
-// policies returns the change of all policies if now is true and they differ.
+// policies returns the step that changes the policies, if they differ. It returns no step if now is
+// false, because the change comes at another place in the order of steps.
 func (d *differ) policies(now bool) []Step {
 	h, w := &d.have.Policies, &d.want.Policies
 	if !now || h.equal(w) {
@@ -257,7 +264,7 @@ func (d *differ) policies(now bool) []Step {
 	return []Step{Change[Policies]{h, w}}
 }
 
-// changeDrivers finds the drivers whose options differ.
+// changeDrivers records in d.drivers and d.replaced the drivers whose options differ.
 func (d *differ) changeDrivers() {
 	d.replaced = map[lnet.NetType]bool{}
 	types := maps.Clone(d.have.Drivers)
@@ -273,9 +280,9 @@ func (d *differ) changeDrivers() {
 	}
 }
 
-// Forgets returns a function that reports whether a node forgets a discovered peer while it
-// changes from have to want. It does if all NIs on one of the peer's nets are removed, or routes
-// by the peer are.
+// Forgets returns a function that reports whether a node forgets a discovered peer while it changes
+// from state have to state want. A node forgets the peer if it removes all NIs on one of the peer's
+// nets, or a route through the peer.
 func Forgets(have, want *State, drivers []DriverOptions) func(*Peer) bool {
 	d := newDiffer(have, want, drivers)
 	gone := map[lnet.NID]bool{}
@@ -289,8 +296,9 @@ func Forgets(have, want *State, drivers []DriverOptions) func(*Peer) bool {
 	}
 }
 
-// KeepDrivers changes want so that it does not replace drivers of which have contains NIs. It
-// returns the driver changes that it dropped.
+// KeepDrivers sets the options of drivers in want to those in have, if have contains NIs of the driver,
+// because a change of options would replace the driver and interrupt these NIs. It returns the driver
+// changes that it has removed from want in this way.
 func KeepDrivers(have, want *State) (out []Step) {
 	kept := maps.Clone(want.Drivers)
 	for _, s := range newDiffer(have, want, nil).drivers {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Request is a "ping" or "discover" block of a document, to be executed (lnetctl 7.6).
+// Request is a "ping" or "discover" block of a document that "import --exec" executes (lnetctl 7.6).
 type Request struct {
 	// Discover selects discovery. Otherwise the NIDs are pinged.
 	Discover bool
-	// Force also discovers peers that are up to date.
+	// Force asks to discover a peer again even if the node's data about it is up to date.
 	Force bool
 	// NIDs are the targets as written, with ranges and host names.
 	NIDs []string
 	// Source is the local NID to ping from. Empty means any.
 	Source string
-	// Timeout bounds the wait for each NID. Zero means the default.
+	// Timeout bounds the wait for the answer of each NID. Zero means the default.
 	Timeout time.Duration
 	// SeqNo is the sequence number that the document gives to the block, or nil.
 	SeqNo *int64
@@ -34,8 +34,9 @@ var (
 	milliseconds = scalar{Whole{1, math.MaxInt32}}
 )
 
-// ParseRequests returns the errands of a document in order. It ignores all other sections. It
-// returns the same errors as ParseOver.
+// ParseRequests returns the "ping" and "discover" blocks of a document in order, and ignores all other
+// sections. The document is called name in messages. ParseRequests returns the same errors as
+// ParseOver.
 func ParseRequests(ctx context.Context, name string, data []byte) ([]Request, error) {
 	r := newReading(ctx, name, nil)
 	var errands []Request

@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// file is a configuration file whose shape has been checked, but not its values.
+// file is a configuration file that has been divided into its sections. Its keys have been checked, but
+// most of its values have not.
 type file struct {
 	nets     []fileNet
 	netRules []place // items of "ip2nets"
@@ -28,7 +29,7 @@ type file struct {
 type fileNet struct {
 	at     place
 	name   place  // net type
-	direct fileNI // interfaces and tunables directly under the net
+	direct fileNI // keys of an NI that are directly in the item, not in "local NI(s)"
 	nis    []fileNI
 	list   bool // "local NI(s)" is present
 }
@@ -42,7 +43,7 @@ type fileNI struct {
 	tunables   *fileTunables
 	lnd        *place // "lnd tunables", or nil
 	cpts       *place // "CPT", or nil
-	pattern    *place // of addresses (lnetctl 11), or nil
+	pattern    *place // "pattern", which selects interfaces by address (lnetctl 11), or nil
 }
 
 // fileInterface is an item of "interfaces".
@@ -51,20 +52,23 @@ type fileInterface struct {
 	cpts *place // the interface's CPTs, or nil
 }
 
-// fileTunables is "tunables".
+// fileTunables is the mapping "tunables" of an NI. A tunable that is absent is nil.
 type fileTunables struct {
 	at                                                   place
 	peerTimeout, peerCredits, peerBufferCredits, credits *int
-	// hasLNDTunables reports that LND tunables are present too, as in exports of 2.9 and 2.10.
+	// hasLNDTunables is true if the mapping also contains tunables of the driver, as in exports of
+	// Lustre 2.9 and 2.10.
 	hasLNDTunables bool
 }
 
-// fileGlobals holds the members of "global" by the current name of their key.
+// fileGlobals holds the members of "global". The map's keys are the current names, even if the file has
+// an older name.
 type fileGlobals map[string]member
 
-// add adds a member. One key may occur in several sections, and the last one wins. Another
-// spelling of the same key is an error, except for numa_range, which exports of 2.9 have in
-// "numa" too.
+// add adds the member m with the key name. If a file contains "global" several times, the last value of
+// a key counts. It is an error if the file sets the same parameter in two ways, such as by its current
+// and by an older name. An exception is numa_range with equal values, because exports of Lustre 2.9 have
+// it also in "numa".
 func (f fileGlobals) add(name string, m member) {
 	if now := renamedGlobals[name]; now != "" {
 		name = now
@@ -77,12 +81,12 @@ func (f fileGlobals) add(name string, m member) {
 	f[name] = m
 }
 
-// fileLnetd holds the values of the section "lnetd": those of "selftest", "transport" and
-// "metrics" by key, and those of the drivers.
+// fileLnetd holds the values of the section "lnetd". The subsections "selftest", "transport" and
+// "metrics" and the options of drivers are separate.
 type fileLnetd struct {
 	options map[string]place
 	drivers map[lnet.NetType]Values
-	// driverKeys holds the keys of each driver that the file contains. It may be nil.
+	// driverKeys holds the keys that the file contains for each driver. It may be nil.
 	driverKeys map[lnet.NetType]map[string]bool
 	selftest   map[string]place
 	transport  map[string]place
@@ -90,8 +94,8 @@ type fileLnetd struct {
 	given      map[string]any // Given.Around, or nil
 }
 
-// fileSections holds a reader for each section. A section may occur twice: as in lnetctl, one is
-// applied after the other.
+// fileSections holds for each section the function that adds it to a file. If a section occurs several
+// times, they are applied one after the other, as in lnetctl.
 var fileSections = map[string]func(*file, place){
 	"net": func(f *file, at place) {
 		for _, item := range at.optionalItems() {
@@ -114,7 +118,7 @@ var fileSections = map[string]func(*file, place){
 	"use_tcp_bonding": (*file).tcpBonding,
 }
 
-// read reads all documents of a file.
+// read divides all YAML documents of a file into sections and reports unknown keys.
 func (r *reading) read(data []byte) file {
 	f := file{
 		globals: fileGlobals{},
@@ -135,7 +139,7 @@ func (r *reading) read(data []byte) file {
 	return f
 }
 
-// sections returns the sections that a document may have.
+// sections returns the form of a whole document.
 func (r *reading) sections() *shape {
 	if r.top == nil {
 		r.top = sections(r.drivers)
@@ -163,15 +167,15 @@ func (f *file) global(at place) {
 	}
 }
 
-// tcpBonding ignores a setting that has no effect. It warns in the cases in which kernels do
-// (lnet-core 13), and if the value is neither true nor false.
+// tcpBonding ignores "use_tcp_bonding", which has no effect. It adds a warning if the value is true, as
+// kernels do (lnet-core 13), or is not a boolean.
 func (f *file) tcpBonding(at place) {
 	if on, err := parseBool(at.node.Value); err != nil || on {
 		at.warn("it has no effect: each interface of a tcp net is a separate NI").remedyf("remove it, or write 'use_tcp_bonding: 0'")
 	}
 }
 
-// numa reads the older form of numa_range.
+// numa reads the section "numa", which is the older form of the global parameter numa_range.
 func (f *file) numa(at place) {
 	for _, m := range at.optionalMembers() {
 		if m.key == "range" {
@@ -180,7 +184,7 @@ func (f *file) numa(at place) {
 	}
 }
 
-// optionalItems returns the items of a list that may be empty.
+// optionalItems returns the items of a list. Unlike items, it accepts a key without a value.
 func (p place) optionalItems() []place {
 	if p.empty() {
 		return nil
@@ -188,7 +192,7 @@ func (p place) optionalItems() []place {
 	return p.items()
 }
 
-// optionalMembers returns the members of a mapping that may be empty.
+// optionalMembers returns the members of a mapping. Unlike members, it accepts a key without a value.
 func (p place) optionalMembers() []member {
 	if p.empty() {
 		return nil
@@ -196,8 +200,8 @@ func (p place) optionalMembers() []member {
 	return p.members(false)
 }
 
-// readNet reads an item of "net". It skips keys that describe state instead of configuration,
-// such as the statistics in a full export.
+// readNet reads an item of "net". It ignores keys that describe state instead of configuration, such as
+// the statistics in a full export.
 func readNet(at place) fileNet {
 	n := fileNet{at: at, name: at, direct: fileNI{at: at}}
 	var named *member
@@ -230,7 +234,7 @@ func readNet(at place) fileNet {
 	return n
 }
 
-// member stores a key of an NI.
+// member stores the member m of an NI's mapping in ni.
 func (ni *fileNI) member(m member) {
 	switch m.key {
 	case "interfaces":
@@ -261,8 +265,8 @@ func (ni *fileNI) member(m member) {
 	}
 }
 
-// setNames records the key that names the interfaces. It has two spellings, of which only one
-// may occur.
+// setNames records the member that names the interfaces, "interfaces" or "intf". It reports a problem if
+// both occur.
 func (ni *fileNI) setNames(m member) {
 	if ni.named != nil {
 		m.reportRepeated(*ni.named)
@@ -295,7 +299,8 @@ func readTunables(at place) *fileTunables {
 	return t
 }
 
-// copyKnown copies the members of a mapping whose keys are known.
+// copyKnown copies the values of a mapping's members to into, by key, if known contains the key. Other
+// keys are reported elsewhere.
 func copyKnown[K any](at place, known map[string]K, into map[string]place) {
 	for _, m := range at.optionalMembers() {
 		if _, ok := known[m.key]; ok {
@@ -329,7 +334,7 @@ func (f *file) lnetdSection(at place) {
 	}
 }
 
-// driverOption reads a key of "lnetd" that is an option or the section of a driver.
+// driverOption reads a member of "lnetd" that is an option of a driver, or a driver's whole section.
 func (f *file) driverOption(m member) {
 	drivers := m.value.file.drivers
 	for k := range drivers {
@@ -347,7 +352,7 @@ func (f *file) driverOption(m member) {
 	}
 }
 
-// write records a member that configures lnetd itself instead of the node.
+// write records the value of a member that configures lnetd itself instead of the node.
 func (f *fileLnetd) write(m member) {
 	if !aroundKeys[m.key] || m.value.empty() {
 		return
@@ -362,7 +367,7 @@ func (f *fileLnetd) write(m member) {
 	f.given[m.key] = v
 }
 
-// noteKeys records the keys of a driver.
+// noteKeys records that the file contains the given keys of the driver for type t.
 func (f *fileLnetd) noteKeys(t lnet.NetType, members []member) {
 	if f.driverKeys == nil {
 		f.driverKeys = map[lnet.NetType]map[string]bool{}

@@ -12,47 +12,49 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 )
 
-// form describes what a key accepts as its value. Unknown keys and the schema are derived from
-// forms. The code that reads a value validates it.
+// form describes what a key accepts as its value. Forms serve to find unknown keys and to make the JSON
+// Schema. The values themselves are validated by the code that reads them.
 type form interface {
-	// check reports unknown keys in a value. The mappings around the value are in up. A value of
-	// another kind is left to the code that reads it.
+	// check reports the unknown keys in the value at. The forms of the mappings around the value are
+	// in up, outermost first. If the value is of another kind than the form, check does nothing,
+	// because the code that reads the value reports this.
 	check(at place, up []*shape)
-	// schema returns the schema of the value at a path of keys.
+	// schema returns the JSON Schema of the value. The path consists of the keys that lead to it.
 	schema(s *schemaBuilder, path string) schema
 }
 
-// shape is a mapping.
+// shape is the form of a mapping.
 type shape struct {
 	// key is the key of the mapping in messages. It is empty for the document itself.
 	key  string
-	keys map[string]form
-	// stateKeys holds keys that describe state in exports.
+	keys map[string]form // the forms of the members
+	// stateKeys holds keys that describe state in exports. They are permitted, and their values are
+	// ignored.
 	stateKeys []string
-	// needed holds lists of keys. One key of each list must be present.
+	// needed holds lists of alternative keys. At least one key of each list must be present.
 	needed [][]string
-	// remedies holds remedies for keys that belong to another mapping.
+	// remedies holds what to tell the operator about certain keys that do not belong here.
 	remedies map[string]string
-	// numbers is a key whose numbered values may be members of this mapping if the key itself has
-	// no value. It is empty if there is no such key.
+	// numbers, if not empty, is a key that holds numbered values. If the key has no value, the
+	// numbered values may be members of this mapping instead.
 	numbers string
-	// lnetdOnly marks a mapping that only lnetd has. Every unknown key in it is an error.
+	// lnetdOnly marks a mapping that lnetctl does not have. Every unknown key in it is an error.
 	lnetdOnly bool
 }
 
-// scalar is a single value.
+// scalar is the form of a single value.
 type scalar struct{ kind Kind }
 
-// list is a list, possibly empty.
+// list is the form of a list, which may be empty.
 type list struct{ of form }
 
-// numbered is a list, or a mapping whose keys are only numbers.
+// numbered is the form of a list that may also be written as a mapping whose keys are numbers.
 type numbered struct{ of form }
 
-// either is one of several forms, distinguished by their YAML kind.
+// either is the form of a value that may have one of several forms. They differ in their YAML kind.
 type either []form
 
-// state accepts any value.
+// state is the form of a value that describes state in exports. It accepts any value.
 type state struct{}
 
 func (scalar) check(place, []*shape) {}
@@ -110,8 +112,9 @@ func (s *shape) isStateKey(key string) bool {
 	return slices.Contains(s.stateKeys, key) || slices.Contains(s.stateKeys, "cpt[]") && strings.HasPrefix(key, "cpt[")
 }
 
-// reportUnknown reports a key that the mapping does not have. A key that looks like a misspelling is an
-// error. Others give one warning each and are skipped, because files outlive releases.
+// reportUnknown reports the unknown key m of the mapping at. It is an error if the key is probably a
+// mistake, such as a misspelling. Otherwise the key is ignored with a warning, once for each name,
+// because the file may be written for another release.
 func (s *shape) reportUnknown(at place, m member, up []*shape) {
 	file, name := at.file, s.key+"."+m.key
 	if file.warnedKeys[name] || len(file.problems) >= recordedMax {
@@ -142,8 +145,8 @@ func (s *shape) reportUnknown(at place, m member, up []*shape) {
 	m.at.warn("Ignoring unrecognized key '%s' for '%s'", m.key, s.key)
 }
 
-// remedy returns what the author probably meant by a key, and whether the key is likely a
-// mistake.
+// remedy returns what to tell the operator about an unknown key, such as the key that was probably
+// meant. It reports in slip whether the key is probably a mistake.
 func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) {
 	if there := s.remedies[key]; there != "" {
 		return there, true
@@ -190,7 +193,7 @@ func (s *shape) remedy(at place, key string, up []*shape) (_ string, slip bool) 
 	return "possible keys: " + alternatives(names), false
 }
 
-// childrenWith returns the keys of s whose mapping accepts key.
+// childrenWith returns those keys of s whose value is a mapping that accepts key.
 func (s *shape) childrenWith(key string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
 		if in := shapeOf(s.keys[name]); in != nil && in.keys[key] != nil {
@@ -200,8 +203,8 @@ func (s *shape) childrenWith(key string) (names []string) {
 	return names
 }
 
-// mappingsWith returns the keys of all mappings in a document that accept key. It omits parts that
-// only lnetd has, except for drivers, because other programs use these keys with another meaning.
+// mappingsWith returns the names of all mappings in a document that accept key. It omits "selftest",
+// "transport" and "metrics", because their keys have another meaning in files of other programs.
 func (p place) mappingsWith(key string) []string {
 	r := p.file
 	if r.mappingsByKey == nil {
@@ -223,13 +226,14 @@ func (s *shape) addMappings(homes map[string][]string) {
 	}
 }
 
-// remedyTopLevel is the remedy for a section that is not at the top.
+// remedyTopLevel tells the operator what to do about a section that is within another one.
 const remedyTopLevel = "it must be at the start of a line, without spaces before it"
 
-// maxNames bounds the names listed in one message.
+// maxNames is the maximum number of keys that one message lists.
 const maxNames = 24
 
-// shapeOf returns the mapping within a form, or nil for a form without a mapping.
+// shapeOf returns the form of the mapping that a value of form f is or contains as items. It returns nil
+// if there is no such mapping.
 func shapeOf(f form) *shape {
 	switch f := f.(type) {
 	case *shape:
@@ -250,7 +254,7 @@ func shapeOf(f form) *shape {
 	return nil
 }
 
-// alternatives returns words as "'a', 'b' or 'c'".
+// alternatives joins words to a text such as "'a', 'b' or 'c'".
 func alternatives(words []string) string {
 	quoted := make([]string, len(words))
 	for k, w := range words {

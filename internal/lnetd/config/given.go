@@ -2,16 +2,18 @@ package config
 
 import "github.com/lnetd/lnetd/lnet"
 
-// Given records which settings a file contains. A setting that is absent has its default in a
-// Config, and stays unchanged when the file is applied over a running node.
+// Given records which settings a file contains. This is not visible in a Config, in which a setting that
+// the file omits has its default. When the file is added to the configuration of a running node, such a
+// setting does not change.
 type Given struct {
 	// Any reports whether the file contains anything but comments.
 	Any bool
-	// Globals holds the keys of "global", including those at the top.
+	// Globals holds the keys of "global", including those that the file has at the top level.
 	Globals map[string]bool
 	// Lnetd holds the keys of the section "lnetd", including those of drivers.
 	Lnetd map[string]bool
-	// Around holds the settings of lnetd itself in the section "lnetd", by key.
+	// Around holds the values of those keys of the section "lnetd" that configure lnetd itself
+	// instead of the node, by key.
 	Around map[string]any
 	// Drivers holds the driver keys in the section "lnetd", by net type.
 	Drivers map[lnet.NetType]map[string]bool
@@ -19,20 +21,22 @@ type Given struct {
 	Buffers map[string]bool
 	// Routing reports whether "routing" has a value.
 	Routing bool
-	// Networks reports whether the command line names the NIs. It takes precedence over any file.
+	// Networks reports whether the command line names the NIs. In this case those of files are
+	// ignored.
 	Networks bool
 	// CommandLine holds the settings of the command line, which override the file.
 	CommandLine Override
-	// RuleIDs holds the IDs of Config.TypedRules that the file contains. Other IDs were assigned
-	// when it was read.
+	// RuleIDs holds the IDs in Config.TypedRules that come from the file. Other IDs were assigned
+	// when the file was read.
 	RuleIDs map[int]bool
 	// RuleWhere holds the positions of Config.TypedRules in the file, by ID.
 	RuleWhere map[int]string
-	// Indexes holds the "idx" of Config.Rules, in the same order.
+	// Indexes holds the "idx" of each of Config.Rules, in the same order.
 	Indexes []int
 }
 
-// settings returns the settings that f contains.
+// settings returns a Given that records which settings f contains. The argument indexes becomes
+// Given.Indexes.
 func (f *file) settings(indexes []int) Given {
 	g := Given{
 		Any: f.any, Globals: keys(f.globals), Lnetd: keys(f.lnetd.options), Buffers: keys(f.buffers),

@@ -17,7 +17,8 @@ var globalKeys = func() map[string]setting[Config] {
 	return keys
 }()
 
-// discoveryName is the name of the parameter whose values are numbers in requests, and modes here.
+// discoveryName is the name of the parameter for discovery. Its values are numbers in requests, and
+// modes in the configuration.
 const discoveryName = "discovery"
 
 // renamedGlobals maps older names of keys of "global" to the current ones.
@@ -31,8 +32,9 @@ var renamedGlobals = func() map[string]string {
 	return names
 }()
 
-// orModeName returns the setting of discovery. It accepts 0 or 1, as kernels do, or the name of a mode. A
-// name always sets that mode.
+// orModeName extends number, the setting of discovery with the values 0 and 1 that kernels have, so that
+// it also accepts the name of a mode. While 1 does not change the mode Verify, a name always sets the
+// mode that it names.
 func orModeName(number setting[Config]) setting[Config] {
 	return setting[Config]{
 		either{number.form, scalar{discoveryWords}},
@@ -53,8 +55,8 @@ var (
 	discoveryModes = []discovery.Mode{discovery.On, discovery.Off, discovery.Verify}
 )
 
-// applyGlobals stores the values of "global". Values that bound each other are compared after all
-// have been read (lnetctl 7.3).
+// applyGlobals stores the values of "global" in c. Values that limit each other are compared after all
+// values have been read (lnetctl 7.3).
 func (c *Config) applyGlobals(f fileGlobals) {
 	for name, m := range f {
 		at := m.value

@@ -9,17 +9,17 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Keys of lnetctl's sections with the values that each accepts (lnetctl 9, 10, 11), and the keys
-// that describe state in exports (lnetctl 5, 7.7).
+// This file has the keys of a document and the values that each accepts (lnetctl 9, 10, 11). It also
+// has the keys that describe state in exports (lnetctl 5, 7.7).
 
-// niStatus holds the keys of an NI's state in exports.
+// niStatus holds the keys that describe the state of an NI in exports.
 var niStatus = []string{
 	"status", "statistics", "sent_stats", "received_stats", "dropped_stats", "health stats", "dev cpt", "udsp info", "refs",
 	"tx_q_num_of_buf", "available_tx_credits", "min_tx_credits", seqNoKey, "detail",
 	"tcp bonding", // in releases up to 2.12
 }
 
-// peerStatus holds the keys of the state of a peer and its NIDs in exports.
+// peerStatus holds the keys that describe the state of a peer or one of its NIDs in exports.
 var peerStatus = []string{
 	"peer state", "state", "udsp info", "max_ni_tx_credits", "available_tx_credits", "min_tx_credits", "tx_q_num_of_buf",
 	"available_rtr_credits", "min_rtr_credits", "refcount", "statistics", "sent_stats", "received_stats", "dropped_stats",
@@ -27,8 +27,8 @@ var peerStatus = []string{
 	"send_count", "recv_count", "drop_count", // in releases up to 2.10
 }
 
-// otherTunables holds "lnd tunables" that kernels show (lnetctl 5.1 item 8, 9.1) and the tables of
-// drivers lack. They have no effect.
+// otherTunables holds, by net type, the "lnd tunables" that kernels show (lnetctl 5.1 item 8, 9.1) but
+// the drivers of lnetd do not have. They are accepted and have no effect.
 var otherTunables = map[lnet.NetType][]string{
 	lnet.TypeO2IB: {"peer_credits_hiw"},
 	lnet.TypeGNI:  {"timeout"},
@@ -66,7 +66,7 @@ var (
 	priority = scalar{wholeIn(api.PriorityRange)}
 )
 
-// niKeys returns the keys of an NI.
+// niKeys returns the forms of the keys that an NI has.
 func niKeys(drivers []DriverOptions) map[string]form {
 	return map[string]form{
 		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": commonTunablesOf(drivers),
@@ -96,7 +96,7 @@ func netRuleShape(drivers []DriverOptions) *shape {
 	}, stateKeys: []string{seqNoKey}, needed: [][]string{{"net-spec"}}}
 }
 
-// sections returns the form of a document.
+// sections returns the form of a whole document. The keys are its sections.
 func sections(drivers []DriverOptions) *shape {
 	keys := map[string]form{
 		"net":     list{netShape(drivers)},
@@ -147,8 +147,8 @@ const onlyExec = "it is only valid for 'import --exec'"
 
 var buffers = scalar{Whole{-1, node.BuffersMax}}
 
-// tunablesOf returns the form of "lnd tunables" with the options of all drivers. Unknown keys are
-// checked later, when the net is known.
+// tunablesOf returns the form of "lnd tunables" for an NI whose net is not known yet. It has the options
+// of all drivers. The keys are checked later, against tunablesFor.
 func tunablesOf(drivers []DriverOptions) form {
 	s := &shape{key: "lnd tunables", keys: map[string]form{}, stateKeys: allTunables(drivers)}
 	for k := range drivers {
@@ -159,8 +159,9 @@ func tunablesOf(drivers []DriverOptions) form {
 	return uncheckedMapping{s}
 }
 
-// commonTunablesOf returns the form of "tunables". Exports of 2.9 and 2.10 have the LND tunables
-// there too. Unknown keys are checked later, when the net is known.
+// commonTunablesOf returns the form of "tunables" for an NI whose net is not known yet. It permits the
+// LND tunables too, because exports of Lustre 2.9 and 2.10 have them there. The keys are checked later,
+// against directTunablesFor.
 func commonTunablesOf(drivers []DriverOptions) form {
 	return uncheckedMapping{&shape{key: "tunables", keys: commonTunables, stateKeys: append([]string{seqNoKey}, allTunables(drivers)...)}}
 }
@@ -180,12 +181,14 @@ func allTunables(drivers []DriverOptions) (all []string) {
 	return all
 }
 
-// uncheckedMapping is a mapping whose keys are checked later.
+// uncheckedMapping is the form of a mapping whose keys its check method does not check, because the code
+// that reads it does so.
 type uncheckedMapping struct{ *shape }
 
 func (uncheckedMapping) check(place, []*shape) {}
 
-// directTunablesFor returns the form of "tunables" for a net, including the tunables of its LND.
+// directTunablesFor returns the form of "tunables" for an NI on a net of type t. It includes the LND
+// tunables, which are the given options.
 func directTunablesFor(t lnet.NetType, options []Option) *shape {
 	s := tunablesFor(t, options)
 	maps.Copy(s.keys, commonTunables)
@@ -193,7 +196,8 @@ func directTunablesFor(t lnet.NetType, options []Option) *shape {
 	return s
 }
 
-// tunablesFor returns the form of "lnd tunables" for a net.
+// tunablesFor returns the form of "lnd tunables" for an NI on a net of type t, whose driver has the
+// given options.
 func tunablesFor(t lnet.NetType, options []Option) *shape {
 	s := &shape{key: "lnd tunables", keys: map[string]form{}, stateKeys: otherTunables[t]}
 	for _, o := range options {

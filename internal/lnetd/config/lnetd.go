@@ -20,7 +20,7 @@ var lnetdKeys = func() map[string]setting[Config] {
 	return keys
 }()
 
-// otherKeys are those of lnetdKeys that are not parameters of the node.
+// otherKeys holds those keys of the section "lnetd" that are not parameters of the node.
 var otherKeys = map[string]setting[Config]{
 	"control_socket": texts(pathText, func(c *Config, s string) error {
 		c.ControlSocket = s
@@ -48,7 +48,7 @@ var otherKeys = map[string]setting[Config]{
 		func(c *Config, f Format) { c.LogFormat = f }),
 }
 
-// lndTimeouts reads the driver timeouts by net.
+// lndTimeouts is the setting "lnd_timeouts", which holds the LND timeouts of nets.
 var lndTimeouts = setting[Config]{
 	list{&shape{
 		key: "lnd_timeouts", needed: [][]string{{"net"}, {"timeout"}}, lnetdOnly: true,
@@ -82,7 +82,8 @@ var lndTimeouts = setting[Config]{
 	},
 }
 
-// lockPeers locks the primary NIDs of peers that the file contains.
+// lockPeers reads "lock_prim", a list of primary NIDs, and marks the peers of c with these primary NIDs
+// as locked. It adds a warning for each NID that is not the primary NID of a peer of c.
 func (c *Config) lockPeers(at place) {
 	for _, item := range at.optionalItems() {
 		nids, ok := item.nids(1)
@@ -97,11 +98,12 @@ func (c *Config) lockPeers(at place) {
 	}
 }
 
-// maxSeconds is one day. Larger values are taken as mistakes.
+// maxSeconds is the maximum of values in seconds that kernels do not limit. It is one day, because
+// larger values are probably mistakes.
 const maxSeconds = 24 * 3600
 
-// applyLnetd stores the values of the section "lnetd". It runs after "global", which cannot
-// express all discovery modes.
+// applyLnetd stores the values of the section "lnetd" in c. It must be called after applyGlobals, so
+// that "discovery" in "lnetd", which can express all modes, overrides that in "global".
 func (c *Config) applyLnetd(f *file) {
 	before := c.Parameters.Discovery
 	for name, at := range f.lnetd.options {

@@ -11,22 +11,24 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// merge is a State under change, together with the problems and warnings found so far.
+// merge is a State to which a document is being applied, together with the problems and warnings found
+// so far.
 type merge struct {
 	State
-	name     string // the document's
+	name     string // the name of the document
 	drivers  []DriverOptions
 	problems Problems
 	warnings Problems
 
-	// routeIndex and ownerIndex hold positions: that of a route, and that of the peer that has a NID.
+	// routeIndex holds the positions of routes in State.Routes. ownerIndex holds for each NID the
+	// position in State.Peers of the peer that has it.
 	routeIndex map[routeKey]int
 	ownerIndex map[lnet.NID]int
-	// deleted holds the positions of deleted peers.
+	// deleted holds the positions in State.Peers of deleted peers, which are removed at the end.
 	deleted map[int]bool
 }
 
-// index records the positions of routes and peers.
+// index fills routeIndex and ownerIndex.
 func (m *merge) index() {
 	m.routeIndex, m.ownerIndex = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, len(m.Peers))
 	for k := range m.Routes {
@@ -67,7 +69,7 @@ func (m *merge) result() (State, Problems, error) {
 	return m.State, sortAndLimit(m.warnings), nil
 }
 
-// clone returns a copy whose lists can be changed.
+// clone returns a copy of s whose lists can be changed without changing s.
 func (s *State) clone() State {
 	c := *s
 	c.NIs, c.Peers, c.Routes = slices.Clone(s.NIs), slices.Clone(s.Peers), slices.Clone(s.Routes)
@@ -78,11 +80,13 @@ func (s *State) clone() State {
 	return c
 }
 
-// Add returns the state of a node in state have after the document c has been added (lnetctl 7),
-// and warnings. The error is a Problems with each entry that cannot be added. The document is
-// called name in messages. The drivers are those with which it was read. ParseOver must have read c over have, and c must be settled. The NIs
-// of c must be resolved in the same way as those of have. The driver options of c must include
-// those of have (see AddDrivers).
+// Add returns the state of a node in state have after the document c has been added to its configuration
+// (lnetctl 7), and warnings. The error is a Problems with each entry that cannot be added. The document
+// is called name in messages.
+//
+// The caller must have read c with ParseOver, for the same drivers and the base have, resolved it with
+// Settle, and called AddDrivers. The names in c.NIs must have the same form as in have.NIs, so that they
+// can be compared.
 func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: name, drivers: drivers}
 	m.index()
@@ -115,8 +119,9 @@ func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, P
 	return m.result()
 }
 
-// Replace returns the state of a node in state have after the document c has replaced it. It has
-// the same requirements as Add.
+// Replace returns the state of a node in state have after the document c has replaced its configuration,
+// and warnings. The error is a Problems. The caller must have resolved c with Settle, and the names in
+// c.NIs must have the same form as in have.NIs.
 func Replace(have *State, name string, c *Config) (State, Problems, error) {
 	m := &merge{State: c.State.clone(), name: name}
 	m.TypedRules = c.KeepRuleIDs(have)
@@ -146,8 +151,9 @@ func find[T any](list []T, is func(*T) bool) *T {
 	return nil
 }
 
-// addNI adds an NI. If an equal one exists, nothing changes. If the existing one differs only in
-// settings that can be changed in place, these are changed.
+// addNI adds the NI i. If the node already has it and it differs only in settings that can be changed
+// while it is up, addNI changes these. Any other difference is a conflict. The NI gets the common
+// tunables of its net.
 func (m *merge) addNI(i NI) {
 	if has := find(m.NIs, func(o *NI) bool { return o.key() == i.key() }); has != nil {
 		switch {
@@ -176,8 +182,8 @@ func (m *merge) addNI(i NI) {
 // timeoutOption is the NI option for the LND timeout.
 const timeoutOption = "timeout"
 
-// inheritTimeout sets the LND timeout of an NI without one to the timeout that holds for its whole
-// net, as "net set --net" sets it (lnetctl 4.5).
+// inheritTimeout sets the LND timeout of the new NI i, unless i has one. If all NIs on its net have the
+// same timeout, it was set for the net (lnetctl 4.5), so i gets it too.
 func (m *merge) inheritTimeout(i *NI) {
 	if _, given := i.Options[timeoutOption]; given {
 		return
@@ -206,7 +212,8 @@ func (m *merge) addRoute(r Route) {
 	m.Routes = append(m.Routes, r)
 }
 
-// mergePeer adds a peer, or adds NIDs to a configured one.
+// mergePeer adds the peer p, an entry of "peer". If a peer with the same primary NID is configured, it
+// gets the NIDs of p in addition. A NID that belongs to another peer is a conflict.
 func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 	has := m.ownerOf(p.Primary)
 	if has != nil && has.Primary != p.Primary {
@@ -243,9 +250,9 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 	}
 }
 
-// undiscovered reports whether p is the entry of a gateway that was not discovered yet when a
-// kernel exported its configuration. Such an entry is not Multi-Rail and has one NID. It is not
-// configured, because that would prevent discovery of the gateway.
+// undiscovered reports whether p is the entry of a gateway that a kernel had not discovered yet when it
+// exported its configuration. Such an entry is not Multi-Rail and has one NID. Entries for which
+// undiscovered returns true must be left out, because a configured peer is not discovered.
 func (p *Peer) undiscovered(gateways map[lnet.NID]bool) bool {
 	return p.SingleRail && !p.Locked && len(p.Others) == 0 && gateways[p.Primary]
 }
@@ -259,9 +266,9 @@ func gatewaysOf(routes []Route) map[lnet.NID]bool {
 	return all
 }
 
-// checkGateways reports the peers of have that lose a NID that routes use as a gateway. Nodes
-// reject such a change. The function where returns the position of the entry that removes the NID
-// from a peer.
+// checkGateways adds a conflict for each peer of have that loses a NID that is the gateway of a route,
+// because nodes reject such a change. The function where returns the position of the entry that takes
+// the NID from the peer. The remedy is what to tell the operator.
 func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy string) {
 	lost := gatewaysOf(m.Routes)
 	for k := range m.Peers {
@@ -283,17 +290,19 @@ func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy
 	}
 }
 
-// LeaveUndiscovered removes the entries of gateways that discovery will create.
+// LeaveUndiscovered removes from s the peers that are gateways not yet discovered by the kernel that
+// exported the configuration. If they were configured, they would not be discovered (see undiscovered).
 func (s *State) LeaveUndiscovered() {
 	gateways := gatewaysOf(s.Routes)
 	s.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(p Peer) bool { return p.undiscovered(gateways) })
 }
 
-// addPolicies inserts rules at their positions. Rules that exist already are left as they are.
+// addPolicies inserts the "udsp" rules of c at the positions that their "idx" gives, and adds its
+// "selection" rules. Rules that exist already do not change.
 func (m *merge) addPolicies(c *Config) {
 	var p selection.Policies
 	for _, r := range m.Rules {
-		_ = p.Add(r, selection.Append) // they are in force
+		_ = p.Add(r, selection.Append) // cannot fail, because the node accepted these rules
 	}
 	for k, r := range c.Rules {
 		if err := p.Add(r, c.Given.Indexes[k]); err != nil && !errors.Is(err, selection.ErrExists) {
@@ -308,8 +317,8 @@ func (m *merge) addPolicies(c *Config) {
 	m.TypedRules = p.Typed()
 }
 
-// AddDrivers merges the document's driver options over those of have. If the document sets an
-// option to its default, the value in have is removed.
+// AddDrivers completes the driver options of the document c with those of have. Options that the document
+// contains have precedence. An option that the document sets to its default is absent from the result.
 func (c *Config) AddDrivers(have *State) {
 	drivers := maps.Clone(have.Drivers)
 	for t, given := range c.Given.Drivers {
@@ -327,7 +336,8 @@ func (c *Config) AddDrivers(have *State) {
 	c.Drivers = drivers
 }
 
-// check reports conflicts and removes the routes that are not for this node.
+// check removes routes that are not for this node (see checkRoutes), and adds a conflict if there are
+// too many NIs.
 func (m *merge) check() {
 	m.checkRoutes()
 	if most := m.Parameters.InterfacesMax; most > 0 && len(m.NIs) >= most {
@@ -335,8 +345,9 @@ func (m *merge) check() {
 	}
 }
 
-// checkRoutes removes the document's routes that are not for this node. It reports an error if a
-// route that the node had before is not for it any more.
+// checkRoutes removes the routes of the document that are not for this node (see misplacedRoutes), with
+// a warning. If a route that the node had before is no longer for this node, because NIs change, it is a
+// conflict.
 func (m *merge) checkRoutes() {
 	misplaced := misplacedRoutes(m.NIs)
 	m.Routes = slices.DeleteFunc(m.Routes, func(r Route) bool {
@@ -354,7 +365,8 @@ func (m *merge) checkRoutes() {
 	})
 }
 
-// changesInPlace reports whether an NI can become o while it is up.
+// changesInPlace reports whether the NI n can be changed to o while it is up: they must be the same NI
+// and differ only in options that can be changed while an NI is up.
 func (n *NI) changesInPlace(o *NI, drivers []DriverOptions) bool {
 	if n.key() != o.key() || n.moved(o) || n.Tunables != o.Tunables || !slices.Equal(n.CPTs, o.CPTs) {
 		return false

@@ -2,17 +2,17 @@ package config
 
 // Metrics is the section "metrics" in "lnetd".
 type Metrics struct {
-	// Peers is the maximum number of peers with their own series.
+	// Peers is the maximum number of peers for which there are separate time series.
 	Peers int
-	// LustreCompat adds the metric names that dashboards of Lustre's exporters use.
+	// LustreCompat adds metrics with the names that dashboards for Lustre's exporters use.
 	LustreCompat bool
-	// WebConfig is the path of a web-config.yml. If it is empty, neither TLS nor passwords are
-	// used.
+	// WebConfig is the path of a file with the TLS and password settings, in the format of
+	// Prometheus exporters. If it is empty, metrics are served without TLS and passwords.
 	WebConfig string
 }
 
-// DefaultMetricsPeers is the default of Metrics.Peers, and MetricsPeersMax its maximum. Each peer
-// adds about 100 bytes per series to a scrape.
+// DefaultMetricsPeers is the default of Metrics.Peers, and MetricsPeersMax its maximum. The answer to a
+// scrape grows by about 100 bytes for each time series of each peer.
 const (
 	DefaultMetricsPeers = 1000
 	MetricsPeersMax     = 65536

@@ -9,9 +9,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Mismatches describes the interfaces that the string "ip2nets" selects although none of their
-// addresses matches the patterns of the entry. They are used nevertheless, as kernels do (lnetctl
-// 13.3), because an entry applies to the whole host.
+// Mismatches returns a text for each interface that an entry of the string "ip2nets" selects although
+// the interface has no address that matches the patterns of the entry. Such an interface is used
+// nevertheless, as in kernels (lnetctl 13.3), because an entry applies if any interface of the host
+// matches.
 func (l *Site) Mismatches(machine []Interface) (out []string) {
 	usable := slices.DeleteFunc(slices.Clone(machine), func(i Interface) bool { return !i.Up || i.Loopback })
 	for k := range l.IP2Nets {
@@ -32,7 +33,7 @@ func (l *Site) Mismatches(machine []Interface) (out []string) {
 	return out
 }
 
-// listAddrs returns addresses as text.
+// listAddrs joins addresses to a text.
 func listAddrs(addrs []netip.Addr) string {
 	var all []string
 	for _, a := range addrs {
@@ -41,11 +42,12 @@ func listAddrs(addrs []netip.Addr) string {
 	return strings.Join(all, ", ")
 }
 
-// chosen returns the interfaces that a net names, or the first one with an IPv4 address.
+// chosen returns those of the usable interfaces that spec names. If it names no interface, chosen
+// returns the first usable one with an IPv4 address.
 func chosen(spec *lnet.NetSpec, usable []Interface) (out []Interface) {
 	nis, err := nisOf(lnet.Networks{*spec})
 	if err != nil {
-		return nil // Settle returns it
+		return nil // Settle returns the error
 	}
 	names := DevicesOf(ExpandDevices(nis, namesOf(usable)))
 	for _, i := range usable {

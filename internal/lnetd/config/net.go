@@ -10,14 +10,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// addNet adds the NIs of an item of "net" (lnetctl 9.1).
+// addNet adds the NIs of f, an item of "net", to c (lnetctl 9.1).
 func (c *Config) addNet(f fileNet) {
 	var n lnet.Net // stays zero if the name is missing, which has been reported
 	if f.name.node != f.at.node {
 		n, _ = f.name.net()
 	}
 	if n.Type() == lnet.TypeLO {
-		return // always exists
+		return // every node has 0@lo
 	}
 	if f.direct.pattern != nil {
 		if f.patternAlone() {
@@ -59,7 +59,8 @@ func (c *Config) addNet(f fileNet) {
 	}
 }
 
-// addNI adds an NI, or reports a problem if the file contains it already.
+// addNI adds an NI to c. It reports a problem if the file already contains an NI with the same net and
+// the same device or NID, or if there are too many NIs.
 func (c *Config) addNI(ni NI, at place) {
 	switch {
 	case ni.Net == 0:
@@ -79,8 +80,8 @@ func (c *Config) addNI(ni NI, at place) {
 	c.NIs = append(c.NIs, ni)
 }
 
-// addNetPattern adds a rule for a net whose interfaces have addresses in a pattern. It may name
-// an interface that must have such an address (lnetctl 11).
+// addNetPattern adds a rule for the net n that selects interfaces by a pattern of addresses. If ni also
+// names interfaces, these must have such an address (lnetctl 11).
 func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 	a, ok := ni.pattern.addressRange()
 	r := NetRule{net: n, ranges: []addressRange{a}, tunables: ni.tunables.tunables(), options: ni.options(n)}
@@ -90,7 +91,8 @@ func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 	}
 }
 
-// patternAlone reports whether nothing but "pattern" selects NIs, and adds a problem otherwise.
+// patternAlone reports whether "pattern" may select the NIs of the item, because there is neither "local
+// NI(s)" nor "nid". Otherwise it adds a problem.
 func (f *fileNet) patternAlone() bool {
 	beside := ""
 	switch {
@@ -106,8 +108,9 @@ func (f *fileNet) patternAlone() bool {
 	return false
 }
 
-// places returns an NI for each interface that is named, or one for the NID. If a NID is given in
-// addition to an interface, the interface must have that NID.
+// places returns an NI on the net n for each interface that ni names or, if it names none, one NI for
+// its "nid". If ni has both one interface and a NID, the NI has both, so the interface must have that
+// NID.
 func (ni *fileNI) places(n lnet.Net) []NI {
 	nid, ok := ni.ownNID(n)
 	if !ok {
@@ -145,7 +148,8 @@ func (ni *fileNI) places(n lnet.Net) []NI {
 	return out
 }
 
-// ownNID returns the value of "nid", or the zero NID if it is absent.
+// ownNID returns the value of "nid", or the zero NID if it is absent. It returns false if it has
+// reported a problem, such as a NID that is not on the net n.
 func (ni *fileNI) ownNID(n lnet.Net) (lnet.NID, bool) {
 	if ni.nid == nil {
 		return lnet.NID{}, true
@@ -166,7 +170,8 @@ func (ni *fileNI) ownNID(n lnet.Net) (lnet.NID, bool) {
 	return nid, true
 }
 
-// allCPTs returns the value of "CPT", which applies to all interfaces.
+// allCPTs returns the value of "CPT", which applies to all interfaces of ni. Nil means all CPU
+// partitions. It returns false if it has reported a problem.
 func (ni *fileNI) allCPTs() ([]int, bool) {
 	if ni.cpts == nil {
 		return nil, true
@@ -174,7 +179,8 @@ func (ni *fileNI) allCPTs() ([]int, bool) {
 	return ni.cpts.cpts()
 }
 
-// device parses the name of an interface and the interface's CPU partitions.
+// device returns an NI with the name and the CPU partitions of the interface. If the interface has no
+// CPU partitions of its own, the NI gets those in all. It returns false if it has reported a problem.
 func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 	s, ok := i.textOf(deviceText)
 	if !ok {
@@ -199,7 +205,8 @@ func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 	return ni, true
 }
 
-// tunables returns the tunables. Absent ones are set to "the driver's default".
+// tunables returns the tunables in f, which may be nil. Absent ones have the values that mean the
+// driver's default.
 func (f *fileTunables) tunables() lnd.Tunables {
 	t := lnd.Tunables{PeerTimeout: -1}
 	if f == nil {
@@ -219,13 +226,14 @@ func (f *fileTunables) tunables() lnd.Tunables {
 	return t
 }
 
-// hasTunables reports whether the NI has LND tunables.
+// hasTunables reports whether ni contains LND tunables.
 func (ni *fileNI) hasTunables() bool {
 	return ni.lnd != nil || ni.tunables != nil && ni.tunables.hasLNDTunables
 }
 
-// options returns the LND tunables for a net, if it has a driver. Values in "lnd tunables" take
-// precedence over values in "tunables", where exports of 2.9 and 2.10 have them.
+// options returns the LND tunables in ni and reports unknown keys among them. The tunables are those of
+// the driver for the net n; without a driver, the result is nil. Values in "lnd tunables" take
+// precedence over values in "tunables", where exports of Lustre 2.9 and 2.10 have them.
 func (ni *fileNI) options(n lnet.Net) lnd.Values {
 	if n == 0 {
 		return nil

@@ -10,18 +10,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// NetRule is an item of "ip2nets": a net for hosts that have certain interfaces or addresses
+// NetRule is an item of "ip2nets". It adds a net to the hosts that have certain interfaces or addresses
 // (lnetctl 10).
 type NetRule struct {
 	net lnet.Net
-	// devices must all be usable and have an address in ranges. A name that stands for several
-	// interfaces selects the existing ones that do, of which there must be at least one.
+	// devices holds the interfaces that the rule names. The rule matches a host only if each of them
+	// is up and has an address in ranges. If a name has numbers that select several interfaces, at
+	// least one of these must be up and have such an address.
 	devices []NI
-	// all holds the CPU partitions of interfaces that are not named.
+	// all holds the CPU partitions of interfaces that the rule selects only by their address.
 	all []int
-	// required reports that it is an error if the rule does not match this host.
+	// required is true if it is an error that the rule does not match this host.
 	required bool
-	// ranges holds the address ranges. None means any address.
+	// ranges holds the address ranges. If it is empty, any address matches.
 	ranges   []addressRange
 	tunables lnd.Tunables
 	options  lnd.Values
@@ -57,7 +58,8 @@ func (r *addressRange) match(a netip.Addr) bool {
 	return r.prefix.Contains(a.WithZone(""))
 }
 
-// addNetRules adds the items of "ip2nets".
+// addNetRules adds the items of "ip2nets" to c.Site.Rules. It leaves out items with problems, which it
+// reports.
 func (c *Config) addNetRules(list []place) {
 	for _, at := range list {
 		if r, ok := readNetRule(at); ok {
@@ -109,7 +111,8 @@ func readNetRule(at place) (r NetRule, good bool) {
 	return r, good
 }
 
-// setRuleInterfaces stores interfaces and CPU partitions in a rule.
+// setRuleInterfaces stores the interfaces and CPU partitions of ni in the rule r. It returns false if it
+// has reported a problem.
 func (ni *fileNI) setRuleInterfaces(r *NetRule) (good bool) {
 	r.all, good = ni.allCPTs()
 	for _, at := range ni.interfaces {
@@ -120,7 +123,7 @@ func (ni *fileNI) setRuleInterfaces(r *NetRule) (good bool) {
 	return good
 }
 
-// addressRange parses an item of "ip-range".
+// addressRange parses the value as an address range. It returns false if it has reported a problem.
 func (p place) addressRange() (addressRange, bool) {
 	s, ok := p.textOf(rangeText)
 	if !ok {
@@ -133,8 +136,8 @@ func (p place) addressRange() (addressRange, bool) {
 	return r, err == nil
 }
 
-// match returns the interfaces, with their CPU partitions, for which the rule creates NIs. It
-// returns none if the rule is not for this host.
+// match returns an NI, with device and CPU partitions, for each of the host's interfaces that the rule
+// selects. The list is empty if the rule does not match the host.
 func (r *NetRule) match(machine []Interface) (found []NI) {
 	switch {
 	case len(r.devices) > 0:
@@ -155,7 +158,7 @@ func (r *NetRule) match(machine []Interface) (found []NI) {
 	return nil
 }
 
-// matchNames is match for a rule that names interfaces.
+// matchNames does what match does for a rule that names interfaces.
 func (r *NetRule) matchNames(machine []Interface) []NI {
 	var fit []string
 	for k := range machine {
@@ -172,8 +175,8 @@ func (r *NetRule) matchNames(machine []Interface) []NI {
 	return found
 }
 
-// namedInterfaces returns the interfaces that the rule names. A name that the host has stands only for
-// itself.
+// namedInterfaces returns the interfaces that the rule names. If the host has an interface with exactly
+// that name, numbers after the name do not select interfaces, so Listed is nil.
 func (r *NetRule) namedInterfaces(machine []Interface) []NI {
 	list := slices.Clone(r.devices)
 	for k := range list {
@@ -184,8 +187,8 @@ func (r *NetRule) namedInterfaces(machine []Interface) []NI {
 	return list
 }
 
-// remedy returns advice for a rule that contradicts the interfaces it names: which addresses they
-// have, and which interfaces match.
+// remedy returns what to tell the operator about a rule whose interfaces have no matching address: which
+// addresses they have, and which other interfaces match.
 func (r *NetRule) remedy(machine []Interface) string {
 	var parts, fit []string
 	named := DevicesOf(ExpandDevices(r.namedInterfaces(machine), namesOf(machine)))
@@ -206,7 +209,7 @@ func (r *NetRule) remedy(machine []Interface) string {
 	return strings.Join(append(append(parts, fit...), "write that interface, or remove the interface"), "; ")
 }
 
-// acceptsInterface reports whether an interface is up and has an address in the ranges.
+// acceptsInterface reports whether the interface i is up and has an address in the rule's ranges.
 func (r *NetRule) acceptsInterface(i *Interface) bool {
 	return i.Up && slices.ContainsFunc(i.Addrs, func(a netip.Addr) bool {
 		return len(r.ranges) == 0 || slices.ContainsFunc(r.ranges, func(in addressRange) bool { return in.match(a) })

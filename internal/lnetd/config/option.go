@@ -11,20 +11,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// DriverOptions describes the options of the drivers for one net type. The caller of Parse passes
-// a table of them, so that this package depends on no driver.
+// DriverOptions describes the options of the driver for one net type and of its NIs. The caller of Parse
+// passes one for each driver, so that this package does not depend on drivers.
 type DriverOptions struct {
-	// Table holds the tunables, whose parameters are the keys of the driver's section.
+	// Table holds the tunables. Their module parameters are the keys of the driver's section in
+	// "lnetd"; their names are the keys of "lnd tunables".
 	lnd.Table
-	// Own holds options that are keys of "lnetd" itself. The reference describes them in
-	// reference.yaml and ignores their Help. No parameter has the same name.
+	// Own holds further options of the driver. They are keys of "lnetd" itself, not of the driver's
+	// section, and no parameter has the same name. The file reference.yaml describes them, so their
+	// Help is not used.
 	Own []Option
-	// Check returns an error if the values of the section and of Own are invalid together. It may
-	// be nil.
+	// Check returns an error if the values of the driver's section and of Own, each of which is
+	// valid, contradict each other. It may be nil.
 	Check func(Values) error
 }
 
-// parameters returns the keys of the driver's section.
+// parameters returns the options that are keys of the driver's section in "lnetd".
 func (d *DriverOptions) parameters() (list []Option) {
 	for k := range d.Tunables {
 		if t := &d.Tunables[k]; t.Parameter != "" {
@@ -36,7 +38,7 @@ func (d *DriverOptions) parameters() (list []Option) {
 	return list
 }
 
-// tunables returns the keys of "lnd tunables" for nets of the driver.
+// tunables returns the options that are keys of "lnd tunables" for NIs of the driver.
 func (d *DriverOptions) tunables() (list []Option) {
 	for k := range d.Tunables {
 		t := &d.Tunables[k]
@@ -57,7 +59,7 @@ func (d *DriverOptions) tunables() (list []Option) {
 	return list
 }
 
-// helpFor returns the comment for a tunable in the reference.
+// helpFor returns the comment on a tunable for the reference document.
 func helpFor(t *lnd.Tunable) string {
 	if t.Unit.Name == "" {
 		return t.Help
@@ -65,7 +67,8 @@ func helpFor(t *lnd.Tunable) string {
 	return t.Unit.Name + ": " + t.Help
 }
 
-// tableOf returns the options of the driver for a net type, or empty ones if there is no driver.
+// tableOf returns the options of the driver for a net type. Without such a driver, it returns an empty
+// DriverOptions.
 func tableOf(drivers []DriverOptions, t lnet.NetType) *DriverOptions {
 	if d := find(drivers, func(d *DriverOptions) bool { return d.Type == t }); d != nil {
 		return d
@@ -77,18 +80,19 @@ func tableOf(drivers []DriverOptions, t lnet.NetType) *DriverOptions {
 type Option struct {
 	Name string
 	Kind Kind
-	// Default is the value that an absent option has. It is empty if that value depends on other
-	// settings; then every given value is kept.
+	// Default is the value that the option has if it is absent. It is empty if the default depends
+	// on other settings. In this case Values contains the option whenever it was set.
 	Default string
-	// Help is a short comment for the reference. It may be empty.
+	// Help is a short comment for the reference document. It may be empty.
 	Help string
 }
 
-// Values holds options by name, in the form that their kinds return. A value that equals the
-// default is omitted, so that equal Values have the same meaning.
+// Values holds the values of options by name, in the canonical form of their kind. A value that equals
+// the option's default is omitted, so that two Values with the same meaning are equal.
 type Values map[string]string
 
-// with sets a value and returns the result. v may be nil.
+// with sets the option o to a value, or removes it from v if the value is the default. It changes v
+// and returns it. If v is nil, it returns a new map.
 func (v Values) with(o *Option, value string) Values {
 	if v == nil {
 		v = Values{}
@@ -117,9 +121,10 @@ func (v Values) Number(name string) (int, bool) {
 // Kind describes the values of an option. It is one of Whole, Within, Truth, Words, Text and
 // Shown.
 type Kind interface {
-	// expected returns what a value is called in messages, such as "a number".
+	// expected returns the words for a value of this kind in a message about a value of another
+	// kind, such as "a number".
 	expected() string
-	// right describes valid values for a remedy, with an example if that helps.
+	// right describes valid values, for advice to the operator. The example may be empty.
 	right() (what, example string)
 	// schema returns the JSON Schema of the values.
 	schema() schema
@@ -151,7 +156,7 @@ func (k Whole) right() (what, example string) {
 	return fmt.Sprintf("a whole number from %d to %d", k.Min, k.Max), example
 }
 
-// typical is a number for examples where 1 would look odd.
+// typical is the number in examples of values that are normally greater than 1.
 const typical = 10
 
 func (k Whole) read(text string) (string, error) {
@@ -162,7 +167,8 @@ func (k Whole) read(text string) (string, error) {
 	return strconv.Itoa(n), err
 }
 
-// Within accepts any whole number and limits it to Min to Max.
+// Within accepts any whole number. A number less than Min is changed to Min, and one greater than Max to
+// Max.
 type Within struct{ Min, Max int }
 
 func (Within) expected() string { return "a number" }
@@ -174,8 +180,8 @@ func (k Within) read(text string) (string, error) {
 	return strconv.Itoa(max(k.Min, min(n, k.Max))), err
 }
 
-// Boolean accepts a boolean in all spellings of YAML, and 1 and 0. The canonical form is 1 or 0.
-// With Count, larger numbers mean yes too, because the option was a number in older releases.
+// Boolean accepts a boolean in all spellings of YAML, and 1 and 0. The canonical form is 1 or 0. If Count
+// is set, numbers greater than 1 also mean true, because the option was a number in older releases.
 type Boolean struct{ Count bool }
 
 func (Boolean) expected() string { return "a word" }
@@ -217,7 +223,8 @@ func (k Text) right() (what, example string) { return k.What, k.Example }
 
 func (Text) read(text string) (string, error) { return text, nil }
 
-// Shown is a key that exports contain and that cannot be set. Any value is ignored.
+// Shown is the kind of an option that exports contain but that cannot be set. Any value is accepted and
+// ignored.
 type Shown struct{}
 
 func (Shown) expected() string { return "" }
@@ -246,7 +253,8 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", text)
 }
 
-// read stores those members of a mapping in v that are options. v may be nil.
+// read stores those members of a mapping in v that are in options, and returns v. If v is nil and a
+// member is stored, it returns a new map. Invalid values are reported and not stored.
 func (v Values) read(members []member, options []Option) Values {
 	for _, m := range members {
 		if o := findOption(options, m.key); o == nil {
@@ -258,8 +266,8 @@ func (v Values) read(members []member, options []Option) Values {
 	return v
 }
 
-// Set calls set for each of the table's parameters that v has. The values are valid, so set does
-// not fail.
+// Set calls set for each parameter of the table t that has a value in v. It panics if set returns an
+// error, because the values have been validated.
 func (v Values) Set(t lnd.Table, set func(parameter string, n int64) error) {
 	for k := range t.Tunables {
 		if n, ok := v.Number(t.Tunables[k].Parameter); ok {
@@ -270,7 +278,7 @@ func (v Values) Set(t lnd.Table, set func(parameter string, n int64) error) {
 	}
 }
 
-// numbers returns options that are all numbers. It returns nil if there are none.
+// numbers converts v, whose values must all be numbers. It returns nil if v is empty.
 func (v Values) numbers() lnd.Values {
 	var numbers lnd.Values
 	for name := range v {
@@ -288,7 +296,8 @@ func findOption(options []Option, name string) *Option {
 	return &options[k]
 }
 
-// option reads the value of an option. It returns false if there is no value, or it is invalid.
+// option returns the value as a value of the option o. It returns false if the value is ignored or
+// invalid; a problem with an invalid value is reported.
 func (p place) option(o *Option) (string, bool) {
 	if _, shown := o.Kind.(Shown); shown || !p.scalar(o.Kind) {
 		return "", false
@@ -306,13 +315,14 @@ func (p place) option(o *Option) (string, bool) {
 	return value, true
 }
 
-// Names of the options in "lnetd" that the flag --port sets.
+// Names of the options in "lnetd" that the command-line option --port sets.
 const (
-	// PortOption is the port to listen on.
+	// PortOption is the option for the port to listen on.
 	PortOption = "port"
-	// ConnectPortOption is the port to connect to. It defaults to the value of PortOption.
+	// ConnectPortOption is the option for the port to connect to. It defaults to the value of
+	// PortOption.
 	ConnectPortOption = "connect_port"
 )
 
-// PortKind is the kind of both options.
+// PortKind is the kind of PortOption and ConnectPortOption.
 var PortKind = Whole{1, math.MaxUint16}

@@ -14,8 +14,8 @@ import (
 // Override holds settings of the command line, which override the file. A zero value leaves the
 // setting of the file.
 type Override struct {
-	Networks      []string // module-parameter syntax, or NIDs: "tcp(eth0)", "tcp1(eth1,eth2)", "10.0.0.1@tcp"
-	Port          *int     // to listen on and to connect to; for drivers with PortOption
+	Networks      []string // in the syntax of module parameters, or NIDs: "tcp(eth0)", "tcp1(eth1,eth2)", "10.0.0.1@tcp"
+	Port          *int     // the port to listen on and to connect to, for all drivers that have PortOption
 	ControlSocket string
 	MetricsAddr   string
 	WebConfig     string // Metrics.WebConfig
@@ -23,7 +23,8 @@ type Override struct {
 	LogLevel      string
 }
 
-// Apply applies o to c. If it returns an error, c is unchanged. Errors name the option.
+// Apply changes c by the settings of the command line in o. If it returns an error, which names the
+// invalid options, c is unchanged.
 func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 	next := *c
 	var errs []error
@@ -52,8 +53,8 @@ func (c *Config) Apply(o Override, drivers []DriverOptions) error {
 	return nil
 }
 
-// applyAround applies the options that do not concern the node: the control socket, metrics and the log
-// level. It calls bad for each invalid option.
+// applyAround applies those settings of o that configure lnetd itself instead of the node: the control
+// socket, metrics and the log level. It calls bad for each invalid option.
 func (c *Config) applyAround(o *Override, bad func(option string, err error)) {
 	if o.ControlSocket != "" {
 		c.ControlSocket = o.ControlSocket
@@ -79,7 +80,8 @@ func (c *Config) applyAround(o *Override, bad func(option string, err error)) {
 	}
 }
 
-// setPort sets the port to listen on and to connect to.
+// setPort sets the port to listen on and the port to connect to, for all drivers that have these
+// options.
 func (c *Config) setPort(port int, drivers []DriverOptions) error {
 	text, err := PortKind.read(strconv.Itoa(port))
 	if err != nil {
@@ -98,7 +100,8 @@ func (c *Config) setPort(port int, drivers []DriverOptions) error {
 	return nil
 }
 
-// networksOrNIDs parses "networks" strings, some of which may be NIDs.
+// networksOrNIDs parses the values of --net, each of which is a NID or a string as in the module
+// parameter "networks".
 func networksOrNIDs(list []string) ([]NI, error) {
 	var nids []NI
 	var others []string
@@ -123,7 +126,8 @@ func networksOrNIDs(list []string) ([]NI, error) {
 	return append(nis, nids...), err
 }
 
-// networks parses "networks" strings as one list (lnetctl 13.1).
+// networks parses strings of the module parameter "networks", as if they were one comma-separated list
+// (lnetctl 13.1). It returns an error if they contain no net except lo.
 func networks(list []string) ([]NI, error) {
 	specs, err := lnet.ParseNetworks(strings.Join(list, ","))
 	if err != nil {
@@ -136,7 +140,8 @@ func networks(list []string) ([]NI, error) {
 	return nis, err
 }
 
-// nisOf returns an NI for each interface, or one for a net that names no interface.
+// nisOf returns an NI for each interface in specs. For a net that names no interface it returns one NI,
+// whose interface the driver chooses.
 func nisOf(specs lnet.Networks) (nis []NI, _ error) {
 	for _, s := range specs {
 		devices := s.Interfaces

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routerSensitivity is the default of RouterSensitivity.
+// routerSensitivity is the default of Parameters.RouterSensitivity in percent.
 const routerSensitivity = 100
 
 func defaultParameters() Parameters {
@@ -26,12 +26,13 @@ type parameter struct {
 	put func(*Parameters, int64)
 }
 
-// set sets the parameter to a number in its range.
+// set sets the parameter in to. The number v must be in the range that requests permit.
 func (p *parameter) set(to *Parameters, v int64) { p.put(to, p.Stored(v)) }
 
-// parameterTable holds all parameters of the node, in the order in which they are shown. To add one, add
-// a field to node.Parameters and an entry here, and run "make tunables". Documents, their schema and
-// reference, module parameters, requests, commands, and what they print are made from the entry.
+// parameterTable holds all parameters of the node, in the order in which commands print them. To add a
+// parameter, add a field to node.Parameters and an entry to this table, and run "make tunables". All
+// code for documents, their schema and reference, module parameters, requests and commands uses the
+// table.
 var parameterTable = withDefaults([]parameter{
 	numberAt(func(p *Parameters) *uint32 { return &p.NUMARange }, parameters.Parameter{
 		Name: "numa_range", Section: parameters.Global, Module: "lnet_numa_range", Max: math.MaxUint32, Resets: true,
@@ -171,13 +172,15 @@ func inverseAt(at func(*Parameters) *bool, p parameters.Parameter) parameter {
 	}
 }
 
-// fixed returns a parameter that cannot be changed. Documents may have any number for it.
+// fixed returns a parameter that cannot be changed. Documents may contain any number for it, which is
+// ignored.
 func fixed(get func(*Parameters) int64, p parameters.Parameter) parameter {
 	p.Min, p.Max = math.MinInt32, math.MaxInt32
 	return parameter{p, get, func(*Parameters, int64) {}}
 }
 
-// withDefaults sets the defaults to those of a node.
+// withDefaults sets Default in each parameter of the list to the default of a node, and returns the
+// list.
 func withDefaults(list []parameter) []parameter {
 	d := defaultParameters()
 	for k := range list {
@@ -186,11 +189,12 @@ func withDefaults(list []parameter) []parameter {
 	return list
 }
 
-// getDiscovery returns 1 for Verify too, as kernels and older releases show it.
+// getDiscovery returns the mode of discovery as a number: 0 if it is off, otherwise 1. The mode Verify,
+// which kernels do not have, is also shown as 1.
 func getDiscovery(p *Parameters) int64 { return int64(boolToInt(p.Discovery != discovery.Off)) }
 
-// putDiscovery does not change Verify into On. Verify is shown as 1, which may come back, for example
-// from a backup.
+// putDiscovery sets the mode of discovery to off if v is 0, and otherwise to on. If the mode is Verify, 1
+// does not change it. The number may come from a backup, in which 1 also stands for Verify.
 func putDiscovery(p *Parameters, v int64) {
 	switch {
 	case v == 0:
@@ -200,7 +204,8 @@ func putDiscovery(p *Parameters, v int64) {
 	}
 }
 
-// ParameterTable returns the parameters of a node, for the list in internal/lnetd/control/parameters.
+// ParameterTable returns the descriptions of all parameters of a node. The list in
+// internal/lnetd/control/parameters is generated from it.
 func ParameterTable() []parameters.Parameter {
 	list := make([]parameters.Parameter, len(parameterTable))
 	for k := range parameterTable {
@@ -227,7 +232,7 @@ func parameterSettings(section string) map[string]setting[Config] {
 	return settings
 }
 
-// Shown returns the parameters that commands print, by name.
+// Shown returns the values of the parameters that commands print, by name.
 func (p *Parameters) Shown() map[string]int64 {
 	values := map[string]int64{}
 	for _, one := range parametersIn(parameters.Global) {
@@ -236,7 +241,8 @@ func (p *Parameters) Shown() map[string]int64 {
 	return values
 }
 
-// Set sets the parameters with the given names. Each number must be in the range of requests.
+// Set sets parameters by name, and ignores unknown names. Each number must be in the range that requests
+// permit.
 func (p *Parameters) Set(values map[string]int64) {
 	for k := range parameterTable {
 		if v, ok := values[parameterTable[k].Name]; ok {

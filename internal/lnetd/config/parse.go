@@ -2,24 +2,25 @@ package config
 
 import "context"
 
-// Parse parses a configuration file, which is called name in messages. The file may contain the
-// options of drivers. The error is a Problems with everything that is wrong.
+// Parse parses a configuration file, which is called name in messages. The file may contain the options
+// of the given drivers. Settings that it omits get their defaults. The error is a Problems with all
+// findings.
 func Parse(name string, data []byte, drivers []DriverOptions) (Config, error) {
 	return newReading(context.Background(), name, drivers).config(data, Default())
 }
 
-// ParseOver is like Parse for a document that is applied over a node in state base. Parameters,
-// routing and buffers that the document omits are those of base. It returns the cause of ctx if
-// ctx ends first.
+// ParseOver is like Parse for a document that is added to the configuration of a node in state base.
+// Parameters, routing and router buffers that the document omits keep their values in base. If ctx ends
+// first, ParseOver returns its cause.
 func ParseOver(ctx context.Context, name string, data []byte, drivers []DriverOptions, base *State) (Config, error) {
 	over := Default()
 	over.Parameters, over.Routing, over.Buffers = base.Parameters, base.Routing, base.Buffers
 	return newReading(ctx, name, drivers).config(data, over)
 }
 
-// ParseInstead is like Parse for a document that replaces a node's configuration. Settings of
-// lnetd itself that the document omits are those of the command line, which must be valid, or the
-// defaults. It returns the cause of ctx if ctx ends first.
+// ParseInstead is like Parse for a document that replaces the configuration of a running node. Settings
+// of lnetd itself that the document omits are taken from the command line, which must be valid, or get
+// their defaults. If ctx ends first, ParseInstead returns its cause.
 func ParseInstead(ctx context.Context, name string, data []byte, drivers []DriverOptions, line *Override) (Config, error) {
 	over := Default()
 	over.applyAround(line, func(string, error) {})
@@ -30,7 +31,7 @@ func newReading(ctx context.Context, name string, drivers []DriverOptions) *read
 	return &reading{ctx: ctx, name: name, drivers: drivers}
 }
 
-// config applies a document to c.
+// config parses a document and returns c with the settings of the document.
 func (r *reading) config(data []byte, c Config) (Config, error) {
 	f := r.read(data)
 	for _, n := range f.nets {
@@ -56,8 +57,8 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 	return c, err
 }
 
-// result returns the warnings, and as the error all problems, or the reason why the document was
-// not read.
+// result returns the warnings about the document. If there were problems, the error is a Problems with
+// all of them and the warnings. If reading was interrupted, the error is the cause.
 func (r *reading) result() (Problems, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (r *reading) result() (Problems, error) {
 	return sortAndLimit(r.warnings), nil
 }
 
-// checkDrivers calls the Check functions of the drivers.
+// checkDrivers calls the drivers' Check functions for their options in c, and reports the errors.
 func (r *reading) checkDrivers(c *Config) {
 	for k := range r.drivers {
 		d := &r.drivers[k]

@@ -6,31 +6,32 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// peerNIDsMax bounds the NIDs of one peer (lnetctl 12.2).
+// peerNIDsMax is the maximum number of NIDs of a peer (lnetctl 12.2).
 const peerNIDsMax = 128
 
 // Peer is the configuration of a peer (lnetctl 9.3, 11).
 type Peer struct {
 	Primary lnet.NID
-	// Others holds the further NIDs, without the primary one and 0@lo.
+	// Others holds the NIDs of the peer other than the primary one and 0@lo.
 	Others []lnet.NID
 	// SingleRail reports that the peer is not Multi-Rail.
 	SingleRail bool
 	// Locked reports that the primary NID is locked.
 	Locked bool
-	// Found reports that the peer was discovered, not configured. It can be deleted, but is
-	// discovered again.
+	// Found reports that the peer was only discovered, not configured. After it has been deleted, it
+	// may be discovered again.
 	Found bool
-	// Listed holds all NIDs in order, if the entry is one of "peers". If it is nil, the entry
-	// adds its NIDs to those that the peer has.
+	// Listed holds all NIDs in order, if the entry is one of "peers". Such an entry replaces the
+	// NIDs that the peer has. If Listed is nil, the entry only adds its NIDs.
 	Listed []lnet.NID
 	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// peerPositions indexes the peers of a file, of which there may be hundreds of thousands.
+// peerPositions is an index of the peers that have been read from a file. It avoids a search through the
+// list for every entry, because there may be hundreds of thousands.
 type peerPositions struct {
-	owner     map[lnet.NID]lnet.NID // the primary NID of the peer that has a NID
+	owner     map[lnet.NID]lnet.NID // for each NID, the primary NID of the peer that has it
 	positions map[peerKey]int       // positions in Config.Peers
 }
 
@@ -41,7 +42,8 @@ type peerKey struct {
 
 func (p *Peer) key() peerKey { return peerKey{p.Primary, p.SingleRail} }
 
-// first returns the position of the first entry with the given primary NID.
+// first returns the position in Config.Peers of the first peer with the given primary NID. Such a peer
+// can occur twice if two entries contradict each other (see addPeer).
 func (s *peerPositions) first(primary lnet.NID) (int, bool) {
 	at, there := s.positions[peerKey{primary, false}]
 	single, too := s.positions[peerKey{primary, true}]
@@ -54,14 +56,14 @@ func (s *peerPositions) first(primary lnet.NID) (int, bool) {
 // filePeer is an item of "peer" or "peers".
 type filePeer struct {
 	at             place
-	primary        *place // if nil, the first of nids
+	primary        *place // the value of "primary nid"; if nil, the first of nids is the primary NID
 	multiRail      *place
 	nids           []place
 	primaryMissing bool // the primary NID is missing, which has been reported
-	list           bool // nids is the complete list
+	list           bool // the item is one of "peers", whose NIDs replace those that the peer has
 }
 
-// readPeers reads "peer". It skips keys that describe state.
+// readPeers returns the items of "peer". It ignores keys that describe state.
 func readPeers(at place) []filePeer {
 	var peers []filePeer
 	for _, item := range at.optionalItems() {
@@ -91,8 +93,9 @@ func readPeers(at place) []filePeer {
 	return peers
 }
 
-// readPeerLists reads "peers", the form of the Multi-Rail design (lnetctl 11). An entry lists all
-// NIDs of a peer, the primary one first. The design shows them both below "nids" and beside it.
+// readPeerLists returns the items of "peers", the form of the Multi-Rail design (lnetctl 11). An item
+// lists all NIDs of a peer, the primary one first. They may be below the key "nids" or, because the
+// design also shows this, next to it.
 func readPeerLists(at place) []filePeer {
 	var peers []filePeer
 	for _, item := range at.optionalItems() {
@@ -121,8 +124,9 @@ func readPeerLists(at place) []filePeer {
 	return peers
 }
 
-// addPeers validates and adds the peers. If a peer occurs twice, it gets the NIDs of both
-// entries. An entry of "peers" replaces earlier ones.
+// addPeers validates the items of "peer" and "peers" and adds the peers to c. If several items of "peer"
+// describe the same peer, it gets the NIDs of all of them. An item of "peers" replaces the NIDs of
+// earlier items.
 func (c *Config) addPeers(list []filePeer) {
 	places := peerPositions{map[lnet.NID]lnet.NID{}, map[peerKey]int{}}
 	for _, f := range list {
@@ -138,8 +142,9 @@ func (c *Config) addPeers(list []filePeer) {
 	}
 }
 
-// addPeer adds a peer, or adds its NIDs to an existing entry. Contradictory entries are both
-// kept, and the node reports the conflict.
+// addPeer adds the peer p, an item of "peer", to c. If c has a peer with the same primary NID and the same
+// value of "Multi-Rail", addPeer adds the NIDs to it. If only the values of "Multi-Rail" differ, both
+// peers are kept, and the node reports the conflict.
 func (c *Config) addPeer(p Peer, f *filePeer, places *peerPositions) {
 	var added []lnet.NID
 	ok := true
@@ -200,7 +205,7 @@ func (f *filePeer) peer() (Peer, bool) {
 	return p, ok
 }
 
-// readPrimary reads the primary NID.
+// readPrimary stores the primary NID of the item in p. It returns false if it has reported a problem.
 func (f *filePeer) readPrimary(p *Peer) bool {
 	primary, most := f.primary, 1
 	switch {
@@ -221,7 +226,8 @@ func (f *filePeer) readPrimary(p *Peer) bool {
 	return true
 }
 
-// sameNet returns a NID that prevents the peer from having at most one NID on each net.
+// sameNet returns a NID that is on the same net as another NID of the peer, and true, if the peer is not
+// Multi-Rail. Such a peer may have only one NID on each net.
 func (p *Peer) sameNet() (lnet.NID, bool) {
 	nets := map[lnet.Net]bool{p.Primary.Net(): true}
 	for _, nid := range p.Others {
@@ -233,8 +239,8 @@ func (p *Peer) sameNet() (lnet.NID, bool) {
 	return lnet.NID{}, false
 }
 
-// Named returns the NIDs by which an entry identifies a peer, in order. These are all NIDs of a
-// list, or else the primary one.
+// Named returns the NIDs by which an entry identifies a peer, in order. An entry of "peers" identifies it
+// by any of its NIDs, an entry of "peer" only by the primary NID.
 func (p *Peer) Named() []lnet.NID {
 	if p.Listed != nil {
 		return p.Listed
@@ -242,7 +248,8 @@ func (p *Peer) Named() []lnet.NID {
 	return []lnet.NID{p.Primary}
 }
 
-// WithPrimary returns the peer with nid as its primary NID, if nid is one of its NIDs.
+// WithPrimary returns p with nid as the primary NID. If p does not have nid, WithPrimary returns p
+// unchanged.
 func (p *Peer) WithPrimary(nid lnet.NID) Peer {
 	out := *p
 	if slices.Contains(p.Others, nid) {

@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// withNIDs returns the peer with exactly these NIDs. The list must not be empty. The peer keeps
-// its primary NID if that is in the list. Otherwise the first NID becomes the primary one, and a
-// lock is removed. Two NIDs on one net make the peer Multi-Rail.
+// withNIDs returns p with exactly the given NIDs, of which there must be at least one. If they include
+// the primary NID of p, it stays the primary NID. Otherwise the first of them becomes the primary NID,
+// which is not locked. Two NIDs on one net make the peer Multi-Rail.
 func (p *Peer) withNIDs(nids []lnet.NID) Peer {
 	out := *p
 	if !slices.Contains(nids, p.Primary) {
@@ -33,13 +33,15 @@ func Without(a, b []lnet.NID) (out []lnet.NID) {
 	return out
 }
 
-// conflictText returns the message for a listed NID that belongs to another peer.
+// conflictText returns the message about a NID in the list p that belongs to another peer, whose primary
+// NID is owner.
 func (p *Peer) conflictText(nid, owner lnet.NID) string {
 	return fmt.Sprintf("NID %d, %s, already belongs to the peer %s and is ignored", slices.Index(p.Listed, nid), nid, owner)
 }
 
-// updatePeer applies p, an entry of "peers", to the peer of c that has one of its NIDs. If there is
-// none, it adds a peer. The list replaces all NIDs of the peer.
+// updatePeer applies p, an entry of "peers", to c. If a peer of c has one of the entry's NIDs, the
+// entry's NIDs replace all NIDs of that peer. Otherwise updatePeer adds a peer. NIDs that belong to a
+// further peer are ignored with a warning.
 func (c *Config) updatePeer(p Peer, f *filePeer, places *peerPositions) {
 	owner, at, there := places.owner, 0, false
 	for _, nid := range p.nids() {
@@ -79,9 +81,10 @@ func (c *Config) updatePeer(p Peer, f *filePeer, places *peerPositions) {
 	c.Peers[at] = into
 }
 
-// matchLists finds the peer that each list of "peers" describes. It is the first one that has a NID of
-// the list and is not claimed by an earlier list. NIDs that such a peer loses become available to
-// all other peers of the document. The keys of the result are positions in list.
+// matchLists finds the peer of the node that each entry of "peers" in list describes. This is the owner
+// of the first NID of the entry whose owner no earlier entry describes. The result maps positions in
+// list to positions in m.Peers. NIDs that are not in an entry are removed from m.ownerIndex, so that
+// other entries of the document may use them.
 func (m *merge) matchLists(list []Peer) map[int]int {
 	targets, claimed := map[int]int{}, map[int]bool{}
 	for k := range list {
@@ -103,8 +106,8 @@ func (m *merge) matchLists(list []Peer) map[int]int {
 	return targets
 }
 
-// updatePeer sets the NIDs of the peer at a position to those of a list. It adds a peer if at is
-// negative.
+// updatePeer sets the NIDs of the peer at the position at in m.Peers to those of p, an entry of "peers".
+// If at is negative, it adds a peer. NIDs that belong to another peer are ignored with a warning.
 func (m *merge) updatePeer(p *Peer, at int) {
 	var nids []lnet.NID
 	for _, nid := range p.nids() {
@@ -137,8 +140,9 @@ func (m *merge) updatePeer(p *Peer, at int) {
 	}
 }
 
-// deleteListed deletes the NIDs of a list from one peer: the owner of the first NID that has an
-// owner. It deletes the peer if no NID is left.
+// deleteListed deletes the NIDs of p, an entry of "peers", from one peer: the owner of the first NID in
+// the entry that belongs to a peer. It deletes the peer if no NID is left. It calls absent for each NID
+// that belongs to another peer or to no peer.
 func (m *merge) deleteListed(p *Peer, absent func(where, what string)) {
 	at := -1
 	for _, nid := range p.Listed {

@@ -15,30 +15,32 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// place is a value in a file with its position and path. Its methods read the value as one kind
-// of thing, and record a problem if it is not.
+// place is a value in a file, with its position and the path of keys that leads to it. Methods such as
+// number and nids return the value as a certain type. If the value is not of that type, they report a
+// problem and return false or nil.
 type place struct {
 	file *reading
 	path string
 	node *yaml.Node
 }
 
-// reading is the state of reading one file.
+// reading is the state of reading one file. It collects the problems and warnings.
 type reading struct {
-	ctx           context.Context // ends the reading
-	name          string
+	ctx           context.Context // reading stops when it is done
+	name          string          // the name of the file in messages
 	drivers       []DriverOptions
 	top           *shape // form of a document; nil until it is needed
 	problems      Problems
 	warnings      Problems
 	routes        map[routeKey]bool       // routes in the file
-	seen          map[string]bool         // paths without indices, for the test of the reference; nil otherwise
+	seen          map[string]bool         // paths of all values that were read, for a test of the reference document; otherwise nil
 	warnedKeys    map[string]bool         // unknown keys for which there is a warning
 	mappingsByKey map[string][]string     // names of the mappings that have a key
-	suggestions   map[*yaml.Node][]string // what misspelled keys of a mapping probably mean
+	suggestions   map[*yaml.Node][]string // for each mapping, the keys that its misspelled keys probably mean
 }
 
-// child returns the place of a value within p. An alias is resolved.
+// child returns the place of a value within p that has the given path. If n is a YAML alias, the place
+// has the value that it refers to.
 func (p place) child(path string, n *yaml.Node) place {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -46,7 +48,7 @@ func (p place) child(path string, n *yaml.Node) place {
 	return place{file: p.file, path: path, node: n}
 }
 
-// key returns the last key of the path.
+// key returns the last key of the value's path, without indices.
 func (p place) key() string {
 	path := p.path
 	for strings.HasSuffix(path, "]") {
@@ -55,7 +57,7 @@ func (p place) key() string {
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
-// describe describes the value for messages.
+// describe returns a description of the value for messages, such as "a list".
 func (p place) describe() string {
 	switch p.node.Kind {
 	case yaml.MappingNode:
@@ -69,30 +71,31 @@ func (p place) describe() string {
 	return strconv.Quote(p.node.Value)
 }
 
-// empty reports whether a key has no value.
+// empty reports whether the value is absent or null, as after a key with nothing behind the colon.
 func (p place) empty() bool {
 	return p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!null" || p.node.Kind == 0
 }
 
-// isEmpty reports whether there is no value, or an empty list or mapping.
+// isEmpty reports whether the value is absent, null, or a list or mapping without items.
 func (p place) isEmpty() bool {
 	return p.empty() || p.node.Kind != yaml.ScalarNode && len(p.node.Content) == 0
 }
 
-// member is a key of a mapping with its place and its value.
+// member is a key of a mapping with its value. Both have a place in the file.
 type member struct {
 	key   string
 	at    place
 	value place
 }
 
-// reportRepeated reports that m repeats, in another spelling, what before has set.
+// reportRepeated reports that m sets the same thing as the member before, whose key is spelled in
+// another way.
 func (m member) reportRepeated(before member) {
 	m.at.problemf("occurs twice: as '%[2]s' in line %[1]d, and as '%[4]s' in line %[3]d",
 		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).remedyf("remove one of them")
 }
 
-// uncheckedMembers returns a mapping's members in order, without checks.
+// uncheckedMembers returns the members of a mapping in order. It reports no problems.
 func (p place) uncheckedMembers() []member {
 	out := make([]member, 0, len(p.node.Content)/2)
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
@@ -106,7 +109,8 @@ func (p place) uncheckedMembers() []member {
 	return out
 }
 
-// members returns a mapping's members in order. A duplicate key is a problem unless twice is set.
+// members returns the members of a mapping in order. It reports a problem if the value is not a mapping,
+// or if a key occurs twice and twice is not set.
 func (p place) members(twice bool) []member {
 	if p.file.ctx.Err() != nil { // the result is not used
 		return nil
@@ -145,7 +149,7 @@ func (p place) members(twice bool) []member {
 	return out
 }
 
-// items returns a list's items.
+// items returns the items of a list. It reports a problem if the value is not a list.
 func (p place) items() []place {
 	if p.file.ctx.Err() != nil {
 		return nil
@@ -161,7 +165,8 @@ func (p place) items() []place {
 	return out
 }
 
-// member returns the value of a key of a mapping.
+// member returns the value of the given key of a mapping, or false if the mapping does not have the key.
+// It reports a problem if the value is not a mapping.
 func (p place) member(key string) (place, bool) {
 	for _, m := range p.members(false) {
 		if m.key == key {
@@ -171,7 +176,8 @@ func (p place) member(key string) (place, bool) {
 	return place{}, false
 }
 
-// values returns the items of a list, or the values of a mapping whose keys are only numbers.
+// values returns the items of a list, or those of a mapping whose keys are numbers. It reports a problem
+// if the value is a single one.
 func (p place) values() []place {
 	if p.node.Kind == yaml.SequenceNode {
 		return p.items()
@@ -183,7 +189,7 @@ func (p place) values() []place {
 	return p.numbers()
 }
 
-// numbers returns the values of those keys of a mapping that are numbers.
+// numbers returns the values of those members of a mapping whose keys are numbers.
 func (p place) numbers() (out []place) {
 	for _, m := range p.optionalMembers() {
 		if isIndex(m.key) { // others are reported when keys are checked
@@ -193,7 +199,8 @@ func (p place) numbers() (out []place) {
 	return out
 }
 
-// named returns the value itself or, if it is a mapping, the value of the given key (lnetctl 11).
+// named returns the value of the given key if p is a mapping that has the key, and otherwise p itself
+// (lnetctl 11).
 func (p place) named(key string) place {
 	if p.node.Kind == yaml.MappingNode {
 		if at, ok := p.member(key); ok {
@@ -203,20 +210,21 @@ func (p place) named(key string) place {
 	return p
 }
 
-// hasMisspelled reports whether the mapping has a misspelled key that probably means one of keys.
+// hasMisspelled reports whether a misspelled key was reported in the mapping that probably means one of
+// keys.
 func (p place) hasMisspelled(keys ...string) bool {
 	return slices.ContainsFunc(p.file.suggestions[p.node], func(key string) bool { return slices.Contains(keys, key) })
 }
 
-// missing reports that a mapping lacks a key, unless a misspelling of it was reported. The kind
-// is that of its values.
+// missing reports that the mapping lacks a key, whose values are of the given kind. It does nothing if a
+// misspelling of the key has been reported.
 func (p place) missing(key string, kind Kind) {
 	if p.node.Kind == yaml.MappingNode && !p.hasMisspelled(key) { // otherwise it is reported already
 		p.problemf("the key %q is missing", key).remedy(remedyOf(kind, key))
 	}
 }
 
-// reportInvalid reports that the value is not of the given kind.
+// reportInvalid reports that the value is not of the given kind, for the reason err.
 func (p place) reportInvalid(err error, kind Kind) {
 	remedy := remedyOf(kind, p.key())
 	for outer, inner := (*lnet.FieldError)(nil), (*lnet.FieldError)(nil); errors.As(err, &outer) && errors.As(outer.Err, &inner); {
@@ -230,7 +238,8 @@ func (p place) reportInvalid(err error, kind Kind) {
 	p.problemf("%v", err).remedy(remedy)
 }
 
-// scalar reports whether the value is a single one, and records a problem otherwise.
+// scalar reports whether the value is a single value, and not null. Otherwise it reports a problem that
+// says what kind of value was expected.
 func (p place) scalar(kind Kind) bool {
 	switch {
 	case p.empty() && p.key() != "":
@@ -243,10 +252,11 @@ func (p place) scalar(kind Kind) bool {
 	return true
 }
 
-// text reads a text without further description.
+// text returns the value as text. It returns false if it has reported a problem.
 func (p place) text() (string, bool) { return p.textOf(Text{What: "a word"}) }
 
-// textOf reads a text of the given kind.
+// textOf returns the value as text. The kind describes the text in messages. It returns false if it has
+// reported a problem.
 func (p place) textOf(kind Text) (string, bool) {
 	if !p.scalar(kind) {
 		return "", false
@@ -254,7 +264,7 @@ func (p place) textOf(kind Text) (string, bool) {
 	return p.node.Value, true
 }
 
-// word reads one of several words, and returns its index.
+// word returns the index of the value in words. It returns false if it has reported a problem.
 func (p place) word(words Words) (int, bool) {
 	s, ok := p.text()
 	if !ok {
@@ -267,7 +277,8 @@ func (p place) word(words Words) (int, bool) {
 	return slices.Index(words, s), true
 }
 
-// number reads a whole number from lo to hi. It may be in quotes.
+// number returns the value as a whole number, which must be from lo to hi and may be in quotes. It
+// returns false if it has reported a problem.
 func (p place) number(lo, hi int) (int, bool) {
 	kind := Whole{lo, hi}
 	if !p.scalar(kind) {
@@ -283,16 +294,19 @@ func (p place) number(lo, hi int) (int, bool) {
 	return n, err == nil
 }
 
-// in reads a whole number in a range.
+// in returns the value as a whole number, which must be in the range r. It returns false if it has
+// reported a problem.
 func (p place) in(r api.Range) (int, bool) { return p.number(int(r.Min), int(r.Max)) }
 
-// priority reads a priority, a whole number of at least 0.
+// priority returns the value as a priority, a number of at least 0. It returns false if it has reported
+// a problem.
 func (p place) priority() (uint32, bool) {
 	n, ok := p.in(api.PriorityRange)
 	return uint32(n), ok
 }
 
-// boolean reads a boolean in any of YAML's spellings.
+// boolean returns the value as a boolean, which may have any of YAML's spellings. The second result is
+// false if it has reported a problem.
 func (p place) boolean() (bool, bool) {
 	if !p.scalar(Boolean{}) {
 		return false, false
@@ -304,7 +318,7 @@ func (p place) boolean() (bool, bool) {
 	return b, err == nil
 }
 
-// net reads the name of a net.
+// net returns the value as a net. It returns false if it has reported a problem.
 func (p place) net() (lnet.Net, bool) {
 	s, ok := p.textOf(netText)
 	if !ok {
@@ -318,7 +332,8 @@ func (p place) net() (lnet.Net, bool) {
 	return n, true
 }
 
-// nets reads one net, or several as ranges; at most limit.
+// nets returns the nets that the value stands for. It is one net, or several nets with a range in
+// brackets. More than limit nets are a problem. It returns false if it has reported a problem.
 func (p place) nets(limit int) ([]lnet.Net, bool) {
 	if s, ok := p.textOf(netText); !ok || !strings.Contains(s, "[") {
 		n, ok := p.net()
@@ -331,7 +346,7 @@ func (p place) nets(limit int) ([]lnet.Net, bool) {
 	return nets, err == nil
 }
 
-// badNet reports that the value is not a net.
+// badNet reports that the value is not a net, for the reason err.
 func (p place) badNet(err error) {
 	p.reportInvalid(err, netText)
 	var types []string
@@ -344,7 +359,8 @@ func (p place) badNet(err error) {
 	}
 }
 
-// nids reads one NID, or several with the ranges of lnetctl 12.2; at most limit.
+// nids returns the NIDs that the value stands for. It is one NID, or several NIDs with ranges (lnetctl
+// 12.2). More than limit NIDs are a problem. It returns false if it has reported a problem.
 func (p place) nids(limit int) ([]lnet.NID, bool) {
 	s, ok := p.textOf(nidText)
 	if !ok {
@@ -360,7 +376,8 @@ func (p place) nids(limit int) ([]lnet.NID, bool) {
 	return nids, err == nil
 }
 
-// pattern reads the pattern of a rule.
+// pattern returns the value as a pattern of a selection rule. It returns false if it has reported a
+// problem.
 func (p place) pattern() (lnet.Pattern, bool) {
 	s, ok := p.textOf(patternText)
 	if !ok {
@@ -373,7 +390,7 @@ func (p place) pattern() (lnet.Pattern, bool) {
 	return d, err == nil
 }
 
-// position returns the position for messages: "file:line: key".
+// position returns the value's position in the file for messages: "name:line: key".
 func (p place) position() string {
 	return fmt.Sprintf("%s:%d: %s", p.file.name, p.node.Line, p.path)
 }

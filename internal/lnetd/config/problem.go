@@ -11,14 +11,14 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// Problem is one finding about a document.
+// Problem is an error or a warning about a document.
 type Problem = api.Problem
 
-// Problems holds all findings about a document.
+// Problems is a list of errors and warnings about a document. It is an error itself.
 type Problems = api.Problems
 
-// ProblemAt returns a problem with the entry at where, which is "name:line: key", or the name of
-// an entry without a position.
+// ProblemAt returns a problem in the document name. The argument where is the position of the entry,
+// "name:line: key", or any text that names an entry without a position.
 func ProblemAt(name, where, text, remedy string) *Problem {
 	p := &Problem{File: name, Key: where, Text: text, Remedy: remedy}
 	if at, ok := strings.CutPrefix(where, name+":"); ok {
@@ -30,19 +30,19 @@ func ProblemAt(name, where, text, remedy string) *Problem {
 	return p
 }
 
-// problemRef is a problem that has been recorded.
+// problemRef refers to a problem that has been recorded, so that a remedy can be added to it.
 type problemRef struct{ problem *Problem }
 
-// remedyf sets the remedy.
+// remedyf formats a text and sets it as the problem's remedy, which tells the operator what to do.
 func (n problemRef) remedyf(format string, args ...any) {
 	n.problem.Remedy = fmt.Sprintf(format, args...)
 }
 
-// remedy sets the remedy, which may be empty.
+// remedy sets the problem's remedy, which tells the operator what to do. It may be empty.
 func (n problemRef) remedy(text string) { n.problem.Remedy = text }
 
-// WithWarnings returns the sorted problems p together with the warnings, which are marked as
-// such. If there are too many, errors have precedence.
+// WithWarnings returns the errors p together with the warnings, which it marks as such, sorted by
+// position. If there are more than problemsMax, it omits warnings.
 func WithWarnings(p, warnings Problems) Problems {
 	room := min(len(warnings), max(problemsMax-len(p), 0))
 	if room == 0 {
@@ -64,21 +64,22 @@ func sortProblems(p Problems) {
 	})
 }
 
-// problemsMax bounds the problems that are reported, recordedMax those that are recorded before.
+// problemsMax bounds the problems of a document that are reported. recordedMax bounds those that are
+// recorded while the document is read.
 const (
 	problemsMax = 100
 	recordedMax = 10_000
 )
 
-// appendProblem appends a problem to a list, unless the list is full.
+// appendProblem appends a problem to a list, unless the list already has recordedMax problems.
 func appendProblem(list *Problems, one *Problem) {
 	if len(*list) < recordedMax {
 		*list = append(*list, one)
 	}
 }
 
-// sortAndLimit sorts problems by position, because keys are checked in any order. It removes
-// duplicates and returns the first problemsMax if there are more.
+// sortAndLimit returns the problems of p sorted by position, without duplicates and with long texts
+// shortened. If there are more than problemsMax, it replaces the rest by one problem with their number.
 func sortAndLimit(p Problems) Problems {
 	atLeast := ""
 	if len(p) == recordedMax {
@@ -96,14 +97,15 @@ func sortAndLimit(p Problems) Problems {
 	return append(p[:problemsMax:problemsMax], &Problem{File: p[0].File, Text: more, Remedy: "correct these first"})
 }
 
-// problemf records a problem with the value.
+// problemf records a problem with the value, so that the document is rejected. It returns a reference
+// for adding a remedy.
 func (p place) problemf(format string, args ...any) problemRef {
 	w := p.problem(format, args...)
 	appendProblem(&p.file.problems, w)
 	return problemRef{w}
 }
 
-// warn records a warning about the value.
+// warn records a warning about the value. It returns a reference for adding a remedy.
 func (p place) warn(format string, args ...any) problemRef {
 	w := p.problem(format, args...)
 	appendProblem(&p.file.warnings, w)
@@ -119,13 +121,14 @@ func (p place) problem(format string, args ...any) *Problem {
 	return &Problem{File: p.file.name, Line: p.node.Line, Column: p.node.Column, Key: p.path, Text: text}
 }
 
-// Maximum length in bytes of a value and of other texts that a problem repeats.
+// maxValueText is the maximum length in bytes of a value in the text of a problem, and maxText that of
+// the whole text, of the key and of the remedy. Longer ones are shortened.
 const (
 	maxValueText = 60
 	maxText      = 600
 )
 
-// truncate returns s, shortened and marked with "..." if it is longer than most bytes.
+// truncate returns s. If s is longer than most bytes, truncate shortens it and appends "...".
 func truncate(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -13,7 +13,7 @@ import (
 //go:embed reference.yaml
 var reference []byte
 
-// driversMarker is the line of reference.yaml that the sections of drivers replace.
+// driversMarker is the line in reference.yaml that Reference replaces by the sections of drivers.
 const driversMarker = "    #: drivers\n"
 
 // Reference returns a configuration file with every key and its default, including those of
@@ -41,7 +41,7 @@ func Reference(drivers []DriverOptions) []byte {
 	return text
 }
 
-// appendSection appends the section of a driver.
+// appendSection appends the section of the driver to the reference document b and returns the result.
 func (d *DriverOptions) appendSection(b []byte) []byte {
 	b = fmt.Appendf(b, "    # %s\n    %s:\n", d.About, d.Section)
 	for _, o := range d.parameters() {
@@ -50,7 +50,8 @@ func (d *DriverOptions) appendSection(b []byte) []byte {
 	return b
 }
 
-// putTunables replaces the line for the tunables of the driver's NIs.
+// putTunables replaces the line of the reference document text that stands for the tunables of the
+// driver's NIs, and returns the result.
 func (d *DriverOptions) putTunables(text []byte) []byte {
 	return replaceLine(text, "tunables "+d.Type.String(), func(out []byte, indent string) []byte {
 		for k := range d.Tunables {
@@ -62,8 +63,9 @@ func (d *DriverOptions) putTunables(text []byte) []byte {
 	})
 }
 
-// replaceLine replaces the line "#: mark" of text, if there is one, by what fill appends. The indent is
-// what precedes the mark.
+// replaceLine returns text in which the line "#: " + mark is replaced by the lines that fill appends to
+// out. The indent, which fill must put before each line, is the text before "#:". Without such a line,
+// text is returned unchanged.
 func replaceLine(text []byte, mark string, fill func(out []byte, indent string) []byte) []byte {
 	before, after, ok := bytes.Cut(text, []byte("#: "+mark+"\n"))
 	if !ok {
@@ -73,7 +75,7 @@ func replaceLine(text []byte, mark string, fill func(out []byte, indent string) 
 	return append(fill(bytes.Clone(before[:start]), string(before[start:])), after...)
 }
 
-// appendKey appends a key with its default and a comment.
+// appendKey appends a line with a key, its default and a comment to b and returns the result.
 func appendKey(b []byte, indent, name, value, help string) []byte {
 	return append(b, strings.TrimRight(fmt.Sprintf("%-39s # %s", indent+name+": "+value, help), " #")+"\n"...)
 }

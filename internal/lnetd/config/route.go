@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routesMax bounds the routes that one entry creates with ranges.
+// routesMax is the maximum number of routes that one entry with ranges may stand for.
 const routesMax = 1024
 
 // Route is a route to a remote net (lnetctl 9.2).
@@ -22,8 +22,8 @@ type Route struct {
 	Where string
 }
 
-// addRoute adds a route for each gateway of an item of "route". It ignores keys of old releases
-// and keys that describe state.
+// addRoute adds the routes of an item of "route" to c: one for each combination of its nets and gateways.
+// It ignores keys of old releases and keys that describe state.
 func (c *Config) addRoute(at place) {
 	var net, gateway *place
 	var o node.RouteOptions
@@ -82,7 +82,8 @@ func (c *Config) addRoute(at place) {
 	}
 }
 
-// addOneRoute adds a route. If the file contains it already, the first one stays.
+// addOneRoute adds the route r, whose item is at. If the file already contains a route to the same net
+// through the same gateway, that one stays, and addOneRoute adds a warning.
 func (c *Config) addOneRoute(r Route, at place) {
 	if at.file.routes[r.key()] {
 		at.warn("the route to %s through %s occurs twice: the first one is used", r.Net, r.Gateway).remedyf("remove one of them")
@@ -95,8 +96,9 @@ func (c *Config) addOneRoute(r Route, at place) {
 	c.Routes = append(c.Routes, r)
 }
 
-// LeaveRoutes removes the routes that are not for a node with the NIs of s, because a
-// configuration may be written for a whole site (decisions 132). It calls left for each.
+// LeaveRoutes removes from s the routes that a node with the NIs of s cannot have. They are not errors,
+// because a configuration may be written for a whole site (decisions 132). LeaveRoutes calls left for
+// each route that it removes.
 func (s *State) LeaveRoutes(left func(r *Route, why string)) {
 	misplaced := misplacedRoutes(s.NIs)
 	s.Routes = slices.DeleteFunc(slices.Clone(s.Routes), func(r Route) bool {
@@ -108,10 +110,10 @@ func (s *State) LeaveRoutes(left func(r *Route, why string)) {
 	})
 }
 
-// misplacedRoutes returns a function that reports why a route is not for a node with the given
-// NIs, with a remedy. Both results are empty if it is. A route is misplaced if its net is local,
-// if its gateway is this node, or if the gateway is on the route's own net or on a net that is
-// not local.
+// misplacedRoutes returns a function that checks a route for a node with the given NIs. If the node
+// cannot have the route, the function returns the reason and a remedy, and otherwise empty texts. A node
+// cannot have a route if the route's net is local, if its gateway is the node itself, or if the gateway
+// is on the route's own net or on a net that is not local.
 func misplacedRoutes(nis []NI) func(*Route) (why, remedy string) {
 	local, own := map[lnet.Net]bool{}, map[lnet.NID]bool{}
 	for k := range nis {
@@ -134,7 +136,8 @@ func misplacedRoutes(nis []NI) func(*Route) (why, remedy string) {
 	}
 }
 
-// hops reads a hop count. -1, also in its unsigned form, means none.
+// hops returns the value as a number of hops. The value -1, also in its unsigned form, means that no
+// number is set; hops returns 0 for it. The second result is false if hops has reported a problem.
 func (p place) hops() (uint32, bool) {
 	if n, err := parseWhole(p.node.Value); err == nil && (n == -1 || n == math.MaxUint32) {
 		return 0, true

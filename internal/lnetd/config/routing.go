@@ -6,28 +6,29 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Routing is whether and how a node becomes a router.
+// Routing says whether a node is a router, and when it announces this to its peers.
 type Routing uint8
 
-// Ways of becoming a router.
+// Values of Routing. RoutingOff means that the node is not a router.
 const (
 	RoutingOff Routing = iota
-	// RoutingOn is "routing" with "enable: 1". The node forwards from the start, and announces it
-	// after peers had the time to discover it (lnetctl 4.9).
+	// RoutingOn is "routing" with "enable: 1". The node forwards messages from the start, but
+	// announces this to peers only after they had the time to discover the node (lnetctl 4.9).
 	RoutingOn
-	// RoutingAtOnce is "forwarding: enabled". The node announces it from the start.
+	// RoutingAtOnce is "forwarding: enabled". The node forwards messages and announces this from
+	// the start.
 	RoutingAtOnce
 )
 
-// Values of "enable" in an export: the routing states (lnetctl 4.9).
+// Values of "enable" in an export. They are routing states (lnetctl 4.9).
 const (
 	exportedDisabled = int(node.RoutingDisabled)
 	exportedStopping = int(node.RoutingStopping)
 	exportedLast     = int(node.RoutingStarting)
 )
 
-// readRouting returns the values of "enable" in "routing". There can be several, because a full
-// export has a list there. Its entries about buffers are skipped.
+// readRouting returns the values of "enable" in the section "routing". There can be several, because the
+// section is a list in a full export. Items of the list that describe router buffers are ignored.
 func readRouting(at place) []place {
 	parts := []place{at}
 	if at.empty() || at.node.Kind == yaml.SequenceNode {
@@ -52,8 +53,8 @@ func readBuffers(at place) map[string]place {
 	return buffers
 }
 
-// applyRouting stores "routing" and "buffers". They take precedence over "forwarding", as an
-// import comes after the module's parameters.
+// applyRouting stores the values of "routing" and "buffers" in c. It must be called after applyLnetd,
+// because "routing" takes precedence over "forwarding", which stands for a module parameter.
 func (c *Config) applyRouting(f *file) {
 	for _, at := range f.routing {
 		state, ok := at.number(exportedDisabled, exportedLast)
@@ -65,7 +66,7 @@ func (c *Config) applyRouting(f *file) {
 			c.Routing = RoutingOn
 		}
 	}
-	if len(f.buffers) > 0 { // a pool that is not mentioned gets its default
+	if len(f.buffers) > 0 { // a pool that the section omits gets its default
 		for key, into := range c.buffers() {
 			if _, ok := f.buffers[key]; !ok {
 				*into = 0
@@ -77,7 +78,7 @@ func (c *Config) applyRouting(f *file) {
 		if into == nil {
 			continue
 		}
-		// -1 leaves the value.
+		// -1 means that the value does not change.
 		if n, ok := at.number(-1, node.BuffersMax); ok {
 			if n >= 0 {
 				*into = n
@@ -86,7 +87,7 @@ func (c *Config) applyRouting(f *file) {
 	}
 }
 
-// buffers returns the numbers of router buffers by key.
+// buffers returns pointers to the numbers of router buffers in s, by their keys in "buffers".
 func (s *State) buffers() map[string]*int {
 	return map[string]*int{"tiny": &s.Buffers.Tiny, "small": &s.Buffers.Small, "large": &s.Buffers.Large}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// ruleIndexMax bounds "idx".
+// ruleIndexMax is the maximum of the key "idx".
 const ruleIndexMax = 1 << 20
 
-// absentPattern is how older releases print a pattern that a rule does not have.
+// absentPattern is what older releases of Lustre print for a pattern that a rule does not have.
 const absentPattern = "NA"
 
 // fileRule is an item of "udsp".
@@ -23,8 +23,8 @@ type fileRule struct {
 	priority *member
 }
 
-// addRules adds the items of "udsp" in the order of their idx. It returns the idx of each rule
-// (lnetctl 9.4).
+// addRules adds the items of "udsp" to c, in the order of their idx (lnetctl 9.4). It returns the idx of
+// each of c.Rules. Items without an idx are ignored with a warning.
 func (c *Config) addRules(list []place) (indexes []int) {
 	var rules []fileRule
 	for _, at := range list {
@@ -49,7 +49,7 @@ func (c *Config) addRules(list []place) (indexes []int) {
 			r.at.warn("the rule %s occurs twice", r.rule)
 		case err != nil:
 			r.at.problemf("%v", err).remedyf("write 'src', 'dst' or both; or 'dst' and 'rte'")
-		case len(p.Rules()) > len(indexes): // not just the priority of an existing rule
+		case len(p.Rules()) > len(indexes): // a new rule, not another priority of an existing one
 			indexes = append(indexes, *r.idx)
 		}
 	}
@@ -88,7 +88,7 @@ func readRule(at place) (fileRule, bool) {
 	case r.priority == nil:
 		return r, good
 	case !good:
-		r.priority.value.priority() // reports its errors too
+		r.priority.value.priority() // reports errors in the priority too
 		return r, false
 	case !r.rule.HasPriority():
 		r.priority.value.warn("a rule with two patterns has no priority: it is used as a preference")
@@ -98,7 +98,8 @@ func readRule(at place) (fileRule, bool) {
 	return r, good
 }
 
-// setPriority records the priority, which is in the rule itself or in its "action".
+// setPriority records m as the priority of the rule. It can be in the rule itself or in its "action". If
+// both have one, setPriority reports a problem.
 func (r *fileRule) setPriority(m member) {
 	if r.priority != nil {
 		m.reportRepeated(*r.priority)
@@ -106,7 +107,8 @@ func (r *fileRule) setPriority(m member) {
 	r.priority = &m
 }
 
-// rulePattern reads a pattern of "udsp".
+// rulePattern returns the value as a pattern of a "udsp" rule. A missing pattern is the zero Pattern. It
+// returns false if it has reported a problem.
 func (p place) rulePattern() (lnet.Pattern, bool) {
 	if p.empty() || p.node.Value == absentPattern {
 		return lnet.Pattern{}, true

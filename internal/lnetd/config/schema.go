@@ -16,7 +16,7 @@ type schema map[string]any
 // schemaDialect is the version of JSON Schema.
 const schemaDialect = "https://json-schema.org/draft/2020-12/schema"
 
-// indexPattern matches a key that only numbers a value.
+// indexPattern matches the keys of a mapping that stands for a list: they are numbers.
 const indexPattern = "^[0-9]+$"
 
 // schemaBuilder builds a JSON Schema from forms.
@@ -39,8 +39,8 @@ func Schema(drivers []DriverOptions) []byte {
 	return append(b, '\n')
 }
 
-// helpOf returns the comments of a document by path of keys, including those of commented
-// examples.
+// helpOf returns the comments in the reference document, by the path of keys that they describe. It also
+// returns comments in examples, which are themselves comments in the document.
 func helpOf(reference []byte) map[string]string {
 	help := map[string]string{}
 	var examples strings.Builder
@@ -78,7 +78,8 @@ func commentsOf(n *yaml.Node, path string, help map[string]string) {
 	}
 }
 
-// plainComment returns the first paragraph of a comment, without its example.
+// plainComment returns the first paragraph of a comment, without the comment signs and without the
+// example that may follow.
 func plainComment(comment string) string {
 	var words []string
 	for line := range strings.Lines(comment) {
@@ -153,7 +154,8 @@ func (f either) schema(s *schemaBuilder, path string) schema {
 	return schema{"anyOf": forms}
 }
 
-// schema also accepts numbers in quotes. A schema cannot check the range of those.
+// schema returns a schema that accepts numbers, and also numbers in quotes, whose range a schema cannot
+// check.
 func (k Whole) schema() schema {
 	number := schema{"type": "integer", "minimum": k.Min}
 	if k.Max < math.MaxInt32 {

@@ -24,8 +24,9 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// Section returns the section "lnetd" for a node in state s, by keys. It omits defaults and
-// selection rules. The values are strings, ints, and lists and maps of these.
+// Section returns those settings of a node in state s that a document has in its section "lnetd", by
+// key. It omits settings that have their default, and selection rules. The values are strings, ints,
+// and lists and maps of these.
 func (s *State) Section(drivers []DriverOptions) map[string]any {
 	out := map[string]any{}
 	for _, p := range parametersIn(parameters.Lnetd) {
@@ -55,7 +56,7 @@ func (s *State) Section(drivers []DriverOptions) map[string]any {
 	return out
 }
 
-// section adds the options of a driver.
+// section adds the driver options v to the section "lnetd" in out.
 func (d *DriverOptions) section(v Values, out map[string]any) {
 	below := map[string]any{}
 	for name, text := range v {
@@ -74,7 +75,8 @@ func (d *DriverOptions) section(v Values, out map[string]any) {
 	}
 }
 
-// lndTimeouts returns the timeouts that were set for nets, in the order of their NIs.
+// lndTimeouts returns the LND timeouts that were set for nets, as items of the key "lnd_timeouts", in
+// the order of the nets' NIs.
 func (s *State) lndTimeouts() (list []map[string]any) {
 	done := map[lnet.Net]bool{}
 	for k := range s.NIs {
@@ -87,7 +89,7 @@ func (s *State) lndTimeouts() (list []map[string]any) {
 	return list
 }
 
-// SetLNDTimeouts sets the driver timeouts of the NIs on the given nets.
+// SetLNDTimeouts sets the LND timeout of all NIs on the given nets, in seconds.
 func (s *State) SetLNDTimeouts(timeouts map[lnet.Net]int) {
 	if len(timeouts) == 0 {
 		return
@@ -100,8 +102,9 @@ func (s *State) SetLNDTimeouts(timeouts map[lnet.Net]int) {
 	}
 }
 
-// WithOwn returns drivers, completed from others. It adds the options that belong to the host
-// rather than to a node, such as ports, unless drivers has them already.
+// WithOwn returns the driver options drivers, completed by options in others. It adds the options in
+// DriverOptions.Own, such as ports, which belong to the host rather than to a node, unless drivers
+// contains them.
 func WithOwn(drivers, others map[lnet.NetType]Values, options []DriverOptions) map[lnet.NetType]Values {
 	s := State{Drivers: drivers}
 	for k := range options {

@@ -10,19 +10,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SeqNos holds the sequence numbers that a document gives to its blocks. Errors about a block
-// contain its number (lnetctl 11). A block is an item of a section, or a section without items.
+// SeqNos holds the sequence numbers that a document gives to its blocks with the key "seq_no". Errors
+// about a block contain its number (lnetctl 11). A block is an item of a section, or a whole section that
+// is not a list.
 type SeqNos []seqNo
 
-// seqNo is a block, with its number if it has one.
+// seqNo is a block of a document, with its sequence number if the document gives one.
 type seqNo struct {
-	path   string // "net[0]", "routing"
-	line   int
+	path   string // the path of the block, such as "net[0]" or "routing"
+	line   int    // the first line of the block
 	number int64
-	has    bool
+	has    bool // whether the block has a number
 }
 
-// ParseSeqNos returns the sequence numbers in a document, or nil if the document cannot be read.
+// ParseSeqNos returns the sequence numbers in a document. It returns nil if the document contains none
+// or is not valid YAML.
 func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
 	if !bytes.Contains(data, []byte(seqNoKey)) {
 		return nil
@@ -48,7 +50,8 @@ func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
 	return list
 }
 
-// Of returns the number of the block that a problem refers to, if it has one.
+// Of returns the sequence number of the block that the problem p refers to. It returns false if the block
+// does not have a number or is not found.
 func (l SeqNos) Of(p *Problem) (int64, bool) {
 	for _, b := range slices.Backward(l) { // a section may occur several times
 		rest, ok := strings.CutPrefix(p.Key, b.path)
@@ -61,11 +64,11 @@ func (l SeqNos) Of(p *Problem) (int64, bool) {
 
 const seqNoKey = "seq_no"
 
-// seqNo returns the sequence number in a block, at any depth.
+// seqNo returns the sequence number of a block, which may be at any depth within the block.
 func (p place) seqNo() (int64, bool) { return p.numberUnder(seqNoKey) }
 
-// numberUnder returns the first number under a key in a block, at any depth. Negative numbers are
-// ignored, as in the interface of the design.
+// numberUnder returns the first value of the given key that is a number, at any depth within the block.
+// It ignores negative numbers, as the Multi-Rail design does. It returns false if it finds no number.
 func (p place) numberUnder(key string) (int64, bool) {
 	switch p.node.Kind {
 	case yaml.SequenceNode:

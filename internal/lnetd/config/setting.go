@@ -6,14 +6,14 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// setting is a key that sets a field of T. It holds the form of the value and the function that
-// stores it.
+// setting describes a key of a document that sets a field of T. The form describes the values. The
+// function read stores a value in a T, or reports a problem.
 type setting[T any] struct {
 	form form
 	read func(*T, place)
 }
 
-// formsOf returns the forms of settings by key.
+// formsOf returns only the forms of the settings, by key.
 func formsOf[T any](settings map[string]setting[T]) map[string]form {
 	forms := map[string]form{}
 	for key, s := range settings {
@@ -22,7 +22,8 @@ func formsOf[T any](settings map[string]setting[T]) map[string]form {
 	return forms
 }
 
-// wholes returns the setting of a whole number from lo to hi.
+// wholes returns the setting of a key whose value is a whole number from lo to hi. The function set
+// stores the number.
 func wholes[T any](lo, hi int, set func(*T, int)) setting[T] {
 	return setting[T]{scalar{Whole{lo, hi}}, func(t *T, at place) {
 		if n, ok := at.number(lo, hi); ok {
@@ -31,15 +32,16 @@ func wholes[T any](lo, hi int, set func(*T, int)) setting[T] {
 	}}
 }
 
-// ranged returns the setting of a whole number in a range that commands use too.
+// ranged returns the setting of a key whose value is a whole number in the range r. The function set
+// stores the number.
 func ranged[T any](r api.Range, set func(*T, int)) setting[T] {
 	return wholes(int(r.Min), int(r.Max), set)
 }
 
-// wholeIn returns the kind of the numbers in a range.
+// wholeIn returns the kind of an option whose values are the whole numbers in the range r.
 func wholeIn(r api.Range) Whole { return Whole{int(r.Min), int(r.Max)} }
 
-// boolSettings returns the setting of a boolean.
+// boolSettings returns the setting of a key whose value is a boolean, which set stores.
 func boolSettings[T any](set func(*T, bool)) setting[T] {
 	return setting[T]{scalar{Boolean{}}, func(t *T, at place) {
 		if b, ok := at.boolean(); ok {
@@ -48,7 +50,7 @@ func boolSettings[T any](set func(*T, bool)) setting[T] {
 	}}
 }
 
-// texts returns the setting of a text that set validates.
+// texts returns the setting of a key whose value is a text. The function set validates and stores it.
 func texts[T any](kind Text, set func(*T, string) error) setting[T] {
 	return setting[T]{scalar{kind}, func(t *T, at place) {
 		if s, ok := at.textOf(kind); ok {
@@ -59,7 +61,8 @@ func texts[T any](kind Text, set func(*T, string) error) setting[T] {
 	}}
 }
 
-// wordsOf returns the setting of one of several words, each of which stands for a value.
+// wordsOf returns the setting of a key whose value is one of several words. Each word stands for the
+// element of values with the same index, which set stores.
 func wordsOf[T, V any](words Words, values []V, set func(*T, V)) setting[T] {
 	return setting[T]{scalar{words}, func(t *T, at place) {
 		if k, ok := at.word(words); ok {
@@ -68,7 +71,7 @@ func wordsOf[T, V any](words Words, values []V, set func(*T, V)) setting[T] {
 	}}
 }
 
-// Kinds of text that several keys have.
+// Kinds of the values of keys, for those that several keys use.
 var (
 	nidText     = Text{"a NID", "10.0.0.1@tcp"}
 	netText     = Text{"a net", "tcp1"}
@@ -79,7 +82,8 @@ var (
 	cptText     = Text{"a list of CPU partitions", `"[0,1]"`}
 )
 
-// remedyOf returns advice on what to write as the value of a key. The key may be empty.
+// remedyOf tells the operator what to write as the value of a key of the given kind, with an example. If
+// key is empty, the example is only the value.
 func remedyOf(kind Kind, key string) string {
 	what, example := kind.right()
 	switch {

@@ -17,15 +17,15 @@ type Interface struct {
 	Up, Loopback bool
 }
 
-// ErrNoRules reports that none of the "ip2nets" rules matches this host.
+// ErrNoRules means that no "ip2nets" rule matches this host.
 var ErrNoRules = errors.New("no rule matches the interfaces and addresses of this host")
 
-// RuleError is the error of a rule that contradicts the host's interfaces.
+// RuleError is the error of a rule that names an interface which does not have a matching address.
 type RuleError struct {
 	// Where is the rule's position in the file, "name:line: key".
 	Where string
 	Err   error
-	// Remedy is advice for the operator.
+	// Remedy tells the operator what to do.
 	Remedy string
 }
 
@@ -33,16 +33,18 @@ func (e *RuleError) Error() string { return e.Where + ": " + e.Err.Error() }
 
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// Site is the part of a configuration that is written for all hosts of a site. Which of it
-// applies to a host depends on the host's addresses. Config.Settle resolves it.
+// Site is the part of a configuration that is written for all hosts of a site, with rules that depend on
+// the addresses of a host. Config.Settle resolves it for one host.
 type Site struct {
-	// Rules are those of "ip2nets" at the top, IP2Nets those of "ip2nets" in "lnetd".
+	// Rules are the items of the section "ip2nets". IP2Nets are the entries of the string "ip2nets"
+	// in the section "lnetd".
 	Rules   []NetRule
 	IP2Nets lnet.IP2Nets
 	// Where is the position of the first of Rules, or of IP2Nets, in the file: "name:line: key".
 	Where string
-	// Routes are those of "routes" in "lnetd". If Automatic is set, a gateway that is this node
-	// makes the node a router. Automatic is set if the file does not configure forwarding.
+	// Routes are the routes of the string "routes" in the section "lnetd". If Automatic is set, a
+	// host that is the gateway of one of these routes becomes a router. Automatic is set unless the
+	// file has "forwarding".
 	Routes    []Route
 	Automatic bool
 }
@@ -50,15 +52,15 @@ type Site struct {
 // Empty reports whether nothing depends on the host.
 func (l *Site) Empty() bool { return len(l.Rules) == 0 && len(l.IP2Nets) == 0 && len(l.Routes) == 0 }
 
-// NeedsMachine reports whether the state depends on the interfaces of the host. If so, Settle
-// must resolve it.
+// NeedsMachine reports whether c depends on the interfaces of the host. If so, the caller must get the
+// state from Settle. Otherwise c.State is the state for every host.
 func (c *Config) NeedsMachine() bool {
 	return !c.Site.Empty() || slices.ContainsFunc(c.NIs, func(n NI) bool { return n.Listed != nil })
 }
 
-// Settle returns the state for a host with the given interfaces. It returns ErrNoRules,
-// lnet.ErrNoMatch, a *RuleError, or an error if the NIs conflict. With an error, the state is that
-// without the rules of the site.
+// Settle resolves c for a host with the given interfaces and returns the state for that host. If no rule
+// matches the host, the error is ErrNoRules or lnet.ErrNoMatch. If a rule contradicts the interfaces, the
+// error is a *RuleError. With any error, Settle returns the state without the part in c.Site.
 func (c *Config) Settle(machine []Interface) (State, error) {
 	named := c.State
 	named.NIs = slices.Clip(ExpandDevices(named.NIs, namesOf(machine)))
@@ -81,8 +83,8 @@ func (c *Config) Settle(machine []Interface) (State, error) {
 	return s, nil
 }
 
-// settleRules adds NIs for the rules of "ip2nets". For each net, the first rule that matches is
-// used (lnetctl 10).
+// settleRules adds the NIs of those items of the section "ip2nets" that match the host to s. If several
+// items for the same net match, it uses only the first one (lnetctl 10).
 func (l *Site) settleRules(s *State, machine []Interface) error {
 	done := map[lnet.Net]bool{}
 	for k := range l.Rules {
@@ -106,7 +108,7 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 	return nil
 }
 
-// settleStrings adds NIs for the module parameter: the nets of all entries that match (lnetctl
+// settleStrings adds the NIs of all entries of the string "ip2nets" that match the host to s (lnetctl
 // 13.3).
 func (l *Site) settleStrings(s *State, machine []Interface) error {
 	if len(l.IP2Nets) == 0 {
@@ -127,7 +129,7 @@ func (l *Site) settleStrings(s *State, machine []Interface) error {
 	return err
 }
 
-// at sets the position in the file of NIs and returns them.
+// at sets the position in the file of all NIs in the list to where, and returns the list.
 func at(nis []NI, where string) []NI {
 	for k := range nis {
 		nis[k].Where = where
@@ -135,7 +137,7 @@ func at(nis []NI, where string) []NI {
 	return nis
 }
 
-// has reports whether a NID will be one of the node's own.
+// has reports whether a node in state s on a host with the given interfaces will have the NID.
 func (s *State) has(nid lnet.NID, machine []Interface) bool {
 	owns := func(device string) bool {
 		return slices.ContainsFunc(machine, func(i Interface) bool {
@@ -150,8 +152,8 @@ func (s *State) has(nid lnet.NID, machine []Interface) bool {
 	})
 }
 
-// moduleStrings holds the keys of "lnetd" with strings of LNet's own module parameters (lnetctl
-// 13).
+// moduleStrings holds the keys of "lnetd" whose values are strings of LNet's module parameters (lnetctl
+// 13). The functions parse a string and add the result to a Config.
 var moduleStrings = map[string]func(*Config, place, string) error{
 	"networks": func(c *Config, where place, s string) error {
 		nis, err := networks([]string{s})
@@ -181,7 +183,8 @@ var moduleStrings = map[string]func(*Config, place, string) error{
 	},
 }
 
-// addModuleStrings adds the strings that are not empty.
+// addModuleStrings parses the module parameters among the values own of the section "lnetd", and adds
+// the results to c. It ignores empty strings.
 func (c *Config) addModuleStrings(own map[string]place) {
 	given := map[string]bool{}
 	for name, read := range moduleStrings {

@@ -12,15 +12,16 @@ import (
 
 // State is the configuration that a node has or must reach. Diff compares two States.
 type State struct {
-	// NIs are the interfaces to bring up, in order. If the list is empty, lnetd chooses one.
+	// NIs are the interfaces to bring up, in order. If the list is empty when lnetd starts, lnetd
+	// chooses an interface.
 	NIs []NI
-	// Parameters are those of the whole node.
+	// Parameters are the parameters of the whole node.
 	Parameters Parameters
-	// Peers and Routes are created in this order.
+	// Peers and Routes are the configured ones. Peers are created before routes.
 	Peers  []Peer
 	Routes []Route
 	Policies
-	// Routing reports whether the node forwards, with Buffers.
+	// Routing says whether the node is a router. Buffers are the numbers of its router buffers.
 	Routing Routing
 	Buffers node.Buffers
 	// Drivers holds driver options by net type. A net type without options is absent.
@@ -30,32 +31,33 @@ type State struct {
 // NI is an interface to bring up.
 type NI struct {
 	Net lnet.Net
-	// Device names the network device. If it is empty, the device with NID's address is used or,
-	// without a NID, the driver's choice.
+	// Device is the name of the network device. If it is empty, the NI uses the device that has the
+	// address in NID. If NID is zero too, the driver chooses the device.
 	Device string
 	// NID, if not zero, is the NID that the interface must have.
 	NID lnet.NID
-	// Tunables are those that all drivers share. A zero field, or a negative PeerTimeout, means
-	// the driver's default.
+	// Tunables are the tunables that NIs of all drivers have. A zero field means the driver's
+	// default, except for PeerTimeout, for which a negative value means it.
 	Tunables lnd.Tunables
-	// Options are the driver's own tunables that this NI sets.
+	// Options are the LND tunables that are set for this NI. Others have the driver's defaults.
 	Options lnd.Values
-	// CPTs are the CPU partitions for it, sorted. Nil means all.
+	// CPTs are the CPU partitions that the NI uses, sorted. Nil means all partitions.
 	CPTs []int
-	// Listed, if not nil, is a second meaning of Device, until Settle resolves it.
+	// Listed, if not nil, is a second meaning of the numbers after Device. Settle decides which one
+	// applies.
 	Listed *Listed
-	// Own is the NID that the NI has. It is zero while the NI is not up.
+	// Own is the NID that the NI has on the running node. It is zero until the NI is up.
 	Own lnet.NID
 	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// Order is the order of NIs. NIs of one net are adjacent. The first NI has the node's primary
-// NID, which identifies the node to peers.
+// Order is the order in which a node has its NIs. NIs on the same net are adjacent. The NID of the first
+// NI is the node's primary NID, which identifies the node to peers.
 type Order []NI
 
-// orderOf returns the order in which a node has its NIs. Nets are in the order of their first
-// NIs.
+// orderOf returns the order in which a node has the given NIs if they are added one after the other. The
+// nets are in the order of their first NIs.
 func orderOf(nis []NI) Order {
 	first := map[lnet.Net]int{}
 	for k := range nis {
@@ -72,10 +74,10 @@ func (o Order) equal(p Order) bool {
 	return slices.EqualFunc(o, p, func(a, b NI) bool { return a.key() == b.key() })
 }
 
-// Parameters are those of the node, and one that is only shown.
+// Parameters are the parameters of the node, and one that has no effect.
 type Parameters struct {
 	node.Parameters
-	// RouterSensitivity is a percentage without effect.
+	// RouterSensitivity is a percentage. It has no effect and is only shown.
 	RouterSensitivity int
 }
 
@@ -96,7 +98,7 @@ func (n *NI) String() string {
 	return n.Net.String()
 }
 
-// place returns the NI's position in the file, or its name.
+// place returns the NI's position in the file or, if it is not from a file, its name.
 func (n *NI) place() string {
 	if n.Where != "" {
 		return n.Where
@@ -104,7 +106,7 @@ func (n *NI) place() string {
 	return "NI " + n.String()
 }
 
-// niKey identifies an NI.
+// niKey identifies an NI by its configured names.
 type niKey struct {
 	net    lnet.Net
 	device string
@@ -117,13 +119,14 @@ func (n *NI) equal(o *NI) bool {
 	return n.key() == o.key() && !n.moved(o) && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options) && slices.Equal(n.CPTs, o.CPTs)
 }
 
-// Moved reports whether o is the same NI as n after its interface got another address.
+// Moved reports whether n and o are the same NI before and after its interface got another address, so
+// that its NID changes although its configuration does not.
 func (n *NI) Moved(o *NI) bool { return n.key() == o.key() && n.moved(o) }
 
-// moved reports whether both NIs are up with different addresses.
+// moved reports whether both NIs have a NID from being up, and these NIDs differ.
 func (n *NI) moved(o *NI) bool { return n.Own != o.Own && !n.Own.IsZero() && !o.Own.IsZero() }
 
-// setDriver sets the options of the driver for a net type, unless v is empty.
+// setDriver sets the options of the driver for a net type to v. If v is empty, it changes nothing.
 func (s *State) setDriver(t lnet.NetType, v Values) {
 	if len(v) == 0 {
 		return
@@ -146,10 +149,11 @@ func (p *Peer) equal(o *Peer) bool {
 		len(p.Others) == len(o.Others) && len(p.shared(o).Others) == len(p.Others)
 }
 
-// Equal reports whether two entries describe the same peer, wherever they are in files.
+// Equal reports whether two entries describe the same peer. It ignores their positions in files and the
+// order of NIDs.
 func (p *Peer) Equal(o *Peer) bool { return p.equal(o) }
 
-// shared returns the peer with only those NIDs that o has too.
+// shared returns p without those NIDs, other than the primary one, that o does not have.
 func (p *Peer) shared(o *Peer) Peer {
 	out := *p
 	out.Others = nil
@@ -169,5 +173,5 @@ type routeKey struct {
 
 func (r *Route) key() routeKey { return routeKey{r.Net, r.Gateway} }
 
-// equal reports whether two entries describe the same route, wherever they are in files.
+// equal reports whether two entries describe the same route. It ignores their positions in files.
 func (r *Route) equal(o *Route) bool { return r.key() == o.key() && r.RouteOptions == o.RouteOptions }

@@ -44,7 +44,8 @@ func (c Change[T]) String() string {
 	return verb + " " + what(any(thing))
 }
 
-// what returns the name of a thing that changes. The argument is a pointer.
+// what returns the operator's name of an item that a Change changes. The argument is a pointer to the
+// item.
 func what(thing any) string {
 	switch v := thing.(type) {
 	case *NI:

@@ -14,8 +14,8 @@ type syntaxProblem struct {
 	text, remedy string
 }
 
-// findSyntaxProblem searches a text that is not valid YAML for common mistakes. It returns nil if it finds
-// none. The form top supplies the known keys.
+// findSyntaxProblem searches a text that is not valid YAML for common mistakes, and returns the first one
+// or nil. It takes the known keys from top, the form of a document.
 func findSyntaxProblem(text string, top *shape) *syntaxProblem {
 	d := &syntaxScanner{keys: map[string]bool{}}
 	top.walk(func(key string) { d.keys[spelling.Plain(key)] = true })
@@ -29,7 +29,7 @@ func findSyntaxProblem(text string, top *shape) *syntaxProblem {
 	return d.found
 }
 
-// walk calls f for every key.
+// walk calls f for every key of the mapping and of the mappings within it.
 func (s *shape) walk(f func(key string)) {
 	for key, one := range s.keys {
 		f(key)
@@ -39,22 +39,22 @@ func (s *shape) walk(f func(key string)) {
 	}
 }
 
-// syntaxScanner scans lines, as far as it recognizes their syntax.
+// syntaxScanner scans the lines of a document for mistakes. It knows only the common parts of YAML.
 type syntaxScanner struct {
 	keys         map[string]bool // known keys, as spelling.Plain returns them
-	number       int
-	found        *syntaxProblem
-	open         []bracket
-	quote        rune // 0 outside of quotes
-	quoteAt      bracket
-	escaped      bool  // after a backslash in double quotes
-	levels       []int // columns of the open mappings and lists
-	valueFollows bool  // the value of the last line is on deeper lines
-	literal      int   // column of a key whose value is a text block, or -1
-	started      bool
+	number       int             // number of the current line
+	found        *syntaxProblem  // the first mistake, or nil
+	open         []bracket       // open brackets, outermost first
+	quote        rune            // the open quote, or 0
+	quoteAt      bracket         // the position of the open quote
+	escaped      bool            // after a backslash in double quotes
+	levels       []int           // columns of the mappings and lists that the line is in, outermost first
+	valueFollows bool            // the last line ends with a key or dash, so that its value is on the next lines
+	literal      int             // column of the key whose value is a text block that the scanner is in, or -1
+	started      bool            // literal is valid
 }
 
-// bracket is an open bracket.
+// bracket is an open bracket or quote with its position.
 type bracket struct {
 	is           rune
 	line, column int
@@ -68,7 +68,7 @@ func (d *syntaxScanner) record(column int, remedy, format string, args ...any) {
 	}
 }
 
-// unclosed reports the open quote or, without one, the open bracket.
+// unclosed reports the quote that is open or, if no quote is, the innermost open bracket.
 func (d *syntaxScanner) unclosed() {
 	switch {
 	case d.quote != 0:
@@ -87,7 +87,7 @@ func (d *syntaxScanner) line(line string) {
 	if len(d.open) > 0 || d.quote != 0 {
 		m := keyPattern.FindStringSubmatch(content)
 		if len(m) > 1 && d.keys[spelling.Plain(m[1])] && (d.quote != 0 || content == line) {
-			d.unclosed() // the next key within an unclosed value
+			d.unclosed() // a new key begins, so the value before it was not closed
 			return
 		}
 		d.scan(content, len(line)-len(content))
@@ -128,7 +128,8 @@ func (d *syntaxScanner) line(line string) {
 // keyPattern matches a key with its colon and the value after it.
 var keyPattern = regexp.MustCompile(`^("[^"]*"|'[^']*'|[^"'\[\]{}#&*!|>%@,][^#]*?)\s*:(?:[ \t]+(.*))?$`)
 
-// content checks the line after indentation and dashes.
+// content checks the part of a line after the indentation and dashes. The indent is its column, counted
+// from 0.
 func (d *syntaxScanner) content(content string, indent int) {
 	m := keyPattern.FindStringSubmatchIndex(content)
 	if m == nil {
@@ -179,7 +180,8 @@ func (d *syntaxScanner) checkKeyless(content string, indent int) {
 	}
 }
 
-// level opens a mapping or a list at a column, or reports that it may not be there.
+// level records that a key or, if isList is set, a dash is at a column. It opens a mapping or list there,
+// closes deeper ones, or reports that nothing may begin at that column.
 func (d *syntaxScanner) level(column int, isList bool) {
 	deeper := -1
 	for len(d.levels) > 0 && d.levels[len(d.levels)-1] > column {
@@ -199,7 +201,8 @@ func (d *syntaxScanner) level(column int, isList bool) {
 	d.valueFollows = isList
 }
 
-// reportIndent reports a line whose indentation matches no line before.
+// reportIndent reports a line that is indented unlike any line before it. It suggests the next column to
+// the left that is permitted, and deeper, the next one to the right.
 func (d *syntaxScanner) reportIndent(column, deeper int) {
 	if len(d.levels) == 0 {
 		d.record(column+1, fmt.Sprintf("indent it by %d spaces, like the lines before it", deeper),
@@ -210,9 +213,9 @@ func (d *syntaxScanner) reportIndent(column, deeper int) {
 		"the line is indented by %d spaces, unlike any line before it", column)
 }
 
-// scan tracks quotes and brackets in the rest of a line.
+// scan tracks quotes and brackets in s, the rest of a line, which begins at a column.
 func (d *syntaxScanner) scan(s string, column int) {
-	fresh, closed := true, false // a value may begin; a value in brackets has ended
+	fresh, closed := true, false // fresh: a value may begin here; closed: a value in brackets has ended
 	for k, c := range s {
 		at := column + k + 1
 		switch {
@@ -245,10 +248,10 @@ func (d *syntaxScanner) scan(s string, column int) {
 	}
 }
 
-// escapes are the characters that may follow a backslash in double quotes.
+// escapes holds the characters that may follow a backslash in double quotes.
 const escapes = "0abt\tnvfre \"/\\N_LPxuU"
 
-// quoted handles a character within quotes.
+// quoted handles the character c within quotes, at the column at.
 func (d *syntaxScanner) quoted(c rune, at int) {
 	switch {
 	case d.escaped:
@@ -263,12 +266,13 @@ func (d *syntaxScanner) quoted(c rune, at int) {
 	}
 }
 
-// anchored reports whether a text that begins with '*' is an alias.
+// anchored reports whether a text that begins with '*' is a YAML alias.
 func anchored(s string) bool { return aliased.MatchString(s) }
 
 var aliased = regexp.MustCompile(`^\*[0-9A-Za-z_-]+\s*([,}\]#]|$)`)
 
-// bracket handles a character within brackets. It reports whether that closes the outermost one.
+// bracket handles the character c within brackets, at the column at. It reports whether c closes the
+// outermost bracket.
 func (d *syntaxScanner) bracket(c rune, at int) (closed bool) {
 	last := d.open[len(d.open)-1]
 	switch c {

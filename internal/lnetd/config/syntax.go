@@ -14,12 +14,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// sectionsMax bounds the sections that are removed from a document because they are not valid
-// YAML, so that the rest can be checked.
+// sectionsMax is the maximum number of sections that are removed from a document because they are not
+// valid YAML, so that the rest can be checked. Each removal requires the document to be read again.
 const sectionsMax = 32
 
-// documents returns the documents of a file. A section that is not valid YAML is reported and
-// left out.
+// documents parses a file and returns its YAML documents. It reports what is not valid YAML. After a
+// mistake it continues with the other sections to find further ones, so problems may be reported even if
+// it returns documents.
 func (r *reading) documents(data []byte) []*yaml.Node {
 	if p := r.measure(data); p != nil {
 		appendProblem(&r.problems, p)
@@ -47,8 +48,8 @@ func (r *reading) documents(data []byte) []*yaml.Node {
 	return nil
 }
 
-// checkAliases returns docs, or nil and a problem if values are nested too deeply or aliases stand
-// for too many values.
+// checkAliases returns docs. If values are nested too deeply or aliases stand for too many values, it
+// reports a problem and returns nil.
 func (r *reading) checkAliases(docs []*yaml.Node) []*yaml.Node {
 	u := aliasCounter{sizes: map[*yaml.Node]int{}}
 	for _, doc := range docs {
@@ -66,11 +67,12 @@ func (r *reading) checkAliases(docs []*yaml.Node) []*yaml.Node {
 
 // aliasCounter counts the values that aliases stand for.
 type aliasCounter struct {
-	sizes   map[*yaml.Node]int // with aliases expanded; 0 while it is being counted
-	aliased int
+	sizes   map[*yaml.Node]int // sizes of values with aliases expanded; 0 while a value is being counted
+	aliased int                // number of values that all aliases so far stand for
 }
 
-// firstExcess returns the first alias that exceeds the bound, or nil.
+// firstExcess adds the values that the aliases within n stand for to u.aliased. It returns the alias with
+// which their number exceeds aliasedMax, or nil.
 func (u *aliasCounter) firstExcess(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		if u.aliased += u.size(n); u.aliased > aliasedMax {
@@ -85,7 +87,8 @@ func (u *aliasCounter) firstExcess(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// size returns the size of a value. It returns more than aliasedMax if the value contains itself.
+// size returns the number of values that n consists of if its aliases are expanded. It returns more than
+// aliasedMax if n contains an alias of itself.
 func (u *aliasCounter) size(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -106,7 +109,7 @@ func (u *aliasCounter) size(n *yaml.Node) int {
 	return size
 }
 
-// decode decodes YAML until r.ctx is done.
+// decode parses YAML. It fails if r.ctx is done.
 func (r *reading) decode(data []byte) (docs []*yaml.Node, _ error) {
 	d := yaml.NewDecoder(ctxReader{r.ctx, bytes.NewReader(data)})
 	for {
@@ -124,8 +127,9 @@ func (r *reading) decode(data []byte) (docs []*yaml.Node, _ error) {
 	}
 }
 
-// withoutSection empties the lines of the section that contains a line. It returns false if they
-// are empty already.
+// withoutSection returns a copy of the document in which all lines of one section are empty: the section
+// that contains the given line. It returns false if they were empty before, so that the copy would not
+// differ.
 func withoutSection(data []byte, line int) ([]byte, bool) {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	if line < 1 || line > len(lines) {
@@ -146,14 +150,14 @@ func withoutSection(data []byte, line int) ([]byte, bool) {
 	return bytes.Join(lines, nil), emptied
 }
 
-// startsSection reports whether a line begins with a key that is not indented, or separates
-// documents.
+// startsSection reports whether a section begins at a line, because it begins with a key that is not
+// indented, or separates documents.
 func startsSection(line []byte) bool {
 	return len(line) > 0 && !bytes.ContainsAny(line[:1], " \t\r\n#-]}") || bytes.HasPrefix(line, []byte("---"))
 }
 
-// diagnose returns a plain explanation why a text is not valid YAML, with the position if it can
-// be found.
+// diagnose returns a problem that explains why a text is not valid YAML. The argument err is the error of
+// the YAML library. The problem has the position if it can be found.
 func (r *reading) diagnose(text string, err error) *Problem {
 	p := &Problem{File: r.name}
 	if p.Line, p.Column = badByte(text); p.Line > 0 {
@@ -185,8 +189,8 @@ func (r *reading) diagnose(text string, err error) *Problem {
 	return p
 }
 
-// lineOf returns the first line with which the text gives the error. It returns 0 if the text is
-// too long to be parsed repeatedly.
+// lineOf returns the number of the line that causes the error err: the text up to this line gives the
+// error, and the text before does not. It returns 0 if the text is too long to be parsed repeatedly.
 func (r *reading) lineOf(text string, err error) int {
 	if len(text) > diagnosisMax/sectionsMax {
 		return 0
@@ -203,8 +207,8 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// badByte returns the position of the first byte that is not allowed in YAML, or line 0. A text
-// that begins as UTF-16 is left to the decoder.
+// badByte returns the position of the first byte that is not allowed in YAML, or line 0 if all are
+// allowed. It does not check UTF-16, which the decoder does.
 func badByte(text string) (line, column int) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return 0, 0

@@ -13,20 +13,20 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Transport is the section "transport" in "lnetd". It configures whether lnetd hosts transfer
-// machines for other processes, and for which.
+// Transport is the section "transport" in "lnetd". It configures whether lnetd hosts transfer machines
+// for other processes, and for which processes.
 type Transport struct {
 	Enabled bool
 	// Socket is the path that programs connect to. Empty means the default.
 	Socket string
-	// Group is the group of the socket. If it is negative, the socket has lnetd's group.
+	// Group is the ID of the group that owns the socket. If it is negative, this is lnetd's group.
 	Group int
-	// Rules control which programs may connect. None means clients.DefaultRules.
+	// Rules control which programs may connect. If there are no rules, clients.DefaultRules apply.
 	Rules []clients.Rule
 	// Farewell is the time that programs have to end when lnetd stops.
 	Farewell time.Duration
-	// PollTime is how long lnetd polls for submissions of programs that request it, before it
-	// sleeps. Zero disables polling.
+	// PollTime is how long lnetd polls for new operations before it sleeps. It does so only for
+	// programs that request it. Zero disables polling.
 	PollTime time.Duration
 }
 
@@ -44,7 +44,7 @@ const (
 	maxQuotaRequests = 1_000_000
 )
 
-// Clients returns the configuration of hosted clients, without the resources that they need.
+// Clients returns the configuration for hosting clients. The caller must add the Core and the logger.
 func (t *Transport) Clients() clients.Config {
 	return clients.Config{Rules: t.Rules, Farewell: t.Farewell, PollTime: t.PollTime}
 }
@@ -96,7 +96,8 @@ func (t *Transport) readRules(at place) {
 	}
 }
 
-// optionalMember returns the value of a key of a mapping, if it has one. It reports no problems.
+// optionalMember returns the value of a key, or false if the mapping does not have the key. Unlike
+// member, it reports no problems.
 func (p place) optionalMember(key string) (place, bool) {
 	for i := 0; i+1 < len(p.node.Content); i += 2 {
 		if p.node.Content[i].Value == key {
@@ -128,7 +129,8 @@ var ruleKeys = map[string]setting[clients.Rule]{
 	"user": {quotasWithout("user", "requests"), func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") }},
 }
 
-// quotasWithout returns the form of quotas without the one that does not apply.
+// quotasWithout returns the form of the mapping key with all quotas except never, which does not apply
+// there.
 func quotasWithout(key, never string) form {
 	forms := formsOf(quotaKeys)
 	delete(forms, never)
@@ -155,7 +157,8 @@ var quotaKeys = map[string]setting[clients.Quotas]{
 	"requests":     wholes(1, maxQuotaRequests, func(q *clients.Quotas, n int) { q.Requests = n }),
 }
 
-// quotas reads quotas, except for the one that does not apply.
+// quotas stores the quotas of the mapping in q. It ignores the quota never, which does not apply there
+// and has been reported as an unknown key.
 func (p place) quotas(q *clients.Quotas, never string) {
 	for _, m := range p.optionalMembers() {
 		if key, ok := quotaKeys[m.key]; ok && m.key != never {
@@ -164,7 +167,8 @@ func (p place) quotas(q *clients.Quotas, never string) {
 	}
 }
 
-// span reads "FIRST-LAST", or one number, within bounds.
+// span returns the value as a range of numbers. It must be "FIRST-LAST" or one number, within lo and hi.
+// If span has reported a problem, the result is empty.
 func (p place) span(lo, hi uint32) clients.Span {
 	s, ok := p.text()
 	if !ok {
@@ -187,10 +191,11 @@ func (p place) span(lo, hi uint32) clients.Span {
 	return clients.Span{First: uint32(first), Last: uint32(last)}
 }
 
-// getent holds the name of the database for each kind of name.
+// getent holds the database in which the command getent finds each kind of name.
 var getent = map[string]string{"user": "passwd", "group": "group"}
 
-// ids reads a list of user or group names and numbers.
+// ids returns the IDs of the users or groups in a list of names and numbers. It reports the items that
+// are invalid and leaves them out.
 func (p place) ids(kind string, find func(name string) (string, error)) (ids []uint32) {
 	for _, item := range p.items() {
 		if id, ok := item.id(kind, find); ok {
@@ -200,13 +205,14 @@ func (p place) ids(kind string, find func(name string) (string, error)) (ids []u
 	return ids
 }
 
-// id reads a number, or a name that exists on this host.
+// id returns the value as the ID of a user or group. It is a number, or a name that find knows on this
+// host. It returns false if it has reported a problem.
 func (p place) id(kind string, find func(name string) (string, error)) (uint32, bool) {
 	s, ok := p.text()
 	if !ok {
 		return 0, false
 	}
-	// The largest number means none.
+	// The largest number is not an ID: the kernel uses it for "no user" and "no group".
 	if n, err := strconv.ParseUint(s, 10, 32); err == nil && n < math.MaxUint32 {
 		return uint32(n), true
 	}

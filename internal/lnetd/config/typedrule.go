@@ -13,15 +13,16 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// ruleTypes holds the values of "type" in "selection", ruleTypeWords their names.
+// ruleTypes holds the types of "selection" rules. ruleTypeWords holds their names in documents, in the
+// same order.
 var (
 	ruleTypes     = []selection.RuleType{selection.RuleNet, selection.RuleNID, selection.RulePeer}
 	ruleTypeWords = Words{selection.RuleNet.String(), selection.RuleNID.String(), selection.RulePeer.String()}
 )
 
-// addTypedRules adds the items of "selection" (lnetctl 11). Rules without an ID get a free one
-// after the others have theirs. It returns the IDs that the file contains, and the positions of
-// all rules by ID.
+// addTypedRules adds the items of "selection" to c (lnetctl 11). Rules without an ID get IDs that no
+// other rule of the file has. It returns the IDs that the file contains, and the positions of all rules
+// by ID.
 func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]string) {
 	type item struct {
 		at   place
@@ -65,7 +66,8 @@ func (c *Config) addTypedRules(list []place) (ids map[int]bool, where map[int]st
 	return ids, where
 }
 
-// conflicting returns the rule in list that conflicts with r, or nil.
+// conflicting returns the first rule in list with the same ID or the same patterns as r, or nil. A node
+// cannot have both rules.
 func conflicting(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
 	return find(list, func(o *selection.TypedRule) bool { return o.ID == r.ID || o.SameMatch(r) })
 }
@@ -78,13 +80,14 @@ func conflictText(old, r *selection.TypedRule) string {
 	return fmt.Sprintf("a %s rule with id %d already exists", old.Type, old.ID)
 }
 
-// sameRule returns the rule in list that equals r except for the ID, or nil.
+// sameRule returns the rule in list that has the same patterns and priority as r, or nil. The IDs may
+// differ.
 func sameRule(list []selection.TypedRule, r *selection.TypedRule) *selection.TypedRule {
 	return find(list, func(o *selection.TypedRule) bool { return o.SameMatch(r) && o.Priority == r.Priority })
 }
 
-// addTypedRules adds the rules of a document that the node does not have under any ID. A rule
-// without an ID in the document gets a free one.
+// addTypedRules adds to p the "selection" rules of the document c, except those that the node already
+// has with the same or another ID. A rule without an ID in the document gets a free one.
 func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
 	add := func(r selection.TypedRule) {
 		where := c.Given.RuleWhere[r.ID]
@@ -116,13 +119,14 @@ func (m *merge) addTypedRules(p *selection.Policies, c *Config) {
 	}
 }
 
-// KeepRuleIDs returns the "selection" rules of c for a node with the rules of have. The ID of an
-// existing rule never changes, even if the document has another one for it. This also holds for a
-// rule that gets another priority, if the document has no ID for it. A new rule whose ID is in
-// the document takes precedence. Rules without an ID get free ones.
+// KeepRuleIDs returns the "selection" rules of the document c, which replaces those in have, with the IDs
+// that they will have. A rule that the node already has keeps its ID, even if the document has another
+// ID for it. If the document has no ID for the rule, this also holds if only its priority changes. But
+// if the document has that ID for a new rule, the new rule gets it. Other rules without an ID in the
+// document get free ones.
 func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
 	given := func(r *selection.TypedRule) bool { return c.Given.RuleIDs[r.ID] }
-	kept := map[int]int{} // by the ID in c
+	kept := map[int]int{} // the ID of the node's rule, by the ID of the same rule in c
 	for k := range c.TypedRules {
 		r := &c.TypedRules[k]
 		old := find(have.TypedRules, func(o *selection.TypedRule) bool {
@@ -153,7 +157,7 @@ func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
 			open = append(open, r)
 			continue
 		}
-		_, _ = p.AddTyped(r) // the rules of c differ, and so do these IDs
+		_, _ = p.AddTyped(r) // cannot fail, because neither rules nor IDs occur twice
 	}
 	for _, r := range open {
 		_, _ = p.AddTyped(r)
@@ -161,17 +165,17 @@ func (c *Config) KeepRuleIDs(have *State) []selection.TypedRule {
 	return p.Typed()
 }
 
-// TypedDeletion identifies a "selection" rule to delete. Absent fields match any rule.
+// TypedDeletion identifies "selection" rules to delete. A field that is not set matches any rule.
 type TypedDeletion struct {
 	selection.TypedRule
-	// ByType reports that Type is set. It is always set together with patterns.
+	// ByType reports whether Type is set. If a pattern is set, Type is set too.
 	ByType bool
 	// Where is the position in the file, "name:line: key".
 	Where string
 }
 
-// readTypedDeletions reads the items of "selection" in a document that lists what to delete. An
-// item has an ID, or what the rule matches, or both. Priorities are ignored.
+// readTypedDeletions returns the items of "selection" in a document that lists what to delete. An item
+// identifies a rule by its ID, by its type and patterns, or by both. Priorities are ignored.
 func readTypedDeletions(list []place) (out []TypedDeletion) {
 	for _, at := range list {
 		r, byType, ok := readTypedRule(at, false)
@@ -194,7 +198,7 @@ func (d *TypedDeletion) names(r *selection.TypedRule) bool {
 	return (d.ID == selection.AnyID || d.ID == r.ID) && (!d.ByType || d.Type == r.Type) && (!d.HasPattern() || d.SameMatch(r))
 }
 
-// String returns what identifies the rule.
+// String returns a text with the fields that are set.
 func (d *TypedDeletion) String() string {
 	var words []string
 	if d.ID != selection.AnyID {
@@ -227,11 +231,12 @@ func (m *merge) deleteTypedRules(list []TypedDeletion, absent func(where, what s
 	}
 }
 
-// idOrder makes AnyID greater than all IDs.
+// idOrder returns a sort key for IDs with which AnyID comes after all IDs.
 func idOrder(id int) uint { return uint(id) }
 
-// readTypedRule reads a rule. If whole is false, priority and type may be absent; byType reports
-// whether the type is present.
+// readTypedRule returns an item of "selection" as a rule. If whole is false, the priority and the type
+// may be absent. The result byType reports whether the item has a type, and ok is false if
+// readTypedRule has reported a problem.
 func readTypedRule(at place, whole bool) (_ selection.TypedRule, byType, ok bool) {
 	r := selection.TypedRule{ID: selection.AnyID}
 	var typ, priority *place
