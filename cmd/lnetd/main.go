@@ -136,7 +136,7 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	level := &slog.LevelVar{}
 	level.Set(c.LogLevel)
 	log := daemon.NewLogger(stderr, level, c.LogFormat)
-	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("signal", "signal", sig.String()) })
+	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("received a signal", "signal", sig.String()) })
 	defer stop()
 	d := daemon.New(c, daemon.AllDrivers(), log)
 	d.SetLevel(level)

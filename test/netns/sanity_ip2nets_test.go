@@ -87,7 +87,7 @@ func TestSanityModprobe(t *testing.T) {
 	}
 }
 
-// If an entry of the string ip2nets selects an interface by the address of another one, all
+// If an entry of the string an ip2nets entry uses an interface whose addresses do not match its patterns, all
 // commands that read it print a warning on the terminal.
 //
 // lnetctl 11 (11)

@@ -47,10 +47,10 @@ func (c *client) releaseAll() {
 	}
 	c.closeConnection()
 	if after := c.unreleased(); after != (unreleased{}) {
-		c.log(slog.LevelError, "cannot free the resources of a client", slog.Any("left", after))
+		c.log(slog.LevelError, "cannot free all resources of a disconnected client; the rest is freed when lnetd restarts", slog.Any("remaining", after))
 	} else if c.domain != nil {
 		if err := c.domain.Close(); err != nil {
-			c.log(slog.LevelError, "cannot close the domain of a client", slog.Any("err", err))
+			c.log(slog.LevelError, "cannot close the transport domain of a disconnected client; it is freed when lnetd restarts", slog.Any("err", err))
 		}
 	}
 	c.report(reason, had)
@@ -102,7 +102,7 @@ func (c *client) endOperations() {
 	}
 	c.closeConnection()
 	if l := c.unreleased(); l.Operations > 0 {
-		c.log(slog.LevelWarn, "operations of a disconnected client are still pending; their memory is kept until they end", slog.Any("left", l))
+		c.log(slog.LevelWarn, "operations of a disconnected client are still pending; their memory is kept until they end", slog.Any("pending", l))
 	}
 	for _, t := range tms {
 		<-t.idle
@@ -126,7 +126,7 @@ func (c *client) startedTMs() (tms []*tm) {
 // and the failure is logged.
 func (c *client) releaseUnused() {
 	failed := func(what string, err error) {
-		c.log(slog.LevelError, "some resources of a client are not freed", slog.String("what", what), slog.Any("err", err))
+		c.log(slog.LevelError, "cannot free a resource of a disconnected client; it is freed when lnetd restarts", slog.String("resource", what), slog.Any("err", err))
 	}
 	for _, t := range c.startedTMs() {
 		t.closeRing()

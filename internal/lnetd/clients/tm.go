@@ -226,7 +226,7 @@ func (t *tm) closeRing() {
 	t.mu.Unlock()
 	if !gone {
 		if err := t.ring.Close(); err != nil {
-			t.client.log(slog.LevelError, "cannot unmap a ring of a client", slog.Any("err", err))
+			t.client.log(slog.LevelError, "cannot unmap the rings of a client's transfer machine; their memory is freed when lnetd restarts", slog.Any("err", err))
 		}
 	}
 }

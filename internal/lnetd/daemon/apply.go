@@ -30,7 +30,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 		err := t.applyBatch(ctx, batch, wait)
 		if err == nil {
 			for _, s := range batch {
-				t.log.Debug("configuration: step", "step", s.String())
+				t.log.Debug("configuration step applied", "step", s.String())
 			}
 			k += len(batch)
 			continue
@@ -41,7 +41,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 		t.undo(ctx, steps[:k])
 		t.engines.order(before)
 		if wrong := t.arrange(context.WithoutCancel(ctx), nids); wrong != nil {
-			t.log.Error("the order of NIs could not be restored after a failed change", "err", wrong)
+			t.log.Error("the order of NIs could not be restored after a failed change; peers may see another primary NID", "err", wrong)
 		}
 		return err
 	}
@@ -102,7 +102,7 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 		}
 		for k, s := range batch {
 			if err := take(batch[k : k+1]); err != nil {
-				t.log.Error("a failed change could not be undone completely", "step", s.Inverse().String(), "err", err)
+				t.log.Error("a step of a failed change could not be undone; the configuration is partly changed", "step", s.Inverse().String(), "err", err)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func (t *nodeTask) setPolicies(ctx context.Context, want *config.Policies) error
 			Remedy: "check the sections \"udsp\" and \"selection\" of the configuration",
 		})
 	}
-	t.log.Info("policies set", "rules", len(want.Rules), "typed_rules", len(want.TypedRules))
+	t.log.Info("selection policies replaced", "udsp_rules", len(want.Rules), "selection_rules", len(want.TypedRules))
 	return nil
 }
 

@@ -105,8 +105,8 @@ route:
 	}
 	log := r.log.String()
 	for _, want := range []string{
-		`"net":"tcp7","gateway":"10.9.9.9@tcp2","at":"t.yaml:9: route[0]"`,
-		`"net":"tcp1","gateway":"10.77.0.20@tcp","at":"t.yaml:10: route[1]"`,
+		`"net":"tcp7","gateway":"10.9.9.9@tcp2","configured_at":"t.yaml:9: route[0]"`,
+		`"net":"tcp1","gateway":"10.77.0.20@tcp","configured_at":"t.yaml:10: route[1]"`,
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %s:\n%s", want, log)

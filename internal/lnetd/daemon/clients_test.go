@@ -99,14 +99,14 @@ func TestClientsRulesReload(t *testing.T) {
 		t.Errorf("connected against the rules: %v", err)
 	}
 	guestNIDs(t, d)
-	if strings.Contains(r.log.String(), "need a restart") {
+	if strings.Contains(r.log.String(), "lnetd is restarted") {
 		t.Error(r.log)
 	}
 	load("lnetd: {log_format: text}\n")
 	if _, err := connect(t, path); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(r.log.String(), `"parts":["log_format"]`) {
+	if !strings.Contains(r.log.String(), `"changes":["log_format"]`) {
 		t.Error(r.log)
 	}
 	r.stop(t)

@@ -54,7 +54,7 @@ func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems
 func (e *engines) logCPTs(nis []config.NI) {
 	for k := range nis {
 		if ni := &nis[k]; len(unknownCPTs(ni, e.cpts)) > 0 {
-			e.log.Warn("ignoring CPU partitions that this host does not have", "ni", ni.String(), "cpts", ni.CPTs, "has", e.cpts)
+			e.log.Warn("ignoring CPU partitions of an NI that this host does not have", "ni", ni.String(), "configured_cpts", ni.CPTs, "host_cpts", e.cpts)
 		}
 	}
 }

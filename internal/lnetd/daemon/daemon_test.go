@@ -215,8 +215,8 @@ func TestPortIsForbidden(t *testing.T) {
 	log := r.log.String()
 	for _, want := range []string{
 		`no permission to listen on port 988; listening on another port","port":9988,"accept":"all"`,
-		"kernel nodes cannot connect to this node, because they only use port 988",
-		"set connect_port to 988: kernel nodes with accept=all accept it",
+		"kernel nodes cannot connect to this node, because they only connect to port 988",
+		"set connect_port to 988 to reach those with accept=all",
 		"CAP_NET_BIND_SERVICE",
 		`"port":9988,"accept":"all"`,
 	} {

@@ -40,7 +40,11 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 			}
 		}
 		t.unconfigured.Store(false)
-		t.log.Info("LNet is configured", "all", r.All)
+		if r.All {
+			t.log.Info("LNet is configured from the configuration of lnetd")
+		} else {
+			t.log.Info("LNet is configured with the NI 0@lo alone")
+		}
 		return nil
 	}
 	if err := b.checkUnused(); err != nil {
@@ -60,7 +64,7 @@ func (b *backend) SetLNet(ctx context.Context, r api.LNet) error {
 	for _, k := range []fault.Kind{fault.Drop, fault.Delay} {
 		t.RemoveFaults(k, fault.NIDFilter{}, fault.NIDFilter{})
 	}
-	t.log.Info("LNet is no longer configured")
+	t.log.Info("LNet is unconfigured; its NIs, routes and peers are deleted")
 	return t.forgetPeers(ctx)
 }
 

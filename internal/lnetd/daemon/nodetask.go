@@ -172,7 +172,7 @@ func (t *nodeTask) mismatches(l *config.Site) []string {
 // logMismatches logs a warning for each text that mismatches returns.
 func (t *nodeTask) logMismatches(l *config.Site) {
 	for _, text := range t.mismatches(l) {
-		t.log.Warn("ip2nets selects an interface by the address of another one", "what", text)
+		t.log.Warn("an ip2nets entry uses an interface whose addresses do not match its patterns", "cause", text)
 	}
 }
 

@@ -70,7 +70,7 @@ func (o *o2ib) make(v config.Values, log *slog.Logger) (Made, error) {
 	c := o2ibConfig(v)
 	if _, given := v["use_privileged_port"]; !given && !o.privileged() {
 		c.UsePrivilegedPort = false
-		log.Info("no permission to use privileged ports: connecting with use_privileged_port=0; nodes with require_privileged_port=1 refuse this")
+		log.Info("no permission to use privileged ports: connecting with use_privileged_port=0; nodes with require_privileged_port=1 refuse these connections")
 	}
 	p, err := o.open()
 	if err != nil {

@@ -46,7 +46,7 @@ func (d *Daemon) reload(ctx context.Context, load func() (config.Config, error))
 	}
 	switch {
 	case out.partly:
-		d.log.Warn("parts of the configuration changed that need a restart", "parts", left)
+		d.log.Warn("some changes of the configuration take effect only when lnetd is restarted", "changes", left)
 	case out.err == nil:
 		d.log.Info("configuration reloaded")
 	}

@@ -57,7 +57,7 @@ func (t *nodeTask) changeRoutes(ctx context.Context, steps []config.Step) error 
 
 // leaveOut logs that a configured route is ignored because of cause.
 func (t *nodeTask) leaveOut(r *config.Route, cause error) {
-	t.log.Warn("ignoring route", "net", r.Net.String(), "gateway", r.Gateway.String(), "at", r.Where, "cause", cause)
+	t.log.Warn("ignoring a route of the configuration", "net", r.Net.String(), "gateway", r.Gateway.String(), "configured_at", r.Where, "cause", cause)
 }
 
 // addRoutes adds routes to the node. Like LNet, it ignores routes that exist already or whose gateway

@@ -95,7 +95,7 @@ func TestRoutesByGatewaysOnTheirOwnNets(t *testing.T) {
 			if got := r.routeNames(); !slices.Equal(got, []string{good}) {
 				t.Errorf("the start gives %q", got)
 			}
-			if n := strings.Count(r.log.String(), `"msg":"ignoring route"`); n != len(want) {
+			if n := strings.Count(r.log.String(), `"msg":"ignoring a route of the configuration"`); n != len(want) {
 				t.Errorf("%d lines of routes at the start:\n%s", n, r.log)
 			}
 			for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace} {

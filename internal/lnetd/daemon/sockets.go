@@ -180,7 +180,7 @@ type fileListener interface {
 func (d *Daemon) storeListener(name string, l fileListener) bool {
 	f, err := l.File()
 	if err != nil {
-		d.log.Warn("systemd does not keep a socket for the next start", "socket", name, "err", err)
+		d.log.Warn("systemd does not keep a socket of lnetd; programs cannot connect to it while lnetd restarts", "socket", name, "err", err)
 		return false
 	}
 	defer func() { _ = f.Close() }()

@@ -145,11 +145,11 @@ func tcpFallback(v config.Values, err error, log *slog.Logger) config.Values {
 // warnUnprivileged logs which nodes can and cannot connect if lnetd listens on the unprivileged port.
 func warnUnprivileged(c socklnd.Config, log *slog.Logger) {
 	log.Warn("no permission to listen on port 988; listening on another port", "port", c.AcceptPort, "accept", c.Accept.String())
-	log.Warn("kernel nodes cannot connect to this node, because they only use port 988; other lnetd can if connect_port is set there",
+	log.Warn("kernel nodes cannot connect to this node, because they only connect to port 988; nodes that run lnetd can, if their connect_port is the port of this node",
 		"port", c.AcceptPort)
-	log.Warn("this node does not connect to port 988; to reach kernel nodes set connect_port to 988: "+
-		"kernel nodes with accept=all accept it, others refuse its source ports above 1023", "connect_port", c.ConnectPort)
-	log.Warn("for connections with all kernel nodes run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
+	log.Warn("this node cannot connect to kernel nodes, which listen on port 988; set connect_port to 988 to reach those "+
+		"with accept=all (others refuse source ports above 1023)", "connect_port", c.ConnectPort)
+	log.Warn("to connect with all kernel nodes, run lnetd as root or give it the capability CAP_NET_BIND_SERVICE")
 }
 
 // tcpExplain returns the error for an operator if a port is not available. It returns nil for other

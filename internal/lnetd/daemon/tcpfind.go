@@ -59,7 +59,7 @@ func (t *tcp) firstUsable(ctx context.Context, log *slog.Logger) (hostnet.Device
 		}
 	})
 	if watch != nil && err != nil {
-		log.Warn("cannot watch interfaces", "err", watch)
+		log.Warn("cannot wait for an interface, because the kernel does not report changes of interfaces", "cause", watch)
 	}
 	return dev, err
 }

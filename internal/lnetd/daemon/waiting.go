@@ -141,7 +141,7 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 			hostnet.Follow(ctx, watch, func() {
 				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // on failure ctx is done
 			}, func(err error) {
-				t.log.Warn("cannot watch interfaces now; NIs that wait for one stay down until lnetd can watch them again", "cause", err)
+				t.log.Warn("the kernel does not report changes of interfaces; NIs that wait for an interface stay down until it does", "cause", err)
 			})
 		})
 	}
@@ -196,7 +196,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	}
 	if err != nil {
 		boundedlog.New(t.log).Report(boundedlog.Line{ // interfaces may change often
-			Level: slog.LevelError, Text: "cannot add the NIs of the ip2nets rules",
+			Level: slog.LevelError, Text: "cannot add the NIs that the ip2nets rules select; lnetd tries again when an interface changes",
 		}, slog.Any("err", err))
 		return false
 	}
@@ -254,7 +254,7 @@ func (t *nodeTask) addPostponed(ctx context.Context) {
 	routes := t.postponed.removeAll()
 	for k := range routes {
 		if err := t.changeRoute(ctx, config.Change[config.Route]{To: &routes[k]}); err != nil {
-			t.log.Warn("ignoring route", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)
+			t.log.Warn("ignoring a route of the configuration", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)
 		}
 	}
 }
@@ -270,5 +270,5 @@ func (t *nodeTask) warnIfNoneIsUp() {
 	for _, w := range waiting {
 		all = append(all, w.String()+": "+w.cause)
 	}
-	t.log.Warn("no NI is up", "waiting", strings.Join(all, "; "))
+	t.log.Warn("no NI is up; this node reaches no other node until an interface becomes usable", "waiting", strings.Join(all, "; "))
 }

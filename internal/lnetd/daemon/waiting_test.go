@@ -280,7 +280,7 @@ func TestNothingIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := host(lo)
 		r := startNodeWith(t, parse(t, "net: [{net type: tcp, interfaces: [eth0]}, {net type: tcp1, nid: 10.78.0.11@tcp1}]"), Drivers{TCP(n)}).ready(t)
-		if !strings.Contains(r.log.String(), `"msg":"no NI is up","waiting":"tcp(eth0): `) {
+		if !strings.Contains(r.log.String(), `"msg":"no NI is up; this node reaches no other node until an interface becomes usable","waiting":"tcp(eth0): `) {
 			t.Errorf("%s", r.log)
 		}
 		var err error

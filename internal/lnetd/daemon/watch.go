@@ -47,11 +47,11 @@ func (w *watch) run(ctx context.Context) {
 			}
 			w.systemd.Status(w.status())
 		case stuck != told:
-			w.log.Error("the node is stuck; this is a bug in lnetd", "stuck", stuck, "watchdog", w.systemd.Watchdog().String())
+			w.log.Error("the node is stuck; this is a bug in lnetd", "loops", stuck, "watchdog_interval", w.systemd.Watchdog().String())
 			w.systemd.Status("stuck: the " + stuck + " of the node; " + w.status())
 		}
 		if stuck == "" && told != "" {
-			w.log.Warn("the node recovered")
+			w.log.Warn("the stuck node makes progress again")
 		}
 		told = stuck
 		select {

@@ -99,7 +99,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("logged %d times: %s", n, log)
 		}
 		loop.Store(&node.Progress{Loop: "monitor", Step: 6})
-		if n := fed(5 * time.Second); n != 1 || f.heard() != "2 NIs are up" || !strings.Contains(log.String(), "the node recovered") {
+		if n := fed(5 * time.Second); n != 1 || f.heard() != "2 NIs are up" || !strings.Contains(log.String(), "the stuck node makes progress again") {
 			t.Errorf("fed %d times, status %q, log %s", n, f.heard(), log)
 		}
 		cancel()

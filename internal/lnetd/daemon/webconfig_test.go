@@ -75,7 +75,7 @@ func TestWebConfig(t *testing.T) {
 	if got := status("whatever"); got != http.StatusOK {
 		t.Errorf("status %d without passwords", got)
 	}
-	reload(path+"2", `that need a restart","parts":["metrics"]`)
+	reload(path+"2", `only when lnetd is restarted","changes":["metrics"]`)
 	r.stop(t)
 }
 

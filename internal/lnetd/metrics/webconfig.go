@@ -69,7 +69,7 @@ func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "bcrypt"):
-		return nil, fmt.Errorf("%s: basic_auth_users: passwords are bcrypt hashes, as htpasswd -B makes them: %w", path, err)
+		return nil, fmt.Errorf("%s: basic_auth_users: passwords must be bcrypt hashes, such as those of htpasswd -B: %w", path, err)
 	default:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -91,7 +91,7 @@ func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 		return nil, bad(err)
 	}
 	if len(authorities) == 0 && (f.TLS.ClientCA != "" || f.TLS.ClientCAs != "") {
-		return nil, bad(errors.New("client_ca: there is no certificate, so no client would be let in"))
+		return nil, bad(errors.New("client_ca contains no certificate, so every client would be refused"))
 	}
 	if len(own) > 1 {
 		own = own[:1] // the others are for clients
@@ -105,7 +105,7 @@ func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 		}
 	}
 	if len(f.Users) > 0 && len(own) == 0 {
-		warnings = append(warnings, "passwords cross the network in the clear: there is no tls_server_config")
+		warnings = append(warnings, "passwords are sent unencrypted, because the file has no tls_server_config")
 	}
 	return warnings, nil
 }
@@ -151,12 +151,12 @@ func (h toolkitLog) Enabled(ctx context.Context, l slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (h toolkitLog) Handle(_ context.Context, r slog.Record) error {
-	attrs := []slog.Attr{slog.String("what", r.Message)}
+	attrs := []slog.Attr{slog.String("problem", r.Message)}
 	r.Attrs(func(a slog.Attr) bool {
 		attrs = append(attrs, a)
 		return true
 	})
-	h.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "serving metrics failed"}, attrs...)
+	h.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "a metrics request failed"}, attrs...)
 	return nil
 }
 

@@ -57,15 +57,15 @@ func TestCheckWebConfig(t *testing.T) {
 		{"no such file", "tls_server_config: {cert_file: x.crt, key_file: own.key}\n", filepath.Join(dir, "x.crt") + ": no such file", nil},
 		{"key of another", "tls_server_config: {cert_file: own.crt, key_file: old.key}\n", "private key does not match public key", nil},
 		{"no certificate", "tls_server_config: {cert_file: none.crt, key_file: own.key}\n", "failed to find any PEM data", nil},
-		{"no authority", strings.Replace(mutualTLS, "ca.crt", "none.crt", 1), "no client would be let in", nil},
+		{"no authority", strings.Replace(mutualTLS, "ca.crt", "none.crt", 1), "every client would be refused", nil},
 		{"authority for nothing", "tls_server_config: {cert_file: own.crt, key_file: own.key, client_ca_file: ca.crt}\n", "without a Client Auth Policy", nil},
 		{"unknown policy", strings.Replace(mutualTLS, "RequireAndVerifyClientCert", "Maybe", 1), "invalid ClientAuth: Maybe", nil},
-		{"plain password", onlyTLS + "basic_auth_users: {scraper: secret}\n", "passwords are bcrypt hashes", nil},
+		{"plain password", onlyTLS + "basic_auth_users: {scraper: secret}\n", "passwords must be bcrypt hashes", nil},
 		{
 			"expired", "tls_server_config: {cert_file: old.crt, key_file: old.key}\n", "",
 			[]string{"the certificate of CN=old has expired on 1999-01-01 00:00:00"},
 		},
-		{"in the clear", passwords, "", []string{"passwords cross the network in the clear: there is no tls_server_config"}},
+		{"in the clear", passwords, "", []string{"passwords are sent unencrypted, because the file has no tls_server_config"}},
 	} {
 		path := writeFile(t, dir, "web.yml", c.text)
 		warnings, err := CheckWebConfig(path, over.AddDate(20, 0, 0))

@@ -224,11 +224,11 @@ func (n *Node) expire(t *testRun) {
 	if n.trial != t {
 		return
 	}
-	n.log.Warn("the console is silent: its test ends", "console", n.by.String(), "after", n.config.Idle.String())
+	n.log.Warn("ending a test, because its console sends no commands", "console", n.by.String(), "after", n.config.Idle.String())
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	if err := n.stop(ctx); err != nil {
-		n.log.Warn("cannot stop the test of a silent console", "err", err)
+		n.log.Warn("cannot stop a test whose console sends no commands", "err", err)
 	}
 	select {
 	case n.onceResult <- fmt.Errorf("the console is silent: %w", syscall.ETIMEDOUT):

@@ -267,7 +267,7 @@ func invalidRequest(text string, err error) *api.Fault {
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
-		s.logger().Error("cannot encode a reply of the control interface", "err", err)
+		s.logger().Error("cannot encode a reply of the control interface; its client gets status 500", "err", err)
 		http.Error(w, "", http.StatusInternalServerError)
 		return
 	}
@@ -280,7 +280,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, b []by
 	w.WriteHeader(status)
 	p := pages{w: w, conn: connectionOf(r)}
 	if err := p.write(b); err != nil {
-		s.logger().Debug("control client disconnected", "err", err)
+		s.logger().Debug("a control client disconnected before its reply was sent", "err", err)
 	}
 }
 

@@ -41,6 +41,6 @@ func (s *Server) linger(w http.ResponseWriter, r *http.Request, body *requestBod
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(body, lingerMax))
 	if n > 0 {
-		s.logger().Debug("discarded the rest of a request", "bytes", n, "whole", body.ended, "err", err)
+		s.logger().Debug("discarded the unread rest of a control request", "bytes", n, "complete", body.ended, "err", err)
 	}
 }

@@ -141,7 +141,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 		s.refuse(w, r, unanswered(err))
 	default:
 		// The client must not mistake this for the complete reply.
-		s.logger().Debug("a reply was truncated", "written", p.sent, "err", err)
+		s.logger().Debug("a control reply ended early; its client finds it incomplete", "bytes_sent", p.sent, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -76,7 +76,7 @@ func act[Request, Reply any](
 func (h *handlers) allow(w http.ResponseWriter, until time.Time) {
 	rc := http.NewResponseController(w)
 	if err := errors.Join(rc.SetReadDeadline(until), rc.SetWriteDeadline(until)); err != nil {
-		h.logger().Debug("cannot set the deadlines of a request", "err", err)
+		h.logger().Debug("cannot set the deadlines of a control request", "err", err)
 	}
 }
 

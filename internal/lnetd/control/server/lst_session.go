@@ -86,7 +86,7 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 	h.reply(w, r, http.StatusOK, api.Done{})
 	connectionOf(r).serving() // the client is not to blame for the silence
 	if err := http.NewResponseController(w).Flush(); err != nil {
-		h.logger().Debug("flush", "err", err)
+		h.logger().Debug("cannot flush the reply to hold_session", "err", err)
 	}
 	select {
 	case <-hold.Over():

@@ -108,7 +108,7 @@ func deletedRoute(err error) *api.Fault {
 // undo logs that part of a rejected change could not be rolled back.
 func (h *handlers) undo(what string, err error) {
 	if err != nil {
-		h.logger().Error("a refused change could not be undone completely", "change", what, "err", err)
+		h.logger().Error("a failed change of routes could not be undone completely; some of its routes remain added or deleted", "change", what, "err", err)
 	}
 }
 
