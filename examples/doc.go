@@ -1,3 +1,3 @@
-// Package examples runs the example programs in the folders here, in its test. Each is a
-// complete program of one file, ping, echo and client, or a package to copy, udplnd.
+// Package examples contains example programs in its folders. Its test runs them. ping, echo
+// and client are complete programs of one file. udplnd is a package to copy: a driver.
 package examples

@@ -8,11 +8,12 @@ import (
 	"unsafe"
 )
 
-// Fault is the error for an access to memory that is mapped but has no page, and cannot get
-// one: the file behind it was truncated, or the machine is out of memory or of huge pages.
-// It matches syscall.EFAULT, the error of a system call in this case.
+// Fault is the error for an access to memory that is mapped but has no page, and for which
+// the kernel cannot provide one: the file behind the mapping was truncated, or the host has
+// no free memory or huge pages. It matches syscall.EFAULT, the error that a system call
+// returns in this case.
 type Fault struct {
-	// Address is the address of the access.
+	// Address is the memory address that was accessed.
 	Address uintptr
 }
 
@@ -32,9 +33,10 @@ func (f *Fault) In(v Vector) (in bool) {
 	return in
 }
 
-// Guard calls f, which accesses memory that other processes can unmap or truncate. It
-// returns the Fault that ended f, or nil if f returned. It costs a few nanoseconds. f must
-// not leave a lock held if it faults.
+// Guard calls f, which accesses memory that other processes can unmap or truncate. If an
+// access fails, f ends there and Guard returns the Fault. It returns nil if f has returned.
+// f must not hold a lock during an access, because a fault would leave it locked. Guard
+// costs a few nanoseconds.
 func Guard(f func()) (fault *Fault) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -55,11 +57,11 @@ func Guard(f func()) (fault *Fault) {
 	return nil
 }
 
-// pageSize is the interval at which Check reads. No machine has smaller pages.
+// pageSize is the interval at which Check reads. No supported machine has smaller pages.
 const pageSize = 4096
 
-// Check reads a byte of each page of m, and returns the Fault if an access fails, otherwise
-// nil.
+// Check reads a byte of each page of m. It returns the Fault if an access fails, and nil
+// otherwise.
 func (m Vector) Check() *Fault {
 	var sum byte
 	return Guard(func() {

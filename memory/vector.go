@@ -2,29 +2,31 @@ package memory
 
 import "fmt"
 
-// Vector is a range of scattered memory: Length bytes that begin Offset bytes into the
-// concatenation of Segments. Slicing a Vector does not copy the segment list, so a message
-// can refer to a part of a memory descriptor without allocating. The zero value is empty.
+// Vector is a range of scattered memory: Length bytes, beginning at offset Offset of the
+// concatenation of Segments. Slicing a Vector does not copy the list of segments, so a
+// message can refer to a part of a memory descriptor without an allocation. The zero value
+// is empty.
 type Vector struct {
 	Segments []Segment
 	Offset   int
 	Length   int
 }
 
-// Segment is one contiguous piece of memory. Region.Segment returns one of registered
+// Segment is one contiguous piece of memory. Region.Segment returns a segment of registered
 // memory.
 type Segment struct {
-	// Bytes is the memory. It may be shortened, but not moved.
+	// Bytes is the memory. It may be shortened, but must not be replaced by other memory.
 	Bytes  []byte
 	region *Region
 }
 
-// Region returns the region that the segment lies in. It returns nil if the segment is not
-// registered.
+// Region returns the region that the segment is a part of. It returns nil if the memory is
+// not registered.
 func (s *Segment) Region() *Region { return s.region }
 
 // Registration returns the registration of the segment's region with an interface. It
-// returns nil if the segment is not registered there; the driver then uses its own buffers.
+// returns nil if the memory is not registered with this interface, which then uses buffers
+// of its own.
 func (s *Segment) Registration(by Registrar) Registration {
 	if s.region == nil {
 		return nil
@@ -37,7 +39,8 @@ func Of(b []byte) Vector {
 	return Vector{Segments: []Segment{{Bytes: b}}, Length: len(b)}
 }
 
-// Slice returns the n bytes at offset off of m. It panics if they are not within m.
+// Slice returns the n bytes at offset off of m as a Vector. It panics if these bytes are not
+// within m.
 func (m Vector) Slice(off, n int) Vector {
 	if off < 0 || n < 0 || off > m.Length-n {
 		panic("memory: Vector.Slice out of range")
@@ -45,8 +48,8 @@ func (m Vector) Slice(off, n int) Vector {
 	return Vector{Segments: m.Segments, Offset: m.Offset + off, Length: n}
 }
 
-// Region returns the region of the first byte of m. It returns nil if m is empty or the
-// byte is in no region.
+// Region returns the region of the first byte of m. It returns nil if m is empty or this byte
+// is not in a region.
 func (m Vector) Region() *Region {
 	off := m.Offset
 	for i := range m.Segments {
@@ -90,9 +93,9 @@ func (m Vector) AppendSegments(list []Segment) []Segment {
 	return list
 }
 
-// Pin prevents the regions of m from being released until Unpin is called with the same
-// segments. It is for descriptors. If a region has ended, Pin returns ErrReleased and pins
-// nothing.
+// Pin prevents the regions of m from being released until Unpin is called for the same
+// segments. Memory descriptors use it. If a region has ended, Pin returns ErrReleased and
+// pins no region.
 func (m Vector) Pin() error {
 	for i := range m.Segments {
 		if r := m.Segments[i].region; r != nil {
@@ -105,7 +108,7 @@ func (m Vector) Pin() error {
 	return nil
 }
 
-// Unpin undoes Pin.
+// Unpin reverts Pin.
 func (m Vector) Unpin() {
 	for i := range m.Segments {
 		if r := m.Segments[i].region; r != nil {
@@ -114,7 +117,8 @@ func (m Vector) Unpin() {
 	}
 }
 
-// AppendBuffers appends the nonempty pieces of m to bufs, in order. The pieces alias m.
+// AppendBuffers appends the nonempty pieces of m to bufs, in order. They share the memory
+// of m.
 func (m Vector) AppendBuffers(bufs [][]byte) [][]byte {
 	m.eachSegment(func(s Segment) bool {
 		bufs = append(bufs, s.Bytes)
@@ -123,7 +127,8 @@ func (m Vector) AppendBuffers(bufs [][]byte) [][]byte {
 	return bufs
 }
 
-// CopyFrom copies b to the beginning of m and returns the number of bytes copied.
+// CopyFrom copies b to the beginning of m and returns the number of bytes copied: the
+// smaller of the two lengths.
 func (m Vector) CopyFrom(b []byte) int {
 	done := 0
 	m.eachSegment(func(s Segment) bool {
@@ -133,7 +138,8 @@ func (m Vector) CopyFrom(b []byte) int {
 	return done
 }
 
-// CopyTo copies m to b and returns the number of bytes copied.
+// CopyTo copies m to b and returns the number of bytes copied: the smaller of the two
+// lengths.
 func (m Vector) CopyTo(b []byte) int {
 	done := 0
 	m.eachSegment(func(s Segment) bool {
@@ -143,7 +149,8 @@ func (m Vector) CopyTo(b []byte) int {
 	return done
 }
 
-// CopyVector copies src to the beginning of m and returns the number of bytes copied.
+// CopyVector copies src to the beginning of m and returns the number of bytes copied: the
+// smaller of the two lengths.
 func (m Vector) CopyVector(src Vector) int {
 	done := 0
 	m.eachSegment(func(s Segment) bool {

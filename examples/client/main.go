@@ -2,9 +2,9 @@
 //
 //	client -from 10.0.0.2@tcp:12345:34:* 10.0.0.1@tcp:12345:34:1
 //
-// The first address is that of the client, with a NID of lnetd or 0@lo, and the second
-// that of a program that answers messages, such as the example echo. Without the second,
-// the client sends the message to itself.
+// The address after -from is that of the client itself, with a NID of lnetd or 0@lo. The
+// argument is the address of a program that answers messages, such as the example echo.
+// Without an argument, the client sends the message to itself.
 //
 // To begin a new program with it, copy this file and create a module:
 //

@@ -1,10 +1,10 @@
-// Command echo answers every message that it receives, at the address of a transfer
-// machine:
+// Command echo answers every message that it receives with a message of the same content.
+// The argument is the address of its transfer machine:
 //
 //	echo -port 9988 127.0.0.1@tcp:12345:34:1
 //
-// It runs until it is interrupted. The port is the one that all nodes of the net listen
-// on.
+// It runs until it is interrupted. The port is the TCP port on which all nodes of the net
+// listen.
 //
 // To begin a new program with it, copy this file and create a module:
 //

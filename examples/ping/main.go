@@ -1,10 +1,10 @@
-// Command ping starts an LNet node over TCP and pings another one:
+// Command ping starts an LNet node over TCP and pings another node:
 //
 //	ping -nid 127.0.0.1@tcp -port 9988 127.0.0.2@tcp
 //
 // It prints the NIDs of the other node and their states. Without an argument the node
-// pings itself. The port is the one that all nodes of the net listen on; kernels and
-// lnetd use 988, which needs socklnd.DefaultConfig and the right to bind to it.
+// pings itself. The port is the TCP port on which all nodes of the net listen. Kernels and
+// lnetd use 988, which needs socklnd.DefaultConfig and the right to bind to that port.
 //
 // To begin a new program with it, copy this file and create a module:
 //

@@ -1,10 +1,11 @@
 // Package udplnd is an example of a driver: LNet over UDP. docs/drivers.md explains it step by step.
 //
-// Two nodes have one link with each other. A message is a header and fragments of its payload. Each is a
-// datagram with a number, which is sent again until it is acknowledged; then the next one follows. The
-// receiver stores none of them: it acknowledges a header when the node has placed the message, so there is
-// memory for each fragment that comes.
+// Two nodes have one link with each other. A message is sent as a header datagram, followed by datagrams with
+// fragments of its payload. Each datagram has a number. The sender repeats a datagram until the receiver
+// acknowledges it, and then sends the next one. The receiver needs no memory for fragments of its own: it
+// acknowledges a header only when the node has placed the message, so there is memory for each fragment that
+// arrives.
 //
-// All state belongs to tasks, which run one at a time (ni.do): in callers of the interface's methods, in
-// the goroutine that reads the socket, and in that of a timer.
+// Only tasks access the state of the driver. A task is a function that is passed to ni.do. Tasks run one at a
+// time: in callers of the interface's methods, in the goroutine that reads the socket, or in that of a timer.
 package udplnd

@@ -18,29 +18,30 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Type is the type of the nets. Lustre does not use this number.
+// Type is the network type of this driver's nets. Lustre does not use this number.
 const Type lnet.NetType = 200
 
 const (
 	fragmentSize = 8192                  // bytes of payload in a datagram
-	maxPeers     = 1024                  // with as many in the table, others cannot call
-	tick         = 50 * time.Millisecond // between repetitions of a datagram
-	stallAfter   = 2 * time.Second       // of silence, also after Probe
+	maxPeers     = 1024                  // maximum number of peers in the table; further strangers cannot call
+	tick         = 50 * time.Millisecond // interval at which unacknowledged datagrams are repeated
+	stallAfter   = 2 * time.Second       // silence after which a peer is stalled, and after which Probe ends the link
 
-	// Kinds of datagrams. No other protocol begins like this.
-	hello  = 0x4c4e4400 // asks for a link; on an open one, for an ack
+	// Kinds of datagrams. The first 3 bytes distinguish them from other protocols.
+	hello  = 0x4c4e4400 // requests a link; on an open link, requests an ack
 	reset  = 0x4c4e4401 // the sender does not have the link
-	header = 0x4c4e4402 // begins a message
-	data   = 0x4c4e4403 // continues it
-	ack    = 0x4c4e4404
+	header = 0x4c4e4402 // the header of a message
+	data   = 0x4c4e4403 // the next fragment of its payload
+	ack    = 0x4c4e4404 // acknowledges headers and data
 )
 
-// prefix begins every datagram, in big-endian order. The header or payload of a message may follow.
+// prefix is the beginning of every datagram, in big-endian order. The header of a message, or a fragment of
+// its payload, may follow.
 type prefix struct {
 	Kind        uint32
-	From, To    uint64 // IDs of the link at the sender and at the receiver; 0 if not known
+	From, To    uint64 // IDs of the link at the sender and at the receiver; 0 if the sender does not know it
 	Incarnation uint64 // of the sender
-	Number      uint64 // of a header or data; in an ack, the one that is expected next
+	Number      uint64 // number of this header or data; in an ack, the number that the sender expects next
 }
 
 // Driver implements lnd.Driver.
@@ -49,13 +50,13 @@ type Driver struct {
 	Listen func(at *net.UDPAddr) (net.PacketConn, error) // opens a socket, such as UDP
 }
 
-// UDP opens a socket. A write to it blocks for a moment at most.
+// UDP opens a UDP socket. A write to it blocks only briefly.
 func UDP(at *net.UDPAddr) (net.PacketConn, error) { return net.ListenUDP("udp4", at) }
 
 // Type implements lnd.Driver.
 func (d *Driver) Type() lnet.NetType { return Type }
 
-// Open implements lnd.Driver. Config.NID is required.
+// Open implements lnd.Driver. Config.NID must be set.
 func (d *Driver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error) {
 	if err := errors.Join(c.Resolve(), lnd.Fields[ni](nil).SetAll(nil, c.Options)); err != nil { // it has no tunables
 		return nil, failure("open", c.NID, lnd.StatusLocalError, err)
@@ -72,7 +73,7 @@ func (d *Driver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error) {
 	return i, nil
 }
 
-// address returns the address of a node: the number in its NID is an IPv4 address.
+// address returns the UDP address of a node. The number in its NID is the IPv4 address.
 func (d *Driver) address(nid lnet.NID) *net.UDPAddr {
 	return &net.UDPAddr{IP: binary.BigEndian.AppendUint32(nil, nid.Number()), Port: d.Port}
 }
@@ -95,9 +96,9 @@ type ni struct {
 
 	mu    sync.Mutex // guards tasks and busy
 	tasks []func()
-	busy  bool // a goroutine calls the tasks
+	busy  bool // a goroutine is running the tasks
 
-	closed bool // this, the peers and everything of theirs is for tasks
+	closed bool // only tasks access this field, peers, and all that peers refer to
 	peers  map[lnet.NID]*peer
 }
 
@@ -159,7 +160,7 @@ func (i *ni) Close(ctx context.Context) (err error) {
 		for _, p := range i.peers {
 			p.end(lnd.StatusLocalError, lnd.StatusLocalAborted, lnd.ErrClosed)
 		}
-		i.do(func() { close(ended) }) // after what the node has done in these calls
+		i.do(func() { close(ended) }) // runs after the tasks that the node has caused in these calls
 	})
 	select {
 	case <-ended:
@@ -171,8 +172,9 @@ func (i *ni) Close(ctx context.Context) (err error) {
 	return errors.Join(err, i.socket.Close()) // ends read
 }
 
-// do calls f and whatever is passed to do meanwhile, one after the other. If another goroutine is doing
-// that already, it calls f too. So a task never waits for another, and no lock is held in an upcall.
+// do runs task f. If another goroutine is running tasks, that goroutine runs f as well, later; otherwise do
+// runs f and all tasks that are passed to do in the meantime. So tasks run one after the other, a task never
+// waits for another one, and no lock is held while the driver calls the node.
 func (i *ni) do(f func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -184,7 +186,8 @@ func (i *ni) do(f func()) {
 	}
 }
 
-// read receives datagrams until the socket is closed. It waits until one is handled before the next.
+// read reads datagrams until the socket is closed. It reads the next datagram when the task that handles the
+// previous one has ended.
 func (i *ni) read() {
 	b, handled := make([]byte, 1<<16), make(chan struct{}, 1)
 	for {
@@ -199,7 +202,7 @@ func (i *ni) read() {
 	}
 }
 
-// watch looks at the time of all peers.
+// watch calls peer.watch for all peers. The timer calls it every tick.
 func (i *ni) watch() {
 	for _, p := range i.peers {
 		p.watch(time.Now(), i.Timeout())
@@ -209,31 +212,32 @@ func (i *ni) watch() {
 	}
 }
 
-// peer is another node. It stays in the table without a link, unless that becomes too full.
+// peer is another node. It remains in the table when it has no link, unless the table becomes too full.
 type peer struct {
 	i              *ni
 	nid            lnet.NID
 	incarnations   peering.Incarnations
-	heard, stalled time.Time // last sign of life; beginning of the current stall
-	reported       int       // length of out at the last PeerStalled
+	heard, stalled time.Time // time of the last datagram from the peer; beginning of the current stall, or zero
+	reported       int       // length of out when the stall was last reported
 	out            []*lnd.Tx
-	link           // zero: no link
+	link           // zero if there is no link
 }
 
-// link is one end of a link.
+// link is this node's end of a link.
 type link struct {
-	local, remote    uint64    // IDs
-	open, doubted    bool      // the peer knows local; Probe waits for a sign of life
-	since            time.Time // last sign of life, or when messages began to wait
-	number, expected uint64    // of the next datagram to send, and to receive
-	offset           int       // in the payload of out[0]; negative until its header is acknowledged
+	local, remote    uint64    // IDs of the link at this node and at the peer
+	open, doubted    bool      // the peer knows the local ID; Probe was called, and nothing has arrived since
+	since            time.Time // when a datagram last arrived or, if later, when messages began to wait
+	number, expected uint64    // number of the next datagram to send, and of the next to receive
+	offset           int       // offset in the payload of out[0]; negative until the header is acknowledged
 	in               *arrival
 }
 
-// peer returns the peer with a NID. A peer without a link may not be in the table.
+// peer returns the peer with the given NID. If the peer is not in the table, it returns a new one, which
+// begin adds to the table.
 func (i *ni) peer(nid lnet.NID) *peer { return cmp.Or(i.peers[nid], &peer{i: i, nid: nid}) }
 
-// begin begins a link, unless there is one.
+// begin creates a link to the peer, unless there is one.
 func (p *peer) begin() {
 	if p.local == 0 {
 		p.i.peers[p.nid] = p
@@ -253,7 +257,8 @@ func (p *peer) fail(tx *lnd.Tx, s lnd.Status, err error) {
 	tx.Done.Sent(tx, failure("send", p.nid, s, err))
 }
 
-// send queues a message, an urgent one before others. On an open link, the first one is being sent.
+// send queues a message. It puts an urgent message before the others, but not before the first one if the
+// link is open, because a part of that may have been sent.
 func (p *peer) send(tx *lnd.Tx) {
 	if p.i.closed {
 		p.fail(tx, lnd.StatusLocalAborted, lnd.ErrClosed)
@@ -270,7 +275,7 @@ func (p *peer) send(tx *lnd.Tx) {
 	}
 }
 
-// next sends what the peer has to acknowledge next: a hello, or a part of the first message.
+// next sends the datagram that the peer must acknowledge next: a hello, or a part of the first message.
 func (p *peer) next() {
 	switch {
 	case len(p.out) == 0:
@@ -283,7 +288,8 @@ func (p *peer) next() {
 	}
 }
 
-// acked continues, if the peer expects the datagram after the current one.
+// acked sends the next datagram if the peer has acknowledged the current one, which means that it expects
+// number next. It completes the message if the current one was its last.
 func (p *peer) acked(number uint64) {
 	if len(p.out) == 0 || number != p.number+1 {
 		return
@@ -297,7 +303,8 @@ func (p *peer) acked(number uint64) {
 	p.next()
 }
 
-// handle handles a datagram: for a link, a call, or for a link that does not exist.
+// handle processes a datagram. It belongs to a link of this node, or is a call that requests a link, or
+// belongs to a link that does not exist; then the sender gets a reset.
 func (i *ni) handle(b []byte, from *net.UDPAddr) {
 	var d prefix
 	n, err := binary.Decode(b, binary.BigEndian, &d)
@@ -314,13 +321,13 @@ func (i *ni) handle(b []byte, from *net.UDPAddr) {
 		if p.begin(); !p.open {
 			p.remote = d.From
 		}
-		p.write(hello, 0, memory.Vector{}) // on an open link, a peer that has lost it answers with a reset
+		p.write(hello, 0, memory.Vector{}) // if the peer has lost an open link, it answers with a reset
 	case d.Kind != reset:
 		(&peer{i: i, nid: p.nid, link: link{local: d.To, remote: d.From}}).write(reset, 0, memory.Vector{})
 	}
 }
 
-// receive handles a datagram of the link.
+// receive processes a datagram that belongs to the link.
 func (p *peer) receive(d prefix, b []byte) {
 	a := p.in
 	switch {
@@ -343,7 +350,7 @@ func (p *peer) receive(d prefix, b []byte) {
 	case d.Kind == ack:
 		p.acked(d.Number)
 		return
-	case d.Kind == hello, d.Number != p.expected, d.Kind == header && a != nil && !a.taken: // is not new
+	case d.Kind == hello, d.Number != p.expected, d.Kind == header && a != nil && !a.taken: // nothing new: repeat the ack
 	case d.Kind == header && a == nil && p.arrive(b):
 	case d.Kind == data && a != nil && a.taken && a.done+len(b) <= int(a.Header.PayloadLength):
 		a.add(b)
@@ -354,14 +361,14 @@ func (p *peer) receive(d prefix, b []byte) {
 	p.write(ack, p.expected, memory.Vector{})
 }
 
-// reportRestart tells the node that the peer has restarted, if that is news.
+// reportRestart reports to the node that the peer has restarted, if news is set.
 func (p *peer) reportRestart(news bool) {
 	if news {
 		p.i.config.Upper.PeerRestarted(p.nid)
 	}
 }
 
-// endStall tells the node that a stall has ended.
+// endStall reports to the node that a stall has ended, if there was one.
 func (p *peer) endStall() {
 	if !p.stalled.IsZero() {
 		p.stalled, p.reported = time.Time{}, 0
@@ -369,7 +376,8 @@ func (p *peer) endStall() {
 	}
 }
 
-// watch sends again, reports stalls, and ends links on which nothing comes.
+// watch sends the current datagram again, reports a stall to the node, and ends a link on which nothing
+// arrives.
 func (p *peer) watch(now time.Time, timeout time.Duration) {
 	silent, waits := now.Sub(p.since), len(p.out) > 0
 	switch {
@@ -394,7 +402,8 @@ func (p *peer) watch(now time.Time, timeout time.Duration) {
 	}
 }
 
-// end ends the link. seen is the status of a message that the peer may have seen.
+// end ends the link, if there is one, and fails its messages. seen is the status of messages that the peer
+// may have received, unseen that of all others.
 func (p *peer) end(seen, unseen lnd.Status, err error) {
 	if p.local == 0 {
 		return
@@ -406,7 +415,7 @@ func (p *peer) end(seen, unseen lnd.Status, err error) {
 	if l.open && !p.i.closed {
 		upper.ConnectionsLost(p.nid)
 	}
-	// A call of the peer that led to nothing is no loss, nor is Disconnect.
+	// PeerDown does not follow a call of the peer that led to no link, or a call of Disconnect.
 	if (l.open || len(out) > 0) && !p.i.closed && seen != lnd.StatusLocalError {
 		upper.PeerDown(lnd.PeerDown{Peer: p.nid, LastAlive: p.heard, Err: failure("connect", p.nid, seen, err)})
 	}
@@ -425,17 +434,18 @@ func (p *peer) end(seen, unseen lnd.Status, err error) {
 	}
 }
 
-// arrival is a message from a peer.
+// arrival is a message that is arriving from a peer.
 type arrival struct {
 	lnd.Rx
 	p     *peer
 	place atomic.Pointer[lnd.Placement]
-	taken bool  // the header is acknowledged
-	done  int   // bytes of payload that have come
-	lost  error // the link has ended
+	taken bool  // this node has acknowledged the header
+	done  int   // number of payload bytes received
+	lost  error // why the link ended, or nil
 }
 
-// arrive announces a message. It returns false after a protocol error.
+// arrive decodes the header in b and announces the message to the node. It returns false after a protocol
+// error.
 func (p *peer) arrive(b []byte) bool {
 	a := &arrival{p: p, Rx: lnd.Rx{From: lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre}}}
 	a.Driver = a
@@ -446,7 +456,8 @@ func (p *peer) arrive(b []byte) bool {
 	return true
 }
 
-// placed acknowledges the header, so that the payload comes.
+// placed runs when the node has placed the message. It acknowledges the header, so that the peer sends the
+// payload.
 func (a *arrival) placed() {
 	if a.lost != nil {
 		a.received(a.lost)
@@ -457,7 +468,8 @@ func (a *arrival) placed() {
 	a.p.write(ack, a.p.expected, memory.Vector{})
 }
 
-// add puts the next part of the payload in its place. The header counts as a part without bytes.
+// add copies the next fragment of the payload to its place and completes the message after the last one.
+// placed calls it for the header, with no bytes.
 func (a *arrival) add(b []byte) {
 	if keep := a.place.Load().Memory; keep.Length > a.done {
 		keep.Slice(a.done, keep.Length-a.done).CopyFrom(b)
@@ -469,7 +481,7 @@ func (a *arrival) add(b []byte) {
 	}
 }
 
-// received completes the arrival, unless the node dropped it.
+// received completes the arrival with err. It does nothing if the node has dropped the message.
 func (a *arrival) received(err error) {
 	if done := a.place.Load().Done; done != nil {
 		done.Received(&a.Rx, err)
