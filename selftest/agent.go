@@ -19,34 +19,35 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// Config configures an Agent. The zero value means the defaults.
+// Config holds the parameters of an Agent. The zero value means the defaults.
 type Config struct {
-	// SessionTimeout is how long a session lives without a framework request (session_timeout), in whole
-	// seconds. 0 means 100 s; a negative value means no limit.
+	// SessionTimeout is the time after which a session ends if no framework request arrives
+	// (session_timeout), in whole seconds. 0 means 100 s; a negative value means no limit.
 	SessionTimeout time.Duration
-	// RPCTimeout limits the RPCs of clients, and the time to fetch a client's list of destinations
-	// (rpc_timeout). 0 means 64 s; a negative value means no limit.
+	// RPCTimeout limits the RPCs of the tests in which this node is a client, and the time to fetch the list
+	// of destinations of such a test (rpc_timeout). 0 means 64 s; a negative value means no limit.
 	RPCTimeout time.Duration
-	// BRWWorkItems and PingWorkItems limit the buffers that a server test adds (brw_srv_workitems,
-	// ping_srv_workitems). 0 means 2048.
+	// BRWWorkItems and PingWorkItems limit the request buffers that a server test adds, for BRW and ping
+	// tests (brw_srv_workitems, ping_srv_workitems). 0 means 2048.
 	BRWWorkItems, PingWorkItems int
-	// InjectErrors corrupts about every second bulk that this node sends: a number from 1 to InjectErrors
-	// is added to one of its words (brw_inject_errors). 0 corrupts none.
+	// InjectErrors, if not 0, makes the agent corrupt about every second bulk that it sends: it adds a random
+	// number from 1 to InjectErrors to one word (brw_inject_errors).
 	InjectErrors int
 
-	// ClientMemory and ServerMemory limit the bulk buffers of units and of test services, in bytes. RPCs
-	// wait for memory. One peer gets at most about half of ServerMemory. 0 means 128 MiB; the minimum is
-	// 1 MiB.
+	// ClientMemory and ServerMemory limit the memory for bulk data, in bytes: of tests in which this node is
+	// a client, and of requests that it serves. RPCs wait if no memory is available. One peer gets at most
+	// about half of ServerMemory. 0 means 128 MiB; the minimum is 1 MiB.
 	ClientMemory, ServerMemory int
-	// MaxUnits limits the number of units, and MaxTests the number of tests in a session. Tests beyond
-	// that are refused with ENOMEM. 0 means 65536 and 4096.
+	// MaxUnits limits the number of units, and MaxTests the number of tests in a session. A test that would
+	// exceed these is refused with ENOMEM. 0 means 65536 units and 4096 tests.
 	MaxUnits, MaxTests int
-	// MaxServing limits the requests that are served at a time, per portal. When a quarter of it is in
-	// use (at least one request), further requests wait at their senders. While served requests wait for
-	// data from their clients, this could deadlock, since the data may be behind a waiting request.
-	// During that time, requests are accepted up to MaxServing and dropped beyond. It should therefore
-	// exceed the number of writes that clients have under way: with less than 4, as few as 4 units that
-	// write see failed RPCs. Pings and reads do not fail. 0 means 65536.
+	// MaxServing limits the number of requests that are served at a time, per portal. When a quarter of it is
+	// in use (at least one request), further requests wait at their senders.
+	//
+	// While served requests wait for data from their clients, this could deadlock, because the data may be
+	// behind a waiting request. During that time requests are accepted up to MaxServing, and dropped beyond.
+	// So MaxServing should exceed the number of writes that clients have in progress. With less than 4, four
+	// units that write are enough to make RPCs fail. Pings and reads do not fail. 0 means 65536.
 	MaxServing int
 
 	// Wall is the wall clock, used for match bits and for the time in pings. If it is nil, time.Now is
@@ -73,7 +74,7 @@ func DefaultConfig() (c Config) {
 	return c
 }
 
-// complete sets all defaults.
+// complete sets all fields that are not set to their defaults.
 func (c *Config) complete() {
 	c.fill()
 	if c.Wall == nil {
@@ -84,7 +85,7 @@ func (c *Config) complete() {
 	}
 }
 
-// fill sets the defaults of numbers.
+// fill sets the numbers that are not set to their defaults. No limit becomes 0.
 func (c *Config) fill() {
 	zero := func(v *int, d int) {
 		if *v <= 0 {
@@ -114,7 +115,7 @@ func (c *Config) fill() {
 	zero(&c.MaxServing, defaultMaxServing)
 }
 
-// Agent is LNet selftest on one node. All methods are safe for concurrent use.
+// Agent makes one node take part in LNet selftest. All methods are safe for concurrent use.
 type Agent struct {
 	config Config
 
@@ -124,15 +125,15 @@ type Agent struct {
 	join     atomic.Pointer[JoinHandler]
 
 	framework, tests *inbox
-	requests         chan *inbound // read by the framework's goroutine
-	fetching         int           // lists being fetched; owned by the framework's goroutine
-	looks            *time.Ticker  // ticks while a batch runs; owned by the framework's goroutine
+	requests         chan *inbound // framework requests, handled by the framework's goroutine
+	fetching         int           // lists of destinations being fetched; owned by the framework's goroutine
+	looks            *time.Ticker  // triggers look while a batch runs; owned by the framework's goroutine
 	fetches          sync.WaitGroup
 	clientMemory     *memory
 	serverMemory     *memory
-	source           func() []byte // a bulk filled with the pattern; it is never modified
+	source           func() []byte // returns a bulk filled with the pattern, which is never modified
 
-	ctx    context.Context // done when Close is called
+	ctx    context.Context // canceled when Close is called
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the framework's goroutine has ended
 	work   sync.WaitGroup
@@ -149,11 +150,11 @@ type Agent struct {
 	log *boundedlog.Log
 }
 
-// JoinHandler answers a process's JOIN request, as consoles do. It runs between other framework requests
-// and must not block. If the Header has no version, it is filled in.
+// JoinHandler answers the JOIN request of a process, which a console does. It runs between other framework
+// requests and must not block. If the Header of its reply has no version, the agent sets the Header.
 type JoinHandler func(from lnet.ProcessID, q *message.JoinRequest) message.JoinReply
 
-// Enable starts selftest on a node, on portals 50 to 52. A node can have one agent at a time.
+// Enable starts selftest on a node. It uses portals 50 to 52. A node can have only one agent at a time.
 func Enable(n *node.Node, c Config) (*Agent, error) {
 	c.complete()
 	a := &Agent{config: c, node: n, ended: make(chan struct{}), log: boundedlog.New(c.Logger)}
@@ -186,17 +187,17 @@ func Enable(n *node.Node, c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Client returns the client for RPCs from this node. Closing the agent closes it.
+// Client returns the RPC client of this node. Closing the agent closes it.
 func (a *Agent) Client() *rpc.Client { return a.client }
 
-// Counters returns the counters that a STAT reply contains.
+// Counters returns the RPC counters that the agent reports to consoles in STAT replies.
 func (a *Agent) Counters() message.RPCCounters { return a.counters.Snapshot() }
 
-// Spoilt returns the number of bulks that InjectErrors has corrupted.
+// Spoilt returns the number of bulks that the agent has corrupted because of InjectErrors.
 func (a *Agent) Spoilt() uint64 { return a.spoilt.Load() }
 
-// SetJoin sets the handler of JOIN requests. Without one, which is the default, they are dropped, as on
-// nodes without a console.
+// SetJoin sets the handler of JOIN requests. If f is nil, which is the default, JOIN requests are dropped, as
+// on nodes without a console.
 func (a *Agent) SetJoin(f JoinHandler) {
 	if f == nil {
 		a.join.Store(nil)
@@ -205,9 +206,9 @@ func (a *Agent) SetJoin(f JoinHandler) {
 	a.join.Store(&f)
 }
 
-// Close ends the session and all RPCs, including those of Client. It waits until they have ended or ctx
-// is done; then it may be called again. Close the agent before the node. If the node is closed first,
-// Close still works, but bulk memory is in use until the node's Close has returned.
+// Close ends the session and all RPCs, including those of Client. It waits until they have ended or ctx is
+// done; in the latter case it may be called again. Close the agent before the node. If the node is closed
+// first, Close still works, but bulk memory is in use until the node's Close has returned.
 func (a *Agent) Close(ctx context.Context) error {
 	a.cancel()
 	select {
@@ -252,8 +253,8 @@ func (a *Agent) Close(ctx context.Context) error {
 	}
 }
 
-// drain drops the remaining framework requests until no request is being served. Handlers may
-// still add some.
+// drain drops the framework requests that have not been handled, until none is being served any more. Event
+// handlers may add some in the meantime.
 func (a *Agent) drain(ctx context.Context) error {
 	for {
 		select {
@@ -270,7 +271,7 @@ func (a *Agent) drain(ctx context.Context) error {
 // spawn runs f in a goroutine that Close waits for.
 func (a *Agent) spawn(f func()) { a.work.Go(f) }
 
-// nodeClosed reports whether the node has been closed. Then MDs end without events.
+// nodeClosed reports whether the node has been closed. MDs of a closed node end without events.
 func (a *Agent) nodeClosed() bool {
 	h, err := a.node.Bind(portals.MD{})
 	if err == nil {
@@ -280,10 +281,10 @@ func (a *Agent) nodeClosed() bool {
 	return errors.Is(err, node.ErrClosed)
 }
 
-// inject reports whether the next bulk is to be corrupted.
+// inject reports whether the next bulk must be corrupted (Config.InjectErrors).
 func (a *Agent) inject() bool { return a.config.InjectErrors > 0 && rand.IntN(2) == 0 }
 
-// header returns the header of a reply.
+// header returns the header for a reply, with the features of the session.
 func (a *Agent) header() message.Header {
 	return message.NewHeader(message.Features(a.features.Load()))
 }

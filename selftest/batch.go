@@ -6,16 +6,16 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// batch is a set of tests that are started together (selftest 4.8, 4.9). Its list belongs to the
-// framework's goroutine, which changes it under Agent.mu. Others read it under Agent.mu.
+// batch is a set of tests that are started together (selftest 4.8, 4.9). The framework's goroutine owns the
+// list of tests and changes it under Agent.mu. Other goroutines read it under Agent.mu.
 type batch struct {
 	session *session
 	id      uint64
-	tests   []*test // by index - 1
-	active  atomic.Int32
+	tests   []*test      // the test with index k is at k-1
+	active  atomic.Int32 // number of client tests with working units
 }
 
-// batch handles a batch request (selftest 4.9). It returns false if there must be no reply.
+// batch handles a batch request (selftest 4.9). It returns false if the agent must not reply.
 func (a *Agent) batch(q *message.BatchRequest) (message.BatchReply, bool) {
 	s := a.session
 	r := message.BatchReply{Session: a.sessionID()}
@@ -51,7 +51,7 @@ func (a *Agent) batch(q *message.BatchRequest) (message.BatchReply, bool) {
 // running reports whether a unit of the batch is running.
 func (b *batch) running() bool { return b.active.Load() > 0 }
 
-// run starts all units, unless the batch is already running.
+// run starts the units of all client tests, unless the batch is already running.
 func (b *batch) run() {
 	if b.running() {
 		return
@@ -75,7 +75,7 @@ func (b *batch) run() {
 	a := b.session.agent
 	a.looks.Reset(lookInterval)
 	tests := b.tests[:len(b.tests):len(b.tests)]
-	// A unit may occupy this goroutine: on 0@lo, it also runs the messages of the other units.
+	// A unit may use this goroutine for long: on 0@lo, it also handles the messages of the other units.
 	a.spawn(func() {
 		for _, t := range tests {
 			for k := range t.places {
@@ -85,7 +85,7 @@ func (b *batch) run() {
 	})
 }
 
-// stop ends all units after their current RPCs. If force is set, it aborts those.
+// stop ends each unit after its current RPC. If force is set, it aborts these RPCs.
 func (b *batch) stop(force bool) {
 	if !b.running() {
 		return
@@ -95,7 +95,7 @@ func (b *batch) stop(force bool) {
 	}
 }
 
-// unload ends the server tests.
+// unload ends the server tests of the batch, so that their requests are not served any more.
 func (b *batch) unload() {
 	for _, t := range b.tests {
 		if !t.client {

@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// runFramework handles framework requests one at a time until Close. It ends the session if no request
-// has come for SessionTimeout (selftest 4.1). The timer stops while a request is handled, and restarts
-// afterwards.
+// runFramework handles framework requests one at a time until Close. It ends the session if no request has
+// arrived for SessionTimeout (selftest 4.1). The timer stops while a request is handled, and is started again
+// after it.
 func (a *Agent) runFramework() {
 	defer close(a.ended)
 	timer := time.NewTimer(time.Hour)
@@ -36,12 +36,12 @@ func (a *Agent) runFramework() {
 
 // handle handles one framework request (selftest 4).
 func (a *Agent) handle(in *inbound) {
-	if in.list != nil { // second time, with its destinations
+	if in.list != nil { // the request is handled for the second time, now with its list of destinations
 		a.fetching--
 	}
 	if s := a.session; s != nil && s.features != in.header.Features &&
 		in.service != message.ServiceMakeSession && in.service != message.ServiceDebug &&
-		in.service != message.ServiceJoin { // joins are decided by the console's session
+		in.service != message.ServiceJoin { // the console's session decides about joins
 		in.refuse(message.EPROTO)
 		return
 	}
@@ -53,17 +53,17 @@ func (a *Agent) handle(in *inbound) {
 	}
 }
 
-// errNoReply means that a request is dropped.
+// errNoReply means that a request must be dropped without a reply.
 var errNoReply = errors.New("selftest: no reply")
 
-// carryOut executes a framework request and puts the reply into in.reply. An error means that there is no
-// reply; errFetching means that it comes later.
+// carryOut executes a framework request and encodes the reply into in.reply. If it returns errFetching, the
+// reply follows later. After any other error there is no reply.
 func (a *Agent) carryOut(in *inbound) error {
 	b, out := in.request[:], in.reply[:0]
 	switch in.service {
 	case message.ServiceMakeSession:
 		var q message.MakeSessionRequest
-		_ = q.Decode(b) // cannot fail: the type was checked; the same below
+		_ = q.Decode(b) // cannot fail, because the type was checked; nor can the calls below
 		r := a.makeSession(&q)
 		r.Header = a.header()
 		r.Append(out)

@@ -11,41 +11,41 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// inbound is a request buffer. When it holds a request, it is also the server side of that RPC: a bulk
-// transfer if the service needs one, then a reply. Each is an MD whose end is reported by an event. Event
-// handlers start the next step; no goroutine waits.
+// inbound is a request buffer. After it has received a request, it is also the server side of this RPC: a
+// bulk transfer if the service needs one, then a reply. Each of these steps has an MD, and an event reports
+// the end of the step. Event handlers start the next step, so no goroutine waits.
 type inbound struct {
 	inbox  *inbox
 	links  ring.Links[inbound] // guarded by inbox.mu
 	handle lnet.Handle
 	known  bool
-	serial uint64 // incremented for each request
-	gone   bool   // the buffer was posted when the node closed
+	serial uint64 // incremented for each request, to recognize late calls
+	gone   bool   // the buffer was posted when the node was closed, so no event follows
 
 	request, reply [message.Size]byte
 
-	from    lnet.ProcessID // the client's NID in the header
-	self    lnet.NID       // the NID that it was sent to
+	from    lnet.ProcessID // the client; its NID is the one in the request's header
+	self    lnet.NID       // the NID of this node that the request was sent to
 	service message.Service
 	header  message.Header
 	brw     message.BRWRequest
 
-	list   *destinationList // of a client's test, once fetched
+	list   *destinationList // for a client test: the destinations, once fetched
 	bulk   []byte           // memory of the bulk
-	shared bool             // bulk is the agent's source
-	awaits bool             // counted by the inbox; owned by the server of the request
+	shared bool             // bulk is a part of Agent.source and must not be modified
+	awaits bool             // waits for data and is counted in inbox.waiting; owned by the goroutine that serves the request
 	waiter memoryWaiter
 
 	mu       sync.Mutex // guards the rest
 	step     step
-	md       lnet.Handle // MD of the step, if linked
+	md       lnet.Handle // MD of the step, valid if linked is set
 	linked   bool
 	aborted  bool
 	failure  error
-	received int // bytes of bulk
+	received int // bytes of the bulk that have arrived
 }
 
-// step is what an inbound waits for.
+// step is the operation whose end an inbound waits for.
 type step uint8
 
 const (
@@ -61,7 +61,7 @@ func newInbound(b *inbox) *inbound {
 	return in
 }
 
-// reset prepares for a new request. The caller holds inbox.mu.
+// reset prepares the inbound for a new request. The caller holds inbox.mu.
 func (in *inbound) reset() {
 	in.serial++
 	in.known = false
@@ -70,8 +70,8 @@ func (in *inbound) reset() {
 	in.mu.Unlock()
 }
 
-// arrived checks the request in the buffer. It drops a malformed request, and serves a valid one
-// (selftest 2.5).
+// arrived checks the request in the buffer. It drops a malformed request, and passes a valid one to
+// inbox.serve (selftest 2.5).
 func (in *inbound) arrived(e *portals.Event) {
 	a := in.inbox.agent
 	a.counters.Received.Add(1)
@@ -93,7 +93,8 @@ func (in *inbound) arrived(e *portals.Event) {
 	in.inbox.serve(in)
 }
 
-// identify decodes the header and sets the service.
+// identify decodes the header of the request and sets the service. It returns an error if the request is
+// malformed.
 func (in *inbound) identify(e *portals.Event) error {
 	if e.Requested != message.Size {
 		return fmt.Errorf("message of %d bytes: %w", e.Requested, message.ErrSize)
@@ -111,13 +112,13 @@ func (in *inbound) identify(e *portals.Event) error {
 	return err
 }
 
-// awaitData records that the request waits for data from its client.
+// awaitData records that the request now waits for data from its client; see inbox.
 func (in *inbound) awaitData() {
 	in.awaits = true
 	in.inbox.await(+1)
 }
 
-// dataArrived records that the request does not wait for data any more. It may be called more than once.
+// dataArrived reverts awaitData. It has no effect if the request does not wait for data.
 func (in *inbound) dataArrived() {
 	if in.awaits {
 		in.awaits = false
@@ -125,13 +126,13 @@ func (in *inbound) dataArrived() {
 	}
 }
 
-// drop ends the RPC without a reply.
+// drop ends the RPC without a reply, and counts this.
 func (in *inbound) drop() {
 	in.inbox.agent.counters.Dropped.Add(1)
 	in.end()
 }
 
-// end releases what the request used.
+// end releases the memory of the request and makes the buffer free.
 func (in *inbound) end() {
 	in.dataArrived()
 	in.list = nil
@@ -144,7 +145,7 @@ func (in *inbound) end() {
 	in.inbox.release(in)
 }
 
-// refuse sends a reply that has only a status.
+// refuse sends a reply with an error status and no other content.
 func (in *inbound) refuse(s message.Status) {
 	a := in.inbox.agent
 	message.AppendRefusal(in.reply[:0], a.header(), in.service, s, a.sessionID())
@@ -161,7 +162,7 @@ func (in *inbound) send() {
 	in.begin(stepSend, portals.MD{Bytes: in.bulk, Threshold: 1}, in.brw.BulkID)
 }
 
-// fetch GETs the bulk from the client's memory. If the client does not answer, it fails after LNet's
+// fetch GETs the bulk from the client's memory. If the client does not answer, the GET fails after LNet's
 // transaction timeout.
 func (in *inbound) fetch() {
 	in.awaitData()
@@ -170,7 +171,7 @@ func (in *inbound) fetch() {
 	}, in.brw.BulkID)
 }
 
-// begin starts a step. HandleEvent is called when it ends.
+// begin starts step s with MD d and match bits bits. stepEvents.HandleEvent is called when the step ends.
 func (in *inbound) begin(s step, d portals.MD, bits uint64) {
 	a := in.inbox.agent
 	d.Unlink = true
@@ -202,7 +203,8 @@ func (in *inbound) begin(s step, d portals.MD, bits uint64) {
 
 var errAborted = fmt.Errorf("selftest: RPC aborted: %w", node.ErrCanceled)
 
-// unlink ends a step early. An event reports the end, unless the node is closed.
+// unlink ends a step early by unlinking its MD h. An event reports the end. If the node is closed, there is
+// no event, and unlink itself drops the request.
 func (in *inbound) unlink(h lnet.Handle) {
 	a := in.inbox.agent
 	if a.node.Unlink(h) == nil || !a.nodeClosed() {
@@ -223,7 +225,7 @@ func (in *inbound) unlink(h lnet.Handle) {
 	}
 }
 
-// abort ends the RPC, if the inbound still serves the request with that serial.
+// abort ends the RPC without a reply, if the inbound still serves the request with this serial number.
 func (in *inbound) abort(serial uint64) {
 	in.inbox.mu.Lock()
 	if in.serial != serial {
@@ -244,7 +246,7 @@ func (in *inbound) abort(serial uint64) {
 	}
 }
 
-// stepEvents is an inbound as the event handler of its current step.
+// stepEvents is an inbound in its role as the event handler of its current step.
 type stepEvents inbound
 
 // HandleEvent implements portals.Handler.
@@ -258,7 +260,7 @@ func (s *stepEvents) HandleEvent(e *portals.Event) {
 	}
 	if e.Err != nil && in.failure == nil {
 		in.failure = e.Err
-		if !in.aborted { // otherwise caused by the abort
+		if !in.aborted { // otherwise the abort has caused the error
 			a.counters.Event(e.Err)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// Numbers of request buffers (selftest 1, 4.8). A portal always has baseBuffers posted, so that requests
-// for services that are not loaded are dropped. Otherwise they would hold up their connection and
-// everything behind them. A server test adds serverBuffers, or its loop count (at most the work items)
-// plus buffersMargin, whichever is larger. A portal has at most maxBuffers.
+// Numbers of request buffers (selftest 1, 4.8). A portal always has baseBuffers posted, so that requests for
+// services that are not loaded are received and dropped. Otherwise such a request would hold up its
+// connection and everything behind it. A server test adds a number of buffers: serverBuffers, or its loop
+// count (at most the work items) plus buffersMargin, whichever is larger. A portal has at most maxBuffers.
 const (
 	baseBuffers   = 256
 	serverBuffers = 256
@@ -21,37 +21,39 @@ const (
 	maxBuffers    = 8192
 )
 
-// waitingPart is the divisor of MaxServing: beyond MaxServing/waitingPart, requests wait at their senders.
+// waitingPart is the divisor of MaxServing that yields the number of served requests from which on further
+// requests wait at their senders.
 const waitingPart = 4
 
-// inbox manages the posted request buffers of a portal and the requests being served. A buffer that
-// receives a request is replaced at once, unless too many requests are being served. Then further
-// requests wait at their senders, since the portal is lazy. They must not wait while requests being
-// served wait for data from their clients: the data may follow the next request on the same connection,
-// so that nothing would make progress. In that case more requests are accepted, and those beyond
-// MaxServing are dropped.
+// inbox manages the posted request buffers of a portal and the requests being served. When a buffer receives
+// a request, another one is posted, unless too many requests are being served. In that case further requests
+// wait at their senders, because the portal is lazy. But requests must not wait there while requests being
+// served wait for data from their clients: the data may be behind a waiting request on the same connection,
+// and nothing would make progress. During that time more requests are accepted, and those beyond MaxServing
+// are dropped.
 type inbox struct {
 	agent  *Agent
 	portal uint32
-	serve  func(*inbound) // called in a handler; owns the request
+	serve  func(*inbound) // called by an event handler; takes ownership of the request
 
 	mu      sync.Mutex // guards the rest
 	wanted  int        // buffers that should be posted
-	posting bool
+	posting bool       // a goroutine is executing post
 	closed  bool
-	posted  ring.Ring[inbound] // waiting for requests
-	busy    ring.Ring[inbound] // being served
-	waiting int                // number of busy ones that wait for data
+	posted  ring.Ring[inbound] // buffers that wait for requests
+	busy    ring.Ring[inbound] // requests being served
+	waiting int                // number of requests being served that wait for data
 	free    ring.Ring[inbound]
-	deaf    chan struct{} // closed when no buffer is posted any more after close
-	idle    chan struct{} // closed when no request is being served either
+	deaf    chan struct{} // closed when, after close, no buffer is posted any more
+	idle    chan struct{} // closed when, in addition, no request is being served any more
 }
 
 func newInbox(a *Agent, portal uint32, serve func(*inbound)) *inbox {
 	return &inbox{agent: a, portal: portal, serve: serve, deaf: make(chan struct{}), idle: make(chan struct{})}
 }
 
-// add changes the number of buffers that should be posted by n.
+// add adds n, which may be negative, to the number of buffers that should be posted, and posts or unlinks
+// buffers.
 func (b *inbox) add(n int) error {
 	b.mu.Lock()
 	b.wanted += n
@@ -67,13 +69,14 @@ func (b *inbox) add(n int) error {
 	}
 	b.mu.Unlock()
 	for _, h := range surplus {
-		_ = b.agent.node.Unlink(h) // not found if a request has arrived
+		_ = b.agent.node.Unlink(h) // fails if a request has arrived
 	}
 	return b.post()
 }
 
-// post posts the missing buffers. Only one goroutine does so at a time: a new buffer may receive a
-// waiting request at once, whose handler also calls post.
+// post posts the missing buffers. Only one goroutine does so at a time; in others post returns immediately.
+// This avoids a recursion: a new buffer may immediately receive a waiting request, whose handler also calls
+// post.
 func (b *inbox) post() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,16 +114,16 @@ func (b *inbox) post() error {
 		if in.serial == serial {
 			in.handle, in.known = h, true
 		}
-		if b.closed { // close did not see this handle
+		if b.closed { // close has not unlinked this buffer, because it did not know the handle yet
 			b.mu.Unlock()
-			_ = b.agent.node.Unlink(h) // not found if a request has arrived
+			_ = b.agent.node.Unlink(h) // fails if a request has arrived
 			b.mu.Lock()
 		}
 	}
 	return nil
 }
 
-// short reports whether a buffer should be posted. The caller holds b.mu.
+// short reports whether another buffer should be posted. The caller holds b.mu.
 func (b *inbox) short() bool {
 	if b.closed || b.posted.Len() >= min(b.wanted, maxBuffers) {
 		return false
@@ -132,7 +135,7 @@ func (b *inbox) short() bool {
 	return have < max(most/waitingPart, 1)
 }
 
-// await adds n to the number of requests that wait for data.
+// await adds n to the number of requests that wait for data, and posts a buffer if that is needed now.
 func (b *inbox) await(n int) {
 	b.mu.Lock()
 	b.waiting += n
@@ -143,7 +146,7 @@ func (b *inbox) await(n int) {
 	}
 }
 
-// keep returns an inbound that is in no ring to the free list. The caller holds b.mu.
+// keep adds an inbound that is in no ring to the free list. The caller holds b.mu.
 func (b *inbox) keep(in *inbound) {
 	in.serial++
 	in.known = false
@@ -169,7 +172,7 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-// requestEvents is an inbound as the event handler of its posted buffer.
+// requestEvents is an inbound in its role as the event handler of its posted buffer.
 type requestEvents inbound
 
 // HandleEvent implements portals.Handler.
@@ -189,7 +192,7 @@ func (r *requestEvents) HandleEvent(e *portals.Event) {
 	}
 	in.reset()
 	b.busy.Add(in, &in.links)
-	b.notifyDone() // it may have been the last posted buffer
+	b.notifyDone() // this may have been the last posted buffer
 	excess := b.busy.Len() > b.agent.config.MaxServing
 	b.mu.Unlock()
 	_ = b.post() // fails only if the node is closed
@@ -201,7 +204,7 @@ func (r *requestEvents) HandleEvent(e *portals.Event) {
 	in.arrived(e)
 }
 
-// release takes back a request that has been served.
+// release makes the buffer of a request free after the request was served.
 func (b *inbox) release(in *inbound) {
 	b.mu.Lock()
 	b.busy.Remove(&in.links)
@@ -213,7 +216,7 @@ func (b *inbox) release(in *inbound) {
 	}
 }
 
-// abort ends the RPCs of all current requests without a reply.
+// abort ends the RPCs of all requests being served, without replies.
 func (b *inbox) abort() {
 	type victim struct {
 		in     *inbound
@@ -248,11 +251,11 @@ func (b *inbox) close(gone bool) {
 	b.notifyDone()
 	b.mu.Unlock()
 	for _, h := range handles {
-		_ = b.agent.node.Unlink(h) // not found if a request has arrived
+		_ = b.agent.node.Unlink(h) // fails if a request has arrived
 	}
 }
 
-// wait waits until c is closed or ctx is done.
+// wait waits until channel c is closed, or returns the cause if ctx is done first.
 func (b *inbox) wait(ctx context.Context, c <-chan struct{}) error {
 	select {
 	case <-c:
@@ -262,7 +265,7 @@ func (b *inbox) wait(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// buffers returns how many buffers a server test adds (selftest 4.8).
+// buffers returns the number of request buffers that a server test adds (selftest 4.8).
 func (c *Config) buffers(s message.Service, loop uint32) int {
 	items := c.BRWWorkItems
 	if s == message.ServicePing {

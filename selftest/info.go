@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// SessionInfo describes a node's session.
+// SessionInfo describes the session that a node is in.
 type SessionInfo struct {
 	ID         message.SessionID
 	Name       string
@@ -18,13 +18,13 @@ type SessionInfo struct {
 	References int
 	BRWErrors  uint32
 	PingErrors uint32
-	Batches    []BatchInfo // by ID
+	Batches    []BatchInfo // sorted by ID
 }
 
 // BatchInfo describes a batch.
 type BatchInfo struct {
 	ID    uint64
-	Tests []TestInfo // by index
+	Tests []TestInfo // sorted by index
 }
 
 // TestInfo describes a test.
@@ -32,13 +32,14 @@ type TestInfo struct {
 	Index   int // from 1
 	Service message.Service
 	Client  bool
-	// Units is the number of units, Active the number of running ones. Both are 0 for a server.
+	// Units is the number of units that make RPCs at a time, and Active the number of them that are running.
+	// Both are 0 for a server test.
 	Units, Active int
-	// Latency has the times from request to end of all successful RPCs since the test was added.
+	// Latency is the histogram of the durations of all successful RPCs since the test was added.
 	Latency latency.Histogram
 }
 
-// Session describes the session. It returns false if there is no session.
+// Session describes the session that the node is in. It returns false if there is none.
 func (a *Agent) Session() (SessionInfo, bool) {
 	a.mu.Lock()
 	s := a.session
@@ -73,8 +74,8 @@ func describe(tests []*test) (list []TestInfo) {
 	return list
 }
 
-// Latency returns the latencies of one test of the session, as in TestInfo. It returns false if there is
-// no such test.
+// Latency returns TestInfo.Latency of one test of the session, given the ID of the batch and the index of the
+// test. It returns false if there is no such test.
 func (a *Agent) Latency(batch uint64, index int) (latency.Histogram, bool) {
 	var t *test
 	a.mu.Lock()

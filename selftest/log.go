@@ -8,13 +8,13 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// malformed logs a malformed message.
+// malformed logs that a malformed request from a peer was dropped.
 func (a *Agent) malformed(from lnet.ProcessID, err error) {
 	a.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: dropped a malformed request", Of: boundedlog.AboutPeer(from.NID)},
 		slog.Any("err", err))
 }
 
-// tellSession logs a session event. The number of lines per console is limited, because any host can
+// tellSession logs an event of session id. The number of lines per console is limited, because any host can
 // create and end sessions as fast as it wants.
 func (a *Agent) tellSession(text string, id message.SessionID, attrs ...slog.Attr) {
 	a.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: text, Of: boundedlog.AboutPeer(id.NID.NID())}, append(attrs, slog.Any("session", id))...)

@@ -10,35 +10,35 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// memory manages the bulk buffers of all units, or of all test services. The total size is limited, and
-// free buffers are kept for reuse. If no buffer is available, the user is queued and called back; no
-// goroutine waits.
+// memory manages the memory for the bulk data of all units, or of all requests being served. The total size
+// is limited, and free buffers are kept for reuse. If no buffer is available, the user of memory is queued
+// and called back later; no goroutine waits.
 //
-// If fair is set, a peer that already holds memory gets more only if its total does not exceed the memory
-// that is free, and waiting peers take turns. So a peer that takes all it can get and releases nothing,
-// for example because it has died, does not block the others. Otherwise all waiters are in one queue.
+// If fair is set, waiting peers take turns. A peer that already holds memory gets more only if its total
+// would not exceed the memory that is free. So a peer that takes all it can get and releases nothing, for
+// example because it has died, does not block the others. If fair is not set, all waiters are in one queue.
 type memory struct {
 	limit int
 	fair  bool
 	spawn func(func())
 
 	mu      sync.Mutex // guards the fields below and what they contain
-	used    int        // bytes handed out
+	used    int        // bytes in use by peers
 	kept    int        // bytes in free
 	free    [classes][][]byte
 	claims  map[lnet.NID]*claim
-	waiting ring.Ring[claim] // claims with waiters; the first one is next
-	blocked bool             // too little memory for the next waiter
+	waiting ring.Ring[claim] // claims with waiters; the first one is served next
+	blocked bool             // there is too little memory for the next waiter
 }
 
-// claim is the memory that a peer holds and waits for. memory.mu guards it.
+// claim records how much memory a peer holds, and its waiters. memory.mu guards it.
 type claim struct {
-	held  int // bytes
-	wants ring.Ring[memoryWaiter]
-	links ring.Links[claim] // in memory.waiting
+	held  int                     // bytes
+	wants ring.Ring[memoryWaiter] // waiters of the peer, in the order of their requests
+	links ring.Links[claim]       // in memory.waiting
 }
 
-// maxClaims is the number of known peers from which on idle claims are deleted.
+// maxClaims is the number of claims from which on claims without memory and waiters are deleted.
 const maxClaims = 1024
 
 // Buffer sizes are 4096 bytes times a power of two, up to 1 MiB.
@@ -47,12 +47,12 @@ const (
 	classes   = 9 // the last is 1 MiB
 )
 
-// memoryWaiter is an entry of the queue. It belongs to one user of memory.
+// memoryWaiter is an entry in a claim's queue of waiters. It belongs to one user of memory.
 type memoryWaiter struct {
 	links  ring.Links[memoryWaiter] // in claim.wants
 	claim  *claim                   // set by take
 	length int
-	// granted is called with the buffer, in a new goroutine.
+	// granted is called with the buffer, in a new goroutine, if take has returned nil.
 	granted func(b []byte)
 }
 
@@ -60,14 +60,14 @@ func newMemory(limit int, spawn func(func())) *memory {
 	return &memory{limit: limit, spawn: spawn, claims: map[lnet.NID]*claim{}}
 }
 
-// class returns the size class for n bytes, 1 to 1 MiB.
+// class returns the size class of a buffer for n bytes, 1 to 1 MiB. It is the index into memory.free.
 func class(n int) int { return max(bits.Len(uint(n-1))-classBits, 0) }
 
-// size returns the size of a buffer for n bytes.
+// size returns the allocated size of a buffer for n bytes.
 func size(n int) int { return 1 << (classBits + class(n)) }
 
 // take returns a buffer of n bytes for a peer. Its content is undefined. If no memory is available, take
-// returns nil and w.granted is called later, unless w is canceled with forget before.
+// returns nil, and w.granted is called later, unless forget(w) is called first.
 func (m *memory) take(w *memoryWaiter, peer lnet.NID, n int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *memory) take(w *memoryWaiter, peer lnet.NID, n int) []byte {
 	return nil
 }
 
-// claimOf returns the claim of a peer. The caller holds m.mu.
+// claimOf returns the claim of a peer, which it creates if needed. The caller holds m.mu.
 func (m *memory) claimOf(peer lnet.NID) *claim {
 	if !m.fair {
 		peer = lnet.NID{} // all peers share one claim
@@ -109,13 +109,13 @@ func (m *memory) forgetPeers() {
 	maps.DeleteFunc(m.claims, func(_ lnet.NID, c *claim) bool { return c.held == 0 && c.wants.Len() == 0 })
 }
 
-// allows reports whether a claim may grow by a buffer for n bytes. A peer that holds nothing always may,
-// because the limit has room for at least one buffer.
+// allows reports whether fairness permits that a claim grows by a buffer for n bytes. If the peer holds
+// nothing, it always does, because the limit has room for at least one buffer.
 func (m *memory) allows(c *claim, n int) bool {
 	return !m.fair || c.held == 0 || c.held+size(n) <= m.limit-m.used
 }
 
-// forget removes w from the queue. It returns false if w is not queued.
+// forget removes w from the queue, so that granted is not called. It returns false if w is not queued.
 func (m *memory) forget(w *memoryWaiter) bool {
 	m.mu.Lock()
 	if !w.links.In() {
@@ -123,11 +123,12 @@ func (m *memory) forget(w *memoryWaiter) bool {
 		return false
 	}
 	m.remove(w)
-	m.serve() // unlocks; a waiter for less memory may now succeed
+	m.serve() // unlocks m.mu; another waiter may need less memory than w
 	return true
 }
 
-// remove removes w from its claim, and the claim from the waiting ones if w was its last waiter.
+// remove removes w from its claim. If w was the last waiter, it also removes the claim from the waiting
+// claims. The caller holds m.mu.
 func (m *memory) remove(w *memoryWaiter) {
 	c := w.claim
 	c.wants.Remove(&w.links)
@@ -136,7 +137,7 @@ func (m *memory) remove(w *memoryWaiter) {
 	}
 }
 
-// put releases the buffer that was granted to w.
+// put releases buffer b, which w was granted, for reuse.
 func (m *memory) put(w *memoryWaiter, b []byte) {
 	m.mu.Lock()
 	b = b[:cap(b)]
@@ -148,7 +149,8 @@ func (m *memory) put(w *memoryWaiter, b []byte) {
 	m.serve()
 }
 
-// lose records that w's buffer will not be released, because the node may still write to it.
+// lose records that buffer b, which w was granted, will never be released, because the node may still write
+// to it.
 func (m *memory) lose(w *memoryWaiter, b []byte) {
 	m.mu.Lock()
 	m.used -= cap(b)
@@ -156,7 +158,7 @@ func (m *memory) lose(w *memoryWaiter, b []byte) {
 	m.serve()
 }
 
-// serve grants memory to waiters, peer by peer. The caller holds m.mu, and serve unlocks it.
+// serve grants memory to waiters, one for each peer in turn. The caller holds m.mu, and serve unlocks it.
 func (m *memory) serve() {
 	m.blocked = false
 	for passed := 0; passed < m.waiting.Len(); {
@@ -181,7 +183,7 @@ func (m *memory) serve() {
 	m.mu.Unlock()
 }
 
-// find returns a free buffer, or a new one if the limit permits. The caller holds m.mu.
+// find returns a free buffer for n bytes, or a new one if the limit permits, or nil. The caller holds m.mu.
 func (m *memory) find(n int) []byte {
 	c, size := class(n), size(n)
 	if last := len(m.free[c]) - 1; last >= 0 {
@@ -202,13 +204,13 @@ func (m *memory) find(n int) []byte {
 	return make([]byte, n, size)
 }
 
-// trim discards all kept buffers. The caller holds m.mu.
+// trim discards all free buffers. The caller holds m.mu.
 func (m *memory) trim() {
 	m.free = [classes][][]byte{}
 	m.kept = 0
 }
 
-// rest returns the kept buffers to the system if no buffer is in use.
+// rest discards all free buffers and unneeded claims if no buffer is in use, because the session has ended.
 func (m *memory) rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -218,5 +220,5 @@ func (m *memory) rest() {
 	}
 }
 
-// The largest bulk has the last class.
+// The compiler checks here that the largest bulk belongs to the last class.
 var _ = [1]struct{}{}[message.MaxBulk>>(classBits+classes-1)-1]

@@ -5,50 +5,51 @@ import (
 	"time"
 )
 
-// place stands for one degree of concurrency of a test: one unit at a time makes RPCs for it. A unit's
-// RPC may be stuck on a path that the node avoids by now (node.Detour). Then another unit takes over, and
-// the first one leaves when its RPC ends. Nothing is sent twice or given up, the load continues on
-// working paths, and soon after the repair the number of RPCs is the same as before. This deviates from
-// kernels, whose load stops until the path works again.
+// place makes the RPCs of a client test to one destination, one at a time. It has a unit for that. If the RPC
+// of the unit is stuck on a path that the node now avoids (node.Detour), another unit takes over the place,
+// and the first unit ends when its RPC ends. So nothing is sent twice or given up, the load continues on
+// working paths, and soon after the repair the number of RPCs in progress is the same as before. This
+// deviates from kernels, whose load stops until the path works again.
 type place struct {
 	first unit
-	// standIns are additional units, created when first needed. turn is the unit that currently makes
-	// RPCs. seen is the number of RPCs that it had begun at the last check, and since is the session time
-	// from which on that number is unchanged. These fields belong to the framework's goroutine.
+	// standIns are additional units, created when they are first needed. turn is the unit that has the place:
+	// it begins the RPCs. seen is the number of RPCs that this unit had begun at the last check, and since is
+	// the session time from which on this number has not changed. The framework's goroutine owns these
+	// fields.
 	standIns []*unit
 	turn     *unit
 	seen     uint32
 	since    time.Duration
-	// left is the number of RPCs still to begin. From endless on, it does not decrease.
+	// left is the number of RPCs still to begin. If it is endless or more, it does not decrease.
 	left atomic.Uint32
-	// working is the number of units that have the place or an RPC under way. test.mu guards it.
+	// working is the number of units that have the place or an RPC in progress. test.mu guards it.
 	working int
 }
 
 const (
-	// lookInterval is the interval of the search for stuck RPCs.
+	// lookInterval is the interval at which look searches for stuck RPCs.
 	lookInterval = 250 * time.Millisecond
-	// patience is the minimum age of an RPC that counts as stuck.
+	// patience is the minimum duration of an RPC that counts as stuck.
 	patience = time.Second
-	// settling is how much later than this node the peer may notice that a path has failed, and may still
-	// have replied over it.
+	// settling is the maximum time by which the peer may notice later than this node that a path has failed.
+	// Until then it may have sent replies on this path.
 	settling = 2 * time.Second
-	// maxStandIns is the number of additional units of a place: one for RPCs that were under way before
-	// this node noticed the failure, and one for those that the peer answered before it noticed.
+	// maxStandIns is the maximum number of additional units of a place: one in case an RPC was in progress
+	// before this node noticed the failure, and one in case the peer answered an RPC before it noticed.
 	maxStandIns = 2
 )
 
-// begin makes the first unit ready to run.
+// begin gives the place to its first unit and sets the number of RPCs. No unit of the test may be running.
 func (p *place) begin(loop uint32) {
 	p.left.Store(loop)
 	p.turn, p.seen = &p.first, 0
-	p.working = 1 // no unit of the test runs
+	p.working = 1 // no unit of the test is running, so no lock is needed
 	p.first.works = true
 	p.first.held.Store(false)
 	p.first.begun.Store(0)
 }
 
-// take reserves an RPC to begin. It returns false if no RPC is left.
+// take reserves one of the RPCs that are left, which the caller must begin. It returns false if none is left.
 func (p *place) take() bool {
 	for {
 		n := p.left.Load()
@@ -61,7 +62,7 @@ func (p *place) take() bool {
 	}
 }
 
-// leave is called by each unit when it ends. When the last one has left, the place ends.
+// leave records that unit u has ended. When the last unit of the place has ended, the place ends.
 func (p *place) leave(u *unit) {
 	t := u.test
 	t.mu.Lock()
@@ -74,7 +75,8 @@ func (p *place) leave(u *unit) {
 	}
 }
 
-// late reports whether the RPC of the current unit takes long. now is a time of the session.
+// late reports whether the RPC of the unit that has the place has been in progress for at least patience. now
+// is a time since the start of the session.
 func (p *place) late(now time.Duration) bool {
 	u := p.turn
 	if n := u.begun.Load(); n != p.seen || u.phase.Load() != phaseWaiting {
@@ -83,8 +85,8 @@ func (p *place) late(now time.Duration) bool {
 	return now-p.since >= patience
 }
 
-// relieve gives the place to a free unit and returns that unit, which the caller must run. It returns nil
-// if no unit is free or no RPC is left.
+// relieve gives the place to another unit and returns this unit, which the caller must run. It returns nil if
+// no unit is free, no RPC is left, or the test is stopping.
 func (p *place) relieve() *unit {
 	t := p.turn.test
 	t.mu.Lock()
@@ -104,7 +106,8 @@ func (p *place) relieve() *unit {
 	return u
 }
 
-// free returns an idle unit, or a new one if the limit permits, or nil. The caller holds test.mu.
+// free returns a unit of the place that is not working, or a new one if the limits permit, or nil. The caller
+// holds test.mu.
 func (p *place) free() *unit {
 	if !p.first.works {
 		return &p.first
@@ -130,7 +133,8 @@ func (p *place) free() *unit {
 	return u
 }
 
-// look searches all running batches for stuck RPCs. Without a running batch, it stops the ticker.
+// look searches the tests of all running batches for stuck RPCs. If no batch is running, it stops the ticker
+// that triggers it.
 func (a *Agent) look() {
 	s := a.session
 	running := false
@@ -151,7 +155,8 @@ func (a *Agent) look() {
 	}
 }
 
-// look starts stand-ins for the units of the test that are stuck.
+// look makes another unit take over each place of the test whose RPC is stuck. now is a time since the start
+// of the session.
 func (t *test) look(now time.Duration) {
 	var ready []*unit
 	for k := range t.places {

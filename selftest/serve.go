@@ -7,11 +7,11 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// heavy is the bulk size from which on bulks are filled and checked in separate goroutines, so that the
-// driver's goroutine can read other messages.
+// heavy is the bulk size in bytes from which on bulks are filled and checked in separate goroutines, so that
+// the driver's goroutine can read other messages in the meantime.
 const heavy = 64 << 10
 
-// serveTest serves a request to a test service. It is called in a handler.
+// serveTest serves a request to a test service. An event handler calls it.
 func (a *Agent) serveTest(in *inbound) {
 	if a.server(in.service).Load() == 0 { // no server test is loaded
 		in.drop()
@@ -28,7 +28,7 @@ func (a *Agent) serveTest(in *inbound) {
 	in.serveBRW()
 }
 
-// server returns the number of loaded server tests of a service.
+// server returns the counter of the server tests of a service that are loaded in the session.
 func (a *Agent) server(s message.Service) *atomic.Int32 {
 	return &a.servers[s-message.ServiceBRW]
 }
@@ -62,7 +62,7 @@ func (in *inbound) serveBRW() {
 		in.granted(b)
 		return
 	}
-	// A tear-down before the request was queued did not find it.
+	// An abort before the request was queued has not found it in the queue.
 	in.mu.Lock()
 	aborted := in.aborted
 	in.mu.Unlock()
@@ -71,7 +71,7 @@ func (in *inbound) serveBRW() {
 	}
 }
 
-// validBRW reports whether a request can be served.
+// validBRW reports whether the parameters of a BRW request are valid.
 func validBRW(q *message.BRWRequest) bool {
 	n := q.Length
 	switch {
@@ -85,7 +85,7 @@ func validBRW(q *message.BRWRequest) bool {
 	return !q.Check.Looks() || n%8 == 0
 }
 
-// granted continues when memory for the bulk is available.
+// granted continues with a BRW request when memory for its bulk is available.
 func (in *inbound) granted(b []byte) {
 	in.bulk = b
 	if in.heavy() {
@@ -95,10 +95,11 @@ func (in *inbound) granted(b []byte) {
 	in.prepare()
 }
 
-// heavy reports whether filling or checking the bulk takes long.
+// heavy reports whether filling or checking the bulk takes so long that it needs a separate goroutine.
 func (in *inbound) heavy() bool { return len(in.bulk) >= heavy && in.brw.Check == message.CheckFull }
 
-// prepare fills the bulk and sends it, or poisons the memory and fetches the client's bulk.
+// prepare fills the bulk and sends it, for a read. For a write, it fills the memory with poison and fetches
+// the client's bulk.
 func (in *inbound) prepare() {
 	if in.brw.Op == message.BRWRead {
 		in.inbox.agent.spoil(in.bulk, in.brw.Check)
@@ -109,7 +110,7 @@ func (in *inbound) prepare() {
 	in.fetch()
 }
 
-// sent continues when the bulk has been sent.
+// sent continues with a read when the bulk has been sent: it answers the request.
 func (in *inbound) sent() {
 	a := in.inbox.agent
 	a.counters.BulkPut.Add(uint64(len(in.bulk)))
@@ -118,7 +119,8 @@ func (in *inbound) sent() {
 	in.answer()
 }
 
-// fetched continues when the client's bulk has arrived.
+// fetched continues with a write when the client's bulk has arrived: it checks the bulk and answers the
+// request.
 func (in *inbound) fetched() {
 	in.dataArrived()
 	if in.received != len(in.bulk) {
@@ -133,7 +135,7 @@ func (in *inbound) fetched() {
 	in.examine()
 }
 
-// examine checks the client's bulk and answers.
+// examine checks the client's bulk, releases its memory, and answers the request.
 func (in *inbound) examine() {
 	r := message.BRWReply{Header: in.inbox.agent.header()}
 	if pattern.Check(in.bulk, in.brw.Check, in.header.Order) != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// session is what a console has set up on this node (selftest 4). It belongs to the framework's
-// goroutine, with everything that it refers to. Agent.mu guards what other goroutines also read.
+// session is a console's session on this node, with its batches and tests (selftest 4). The framework's
+// goroutine owns the session and everything that it refers to. Agent.mu guards the parts that other
+// goroutines also read.
 type session struct {
 	agent    *Agent
 	id       message.SessionID
@@ -23,7 +24,8 @@ type session struct {
 
 	batches map[uint64]*batch
 	tests   int
-	// holds counts the running batches, plus one while this is the node's session.
+	// holds is the number of running batches, plus one as long as this is the session of the node. The
+	// session is freed when it becomes 0.
 	holds atomic.Int32
 }
 
@@ -40,7 +42,7 @@ func (a *Agent) sessionID() message.SessionID {
 // is reports whether id is the ID of the session. It returns false for a nil session.
 func (s *session) is(id message.SessionID) bool { return s != nil && s.id == id }
 
-// refer adds n to a session's references and returns the result.
+// refer adds n to the references of a session, and returns the new number.
 func (a *Agent) refer(s *session, n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +50,7 @@ func (a *Agent) refer(s *session, n int) int {
 	return s.refs
 }
 
-// timeout returns the session timeout for replies, in seconds.
+// timeout returns the session timeout as replies contain it, in seconds.
 func (a *Agent) timeout() uint32 { return uint32(a.config.SessionTimeout / time.Second) }
 
 // makeSession handles a make-session request (selftest 4.4).
@@ -71,7 +73,7 @@ func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionRe
 		batches: map[uint64]*batch{},
 	}
 	s.holds.Store(1)
-	a.work.Add(1) // until letGo
+	a.work.Add(1) // letGo calls Done when the session is freed
 	a.mu.Lock()
 	a.session = s
 	a.features.Store(uint32(s.features))
@@ -140,7 +142,7 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 	}
 }
 
-// expire ends a session whose console has sent nothing for too long (selftest 4.1).
+// expire ends the session because its console has sent nothing for SessionTimeout (selftest 4.1).
 func (a *Agent) expire() {
 	if a.session != nil {
 		a.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: boundedlog.AboutPeer(a.session.id.NID.NID())},
@@ -149,9 +151,9 @@ func (a *Agent) expire() {
 	}
 }
 
-// deactivate ends the session, if the node has one (selftest 4.2). Its units continue until their RPCs
-// are aborted; until then it is a zombie. Only the framework's goroutine calls it, or Close after that
-// goroutine has ended.
+// deactivate ends the session, if the node has one (selftest 4.2). Its units continue until their RPCs have
+// been aborted; until then the session is a zombie. Only the framework's goroutine calls deactivate, or Close
+// after that goroutine has ended.
 func (a *Agent) deactivate() {
 	a.mu.Lock()
 	s := a.session
@@ -171,7 +173,7 @@ func (a *Agent) deactivate() {
 	a.tellSession("selftest: session ended", s.id)
 }
 
-// letGo drops a hold. With the last one, the session is gone.
+// letGo decrements holds. If it becomes 0, letGo frees the resources of the session.
 func (s *session) letGo() {
 	if s.holds.Add(-1) > 0 {
 		return

@@ -8,7 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// spoil fills a bulk and adds 1 to InjectErrors to one word that the receiver will check.
+// spoil fills a bulk with the pattern and corrupts it: it adds a random number from 1 to InjectErrors to one
+// word that the receiver will check.
 func (a *Agent) spoil(b []byte, c message.Check) {
 	pattern.Fill(b, message.LittleEndian)
 	if !c.Looks() {

@@ -13,18 +13,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// test is one test of a batch. On a client it has the places of its units, on a server its buffers.
+// test is one test of a batch. A client test has places with units, and a server test has request buffers.
 type test struct {
 	batch   *batch
 	service message.Service
 	client  bool
-	buffers int // of a server
+	buffers int // number of request buffers of a server test
 	places  []place
-	// standIns is the number of units besides the first one of each place.
+	// standIns is the number of units in addition to the first unit of each place.
 	standIns int
-	mu       sync.Mutex // guards which units are working
-	// latency holds recorders that units share. One recorder per unit would need most of a unit's memory,
-	// and a single one would be a bottleneck.
+	mu       sync.Mutex // guards unit.works and place.working
+	// latency holds recorders of RPC durations, each shared by several units. One recorder per unit would
+	// need most of a unit's memory, and a single recorder for all would be a bottleneck.
 	latency []latency.Recorder
 
 	loop        uint32
@@ -33,21 +33,21 @@ type test struct {
 	length      uint32
 	check       message.Check
 
-	active   atomic.Int32 // places with working units
+	active   atomic.Int32 // number of places with working units
 	stopping atomic.Bool
 	aborting atomic.Bool
 }
 
-// maxRecorders limits the recorders of a test. Units with the same destination, whose events mostly come
-// in the same goroutine, share one.
+// maxRecorders is the maximum number of recorders of a test. Units with the same destination share a
+// recorder, because their events mostly arrive in the same goroutine.
 const maxRecorders = 4
 
-// endless is the smallest loop count without end. Kernels see such counts as negative.
+// endless is the smallest loop count that means no end. Kernels see such counts as negative numbers.
 const endless = 1 << 31
 
-// addTest handles an add-test request (selftest 4.8). It is called twice for a client's test: the first
-// call starts to fetch the list of destinations and returns errFetching, the second one has the list. Any
-// other error means that there must be no reply.
+// addTest handles an add-test request (selftest 4.8). It is called twice for a client test: the first call
+// starts to fetch the list of destinations and returns errFetching; the second call has the list. After any
+// other error the agent must not reply.
 func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, error) {
 	switch {
 	case q.Loop == 0, q.Concurrency == 0, q.Concurrency > message.MaxConcurrency, q.Session.NID.IsAny(),
@@ -90,13 +90,13 @@ func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, er
 	return message.OK, nil
 }
 
-// unload ends a server test.
+// unload ends a server test and its request buffers.
 func (a *Agent) unload(t *test) {
 	a.server(t.service).Add(-1)
 	_ = a.tests.add(-t.buffers) // fails only if the node is closed
 }
 
-// populate creates the units of a client test: one place per destination and degree of concurrency.
+// populate creates the places of a client test: as many as its concurrency for each destination.
 func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.Status, error) {
 	n := int64(q.Destinations) * int64(q.Concurrency)
 	if a.units.Load()+n > int64(a.config.MaxUnits) {
@@ -147,16 +147,16 @@ type destinationList struct {
 	err   error // set if the list could not be fetched
 }
 
-// errFetching means that the request continues when its list has been fetched.
+// errFetching means that the request is handled again when its list of destinations has been fetched.
 var errFetching = errors.New("selftest: fetching the destinations of a test")
 
-// maxFetching limits the lists that are fetched at a time. Each has up to 1 MiB.
+// maxFetching is the maximum number of lists that are fetched at a time. Each may have up to 1 MiB.
 const maxFetching = 16
 
-// fetchDestinations fetches the list of a client's destinations (selftest 2.3.3) for up to RPCTimeout,
-// and then passes the request to the framework's goroutine again. Meanwhile other requests are handled: a
-// console that does not provide the list must not keep others from querying or ending the session.
-// Nothing else accesses the request during that time.
+// fetchDestinations starts a goroutine that fetches the list of a client test's destinations (selftest
+// 2.3.3), for up to RPCTimeout, and then passes the request to the framework's goroutine again. Other
+// requests are handled in the meantime, so that a console that does not provide the list cannot keep others
+// from querying or ending the session. Until then nothing else accesses the request.
 func (a *Agent) fetchDestinations(in *inbound, q *message.TestRequest) {
 	a.fetching++
 	in.awaitData()
@@ -166,7 +166,7 @@ func (a *Agent) fetchDestinations(in *inbound, q *message.TestRequest) {
 		list.bytes, list.err = a.getDestinations(in, n, features, bits)
 		in.dataArrived()
 		in.list = list
-		a.requests <- in // has room: the request still counts as being served
+		a.requests <- in // has room, because the request still counts as being served
 	})
 }
 
@@ -192,7 +192,7 @@ func (a *Agent) getDestinations(in *inbound, n int, f message.Features, bits uin
 	return b[:got], nil
 }
 
-// begin makes the units ready to run.
+// begin prepares all places of the test for a run.
 func (t *test) begin() {
 	t.stopping.Store(false)
 	t.aborting.Store(false)
@@ -202,7 +202,7 @@ func (t *test) begin() {
 	}
 }
 
-// stop ends the units after their current RPCs. If force is set, it aborts these RPCs.
+// stop ends each unit of the test after its current RPC. If force is set, it aborts these RPCs.
 func (t *test) stop(force bool) {
 	t.stopping.Store(true)
 	if force {
@@ -217,7 +217,7 @@ func (t *test) stop(force bool) {
 	}
 }
 
-// placeEnded is called for each place when no unit works there any more.
+// placeEnded records that no unit of a place is working any more. After the last place, the test has ended.
 func (t *test) placeEnded() {
 	if t.active.Add(-1) > 0 {
 		return
@@ -227,7 +227,7 @@ func (t *test) placeEnded() {
 	}
 }
 
-// latencies returns the sum of all recorders.
+// latencies returns the merged histogram of all recorders.
 func (t *test) latencies() (h latency.Histogram) {
 	for k := range t.latency {
 		t.latency[k].AddTo(&h)

@@ -11,27 +11,27 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// unit makes the RPCs of a client test to one destination, one after the other (selftest 4.10). It has no
-// goroutine: the handler that ends an RPC begins the next one.
+// unit makes RPCs of a client test to one destination, one after the other (selftest 4.10). It has no
+// goroutine: the event handler that ends an RPC begins the next one.
 type unit struct {
 	agent *Agent
 	test  *test
 	place *place
 	call  rpc.Call
-	seq   uint32 // of a ping
+	seq   uint32 // sequence number of the current ping
 	phase atomic.Uint32
 	begun atomic.Uint32 // number of RPCs begun
-	// held is set when another unit has taken over. The current RPC is then the last.
+	// held is set when another unit has taken over the place. The unit then ends after its current RPC.
 	held  atomic.Bool
-	works bool // test.mu guards it
+	works bool // the unit has the place or an RPC in progress; test.mu guards this field
 
-	bulk    []byte // from the client memory, or nil
+	bulk    []byte // buffer from the agent's client memory, or nil
 	waiter  memoryWaiter
 	latency *latency.Recorder // shared with other units of the test
 }
 
-// Phases of a unit. Start may end an RPC before it returns. Then the loop in run continues, so that
-// consecutive RPCs do not recurse.
+// Phases of a unit's RPC. Client.Start may end an RPC before it returns, in phaseStarting. The loop in run
+// then continues with the next RPC. So a sequence of such RPCs does not recurse.
 const (
 	phaseIdle uint32 = iota
 	phaseStarting
@@ -39,11 +39,12 @@ const (
 	phaseEnded
 )
 
-// inlineMax is how many RPCs may end within Start in a row before run continues in another goroutine.
+// inlineMax is the number of successive RPCs that may end within Client.Start before run continues in another
+// goroutine.
 const inlineMax = 64
 
-// pause is how long a unit waits after a failed RPC, if it continues at all. Without it, an unreachable
-// destination would keep a processor busy. This deviates from kernels.
+// pause is the time that a unit waits after a failed RPC before it makes the next one. Without it, an
+// unreachable destination would keep a processor busy. This deviates from kernels.
 const pause = 100 * time.Millisecond
 
 func (u *unit) init(a *Agent, t *test, p *place, to lnet.ProcessID) {
@@ -52,8 +53,8 @@ func (u *unit) init(a *Agent, t *test, p *place, to lnet.ProcessID) {
 	u.waiter.granted = u.granted
 }
 
-// run makes RPCs until one is under way, the unit waits for memory, or the unit has ended. The caller
-// must not access the unit afterwards.
+// run makes RPCs until one is in progress, the unit waits for memory, or the unit has ended. After run has
+// returned, the caller must not access the unit, because another goroutine may continue it.
 func (u *unit) run() {
 	for range inlineMax {
 		if u.finished() {
@@ -77,19 +78,20 @@ func (u *unit) run() {
 	u.agent.spawn(u.run)
 }
 
-// finished reports whether the unit has no further RPC to make.
+// finished reports whether the unit must end before the next RPC: no RPC is left, the test is stopping, or
+// another unit has taken over.
 func (u *unit) finished() bool {
 	return u.place.left.Load() == 0 || u.test.stopping.Load() || u.held.Load()
 }
 
-// end ends the unit. It may get the place again later.
+// end ends the unit. relieve or begin may start it again later.
 func (u *unit) end() {
 	u.release()
 	u.place.leave(u)
 }
 
-// memory provides memory for a bulk that is to be received or corrupted. It returns false if the unit
-// must wait for memory. Other bulks use the agent's source.
+// memory sets the bulk of the next RPC. It takes memory for a bulk that is received or corrupted; for any
+// other it uses the agent's source. It returns false if the unit must wait for memory or has ended.
 func (u *unit) memory() bool {
 	t := u.test
 	u.call.Bulk = rpc.Bulk{}
@@ -103,7 +105,7 @@ func (u *unit) memory() bool {
 		}
 		b := u.agent.clientMemory.take(&u.waiter, u.call.To.NID, int(t.length))
 		if b == nil {
-			// A stop before the unit was queued did not find it.
+			// A stop before the unit was queued for memory has not found it in the queue.
 			if t.stopping.Load() && u.agent.clientMemory.forget(&u.waiter) {
 				u.end()
 			}
@@ -120,13 +122,14 @@ func (u *unit) memory() bool {
 	return true
 }
 
-// granted continues when memory is available.
+// granted continues with the unit when memory is available.
 func (u *unit) granted(b []byte) {
 	u.bulk = b
 	u.run()
 }
 
-// launch starts an RPC. It returns true if the RPC has already ended.
+// launch starts the next RPC. It returns true if the RPC has already ended; run then continues. Otherwise
+// Ended continues.
 func (u *unit) launch() bool {
 	a, t := u.agent, u.test
 	h := message.NewHeader(t.batch.session.features)
@@ -145,7 +148,7 @@ func (u *unit) launch() bool {
 	u.begun.Add(1)
 	u.phase.Store(phaseStarting)
 	a.client.Start(&u.call)
-	if t.aborting.Load() { // it was set before there was an RPC to abort
+	if t.aborting.Load() { // a stop with force has not found this RPC, because it was not started yet
 		u.call.Abort()
 	}
 	return !u.phase.CompareAndSwap(phaseStarting, phaseWaiting)
@@ -163,21 +166,22 @@ func (u *unit) Ended(*rpc.Call) {
 	u.proceed()
 }
 
-// proceed continues after an RPC.
+// proceed handles the result of an RPC and continues with the next one.
 func (u *unit) proceed() {
 	if u.evaluate() {
 		u.run()
 	}
 }
 
-// evaluate handles the result of an RPC. It returns true if run must continue at once.
+// evaluate handles the result of an RPC. It returns true if the caller must continue run. Otherwise the unit
+// has ended or continues later.
 func (u *unit) evaluate() bool {
 	err := u.call.Err()
 	if err == nil {
 		u.latency.Record(u.call.Took())
 		err = u.examine()
 	} else if u.test.stopping.Load() {
-		err = nil // it was stopped; run handles that
+		err = nil // the stop has probably caused the error; run ends the unit
 	}
 	if u.call.Abandoned() {
 		u.abandon()
@@ -197,7 +201,7 @@ func (u *unit) evaluate() bool {
 	return false
 }
 
-// examine checks a reply, and the bulk of a read.
+// examine checks the reply of the current RPC and, for a read, the bulk.
 func (u *unit) examine() error {
 	t := u.test
 	if t.service == message.ServicePing {
@@ -235,7 +239,7 @@ func (u *unit) countError(err error) {
 	}
 }
 
-// release returns the bulk memory.
+// release returns the memory for bulk data, if the unit has any.
 func (u *unit) release() {
 	if u.bulk != nil {
 		u.agent.clientMemory.put(&u.waiter, u.bulk)
@@ -244,7 +248,7 @@ func (u *unit) release() {
 	u.call.Bulk = rpc.Bulk{}
 }
 
-// abandon ends the unit after the node was closed.
+// abandon ends the unit because the node was closed during an RPC. The memory for bulk data is lost.
 func (u *unit) abandon() {
 	if u.bulk != nil {
 		u.agent.clientMemory.lose(&u.waiter, u.bulk)
@@ -254,7 +258,8 @@ func (u *unit) abandon() {
 	u.place.leave(u)
 }
 
-// stop ends the unit. The caller has set test.stopping.
+// stop ends the unit: immediately if it waits for memory, and otherwise after its current RPC, which it
+// aborts if force is set. The caller has set test.stopping.
 func (u *unit) stop(force bool) {
 	if u.agent.clientMemory.forget(&u.waiter) {
 		u.end()
@@ -265,7 +270,7 @@ func (u *unit) stop(force bool) {
 	}
 }
 
-// later runs f after d. Close waits for it.
+// later runs f in another goroutine after duration d. Close waits for it.
 func (a *Agent) later(d time.Duration, f func()) {
 	a.work.Add(1)
 	time.AfterFunc(d, func() {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The scale: bucket 0 has durations below 1 µs (precisely, 1.024 µs). Above, each doubling has 8 buckets,
-// so a bucket is at most 12.5 % wide. The scale ends at 73 minutes; longer durations go into the last
-// bucket.
+// The scale of all histograms. Bucket 0 counts durations below 1.024 µs. Above that, each doubling of the
+// duration has 8 buckets, so a bucket is at most 12.5 % wide. The scale ends at 73 minutes; longer durations
+// are counted in the last bucket.
 const (
 	unitBits = 10 // 1024 ns
 	subBits  = 3
@@ -19,7 +19,7 @@ const (
 	Buckets = 1 + octaves*subs
 )
 
-// bucket returns the bucket that d belongs to.
+// bucket returns the index of the bucket that counts d.
 func bucket(d time.Duration) int {
 	if d < 1<<unitBits {
 		return 0
@@ -29,8 +29,8 @@ func bucket(d time.Duration) int {
 	return min(1+(e-unitBits)*subs+sub, Buckets-1)
 }
 
-// Bounds returns the range of bucket k, 0 to Buckets-1. from is included, to is not. The last bucket also
-// has all longer durations.
+// Bounds returns the range of durations of bucket k, 0 to Buckets-1. from is included, to is not. The last
+// bucket also counts all longer durations.
 func Bounds(k int) (from, to time.Duration) { return lower(k), lower(k + 1) }
 
 func lower(k int) time.Duration {
@@ -60,7 +60,7 @@ func (r *Recorder) Record(d time.Duration) {
 	}
 }
 
-// AddTo adds the recorded durations to h. A duration that is being recorded concurrently may be in the
+// AddTo adds the recorded durations to h. If a duration is recorded at the same time, h may contain it in the
 // counts but not in the sum.
 func (r *Recorder) AddTo(h *Histogram) {
 	for k := range r.counts {
@@ -70,7 +70,8 @@ func (r *Recorder) AddTo(h *Histogram) {
 	h.Max = max(h.Max, time.Duration(r.max.Load()))
 }
 
-// Histogram is a snapshot of one or more recorders. It is a plain value. The zero value is empty.
+// Histogram contains the durations of one or more recorders at one time. It is a plain value. The zero value
+// is empty.
 type Histogram struct {
 	Counts [Buckets]uint64
 	Sum    time.Duration
@@ -94,7 +95,7 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Mean returns the mean, or 0 if the histogram is empty.
+// Mean returns the mean duration, or 0 if the histogram is empty.
 func (h *Histogram) Mean() time.Duration {
 	if n := h.Count(); n > 0 {
 		return h.Sum / time.Duration(n)
@@ -102,8 +103,8 @@ func (h *Histogram) Mean() time.Duration {
 	return 0
 }
 
-// Quantile returns a duration that the fraction q, 0 to 1, of all durations does not exceed. It is
-// rounded up by at most 12.5 %, but never above Max. It returns 0 if the histogram is empty.
+// Quantile returns the duration that the fraction q, 0 to 1, of all durations does not exceed. The result is
+// rounded up by at most 12.5 %, but never exceeds Max. It is 0 if the histogram is empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

@@ -58,7 +58,7 @@ type BatchRequest struct {
 // Service returns ServiceBatch.
 func (*BatchRequest) Service() Service { return ServiceBatch }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *BatchRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeBatchRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -70,7 +70,7 @@ func (m *BatchRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *BatchRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBatchRequest)
 	if err != nil {
@@ -92,7 +92,7 @@ type BatchReply struct {
 	Time    uint32 // unused
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *BatchReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeBatchRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -102,7 +102,7 @@ func (m *BatchReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *BatchReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBatchRequest.Reply())
 	if err != nil {

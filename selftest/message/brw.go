@@ -26,7 +26,7 @@ const (
 	BRWWrite = 2
 )
 
-// Check selects which words of a bulk are filled and checked.
+// Check selects which words of a bulk the receiver checks.
 type Check uint32
 
 // The checks.
@@ -34,13 +34,13 @@ const (
 	CheckNone    Check = 1
 	CheckSimple  Check = 2
 	CheckFull    Check = 3
-	CheckDiscard Check = 4 // no words, and the receiver may discard the data
+	CheckDiscard Check = 4 // checks no words, and lets the receiver discard the data
 )
 
 // Valid reports whether c is one of the checks.
 func (c Check) Valid() bool { return c >= CheckNone && c <= CheckDiscard }
 
-// Looks reports whether c checks any data.
+// Looks reports whether c checks any words.
 func (c Check) Looks() bool { return c == CheckSimple || c == CheckFull }
 
 func (c Check) String() string {
@@ -57,7 +57,7 @@ func (c Check) String() string {
 	return fmt.Sprintf("check %d", uint32(c))
 }
 
-// BRWRequest asks a server to send or fetch a bulk.
+// BRWRequest requests a server to PUT a bulk into the client's memory, or to GET one from it.
 type BRWRequest struct {
 	Header
 	ReplyID uint64
@@ -70,7 +70,7 @@ type BRWRequest struct {
 // Service returns ServiceBRW.
 func (*BRWRequest) Service() Service { return ServiceBRW }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *BRWRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeBRWRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -81,7 +81,7 @@ func (m *BRWRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *BRWRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBRWRequest)
 	if err != nil {
@@ -100,14 +100,14 @@ type BRWReply struct {
 	Status Status
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *BRWReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeBRWRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *BRWReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeBRWRequest.Reply())
 	if err != nil {

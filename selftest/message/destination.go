@@ -31,7 +31,7 @@ func DestinationsSize(n int) int {
 	return n/DestinationsPerBlock*DestinationBlock + n%DestinationsPerBlock*DestinationSize
 }
 
-// AppendDestinations appends an encoded list of destinations.
+// AppendDestinations appends the encoded list of destinations to b, in byte order o.
 func AppendDestinations(b []byte, list []Destination, o Order) []byte {
 	for k, d := range list {
 		if k > 0 && k%DestinationsPerBlock == 0 {
@@ -45,9 +45,9 @@ func AppendDestinations(b []byte, list []Destination, o Order) []byte {
 	return b
 }
 
-// DecodeDestination decodes entry k, from 0, of an encoded list. If only the PID is missing, which may
-// happen to the last entry of a list of more than 341, the PID is 12345. It returns false if more is
-// missing.
+// DecodeDestination decodes entry k, counted from 0, of an encoded list. The list may end within the PID of
+// its last entry, because kernels send too few bytes of a list of more than 341 entries; the PID is then
+// 12345. If more is missing, DecodeDestination returns false.
 func DecodeDestination(b []byte, k int, o Order) (Destination, bool) {
 	off := DestinationsSize(k)
 	if len(b) < off+8 {

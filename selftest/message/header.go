@@ -15,8 +15,8 @@ const Version = 1
 // Magic is the first word of every message, in its sender's byte order.
 const Magic = 0xeeb0f00d
 
-// Layout of the header (selftest 2.1). In requests it is followed by the match bits of the reply, in
-// replies by the status.
+// Layout of the header (selftest 2.1). In a request, the match bits of the reply follow it. In a
+// reply, the status follows.
 //
 //	0         4         8         12        16        20        24
 //	+---------+---------+---------+---------+---------+---------+---------+
@@ -55,31 +55,31 @@ type Features uint32
 // BulkLength means that bulks have an offset and a size in bytes instead of a number of pages.
 const BulkLength Features = 1
 
-// Supported has all known features.
+// Supported is the set of all known features.
 const Supported = BulkLength
 
-// Header has the fields that all messages share. It does not contain the type, which follows from the
-// struct.
+// Header contains the fields that all messages have. It does not contain the type, because the struct of the
+// message determines it.
 type Header struct {
 	Order    Order
-	Version  uint32 // Version; other values imitate other implementations
+	Version  uint32 // 1, the constant Version; tests use other values
 	Features Features
 }
 
 // NewHeader returns the header of a message that this implementation sends.
 func NewHeader(f Features) Header { return Header{Version: Version, Features: f} }
 
-// Errors of Decode and Peek. They are wrapped with the value found.
+// Errors of Decode and Peek. The returned errors wrap these and contain the value found.
 var (
 	// ErrSize means that a message does not have 160 bytes.
 	ErrSize = errors.New("not 160 bytes")
 	// ErrMagic means that a message does not begin with Magic.
 	ErrMagic = errors.New("bad magic")
-	// ErrType means that a message has another type.
+	// ErrType means that a message has another type than expected.
 	ErrType = errors.New("message of another type")
 )
 
-// view accesses the fields of a message in its byte order.
+// view reads and writes the fields of a message in the message's byte order.
 type view struct {
 	b   *[Size]byte
 	big bool
@@ -140,7 +140,8 @@ func (v view) put64(off int, n uint64) {
 	b[4], b[5], b[6], b[7] = byte(n>>32), byte(n>>40), byte(n>>48), byte(n>>56)
 }
 
-// begin appends a message with a header and zeros.
+// begin appends a message to dst that consists of the header, for type t, and zeros. The view is for the
+// fields of the body.
 func (h *Header) begin(dst []byte, t Type) ([]byte, view) {
 	dst = append(dst, make([]byte, Size)...) // does not allocate by itself
 	v := view{(*[Size]byte)(dst[len(dst)-Size:]), h.Order == BigEndian}
@@ -179,14 +180,14 @@ func expect(b []byte, t Type) (Header, view, error) {
 	return h, v, err
 }
 
-// Peek decodes the header of a message and returns it with the type, which may be unknown.
+// Peek decodes the header of a message of any type. It returns the header and the type, which may be unknown.
 func Peek(b []byte) (Header, Type, error) {
 	h, t, _, err := look(b)
 	return h, t, err
 }
 
-// ReplyID returns the match bits of a request's reply. It accepts any type and version. It returns 0 if b
-// is not a message.
+// ReplyID returns the match bits for the reply to an encoded request. It accepts any type and version. It
+// returns 0 if b is not a message.
 func ReplyID(b []byte) uint64 {
 	_, _, v, err := look(b)
 	if err != nil {
@@ -195,8 +196,8 @@ func ReplyID(b []byte) uint64 {
 	return v.u64(offReplyID)
 }
 
-// SetIDs sets the match bits of the reply in an encoded request and, if bulk is not 0, those of the bulk.
-// It panics if b is not a message.
+// SetIDs sets two fields in an encoded request: the match bits of the reply and, if bulk is not 0, those of
+// the bulk. It panics if b is not a message.
 func SetIDs(b []byte, reply, bulk uint64) {
 	_, _, v, err := look(b)
 	if err != nil {
@@ -208,8 +209,8 @@ func SetIDs(b []byte, reply, bulk uint64) {
 	}
 }
 
-// AppendRefusal appends a reply of a service that has only a status and a session. Replies of test
-// services have no session.
+// AppendRefusal appends a reply of service of to b that contains only status s and session id. Replies of
+// test services contain no session.
 func AppendRefusal(b []byte, h Header, of Service, s Status, id SessionID) []byte {
 	t, _ := of.Request()
 	b, v := h.begin(b, t.Reply())

@@ -9,14 +9,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// NID4 is a NID in the encoding of these messages: the net in the high 32 bits, the address in the low
-// ones. It keeps received values unchanged. Large NIDs cannot be encoded.
+// NID4 is a NID in the encoding of these messages: the net in the upper 32 bits, the address in the lower 32.
+// It can contain any received value, even if that is not a valid NID. Large NIDs cannot be encoded.
 type NID4 uint64
 
 // AnyNID4 means no NID.
 const AnyNID4 = ^NID4(0)
 
-// NID4Of returns the encoding of a NID, or false if the NID is large.
+// NID4Of returns the encoding of a NID. It returns false if the NID is large.
 func NID4Of(n lnet.NID) (NID4, bool) {
 	if n.IsAny() {
 		return AnyNID4, true
@@ -25,7 +25,7 @@ func NID4Of(n lnet.NID) (NID4, bool) {
 	return NID4(v), ok
 }
 
-// NID returns the NID that n encodes.
+// NID returns the NID that n is the encoding of.
 func (n NID4) NID() lnet.NID { return lnet.NIDFrom4(uint64(n)) }
 
 // IsAny reports whether n is AnyNID4.
@@ -34,8 +34,8 @@ func (n NID4) IsAny() bool { return n == AnyNID4 }
 // anyText is the text form of AnyNID4.
 const anyText = "any"
 
-// String returns the text of the NID. If a received value has no text that could be parsed again, such as
-// with network type 0, it returns the number in hexadecimal with the prefix 0x.
+// String returns the text of the NID, or "any" for AnyNID4. If a received value has no text that could be
+// parsed again, such as one with network type 0, String returns the number in hexadecimal with the prefix 0x.
 func (n NID4) String() string {
 	if n.IsAny() {
 		return anyText
@@ -47,7 +47,7 @@ func (n NID4) String() string {
 	return text
 }
 
-// MarshalText returns String as bytes.
+// MarshalText returns the result of String.
 func (n NID4) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
 // UnmarshalText parses any text that String returns.
@@ -90,13 +90,14 @@ func parseNID4(text string) (NID4, error) {
 	return n, nil
 }
 
-// SessionID identifies a session by its console and a stamp.
+// SessionID identifies a session: by the NID of its console and by a stamp, which differs for each session of
+// the console.
 type SessionID struct {
 	NID   NID4
-	Stamp int64 // milliseconds
+	Stamp int64 // milliseconds; in this implementation since 1970
 }
 
-// NoSession means that there is no session.
+// NoSession in a message means that the node is in no session.
 var NoSession = SessionID{NID: AnyNID4, Stamp: -1}
 
 func (s SessionID) String() string {
@@ -115,7 +116,7 @@ func NameOf(s string) (n Name) {
 	return n
 }
 
-// String returns the bytes before the first NUL.
+// String returns the bytes of the name before the first NUL.
 func (n Name) String() string {
 	for k, c := range n {
 		if c == 0 {
@@ -125,8 +126,8 @@ func (n Name) String() string {
 	return string(n[:])
 }
 
-// Printable returns String with question marks in place of control characters and invalid UTF-8. Names
-// that come from other hosts must be printed this way.
+// Printable is like String, but with question marks in place of control characters and invalid UTF-8. Use it
+// to print names that come from other hosts.
 func (n Name) Printable() string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {

@@ -20,23 +20,23 @@ const (
 	offPingReplySeq   = 32
 )
 
-// PingMagic is a word in all ping requests and replies.
+// PingMagic is the value of Magic in all ping requests and replies.
 const PingMagic = 0xbabeface
 
-// PingRequest asks for a PingReply with the same magic and sequence number.
+// PingRequest requests a PingReply with the same magic and sequence number.
 type PingRequest struct {
 	Header
 	ReplyID     uint64
 	Magic       uint32
 	Seq         uint32
-	Seconds     int64 // since 1970
+	Seconds     int64 // time when it was sent, since 1970
 	Nanoseconds int64
 }
 
 // Service returns ServicePing.
 func (*PingRequest) Service() Service { return ServicePing }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *PingRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypePingRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -47,7 +47,7 @@ func (m *PingRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *PingRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypePingRequest)
 	if err != nil {
@@ -68,7 +68,7 @@ type PingReply struct {
 	Seq    uint32
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *PingReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypePingRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -77,7 +77,7 @@ func (m *PingReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *PingReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypePingRequest.Reply())
 	if err != nil {

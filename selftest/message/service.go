@@ -9,10 +9,11 @@ const (
 	ReplyPortal     = 52 // replies and bulk
 )
 
-// Service is the service that a request is for. It is also the match bits of the request (selftest 2.3).
+// Service identifies the service that a request is for. Its value is also the match bits of the request
+// (selftest 2.3).
 type Service uint32
 
-// The services. Those from ServiceBRW on are test services.
+// The services. ServiceBRW and ServicePing are test services, all others framework services.
 const (
 	ServiceDebug         Service = 0
 	ServiceMakeSession   Service = 1
@@ -51,9 +52,9 @@ func (s Service) Portal() uint32 {
 	return FrameworkPortal
 }
 
-// Request returns the type of requests to s, or false if s is unknown.
+// Request returns the type of requests to s. It returns false if s is unknown.
 func (s Service) Request() (Type, bool) {
-	switch s { // on the path of every request: no map lookup
+	switch s { // every test request comes here, so avoid a map lookup
 	case ServiceBRW:
 		return TypeBRWRequest, true
 	case ServicePing:

@@ -30,19 +30,19 @@ const (
 	offDebugName    = 52
 )
 
-// MakeSessionRequest asks a node to join a session.
+// MakeSessionRequest requests a node to join a session.
 type MakeSessionRequest struct {
 	Header
 	ReplyID uint64
 	Session SessionID
-	Force   bool // take the node from another session
+	Force   bool // end the session of another console that the node is in
 	Name    Name
 }
 
 // Service returns ServiceMakeSession.
 func (*MakeSessionRequest) Service() Service { return ServiceMakeSession }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *MakeSessionRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeMakeSessionRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -54,7 +54,7 @@ func (m *MakeSessionRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *MakeSessionRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeMakeSessionRequest)
 	if err != nil {
@@ -67,7 +67,7 @@ func (m *MakeSessionRequest) Decode(b []byte) error {
 	return nil
 }
 
-// MakeSessionReply answers a MakeSessionRequest. See selftest 4.4 for when Timeout and Name are set.
+// MakeSessionReply answers a MakeSessionRequest. selftest 4.4 defines when Timeout and Name are set.
 type MakeSessionReply struct {
 	Header
 	Status  Status
@@ -76,7 +76,7 @@ type MakeSessionReply struct {
 	Name    Name
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *MakeSessionReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeMakeSessionRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -86,7 +86,7 @@ func (m *MakeSessionReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *MakeSessionReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeMakeSessionRequest.Reply())
 	if err != nil {
@@ -99,7 +99,8 @@ func (m *MakeSessionReply) Decode(b []byte) error {
 	return nil
 }
 
-// RemoveSessionRequest drops a reference to a session on a node. The last one ends the session.
+// RemoveSessionRequest removes one reference to a session from a node. Removing the last reference ends the
+// session on the node.
 type RemoveSessionRequest struct {
 	Header
 	ReplyID uint64
@@ -109,7 +110,7 @@ type RemoveSessionRequest struct {
 // Service returns ServiceRemoveSession.
 func (*RemoveSessionRequest) Service() Service { return ServiceRemoveSession }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *RemoveSessionRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeRemoveSessionRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -117,7 +118,7 @@ func (m *RemoveSessionRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *RemoveSessionRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeRemoveSessionRequest)
 	if err != nil {
@@ -134,7 +135,7 @@ type RemoveSessionReply struct {
 	Session SessionID
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *RemoveSessionReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeRemoveSessionRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -142,7 +143,7 @@ func (m *RemoveSessionReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *RemoveSessionReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeRemoveSessionRequest.Reply())
 	if err != nil {
@@ -152,7 +153,8 @@ func (m *RemoveSessionReply) Decode(b []byte) error {
 	return nil
 }
 
-// DebugRequest asks a node about its session. It keeps the session alive.
+// DebugRequest requests information about the session that a node is in. Like every framework request, it
+// keeps the session alive.
 type DebugRequest struct {
 	Header
 	ReplyID uint64
@@ -163,7 +165,7 @@ type DebugRequest struct {
 // Service returns ServiceDebug.
 func (*DebugRequest) Service() Service { return ServiceDebug }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *DebugRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeDebugRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -172,7 +174,7 @@ func (m *DebugRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *DebugRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeDebugRequest)
 	if err != nil {
@@ -194,7 +196,7 @@ type DebugReply struct {
 	Name    Name
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *DebugReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeDebugRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -205,7 +207,7 @@ func (m *DebugReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *DebugReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeDebugRequest.Reply())
 	if err != nil {
@@ -218,7 +220,7 @@ func (m *DebugReply) Decode(b []byte) error {
 	return nil
 }
 
-// JoinRequest asks a console to add the sender to a group.
+// JoinRequest requests a console to add the sender to a group.
 type JoinRequest struct {
 	Header
 	ReplyID uint64
@@ -229,7 +231,7 @@ type JoinRequest struct {
 // Service returns ServiceJoin.
 func (*JoinRequest) Service() Service { return ServiceJoin }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *JoinRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeJoinRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -238,7 +240,7 @@ func (m *JoinRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *JoinRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeJoinRequest)
 	if err != nil {
@@ -259,7 +261,7 @@ type JoinReply struct {
 	Name    Name   // of the session
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *JoinReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeJoinRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -269,7 +271,7 @@ func (m *JoinReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *JoinReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeJoinRequest.Reply())
 	if err != nil {

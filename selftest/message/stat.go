@@ -16,7 +16,7 @@ const (
 	offStatLNet      = 100
 )
 
-// StatRequest asks for counters.
+// StatRequest requests the counters of a node.
 type StatRequest struct {
 	Header
 	ReplyID uint64
@@ -27,7 +27,7 @@ type StatRequest struct {
 // Service returns ServiceStat.
 func (*StatRequest) Service() Service { return ServiceStat }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *StatRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeStatRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -36,7 +36,7 @@ func (m *StatRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *StatRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeStatRequest)
 	if err != nil {
@@ -68,7 +68,8 @@ type RPCCounters struct {
 	BulkPut  uint64 // bytes sent as the server of a bulk
 }
 
-// LNetCounters are the counters of the node itself.
+// LNetCounters are the counters of the node's LNet messages, including messages that do not belong to
+// selftest.
 type LNetCounters struct {
 	MessagesAllocated, MessagesMax                     uint32
 	Errors                                             uint32
@@ -86,7 +87,7 @@ type StatReply struct {
 	LNet      LNetCounters
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *StatReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeStatRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -108,7 +109,7 @@ func (m *StatReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *StatReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeStatRequest.Reply())
 	if err != nil {

@@ -2,10 +2,10 @@ package message
 
 import "syscall"
 
-// Status is the outcome in a reply: 0 or a positive Linux errno.
+// Status is the result in a reply: 0 for success, or a positive Linux errno.
 type Status uint32
 
-// The statuses that nodes and consoles send.
+// The values that nodes and consoles send.
 const (
 	OK      Status = 0
 	ENOENT  Status = 2
@@ -18,7 +18,7 @@ const (
 	EBADMSG Status = 74
 )
 
-// Err returns nil for OK, and the errno otherwise.
+// Err returns nil for OK, and otherwise the status as a syscall.Errno.
 func (s Status) Err() error {
 	if s == OK {
 		return nil

@@ -40,18 +40,18 @@ const (
 type TestRequest struct {
 	Header
 	ReplyID uint64
-	BulkID  uint64 // of the list of destinations, which the client fetches
+	BulkID  uint64 // match bits of the list of destinations, which the node GETs if Client is set
 	Session SessionID
 	Batch   uint64
 	Tests   Service // ServiceBRW or ServicePing
-	Loop    uint32  // RPCs per unit; from 2^31 on: endless
-	// Concurrency is the number of units per destination.
+	Loop    uint32  // number of RPCs of each unit; 2^31 or more means no end
+	// Concurrency is the number of units for each destination.
 	Concurrency  uint32
 	Client       bool
 	StopOnError  bool
 	Destinations uint32
-	// BRW or Ping has the parameters, depending on Tests. Those of unknown services are decoded as a
-	// ping's.
+	// BRW or Ping contains the parameters, depending on Tests. The parameters of an unknown service are
+	// decoded as those of a ping.
 	BRW  BRWParameters
 	Ping PingParameters
 }
@@ -59,15 +59,16 @@ type TestRequest struct {
 // BRWParameters are the parameters of a BRW client.
 type BRWParameters struct {
 	Op    uint32 // BRWRead or BRWWrite; 16 bits with BulkLength
-	Flags uint32 // a Check; 16 bits with BulkLength
-	// Pages is the size without BulkLength. With it, Length and Offset are in bytes.
+	Flags uint32 // the Check of the bulk; 16 bits with BulkLength
+	// Pages is the size in pages, used without BulkLength. Length and Offset, in bytes, are used with
+	// BulkLength.
 	Pages          uint32
 	Length, Offset uint32
 }
 
-// Bytes returns the length of the bulk in bytes. If the parameters are too large or not aligned, it
-// returns a *lnet.FieldError. Such parameters can crash kernels, so no console and no client may use them
-// (selftest 5).
+// Bytes returns the length of the bulk in bytes, given the features of the session. If the parameters are too
+// large or not aligned, it returns a *lnet.FieldError. Such parameters can crash kernels, so no console and
+// no client may use them (selftest 5).
 func (p *BRWParameters) Bytes(f Features) (uint32, error) {
 	wrong := func(field string, value any, format string, args ...any) (uint32, error) {
 		return 0, &lnet.FieldError{What: "brw test", Field: field, Value: value, Err: fmt.Errorf(format, args...)}
@@ -96,13 +97,13 @@ func (p *BRWParameters) Bytes(f Features) (uint32, error) {
 	return length, nil
 }
 
-// PingParameters are unused.
+// PingParameters are the parameters of a ping test. Nodes do not use them.
 type PingParameters struct{ Size, Flags uint32 }
 
 // Service returns ServiceTest.
 func (*TestRequest) Service() Service { return ServiceTest }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *TestRequest) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeTestRequest)
 	v.put64(offReplyID, m.ReplyID)
@@ -133,7 +134,7 @@ func (m *TestRequest) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *TestRequest) Decode(b []byte) error {
 	h, v, err := expect(b, TypeTestRequest)
 	if err != nil {
@@ -172,7 +173,7 @@ type TestReply struct {
 	Session SessionID
 }
 
-// Append appends the encoded message.
+// Append appends the encoded message to b.
 func (m *TestReply) Append(b []byte) []byte {
 	b, v := m.begin(b, TypeTestRequest.Reply())
 	v.put32(offStatus, uint32(m.Status))
@@ -180,7 +181,7 @@ func (m *TestReply) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message. It returns ErrSize, ErrMagic or ErrType if b is not one of this type.
+// Decode decodes b into m. It returns ErrSize, ErrMagic or ErrType if b is not a message of this type.
 func (m *TestReply) Decode(b []byte) error {
 	h, v, err := expect(b, TypeTestRequest.Reply())
 	if err != nil {

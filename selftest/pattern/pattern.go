@@ -8,10 +8,10 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Word is the word that a bulk consists of, in its sender's byte order.
+// Word is the word that is repeated in a bulk, in the byte order of the sender.
 const Word = 0xeeb0eeb1eeb2eeb3
 
-// PoisonWord fills a receiver's memory before data arrives.
+// PoisonWord is the word that a receiver's memory is filled with before data arrives.
 const PoisonWord = 0xbeefbeefbeefbeef
 
 const (
@@ -19,7 +19,7 @@ const (
 	chunkSize = 4096
 )
 
-// The pattern as whole chunks, for copying and comparing.
+// The patterns as chunks of 4096 bytes, for copying and comparing.
 var (
 	little = chunk(binary.LittleEndian, Word)
 	big    = chunk(binary.BigEndian, Word)
@@ -41,8 +41,8 @@ func of(o message.Order) *[chunkSize]byte {
 	return little
 }
 
-// Fill fills b with the pattern of a sender with byte order o. A rest of less than 8 bytes gets the
-// beginning of a word.
+// Fill fills b with the pattern of a sender with byte order o. If the length is not a multiple of 8, the rest
+// gets the beginning of a word.
 func Fill(b []byte, o message.Order) { repeat(b, of(o)) }
 
 func repeat(b []byte, c *[chunkSize]byte) {
@@ -51,7 +51,7 @@ func repeat(b []byte, c *[chunkSize]byte) {
 	}
 }
 
-// Poison fills the words of b that Check will compare with poison.
+// Poison fills with poison those words of b that Check will compare.
 func Poison(b []byte, c message.Check) {
 	switch {
 	case c == message.CheckFull:
@@ -62,10 +62,10 @@ func Poison(b []byte, c message.Check) {
 	}
 }
 
-// lastWord returns the offset of the last whole word of b, which must have one.
+// lastWord returns the offset of the last whole word of b. b must have at least one word.
 func lastWord(b []byte) int { return (len(b) - wordSize) &^ (wordSize - 1) }
 
-// MismatchError describes a word that does not match the pattern.
+// MismatchError describes a word of a bulk that does not match the pattern.
 type MismatchError struct {
 	Offset    int // of the word
 	Got, Want uint64
@@ -78,8 +78,9 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("bulk: %#x at offset %d, want %#x", e.Got, e.Offset, e.Want)
 }
 
-// Check compares b with the pattern of a sender with byte order o. It returns a *MismatchError for the
-// first word that differs. It ignores a rest of less than 8 bytes. Checks without data always succeed.
+// Check compares those words of b that c selects with the pattern of a sender with byte order o. It returns a
+// *MismatchError for the first word that differs. If the length of b is not a multiple of 8, it ignores the
+// rest. It returns nil if c selects no words.
 func Check(b []byte, c message.Check, o message.Order) error {
 	switch {
 	case c == message.CheckFull:

@@ -16,23 +16,24 @@ type Test struct {
 	Batch string   `json:"batch"`
 	From  string   `json:"from"` // group of clients
 	To    string   `json:"to"`   // group of servers
-	Kind  TestKind `json:"kind"` // in any case
-	// Loop is how many RPCs each unit makes. A negative number means no end; 0 is invalid.
+	Kind  TestKind `json:"kind"` // upper and lower case are equal
+	// Loop is the number of RPCs of each unit. A negative number means no end; 0 is invalid.
 	Loop int32 `json:"loop"`
 	// Concurrency is the number of units per client and server, 1 to 1024.
 	Concurrency int `json:"concurrency"`
-	// Each Distribute clients share Span servers, 1 to 341.
+	// Each group of Distribute clients sends to a group of Span servers. Distribute is at least 1, and Span 1
+	// to 341.
 	Distribute int `json:"distribute"`
 	Span       int `json:"span"`
-	// BRW has the parameters of a BulkTest.
+	// BRW contains the parameters of a BulkTest.
 	BRW BRW `json:"brw"`
-	// Timeout is how long nodes may take to answer, at least 3 s. 0 means 30 s.
+	// Timeout is the time that nodes have to answer, at least 3 s. 0 means 30 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// BRW has the parameters of a bulk test.
+// BRW contains the parameters of a bulk test.
 type BRW struct {
-	Write bool `json:"write"` // from client to server; false: from server to client
+	Write bool `json:"write"` // true: from client to server; false: from server to client
 	// Size is in bytes: a multiple of 8, up to 1 MiB. Offset is the offset in the client's memory, a
 	// multiple of 8. A bulk must not touch more pages than its size alone requires, because such bulks
 	// can crash kernels.
@@ -42,14 +43,14 @@ type BRW struct {
 	Check string `json:"check,omitempty"`
 }
 
-// TestAddition is the result of AddTest. If a server failed, the clients were not asked.
+// TestAddition is the result of Console.AddTest. If a server failed, the test was not added to the clients.
 type TestAddition struct {
-	Index   int    `json:"index"` // in the batch, from 1
+	Index   int    `json:"index"` // index of the test in the batch, from 1
 	Servers Result `json:"servers"`
 	Clients Result `json:"clients"`
 }
 
-// OK reports whether all nodes have the test.
+// OK reports whether all nodes have added the test.
 func (a *TestAddition) OK() bool { return a.Servers.OK() && a.Clients.OK() }
 
 // BatchInfo describes a batch.
@@ -70,8 +71,8 @@ type TestInfo struct {
 	Servers Members `json:"servers"`
 }
 
-// QueryResult has the number of nodes on which a batch, or a test, is running. Active is not 0 in the
-// rows of those nodes.
+// QueryResult is the result of Console.Query: the number of nodes on which a batch, or a test, is running,
+// idle, or could not be queried. NodeResult.Active is not 0 for a node on which it is running.
 type QueryResult struct {
 	Result
 	Running int `json:"running"`

@@ -6,19 +6,19 @@ import (
 	"syscall"
 )
 
-// Error describes why a command was refused or stopped. Use errors.Is to check for an errno:
-// errors.Is(err, syscall.ENOENT). See selftest 8 for how errors are printed.
+// Error describes why a command was refused or stopped. It matches Errno: use errors.Is(err, syscall.ENOENT),
+// for example. selftest 8 defines how errors are printed.
 type Error struct {
 	Errno syscall.Errno `json:"errno"`
-	// What names the kind of object: "session", "group", "batch", "test" or "nodes". Name is its name, if it
-	// has one.
+	// What is the kind of object that the error concerns: "session", "group", "batch", "test", "nodes" or
+	// "console". Name is its name, if it has one.
 	What string `json:"what"`
 	Name string `json:"name,omitempty"`
 	// Reason gives details. It may be empty.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Error returns the error as text, for logs.
+// Error returns the error as text for logs.
 func (e *Error) Error() string {
 	s := "selftest: " + e.What
 	if e.Name != "" {
@@ -33,5 +33,5 @@ func (e *Error) Error() string {
 // Unwrap returns Errno.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// ErrGroupChanged means that two samples have different nodes.
+// ErrGroupChanged means that two samples cannot be compared, because they have different nodes.
 var ErrGroupChanged = errors.New("selftest: group is changed")

@@ -6,17 +6,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/latency"
 )
 
-// Interval is the activity of a target's nodes between two samples.
+// Interval is the activity between two samples of the nodes of one target: a group or a list of NIDs.
 type Interval struct {
 	Name string `json:"name"`
-	// Nodes is the number of nodes with counters in both samples, Failed that of all others.
+	// Nodes is the number of nodes with counters in both samples. Failed is the number of all other nodes.
 	Nodes  int `json:"nodes"`
 	Failed int `json:"failed"`
 	// Receive and Send count all LNet messages, not only those of tests.
 	Receive Traffic `json:"receive"`
 	Send    Traffic `json:"send"`
 	RPC     RPCs    `json:"rpc"`
-	// Latency has the RPC times of clients. It is nil if they are not known for any node.
+	// Latency contains the RPC durations of the nodes that are clients. It is nil if they are not known for
+	// any node.
 	Latency *Percentiles `json:"latency,omitempty"`
 }
 
@@ -26,8 +27,8 @@ type Traffic struct {
 	Bandwidth Figure `json:"bandwidth"` // bytes per second
 }
 
-// RPCs are rates and counts of RPCs. Sent, Received and the bulk that servers move are per second.
-// Errors, Dropped and Expired are totals of all nodes.
+// RPCs contains rates and counts of RPCs. Sent, Received, and the bulk data that servers move are rates per
+// second. Errors, Dropped and Expired are totals of all nodes.
 type RPCs struct {
 	Sent     Figure `json:"sent"`
 	Received Figure `json:"received"`
@@ -38,14 +39,15 @@ type RPCs struct {
 	Expired  uint64 `json:"expired"`
 }
 
-// Figure is a rate per node. Min is the smallest rate that is not 0.
+// Figure is the rate of a node: the average, minimum and maximum over all nodes. Min is the smallest rate
+// that is not 0.
 type Figure struct {
 	Avg float64 `json:"avg"`
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 }
 
-// add adds a node. Call done after the last one.
+// add adds the rate v of a node. The caller must call done after the last node.
 func (f *Figure) add(v float64) {
 	f.Avg += v // the sum until done is called
 	f.Max = max(f.Max, v)
@@ -60,9 +62,9 @@ func (f *Figure) done(nodes int) {
 	}
 }
 
-// Percentiles are percentiles of RPC times.
+// Percentiles are percentiles of RPC durations.
 type Percentiles struct {
-	Nodes int           `json:"nodes"` // number of nodes with known times
+	Nodes int           `json:"nodes"` // number of nodes whose RPC durations are known
 	Count uint64        `json:"count"` // number of RPCs
 	Mean  time.Duration `json:"mean"`
 	P50   time.Duration `json:"p50"`
@@ -72,7 +74,7 @@ type Percentiles struct {
 	Max   time.Duration `json:"max"`
 }
 
-// Since returns the changes since an older sample of the same targets (selftest 9). It returns
+// Since returns the changes from an older sample to s, for each target (selftest 9). It returns
 // ErrGroupChanged if the targets differ.
 func (s Sample) Since(old Sample) ([]Interval, error) {
 	if len(s.Targets) != len(old.Targets) {
@@ -105,8 +107,8 @@ func (s Sample) Since(old Sample) ([]Interval, error) {
 	return list, nil
 }
 
-// add adds a node that has answered both times. Differences of 32-bit counters are correct if they wrap.
-// The time is that of the node's own clock.
+// add adds the changes of a node from sample x to sample y. A 32-bit counter may have wrapped around between
+// them. The duration is measured by the node's clock.
 func (v *Interval) add(x, y *NodeSample) {
 	v.Nodes++
 	seconds := float64(y.Framework.RunningMS-x.Framework.RunningMS) / 1000
@@ -139,13 +141,14 @@ func (v *Interval) done() {
 	}
 }
 
-// timesOf sums the latencies of a target's nodes.
+// timesOf merges the RPC durations of the nodes of a target.
 type timesOf struct {
 	nodes int
 	all   latency.Histogram
 }
 
-// add adds what was recorded from x to y, or all of y if x is from other tests.
+// add adds the durations that a node has recorded between samples x and y. If the tests have changed in
+// between, it adds all durations of y. Either may be nil.
 func (t *timesOf) add(x, y *latency.Histogram) {
 	if y == nil {
 		return
@@ -157,7 +160,8 @@ func (t *timesOf) add(x, y *latency.Histogram) {
 			h.Counts[k] -= n
 		}
 		h.Sum -= x.Sum
-		// The time of the maximum is not known, so use the end of the last bucket.
+		// It is not known when the maximum was recorded, so use the upper end of the highest bucket that is
+		// not empty.
 		for k := len(h.Counts) - 1; k >= 0; k-- {
 			if h.Counts[k] > 0 {
 				if _, end := latency.Bounds(k); k < len(h.Counts)-1 {
@@ -173,7 +177,7 @@ func (t *timesOf) add(x, y *latency.Histogram) {
 	t.all.Merge(&h)
 }
 
-// within reports whether y may be x with more durations recorded.
+// within reports whether y can be a later state of the same histogram as x.
 func within(x, y *latency.Histogram) bool {
 	for k, n := range x.Counts {
 		if y.Counts[k] < n {

@@ -7,26 +7,26 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Result is the result of asking a set of nodes (selftest 7.3).
+// Result is the result of sending a request to each of a set of nodes (selftest 7.3).
 type Result struct {
 	Nodes []NodeResult `json:"nodes"`
-	// Answered nodes have replied, Unanswered ones have not. Of the former, Succeeded nodes did what they
-	// were asked, Refused ones did not.
+	// Answered and Unanswered are the numbers of nodes that have replied and that have not. Among those that
+	// have replied, Succeeded nodes did what was requested, and Refused nodes did not.
 	Answered   int `json:"answered"`
 	Unanswered int `json:"unanswered"`
 	Succeeded  int `json:"succeeded"`
 	Refused    int `json:"refused"`
-	// RPCErrno is the errno of the first node that did not answer. Errno is that of the first node that
-	// refused.
+	// RPCErrno is NodeResult.RPC of the first node that did not reply. Errno is the status of the first node
+	// that refused.
 	RPCErrno syscall.Errno `json:"rpc_errno,omitempty"`
 	Errno    syscall.Errno `json:"errno,omitempty"`
 }
 
-// OK reports whether all nodes did what they were asked.
+// OK reports whether all nodes have replied and did what was requested.
 func (r *Result) OK() bool { return r.Unanswered == 0 && r.Refused == 0 }
 
-// NodeResult is the result of asking one node. If the node did not answer, RPC is the reason. Otherwise
-// Status is the status of its answer, and the other fields are set.
+// NodeResult is the result of sending a request to one node. If the node did not reply, RPC is the reason.
+// Otherwise RPC is 0, Status is the status in the reply, and the other fields are set.
 type NodeResult struct {
 	ID     lnet.ProcessID `json:"id"`
 	State  State          `json:"state"`
@@ -34,14 +34,14 @@ type NodeResult struct {
 	Status syscall.Errno  `json:"status,omitempty"`
 	// Session is the session that the node is in, or nil.
 	Session *SessionRef `json:"session,omitempty"`
-	// Active is, after a query, the number of running tests of a batch or of units of a test.
+	// Active is set by a query: the number of running tests of the batch, or of running units of the test.
 	Active uint32 `json:"active,omitempty"`
-	// Success reports whether the node did what it was asked.
+	// Success reports whether the node did what was requested.
 	Success bool `json:"success"`
 }
 
-// SessionRef identifies the session that a node is in. Nodes send the name only if they are asked for it,
-// or if they are busy.
+// SessionRef identifies the session that a node is in. Name is set only in replies to ping, and if the node
+// refused a request because it is in another session.
 type SessionRef struct {
 	// NID is the NID of the console, as reported by the node.
 	NID   message.NID4 `json:"nid"`
@@ -49,7 +49,7 @@ type SessionRef struct {
 	Name  string       `json:"name,omitempty"`
 }
 
-// Sum computes all other fields from Nodes.
+// Sum computes all other fields of r from Nodes.
 func (r *Result) Sum() {
 	*r = Result{Nodes: r.Nodes}
 	for k := range r.Nodes {

@@ -7,17 +7,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// State is the state of a node after its last answer (selftest 7.2). States can be combined to a mask.
+// State is the state of a node according to its last reply (selftest 7.2). Several states can be combined to
+// a mask.
 type State uint8
 
 // The states.
 const (
-	Active  State = 1 // in this console's session
-	Busy    State = 2 // in another session
-	Down    State = 4 // did not answer
-	Unknown State = 8 // in no session, or not asked yet
+	Active  State = 1 // in the session of this console
+	Busy    State = 2 // in the session of another console
+	Down    State = 4 // has not replied
+	Unknown State = 8 // in no session, or no request was sent yet
 
-	// Invalid is the mask of all states but Active.
+	// Invalid is the mask of all states except Active.
 	Invalid = Busy | Down | Unknown
 )
 
@@ -30,10 +31,10 @@ func (s State) String() string {
 	return fmt.Sprintf("states %#x", uint8(s))
 }
 
-// MarshalText returns String as bytes.
+// MarshalText returns the result of String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText parses the name of one state, in any case.
+// UnmarshalText parses the name of one state. Upper and lower case are equal.
 func (s *State) UnmarshalText(text []byte) error {
 	for v, name := range stateNames {
 		if strings.EqualFold(name, string(text)) {
@@ -44,7 +45,7 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("state %q does not exist", text)
 }
 
-// Count has the number of nodes in each state.
+// Count contains the number of nodes in each state.
 type Count struct {
 	Active  int `json:"active"`
 	Busy    int `json:"busy"`
@@ -53,7 +54,7 @@ type Count struct {
 	Total   int `json:"total"`
 }
 
-// Add counts a node in state s.
+// Add adds a node in state s to the count.
 func (c *Count) Add(s State) {
 	c.Total++
 	switch s {
@@ -68,13 +69,13 @@ func (c *Count) Add(s State) {
 	}
 }
 
-// NodeInfo describes a node in a list.
+// NodeInfo describes one node in a list of nodes.
 type NodeInfo struct {
 	ID    lnet.ProcessID `json:"id"`
 	State State          `json:"state"`
 }
 
-// Members is a list of nodes with the number in each state.
+// Members is a list of nodes, together with the number of nodes in each state.
 type Members struct {
 	Count Count      `json:"count"`
 	Nodes []NodeInfo `json:"nodes"`

@@ -1,17 +1,18 @@
 package report
 
-// Trouble lists the nodes of a target that have counted errors.
+// Trouble lists the nodes of one target that have counted errors or did not reply.
 type Trouble struct {
 	Name  string        `json:"name"`
 	Nodes []NodeTrouble `json:"nodes"`
-	// Unreachable has the nodes that did not answer.
+	// Unreachable contains the nodes that did not reply.
 	Unreachable []NodeResult `json:"unreachable"`
 }
 
-// Total returns how many nodes have errors or did not answer.
+// Total returns the number of nodes that have counted errors or did not reply.
 func (t *Trouble) Total() int { return len(t.Nodes) + len(t.Unreachable) }
 
-// NodeTrouble has the errors that a node has counted, in its session and in all its RPCs.
+// NodeTrouble contains the errors that a node has counted. BRWErrors and PingErrors are those of tests in its
+// session; the others are those of all its RPCs.
 type NodeTrouble struct {
 	NodeInfo
 	BRWErrors  uint32 `json:"brw_errors"`
@@ -21,8 +22,8 @@ type NodeTrouble struct {
 	Expired    uint32 `json:"expired"`
 }
 
-// Troubles returns the nodes that have counted errors, per target, as in `show_error`. If session is set,
-// only errors of the session count.
+// Troubles returns for each target the nodes that have counted errors, as `show_error` prints them. If
+// session is set, only errors of tests in the session count.
 func (s Sample) Troubles(session bool) []Trouble {
 	list := make([]Trouble, len(s.Targets))
 	for k := range s.Targets {

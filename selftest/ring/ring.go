@@ -2,8 +2,8 @@ package ring
 
 import "iter"
 
-// Links are the links of an element in one ring. An element that can be in several rings at once needs
-// one Links for each.
+// Links are the links of an element in a ring. An element that can be in several rings at a time needs a
+// separate Links for each.
 type Links[T any] struct {
 	next, previous *Links[T]
 	element        *T
@@ -29,7 +29,7 @@ func (r *Ring[T]) First() *T {
 	return r.first.element
 }
 
-// Add adds e after the last element. l must be links of e that are in no ring.
+// Add adds e after the last element. l must be a Links of e that is in no ring.
 func (r *Ring[T]) Add(e *T, l *Links[T]) {
 	l.element = e
 	if r.first == nil {
@@ -55,15 +55,15 @@ func (r *Ring[T]) Remove(l *Links[T]) {
 	r.n--
 }
 
-// Turn makes the first element the last.
+// Turn makes the first element the last one.
 func (r *Ring[T]) Turn() {
 	if r.first != nil {
 		r.first = r.first.next
 	}
 }
 
-// All returns an iterator over the elements, from the first on. The loop may remove the current element,
-// but must not change the ring otherwise.
+// All returns an iterator over the elements, beginning with the first. The loop may remove the current
+// element, but must not change the ring in any other way.
 func (r *Ring[T]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		l := r.first

@@ -13,17 +13,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// Waiter is notified when a call ends.
+// Waiter is notified when a Call ends.
 type Waiter interface {
-	// Ended is called once for every Start. No lock is held. It may run in any goroutine: a driver's, a
-	// timer's, that of Abort, or that of Start before Start returns. It must not block. It may start the
-	// call again; but if it runs within Start, only after Start has returned.
+	// Ended is called once for every Start. No lock is held. It may run in any goroutine: that of a driver or
+	// a timer, that of Abort, or that of Start before Start returns. It must not block. It may start the call
+	// again, but if it runs within Start, it must wait until Start has returned.
 	Ended(k *Call)
 }
 
-// Call is one RPC at a time. While it is not under way, the caller may use the fields and SetRequest.
+// Call makes one RPC at a time. The caller may use the fields and SetRequest only while no RPC is in
+// progress.
 type Call struct {
-	To      lnet.ProcessID // a single process, no wildcards
+	To      lnet.ProcessID // the server: a single process, no wildcards
 	Service message.Service
 	Bulk    Bulk
 	// Timeout limits the duration of the RPC. 0 means no limit.
@@ -38,20 +39,20 @@ type Call struct {
 	mu       sync.Mutex // guards the rest
 	parts    [parts]part
 	pending  int  // number of parts with a linked MD
-	active   bool // from Start to the end
+	active   bool // from Start until the RPC has ended
 	starting bool
-	err      error // the first failure
+	err      error // the first failure, or nil
 	timer    *time.Timer
 	deadline time.Time
 	started  time.Time
 	took     time.Duration
 
-	// abandoned is set if the node was closed while MDs were linked. The node may still access their
-	// memory.
+	// abandoned is set if the node was closed while MDs were linked. No events follow, but the node may still
+	// access the memory of the MDs.
 	abandoned bool
 }
 
-// The parts of a call, in the order in which their failures are reported.
+// The parts of a call, each with an MD, in the order in which end reports their failures.
 const (
 	partRequest = iota
 	partReply
@@ -59,16 +60,16 @@ const (
 	parts
 )
 
-// part is one of a call's MDs.
+// part is the state of one of a call's MDs.
 type part struct {
 	handle lnet.Handle
-	linked bool // its last event has not come yet
-	known  bool // handle is set
-	done   bool
+	linked bool // the last event of the MD has not arrived yet
+	known  bool // handle is set, and unlink was not called
+	done   bool // an event other than UNLINK has arrived
 	length int
 }
 
-// Each part has its own event handler type. All are the call itself.
+// The event handlers of the three parts. Each type is the Call itself, so that a handler needs no allocation.
 type (
 	requestEvents Call
 	replyEvents   Call
@@ -79,13 +80,13 @@ func (k *requestEvents) HandleEvent(e *portals.Event) { (*Call)(k).event(partReq
 func (k *replyEvents) HandleEvent(e *portals.Event)   { (*Call)(k).event(partReply, e) }
 func (k *bulkEvents) HandleEvent(e *portals.Event)    { (*Call)(k).event(partBulk, e) }
 
-// SetRequest encodes the request. Start adds the IDs.
+// SetRequest encodes the request. Start sets the match bits in it.
 func (k *Call) SetRequest(q message.Request) { q.Append(k.request[:0]) }
 
 // Request returns the buffer of the encoded request, for callers that do not use SetRequest.
 func (k *Call) Request() []byte { return k.request[:] }
 
-// Err returns the error of a call that has ended. It is nil if a reply has come, with any status.
+// Err returns the error of an RPC that has ended. It is nil if a reply has arrived, whatever its status is.
 func (k *Call) Err() error { return k.err }
 
 // Reply returns the encoded reply. It is valid if Err is nil.
@@ -95,11 +96,11 @@ func (k *Call) Reply() []byte { return k.reply[:] }
 // again, and its bulk must not be touched until the node's Close has returned.
 func (k *Call) Abandoned() bool { return k.abandoned }
 
-// Took returns the time from Start to the last event.
+// Took returns the duration of the RPC, from Start to its last event.
 func (k *Call) Took() time.Duration { return k.took }
 
-// Start sends the request. It does not block. k.Waiter is notified of the end. k must not be under way,
-// and must always be used with the same client.
+// Start sends the request. It does not block. k.Waiter is notified of the end. k must not have an RPC in
+// progress, and must always be used with the same client.
 func (c *Client) Start(k *Call) {
 	if k.client == nil {
 		k.client = c
@@ -137,7 +138,7 @@ func (c *Client) Start(k *Call) {
 	k.advance()
 }
 
-// check returns ErrInvalid if the call does not address a single process or its bulk is too large.
+// check returns ErrInvalid if the call's target is not a single process or its bulk is too large.
 func (k *Call) check() error {
 	n := k.To.NID
 	switch {
@@ -149,7 +150,7 @@ func (k *Call) check() error {
 	return nil
 }
 
-// send posts the buffers and sends the request.
+// send posts the buffers for the reply and the bulk, and sends the request.
 func (k *Call) send() error {
 	c := k.client
 	replyID := c.nextID()
@@ -199,7 +200,7 @@ func (b *Bulk) options() portals.MDOptions {
 	return o
 }
 
-// link creates the MD of a part. Without an entry, the MD is only bound.
+// link creates MD d of part p. If e is not nil, the MD is attached to a portal with this entry.
 func (k *Call) link(p int, e *portals.Entry, d portals.MD) error {
 	k.mu.Lock()
 	k.parts[p].linked = true
@@ -223,7 +224,7 @@ func (k *Call) link(p int, e *portals.Entry, d portals.MD) error {
 	return err
 }
 
-// event handles an event of a part.
+// event handles event e of part p.
 func (k *Call) event(p int, e *portals.Event) {
 	k.mu.Lock()
 	if k.abandoned {
@@ -236,7 +237,7 @@ func (k *Call) event(p int, e *portals.Event) {
 		if p == partBulk && !k.Bulk.Sink {
 			w.length = e.Length
 		}
-		if e.Err != nil && k.err == nil { // otherwise this call has caused it
+		if e.Err != nil && k.err == nil { // otherwise this call itself has caused the error
 			k.err = e.Err
 			k.client.counters.Event(e.Err)
 		}
@@ -248,8 +249,8 @@ func (k *Call) event(p int, e *portals.Event) {
 	k.advance()
 }
 
-// advance decides what follows from the events so far: nothing, the end of the call, or unlinking MDs.
-// The caller holds k.mu, and advance unlocks it.
+// advance decides what to do after an event, an abort or a timeout: nothing, end the call, or unlink MDs. The
+// caller holds k.mu, and advance unlocks it.
 func (k *Call) advance() {
 	if k.starting || !k.active {
 		k.mu.Unlock()
@@ -276,7 +277,7 @@ func (k *Call) advance() {
 	k.mu.Unlock()
 	missing := false
 	for _, h := range unlink[:n] {
-		// If the handle is not found, the MD was just used, and its last event is about to come.
+		// If the handle is not found, the MD was just used, and its last event is being delivered.
 		missing = k.client.node.Unlink(h) != nil || missing
 	}
 	if missing && k.client.nodeClosed() {
@@ -284,7 +285,8 @@ func (k *Call) advance() {
 	}
 }
 
-// judge checks the reply. It returns true if the status means that no bulk will follow.
+// judge checks the reply and sets k.err if it is invalid. It returns true if the status of the reply means
+// that no bulk will follow.
 func (k *Call) judge() (refused bool) {
 	if n := k.parts[partReply].length; n != message.Size {
 		k.err = fmt.Errorf("reply of %d bytes from %s: %w", n, k.To, ErrBadReply)
@@ -301,7 +303,7 @@ func (k *Call) judge() (refused bool) {
 	return k.err == nil && status != message.OK
 }
 
-// end ends the call. The caller holds k.mu, and end unlocks it.
+// end ends the RPC and notifies the Waiter. The caller holds k.mu, and end unlocks it.
 func (k *Call) end() {
 	if w := &k.parts[partBulk]; k.err == nil && len(k.Bulk.Bytes) > 0 && !w.done {
 		if _, status, _ := message.ReplyStatus(k.reply[:], k.replyType()); status == message.OK {
@@ -325,8 +327,8 @@ func (k *Call) replyType() message.Type {
 	return t.Reply()
 }
 
-// Abort ends the call with ErrAborted as soon as its MDs are no longer in use. It does nothing if the
-// call has ended.
+// Abort ends the RPC with ErrAborted. The end is reported when the node no longer uses the MDs. Abort does
+// nothing if the RPC has ended.
 func (k *Call) Abort() { k.abort(ErrAborted) }
 
 func (k *Call) abort(err error) {
@@ -337,13 +339,13 @@ func (k *Call) abort(err error) {
 	k.advance()
 }
 
-// expire ends the call with ErrTimedOut.
+// expire ends the RPC with ErrTimedOut, as Abort does.
 func (k *Call) expire() {
 	k.mu.Lock()
 	k.expireLocked()
 }
 
-// expireLocked is expire for callers that hold k.mu. It unlocks k.mu.
+// expireLocked is like expire, but for callers that hold k.mu. It unlocks k.mu.
 func (k *Call) expireLocked() {
 	if k.active && k.err == nil {
 		k.err = fmt.Errorf("%s RPC to %s: %w", k.Service, k.To, ErrTimedOut)
@@ -352,8 +354,8 @@ func (k *Call) expireLocked() {
 	k.advance()
 }
 
-// timeUp is called by the timer. The timer may be from an earlier use of the call and have been stopped
-// too late.
+// timeUp is called by the timer. It checks the deadline, because the timer may belong to an earlier RPC of
+// the call and have fired just before it was stopped.
 func (k *Call) timeUp() {
 	k.mu.Lock()
 	if k.starting || time.Now().Before(k.deadline) {
@@ -363,7 +365,7 @@ func (k *Call) timeUp() {
 	k.expireLocked()
 }
 
-// abandon ends a call whose node was closed: no events will come.
+// abandon ends an RPC because the node was closed, so that no events will follow.
 func (k *Call) abandon() {
 	k.mu.Lock()
 	if !k.active || k.abandoned || k.pending == 0 {

@@ -15,16 +15,17 @@ import (
 	"github.com/lnetd/lnetd/selftest/ring"
 )
 
-// Config configures a Client. The zero value means the defaults.
+// Config holds the parameters of a Client. The zero value means the defaults.
 type Config struct {
-	// Counters counts calls. If it is nil, they are not counted.
+	// Counters counts the RPCs of the client. If it is nil, they are not counted.
 	Counters *Counters
-	// Wall is the wall clock. The match bits begin with the time. If it is nil, time.Now is used.
+	// Wall is the wall clock. The match bits of replies and bulks begin with a value that depends on the
+	// time. If Wall is nil, time.Now is used.
 	Wall func() time.Time
 }
 
-// Client makes RPCs from a node. All methods are safe for concurrent use. A node must not have two
-// clients, since they would assign the same match bits.
+// Client makes RPCs from a node. All methods are safe for concurrent use. A node must not have two clients,
+// because they would assign the same match bits.
 type Client struct {
 	node     *node.Node
 	counters *Counters
@@ -34,7 +35,7 @@ type Client struct {
 	mu     sync.Mutex // guards active, closed and idle
 	active ring.Ring[Call]
 	closed bool
-	idle   chan struct{} // closed when the last call ends after Close
+	idle   chan struct{} // closed when, after Close, the last RPC has ended
 }
 
 // New returns a client of a node. Close it before the node.
@@ -51,7 +52,7 @@ func New(n *node.Node, c Config) *Client {
 	return r
 }
 
-// nextID returns new match bits, which are never 0 (selftest 1).
+// nextID returns match bits that were not used before and are not 0 (selftest 1).
 func (c *Client) nextID() uint64 {
 	for {
 		if id := c.id.Add(1); id != 0 {
@@ -60,14 +61,14 @@ func (c *Client) nextID() uint64 {
 	}
 }
 
-// Bulk is memory to transfer with a call, up to 1 MiB. If it is empty, there is no transfer. The memory
+// Bulk is memory whose data a call transfers, up to 1 MiB. If it is empty, there is no transfer. The memory
 // belongs to the call until the call has ended.
 type Bulk struct {
 	Bytes []byte
-	// Sink reports whether the server PUTs data into Bytes, filling all of it. Otherwise the server may
-	// GET data from Bytes.
+	// Sink means that the server PUTs data into Bytes and must fill all of it. If Sink is not set, the server
+	// may GET data from Bytes.
 	Sink bool
-	// Discard permits the driver to discard received data.
+	// Discard permits the driver to discard received data instead of storing it in Bytes.
 	Discard bool
 }
 
@@ -80,11 +81,11 @@ type blocking struct {
 // Ended implements Waiter.
 func (b *blocking) Ended(*Call) { b.ended <- struct{}{} }
 
-// Call makes an RPC: it sends q with new IDs and decodes the reply into r, whatever its status. It blocks
-// until the RPC has ended and the node no longer uses the bulk. After a timeout or an abort, this is as
-// soon as none of it is in transit. It returns ErrTimedOut if ctx's deadline passes, ErrAborted if ctx is
-// canceled, and the errors of package message. Errno converts them to numbers. An event handler must not
-// call it.
+// Call makes an RPC: it sends q with new match bits and decodes the reply into r, whatever the status of the
+// reply is. It blocks until the RPC has ended and the node no longer uses the bulk. After a timeout or an
+// abort it returns as soon as no part of the bulk is being transferred. It returns ErrTimedOut if ctx's
+// deadline passes, ErrAborted if ctx is canceled, and the errors of package message. Errno converts all
+// errors to numbers. An event handler must not call Call.
 func (c *Client) Call(ctx context.Context, to lnet.ProcessID, q message.Request, r message.Reply, bulk Bulk) error {
 	b := c.calls.Get().(*blocking)
 	k := &b.Call
@@ -99,7 +100,7 @@ func (c *Client) Call(ctx context.Context, to lnet.ProcessID, q message.Request,
 		k.Abort()
 	})
 	<-b.ended
-	reusable := stop() // otherwise that function may still be about to abort
+	reusable := stop() // if false, that function has been called and may still be about to abort
 	err := k.Err()
 	if err == nil {
 		err = r.Decode(k.Reply())
@@ -111,8 +112,8 @@ func (c *Client) Call(ctx context.Context, to lnet.ProcessID, q message.Request,
 	return err
 }
 
-// Close aborts all calls and waits until they have ended or ctx is done. Calls that are started later end
-// at once with ErrClosed.
+// Close aborts all RPCs and waits until they have ended or ctx is done. An RPC that is started later ends
+// immediately with ErrClosed.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -140,7 +141,7 @@ func (c *Client) closeIdle() {
 	}
 }
 
-// enter adds a call to the active ones. It returns false if the client is closed.
+// enter adds a call to the calls in progress. It returns false if the client is closed.
 func (c *Client) enter(k *Call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +152,7 @@ func (c *Client) enter(k *Call) bool {
 	return true
 }
 
-// leave removes a call from the active ones.
+// leave removes a call from the calls in progress.
 func (c *Client) leave(k *Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +162,7 @@ func (c *Client) leave(k *Call) {
 	}
 }
 
-// nodeClosed reports whether the node has been closed. Then MDs end without events.
+// nodeClosed reports whether the node has been closed. MDs of a closed node end without events.
 func (c *Client) nodeClosed() bool {
 	h, err := c.node.Bind(portals.MD{})
 	if err == nil {

@@ -20,7 +20,7 @@ type Counters struct {
 	BulkPut  atomic.Uint64
 }
 
-// Event counts the error of an event, unless it is nil or a cancellation.
+// Event counts err, the error of an event, unless it is nil or a cancellation.
 func (c *Counters) Event(err error) {
 	if err != nil && !errors.Is(err, node.ErrCanceled) {
 		c.Errors.Add(1)

@@ -9,21 +9,21 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Errors of calls.
+// Errors of RPCs. Errno returns the errno in parentheses.
 var (
-	// ErrTimedOut means that the call has timed out (ETIMEDOUT).
+	// ErrTimedOut means that the RPC has timed out (ETIMEDOUT).
 	ErrTimedOut = errors.New("RPC timed out")
-	// ErrAborted means that the call was aborted (EINTR).
+	// ErrAborted means that the RPC was aborted (EINTR).
 	ErrAborted = errors.New("RPC aborted")
 	// ErrClosed means that the client, or its node, is closed (ESHUTDOWN).
 	ErrClosed = errors.New("RPC client closed")
-	// ErrBadReply means that a message came that is not a reply to the request (EBADMSG).
+	// ErrBadReply means that the message received as the reply is not a valid reply to the request (EBADMSG).
 	ErrBadReply = errors.New("malformed reply")
 	// ErrBadVersion means that the reply has an unknown version (EPROTO).
 	ErrBadVersion = errors.New("reply of an unknown version")
 	// ErrShortBulk means that the bulk was not transferred completely (EMSGSIZE).
 	ErrShortBulk = errors.New("bulk data does not have the requested length")
-	// ErrInvalid means that the call cannot be made: its target is not a single process, or its bulk
+	// ErrInvalid means that the RPC was not started, because its target is not a single process or its bulk
 	// exceeds 1 MiB (EINVAL).
 	ErrInvalid = errors.New("invalid call")
 )
@@ -52,8 +52,8 @@ var errnos = []struct {
 	{context.Canceled, syscall.EINTR},
 }
 
-// Errno returns the number by which consoles report an error of a call: 0 for nil, and EIO for errors
-// without a better number.
+// Errno returns the errno with which consoles report an error of an RPC. It returns 0 for nil, and EIO for
+// errors without a better errno.
 func Errno(err error) syscall.Errno {
 	if err == nil {
 		return 0
